@@ -17,7 +17,7 @@ var serverFree = map[string][]string{"mysql": {"--set-gtid-purged=OFF", "--loose
 
 // runClient runs a command line client of a flavour, the nth of clientPrograms, on an account's database, over TLS that
 // is verified, and returns its output.
-func runClient(t *testing.T, flavour string, n int, c credentials, input []byte, options ...string) []byte {
+func runClient(t *testing.T, flavour string, n int, c testdrive.Credentials, input []byte, options ...string) []byte {
 	t.Helper()
 	output, err := tryClient(t, flavour, n, c, input, options...)
 	if err != nil {
@@ -26,7 +26,7 @@ func runClient(t *testing.T, flavour string, n int, c credentials, input []byte,
 	return output
 }
 
-func tryClient(t *testing.T, flavour string, n int, c credentials, input []byte, options ...string) ([]byte, error) {
+func tryClient(t *testing.T, flavour string, n int, c testdrive.Credentials, input []byte, options ...string) ([]byte, error) {
 	t.Helper()
 	program := testdrive.ClientProgram(t, flavour, clientPrograms[flavour][n])
 	dir := t.TempDir()

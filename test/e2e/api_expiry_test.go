@@ -22,7 +22,7 @@ const maxLate = time.Minute
 func bindingTimes(t *testing.T, r testdrive.Response) (expires, renew time.Time) {
 	t.Helper()
 	for name, at := range map[string]*time.Time{"expires_at": &expires, "renew_before": &renew} {
-		text, _ := field(r.Body, "metadata", name).(string)
+		text, _ := testdrive.Field(r.Body, "metadata", name).(string)
 		var err error
 		if *at, err = time.Parse("2006-01-02T15:04:05.9Z", text); err != nil || len(text) != 22 {
 			t.Fatalf("%s is %q in %v", name, text, r.Body["metadata"])
@@ -33,59 +33,59 @@ func bindingTimes(t *testing.T, r testdrive.Response) (expires, renew time.Time)
 
 // Expired accounts and their sessions end within a minute. Objects that they have defined stay, and an unbind still
 // works.
-func testExpiry(t *testing.T, p platform) {
-	i := p.provisioned(t, "shared-small", nil)
-	admin := p.admin(t)
+func testExpiry(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	admin := p.Admin(t)
 	asked := body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"ttl": "8s"}}
-	definer := i.newBinding()
-	r := definer.bind(t, asked).Expect(t, http.StatusCreated)
-	c := i.credentials(t, r)
-	useAsApplication(t, c)
+	definer := i.NewBinding()
+	r := definer.Bind(t, asked).Expect(t, http.StatusCreated)
+	c := i.Credentials(t, r)
+	testdrive.UseAsApplication(t, c)
 	expires, renew := bindingTimes(t, r)
 	if left := time.Until(expires); left > 8*time.Second || renew.After(expires) || renew.Before(time.Now().Add(-time.Minute)) {
 		t.Errorf("it expires in %v, and is to be renewed at %v", left, renew)
 	}
-	again := definer.bind(t, asked).Expect(t, http.StatusOK)
-	fetched := definer.fetch(t).Expect(t, http.StatusOK)
+	again := definer.Bind(t, asked).Expect(t, http.StatusOK)
+	fetched := definer.Fetch(t).Expect(t, http.StatusOK)
 	for name, r := range map[string]testdrive.Response{"repeated": again, "fetched": fetched} {
-		if at, _ := bindingTimes(t, r); !at.Equal(expires) || i.credentials(t, r) != c {
+		if at, _ := bindingTimes(t, r); !at.Equal(expires) || i.Credentials(t, r) != c {
 			t.Errorf("%s, it expires at %v instead of %v, or has other credentials", name, at, expires)
 		}
 	}
 	asked["parameters"] = body{"ttl": "9s"}
-	definer.bind(t, asked).Expect(t, http.StatusConflict)
+	definer.Bind(t, asked).Expect(t, http.StatusConflict)
 	asked["parameters"] = body{"ttl": "8s"}
-	forever, still := i.bound(t, nil)
-	if forever.fetch(t).Body["metadata"] != nil {
+	forever, still := i.Bound(t, nil)
+	if forever.Fetch(t).Body["metadata"] != nil {
 		t.Error("a binding without ttl has metadata")
 	}
 
-	busy := c.open(t)
+	busy := c.Open(t)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := busy.ExecContext(t.Context(), "SELECT SLEEP(600)")
 		ended <- err
 	}()
 	type due struct {
-		binding
+		testdrive.Binding
 		account string
 		at      time.Time
 	}
 	all := []due{{definer, c.Username, expires}}
 	for n := range 8 {
-		b := i.newBinding()
-		r := b.bind(t, body{"parameters": body{"role": "read-only", "ttl": fmt.Sprintf("%ds", 1+n)}}).
+		b := i.NewBinding()
+		r := b.Bind(t, body{"parameters": body{"role": "read-only", "ttl": fmt.Sprintf("%ds", 1+n)}}).
 			Expect(t, http.StatusCreated)
 		at, _ := bindingTimes(t, r)
-		all = append(all, due{b, i.credentials(t, r).Username, at})
+		all = append(all, due{b, i.Credentials(t, r).Username, at})
 	}
-	login := connect(t, c.fields(t)) // the definer's account stays, locked
+	login := testdrive.Connect(t, c.Fields(t)) // the definer's account stays, locked
 	login.SetMaxIdleConns(0)
 	late := []time.Duration{}
 	for left := all; len(left) > 0; {
 		left = slices.DeleteFunc(slices.Clone(left), func(d due) bool {
 			works := d.account == c.Username && login.PingContext(t.Context()) == nil
-			if works || d.account != c.Username && read[bool](t, admin,
+			if works || d.account != c.Username && testdrive.Read[bool](t, admin,
 				"SELECT EXISTS (SELECT 1 FROM mysql.user WHERE user = ?)", d.account) {
 				return false
 			}
@@ -105,43 +105,43 @@ func testExpiry(t *testing.T, p platform) {
 	if err := testdrive.Receive(t, ended, "the running query ends"); err == nil {
 		t.Error("the running query went on to its end")
 	}
-	expectRefused(t, c.fields(t))
-	db := still.open(t)
-	exec(t, db, "CALL add_fruit('apple pie')")
-	if got := read[int](t, db, "SELECT COUNT(*) FROM apples"); got != 3 {
+	testdrive.ExpectRefused(t, c.Fields(t))
+	db := still.Open(t)
+	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
+	if got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples"); got != 3 {
 		t.Errorf("the view shows %d rows", got)
 	}
-	awaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
+	testdrive.AwaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
 
 	testdrive.Eventually(t, testdrive.Patience, "the bindings are gone", func() bool {
-		return definer.fetch(t).Status == http.StatusNotFound
+		return definer.Fetch(t).Status == http.StatusNotFound
 	})
 	testdrive.Eventually(t, testdrive.Patience, "the end is recorded", func() bool {
-		return definer.bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
+		return definer.Bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
 	})
-	expectRefusal(t, definer.fetch(t), http.StatusNotFound, "has expired")
-	i.newBinding().bind(t, body{"predecessor_binding_id": definer.bindingID}).Expect(t, http.StatusBadRequest)
-	expectEmpty(t, definer.unbind(t), http.StatusOK)
-	expectEmpty(t, definer.unbind(t), http.StatusGone)
-	definer.bind(t, nil).Expect(t, http.StatusCreated) // the id is free again
+	testdrive.ExpectRefusal(t, definer.Fetch(t), http.StatusNotFound, "has expired")
+	i.NewBinding().Bind(t, body{"predecessor_binding_id": definer.BindingID}).Expect(t, http.StatusBadRequest)
+	testdrive.ExpectEmpty(t, definer.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, definer.Unbind(t), http.StatusGone)
+	definer.Bind(t, nil).Expect(t, http.StatusCreated) // the id is free again
 }
 
-func testExpiryInvalid(t *testing.T, p platform) {
-	i := p.provisioned(t, "shared-small", nil)
-	b := i.newBinding()
+func testExpiryInvalid(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	b := i.NewBinding()
 	for _, ttl := range []any{"0s", "-8h", "1ns", "1000000000h", "8 h", "", "8", "forever", 8, -1, 1.5, true, []any{"8h"},
 		body{"h": 8}} {
-		expectRefusal(t, b.bind(t, body{"parameters": body{"ttl": ttl}}), 400, `"ttl"`)
+		testdrive.ExpectRefusal(t, b.Bind(t, body{"parameters": body{"ttl": ttl}}), 400, `"ttl"`)
 	}
-	b.fetch(t).Expect(t, http.StatusNotFound)
-	b.unbind(t).Expect(t, http.StatusGone)
-	first, _ := i.bound(t, body{"parameters": body{"ttl": "8h", "role": "read-only"}})
-	next := i.newBinding()
-	r := next.bind(t, body{"predecessor_binding_id": first.bindingID}).Expect(t, http.StatusCreated)
+	b.Fetch(t).Expect(t, http.StatusNotFound)
+	b.Unbind(t).Expect(t, http.StatusGone)
+	first, _ := i.Bound(t, body{"parameters": body{"ttl": "8h", "role": "read-only"}})
+	next := i.NewBinding()
+	r := next.Bind(t, body{"predecessor_binding_id": first.BindingID}).Expect(t, http.StatusCreated)
 	if at, _ := bindingTimes(t, r); time.Until(at) < 8*time.Hour-time.Minute || time.Until(at) > 8*time.Hour {
 		t.Errorf("the successor expires at %v", at)
 	}
-	if got := field(next.fetch(t).Body, "parameters", "ttl"); got != "8h" {
+	if got := testdrive.Field(next.Fetch(t).Body, "parameters", "ttl"); got != "8h" {
 		t.Errorf("the successor has ttl %v", got)
 	}
 }

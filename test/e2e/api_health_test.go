@@ -11,7 +11,7 @@ import (
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		healthy := startWith(t, server, described("alive", server))
+		healthy := startWith(t, server, testdrive.Described("alive", server))
 		anyone := map[string]string{"Authorization": "", "X-Broker-API-Version": ""}
 		healthy.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
 		r := healthy.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusOK)
@@ -21,14 +21,14 @@ func TestHealth(t *testing.T) {
 				t.Errorf("POST %s: Allow %q, %s", path, r.Header.Get("Allow"), r.Raw)
 			}
 		}
-		if r.String("postgresql") != "ok" || field(r.Body, "shared_servers", "alive") != "ok" {
+		if r.String("postgresql") != "ok" || testdrive.Field(r.Body, "shared_servers", "alive") != "ok" {
 			t.Errorf("a healthy broker says %s", r.Raw)
 		}
 
-		ailing := startWith(t, server, deadServer(t, "dead"), described("alive", server))
+		ailing := startWith(t, server, deadServer(t, "dead"), testdrive.Described("alive", server))
 		ailing.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
 		r = ailing.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusServiceUnavailable)
-		if field(r.Body, "shared_servers", "dead") != "unreachable" || field(r.Body, "shared_servers", "alive") != "ok" {
+		if testdrive.Field(r.Body, "shared_servers", "dead") != "unreachable" || testdrive.Field(r.Body, "shared_servers", "alive") != "ok" {
 			t.Errorf("a broker with a dead shared server says %s", r.Raw)
 		}
 	})
@@ -41,12 +41,12 @@ func TestReadOnlyPostgres(t *testing.T) {
 	pg := testdrive.StartPostgres(t)
 	env := testdrive.Environment(t, server)
 	env["DATABASE_URL"] = pg.URL
-	p := startPlatform(t, server, env)
-	i := p.makeOwn(t, "shared-small")
+	p := testdrive.StartPlatform(t, server, env)
+	i := p.MakeOwn(t, "shared-small")
 	set := func(value string) {
-		records := openTasks(t, env)
-		records.exec(t, "ALTER SYSTEM SET default_transaction_read_only = "+value)
-		records.exec(t, "SELECT pg_reload_conf()")
+		records := testdrive.OpenTasks(t, env)
+		records.Exec(t, "ALTER SYSTEM SET default_transaction_read_only = "+value)
+		records.Exec(t, "SELECT pg_reload_conf()")
 	}
 	shows := func(status int, word, up string) {
 		t.Helper()
@@ -59,10 +59,10 @@ func TestReadOnlyPostgres(t *testing.T) {
 	shows(http.StatusOK, "ok", "1")
 	set("on")
 	shows(http.StatusServiceUnavailable, "read-only", "0")
-	i.fetch(t).Expect(t, http.StatusOK)
-	expectRefusal(t, i.deprovision(t, now), http.StatusServiceUnavailable, "Try again")
+	i.Fetch(t).Expect(t, http.StatusOK)
+	testdrive.ExpectRefusal(t, i.Deprovision(t, testdrive.Sync), http.StatusServiceUnavailable, "Try again")
 	p.AwaitLog(t, "read-only transaction")
 	set("off")
 	shows(http.StatusOK, "ok", "1")
-	i.deprovision(t, now).Expect(t, http.StatusOK)
+	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/test/testdrive"
 )
 
 var isolationScenarios = []scenario{
@@ -24,42 +26,42 @@ var everyRole = []string{"read-only", "read-write", "admin"}
 
 // A victim's instance holds a table with one row, and a session of its account runs a statement.
 type victim struct {
-	credentials
+	testdrive.Credentials
 	db *sql.DB
 }
 
-func testSharedIsolation(t *testing.T, p platform) {
-	v := newVictim(t, p.provisioned(t, "shared-small", nil))
-	i := p.provisioned(t, "shared-small", nil)
-	_, owner := i.bound(t, nil)
-	exec(t, owner.open(t), "CREATE TABLE mine (n INT)")
+func testSharedIsolation(t *testing.T, p testdrive.Platform) {
+	v := newVictim(t, p.Provisioned(t, "shared-small", nil))
+	i := p.Provisioned(t, "shared-small", nil)
+	_, owner := i.Bound(t, nil)
+	testdrive.Exec(t, owner.Open(t), "CREATE TABLE mine (n INT)")
 	for _, role := range everyRole {
-		b, c := i.bound(t, body{"parameters": body{"role": role}})
-		attack(t, p.server.Flavour, c.open(t), v, p.server.BrokerUser)
-		lurk(t, c.open(t), c, v)
-		killOthers(t, c.open(t), p.admin(t), v.Username, p.server.BrokerUser)
-		expectEmpty(t, b.unbind(t), http.StatusOK)
+		b, c := i.Bound(t, body{"parameters": body{"role": role}})
+		attack(t, p.Server.Flavour, c.Open(t), v, p.Server.BrokerUser)
+		lurk(t, c.Open(t), c, v)
+		killOthers(t, c.Open(t), p.Admin(t), v.Username, p.Server.BrokerUser)
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	}
 	v.expectUnharmed(t)
 }
 
 // On a dedicated server, there are only the accounts of the instance and the broker's.
-func testDedicatedIsolation(t *testing.T, p platform) {
-	i := p.newInstance(t, "dedicated-small")
-	i.await(t, i.begin(t))
-	_, c := i.bound(t, body{"parameters": body{"role": "admin"}})
-	_, other := i.bound(t, nil)
-	v := victim{credentials: other, db: other.open(t)}
+func testDedicatedIsolation(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "dedicated-small")
+	i.Await(t, i.BeginProvision(t))
+	_, c := i.Bound(t, body{"parameters": body{"role": "admin"}})
+	_, other := i.Bound(t, nil)
+	v := victim{Credentials: other, db: other.Open(t)}
 	v.Database = "mysql"
-	exec(t, v.db, "CREATE TABLE mine (n INT)")
-	attack(t, p.server.Flavour, c.open(t), v, "broker_admin")
+	testdrive.Exec(t, v.db, "CREATE TABLE mine (n INT)")
+	attack(t, p.Server.Flavour, c.Open(t), v, "broker_admin")
 }
 
-func newVictim(t *testing.T, i instance) victim {
+func newVictim(t *testing.T, i testdrive.Instance) victim {
 	t.Helper()
-	_, c := i.bound(t, body{"parameters": body{"role": "admin"}})
-	v := victim{credentials: c, db: c.open(t)}
-	exec(t, v.db, "CREATE TABLE user (name TEXT)", "INSERT INTO user VALUES ('secret')",
+	_, c := i.Bound(t, body{"parameters": body{"role": "admin"}})
+	v := victim{Credentials: c, db: c.Open(t)}
+	testdrive.Exec(t, v.db, "CREATE TABLE user (name TEXT)", "INSERT INTO user VALUES ('secret')",
 		"CREATE PROCEDURE tell() SELECT * FROM user")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -71,16 +73,16 @@ func newVictim(t *testing.T, i instance) victim {
 		cancel()
 		<-ended
 	})
-	awaitStatement(t, i.admin(t), "SELECT SLEEP(600) FROM user")
+	testdrive.AwaitStatement(t, i.Admin(t), "SELECT SLEEP(600) FROM user")
 	return v
 }
 
 func (v victim) expectUnharmed(t *testing.T) {
 	t.Helper()
-	if got := read[string](t, v.db, "SELECT GROUP_CONCAT(name) FROM user"); got != "secret" {
+	if got := testdrive.Read[string](t, v.db, "SELECT GROUP_CONCAT(name) FROM user"); got != "secret" {
 		t.Errorf("the other tenant's table holds %q", got)
 	}
-	n := read[int](t, v.db, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()")
+	n := testdrive.Read[int](t, v.db, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()")
 	if n != 1 {
 		t.Errorf("the other tenant has %d tables", n)
 	}
@@ -172,7 +174,7 @@ func expectDenied(t *testing.T, db *sql.DB, statement string) {
 var denials = []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}
 
 // lurk looks for another tenant in everything that a tenant may read.
-func lurk(t *testing.T, db *sql.DB, c credentials, v victim) {
+func lurk(t *testing.T, db *sql.DB, c testdrive.Credentials, v victim) {
 	t.Helper()
 	for _, view := range []string{"columns.table_schema", "events.event_schema", "key_column_usage.table_schema",
 		"partitions.table_schema", "referential_constraints.constraint_schema", "routines.routine_schema",
@@ -181,7 +183,7 @@ func lurk(t *testing.T, db *sql.DB, c credentials, v victim) {
 		"table_privileges.table_schema", "triggers.trigger_schema", "views.table_schema", "processlist.db"} {
 		table, column, _ := strings.Cut(view, ".")
 		query := fmt.Sprintf("SELECT COUNT(*) FROM information_schema.%s WHERE %s = ?", table, column)
-		if n := read[int](t, db, query, v.Database); n != 0 {
+		if n := testdrive.Read[int](t, db, query, v.Database); n != 0 {
 			t.Errorf("%s finds %d of the other tenant's", query, n)
 		}
 	}
@@ -190,7 +192,7 @@ func lurk(t *testing.T, db *sql.DB, c credentials, v victim) {
 		"SELECT COUNT(*) FROM information_schema.user_privileges WHERE grantee <> CONCAT('''', ?, '''@''%''')",
 		"SELECT COUNT(*) FROM performance_schema.session_account_connect_attrs WHERE ? = ''",
 	} {
-		if n := read[int](t, db, query, c.Username); n != 0 {
+		if n := testdrive.Read[int](t, db, query, c.Username); n != 0 {
 			t.Errorf("%s finds %d", query, n)
 		}
 	}
@@ -200,7 +202,7 @@ func lurk(t *testing.T, db *sql.DB, c credentials, v victim) {
 func killOthers(t *testing.T, db, admin *sql.DB, accounts ...string) {
 	t.Helper()
 	for _, account := range accounts {
-		id := read[int](t, admin, "SELECT MIN(id) FROM information_schema.processlist WHERE user = ?", account)
+		id := testdrive.Read[int](t, admin, "SELECT MIN(id) FROM information_schema.processlist WHERE user = ?", account)
 		for _, statement := range []string{"KILL %d", "KILL QUERY %d"} {
 			_, err := db.ExecContext(t.Context(), fmt.Sprintf(statement, id))
 			if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || refusal.Number != 1095 {
@@ -212,51 +214,51 @@ func killOthers(t *testing.T, db, admin *sql.DB, accounts ...string) {
 
 // Every account can change its own password, which no server can forbid. The tenant can change nothing
 // else, and an unbind still ends the account.
-func testOwnAccount(t *testing.T, p platform) {
-	i := p.provisioned(t, "shared-small", nil)
-	b, c := i.bound(t, body{"parameters": body{"role": "admin"}})
+func testOwnAccount(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	b, c := i.Bound(t, body{"parameters": body{"role": "admin"}})
 	for _, change := range []string{"WITH MAX_USER_CONNECTIONS 1000", "REQUIRE NONE", "ACCOUNT UNLOCK",
 		"PASSWORD EXPIRE NEVER"} {
-		expectDenied(t, c.open(t), "ALTER USER '"+c.Username+"'@'%' "+change)
+		expectDenied(t, c.Open(t), "ALTER USER '"+c.Username+"'@'%' "+change)
 	}
 	const chosen = "a password of the tenant's own"
 	change := "SET PASSWORD = ?"
-	if p.server.Flavour == "mariadb" {
+	if p.Server.Flavour == "mariadb" {
 		change = "SET PASSWORD = PASSWORD(?)"
 	}
-	login := c.fields(t)
+	login := c.Fields(t)
 	login.InterpolateParams = true
-	if _, err := open(t, login).ExecContext(t.Context(), change, chosen); err != nil {
+	if _, err := testdrive.Open(t, login).ExecContext(t.Context(), change, chosen); err != nil {
 		t.Fatal(err)
 	}
-	expectRefused(t, c.fields(t))
+	testdrive.ExpectRefused(t, c.Fields(t))
 	changed := c
 	changed.Password = chosen
-	open := changed.open(t)
-	repeated := b.bind(t, body{"parameters": body{"role": "admin"}}).Expect(t, http.StatusOK)
-	if i.credentials(t, repeated) != c {
+	open := changed.Open(t)
+	repeated := b.Bind(t, body{"parameters": body{"role": "admin"}}).Expect(t, http.StatusOK)
+	if i.Credentials(t, repeated) != c {
 		t.Error("the repeated bind answers with other credentials")
 	}
-	expectEmpty(t, b.unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	if open.PingContext(t.Context()) == nil {
 		t.Error("the tenant's session outlived the unbind")
 	}
-	expectRefused(t, c.fields(t))
-	expectRefused(t, changed.fields(t))
+	testdrive.ExpectRefused(t, c.Fields(t))
+	testdrive.ExpectRefused(t, changed.Fields(t))
 }
 
-func testConnectionLimit(t *testing.T, p platform) {
-	i := p.provisioned(t, "shared-small", nil)
-	_, c := i.bound(t, body{"parameters": body{"role": "admin"}})
+func testConnectionLimit(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, body{"parameters": body{"role": "admin"}})
 	expectConnections(t, c, 30)
-	expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 	expectConnections(t, c, 60)
 }
 
 // expectConnections opens as many connections as the account may have, fails to open one more, and closes them again.
-func expectConnections(t *testing.T, c credentials, limit int) {
+func expectConnections(t *testing.T, c testdrive.Credentials, limit int) {
 	t.Helper()
-	db := connect(t, c.fields(t))
+	db := testdrive.Connect(t, c.Fields(t))
 	defer db.Close()
 	for n := range limit {
 		conn, err := db.Conn(t.Context())

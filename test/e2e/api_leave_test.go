@@ -18,14 +18,14 @@ func TestClientsThatLeave(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
-		p := startPlatform(t, private, testdrive.Environment(t, private))
-		left := p.provisionStalled(t, func(conn *net.TCPConn) { conn.Close() })
+		p := testdrive.StartPlatform(t, private, testdrive.Environment(t, private))
+		left := provisionStalled(t, p, func(conn *net.TCPConn) { conn.Close() })
 		testdrive.Eventually(t, testdrive.Patience, "the operation goes on", func() bool {
-			return left.fetch(t).Status == http.StatusOK
+			return left.Fetch(t).Status == http.StatusOK
 		})
 
 		var half *net.TCPConn
-		answered := p.provisionStalled(t, func(conn *net.TCPConn) {
+		answered := provisionStalled(t, p, func(conn *net.TCPConn) {
 			if err := conn.CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
@@ -43,7 +43,7 @@ func TestClientsThatLeave(t *testing.T) {
 		if answer.StatusCode != http.StatusCreated {
 			t.Errorf("who closes only the half that it sends on is answered %s", answer.Status)
 		}
-		answered.fetch(t).Expect(t, http.StatusOK)
+		answered.Fetch(t).Expect(t, http.StatusOK)
 
 		const provisions = `mysql_broker_http_requests_total{method="PUT",route="/v2/service_instances/{instance_id}",status=`
 		awaitFigures(t, p, map[string]string{provisions + `"client left"}`: "2", provisions + `"500"}`: ""})
@@ -55,22 +55,22 @@ func TestClientsThatLeave(t *testing.T) {
 		if line := p.AwaitLog(t, `"client_left":true`); !strings.Contains(line, `"level":"INFO"`) {
 			t.Errorf("the line of a request is %s", line)
 		}
-		left.deprovision(t, now).Expect(t, http.StatusOK)
-		answered.deprovision(t, now).Expect(t, http.StatusOK)
+		left.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		answered.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	})
 }
 
 // provisionStalled asks for an instance, and has the client do something while the server makes it.
-func (p platform) provisionStalled(t *testing.T, meanwhile func(*net.TCPConn)) instance {
+func provisionStalled(t *testing.T, p testdrive.Platform, meanwhile func(*net.TCPConn)) testdrive.Instance {
 	t.Helper()
-	admin := p.admin(t)
-	release := stall(t, admin)
-	i := p.ownInstance(t, "shared-small")
-	conn, err := i.sendProvision()
+	admin := p.Admin(t)
+	release := testdrive.Stall(t, admin)
+	i := p.OwnInstance(t, "shared-small")
+	conn, err := sendProvision(i)
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitStatement(t, admin, "CREATE DATABASE")
+	testdrive.AwaitStatement(t, admin, "CREATE DATABASE")
 	meanwhile(conn)
 	release()
 	return i

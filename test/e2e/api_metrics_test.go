@@ -19,13 +19,13 @@ const scrapeTime = testdrive.Patience
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		p := startWith(t, server, deadServer(t, "dead"), described("first", server)) // the dead server is passed over
-		i := p.provisioned(t, "shared-small", nil)
-		gone, _ := i.bound(t, nil)
-		i.bound(t, nil)
-		gone.unbind(t).Expect(t, http.StatusOK)
-		gone.unbind(t).Expect(t, http.StatusGone)
-		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+		p := startWith(t, server, deadServer(t, "dead"), testdrive.Described("first", server)) // the dead server is passed over
+		i := p.Provisioned(t, "shared-small", nil)
+		gone, _ := i.Bound(t, nil)
+		i.Bound(t, nil)
+		gone.Unbind(t).Expect(t, http.StatusOK)
+		gone.Unbind(t).Expect(t, http.StatusGone)
+		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 		p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Basic Z3Vlc3M6Z3Vlc3M="}).
 			Expect(t, http.StatusUnauthorized)
 
@@ -75,7 +75,7 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_shared_server_max_databases{server="first"}`:    "1000",
 			`mysql_broker_shared_server_sold_connections{server="first"}`: "60", // of shared-large
 			`mysql_broker_shared_server_sold_connections{server="dead"}`:  "0",
-			`mysql_broker_shared_server_max_connections{server="first"}`: read[string](t, p.admin(t),
+			`mysql_broker_shared_server_max_connections{server="first"}`: testdrive.Read[string](t, p.Admin(t),
 				"SELECT @@GLOBAL.max_connections"),
 			`mysql_broker_shared_server_max_connections{server="dead"}`:               "",
 			`mysql_broker_shared_server_connections{server="dead"}`:                   "",
@@ -96,10 +96,10 @@ func TestMetricsOfAStuckTask(t *testing.T) {
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.StartCrashable(t, s.Flavour)
 		env := testdrive.Environment(t, private.MySQL)
-		p := startPlatform(t, private.MySQL, env)
-		i := p.makeOwn(t, "shared-async")
+		p := testdrive.StartPlatform(t, private.MySQL, env)
+		i := p.MakeOwn(t, "shared-async")
 		let := private.Crash(t)
-		i.deprovision(t, later).Expect(t, http.StatusAccepted)
+		i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted)
 		const kind = `{kind="deprovision"`
 		testdrive.Eventually(t, scrapeTime, "the deprovision is tried again", func() bool {
 			shown := p.Scrape(t)
@@ -109,7 +109,7 @@ func TestMetricsOfAStuckTask(t *testing.T) {
 				shown["mysql_broker_task_stalled_seconds"+kind+"}"] > "0"
 		})
 		let()
-		openTasks(t, env).awaitSuccess(t, i.id, "")
+		testdrive.OpenTasks(t, env).AwaitSuccess(t, i.ID, "")
 		awaitFigures(t, p, map[string]string{"mysql_broker_task_oldest_age_seconds" + kind + "}": "0",
 			"mysql_broker_operations_total" + kind + `,outcome="succeeded",plan="shared-async"}`: "1"})
 	})
@@ -122,7 +122,7 @@ var assertedElsewhere = []string{"mysql_broker_examination_timestamp_seconds", "
 	"mysql_broker_quota_accounts_due", "mysql_broker_quota_measurement_timestamp_seconds", "mysql_broker_held"}
 
 // expectAllAsserted fails the test if /metrics has a metric of the broker that no test checks.
-func expectAllAsserted(t *testing.T, p platform, asserted map[string]string) {
+func expectAllAsserted(t *testing.T, p testdrive.Platform, asserted map[string]string) {
 	t.Helper()
 	known := map[string]bool{}
 	for series := range asserted {
@@ -147,7 +147,7 @@ func familyOf(series string) string {
 }
 
 // expectFigures compares time series, written as Prometheus does, with what /metrics shows.
-func expectFigures(t *testing.T, p platform, want map[string]string) {
+func expectFigures(t *testing.T, p testdrive.Platform, want map[string]string) {
 	t.Helper()
 	for _, sentence := range differences(p.Scrape(t), want) {
 		t.Error(sentence)
@@ -155,7 +155,7 @@ func expectFigures(t *testing.T, p platform, want map[string]string) {
 }
 
 // awaitFigures waits until /metrics shows all of them at once.
-func awaitFigures(t *testing.T, p platform, want map[string]string) {
+func awaitFigures(t *testing.T, p testdrive.Platform, want map[string]string) {
 	t.Helper()
 	var wrong []string
 	defer func() {

@@ -17,13 +17,13 @@ import (
 
 // TestMove moves an instance to a dedicated server and back while an application writes.
 func TestMove(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, _ map[string]string) {
-		i := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
-		b, old := i.bound(t, nil)
-		makeObjectsAs(t, old)
-		expectError(t, i.updatePlan(t, now, "dedicated-small"), "AsyncRequired")
+	eachPlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
+		i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+		b, old := i.Bound(t, nil)
+		testdrive.MakeObjectsAs(t, old)
+		testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "dedicated-small"), "AsyncRequired")
 		w, readsEnd := startWriter(t, old), startReader(t, old)
-		shown := i.await(t, i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+		shown := i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
 		if says := shown[len(shown)-1]; !strings.Contains(says, "cf bind-service") {
 			t.Errorf("the last description is %q", says)
 		}
@@ -31,44 +31,30 @@ func TestMove(t *testing.T) {
 		written := w.stop(t)
 
 		// The binding has another address, and the same account and password.
-		moved := p.credentials(t, b.fetch(t).Expect(t, http.StatusOK))
+		moved := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
 		if moved.Port == old.Port || moved.Username != old.Username || moved.Password != old.Password {
 			t.Errorf("the binding's credentials are %s@%s:%d", moved.Username, moved.Hostname, moved.Port)
 		}
 		expectWritten(t, written, moved)
 		expectSame(t, old, moved)
-		if _, err := old.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
+		if _, err := old.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
 			t.Errorf("a write at the old address: %v", err)
 		}
-		fetched := i.fetch(t).Expect(t, http.StatusOK)
-		if field(fetched.Body, "metadata", "attributes", "bindings_to_renew") == nil {
+		fetched := i.Fetch(t).Expect(t, http.StatusOK)
+		if testdrive.Field(fetched.Body, "metadata", "attributes", "bindings_to_renew") == nil {
 			t.Errorf("the instance does not tell of its former address: %s", fetched.Raw)
 		}
 
 		// The old place goes with its bindings, and the data can be moved back.
-		expectRefusal(t, i.updatePlan(t, later, "shared-small"), http.StatusUnprocessableEntity, "bindings")
-		exec(t, moved.open(t), "CALL add_item()")
-		b.unbind(t).Expect(t, http.StatusOK)
-		b, own := i.bound(t, nil)
-		i.await(t, i.updateWhenFree(t, "shared-small"))
-		back := p.credentials(t, b.fetch(t).Expect(t, http.StatusOK))
+		testdrive.ExpectRefusal(t, i.UpdatePlan(t, testdrive.Async, "shared-small"), http.StatusUnprocessableEntity, "bindings")
+		testdrive.Exec(t, moved.Open(t), "CALL add_item()")
+		b.Unbind(t).Expect(t, http.StatusOK)
+		b, own := i.Bound(t, nil)
+		i.Await(t, i.UpdateWhenFree(t, "shared-small"))
+		back := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
 		expectSame(t, own, back)
-		exec(t, back.open(t), "CALL add_item()")
+		testdrive.Exec(t, back.Open(t), "CALL add_item()")
 	})
-}
-
-// updateWhenFree begins to change the plan of an instance once the place where its data were before is removed.
-func (i instance) updateWhenFree(t *testing.T, plan string) (operation string) {
-	t.Helper()
-	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(100 * time.Millisecond) {
-		r := i.updatePlan(t, later, plan)
-		if r.Status == http.StatusAccepted {
-			return r.String("operation")
-		}
-		if expectError(t, r, "ConcurrencyError"); time.Now().After(deadline) {
-			t.Fatalf("the former place is not removed: %s", r.Raw)
-		}
-	}
 }
 
 // writer is an application that adds items until it may not write any more.
@@ -79,12 +65,12 @@ type writer struct {
 	err   error
 }
 
-func startWriter(t *testing.T, c credentials) *writer {
+func startWriter(t *testing.T, c testdrive.Credentials) *writer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &writer{done: make(chan struct{}), stops: cancel}
-	db := c.open(t)
-	exec(t, db, "CREATE TABLE written (id INT PRIMARY KEY)")
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE written (id INT PRIMARY KEY)")
 	go func() {
 		defer close(w.done)
 		for id := 0; ctx.Err() == nil; id++ {
@@ -104,10 +90,10 @@ func startWriter(t *testing.T, c credentials) *writer {
 }
 
 // startReader reads items again and again, and returns a function that fails the test if a read was refused.
-func startReader(t *testing.T, c credentials) (end func()) {
+func startReader(t *testing.T, c testdrive.Credentials) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	db, refused := c.open(t), make(chan error, 1)
+	db, refused := c.Open(t), make(chan error, 1)
 	go func() {
 		defer close(refused)
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -163,10 +149,10 @@ func (w *writer) stop(t *testing.T) []string {
 }
 
 // expectWritten checks that nothing is lost that the writer knows to be written.
-func expectWritten(t *testing.T, acked []string, c credentials) {
+func expectWritten(t *testing.T, acked []string, c testdrive.Credentials) {
 	t.Helper()
 	there := map[string]bool{}
-	for _, id := range readAll(t, c.open(t), "SELECT id FROM written") {
+	for _, id := range testdrive.ReadAll(t, c.Open(t), "SELECT id FROM written") {
 		there[id] = true
 	}
 	lost := slices.DeleteFunc(slices.Clone(acked), func(id string) bool { return there[id] })
@@ -176,16 +162,16 @@ func expectWritten(t *testing.T, acked []string, c credentials) {
 }
 
 // expectSame compares what two databases hold.
-func expectSame(t *testing.T, a, b credentials) {
+func expectSame(t *testing.T, a, b testdrive.Credentials) {
 	t.Helper()
-	from, to := a.open(t), b.open(t)
+	from, to := a.Open(t), b.Open(t)
 	for _, query := range []string{
 		"SELECT CONCAT(table_name, table_type) FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1",
 		"SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1",
 		"SELECT CONCAT(id, name) FROM items ORDER BY 1", "SELECT name FROM names ORDER BY 1",
 		"SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(id))) FROM written",
 	} {
-		if was, is := readAll(t, from, query), readAll(t, to, query); !slices.Equal(was, is) {
+		if was, is := testdrive.ReadAll(t, from, query), testdrive.ReadAll(t, to, query); !slices.Equal(was, is) {
 			t.Errorf("%s: %q became %q", query, was, is)
 		}
 	}

@@ -17,13 +17,13 @@ var platformScenarios = []scenario{
 }
 
 // https://github.com/cloudfoundry/cloud_controller_ng, lib/services/service_brokers/v2/client.rb
-func testCloudController(t *testing.T, p platform) {
+func testCloudController(t *testing.T, p testdrive.Platform) {
 	headers := map[string]string{
 		"X-Broker-API-Version": "2.15",
 		"X-Broker-API-Originating-Identity": "cloudfoundry " +
 			base64.StdEncoding.EncodeToString([]byte(`{"user_id":"a-user"}`)),
 	}
-	i := p.newInstance(t, "shared-small")
+	i := p.NewInstance(t, "shared-small")
 	send := func(method, path string, body any) testdrive.Response {
 		t.Helper()
 		return p.DoWith(t, method, path, body, headers)
@@ -32,41 +32,41 @@ func testCloudController(t *testing.T, p platform) {
 		"organization_name": "shop", "space_name": "dev", "organization_annotations": body{},
 		"space_annotations": body{}, "instance_name": "db", "instance_annotations": body{}}
 	maintenance := body{"version": "1.0.0", "description": "First version of the shared plans"}
-	send("PUT", i.path()+later, i.provisionBody(body{"context": context, "maintenance_info": maintenance})).
+	send("PUT", i.Path()+testdrive.Async, i.ProvisionBody(body{"context": context, "maintenance_info": maintenance})).
 		Expect(t, http.StatusCreated)
-	b := i.newBinding()
-	r := send("PUT", b.path()+later, b.with(body{"app_guid": "an-app", "context": context,
+	b := i.NewBinding()
+	r := send("PUT", b.Path()+testdrive.Async, b.With(body{"app_guid": "an-app", "context": context,
 		"bind_resource": body{"app_guid": "an-app", "space_guid": "a-space"}})).Expect(t, http.StatusCreated)
-	p.credentials(t, r).open(t)
+	p.Credentials(t, r).Open(t)
 
 	_, large := testdrive.Plan(t, "shared-large")
-	send("PATCH", i.path()+later, body{"service_id": i.serviceID, "plan_id": large, "parameters": body{},
+	send("PATCH", i.Path()+testdrive.Async, body{"service_id": i.ServiceID, "plan_id": large, "parameters": body{},
 		"context": context, "maintenance_info": body{"version": "1.0.0"},
-		"previous_values": body{"plan_id": i.planID, "service_id": i.serviceID, "organization_id": "an-organization",
+		"previous_values": body{"plan_id": i.PlanID, "service_id": i.ServiceID, "organization_id": "an-organization",
 			"space_id": "a-space", "maintenance_info": nil}}).Expect(t, http.StatusOK)
-	send("GET", i.path(), nil).Expect(t, http.StatusOK)
+	send("GET", i.Path(), nil).Expect(t, http.StatusOK)
 	// After an update that it gave up on, it names the former plan.
-	expectEmpty(t, send("DELETE", b.deletion(b.path(), later), nil), http.StatusOK)
-	expectEmpty(t, send("DELETE", i.deletion(i.path(), later), nil), http.StatusOK)
+	testdrive.ExpectEmpty(t, send("DELETE", b.Deletion(b.Path(), testdrive.Async), nil), http.StatusOK)
+	testdrive.ExpectEmpty(t, send("DELETE", i.Deletion(i.Path(), testdrive.Async), nil), http.StatusOK)
 	p.AwaitLog(t, `"platform":"cloudfoundry","user_id":"a-user"`)
 }
 
-func testOldPlatform(t *testing.T, p platform) {
+func testOldPlatform(t *testing.T, p testdrive.Platform) {
 	old := map[string]string{"X-Broker-API-Version": "2.9"}
-	i := p.newInstance(t, "shared-small")
-	b := i.newBinding()
+	i := p.NewInstance(t, "shared-small")
+	b := i.NewBinding()
 	p.DoWith(t, "GET", "/v2/catalog", nil, old).Expect(t, http.StatusOK)
-	p.DoWith(t, "PUT", i.path(), i.provisionBody(nil), old).Expect(t, http.StatusCreated)
-	r := p.DoWith(t, "PUT", b.path(), b.with(body{"app_guid": "an-app"}), old).Expect(t, http.StatusCreated)
-	p.credentials(t, r).open(t)
-	p.DoWith(t, "PATCH", i.path(), body{"service_id": i.serviceID}, old).Expect(t, http.StatusOK)
-	p.DoWith(t, "DELETE", b.deletion(b.path(), now), nil, old).Expect(t, http.StatusOK)
-	p.DoWith(t, "DELETE", i.deletion(i.path(), now), nil, old).Expect(t, http.StatusOK)
+	p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(nil), old).Expect(t, http.StatusCreated)
+	r := p.DoWith(t, "PUT", b.Path(), b.With(body{"app_guid": "an-app"}), old).Expect(t, http.StatusCreated)
+	p.Credentials(t, r).Open(t)
+	p.DoWith(t, "PATCH", i.Path(), body{"service_id": i.ServiceID}, old).Expect(t, http.StatusOK)
+	p.DoWith(t, "DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, old).Expect(t, http.StatusOK)
+	p.DoWith(t, "DELETE", i.Deletion(i.Path(), testdrive.Sync), nil, old).Expect(t, http.StatusOK)
 }
 
 // Korifi repeats its request before every poll, and takes a 200 or a 410 for the end.
-func testKorifi(t *testing.T, p platform) {
-	i := p.newInstance(t, "shared-async")
+func testKorifi(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "shared-async")
 	repeat := func(request func() testdrive.Response, end int) {
 		t.Helper()
 		deadline := time.Now().Add(testdrive.Patience)
@@ -75,11 +75,11 @@ func testKorifi(t *testing.T, p platform) {
 			if time.Now().After(deadline) {
 				t.Fatal("the operation did not end")
 			}
-			i.poll(t, "?operation="+r.Expect(t, http.StatusAccepted).String("operation")).Expect(t, http.StatusOK)
+			i.Poll(t, "?operation="+r.Expect(t, http.StatusAccepted).String("operation")).Expect(t, http.StatusOK)
 		}
 	}
-	repeat(func() testdrive.Response { return i.provision(t, later, nil) }, http.StatusOK)
-	_, c := i.bound(t, body{"app_guid": ""})
-	c.open(t)
-	repeat(func() testdrive.Response { return i.deprovision(t, later) }, http.StatusGone)
+	repeat(func() testdrive.Response { return i.Provision(t, testdrive.Async, nil) }, http.StatusOK)
+	_, c := i.Bound(t, body{"app_guid": ""})
+	c.Open(t)
+	repeat(func() testdrive.Response { return i.Deprovision(t, testdrive.Async) }, http.StatusGone)
 }

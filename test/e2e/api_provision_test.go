@@ -20,12 +20,12 @@ var provisionScenarios = []scenario{
 	{"ids of any form", testIDs},
 }
 
-func testProvisionTwice(t *testing.T, p platform) {
-	i := p.newInstance(t, "shared-small")
-	i.fetch(t).Expect(t, http.StatusNotFound)
-	expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
-	expectEmpty(t, i.provision(t, now, nil), http.StatusOK)
-	expectEmpty(t, i.provision(t, later, body{"parameters": body{}}), http.StatusOK)
+func testProvisionTwice(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "shared-small")
+	i.Fetch(t).Expect(t, http.StatusNotFound)
+	testdrive.ExpectEmpty(t, i.Provision(t, testdrive.Sync, nil), http.StatusCreated)
+	testdrive.ExpectEmpty(t, i.Provision(t, testdrive.Sync, nil), http.StatusOK)
+	testdrive.ExpectEmpty(t, i.Provision(t, testdrive.Async, body{"parameters": body{}}), http.StatusOK)
 
 	_, otherPlan := testdrive.Plan(t, "shared-large")
 	for name, fields := range map[string]body{
@@ -33,56 +33,56 @@ func testProvisionTwice(t *testing.T, p platform) {
 		"space":      {"space_guid": "another-space"},
 		"parameters": {"parameters": body{"charset": "latin1"}},
 	} {
-		if r := i.provision(t, now, fields); r.Status != http.StatusConflict {
+		if r := i.Provision(t, testdrive.Sync, fields); r.Status != http.StatusConflict {
 			t.Errorf("another %s: status %d: %s", name, r.Status, r.Raw)
 		}
 	}
 }
 
-func testProvisionInvalid(t *testing.T, p platform) {
-	i := p.newInstance(t, "shared-small")
+func testProvisionInvalid(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "shared-small")
 	for name, fields := range map[string]body{
 		"no service_id":      {"service_id": nil},
 		"no plan_id":         {"plan_id": nil},
 		"unknown service_id": {"service_id": "no-such-service"},
 		"unknown plan_id":    {"plan_id": "no-such-plan"},
 	} {
-		r := i.provision(t, now, fields)
+		r := i.Provision(t, testdrive.Sync, fields)
 		if r.Status != http.StatusBadRequest || r.String("description") == "" {
 			t.Errorf("%s: status %d: %s", name, r.Status, r.Raw)
 		}
 	}
-	i.fetch(t).Expect(t, http.StatusNotFound)
+	i.Fetch(t).Expect(t, http.StatusNotFound)
 }
 
-func testCharset(t *testing.T, p platform) {
+func testCharset(t *testing.T, p testdrive.Platform) {
 	parameters := body{"charset": "latin1", "collation": "latin1_german1_ci"}
-	i := p.provisioned(t, "shared-small", body{"parameters": parameters})
-	_, c := i.bound(t, nil)
-	db := c.open(t)
-	if got := read[string](t, db, "SELECT @@character_set_database"); got != "latin1" {
+	i := p.Provisioned(t, "shared-small", body{"parameters": parameters})
+	_, c := i.Bound(t, nil)
+	db := c.Open(t)
+	if got := testdrive.Read[string](t, db, "SELECT @@character_set_database"); got != "latin1" {
 		t.Errorf("the character set is %s", got)
 	}
-	if got := read[string](t, db, "SELECT @@collation_database"); got != "latin1_german1_ci" {
+	if got := testdrive.Read[string](t, db, "SELECT @@collation_database"); got != "latin1_german1_ci" {
 		t.Errorf("the collation is %s", got)
 	}
-	r := i.fetch(t).Expect(t, http.StatusOK)
-	if r.String("service_id") != i.serviceID || r.String("plan_id") != i.planID {
+	r := i.Fetch(t).Expect(t, http.StatusOK)
+	if r.String("service_id") != i.ServiceID || r.String("plan_id") != i.PlanID {
 		t.Errorf("not the ids that were asked for: %s", r.Raw)
 	}
 	for name, want := range parameters {
-		if got := field(r.Body, "parameters", name); got != want {
+		if got := testdrive.Field(r.Body, "parameters", name); got != want {
 			t.Errorf("parameter %s is %v", name, got)
 		}
 	}
-	if field(r.Body, "maintenance_info", "version") != "1.0.0" {
+	if testdrive.Field(r.Body, "maintenance_info", "version") != "1.0.0" {
 		t.Errorf("not the maintenance_info of the catalog: %s", r.Raw)
 	}
 }
 
-func testProvisionParameters(t *testing.T, p platform) {
+func testProvisionParameters(t *testing.T, p testdrive.Platform) {
 	for _, plan := range []string{"shared-small", "dedicated-small"} {
-		i := p.newInstance(t, plan)
+		i := p.NewInstance(t, plan)
 		for _, c := range []struct {
 			key        string
 			parameters body
@@ -94,34 +94,34 @@ func testProvisionParameters(t *testing.T, p platform) {
 			{"charset", body{"charset": 4}},
 			{"chrset", body{"chrset": "utf8mb4"}},
 		} {
-			expectRefusal(t, i.provision(t, later, body{"parameters": c.parameters}), 400, c.key)
+			testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Async, body{"parameters": c.parameters}), 400, c.key)
 		}
-		i.fetch(t).Expect(t, http.StatusNotFound)
+		i.Fetch(t).Expect(t, http.StatusNotFound)
 	}
 }
 
-func testMaintenanceConflict(t *testing.T, p platform) {
-	i := p.newInstance(t, "shared-small")
+func testMaintenanceConflict(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "shared-small")
 	other := body{"maintenance_info": body{"version": "0.9.0"}}
-	expectError(t, i.provision(t, now, other), "MaintenanceInfoConflict")
+	testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, other), "MaintenanceInfoConflict")
 	none := body{"maintenance_info": body{}}
 	right := body{"maintenance_info": body{"version": "1.0.0", "description": "compared by nobody"}}
-	i.provision(t, now, none).Expect(t, http.StatusCreated)
-	i.provision(t, now, right).Expect(t, http.StatusOK)
-	expectEmpty(t, i.update(t, now, none), http.StatusOK)
-	expectError(t, i.update(t, now, other), "MaintenanceInfoConflict")
-	expectEmpty(t, i.update(t, now, right), http.StatusOK)
+	i.Provision(t, testdrive.Sync, none).Expect(t, http.StatusCreated)
+	i.Provision(t, testdrive.Sync, right).Expect(t, http.StatusOK)
+	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Sync, none), http.StatusOK)
+	testdrive.ExpectError(t, i.Update(t, testdrive.Sync, other), "MaintenanceInfoConflict")
+	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Sync, right), http.StatusOK)
 }
 
 // Both conformance checkers expect that a provision without an organization or a space is refused. Names may be odd, but
 // not too long for an index.
-func testProvisionNowhere(t *testing.T, p platform) {
-	i := p.newInstance(t, "shared-small")
+func testProvisionNowhere(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "shared-small")
 	for _, name := range []string{"organization_guid", "space_guid"} {
 		for _, value := range []any{nil, ""} {
 			context := body{"platform": "cloudfoundry", "organization_guid": "o", "space_guid": "s"}
 			for _, fields := range []body{{name: value}, {name: value, "context": context}} {
-				expectRefusal(t, i.provision(t, now, fields), http.StatusBadRequest, name)
+				testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, fields), http.StatusBadRequest, name)
 			}
 		}
 	}
@@ -130,25 +130,25 @@ func testProvisionNowhere(t *testing.T, p platform) {
 		long += uuid.NewString()
 	}
 	for _, name := range []string{"organization_guid", "space_guid"} {
-		expectRefusal(t, i.provision(t, now, body{name: long}), http.StatusBadRequest, name, "256 bytes")
+		testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, body{name: long}), http.StatusBadRequest, name, "256 bytes")
 	}
-	i.fetch(t).Expect(t, http.StatusNotFound)
-	i.provision(t, now, body{"organization_guid": nil, "space_guid": "", "context": body{"platform": "another",
+	i.Fetch(t).Expect(t, http.StatusNotFound)
+	i.Provision(t, testdrive.Sync, body{"organization_guid": nil, "space_guid": "", "context": body{"platform": "another",
 		"organization_guid": "o", "space_guid": "s"}}).Expect(t, http.StatusCreated)
-	i.provision(t, now, body{"organization_guid": "o", "space_guid": "s"}).Expect(t, http.StatusOK)
-	p.newInstance(t, "shared-small").provision(t, now, body{"organization_guid": `'; "DROP"` + "\t\n\u202e🐬", "space_guid": " "}).
+	i.Provision(t, testdrive.Sync, body{"organization_guid": "o", "space_guid": "s"}).Expect(t, http.StatusOK)
+	p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, body{"organization_guid": `'; "DROP"` + "\t\n\u202e🐬", "space_guid": " "}).
 		Expect(t, http.StatusCreated)
 }
 
 // Ids come from the platform, and may be anything that a path can hold.
-func testIDs(t *testing.T, p platform) {
-	i := p.newInstanceCalled(t, "shared-small", url.PathEscape(`it's "an" id; DROP-`+uuid.NewString()))
-	i.provision(t, now, nil).Expect(t, http.StatusCreated)
-	b := i.newBinding()
-	b.bindingID = url.PathEscape(`b%1_'`)
-	c := i.credentials(t, b.bind(t, nil).Expect(t, http.StatusCreated))
-	c.open(t)
-	i.fetch(t).Expect(t, http.StatusOK)
-	b.unbind(t).Expect(t, http.StatusOK)
-	expectRefused(t, c.fields(t))
+func testIDs(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstanceCalled(t, "shared-small", url.PathEscape(`it's "an" id; DROP-`+uuid.NewString()))
+	i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+	b := i.NewBinding()
+	b.BindingID = url.PathEscape(`b%1_'`)
+	c := i.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusCreated))
+	c.Open(t)
+	i.Fetch(t).Expect(t, http.StatusOK)
+	b.Unbind(t).Expect(t, http.StatusOK)
+	testdrive.ExpectRefused(t, c.Fields(t))
 }

@@ -15,20 +15,20 @@ var (
 )
 
 // expectTLSOnly fails the test unless the account can log in with TLS, and not without.
-func expectTLSOnly(t *testing.T, c credentials) {
+func expectTLSOnly(t *testing.T, c testdrive.Credentials) {
 	t.Helper()
 	checkTLS(t, c)
-	expectRefused(t, c.plain(t))
-	c.open(t).Close()
+	testdrive.ExpectRefused(t, c.Plain(t))
+	c.Open(t).Close()
 }
 
 // expectEither fails the test unless the account can log in with TLS and without. Without comes first: for a login with
 // TLS, MySQL remembers what spares the next one to send the password.
-func expectEither(t *testing.T, c credentials) {
+func expectEither(t *testing.T, c testdrive.Credentials) {
 	t.Helper()
-	open(t, c.plain(t)).Close()
+	testdrive.Open(t, c.Plain(t)).Close()
 	checkTLS(t, c)
-	c.open(t).Close()
+	c.Open(t).Close()
 }
 
 // A plan says whether accounts require TLS, and a binding may ask for more, but not for less.
@@ -37,12 +37,12 @@ func TestTLSOfBindings(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		env["CATALOG"] = catalogRequiringTLS(t, "shared-large")
-		p := startPlatform(t, server, env)
-		optional, required := p.provisioned(t, "shared-small", nil), p.provisioned(t, "shared-large", nil)
+		p := testdrive.StartPlatform(t, server, env)
+		optional, required := p.Provisioned(t, "shared-small", nil), p.Provisioned(t, "shared-large", nil)
 		for name, test := range map[string]struct {
-			instance instance
+			instance testdrive.Instance
 			asked    body
-			expect   func(*testing.T, credentials)
+			expect   func(*testing.T, testdrive.Credentials)
 			same     []body // asks for the same in other words
 			another  []body
 		}{
@@ -52,28 +52,28 @@ func TestTLSOfBindings(t *testing.T) {
 			"required":             {required, asksNothing, expectTLSOnly, []body{asksRequired}, []body{asksOptional}},
 		} {
 			t.Run(name, func(t *testing.T) {
-				b, c := test.instance.bound(t, test.asked)
+				b, c := test.instance.Bound(t, test.asked)
 				test.expect(t, c)
-				fetched := b.fetch(t).Expect(t, http.StatusOK)
-				if p.credentials(t, fetched) != c {
+				fetched := b.Fetch(t).Expect(t, http.StatusOK)
+				if p.Credentials(t, fetched) != c {
 					t.Error("the fetched credentials are others")
 				}
-				if asked := test.asked["parameters"]; asked != nil && field(fetched.Body, "parameters", "tls") != asked.(body)["tls"] {
+				if asked := test.asked["parameters"]; asked != nil && testdrive.Field(fetched.Body, "parameters", "tls") != asked.(body)["tls"] {
 					t.Errorf("the fetched parameters are %v", fetched.Body["parameters"])
 				}
 				for _, same := range append(test.same, test.asked) {
-					if p.credentials(t, b.bind(t, same).Expect(t, http.StatusOK)) != c {
+					if p.Credentials(t, b.Bind(t, same).Expect(t, http.StatusOK)) != c {
 						t.Errorf("repeated with %v: other credentials", same)
 					}
 				}
 				for _, another := range test.another {
-					b.bind(t, another).Expect(t, http.StatusConflict)
+					b.Bind(t, another).Expect(t, http.StatusConflict)
 				}
 			})
 		}
-		expectRefusal(t, required.newBinding().bind(t, asksOptional), http.StatusBadRequest, `"tls"`, "shared-large",
+		testdrive.ExpectRefusal(t, required.NewBinding().Bind(t, asksOptional), http.StatusBadRequest, `"tls"`, "shared-large",
 			"requires TLS")
-		expectRefusal(t, optional.newBinding().bind(t, body{"parameters": body{"tls": "none"}}), http.StatusBadRequest,
+		testdrive.ExpectRefusal(t, optional.NewBinding().Bind(t, body{"parameters": body{"tls": "none"}}), http.StatusBadRequest,
 			`"tls"`, "required")
 	})
 }
@@ -84,22 +84,22 @@ func TestTLSOutlivesThePlan(t *testing.T) {
 	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		env["CATALOG"] = catalogRequiringTLS(t, "shared-large")
-		i := startPlatform(t, server, env).provisioned(t, "shared-small", nil)
-		made, c := i.bound(t, asksNothing)
-		_, asked := i.bound(t, asksRequired)
+		i := testdrive.StartPlatform(t, server, env).Provisioned(t, "shared-small", nil)
+		made, c := i.Bound(t, asksNothing)
+		_, asked := i.Bound(t, asksRequired)
 
-		i.updatePlan(t, now, "shared-large").Expect(t, http.StatusOK) // which changes the accounts' connection limit
+		i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK) // which changes the accounts' connection limit
 		expectEither(t, c)
 		expectTLSOnly(t, asked)
-		_, i.planID = testdrive.Plan(t, "shared-large")
-		made.instance = i
-		if i.credentials(t, made.bind(t, asksNothing).Expect(t, http.StatusOK)) != c {
+		_, i.PlanID = testdrive.Plan(t, "shared-large")
+		made.Instance = i
+		if i.Credentials(t, made.Bind(t, asksNothing).Expect(t, http.StatusOK)) != c {
 			t.Error("the repeated bind got other credentials")
 		}
-		_, later := i.bound(t, asksNothing)
+		_, later := i.Bound(t, asksNothing)
 		expectTLSOnly(t, later)
 
-		i.updatePlan(t, now, "shared-small").Expect(t, http.StatusOK)
+		i.UpdatePlan(t, testdrive.Sync, "shared-small").Expect(t, http.StatusOK)
 		expectTLSOnly(t, later)
 		expectEither(t, c)
 	})
@@ -110,14 +110,14 @@ func TestServerThatRequiresTLS(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		private := testdrive.Private(t, server.Flavour)
-		exec(t, platform{server: private}.admin(t), "SET GLOBAL require_secure_transport = ON")
-		p := startWith(t, private, described("private", private))
+		testdrive.Exec(t, testdrive.Platform{Server: private}.Admin(t), "SET GLOBAL require_secure_transport = ON")
+		p := startWith(t, private, testdrive.Described("private", private))
 		p.AwaitLog(t, `"tls_only":true`)
-		i := p.provisioned(t, "shared-small", nil)
-		_, c := i.bound(t, asksNothing)
-		_, required := i.bound(t, asksRequired)
+		i := p.Provisioned(t, "shared-small", nil)
+		_, c := i.Bound(t, asksNothing)
+		_, required := i.Bound(t, asksRequired)
 		expectTLSOnly(t, c)
-		if parseURL(t, c.URI).RawQuery == "" || parseURL(t, c.URI).RawQuery != parseURL(t, required.URI).RawQuery {
+		if testdrive.ParseURL(t, c.URI).RawQuery == "" || testdrive.ParseURL(t, c.URI).RawQuery != testdrive.ParseURL(t, required.URI).RawQuery {
 			t.Errorf("the uri does not carry what one of a binding that requires TLS does")
 		}
 	})
@@ -131,14 +131,14 @@ func TestServerWithoutTLS(t *testing.T) {
 		proxy.HideTLS()
 		plain := server
 		plain.Port, plain.CA = proxy.Port(), ""
-		p := startWith(t, plain, described("plain", plain))
+		p := startWith(t, plain, testdrive.Described("plain", plain))
 		p.AwaitLog(t, "connections to the shared server, those of applications included, are not encrypted")
-		i := p.provisioned(t, "shared-small", nil)
-		expectRefusal(t, i.newBinding().bind(t, asksRequired), http.StatusBadRequest, "offers no TLS")
-		_, c := i.bound(t, asksNothing)
+		i := p.Provisioned(t, "shared-small", nil)
+		testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, asksRequired), http.StatusBadRequest, "offers no TLS")
+		_, c := i.Bound(t, asksNothing)
 		if c.TLS {
 			t.Error("the credentials have TLS")
 		}
-		c.open(t).Close()
+		c.Open(t).Close()
 	})
 }

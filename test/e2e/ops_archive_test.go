@@ -15,13 +15,13 @@ import (
 )
 
 // archivedInstance creates a dedicated instance whose binary logs are archived, with a backup to begin with.
-func archivedInstance(t *testing.T, p platform) (instance, credentials) {
+func archivedInstance(t *testing.T, p testdrive.Platform) (testdrive.Instance, testdrive.Credentials) {
 	t.Helper()
-	i := p.ownInstance(t, "dedicated-small")
-	i.await(t, i.provision(t, later, body{"context": cloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
-	_, c := i.bound(t, nil)
-	exec(t, c.open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
-	i.await(t, i.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
+	i := p.OwnInstance(t, "dedicated-small")
+	i.Await(t, i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
+	i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
 	return i, c
 }
 
@@ -33,41 +33,41 @@ func TestTwoArchivers(t *testing.T) {
 		env := archiveEnvironment(t, s)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		faults := testdrive.NewFaults(t, env)
-		first := startPlatform(t, s, env)
-		ts := openTasks(t, env)
+		first := testdrive.StartPlatform(t, s, env)
+		ts := testdrive.OpenTasks(t, env)
 		i, c := archivedInstance(t, first)
-		db := c.open(t)
+		db := c.Open(t)
 
-		g := newGate(t, "archive: written")
+		g := testdrive.NewGate(t, "archive: written")
 		faults.Decide(func(pid int, at string) testdrive.Word {
 			if pid == first.PID() {
-				g.pass(at)
+				g.Pass(at)
 			}
 			return testdrive.GoOn
 		})
-		exec(t, db, "INSERT INTO large (filling) VALUES ('one')")
-		testdrive.Receive(t, g.reached, "a segment is written")
+		testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES ('one')")
+		testdrive.Receive(t, g.Reached, "a segment is written")
 		first.Pause(t)
 		t.Cleanup(func() { first.Signal(t, syscall.SIGCONT) })
-		second := startPlatform(t, s, env)
-		i.platform = second
-		exec(t, db, "INSERT INTO large (filling) VALUES ('two')")
+		second := testdrive.StartPlatform(t, s, env)
+		i.Platform = second
+		testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES ('two')")
 		moments := []moment{momentOf(t, c)}
 		archived(t, ts, i, moments[0].at)
 
-		g.release()
+		g.Release()
 		first.Signal(t, syscall.SIGCONT)
 		first.AwaitLog(t, `"msg":"archiving`) // that failed
-		exec(t, db, "UPDATE large SET filling = 'three'", "INSERT INTO large (filling) VALUES ('four')")
+		testdrive.Exec(t, db, "UPDATE large SET filling = 'three'", "INSERT INTO large (filling) VALUES ('four')")
 		moments = append(moments, momentOf(t, c))
 		archived(t, ts, i, moments[1].at)
 		var archives int
-		ts.scan(t, &archives, "SELECT count(*) FROM binary_log")
+		ts.Scan(t, &archives, "SELECT count(*) FROM binary_log")
 		if archives != 1 {
 			t.Errorf("there are %d archives", archives)
 		}
 		for _, m := range moments {
-			expectAt(t, second, i.id, m)
+			expectAt(t, second, i.ID, m)
 		}
 	})
 }
@@ -126,16 +126,16 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 		env["BACKUP_STORE"] = "file://" + store
 		env["FAULT_ARCHIVE_ROOM"] = fmt.Sprint(room)
 		testdrive.NewFaults(t, env)
-		p := startPlatform(t, s, env)
-		ts := openTasks(t, env)
+		p := testdrive.StartPlatform(t, s, env)
+		ts := testdrive.OpenTasks(t, env)
 		i, c := archivedInstance(t, p)
-		db := c.open(t)
+		db := c.Open(t)
 		write := func(mebibytes int) {
 			t.Helper()
 			for range mebibytes {
-				exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT('x', 1 << 20))")
+				testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT('x', 1 << 20))")
 			}
-			exec(t, db, "DELETE FROM large")
+			testdrive.Exec(t, db, "DELETE FROM large")
 		}
 		logs := func() (bytes int64) {
 			t.Helper()
@@ -183,19 +183,19 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 		p.AwaitLog(t, "an archive of binary logs has ended")
 		testdrive.Eventually(t, testdrive.Patience, "the logs are purged", func() bool { return logs() < room })
 		var reason string
-		ts.scan(t, &reason, "SELECT end_reason FROM binary_log ORDER BY began_at LIMIT 1")
+		ts.Scan(t, &reason, "SELECT end_reason FROM binary_log ORDER BY began_at LIMIT 1")
 		if !strings.Contains(reason, "filled the server's disk") {
 			t.Errorf("the archive has ended: %q", reason)
 		}
 		lost := momentOf(t, c)
 		putBack()
-		i.await(t, i.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
-		exec(t, db, "INSERT INTO large (filling) VALUES ('later')")
+		i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES ('later')")
 		last := momentOf(t, c)
 		archived(t, ts, i, last.at)
-		expectRefusal(t, p.ownInstance(t, "dedicated-small").restoredTo(t, i.id, lost.at), http.StatusBadRequest, "between")
+		testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").RestoredTo(t, i.ID, lost.at), http.StatusBadRequest, "between")
 		for _, m := range []moment{kept, last} {
-			expectAt(t, p, i.id, m)
+			expectAt(t, p, i.ID, m)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,43 +11,16 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// auditLine is a line of `mysql-broker audit --json`.
-type auditLine struct {
-	Platform, Action, Plan, Object, Result string
-
-	UserID     string `json:"user_id"`
-	UserName   string `json:"user_name"`
-	Email      string
-	Host       string
-	RequestID  string `json:"request_id"`
-	InstanceID string `json:"instance_id"`
-	BindingID  string `json:"binding_id"`
-	Task       string
-}
-
-func (o operator) audit(t *testing.T, args ...string) (all []auditLine) {
-	t.Helper()
-	out := o.run(t, 0, append([]string{"audit", "--json"}, args...)...).Stdout
-	for line := range strings.Lines(out) {
-		var l auditLine
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatalf("%v: %q", err, line)
-		}
-		all = append(all, l)
-	}
-	return all
-}
-
 // The audit has each request with its user and its result, and contains no secret.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		private := testdrive.Private(t, server.Flavour)
 		env := testdrive.Environment(t, private)
-		p := startPlatform(t, private, env)
-		o := p.operator(env)
+		p := testdrive.StartPlatform(t, private, env)
+		o := p.Operator(env)
 		const canary = "canary-in-a-request"
-		p.seen.add(canary)
+		p.Seen.Add(canary)
 		as := func(platform, user string) map[string]string {
 			return map[string]string{"X-Broker-API-Request-Identity": "request-of-" + platform,
 				"X-Broker-API-Originating-Identity": platform + " " + base64.StdEncoding.EncodeToString([]byte(user))}
@@ -56,24 +28,24 @@ func TestAudit(t *testing.T) {
 		cf := as("cloudfoundry", `{"user_id":"jane-guid"}`)
 		kubernetes := as("kubernetes", `{"username":"duke","uid":"c2dde242","email":"duke@example.com","groups":["a"]}`)
 
-		i := p.ownInstance(t, "shared-small")
-		p.DoWith(t, "PUT", i.path(), i.provisionBody(body{"context": body{"platform": "cloudfoundry", "note": canary}}), cf).
+		i := p.OwnInstance(t, "shared-small")
+		p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(body{"context": body{"platform": "cloudfoundry", "note": canary}}), cf).
 			Expect(t, http.StatusCreated)
-		b := i.newBinding()
-		p.DoWith(t, "PUT", b.path(), b.with(body{"parameters": body{"role": "read-only"}}), kubernetes).
+		b := i.NewBinding()
+		p.DoWith(t, "PUT", b.Path(), b.With(body{"parameters": body{"role": "read-only"}}), kubernetes).
 			Expect(t, http.StatusCreated)
-		p.DoWith(t, "PUT", b.path(), b.with(body{"parameters": body{"role": canary}}), kubernetes).
+		p.DoWith(t, "PUT", b.Path(), b.With(body{"parameters": body{"role": canary}}), kubernetes).
 			Expect(t, http.StatusBadRequest)
-		p.DoWith(t, "DELETE", b.deletion(b.path(), now), nil, as("cloudfoundry", "no JSON")).Expect(t, http.StatusOK)
-		o.run(t, 0, "drain", "shared-1")
-		o.run(t, 0, "drain", "--undo", "shared-1")
-		p.DoWith(t, "DELETE", i.deletion(i.path(), now), nil, nil).Expect(t, http.StatusOK)
+		p.DoWith(t, "DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, as("cloudfoundry", "no JSON")).Expect(t, http.StatusOK)
+		o.Run(t, 0, "drain", "shared-1")
+		o.Run(t, 0, "drain", "--undo", "shared-1")
+		p.DoWith(t, "DELETE", i.Deletion(i.Path(), testdrive.Sync), nil, nil).Expect(t, http.StatusOK)
 
-		of := o.audit(t, "--instance", i.id)
-		want := []auditLine{{Platform: "", Action: "deprovision"}, {Action: "unbind", BindingID: b.bindingID,
+		of := o.Audit(t, "--instance", i.ID)
+		want := []testdrive.AuditLine{{Platform: "", Action: "deprovision"}, {Action: "unbind", BindingID: b.BindingID,
 			RequestID: "request-of-cloudfoundry"},
 			{Platform: "kubernetes", UserID: "c2dde242", UserName: "duke", Email: "duke@example.com", Action: "bind",
-				BindingID: b.bindingID, RequestID: "request-of-kubernetes"},
+				BindingID: b.BindingID, RequestID: "request-of-kubernetes"},
 			{Platform: "cloudfoundry", UserID: "jane-guid", Action: "provision", RequestID: "request-of-cloudfoundry"}}
 		if len(of) != len(want) {
 			t.Fatalf("of the instance: %+v", of)
@@ -82,7 +54,7 @@ func TestAudit(t *testing.T) {
 			if l.RequestID == "" || !strings.HasPrefix(l.Task, "task_") {
 				t.Errorf("no request or task: %+v", l)
 			}
-			want[n].InstanceID, want[n].Plan, want[n].Result = i.id, "shared-small", "succeeded"
+			want[n].InstanceID, want[n].Plan, want[n].Result = i.ID, "shared-small", "succeeded"
 			want[n].Task, l.RequestID = l.Task, strings.TrimSuffix(l.RequestID, " ")
 			if n == 0 {
 				want[n].RequestID = l.RequestID // the broker's own
@@ -91,27 +63,27 @@ func TestAudit(t *testing.T) {
 				t.Errorf("%+v\nwant %+v", l, want[n])
 			}
 		}
-		drains := slices.DeleteFunc(o.audit(t, "--since", "1h"), func(l auditLine) bool { return l.Object != "shared-1" })
+		drains := slices.DeleteFunc(o.Audit(t, "--since", "1h"), func(l testdrive.AuditLine) bool { return l.Object != "shared-1" })
 		if len(drains) != 2 || drains[0].Action != "undrain" || drains[1].Action != "drain" ||
 			drains[0].Platform != "operator" || drains[0].UserName == "" || drains[0].Host == "" {
 			t.Errorf("of the operator: %+v", drains)
 		}
 		for _, user := range []string{"duke", "duke@example.com", "c2dde242"} {
-			if got := o.audit(t, "--user", user); len(got) != 1 || got[0] != of[2] {
+			if got := o.Audit(t, "--user", user); len(got) != 1 || got[0] != of[2] {
 				t.Errorf("of %s: %+v", user, got)
 			}
 		}
-		if got := o.audit(t, "--limit", "1"); len(got) != 1 || got[0].Action != "deprovision" {
+		if got := o.Audit(t, "--limit", "1"); len(got) != 1 || got[0].Action != "deprovision" {
 			t.Errorf("the last one: %+v", got)
 		}
-		if table := o.run(t, 0, "audit", "--action", "bind").Stdout; !strings.Contains(table, "kubernetes duke") {
+		if table := o.Run(t, 0, "audit", "--action", "bind").Stdout; !strings.Contains(table, "kubernetes duke") {
 			t.Errorf("the table is\n%s", table)
 		}
 		var text string
-		if err := openTasks(t, env).pool.QueryRow(t.Context(), "SELECT string_agg(a::text, ' ') FROM audit a").
+		if err := testdrive.OpenTasks(t, env).Pool.QueryRow(t.Context(), "SELECT string_agg(a::text, ' ') FROM audit a").
 			Scan(&text); err != nil {
 			t.Fatal(err)
 		}
-		p.seen.check(t, "the audit", text)
+		p.Seen.Check(t, "the audit", text)
 	})
 }

@@ -17,64 +17,48 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// backUp begins to back up an instance.
-func (i instance) backUp(t *testing.T) testdrive.Response {
-	t.Helper()
-	return i.update(t, later, body{"parameters": body{"backup": "now"}})
-}
-
-// restored asks for an instance from a backup.
-func (i instance) restored(t *testing.T, from string, fields body) testdrive.Response {
-	t.Helper()
-	all := body{"context": cloudFoundry, "parameters": body{"restore_from": from}}
-	for name, value := range fields {
-		all[name] = value
-	}
-	return i.provision(t, later, all)
-}
-
 // TestBackup backs up an instance to a real S3 service, changes its data, deletes it, and restores it.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		service := s3.Start(t)
 		env := testdrive.Environment(t, s)
-		without := startPlatform(t, s, env)
+		without := testdrive.StartPlatform(t, s, env)
 		service.Configure(env)
-		p := startPlatform(t, s, env)
-		source, c := p.cloneable(t, "shared-small")
+		p := testdrive.StartPlatform(t, s, env)
+		source, c := cloneable(t, p, "shared-small")
 		refused := source
-		refused.platform = without
-		expectRefusal(t, refused.backUp(t), 400, "object store")
-		refused.id = uuid.NewString()
-		expectRefusal(t, refused.restored(t, source.id, nil), 400, "object store")
+		refused.Platform = without
+		testdrive.ExpectRefusal(t, refused.BackUp(t), 400, "object store")
+		refused.ID = uuid.NewString()
+		testdrive.ExpectRefusal(t, refused.Restored(t, source.ID, nil), 400, "object store")
 		without.Kill(t)
 
 		breakView(t, c)
-		expectError(t, source.update(t, now, body{"parameters": body{"backup": "now"}}), "AsyncRequired")
-		source.await(t, source.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		testdrive.ExpectError(t, source.Update(t, testdrive.Sync, body{"parameters": body{"backup": "now"}}), "AsyncRequired")
+		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
 		if all := accountsOf(t, p, c); len(all) != 1 {
 			t.Errorf("the source has the accounts %q", all)
 		}
 		objects := service.Objects(t)
-		if len(objects) != 3 || !strings.HasPrefix(objects[0], "mysql/"+source.id+"/b_") {
+		if len(objects) != 3 || !strings.HasPrefix(objects[0], "mysql/"+source.ID+"/b_") {
 			t.Errorf("the bucket has %q", objects)
 		}
-		exec(t, c.open(t), "DELETE FROM items", "DROP VIEW names")
+		testdrive.Exec(t, c.Open(t), "DELETE FROM items", "DROP VIEW names")
 		for _, plan := range []string{"shared-small", "dedicated-small"} {
-			i := p.newInstance(t, plan)
-			expectError(t, i.provision(t, now, body{"context": cloudFoundry, "parameters": body{"restore_from": source.id}}),
+			i := p.NewInstance(t, plan)
+			testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"restore_from": source.ID}}),
 				"AsyncRequired")
-			shown := i.await(t, i.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation"))
+			shown := i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
 			if last := shown[len(shown)-1]; !strings.HasPrefix(last, "Left out, ") || !strings.HasSuffix(last, ": view broken.") {
 				t.Errorf("the restore of a broken view ends with %q", last)
 			}
-			i.restored(t, source.id, nil).Expect(t, http.StatusOK)
+			i.Restored(t, source.ID, nil).Expect(t, http.StatusOK)
 			expectClone(t, i)
 		}
-		source.deprovision(t, now).Expect(t, http.StatusOK)
-		i := p.newInstance(t, "shared-small")
-		i.await(t, i.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation"))
+		source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		i := p.NewInstance(t, "shared-small")
+		i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
 		expectClone(t, i)
 
 		missing := uuid.NewString()
@@ -83,12 +67,12 @@ func TestBackup(t *testing.T) {
 			fields body
 		}{
 			"missing":              {missing, nil},
-			"another space":        {source.id, body{"space_guid": "another-space"}},
-			"another organization": {source.id, body{"organization_guid": "another-organization"}},
-			"no context":           {source.id, body{"context": nil}},
+			"another space":        {source.ID, body{"space_guid": "another-space"}},
+			"another organization": {source.ID, body{"organization_guid": "another-organization"}},
+			"no context":           {source.ID, body{"context": nil}},
 		} {
-			r := p.newInstance(t, "shared-small").restored(t, test.from, test.fields)
-			expectRefusal(t, r, 400)
+			r := p.NewInstance(t, "shared-small").Restored(t, test.from, test.fields)
+			testdrive.ExpectRefusal(t, r, 400)
 			if want := fmt.Sprintf("There is no backup %s in this space.", test.from); r.String("description") != want {
 				t.Errorf("%s: %q", name, r.String("description"))
 			}
@@ -97,17 +81,17 @@ func TestBackup(t *testing.T) {
 }
 
 // breakView leaves a view of a table that is gone.
-func breakView(t *testing.T, c credentials) {
+func breakView(t *testing.T, c testdrive.Credentials) {
 	t.Helper()
-	exec(t, c.open(t), "CREATE TABLE passing (id INT)", "CREATE VIEW broken AS SELECT id FROM passing", "DROP TABLE passing")
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE passing (id INT)", "CREATE VIEW broken AS SELECT id FROM passing", "DROP TABLE passing")
 }
 
 // runScheduled runs a scheduled task, and waits until it has ended.
-func runScheduled(t *testing.T, ts tasks, kind string) {
+func runScheduled(t *testing.T, ts testdrive.Tasks, kind string) {
 	t.Helper()
-	ts.exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
+	ts.Exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
 	testdrive.Eventually(t, testdrive.Patience, kind+" has ended", func() (ended bool) {
-		ts.scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
+		ts.Scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
 		return ended
 	})
 }
@@ -121,21 +105,21 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		service := s3.Start(t)
 		env := testdrive.Environment(t, private)
 		service.Configure(env)
-		env["CATALOG"] = editedCatalog(t, inPlan("shared-small", "max_storage_mb: 100,",
+		env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_storage_mb: 100,",
 			"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
-		p := startPlatform(t, private, env)
-		ts := openTasks(t, env)
-		d := desk{p, p.operator(env), p.admin(t), ts, nil}
-		source, c := p.cloneable(t, "shared-small")
+		p := testdrive.StartPlatform(t, private, env)
+		ts := testdrive.OpenTasks(t, env)
+		d := desk{p, p.Operator(env), p.Admin(t), ts, nil}
+		source, c := cloneable(t, p, "shared-small")
 		breakView(t, c)
-		if out := d.run(t, 0, "backups", source.id).Stdout; strings.Count(out, "\n") != 1 {
+		if out := d.Run(t, 0, "backups", source.ID).Stdout; strings.Count(out, "\n") != 1 {
 			t.Errorf("backups of an instance without any: %q", out)
 		}
-		d.refuse(t, `there is no service instance "none"`, "backups", "none")
-		d.run(t, 0, "backups", "now", source.id)
+		d.Refuse(t, `there is no service instance "none"`, "backups", "none")
+		d.Run(t, 0, "backups", "now", source.ID)
 		backups := func() (all []map[string]any) {
 			t.Helper()
-			d.read(t, &all, "backups", source.id)
+			d.Read(t, &all, "backups", source.ID)
 			return all
 		}
 		await := func(what string, condition func([]map[string]any) bool) {
@@ -148,24 +132,24 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		if all := backups(); len(all) != 1 {
 			t.Errorf("backups that were not due: %v", all)
 		}
-		ts.exec(t, "UPDATE backup SET created_at = created_at - interval '25 h'")
-		ts.exec(t, "UPDATE task SET created_at = created_at - interval '25 h' WHERE kind = 'backup'")
-		ts.exec(t, "UPDATE instance SET frozen_since = now()")
+		ts.Exec(t, "UPDATE backup SET created_at = created_at - interval '25 h'")
+		ts.Exec(t, "UPDATE task SET created_at = created_at - interval '25 h' WHERE kind = 'backup'")
+		ts.Exec(t, "UPDATE instance SET frozen_since = now()")
 		runScheduled(t, ts, "back-up-due") // a backup of a mixture would replace the one of good data
 		if all := backups(); len(all) != 1 {
 			t.Errorf("backups of an instance whose data are a mixture: %v", all)
 		}
-		ts.exec(t, "UPDATE instance SET frozen_since = NULL")
+		ts.Exec(t, "UPDATE instance SET frozen_since = NULL")
 		runScheduled(t, ts, "back-up-due")
 		await("the scheduled backup is complete", func(all []map[string]any) bool {
 			return len(all) == 2 && all[0]["reason"] == "schedule" && all[0]["state"] == "complete"
 		})
 		second := backups()[0]["backup"].(string)
-		d.run(t, 0, "backups", "verify", first, second)
+		d.Run(t, 0, "backups", "verify", first, second)
 		await("both are verified", func(all []map[string]any) bool {
 			return all[0]["verified_at"] != nil && all[1]["verified_at"] != nil
 		})
-		expectTenants(t, d.admin, 1, 1)
+		testdrive.ExpectTenants(t, d.admin, 1, 1)
 		metrics := p.Scrape(t)
 		if age, err := strconv.ParseFloat(metrics[`mysql_broker_backup_age_seconds{plan="shared-small"}`], 64); err != nil || age > 600 {
 			t.Errorf("the age of the newest verified backup: %v, %v", age, err)
@@ -202,24 +186,24 @@ func TestBackupsAreCaredFor(t *testing.T) {
 				}
 			}
 		}
-		d.run(t, 0, "backups", "verify", second)
+		d.Run(t, 0, "backups", "verify", second)
 		await("the damaged one is found", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
-		expectTenants(t, d.admin, 1, 1)
-		i := p.newInstance(t, "shared-small")
-		state, shown := i.AwaitOperation(t, i.id, i.restored(t, second, nil).Expect(t, http.StatusAccepted).String("operation"))
+		testdrive.ExpectTenants(t, d.admin, 1, 1)
+		i := p.NewInstance(t, "shared-small")
+		state, shown := i.AwaitOperation(t, i.ID, i.Restored(t, second, nil).Expect(t, http.StatusAccepted).String("operation"))
 		if state != "failed" || !strings.Contains(shown[len(shown)-1], "damaged") {
 			t.Errorf("the restore of a damaged backup %s: %q", state, shown)
 		}
-		i.remove(t)
-		i = p.newInstance(t, "shared-small")
-		i.await(t, i.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation")) // the first one
+		i.Remove(t)
+		i = p.NewInstance(t, "shared-small")
+		i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation")) // the first one
 		expectClone(t, i)
 
-		ts.exec(t, "DELETE FROM backup")
-		if out := d.run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
+		ts.Exec(t, "DELETE FROM backup")
+		if out := d.Run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
 			t.Errorf("import: %q", out)
 		}
-		manifest := filepath.Join(service.Dir, "mysql", source.id, second, "manifest.json")
+		manifest := filepath.Join(service.Dir, "mysql", source.ID, second, "manifest.json")
 		sound, err := os.ReadFile(manifest)
 		if err != nil {
 			t.Fatal(err)
@@ -234,13 +218,13 @@ func TestBackupsAreCaredFor(t *testing.T) {
 				t.Errorf("import: %+v", out)
 			}
 		}
-		ts.exec(t, "UPDATE backup SET keep_until = now() - interval '1 h'")
+		ts.Exec(t, "UPDATE backup SET keep_until = now() - interval '1 h'")
 		runScheduled(t, ts, "purge-backups") // the manifests know better
 		if all := backups(); len(all) != 2 {
 			t.Errorf("after a purge of what is not due: %v", all)
 		}
-		source.deprovision(t, now).Expect(t, http.StatusOK)
-		ts.exec(t, "UPDATE backup SET state = 'deleting' WHERE id = '"+first+"'")
+		source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		ts.Exec(t, "UPDATE backup SET state = 'deleting' WHERE id = '"+first+"'")
 		runScheduled(t, ts, "purge-backups")
 		await("one is deleted", func(all []map[string]any) bool { return len(all) == 1 && all[0]["backup"] == second })
 		for _, name := range service.Objects(t) {
@@ -248,100 +232,5 @@ func TestBackupsAreCaredFor(t *testing.T) {
 				t.Errorf("%s is left", name)
 			}
 		}
-	})
-}
-
-// TestBackupInterrupted interrupts backups and restores in different ways.
-func TestBackupInterrupted(t *testing.T) {
-	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		service := s3.Start(t)
-		proxy := testdrive.NewProxy(t, service.Address)
-		d, source, c, restart := interrupted(t, s.Flavour, func(env map[string]string) {
-			service.ConfigureAt(env, proxy.Addr())
-		})
-		p, ts, faults := d.platform, d.tasks, d.faults
-		const written = "backup: written"
-
-		// An operator cancels it.
-		reached, release := holdAt(t, faults, written)
-		operation := source.backUp(t).Expect(t, http.StatusAccepted).String("operation")
-		testdrive.Receive(t, reached, "rows are written")
-		if again := source.backUp(t).Expect(t, http.StatusAccepted).String("operation"); again != operation {
-			t.Errorf("a repeated request began %s beside %s", again, operation)
-		}
-		b, _ := source.bound(t, nil) // meanwhile
-		b.unbind(t)
-		d.run(t, 0, "tasks", "cancel", operation)
-		release()
-		if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
-			t.Errorf("the cancelled backup %s: %s", state, says)
-		}
-		expectUntouched := func() {
-			t.Helper()
-			if objects := service.Objects(t); len(objects) != 0 {
-				t.Errorf("the bucket has %q", objects)
-			}
-			if all := accountsOf(t, p, c); len(all) != 1 {
-				t.Errorf("the source has the accounts %q", all)
-			}
-		}
-		expectUntouched()
-
-		// The bucket is gone.
-		away := service.Dir + "-away"
-		if err := os.Rename(service.Dir, away); err != nil {
-			t.Fatal(err)
-		}
-		state, shown := source.AwaitOperation(t, source.id, source.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
-		if state != "failed" || !strings.Contains(shown[len(shown)-1], "object store") {
-			t.Errorf("a backup without a bucket %s: %q", state, shown)
-		}
-		if err := os.Rename(away, service.Dir); err != nil {
-			t.Fatal(err)
-		}
-		expectUntouched()
-		runScheduled(t, ts, "purge-backups") // the record of the backup that could not be deleted
-
-		// The broker is killed, and the service restarts meanwhile.
-		faults.Decide(func(_ int, point string) testdrive.Word {
-			if point == written {
-				return testdrive.Die
-			}
-			return testdrive.GoOn
-		})
-		operation = source.backUp(t).Expect(t, http.StatusAccepted).String("operation")
-		p.Wait(t)
-		service.Stop()
-		reached, release = holdAt(t, faults, written)
-		p = restart()
-		source.platform = p
-		service.Start(t)
-		testdrive.Receive(t, reached, "rows are written again")
-		proxy.Cut()
-		release()
-		source.await(t, operation)
-		if objects := service.Objects(t); len(objects) != 3 {
-			t.Errorf("the bucket has %q", objects)
-		}
-
-		// A restore whose connection is cut off, and whose broker is killed.
-		faults.Decide(func(_ int, point string) testdrive.Word {
-			if point == "provision: restored" {
-				return testdrive.Die
-			}
-			return testdrive.GoOn
-		})
-		i := p.ownInstance(t, "shared-small")
-		operation = i.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation")
-		p.Wait(t)
-		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-		proxy.Cut()
-		p = restart()
-		i.platform, source.platform = p, p
-		i.await(t, operation)
-		expectClone(t, i)
-		i.remove(t)
-		expectTenants(t, p.admin(t), 1, 1)
 	})
 }

@@ -14,28 +14,28 @@ import (
 
 // Dedicated servers share one CA. It is replaced while they run, and its key is stored only in PostgreSQL.
 func TestOneCAForDedicatedServers(t *testing.T) {
-	onePlatform(t, func(t *testing.T, p platform, env map[string]string) {
+	onePlatform(t, func(t *testing.T, p testdrive.Platform, env map[string]string) {
 		ca := func(args ...string) string {
 			t.Helper()
 			return testdrive.Run(t, env, append([]string{"ca"}, args...)...).Expect(t, 0).Stdout
 		}
-		i, other := p.provisioned(t, "dedicated-small", nil), p.provisioned(t, "dedicated-small", nil)
-		b, c := i.bound(t, nil)
-		_, d := other.bound(t, nil)
+		i, other := p.Provisioned(t, "dedicated-small", nil), p.Provisioned(t, "dedicated-small", nil)
+		b, c := i.Bound(t, nil)
+		_, d := other.Bound(t, nil)
 		first := ca()
 		if c.CACertificate != first || d.CACertificate != first || strings.Count(first, "BEGIN CERTIFICATE") != 1 {
 			t.Fatal("two servers have not the one CA that is printed")
 		}
 		expectCAKeyNowhere(t, env)
-		db := c.open(t)
+		db := c.Open(t)
 		db.SetMaxOpenConns(1)
-		exec(t, db, "SET @kept = 7")
+		testdrive.Exec(t, db, "SET @kept = 7")
 
 		ca("add")
 		both := ca()
 		fetched := func() string {
 			t.Helper()
-			return i.credentials(t, b.fetch(t).Expect(t, 200)).CACertificate
+			return i.Credentials(t, b.Fetch(t).Expect(t, 200)).CACertificate
 		}
 		testdrive.Eventually(t, testdrive.Patience, "both CAs are given out", func() bool { return fetched() == both })
 		if !strings.HasSuffix(both, first) || strings.Count(both, "BEGIN CERTIFICATE") != 2 {
@@ -56,13 +56,13 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 			t.Errorf("the old CA is still printed: %q", second)
 		}
 		testdrive.Eventually(t, testdrive.Patience, "the new CA alone is given out", func() bool { return fetched() == second })
-		renewed := i.credentials(t, b.fetch(t).Expect(t, 200))
-		renewed.open(t) // verified against that
-		if read[int](t, db, "SELECT @kept") != 7 {
+		renewed := i.Credentials(t, b.Fetch(t).Expect(t, 200))
+		renewed.Open(t) // verified against that
+		if testdrive.Read[int](t, db, "SELECT @kept") != 7 {
 			t.Error("a session ended")
 		}
-		i.bound(t, nil)
-		p.provisioned(t, "dedicated-small", nil)
+		i.Bound(t, nil)
+		p.Provisioned(t, "dedicated-small", nil)
 		expectCAKeyNowhere(t, env)
 	})
 }

@@ -42,7 +42,7 @@ func (u terminal) read(t *testing.T, document any, args ...string) {
 // Every command prints one JSON document with --json, and nothing else.
 func TestClientJSON(t *testing.T) {
 	t.Parallel()
-	p := startPlatform(t, servers.Any(t), firstEnvironment(t))
+	p := testdrive.StartPlatform(t, servers.Any(t), testdrive.AnyEnvironment(t))
 	user := terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username,
 		"BROKER_PASSWORD": p.Password, "MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json")}}
 	var catalog struct{ Services []struct{ Name string } }
@@ -70,9 +70,9 @@ func TestClientJSON(t *testing.T) {
 	if user.read(t, &all, "services"); len(all) != 1 || all[0].Name != "db" {
 		t.Errorf("services: %+v", all)
 	}
-	var binding struct{ Credentials credentials }
+	var binding struct{ Credentials testdrive.Credentials }
 	user.read(t, &binding, "create-service-key", "db", "key")
-	binding.Credentials.open(t)
+	binding.Credentials.Open(t)
 	user.expect(t, "1 of 10", "service", "db")
 	var deleted struct{ Deleted string }
 	if user.read(t, &deleted, "delete-service-key", "db", "key"); deleted.Deleted != "key" {
@@ -95,8 +95,8 @@ func TestClient(t *testing.T) {
 	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	env["CATALOG"] = twoOfferings(t)
-	p := startPlatform(t, s, env)
-	u := p.atTerminal(t, s.Flavour)
+	p := testdrive.StartPlatform(t, s, env)
+	u := atTerminal(t, p, s.Flavour)
 	u.expect(t, "shared-async", "catalog")
 	u.refused(t, "mysql/shared-small, other/shared-small", "create-service", "shared-small", "mine")
 	create := []string{"create-service", "mysql/shared-small", "mine", "-c", `{"charset":"utf8mb4"}`}
@@ -142,7 +142,7 @@ func TestClient(t *testing.T) {
 
 // expectInventory checks that the file with the names of instances holds no credentials, is readable to its owner alone,
 // and knows those of one broker from another's.
-func (u terminal) expectInventory(t *testing.T, p platform) {
+func (u terminal) expectInventory(t *testing.T, p testdrive.Platform) {
 	t.Helper()
 	file := u.env["MYSQL_BROKER_CLIENT_STATE"]
 	info, err := os.Stat(file)
@@ -161,9 +161,9 @@ func (u terminal) expectInventory(t *testing.T, p platform) {
 }
 
 // interruptCreation presses Ctrl-C while the client waits: the broker goes on, and the client can be asked later.
-func (u terminal) interruptCreation(t *testing.T, p platform) {
+func (u terminal) interruptCreation(t *testing.T, p testdrive.Platform) {
 	t.Helper()
-	release := p.holdLaunches(t)
+	release := p.HoldLaunches(t)
 	waiting := testdrive.Launch(t, u.env, "client", "create-service", "mysql/dedicated-small", "held")
 	testdrive.Eventually(t, testdrive.Patience, "the instance is being made", func() bool {
 		return strings.Contains(u.run(t, "services"), "create in progress")

@@ -17,16 +17,16 @@ func TestCompletion(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := twoServers(t, server)
-	p := startPlatform(t, server, env)
-	i := p.provisioned(t, "shared-small", nil)
-	b, _ := i.bound(t, nil)
-	task := p.operator(env).ids(t, "task", "tasks", "--limit", "1")[0]
+	p := testdrive.StartPlatform(t, server, env)
+	i := p.Provisioned(t, "shared-small", nil)
+	b, _ := i.Bound(t, nil)
+	task := p.Operator(env).IDs(t, "task", "tasks", "--limit", "1")[0]
 	for typed, want := range map[string]string{
 		"inst":                      "instances",
 		"instances --plan shared-l": "shared-large",
 		"instances --state cre":     "create-failed",
-		"instances " + i.id[:6]:     i.id,
-		"bindings " + i.id + " ":    b.bindingID,
+		"instances " + i.ID[:6]:     i.ID,
+		"bindings " + i.ID + " ":    b.BindingID,
 		"tasks retry " + task:       task,
 		"doctor --rep":              "--repair",
 		"drain ro":                  "roomy",

@@ -61,10 +61,10 @@ func TestBadConfiguration(t *testing.T) {
 // With ADDRESS set, the broker listens nowhere else.
 func TestListensOnOneAddress(t *testing.T) {
 	t.Parallel()
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	delete(env, "PORT")
 	env["ADDRESS"] = "127.0.0.1:0"
-	p := startPlatform(t, servers.MySQL{}, env)
+	p := testdrive.StartPlatform(t, servers.MySQL{}, env)
 	p.Do(t, "GET", "/v2/catalog", nil).Expect(t, 200)
 	at, err := url.Parse(p.URL)
 	if err != nil {

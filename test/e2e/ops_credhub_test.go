@@ -24,11 +24,11 @@ import (
 
 // credHubDesk is a broker that stores credentials in a CredHub.
 type credHubDesk struct {
-	instance
+	testdrive.Instance
 	hub    *credhub.Server
 	env    map[string]string
 	faults *testdrive.Faults
-	tasks  tasks
+	tasks  testdrive.Tasks
 	start  func() // starts a broker, after the former one has ended
 }
 
@@ -57,15 +57,15 @@ func eachCredHubDesk(t *testing.T, run func(*testing.T, *credHubDesk)) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
-		d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env), tasks: openTasks(t, env)}
+		d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env), tasks: testdrive.OpenTasks(t, env)}
 		d.hub.Environment(env)
 		d.start = func() {
-			d.platform = startPlatform(t, server, env) // until the whole test ends
-			d.seen.add(credhub.Secret)
+			d.Platform = testdrive.StartPlatform(t, server, env) // until the whole test ends
+			d.Seen.Add(credhub.Secret)
 		}
 		d.start()
-		d.instance = d.ownInstance(t, "shared-small")
-		d.provision(t, now, nil).Expect(t, http.StatusCreated)
+		d.Instance = d.OwnInstance(t, "shared-small")
+		d.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
 		run(t, d)
 	})
 }
@@ -79,7 +79,7 @@ func app() (fields body, reader string) {
 // reference returns the name in a response that has nothing else in its credentials.
 func (d *credHubDesk) reference(t *testing.T, r testdrive.Response) string {
 	t.Helper()
-	name, _ := field(r.Body, "credentials", "credhub-ref").(string)
+	name, _ := testdrive.Field(r.Body, "credentials", "credhub-ref").(string)
 	all, _ := r.Body["credentials"].(map[string]any)
 	if len(all) != 1 || !strings.HasPrefix(name, credhub.Path+"/") {
 		t.Fatalf("the credentials are %v", r.Raw)
@@ -88,13 +88,13 @@ func (d *credHubDesk) reference(t *testing.T, r testdrive.Response) string {
 }
 
 // readAs returns the credentials that a reader gets from CredHub.
-func (d *credHubDesk) readAs(t *testing.T, reader, name string) credentials {
+func (d *credHubDesk) readAs(t *testing.T, reader, name string) testdrive.Credentials {
 	t.Helper()
 	value, allowed := d.hub.Read(reader, name)
 	if !allowed {
 		t.Fatalf("%s may not read %s", reader, name)
 	}
-	return d.credentials(t, testdrive.Response{Body: map[string]any{"credentials": value}})
+	return d.Credentials(t, testdrive.Response{Body: map[string]any{"credentials": value}})
 }
 
 // expectOnly fails the test unless CredHub has exactly these credentials, each with one permission.
@@ -124,58 +124,58 @@ func (d *credHubDesk) awaitOnly(t *testing.T, want int) {
 
 func (d *credHubDesk) references(t *testing.T) {
 	fields, reader := app()
-	b := d.newBinding()
-	r := b.bind(t, fields).Expect(t, http.StatusCreated)
+	b := d.NewBinding()
+	r := b.Bind(t, fields).Expect(t, http.StatusCreated)
 	name := d.reference(t, r)
 	c := d.readAs(t, reader, name)
-	c.open(t)
+	c.Open(t)
 	_, other := app()
 	for _, somebody := range []string{other, "uaa-client:" + credhub.CloudController} {
 		if _, allowed := d.hub.Read(somebody, name); allowed {
 			t.Errorf("%s may read the credentials", somebody)
 		}
 	}
-	for _, again := range []testdrive.Response{b.bind(t, fields), b.fetch(t)} {
+	for _, again := range []testdrive.Response{b.Bind(t, fields), b.Fetch(t)} {
 		if d.reference(t, again.Expect(t, http.StatusOK)) != name {
 			t.Errorf("the reference changed: %s", again.Raw)
 		}
 	}
 	d.expectOnly(t, name)
 
-	successor := d.newBinding()
-	next := d.reference(t, d.Do(t, "PUT", successor.path(), body{"predecessor_binding_id": b.bindingID}).
+	successor := d.NewBinding()
+	next := d.reference(t, d.Do(t, "PUT", successor.Path(), body{"predecessor_binding_id": b.BindingID}).
 		Expect(t, http.StatusCreated))
 	if d.readAs(t, reader, next).Username == c.Username {
 		t.Error("the successor has its predecessor's account")
 	}
-	expectEmpty(t, b.unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	d.expectOnly(t, next)
 
 	// Cloud Controller reads the credentials of a service key for its owner, if it has a client for that.
-	key := d.newBinding()
-	keyName := d.reference(t, key.bind(t, body{"bind_resource": body{
+	key := d.NewBinding()
+	keyName := d.reference(t, key.Bind(t, body{"bind_resource": body{
 		"credential_client_id": credhub.CloudController}}).Expect(t, http.StatusCreated))
-	d.readAs(t, "uaa-client:"+credhub.CloudController, keyName).open(t)
-	plain, _ := d.bound(t, nil)
+	d.readAs(t, "uaa-client:"+credhub.CloudController, keyName).Open(t)
+	plain, _ := d.Bound(t, nil)
 	d.expectOnly(t, next, keyName)
 
 	before := d.readAs(t, reader, next)
-	d.operator(d.env).run(t, 0, "rotate-bindings", "--instance", d.id, "--apply")
+	d.Operator(d.env).Run(t, 0, "rotate-bindings", "--instance", d.ID, "--apply")
 	testdrive.Eventually(t, testdrive.Patience, "CredHub has the new password", func() bool {
 		return d.readAs(t, reader, next).Password != before.Password
 	})
 	testdrive.Eventually(t, testdrive.Patience, "the account has it", func() bool {
-		return connect(t, d.readAs(t, reader, next).fields(t)).PingContext(t.Context()) == nil
+		return testdrive.Connect(t, d.readAs(t, reader, next).Fields(t)).PingContext(t.Context()) == nil
 	})
 
 	fields["parameters"] = body{"ttl": "1s"}
-	d.newBinding().bind(t, fields).Expect(t, http.StatusCreated)
+	d.NewBinding().Bind(t, fields).Expect(t, http.StatusCreated)
 	testdrive.Eventually(t, testdrive.Patience, "the expired credentials are deleted", func() bool {
 		there, _ := d.hub.Contents()
 		return len(there) == 2
 	})
-	for _, x := range []binding{successor, key, plain} {
-		expectEmpty(t, x.unbind(t), http.StatusOK)
+	for _, x := range []testdrive.Binding{successor, key, plain} {
+		testdrive.ExpectEmpty(t, x.Unbind(t), http.StatusOK)
 	}
 	d.expectOnly(t)
 }
@@ -187,9 +187,9 @@ func (d *credHubDesk) tokens(t *testing.T) {
 		d.hub.ExpireTokens(revoked)
 		for range 3 {
 			fields, reader := app()
-			b := d.newBinding()
-			d.readAs(t, reader, d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated)))
-			expectEmpty(t, b.unbind(t), http.StatusOK)
+			b := d.NewBinding()
+			d.readAs(t, reader, d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated)))
+			testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 		}
 		if more := d.hub.Granted() - granted; more < 1 || more > 2 {
 			t.Errorf("case %d: %d tokens were granted", n, more)
@@ -237,24 +237,24 @@ func (d *credHubDesk) awayDuringBind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d.hub.Answer(answer)
 			fields, reader := app()
-			b := d.newBinding()
+			b := d.NewBinding()
 			began := time.Now()
-			r := b.bind(t, fields)
+			r := b.Bind(t, fields)
 			if r.Status < 500 || !strings.Contains(r.String("description"), "could not be stored in CredHub") ||
 				time.Since(began) > 45*time.Second {
 				t.Errorf("after %v, %d %s", time.Since(began), r.Status, r.Raw)
 			}
-			b.fetch(t).Expect(t, http.StatusNotFound)
+			b.Fetch(t).Expect(t, http.StatusNotFound)
 			d.hub.Answer(nil)
-			found := d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated))
-			d.readAs(t, reader, found).open(t)
-			expectEmpty(t, b.unbind(t), http.StatusOK)
+			found := d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
+			d.readAs(t, reader, found).Open(t)
+			testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 		})
 	}
 	d.hub.Allow(false)
-	b := d.newBinding()
+	b := d.NewBinding()
 	fields, _ := app()
-	expectRefusal(t, b.bind(t, fields), http.StatusServiceUnavailable, "could not be stored in CredHub")
+	testdrive.ExpectRefusal(t, b.Bind(t, fields), http.StatusServiceUnavailable, "could not be stored in CredHub")
 	d.AwaitLog(t, "you do not have sufficient authorization")
 	d.hub.Allow(true)
 	d.awaitOnly(t, 0)
@@ -264,8 +264,8 @@ func (d *credHubDesk) awayDuringBind(t *testing.T) {
 // expectNoAccount fails the test if an account of the instance exists, or may be left.
 func (d *credHubDesk) expectNoAccount(t *testing.T) {
 	t.Helper()
-	rows, err := d.tasks.pool.Query(t.Context(),
-		"SELECT name FROM resource WHERE kind = 'account' AND instance_id = $1", d.id)
+	rows, err := d.tasks.Pool.Query(t.Context(),
+		"SELECT name FROM resource WHERE kind = 'account' AND instance_id = $1", d.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func (d *credHubDesk) expectNoAccount(t *testing.T) {
 		t.Fatalf("%d accounts are recorded: %v", len(names), err)
 	}
 	for _, name := range names {
-		if accountExists(t, d.platform, name) {
+		if testdrive.AccountExists(t, d.Platform, name) {
 			t.Errorf("the account %s is there", name)
 		}
 	}
@@ -287,16 +287,16 @@ func (d *credHubDesk) awayDuringUnbind(t *testing.T) {
 			continue
 		}
 		fields, reader := app()
-		b := d.newBinding()
-		c := d.readAs(t, reader, d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated)))
+		b := d.NewBinding()
+		c := d.readAs(t, reader, d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated)))
 		d.hub.Answer(answer)
-		expectEmpty(t, b.unbind(t), http.StatusOK)
-		expectRefused(t, c.fields(t))
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+		testdrive.ExpectRefused(t, c.Fields(t))
 		if there, _ := d.hub.Contents(); len(there) == 0 {
 			t.Errorf("it %s, and nothing is left to delete", name)
 		}
 		d.hub.Answer(nil)
-		expectEmpty(t, b.unbind(t), http.StatusGone)
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
 	}
 	d.awaitOnly(t, 0)
 }
@@ -307,12 +307,12 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 	const elsewhere = "/c/another-path"
 	d.hub.Grant("uaa-client:"+credhub.Client, elsewhere)
 	fields, _ := app()
-	old := d.newBinding()
-	name := d.reference(t, old.bind(t, fields).Expect(t, http.StatusCreated))
-	stop(t, d.platform)
+	old := d.NewBinding()
+	name := d.reference(t, old.Bind(t, fields).Expect(t, http.StatusCreated))
+	stop(t, d.Platform)
 	d.env["CREDHUB_PATH"] = elsewhere
 	d.start()
-	old.platform = d.platform
+	old.Platform = d.Platform
 	d.expectCredentials(t, map[string]string{})
 
 	probed := make(chan struct{})
@@ -334,23 +334,23 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 		return nil
 	})
 	fields, reader := app()
-	b := d.newBinding()
-	b.platform = d.platform
-	next, _ := field(b.bind(t, fields).Expect(t, http.StatusCreated).Body, "credentials", "credhub-ref").(string)
+	b := d.NewBinding()
+	b.Platform = d.Platform
+	next, _ := testdrive.Field(b.Bind(t, fields).Expect(t, http.StatusCreated).Body, "credentials", "credhub-ref").(string)
 	if d.readAs(t, reader, next); !strings.HasPrefix(next, elsewhere+"/") {
 		t.Errorf("under another path, the reference is %s", next)
 	}
-	expectEmpty(t, b.unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	d.hub.Allow(false)
-	expectEmpty(t, old.unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, old.Unbind(t), http.StatusOK)
 	ts := d.tasks
-	ts.exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name IN ('"+name+"', '"+next+"')")
+	ts.Exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name IN ('"+name+"', '"+next+"')")
 	testdrive.Receive(t, probed, "the broker checks whether it may delete")
 	d.expectCredentials(t, map[string]string{"orphan": name})
 	d.hub.Allow(true)
 	d.awaitOnly(t, 0)
 	testdrive.Eventually(t, testdrive.Patience, "the records are deleted", func() (gone bool) {
-		ts.scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
+		ts.Scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
 		return gone
 	})
 	d.hub.Answer(nil)
@@ -367,7 +367,7 @@ func (d *credHubDesk) killed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop(t, d.platform)
+	stop(t, d.Platform)
 	maps.DeleteFunc(d.env, func(name, _ string) bool { return strings.HasPrefix(name, "CREDHUB_") })
 	d.env["VCAP_SERVICES"], d.env["CF_INSTANCE_CERT"], d.env["CF_INSTANCE_KEY"] = string(described), certificate, key
 	d.start()
@@ -375,31 +375,31 @@ func (d *credHubDesk) killed(t *testing.T) {
 
 	for _, point := range []string{"bind: create account: done", "permission", "bind: store credentials: done"} {
 		fields, reader := app()
-		b := d.newBinding()
+		b := d.NewBinding()
 		d.dieAt(point)
-		_, _ = b.Send("PUT", b.path(), b.with(fields), nil) // the broker dies
+		_, _ = b.Send("PUT", b.Path(), b.With(fields), nil) // the broker dies
 		d.Wait(t)
 		d.revive(t)
-		b.platform = d.platform
-		r := b.bind(t, fields)
+		b.Platform = d.Platform
+		r := b.Bind(t, fields)
 		if r.Status != http.StatusOK && r.Status != http.StatusCreated {
 			t.Fatalf("%s: %d %s", point, r.Status, r.Raw)
 		}
 		name := d.reference(t, r)
-		d.readAs(t, reader, name).open(t)
+		d.readAs(t, reader, name).Open(t)
 		d.expectOnly(t, name)
-		expectEmpty(t, b.unbind(t), http.StatusOK)
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	}
 	fields, _ := app()
-	b := d.newBinding()
-	b.bind(t, fields).Expect(t, http.StatusCreated)
+	b := d.NewBinding()
+	b.Bind(t, fields).Expect(t, http.StatusCreated)
 	d.dieAt("unbind: end account: done")
-	_, _ = b.Send("DELETE", b.deletion(b.path(), now), nil, nil)
+	_, _ = b.Send("DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, nil)
 	d.Wait(t)
 	d.revive(t)
-	b.platform = d.platform
+	b.Platform = d.Platform
 	// The new broker goes on with the unbind, and may have done it already.
-	if r := b.unbind(t); r.Status != http.StatusOK && r.Status != http.StatusGone {
+	if r := b.Unbind(t); r.Status != http.StatusOK && r.Status != http.StatusGone {
 		t.Errorf("the unbind is repeated: %d %s", r.Status, r.Raw)
 	}
 	d.awaitOnly(t, 0)
@@ -435,7 +435,7 @@ func (d *credHubDesk) dieAt(point string) {
 
 func (d *credHubDesk) revive(t *testing.T) {
 	t.Helper()
-	testdrive.ExpireLeases(t, d.tasks.pool)
+	testdrive.ExpireLeases(t, d.tasks.Pool)
 	d.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 	d.hub.Answer(nil)
 	d.start()
@@ -443,13 +443,13 @@ func (d *credHubDesk) revive(t *testing.T) {
 
 func (d *credHubDesk) doctor(t *testing.T) {
 	fields, reader := app()
-	b := d.newBinding()
-	name := d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated))
+	b := d.NewBinding()
+	name := d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
 	const foreign = credhub.Path + "/somebody-else"
 	d.hub.Lose(name, nil)
 	d.hub.Lose(foreign, map[string]any{"not": "ours"})
 	d.expectCredentials(t, map[string]string{"missing": name, "unrecorded": foreign})
-	runDoctor(t, d.env, "--repair")
+	testdrive.RunDoctor(t, d.env, "--repair")
 	testdrive.Eventually(t, testdrive.Patience, "it is stored again", func() bool {
 		_, allowed := d.hub.Read(reader, name)
 		return allowed
@@ -464,8 +464,8 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	})
 	d.expectCredentials(t, map[string]string{"unreachable": "CredHub"})
 	d.hub.Answer(nil)
-	expectEmpty(t, b.unbind(t), http.StatusOK)
-	d.tasks.exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	d.tasks.Exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
 	d.expectCredentials(t, map[string]string{}) // it is deleted, though its record is not
 }
 
@@ -478,11 +478,11 @@ func (d *credHubDesk) expectNothingMeanwhile(t *testing.T) {
 		working.Go(func() {
 			for {
 				fields, _ := app()
-				b := d.newBinding()
-				if r, err := b.Send("PUT", b.path(), b.with(fields), nil); err != nil || r.Status != http.StatusCreated {
+				b := d.NewBinding()
+				if r, err := b.Send("PUT", b.Path(), b.With(fields), nil); err != nil || r.Status != http.StatusCreated {
 					t.Errorf("bind: %d %s, %v", r.Status, r.Raw, err)
 				}
-				if r, err := b.Send("DELETE", b.deletion(b.path(), now), nil, nil); err != nil || r.Status != http.StatusOK {
+				if r, err := b.Send("DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, nil); err != nil || r.Status != http.StatusOK {
 					t.Errorf("unbind: %d %s, %v", r.Status, r.Raw, err)
 				}
 				select {
@@ -503,7 +503,7 @@ func (d *credHubDesk) expectNothingMeanwhile(t *testing.T) {
 // expectCredentials compares what doctor finds in CredHub: the names by problem.
 func (d *credHubDesk) expectCredentials(t *testing.T, want map[string]string) {
 	t.Helper()
-	out := runDoctor(t, d.env, "--json")
+	out := testdrive.RunDoctor(t, d.env, "--json")
 	var report struct {
 		Findings []struct{ Problem, Kind, Name string }
 	}
@@ -525,15 +525,15 @@ func (d *credHubDesk) expectCredentials(t *testing.T, want map[string]string) {
 // does not stay in CredHub.
 func (d *credHubDesk) movedAndDeleted(t *testing.T) {
 	fields, reader := app()
-	name := d.reference(t, d.newBinding().bind(t, fields).Expect(t, http.StatusCreated))
+	name := d.reference(t, d.NewBinding().Bind(t, fields).Expect(t, http.StatusCreated))
 	before := d.readAs(t, reader, name)
-	i := d.instance
-	d.await(t, d.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+	i := d.Instance
+	d.Await(t, d.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
 	testdrive.Eventually(t, testdrive.Patience, "CredHub has the new address", func() bool {
 		return d.readAs(t, reader, name).Port != before.Port
 	})
-	d.readAs(t, reader, name).open(t)
-	_, i.planID = testdrive.Plan(t, "dedicated-small")
-	i.remove(t)
+	d.readAs(t, reader, name).Open(t)
+	_, i.PlanID = testdrive.Plan(t, "dedicated-small")
+	i.Remove(t)
 	d.awaitOnly(t, 0)
 }

@@ -30,9 +30,9 @@ func TestDashboard(t *testing.T) {
 		env := testdrive.Environment(t, server)
 		env["CATALOG"] = catalogRetaining(t)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
-		d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), platform: startPlatform(t, server, env),
-			launcherDir: env["LAUNCHER_DIR"], tasks: openTasks(t, env), browsers: map[string]*openid.Browser{}}
-		evil := d.newInstanceCalled(t, "shared-small", url.PathEscape(evilID))
+		d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), Platform: testdrive.StartPlatform(t, server, env),
+			launcherDir: env["LAUNCHER_DIR"], tasks: testdrive.OpenTasks(t, env), browsers: map[string]*openid.Browser{}}
+		evil := d.NewInstanceCalled(t, "shared-small", url.PathEscape(evilID))
 		checkDashboardURL(t, d, evil)
 		for _, person := range []string{openid.Developer, openid.Operator, openid.Stranger} {
 			d.browsers[person] = openid.NewBrowser(t)
@@ -40,7 +40,7 @@ func TestDashboard(t *testing.T) {
 		}
 		for _, s := range []struct {
 			name string
-			run  func(*testing.T, dashboardPeople, instance)
+			run  func(*testing.T, dashboardPeople, testdrive.Instance)
 		}{{"page of an instance", testInstancePage}, {"who sees what", testWhoSeesWhat}, {"headers", testDashboardHeaders},
 			{"events", testDashboardEvents}, {"overview", testOverviewPages}, {"deleted instances", testDeletedInstances},
 			{"backups and copies", testBackupsAndCopies}, {"a server that is silent", testSilentServer}} {
@@ -53,10 +53,10 @@ func TestDashboard(t *testing.T) {
 }
 
 type dashboardPeople struct {
-	platform
+	testdrive.Platform
 	testdrive.Dashboard
 	launcherDir string
-	tasks       tasks
+	tasks       testdrive.Tasks
 	browsers    map[string]*openid.Browser // by person, signed in
 }
 
@@ -69,16 +69,16 @@ func (d dashboardPeople) open(t *testing.T, person, path string) openid.Page {
 func instancePage(id string) string { return "instances/" + url.PathEscape(id) }
 
 // checkDashboardURL provisions an instance: every response about it has the same address, which is one path segment long.
-func checkDashboardURL(t *testing.T, d dashboardPeople, i instance) {
+func checkDashboardURL(t *testing.T, d dashboardPeople, i testdrive.Instance) {
 	t.Helper()
 	want := d.Dashboard.URL + "/dashboard/instances/" + url.PathEscape(evilID)
 	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName, "organization_name": "org",
 		"space_name": "space"}}
 	for _, r := range []testdrive.Response{
-		i.provision(t, now, fields).Expect(t, http.StatusCreated),
-		i.provision(t, now, fields).Expect(t, http.StatusOK),
-		i.updatePlan(t, now, "shared-large").Expect(t, http.StatusOK),
-		i.fetch(t).Expect(t, http.StatusOK),
+		i.Provision(t, testdrive.Sync, fields).Expect(t, http.StatusCreated),
+		i.Provision(t, testdrive.Sync, fields).Expect(t, http.StatusOK),
+		i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK),
+		i.Fetch(t).Expect(t, http.StatusOK),
 	} {
 		if got := r.String("dashboard_url"); got != want {
 			t.Errorf("dashboard_url is %s, wanted %s", got, want)
@@ -86,16 +86,16 @@ func checkDashboardURL(t *testing.T, d dashboardPeople, i instance) {
 	}
 }
 
-func testInstancePage(t *testing.T, d dashboardPeople, i instance) {
-	b, c := i.bound(t, body{"parameters": body{"role": "admin"}, "bind_resource": body{"app_guid": "app-of-binding"}})
-	i.bound(t, body{"bind_resource": body{"app_guid": "another-app", "space_guid": "a-shared-space"}})
-	db := c.open(t)
-	exec(t, db, "CREATE TABLE `"+evilTable+"` (id INT)")
+func testInstancePage(t *testing.T, d dashboardPeople, i testdrive.Instance) {
+	b, c := i.Bound(t, body{"parameters": body{"role": "admin"}, "bind_resource": body{"app_guid": "app-of-binding"}})
+	i.Bound(t, body{"bind_resource": body{"app_guid": "another-app", "space_guid": "a-shared-space"}})
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE `"+evilTable+"` (id INT)")
 	// Cloud Controller's ids are GUIDs, so that only operators get to this one.
 	page := d.open(t, openid.Operator, instancePage(evilID)).Expect(t, http.StatusOK, "shared-large")
 	for _, want := range []string{"Ready", "&lt;img src=x onerror=alert(2)&gt;", "org / space",
-		"&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.bindingID, "app-of-binding", c.Username, "admin", "1 GiB",
-		"of 60", "2 of 10 bindings", "of space <code>a-shared-space</code>", "read-only", "Provision", "Bind", i.server.Flavour[:2]} {
+		"&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.BindingID, "app-of-binding", c.Username, "admin", "1 GiB",
+		"of 60", "2 of 10 bindings", "of space <code>a-shared-space</code>", "read-only", "Provision", "Bind", i.Server.Flavour[:2]} {
 		if !strings.Contains(strings.ToLower(page.Text), strings.ToLower(want)) {
 			t.Errorf("the page does not show %q", want)
 		}
@@ -110,38 +110,38 @@ func testInstancePage(t *testing.T, d dashboardPeople, i instance) {
 	}
 }
 
-func testWhoSeesWhat(t *testing.T, d dashboardPeople, _ instance) {
-	i := d.provisioned(t, "shared-small", nil)
-	_, c := i.bound(t, nil)
-	d.Cloud.Allow(openid.Developer, i.id, openid.Permission{Read: true})
-	read := d.open(t, openid.Developer, instancePage(i.id)).Expect(t, http.StatusOK, "Ready")
+func testWhoSeesWhat(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	i := d.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, nil)
+	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
+	read := d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready")
 	for _, hidden := range []string{c.Username, c.Database, "Bindings", "Recent operations", "Tables"} {
 		if strings.Contains(read.Text, hidden) {
 			t.Errorf("who may only read sees %q", hidden)
 		}
 	}
-	d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, c.Username)
+	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, c.Username)
 
-	none := d.open(t, openid.Stranger, instancePage(i.id)).Expect(t, http.StatusNotFound, "no such service instance")
+	none := d.open(t, openid.Stranger, instancePage(i.ID)).Expect(t, http.StatusNotFound, "no such service instance")
 	unknown := d.open(t, openid.Stranger, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "")
 	if none.Text != unknown.Text {
 		t.Errorf("that there is an instance shows:\n%s\n%s", none.Text, unknown.Text)
 	}
 	d.open(t, openid.Operator, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "no such service instance")
-	d.open(t, openid.Stranger, instancePage(i.id)+"/events").Expect(t, http.StatusNotFound, "")
+	d.open(t, openid.Stranger, instancePage(i.ID)+"/events").Expect(t, http.StatusNotFound, "")
 	for _, path := range []string{"", "instances", "tasks", "findings"} {
 		d.open(t, openid.Developer, path).Expect(t, http.StatusForbidden, "cf service NAME")
 	}
 }
 
 // Who may manage an instance sees what was deleted from its space, and how to take it back.
-func testDeletedInstances(t *testing.T, d dashboardPeople, _ instance) {
+func testDeletedInstances(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
 	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName}, "space_guid": "space-of-deleted"}
-	i, deleted := d.provisioned(t, "shared-small", fields), d.provisioned(t, "shared-small", fields)
-	other := d.provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry"}})
-	deleted.delete(t)
-	page := d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, "Deleted from this space")
-	for _, want := range []string{evilName, `cf create-service OFFERING shared-small NAME -c '{"undelete":"` + deleted.id + `"}'`} {
+	i, deleted := d.Provisioned(t, "shared-small", fields), d.Provisioned(t, "shared-small", fields)
+	other := d.Provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry"}})
+	deleted.Delete(t)
+	page := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Deleted from this space")
+	for _, want := range []string{evilName, `cf create-service OFFERING shared-small NAME -c '{"undelete":"` + deleted.ID + `"}'`} {
 		if !strings.Contains(html.UnescapeString(page.Text), want) {
 			t.Errorf("the page does not show %q", want)
 		}
@@ -149,25 +149,25 @@ func testDeletedInstances(t *testing.T, d dashboardPeople, _ instance) {
 	if strings.Contains(page.Text, "<img src=x") {
 		t.Error("the page holds a name that is not escaped")
 	}
-	d.Cloud.Allow(openid.Developer, i.id, openid.Permission{Read: true})
+	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
 	for name, text := range map[string]string{
-		"who may only read": d.open(t, openid.Developer, instancePage(i.id)).Expect(t, http.StatusOK, "Ready").Text,
-		"another space":     d.open(t, openid.Operator, instancePage(other.id)).Expect(t, http.StatusOK, "Ready").Text,
+		"who may only read": d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Text,
+		"another space":     d.open(t, openid.Operator, instancePage(other.ID)).Expect(t, http.StatusOK, "Ready").Text,
 	} {
-		if strings.Contains(text, deleted.id) {
+		if strings.Contains(text, deleted.ID) {
 			t.Errorf("%s sees what was deleted", name)
 		}
 	}
 }
 
 // A developer who may manage an instance sees its backups, and the copies that are being made of it.
-func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ instance) {
-	i, c := d.cloneable(t, "shared-small")
-	ids := []string{i.backedUp(t), i.backedUp(t), i.backedUp(t)}
-	d.tasks.exec(t, "UPDATE backup SET verified_at = '2026-01-02 03:04:05Z' WHERE id = '"+ids[0]+"'")
-	d.tasks.exec(t, "UPDATE backup SET verify_error = 'damaged' WHERE id = '"+ids[1]+"'")
+func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	i, c := cloneable(t, d.Platform, "shared-small")
+	ids := []string{i.BackedUp(t), i.BackedUp(t), i.BackedUp(t)}
+	d.tasks.Exec(t, "UPDATE backup SET verified_at = '2026-01-02 03:04:05Z' WHERE id = '"+ids[0]+"'")
+	d.tasks.Exec(t, "UPDATE backup SET verify_error = 'damaged' WHERE id = '"+ids[1]+"'")
 
-	lock, err := c.open(t).Conn(t.Context()) // the copy waits for it
+	lock, err := c.Open(t).Conn(t.Context()) // the copy waits for it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,28 +175,28 @@ func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ instance) {
 	if _, err := lock.ExecContext(t.Context(), "LOCK TABLES items WRITE"); err != nil {
 		t.Fatal(err)
 	}
-	copied := d.newInstance(t, "shared-large")
-	operation := copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation")
-	shown := d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, "Copies under way")
-	for _, want := range []string{copied.id, "shared-large", "2026-01-02", "Damaged", "not yet", `{"restore_backup":"BACKUP"`,
+	copied := d.NewInstance(t, "shared-large")
+	operation := copied.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation")
+	shown := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Copies under way")
+	for _, want := range []string{copied.ID, "shared-large", "2026-01-02", "Damaged", "not yet", `{"restore_backup":"BACKUP"`,
 		ids[0], ids[1], ids[2]} {
 		if !strings.Contains(html.UnescapeString(shown.Text), want) {
 			t.Errorf("the page does not show %q", want)
 		}
 	}
 	var kept string // by the catalog's default
-	d.tasks.scan(t, &kept, "SELECT to_char(keep_until AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM backup WHERE id = '"+ids[2]+"'")
+	d.tasks.Scan(t, &kept, "SELECT to_char(keep_until AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM backup WHERE id = '"+ids[2]+"'")
 	if !strings.Contains(shown.Text, kept) {
 		t.Errorf("the page does not show that a backup is kept until %s", kept)
 	}
 	if _, err := lock.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
 		t.Fatal(err)
 	}
-	copied.await(t, operation)
-	d.Cloud.Allow(openid.Developer, i.id, openid.Permission{Read: true})
+	copied.Await(t, operation)
+	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
 	for name, text := range map[string]string{
-		"who may only read": d.open(t, openid.Developer, instancePage(i.id)).Expect(t, http.StatusOK, "Ready").Text,
-		"the copy":          d.open(t, openid.Operator, instancePage(copied.id)).Expect(t, http.StatusOK, "Ready").Text,
+		"who may only read": d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Text,
+		"the copy":          d.open(t, openid.Operator, instancePage(copied.ID)).Expect(t, http.StatusOK, "Ready").Text,
 	} {
 		if strings.Contains(text, ids[0]) || strings.Contains(text, "Copies under way") {
 			t.Errorf("%s sees backups or copies of another", name)
@@ -204,7 +204,7 @@ func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ instance) {
 	}
 }
 
-func testDashboardHeaders(t *testing.T, d dashboardPeople, _ instance) {
+func testDashboardHeaders(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
 	for _, tt := range []struct {
 		method, path string
 		status       int
@@ -255,22 +255,22 @@ func checkPageHeaders(t *testing.T, path string, h http.Header, caching string) 
 }
 
 // testDashboardEvents listens while a binding is made and while the instance goes.
-func testDashboardEvents(t *testing.T, d dashboardPeople, _ instance) {
-	i := d.makeOwn(t, "shared-small")
-	stream := d.listen(t, i.id)
+func testDashboardEvents(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	i := d.MakeOwn(t, "shared-small")
+	stream := d.listen(t, i.ID)
 	first := stream.next(t)
 	if first.Structure == "" || first.Gone || !strings.Contains(first.Operation, "Created") {
 		t.Errorf("the first event: %+v", first)
 	}
-	page := d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, `data-structure="`+first.Structure+`"`)
+	page := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, `data-structure="`+first.Structure+`"`)
 	if !strings.Contains(page.Text, first.Operation) {
 		t.Errorf("the page says something else than the event %q:\n%s", first.Operation, page.Text)
 	}
-	i.bound(t, nil)
+	i.Bound(t, nil)
 	if bound := stream.next(t); bound.Structure == first.Structure || bound.Operation != first.Operation {
 		t.Errorf("after a bind: %+v", bound)
 	}
-	i.deprovision(t, now).Expect(t, http.StatusOK)
+	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	last := stream.next(t)
 	for last.Operation == first.Operation && !last.Gone { // of the bind, which may have been seen under way as well
 		last = stream.next(t)
@@ -354,26 +354,26 @@ func (s eventStream) expectEnd(t *testing.T, within time.Duration) {
 	}
 }
 
-func testOverviewPages(t *testing.T, d dashboardPeople, evil instance) {
-	i := d.provisioned(t, "shared-small", nil)
-	_, c := i.bound(t, nil)
+func testOverviewPages(t *testing.T, d dashboardPeople, evil testdrive.Instance) {
+	i := d.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, nil)
 	d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "shared-1")
 	d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "all plans")
-	for _, find := range []string{i.id, c.Database, c.Username} {
-		found := d.open(t, openid.Operator, "?find="+url.QueryEscape(find)).Expect(t, http.StatusOK, i.id)
-		if !strings.HasSuffix(found.URL.Path, "/dashboard/instances/"+i.id) {
+	for _, find := range []string{i.ID, c.Database, c.Username} {
+		found := d.open(t, openid.Operator, "?find="+url.QueryEscape(find)).Expect(t, http.StatusOK, i.ID)
+		if !strings.HasSuffix(found.URL.Path, "/dashboard/instances/"+i.ID) {
 			t.Errorf("%s was found at %s", find, found.URL)
 		}
 	}
 	d.open(t, openid.Operator, "?find="+url.QueryEscape("<b>")).Expect(t, http.StatusOK, "Nothing is called <code>&lt;b&gt;")
-	d.open(t, openid.Operator, "instances").Expect(t, http.StatusOK, i.id)
-	listed := d.open(t, openid.Operator, "instances?server=shared-1&plan="+evil.planID+"&state=ready").
-		Expect(t, http.StatusOK, i.id)
+	d.open(t, openid.Operator, "instances").Expect(t, http.StatusOK, i.ID)
+	listed := d.open(t, openid.Operator, "instances?server=shared-1&plan="+evil.PlanID+"&state=ready").
+		Expect(t, http.StatusOK, i.ID)
 	if strings.Contains(listed.Text, "alert(1)") {
 		t.Error("an instance of another plan is listed")
 	}
-	d.open(t, openid.Operator, "tasks?kind=bind&state=succeeded&instance="+i.id).Expect(t, http.StatusOK, "Bind")
-	if p := d.open(t, openid.Operator, "tasks?state=failed&instance="+i.id).Expect(t, http.StatusOK, "None."); strings.Contains(p.Text, "task_") {
+	d.open(t, openid.Operator, "tasks?kind=bind&state=succeeded&instance="+i.ID).Expect(t, http.StatusOK, "Bind")
+	if p := d.open(t, openid.Operator, "tasks?state=failed&instance="+i.ID).Expect(t, http.StatusOK, "None."); strings.Contains(p.Text, "task_") {
 		t.Error("an operation that did not fail is listed")
 	}
 	d.open(t, openid.Operator, "findings?problem=orphan").Expect(t, http.StatusOK, "Findings")
@@ -381,8 +381,8 @@ func testOverviewPages(t *testing.T, d dashboardPeople, evil instance) {
 
 // testSilentServer stops a dedicated server's process, which then accepts connections and answers nothing. The page
 // says so soon.
-func testSilentServer(t *testing.T, d dashboardPeople, _ instance) {
-	i := d.provisioned(t, "dedicated-small", nil)
+func testSilentServer(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	i := d.Provisioned(t, "dedicated-small", nil)
 	pids := testdrive.Mysqlds(t, d.launcherDir)
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -391,7 +391,7 @@ func testSilentServer(t *testing.T, d dashboardPeople, _ instance) {
 		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
 	}
 	since := time.Now()
-	d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, "The MySQL server did not answer")
+	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "The MySQL server did not answer")
 	if took := time.Since(since); took > time.Minute {
 		t.Errorf("the page took %v", took)
 	}
@@ -400,12 +400,12 @@ func testSilentServer(t *testing.T, d dashboardPeople, _ instance) {
 // Without sign-in there is no dashboard, and no response mentions one.
 func TestNoDashboard(t *testing.T) {
 	t.Parallel()
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	env["EXTERNAL_URL"] = "https://broker.example.com"
-	p := startPlatform(t, servers.Any(t), env)
-	i := p.newInstance(t, "shared-small")
-	for _, r := range []testdrive.Response{i.provision(t, now, nil).Expect(t, http.StatusCreated), i.fetch(t),
-		i.updatePlan(t, now, "shared-large")} {
+	p := testdrive.StartPlatform(t, servers.Any(t), env)
+	i := p.NewInstance(t, "shared-small")
+	for _, r := range []testdrive.Response{i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated), i.Fetch(t),
+		i.UpdatePlan(t, testdrive.Sync, "shared-large")} {
 		if _, there := r.Body["dashboard_url"]; there {
 			t.Errorf("the answer names a dashboard: %s", r.Raw)
 		}
@@ -416,11 +416,11 @@ func TestNoDashboard(t *testing.T) {
 // A minute after signing out, no open page receives events.
 func TestSignOutEndsStreams(t *testing.T) {
 	t.Parallel()
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
-	d.platform = startPlatform(t, servers.Any(t), env)
+	d.Platform = testdrive.StartPlatform(t, servers.Any(t), env)
 	i := signedInOperator(t, d)
-	stream := d.listen(t, i.id)
+	stream := d.listen(t, i.ID)
 	stream.next(t)
 	b := d.browsers[openid.Operator]
 	kept := b.Cookies(t, d.Dashboard.URL, "session")[0]
@@ -431,7 +431,7 @@ func TestSignOutEndsStreams(t *testing.T) {
 	p.Expect(t, http.StatusOK, "You are signed out")
 	stream.expectEnd(t, 3*time.Minute)
 	b.SetCookie(t, d.Dashboard.URL, kept)
-	p, err = b.Do("GET", d.Dashboard.URL+"/dashboard/"+instancePage(i.id)+"/events", nil,
+	p, err = b.Do("GET", d.Dashboard.URL+"/dashboard/"+instancePage(i.ID)+"/events", nil,
 		map[string]string{"Accept": "text/event-stream"})
 	if err != nil {
 		t.Fatal(err)
@@ -440,9 +440,9 @@ func TestSignOutEndsStreams(t *testing.T) {
 }
 
 // signedInOperator signs an operator in and creates an instance.
-func signedInOperator(t *testing.T, d dashboardPeople) instance {
+func signedInOperator(t *testing.T, d dashboardPeople) testdrive.Instance {
 	t.Helper()
-	i := d.makeOwn(t, "shared-small")
+	i := d.MakeOwn(t, "shared-small")
 	d.browsers[openid.Operator] = openid.NewBrowser(t)
 	d.browsers[openid.Operator].LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
 	return i
@@ -451,10 +451,10 @@ func signedInOperator(t *testing.T, d dashboardPeople) instance {
 // A broker that stops does not wait for pages that are open.
 func TestStopWithOpenPages(t *testing.T) {
 	t.Parallel()
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
-	d.platform = startPlatform(t, servers.Any(t), env)
-	stream := d.listen(t, signedInOperator(t, d).id)
+	d.Platform = testdrive.StartPlatform(t, servers.Any(t), env)
+	stream := d.listen(t, signedInOperator(t, d).ID)
 	stream.next(t)
 	d.Signal(t, syscall.SIGTERM)
 	stream.expectEnd(t, time.Minute)

@@ -31,7 +31,7 @@ func TestDev(t *testing.T) {
 	expectPrintedCommandWorks(t, dev)
 	expectLinkSignsIn(t, dev)
 	user.expect(t, "dedicated-small", "catalog")
-	kept := map[string]credentials{}
+	kept := map[string]testdrive.Credentials{}
 	for _, plan := range []string{"shared-small", "shared-async", "dedicated-small"} {
 		kept[plan] = user.create(t, plan)
 	}
@@ -107,7 +107,7 @@ func expectOperatorsCommands(t *testing.T, env map[string]string) {
 }
 
 // create makes an instance my-PLAN with a key, and writes a row with the key's credentials.
-func (u terminal) create(t *testing.T, plan string) credentials {
+func (u terminal) create(t *testing.T, plan string) testdrive.Credentials {
 	t.Helper()
 	name := "my-" + plan
 	u.expect(t, "Created service instance "+name+".", "create-service", plan, name, "-c", `{"charset":"utf8mb4"}`)
@@ -115,32 +115,32 @@ func (u terminal) create(t *testing.T, plan string) credentials {
 	u.expect(t, "create succeeded", "service", name)
 	u.expect(t, "mysql://", "create-service-key", name, "key", "-c", `{"role":"admin"}`)
 	c := u.key(t, name)
-	exec(t, c.open(t), "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (7)")
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (7)")
 	return c
 }
 
-func (u terminal) key(t *testing.T, name string) credentials {
+func (u terminal) key(t *testing.T, name string) testdrive.Credentials {
 	t.Helper()
-	var binding struct{ Credentials credentials }
+	var binding struct{ Credentials testdrive.Credentials }
 	u.read(t, &binding, "service-key", name, "key")
 	return binding.Credentials
 }
 
-func (u terminal) checkKept(t *testing.T, plan string, c credentials) {
+func (u terminal) checkKept(t *testing.T, plan string, c testdrive.Credentials) {
 	t.Helper()
 	if again := u.key(t, "my-"+plan); again != c {
 		t.Errorf("%s: the key's credentials are others after the restart", plan)
 	}
-	if n := read[int](t, c.open(t), "SELECT n FROM kept"); n != 7 {
+	if n := testdrive.Read[int](t, c.Open(t), "SELECT n FROM kept"); n != 7 {
 		t.Errorf("%s: the row reads %d", plan, n)
 	}
 }
 
-func (u terminal) delete(t *testing.T, plan string, c credentials) {
+func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
 	t.Helper()
 	name := "my-" + plan
 	u.expect(t, "Deleted key key of service instance "+name+".", "delete-service-key", name, "key")
-	expectRefused(t, c.fields(t))
+	testdrive.ExpectRefused(t, c.Fields(t))
 	u.expect(t, "Deleted service instance "+name+".", "delete-service", name)
 	gone := testdrive.Run(t, u.env, "client", "service", name)
 	if gone.Status != 1 || gone.Stderr != "there is no service instance "+name+"\n" {
@@ -165,5 +165,5 @@ func interrupt(t *testing.T, dev *testdrive.Broker, env map[string]string) {
 	if status := dev.Wait(t); status != 0 {
 		t.Errorf("dev ended with %d", status)
 	}
-	expectNoProcess(t, env["MYSQL_BROKER_DEV_DIR"])
+	testdrive.ExpectNoProcess(t, env["MYSQL_BROKER_DEV_DIR"])
 }

@@ -21,21 +21,21 @@ const downTime = 45 * time.Second
 
 // drillInstance is an instance with a table, and an account that may read it.
 type drillInstance struct {
-	instance
-	binding binding
-	c       credentials
+	testdrive.Instance
+	binding testdrive.Binding
+	c       testdrive.Credentials
 }
 
 // drill is the state at the time of the disaster.
 type drill struct {
-	kept, full, changed, dedicated drillInstance // made before the backup
-	definer                        drillInstance // before, and unbound since; its account is kept, locked
-	unbound                        drillInstance // before, and unbound since
-	deleted, deletedServer         drillInstance // before, and deleted since
-	halfway                        drillInstance // its provision was in progress
-	late, lateServer               drillInstance // made since
-	lateBinding                    credentials   // of kept, made since
-	tokens                         []string      // of operations since
+	kept, full, changed, dedicated drillInstance         // made before the backup
+	definer                        drillInstance         // before, and unbound since; its account is kept, locked
+	unbound                        drillInstance         // before, and unbound since
+	deleted, deletedServer         drillInstance         // before, and deleted since
+	halfway                        drillInstance         // its provision was in progress
+	late, lateServer               drillInstance         // made since
+	lateBinding                    testdrive.Credentials // of kept, made since
+	tokens                         []string              // of operations since
 }
 
 // TestDisasterDrill follows docs/upgrade.md, section "PostgreSQL from a backup", with everything that can go wrong.
@@ -43,22 +43,22 @@ func TestDisasterDrill(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		server := testdrive.StartCrashable(t, s.Flavour)
-		env := quotaEnvironment(t, server.MySQL)
-		p := startPlatform(t, server.MySQL, env)
+		env := testdrive.QuotaEnvironment(t, server.MySQL)
+		p := testdrive.StartPlatform(t, server.MySQL, env)
 		d := &drill{}
 		d.before(t, p)
 		backup := testdrive.DumpPostgres(t, env["DATABASE_URL"])
 		d.since(t, p, env)
-		last := openTasks(t, env).last(t)
+		last := testdrive.OpenTasks(t, env).Last(t)
 		stop(t, p)
 
 		testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
-		openTasks(t, env).exec(t, `WITH half AS (
-				UPDATE instance SET state = 'creating' WHERE id = '`+d.halfway.id+`' RETURNING id)
+		testdrive.OpenTasks(t, env).Exec(t, `WITH half AS (
+				UPDATE instance SET state = 'creating' WHERE id = '`+d.halfway.ID+`' RETURNING id)
 			UPDATE task SET state = 'in progress', step = '', finished_at = NULL, run_at = now() FROM half
 			WHERE instance_id = half.id AND kind = 'provision'`)
 		let := server.Crash(t)
-		p = startPlatform(t, server.MySQL, env)
+		p = testdrive.StartPlatform(t, server.MySQL, env)
 		expectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
 		<-time.After(downTime)
 		let()
@@ -66,7 +66,7 @@ func TestDisasterDrill(t *testing.T) {
 			return p.Scrape(t)[`mysql_broker_shared_server_up{server="shared-1"}`] == "1"
 		})
 		expectHeld(t, p, "loaded from a dump")
-		admin := p.admin(t)
+		admin := p.Admin(t)
 		d.expectTables(t, admin)
 
 		shown := runRecover(t, env, 0)
@@ -79,8 +79,8 @@ func TestDisasterDrill(t *testing.T) {
 			t.Errorf("recover changes something, or shows it in another order:\n%s\n%s", shown, again)
 		}
 		expectHeld(t, p, "loaded from a dump")
-		o := p.operator(env)
-		o.run(t, 0, "drain", "shared-1") // what was made there since the backup is there all the same
+		o := p.Operator(env)
+		o.Run(t, 0, "drain", "shared-1") // what was made there since the backup is there all the same
 		var done struct {
 			Held    map[string]string
 			Resumed bool
@@ -94,15 +94,15 @@ func TestDisasterDrill(t *testing.T) {
 			t.Errorf("/readyz says %s", r.Raw)
 		}
 
-		expectLine(t, o.run(t, 0, "servers").Stdout, "shared-1", "drained", "7")
-		expectRefusal(t, p.newInstance(t, "shared-small").provision(t, now, nil), 400, "no room")
-		o.run(t, 0, "drain", "--undo", "shared-1")
+		testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "drained", "7")
+		testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
+		o.Run(t, 0, "drain", "--undo", "shared-1")
 		d.expectTables(t, admin)
 		d.via(p)
 		d.expectAccess(t, p)
 		d.expectAnswers(t, p)
-		testdrive.Eventually(t, quotaTime, "the doctor finds nothing", func() bool {
-			out := runDoctor(t, env)
+		testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
+			out := testdrive.RunDoctor(t, env)
 			return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
 		})
 		refusedAgain := runRecover(t, env, 1, "--apply")
@@ -112,8 +112,8 @@ func TestDisasterDrill(t *testing.T) {
 		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
 		d.expectNewTokens(t, p, last)
 		d.removeAll(t, p)
-		expectTenants(t, admin, 0, 0)
-		expectNoProcess(t, env["LAUNCHER_DIR"])
+		testdrive.ExpectTenants(t, admin, 0, 0)
+		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 	})
 }
 
@@ -127,21 +127,21 @@ func runRecover(t *testing.T, env map[string]string, status int, args ...string)
 	return out.Stdout + out.Stderr
 }
 
-func newDrillInstance(t *testing.T, p platform, plan string) drillInstance {
+func newDrillInstance(t *testing.T, p testdrive.Platform, plan string) drillInstance {
 	t.Helper()
-	i := drillInstance{instance: p.ownInstance(t, plan)}
+	i := drillInstance{Instance: p.OwnInstance(t, plan)}
 	if strings.HasPrefix(plan, "dedicated") {
-		i.await(t, i.begin(t))
+		i.Await(t, i.BeginProvision(t))
 	} else {
-		i.provision(t, now, nil).Expect(t, http.StatusCreated)
+		i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
 	}
-	i.binding, i.c = i.bound(t, nil)
-	exec(t, i.c.open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
+	i.binding, i.c = i.Bound(t, nil)
+	testdrive.Exec(t, i.c.Open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
 	return i
 }
 
 // before is the work until the backup.
-func (d *drill) before(t *testing.T, p platform) {
+func (d *drill) before(t *testing.T, p testdrive.Platform) {
 	t.Helper()
 	for _, i := range []*drillInstance{&d.kept, &d.full, &d.changed, &d.definer, &d.unbound, &d.deleted, &d.halfway} {
 		*i = newDrillInstance(t, p, "shared-small")
@@ -150,28 +150,28 @@ func (d *drill) before(t *testing.T, p platform) {
 }
 
 // since is the work after it.
-func (d *drill) since(t *testing.T, p platform, env map[string]string) {
+func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string) {
 	t.Helper()
 	d.late, d.lateServer = newDrillInstance(t, p, "shared-small"), newDrillInstance(t, p, "dedicated-small")
-	_, d.lateBinding = d.kept.bound(t, nil)
-	exec(t, d.definer.c.open(t), "CREATE VIEW all_orders AS SELECT * FROM orders")
-	expectEmpty(t, d.definer.binding.unbind(t), http.StatusOK)
-	expectEmpty(t, d.unbound.binding.unbind(t), http.StatusOK)
-	expectEmpty(t, d.deleted.deprovision(t, now), http.StatusOK)
-	d.deletedServer.remove(t)
-	expectEmpty(t, d.changed.updatePlan(t, now, "shared-large"), http.StatusOK)
-	d.tokens = append(d.tokens, d.lateServer.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).
+	_, d.lateBinding = d.kept.Bound(t, nil)
+	testdrive.Exec(t, d.definer.c.Open(t), "CREATE VIEW all_orders AS SELECT * FROM orders")
+	testdrive.ExpectEmpty(t, d.definer.binding.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, d.unbound.binding.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, d.deleted.Deprovision(t, testdrive.Sync), http.StatusOK)
+	d.deletedServer.Remove(t)
+	testdrive.ExpectEmpty(t, d.changed.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+	d.tokens = append(d.tokens, d.lateServer.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).
 		String("operation"))
-	d.lateServer.await(t, d.tokens[0])
-	overfill(t, d.full.c.open(t), quotaSmall)
-	testdrive.Run(t, env, "rotate-admin-passwords", d.dedicated.id).Expect(t, 0)
+	d.lateServer.Await(t, d.tokens[0])
+	overfill(t, d.full.c.Open(t), testdrive.QuotaSmall)
+	testdrive.Run(t, env, "rotate-admin-passwords", d.dedicated.ID).Expect(t, 0)
 }
 
-func (d *drill) via(p platform) {
+func (d *drill) via(p testdrive.Platform) {
 	for _, i := range []*drillInstance{&d.kept, &d.full, &d.changed, &d.definer, &d.unbound, &d.deleted, &d.halfway,
 		&d.dedicated, &d.deletedServer, &d.late, &d.lateServer} {
-		i.instance = i.instance.via(p)
-		i.binding.instance = i.instance
+		i.Instance = i.Instance.Via(p)
+		i.binding.Instance = i.Instance
 	}
 }
 
@@ -191,90 +191,90 @@ func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
 func (d *drill) expectActions(t *testing.T, shown string) {
 	t.Helper()
 	for _, line := range [][]string{
-		{"end", "task", d.halfway.id},
-		{"forget", "instance", d.deleted.id},
-		{"forget", "instance", d.deletedServer.id},
+		{"end", "task", d.halfway.ID},
+		{"forget", "instance", d.deleted.ID},
+		{"forget", "instance", d.deletedServer.ID},
 		{"forget", "binding", d.unbound.c.Username},
-		{"adopt", "instance", d.late.id},
-		{"adopt", "instance", d.lateServer.id},
-		{"adopt", "plan", d.changed.id},
-		{"adopt", "admin password", d.dedicated.id},
+		{"adopt", "instance", d.late.ID},
+		{"adopt", "instance", d.lateServer.ID},
+		{"adopt", "plan", d.changed.ID},
+		{"adopt", "admin password", d.dedicated.ID},
 		{"shut", "account", d.lateBinding.Username},
 		{"shut", "account", d.late.c.Username},
 		{"shut", "account", d.lateServer.c.Username},
 		{"settle", "account", d.full.c.Username},
 	} {
-		expectLine(t, shown, line...)
+		testdrive.ExpectLine(t, shown, line...)
 	}
 }
 
 // expectAccess tries every account: only those of recorded bindings can log in.
-func (d *drill) expectAccess(t *testing.T, p platform) {
+func (d *drill) expectAccess(t *testing.T, p testdrive.Platform) {
 	t.Helper()
-	for name, c := range map[string]credentials{"kept": d.kept.c, "full": d.full.c, "changed": d.changed.c,
+	for name, c := range map[string]testdrive.Credentials{"kept": d.kept.c, "full": d.full.c, "changed": d.changed.c,
 		"halfway": d.halfway.c, "dedicated": d.dedicated.c} {
 		var id int
-		if err := c.open(t).QueryRowContext(t.Context(), "SELECT id FROM orders").Scan(&id); err != nil || id != 4711 {
+		if err := c.Open(t).QueryRowContext(t.Context(), "SELECT id FROM orders").Scan(&id); err != nil || id != 4711 {
 			t.Errorf("the binding of instance %s reads %d, %v", name, id, err)
 		}
 	}
-	for _, c := range []credentials{d.definer.c, d.unbound.c, d.deleted.c, d.late.c, d.lateServer.c, d.lateBinding} {
-		expectRefused(t, c.uri(t))
+	for _, c := range []testdrive.Credentials{d.definer.c, d.unbound.c, d.deleted.c, d.late.c, d.lateServer.c, d.lateBinding} {
+		testdrive.ExpectRefused(t, c.ByURI(t))
 	}
 	for _, i := range []drillInstance{d.late, d.lateServer, d.kept, d.unbound, d.definer, d.dedicated} { // bound anew
-		_, c := i.bound(t, nil)
-		if id := read[int](t, c.open(t), "SELECT id FROM orders"); id != 4711 {
+		_, c := i.Bound(t, nil)
+		if id := testdrive.Read[int](t, c.Open(t), "SELECT id FROM orders"); id != 4711 {
 			t.Errorf("a new binding reads %d", id)
 		}
 	}
-	awaitRefused(t, d.full.c.open(t)) // the quota holds again, and its end is noticed
-	db := d.full.c.open(t)
-	testdrive.Eventually(t, quotaTime, "data can be removed", func() bool { // the earlier sessions are ended meanwhile
+	awaitRefused(t, d.full.c.Open(t)) // the quota holds again, and its end is noticed
+	db := d.full.c.Open(t)
+	testdrive.Eventually(t, testdrive.QuotaTime, "data can be removed", func() bool { // the earlier sessions are ended meanwhile
 		_, err := db.ExecContext(t.Context(), "TRUNCATE filler")
 		return err == nil
 	})
-	awaitAllowed(t, d.full.c.open(t))
+	awaitAllowed(t, d.full.c.Open(t))
 }
 
 // expectAnswers asks about what the platform knows.
-func (d *drill) expectAnswers(t *testing.T, p platform) {
+func (d *drill) expectAnswers(t *testing.T, p testdrive.Platform) {
 	t.Helper()
 	for _, i := range []drillInstance{d.kept, d.full, d.changed, d.halfway, d.dedicated, d.late, d.lateServer} {
-		i.fetch(t).Expect(t, http.StatusOK)
+		i.Fetch(t).Expect(t, http.StatusOK)
 	}
 	for i, plan := range map[*drillInstance]string{&d.changed: "shared-large", &d.lateServer: "dedicated-large"} {
-		if _, id := testdrive.Plan(t, plan); i.fetch(t).String("plan_id") != id {
-			t.Errorf("the plan of instance %s is not %s", i.id, plan)
+		if _, id := testdrive.Plan(t, plan); i.Fetch(t).String("plan_id") != id {
+			t.Errorf("the plan of instance %s is not %s", i.ID, plan)
 		}
 	}
 	for _, i := range []drillInstance{d.deleted, d.deletedServer} {
-		i.fetch(t).Expect(t, http.StatusNotFound)
-		i.deprovision(t, later).Expect(t, http.StatusGone)
+		i.Fetch(t).Expect(t, http.StatusNotFound)
+		i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)
 	}
-	d.unbound.binding.unbind(t).Expect(t, http.StatusGone)
+	d.unbound.binding.Unbind(t).Expect(t, http.StatusGone)
 	for _, token := range d.tokens { // nobody knows it any more, and nobody else has it
-		d.lateServer.poll(t, "?operation="+token).Expect(t, http.StatusBadRequest)
+		d.lateServer.Poll(t, "?operation="+token).Expect(t, http.StatusBadRequest)
 	}
 }
 
 // expectNewTokens fails the test if the name of an operation is used twice.
-func (d *drill) expectNewTokens(t *testing.T, p platform, last int64) {
+func (d *drill) expectNewTokens(t *testing.T, p testdrive.Platform, last int64) {
 	t.Helper()
-	i := p.ownInstance(t, "dedicated-small")
-	token := i.begin(t)
+	i := p.OwnInstance(t, "dedicated-small")
+	token := i.BeginProvision(t)
 	id, err := strconv.ParseInt(strings.TrimPrefix(token, "task_"), 10, 64)
 	if err != nil || id <= last || slices.Contains(d.tokens, token) {
 		t.Errorf("the next operation is %s, the last one before was task_%d", token, last)
 	}
-	i.await(t, token)
-	i.remove(t)
+	i.Await(t, token)
+	i.Remove(t)
 }
 
-func (d *drill) removeAll(t *testing.T, p platform) {
+func (d *drill) removeAll(t *testing.T, p testdrive.Platform) {
 	t.Helper()
 	for _, i := range []drillInstance{d.kept, d.full, d.changed, d.definer, d.unbound, d.halfway, d.late} {
-		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+		testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 	}
-	d.dedicated.remove(t)
-	d.lateServer.remove(t)
+	d.dedicated.Remove(t)
+	d.lateServer.Remove(t)
 }

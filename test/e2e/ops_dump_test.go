@@ -49,7 +49,7 @@ func fits(programs string, s servers.MySQL) bool {
 }
 
 // atTerminal is a person with the programs of a flavour.
-func (p platform) atTerminal(t *testing.T, programs string) terminal {
+func atTerminal(t *testing.T, p testdrive.Platform, programs string) terminal {
 	t.Helper()
 	return terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username, "BROKER_PASSWORD": p.Password,
 		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json"), "PATH": pathWith(t, programs)}}
@@ -61,9 +61,9 @@ func (u terminal) fail(t *testing.T, args ...string) string {
 	return testdrive.Run(t, u.env, append([]string{"client"}, args...)...).Expect(t, 1).Stderr
 }
 
-func (u terminal) makeKey(t *testing.T, args ...string) credentials {
+func (u terminal) makeKey(t *testing.T, args ...string) testdrive.Credentials {
 	t.Helper()
-	var binding struct{ Credentials credentials }
+	var binding struct{ Credentials testdrive.Credentials }
 	u.read(t, &binding, append([]string{"create-service-key"}, args...)...)
 	return binding.Credentials
 }
@@ -83,11 +83,11 @@ func (u terminal) keys(t *testing.T, name string) (names []string) {
 const trickyRow = "/*!50013 DEFINER=`a`@`%` SQL SECURITY DEFINER */\nCREATE DEFINER=`a`@`%` 'x' \\ \x00\xff DELIMITER ;;"
 
 // furnish creates every kind of object that a dump can contain.
-func furnish(t *testing.T, c credentials) {
+func furnish(t *testing.T, c testdrive.Credentials) {
 	t.Helper()
-	useAsApplication(t, c)
-	db := c.open(t)
-	exec(t, db, "CREATE FUNCTION unit() RETURNS INT DETERMINISTIC\nBEGIN\n  -- CREATE DEFINER=`a`@`%`\n  RETURN 1;\nEND",
+	testdrive.UseAsApplication(t, c)
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE FUNCTION unit() RETURNS INT DETERMINISTIC\nBEGIN\n  -- CREATE DEFINER=`a`@`%`\n  RETURN 1;\nEND",
 		"CREATE TABLE tricky (id INT PRIMARY KEY, content LONGBLOB, name VARCHAR(20) COMMENT 'a\nb;;')")
 	if _, err := db.ExecContext(t.Context(), "INSERT INTO tricky VALUES (1, ?, 'ü€😀'), (2, ?, '')", trickyRow,
 		strings.Repeat(trickyRow, 4000)); err != nil {
@@ -97,35 +97,35 @@ func furnish(t *testing.T, c credentials) {
 
 func expectFurnished(t *testing.T, db *sql.DB) {
 	t.Helper()
-	exec(t, db, "CALL add_fruit('apple pie')")
-	if got := read[string](t, db, "SELECT GROUP_CONCAT(noted ORDER BY id) FROM apples"); got !=
+	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
+	if got := testdrive.Read[string](t, db, "SELECT GROUP_CONCAT(noted ORDER BY id) FROM apples"); got !=
 		"APPLE,APPLE TART,APPLE PIE" {
 		t.Errorf("the restored view shows %q", got)
 	}
-	if got := read[int](t, db, "SELECT unit()"); got != 1 {
+	if got := testdrive.Read[int](t, db, "SELECT unit()"); got != 1 {
 		t.Errorf("the restored function returns %d", got)
 	}
 	for id, want := range map[int]string{1: trickyRow, 2: strings.Repeat(trickyRow, 4000)} {
-		if got := read[string](t, db, "SELECT content FROM tricky WHERE id = ?", id); got != want {
+		if got := testdrive.Read[string](t, db, "SELECT content FROM tricky WHERE id = ?", id); got != want {
 			t.Errorf("row %d has %d bytes instead of %d", id, len(got), len(want))
 		}
 	}
-	if got := read[string](t, db, "SELECT name FROM tricky WHERE id = 1"); got != "ü€😀" {
+	if got := testdrive.Read[string](t, db, "SELECT name FROM tricky WHERE id = 1"); got != "ü€😀" {
 		t.Errorf("the restored name is %q", got)
 	}
 }
 
 // TestClientDump dumps with the programs of both flavours from servers of both, and restores with them.
 func TestClientDump(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, _ map[string]string) {
+	eachPlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
 		for _, programs := range clientFlavours(t) {
 			t.Run("programs of "+programs, func(t *testing.T) {
 				t.Parallel()
-				if fits(programs, p.server) {
+				if fits(programs, p.Server) {
 					testClientDump(t, p, programs)
 					return
 				}
-				u := p.atTerminal(t, programs)
+				u := atTerminal(t, p, programs)
 				u.run(t, "create-service", "shared-small", "from")
 				if said := u.fail(t, "dump", "from"); !strings.Contains(said, "install the package mariadb-client") {
 					t.Errorf("without a program that fits: %s", said)
@@ -138,8 +138,8 @@ func TestClientDump(t *testing.T) {
 	})
 }
 
-func testClientDump(t *testing.T, p platform, programs string) {
-	u, dir := p.atTerminal(t, programs), t.TempDir()
+func testClientDump(t *testing.T, p testdrive.Platform, programs string) {
+	u, dir := atTerminal(t, p, programs), t.TempDir()
 	file := filepath.Join(dir, "dump.sql")
 	u.run(t, "create-service", "shared-small", "from")
 	u.run(t, "create-service", "shared-small", "to")
@@ -157,21 +157,21 @@ func testClientDump(t *testing.T, p platform, programs string) {
 	}
 	u.expect(t, "Restored service instance to", "restore", "to", file)
 	target := u.makeKey(t, "to", "check")
-	expectFurnished(t, target.open(t))
+	expectFurnished(t, target.Open(t))
 
 	// Of MySQL's generated columns, MariaDB's program writes values, which MySQL refuses.
-	exec(t, target.open(t), "CREATE TABLE computed (a INT, b INT AS (a + 1) STORED)",
+	testdrive.Exec(t, target.Open(t), "CREATE TABLE computed (a INT, b INT AS (a + 1) STORED)",
 		"INSERT INTO computed (a) VALUES (1)")
 	generated := filepath.Join(t.TempDir(), "generated.sql")
-	if args := []string{"dump", "to", generated, "--no-programs"}; programs != p.server.Flavour {
+	if args := []string{"dump", "to", generated, "--no-programs"}; programs != p.Server.Flavour {
 		if said := u.fail(t, args...); !strings.Contains(said, "generated columns, which are: computed") {
 			t.Errorf("generated columns: %s", said)
 		}
 	} else {
 		u.run(t, args...)
-		exec(t, target.open(t), "DROP TABLE computed")
+		testdrive.Exec(t, target.Open(t), "DROP TABLE computed")
 		u.run(t, "restore", "to", generated)
-		if got := read[int](t, target.open(t), "SELECT b FROM computed"); got != 2 {
+		if got := testdrive.Read[int](t, target.Open(t), "SELECT b FROM computed"); got != 2 {
 			t.Errorf("the generated column is %d", got)
 		}
 	}
@@ -248,14 +248,14 @@ func expectEntries(t *testing.T, dir string, want ...string) {
 // On a MySQL server of its own, or a MariaDB server from 11.3 on, a key of role admin reads the routines of all others,
 // so that a dump needs none of them.
 func TestClientDumpOfADedicatedServer(t *testing.T) {
-	onePlatform(t, func(t *testing.T, p platform, _ map[string]string) {
-		u := p.atTerminal(t, p.server.Flavour)
+	onePlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
+		u := atTerminal(t, p, p.Server.Flavour)
 		u.run(t, "create-service", "dedicated-small", "from")
 		app := u.makeKey(t, "from", "app")
 		furnish(t, app)
-		exec(t, app.open(t), "CREATE EVENT later ON SCHEDULE AT NOW() + INTERVAL 1 DAY DO DELETE FROM fruit")
+		testdrive.Exec(t, app.Open(t), "CREATE EVENT later ON SCHEDULE AT NOW() + INTERVAL 1 DAY DO DELETE FROM fruit")
 		file := filepath.Join(t.TempDir(), "dump.sql")
-		if version := read[string](t, app.open(t), "SELECT VERSION()"); p.server.Flavour == "mariadb" && !strings.HasPrefix(version,
+		if version := testdrive.Read[string](t, app.Open(t), "SELECT VERSION()"); p.Server.Flavour == "mariadb" && !strings.HasPrefix(version,
 			"11.4.") && !strings.HasPrefix(version, "11.8.") {
 			if said := u.fail(t, "dump", "from", file); !strings.Contains(said, "cannot read what another one made") {
 				t.Errorf("on %s: %s", version, said)
@@ -269,7 +269,7 @@ func TestClientDumpOfADedicatedServer(t *testing.T) {
 		}
 		u.run(t, "restore", "from", file)
 		u.run(t, "restore", "from", file) // replaces what it made
-		expectFurnished(t, app.open(t))
+		expectFurnished(t, app.Open(t))
 		if got := u.keys(t, "from"); !slices.Equal(got, []string{"app"}) {
 			t.Errorf("keys are left: %q", got)
 		}
@@ -279,12 +279,12 @@ func TestClientDumpOfADedicatedServer(t *testing.T) {
 
 // An interrupted dump leaves no file, no process and no key, and the password is visible to nobody.
 func TestClientDumpInterrupted(t *testing.T) {
-	onePlatform(t, func(t *testing.T, p platform, env map[string]string) {
-		u, dir := p.atTerminal(t, p.server.Flavour), t.TempDir()
+	onePlatform(t, func(t *testing.T, p testdrive.Platform, env map[string]string) {
+		u, dir := atTerminal(t, p, p.Server.Flavour), t.TempDir()
 		u.run(t, "create-service", "shared-small", "from")
 		c := u.makeKey(t, "from", "app")
-		exec(t, c.open(t), "CREATE TABLE held (id INT)")
-		conn, err := c.open(t).Conn(t.Context())
+		testdrive.Exec(t, c.Open(t), "CREATE TABLE held (id INT)")
+		conn, err := c.Open(t).Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,10 +301,10 @@ func TestClientDumpInterrupted(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
-		child, root := 0, p.admin(t)
-		testdrive.Eventually(t, quotaTime, "the dump waits for the table", func() bool {
+		child, root := 0, p.Admin(t)
+		testdrive.Eventually(t, testdrive.QuotaTime, "the dump waits for the table", func() bool {
 			child = childOf(cmd.Process.Pid)
-			return child != 0 && read[int](t, root, `SELECT COUNT(*) FROM information_schema.processlist
+			return child != 0 && testdrive.Read[int](t, root, `SELECT COUNT(*) FROM information_schema.processlist
 				WHERE user = ? AND state LIKE 'Waiting for table metadata lock%'`, c.Username) > 0
 		})
 		for _, of := range []string{"cmdline", "environ"} {
@@ -343,11 +343,11 @@ func childOf(pid int) int {
 func TestClientDumpThatFails(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
-	p := startPlatform(t, s, bindLimitEnvironment(t, s))
-	u, dir := p.atTerminal(t, s.Flavour), t.TempDir()
+	p := testdrive.StartPlatform(t, s, bindLimitEnvironment(t, s))
+	u, dir := atTerminal(t, p, s.Flavour), t.TempDir()
 	file := filepath.Join(dir, "dump.sql")
 	u.run(t, "create-service", "shared-small", "from")
-	exec(t, u.makeKey(t, "from", "one").open(t), "CREATE TABLE t (id INT)")
+	testdrive.Exec(t, u.makeKey(t, "from", "one").Open(t), "CREATE TABLE t (id INT)")
 	u.run(t, "dump", "from", file)
 	before := readDump(t, file)
 

@@ -18,9 +18,9 @@ func TestBindAsksNoLauncher(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
-		p := startPlatform(t, s, env)
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
+		p := testdrive.StartPlatform(t, s, env)
+		i := p.OwnInstance(t, "dedicated-small")
+		i.Await(t, i.BeginProvision(t))
 		conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestBindAsksNoLauncher(t *testing.T) {
 		if _, err := conn.Exec(t.Context(), "UPDATE instance SET endpoint = NULL"); err != nil {
 			t.Fatal(err)
 		}
-		i.newBinding().bind(t, nil).Expect(t, http.StatusCreated)
+		i.NewBinding().Bind(t, nil).Expect(t, http.StatusCreated)
 
 		states, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "state.json"))
 		if err != nil || len(states) != 1 {
@@ -39,16 +39,16 @@ func TestBindAsksNoLauncher(t *testing.T) {
 		if err := os.Rename(states[0], hidden); err != nil {
 			t.Fatal(err)
 		}
-		b, c := i.bound(t, nil)
-		if err := c.open(t).PingContext(t.Context()); err != nil {
+		b, c := i.Bound(t, nil)
+		if err := c.Open(t).PingContext(t.Context()); err != nil {
 			t.Errorf("log in as the binding: %v", err)
 		}
-		b.fetch(t).Expect(t, http.StatusOK)
-		b.unbind(t).Expect(t, http.StatusOK)
+		b.Fetch(t).Expect(t, http.StatusOK)
+		b.Unbind(t).Expect(t, http.StatusOK)
 		if err := os.Rename(hidden, states[0]); err != nil {
 			t.Fatal(err)
 		}
-		i.remove(t)
-		expectNoProcess(t, env["LAUNCHER_DIR"])
+		i.Remove(t)
+		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 	})
 }

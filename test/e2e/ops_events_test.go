@@ -19,28 +19,28 @@ func TestEvents(t *testing.T) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		env["CATALOG"] = catalogWithEvents(t, "shared-large")
-		env["QUOTA_INTERVAL"] = quotaInterval.String()
-		p := startPlatform(t, private, env)
-		i := p.makeOwn(t, "shared-small")
-		definer, definerLogin := i.bound(t, nil)
-		_, admin := i.bound(t, body{"parameters": body{"role": "admin"}})
-		db := definerLogin.open(t)
-		exec(t, db, "CREATE TABLE ticks (id INT AUTO_INCREMENT PRIMARY KEY)")
-		expectNoEvents(t, db, admin.open(t))
+		env["QUOTA_INTERVAL"] = testdrive.QuotaInterval.String()
+		p := testdrive.StartPlatform(t, private, env)
+		i := p.MakeOwn(t, "shared-small")
+		definer, definerLogin := i.Bound(t, nil)
+		_, admin := i.Bound(t, body{"parameters": body{"role": "admin"}})
+		db := definerLogin.Open(t)
+		testdrive.Exec(t, db, "CREATE TABLE ticks (id INT AUTO_INCREMENT PRIMARY KEY)")
+		expectNoEvents(t, db, admin.Open(t))
 
-		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
-		exec(t, definerLogin.open(t), createTick)
-		exec(t, admin.open(t), "CREATE EVENT other ON SCHEDULE EVERY 1 DAY DO DELETE FROM ticks", "DROP EVENT other")
-		expectEmpty(t, definer.unbind(t), http.StatusOK)
-		expectRefused(t, definerLogin.fields(t))
-		_, c := i.bound(t, body{"parameters": body{"role": "read-only"}})
-		reader := c.open(t)
-		seen := read[int](t, reader, "SELECT COUNT(*) FROM ticks")
-		awaitTrue(t, reader, "SELECT COUNT(*) > ? FROM ticks", seen+1) // one may have been under way
+		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+		testdrive.Exec(t, definerLogin.Open(t), createTick)
+		testdrive.Exec(t, admin.Open(t), "CREATE EVENT other ON SCHEDULE EVERY 1 DAY DO DELETE FROM ticks", "DROP EVENT other")
+		testdrive.ExpectEmpty(t, definer.Unbind(t), http.StatusOK)
+		testdrive.ExpectRefused(t, definerLogin.Fields(t))
+		_, c := i.Bound(t, body{"parameters": body{"role": "read-only"}})
+		reader := c.Open(t)
+		seen := testdrive.Read[int](t, reader, "SELECT COUNT(*) FROM ticks")
+		testdrive.AwaitTrue(t, reader, "SELECT COUNT(*) > ? FROM ticks", seen+1) // one may have been under way
 
-		expectEmpty(t, i.updatePlan(t, now, "shared-small"), http.StatusOK)
-		expectNoEvents(t, admin.open(t))
-		root := p.admin(t)
+		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
+		expectNoEvents(t, admin.Open(t))
+		root := p.Admin(t)
 		for _, account := range []string{definerLogin.Username, admin.Username} {
 			if mayMakeEvents(t, root, account) {
 				t.Errorf("account %s may make events in a plan without", account)
@@ -48,17 +48,17 @@ func TestEvents(t *testing.T) {
 		}
 
 		// What a release before this one gave is taken.
-		exec(t, root, "GRANT EVENT ON `"+strings.ReplaceAll(c.Database, "_", `\_`)+"`.* TO "+admin.Username)
+		testdrive.Exec(t, root, "GRANT EVENT ON `"+strings.ReplaceAll(c.Database, "_", `\_`)+"`.* TO "+admin.Username)
 		p.Signal(t, syscall.SIGTERM)
 		p.Wait(t)
 		if _, err := postgres(t, env).Exec(t.Context(), "UPDATE binding SET events = NULL"); err != nil {
 			t.Fatal(err)
 		}
-		startPlatform(t, private, env)
-		testdrive.Eventually(t, quotaTime, "the privilege is taken", func() bool {
+		testdrive.StartPlatform(t, private, env)
+		testdrive.Eventually(t, testdrive.QuotaTime, "the privilege is taken", func() bool {
 			return !mayMakeEvents(t, root, admin.Username)
 		})
-		expectNoEvents(t, admin.open(t))
+		expectNoEvents(t, admin.Open(t))
 	})
 }
 
@@ -78,6 +78,6 @@ func expectNoEvents(t *testing.T, all ...*sql.DB) {
 
 func mayMakeEvents(t *testing.T, root *sql.DB, account string) bool {
 	t.Helper()
-	return read[bool](t, root, `SELECT EXISTS (SELECT 1 FROM information_schema.schema_privileges
+	return testdrive.Read[bool](t, root, `SELECT EXISTS (SELECT 1 FROM information_schema.schema_privileges
 		WHERE privilege_type = 'EVENT' AND grantee = CONCAT('\'', ?, '\'@\'%\''))`, account)
 }

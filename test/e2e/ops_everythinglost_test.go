@@ -23,22 +23,22 @@ func TestEverythingLost(t *testing.T) {
 		service := s3.Start(t)
 		env := testdrive.Environment(t, server)
 		service.Configure(env)
-		p := startPlatform(t, server, env)
+		p := testdrive.StartPlatform(t, server, env)
 		var all []*lostInstance
 		for _, plan := range []string{"shared-small", "dedicated-small"} {
-			i := &lostInstance{instance: p.ownInstance(t, plan)}
-			if r := i.provision(t, later, body{"context": cloudFoundry}); r.Status == http.StatusAccepted {
-				i.await(t, r.String("operation"))
+			i := &lostInstance{Instance: p.OwnInstance(t, plan)}
+			if r := i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}); r.Status == http.StatusAccepted {
+				i.Await(t, r.String("operation"))
 			}
-			i.binding, i.c = i.bound(t, nil)
-			makeObjectsAs(t, i.c)
+			i.binding, i.c = i.Bound(t, nil)
+			testdrive.MakeObjectsAs(t, i.c)
 			all = append(all, i)
 		}
 		dump := testdrive.DumpPostgres(t, env["DATABASE_URL"])
 		for _, i := range all { // after the dump
-			exec(t, i.c.open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
-			i.was, i.backup = contents(t, i.c), i.backedUp(t)
-			exec(t, i.c.open(t), "INSERT INTO orders VALUES (4712)") // what the RPO is about
+			testdrive.Exec(t, i.c.Open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
+			i.was, i.backup = contents(t, i.c), i.BackedUp(t)
+			testdrive.Exec(t, i.c.Open(t), "INSERT INTO orders VALUES (4712)") // what the RPO is about
 		}
 		p.Kill(t)
 		loseServers(t, env["LAUNCHER_DIR"])
@@ -47,17 +47,17 @@ func TestEverythingLost(t *testing.T) {
 
 		// With the dump.
 		testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
-		p = startPlatform(t, fresh, env)
+		p = testdrive.StartPlatform(t, fresh, env)
 		expectHeld(t, p, "loaded from a dump")
 		shown := runRecover(t, env, 0, "--apply")
 		t.Logf("$ mysql-broker recover --apply\n%s", shown)
 		if strings.Contains(shown, "forget ") {
 			t.Error("recover forgets instances that are lost")
 		}
-		d := desk{p, p.operator(env), p.admin(t), openTasks(t, env), nil}
+		d := desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), nil}
 		run := func(args ...string) string {
 			t.Helper()
-			out := d.run(t, 0, args...).Stdout
+			out := d.Run(t, 0, args...).Stdout
 			t.Logf("$ mysql-broker %s\n%s", strings.Join(args, " "), out)
 			return out
 		}
@@ -66,37 +66,37 @@ func TestEverythingLost(t *testing.T) {
 		}
 		run("backups")
 		for _, i := range all {
-			i.instance = i.via(p)
-			i.binding.instance = i.instance
+			i.Instance = i.Via(p)
+			i.binding.Instance = i.Instance
 			if i == all[0] {
-				out := run("backups", "restore", i.backup, i.id)
+				out := run("backups", "restore", i.backup, i.ID)
 				operation, _, _ := strings.Cut(out, " ")
 				if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "is lost") {
 					t.Errorf("a restore of what is lost, without --lost, %s: %s", state, says)
 				}
 			}
-			out := run("backups", "restore", "--lost", d.ids(t, "backup", "backups", i.id)[0], i.id)
+			out := run("backups", "restore", "--lost", d.IDs(t, "backup", "backups", i.ID)[0], i.ID)
 			operation, _, _ := strings.Cut(out, " ")
 			if state, says := d.ended(t, operation); state != "succeeded" {
-				t.Fatalf("the restore of %s %s: %s", i.id, state, says)
+				t.Fatalf("the restore of %s %s: %s", i.ID, state, says)
 			}
-			again := p.credentials(t, i.binding.fetch(t).Expect(t, http.StatusOK))
+			again := p.Credentials(t, i.binding.Fetch(t).Expect(t, http.StatusOK))
 			if again.Username != i.c.Username || again.Password != i.c.Password || again.Database != i.c.Database {
 				t.Errorf("the binding has other credentials: %s in %s", again.Username, again.Database)
 			}
-			expectContents(t, i.id, again, i.was)
-			t.Logf("%d objects and checksums of %s are as in the backup", len(i.was), i.id)
-			exec(t, again.open(t), "CALL add_item()")
+			expectContents(t, i.ID, again, i.was)
+			t.Logf("%d objects and checksums of %s are as in the backup", len(i.was), i.ID)
+			testdrive.Exec(t, again.Open(t), "CALL add_item()")
 			present := contents(t, again)
-			out = run("backups", "restore", "--lost", i.backup, i.id)
+			out = run("backups", "restore", "--lost", i.backup, i.ID)
 			operation, _, _ = strings.Cut(out, " ")
 			if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "is not lost") {
-				t.Errorf("a restore of %s, which is not lost, %s: %s", i.id, state, says)
+				t.Errorf("a restore of %s, which is not lost, %s: %s", i.ID, state, says)
 			}
-			expectContents(t, i.id, again, present)
+			expectContents(t, i.ID, again, present)
 		}
-		testdrive.Eventually(t, quotaTime, "the doctor finds nothing", func() bool {
-			out := runDoctor(t, env)
+		testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
+			out := testdrive.RunDoctor(t, env)
 			return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
 		})
 		run("tasks", "--kind", "restore")
@@ -107,25 +107,25 @@ func TestEverythingLost(t *testing.T) {
 		last := testdrive.Private(t, s.Flavour)
 		empty := testdrive.Environment(t, last)
 		env["DATABASE_URL"], env["MYSQL_SERVERS"] = empty["DATABASE_URL"], empty["MYSQL_SERVERS"]
-		p = startPlatform(t, last, env)
-		p.operator(env).run(t, 0, "backups", "import")
+		p = testdrive.StartPlatform(t, last, env)
+		p.Operator(env).Run(t, 0, "backups", "import")
 		for n, i := range all {
-			i.instance = i.via(p)
-			i.deprovision(t, later).Expect(t, http.StatusGone)
+			i.Instance = i.Via(p)
+			i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)
 			plan := []string{"shared-small", "dedicated-small"}[n]
-			restored := p.newInstance(t, plan)
-			restored.await(t, restored.restored(t, i.backup, nil).Expect(t, http.StatusAccepted).String("operation"))
-			_, c := restored.bound(t, nil)
-			expectContents(t, i.id+" in a new PostgreSQL", c, i.was)
+			restored := p.NewInstance(t, plan)
+			restored.Await(t, restored.Restored(t, i.backup, nil).Expect(t, http.StatusAccepted).String("operation"))
+			_, c := restored.Bound(t, nil)
+			expectContents(t, i.ID+" in a new PostgreSQL", c, i.was)
 		}
 	})
 }
 
 // lostInstance is an instance, with the data of its last backup.
 type lostInstance struct {
-	instance
-	binding binding
-	c       credentials
+	testdrive.Instance
+	binding testdrive.Binding
+	c       testdrive.Credentials
 	backup  string
 	was     []string
 }

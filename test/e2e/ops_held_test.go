@@ -10,26 +10,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// forget makes PostgreSQL as old as one that was restored from a backup of its files: it deletes all tasks after the
-// number last.
-func (ts tasks) forget(t *testing.T, last int64) {
-	t.Helper()
-	if _, err := ts.pool.Exec(t.Context(), "WITH gone AS (DELETE FROM task WHERE id > $1) SELECT setval('task_id_seq', $1)",
-		last); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (ts tasks) last(t *testing.T) (id int64) {
-	t.Helper()
-	if err := ts.pool.QueryRow(t.Context(), "SELECT last_value FROM task_id_seq").Scan(&id); err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
 // stop ends a broker as a platform does.
-func stop(t *testing.T, p platform) {
+func stop(t *testing.T, p testdrive.Platform) {
 	t.Helper()
 	p.Signal(t, syscall.SIGTERM)
 	if status := p.Wait(t); status != 0 {
@@ -38,7 +20,7 @@ func stop(t *testing.T, p platform) {
 }
 
 // expectHeld checks everything that a broker reports about a hold.
-func expectHeld(t *testing.T, p platform, reason string) {
+func expectHeld(t *testing.T, p testdrive.Platform, reason string) {
 	t.Helper()
 	r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK)
 	held, _ := r.Body["held"].(map[string]any)
@@ -60,7 +42,7 @@ var restorations = map[string]struct {
 		testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
 	}},
 	"files": {"has a record of task_", func(t *testing.T, env map[string]string, _ string, last int64) {
-		openTasks(t, env).forget(t, last)
+		testdrive.OpenTasks(t, env).Forget(t, last)
 	}},
 }
 
@@ -72,21 +54,21 @@ func TestHeld(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				env := testdrive.Environment(t, s)
-				p := startPlatform(t, s, env)
-				admin := p.admin(t)
-				kept := p.makeOwn(t, "shared-small")
-				b, c := kept.bound(t, nil)
-				ts := openTasks(t, env)
-				dump, last := testdrive.DumpPostgres(t, env["DATABASE_URL"]), ts.last(t)
-				late := p.makeOwn(t, "shared-small")
-				_, lateC := late.bound(t, nil)
+				p := testdrive.StartPlatform(t, s, env)
+				admin := p.Admin(t)
+				kept := p.MakeOwn(t, "shared-small")
+				b, c := kept.Bound(t, nil)
+				ts := testdrive.OpenTasks(t, env)
+				dump, last := testdrive.DumpPostgres(t, env["DATABASE_URL"]), ts.Last(t)
+				late := p.MakeOwn(t, "shared-small")
+				_, lateC := late.Bound(t, nil)
 				stop(t, p)
 				way.restore(t, env, dump, last)
 				// What was in progress then: a worker that does it would drop the database.
-				ts.exec(t, `INSERT INTO task (instance_id, kind, plan_id) SELECT id, 'deprovision', plan_id FROM instance
+				ts.Exec(t, `INSERT INTO task (instance_id, kind, plan_id) SELECT id, 'deprovision', plan_id FROM instance
 					WHERE database_name = '`+c.Database+`'`)
 
-				p = startPlatform(t, s, env)
+				p = testdrive.StartPlatform(t, s, env)
 				expectHeld(t, p, way.reason)
 				p.AwaitLog(t, "mysql-broker recover")
 				expectRefusal := func(r testdrive.Response) {
@@ -95,42 +77,42 @@ func TestHeld(t *testing.T) {
 						t.Errorf("status %d: %s", r.Status, r.Raw)
 					}
 				}
-				kept = kept.via(p)
-				expectRefusal(p.ownInstance(t, "shared-small").provision(t, now, nil))
-				expectRefusal(p.ownInstance(t, "dedicated-small").provision(t, later, nil))
-				expectRefusal(kept.poll(t, "?operation=task_1000000"))
+				kept = kept.Via(p)
+				expectRefusal(p.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil))
+				expectRefusal(p.OwnInstance(t, "dedicated-small").Provision(t, testdrive.Async, nil))
+				expectRefusal(kept.Poll(t, "?operation=task_1000000"))
 				if name == "dump" { // what is not known need not be gone
-					for _, r := range []testdrive.Response{late.via(p).fetch(t), late.via(p).deprovision(t, now),
-						late.via(p).newBinding().bind(t, nil)} {
+					for _, r := range []testdrive.Response{late.Via(p).Fetch(t), late.Via(p).Deprovision(t, testdrive.Sync),
+						late.Via(p).NewBinding().Bind(t, nil)} {
 						expectRefusal(r)
 					}
 				}
-				if epoch, state := ts.latest(t, kept.id, ""); epoch != 0 || state != "in progress" {
+				if epoch, state := ts.Latest(t, kept.ID, ""); epoch != 0 || state != "in progress" {
 					t.Errorf("a worker has taken the deletion of the past: epoch %d, %s", epoch, state)
 				}
-				ts.exec(t, "UPDATE task SET finished_at = now(), state = 'failed' WHERE state = 'in progress'")
-				kept.fetch(t).Expect(t, http.StatusOK)
-				_, newer := kept.bound(t, nil)
-				newer.open(t)
-				second := startPlatform(t, s, env)
+				ts.Exec(t, "UPDATE task SET finished_at = now(), state = 'failed' WHERE state = 'in progress'")
+				kept.Fetch(t).Expect(t, http.StatusOK)
+				_, newer := kept.Bound(t, nil)
+				newer.Open(t)
+				second := testdrive.StartPlatform(t, s, env)
 				expectHeld(t, second, way.reason)
-				for _, at := range []platform{p, second} {
-					expectRefusal(kept.via(at).deprovision(t, now))
-					expectRefusal(kept.via(at).updatePlan(t, now, "shared-large"))
+				for _, at := range []testdrive.Platform{p, second} {
+					expectRefusal(kept.Via(at).Deprovision(t, testdrive.Sync))
+					expectRefusal(kept.Via(at).UpdatePlan(t, testdrive.Sync, "shared-large"))
 					other := b
-					other.instance = kept.via(at)
-					expectRefusal(other.unbind(t))
+					other.Instance = kept.Via(at)
+					expectRefusal(other.Unbind(t))
 				}
-				c.open(t)
-				lateC.open(t)
-				if ts.last(t) <= last+1_000_000 {
-					t.Errorf("the next task follows after %d", ts.last(t))
+				c.Open(t)
+				lateC.Open(t)
+				if ts.Last(t) <= last+1_000_000 {
+					t.Errorf("the next task follows after %d", ts.Last(t))
 				}
-				repaired := runDoctor(t, env, "--repair")
+				repaired := testdrive.RunDoctor(t, env, "--repair")
 				if strings.Contains(repaired.Stdout, "dropped") {
 					t.Errorf("the doctor repairs: %s", repaired.Stdout)
 				}
-				exec(t, admin, "DROP DATABASE `"+c.Database+"`", "DROP DATABASE `"+lateC.Database+"`", "DROP USER "+c.Username,
+				testdrive.Exec(t, admin, "DROP DATABASE `"+c.Database+"`", "DROP DATABASE `"+lateC.Database+"`", "DROP USER "+c.Username,
 					"DROP USER "+lateC.Username, "DROP USER "+newer.Username)
 			})
 		}
@@ -147,26 +129,26 @@ func TestHeldByServerThatComesLater(t *testing.T) {
 		s.Port = proxy.Port()
 		env := testdrive.Environment(t, s)
 		delete(env, "LAUNCHER") // whose directory would tell at once
-		p := startPlatform(t, s, env)
-		i := p.makeOwn(t, "shared-async")
-		_, c := i.bound(t, nil)
-		last := openTasks(t, env).last(t) - 1
+		p := testdrive.StartPlatform(t, s, env)
+		i := p.MakeOwn(t, "shared-async")
+		_, c := i.Bound(t, nil)
+		last := testdrive.OpenTasks(t, env).Last(t) - 1
 		stop(t, p)
-		openTasks(t, env).forget(t, last)
+		testdrive.OpenTasks(t, env).Forget(t, last)
 		proxy.Refuse(true)
 
-		p = startPlatform(t, s, env)
+		p = testdrive.StartPlatform(t, s, env)
 		p.AwaitLog(t, "nothing is done there until that works")
 		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
-		i.via(p).deprovision(t, later).Expect(t, http.StatusAccepted)
+		i.Via(p).Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted)
 		proxy.Refuse(false)
 		testdrive.Eventually(t, testdrive.Patience, "PostgreSQL is held", func() bool { return p.Scrape(t)["mysql_broker_held"] == "1" })
 		expectHeld(t, p, "has a record of task_")
-		c.open(t)
-		if _, state := openTasks(t, env).latest(t, i.id, ""); state != "in progress" {
+		c.Open(t)
+		if _, state := testdrive.OpenTasks(t, env).Latest(t, i.ID, ""); state != "in progress" {
 			t.Errorf("the deletion has %s", state)
 		}
-		p.server = direct
-		exec(t, p.admin(t), "DROP DATABASE `"+c.Database+"`", "DROP USER "+c.Username)
+		p.Server = direct
+		testdrive.Exec(t, p.Admin(t), "DROP DATABASE `"+c.Database+"`", "DROP USER "+c.Username)
 	})
 }

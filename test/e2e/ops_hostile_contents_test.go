@@ -5,31 +5,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"mysql-broker/test/testdrive"
 )
 
-func testLongBodies(t *testing.T, h hostile) {
-	i := h.newInstance(t, "shared-small")
-	content := encode(t, i.provisionBody(nil))
-	whole := func(length int) string { return content + strings.Repeat(" ", length-len(content)) }
-	for _, c := range []struct{ name, more, body string }{
-		{"with its length", fmt.Sprintf("Content-Length: %d\r\n\r\n", mebibyte+1), whole(mebibyte + 1)},
-		{"in one chunk", "Transfer-Encoding: chunked\r\n\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", mebibyte+1,
-			whole(mebibyte+1))},
-		{"in many chunks", "Transfer-Encoding: chunked\r\n\r\n", strings.Repeat("400\r\n"+strings.Repeat(" ", 0x400)+
-			"\r\n", 1025) + "0\r\n\r\n"},
-		{"only announced", "Content-Length: 9223372036854775807\r\n\r\n", whole(mebibyte + 1)},
-	} {
-		status, object := h.exchange(t, h.head("PUT", i.path(), c.more)+c.body)
-		if expectSentence(t, http.StatusRequestEntityTooLarge, status, object); t.Failed() {
-			t.Fatal(c.name)
-		}
-	}
-	expectEmpty(t, i.deprovision(t, now), http.StatusGone)
-	i.Do(t, "PUT", i.path(), []byte(whole(mebibyte))).Expect(t, http.StatusCreated)
-}
-
 // testContents sends unusual JSON. Accepted values can be stored; all others are refused with 400.
-func testContents(t *testing.T, h hostile) {
+func testContents(t *testing.T, h testdrive.Hostile) {
 	keys := make([]string, 100_000)
 	for i := range keys {
 		keys[i] = fmt.Sprintf(`"%x":1`, i)
@@ -55,13 +36,13 @@ func testContents(t *testing.T, h hostile) {
 		"plan of 900 KiB":          {more: `,"plan_id":"` + strings.Repeat("x", 900<<10) + `"`, status: 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := h.newInstance(t, "shared-small")
-			body := fmt.Sprintf(`{"service_id":%q,"organization_guid":"o"`, i.serviceID)
+			i := h.NewInstance(t, "shared-small")
+			body := fmt.Sprintf(`{"service_id":%q,"organization_guid":"o"`, i.ServiceID)
 			if !strings.Contains(c.more, "space_guid") {
 				body += `,"space_guid":"s"`
 			}
 			if !strings.Contains(c.more, "plan_id") {
-				body += fmt.Sprintf(`,"plan_id":%q`, i.planID)
+				body += fmt.Sprintf(`,"plan_id":%q`, i.PlanID)
 			}
 			if c.context != "" {
 				body += `,"context":` + c.context
@@ -69,35 +50,35 @@ func testContents(t *testing.T, h hostile) {
 			if c.parameters != "" {
 				body += `,"parameters":` + c.parameters
 			}
-			r := i.Do(t, "PUT", i.path(), []byte(body+c.more+"}"))
+			r := i.Do(t, "PUT", i.Path(), []byte(body+c.more+"}"))
 			if c.status != http.StatusCreated {
-				expectSentence(t, c.status, r.Status, r.Body)
+				testdrive.ExpectSentence(t, c.status, r.Status, r.Body)
 				if len(r.Raw) > 2000 {
 					t.Errorf("the refusal has %d bytes: %.500s …", len(r.Raw), r.Raw)
 				}
 				return
 			}
 			r.Expect(t, http.StatusCreated)
-			i.fetch(t).Expect(t, http.StatusOK)
+			i.Fetch(t).Expect(t, http.StatusOK)
 		})
 	}
 }
 
-func testTargets(t *testing.T, h hostile) {
-	i := h.newInstance(t, "shared-small") // for its plan alone
+func testTargets(t *testing.T, h testdrive.Hostile) {
+	i := h.NewInstance(t, "shared-small") // for its plan alone
 	for _, target := range []string{
-		"/v2/service_instances/" + strings.Repeat("a", mebibyte),
-		"/v2/service_instances/i/last_operation?operation=" + strings.Repeat("a", mebibyte),
+		"/v2/service_instances/" + strings.Repeat("a", testdrive.Mebibyte),
+		"/v2/service_instances/i/last_operation?operation=" + strings.Repeat("a", testdrive.Mebibyte),
 	} {
 		// net/http refuses it, in plain text.
-		if status, _ := h.exchange(t, h.head("GET", target, "\r\n")); status != http.StatusRequestHeaderFieldsTooLarge {
+		if status, _ := h.Exchange(t, h.Head("GET", target, "\r\n")); status != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("a target of 1 MiB: answer %d, want 431", status)
 		}
 	}
 	for _, operation := range []string{
 		"", "task_", "task_-1", "task_9223372036854775808", "%F0%9F%92%A9", strings.Repeat("task_1", 5000), "task_1'--",
 	} {
-		status, object := h.exchange(t, h.head("GET", i.path()+"/last_operation?operation="+operation, "\r\n"))
+		status, object := h.Exchange(t, h.Head("GET", i.Path()+"/last_operation?operation="+operation, "\r\n"))
 		if status != http.StatusBadRequest && status != http.StatusNotFound && status != http.StatusGone {
 			t.Errorf("operation %.40s: answer %d %v", operation, status, object)
 		}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"database/sql"
 	"strings"
 	"testing"
 
@@ -11,12 +10,12 @@ import (
 
 // TestOtherEnginesAreRefused tries every engine that tables of a tenant could have.
 func TestOtherEnginesAreRefused(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, _ map[string]string) {
-		_, c := p.provisioned(t, "shared-small", nil).bound(t, body{"parameters": body{"role": "admin"}})
-		db := c.open(t)
-		exec(t, db, "CREATE TABLE kept (id INT)")
+	eachPlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
+		_, c := p.Provisioned(t, "shared-small", nil).Bound(t, body{"parameters": body{"role": "admin"}})
+		db := c.Open(t)
+		testdrive.Exec(t, db, "CREATE TABLE kept (id INT)")
 		var tried []string
-		for _, engine := range readAll(t, db, `SELECT ENGINE FROM information_schema.ENGINES
+		for _, engine := range testdrive.ReadAll(t, db, `SELECT ENGINE FROM information_schema.ENGINES
 			WHERE SUPPORT = 'YES' AND ENGINE NOT IN ('PERFORMANCE_SCHEMA', 'SEQUENCE', 'ndbinfo')`) {
 			tried = append(tried, engine)
 			for _, statement := range []string{
@@ -44,49 +43,28 @@ func TestDumpOfAnotherEngineBecomesInnoDB(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		elsewhere := testdrive.PrivateWith(t, s.Flavour, map[string][]string{"mysql": {"disabled_storage_engines="}}[s.Flavour]...)
-		root := platform{server: elsewhere}.admin(t)
+		root := testdrive.Platform{Server: elsewhere}.Admin(t)
 		root.SetMaxOpenConns(1)
 		if s.Flavour == "mariadb" {
-			exec(t, root, "SET SESSION enforce_storage_engine = NULL")
+			testdrive.Exec(t, root, "SET SESSION enforce_storage_engine = NULL")
 		}
-		exec(t, root, "CREATE DATABASE legacy", "CREATE TABLE legacy.words (id INT AUTO_INCREMENT PRIMARY KEY, word TEXT, "+
+		testdrive.Exec(t, root, "CREATE DATABASE legacy", "CREATE TABLE legacy.words (id INT AUTO_INCREMENT PRIMARY KEY, word TEXT, "+
 			"FULLTEXT KEY (word)) ENGINE=MyISAM", "INSERT INTO legacy.words (word) VALUES ('apple'), ('pear')")
-		dump := runClient(t, s.Flavour, 0, credentials{Host: elsewhere.Host, Port: elsewhere.Port, Username: elsewhere.User,
+		dump := runClient(t, s.Flavour, 0, testdrive.Credentials{Host: elsewhere.Host, Port: elsewhere.Port, Username: elsewhere.User,
 			Password: elsewhere.Password, CACertificate: elsewhere.CA, Database: "legacy"}, nil,
 			append(serverFree[s.Flavour], "--no-tablespaces")...)
 		if !strings.Contains(string(dump), "ENGINE=MyISAM") {
 			t.Fatalf("the dump has no table of MyISAM: %s", dump)
 		}
-		p := startPlatform(t, s, testdrive.Environment(t, s))
-		_, c := p.provisioned(t, "shared-small", nil).bound(t, nil)
+		p := testdrive.StartPlatform(t, s, testdrive.Environment(t, s))
+		_, c := p.Provisioned(t, "shared-small", nil).Bound(t, nil)
 		runClient(t, s.Flavour, 1, c, dump, "--binary-mode")
-		db := c.open(t)
-		if engine := read[string](t, db, "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"); engine != "InnoDB" {
+		db := c.Open(t)
+		if engine := testdrive.Read[string](t, db, "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"); engine != "InnoDB" {
 			t.Errorf("the restored table is of %s", engine)
 		}
-		if words := read[string](t, db, "SELECT GROUP_CONCAT(word ORDER BY id) FROM words"); words != "apple,pear" {
+		if words := testdrive.Read[string](t, db, "SELECT GROUP_CONCAT(word ORDER BY id) FROM words"); words != "apple,pear" {
 			t.Errorf("the restored table has %q", words)
 		}
 	})
-}
-
-// readAll is the first column of a query.
-func readAll(t *testing.T, db *sql.DB, query string) (all []string) {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, s)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }

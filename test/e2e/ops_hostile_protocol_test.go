@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"mysql-broker/test/testdrive"
 )
 
-func testHeaders(t *testing.T, h hostile) {
+func testHeaders(t *testing.T, h testdrive.Hostile) {
 	var many strings.Builder
 	for i := range 5000 {
 		fmt.Fprintf(&many, "a%d:b\r\n", i)
@@ -18,7 +20,7 @@ func testHeaders(t *testing.T, h hostile) {
 		more   string
 		status int
 	}{
-		"1 MiB":                     {"X-Long: " + strings.Repeat("x", mebibyte) + "\r\n", 431},
+		"1 MiB":                     {"X-Long: " + strings.Repeat("x", testdrive.Mebibyte) + "\r\n", 431},
 		"1 MiB in 1,000":            {strings.Repeat("X-Long: "+strings.Repeat("x", 1024)+"\r\n", 1000), 431},
 		"100,000":                   {strings.Repeat(many.String(), 20), 431},
 		"5,000":                     {many.String(), 200},
@@ -43,9 +45,9 @@ func testHeaders(t *testing.T, h hostile) {
 		"upgrade":                   {"Connection: Upgrade\r\nUpgrade: h2c\r\n", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, object := h.exchange(t, h.head("GET", "/v2/catalog", c.more+"\r\n"))
+			status, object := h.Exchange(t, h.Head("GET", "/v2/catalog", c.more+"\r\n"))
 			if c.status >= 400 {
-				expectSentence(t, c.status, status, object)
+				testdrive.ExpectSentence(t, c.status, status, object)
 			} else if status != c.status {
 				t.Errorf("answer %d %.200v, want %d", status, object, c.status)
 			}
@@ -53,8 +55,8 @@ func testHeaders(t *testing.T, h hostile) {
 	}
 }
 
-func testProtocol(t *testing.T, h hostile) {
-	get := h.head("GET", "/v2/catalog", "")
+func testProtocol(t *testing.T, h testdrive.Hostile) {
+	get := h.Head("GET", "/v2/catalog", "")
 	path := "/v2/service_instances/" + uuid.NewString()
 	for name, c := range map[string]struct {
 		text     string
@@ -70,29 +72,29 @@ func testProtocol(t *testing.T, h hostile) {
 		"an absolute URL":  {strings.Replace(get, "/v2", "http://elsewhere/v2", 1) + "\r\n", []int{200}},
 		"a proxy's method": {"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: broker\r\n\r\n", []int{401}},
 		"pipelined":        {strings.Repeat(get+"\r\n", 3), []int{200, 200, 200}},
-		"negative length":  {h.head("PUT", path, "Content-Length: -1\r\n\r\n"), []int{400}},
-		"two lengths":      {h.head("PUT", path, "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x"), []int{400}},
-		"unknown encoding": {h.head("PUT", path, "Transfer-Encoding: gzip\r\n\r\n"), []int{501}},
-		"hidden encoding":  {h.head("PUT", path, "Transfer-Encoding: \x0bchunked\r\n\r\n"), []int{400}},
-		"malformed chunk":  {h.head("PUT", path, "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}"), []int{400}},
-		"chunk too large": {h.head("PUT", path, "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}"),
+		"negative length":  {h.Head("PUT", path, "Content-Length: -1\r\n\r\n"), []int{400}},
+		"two lengths":      {h.Head("PUT", path, "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x"), []int{400}},
+		"unknown encoding": {h.Head("PUT", path, "Transfer-Encoding: gzip\r\n\r\n"), []int{501}},
+		"hidden encoding":  {h.Head("PUT", path, "Transfer-Encoding: \x0bchunked\r\n\r\n"), []int{400}},
+		"malformed chunk":  {h.Head("PUT", path, "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}"), []int{400}},
+		"chunk too large": {h.Head("PUT", path, "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}"),
 			[]int{400}},
 		// RFC 9112 section 6.1: the encoding wins. What follows its end is a request of its own, which is not logged in.
-		"length and encoding": {h.head("PUT", path, "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n") +
+		"length and encoding": {h.Head("PUT", path, "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n") +
 			"GET /smuggled HTTP/1.1\r\nHost: broker\r\n\r\n", []int{400, 401}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn := h.dial(t)
-			setDeadline(t, conn, answerTime)
+			conn := h.Dial(t)
+			testdrive.SetDeadline(t, conn, testdrive.AnswerTime)
 			send(t, conn, c.text)
 			answers := bufio.NewReader(conn)
 			for i, want := range c.statuses {
-				status, object := receive(t, answers)
+				status, object := testdrive.ReceiveAnswer(t, answers)
 				if status != want {
 					t.Errorf("answer %d is %d, want %d", i+1, status, want)
 				}
 				if want >= 400 {
-					expectSentence(t, want, status, object)
+					testdrive.ExpectSentence(t, want, status, object)
 				}
 			}
 		})

@@ -15,7 +15,7 @@ import (
 
 // neighbours are tenants of a shared server with the shipped settings, one of which is hostile.
 type neighbours struct {
-	platform
+	testdrive.Platform
 	peer *sql.DB // the other one's application
 }
 
@@ -32,26 +32,26 @@ func TestHostileTenant(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.PrivateWith(t, s.Flavour, hostileSettings[s.Flavour]...)
-		p := startPlatform(t, private, testdrive.Environment(t, private))
-		_, peer := p.provisioned(t, "shared-small", nil).bound(t, nil)
-		n := neighbours{p, peer.open(t)}
-		exec(t, n.peer, "CREATE TABLE kept (id INT AUTO_INCREMENT PRIMARY KEY, content VARCHAR(100))")
+		p := testdrive.StartPlatform(t, private, testdrive.Environment(t, private))
+		_, peer := p.Provisioned(t, "shared-small", nil).Bound(t, nil)
+		n := neighbours{p, peer.Open(t)}
+		testdrive.Exec(t, n.peer, "CREATE TABLE kept (id INT AUTO_INCREMENT PRIMARY KEY, content VARCHAR(100))")
 		for _, attack := range []struct {
 			name string
-			run  func(*testing.T, neighbours, credentials)
+			run  func(*testing.T, neighbours, testdrive.Credentials)
 		}{
 			{"files of partitions", openPartitions}, {"handlers of a table", openHandlers},
 			{"prepared statements", prepareStatements}, {"temporary tables", fillTemporaryTables},
 			{"system tablespace", fillSystemTablespace},
 		} {
 			t.Run(attack.name, func(t *testing.T) {
-				i := n.provisioned(t, "shared-small", nil)
-				b, hostile := i.bound(t, nil)
+				i := n.Provisioned(t, "shared-small", nil)
+				b, hostile := i.Bound(t, nil)
 				attack.run(t, n, hostile)
 				n.expectService(t)
-				expectEmpty(t, b.unbind(t), http.StatusOK)
-				expectRefused(t, hostile.fields(t))
-				expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+				testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+				testdrive.ExpectRefused(t, hostile.Fields(t))
+				testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 				n.expectService(t)
 			})
 		}
@@ -61,7 +61,7 @@ func TestHostileTenant(t *testing.T) {
 // expectService checks that the other tenant and platforms can work as usual.
 func (n neighbours) expectService(t *testing.T) {
 	t.Helper()
-	exec(t, n.peer, "INSERT INTO kept (content) VALUES ('more')", "CREATE TABLE fresh (id INT PRIMARY KEY)",
+	testdrive.Exec(t, n.peer, "INSERT INTO kept (content) VALUES ('more')", "CREATE TABLE fresh (id INT PRIMARY KEY)",
 		"INSERT INTO fresh VALUES (1)", "DROP TABLE fresh")
 	prepared, err := n.peer.PrepareContext(t.Context(), "SELECT COUNT(*) FROM kept WHERE id > ?")
 	if err != nil {
@@ -71,10 +71,10 @@ func (n neighbours) expectService(t *testing.T) {
 	if err := prepared.Close(); err != nil {
 		t.Error(err)
 	}
-	i := n.provisioned(t, "shared-small", nil)
-	_, c := i.bound(t, nil)
-	exec(t, c.open(t), "CREATE TABLE made (id INT PRIMARY KEY)")
-	expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+	i := n.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE made (id INT PRIMARY KEY)")
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 }
 
 // session is one connection of an account, which stays open until the test ends.
@@ -105,10 +105,10 @@ func refusedWith(t *testing.T, conn *sql.Conn, most int, statement func(n int) s
 
 // openPartitions opens far more files than InnoDB may have open. MariaDB has no partitions at all: neither those of
 // InnoDB nor, by naming the engine of a single partition, of others, which would keep their files open.
-func openPartitions(t *testing.T, n neighbours, hostile credentials) {
-	db := hostile.open(t)
+func openPartitions(t *testing.T, n neighbours, hostile testdrive.Credentials) {
+	db := hostile.Open(t)
 	const parts, tables, handlers = 256, 2, 20
-	if n.server.Flavour == "mariadb" {
+	if n.Server.Flavour == "mariadb" {
 		for _, statement := range []string{
 			"CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 8",
 			"CREATE TABLE p (id INT) PARTITION BY HASH (id) (PARTITION p0 ENGINE=MyISAM, PARTITION p1 ENGINE=MyISAM)",
@@ -121,7 +121,7 @@ func openPartitions(t *testing.T, n neighbours, hostile credentials) {
 		return
 	}
 	for table := range tables {
-		exec(t, db, fmt.Sprintf("CREATE TABLE p%d (id INT) PARTITION BY HASH (id) PARTITIONS %d", table, parts))
+		testdrive.Exec(t, db, fmt.Sprintf("CREATE TABLE p%d (id INT) PARTITION BY HASH (id) PARTITIONS %d", table, parts))
 	}
 	conn := session(t, db)
 	if _, number := refusedWith(t, conn, handlers, func(n int) string {
@@ -129,7 +129,7 @@ func openPartitions(t *testing.T, n neighbours, hostile credentials) {
 	}); number != 0 {
 		t.Errorf("HANDLER … OPEN: error %d", number)
 	}
-	open := read[int](t, n.admin(t), `SELECT VARIABLE_VALUE FROM performance_schema.global_status
+	open := testdrive.Read[int](t, n.Admin(t), `SELECT VARIABLE_VALUE FROM performance_schema.global_status
 		WHERE VARIABLE_NAME = 'Innodb_num_open_files'`)
 	const allowed, slack = 300, 50
 	if open > allowed+slack {
@@ -142,9 +142,9 @@ func openPartitions(t *testing.T, n neighbours, hostile credentials) {
 const skipOption = 1290
 
 // openHandlers opens one table very often.
-func openHandlers(t *testing.T, _ neighbours, hostile credentials) {
-	db := hostile.open(t)
-	exec(t, db, "CREATE TABLE one (id INT)")
+func openHandlers(t *testing.T, _ neighbours, hostile testdrive.Credentials) {
+	db := hostile.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE one (id INT)")
 	const handlers = 2000
 	taken, number := refusedWith(t, session(t, db), handlers, func(n int) string {
 		return fmt.Sprintf("HANDLER one OPEN AS h%d", n)
@@ -154,15 +154,15 @@ func openHandlers(t *testing.T, _ neighbours, hostile credentials) {
 
 // prepareStatements prepares what the limit of a session's memory lets it. All sessions that an account may have cannot
 // take all prepared statements of the server.
-func prepareStatements(t *testing.T, n neighbours, hostile credentials) {
-	db := hostile.open(t)
-	admin := n.admin(t)
-	connections := read[int](t, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", hostile.Username)
-	all := read[int](t, admin, "SELECT @@GLOBAL.max_prepared_stmt_count")
+func prepareStatements(t *testing.T, n neighbours, hostile testdrive.Credentials) {
+	db := hostile.Open(t)
+	admin := n.Admin(t)
+	connections := testdrive.Read[int](t, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", hostile.Username)
+	all := testdrive.Read[int](t, admin, "SELECT @@GLOBAL.max_prepared_stmt_count")
 	const sessions, most = 3, 10_000
 	for range sessions {
 		conn := session(t, db)
-		if n.server.Flavour == "mariadb" { // where a session may set it, but not beyond the server's maximum
+		if n.Server.Flavour == "mariadb" { // where a session may set it, but not beyond the server's maximum
 			if _, err := conn.ExecContext(t.Context(), "SET SESSION max_session_mem_used = 1 << 40"); err != nil {
 				t.Fatal(err)
 			}
@@ -186,8 +186,8 @@ const noMoreStatements = 1461
 const tableFull = 1114
 
 // fillTemporaryTables fills MariaDB's temporary tablespace. MySQL has one for each session, which ends with it.
-func fillTemporaryTables(t *testing.T, n neighbours, hostile credentials) {
-	conn := session(t, hostile.open(t))
+func fillTemporaryTables(t *testing.T, n neighbours, hostile testdrive.Credentials) {
+	conn := session(t, hostile.Open(t))
 	if _, err := conn.ExecContext(t.Context(), "CREATE TEMPORARY TABLE large (content LONGBLOB)"); err != nil {
 		t.Fatal(err)
 	}
@@ -195,16 +195,16 @@ func fillTemporaryTables(t *testing.T, n neighbours, hostile credentials) {
 	taken, number := refusedWith(t, conn, most, func(int) string {
 		return "INSERT INTO large VALUES (REPEAT('x', 1 << 20))"
 	})
-	if want := map[string]uint16{"mysql": 0, "mariadb": tableFull}[n.server.Flavour]; number != want {
+	if want := map[string]uint16{"mysql": 0, "mariadb": tableFull}[n.Server.Flavour]; number != want {
 		t.Errorf("after %d MiB in a temporary table: error %d instead of %d", taken, number, want)
 	}
 }
 
 // fillSystemTablespace fills the file that never shrinks, and that tables can be put into on MySQL alone.
-func fillSystemTablespace(t *testing.T, n neighbours, hostile credentials) {
-	db := hostile.open(t)
+func fillSystemTablespace(t *testing.T, n neighbours, hostile testdrive.Credentials) {
+	db := hostile.Open(t)
 	_, err := db.ExecContext(t.Context(), "CREATE TABLE outside (content LONGBLOB) TABLESPACE=innodb_system")
-	if n.server.Flavour == "mariadb" {
+	if n.Server.Flavour == "mariadb" {
 		if err == nil {
 			t.Error("MariaDB put a table into the system tablespace")
 		}
@@ -220,9 +220,9 @@ func fillSystemTablespace(t *testing.T, n neighbours, hostile credentials) {
 	if number != tableFull {
 		t.Errorf("after %d MiB in the system tablespace: error %d instead of %d", taken, number, tableFull)
 	}
-	size := read[int](t, n.admin(t), `SELECT SUM(TOTAL_EXTENTS * EXTENT_SIZE) FROM information_schema.FILES
+	size := testdrive.Read[int](t, n.Admin(t), `SELECT SUM(TOTAL_EXTENTS * EXTENT_SIZE) FROM information_schema.FILES
 		WHERE TABLESPACE_NAME = 'innodb_system'`)
-	if size > 24*mebibyte {
+	if size > 24*testdrive.Mebibyte {
 		t.Errorf("the system tablespace has %d bytes", size)
 	}
 }

@@ -35,7 +35,7 @@ func TestHTTPS(t *testing.T) {
 	link(t, "v1", filepath.Join(dir, "..data"))
 	link(t, "..data/tls.crt", filepath.Join(dir, "tls.crt"))
 	link(t, "..data/tls.key", filepath.Join(dir, "tls.key"))
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	env["TLS_CERTIFICATE"], env["TLS_KEY"] = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	b := secureBroker{testdrive.Start(t, env), t}
 

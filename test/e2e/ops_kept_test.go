@@ -14,28 +14,28 @@ import (
 // cleanup must not delete the data.
 func TestCleanupKeepsData(t *testing.T) {
 	t.Parallel()
-	fill := func(t *testing.T, c credentials) { exec(t, c.open(t), "CREATE TABLE kept (n INT)") }
+	fill := func(t *testing.T, c testdrive.Credentials) { testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)") }
 	cases := map[string]struct {
 		plan   string
-		before func(t *testing.T, env map[string]string, i instance, c credentials)
+		before func(t *testing.T, env map[string]string, i testdrive.Instance, c testdrive.Credentials)
 		why    string // in the task's last error
 	}{
-		"a database with a table": {"shared-async", func(t *testing.T, _ map[string]string, _ instance, c credentials) {
+		"a database with a table": {"shared-async", func(t *testing.T, _ map[string]string, _ testdrive.Instance, c testdrive.Credentials) {
 			fill(t, c)
 		}, "not empty"},
-		"a server that was handed out": {"dedicated-small", func(*testing.T, map[string]string, instance, credentials) {},
+		"a server that was handed out": {"dedicated-small", func(*testing.T, map[string]string, testdrive.Instance, testdrive.Credentials) {},
 			"reported ready"},
 		// Without the launcher's mark, the data themselves keep the server.
-		"a server with a table": {"dedicated-small", func(t *testing.T, env map[string]string, i instance, c credentials) {
+		"a server with a table": {"dedicated-small", func(t *testing.T, env map[string]string, i testdrive.Instance, c testdrive.Credentials) {
 			fill(t, c)
 			forgetHandedOut(t, env)
 		}, "not empty"},
 		"a server with another password": {"dedicated-small",
-			func(t *testing.T, env map[string]string, i instance, _ credentials) {
-				old := openTasks(t, env)
-				old.exec(t, "CREATE TABLE earlier AS SELECT id, admin_password FROM instance")
-				rotateAdmin(t, env, i.id).Expect(t, 0)
-				old.exec(t, "UPDATE instance i SET admin_password = b.admin_password FROM earlier b WHERE b.id = i.id")
+			func(t *testing.T, env map[string]string, i testdrive.Instance, _ testdrive.Credentials) {
+				old := testdrive.OpenTasks(t, env)
+				old.Exec(t, "CREATE TABLE earlier AS SELECT id, admin_password FROM instance")
+				rotateAdmin(t, env, i.ID).Expect(t, 0)
+				old.Exec(t, "UPDATE instance i SET admin_password = b.admin_password FROM earlier b WHERE b.id = i.id")
 				forgetHandedOut(t, env)
 			}, "admin password"},
 	}
@@ -44,32 +44,32 @@ func TestCleanupKeepsData(t *testing.T) {
 			t.Parallel()
 			servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 				env := testdrive.Environment(t, s)
-				p := startPlatform(t, s, env)
-				i := p.ownInstance(t, c.plan)
-				i.await(t, i.begin(t))
-				_, login := i.bound(t, nil)
+				p := testdrive.StartPlatform(t, s, env)
+				i := p.OwnInstance(t, c.plan)
+				i.Await(t, i.BeginProvision(t))
+				_, login := i.Bound(t, nil)
 				c.before(t, env, i, login)
 
-				tasks := openTasks(t, env)
-				tasks.exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
-				task := tasks.restoreBefore(t, i)
-				state, shown := i.AwaitOperation(t, i.id, task)
+				tasks := testdrive.OpenTasks(t, env)
+				tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
+				task := tasks.RestoreBefore(t, i)
+				state, shown := i.AwaitOperation(t, i.ID, task)
 				if state != "failed" || !strings.Contains(strings.Join(shown, " "), "Do not delete it") {
 					t.Errorf("it %s: %q", state, shown)
 				}
 				p.AwaitLog(t, `"level":"ERROR"`)
 				p.AwaitLog(t, "what it was to undo is kept")
-				o := p.operator(env)
-				if out := o.run(t, 0, "tasks", task).Stdout; !strings.Contains(out, c.why) {
+				o := p.Operator(env)
+				if out := o.Run(t, 0, "tasks", task).Stdout; !strings.Contains(out, c.why) {
 					t.Errorf("the task is shown as %s", out)
 				}
-				expectLine(t, runDoctor(t, env).Expect(t, 1).Stdout, "kept", i.id)
-				login.open(t) // its data are where they were
+				testdrive.ExpectLine(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "kept", i.ID)
+				login.Open(t) // its data are where they were
 
 				// What the platform asks for is done, as ever.
-				i.remove(t)
+				i.Remove(t)
 				expectNoDatabase(t, p, login.Database)
-				checkNothingLeft(t, env["LAUNCHER_DIR"])
+				testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
 			})
 		})
 	}
@@ -87,9 +87,9 @@ func forgetHandedOut(t *testing.T, env map[string]string) {
 	}
 }
 
-func expectNoDatabase(t *testing.T, p platform, name string) {
+func expectNoDatabase(t *testing.T, p testdrive.Platform, name string) {
 	t.Helper()
-	if left := names(t, p.admin(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name = '"+name+
+	if left := testdrive.Names(t, p.Admin(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name = '"+name+
 		"'"); len(left) > 0 {
 		t.Errorf("%q are left", left)
 	}
@@ -100,21 +100,21 @@ func TestKeptProvisionIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
-	p := startPlatform(t, s, env)
-	i := p.provisioned(t, "shared-small", nil)
-	_, c := i.bound(t, nil)
-	exec(t, c.open(t), "CREATE TABLE kept (n INT)")
-	tasks := openTasks(t, env)
-	tasks.exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
-	task := tasks.restoreBefore(t, i)
+	p := testdrive.StartPlatform(t, s, env)
+	i := p.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)")
+	tasks := testdrive.OpenTasks(t, env)
+	tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
+	task := tasks.RestoreBefore(t, i)
 	testdrive.Eventually(t, testdrive.Patience, "the cleanup ends", func() bool {
-		_, state := tasks.latest(t, i.id, "")
+		_, state := tasks.Latest(t, i.ID, "")
 		return state == "failed"
 	})
-	o := p.operator(env)
-	o.run(t, 0, "tasks", "retry", task)
-	tasks.awaitSuccess(t, i.id, "")
-	o.refuse(t, `the state of the service instance is "ready"`, "tasks", "retry", task)
-	_, again := i.bound(t, nil)
-	exec(t, again.open(t), "INSERT INTO kept VALUES (1)")
+	o := p.Operator(env)
+	o.Run(t, 0, "tasks", "retry", task)
+	tasks.AwaitSuccess(t, i.ID, "")
+	o.Refuse(t, `the state of the service instance is "ready"`, "tasks", "retry", task)
+	_, again := i.Bound(t, nil)
+	testdrive.Exec(t, again.Open(t), "INSERT INTO kept VALUES (1)")
 }

@@ -20,21 +20,21 @@ func TestTwoLaunchers(t *testing.T) {
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		plain := testdrive.Environment(t, s)
 		env := testdrive.Launchers(t, plain, s.Flavour, [2]string{"near", "far"})
-		p := startPlatform(t, s, env)
-		small, large := p.ownInstance(t, "dedicated-small"), p.ownInstance(t, "dedicated-large")
-		for _, i := range []instance{small, large} {
-			i.await(t, i.begin(t))
+		p := testdrive.StartPlatform(t, s, env)
+		small, large := p.OwnInstance(t, "dedicated-small"), p.OwnInstance(t, "dedicated-large")
+		for _, i := range []testdrive.Instance{small, large} {
+			i.Await(t, i.BeginProvision(t))
 		}
 		expectServerOf(t, env["LAUNCHER_NEAR_DIR"], small)
 		expectServerOf(t, env["LAUNCHER_FAR_DIR"], large)
-		for _, i := range []instance{small, large} {
-			b := i.newBinding()
-			b.bind(t, nil)
-			b.unbind(t)
+		for _, i := range []testdrive.Instance{small, large} {
+			b := i.NewBinding()
+			b.Bind(t, nil)
+			b.Unbind(t)
 		}
-		runDoctor(t, env).Expect(t, 0)
-		small.remove(t)
-		expectNoProcess(t, env["LAUNCHER_NEAR_DIR"])
+		testdrive.RunDoctor(t, env).Expect(t, 0)
+		small.Remove(t)
+		testdrive.ExpectNoProcess(t, env["LAUNCHER_NEAR_DIR"])
 		expectServerOf(t, env["LAUNCHER_FAR_DIR"], large)
 
 		// The next broker has one of the launchers only.
@@ -48,30 +48,30 @@ func TestTwoLaunchers(t *testing.T) {
 				nearOnly["LAUNCHER_"+own] = value
 			}
 		}
-		lacking := startPlatform(t, s, nearOnly)
-		operation := large.via(lacking).deprovision(t, later).Expect(t, 202).String("operation")
+		lacking := testdrive.StartPlatform(t, s, nearOnly)
+		operation := large.Via(lacking).Deprovision(t, testdrive.Async).Expect(t, 202).String("operation")
 		testdrive.Eventually(t, testdrive.Patience, "the broker has tried it twice", func() bool {
 			return strings.Count(lacking.Log(), "retrying later") >= 2
 		})
-		if attempt := attemptOf(t, env, large.id); attempt > 1 {
+		if attempt := attemptOf(t, env, large.ID); attempt > 1 {
 			t.Errorf("what this broker cannot do counts as attempt %d", attempt)
 		}
 		expectServerOf(t, env["LAUNCHER_FAR_DIR"], large)
-		large.via(startPlatform(t, s, env)).await(t, operation)
-		expectNoProcess(t, env["LAUNCHER_FAR_DIR"])
+		large.Via(testdrive.StartPlatform(t, s, env)).Await(t, operation)
+		testdrive.ExpectNoProcess(t, env["LAUNCHER_FAR_DIR"])
 	})
 }
 
 // expectServerOf looks into the directory of a launcher for the one server there.
-func expectServerOf(t *testing.T, dir string, i instance) {
+func expectServerOf(t *testing.T, dir string, i testdrive.Instance) {
 	t.Helper()
 	states, err := filepath.Glob(filepath.Join(dir, "instances", "*", "state.json"))
 	if err != nil || len(states) != 1 {
 		t.Fatalf("in %s are the servers %q, %v", dir, states, err)
 	}
 	state, err := os.ReadFile(states[0])
-	if err != nil || !strings.Contains(string(state), i.id) {
-		t.Errorf("the labels do not say that the server is of %s: %s, %v", i.id, state, err)
+	if err != nil || !strings.Contains(string(state), i.ID) {
+		t.Errorf("the labels do not say that the server is of %s: %s, %v", i.ID, state, err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -45,15 +44,15 @@ func TestNothingLeaks(t *testing.T) {
 		canary := "canary-" + rand.Text()
 		watched := watch(t, env["LAUNCHER_DIR"])
 		startCanary(t, canary)
-		p := startPlatform(t, server, env)
-		p.seen.add(previous, postgresPassword(t, env))
+		p := testdrive.StartPlatform(t, server, env)
+		p.Seen.Add(previous, postgresPassword(t, env))
 		places := map[string]string{}
 
-		p.haveItFail(t, canary)
-		made := p.haveItWork(t, env, canary)
+		haveItFail(t, p, canary)
+		made := haveItWork(t, p, env, canary)
 		places["the table of tasks"] = dumpTables(t, env, "task")
 		places["the tables"] = dumpTables(t, env, "binding", "instance", "retired_account", "secret", "server")
-		p.failOnAWrongServer(t, env)
+		failOnAWrongServer(t, p, env)
 
 		mysqlds := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
 		for _, pid := range append(mysqlds, p.PID()) {
@@ -62,141 +61,126 @@ func TestNothingLeaks(t *testing.T) {
 			}
 		}
 		crashServer(t, mysqlds[0])
-		places["/metrics"], places["/readyz"] = p.get(t, "/metrics"), p.get(t, "/readyz")
+		places["/metrics"], places["/readyz"] = p.Get(t, "/metrics"), p.Get(t, "/readyz")
 		p.Signal(t, syscall.SIGQUIT)
 		if status := p.Wait(t); status != 2 || !strings.Contains(p.Log(), "goroutine 1 ") {
 			t.Errorf("SIGQUIT ended the broker with %d, without the stacks of its goroutines", status)
 		}
-		places["the log"], places["the answers"] = p.Log(), p.seen.heardText()
+		places["the log"], places["the answers"] = p.Log(), p.Seen.HeardText()
 		places["ps"], places["the servers' environment"] = watched.stop()
 		places["PostgreSQL's log"] = postgresLog(t, env)
-		checkLauncherFiles(t, p.seen, env["LAUNCHER_DIR"], canary)
+		checkLauncherFiles(t, p.Seen, env["LAUNCHER_DIR"], canary)
 
 		for _, name := range slices.Sorted(maps.Keys(places)) {
-			p.seen.check(t, name, places[name])
+			p.Seen.Check(t, name, places[name])
 		}
 		for _, name := range []string{"the tables", "the table of tasks", "the log", "the answers", "ps", "PostgreSQL's log"} {
-			if _, found := leak(places[name], canary); !found {
+			if _, found := testdrive.Leak(places[name], canary); !found {
 				t.Errorf("%s: the canary is not found there, so nothing would be", name)
 			}
 		}
 		env["GOTRACEBACK"] = "crash"
-		last := startPlatform(t, server, env)
+		last := testdrive.StartPlatform(t, server, env)
 		for _, i := range made {
-			i.via(last).remove(t)
+			i.Via(last).Remove(t)
 		}
-		last.crash(t)
+		crash(t, last)
 	})
 }
 
 // haveItWork runs every operation, including rotations, and returns the remaining instances.
-func (p platform) haveItWork(t *testing.T, env map[string]string, canary string) (made []instance) {
+func haveItWork(t *testing.T, p testdrive.Platform, env map[string]string, canary string) (made []testdrive.Instance) {
 	t.Helper()
 	for plan, update := range map[string]string{"shared-small": "shared-large", "dedicated-small": "dedicated-large"} {
-		i := p.ownInstance(t, plan)
-		i.id = plan + "-" + canary
+		i := p.OwnInstance(t, plan)
+		i.ID = plan + "-" + canary
 		made = append(made, i)
-		if r := i.provision(t, later, nil); r.Status == http.StatusAccepted {
-			i.await(t, r.String("operation"))
+		if r := i.Provision(t, testdrive.Async, nil); r.Status == http.StatusAccepted {
+			i.Await(t, r.String("operation"))
 		}
-		b, c := i.bound(t, nil)
-		i.bound(t, body{"parameters": body{"role": "read-only"}})
-		i.credentials(t, b.bind(t, nil).Expect(t, http.StatusOK))
-		i.credentials(t, b.fetch(t).Expect(t, http.StatusOK))
-		if r := i.updatePlan(t, later, update); r.Status == http.StatusAccepted {
-			i.await(t, r.String("operation"))
+		b, c := i.Bound(t, nil)
+		i.Bound(t, body{"parameters": body{"role": "read-only"}})
+		i.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusOK))
+		i.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
+		if r := i.UpdatePlan(t, testdrive.Async, update); r.Status == http.StatusAccepted {
+			i.Await(t, r.String("operation"))
 		}
-		i.fetch(t).Expect(t, http.StatusOK)
+		i.Fetch(t).Expect(t, http.StatusOK)
 		if plan == "dedicated-small" {
-			p.rotateEverything(t, env, i)
-			admin := open(t, adminOf(t, c, recorded(t, env, i.id).AdminPassword))
-			if read[bool](t, admin, "SELECT @@general_log") {
+			rotateEverything(t, p, env, i)
+			admin := testdrive.Open(t, adminOf(t, c, recorded(t, env, i.ID).AdminPassword))
+			if testdrive.Read[bool](t, admin, "SELECT @@general_log") {
 				t.Error("the server logs statements")
 			}
 			admin.Close()
 		}
-		exec(t, c.open(t), "CREATE VIEW v AS SELECT 1") // so that the account outlives its binding
-		expectEmpty(t, b.unbind(t), http.StatusOK)
+		testdrive.Exec(t, c.Open(t), "CREATE VIEW v AS SELECT 1") // so that the account outlives its binding
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	}
-	gone := p.makeOwn(t, "dedicated-small")
-	p.seen.add(recorded(t, env, gone.id).AdminPassword)
-	gone.remove(t)
+	gone := p.MakeOwn(t, "dedicated-small")
+	p.Seen.Add(recorded(t, env, gone.ID).AdminPassword)
+	gone.Remove(t)
 	return made
 }
 
-func (p platform) rotateEverything(t *testing.T, env map[string]string, i instance) {
+func rotateEverything(t *testing.T, p testdrive.Platform, env map[string]string, i testdrive.Instance) {
 	t.Helper()
-	p.seen.add(recorded(t, env, i.id).AdminPassword)
+	p.Seen.Add(recorded(t, env, i.ID).AdminPassword)
 	said := rotateAdmin(t, env).Expect(t, 0)
-	p.seen.add(recorded(t, env, i.id).AdminPassword)
+	p.Seen.Add(recorded(t, env, i.ID).AdminPassword)
 	rotated := maps.Clone(env)
 	for _, step := range []string{"add", "promote"} {
 		out := testdrive.Run(t, rotated, "keyset", step).Expect(t, 0)
 		rotated["ENCRYPTION_KEYSET"] = strings.TrimSpace(out.Stdout)
-		p.seen.add(rotated["ENCRYPTION_KEYSET"])
+		p.Seen.Add(rotated["ENCRYPTION_KEYSET"])
 		said.Stderr += out.Stderr
 	}
 	keys := testdrive.Run(t, env, "rotate-keys").Expect(t, 0) // with the old keyset, so that this broker reads it all
-	p.seen.check(t, "what the rotations printed", said.Stdout+said.Stderr+keys.Stdout+keys.Stderr)
+	p.Seen.Check(t, "what the rotations printed", said.Stdout+said.Stderr+keys.Stdout+keys.Stderr)
 }
 
 // haveItFail sends requests with secrets that are refused or fail later.
-func (p platform) haveItFail(t *testing.T, canary string) {
+func haveItFail(t *testing.T, p testdrive.Platform, canary string) {
 	t.Helper()
 	sent := rand.Text()
-	p.seen.add(sent)
-	i := p.ownInstance(t, "shared-small")
-	expectRefusal(t, i.provision(t, now, body{"parameters": body{"password": sent}}), 400, "password")
-	i.Do(t, "PUT", i.path(), []byte(`{"service_id": "`+i.serviceID+`", "password": "`+sent+`", `)).Expect(t, 400)
-	i.Do(t, "PUT", i.path(), []byte(`{"plan_id": {"`+sent+`": "`+sent+`"}}`)).Expect(t, 400)
-	i.Do(t, "PUT", i.path(), []byte(sent)).Expect(t, 400)
-	i.newBinding().bind(t, body{"parameters": body{"role": "admin", "password": sent}}).Expect(t, 400)
+	p.Seen.Add(sent)
+	i := p.OwnInstance(t, "shared-small")
+	testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, body{"parameters": body{"password": sent}}), 400, "password")
+	i.Do(t, "PUT", i.Path(), []byte(`{"service_id": "`+i.ServiceID+`", "password": "`+sent+`", `)).Expect(t, 400)
+	i.Do(t, "PUT", i.Path(), []byte(`{"plan_id": {"`+sent+`": "`+sent+`"}}`)).Expect(t, 400)
+	i.Do(t, "PUT", i.Path(), []byte(sent)).Expect(t, 400)
+	i.NewBinding().Bind(t, body{"parameters": body{"role": "admin", "password": sent}}).Expect(t, 400)
 	i.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Bearer " + sent}).Expect(t, 401)
 	i.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"X-Broker-API-Request-Identity": canary}).Expect(t, 200)
 	guess := *p.Broker
 	guess.Password = sent
 	guess.Do(t, "GET", "/v2/catalog", nil).Expect(t, 401)
 
-	failing := p.ownInstance(t, "dedicated-small")
-	operation := failing.provision(t, later, body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}).
+	failing := p.OwnInstance(t, "dedicated-small")
+	operation := failing.Provision(t, testdrive.Async, body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}).
 		Expect(t, 202).String("operation")
-	if state, _ := p.AwaitOperation(t, failing.id, operation); state != "failed" {
+	if state, _ := p.AwaitOperation(t, failing.ID, operation); state != "failed" {
 		t.Errorf("with an unknown collation, the creation %s", state)
 	}
-	failing.remove(t)
+	failing.Remove(t)
 }
 
 // failOnAWrongServer runs a broker whose password for its shared server is wrong.
-func (p platform) failOnAWrongServer(t *testing.T, env map[string]string) {
+func failOnAWrongServer(t *testing.T, p testdrive.Platform, env map[string]string) {
 	t.Helper()
-	wrong := p.server
+	wrong := p.Server
 	wrong.Password = "wrong-" + rand.Text()
 	other := maps.Clone(env)
 	other["DATABASE_URL"] = servers.Postgres(t)
-	other["MYSQL_SERVERS"] = encode(t, []body{{"name": "shared-1", "ca_certificate": wrong.CA,
+	other["MYSQL_SERVERS"] = testdrive.Encode(t, []body{{"name": "shared-1", "ca_certificate": wrong.CA,
 		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", wrong.User, wrong.Password, wrong.Host, wrong.Port)}})
-	broken := startPlatform(t, wrong, other)
-	if r := broken.ownInstance(t, "shared-small").provision(t, now, nil); r.Status < 500 {
+	broken := testdrive.StartPlatform(t, wrong, other)
+	if r := broken.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil); r.Status < 500 {
 		t.Errorf("a provision on a server that refuses the broker: %d %s", r.Status, r.Raw)
 	}
-	broken.get(t, "/readyz")
-	p.seen.check(t, "the log of a broker that a server refuses", broken.Log())
-	broken.seen.check(t, "the tables of a broker that a server refuses", dumpTables(t, other, "instance", "task"))
-}
-
-// get reads any path without a password.
-func (p platform) get(t *testing.T, path string) string {
-	t.Helper()
-	r, err := http.Get(p.URL + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
+	broken.Get(t, "/readyz")
+	p.Seen.Check(t, "the log of a broker that a server refuses", broken.Log())
+	broken.Seen.Check(t, "the tables of a broker that a server refuses", dumpTables(t, other, "instance", "task"))
 }
 
 // postgres runs statements on the broker's database.
@@ -371,7 +355,7 @@ func startCanary(t *testing.T, canary string) {
 }
 
 // checkLauncherFiles reads all that the launcher and its servers wrote, the data included.
-func checkLauncherFiles(t *testing.T, seen *secrets, dir, canary string) {
+func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "canary"), []byte("for "+canary), 0o600); err != nil {
 		t.Fatal(err)
@@ -402,9 +386,9 @@ func checkLauncherFiles(t *testing.T, seen *secrets, dir, canary string) {
 		}
 		found = found || bytes.Contains(raw, []byte(canary))
 		if strings.Contains(path, "/data/") {
-			seen.checkData(t, path, raw)
+			seen.CheckData(t, path, raw)
 		} else {
-			seen.check(t, path, string(raw))
+			seen.Check(t, path, string(raw))
 		}
 		return nil
 	})
@@ -442,7 +426,7 @@ func crashServer(t *testing.T, pid int) {
 }
 
 // crash ends a broker like a fatal error of Go's runtime with core dumps turned on.
-func (p platform) crash(t *testing.T) {
+func crash(t *testing.T, p testdrive.Platform) {
 	t.Helper()
 	p.Signal(t, syscall.SIGABRT)
 	if status := p.Wait(t); status != -1 {
@@ -461,16 +445,16 @@ func (p platform) crash(t *testing.T) {
 // TestBadConfiguration's.
 func TestCommandsLeakNothing(t *testing.T) {
 	t.Parallel()
-	good := firstEnvironment(t)
+	good := testdrive.AnyEnvironment(t)
 	testdrive.Run(t, good, "migrate").Expect(t, 0)
 	const hidden = "do-not-tell-anybody"
-	seen := &secrets{}
-	seen.add(hidden, good["BROKER_PASSWORD"], good["ENCRYPTION_KEYSET"], postgresPassword(t, good))
+	seen := &testdrive.Secrets{}
+	seen.Add(hidden, good["BROKER_PASSWORD"], good["ENCRYPTION_KEYSET"], postgresPassword(t, good))
 	var described []struct{ URI string }
 	if err := json.Unmarshal([]byte(good["MYSQL_SERVERS"]), &described); err != nil {
 		t.Fatal(err)
 	}
-	seen.add(described[0].URI)
+	seen.Add(described[0].URI)
 	wrongPassword, err := url.Parse(good["DATABASE_URL"])
 	if err != nil {
 		t.Fatal("DATABASE_URL is no URL")
@@ -489,7 +473,7 @@ func TestCommandsLeakNothing(t *testing.T) {
 			if out.Status == 0 || out.Stderr == "" {
 				t.Errorf("%s, %s: status %d, and it said %q", command, mistake, out.Status, out.Stderr)
 			}
-			seen.check(t, command+", "+mistake, out.Stdout+out.Stderr)
+			seen.Check(t, command+", "+mistake, out.Stdout+out.Stderr)
 		}
 	}
 }

@@ -15,33 +15,33 @@ func TestInstanceLimits(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
-		env["CATALOG"] = editedCatalog(t, func(text string) string {
-			text = inPlan("shared-small", "max_bindings:",
+		env["CATALOG"] = testdrive.EditedCatalog(t, func(text string) string {
+			text = testdrive.InPlan("shared-small", "max_bindings:",
 				"limits: {instances: 6, instances_per_organization: 4}, max_bindings:")(text)
 			return "limits: {instances: 8, instances_per_organization: 7}\n" + text
 		})
-		p := startPlatform(t, s, env)
-		other := startPlatform(t, s, env)
+		p := testdrive.StartPlatform(t, s, env)
+		other := testdrive.StartPlatform(t, s, env)
 
 		first := provisionAtOnce(t, 32, "first", p, other)
 		if len(first) != 4 {
 			t.Fatalf("%d instances were made where 4 are allowed", len(first))
 		}
-		refused := p.newInstance(t, "shared-small")
-		expectRefusal(t, refused.provision(t, now, body{"organization_guid": "first"}), http.StatusBadRequest,
+		refused := p.NewInstance(t, "shared-small")
+		testdrive.ExpectRefusal(t, refused.Provision(t, testdrive.Sync, body{"organization_guid": "first"}), http.StatusBadRequest,
 			"Your organization has 4 service instances of plan shared-small, and may have 4", "Delete one", "operator")
-		first[0].provision(t, now, body{"organization_guid": "first"}).Expect(t, http.StatusOK) // a repeat needs no room
+		first[0].Provision(t, testdrive.Sync, body{"organization_guid": "first"}).Expect(t, http.StatusOK) // a repeat needs no room
 
 		if second := provisionAtOnce(t, 8, "second", p, other); len(second) != 2 {
 			t.Fatalf("%d more instances were made where 2 are allowed", len(second))
 		}
-		large := p.newInstance(t, "shared-large")
-		large.provision(t, now, body{"organization_guid": "second"}).Expect(t, http.StatusCreated)
-		expectRefusal(t, large.updatePlan(t, now, "shared-small"), http.StatusBadRequest,
+		large := p.NewInstance(t, "shared-large")
+		large.Provision(t, testdrive.Sync, body{"organization_guid": "second"}).Expect(t, http.StatusCreated)
+		testdrive.ExpectRefusal(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusBadRequest,
 			"This service broker has 6 service instances of plan shared-small, and may have 6")
-		eighth := p.newInstance(t, "shared-large")
-		eighth.provision(t, now, body{"organization_guid": "third"}).Expect(t, http.StatusCreated)
-		expectRefusal(t, p.newInstance(t, "shared-large").provision(t, now, nil), http.StatusBadRequest,
+		eighth := p.NewInstance(t, "shared-large")
+		eighth.Provision(t, testdrive.Sync, body{"organization_guid": "third"}).Expect(t, http.StatusCreated)
+		testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-large").Provision(t, testdrive.Sync, nil), http.StatusBadRequest,
 			"This service broker has 8 service instances, and may have 8")
 
 		quotas := testdrive.Run(t, env, "quotas").Expect(t, 0).Stdout
@@ -61,27 +61,27 @@ func TestInstanceLimits(t *testing.T) {
 		}
 
 		lower := maps.Clone(env)
-		lower["CATALOG"] = editedCatalog(t, inPlan("shared-small", "max_bindings:", "limits: {instances: 1}, max_bindings:"))
-		over := first[1].via(startPlatform(t, s, lower))
-		over.bound(t, nil)
-		expectEmpty(t, over.update(t, now, body{"plan_id": over.planID}), http.StatusOK)
-		expectRefusal(t, over.newInstance(t, "shared-small").provision(t, now, nil), http.StatusBadRequest,
+		lower["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "limits: {instances: 1}, max_bindings:"))
+		over := first[1].Via(testdrive.StartPlatform(t, s, lower))
+		over.Bound(t, nil)
+		testdrive.ExpectEmpty(t, over.Update(t, testdrive.Sync, body{"plan_id": over.PlanID}), http.StatusOK)
+		testdrive.ExpectRefusal(t, over.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), http.StatusBadRequest,
 			"has 6 service instances of plan shared-small, and may have 1")
 
-		first[0].deprovision(t, now).Expect(t, http.StatusOK)
-		expectEmpty(t, large.updatePlan(t, now, "shared-small"), http.StatusOK)
-		expectRefusal(t, p.newInstance(t, "shared-small").provision(t, now, body{"organization_guid": "first"}),
+		first[0].Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		testdrive.ExpectEmpty(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
+		testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, body{"organization_guid": "first"}),
 			http.StatusBadRequest, "has 6 service instances of plan shared-small")
 	})
 }
 
 // provisionAtOnce requests n instances of shared-small for an organization, and returns those that were made.
-func provisionAtOnce(t *testing.T, n int, organization string, through ...platform) []instance {
+func provisionAtOnce(t *testing.T, n int, organization string, through ...testdrive.Platform) []testdrive.Instance {
 	t.Helper()
-	return createdAtOnce(t, n, func(k int) (instance, func() (testdrive.Response, error)) {
-		i := through[k%len(through)].newInstance(t, "shared-small")
+	return createdAtOnce(t, n, func(k int) (testdrive.Instance, func() (testdrive.Response, error)) {
+		i := through[k%len(through)].NewInstance(t, "shared-small")
 		return i, func() (testdrive.Response, error) {
-			return i.Send("PUT", i.path(), i.provisionBody(body{"organization_guid": organization}), nil)
+			return i.Send("PUT", i.Path(), i.ProvisionBody(body{"organization_guid": organization}), nil)
 		}
 	}, func(r testdrive.Response) bool {
 		return r.Status == http.StatusBadRequest && strings.Contains(r.String("description"), "may have")

@@ -15,7 +15,7 @@ import (
 // Although lines are written in the background, none is missing after the broker has stopped.
 func TestLogIsWholeAtTheEnd(t *testing.T) {
 	t.Parallel()
-	p := startPlatform(t, servers.Any(t), testdrive.Environment(t, servers.Any(t)))
+	p := testdrive.StartPlatform(t, servers.Any(t), testdrive.Environment(t, servers.Any(t)))
 	const clients, each = 8, 50
 	var all sync.WaitGroup
 	for range clients {

@@ -19,38 +19,38 @@ func TestPartitionsOfADedicatedServer(t *testing.T) {
 		private := testdrive.PrivateWith(t, s.Flavour, map[bool][]string{true: {"partition=OFF"}}[forbidden]...)
 		env := testdrive.Environment(t, private)
 		s3.Start(t).Configure(env)
-		p := startPlatform(t, private, env)
-		o := p.operator(env)
-		source := p.ownInstance(t, "dedicated-small")
-		source.await(t, source.provision(t, later, body{"context": cloudFoundry}).Expect(t,
+		p := testdrive.StartPlatform(t, private, env)
+		o := p.Operator(env)
+		source := p.OwnInstance(t, "dedicated-small")
+		source.Await(t, source.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t,
 			http.StatusAccepted).String("operation"))
-		_, c := source.bound(t, nil)
-		exec(t, c.open(t), "CREATE TABLE parts (id INT PRIMARY KEY, name VARCHAR(20)) PARTITION BY HASH (id) PARTITIONS 4",
+		_, c := source.Bound(t, nil)
+		testdrive.Exec(t, c.Open(t), "CREATE TABLE parts (id INT PRIMARY KEY, name VARCHAR(20)) PARTITION BY HASH (id) PARTITIONS 4",
 			"INSERT INTO parts VALUES (1, 'one'), (2, 'two')")
-		source.await(t, source.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
-		o.run(t, 0, "backups", "verify", o.ids(t, "backup", "backups")[0])
+		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		o.Run(t, 0, "backups", "verify", o.IDs(t, "backup", "backups")[0])
 		var all []map[string]any
 		testdrive.Eventually(t, testdrive.Patience, "the backup is verified", func() bool {
 			all = nil
-			o.read(t, &all, "backups")
+			o.Read(t, &all, "backups")
 			return all[0]["verified_at"] != nil || all[0]["verify_error"] != nil
 		})
 		if problem := all[0]["verify_error"]; problem != nil {
 			t.Errorf("the backup is damaged: %v", problem)
 		}
 
-		again := p.ownInstance(t, "dedicated-small")
-		again.await(t, again.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation"))
-		_, c = again.bound(t, nil)
+		again := p.OwnInstance(t, "dedicated-small")
+		again.Await(t, again.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+		_, c = again.Bound(t, nil)
 		var name, create string
-		if err := c.open(t).QueryRow("SHOW CREATE TABLE parts").Scan(&name, &create); err != nil ||
+		if err := c.Open(t).QueryRow("SHOW CREATE TABLE parts").Scan(&name, &create); err != nil ||
 			!strings.Contains(create, "PARTITION BY HASH") {
 			t.Errorf("the restored table: %s, %v", create, err)
 		}
 
-		smaller := p.newInstance(t, "shared-small")
-		state, shown := smaller.AwaitOperation(t, smaller.id,
-			smaller.clone(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation"))
+		smaller := p.NewInstance(t, "shared-small")
+		state, shown := smaller.AwaitOperation(t, smaller.ID,
+			smaller.Clone(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
 		refused := state == "failed" && strings.Contains(shown[len(shown)-1], "Table parts has partitions")
 		if refused != forbidden || !refused && state != "succeeded" {
 			t.Errorf("a copy on the shared server %s: %q", state, shown)

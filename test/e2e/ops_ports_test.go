@@ -2,19 +2,12 @@ package e2e
 
 import (
 	"net"
-	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
-
-// restartTime bounds how long a server that cannot be started is left alone before it is tried again: the launcher's
-// longest pause, and the start.
-const restartTime = testdrive.Patience
 
 // If other programs use all ports, a creation fails and says so; once ports are free, the next creation works. If
 // another program takes a crashed server's port, the server restarts as soon as the port is free.
@@ -25,35 +18,27 @@ func TestPortsTaken(t *testing.T) {
 		port, _, _ := strings.Cut(env["LAUNCHER_PORTS"], "-")
 		stranger := listen(t, "127.0.0.1:"+port)
 		env["LAUNCHER_PORTS"] = port + "-" + port
-		p, tasks := startPlatform(t, s, env), openTasks(t, env)
-		i := p.ownInstance(t, "dedicated-small")
-		expectNoRoom(t, i, i.begin(t), tasks, "no port from "+port)
-		checkNothingLeft(t, env["LAUNCHER_DIR"])
-		i.remove(t)
+		p, tasks := testdrive.StartPlatform(t, s, env), testdrive.OpenTasks(t, env)
+		i := p.OwnInstance(t, "dedicated-small")
+		testdrive.ExpectNoRoom(t, i, i.BeginProvision(t), tasks, "no port from "+port)
+		testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+		i.Remove(t)
 
 		stranger.Close()
-		i = p.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
-		_, c := i.bound(t, nil)
-		db := c.open(t)
+		i = p.OwnInstance(t, "dedicated-small")
+		i.Await(t, i.BeginProvision(t))
+		_, c := i.Bound(t, nil)
+		db := c.Open(t)
 
-		let := testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], dedicatedID(t, env))
+		let := testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], testdrive.DedicatedID(t, env))
 		stranger = listen(t, "127.0.0.1:"+port)
 		let()
 		p.AwaitLog(t, "Address already in use")
 		stranger.Close()
-		testdrive.Eventually(t, restartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
-		i.remove(t)
-		expectNoProcess(t, env["LAUNCHER_DIR"])
+		testdrive.Eventually(t, testdrive.RestartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		i.Remove(t)
+		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 	})
-}
-
-// expectNoRoom fails the test unless the operation fails for want of room, which users read, and operators the cause.
-func expectNoRoom(t *testing.T, i instance, operation string, tasks tasks, cause string) {
-	t.Helper()
-	tasks.awaitFailure(t, i.id, time.Minute, cause)
-	r := i.poll(t, "?operation="+operation).Expect(t, http.StatusOK)
-	expectRefusal(t, r, http.StatusOK, "no room for a dedicated server", operation)
 }
 
 // listen takes a port, which the server that had it may have left just now.
@@ -67,14 +52,4 @@ func listen(t *testing.T, address string) net.Listener {
 	})
 	t.Cleanup(func() { l.Close() })
 	return l
-}
-
-// dedicatedID is the launcher's id of the one server that it has.
-func dedicatedID(t *testing.T, env map[string]string) string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("servers of the launcher: %v, %v", found, err)
-	}
-	return filepath.Base(found[0])
 }

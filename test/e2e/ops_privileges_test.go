@@ -16,7 +16,7 @@ import (
 func TestMissingPrivilege(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		admin := platform{server: server}.admin(t)
+		admin := testdrive.Platform{Server: server}.Admin(t)
 		lacking := server
 		lacking.BrokerUser, lacking.BrokerPassword = "b_"+strings.ToLower(rand.Text()[:16]), rand.Text()
 		statements, err := sharedserver.Statements(server.Flavour, lacking.BrokerPassword)
@@ -27,25 +27,25 @@ func TestMissingPrivilege(t *testing.T) {
 			statements[n] = strings.Replace(statements[n], sharedserver.Account, lacking.BrokerUser, 1)
 		}
 		last := len(statements) - 1
-		exec(t, admin, statements[:last]...)
+		testdrive.Exec(t, admin, statements[:last]...)
 		t.Cleanup(func() { // once the broker has removed the instance and stopped
 			if _, err := admin.ExecContext(context.Background(), "DROP USER "+lacking.BrokerUser); err != nil {
 				t.Error(err)
 			}
 		})
-		p := startWith(t, server, described("lacking", lacking))
+		p := startWith(t, server, testdrive.Described("lacking", lacking))
 		line := p.AwaitLog(t, "lacks privileges")
 		if want := "GRANT ALL PRIVILEGES ON `db"; !strings.Contains(line, want) || strings.Contains(line, "PROCESS") {
 			t.Errorf("the log does not say what to run: %s", line)
 		}
-		i := p.newInstance(t, "shared-small")
-		expectRefusal(t, i.provision(t, now, nil), http.StatusServiceUnavailable, "No shared MySQL server")
-		i.fetch(t).Expect(t, http.StatusNotFound)
+		i := p.NewInstance(t, "shared-small")
+		testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, nil), http.StatusServiceUnavailable, "No shared MySQL server")
+		i.Fetch(t).Expect(t, http.StatusNotFound)
 		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "0"})
 
-		exec(t, admin, statements[last])
+		testdrive.Exec(t, admin, statements[last])
 		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
-			return i.provision(t, now, nil).Status == http.StatusCreated
+			return i.Provision(t, testdrive.Sync, nil).Status == http.StatusCreated
 		})
 		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "1"})
 	})
@@ -56,22 +56,22 @@ func TestPartialRevokes(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		if server.Flavour == "mariadb" { // which knows nothing of the kind
-			admin := platform{server: server}.admin(t)
+			admin := testdrive.Platform{Server: server}.Admin(t)
 			if _, err := admin.ExecContext(t.Context(), "SET GLOBAL partial_revokes = ON"); err == nil {
 				t.Error("MariaDB has partial revokes: the broker must look for them")
 			}
 			return
 		}
 		private := testdrive.Private(t, server.Flavour)
-		admin := platform{server: private}.admin(t)
-		exec(t, admin, "SET GLOBAL partial_revokes = ON")
-		p := startWith(t, private, described("private", private))
+		admin := testdrive.Platform{Server: private}.Admin(t)
+		testdrive.Exec(t, admin, "SET GLOBAL partial_revokes = ON")
+		p := startWith(t, private, testdrive.Described("private", private))
 		p.AwaitLog(t, `["SET PERSIST partial_revokes = OFF","FLUSH PRIVILEGES"]`)
-		i := p.newInstance(t, "shared-small")
-		i.provision(t, now, nil).Expect(t, http.StatusServiceUnavailable)
-		exec(t, admin, "SET GLOBAL partial_revokes = OFF", "FLUSH PRIVILEGES")
+		i := p.NewInstance(t, "shared-small")
+		i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusServiceUnavailable)
+		testdrive.Exec(t, admin, "SET GLOBAL partial_revokes = OFF", "FLUSH PRIVILEGES")
 		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
-			return i.provision(t, now, nil).Status == http.StatusCreated
+			return i.Provision(t, testdrive.Sync, nil).Status == http.StatusCreated
 		})
 	})
 }

@@ -14,7 +14,7 @@ import (
 // Profiles are served only at PPROF_ADDRESS, never beside the API.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	const path = "/debug/pprof/"
 	without := testdrive.Start(t, env)
 	without.Do(t, "GET", path, nil).Expect(t, http.StatusNotFound)

@@ -21,22 +21,22 @@ func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
-	shared, err := json.Marshal([]any{described("first", server), deadServer(t, "dead")})
+	shared, err := json.Marshal([]any{testdrive.Described("first", server), deadServer(t, "dead")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	env["MYSQL_SERVERS"] = string(shared)
 	dir := t.TempDir()
 	env["BACKUP_STORE"] = "file://" + filepath.Join(dir, "backups")
-	env["CATALOG"] = editedCatalog(t, inPlan("shared-small", "max_bindings:", "backup_every_hours: 24, max_bindings:"))
-	plain := startPlatform(t, server, env)
+	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "backup_every_hours: 24, max_bindings:"))
+	plain := testdrive.StartPlatform(t, server, env)
 	writePair(t, filepath.Join(dir, "pair"), 1)
 	env["TLS_CERTIFICATE"] = filepath.Join(dir, "pair", "tls.crt")
 	env["TLS_KEY"] = filepath.Join(dir, "pair", "tls.key")
-	secure := startPlatform(t, server, env)
+	secure := testdrive.StartPlatform(t, server, env)
 
 	rules := filepath.Join(dir, "alerts.yml")
-	atOnce := regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAllString(shipped(t, "deploy/prometheus/alerts.yml"), "")
+	atOnce := regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAllString(testdrive.Shipped(t, "deploy/prometheus/alerts.yml"), "")
 	if err := os.WriteFile(rules, []byte(atOnce), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ scrape_configs:
 `, rules, hostOf(t, plain.URL), hostOf(t, secure.URL)))
 
 	prometheus.Await(t, scrapeTime, `count(up{job="mysql-broker"} == 1) == 2`)
-	i := plain.provisioned(t, "shared-small", nil)
-	i.bound(t, nil)
+	i := plain.Provisioned(t, "shared-small", nil)
+	i.Bound(t, nil)
 	prometheus.Await(t, scrapeTime, `rate(mysql_broker_operations_total{kind="bind"}[1m]) > 0`) // soon it is 0 again
 	prometheus.Await(t, scrapeTime, `ALERTS{alertname="MySQLBrokerSharedServerDown", alertstate="firing", server="dead"}`)
 	prometheus.Await(t, examinationTime+scrapeTime, "mysql_broker_orphans")
@@ -88,7 +88,7 @@ scrape_configs:
 	}
 	prometheus.Await(t, examinationTime+scrapeTime,
 		fmt.Sprintf("mysql_broker_examination_timestamp_seconds{instance=%q}", hostOf(t, plain.URL)))
-	testdrive.LintMetrics(t, plain.get(t, "/metrics"))
+	testdrive.LintMetrics(t, plain.Get(t, "/metrics"))
 }
 
 var metricName = regexp.MustCompile(`mysql_broker_\w+`)
@@ -116,7 +116,7 @@ func dashboardExpressions(t *testing.T) (all []string) {
 	var dashboard struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	if err := json.Unmarshal([]byte(shipped(t, "deploy/grafana/mysql-broker.json")), &dashboard); err != nil {
+	if err := json.Unmarshal([]byte(testdrive.Shipped(t, "deploy/grafana/mysql-broker.json")), &dashboard); err != nil {
 		t.Fatal(err)
 	}
 	chosen := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$plan", ".*")
@@ -129,16 +129,6 @@ func dashboardExpressions(t *testing.T) (all []string) {
 		t.Error("the dashboard shows nothing")
 	}
 	return all
-}
-
-// shipped is a file of the project.
-func shipped(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testdrive.Root(), path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func hostOf(t *testing.T, text string) string {

@@ -16,12 +16,12 @@ func TestQuotaOfPrograms(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
-		p := startPlatform(t, private, quotaEnvironment(t, private))
-		i := p.makeOwn(t, "shared-small")
-		_, c := i.bound(t, nil)
-		db := c.open(t)
-		fill(t, db, 1)
-		exec(t, db, "CREATE TRIGGER tr BEFORE DELETE ON filler FOR EACH ROW SET @x = 1")
+		p := testdrive.StartPlatform(t, private, testdrive.QuotaEnvironment(t, private))
+		i := p.MakeOwn(t, "shared-small")
+		_, c := i.Bound(t, nil)
+		db := c.Open(t)
+		testdrive.Fill(t, db, 1)
+		testdrive.Exec(t, db, "CREATE TRIGGER tr BEFORE DELETE ON filler FOR EACH ROW SET @x = 1")
 		const programMB = 3 // less than max_allowed_packet
 		text := strings.Repeat("x", programMB<<20)
 		made := 0
@@ -31,7 +31,7 @@ func TestQuotaOfPrograms(t *testing.T) {
 		}
 		last := uint16(0)
 		t.Cleanup(func() { t.Logf("after %d procedures: error %d", made, last) })
-		testdrive.Eventually(t, quotaTime, "no more procedure can be made", func() bool {
+		testdrive.Eventually(t, testdrive.QuotaTime, "no more procedure can be made", func() bool {
 			program()
 			last = refusal(t, db, "CREATE PROCEDURE small() SELECT 1")
 			_ = errorOf(t, db, "DROP PROCEDURE IF EXISTS small") // the session may be ended just then
@@ -46,14 +46,14 @@ func TestQuotaOfPrograms(t *testing.T) {
 		}
 		expectOver(t, i, true)
 		for n := range made {
-			exec(t, db, fmt.Sprintf("DROP PROCEDURE IF EXISTS p%d", n))
+			testdrive.Exec(t, db, fmt.Sprintf("DROP PROCEDURE IF EXISTS p%d", n))
 		}
 		awaitAllowed(t, db)
 
-		overfill(t, db, quotaSmall)
+		overfill(t, db, testdrive.QuotaSmall)
 		awaitReconciled(t, p)
-		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
-		if number := refusal(t, c.open(t), insertOne); number != 0 {
+		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+		if number := refusal(t, c.Open(t), insertOne); number != 0 {
 			t.Errorf("after the plan was changed to a larger one, error %d", number)
 		}
 		expectOver(t, i, false)

@@ -21,21 +21,6 @@ import (
 )
 
 const (
-	quotaInterval = time.Second
-	// quotaTime is how long the broker may take to notice and act, on a busy machine.
-	quotaTime = testdrive.Patience
-)
-
-// fill adds so many MiB to a table, which it makes.
-func fill(t *testing.T, db *sql.DB, mebibytes int) {
-	t.Helper()
-	exec(t, db, "CREATE TABLE IF NOT EXISTS filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
-	for range mebibytes {
-		exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))")
-	}
-}
-
-const (
 	insertOne   = "INSERT INTO filler (content) VALUES ('y')"
 	denied      = 1142
 	deniedInAll = 1044
@@ -61,11 +46,11 @@ func errorOf(t *testing.T, db *sql.DB, statement string) error {
 // than lead well over a quota of so many: DELETE could not make room of twice the quota.
 func overfill(t *testing.T, db *sql.DB, quota int) {
 	t.Helper()
-	fill(t, db, 0)
+	testdrive.Fill(t, db, 0)
 	const well = 8
-	before := read[int](t, db, "SELECT COALESCE(SUM(LENGTH(content)), 0) DIV (1 << 20) FROM filler")
+	before := testdrive.Read[int](t, db, "SELECT COALESCE(SUM(LENGTH(content)), 0) DIV (1 << 20) FROM filler")
 	there := before
-	testdrive.Eventually(t, quotaTime, "the quota is enforced", func() bool {
+	testdrive.Eventually(t, testdrive.QuotaTime, "the quota is enforced", func() bool {
 		for there < quota+well && refusal(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))") == 0 {
 			there++
 		}
@@ -77,13 +62,13 @@ func overfill(t *testing.T, db *sql.DB, quota int) {
 // awaitRefused waits until an account may add no data.
 func awaitRefused(t *testing.T, db *sql.DB) {
 	t.Helper()
-	testdrive.Eventually(t, quotaTime, "inserts are refused", func() bool { return refusal(t, db, insertOne) == denied })
+	testdrive.Eventually(t, testdrive.QuotaTime, "inserts are refused", func() bool { return refusal(t, db, insertOne) == denied })
 }
 
 func awaitAllowed(t *testing.T, db *sql.DB) {
 	t.Helper()
 	since := time.Now()
-	testdrive.Eventually(t, quotaTime, "inserts are allowed", func() bool {
+	testdrive.Eventually(t, testdrive.QuotaTime, "inserts are allowed", func() bool {
 		return errorOf(t, db, insertOne) == nil
 	})
 	t.Logf("INSERT is allowed %v after there was room", time.Since(since).Round(time.Millisecond))
@@ -91,38 +76,38 @@ func awaitAllowed(t *testing.T, db *sql.DB) {
 
 // expectOver fails the test unless the broker reports to the platform that the instance is over its quota, or that it
 // is not.
-func expectOver(t *testing.T, i instance, over bool) {
+func expectOver(t *testing.T, i testdrive.Instance, over bool) {
 	t.Helper()
-	r := i.fetch(t).Expect(t, http.StatusOK)
-	state := field(r.Body, "metadata", "attributes", "storage_state")
+	r := i.Fetch(t).Expect(t, http.StatusOK)
+	state := testdrive.Field(r.Body, "metadata", "attributes", "storage_state")
 	if (state == "over quota") != over {
 		t.Errorf("the platform is told: %s", r.Raw)
 	}
-	t.Logf("GET instance: %v", field(r.Body, "metadata", "attributes"))
+	t.Logf("GET instance: %v", testdrive.Field(r.Body, "metadata", "attributes"))
 }
 
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
-		env := quotaEnvironment(t, private)
-		p := startPlatform(t, private, env)
-		i := p.makeOwn(t, "shared-small")
-		_, c := i.bound(t, nil)
-		_, adminC := i.bound(t, body{"parameters": body{"role": "admin"}})
-		_, readerC := i.bound(t, body{"parameters": body{"role": "read-only"}})
-		retired, retiredC := i.bound(t, nil)
-		db, byAdmin, reader := c.open(t), adminC.open(t), readerC.open(t)
-		fill(t, db, 1)
-		exec(t, retiredC.open(t), "CREATE PROCEDURE grow () INSERT INTO filler (content) VALUES ('z')",
+		env := testdrive.QuotaEnvironment(t, private)
+		p := testdrive.StartPlatform(t, private, env)
+		i := p.MakeOwn(t, "shared-small")
+		_, c := i.Bound(t, nil)
+		_, adminC := i.Bound(t, body{"parameters": body{"role": "admin"}})
+		_, readerC := i.Bound(t, body{"parameters": body{"role": "read-only"}})
+		retired, retiredC := i.Bound(t, nil)
+		db, byAdmin, reader := c.Open(t), adminC.Open(t), readerC.Open(t)
+		testdrive.Fill(t, db, 1)
+		testdrive.Exec(t, retiredC.Open(t), "CREATE PROCEDURE grow () INSERT INTO filler (content) VALUES ('z')",
 			"CREATE PROCEDURE shrink () DELETE FROM filler ORDER BY id DESC LIMIT 1")
-		retired.unbind(t).Expect(t, http.StatusOK)
-		exec(t, db, "CALL grow()")
-		testdrive.Eventually(t, quotaTime, "the platform is told what the data take", func() bool {
-			return field(i.fetch(t).Body, "metadata", "attributes", "storage_state") == "ok"
+		retired.Unbind(t).Expect(t, http.StatusOK)
+		testdrive.Exec(t, db, "CALL grow()")
+		testdrive.Eventually(t, testdrive.QuotaTime, "the platform is told what the data take", func() bool {
+			return testdrive.Field(i.Fetch(t).Body, "metadata", "attributes", "storage_state") == "ok"
 		})
 
-		fill(t, db, 32)
+		testdrive.Fill(t, db, 32)
 		p.AwaitLog(t, "a service instance uses much of its quota")
 		expectOver(t, i, false)
 		open, err := db.Conn(t.Context())
@@ -133,7 +118,7 @@ func TestQuota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		overfill(t, db, quotaSmall)
+		overfill(t, db, testdrive.QuotaSmall)
 		awaitReconciled(t, p)
 		expectQuotaOver(t, p, env, i, db, byAdmin, reader)
 		if _, err := open.ExecContext(t.Context(), insertOne); !errors.Is(err, mysql.ErrInvalidConn) &&
@@ -146,82 +131,82 @@ func TestQuota(t *testing.T) {
 
 		// Neither a new binding, nor a repeated one, nor a repair, nor another broker, nor a plan that is as small lifts it.
 		for _, role := range []string{"read-write", "admin"} {
-			again, made := i.bound(t, body{"parameters": body{"role": role}})
-			again.bind(t, body{"parameters": body{"role": role}}).Expect(t, http.StatusOK)
-			fresh := made.open(t)
+			again, made := i.Bound(t, body{"parameters": body{"role": role}})
+			again.Bind(t, body{"parameters": body{"role": role}}).Expect(t, http.StatusOK)
+			fresh := made.Open(t)
 			expectRefusals(t, fresh)
-			exec(t, fresh, "SELECT COUNT(*) FROM filler")
-			exec(t, p.admin(t), "DROP USER "+made.Username)
+			testdrive.Exec(t, fresh, "SELECT COUNT(*) FROM filler")
+			testdrive.Exec(t, p.Admin(t), "DROP USER "+made.Username)
 			testdrive.Run(t, env, "doctor", "--repair").Expect(t, 0)
-			expectRefusals(t, made.open(t))
+			expectRefusals(t, made.Open(t))
 		}
-		expectEmpty(t, i.updatePlan(t, now, "shared-async"), http.StatusOK)
+		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-async"), http.StatusOK)
 		awaitRound(t, p)
 		expectRefusals(t, db)
 		auditQuota(t, p, env, i, testdrive.Plans(t))
 		p.Signal(t, syscall.SIGTERM)
 		p.Wait(t)
-		p = startPlatform(t, private, env)
-		i = i.via(p)
+		p = testdrive.StartPlatform(t, private, env)
+		i = i.Via(p)
 		awaitRound(t, p)
 		expectRefusals(t, db)
 		expectOver(t, i, true)
 
 		// What deletes data makes room again, in the same files.
-		exec(t, db, "CALL shrink()", "DELETE FROM filler WHERE id > 3")
+		testdrive.Exec(t, db, "CALL shrink()", "DELETE FROM filler WHERE id > 3")
 		awaitAllowed(t, db)
 		awaitReconciled(t, p)
 		expectOver(t, i, false)
-		exec(t, byAdmin, "CREATE TABLE another (id INT)", "CALL grow()", "DROP TABLE another")
+		testdrive.Exec(t, byAdmin, "CREATE TABLE another (id INT)", "CALL grow()", "DROP TABLE another")
 		expectReadOnly(t, reader)
 		auditQuota(t, p, env, i, testdrive.Plans(t))
-		exec(t, db, "DROP TABLE filler")
+		testdrive.Exec(t, db, "DROP TABLE filler")
 
 		// A larger plan has room.
-		overfill(t, db, quotaSmall)
-		exec(t, db, "TRUNCATE filler")
+		overfill(t, db, testdrive.QuotaSmall)
+		testdrive.Exec(t, db, "TRUNCATE filler")
 		awaitAllowed(t, db)
-		overfill(t, db, quotaSmall)
-		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+		overfill(t, db, testdrive.QuotaSmall)
+		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 		awaitAllowed(t, db)
 
 		// Who drops the database while it is over its quota can make it again.
-		overfill(t, db, quotaLarge)
+		overfill(t, db, testdrive.QuotaLarge)
 		awaitReconciled(t, p)
-		exec(t, byAdmin, "DROP DATABASE `"+c.Database+"`")
-		server := c.fields(t)
+		testdrive.Exec(t, byAdmin, "DROP DATABASE `"+c.Database+"`")
+		server := c.Fields(t)
 		server.DBName = ""
-		anywhere := connect(t, server)
-		testdrive.Eventually(t, quotaTime, "the database can be made again", func() bool {
+		anywhere := testdrive.Connect(t, server)
+		testdrive.Eventually(t, testdrive.QuotaTime, "the database can be made again", func() bool {
 			_, err := anywhere.ExecContext(t.Context(), "CREATE DATABASE `"+c.Database+"`")
 			return err == nil
 		})
 
 		// An instance that has the id of another one inherits nothing.
-		overfill(t, c.open(t), quotaLarge)
-		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
-		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
-		_, anew := i.bound(t, nil)
-		exec(t, anew.open(t), "CREATE TABLE filler (content LONGBLOB)", insertOne)
-		if i.fetch(t); field(i.fetch(t).Body, "metadata", "attributes", "storage_state") == "over quota" {
+		overfill(t, c.Open(t), testdrive.QuotaLarge)
+		testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
+		testdrive.ExpectEmpty(t, i.Provision(t, testdrive.Sync, nil), http.StatusCreated)
+		_, anew := i.Bound(t, nil)
+		testdrive.Exec(t, anew.Open(t), "CREATE TABLE filler (content LONGBLOB)", insertOne)
+		if i.Fetch(t); testdrive.Field(i.Fetch(t).Body, "metadata", "attributes", "storage_state") == "over quota" {
 			t.Error("a new instance is over its quota")
 		}
-		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+		testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 	})
 }
 
 // expectQuotaOver checks everything that reports the quota, and the privileges of each account.
-func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance, writer, admin, reader *sql.DB) {
+func expectQuotaOver(t *testing.T, p testdrive.Platform, env map[string]string, i testdrive.Instance, writer, admin, reader *sql.DB) {
 	t.Helper()
 	line := p.AwaitLog(t, "a service instance is over its quota")
 	t.Logf("log: %s", line)
-	if !strings.Contains(line, i.id) || !strings.Contains(line, `"quota_bytes":41943040`) {
+	if !strings.Contains(line, i.ID) || !strings.Contains(line, `"quota_bytes":41943040`) {
 		t.Errorf("the log tells no more than: %s", line)
 	}
 	expectOver(t, i, true)
 	for _, db := range []*sql.DB{writer, admin} {
 		expectRefusals(t, db)
-		exec(t, db, "SELECT COUNT(*) FROM filler", "DELETE FROM filler WHERE id = 2", "CALL shrink()")
+		testdrive.Exec(t, db, "SELECT COUNT(*) FROM filler", "DELETE FROM filler WHERE id = 2", "CALL shrink()")
 		if number := refusal(t, db, "CALL grow()"); number != denied {
 			t.Errorf("a procedure of a retired account: error %d", number)
 		}
@@ -231,7 +216,7 @@ func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance
 		return p.Scrape(t)[`mysql_broker_quota_instances{level="100",plan="shared-small"}`] == "1"
 	})
 	expectFigures(t, p, map[string]string{
-		`mysql_broker_instance_storage_quota_bytes{instance_id="` + i.id + `",plan="shared-small"}`: "4.194304e+07",
+		`mysql_broker_instance_storage_quota_bytes{instance_id="` + i.ID + `",plan="shared-small"}`: "4.194304e+07",
 		`mysql_broker_quota_accounts_due`:                                  "0",
 		`mysql_broker_quota_instances{level="80",plan="shared-small"}`:     "0",
 		`mysql_broker_quota_instances{level="100",plan="dedicated-small"}`: "0",
@@ -243,18 +228,18 @@ func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance
 	}
 	terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username, "BROKER_PASSWORD": p.Password,
 		"MYSQL_BROKER_CLIENT_STATE": clientState(t, p, i)}}.expect(t, "over quota", "service", "mine")
-	shown := p.operator(env).run(t, 0, "instances", i.id, "--json").Stdout
+	shown := p.Operator(env).Run(t, 0, "instances", i.ID, "--json").Stdout
 	if !strings.Contains(shown, `"over_quota_since"`) || !strings.Contains(shown, `"storage_bytes"`) {
 		t.Errorf("operators see: %s", shown)
 	}
 }
 
 // clientState makes the client know an instance that it did not make.
-func clientState(t *testing.T, p platform, i instance) string {
+func clientState(t *testing.T, p testdrive.Platform, i testdrive.Instance) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "client.json")
 	if err := os.WriteFile(path, fmt.Appendf(nil, `{%q: {"mine": {"guid": %q, "plan": {"name": "shared-small"}}}}`,
-		p.URL, i.id), 0o600); err != nil {
+		p.URL, i.ID), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -278,7 +263,7 @@ func expectRefusals(t *testing.T, db *sql.DB) {
 
 func expectReadOnly(t *testing.T, db *sql.DB) {
 	t.Helper()
-	exec(t, db, "SELECT COUNT(*) FROM filler")
+	testdrive.Exec(t, db, "SELECT COUNT(*) FROM filler")
 	for _, statement := range []string{insertOne, "DELETE FROM filler", "DROP TABLE filler", "CREATE TABLE more (id INT)"} {
 		if number := refusal(t, db, statement); number != denied {
 			t.Errorf("%s by a read-only account: error %d", statement, number)
@@ -287,20 +272,20 @@ func expectReadOnly(t *testing.T, db *sql.DB) {
 }
 
 // awaitReconciled waits until all accounts of the instance may do what they should.
-func awaitReconciled(t *testing.T, p platform) {
+func awaitReconciled(t *testing.T, p testdrive.Platform) {
 	t.Helper()
-	testdrive.Eventually(t, quotaTime, "all accounts are reconciled", func() bool {
+	testdrive.Eventually(t, testdrive.QuotaTime, "all accounts are reconciled", func() bool {
 		return p.Scrape(t)["mysql_broker_quota_accounts_due"] == "0"
 	})
 }
 
 // awaitRound waits until a round of measuring has begun and ended since the call.
-func awaitRound(t *testing.T, p platform) {
+func awaitRound(t *testing.T, p testdrive.Platform) {
 	t.Helper()
 	const measured = `mysql_broker_quota_measurement_timestamp_seconds{server="shared-1"}`
 	for range 2 {
 		before := p.Scrape(t)[measured]
-		testdrive.Eventually(t, quotaTime, "all is measured", func() bool {
+		testdrive.Eventually(t, testdrive.QuotaTime, "all is measured", func() bool {
 			now := p.Scrape(t)[measured]
 			return now != "" && now != before
 		})
@@ -308,23 +293,23 @@ func awaitRound(t *testing.T, p platform) {
 }
 
 // auditQuota compares what is recorded of the instance with what its accounts may do.
-func auditQuota(t *testing.T, p platform, env map[string]string, i instance, plans []plan.Plan) {
+func auditQuota(t *testing.T, p testdrive.Platform, env map[string]string, i testdrive.Instance, plans []plan.Plan) {
 	t.Helper()
-	s := p.server
+	s := p.Server
 	admin, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.User, Password: s.Password,
 		CACertificate: s.CA}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	reported := audit.Reported{Instances: []audit.Instance{{ID: i.id, State: audit.Exists}}}
-	rows, err := openTasks(t, env).pool.Query(t.Context(), "SELECT id, role FROM binding WHERE instance_id = $1", i.id)
+	reported := audit.Reported{Instances: []audit.Instance{{ID: i.ID, State: audit.Exists}}}
+	rows, err := testdrive.OpenTasks(t, env).Pool.Query(t.Context(), "SELECT id, role FROM binding WHERE instance_id = $1", i.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		b := audit.Binding{InstanceID: i.id, State: audit.Exists}
+		b := audit.Binding{InstanceID: i.ID, State: audit.Exists}
 		if err := rows.Scan(&b.ID, &b.Role); err != nil {
 			t.Fatal(err)
 		}

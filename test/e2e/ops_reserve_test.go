@@ -24,30 +24,30 @@ func TestEveryConnectionTaken(t *testing.T) {
 		private := testdrive.Private(t, server.Flavour)
 		env := testdrive.Environment(t, private)
 		env["LAUNCHER"] = "none"
-		p := startPlatform(t, private, env)
+		p := testdrive.StartPlatform(t, private, env)
 		p.AwaitLog(t, `"msg":"shared server"`)
 		takeConnections(t, p)
 
-		i := p.makeOwn(t, "shared-small")
-		b, c := i.bound(t, nil)
-		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+		i := p.MakeOwn(t, "shared-small")
+		b, c := i.Bound(t, nil)
+		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 		// An application may be faster than the clients when the broker has closed a connection, but not each time.
 		testdrive.Eventually(t, testdrive.Patience, "an application is refused, as no connection is left", func() bool {
-			db := connect(t, c.fields(t))
+			db := testdrive.Connect(t, c.Fields(t))
 			defer db.Close()
 			return number(db.PingContext(t.Context())) == 1040
 		})
-		expectEmpty(t, b.unbind(t), http.StatusOK)
-		b, _ = i.bound(t, nil)
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+		b, _ = i.Bound(t, nil)
 
 		// A broker that starts only now gets in by the one connection that servers keep for it: enough for all but new
 		// instances.
 		p.Kill(t)
-		i = i.via(startPlatform(t, private, env))
-		b.instance = i
-		expectEmpty(t, b.unbind(t), http.StatusOK)
-		i.bound(t, nil)
-		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+		i = i.Via(testdrive.StartPlatform(t, private, env))
+		b.Instance = i
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+		i.Bound(t, nil)
+		testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 	})
 }
 
@@ -55,16 +55,16 @@ const maxConnections = 12
 
 // takeConnections limits the server's connections, and returns once all are taken by clients that try to get them back
 // when they lose them, until the test ends.
-func takeConnections(t *testing.T, p platform) {
+func takeConnections(t *testing.T, p testdrive.Platform) {
 	t.Helper()
-	admin := p.admin(t)
-	hog := p.server
+	admin := p.Admin(t)
+	hog := p.Server
 	hog.User, hog.Password = "hog", rand.Text()
-	exec(t, admin, fmt.Sprintf("CREATE USER hog IDENTIFIED BY '%s'", hog.Password),
+	testdrive.Exec(t, admin, fmt.Sprintf("CREATE USER hog IDENTIFIED BY '%s'", hog.Password),
 		fmt.Sprintf("SET GLOBAL max_connections = %d", maxConnections))
 	admin.Close()
-	login := credentials{CACertificate: hog.CA, Host: hog.Host}
-	connector, err := mysql.NewConnector(login.login(t, hog.User, hog.Password, hog.Address(), ""))
+	login := testdrive.Credentials{CACertificate: hog.CA, Host: hog.Host}
+	connector, err := mysql.NewConnector(login.Login(t, hog.User, hog.Password, hog.Address(), ""))
 	if err != nil {
 		t.Fatal(err)
 	}

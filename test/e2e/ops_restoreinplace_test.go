@@ -17,42 +17,11 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// restoreBackup requests a restore of a backup in place.
-func (i instance) restoreBackup(t *testing.T, id, confirm string) testdrive.Response {
-	t.Helper()
-	parameters := body{"restore_backup": id}
-	if confirm != "" {
-		parameters["confirm"] = confirm
-	}
-	return i.update(t, later, body{"context": named, "parameters": parameters})
-}
-
-// named is a context with the instance's name, as Cloud Foundry sends it.
-var named = body{"platform": "cloudfoundry", "organization_guid": "an-organization", "space_guid": "a-space",
-	"instance_name": "db"}
-
-// backedUp takes a backup, and returns its id.
-func (i instance) backedUp(t *testing.T) string {
-	t.Helper()
-	return backupIn(t, i.await(t, i.backUp(t).Expect(t, http.StatusAccepted).String("operation")))
-}
-
-// backupIn returns the last backup id in the description of an operation.
-func backupIn(t *testing.T, shown []string) string {
-	t.Helper()
-	last := shown[len(shown)-1]
-	at := strings.LastIndex(last, "b_")
-	if at < 0 {
-		t.Fatalf("no backup is named in %q", last)
-	}
-	return strings.TrimRight(strings.Fields(last[at:])[0], ".,:")
-}
-
 // contents lists everything that a database has: every object as it was created, without its definer, and the checksum
 // of every table.
-func contents(t *testing.T, c credentials) (all []string) {
+func contents(t *testing.T, c testdrive.Credentials) (all []string) {
 	t.Helper()
-	db := c.open(t)
+	db := c.Open(t)
 	for _, query := range []string{
 		"SELECT CONCAT('table ', table_name) FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1",
 		`SELECT CONCAT_WS(' ', 'column', table_name, ordinal_position, column_name, column_type, column_default, is_nullable,
@@ -67,11 +36,11 @@ func contents(t *testing.T, c credentials) (all []string) {
 		"SELECT CONCAT_WS(' ', 'routine', routine_type, routine_name) FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1",
 		"SELECT CONCAT_WS(' ', 'event', event_name, status) FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 1",
 	} {
-		for _, line := range readAll(t, db, query) {
+		for _, line := range testdrive.ReadAll(t, db, query) {
 			all = append(all, strings.ReplaceAll(line, c.Database, "DATABASE"))
 		}
 	}
-	tables := readAll(t, db, `SELECT table_name FROM information_schema.tables
+	tables := testdrive.ReadAll(t, db, `SELECT table_name FROM information_schema.tables
 		WHERE table_schema = DATABASE() AND table_type LIKE '%TABLE' ORDER BY 1`)
 	for _, table := range tables {
 		var name, sum string
@@ -83,7 +52,7 @@ func contents(t *testing.T, c credentials) (all []string) {
 	return all
 }
 
-func expectContents(t *testing.T, what string, c credentials, want []string) {
+func expectContents(t *testing.T, what string, c testdrive.Credentials, want []string) {
 	t.Helper()
 	got := contents(t, c)
 	for _, line := range want {
@@ -99,9 +68,9 @@ func expectContents(t *testing.T, what string, c credentials, want []string) {
 }
 
 // spoil changes data and objects of a database with makeObjects.
-func spoil(t *testing.T, c credentials) {
+func spoil(t *testing.T, c testdrive.Credentials) {
 	t.Helper()
-	exec(t, c.open(t), "DELETE FROM items WHERE id = 1", "UPDATE items SET name = 'spoilt'", "DROP VIEW names",
+	testdrive.Exec(t, c.Open(t), "DELETE FROM items WHERE id = 1", "UPDATE items SET name = 'spoilt'", "DROP VIEW names",
 		"DROP PROCEDURE add_item", "CREATE TABLE new (id INT PRIMARY KEY)", "INSERT INTO new VALUES (1), (2)",
 		"ALTER TABLE items ADD COLUMN extra INT", "CREATE VIEW later AS SELECT * FROM new")
 }
@@ -110,127 +79,127 @@ func spoil(t *testing.T, c credentials) {
 func TestRestoreInPlace(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := quotaEnvironment(t, s)
+		env := testdrive.QuotaEnvironment(t, s)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		faults := testdrive.NewFaults(t, env)
-		p := startPlatform(t, s, env)
-		var shared instance
+		p := testdrive.StartPlatform(t, s, env)
+		var shared testdrive.Instance
 		var backup string
 		for _, plan := range []string{"shared-small", "dedicated-small"} {
-			i := p.provisioned(t, plan, body{"context": cloudFoundry})
-			_, c := i.bound(t, nil)
-			makeObjectsAs(t, c)
-			exec(t, c.open(t), "CREATE TABLE calls (id INT AUTO_INCREMENT PRIMARY KEY)", "CREATE FUNCTION called() RETURNS INT "+
+			i := p.Provisioned(t, plan, body{"context": testdrive.CloudFoundry})
+			_, c := i.Bound(t, nil)
+			testdrive.MakeObjectsAs(t, c)
+			testdrive.Exec(t, c.Open(t), "CREATE TABLE calls (id INT AUTO_INCREMENT PRIMARY KEY)", "CREATE FUNCTION called() RETURNS INT "+
 				"MODIFIES SQL DATA BEGIN INSERT INTO calls VALUES (NULL); RETURN 1; END",
 				"CREATE VIEW calling AS SELECT called() AS n")
-			_, reader := i.bound(t, body{"parameters": body{"role": "read-only"}})
+			_, reader := i.Bound(t, body{"parameters": body{"role": "read-only"}})
 			was := contents(t, c)
-			id := i.backedUp(t)
+			id := i.BackedUp(t)
 			if plan == "shared-small" {
 				shared, backup = i, id
 			}
 			spoil(t, c)
 			spoilt := contents(t, c)
-			operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
-			shown := i.await(t, operation)
+			operation := i.RestoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+			shown := i.Await(t, operation)
 			if last := shown[len(shown)-1]; !strings.Contains(last, "backup "+id) {
 				t.Errorf("the restore ends with %q", last)
 			}
 			expectContents(t, "the restored "+plan, c, was)
-			exec(t, c.open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
-			if got := readAll(t, reader.open(t), "SELECT name FROM names ORDER BY 1"); !slices.Equal(got, []string{"one", "two"}) {
+			testdrive.Exec(t, c.Open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
+			if got := testdrive.ReadAll(t, reader.Open(t), "SELECT name FROM names ORDER BY 1"); !slices.Equal(got, []string{"one", "two"}) {
 				t.Errorf("the read-only binding reads %q", got)
 			}
-			before := backupIn(t, shown)
-			frozen, granted, filled := newGate(t, "restore: freeze: done"), newGate(t, "after: GRANT SELECT"),
-				newGate(t, "restore: restored")
+			before := testdrive.BackupIn(t, shown)
+			frozen, granted, filled := testdrive.NewGate(t, "restore: freeze: done"), testdrive.NewGate(t, "after: GRANT SELECT"),
+				testdrive.NewGate(t, "restore: restored")
 			var begun atomic.Bool
 			faults.Decide(func(_ int, at string) testdrive.Word {
-				frozen.pass(at)
-				filled.pass(at)
+				frozen.Pass(at)
+				filled.Pass(at)
 				if at == "restore: restore: begins" {
 					begun.Store(true)
 				}
 				if begun.Load() {
-					granted.pass(at)
+					granted.Pass(at)
 				}
 				return testdrive.GoOn
 			})
-			operation = i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
-			testdrive.Receive(t, frozen.reached, "the second restore is frozen")
-			if _, err := c.open(t).Exec("CALL add_item()"); err == nil {
+			operation = i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
+			testdrive.Receive(t, frozen.Reached, "the second restore is frozen")
+			if _, err := c.Open(t).Exec("CALL add_item()"); err == nil {
 				t.Error("a procedure that the first restore has created can write during the second one")
 			}
-			frozen.release()
+			frozen.Release()
 			call := func(function string) {
 				t.Helper()
-				was := readAll(t, reader.open(t), "SELECT COUNT(*) FROM calls")
-				rows, err := reader.open(t).Query("SELECT n FROM calling")
+				was := testdrive.ReadAll(t, reader.Open(t), "SELECT COUNT(*) FROM calls")
+				rows, err := reader.Open(t).Query("SELECT n FROM calling")
 				if err == nil {
 					err = rows.Close()
 				}
-				if is := readAll(t, reader.open(t), "SELECT COUNT(*) FROM calls"); is[0] != was[0] {
+				if is := testdrive.ReadAll(t, reader.Open(t), "SELECT COUNT(*) FROM calls"); is[0] != was[0] {
 					t.Errorf("%s can write during the second restore (%v)", function, err)
 				}
 			}
 			if plan == "shared-small" {
-				testdrive.Receive(t, granted.reached, "the owner of the second restore may write")
+				testdrive.Receive(t, granted.Reached, "the owner of the second restore may write")
 				call("a function that the first restore has created")
 			}
-			granted.release()
-			testdrive.Receive(t, filled.reached, "the second restore has rows")
+			granted.Release()
+			testdrive.Receive(t, filled.Reached, "the second restore has rows")
 			call("a function of the backup")
-			filled.release()
-			i.await(t, operation)
+			filled.Release()
+			i.Await(t, operation)
 			if all := accountsOf(t, p, c); plan == "shared-small" && len(all) > 3 { // of two bindings, and a locked owner
 				t.Errorf("after two restores, the instance has the accounts %q", all)
 			}
 			expectContents(t, "what was there before in "+plan, c, spoilt)
 		}
 
-		for _, l := range p.operator(env).audit(t, "--instance", shared.id) {
+		for _, l := range p.Operator(env).Audit(t, "--instance", shared.ID) {
 			if l.RequestID == "" {
 				t.Errorf("the audit does not say who asked for the %s", l.Action)
 			}
 		}
 
 		// From another instance of the space; and an instance over its quota may write again.
-		other := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
-		_, c := other.bound(t, nil)
-		fill(t, c.open(t), 0)
+		other := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+		_, c := other.Bound(t, nil)
+		testdrive.Fill(t, c.Open(t), 0)
 		// By an administrator, as the broker ends sessions of applications once the quota is reached: such a backup fits.
-		exec(t, p.admin(t), fmt.Sprintf(`INSERT INTO %s.filler (content)
-			SELECT REPEAT('x', 1 << 20) FROM information_schema.columns LIMIT %d`, c.Database, quotaSmall+4))
-		awaitRefused(t, c.open(t))
-		operation := other.restoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
-		full := backupIn(t, other.await(t, operation))
-		exec(t, c.open(t), "CALL add_item()")
-		expectRefusal(t, other.restoreBackup(t, full, "db"), http.StatusBadRequest, "Choose a larger plan.")
+		testdrive.Exec(t, p.Admin(t), fmt.Sprintf(`INSERT INTO %s.filler (content)
+			SELECT REPEAT('x', 1 << 20) FROM information_schema.columns LIMIT %d`, c.Database, testdrive.QuotaSmall+4))
+		awaitRefused(t, c.Open(t))
+		operation := other.RestoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
+		full := testdrive.BackupIn(t, other.Await(t, operation))
+		testdrive.Exec(t, c.Open(t), "CALL add_item()")
+		testdrive.ExpectRefusal(t, other.RestoreBackup(t, full, "db"), http.StatusBadRequest, "Choose a larger plan.")
 
 		missing := uuid.NewString()
-		stranger := p.provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry",
+		stranger := p.Provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry",
 			"organization_guid": "an-organization", "space_guid": "another-space"}, "space_guid": "another-space"})
 		for name, test := range map[string]struct {
 			r    testdrive.Response
 			says string
 		}{
-			"not confirmed": {shared.restoreBackup(t, backup, ""), `"confirm":"db"`},
-			"wrong name":    {shared.restoreBackup(t, backup, "dbs"), `"confirm":"db"`},
-			"no name is known": {shared.update(t, later, body{"parameters": body{"restore_backup": backup, "confirm": "db"}}),
-				fmt.Sprintf(`"confirm":%q`, shared.id)},
-			"no such backup":   {shared.restoreBackup(t, missing, "db"), "There is no backup " + missing + " in this space."},
-			"an instance's id": {shared.restoreBackup(t, shared.id, "db"), "There is no backup " + shared.id + " in this space."},
-			"another space's":  {stranger.restoreBackup(t, backup, "db"), "There is no backup " + backup + " in this space."},
-			"with another plan": {shared.update(t, later, body{"context": named, "plan_id": planID(t, "shared-large"),
+			"not confirmed": {shared.RestoreBackup(t, backup, ""), `"confirm":"db"`},
+			"wrong name":    {shared.RestoreBackup(t, backup, "dbs"), `"confirm":"db"`},
+			"no name is known": {shared.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": backup, "confirm": "db"}}),
+				fmt.Sprintf(`"confirm":%q`, shared.ID)},
+			"no such backup":   {shared.RestoreBackup(t, missing, "db"), "There is no backup " + missing + " in this space."},
+			"an instance's id": {shared.RestoreBackup(t, shared.ID, "db"), "There is no backup " + shared.ID + " in this space."},
+			"another space's":  {stranger.RestoreBackup(t, backup, "db"), "There is no backup " + backup + " in this space."},
+			"with another plan": {shared.Update(t, testdrive.Async, body{"context": testdrive.Named, "plan_id": planID(t, "shared-large"),
 				"parameters": body{"restore_backup": backup, "confirm": "db"}}), "Send two requests."},
-			"with another parameter": {shared.update(t, later, body{"parameters": body{"restore_backup": backup, "confirm": "db",
+			"with another parameter": {shared.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": backup, "confirm": "db",
 				"backup": "now"}}), `Parameters "backup" and "restore_backup" exclude each other`},
 		} {
-			if expectRefusal(t, test.r, http.StatusBadRequest); !strings.Contains(test.r.String("description"), test.says) {
+			if testdrive.ExpectRefusal(t, test.r, http.StatusBadRequest); !strings.Contains(test.r.String("description"), test.says) {
 				t.Errorf("%s: %q", name, test.r.String("description"))
 			}
 		}
-		expectError(t, shared.update(t, now, body{"context": named, "parameters": body{"restore_backup": backup,
+		testdrive.ExpectError(t, shared.Update(t, testdrive.Sync, body{"context": testdrive.Named, "parameters": body{"restore_backup": backup,
 			"confirm": "db"}}), "AsyncRequired")
 	})
 }
@@ -244,10 +213,10 @@ func planID(t *testing.T, plan string) string {
 // spoiltInstance has a backup, and its contents have changed since.
 type spoiltInstance struct {
 	desk
-	i           instance
-	c           credentials
-	restart     func() platform // see interrupted
-	store       string          // the directory that holds backups
+	i           testdrive.Instance
+	c           testdrive.Credentials
+	restart     func() testdrive.Platform // see interrupted
+	store       string                    // the directory that holds backups
 	backup      string
 	was, spoilt []string // contents at the time of the backup, and now
 }
@@ -259,7 +228,7 @@ func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
 		env["CATALOG"], env["BACKUP_STORE"] = catalogRetaining(t), "file://"+r.store
 	})
 	r.was = contents(t, r.c)
-	r.backup = r.i.backedUp(t)
+	r.backup = r.i.BackedUp(t)
 	r.spoil(t)
 	return r
 }
@@ -273,123 +242,33 @@ func (r *spoiltInstance) spoil(t *testing.T) {
 // begin requests a restore of the backup, and returns the operation.
 func (r *spoiltInstance) begin(t *testing.T) string {
 	t.Helper()
-	return r.i.restoreBackup(t, r.backup, "db").Expect(t, http.StatusAccepted).String("operation")
-}
-
-// revive starts another broker, after the last one was killed.
-func (r *spoiltInstance) revive(t *testing.T) {
-	t.Helper()
-	r.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-	r.platform = r.restart()
-	r.i.platform = r.platform
+	return r.i.RestoreBackup(t, r.backup, "db").Expect(t, http.StatusAccepted).String("operation")
 }
 
 // expectSpoilt fails the test unless a restore has changed nothing.
 func (r *spoiltInstance) expectSpoilt(t *testing.T, when string) {
 	t.Helper()
 	expectContents(t, when, r.c, r.spoilt)
-	exec(t, r.c.open(t), "INSERT INTO new VALUES (99)", "DELETE FROM new WHERE id = 99")
+	testdrive.Exec(t, r.c.Open(t), "INSERT INTO new VALUES (99)", "DELETE FROM new WHERE id = 99")
 }
 
 // expectRestored fails the test unless the contents are those of the backup, and can be changed.
 func (r *spoiltInstance) expectRestored(t *testing.T, when string) {
 	t.Helper()
 	expectContents(t, when, r.c, r.was)
-	exec(t, r.c.open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
-}
-
-// expectCancelled fails the test unless the operation ends as one that an operator cancelled.
-func (r *spoiltInstance) expectCancelled(t *testing.T, operation, when string) {
-	t.Helper()
-	if state, says := r.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
-		t.Errorf("the restore that was cancelled %s %s: %s", when, state, says)
-	}
-	r.expectSpoilt(t, "after a restore that was cancelled "+when)
+	testdrive.Exec(t, r.c.Open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
 }
 
 // remove deletes the instance, and checks that nothing is left of it.
 func (r *spoiltInstance) remove(t *testing.T) {
 	t.Helper()
-	if all := accountsOf(t, r.platform, r.c); len(all) > 2 { // that of the binding, and a locked owner
+	if all := accountsOf(t, r.Platform, r.c); len(all) > 2 { // that of the binding, and a locked owner
 		t.Errorf("the instance has the accounts %q", all)
 	}
-	r.tasks.scan(t, new(int), "SELECT 1 FROM backup HAVING count(*) FILTER (WHERE state <> 'complete') = 0")
-	r.i.update(t, now, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
-	r.i.remove(t)
-	expectTenants(t, r.platform.admin(t), 0, 0)
-}
-
-// TestRestoreInPlaceCancelled cancels restores at several points, once while the object store is away. Each time, the
-// instance is as before.
-func TestRestoreInPlaceCancelled(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		r := newSpoiltInstance(t, s.Flavour)
-		for _, point := range []string{"restore: freeze: done", "restore: written", "restore: restored", "restore: thaw: done"} {
-			reached, release := holdAt(t, r.faults, point)
-			operation := r.begin(t)
-			testdrive.Receive(t, reached, point)
-			if again := r.begin(t); again != operation {
-				t.Errorf("a repeated request began %s beside %s", again, operation)
-			}
-			if _, err := r.c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); point != "restore: thaw: done" && err == nil {
-				t.Errorf("an application can write at %s", point)
-			}
-			expectError(t, r.i.newBinding().bind(t, nil), "ConcurrencyError")
-			expectError(t, r.i.deprovision(t, later), "ConcurrencyError") // it would keep a mixture
-			r.run(t, 0, "tasks", "cancel", operation)
-			release()
-			r.expectCancelled(t, operation, "at "+point)
-		}
-
-		reached, release := holdAt(t, r.faults, "restore: restored")
-		operation := r.begin(t)
-		testdrive.Receive(t, reached, "rows are restored")
-		if err := os.Rename(r.store, r.store+"-away"); err != nil {
-			t.Fatal(err)
-		}
-		r.run(t, 0, "tasks", "cancel", operation)
-		release()
-		r.tasks.await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%'")
-		if _, err := r.c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
-			t.Error("an application can write in a mixture")
-		}
-		if err := os.Rename(r.store+"-away", r.store); err != nil {
-			t.Fatal(err)
-		}
-		r.run(t, 0, "tasks", "retry", operation)
-		r.expectCancelled(t, operation, "while the object store was away")
-		r.testThawGivenUp(t)
-		r.remove(t)
-	})
-}
-
-// testThawGivenUp puts the earlier data back, and gives up the step that gives the write privileges back. The broker
-// gives them back later.
-func (r *spoiltInstance) testThawGivenUp(t *testing.T) {
-	reached, release := holdAt(t, r.faults, "restore: restored")
-	operation := r.begin(t)
-	testdrive.Receive(t, reached, "rows are restored")
-	r.run(t, 0, "tasks", "cancel", operation)
-	enough := r.failing("thaw")
-	release()
-	r.tasks.await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
-	testdrive.Eventually(t, takeoverTime, "the step has had all its attempts", func() (over bool) {
-		r.tasks.exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'restore'")
-		r.tasks.scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
-		return over
-	})
-	enough()
-	if state, says := r.ended(t, operation); state != "failed" || !strings.Contains(says, "The data are as before") {
-		t.Errorf("the restore that did not give the privileges back %s: %s", state, says)
-	}
-	app := r.c.open(t)
-	testdrive.Eventually(t, testdrive.Patience, "applications can write again", func() bool {
-		_, err := app.Exec("INSERT INTO new VALUES (98)")
-		return err == nil
-	})
-	exec(t, app, "DELETE FROM new WHERE id = 98")
-	r.expectSpoilt(t, "after the privileges were given back late")
+	r.tasks.Scan(t, new(int), "SELECT 1 FROM backup HAVING count(*) FILTER (WHERE state <> 'complete') = 0")
+	r.i.Update(t, testdrive.Sync, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+	r.i.Remove(t)
+	testdrive.ExpectTenants(t, r.Platform.Admin(t), 0, 0)
 }
 
 // TestRestoreInPlaceOfDamagedBackups damages the backup of the earlier data while that is needed, which ends the restore
@@ -401,39 +280,39 @@ func TestRestoreInPlaceOfDamagedBackups(t *testing.T) {
 		r.testMixture(t)
 
 		r.spoil(t)
-		damage(t, filepath.Join(r.store, r.i.id, r.backup), "data-")
+		damage(t, filepath.Join(r.store, r.i.ID, r.backup), "data-")
 		if state, says := r.ended(t, r.begin(t)); state != "failed" || !strings.Contains(says, "damaged") {
 			t.Errorf("the restore of a damaged backup %s: %s", state, says)
 		}
 		r.expectSpoilt(t, "after a damaged backup")
 
 		// An operator restores a sound backup with a command.
-		sound := r.ids(t, "backup", "backups", r.i.id)[0]
-		operation, _, _ := strings.Cut(r.run(t, 0, "backups", "restore", sound, r.i.id).Stdout, " ")
+		sound := r.IDs(t, "backup", "backups", r.i.ID)[0]
+		operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", sound, r.i.ID).Stdout, " ")
 		if state, says := r.ended(t, operation); state != "succeeded" {
 			t.Errorf("backups restore %s: %s", state, says)
 		}
-		r.run(t, 1, "backups", "restore", "b_none", r.i.id)
-		r.run(t, 1, "backups", "restore", sound, "none")
+		r.Run(t, 1, "backups", "restore", "b_none", r.i.ID)
+		r.Run(t, 1, "backups", "restore", sound, "none")
 		r.remove(t)
 	})
 }
 
 // testMixture damages the backup of the earlier data before it is needed.
 func (r *spoiltInstance) testMixture(t *testing.T) {
-	reached, release := holdAt(t, r.faults, "restore: restored")
+	reached, release := testdrive.HoldAt(t, r.faults, "restore: restored")
 	operation := r.begin(t)
 	testdrive.Receive(t, reached, "rows are restored")
 	var before string
-	r.tasks.scan(t, &before, "SELECT id FROM backup ORDER BY created_at DESC LIMIT 1")
-	damage(t, filepath.Join(r.store, r.i.id, before), "schema-")
-	r.run(t, 0, "tasks", "cancel", operation)
+	r.tasks.Scan(t, &before, "SELECT id FROM backup ORDER BY created_at DESC LIMIT 1")
+	damage(t, filepath.Join(r.store, r.i.ID, before), "schema-")
+	r.Run(t, 0, "tasks", "cancel", operation)
 	release()
-	r.tasks.await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%damaged%'")
-	testdrive.Eventually(t, takeoverTime, "a quarter of an hour is over", func() (over bool) {
-		r.tasks.exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
+	r.tasks.Await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%damaged%'")
+	testdrive.Eventually(t, testdrive.TakeoverTime, "a quarter of an hour is over", func() (over bool) {
+		r.tasks.Exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
 			to_jsonb(now() - interval '16 min')), run_at = now() WHERE state = 'in progress' AND kind = 'restore'`)
-		r.tasks.scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
+		r.tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
 		return over
 	})
 	if state, says := r.ended(t, operation); state != "failed" || !strings.Contains(says, "mixture") ||
@@ -448,99 +327,50 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	}
 	frozen := func(when string) {
 		t.Helper()
-		if _, err := r.c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
+		if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
 			t.Errorf("a write %s: %v", when, err)
 		}
-		readAll(t, r.c.open(t), "SELECT COUNT(*) FROM items")
+		testdrive.ReadAll(t, r.c.Open(t), "SELECT COUNT(*) FROM items")
 		counted(when)
 	}
 	frozen("in a mixture")
-	for what, r := range map[string]testdrive.Response{"a bind": r.i.newBinding().bind(t, nil),
-		"a move": r.i.updatePlan(t, later, "dedicated-small")} {
-		if expectRefusal(t, r, http.StatusBadRequest); !strings.Contains(r.String("description"), "restore_backup") {
+	for what, r := range map[string]testdrive.Response{"a bind": r.i.NewBinding().Bind(t, nil),
+		"a move": r.i.UpdatePlan(t, testdrive.Async, "dedicated-small")} {
+		if testdrive.ExpectRefusal(t, r, http.StatusBadRequest); !strings.Contains(r.String("description"), "restore_backup") {
 			t.Errorf("%s of a mixture: %q", what, r.String("description"))
 		}
 	}
-	copied := r.ownInstance(t, "shared-small")
-	copied.await(t, copied.clone(t, r.i.id, nil).Expect(t, http.StatusAccepted).String("operation"))
-	copied.update(t, now, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
-	copied.remove(t)
-	operation = r.i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
+	copied := r.OwnInstance(t, "shared-small")
+	copied.Await(t, copied.Clone(t, r.i.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+	copied.Update(t, testdrive.Sync, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+	copied.Remove(t)
+	operation = r.i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
 	if state, says := r.ended(t, operation); state != "failed" {
 		t.Errorf("the restore of a damaged backup %s: %s", state, says)
 	}
 	frozen("after another restore that failed")
 
-	r.i.delete(t)
-	r.i.create(t, body{"context": cloudFoundry, "parameters": body{"undelete": r.i.id}}, http.StatusCreated)
+	r.i.Delete(t)
+	r.i.Create(t, body{"context": testdrive.CloudFoundry, "parameters": body{"undelete": r.i.ID}}, http.StatusCreated)
 	counted("after it was deleted and came back")
-	expectRefusal(t, r.i.newBinding().bind(t, nil), http.StatusBadRequest)
+	testdrive.ExpectRefusal(t, r.i.NewBinding().Bind(t, nil), http.StatusBadRequest)
 	for _, grants := range grantsOfDefiners(t, r.admin, r.c.Database) {
 		if strings.Contains(grants, "INSERT") {
 			t.Errorf("an account of a mixture that came back may write: %s", grants)
 		}
 	}
-	r.i.await(t, r.begin(t))
-	_, r.c = r.i.bound(t, nil)
+	r.i.Await(t, r.begin(t))
+	_, r.c = r.i.Bound(t, nil)
 	r.expectRestored(t, "after the mixture")
-}
-
-// TestRestoreInPlaceKilled kills a broker in every step of a restore. The next one finishes it.
-func TestRestoreInPlaceKilled(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		r := newSpoiltInstance(t, s.Flavour)
-		for _, point := range []string{"restore: check: done", "restore: freeze: done", "restore: written",
-			"restore: record: done", "restore: restored", "restore: restore: done", "restore: end owner: done",
-			"restore: thaw: done", "restore: ending as succeeded"} {
-			die(r.faults, r.platform, point)
-			r.i.restoreBackup(t, r.backup, "db")
-			r.Wait(t)
-			r.revive(t)
-			if state, says := r.ended(t, r.latest(t, r.i)); state != "succeeded" {
-				t.Errorf("the restore whose broker was killed at %s %s: %s", point, state, says)
-			}
-			r.expectRestored(t, "after a kill at "+point)
-		}
-		r.remove(t)
-	})
-}
-
-// TestRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.
-func TestRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
-	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		r := newSpoiltInstance(t, s.Flavour)
-		for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
-			const fails = "restore: end owner: begins" // until the restore is given up
-			r.faults.Decide(func(_ int, at string) testdrive.Word {
-				switch at {
-				case fails:
-					return testdrive.Fail
-				case point:
-					return testdrive.Die
-				}
-				return testdrive.GoOn
-			})
-			operation := r.begin(t)
-			r.tasks.await(t, operation, "has a step that fails", "last_error <> ''")
-			r.run(t, 0, "tasks", "cancel", operation)
-			die(r.faults, r.platform, point)
-			r.Wait(t)
-			r.revive(t)
-			r.expectCancelled(t, operation, "and killed at "+point)
-		}
-		r.remove(t)
-	})
 }
 
 // grantsOfDefiners are the privileges of the accounts that define routines in a database.
 func grantsOfDefiners(t *testing.T, admin *sql.DB, database string) (all []string) {
 	t.Helper()
-	for _, definer := range readAll(t, admin, "SELECT DISTINCT definer FROM information_schema.routines WHERE "+
+	for _, definer := range testdrive.ReadAll(t, admin, "SELECT DISTINCT definer FROM information_schema.routines WHERE "+
 		"routine_schema = '"+database+"'") {
 		definer, _, _ = strings.Cut(definer, "@")
-		all = append(all, readAll(t, admin, "SHOW GRANTS FOR '"+definer+"'@'%'")...)
+		all = append(all, testdrive.ReadAll(t, admin, "SHOW GRANTS FOR '"+definer+"'@'%'")...)
 	}
 	if len(all) == 0 {
 		t.Fatal("nobody defines a routine")

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ import (
 func archiveEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	t.Helper()
 	env := testdrive.Environment(t, server)
-	env["CATALOG"] = editedCatalog(t, inPlan("dedicated-small", "max_bindings:",
+	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("dedicated-small", "max_bindings:",
 		"archive_binary_logs: true, backup_every_hours: 24, max_bindings:"))
 	env["ARCHIVE_INTERVAL"] = "1s"
 	return env
@@ -37,7 +36,7 @@ type moment struct {
 }
 
 // momentOf lets a second pass in which nothing changes.
-func momentOf(t *testing.T, c credentials) moment {
+func momentOf(t *testing.T, c testdrive.Credentials) moment {
 	t.Helper()
 	at := time.Now().Add(time.Second).Truncate(time.Second) // by when the last change was acknowledged
 	testdrive.Eventually(t, testdrive.Patience, "the second has passed", func() bool {
@@ -47,32 +46,25 @@ func momentOf(t *testing.T, c credentials) moment {
 }
 
 // expectAt fails the test unless an instance can be restored to a moment.
-func expectAt(t *testing.T, p platform, from string, m moment) {
+func expectAt(t *testing.T, p testdrive.Platform, from string, m moment) {
 	t.Helper()
-	i := p.ownInstance(t, "dedicated-small")
-	i.await(t, i.restoredTo(t, from, m.at).Expect(t, http.StatusAccepted).String("operation"))
-	_, c := i.bound(t, nil)
+	i := p.OwnInstance(t, "dedicated-small")
+	i.Await(t, i.RestoredTo(t, from, m.at).Expect(t, http.StatusAccepted).String("operation"))
+	_, c := i.Bound(t, nil)
 	if got := dataOf(t, c); !slices.Equal(got, m.data) {
 		t.Errorf("restored to %v:\n%s\ninstead of\n%s", m.at, strings.Join(got, "\n"), strings.Join(m.data, "\n"))
 	}
-	i.remove(t)
+	i.Remove(t)
 }
 
 // archived waits until everything that was committed before a time is archived.
-func archived(t *testing.T, ts tasks, i instance, at time.Time) {
+func archived(t *testing.T, ts testdrive.Tasks, i testdrive.Instance, at time.Time) {
 	t.Helper()
 	testdrive.Eventually(t, testdrive.Patience, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
-		ts.scan(t, &done, fmt.Sprintf("SELECT coalesce(max(until) >= '%s', false) FROM binary_log WHERE instance_id = '%s'",
-			at.UTC().Format(time.RFC3339Nano), i.id))
+		ts.Scan(t, &done, fmt.Sprintf("SELECT coalesce(max(until) >= '%s', false) FROM binary_log WHERE instance_id = '%s'",
+			at.UTC().Format(time.RFC3339Nano), i.ID))
 		return done
 	})
-}
-
-// restoredTo creates an instance with the data that another one had at a time.
-func (i instance) restoredTo(t *testing.T, from string, at time.Time) testdrive.Response {
-	t.Helper()
-	return i.provision(t, later, body{"context": cloudFoundry,
-		"parameters": body{"restore_from": from, "restore_to_time": at.UTC().Format(time.RFC3339)}})
 }
 
 // TestRestoreToTime restores a dedicated instance to several times at which its data are known.
@@ -83,24 +75,24 @@ func TestRestoreToTime(t *testing.T) {
 		env := archiveEnvironment(t, s)
 		service.Configure(env)
 		faults := testdrive.NewFaults(t, env)
-		p := startPlatform(t, s, env)
-		ts := openTasks(t, env)
-		source := p.ownInstance(t, "dedicated-small")
-		source.await(t, source.provision(t, later, body{"context": cloudFoundry}).Expect(t,
+		p := testdrive.StartPlatform(t, s, env)
+		ts := testdrive.OpenTasks(t, env)
+		source := p.OwnInstance(t, "dedicated-small")
+		source.Await(t, source.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t,
 			http.StatusAccepted).String("operation"))
-		c := makeObjects(t, source)
-		db := c.open(t)
+		c := testdrive.MakeObjects(t, source)
+		db := c.Open(t)
 		db.SetMaxOpenConns(1) // for XA transactions
-		source.await(t, source.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
 
 		var moments []moment
 		note := func() {
 			t.Helper()
 			moments = append(moments, momentOf(t, c))
 		}
-		exec(t, db, "INSERT INTO items (name) VALUES ('three')")
+		testdrive.Exec(t, db, "INSERT INTO items (name) VALUES ('three')")
 		note()
-		exec(t, db, "DELETE FROM items WHERE name = 'one'",
+		testdrive.Exec(t, db, "DELETE FROM items WHERE name = 'one'",
 			"CREATE TABLE other (id BIGINT UNSIGNED PRIMARY KEY, bits BIT(12), f FLOAT, d DECIMAL(30,10), at TIMESTAMP(6) NULL, "+
 				"big LONGBLOB, j JSON, twice BIGINT UNSIGNED AS (id * 2) STORED, e ENUM('ä','b'), s SET('x','y','z'))",
 			`INSERT INTO other (id, bits, f, d, at, big, j, e, s) VALUES (18446744073709551615 DIV 2, b'101', 0.12345679,
@@ -118,8 +110,8 @@ func TestRestoreToTime(t *testing.T) {
 			`ROLLBACK TO "axb"`, "INSERT INTO items (name) VALUES ('kept too')", "COMMIT", "SET SESSION sql_mode = @mode")
 		note()
 		// The broker is killed after it has written a segment and before it has recorded that. The server is killed, too.
-		faults.Decide(dieAt("archive: written", 1))
-		exec(t, db, "UPDATE items SET more = 8")
+		faults.Decide(testdrive.DieAt("archive: written", 1))
+		testdrive.Exec(t, db, "UPDATE items SET more = 8")
 		p.Wait(t)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 		for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
@@ -127,11 +119,11 @@ func TestRestoreToTime(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		testdrive.ExpireLeases(t, ts.pool)
-		p = startPlatform(t, s, env)
-		source.platform = p
+		testdrive.ExpireLeases(t, ts.Pool)
+		p = testdrive.StartPlatform(t, s, env)
+		source.Platform = p
 		testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
-		exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
+		testdrive.Exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
 			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR STARTS CURRENT_TIMESTAMP + INTERVAL 1 HOUR DO DELETE FROM items")
 		note()
 		last := moments[len(moments)-1]
@@ -142,40 +134,40 @@ func TestRestoreToTime(t *testing.T) {
 		})
 		// PostgreSQL is restored from a backup that was taken when the archive began. The server has purged its first file
 		// since.
-		ts.exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
+		ts.Exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
 		testdrive.Eventually(t, testdrive.Patience, "the archive goes on where it was", func() (there bool) {
-			ts.scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
+			ts.Scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
 			return there
 		})
 		for n, m := range moments {
-			i := p.ownInstance(t, "dedicated-small")
-			operation := i.restoredTo(t, source.id, m.at).Expect(t, http.StatusAccepted).String("operation")
+			i := p.OwnInstance(t, "dedicated-small")
+			operation := i.RestoredTo(t, source.ID, m.at).Expect(t, http.StatusAccepted).String("operation")
 			if n == 1 { // the broker is killed in the middle of the replay, and the source is deleted meanwhile
-				faults.Decide(dieAt("provision: replayed", 4))
+				faults.Decide(testdrive.DieAt("provision: replayed", 4))
 				p.Wait(t)
 				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-				testdrive.ExpireLeases(t, ts.pool)
-				p = startPlatform(t, s, env)
-				source.platform, i.platform = p, p
-				source.remove(t)
+				testdrive.ExpireLeases(t, ts.Pool)
+				p = testdrive.StartPlatform(t, s, env)
+				source.Platform, i.Platform = p, p
+				source.Remove(t)
 			}
-			i.await(t, operation)
-			_, restored := i.bound(t, nil)
+			i.Await(t, operation)
+			_, restored := i.Bound(t, nil)
 			if got := dataOf(t, restored); !slices.Equal(got, m.data) {
 				t.Errorf("moment %d:\n%s\ninstead of\n%s", n, strings.Join(got, "\n"), strings.Join(m.data, "\n"))
 			}
-			i.remove(t)
+			i.Remove(t)
 		}
 
 		// PostgreSQL loses the records, and the object store a segment.
 		testdrive.Eventually(t, testdrive.Patience, "the archive ends with its instance", func() (ended bool) {
-			ts.scan(t, &ended, "SELECT ended_at IS NOT NULL FROM binary_log")
+			ts.Scan(t, &ended, "SELECT ended_at IS NOT NULL FROM binary_log")
 			return ended
 		})
 		stop(t, p)
 		until := loseArchives(t, ts)
 		p = startPlatform(t, s, env)
-		if out := (desk{p, p.operator(env), p.admin(t), ts, nil}).run(t, 0, "backups", "import").Stdout; out !=
+		if out := (desk{p, p.Operator(env), p.Admin(t), ts, nil}).Run(t, 0, "backups", "import").Stdout; out !=
 			"Backups imported: 1.\n" {
 			t.Errorf("import: %q", out)
 		}
@@ -186,22 +178,22 @@ func TestRestoreToTime(t *testing.T) {
 		if err := os.Remove(filepath.Join(service.Dir, objects[len(objects)/2])); err != nil {
 			t.Fatal(err)
 		}
-		i := p.ownInstance(t, "dedicated-small")
-		state, shown := i.AwaitOperation(t, i.id, i.restoredTo(t, source.id, last.at).Expect(t,
+		i := p.OwnInstance(t, "dedicated-small")
+		state, shown := i.AwaitOperation(t, i.ID, i.RestoredTo(t, source.ID, last.at).Expect(t,
 			http.StatusAccepted).String("operation"))
 		if state != "failed" || !strings.Contains(shown[len(shown)-1], "lacks a part") {
 			t.Errorf("a restore with a gap %s: %q", state, shown)
 		}
-		i.remove(t)
+		i.Remove(t)
 		missing := uuid.NewString()
 		for name, test := range map[string]struct {
 			plan, from, until, want string
 		}{
-			"the future":     {"dedicated-small", source.id, time.Now().Add(time.Hour).Format(time.RFC3339), "between 2"},
-			"before":         {"dedicated-small", source.id, "2020-01-01T00:00:00Z", "between 2"},
-			"no time":        {"dedicated-small", source.id, "yesterday", "RFC 3339"},
-			"no zone":        {"dedicated-small", source.id, "2026-01-01T00:00:00", "RFC 3339"},
-			"a shared plan":  {"shared-small", source.id, last.at.UTC().Format(time.RFC3339), "Choose a dedicated plan"},
+			"the future":     {"dedicated-small", source.ID, time.Now().Add(time.Hour).Format(time.RFC3339), "between 2"},
+			"before":         {"dedicated-small", source.ID, "2020-01-01T00:00:00Z", "between 2"},
+			"no time":        {"dedicated-small", source.ID, "yesterday", "RFC 3339"},
+			"no zone":        {"dedicated-small", source.ID, "2026-01-01T00:00:00", "RFC 3339"},
+			"a shared plan":  {"shared-small", source.ID, last.at.UTC().Format(time.RFC3339), "Choose a dedicated plan"},
 			"nothing there":  {"dedicated-small", missing, last.at.UTC().Format(time.RFC3339), "There is no backup " + missing},
 			"without backup": {"dedicated-small", "", last.at.UTC().Format(time.RFC3339), "restore_from"},
 		} {
@@ -209,8 +201,8 @@ func TestRestoreToTime(t *testing.T) {
 			if test.from == "" {
 				delete(parameters, "restore_from")
 			}
-			r := p.newInstance(t, test.plan).provision(t, later, body{"context": cloudFoundry, "parameters": parameters})
-			expectRefusal(t, r, 400)
+			r := p.NewInstance(t, test.plan).Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry, "parameters": parameters})
+			testdrive.ExpectRefusal(t, r, 400)
 			if !strings.Contains(r.String("description"), test.want) {
 				t.Errorf("%s: %q", name, r.String("description"))
 			}
@@ -218,27 +210,16 @@ func TestRestoreToTime(t *testing.T) {
 	})
 }
 
-// dieAt kills the broker when it reaches a point for the nth time.
-func dieAt(at string, n int32) func(int, string) testdrive.Word {
-	var reached atomic.Int32
-	return func(_ int, point string) testdrive.Word {
-		if point == at && reached.Add(1) == n {
-			return testdrive.Die
-		}
-		return testdrive.GoOn
-	}
-}
-
 // dataOf lists the objects of a database, and the checksums of its tables.
-func dataOf(t *testing.T, c credentials) (all []string) {
+func dataOf(t *testing.T, c testdrive.Credentials) (all []string) {
 	t.Helper()
-	db := c.open(t)
-	tables := readAll(t, db, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND "+
+	db := c.Open(t)
+	tables := testdrive.ReadAll(t, db, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND "+
 		"table_type = 'BASE TABLE' ORDER BY 1")
 	for _, table := range tables {
-		columns := readAll(t, db, fmt.Sprintf(`SELECT GROUP_CONCAT('COALESCE(HEX(', column_name, '), "-")' ORDER BY
+		columns := testdrive.ReadAll(t, db, fmt.Sprintf(`SELECT GROUP_CONCAT('COALESCE(HEX(', column_name, '), "-")' ORDER BY
 			ordinal_position) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = '%s'`, table))
-		sums := readAll(t, db, fmt.Sprintf("SELECT CONCAT(COUNT(*), ' ', COALESCE(SUM(CRC32(CONCAT_WS('#', %s))), '')) FROM %s",
+		sums := testdrive.ReadAll(t, db, fmt.Sprintf("SELECT CONCAT(COUNT(*), ' ', COALESCE(SUM(CRC32(CONCAT_WS('#', %s))), '')) FROM %s",
 			columns[0], table))
 		all = append(all, "table "+table+" "+sums[0])
 	}
@@ -247,7 +228,7 @@ func dataOf(t *testing.T, c credentials) (all []string) {
 		"routine_schema = DATABASE() ORDER BY 1", "SELECT CONCAT('trigger ', trigger_name) FROM information_schema.triggers " +
 		"WHERE trigger_schema = DATABASE() ORDER BY 1", "SELECT CONCAT('event ', event_name, ' ', status) FROM " +
 		"information_schema.events WHERE event_schema = DATABASE() ORDER BY 1"} {
-		all = append(all, readAll(t, db, query)...)
+		all = append(all, testdrive.ReadAll(t, db, query)...)
 	}
 	return all
 }

@@ -23,24 +23,24 @@ import (
 // While platforms are switched to a new password one by one, both passwords work.
 func TestRotateBrokerPassword(t *testing.T) {
 	t.Parallel()
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	const next = "staple-battery-horse"
-	status := func(p platform, password string) int {
+	status := func(p testdrive.Platform, password string) int {
 		p.Broker.Password = password
 		return p.Do(t, "GET", "/v2/catalog", nil).Status
 	}
-	before := startPlatform(t, servers.MySQL{}, env)
+	before := testdrive.StartPlatform(t, servers.MySQL{}, env)
 	if status(before, testdrive.Password) != 200 || status(before, next) != 401 {
 		t.Error("before")
 	}
 	env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = next, testdrive.Password
-	both := startPlatform(t, servers.MySQL{}, env)
+	both := testdrive.StartPlatform(t, servers.MySQL{}, env)
 	if status(both, testdrive.Password) != 200 || status(both, next) != 200 || status(both, next+"x") != 401 ||
 		status(both, "") != 401 {
 		t.Error("while both are valid")
 	}
 	delete(env, "BROKER_PASSWORD_PREVIOUS")
-	after := startPlatform(t, servers.MySQL{}, env)
+	after := testdrive.StartPlatform(t, servers.MySQL{}, env)
 	if status(after, testdrive.Password) != 401 || status(after, next) != 200 {
 		t.Error("after")
 	}
@@ -54,9 +54,9 @@ func TestRotateKeyset(t *testing.T) {
 	env := testdrive.Environment(t, server)
 	backups := t.TempDir()
 	env["BACKUP_STORE"] = "file://" + backups
-	start := func(keyset string) platform {
+	start := func(keyset string) testdrive.Platform {
 		env["ENCRYPTION_KEYSET"] = keyset
-		return startPlatform(t, server, env)
+		return testdrive.StartPlatform(t, server, env)
 	}
 	change := func(step, keyset string) string {
 		out := testdrive.Run(t, map[string]string{"ENCRYPTION_KEYSET": keyset}, "keyset", step).Expect(t, 0)
@@ -68,18 +68,18 @@ func TestRotateKeyset(t *testing.T) {
 	dropped := change("drop-old", promoted)
 
 	first, second := start(old), start(added)
-	i, d := first.ownInstance(t, "shared-small"), first.ownInstance(t, "dedicated-small")
-	i.provision(t, now, nil).Expect(t, 201)
-	d.await(t, d.begin(t))
-	var bindings []binding
-	var known []credentials
-	bindAndRead := func(writer, reader platform) {
+	i, d := first.OwnInstance(t, "shared-small"), first.OwnInstance(t, "dedicated-small")
+	i.Provision(t, testdrive.Sync, nil).Expect(t, 201)
+	d.Await(t, d.BeginProvision(t))
+	var bindings []testdrive.Binding
+	var known []testdrive.Credentials
+	bindAndRead := func(writer, reader testdrive.Platform) {
 		t.Helper()
-		for _, on := range []instance{i, d} {
-			b, c := on.via(writer).bound(t, nil)
+		for _, on := range []testdrive.Instance{i, d} {
+			b, c := on.Via(writer).Bound(t, nil)
 			bindings, known = append(bindings, b), append(known, c)
-			b.instance = on.via(reader)
-			if on.credentials(t, b.fetch(t).Expect(t, 200)) != c {
+			b.Instance = on.Via(reader)
+			if on.Credentials(t, b.Fetch(t).Expect(t, 200)) != c {
 				t.Error("another broker reads other credentials")
 			}
 		}
@@ -89,20 +89,20 @@ func TestRotateKeyset(t *testing.T) {
 	third := start(promoted)
 	bindAndRead(second, third)
 	bindAndRead(third, second)
-	_, c := i.bound(t, nil)
-	exec(t, c.open(t), "CREATE TABLE kept (id INT PRIMARY KEY)")
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (id INT PRIMARY KEY)")
 	was := contents(t, c)
-	id := i.backedUp(t) // with the old key
-	manifest := filepath.Join(backups, i.id, id, "manifest.json")
+	id := i.BackedUp(t) // with the old key
+	manifest := filepath.Join(backups, i.ID, id, "manifest.json")
 	ofOld, err := os.ReadFile(manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	restore := func(by platform) {
+	restore := func(by testdrive.Platform) {
 		t.Helper()
-		exec(t, c.open(t), "DROP TABLE IF EXISTS kept")
-		mine := i.via(by)
-		mine.await(t, mine.update(t, later, body{"parameters": body{"restore_backup": id, "confirm": i.id}}).
+		testdrive.Exec(t, c.Open(t), "DROP TABLE IF EXISTS kept")
+		mine := i.Via(by)
+		mine.Await(t, mine.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": id, "confirm": i.ID}}).
 			Expect(t, http.StatusAccepted).String("operation"))
 		expectContents(t, "after a restore", c, was)
 	}
@@ -133,12 +133,12 @@ func TestRotateKeyset(t *testing.T) {
 
 	last := start(dropped)
 	for n, b := range bindings {
-		b.instance = b.via(last)
-		if last.credentials(t, b.fetch(t).Expect(t, 200)) != known[n] {
+		b.Instance = b.Via(last)
+		if last.Credentials(t, b.Fetch(t).Expect(t, 200)) != known[n] {
 			t.Error("the credentials changed")
 		}
 	}
-	d.via(last).bound(t, nil) // as the server's administrator
+	d.Via(last).Bound(t, nil) // as the server's administrator
 	restore(last)             // with the new key alone
 	sound, err := os.ReadFile(manifest)
 	if err != nil {
@@ -153,8 +153,8 @@ func TestRotateKeyset(t *testing.T) {
 			t.Errorf("import: %+v", out)
 		}
 	}
-	i.via(last).remove(t)
-	d.via(last).remove(t)
+	i.Via(last).Remove(t)
+	d.Via(last).Remove(t)
 }
 
 // recorded is the instance as it is in PostgreSQL, decrypted.
@@ -182,24 +182,24 @@ func openStore(t *testing.T, env map[string]string) *store.Store {
 }
 
 // adminOf is a login as the broker's account on a dedicated server that c is a binding of.
-func adminOf(t *testing.T, c credentials, password string) *mysql.Config {
+func adminOf(t *testing.T, c testdrive.Credentials, password string) *mysql.Config {
 	t.Helper()
-	return c.login(t, "broker_admin", password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), "")
+	return c.Login(t, "broker_admin", password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), "")
 }
 
 // bindOverAndOver binds and unbinds until stop is called, or the test ends, all of which must succeed.
-func (i instance) bindOverAndOver(t *testing.T) (stop func()) {
+func bindOverAndOver(t *testing.T, i testdrive.Instance) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				b := i.newBinding()
-				if r, err := b.sendPatiently("PUT", b.path(), b.with(nil)); err != nil || r.Status != http.StatusCreated {
+				b := i.NewBinding()
+				if r, err := sendPatiently(b.Instance.Platform, "PUT", b.Path(), b.With(nil)); err != nil || r.Status != http.StatusCreated {
 					t.Errorf("a bind: %d %s %v", r.Status, r.Raw, err)
 				}
-				if r, err := b.sendPatiently("DELETE", b.deletion(b.path(), now), nil); err != nil || r.Status != http.StatusOK {
+				if r, err := sendPatiently(b.Instance.Platform, "DELETE", b.Deletion(b.Path(), testdrive.Sync), nil); err != nil || r.Status != http.StatusOK {
 					t.Errorf("an unbind: %d %s %v", r.Status, r.Raw, err)
 				}
 			}
@@ -215,7 +215,7 @@ func (i instance) bindOverAndOver(t *testing.T) (stop func()) {
 
 // sendPatiently repeats a request that was refused as concurrent after it had waited for all of the 4 seconds that a
 // broker waits for others to end, as it may have to on a busy machine.
-func (p platform) sendPatiently(method, path string, body any) (testdrive.Response, error) {
+func sendPatiently(p testdrive.Platform, method, path string, body any) (testdrive.Response, error) {
 	deadline := time.Now().Add(testdrive.Patience)
 	for {
 		since := time.Now()
@@ -244,49 +244,49 @@ func rotateAdmin(t *testing.T, env map[string]string, ids ...string) testdrive.O
 }
 
 func TestRotateAdminPasswords(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
-		i := p.provisioned(t, "dedicated-small", nil)
-		_, c := i.bound(t, nil)
-		before := recorded(t, env, i.id).AdminPassword
+	eachPlatform(t, func(t *testing.T, p testdrive.Platform, env map[string]string) {
+		i := p.Provisioned(t, "dedicated-small", nil)
+		_, c := i.Bound(t, nil)
+		before := recorded(t, env, i.ID).AdminPassword
 
-		stop := i.bindOverAndOver(t)
+		stop := bindOverAndOver(t, i)
 		seen := map[string]bool{before: true}
 		for range 3 {
 			out := rotateAdminAmidst(t, env)
 			if out.Stdout != "Admin passwords changed: 1.\n" {
 				t.Errorf("printed %q", out.Stdout)
 			}
-			seen[recorded(t, env, i.id).AdminPassword] = true
+			seen[recorded(t, env, i.ID).AdminPassword] = true
 		}
 		stop()
 
-		after := recorded(t, env, i.id)
+		after := recorded(t, env, i.ID)
 		if len(seen) != 4 || after.NextAdminPassword != "" {
 			t.Errorf("%d passwords were recorded, and %d bytes of a next one", len(seen), len(after.NextAdminPassword))
 		}
 		for password := range seen {
-			p.seen.add(password)
+			p.Seen.Add(password)
 			if password == after.AdminPassword {
-				open(t, adminOf(t, c, password))
+				testdrive.Open(t, adminOf(t, c, password))
 			} else {
-				expectRefused(t, adminOf(t, c, password))
+				testdrive.ExpectRefused(t, adminOf(t, c, password))
 			}
 		}
-		i.await(t, i.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).String("operation"))
-		c.open(t)
+		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation"))
+		c.Open(t)
 
-		shared := p.provisioned(t, "shared-small", nil)
-		for id, want := range map[string]string{shared.id: "on a shared server", "no-such-instance": "no service instance"} {
+		shared := p.Provisioned(t, "shared-small", nil)
+		for id, want := range map[string]string{shared.ID: "on a shared server", "no-such-instance": "no service instance"} {
 			if out := rotateAdmin(t, env, id).Expect(t, 1); !strings.Contains(out.Stderr, want) {
 				t.Errorf("for %s: %q", id, out.Stderr)
 			}
 		}
-		for _, id := range []string{shared.id, "no-such-instance"} {
-			if entries := p.operator(env).audit(t, "--action", "rotate-admin-password", "--instance", id); len(entries) > 0 {
+		for _, id := range []string{shared.ID, "no-such-instance"} {
+			if entries := p.Operator(env).Audit(t, "--action", "rotate-admin-password", "--instance", id); len(entries) > 0 {
 				t.Errorf("what was refused is recorded: %+v", entries)
 			}
 		}
-		if entries := p.operator(env).audit(t, "--instance", i.id, "--action", "rotate-admin-password"); len(entries) < 3 {
+		if entries := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "rotate-admin-password"); len(entries) < 3 {
 			t.Errorf("the audit has %+v", entries)
 		}
 		env["LAUNCHER"] = "none"
@@ -296,106 +296,36 @@ func TestRotateAdminPasswords(t *testing.T) {
 	})
 }
 
-// A rotation may die at any moment. One of the two recorded passwords works, brokers find out which, and the next
-// rotation completes the change.
-func TestRotationThatDied(t *testing.T) {
-	t.Parallel()
-	moments := map[string]func(t *testing.T, env map[string]string, i instance, c credentials){
-		"before the server knows": func(t *testing.T, env map[string]string, i instance, _ credentials) {
-			recordNext(t, env, i.id, "the-next-password")
-		},
-		"when the server knows": func(t *testing.T, env map[string]string, i instance, c credentials) {
-			before := recordNext(t, env, i.id, "the-next-password")
-			exec(t, open(t, adminOf(t, c, before)), "ALTER USER broker_admin@'%' IDENTIFIED BY 'the-next-password'")
-		},
-		"while the server is told": func(t *testing.T, env map[string]string, i instance, c credentials) {
-			admin := open(t, adminOf(t, c, recorded(t, env, i.id).AdminPassword))
-			release := stall(t, admin)
-			rotation := testdrive.Launch(t, env, "rotate-admin-passwords")
-			awaitStatement(t, admin, "ALTER USER")
-			rotation.Kill(t)
-			release()
-		},
-	}
-	for name, die := range moments {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-				env := testdrive.Environment(t, server)
-				p := startPlatform(t, server, env)
-				i := p.provisioned(t, "dedicated-small", nil)
-				b, c := i.bound(t, nil)
-				before := recorded(t, env, i.id).AdminPassword
-				die(t, env, i, c)
-				if recorded(t, env, i.id).NextAdminPassword == "" {
-					t.Fatal("no next password is recorded")
-				}
-
-				i.bound(t, nil)
-				expectEmpty(t, b.unbind(t), http.StatusOK)
-				operation := i.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
-				for _, shown := range i.await(t, operation) {
-					if strings.Contains(shown, "(5 of") {
-						t.Errorf("more stages are shown than there are: %q", shown)
-					}
-				}
-				next := recorded(t, env, i.id).NextAdminPassword
-				p.seen.add(before, next)
-				rotateAdmin(t, env, i.id).Expect(t, 0)
-				after := recorded(t, env, i.id)
-				if after.AdminPassword != next || after.NextAdminPassword != "" {
-					t.Error("the rotation was not completed")
-				}
-				_, c = i.bound(t, nil)
-				expectRefused(t, adminOf(t, c, before))
-				open(t, adminOf(t, c, next))
-			})
-		})
-	}
-}
-
-// recordNext does what a rotation does first, and returns the password that the server has.
-func recordNext(t *testing.T, env map[string]string, id, next string) (present string) {
-	t.Helper()
-	present = recorded(t, env, id).AdminPassword
-	if err := openStore(t, env).InTx(t.Context(), func(tx *store.Tx) error {
-		return tx.SetNextAdminPassword(id, next)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return present
-}
-
 // An instance with an operation in progress is left as it is, and so is one whose server is not there.
 func TestRotationLeavesBusyInstances(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
-	p := startPlatform(t, server, env)
-	ready := p.provisioned(t, "dedicated-small", nil)
-	before := recorded(t, env, ready.id).AdminPassword
-	busy := p.ownInstance(t, "dedicated-small")
-	release := p.holdLaunches(t)
-	operation := busy.begin(t)
+	p := testdrive.StartPlatform(t, server, env)
+	ready := p.Provisioned(t, "dedicated-small", nil)
+	before := recorded(t, env, ready.ID).AdminPassword
+	busy := p.OwnInstance(t, "dedicated-small")
+	release := p.HoldLaunches(t)
+	operation := busy.BeginProvision(t)
 	out := rotateAdmin(t, env).Expect(t, 1)
-	if !strings.Contains(out.Stdout, "Admin passwords changed: 1.") || !strings.Contains(out.Stderr, busy.id) ||
-		!strings.Contains(out.Stderr, "in progress") || strings.Contains(out.Stderr, ready.id) {
+	if !strings.Contains(out.Stdout, "Admin passwords changed: 1.") || !strings.Contains(out.Stderr, busy.ID) ||
+		!strings.Contains(out.Stderr, "in progress") || strings.Contains(out.Stderr, ready.ID) {
 		t.Errorf("printed %q%q", out.Stdout, out.Stderr)
 	}
-	if recorded(t, env, ready.id).AdminPassword == before || recorded(t, env, busy.id).NextAdminPassword != "" {
+	if recorded(t, env, ready.ID).AdminPassword == before || recorded(t, env, busy.ID).NextAdminPassword != "" {
 		t.Error("not just the instance that was ready has another password")
 	}
 	release()
-	busy.await(t, operation)
-	busy.remove(t)
+	busy.Await(t, operation)
+	busy.Remove(t)
 }
 
 // A broker with a different keyset does not start, even before anything is stored.
 func TestForeignKeyset(t *testing.T) {
 	t.Parallel()
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	own := env["ENCRYPTION_KEYSET"]
-	first := startPlatform(t, servers.MySQL{}, env)
+	first := testdrive.StartPlatform(t, servers.MySQL{}, env)
 	foreign, err := store.NewKeyset()
 	if err != nil {
 		t.Fatal(err)
@@ -410,10 +340,10 @@ func TestForeignKeyset(t *testing.T) {
 	first.Kill(t)
 	testdrive.Run(t, env, "serve").Expect(t, 78)
 	env["ENCRYPTION_KEYSET"] = own
-	startPlatform(t, servers.MySQL{}, env).Kill(t)
+	testdrive.StartPlatform(t, servers.MySQL{}, env).Kill(t)
 
 	// What the runbook says of a keyset that is lost before anything was made.
-	openTasks(t, env).exec(t, "DELETE FROM secret WHERE name = 'keyset'; DELETE FROM authority")
+	testdrive.OpenTasks(t, env).Exec(t, "DELETE FROM secret WHERE name = 'keyset'; DELETE FROM authority")
 	env["ENCRYPTION_KEYSET"] = foreign
-	startPlatform(t, servers.MySQL{}, env)
+	testdrive.StartPlatform(t, servers.MySQL{}, env)
 }

@@ -24,54 +24,54 @@ func TestServerUpgrade(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
-		p := startPlatform(t, s, env)
+		p := testdrive.StartPlatform(t, s, env)
 		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.provision(t, later, body{"maintenance_info": body{"version": present.Version}}).
+		i := p.OwnInstance(t, "dedicated-small")
+		i.Await(t, i.Provision(t, testdrive.Async, body{"maintenance_info": body{"version": present.Version}}).
 			Expect(t, http.StatusAccepted).String("operation"))
-		c := makeObjects(t, i)
+		c := testdrive.MakeObjects(t, i)
 		fillRows(t, c, 20)
-		i.expectVersion(t, p, env, present.Version)
+		i.ExpectVersion(t, p, env, present.Version)
 		p.Kill(t)
 
 		next := servers.Later(t, present)
 		env["LAUNCHER_MYSQLD"] = present.Path + "," + next.Path
-		p = startPlatform(t, s, env)
-		i.platform = p
-		i.expectVersion(t, p, env, present.Version) // nothing happens by itself
-		expectError(t, i.upgrade(t, present.Version), "MaintenanceInfoConflict")
-		if shown := p.operator(env).run(t, 0, "servers", "--dedicated").Stdout; !strings.Contains(shown, next.Version) {
+		p = testdrive.StartPlatform(t, s, env)
+		i.Platform = p
+		i.ExpectVersion(t, p, env, present.Version) // nothing happens by itself
+		testdrive.ExpectError(t, i.Upgrade(t, present.Version), "MaintenanceInfoConflict")
+		if shown := p.Operator(env).Run(t, 0, "servers", "--dedicated").Stdout; !strings.Contains(shown, next.Version) {
 			t.Errorf("the list of servers shows no upgrade: %s", shown)
 		}
 		writer := startPauseMeter(t, c)
 		began := time.Now()
-		operation := i.upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation")
-		if again := i.upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
+		operation := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation")
+		if again := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
 			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
 		}
-		shown := i.await(t, operation)
+		shown := i.Await(t, operation)
 		took := time.Since(began)
 		pause, written := writer.stop(t)
 		t.Logf("%s %s to %s, 20 MiB: %v, no write for %v", s.Flavour, present.Version, next.Version, took, pause)
 		if text := strings.Join(shown, "\n"); !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading") {
 			t.Errorf("the platform reads %q", shown)
 		}
-		db := c.open(t)
-		if n := read[int](t, db, "SELECT COUNT(*) FROM written"); n < written {
+		db := c.Open(t)
+		if n := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM written"); n < written {
 			t.Errorf("%d rows are left of %d", n, written)
 		}
 		expectClone(t, i)
-		i.expectVersion(t, p, env, next.Version)
+		i.ExpectVersion(t, p, env, next.Version)
 		var backups []struct{ Reason, State string }
-		p.operator(env).read(t, &backups, "backups")
+		p.Operator(env).Read(t, &backups, "backups")
 		if len(backups) != 1 || backups[0].Reason != "upgrade" || backups[0].State != "complete" {
 			t.Errorf("backups %+v", backups)
 		}
-		expectEmpty(t, i.upgrade(t, next.Version), http.StatusOK)
-		if done := p.operator(env).audit(t, "--instance", i.id, "--action", "update"); len(done) != 1 ||
+		testdrive.ExpectEmpty(t, i.Upgrade(t, next.Version), http.StatusOK)
+		if done := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "update"); len(done) != 1 ||
 			done[0].Object != "upgrade to "+next.Version {
 			t.Errorf("the audit has %+v", done)
 		}
@@ -79,11 +79,11 @@ func TestServerUpgrade(t *testing.T) {
 		p.Kill(t)
 		env["LAUNCHER_MYSQLD"] = next.Path + "," + present.Path
 		env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "dedicated-large", fmt.Sprintf("version: %q", present.Version))
-		p = startPlatform(t, s, env)
-		i.platform = p
-		expectError(t, i.updatePlan(t, later, "dedicated-large"), "PlanChangeNotSupported", "cannot go back")
+		p = testdrive.StartPlatform(t, s, env)
+		i.Platform = p
+		testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), "PlanChangeNotSupported", "cannot go back")
 		// Other tests have databases on the shared server.
-		if out := testdrive.Run(t, env, "doctor").Stdout; strings.Contains(out, i.id) || strings.Contains(out, "   dedicated ") {
+		if out := testdrive.Run(t, env, "doctor").Stdout; strings.Contains(out, i.ID) || strings.Contains(out, "   dedicated ") {
 			t.Errorf("the doctor says: %s", out)
 		}
 		failUpgrade(t, p, s, env, present)
@@ -92,14 +92,14 @@ func TestServerUpgrade(t *testing.T) {
 
 // failUpgrade has an instance of the older version upgraded to a program that does not start. The server is stopped
 // before, as after an upgrade that could not be reverted.
-func failUpgrade(t *testing.T, p platform, s servers.MySQL, env map[string]string, present mysqld.Binary) {
+func failUpgrade(t *testing.T, p testdrive.Platform, s servers.MySQL, env map[string]string, present mysqld.Binary) {
 	t.Helper()
-	i := p.ownInstance(t, "dedicated-large")
-	i.await(t, i.provision(t, later, nil).Expect(t, http.StatusAccepted).String("operation"))
-	c := makeObjects(t, i)
-	i.expectVersion(t, p, env, present.Version)
+	i := p.OwnInstance(t, "dedicated-large")
+	i.Await(t, i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusAccepted).String("operation"))
+	c := testdrive.MakeObjects(t, i)
+	i.ExpectVersion(t, p, env, present.Version)
 	p.Kill(t)
-	stopUpgrading(t, env["LAUNCHER_DIR"], i.id)
+	stopUpgrading(t, env["LAUNCHER_DIR"], i.ID)
 	broken := servers.Renumbered(t, present)
 	tree := filepath.Join(env["LAUNCHER_DIR"], "broken")
 	if err := servers.LinkTree(present, tree); err != nil {
@@ -112,21 +112,21 @@ func failUpgrade(t *testing.T, p platform, s servers.MySQL, env map[string]strin
 	}
 	env["LAUNCHER_MYSQLD"] = present.Path + "," + path
 	env["CATALOG"] = testdrive.Environment(t, s)["CATALOG"]
-	p = startPlatform(t, s, env)
-	i.platform = p
+	p = testdrive.StartPlatform(t, s, env)
+	i.Platform = p
 	_, planID := testdrive.Plan(t, "dedicated-large")
-	i.planID = planID
-	operation := i.upgrade(t, broken.Version).Expect(t, http.StatusAccepted).String("operation")
-	state, shown := i.AwaitOperation(t, i.id, operation)
+	i.PlanID = planID
+	operation := i.Upgrade(t, broken.Version).Expect(t, http.StatusAccepted).String("operation")
+	state, shown := i.AwaitOperation(t, i.ID, operation)
 	if says := shown[len(shown)-1]; state != "failed" || !strings.Contains(says, "could not be upgraded to") {
 		t.Errorf("the upgrade %s: %q", state, shown)
 	} else {
 		t.Logf("users read: %s", says)
 	}
-	c.open(t)
+	c.Open(t)
 	expectClone(t, i)
-	i.expectVersion(t, p, env, present.Version)
-	i.remove(t)
+	i.ExpectVersion(t, p, env, present.Version)
+	i.Remove(t)
 }
 
 // stopUpgrading leaves the server of an instance stopped in the middle of an upgrade. No broker runs.
@@ -142,7 +142,7 @@ func stopUpgrading(t *testing.T, launcherDir, instanceID string) {
 		if err := errors.Join(err, json.Unmarshal(data, &state)); err != nil {
 			t.Fatal(err)
 		}
-		if field(state, "labels", "instance_id") != instanceID {
+		if testdrive.Field(state, "labels", "instance_id") != instanceID {
 			continue
 		}
 		state["phase"] = "upgrading"
@@ -156,41 +156,13 @@ func stopUpgrading(t *testing.T, launcherDir, instanceID string) {
 	t.Fatalf("no server in %v has instance %s", all, instanceID)
 }
 
-func (i instance) upgrade(t *testing.T, version string) testdrive.Response {
-	t.Helper()
-	return i.update(t, later, body{"plan_id": i.planID, "maintenance_info": body{"version": version}})
-}
-
-// expectVersion fails unless the platform, the operator and applications see that version.
-func (i instance) expectVersion(t *testing.T, p platform, env map[string]string, version string) {
-	t.Helper()
-	if r := i.fetch(t).Expect(t, http.StatusOK); field(r.Body, "maintenance_info", "version") != version {
-		t.Errorf("the instance is %s, want version %s", r.Raw, version)
-	}
-	var all []struct {
-		Version    string
-		InstanceID string `json:"instance_id"`
-	}
-	p.operator(env).read(t, &all, "servers", "--dedicated")
-	for _, server := range all {
-		if server.InstanceID == i.id && server.Version != version {
-			t.Errorf("operators see version %s, want %s", server.Version, version)
-		}
-	}
-	b, c := i.bound(t, nil)
-	if got := read[string](t, c.open(t), "SELECT VERSION()"); !strings.HasPrefix(got, version) {
-		t.Errorf("applications see version %s, want %s", got, version)
-	}
-	b.unbind(t)
-}
-
 // fillRows writes some MiB of rows.
-func fillRows(t *testing.T, c credentials, megabytes int) {
+func fillRows(t *testing.T, c testdrive.Credentials, megabytes int) {
 	t.Helper()
-	db := c.open(t)
-	exec(t, db, "CREATE TABLE filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
 	for range megabytes {
-		exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT(UUID(), 29128))")
+		testdrive.Exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT(UUID(), 29128))")
 	}
 }
 
@@ -201,10 +173,10 @@ type pauseMeter struct {
 	pause         time.Duration
 }
 
-func startPauseMeter(t *testing.T, c credentials) *pauseMeter {
+func startPauseMeter(t *testing.T, c testdrive.Credentials) *pauseMeter {
 	t.Helper()
-	db := c.open(t)
-	exec(t, db, "CREATE TABLE written (id INT AUTO_INCREMENT PRIMARY KEY)")
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE written (id INT AUTO_INCREMENT PRIMARY KEY)")
 	w := &pauseMeter{ending: make(chan struct{}), ended: make(chan struct{})}
 	go w.run(t, db)
 	return w

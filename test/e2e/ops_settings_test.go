@@ -18,12 +18,12 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 		line := map[string]string{"mysql": "disabled_storage_engines=MyISAM,MRG_MYISAM,MEMORY,CSV,ARCHIVE,BLACKHOLE,FEDERATED",
 			"mariadb": "enforce_storage_engine=InnoDB"}[server.Flavour]
 		private := testdrive.PrivateWith(t, server.Flavour, lax[server.Flavour], "max_prepared_stmt_count=16382")
-		admin := platform{server: private}.admin(t)
+		admin := testdrive.Platform{Server: private}.Admin(t)
 		if server.Flavour == "mariadb" {
-			exec(t, admin, "SET GLOBAL enforce_storage_engine = NULL")
+			testdrive.Exec(t, admin, "SET GLOBAL enforce_storage_engine = NULL")
 		}
 		env := testdrive.Environment(t, private)
-		p := startPlatform(t, private, env)
+		p := testdrive.StartPlatform(t, private, env)
 		if logged := p.AwaitLog(t, "one tenant could take it down"); !strings.Contains(logged, `"`+line+`"`) {
 			t.Errorf("the log does not say what to set: %s", logged)
 		}
@@ -31,12 +31,12 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 			!strings.Contains(logged, `"max_prepared_stmt_count=1000000"`) {
 			t.Errorf("the log does not say what else to set: %s", logged)
 		}
-		i := p.newInstance(t, "shared-small")
-		expectRefusal(t, i.provision(t, now, nil), http.StatusServiceUnavailable, "No shared MySQL server")
-		i.fetch(t).Expect(t, http.StatusNotFound)
+		i := p.NewInstance(t, "shared-small")
+		testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, nil), http.StatusServiceUnavailable, "No shared MySQL server")
+		i.Fetch(t).Expect(t, http.StatusNotFound)
 		usable := `mysql_broker_shared_server_usable{server="shared-1"}`
 		expectFigures(t, p, map[string]string{usable: "0"})
-		shown := p.operator(env).run(t, 0, "servers", "shared-1").Stdout
+		shown := p.Operator(env).Run(t, 0, "servers", "shared-1").Stdout
 		for _, want := range []string{"unusable", line, "max_prepared_stmt_count=1000000"} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("operators see no %s: %s", want, shown)
@@ -45,9 +45,9 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 		if server.Flavour == "mysql" {
 			return // whose setting takes a restart
 		}
-		exec(t, admin, "SET GLOBAL enforce_storage_engine = InnoDB")
+		testdrive.Exec(t, admin, "SET GLOBAL enforce_storage_engine = InnoDB")
 		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
-			return i.provision(t, now, nil).Status == http.StatusCreated
+			return i.Provision(t, testdrive.Sync, nil).Status == http.StatusCreated
 		})
 		expectFigures(t, p, map[string]string{usable: "1"})
 	})

@@ -22,12 +22,12 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	t.Parallel()
 	provider := openid.Start(t, openid.Options{})
 	cloud := openid.StartCloudController(t, provider)
-	env := firstEnvironment(t)
+	env := testdrive.AnyEnvironment(t)
 	env["PORT"] = strconv.Itoa(testdrive.FreePort(t))
 	url := "http://127.0.0.1:" + env["PORT"]
 	maps.Copy(env, map[string]string{"EXTERNAL_URL": url, "DASHBOARD_CLIENT_ID": openid.ClientID,
 		"DASHBOARD_CLIENT_SECRET": openid.ClientSecret, "DASHBOARD_OPERATOR_GROUP": openid.OperatorGroup,
-		"VCAP_APPLICATION": encode(t, map[string]any{"application_name": "mysql-broker", "cf_api": cloud.URL})})
+		"VCAP_APPLICATION": testdrive.Encode(t, map[string]any{"application_name": "mysql-broker", "cf_api": cloud.URL})})
 	b := testdrive.Start(t, env)
 
 	services, _ := b.Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK).Body["services"].([]any)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // If an operator gives no CA, the log says what that means.
@@ -11,10 +12,10 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		server.CA = ""
-		p := startWith(t, server, described("unverified", server))
+		p := startWith(t, server, testdrive.Described("unverified", server))
 		p.AwaitLog(t, "the shared server offers TLS, but nothing verifies its certificate")
-		_, c := p.provisioned(t, "shared-small", nil).bound(t, nil)
+		_, c := p.Provisioned(t, "shared-small", nil).Bound(t, nil)
 		checkAliases(t, c)
-		c.open(t)
+		c.Open(t)
 	})
 }

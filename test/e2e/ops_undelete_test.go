@@ -17,7 +17,7 @@ import (
 // catalogRetaining has plans that keep the data of deleted instances for two days, and allow events.
 func catalogRetaining(t *testing.T) (path string) {
 	t.Helper()
-	return editedCatalog(t, func(text string) string {
+	return testdrive.EditedCatalog(t, func(text string) string {
 		text = strings.ReplaceAll(text, "max_bindings: 10,", "max_bindings: 10, keep_deleted_days: 2, events: true,")
 		return strings.ReplaceAll(text, "max_bindings: 20,", "max_bindings: 20, keep_deleted_days: 2,")
 	})
@@ -82,9 +82,9 @@ func ticks(t *testing.T, db *sql.DB, database string) (n int) {
 	return n
 }
 
-func enableEvents(t *testing.T, p platform) {
+func enableEvents(t *testing.T, p testdrive.Platform) {
 	t.Helper()
-	exec(t, p.admin(t), "SET GLOBAL event_scheduler = ON")
+	testdrive.Exec(t, p.Admin(t), "SET GLOBAL event_scheduler = ON")
 }
 
 // An instance is deleted, and comes back as another one, with all that it held. Meanwhile nobody has access, and
@@ -97,23 +97,23 @@ func TestUndelete(t *testing.T) {
 			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 				env := testdrive.Environment(t, s)
 				env["CATALOG"] = catalogRetaining(t)
-				p := startPlatform(t, s, env)
+				p := testdrive.StartPlatform(t, s, env)
 				enableEvents(t, p)
-				i := p.ownInstance(t, plan)
-				i.create(t, cf(nil), http.StatusCreated)
-				b, app := i.bound(t, nil)
-				exec(t, app.open(t), shop...)
-				_, other := i.bound(t, body{"parameters": body{"role": "admin"}})
-				exec(t, other.open(t), "CREATE VIEW total AS SELECT COUNT(*) AS n FROM names")
-				was := shopState(t, app.open(t))
-				b.unbind(t).Expect(t, http.StatusOK) // the other one goes with the instance
+				i := p.OwnInstance(t, plan)
+				i.Create(t, cf(nil), http.StatusCreated)
+				b, app := i.Bound(t, nil)
+				testdrive.Exec(t, app.Open(t), shop...)
+				_, other := i.Bound(t, body{"parameters": body{"role": "admin"}})
+				testdrive.Exec(t, other.Open(t), "CREATE VIEW total AS SELECT COUNT(*) AS n FROM names")
+				was := shopState(t, app.Open(t))
+				b.Unbind(t).Expect(t, http.StatusOK) // the other one goes with the instance
 
-				i.delete(t)
-				i.fetch(t).Expect(t, http.StatusNotFound)
-				i.deprovision(t, later).Expect(t, http.StatusGone)
-				for _, c := range []credentials{app, other} {
+				i.Delete(t)
+				i.Fetch(t).Expect(t, http.StatusNotFound)
+				i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)
+				for _, c := range []testdrive.Credentials{app, other} {
 					if plan == "shared-small" {
-						expectRefused(t, c.fields(t))
+						testdrive.ExpectRefused(t, c.Fields(t))
 					}
 				}
 				if plan == "shared-small" {
@@ -121,21 +121,21 @@ func TestUndelete(t *testing.T) {
 				}
 				expectHealthy(t, env)
 
-				again := p.ownInstance(t, plan)
-				again.id = i.id // the id is free at once
-				r := again.provision(t, later, cf(body{"space_guid": "another", "parameters": body{"undelete": "shop"}}))
-				refused := again.provision(t, later, cf(body{"parameters": body{"undelete": "none"}}))
+				again := p.OwnInstance(t, plan)
+				again.ID = i.ID // the id is free at once
+				r := again.Provision(t, testdrive.Async, cf(body{"space_guid": "another", "parameters": body{"undelete": "shop"}}))
+				refused := again.Provision(t, testdrive.Async, cf(body{"parameters": body{"undelete": "none"}}))
 				for _, r := range []testdrive.Response{r.Expect(t, http.StatusBadRequest), refused.Expect(t, http.StatusBadRequest)} {
 					if !strings.Contains(r.String("description"), "There is no deleted service instance") {
 						t.Errorf("refused with %s", r.Raw)
 					}
 				}
 				fields := cf(body{"parameters": body{"undelete": "shop"}})
-				again.create(t, fields, http.StatusCreated)
-				again.create(t, fields, http.StatusOK)
+				again.Create(t, fields, http.StatusCreated)
+				again.Create(t, fields, http.StatusOK)
 
-				_, now := again.bound(t, body{"parameters": body{"role": "admin"}})
-				db := now.open(t)
+				_, now := again.Bound(t, body{"parameters": body{"role": "admin"}})
+				db := now.Open(t)
 				if is := shopState(t, db); !slices.Equal(is, was) {
 					t.Errorf("before:\n%s\nafter:\n%s", strings.Join(was, "\n"), strings.Join(is, "\n"))
 				}
@@ -143,20 +143,20 @@ func TestUndelete(t *testing.T) {
 				if err := db.QueryRowContext(t.Context(), "SELECT n FROM total").Scan(&n); err != nil || n != 2 {
 					t.Errorf("a view of an account that was never unbound: %d, %v", n, err)
 				}
-				exec(t, db, "CALL greet()", "INSERT INTO customer (id, name) VALUES (3, 'new')")
+				testdrive.Exec(t, db, "CALL greet()", "INSERT INTO customer (id, name) VALUES (3, 'new')")
 				before := ticks(t, db, now.Database)
-				testdrive.Eventually(t, takeoverTime, "the event runs again", func() bool {
+				testdrive.Eventually(t, testdrive.TakeoverTime, "the event runs again", func() bool {
 					return ticks(t, db, now.Database) > before
 				})
 				expectHealthy(t, env)
 
 				// For those who must be sure.
-				again.update(t, later, body{"parameters": body{"keep_deleted_days": 3}}).Expect(t, http.StatusBadRequest)
-				again.update(t, later, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
-				again.delete(t)
+				again.Update(t, testdrive.Async, body{"parameters": body{"keep_deleted_days": 3}}).Expect(t, http.StatusBadRequest)
+				again.Update(t, testdrive.Async, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+				again.Delete(t)
 				expectNoDatabase(t, p, now.Database)
-				checkNothingLeft(t, env["LAUNCHER_DIR"])
-				i.provision(t, later, cf(body{"parameters": body{"undelete": i.id}})).Expect(t, http.StatusBadRequest)
+				testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+				i.Provision(t, testdrive.Async, cf(body{"parameters": body{"undelete": i.ID}})).Expect(t, http.StatusBadRequest)
 			})
 		})
 	}
@@ -169,35 +169,11 @@ func cf(fields body) body {
 	return all
 }
 
-// create waits until there is an instance. status is the response of a synchronous plan.
-func (i instance) create(t *testing.T, fields body, status int) {
-	t.Helper()
-	r := i.provision(t, later, fields)
-	if r.Status == http.StatusAccepted {
-		i.await(t, r.String("operation"))
-		return
-	}
-	if r.Status == http.StatusOK {
-		return
-	}
-	r.Expect(t, status)
-}
-
-// delete waits until the instance is deleted.
-func (i instance) delete(t *testing.T) {
-	t.Helper()
-	if r := i.deprovision(t, later); r.Status == http.StatusAccepted {
-		i.await(t, r.String("operation"))
-	} else {
-		r.Expect(t, http.StatusOK)
-	}
-}
-
 // expectNoTicks waits for longer than the event's interval, and expects that it has not run: there is nothing else to
 // wait for.
-func expectNoTicks(t *testing.T, p platform, database string) {
+func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
 	t.Helper()
-	admin := p.admin(t)
+	admin := p.Admin(t)
 	before := ticks(t, admin, database)
 	time.Sleep(2500 * time.Millisecond)
 	if after := ticks(t, admin, database); after != before {
@@ -208,5 +184,5 @@ func expectNoTicks(t *testing.T, p platform, database string) {
 // expectHealthy expects that the doctor finds nothing.
 func expectHealthy(t *testing.T, env map[string]string) {
 	t.Helper()
-	runDoctor(t, env).Expect(t, 0)
+	testdrive.RunDoctor(t, env).Expect(t, 0)
 }

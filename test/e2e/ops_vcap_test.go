@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +18,7 @@ func TestCloudFoundry(t *testing.T) {
 	all := servers.AllMySQL(t)
 	env := cloudFoundryEnvironment(t, map[string]servers.MySQL{"mysql-server-blue": all[0],
 		"a-name-of-another-kind": all[len(all)-1]})
-	p := startPlatform(t, all[0], env)
+	p := testdrive.StartPlatform(t, all[0], env)
 	if !strings.HasSuffix(p.URL, ":"+env["PORT"]) {
 		t.Errorf("the broker listens at %s, not on port %s", p.URL, env["PORT"])
 	}
@@ -35,11 +34,11 @@ func TestCloudFoundry(t *testing.T) {
 		!strings.Contains(catalog, "shared-small") {
 		t.Errorf("without a launcher, shared plans alone are to be offered: %s", catalog)
 	}
-	p.ownInstance(t, "dedicated-small").provision(t, later, nil).Expect(t, 400)
+	p.OwnInstance(t, "dedicated-small").Provision(t, testdrive.Async, nil).Expect(t, 400)
 	used := map[int]bool{}
 	for range 2 {
-		_, c := p.provisioned(t, "shared-small", nil).bound(t, nil)
-		c.open(t)
+		_, c := p.Provisioned(t, "shared-small", nil).Bound(t, nil)
+		c.Open(t)
 		used[c.Port] = true
 	}
 	for _, s := range all {
@@ -70,9 +69,9 @@ func cloudFoundryEnvironment(t *testing.T, shared map[string]servers.MySQL) map[
 		"BROKER_PASSWORD":   testdrive.Password,
 		"ENCRYPTION_KEYSET": keyset,
 		"CATALOG":           testdrive.Root() + "/catalog.yml", // elsewhere it lies in the app's directory
-		"VCAP_APPLICATION": encode(t, map[string]any{"application_name": "mysql-broker", "instance_index": 1,
+		"VCAP_APPLICATION": testdrive.Encode(t, map[string]any{"application_name": "mysql-broker", "instance_index": 1,
 			"application_uris": []string{"mysql-broker.example.com"}, "limits": map[string]int{"fds": 1024}}),
-		"VCAP_SERVICES": encode(t, map[string]any{
+		"VCAP_SERVICES": testdrive.Encode(t, map[string]any{
 			"user-provided": provided,
 			"elephants": []any{map[string]any{"label": "elephants", "plan": "small", "name": "db", "instance_name": "db",
 				"tags": []string{"PostgreSQL", "relational"}, "credentials": map[string]any{"uri": servers.Postgres(t)}}},
@@ -80,19 +79,4 @@ func cloudFoundryEnvironment(t *testing.T, shared map[string]servers.MySQL) map[
 				"credentials": map[string]any{"uri": "redis://elsewhere:6379"}}},
 		}),
 	}
-}
-
-func encode(t *testing.T, v any) string {
-	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
-}
-
-// firstEnvironment is for tests that need one broker on any server.
-func firstEnvironment(t *testing.T) map[string]string {
-	t.Helper()
-	return testdrive.Environment(t, servers.Any(t))
 }

@@ -18,18 +18,18 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		private := testdrive.PrivateWith(t, s.Flavour, "max_allowed_packet=2M")
 		env := testdrive.Environment(t, private)
 		s3.Start(t).Configure(env)
-		p := startPlatform(t, private, env)
-		ts, o := openTasks(t, env), p.operator(env)
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.provision(t, later, body{"context": cloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
-		_, c := i.bound(t, nil)
-		exec(t, c.open(t), "CREATE TABLE wide (id INT PRIMARY KEY, b LONGBLOB)",
+		p := testdrive.StartPlatform(t, private, env)
+		ts, o := testdrive.OpenTasks(t, env), p.Operator(env)
+		i := p.OwnInstance(t, "dedicated-small")
+		i.Await(t, i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
+		_, c := i.Bound(t, nil)
+		testdrive.Exec(t, c.Open(t), "CREATE TABLE wide (id INT PRIMARY KEY, b LONGBLOB)",
 			"INSERT INTO wide VALUES (1, REPEAT('x', 4 << 20))")
-		id := i.backedUp(t)
+		id := i.BackedUp(t)
 		only := func() map[string]any {
 			t.Helper()
 			var all []map[string]any
-			o.read(t, &all, "backups", i.id)
+			o.Read(t, &all, "backups", i.ID)
 			if len(all) != 1 || all[0]["verify_error"] != nil {
 				t.Fatalf("backups: %v", all)
 			}
@@ -37,7 +37,7 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		}
 		refusedAt := func() (at string) {
 			t.Helper()
-			ts.scan(t, &at, "SELECT coalesce(verify_refused_at::text, 'never') FROM backup")
+			ts.Scan(t, &at, "SELECT coalesce(verify_refused_at::text, 'never') FROM backup")
 			return at
 		}
 		runScheduled(t, ts, "verify-backups")
@@ -46,7 +46,7 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		if !strings.HasPrefix(why, "shared server ") || !strings.Contains(why, "max_allowed_packet") {
 			t.Errorf("the backup is refused because of %q", why)
 		}
-		if out := o.run(t, 0, "backups", i.id).Stdout; !strings.Contains(out, "\trefused by settings\t") ||
+		if out := o.Run(t, 0, "backups", i.ID).Stdout; !strings.Contains(out, "\trefused by settings\t") ||
 			!strings.Contains(out, why) {
 			t.Errorf("backups printed %q", out)
 		}
@@ -56,13 +56,13 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 			t.Errorf("the backup was refused at %s, and again at %s", first, again)
 		}
 		var failed int
-		ts.scan(t, &failed, "SELECT count(*) FROM task WHERE kind = 'verify-backups' AND state <> 'succeeded'")
+		ts.Scan(t, &failed, "SELECT count(*) FROM task WHERE kind = 'verify-backups' AND state <> 'succeeded'")
 		if failed > 0 {
 			t.Errorf("tasks that failed: %d", failed)
 		}
 
-		exec(t, p.admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
-		o.run(t, 0, "backups", "verify", id)
+		testdrive.Exec(t, p.Admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
+		o.Run(t, 0, "backups", "verify", id)
 		testdrive.Eventually(t, testdrive.Patience, "the backup is verified", func() bool {
 			b := only()
 			return b["verified_at"] != nil && b["verify_refused"] == nil

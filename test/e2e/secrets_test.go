@@ -1,130 +1,14 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
-	"regexp"
-	"strings"
-	"sync"
 	"testing"
 
 	"mysql-broker/test/testdrive"
 )
-
-// secrets are what a broker must keep to itself, and what it said where none of them may be.
-type secrets struct {
-	mu      sync.Mutex
-	all     []string
-	answers strings.Builder
-	unkempt []string // descriptions of refusals that are no sentences
-}
-
-func (s *secrets) add(secrets ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, secret := range secrets {
-		if secret != "" {
-			s.all = append(s.all, secret)
-		}
-	}
-}
-
-// sentence is the style of all refusals: whole sentences, and names of parameters in quotes.
-var sentence = regexp.MustCompile(`^[A-Z](?s:.*)[.]$`)
-
-// heard keeps a response for check. Credentials are no secret to whom they are for.
-func (s *secrets) heard(r testdrive.Response) {
-	text := r.Raw
-	if c, ok := r.Body["credentials"].(map[string]any); ok {
-		if password, ok := c["password"].(string); ok && password != "" {
-			text = strings.ReplaceAll(text, password, "(its password)")
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fmt.Fprintln(&s.answers, r.Status, text)
-	if said := r.String("description"); r.Status >= http.StatusBadRequest && said != "" && !sentence.MatchString(said) {
-		s.unkempt = append(s.unkempt, said)
-	}
-	_ = http.Header.Write(r.Header, &s.answers) // a Builder takes everything
-}
-
-// check fails the test for each line of a text that holds a secret in any form.
-func (s *secrets) check(t *testing.T, where, text string) {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, secret := range s.all {
-		if line, found := leak(text, secret); found {
-			t.Errorf("%s: this holds a secret: %.1000q", where, line)
-		}
-	}
-}
-
-// checkData is check for what may be large, where servers keep what they were given as it is.
-func (s *secrets) checkData(t *testing.T, where string, data []byte) {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, secret := range s.all {
-		if bytes.Contains(data, []byte(secret)) {
-			t.Errorf("%s holds a secret", where)
-		}
-	}
-}
-
-func (s *secrets) checkAnswers(t *testing.T) {
-	t.Helper()
-	s.check(t, "the answers", s.heardText())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, said := range s.unkempt {
-		t.Errorf("a refusal is in another style: %q", said)
-	}
-}
-
-func (s *secrets) heardText() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.answers.String()
-}
-
-// leak finds the first line that holds a secret in one of its forms.
-func leak(text, secret string) (line string, found bool) {
-	for _, form := range forms(secret) {
-		if at := strings.Index(text, form); at >= 0 {
-			start := strings.LastIndexByte(text[:at], '\n') + 1
-			line, _, _ = strings.Cut(text[start:], "\n")
-			return line, true
-		}
-	}
-	return "", false
-}
-
-// forms are the ways in which a secret may stand in a text: as it is, escaped for URLs, JSON and SQL, in hexadecimal, as
-// PostgreSQL shows bytes, and in base64, alone or after one or two other bytes, as in a header of basic authentication.
-func forms(secret string) []string {
-	quoted, err := json.Marshal(secret)
-	if err != nil {
-		panic(err) // a string always encodes
-	}
-	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
-		strings.ReplaceAll(secret, "'", "''"), hex.EncodeToString([]byte(secret))}
-	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		for before := range 3 {
-			text := encoding.EncodeToString([]byte(strings.Repeat("x", before) + secret))
-			first := (before*8 + 5) / 6            // characters that depend on what is before
-			last := (before + len(secret)) * 8 / 6 // and those that depend on what comes after
-			all = append(all, text[first:last])
-		}
-	}
-	return all
-}
 
 func TestLeaksAreFound(t *testing.T) {
 	t.Parallel()
@@ -133,7 +17,7 @@ func TestLeaksAreFound(t *testing.T) {
 		secret,
 		"mysql://user:" + url.QueryEscape(secret) + "@host/",
 		fmt.Sprintf("%q", secret),
-		encode(t, body{"uri": secret}),
+		testdrive.Encode(t, body{"uri": secret}),
 		"ALTER USER u IDENTIFIED BY 'pass/word+''with?all'",
 		`\x00` + hex.EncodeToString([]byte(secret)) + "00",
 		base64.StdEncoding.EncodeToString([]byte(secret)),
@@ -141,11 +25,11 @@ func TestLeaksAreFound(t *testing.T) {
 		base64.StdEncoding.EncodeToString([]byte("ab:" + secret + "\n")),
 		base64.URLEncoding.EncodeToString([]byte("abc:" + secret + "more")),
 	} {
-		if line, found := leak("first\nbefore "+text+" after\nlast", secret); !found || line != "before "+text+" after" {
+		if line, found := testdrive.Leak("first\nbefore "+text+" after\nlast", secret); !found || line != "before "+text+" after" {
 			t.Errorf("not found in %q, but %q", text, line)
 		}
 	}
-	if line, found := leak("pass/word+'without", secret); found {
+	if line, found := testdrive.Leak("pass/word+'without", secret); found {
 		t.Errorf("found in %q", line)
 	}
 }

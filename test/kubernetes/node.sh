@@ -7,4 +7,4 @@ for image in ${MYSQLD_IMAGES:?run this by make kubernetes}; do
   test/kubernetes/pods.sh "$image"
 done
 go test -count=1 -parallel 3 -timeout 40m ./provisioner/launcher/kubernetes
-exec go test -count=1 -parallel 3 -timeout 20m -run Kubernetes ./test/e2e
+exec go test -count=1 -parallel 3 -timeout 20m ./test/e2e/kubernetes

@@ -1,0 +1,293 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// An instance that was reported gone must not exist later. The commit of a PUT hangs, because PostgreSQL waits for a
+// standby that does not exist; meanwhile the platform deletes the instance.
+func TestFaultDeleteDuringHangingCommit(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		pg := testdrive.StartPostgres(t)
+		env := testdrive.Environment(t, private)
+		env["DATABASE_URL"] = pg.URL
+		brokers := []testdrive.Platform{testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)}
+		records := testdrive.OpenTasks(t, env)
+		for n, plan := range []string{"shared-small", "shared-async"} {
+			t.Run(plan, func(t *testing.T) {
+				deleteDuringHangingCommit(t, records, brokers[0], brokers[n], plan)
+			})
+		}
+		expectNoOrphans(t, records)
+		testdrive.ExpectTenants(t, brokers[0].Admin(t), 0, 0)
+	})
+}
+
+func deleteDuringHangingCommit(t *testing.T, records testdrive.Tasks, asked, other testdrive.Platform, plan string) {
+	i := asked.OwnInstance(t, plan)
+	end := hangCommits(t, records)
+	made := i.Begin("PUT", i.Path()+modeOf(plan), i.ProvisionBody(nil))
+	awaitHangingCommit(t, records)
+	changed := i.Via(other).Begin("PATCH", i.Path()+testdrive.Async, i.With(nil))
+	gone := i.Via(other).Deprovision(t, testdrive.Async)
+	if gone.Status != http.StatusServiceUnavailable {
+		t.Errorf("a deletion that nobody can record yet is answered %d %s", gone.Status, gone.Raw)
+	}
+	if r := testdrive.Receive(t, changed, "the answer to the update"); r.Status == http.StatusNotFound {
+		t.Errorf("an update of what is being recorded is answered %d %s", r.Status, r.Raw)
+	}
+	end()
+	testdrive.Receive(t, made, "the answer to the provision")
+	insistOnDeletion(t, i.Via(other))
+	i.Fetch(t).Expect(t, http.StatusNotFound)
+	i.Provision(t, testdrive.Async, nil) // the id can be used again
+	insistOnDeletion(t, i)
+}
+
+// hangCommits has PostgreSQL keep each commit waiting for a standby that is not there, until end.
+func hangCommits(t *testing.T, ts testdrive.Tasks) (end func()) {
+	t.Helper()
+	set := func(ctx context.Context, names string) error {
+		_, err := ts.Pool.Exec(ctx, "ALTER SYSTEM SET synchronous_standby_names = '"+names+"'")
+		if err == nil {
+			_, err = ts.Pool.Exec(ctx, "SELECT pg_reload_conf()")
+		}
+		return err
+	}
+	if err := set(t.Context(), "nobody"); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		if err := set(context.Background(), ""); err != nil {
+			t.Errorf("let PostgreSQL commit: %v", err)
+		}
+	})
+	t.Cleanup(end)
+	// PostgreSQL accepts a new connection only after it has told all others of the setting.
+	testdrive.Eventually(t, testdrive.Patience, "PostgreSQL waits for a standby", func() bool {
+		conn, err := pgx.ConnectConfig(t.Context(), ts.Pool.Config().ConnConfig)
+		if err != nil {
+			return false
+		}
+		defer conn.Close(context.WithoutCancel(t.Context()))
+		var names string
+		err = conn.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&names)
+		return err == nil && names == "nobody"
+	})
+	return end
+}
+
+// awaitHangingCommit waits until a commit of the brokers' that writes an instance hangs.
+func awaitHangingCommit(t *testing.T, ts testdrive.Tasks) {
+	t.Helper()
+	testdrive.Eventually(t, testdrive.Patience, "a commit hangs", func() bool {
+		var hanging bool
+		err := ts.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity JOIN pg_locks l USING (pid)
+			WHERE application_name = 'mysql-broker' AND wait_event = 'SyncRep'
+				AND l.relation = 'instance'::regclass AND l.mode = 'RowExclusiveLock')`).Scan(&hanging)
+		return err == nil && hanging
+	})
+}
+
+// insistOnDeletion repeats a deletion until the broker reports that the instance does not exist.
+func insistOnDeletion(t *testing.T, i testdrive.Instance) {
+	t.Helper()
+	if err := deleteUntilGone(i); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deleteUntilGone(i testdrive.Instance) error {
+	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(20 * time.Millisecond) {
+		r, err := i.Send("DELETE", i.Deletion(i.Path(), testdrive.Sync), nil, nil)
+		switch {
+		case err == nil && (r.Status == http.StatusOK || r.Status == http.StatusGone):
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%s is not deleted: %v, status %d %s", i.ID, err, r.Status, r.Raw)
+		case err != nil || r.Status == http.StatusUnprocessableEntity || r.Status == http.StatusServiceUnavailable:
+		default:
+			return fmt.Errorf("the deletion of %s is answered %d %s", i.ID, r.Status, r.Raw)
+		}
+	}
+}
+
+// expectNoOrphans waits until nothing is in progress, and fails the test if an instance is there.
+func expectNoOrphans(t *testing.T, ts testdrive.Tasks) {
+	t.Helper()
+	count := func(pool *pgxpool.Pool, query string) (n int) {
+		if err := pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	testdrive.Eventually(t, testdrive.Patience, "all tasks end", func() bool {
+		return count(ts.Pool, "SELECT count(*) FROM task WHERE state = 'in progress'") == 0
+	})
+	if n := count(ts.Pool, "SELECT count(*) FROM instance"); n > 0 {
+		t.Errorf("%d instances stayed after the platform was told that they are gone", n)
+	}
+}
+
+// leavers are as many clients as leave in the middle of a PUT.
+const leavers = 200
+
+// Clients send a PUT, leave within 40 ms, and delete the instance through any replica. An instance that was reported
+// gone must not exist later.
+func TestFaultClientsThatLeaveOwnNothing(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		replicas := []testdrive.Platform{testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)}
+		var working sync.WaitGroup
+		turns := make(chan struct{}, 10)
+		for n := range leavers {
+			turns <- struct{}{}
+			i := replicas[n%2].OwnInstance(t, "shared-small")
+			working.Go(func() {
+				defer func() { <-turns }()
+				if err := provisionAndLeave(i, time.Duration(rand.IntN(40))*time.Millisecond, n%4 < 3); err != nil {
+					t.Error(err)
+				}
+				if err := deleteUntilGone(i.Via(replicas[rand.IntN(2)])); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		working.Wait()
+		for _, r := range replicas { // until they have ended, requests that nobody waits for may be under way
+			r.Signal(t, syscall.SIGTERM)
+			r.Wait(t)
+		}
+		other := testdrive.StartPlatform(t, private, env) // which ends what they have begun
+		expectNoOrphans(t, testdrive.OpenTasks(t, env))
+		testdrive.ExpectTenants(t, other.Admin(t), 0, 0)
+	})
+}
+
+// provisionAndLeave sends a PUT, and closes the connection or resets it without reading a response.
+func provisionAndLeave(i testdrive.Instance, after time.Duration, reset bool) error {
+	conn, err := sendProvision(i)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	time.Sleep(after)
+	if reset {
+		return conn.SetLinger(0)
+	}
+	return nil
+}
+
+// A broker's statements may reach PostgreSQL long after the platform has given up the request and deleted the instance
+// through another broker.
+func TestFaultProvisionThatReachesPostgresLate(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		other := testdrive.StartPlatform(t, private, env)
+		records := testdrive.OpenTasks(t, env)
+		network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
+		env["DATABASE_URL"] = through
+		slow := testdrive.StartPlatform(t, private, env)
+		for _, deleted := range []int{http.StatusGone, http.StatusOK} {
+			i := provisionTooLate(t, slow, network, func(i testdrive.Instance) {
+				if deleted == http.StatusOK { // the late request repeats one that was carried out
+					i.Via(other).Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+				}
+			})
+			i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, deleted)
+			network.Release()
+			testdrive.Eventually(t, testdrive.Patience, "the broker reaches PostgreSQL", func() bool {
+				return i.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
+			})
+			awaitQuiet(t, records)
+			i.Fetch(t).Expect(t, http.StatusNotFound)
+			i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated) // a newer request
+			i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		}
+		expectNoOrphans(t, records)
+	})
+}
+
+// provisionTooLate sends a provision whose statements stay in the network to PostgreSQL, until the broker gives it up.
+// before runs with the instance before the network is frozen.
+func provisionTooLate(t *testing.T, p testdrive.Platform, network *testdrive.Proxy, before func(testdrive.Instance)) testdrive.Instance {
+	t.Helper()
+	for range 20 {
+		i := p.OwnInstance(t, "shared-small")
+		before(i)
+		warm := p.MakeOwn(t, "shared-small")
+		warm.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		network.Freeze()
+		made := i.Begin("PUT", i.Path(), i.ProvisionBody(nil))
+		r := testdrive.Receive(t, made, "the answer to the provision")
+		if r.Status == http.StatusServiceUnavailable {
+			testdrive.ExpectRefusal(t, r, http.StatusServiceUnavailable, "Try again")
+			return i
+		}
+		// The broker had not used its connection for a second: it tried that out first, and then used another.
+		if r.Status != http.StatusOK && r.Status != http.StatusCreated {
+			t.Fatalf("the provision was answered with %d", r.Status)
+		}
+		network.Release()
+		i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+	}
+	t.Fatal("the broker tried out its connection each time")
+	panic("not reached")
+}
+
+// awaitQuiet waits until PostgreSQL carries out nothing that brokers have sent to change instances, nor waits for it in
+// a transaction.
+func awaitQuiet(t *testing.T, ts testdrive.Tasks) {
+	t.Helper()
+	testdrive.Eventually(t, testdrive.Patience, "PostgreSQL has carried out what it was sent", func() bool {
+		var busy int
+		err := ts.Pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'mysql-broker' AND state <> 'idle'`).Scan(&busy)
+		return err == nil && busy == 0
+	})
+}
+
+// A paused broker reads a request long after its client has left and deleted the instance through another broker.
+func TestFaultProvisionThatIsReadLate(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		paused, other := testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)
+		records := testdrive.OpenTasks(t, env)
+		i := paused.OwnInstance(t, "shared-small")
+		paused.Pause(t)
+		resume := sync.OnceFunc(func() { paused.Signal(t, syscall.SIGCONT) })
+		t.Cleanup(resume)
+		if err := provisionAndLeave(i, 0, false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // more than the kernel's clock may be wrong by
+		i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, http.StatusGone)
+		resume()
+		paused.AwaitLog(t, `"instance_id":"`+i.ID+`"`)
+		expectNoOrphans(t, records)
+		i.Fetch(t).Expect(t, http.StatusNotFound)
+		i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+		i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+	})
+}

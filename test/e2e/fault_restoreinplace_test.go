@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// revive starts another broker, after the last one was killed.
+func (r *spoiltInstance) revive(t *testing.T) {
+	t.Helper()
+	r.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+	r.Platform = r.restart()
+	r.i.Platform = r.Platform
+}
+
+// expectCancelled fails the test unless the operation ends as one that an operator cancelled.
+func (r *spoiltInstance) expectCancelled(t *testing.T, operation, when string) {
+	t.Helper()
+	if state, says := r.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
+		t.Errorf("the restore that was cancelled %s %s: %s", when, state, says)
+	}
+	r.expectSpoilt(t, "after a restore that was cancelled "+when)
+}
+
+// TestFaultRestoreInPlaceCancelled cancels restores at several points, once while the object store is away. Each time, the
+// instance is as before.
+func TestFaultRestoreInPlaceCancelled(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		r := newSpoiltInstance(t, s.Flavour)
+		for _, point := range []string{"restore: freeze: done", "restore: written", "restore: restored", "restore: thaw: done"} {
+			reached, release := testdrive.HoldAt(t, r.faults, point)
+			operation := r.begin(t)
+			testdrive.Receive(t, reached, point)
+			if again := r.begin(t); again != operation {
+				t.Errorf("a repeated request began %s beside %s", again, operation)
+			}
+			if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); point != "restore: thaw: done" && err == nil {
+				t.Errorf("an application can write at %s", point)
+			}
+			testdrive.ExpectError(t, r.i.NewBinding().Bind(t, nil), "ConcurrencyError")
+			testdrive.ExpectError(t, r.i.Deprovision(t, testdrive.Async), "ConcurrencyError") // it would keep a mixture
+			r.Run(t, 0, "tasks", "cancel", operation)
+			release()
+			r.expectCancelled(t, operation, "at "+point)
+		}
+
+		reached, release := testdrive.HoldAt(t, r.faults, "restore: restored")
+		operation := r.begin(t)
+		testdrive.Receive(t, reached, "rows are restored")
+		if err := os.Rename(r.store, r.store+"-away"); err != nil {
+			t.Fatal(err)
+		}
+		r.Run(t, 0, "tasks", "cancel", operation)
+		release()
+		r.tasks.Await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%'")
+		if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
+			t.Error("an application can write in a mixture")
+		}
+		if err := os.Rename(r.store+"-away", r.store); err != nil {
+			t.Fatal(err)
+		}
+		r.Run(t, 0, "tasks", "retry", operation)
+		r.expectCancelled(t, operation, "while the object store was away")
+		r.testThawGivenUp(t)
+		r.remove(t)
+	})
+}
+
+// testThawGivenUp puts the earlier data back, and gives up the step that gives the write privileges back. The broker
+// gives them back later.
+func (r *spoiltInstance) testThawGivenUp(t *testing.T) {
+	reached, release := testdrive.HoldAt(t, r.faults, "restore: restored")
+	operation := r.begin(t)
+	testdrive.Receive(t, reached, "rows are restored")
+	r.Run(t, 0, "tasks", "cancel", operation)
+	enough := r.failing("thaw")
+	release()
+	r.tasks.Await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
+	testdrive.Eventually(t, testdrive.TakeoverTime, "the step has had all its attempts", func() (over bool) {
+		r.tasks.Exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'restore'")
+		r.tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
+		return over
+	})
+	enough()
+	if state, says := r.ended(t, operation); state != "failed" || !strings.Contains(says, "The data are as before") {
+		t.Errorf("the restore that did not give the privileges back %s: %s", state, says)
+	}
+	app := r.c.Open(t)
+	testdrive.Eventually(t, testdrive.Patience, "applications can write again", func() bool {
+		_, err := app.Exec("INSERT INTO new VALUES (98)")
+		return err == nil
+	})
+	testdrive.Exec(t, app, "DELETE FROM new WHERE id = 98")
+	r.expectSpoilt(t, "after the privileges were given back late")
+}
+
+// TestFaultRestoreInPlaceKilled kills a broker in every step of a restore. The next one finishes it.
+func TestFaultRestoreInPlaceKilled(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		r := newSpoiltInstance(t, s.Flavour)
+		for _, point := range []string{"restore: check: done", "restore: freeze: done", "restore: written",
+			"restore: record: done", "restore: restored", "restore: restore: done", "restore: end owner: done",
+			"restore: thaw: done", "restore: ending as succeeded"} {
+			die(r.faults, r.Platform, point)
+			r.i.RestoreBackup(t, r.backup, "db")
+			r.Wait(t)
+			r.revive(t)
+			if state, says := r.ended(t, r.latest(t, r.i)); state != "succeeded" {
+				t.Errorf("the restore whose broker was killed at %s %s: %s", point, state, says)
+			}
+			r.expectRestored(t, "after a kill at "+point)
+		}
+		r.remove(t)
+	})
+}
+
+// TestFaultRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.
+func TestFaultRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		r := newSpoiltInstance(t, s.Flavour)
+		for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
+			const fails = "restore: end owner: begins" // until the restore is given up
+			r.faults.Decide(func(_ int, at string) testdrive.Word {
+				switch at {
+				case fails:
+					return testdrive.Fail
+				case point:
+					return testdrive.Die
+				}
+				return testdrive.GoOn
+			})
+			operation := r.begin(t)
+			r.tasks.Await(t, operation, "has a step that fails", "last_error <> ''")
+			r.Run(t, 0, "tasks", "cancel", operation)
+			die(r.faults, r.Platform, point)
+			r.Wait(t)
+			r.revive(t)
+			r.expectCancelled(t, operation, "and killed at "+point)
+		}
+		r.remove(t)
+	})
+}

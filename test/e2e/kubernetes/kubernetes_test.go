@@ -1,0 +1,346 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/audit"
+	kubernetes "mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/openid"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Dedicated servers on Kubernetes: an instance is created, used, enlarged and deleted, while a broker is killed at every
+// point between the calls of the API server, and another one goes on. What the broker forgets, doctor finds and removes.
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), s.Flavour, &onKubernetes, "")
+		immortal := maps.Clone(env)
+		faults := testdrive.NewFaults(t, env)
+		m := newMortals(t, faults, testdrive.OpenTasks(t, env), func() testdrive.Platform { return testdrive.StartPlatform(t, private, env) })
+		world := audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: m.Admin(t),
+			Launchers: inspectors, Plans: testdrive.Plans(t)}
+		check := func(when string, reported audit.Reported) {
+			t.Helper()
+			world.Reported = reported
+			for _, sentence := range audit.Check(t.Context(), world) {
+				t.Errorf("%s: %s", when, sentence)
+			}
+		}
+
+		i := m.OwnInstance(t, "dedicated-small")
+		m.run(t, &i, http.MethodPut, i.Path()+testdrive.Async, i.ProvisionBody(nil))
+		m.expectDeaths(t, "launch: state made", "launch: volume claimed", "launch: address made", "launch: pod ordered",
+			"launch: answers")
+		b, c := i.Bound(t, nil)
+		testdrive.UseAsApplication(t, c)
+		_, larger := testdrive.Plan(t, "dedicated-large")
+		m.run(t, &i, http.MethodPatch, i.Path()+testdrive.Async, body{"service_id": i.ServiceID, "plan_id": larger})
+		m.expectDeaths(t, "resize: recorded", "resize: volume grown", "resize: pod resized", "resize: template changed")
+		if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM fruit"); n != 3 {
+			t.Errorf("%d rows are left of 3", n)
+		}
+		login := audit.Credentials{Host: c.Host, Port: c.Port, Username: c.Username, Password: c.Password,
+			Database: c.Database, CACertificate: c.CACertificate}
+		check("in use", audit.Reported{
+			Instances: []audit.Instance{{ID: i.ID, PlanID: larger, State: audit.Exists}},
+			Bindings:  []audit.Binding{{InstanceID: i.ID, ID: b.BindingID, State: audit.Exists, Credentials: login}}})
+		testdrive.ExpectLine(t, testdrive.RunDoctor(t, immortal).Expect(t, 0).Stdout, "limited", "launcher", "kubernetes", "digest")
+
+		lost := m.MakeOwn(t, "dedicated-small")
+		testdrive.OpenTasks(t, env).Exec(t, "DELETE FROM instance WHERE id = '"+lost.ID+"'")
+		testdrive.ExpectLine(t, testdrive.RunDoctor(t, immortal).Expect(t, 1).Stdout, "orphan", "dedicated server", "--repair")
+		testdrive.ExpectLine(t, testdrive.RunDoctor(t, immortal, "--repair").Expect(t, 0).Stdout, "orphan", "destroyed")
+		testdrive.RunDoctor(t, immortal).Expect(t, 0)
+
+		m.run(t, &i, http.MethodDelete, i.Deletion(i.Path(), testdrive.Async), nil)
+		m.expectDeaths(t, "destroy: looked", "destroy: deleted")
+		check("deleted", audit.Reported{Instances: []audit.Instance{{ID: i.ID, State: audit.Gone}, {ID: lost.ID, State: audit.Gone}}})
+	})
+}
+
+// A server on Kubernetes is upgraded, while a broker is killed at every point between the calls of the API server, and
+// another one goes on. The first upgrade fails, and the server continues with the version and the earlier data.
+func TestKubernetesUpgrade(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), s.Flavour, &onKubernetes, "")
+		all := kubernetes.Binaries()
+		present := all[slices.IndexFunc(all, func(b mysqld.Binary) bool { return b.Flavour == s.Flavour })]
+		next := servers.Renumbered(t, present)
+		offered := env["LAUNCHER_IMAGES"]
+		p := testdrive.StartPlatform(t, private, env)
+		i := p.MakeOwn(t, "dedicated-small")
+		c := testdrive.MakeObjects(t, i)
+		p.Kill(t)
+		upgrade := body{"service_id": i.ServiceID, "plan_id": i.PlanID, "maintenance_info": body{"version": next.Version}}
+
+		env["LAUNCHER_IMAGES"] = offered + addImage(t, "broken", present, next.Version, brokenProgram(t, present))
+		m := newMortals(t, testdrive.NewFaults(t, env), testdrive.OpenTasks(t, env), func() testdrive.Platform {
+			return testdrive.StartPlatform(t, private, env)
+		})
+		m.runUntil(t, "failed", &i, http.MethodPatch, i.Path()+testdrive.Async, upgrade)
+		m.expectDeaths(t, "upgrade: copy claimed", "upgrade: recorded", "upgrade: pod ordered", "revert: restored",
+			"launch: answers", "upgrade: server back")
+		i.ExpectVersion(t, m.Platform, env, present.Version)
+		m.Kill(t)
+
+		env["LAUNCHER_IMAGES"] = offered + addImage(t, "later", present, next.Version, next)
+		m = newMortals(t, testdrive.NewFaults(t, env), testdrive.OpenTasks(t, env), func() testdrive.Platform {
+			return testdrive.StartPlatform(t, private, env)
+		})
+		m.run(t, &i, http.MethodPatch, i.Path()+testdrive.Async, upgrade)
+		m.expectDeaths(t, "upgrade: copy claimed", "upgrade: recorded", "upgrade: pod ordered", "upgrade: compared",
+			"launch: answers", "upgrade: server back")
+		i.ExpectVersion(t, m.Platform, env, next.Version)
+		if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM items"); n != 2 {
+			t.Errorf("%d rows are left of 2", n)
+		}
+		m.run(t, &i, http.MethodDelete, i.Deletion(i.Path(), testdrive.Async), nil)
+		if _, problems := inspectors["kubernetes"].Inspect(nil, nil); len(problems) > 0 {
+			t.Errorf("left: %q", problems)
+		}
+	})
+}
+
+// addImage makes an image like that of a program, with another one, and returns its entry in LAUNCHER_IMAGES.
+func addImage(t *testing.T, prefix string, like mysqld.Binary, version string, b mysqld.Binary) string {
+	t.Helper()
+	name, err := onKubernetes.Node.AddImage(t.Context(), prefix, kubernetes.ImageName(like), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(",%s-%s=%s", like.Flavour, version, name)
+}
+
+// brokenProgram makes an installation whose mysqld does not start.
+func brokenProgram(t *testing.T, b mysqld.Binary) mysqld.Binary {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "broken") // the node's containers pass through as another user
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	tree := filepath.Join(dir, "tree")
+	if err := servers.LinkTree(b, tree); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\necho it is broken >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(tree, "bin", filepath.Base(b.Path)), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.BaseDir = tree
+	return b
+}
+
+// mortals is a broker that dies at the points of the launcher, at each one once, and the brokers that take its place.
+type mortals struct {
+	testdrive.Platform
+	start func() testdrive.Platform
+	tasks testdrive.Tasks
+	died  chan string // the points
+	all   []string
+	logs  string // of those that died
+}
+
+func newMortals(t *testing.T, faults *testdrive.Faults, tasks testdrive.Tasks, start func() testdrive.Platform) *mortals {
+	t.Helper()
+	m := &mortals{start: start, tasks: tasks, Platform: start(), died: make(chan string, 100)}
+	decide := make(chan map[string]bool, 1)
+	decide <- map[string]bool{}
+	faults.Decide(func(_ int, point string) testdrive.Word {
+		step, _, _ := strings.Cut(point, ":")
+		if !slices.Contains([]string{"launch", "resize", "roll", "destroy", "upgrade", "revert"}, step) {
+			return testdrive.GoOn
+		}
+		before := <-decide
+		defer func() { decide <- before }()
+		if before[point] {
+			return testdrive.GoOn
+		}
+		before[point] = true
+		m.died <- point
+		return testdrive.Die
+	})
+	return m
+}
+
+// send repeats a request until a broker responds.
+func (m *mortals) send(t *testing.T, method, path string, fields any) testdrive.Response {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
+		select {
+		case point := <-m.died:
+			m.all = append(m.all, point)
+			m.Wait(t)
+			m.logs += m.Log()
+			m.Platform = m.start()
+			testdrive.ExpireLeases(t, m.tasks.Pool)
+		default:
+		}
+		if r, err := m.Send(method, path, fields, nil); err == nil {
+			return r
+		}
+		time.Sleep(20 * time.Millisecond) // it is about to end
+	}
+	t.Fatalf("no broker responds to %s", path)
+	panic("not reached")
+}
+
+// run sends a request, and polls until its operation has succeeded.
+func (m *mortals) run(t *testing.T, i *testdrive.Instance, method, path string, fields any) {
+	t.Helper()
+	m.runUntil(t, "succeeded", i, method, path, fields)
+}
+
+// runUntil sends a request, and polls until its operation has ended as wanted.
+func (m *mortals) runUntil(t *testing.T, wanted string, i *testdrive.Instance, method, path string, fields any) {
+	t.Helper()
+	accepted := m.send(t, method, path, fields).Expect(t, http.StatusAccepted)
+	for deadline := time.Now().Add(6 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		r := m.send(t, http.MethodGet, i.Path()+"/last_operation?operation="+accepted.String("operation"), nil)
+		switch state := r.Expect(t, http.StatusOK).String("state"); {
+		case state == wanted:
+			*i = i.Via(m.Platform)
+			return
+		case state != "in progress" || time.Now().After(deadline):
+			t.Fatalf("%s %s: %s", method, path, r.Raw)
+		}
+	}
+}
+
+// expectDeaths fails the test unless brokers have died at these points since it was last called.
+func (m *mortals) expectDeaths(t *testing.T, points ...string) {
+	t.Helper()
+	for _, point := range points {
+		if !slices.Contains(m.all, point) {
+			t.Errorf("no broker died at %q, only at %q", point, m.all)
+		}
+	}
+	m.all = nil
+}
+
+// Two launchers of the kind kubernetes work side by side: each plan has its servers in the namespace of its launcher.
+// Doctor says which rights one of them lacks, and whose servers it would refuse.
+func TestTwoKubernetesLaunchers(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, s), s.Flavour, &onKubernetes, "near", "far")
+		p := testdrive.StartPlatform(t, s, env)
+		at := map[string]testdrive.Instance{"near": p.OwnInstance(t, "dedicated-small"), "far": p.OwnInstance(t, "dedicated-large")}
+		operations := map[string]string{}
+		for name, i := range at {
+			operations[name] = i.BeginProvision(t)
+		}
+		shown := p.Operator(env)
+		for name, i := range at {
+			i.Await(t, operations[name])
+			_, c := i.Bound(t, nil)
+			c.Open(t)
+			testdrive.ExpectLine(t, shown.Run(t, 0, "servers", "--dedicated").Stdout, i.ID, name)
+		}
+		testdrive.RunDoctor(t, env).Expect(t, 0)
+		for name, inspector := range inspectors { // which finds the Secret, the volume, the address, the set and the pod
+			if _, problems := inspector.Inspect(nil, nil); len(problems) != 5 {
+				t.Errorf("what nobody needs at %s: %q", name, problems)
+			}
+		}
+		at["near"].Remove(t)
+		at["far"].Remove(t)
+		for name, inspector := range inspectors {
+			if _, problems := inspector.Inspect(nil, nil); len(problems) > 0 {
+				t.Errorf("left at %s: %q", name, problems)
+			}
+		}
+		wrong := maps.Clone(env)
+		wrong["LAUNCHER_FAR_STORAGE_CLASS"] = "Not_a_class"
+		refused := testdrive.RunDoctor(t, wrong).Expect(t, 1).Stdout
+		testdrive.ExpectLine(t, refused, "refused", "plan", "dedicated-large", "Not_a_class")
+		if strings.Contains(refused, "dedicated-small") {
+			t.Errorf("doctor blames a plan of the other launcher: %s", refused)
+		}
+		// A broker starts while the API server of one launcher is down, and works with the servers of the other launcher.
+		down := maps.Clone(env)
+		down["LAUNCHER_FAR_API"] = "https://127.0.0.1:1"
+		half := testdrive.StartPlatform(t, s, down)
+		near := half.OwnInstance(t, "dedicated-small")
+		near.Await(t, near.BeginProvision(t))
+		near.Remove(t)
+		half.Signal(t, syscall.SIGTERM)
+		half.Wait(t)
+
+		far := inspectors["far"].(kubernetestest.Inspector)
+		status, response, err := far.Call(t.Context(), http.MethodPatch,
+			"/apis/rbac.authorization.k8s.io/v1/namespaces/"+far.Namespace+"/roles/mysql-broker", body{"rules": []any{}})
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("take the rights away: %d %s %v", status, response, err)
+		}
+		var out testdrive.Output
+		testdrive.Eventually(t, testdrive.Patience, "doctor misses all rights", func() bool {
+			out = testdrive.RunDoctor(t, env)
+			return strings.Contains(out.Stdout, "list events")
+		})
+		testdrive.ExpectLine(t, out.Expect(t, 1).Stdout, "deviating", "launcher", "far", "it may not get secrets", "delete pods")
+	})
+}
+
+// The page of an instance says why its server does not run.
+func TestDashboardKnowsKubernetesTroubles(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	server := servers.Any(t)
+	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, server), server.Flavour, &onKubernetes, "")
+	dashboard := testdrive.NewDashboard(t, env)
+	i := testdrive.StartPlatform(t, server, env).Provisioned(t, "dedicated-small", nil)
+	browser := openid.NewBrowser(t)
+	browser.LogIn(t, dashboard.URL+"/dashboard/", openid.Operator)
+	namespace := inspectors["kubernetes"].(kubernetestest.Inspector)
+	call := func(method, path string, fields any) []byte {
+		t.Helper()
+		status, response, err := namespace.Call(t.Context(), method, path, fields)
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("%s %s: %d %s %v", method, path, status, response, err)
+		}
+		return response
+	}
+	sets := "/apis/apps/v1/namespaces/" + namespace.Namespace + "/statefulsets"
+	var all struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Spec     map[string]any
+		}
+	}
+	if err := json.Unmarshal(call(http.MethodGet, sets, nil), &all); err != nil || len(all.Items) != 1 {
+		t.Fatalf("StatefulSets: %+v, %v", all, err)
+	}
+	template := all.Items[0].Spec["template"].(map[string]any)
+	container := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+	tooMuch := map[string]string{"memory": "1Ti"}
+	container["resources"] = map[string]any{"requests": tooMuch, "limits": tooMuch}
+	name := all.Items[0].Metadata.Name
+	call(http.MethodPatch, sets+"/"+name, map[string]any{"spec": map[string]any{"template": template}})
+	call(http.MethodDelete, "/api/v1/namespaces/"+namespace.Namespace+"/pods/"+name+"-0", nil)
+	testdrive.Eventually(t, testdrive.Patience, "the page says why", func() bool {
+		page := browser.Open(t, dashboard.URL+"/dashboard/instances/"+i.ID)
+		return strings.Contains(page.Text, "No machine has room for the MySQL server")
+	})
+}

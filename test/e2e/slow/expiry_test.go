@@ -1,0 +1,55 @@
+package slow
+
+import (
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// While operations change instances, expired accounts are locked, even if another server does not answer.
+func TestExpiryBesideSilentServer(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		faults := testdrive.NewFaults(t, env)
+		p := testdrive.StartPlatform(t, server, env)
+		silent, well := p.MakeOwn(t, "dedicated-small"), p.MakeOwn(t, "shared-async")
+		asked := body{"parameters": body{"ttl": "5s"}}
+		for range 6 { // with ten seconds for each
+			silent.Bound(t, asked)
+		}
+		_, c := well.Bound(t, asked)
+		g, resizing := testdrive.NewGate(t, "update: limit connections: begins"), testdrive.NewGate(t, "update: resize: begins")
+		faults.Decide(func(_ int, point string) testdrive.Word {
+			g.Pass(point)
+			resizing.Pass(point)
+			return testdrive.GoOn
+		})
+		updated := make(chan testdrive.Response, 1)
+		go func() { updated <- well.UpdatePlan(t, testdrive.Async, "shared-large") }()
+		testdrive.Receive(t, g.Reached, "the update has begun")
+		silent.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted)
+		testdrive.Receive(t, resizing.Reached, "the other update has begun")
+		pid := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])[0]
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		thaw := sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+		defer thaw()
+		login := testdrive.Connect(t, c.Fields(t))
+		login.SetMaxIdleConns(0)
+		testdrive.Eventually(t, testdrive.Patience, "the account is locked", func() bool {
+			return login.PingContext(t.Context()) != nil
+		})
+		g.Release()
+		testdrive.Receive(t, updated, "the update ends").Expect(t, http.StatusOK)
+		well.Remove(t)
+		thaw()
+		resizing.Release()
+		silent.Remove(t)
+	})
+}

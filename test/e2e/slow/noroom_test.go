@@ -1,0 +1,134 @@
+package slow
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestNoRoomForTheData moves, copies and restores an instance to servers whose disk then gets full. That is said in a sentence,
+// within seconds; the source stays as it was, and nothing is left over.
+func TestNoRoomForTheData(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		disk := testdrive.MountDisk(t, env["LAUNCHER_DIR"], diskMiB)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		faults := testdrive.NewFaults(t, env)
+		p := testdrive.StartPlatformBy(t, disk.Start, private, env)
+		i := p.OwnInstance(t, "shared-small")
+		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
+		_, c := i.Bound(t, nil)
+		testdrive.MakeObjectsAs(t, c)
+		db := c.Open(t)
+		testdrive.Exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
+		for range 30 {
+			testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT(RANDOM_BYTES(1000), 1000))")
+		}
+
+		expectFull := func(i testdrive.Instance, operation, says string) {
+			t.Helper()
+			state, shown := i.AwaitOperation(t, i.ID, operation)
+			if last := shown[len(shown)-1]; state != "failed" || !strings.Contains(last, "disk") || !strings.Contains(last, says) {
+				t.Errorf("the operation %s: %q", state, shown)
+			}
+			disk.Free(t)
+			testdrive.Exec(t, db, "CALL add_item()")
+			testdrive.ExpectTenants(t, p.Admin(t), 1, 1)
+			expectEmptyDisk(t, disk)
+		}
+
+		reached, release := testdrive.HoldAt(t, faults, "update: launch: done")
+		operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "the server runs")
+		disk.Fill(t, 8)
+		release()
+		expectFull(i, operation, "stays where it was")
+
+		i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		for from, room := range map[string]int64{"clone_from": 8, "restore_from": 0} { // MiB, not even for the database
+			reached, release = testdrive.HoldAt(t, faults, "provision: launch: done")
+			made := p.OwnInstance(t, "dedicated-small")
+			operation = made.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry, "parameters": body{from: i.ID}}).
+				Expect(t, http.StatusAccepted).String("operation")
+			testdrive.Receive(t, reached, "the server runs")
+			disk.Fill(t, room)
+			release()
+			expectFull(made, operation, "create it again")
+			made.Remove(t)
+		}
+
+		// There is room again. Users read how much is copied.
+		reached, release = testdrive.HoldAt(t, faults, "update: copy: done")
+		operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "rows are copied")
+		progress := regexp.MustCompile(`^Copying the data: \d+ of \d+ MiB \(\d+ %\)`)
+		if shown := i.Poll(t, "?operation="+operation).String("description"); !progress.MatchString(shown) {
+			t.Errorf("the move shows %q", shown)
+		}
+		release()
+		i.Await(t, operation)
+	})
+}
+
+// TestNoRoomOnSharedServer moves and copies an instance to a shared server whose disk then gets full. The neighbours there
+// can go on.
+func TestNoRoomOnSharedServer(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		small, disk := testdrive.PrivateOnDisk(t, s.Flavour, diskMiB)
+		env := testdrive.Environment(t, s)
+		text, err := json.Marshal([]map[string]any{testdrive.Described("large", s), testdrive.Described("small", small)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
+		p := testdrive.StartPlatform(t, small, env)
+		o, admin, ts := p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env)
+		o.Run(t, 0, "drain", "large")
+		neighbour := p.Provisioned(t, "shared-small", nil)
+		o.Run(t, 0, "drain", "--undo", "large")
+		o.Run(t, 0, "drain", "small")
+		i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+		_, c := i.Bound(t, nil)
+		testdrive.MakeObjectsAs(t, c)
+		db := c.Open(t)
+		testdrive.Exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling VARCHAR(2000))",
+			"INSERT INTO large (filling) VALUES (REPEAT('filling ', 250))")
+		for range 14 {
+			testdrive.Exec(t, db, "INSERT INTO large (filling) SELECT filling FROM large")
+		}
+		o.Run(t, 0, "drain", "--undo", "small")
+		o.Run(t, 0, "drain", "large")
+
+		expectFull := func(operation, says string) {
+			t.Helper()
+			if state, description := o.Outcome(t, ts, operation); state != "failed" || !strings.Contains(description, "disk") ||
+				!strings.Contains(description, says) {
+				t.Errorf("the operation %s: %s", state, description)
+			}
+			testdrive.Exec(t, db, "CALL add_item()")
+			b, _ := neighbour.Bound(t, nil)
+			b.Unbind(t).Expect(t, http.StatusOK)
+			testdrive.ExpectTenants(t, admin, 1, 0)
+		}
+		disk.Fill(t, 8)
+		operation, _, _ := strings.Cut(o.Run(t, 0, "move", i.ID, "small").Stdout, " ")
+		expectFull(operation, "stays where it was")
+		copied := p.OwnInstance(t, "shared-small")
+		expectFull(copied.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation"), "create it again")
+		copied.Remove(t)
+
+		disk.Free(t)
+		operation, _, _ = strings.Cut(o.Run(t, 0, "move", i.ID, "small").Stdout, " ")
+		if state, says := o.Outcome(t, ts, operation); state != "succeeded" {
+			t.Errorf("the move to a server with room %s: %s", state, says)
+		}
+	})
+}

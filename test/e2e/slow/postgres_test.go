@@ -1,0 +1,192 @@
+package slow
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// outageAnswerTime bounds every response while PostgreSQL does not give any, to less than a platform waits. The store's
+// own bounds are 5 to 10 s; a busy machine adds to them.
+const outageAnswerTime = 50 * time.Second
+
+// PostgreSQL is away for longer than a lease while one operation runs. Requests are answered meanwhile, no worker
+// continues without a lease, and the operation ends once PostgreSQL is back.
+func TestPostgresOutage(t *testing.T) {
+	t.Parallel()
+	// What matters is PostgreSQL, whatever flavour the servers are of.
+	all := servers.Chosen(t, servers.AllMySQL(t))
+	t.Run("frozen", func(t *testing.T) {
+		t.Parallel()
+		outlastPostgres(t, all[0], func(t *testing.T, pg *testdrive.Postgres) func() {
+			pg.Freeze(t)
+			return func() { pg.Thaw(t) }
+		})
+	})
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		outlastPostgres(t, all[len(all)-1], func(t *testing.T, pg *testdrive.Postgres) func() {
+			pg.Kill(t)
+			return func() { pg.Start(t) }
+		})
+	})
+}
+
+func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *testdrive.Postgres) (end func())) {
+	pg := testdrive.StartPostgres(t)
+	env := testdrive.Environment(t, s)
+	env["DATABASE_URL"] = pg.URL
+	brokers := []testdrive.Platform{testdrive.StartPlatform(t, s, env), testdrive.StartPlatform(t, s, env)}
+	dedicated := brokers[0].OwnInstance(t, "dedicated-small")
+	idle := brokers[0].MakeOwn(t, "shared-small")
+	release := brokers[0].HoldLaunches(t)
+	operation := dedicated.BeginProvision(t)
+	brokers[0].AwaitDescription(t, dedicated, operation)
+
+	end := outage(t, pg)
+	began := time.Now()
+	for _, p := range brokers {
+		expectUnready(t, p)
+	}
+	testdrive.Eventually(t, testdrive.Patience, "the outage outlasts the lease", func() bool {
+		expectOutageAnswers(t, brokers, idle)
+		return time.Since(began) > testdrive.OutlastTime
+	})
+	brokers[0].AwaitLog(t, `"error":"record the bind: store: PostgreSQL is unavailable: `)
+	release()
+	if running := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(running) > 0 {
+		t.Errorf("servers were started without a lease: %v", running)
+	}
+	end()
+	for _, p := range brokers {
+		testdrive.Eventually(t, testdrive.Patience, "the broker is ready again", func() bool {
+			return p.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
+		})
+	}
+	expectService(t, brokers)
+	dedicated.Await(t, operation)
+	if running := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(running) != 1 {
+		t.Errorf("processes of one server: %v", running)
+	}
+	_, c := dedicated.Bound(t, nil)
+	if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'db\\_%'"); n != 1 {
+		t.Errorf("%d databases on the dedicated server", n)
+	}
+	dedicated.Remove(t)
+	idle.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
+}
+
+func expectUnready(t *testing.T, p testdrive.Platform) {
+	t.Helper()
+	p.Do(t, "GET", "/healthz", nil).Expect(t, http.StatusOK)
+	r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusServiceUnavailable)
+	if r.String("postgresql") != "unreachable" {
+		t.Errorf("readyz says %s", r.Raw)
+	}
+}
+
+// expectOutageAnswers sends one request of each kind to each broker, all at once.
+func expectOutageAnswers(t *testing.T, brokers []testdrive.Platform, known testdrive.Instance) {
+	t.Helper()
+	var asked sync.WaitGroup
+	for _, p := range brokers {
+		i, fresh := known.Via(p), p.OwnInstance(t, "shared-small")
+		b := i.NewBinding()
+		for _, q := range []struct {
+			method, path string
+			fields       body
+		}{
+			{"PUT", fresh.Path(), fresh.ProvisionBody(nil)},
+			{"GET", i.Path(), nil},
+			{"GET", i.Path() + "/last_operation", nil},
+			{"PATCH", i.Path(), i.With(nil)},
+			{"PUT", b.Path(), b.With(nil)},
+			{"GET", b.Path(), nil},
+			{"DELETE", b.Deletion(b.Path(), testdrive.Sync), nil},
+			{"DELETE", i.Deletion(i.Path(), testdrive.Sync), nil},
+		} {
+			asked.Go(func() {
+				since := time.Now()
+				r, err := p.Send(q.method, q.path, q.fields, nil)
+				if took := time.Since(since); took > outageAnswerTime {
+					t.Errorf("%s %s was answered after %v", q.method, q.path, took)
+				}
+				if err != nil || r.Status != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" ||
+					r.String("description") != "The service broker cannot reach its own database just now. "+
+						"Databases and apps are not affected. Try again in a minute, or tell your operator." {
+					t.Errorf("%s %s: %v, status %d, Retry-After %q: %s", q.method, q.path, err, r.Status,
+						r.Header.Get("Retry-After"), r.Raw)
+				}
+			})
+		}
+	}
+	asked.Wait()
+}
+
+// expectService fails the test unless each of many requests at once is carried out.
+func expectService(t *testing.T, brokers []testdrive.Platform) {
+	t.Helper()
+	var asked sync.WaitGroup
+	for n := range 20 {
+		asked.Go(func() { makeAndDelete(t, brokers[n%len(brokers)]) })
+	}
+	asked.Wait()
+}
+
+// makeAndDelete checks that each of several requests for a new instance succeeds.
+func makeAndDelete(t *testing.T, p testdrive.Platform) {
+	i := p.OwnInstance(t, "shared-small")
+	for _, q := range []struct {
+		method, path string
+		body         any
+		status       int
+	}{
+		{"PUT", i.Path(), i.ProvisionBody(nil), http.StatusCreated},
+		{"GET", i.Path(), nil, http.StatusOK},
+		{"DELETE", i.Deletion(i.Path(), testdrive.Sync), nil, http.StatusOK},
+	} {
+		since := time.Now()
+		if r, err := p.Send(q.method, q.path, q.body, nil); err != nil || r.Status != q.status {
+			t.Errorf("%s, after %v: %v, status %d: %s", q.method, time.Since(since), err, r.Status, r.Raw)
+		}
+	}
+}
+
+// When PostgreSQL refuses further connections, the broker serves all requests with the connections that it has.
+func TestPostgresTakesNoMoreConnections(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t) // what matters is PostgreSQL
+	pg := testdrive.StartPostgres(t)
+	env := testdrive.Environment(t, server)
+	env["DATABASE_URL"] = pg.URL
+	p := testdrive.StartPlatform(t, server, env)
+	warm := p.OwnInstance(t, "shared-small") // which gives it some connections
+	warm.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+	for {
+		conn, err := pgx.Connect(t.Context(), pg.URL)
+		if err != nil {
+			var refused *pgconn.PgError
+			if !errors.As(err, &refused) || refused.Code != "53300" {
+				t.Fatal(err)
+			}
+			break
+		}
+		defer conn.Close(context.Background())
+	}
+	var working sync.WaitGroup
+	for range 20 {
+		working.Go(func() { makeAndDelete(t, p) })
+	}
+	working.Wait()
+	warm.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+}

@@ -1,0 +1,122 @@
+package slow
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// largeLikeSmall is the shipped catalog, but dedicated-large allows only more data, connections and bindings than
+// dedicated-small.
+func largeLikeSmall(t *testing.T) string {
+	t.Helper()
+	return testdrive.EditedCatalog(t, testdrive.InPlan("dedicated-large", "memory_mb: 1024,", "memory_mb: 256,"))
+}
+
+// TestUpgradeTroubled changes the plan of an instance for which there is an upgrade, and begins upgrades that lack room,
+// are cancelled, are claimed by a broker without the program, and whose instance is deleted.
+func TestUpgradeTroubled(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		disk := testdrive.MountDisk(t, env["LAUNCHER_DIR"], diskMiB)
+		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := servers.Later(t, present)
+		env["CATALOG"] = largeLikeSmall(t)
+		faults := testdrive.NewFaults(t, env)
+		p := testdrive.StartPlatformBy(t, disk.Start, s, env)
+		i, deleted := p.MakeOwn(t, "dedicated-small"), p.MakeOwn(t, "dedicated-small")
+		_, c := i.Bound(t, nil)
+		db := c.Open(t)
+		testdrive.Exec(t, db, "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (7)")
+		p.Kill(t)
+		older := maps.Clone(env)
+		env["LAUNCHER_MYSQLD"] = present.Path + "," + next.Path
+		p = testdrive.StartPlatformBy(t, disk.Start, s, env)
+		i.Platform, deleted.Platform = p, p
+		pids := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
+		undisturbed := func(what string) {
+			t.Helper()
+			i.ExpectVersion(t, p, env, present.Version)
+			if now := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); !slices.Equal(now, pids) {
+				t.Errorf("%s: the servers are the processes %v; they were %v", what, now, pids)
+			}
+		}
+
+		// Platforms that want no upgrade send no maintenance_info.
+		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation"))
+		_, i.PlanID = testdrive.Plan(t, "dedicated-large")
+		undisturbed("a change of limits")
+
+		disk.Fill(t, startMiB)
+		expectFailedUpgrade(t, i, i.Upgrade(t, next.Version), "too little room on the disk")
+		disk.Free(t)
+		undisturbed("too little room")
+
+		copied, release := testdrive.HoldAt(t, faults, "upgrade: copied")
+		upgrading := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted)
+		testdrive.Receive(t, copied, "the data are copied")
+		p.Operator(env).Run(t, 0, "tasks", "cancel", upgrading.String("operation"))
+		release()
+		expectFailedUpgrade(t, i, upgrading, "stays as it was")
+		i.ExpectVersion(t, p, env, present.Version)
+		if n := testdrive.Read[int](t, db, "SELECT n FROM kept"); n != 7 {
+			t.Errorf("the row reads %d", n)
+		}
+
+		// A broker whose configuration is older leaves the upgrade to others.
+		faults.Decide(testdrive.DieAt("update: recorded", 1))
+		p.Begin("PATCH", i.Path()+testdrive.Async, body{"service_id": i.ServiceID, "plan_id": i.PlanID,
+			"maintenance_info": body{"version": next.Version}})
+		p.Wait(t)
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		ts := testdrive.OpenTasks(t, env)
+		testdrive.ExpireLeases(t, ts.Pool)
+		with := disk.Start(t, older)
+		testdrive.Eventually(t, testdrive.Patience, "the older broker leaves the upgrade to others", func() bool {
+			var recorded string
+			ts.Scan(t, &recorded, "SELECT description FROM task WHERE state = 'in progress'")
+			return strings.Contains(recorded, "Waiting for a broker that offers ")
+		})
+		with.Kill(t)
+		p = testdrive.StartPlatformBy(t, disk.Start, s, env)
+		i.Platform, deleted.Platform = p, p
+		ts.AwaitSuccess(t, i.ID, "")
+		i.ExpectVersion(t, p, env, next.Version)
+
+		copied, release = testdrive.HoldAt(t, faults, "upgrade: copied")
+		upgrading = deleted.Upgrade(t, next.Version).Expect(t, http.StatusAccepted)
+		testdrive.Receive(t, copied, "the data are copied")
+		deletion := deleted.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
+		release()
+		deleted.Await(t, deletion)
+		expectFailedUpgrade(t, deleted, upgrading, "is being deleted")
+		i.Remove(t)
+		expectEmptyDisk(t, disk)
+		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
+	})
+}
+
+// startMiB is free disk on which a server can be started again, but not copied.
+const startMiB = 66
+
+// expectFailedUpgrade fails the test unless an upgrade fails and users read a text.
+func expectFailedUpgrade(t *testing.T, i testdrive.Instance, accepted testdrive.Response, text string) {
+	t.Helper()
+	operation := accepted.Expect(t, http.StatusAccepted).String("operation")
+	state, shown := i.AwaitOperation(t, i.ID, operation)
+	if says := shown[len(shown)-1]; state != "failed" || !strings.Contains(says, text) {
+		t.Errorf("the upgrade %s: %q", state, says)
+	} else {
+		t.Logf("users read: %s", says)
+	}
+}

@@ -1,0 +1,62 @@
+package testdrive
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// RestoreBackup requests a restore of a backup in place.
+func (i Instance) RestoreBackup(t *testing.T, id, confirm string) Response {
+	t.Helper()
+	parameters := Body{"restore_backup": id}
+	if confirm != "" {
+		parameters["confirm"] = confirm
+	}
+	return i.Update(t, Async, Body{"context": Named, "parameters": parameters})
+}
+
+// Named is a context with the instance's name, as Cloud Foundry sends it.
+var Named = Body{"platform": "cloudfoundry", "organization_guid": "an-organization", "space_guid": "a-space",
+	"instance_name": "db"}
+
+// BackedUp takes a backup, and returns its id.
+func (i Instance) BackedUp(t *testing.T) string {
+	t.Helper()
+	return BackupIn(t, i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation")))
+}
+
+// BackupIn returns the last backup id in the description of an operation.
+func BackupIn(t *testing.T, shown []string) string {
+	t.Helper()
+	last := shown[len(shown)-1]
+	at := strings.LastIndex(last, "b_")
+	if at < 0 {
+		t.Fatalf("no backup is named in %q", last)
+	}
+	return strings.TrimRight(strings.Fields(last[at:])[0], ".,:")
+}
+
+// BackUp begins to back up an instance.
+func (i Instance) BackUp(t *testing.T) Response {
+	t.Helper()
+	return i.Update(t, Async, Body{"parameters": Body{"backup": "now"}})
+}
+
+// Restored asks for an instance from a backup.
+func (i Instance) Restored(t *testing.T, from string, fields Body) Response {
+	t.Helper()
+	all := Body{"context": CloudFoundry, "parameters": Body{"restore_from": from}}
+	for name, value := range fields {
+		all[name] = value
+	}
+	return i.Provision(t, Async, all)
+}
+
+// RestoredTo creates an instance with the data that another one had at a time.
+func (i Instance) RestoredTo(t *testing.T, from string, at time.Time) Response {
+	t.Helper()
+	return i.Provision(t, Async, Body{"context": CloudFoundry,
+		"parameters": Body{"restore_from": from, "restore_to_time": at.UTC().Format(time.RFC3339)}})
+}

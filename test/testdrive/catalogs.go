@@ -1,0 +1,41 @@
+package testdrive
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// EditedCatalog returns the path of a copy of the project's catalog, changed by edit.
+func EditedCatalog(t *testing.T, edit func(text string) string) (path string) {
+	t.Helper()
+	text := Shipped(t, "catalog.yml")
+	edited := edit(text)
+	if edited == text {
+		t.Fatal("the catalog is as it was")
+	}
+	path = filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(path, []byte(edited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// InPlan edits what follows a plan's name: the first old becomes new.
+func InPlan(plan, old, new string) (edit func(text string) string) {
+	return func(text string) string {
+		before, after, _ := strings.Cut(text, "name: "+plan+"\n")
+		return before + "name: " + plan + strings.Replace("\n"+after, old, new, 1)
+	}
+}
+
+// Shipped is a file of the project.
+func Shipped(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(Root(), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

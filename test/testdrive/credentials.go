@@ -1,0 +1,153 @@
+package testdrive
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Credentials are what an application reads from its binding.
+type Credentials struct {
+	URI           string `json:"uri"`
+	JDBCURL       string `json:"jdbcUrl"`
+	JDBCURLSpring string `json:"jdbc-url"`
+	JDBCURLMaria  string `json:"mariadbJdbcUrl"`
+	Host          string `json:"host"`
+	Hostname      string `json:"hostname"`
+	Port          int    `json:"port"`
+	Database      string `json:"database"`
+	Name          string `json:"name"`
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	TLS           bool   `json:"tls"`
+	CACertificate string `json:"ca_certificate"`
+	SSLRootCert   string `json:"sslRootCert"`
+	Type          string `json:"type"`
+	Provider      string `json:"provider"`
+}
+
+// Credentials reads those of a response, and remembers that the broker's log must not hold them.
+func (p Platform) Credentials(t *testing.T, r Response) Credentials {
+	t.Helper()
+	raw, err := json.Marshal(r.Body["credentials"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c Credentials
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatalf("read the credentials: %v", err)
+	}
+	if c.Password == "" {
+		t.Fatalf("the answer has no password: %s", r.Raw)
+	}
+	p.Seen.Add(c.Password)
+	return c
+}
+
+// Fields is a login by the fields, with the server's certificate verified where there is one.
+func (c Credentials) Fields(t *testing.T) *mysql.Config {
+	t.Helper()
+	return c.Login(t, c.Username, c.Password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), c.Database)
+}
+
+// Plain is a login by the fields without TLS.
+func (c Credentials) Plain(t *testing.T) *mysql.Config {
+	t.Helper()
+	cfg := c.Fields(t)
+	cfg.TLS = nil
+	return cfg
+}
+
+// ByURI is a login by the URI.
+func (c Credentials) ByURI(t *testing.T) *mysql.Config {
+	t.Helper()
+	u := ParseURL(t, c.URI)
+	password, _ := u.User.Password()
+	return c.Login(t, u.User.Username(), password, u.Host, strings.TrimPrefix(u.Path, "/"))
+}
+
+// ByJDBC is a login as Connector/J would read the JDBC URL.
+func (c Credentials) ByJDBC(t *testing.T) *mysql.Config {
+	t.Helper()
+	u := ParseURL(t, strings.TrimPrefix(c.JDBCURL, "jdbc:"))
+	return c.Login(t, u.Query().Get("user"), u.Query().Get("password"), u.Host, strings.TrimPrefix(u.Path, "/"))
+}
+
+func ParseURL(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Scheme != "mysql" {
+		t.Fatalf("the scheme of the URL is %q", u.Scheme)
+	}
+	return u
+}
+
+func (c Credentials) Login(t *testing.T, user, password, address, database string) *mysql.Config {
+	t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = user, password, "tcp", address, database
+	cfg.Logger = &mysql.NopLogger{}
+	if c.CACertificate != "" {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM([]byte(c.CACertificate)) {
+			t.Fatal("ca_certificate holds no certificate")
+		}
+		cfg.TLS = &tls.Config{RootCAs: pool, ServerName: c.Host}
+	}
+	return cfg
+}
+
+// Connect prepares connections until the test ends. None is made yet.
+func Connect(t *testing.T, cfg *mysql.Config) *sql.DB {
+	t.Helper()
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// Open logs in by the fields, until the test ends.
+func (c Credentials) Open(t *testing.T) *sql.DB {
+	t.Helper()
+	return Open(t, c.Fields(t))
+}
+
+func Open(t *testing.T, cfg *mysql.Config) *sql.DB {
+	t.Helper()
+	db := Connect(t, cfg)
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Fatalf("log in as %s: %v", cfg.User, err)
+	}
+	return db
+}
+
+// ExpectRefused fails the test if a login works, or fails otherwise than by the server's refusal.
+func ExpectRefused(t *testing.T, cfg *mysql.Config) {
+	t.Helper()
+	err := Connect(t, cfg).PingContext(t.Context())
+	if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) {
+		t.Fatalf("log in as %s: %v instead of a refusal by the server", cfg.User, err)
+	}
+}
+
+// Admin logs in to the shared server as an administrator, until the test ends.
+func (p Platform) Admin(t *testing.T) *sql.DB {
+	t.Helper()
+	s := p.Server
+	return Open(t, Credentials{}.Login(t, s.User, s.Password, s.Address(), ""))
+}

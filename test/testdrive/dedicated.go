@@ -1,0 +1,81 @@
+package testdrive
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// RestartTime bounds how long a server that cannot be started is left alone before it is tried again: the launcher's
+// longest pause, and the start.
+const RestartTime = Patience
+
+// ExpectNoRoom fails the test unless the operation fails for want of room, which users read, and operators the cause.
+func ExpectNoRoom(t *testing.T, i Instance, operation string, tasks Tasks, cause string) {
+	t.Helper()
+	tasks.AwaitFailure(t, i.ID, time.Minute, cause)
+	r := i.Poll(t, "?operation="+operation).Expect(t, http.StatusOK)
+	ExpectRefusal(t, r, http.StatusOK, "no room for a dedicated server", operation)
+}
+
+// DedicatedID is the launcher's id of the one server that it has.
+func DedicatedID(t *testing.T, env map[string]string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("servers of the launcher: %v, %v", found, err)
+	}
+	return filepath.Base(found[0])
+}
+
+// ExpectVersion fails unless the platform, the operator and applications see that version.
+func (i Instance) ExpectVersion(t *testing.T, p Platform, env map[string]string, version string) {
+	t.Helper()
+	if r := i.Fetch(t).Expect(t, http.StatusOK); Field(r.Body, "maintenance_info", "version") != version {
+		t.Errorf("the instance is %s, want version %s", r.Raw, version)
+	}
+	var all []struct {
+		Version    string
+		InstanceID string `json:"instance_id"`
+	}
+	p.Operator(env).Read(t, &all, "servers", "--dedicated")
+	for _, server := range all {
+		if server.InstanceID == i.ID && server.Version != version {
+			t.Errorf("operators see version %s, want %s", server.Version, version)
+		}
+	}
+	b, c := i.Bound(t, nil)
+	if got := Read[string](t, c.Open(t), "SELECT VERSION()"); !strings.HasPrefix(got, version) {
+		t.Errorf("applications see version %s, want %s", got, version)
+	}
+	b.Unbind(t)
+}
+
+// CheckNothingLeft looks for directories and processes of dedicated servers.
+func CheckNothingLeft(t *testing.T, launcherDir string) {
+	t.Helper()
+	instances := filepath.Join(launcherDir, "instances")
+	for _, pattern := range []string{filepath.Join(instances, "*"), filepath.Join(launcherDir, "trash", "*")} {
+		if left, err := filepath.Glob(pattern); err != nil || len(left) > 0 {
+			t.Errorf("left over: %q %v", left, err)
+		}
+	}
+	if left := Processes(t, instances); len(left) > 0 {
+		t.Errorf("processes are left over: %v", left)
+	}
+}
+
+// HoldLaunches keeps launches from going on once they have begun, as another broker does that chooses a port just now.
+func (p Platform) HoldLaunches(t *testing.T) (release func()) {
+	t.Helper()
+	return LockDir(t, filepath.Join(p.launcherDir, "instances"))
+}
+
+func ExpectNoProcess(t *testing.T, dir string) {
+	t.Helper()
+	if left := Processes(t, dir); len(left) > 0 {
+		t.Errorf("still running: %v", left)
+	}
+}

@@ -1,0 +1,131 @@
+package testdrive
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+)
+
+// Operator runs commands in the environment of serve, without the platform's password. No output may contain a secret.
+type Operator struct {
+	Env  map[string]string
+	Seen *Secrets
+}
+
+func (p Platform) Operator(env map[string]string) Operator {
+	env = maps.Clone(env)
+	delete(env, "BROKER_USERNAME")
+	delete(env, "BROKER_PASSWORD")
+	return Operator{env, p.Seen}
+}
+
+// Run runs a command, expects this exit status, and returns the output.
+func (o Operator) Run(t *testing.T, status int, args ...string) Output {
+	t.Helper()
+	out := Run(t, o.Env, args...).Expect(t, status)
+	o.Seen.Check(t, "mysql-broker "+strings.Join(args, " "), out.Stdout+out.Stderr)
+	return out
+}
+
+// Read decodes what a command prints with --json.
+func (o Operator) Read(t *testing.T, document any, args ...string) {
+	t.Helper()
+	out := o.Run(t, 0, append(args, "--json")...).Stdout
+	if err := json.Unmarshal([]byte(out), document); err != nil {
+		t.Fatalf("%v: %q", err, out)
+	}
+}
+
+// Outcome waits until a task has ended, and returns its state and what users read about it.
+func (o Operator) Outcome(t *testing.T, ts Tasks, task string) (state, description string) {
+	t.Helper()
+	ts.Await(t, task, "ends", "state <> 'in progress'")
+	var shown struct{ State, Description string }
+	o.Read(t, &shown, "tasks", task)
+	return shown.State, shown.Description
+}
+
+// IDs are the fields of that name in what a list prints with --json.
+func (o Operator) IDs(t *testing.T, field string, args ...string) []string {
+	t.Helper()
+	var rows []map[string]any
+	o.Read(t, &rows, args...)
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i], _ = row[field].(string)
+	}
+	return ids
+}
+
+// Refuse fails the test unless a command fails and says why.
+func (o Operator) Refuse(t *testing.T, why string, args ...string) {
+	t.Helper()
+	if out := o.Run(t, 1, args...); !strings.Contains(out.Stderr, why) || out.Stdout != "" {
+		t.Errorf("%q printed %q and %q without %q", args, out.Stdout, out.Stderr, why)
+	}
+}
+
+// AuditLine is a line of `mysql-broker audit --json`.
+type AuditLine struct {
+	Platform, Action, Plan, Object, Result string
+
+	UserID     string `json:"user_id"`
+	UserName   string `json:"user_name"`
+	Email      string
+	Host       string
+	RequestID  string `json:"request_id"`
+	InstanceID string `json:"instance_id"`
+	BindingID  string `json:"binding_id"`
+	Task       string
+}
+
+func (o Operator) Audit(t *testing.T, args ...string) (all []AuditLine) {
+	t.Helper()
+	out := o.Run(t, 0, append([]string{"audit", "--json"}, args...)...).Stdout
+	for line := range strings.Lines(out) {
+		var l AuditLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// RunDoctor runs it as an operator does who is not given the platform's password.
+func RunDoctor(t *testing.T, env map[string]string, args ...string) Output {
+	t.Helper()
+	env = maps.Clone(env)
+	delete(env, "BROKER_USERNAME")
+	delete(env, "BROKER_PASSWORD")
+	return Run(t, env, append([]string{"doctor"}, args...)...)
+}
+
+// ExpectLine fails the test unless one line has all of these parts.
+func ExpectLine(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		all := true
+		for _, part := range parts {
+			all = all && strings.Contains(line, part)
+		}
+		if all {
+			return
+		}
+	}
+	t.Errorf("no line with %q in:\n%s", parts, text)
+}
+
+// Retained is what an operator's list shows.
+type Retained struct {
+	ID, Name   string
+	InstanceID string `json:"instance_id"`
+	AdoptedBy  string `json:"adopted_by"`
+}
+
+func (o Operator) Retained(t *testing.T) (all []Retained) {
+	t.Helper()
+	o.Read(t, &all, "retained")
+	return all
+}

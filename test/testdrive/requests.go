@@ -1,0 +1,273 @@
+package testdrive
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Body is the fields of a request.
+type Body map[string]any
+
+// Queries of requests by platforms that wait for the end of an operation, and by those that poll.
+const (
+	Sync  = ""
+	Async = "?accepts_incomplete=true"
+)
+
+// Instance is a service instance, there or not.
+type Instance struct {
+	Platform
+	ID        string
+	ServiceID string
+	PlanID    string
+}
+
+// NewInstance chooses an id. If there is an instance of that id when the test ends, it is deleted.
+func (p Platform) NewInstance(t *testing.T, plan string) Instance {
+	t.Helper()
+	return p.NewInstanceCalled(t, plan, uuid.NewString())
+}
+
+// NewInstanceCalled is newInstance with an id, as it stands in a path.
+func (p Platform) NewInstanceCalled(t *testing.T, plan, id string) Instance {
+	t.Helper()
+	i := Instance{Platform: p, ID: id}
+	i.ServiceID, i.PlanID = Plan(t, plan)
+	t.Cleanup(func() { i.Remove(t) })
+	return i
+}
+
+// Provisioned is newInstance and waits until there is one.
+func (p Platform) Provisioned(t *testing.T, plan string, fields Body) Instance {
+	t.Helper()
+	i := p.NewInstance(t, plan)
+	r := i.Provision(t, Async, fields)
+	if r.Status == http.StatusAccepted {
+		i.Await(t, r.String("operation"))
+		return i
+	}
+	r.Expect(t, http.StatusCreated)
+	return i
+}
+
+func (i Instance) Remove(t *testing.T) {
+	r := i.Deprovision(t, Async)
+	switch r.Status {
+	case http.StatusAccepted:
+		i.Await(t, r.String("operation"))
+	case http.StatusOK, http.StatusGone:
+	default:
+		t.Errorf("delete the instance: %d %s", r.Status, r.Raw)
+	}
+}
+
+func (i Instance) Path() string { return "/v2/service_instances/" + i.ID }
+
+// With are the fields of every request about i, and more or others; nil values take fields away.
+func (i Instance) With(fields Body) Body {
+	all := Body{"service_id": i.ServiceID, "plan_id": i.PlanID}
+	for name, value := range fields {
+		if value == nil {
+			delete(all, name)
+		} else {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+func (i Instance) ProvisionBody(fields Body) Body {
+	all := Body{"organization_guid": "an-organization", "space_guid": "a-space"}
+	for name, value := range fields {
+		all[name] = value
+	}
+	return i.With(all)
+}
+
+func (i Instance) Provision(t *testing.T, query string, fields Body) Response {
+	t.Helper()
+	return i.Do(t, "PUT", i.Path()+query, i.ProvisionBody(fields))
+}
+
+// Update sends a PATCH with the service's id and these fields.
+func (i Instance) Update(t *testing.T, query string, fields Body) Response {
+	t.Helper()
+	all := Body{"service_id": i.ServiceID}
+	for name, value := range fields {
+		all[name] = value
+	}
+	return i.Do(t, "PATCH", i.Path()+query, all)
+}
+
+func (i Instance) UpdatePlan(t *testing.T, query, plan string) Response {
+	t.Helper()
+	_, planID := Plan(t, plan)
+	return i.Update(t, query, Body{"plan_id": planID})
+}
+
+// Deletion is the path and query of a DELETE.
+func (i Instance) Deletion(path, query string) string {
+	if query == Sync {
+		query = "?"
+	} else {
+		query += "&"
+	}
+	return path + query + "service_id=" + i.ServiceID + "&plan_id=" + i.PlanID
+}
+
+func (i Instance) Deprovision(t *testing.T, query string) Response {
+	t.Helper()
+	return i.Do(t, "DELETE", i.Deletion(i.Path(), query), nil)
+}
+
+func (i Instance) Fetch(t *testing.T) Response {
+	t.Helper()
+	return i.Do(t, "GET", i.Path(), nil)
+}
+
+// Poll asks about an operation; query is all that follows last_operation.
+func (i Instance) Poll(t *testing.T, query string) Response {
+	t.Helper()
+	return i.Do(t, "GET", i.Path()+"/last_operation"+query, nil)
+}
+
+// Await returns what an operation shows until it has succeeded.
+func (i Instance) Await(t *testing.T, operation string) (shown []string) {
+	t.Helper()
+	state, shown := i.AwaitOperation(t, i.ID, operation)
+	if state != "succeeded" {
+		t.Fatalf("%s %s after %q", operation, state, shown)
+	}
+	return shown
+}
+
+// Binding is a service binding, there or not.
+type Binding struct {
+	Instance
+	BindingID string
+}
+
+func (i Instance) NewBinding() Binding { return Binding{Instance: i, BindingID: uuid.NewString()} }
+
+// Bound is newBinding and makes it.
+func (i Instance) Bound(t *testing.T, fields Body) (Binding, Credentials) {
+	t.Helper()
+	b := i.NewBinding()
+	return b, i.Credentials(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
+}
+
+func (b Binding) Path() string { return b.Instance.Path() + "/service_bindings/" + b.BindingID }
+
+func (b Binding) Bind(t *testing.T, fields Body) Response {
+	t.Helper()
+	return b.Do(t, "PUT", b.Path(), b.With(fields))
+}
+
+func (b Binding) Unbind(t *testing.T) Response {
+	t.Helper()
+	return b.Do(t, "DELETE", b.Deletion(b.Path(), Sync), nil)
+}
+
+func (b Binding) Fetch(t *testing.T) Response {
+	t.Helper()
+	return b.Do(t, "GET", b.Path(), nil)
+}
+
+// OwnInstance chooses an id. Unlike that of newInstance, the instance is the test's to delete, through whichever
+// replica of the broker is alive by then.
+func (p Platform) OwnInstance(t *testing.T, plan string) Instance {
+	t.Helper()
+	serviceID, planID := Plan(t, plan)
+	return Instance{Platform: p, ID: uuid.NewString(), ServiceID: serviceID, PlanID: planID}
+}
+
+// MakeOwn makes an instance that is the test's to delete.
+func (p Platform) MakeOwn(t *testing.T, plan string) Instance {
+	t.Helper()
+	i := p.OwnInstance(t, plan)
+	if r := i.Provision(t, Async, nil); r.Status == http.StatusAccepted {
+		i.Await(t, r.String("operation"))
+	} else {
+		r.Expect(t, http.StatusCreated)
+	}
+	return i
+}
+
+// Via is the same instance as another replica of the broker knows it.
+func (i Instance) Via(p Platform) Instance {
+	i.Platform = p
+	return i
+}
+
+// BeginProvision asks for the instance and returns the operation that is to make it.
+func (i Instance) BeginProvision(t *testing.T) (operation string) {
+	t.Helper()
+	return i.Provision(t, Async, nil).Expect(t, http.StatusAccepted).String("operation")
+}
+
+// Create waits until there is an instance. status is the response of a synchronous plan.
+func (i Instance) Create(t *testing.T, fields Body, status int) {
+	t.Helper()
+	r := i.Provision(t, Async, fields)
+	if r.Status == http.StatusAccepted {
+		i.Await(t, r.String("operation"))
+		return
+	}
+	if r.Status == http.StatusOK {
+		return
+	}
+	r.Expect(t, status)
+}
+
+// Delete waits until the instance is deleted.
+func (i Instance) Delete(t *testing.T) {
+	t.Helper()
+	if r := i.Deprovision(t, Async); r.Status == http.StatusAccepted {
+		i.Await(t, r.String("operation"))
+	} else {
+		r.Expect(t, http.StatusOK)
+	}
+}
+
+// UpdateWhenFree begins to change the plan of an instance once the place where its data were before is removed.
+func (i Instance) UpdateWhenFree(t *testing.T, plan string) (operation string) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); ; time.Sleep(100 * time.Millisecond) {
+		r := i.UpdatePlan(t, Async, plan)
+		if r.Status == http.StatusAccepted {
+			return r.String("operation")
+		}
+		if ExpectError(t, r, "ConcurrencyError"); time.Now().After(deadline) {
+			t.Fatalf("the former place is not removed: %s", r.Raw)
+		}
+	}
+}
+
+// CloudFoundry is the context of requests from one space.
+var CloudFoundry = Body{"platform": "cloudfoundry", "organization_guid": "an-organization", "space_guid": "a-space"}
+
+// Clone begins to copy an instance.
+func (i Instance) Clone(t *testing.T, of string, fields Body) Response {
+	t.Helper()
+	all := Body{"context": CloudFoundry, "parameters": Body{"clone_from": of}}
+	for name, value := range fields {
+		all[name] = value
+	}
+	return i.Provision(t, Async, all)
+}
+
+// AwaitDescription waits until a worker has begun the operation.
+func (p Platform) AwaitDescription(t *testing.T, i Instance, operation string) {
+	t.Helper()
+	Eventually(t, Patience, "the operation begins", func() bool {
+		return i.Via(p).Poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
+	})
+}
+
+func (i Instance) Upgrade(t *testing.T, version string) Response {
+	t.Helper()
+	return i.Update(t, Async, Body{"plan_id": i.PlanID, "maintenance_info": Body{"version": version}})
+}

@@ -1,0 +1,151 @@
+package testdrive
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	LeaseTime = 10 * time.Second
+	// OutlastTime is long enough for every lease to be renewed or to run out.
+	OutlastTime = LeaseTime + 2*time.Second
+	// TakeoverTime bounds how long a task may lie still after its worker died, on a busy machine.
+	TakeoverTime = LeaseTime + Patience
+	// stopTime bounds how long a broker may take to end after SIGTERM, on a busy machine. That it waits for less than the
+	// 10 seconds that Cloud Foundry leaves it is tested in cmd/mysql-broker/app.
+	stopTime = 30 * time.Second
+)
+
+// Tasks is the task table in the brokers' PostgreSQL database.
+type Tasks struct{ Pool *pgxpool.Pool }
+
+func OpenTasks(t *testing.T, env map[string]string) Tasks {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return Tasks{pool}
+}
+
+// Exec carries out a statement.
+func (ts Tasks) Exec(t *testing.T, statement string) {
+	t.Helper()
+	if _, err := ts.Pool.Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Latest returns the newest task of an instance or, if bindingID is not empty, of a binding. epoch grows with every
+// worker that takes it.
+func (ts Tasks) Latest(t *testing.T, instanceID, bindingID string) (epoch int, state string) {
+	t.Helper()
+	err := ts.Pool.QueryRow(t.Context(), `SELECT epoch, state FROM task
+		WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1`, instanceID, bindingID).
+		Scan(&epoch, &state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return epoch, state
+}
+
+// AwaitTakeover waits until a worker has the task that is not the one of epoch last.
+func (ts Tasks) AwaitTakeover(t *testing.T, instanceID, bindingID string, last int, limit time.Duration) {
+	t.Helper()
+	Eventually(t, limit, "another worker takes over", func() bool {
+		epoch, _ := ts.Latest(t, instanceID, bindingID)
+		return epoch > last
+	})
+}
+
+// Await waits until an SQL condition on a task's columns holds. It asks PostgreSQL, because a process of the broker's
+// command for each question takes a hundred times as long.
+func (ts Tasks) Await(t *testing.T, task, what, condition string) {
+	t.Helper()
+	Eventually(t, undoTime, task+" "+what, func() (holds bool) {
+		ts.Scan(t, &holds, "SELECT "+condition+" FROM task WHERE 'task_' || id = '"+task+"'")
+		return holds
+	})
+}
+
+// AwaitSuccess waits until the task has succeeded.
+func (ts Tasks) AwaitSuccess(t *testing.T, instanceID, bindingID string) {
+	t.Helper()
+	Eventually(t, Patience, "the task ends", func() bool {
+		_, state := ts.Latest(t, instanceID, bindingID)
+		if state == "failed" {
+			t.Fatal("the task failed")
+		}
+		return state == "succeeded"
+	})
+}
+
+// AwaitFailure waits until the newest task of an instance has failed, and fails the test unless operators find the
+// cause in the task.
+func (ts Tasks) AwaitFailure(t *testing.T, instanceID string, limit time.Duration, cause string) {
+	t.Helper()
+	Eventually(t, limit, "the task fails", func() bool {
+		_, state := ts.Latest(t, instanceID, "")
+		if state == "succeeded" {
+			t.Fatal("the task succeeded")
+		}
+		return state == "failed"
+	})
+	var recorded string
+	if err := ts.Pool.QueryRow(t.Context(), `SELECT last_error FROM task WHERE instance_id = $1
+		ORDER BY id DESC LIMIT 1`, instanceID).Scan(&recorded); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(recorded, cause) {
+		t.Errorf("operators do not read %q but %q", cause, recorded)
+	}
+}
+
+// RestoreBefore makes PostgreSQL record what a backup holds that was taken while an instance was being provisioned.
+func (ts Tasks) RestoreBefore(t *testing.T, i Instance) (task string) {
+	t.Helper()
+	if _, err := ts.Pool.Exec(t.Context(), "UPDATE instance SET state = 'creating' WHERE id = $1", i.ID); err != nil {
+		t.Fatal(err)
+	}
+	err := ts.Pool.QueryRow(t.Context(), `UPDATE task SET state = 'in progress', finished_at = NULL, step = '',
+		attempt = 0, run_at = now(), last_error = '' WHERE instance_id = $1 AND kind = 'provision'
+		RETURNING 'task_' || id`, i.ID).Scan(&task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+// Forget makes PostgreSQL as old as one that was restored from a backup of its files: it deletes all tasks after the
+// number last.
+func (ts Tasks) Forget(t *testing.T, last int64) {
+	t.Helper()
+	if _, err := ts.Pool.Exec(t.Context(), "WITH gone AS (DELETE FROM task WHERE id > $1) SELECT setval('task_id_seq', $1)",
+		last); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (ts Tasks) Last(t *testing.T) (id int64) {
+	t.Helper()
+	if err := ts.Pool.QueryRow(t.Context(), "SELECT last_value FROM task_id_seq").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// Scan reads one value.
+func (ts Tasks) Scan(t *testing.T, value any, query string) {
+	t.Helper()
+	if err := ts.Pool.QueryRow(t.Context(), query).Scan(value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// undoTime limits how long an operation may take to end after it was cancelled while a worker ran it: its lease, plus
+// time for a busy machine.
+const undoTime = LeaseTime + 3*time.Minute

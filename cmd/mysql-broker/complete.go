@@ -29,7 +29,7 @@ func completeArgs(by ...words) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 		defer cancel()
-		getenv, _, err := dev.Environment()
+		getenv, _, err := dev.Environment(getenvOf(cmd))
 		if err == nil {
 			err = openConsole(ctx, getenv, config.ForOperator, func(ctx context.Context, c *console) (err error) {
 				found, err = by[len(args)](ctx, c, args, typed)

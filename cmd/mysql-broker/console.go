@@ -82,7 +82,7 @@ func loadForServers(cmd *cobra.Command) (cfg config.Config, c *catalog.Catalog, 
 // environment is that of the process. If that has no PostgreSQL, it is that of the broker of "mysql-broker dev", and
 // environment prints a line about it.
 func environment(cmd *cobra.Command) (func(string) string, error) {
-	getenv, file, err := dev.Environment()
+	getenv, file, err := dev.Environment(getenvOf(cmd))
 	if err != nil {
 		return nil, &configError{err}
 	}

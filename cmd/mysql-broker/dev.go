@@ -30,8 +30,8 @@ environment of its servers to the file environment in the state directory, which
   MYSQL_BROKER_DEV_DIR=/var/tmp/second PORT=8081 mysql-broker dev --verbose`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			port := 8080
-			if text := os.Getenv("PORT"); text != "" {
+			getenv, port := getenvOf(cmd), 8080
+			if text := getenv("PORT"); text != "" {
 				var err error
 				if port, err = strconv.Atoi(text); err != nil || port < 0 || port > 65535 {
 					return &configError{errors.New("PORT is not a port number")}
@@ -43,9 +43,9 @@ environment of its servers to the file environment in the state directory, which
 			}
 			ctx, stop := untilHangup(cmd.Context())
 			defer stop()
-			return dev.Run(ctx, dev.Config{Dir: os.Getenv("MYSQL_BROKER_DEV_DIR"), Port: port,
-				Username: os.Getenv("BROKER_USERNAME"), Password: os.Getenv("BROKER_PASSWORD"),
-				Mysqld: firstOf(os.Getenv("MYSQLD")), CatalogPath: os.Getenv("CATALOG"), Logger: newLogger(level),
+			return dev.Run(ctx, dev.Config{Dir: getenv("MYSQL_BROKER_DEV_DIR"), Port: port,
+				Username: getenv("BROKER_USERNAME"), Password: getenv("BROKER_PASSWORD"),
+				Mysqld: firstOf(getenv("MYSQLD")), CatalogPath: getenv("CATALOG"), Logger: newLogger(cmd, level),
 				Out: cmd.OutOrStdout()})
 		},
 	}

@@ -54,7 +54,7 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 			if err != nil {
 				return err
 			}
-			return app.WithDoctor(cmd.Context(), cfg, c, newLogger(cfg.LogLevel), func(d *doctor.Doctor) error {
+			return app.WithDoctor(cmd.Context(), cfg, c, newLogger(cmd, cfg.LogLevel), func(d *doctor.Doctor) error {
 				compared, lines, err := diagnose(cmd.Context(), d, repair)
 				if err == nil {
 					err = show(cmd.OutOrStdout(), compared, lines, asJSON)

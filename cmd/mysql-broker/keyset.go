@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +47,7 @@ func changeKeysetCommand(name, with string, change func(string) (string, error))
 		Short: "Print the ENCRYPTION_KEYSET of the environment " + with,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text := os.Getenv("ENCRYPTION_KEYSET")
+			text := getenvOf(cmd)("ENCRYPTION_KEYSET")
 			if text == "" {
 				return &configError{errors.New("ENCRYPTION_KEYSET is not set")}
 			}

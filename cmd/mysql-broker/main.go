@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -31,32 +32,48 @@ func main() {
 		fmt.Fprintln(os.Stderr, "cannot keep other processes from reading this one's environment:", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	status := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run executes the command that args name, until ctx ends, and returns its exit status.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (status int) {
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,
 		SilenceErrors: true}
 	root.SetHelpTemplate(helpTemplate)
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
 		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), rotateBindingsCommand(), versionCommand(),
-		client.Command(),
+		client.Command(getenv),
 		instancesCommand(), bindingsCommand(), tasksCommand(), retainedCommand(), backupsCommand(), quotasCommand(),
 		auditCommand(), serversCommand(), drainCommand(), moveCommand(), upgradeCommand(), recoverCommand())
 	root.InitDefaultCompletionCmd()
 	suggestBelow(root)
-	err := root.ExecuteContext(ctx)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(context.WithValue(ctx, environmentKey{}, getenv))
 	if err == nil {
-		return
+		return 0
 	}
 	if missing, ok := errors.AsType[*store.MissingKeyError](err); ok {
 		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", missing)}
 	} else if foreign, ok := errors.AsType[*store.ForeignKeysetError](err); ok {
 		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", foreign)}
 	}
-	fmt.Fprintln(os.Stderr, err)
-	stop()
+	fmt.Fprintln(stderr, err)
 	if _, ok := errors.AsType[*configError](err); ok {
-		os.Exit(exitConfig)
+		return exitConfig
 	}
-	os.Exit(1)
+	return 1
+}
+
+// environmentKey is the key of the environment in a command's context.
+type environmentKey struct{}
+
+// getenvOf returns what reads the environment in which run executes the command.
+func getenvOf(cmd *cobra.Command) func(string) string {
+	return cmd.Context().Value(environmentKey{}).(func(string) string)
 }
 
 // configError marks an error in the configuration.
@@ -65,11 +82,11 @@ type configError struct{ err error }
 func (e *configError) Error() string { return "The configuration cannot work:\n" + e.err.Error() }
 func (e *configError) Unwrap() error { return e.err }
 
-// newLogger writes JSON, or text on a terminal.
-func newLogger(level slog.Level) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		return slog.New(slog.NewTextHandler(os.Stderr, options))
+// newLogger writes to a command's standard error: JSON, or text on a terminal.
+func newLogger(cmd *cobra.Command, level slog.Level) *slog.Logger {
+	w, options := cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return slog.New(slog.NewTextHandler(w, options))
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, options))
+	return slog.New(slog.NewJSONHandler(w, options))
 }

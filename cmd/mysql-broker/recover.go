@@ -48,7 +48,7 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
 			if err != nil {
 				return err
 			}
-			return app.WithRecovery(cmd.Context(), cfg, newLogger(cfg.LogLevel), func(r recovery.Config) error {
+			return app.WithRecovery(cmd.Context(), cfg, newLogger(cmd, cfg.LogLevel), func(r recovery.Config) error {
 				r.Without = without
 				report, err := recoverFrom(cmd.Context(), r, apply, force)
 				if showing := report.show(cmd.OutOrStdout(), asJSON, apply); err == nil {

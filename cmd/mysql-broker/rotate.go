@@ -55,7 +55,7 @@ does not answer; then the exit status is 1, and you can run it again. Applicatio
 				return err
 			}
 			left := 0
-			rotated, err := app.RotateAdminPasswords(cmd.Context(), cfg, newLogger(slog.LevelWarn), ids,
+			rotated, err := app.RotateAdminPasswords(cmd.Context(), cfg, newLogger(cmd, slog.LevelWarn), ids,
 				func(id string, err error) {
 					left++
 					fmt.Fprintf(cmd.ErrOrStderr(), "instance %q is left as it is: %v\n", id, err)

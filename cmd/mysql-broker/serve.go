@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -24,14 +23,14 @@ Logs are JSON lines on standard error, text on a terminal.`,
     BROKER_PASSWORD="$PASSWORD" MYSQL_SERVERS="$(cat servers.json)" mysql-broker serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, c, err := load(config.FromEnvironment, os.Getenv)
+			cfg, c, err := load(config.FromEnvironment, getenvOf(cmd))
 			if err != nil {
 				return err
 			}
 			if err := cfg.CheckPlans(c.Plans()); err != nil {
 				return &configError{err}
 			}
-			log := newLogger(cfg.LogLevel)
+			log := newLogger(cmd, cfg.LogLevel)
 			if cfg.Application.Name != "" {
 				log = log.With("app", cfg.Application.Name, "app_index", cfg.Application.Index)
 			}

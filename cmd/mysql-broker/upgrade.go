@@ -97,7 +97,7 @@ func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) 
 	if err != nil {
 		return err
 	}
-	return app.WithPlans(cmd.Context(), cfg, c, newLogger(cfg.LogLevel), func(s *store.Store, plans plan.Set) error {
+	return app.WithPlans(cmd.Context(), cfg, c, newLogger(cmd, cfg.LogLevel), func(s *store.Store, plans plan.Set) error {
 		return fn(cmd.Context(), &console{cfg: cfg, plans: plans, store: s})
 	})
 }

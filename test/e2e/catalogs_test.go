@@ -31,18 +31,6 @@ func catalogWithout(t *testing.T, plan string) (path string) {
 	})
 }
 
-// twoOfferings has a second offering, of the same plans.
-func twoOfferings(t *testing.T) (path string) {
-	t.Helper()
-	return testdrive.EditedCatalog(t, func(text string) string {
-		_, offering, _ := strings.Cut(text, "services:\n")
-		other := regexp.MustCompile(`- id: \w{8}-\w{4}`).ReplaceAllStringFunc(offering, func(id string) string {
-			return id[:len(id)-4] + "ffff"
-		})
-		return text + strings.Replace(other, "name: mysql\n", "name: other\n", 1)
-	})
-}
-
 // How many bindings an instance of each plan of bindLimitEnvironment may have.
 const (
 	bindLimit      = 3 // shared-small

@@ -79,37 +79,37 @@ func TestImportOfIdleArchive(t *testing.T) {
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := archiveEnvironment(t, s)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
-		p := startPlatform(t, s, env)
-		ts := openTasks(t, env)
+		p := testdrive.StartPlatform(t, s, env)
+		ts := testdrive.OpenTasks(t, env)
 		i, c := archivedInstance(t, p)
-		exec(t, c.open(t), "INSERT INTO large (filling) VALUES ('one')")
+		testdrive.Exec(t, c.Open(t), "INSERT INTO large (filling) VALUES ('one')")
 		m := momentOf(t, c)
 		m.at = m.at.Add(3 * time.Second) // several rounds later
 		archived(t, ts, i, m.at)
 		stop(t, p)
 		until := loseArchives(t, ts)
-		p.operator(env).run(t, 0, "backups", "import")
+		p.Operator(env).Run(t, 0, "backups", "import")
 		expectArchived(t, ts, until)
-		p = startPlatform(t, s, env)
-		expectAt(t, p, i.id, m)
-		i.platform = p
-		i.remove(t)
+		p = testdrive.StartPlatform(t, s, env)
+		expectAt(t, p, i.ID, m)
+		i.Platform = p
+		i.Remove(t)
 	})
 }
 
 // loseArchives has PostgreSQL forget the one archive and the backups. It returns until when that goes.
-func loseArchives(t *testing.T, ts tasks) (until time.Time) {
+func loseArchives(t *testing.T, ts testdrive.Tasks) (until time.Time) {
 	t.Helper()
-	ts.scan(t, &until, "DELETE FROM binary_log RETURNING until")
-	ts.exec(t, "DELETE FROM backup")
+	ts.Scan(t, &until, "DELETE FROM binary_log RETURNING until")
+	ts.Exec(t, "DELETE FROM backup")
 	return until
 }
 
 // expectArchived fails the test unless the one archive goes until a time.
-func expectArchived(t *testing.T, ts tasks, until time.Time) {
+func expectArchived(t *testing.T, ts testdrive.Tasks, until time.Time) {
 	t.Helper()
 	var got time.Time
-	ts.scan(t, &got, "SELECT until FROM binary_log")
+	ts.Scan(t, &got, "SELECT until FROM binary_log")
 	if !got.Equal(until) {
 		t.Errorf("the archive goes until %v, and went until %v", got, until)
 	}

@@ -20,7 +20,7 @@ func TestDev(t *testing.T) {
 	t.Parallel()
 	env := testdrive.DevEnvironment(t, servers.Any(t).Flavour)
 	env["PORT"] = strconv.Itoa(testdrive.FreePort(t)) // the same after the restart: the client knows instances by URL
-	user := terminal{env}
+	user := terminal{testdrive.Terminal{Env: env}}
 	interruptStart(t, env)
 	awkward := maps.Clone(env)
 	awkward["BROKER_PASSWORD"] = "it's $HOME; `id` & more"
@@ -30,22 +30,22 @@ func TestDev(t *testing.T) {
 	}
 	expectPrintedCommandWorks(t, dev)
 	expectLinkSignsIn(t, dev)
-	user.expect(t, "dedicated-small", "catalog")
+	user.Expect(t, "dedicated-small", "catalog")
 	kept := map[string]testdrive.Credentials{}
 	for _, plan := range []string{"shared-small", "shared-async", "dedicated-small"} {
 		kept[plan] = user.create(t, plan)
 	}
-	user.expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
+	user.Expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
 		"-p", "shared-large")
-	user.expect(t, "Updated service instance my-dedicated-small.", "update-service", "my-dedicated-small",
+	user.Expect(t, "Updated service instance my-dedicated-small.", "update-service", "my-dedicated-small",
 		"-p", "dedicated-large")
-	user.run(t, "update-service", "my-shared-small", "-c", `{"backup":"now"}`) // there is an object store
+	user.Run(t, "update-service", "my-shared-small", "-c", `{"backup":"now"}`) // there is an object store
 	var backups []struct{ Backup string }
 	out := testdrive.Run(t, env, "backups", "--json").Expect(t, 0).Stdout
 	if err := json.Unmarshal([]byte(out), &backups); err != nil || len(backups) != 1 {
 		t.Fatalf("backups printed %q: %v", out, err)
 	}
-	user.expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
+	user.Expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
 		"-c", `{"restore_backup":"`+backups[0].Backup+`","confirm":"my-shared-small"}`)
 	expectOperatorsCommands(t, env)
 	interrupt(t, dev, env)
@@ -54,12 +54,12 @@ func TestDev(t *testing.T) {
 	for plan, c := range kept {
 		user.checkKept(t, plan, c)
 	}
-	user.expect(t, "shared-large", "service", "my-shared-small")
-	user.expect(t, "dedicated-large", "service", "my-dedicated-small")
+	user.Expect(t, "shared-large", "service", "my-shared-small")
+	user.Expect(t, "dedicated-large", "service", "my-dedicated-small")
 	for plan, c := range kept {
 		user.delete(t, plan, c)
 	}
-	user.expect(t, "No service instances at http://127.0.0.1:", "services")
+	user.Expect(t, "No service instances at http://127.0.0.1:", "services")
 	interrupt(t, dev, env)
 }
 
@@ -110,10 +110,10 @@ func expectOperatorsCommands(t *testing.T, env map[string]string) {
 func (u terminal) create(t *testing.T, plan string) testdrive.Credentials {
 	t.Helper()
 	name := "my-" + plan
-	u.expect(t, "Created service instance "+name+".", "create-service", plan, name, "-c", `{"charset":"utf8mb4"}`)
-	u.expect(t, name, "services")
-	u.expect(t, "create succeeded", "service", name)
-	u.expect(t, "mysql://", "create-service-key", name, "key", "-c", `{"role":"admin"}`)
+	u.Expect(t, "Created service instance "+name+".", "create-service", plan, name, "-c", `{"charset":"utf8mb4"}`)
+	u.Expect(t, name, "services")
+	u.Expect(t, "create succeeded", "service", name)
+	u.Expect(t, "mysql://", "create-service-key", name, "key", "-c", `{"role":"admin"}`)
 	c := u.key(t, name)
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (7)")
 	return c
@@ -122,7 +122,7 @@ func (u terminal) create(t *testing.T, plan string) testdrive.Credentials {
 func (u terminal) key(t *testing.T, name string) testdrive.Credentials {
 	t.Helper()
 	var binding struct{ Credentials testdrive.Credentials }
-	u.read(t, &binding, "service-key", name, "key")
+	u.Read(t, &binding, "service-key", name, "key")
 	return binding.Credentials
 }
 
@@ -139,10 +139,10 @@ func (u terminal) checkKept(t *testing.T, plan string, c testdrive.Credentials) 
 func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
 	t.Helper()
 	name := "my-" + plan
-	u.expect(t, "Deleted key key of service instance "+name+".", "delete-service-key", name, "key")
+	u.Expect(t, "Deleted key key of service instance "+name+".", "delete-service-key", name, "key")
 	testdrive.ExpectRefused(t, c.Fields(t))
-	u.expect(t, "Deleted service instance "+name+".", "delete-service", name)
-	gone := testdrive.Run(t, u.env, "client", "service", name)
+	u.Expect(t, "Deleted service instance "+name+".", "delete-service", name)
+	gone := testdrive.Run(t, u.Env, "client", "service", name)
 	if gone.Status != 1 || gone.Stderr != "there is no service instance "+name+"\n" {
 		t.Errorf("client service of what was deleted ended with %d and %q", gone.Status, gone.Stderr)
 	}

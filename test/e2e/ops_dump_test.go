@@ -48,23 +48,21 @@ func fits(programs string, s servers.MySQL) bool {
 	return programs == "mariadb" || s.Flavour == "mysql"
 }
 
+// terminal has more of what persons do with client commands.
+type terminal struct{ testdrive.Terminal }
+
 // atTerminal is a person with the programs of a flavour.
 func atTerminal(t *testing.T, p testdrive.Platform, programs string) terminal {
 	t.Helper()
-	return terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username, "BROKER_PASSWORD": p.Password,
-		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json"), "PATH": pathWith(t, programs)}}
-}
-
-// fail returns what a command that fails prints to its standard error.
-func (u terminal) fail(t *testing.T, args ...string) string {
-	t.Helper()
-	return testdrive.Run(t, u.env, append([]string{"client"}, args...)...).Expect(t, 1).Stderr
+	u := terminal{p.Terminal(t)}
+	u.Env["PATH"] = pathWith(t, programs)
+	return u
 }
 
 func (u terminal) makeKey(t *testing.T, args ...string) testdrive.Credentials {
 	t.Helper()
 	var binding struct{ Credentials testdrive.Credentials }
-	u.read(t, &binding, append([]string{"create-service-key"}, args...)...)
+	u.Read(t, &binding, append([]string{"create-service-key"}, args...)...)
 	return binding.Credentials
 }
 
@@ -72,7 +70,7 @@ func (u terminal) makeKey(t *testing.T, args ...string) testdrive.Credentials {
 func (u terminal) keys(t *testing.T, name string) (names []string) {
 	t.Helper()
 	var shown struct{ Keys map[string]any }
-	u.read(t, &shown, "service", name)
+	u.Read(t, &shown, "service", name)
 	for key := range shown.Keys {
 		names = append(names, key)
 	}
@@ -126,8 +124,8 @@ func TestClientDump(t *testing.T) {
 					return
 				}
 				u := atTerminal(t, p, programs)
-				u.run(t, "create-service", "shared-small", "from")
-				if said := u.fail(t, "dump", "from"); !strings.Contains(said, "install the package mariadb-client") {
+				u.Run(t, "create-service", "shared-small", "from")
+				if said := u.Fail(t, "dump", "from"); !strings.Contains(said, "install the package mariadb-client") {
 					t.Errorf("without a program that fits: %s", said)
 				}
 				if left := u.keys(t, "from"); len(left) > 0 {
@@ -141,11 +139,11 @@ func TestClientDump(t *testing.T) {
 func testClientDump(t *testing.T, p testdrive.Platform, programs string) {
 	u, dir := atTerminal(t, p, programs), t.TempDir()
 	file := filepath.Join(dir, "dump.sql")
-	u.run(t, "create-service", "shared-small", "from")
-	u.run(t, "create-service", "shared-small", "to")
+	u.Run(t, "create-service", "shared-small", "from")
+	u.Run(t, "create-service", "shared-small", "to")
 	furnish(t, u.makeKey(t, "from", "app"))
 
-	u.expect(t, "Dumped service instance from into "+file, "dump", "from", file, "--key", "app")
+	u.Expect(t, "Dumped service instance from into "+file, "dump", "from", file, "--key", "app")
 	dump := readDump(t, file)
 	for _, line := range bytes.Split(dump, []byte("\n")) {
 		if bytes.Contains(line, []byte("DEFINER=")) && !bytes.Contains(line, []byte("DEFINER=`a`@`%`")) {
@@ -155,7 +153,7 @@ func testClientDump(t *testing.T, p testdrive.Platform, programs string) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the dump's mode: %v, %v", info.Mode(), err)
 	}
-	u.expect(t, "Restored service instance to", "restore", "to", file)
+	u.Expect(t, "Restored service instance to", "restore", "to", file)
 	target := u.makeKey(t, "to", "check")
 	expectFurnished(t, target.Open(t))
 
@@ -164,28 +162,28 @@ func testClientDump(t *testing.T, p testdrive.Platform, programs string) {
 		"INSERT INTO computed (a) VALUES (1)")
 	generated := filepath.Join(t.TempDir(), "generated.sql")
 	if args := []string{"dump", "to", generated, "--no-programs"}; programs != p.Server.Flavour {
-		if said := u.fail(t, args...); !strings.Contains(said, "generated columns, which are: computed") {
+		if said := u.Fail(t, args...); !strings.Contains(said, "generated columns, which are: computed") {
 			t.Errorf("generated columns: %s", said)
 		}
 	} else {
-		u.run(t, args...)
+		u.Run(t, args...)
 		testdrive.Exec(t, target.Open(t), "DROP TABLE computed")
-		u.run(t, "restore", "to", generated)
+		u.Run(t, "restore", "to", generated)
 		if got := testdrive.Read[int](t, target.Open(t), "SELECT b FROM computed"); got != 2 {
 			t.Errorf("the generated column is %d", got)
 		}
 	}
 
 	// On a shared server, a key cannot read the routines of another, and says so instead of leaving them out.
-	if said := u.fail(t, "dump", "from", filepath.Join(dir, "other.sql")); !strings.Contains(said,
+	if said := u.Fail(t, "dump", "from", filepath.Join(dir, "other.sql")); !strings.Contains(said,
 		"cannot read what another one made: function unit, procedure add_fruit") || !strings.Contains(said, "--key") {
 		t.Errorf("routines of another key: %s", said)
 	}
 	u.makeKey(t, "from", "reader", "-c", `{"role":"read-only"}`)
-	if said := u.fail(t, "dump", "from", "--key", "reader"); !strings.Contains(said, "cannot read triggers") {
+	if said := u.Fail(t, "dump", "from", "--key", "reader"); !strings.Contains(said, "cannot read triggers") {
 		t.Errorf("with a key that is read-only: %s", said)
 	}
-	tables := u.run(t, "dump", "from", "--no-programs")
+	tables := u.Run(t, "dump", "from", "--no-programs")
 	for _, never := range []string{"TRIGGER", "PROCEDURE", "FUNCTION"} {
 		if strings.Contains(tables, never+" `") {
 			t.Errorf("without programs there is a %s", never)
@@ -199,7 +197,7 @@ func testClientDump(t *testing.T, p testdrive.Platform, programs string) {
 		if err := os.WriteFile(path, []byte(broken.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if said := u.fail(t, "restore", "to", path); !strings.Contains(said, broken.want) {
+		if said := u.Fail(t, "restore", "to", path); !strings.Contains(said, broken.want) {
 			t.Errorf("restore of %s: %s", broken.name, said)
 		}
 	}
@@ -214,7 +212,7 @@ func testClientDump(t *testing.T, p testdrive.Platform, programs string) {
 	if err := os.WriteFile(hostile, []byte("SELECT 1;\n\\! touch "+canary+"\nsystem touch "+canary+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said := u.fail(t, "restore", "to", hostile); !strings.Contains(said, "Unknown command") {
+	if said := u.Fail(t, "restore", "to", hostile); !strings.Contains(said, "Unknown command") {
 		t.Errorf("restore of commands: %s", said)
 	}
 	expectEntries(t, dir, "dump.sql")
@@ -250,30 +248,30 @@ func expectEntries(t *testing.T, dir string, want ...string) {
 func TestClientDumpOfADedicatedServer(t *testing.T) {
 	onePlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
 		u := atTerminal(t, p, p.Server.Flavour)
-		u.run(t, "create-service", "dedicated-small", "from")
+		u.Run(t, "create-service", "dedicated-small", "from")
 		app := u.makeKey(t, "from", "app")
 		furnish(t, app)
 		testdrive.Exec(t, app.Open(t), "CREATE EVENT later ON SCHEDULE AT NOW() + INTERVAL 1 DAY DO DELETE FROM fruit")
 		file := filepath.Join(t.TempDir(), "dump.sql")
 		if version := testdrive.Read[string](t, app.Open(t), "SELECT VERSION()"); p.Server.Flavour == "mariadb" && !strings.HasPrefix(version,
 			"11.4.") && !strings.HasPrefix(version, "11.8.") {
-			if said := u.fail(t, "dump", "from", file); !strings.Contains(said, "cannot read what another one made") {
+			if said := u.Fail(t, "dump", "from", file); !strings.Contains(said, "cannot read what another one made") {
 				t.Errorf("on %s: %s", version, said)
 			}
-			u.run(t, "dump", "from", file, "--key", "app")
+			u.Run(t, "dump", "from", file, "--key", "app")
 		} else {
-			u.run(t, "dump", "from", file)
+			u.Run(t, "dump", "from", file)
 		}
 		if dump := readDump(t, file); !bytes.Contains(dump, []byte("EVENT `later`")) {
 			t.Error("the dump has no event")
 		}
-		u.run(t, "restore", "from", file)
-		u.run(t, "restore", "from", file) // replaces what it made
+		u.Run(t, "restore", "from", file)
+		u.Run(t, "restore", "from", file) // replaces what it made
 		expectFurnished(t, app.Open(t))
 		if got := u.keys(t, "from"); !slices.Equal(got, []string{"app"}) {
 			t.Errorf("keys are left: %q", got)
 		}
-		u.run(t, "delete-service", "from")
+		u.Run(t, "delete-service", "from")
 	})
 }
 
@@ -281,7 +279,7 @@ func TestClientDumpOfADedicatedServer(t *testing.T) {
 func TestClientDumpInterrupted(t *testing.T) {
 	onePlatform(t, func(t *testing.T, p testdrive.Platform, env map[string]string) {
 		u, dir := atTerminal(t, p, p.Server.Flavour), t.TempDir()
-		u.run(t, "create-service", "shared-small", "from")
+		u.Run(t, "create-service", "shared-small", "from")
 		c := u.makeKey(t, "from", "app")
 		testdrive.Exec(t, c.Open(t), "CREATE TABLE held (id INT)")
 		conn, err := c.Open(t).Conn(t.Context())
@@ -292,8 +290,8 @@ func TestClientDumpInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		u.env["TMPDIR"] = t.TempDir()
-		cmd := testdrive.Command(t, u.env, "client", "dump", "from", filepath.Join(dir, "dump.sql"), "--key", "app")
+		u.Env["TMPDIR"] = t.TempDir()
+		cmd := testdrive.Command(t, u.Env, "client", "dump", "from", filepath.Join(dir, "dump.sql"), "--key", "app")
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		if err := cmd.Start(); err != nil {
@@ -313,7 +311,7 @@ func TestClientDumpInterrupted(t *testing.T) {
 				t.Errorf("%s of the program has the password, or cannot be read: %v", of, err)
 			}
 		}
-		expectEntries(t, u.env["TMPDIR"])
+		expectEntries(t, u.Env["TMPDIR"])
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +320,7 @@ func TestClientDumpInterrupted(t *testing.T) {
 			t.Errorf("the interrupted client: %v: %s", err, &said)
 		}
 		expectEntries(t, dir)
-		expectEntries(t, u.env["TMPDIR"])
+		expectEntries(t, u.Env["TMPDIR"])
 		if err := syscall.Kill(child, 0); err == nil {
 			t.Error("the program goes on")
 		}
@@ -346,9 +344,9 @@ func TestClientDumpThatFails(t *testing.T) {
 	p := testdrive.StartPlatform(t, s, bindLimitEnvironment(t, s))
 	u, dir := atTerminal(t, p, s.Flavour), t.TempDir()
 	file := filepath.Join(dir, "dump.sql")
-	u.run(t, "create-service", "shared-small", "from")
+	u.Run(t, "create-service", "shared-small", "from")
 	testdrive.Exec(t, u.makeKey(t, "from", "one").Open(t), "CREATE TABLE t (id INT)")
-	u.run(t, "dump", "from", file)
+	u.Run(t, "dump", "from", file)
 	before := readDump(t, file)
 
 	broken := t.TempDir()
@@ -359,16 +357,16 @@ func TestClientDumpThatFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	good := u.env["PATH"]
-	u.env["PATH"] = broken + ":/usr/bin:/bin"
-	if said := u.fail(t, "dump", "from", file); !strings.Contains(said, "without completing the dump") {
+	good := u.Env["PATH"]
+	u.Env["PATH"] = broken + ":/usr/bin:/bin"
+	if said := u.Fail(t, "dump", "from", file); !strings.Contains(said, "without completing the dump") {
 		t.Errorf("a program that ends early: %s", said)
 	}
-	u.env["PATH"] = good
-	if said := u.fail(t, "dump", "from", filepath.Join(dir, "no", "dump.sql")); !strings.Contains(said, "cannot be written") {
+	u.Env["PATH"] = good
+	if said := u.Fail(t, "dump", "from", filepath.Join(dir, "no", "dump.sql")); !strings.Contains(said, "cannot be written") {
 		t.Errorf("a directory that is not there: %s", said)
 	}
-	if said := u.fail(t, "dump", "from", dir); !strings.Contains(said, "is no file") {
+	if said := u.Fail(t, "dump", "from", dir); !strings.Contains(said, "is no file") {
 		t.Errorf("a directory: %s", said)
 	}
 	if !bytes.Equal(readDump(t, file), before) {
@@ -381,8 +379,8 @@ func TestClientDumpThatFails(t *testing.T) {
 
 	u.makeKey(t, "from", "two")
 	u.makeKey(t, "from", "three")
-	if said := u.fail(t, "dump", "from", file); !strings.Contains(said, "allows 3") || !strings.Contains(said, "--key") {
+	if said := u.Fail(t, "dump", "from", file); !strings.Contains(said, "allows 3") || !strings.Contains(said, "--key") {
 		t.Errorf("without a place for another key: %s", said)
 	}
-	u.run(t, "dump", "from", file, "--key", "two")
+	u.Run(t, "dump", "from", file, "--key", "two")
 }

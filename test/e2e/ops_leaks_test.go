@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -438,42 +437,5 @@ func crash(t *testing.T, p testdrive.Platform) {
 	}
 	if len(left) > 0 {
 		t.Errorf("a broker that crashed left %v", left)
-	}
-}
-
-// TestCommandsLeakNothing runs commands where PostgreSQL cannot be reached. What else is wrong with a configuration is
-// TestBadConfiguration's.
-func TestCommandsLeakNothing(t *testing.T) {
-	t.Parallel()
-	good := testdrive.AnyEnvironment(t)
-	testdrive.Run(t, good, "migrate").Expect(t, 0)
-	const hidden = "do-not-tell-anybody"
-	seen := &testdrive.Secrets{}
-	seen.Add(hidden, good["BROKER_PASSWORD"], good["ENCRYPTION_KEYSET"], postgresPassword(t, good))
-	var described []struct{ URI string }
-	if err := json.Unmarshal([]byte(good["MYSQL_SERVERS"]), &described); err != nil {
-		t.Fatal(err)
-	}
-	seen.Add(described[0].URI)
-	wrongPassword, err := url.Parse(good["DATABASE_URL"])
-	if err != nil {
-		t.Fatal("DATABASE_URL is no URL")
-	}
-	wrongPassword.User = url.UserPassword(wrongPassword.User.Username(), hidden)
-	mistakes := map[string]map[string]string{
-		"PostgreSQL does not listen":         {"DATABASE_URL": "postgres://me:" + hidden + "@127.0.0.1:1/db"},
-		"PostgreSQL refuses":                 {"DATABASE_URL": wrongPassword.String()},
-		"DATABASE_URL has an unknown option": {"DATABASE_URL": "postgres://me:" + hidden + "@h/db?sslmode=" + hidden},
-	}
-	for mistake, change := range mistakes {
-		env := maps.Clone(good)
-		maps.Copy(env, change)
-		for _, command := range []string{"serve", "migrate", "rotate-keys", "rotate-admin-passwords", "doctor"} {
-			out := testdrive.Run(t, env, command)
-			if out.Status == 0 || out.Stderr == "" {
-				t.Errorf("%s, %s: status %d, and it said %q", command, mistake, out.Status, out.Stderr)
-			}
-			seen.Check(t, command+", "+mistake, out.Stdout+out.Stderr)
-		}
 	}
 }

@@ -226,8 +226,9 @@ func expectQuotaOver(t *testing.T, p testdrive.Platform, env map[string]string, 
 			t.Logf("metric: %s %s", series, value)
 		}
 	}
-	terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username, "BROKER_PASSWORD": p.Password,
-		"MYSQL_BROKER_CLIENT_STATE": clientState(t, p, i)}}.expect(t, "over quota", "service", "mine")
+	user := p.Terminal(t)
+	user.Env["MYSQL_BROKER_CLIENT_STATE"] = clientState(t, p, i)
+	user.Expect(t, "over quota", "service", "mine")
 	shown := p.Operator(env).Run(t, 0, "instances", i.ID, "--json").Stdout
 	if !strings.Contains(shown, `"over_quota_since"`) || !strings.Contains(shown, `"storage_bytes"`) {
 		t.Errorf("operators see: %s", shown)

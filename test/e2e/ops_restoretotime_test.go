@@ -166,7 +166,7 @@ func TestRestoreToTime(t *testing.T) {
 		})
 		stop(t, p)
 		until := loseArchives(t, ts)
-		p = startPlatform(t, s, env)
+		p = testdrive.StartPlatform(t, s, env)
 		if out := (desk{p, p.Operator(env), p.Admin(t), ts, nil}).Run(t, 0, "backups", "import").Stdout; out !=
 			"Backups imported: 1.\n" {
 			t.Errorf("import: %q", out)

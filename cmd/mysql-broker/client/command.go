@@ -42,9 +42,7 @@ var examples = []string{
 
 // Command is the command "client". Its commands write their result to the command's output, progress to its error
 // output, and return an error that is a sentence for the user.
-func Command() *cobra.Command { return command(os.Getenv) }
-
-func command(getenv func(string) string) *cobra.Command {
+func Command(getenv func(string) string) *cobra.Command {
 	o := options{getenv: getenv}
 	cmd := &cobra.Command{Use: "client", Short: "A small client for any service broker", Long: long,
 		Example: "  " + strings.Join(examples, "\n  "), Annotations: help,

@@ -19,16 +19,16 @@ import (
 // environmentFile, in the state directory, is what operators' commands need of the environment, in words of a shell.
 const environmentFile = "environment"
 
-// Environment is the process's own or, if that says nothing of PostgreSQL, the one that Run left in the state
-// directory; then file is where it was found. The process's own variables come first.
-func Environment() (getenv func(string) string, file string, err error) {
-	if os.Getenv("DATABASE_URL") != "" || os.Getenv("VCAP_SERVICES") != "" {
-		return os.Getenv, "", nil
+// Environment is the given one or, if that says nothing of PostgreSQL, the one that Run left in the state directory; then
+// file is where it was found. The given variables come first.
+func Environment(given func(string) string) (getenv func(string) string, file string, err error) {
+	if given("DATABASE_URL") != "" || given("VCAP_SERVICES") != "" {
+		return given, "", nil
 	}
-	file = filepath.Join(cmp.Or(os.Getenv("MYSQL_BROKER_DEV_DIR"), defaultDir), environmentFile)
+	file = filepath.Join(cmp.Or(given("MYSQL_BROKER_DEV_DIR"), defaultDir), environmentFile)
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.Getenv, "", nil
+		return given, "", nil
 	}
 	if err != nil {
 		return nil, "", err
@@ -47,7 +47,7 @@ func Environment() (getenv func(string) string, file string, err error) {
 		return nil, "", fmt.Errorf("read %s: %w", file, err)
 	}
 	variables := parseEnvironment(string(raw))
-	return func(name string) string { return cmp.Or(os.Getenv(name), variables[name]) }, file, nil
+	return func(name string) string { return cmp.Or(given(name), variables[name]) }, file, nil
 }
 
 // writeEnvironment leaves for Environment, and for shells to source, what commands need to find this broker's servers:

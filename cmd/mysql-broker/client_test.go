@@ -1,0 +1,159 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Every command prints one JSON document with --json, and nothing else.
+func TestClientJSON(t *testing.T) {
+	t.Parallel()
+	p := testdrive.StartPlatform(t, servers.Any(t), testdrive.AnyEnvironment(t))
+	user := p.Terminal(t)
+	var catalog struct{ Services []struct{ Name string } }
+	if user.Read(t, &catalog, "catalog"); len(catalog.Services) != 1 || catalog.Services[0].Name != "mysql" {
+		t.Errorf("catalog: %+v", catalog)
+	}
+	var all []struct{ Name string }
+	if user.Read(t, &all, "services"); len(all) != 0 {
+		t.Errorf("services before any was made: %+v", all)
+	}
+	type shown struct {
+		Name string
+		Plan struct{ Name string }
+	}
+	expect := func(plan string, args ...string) {
+		t.Helper()
+		var s shown
+		if user.Read(t, &s, args...); s.Name != "db" || s.Plan.Name != plan {
+			t.Errorf("%v: %+v", args, s)
+		}
+	}
+	expect("shared-async", "create-service", "shared-async", "db")
+	expect("shared-small", "update-service", "db", "-p", "shared-small")
+	expect("shared-small", "service", "db")
+	if user.Read(t, &all, "services"); len(all) != 1 || all[0].Name != "db" {
+		t.Errorf("services: %+v", all)
+	}
+	var binding struct{ Credentials testdrive.Credentials }
+	user.Read(t, &binding, "create-service-key", "db", "key")
+	binding.Credentials.Open(t)
+	user.Expect(t, "1 of 10", "service", "db")
+	var deleted struct{ Deleted string }
+	if user.Read(t, &deleted, "delete-service-key", "db", "key"); deleted.Deleted != "key" {
+		t.Errorf("delete-service-key: %+v", deleted)
+	}
+	expect("shared-small", "delete-service", "db")
+}
+
+// TestClient covers the client's messages, and what it stores.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	env["CATALOG"] = twoOfferings(t)
+	p := testdrive.StartPlatform(t, s, env)
+	u := p.Terminal(t)
+	u.Expect(t, "shared-async", "catalog")
+	u.Refused(t, "mysql/shared-small, other/shared-small", "create-service", "shared-small", "mine")
+	create := []string{"create-service", "mysql/shared-small", "mine", "-c", `{"charset":"utf8mb4"}`}
+	u.Expect(t, "Created service instance mine.", create...)
+	u.Refused(t, "there is a service instance mine already: create succeeded", create...)
+	u.Refused(t, "Service broker error: ", "create-service", "mysql/shared-small", "bad", "-c", `{"wrong":1}`)
+	u.Refused(t, "there is no plan huge", "create-service", "huge", "bad")
+	u.Refused(t, "the parameters are not a JSON object: [1]", "create-service", "mysql/shared-small", "bad", "-c", "[1]")
+	if all := u.Run(t, "services"); strings.Contains(all, "bad") {
+		t.Errorf("what was refused is listed: %s", all)
+	}
+	u.Refused(t, "nothing to change", "update-service", "mine")
+	u.Refused(t, "there is no plan mysql/huge", "update-service", "mine", "-p", "huge")
+	u.Expect(t, "Updated service instance mine.", "update-service", "mine", "-p", "shared-large")
+	u.Expect(t, "update succeeded", "service", "mine")
+
+	made := u.Run(t, "create-service-key", "mine", "k", "-c", `{"role":"admin"}`)
+	if shown := u.Run(t, "service-key", "mine", "k"); shown != made || !strings.Contains(made, `"uri": "mysql://`) {
+		t.Errorf("service-key printed %q, create-service-key %q", shown, made)
+	}
+	u.Refused(t, "has a key k already", "create-service-key", "mine", "k")
+	u.Refused(t, "Service broker error: ", "create-service-key", "mine", "bad", "-c", `{"wrong":1}`)
+	u.Refused(t, "service instance mine has no key bad", "service-key", "mine", "bad")
+	for typed, want := range map[string]string{"service ": "mine", "delete-service-key mine ": "k", "service-key nobodys ": "",
+		"create-service-key mine ": "", "create-service mysql/shared-s": "mysql/shared-small", "service mine ": ""} {
+		out := testdrive.Run(t, u.Env, append([]string{"__complete", "client"}, strings.Split(typed, " ")...)...)
+		words, _, _ := strings.Cut(out.Stdout, ":")
+		if got := strings.Join(strings.Fields(words), " "); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q is completed by %q, not %q", typed, got, want)
+		}
+	}
+	expectInventory(t, u, p)
+	u.Expect(t, "Deleted service instance mine.", "delete-service", "mine") // and its key
+	u.Refused(t, "there is no service instance mine", "service", "mine")
+
+	u.Refused(t, "collation", "create-service", "mysql/dedicated-small", "failed", "-c", `{"collation":"utf8mb4_klingon_ci"}`)
+	u.Expect(t, "create failed", "services")
+	u.Refused(t, `create failed. Run "mysql-broker client delete-service failed" first`, "create-service",
+		"mysql/dedicated-small", "failed")
+	u.Expect(t, "Deleted service instance failed.", "delete-service", "failed")
+	interruptCreation(t, u, p)
+}
+
+// expectInventory checks that the file with the names of instances holds no credentials, is readable to its owner alone,
+// and knows those of one broker from another's.
+func expectInventory(t *testing.T, u testdrive.Terminal, p testdrive.Platform) {
+	t.Helper()
+	file := u.Env["MYSQL_BROKER_CLIENT_STATE"]
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the inventory: %v, %v", info, err)
+	}
+	if content, err := os.ReadFile(file); err != nil || strings.Contains(string(content), "mysql://") {
+		t.Errorf("credentials are in %s: %v", content, err)
+	}
+	elsewhere := strings.Replace(p.URL, "127.0.0.1", "localhost", 1)
+	u.Expect(t, "No service instances", "services", "--url", elsewhere)
+	guess := testdrive.Terminal{Env: maps.Clone(u.Env)}
+	guess.Env["BROKER_PASSWORD"] = "guess"
+	guess.Refused(t, "the broker refuses the user name or password", "catalog")
+	p.AwaitLog(t, `"platform":"mysql-broker-client"`)
+}
+
+// interruptCreation presses Ctrl-C while the client waits: the broker goes on, and the client can be asked later.
+func interruptCreation(t *testing.T, u testdrive.Terminal, p testdrive.Platform) {
+	t.Helper()
+	release := p.HoldLaunches(t)
+	waiting := testdrive.Launch(t, u.Env, "client", "create-service", "mysql/dedicated-small", "held")
+	testdrive.Eventually(t, testdrive.Patience, "the instance is being made", func() bool {
+		return strings.Contains(u.Run(t, "services"), "create in progress")
+	})
+	waiting.AwaitLog(t, "Creating service instance held")
+	waiting.Signal(t, syscall.SIGINT)
+	if status := waiting.Wait(t); status != 1 || !strings.Contains(waiting.Log(), "the broker continues") {
+		t.Errorf("the interrupted client ended with %d: %s", status, waiting.Log())
+	}
+	u.Refused(t, "in progress", "update-service", "held", "-p", "dedicated-large")
+	u.Expect(t, "create in progress", "services")
+	release()
+	testdrive.Eventually(t, testdrive.Patience, "the creation has succeeded", func() bool {
+		return strings.Contains(u.Run(t, "service", "held"), "create succeeded")
+	})
+	u.Run(t, "delete-service", "held")
+}
+
+// twoOfferings has a second offering, of the same plans.
+func twoOfferings(t *testing.T) (path string) {
+	t.Helper()
+	return testdrive.EditedCatalog(t, func(text string) string {
+		_, offering, _ := strings.Cut(text, "services:\n")
+		other := regexp.MustCompile(`- id: \w{8}-\w{4}`).ReplaceAllStringFunc(offering, func(id string) string {
+			return id[:len(id)-4] + "ffff"
+		})
+		return text + strings.Replace(other, "name: mysql\n", "name: other\n", 1)
+	})
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+func TestOperatorsLists(t *testing.T) {
+	t.Parallel()
+	env := testdrive.AnyEnvironment(t)
+	p := testdrive.StartPlatform(t, servers.Any(t), env)
+	o := p.Operator(env)
+	named := p.Provisioned(t, "shared-small", testdrive.Body{"context": testdrive.Body{"platform": "cloudfoundry", "instance_name": "orders",
+		"organization_name": "sales", "space_name": "production"}, "organization_guid": "sales-guid"})
+	binding, c := named.Bound(t, testdrive.Body{"parameters": testdrive.Body{"role": "read-only"}})
+	o.Seen.Add(c.Password)
+	other := p.Provisioned(t, "shared-large", nil)
+	dedicated := p.Provisioned(t, "dedicated-small", nil)
+
+	for _, test := range []struct {
+		filter string
+		want   []testdrive.Instance
+	}{
+		{"", []testdrive.Instance{named, other, dedicated}},
+		{"--plan shared-large", []testdrive.Instance{other}},
+		{"--plan " + other.PlanID, []testdrive.Instance{other}},
+		{"--server shared-1", []testdrive.Instance{named, other}},
+		{"--dedicated", []testdrive.Instance{dedicated}},
+		{"--state ready", []testdrive.Instance{named, other, dedicated}},
+		{"--state create-failed", nil},
+		{"--org sales", []testdrive.Instance{named}},
+		{"--org sales-guid --space production", []testdrive.Instance{named}},
+		{"--org an-organization", []testdrive.Instance{other, dedicated}},
+		{"--space a-space", []testdrive.Instance{named, other, dedicated}},
+		{"--since 1d", []testdrive.Instance{named, other, dedicated}},
+		{"--since " + time.Now().Add(time.Hour).UTC().Format(time.RFC3339), nil},
+		{"--limit 3", []testdrive.Instance{named, other, dedicated}},
+	} {
+		want := []string{}
+		for _, i := range test.want {
+			want = append(want, i.ID)
+		}
+		slices.Sort(want)
+		got := o.IDs(t, "id", append([]string{"instances"}, strings.Fields(test.filter)...)...)
+		if !slices.Equal(got, want) {
+			t.Errorf("instances %s: %q, want %q", test.filter, got, want)
+		}
+	}
+	if got := o.IDs(t, "id", "instances", "--limit", "2"); len(got) != 2 {
+		t.Errorf("at most two: %q", got)
+	}
+
+	lines := strings.Split(strings.TrimSuffix(o.Run(t, 0, "instances", "--org", "sales").Stdout, "\n"), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "id\tname\tplan\t") ||
+		!strings.HasPrefix(lines[1], named.ID+"\torders\tshared-small\tready\tshared-1\tsales\tproduction\t1\t") {
+		t.Errorf("lines for other programs: %q", lines)
+	}
+	var shown struct {
+		ID, Name, Plan, Kind, Server string
+		Bindings                     []struct{ ID, Role, Account string }
+		Tasks                        []struct{ Task, Kind, State string } `json:"latest_tasks"`
+	}
+	o.Read(t, &shown, "instances", named.ID)
+	if shown.Name != "orders" || shown.Server != "shared-1" || len(shown.Bindings) != 1 ||
+		shown.Bindings[0].Account != c.Username || len(shown.Tasks) != 2 || shown.Tasks[0].Kind != "bind" {
+		t.Errorf("the instance: %+v", shown)
+	}
+	text := o.Run(t, 0, "instances", named.ID).Stdout
+	testdrive.ExpectLine(t, text, "organization:", "sales (sales-guid)")
+	testdrive.ExpectLine(t, text, binding.BindingID, "read-only", c.Username)
+	testdrive.ExpectLine(t, text, "task_", "provision", "succeeded")
+
+	if got := o.IDs(t, "id", "bindings", "--role", "read-only", "--state", "ready", "--server", "shared-1"); len(got) != 1 ||
+		got[0] != binding.BindingID {
+		t.Errorf("bindings: %q", got)
+	}
+	if got := o.IDs(t, "id", "bindings", other.ID); len(got) != 0 {
+		t.Errorf("bindings of an instance without: %q", got)
+	}
+	testdrive.ExpectLine(t, o.Run(t, 0, "bindings", named.ID, binding.BindingID).Stdout, "account:", c.Username)
+
+	tasks := o.IDs(t, "task", "tasks", "--instance", named.ID)
+	if len(tasks) != 2 || tasks[0] != shown.Tasks[0].Task {
+		t.Errorf("tasks of an instance: %q", tasks)
+	}
+	if got := o.IDs(t, "task", "tasks", "--kind", "provision", "--state", "succeeded", "--plan", "shared-small",
+		"--since", "1h"); len(got) != 1 || got[0] != tasks[1] {
+		t.Errorf("its provision: %q", got)
+	}
+	if got := o.IDs(t, "task", "tasks", "--state", "in-progress"); len(got) != 0 {
+		t.Errorf("in progress: %q", got)
+	}
+	testdrive.ExpectLine(t, o.Run(t, 0, "tasks", tasks[1]).Stdout, "state:", "succeeded")
+
+	var all []struct {
+		Server, State, Flavour string
+		Instances              int
+	}
+	o.Read(t, &all, "servers")
+	if len(all) != 1 || all[0].Server != "shared-1" || all[0].State != "ok" || !strings.EqualFold(all[0].Flavour, p.Server.Flavour) ||
+		all[0].Instances != 2 {
+		t.Errorf("servers: %+v", all)
+	}
+	own := o.IDs(t, "server", "servers", "--dedicated")
+	if len(own) != 1 {
+		t.Fatalf("dedicated servers: %q", own)
+	}
+	testdrive.ExpectLine(t, o.Run(t, 0, "servers", own[0]).Stdout, "instance:", dedicated.ID)
+	testdrive.ExpectLine(t, strings.ToLower(o.Run(t, 0, "servers", "shared-1").Stdout), "version:", p.Server.Flavour)
+
+	dedicated.Remove(t)
+	var deleted struct {
+		Instance string `json:"instance_id"`
+		State    string
+		Created  time.Time `json:"created_at"`
+	}
+	o.Read(t, &deleted, "servers", own[0])
+	if deleted.Instance != dedicated.ID || deleted.State != "deleted" || time.Since(deleted.Created) > time.Hour {
+		t.Errorf("the server of a deleted instance: %+v", deleted)
+	}
+}
+
+func TestOperatorsMistakes(t *testing.T) {
+	t.Parallel()
+	env := wrongly(t, map[string]string{"DATABASE_URL": servers.Postgres(t)})
+	testdrive.Run(t, env, "migrate").Expect(t, 0)
+	o := testdrive.Operator{Env: env, Seen: &testdrive.Secrets{}}
+	o.Seen.Add(secret, env["ENCRYPTION_KEYSET"])
+	o.Refuse(t, `no service instance "nobody's"`, "instances", "nobody's")
+	o.Refuse(t, "no service binding", "bindings", "a", "b")
+	o.Refuse(t, "no task_99", "tasks", "task_99")
+	o.Refuse(t, "task_4711", "tasks", "99")
+	o.Refuse(t, "no task_99", "tasks", "retry", "task_99")
+	o.Refuse(t, "no task_99", "tasks", "cancel", "task_99")
+	o.Refuse(t, `no server "nowhere"`, "servers", "nowhere")
+	o.Refuse(t, `no shared server "nowhere"; there is ok`, "drain", "nowhere")
+	o.Refuse(t, "no shared server", "instances", "--server", "nowhere")
+	o.Refuse(t, "the catalog has shared-small", "instances", "--plan", "huge")
+	o.Refuse(t, "must be one of creating, ready, create-failed, delete-failed", "instances", "--state", "fine")
+	o.Refuse(t, "an age such as 90m", "tasks", "--since", "yesterday")
+	o.Refuse(t, "use it as: mysql-broker drain SERVER", "drain")
+	o.Refuse(t, "use it as:", "instances", "")
+
+	for _, command := range []string{"instances", "bindings", "tasks", "servers", "doctor"} {
+		out := testdrive.Run(t, map[string]string{"CATALOG": testdrive.Root() + "/catalog.yml"}, command).Expect(t, 78)
+		for _, name := range []string{"DATABASE_URL", "ENCRYPTION_KEYSET"} {
+			if !strings.Contains(out.Stderr, name) {
+				t.Errorf("%s: %s is not mentioned: %s", command, name, out.Stderr)
+			}
+		}
+		if strings.Contains(out.Stderr, "BROKER_") {
+			t.Errorf("%s asks for the platform's credentials: %s", command, out.Stderr)
+		}
+		empty := wrongly(t, map[string]string{"DATABASE_URL": servers.Postgres(t)})
+		if out := testdrive.Run(t, empty, command).Expect(t, 1); !strings.Contains(out.Stderr, "mysql-broker migrate") {
+			t.Errorf("without a schema, %s printed %q", command, out.Stderr)
+		}
+	}
+}
+
+// Lists include instances whose plan or server was removed from the catalog or the configuration.
+func TestOperatorsListsOfRemovedPlans(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	p := testdrive.StartPlatform(t, s, env)
+	i := p.Provisioned(t, "shared-small", nil)
+	o := p.Operator(env)
+	o.Env["MYSQL_SERVERS"] = "[]"
+	if _, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.IDs(t, "id", "instances", "--plan", "removed", "--server", "shared-1"); len(got) != 1 || got[0] != i.ID {
+		t.Errorf("instances: %q", got)
+	}
+	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "not configured", "1")
+	if _, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID,
+		i.PlanID); err != nil {
+		t.Fatal(err)
+	}
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
+	if got := o.Run(t, 0, "servers", "--json").Stdout; got != "[]\n" {
+		t.Errorf("servers that are neither configured nor hold anything: %q", got)
+	}
+}

@@ -5,7 +5,8 @@ import "slices"
 // What must not run beside much else, or takes longer than the lane.
 var (
 	// longOnly belong to the lane long alone: they kill brokers and servers hundreds of times, or need Kubernetes.
-	longOnly = []string{"./test/chaos", "./test/ha", "./test/model", "./provisioner/launcher/kubernetes"}
+	longOnly = []string{"./test/chaos", "./test/ha", "./test/model", "./test/e2e/slow", "./test/e2e/kubernetes",
+		"./provisioner/launcher/kubernetes"}
 	// drivers run programs that take long to start: compilers of six languages, a browser, systemd's checkers.
 	drivers = []string{"./test/connect", "./test/browser", "./test/deploy"}
 	// broker run the compiled broker, which takes several times as long with the race detector.
@@ -32,7 +33,7 @@ var onOne = []string{"TEST_ON_ONE_MYSQL=1"}
 var testSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet"}},
 	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker)), args: few, env: onOne},
-	{packages: []string{"./test/e2e"}, args: few, env: onOne},
+	{packages: []string{"./test/e2e"}, args: append([]string{"-skip=^TestFault"}, few...), env: onOne},
 }
 
 // ciSteps are what .ci/run runs.
@@ -73,6 +74,7 @@ var suites = []suite{
 	oneSuite("high availability", "./test/ha", clusters, []string{"HA=long"}),
 	oneSuite("primaries killed", "./test/chaos", clusters, []string{"HA=long"}, "-run=TestPrimaryKills"),
 	oneSuite("Kubernetes control plane", "./provisioner/launcher/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),
+	oneSuite("brokers with Kubernetes", "./test/e2e/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),
 	{"Kubernetes manifests", []string{"deploy/kubernetes", "test/kubernetes/manifests"},
 		[]step{{command: []string{"make", "--no-print-directory", "manifests"}}}},
 	{"Kubernetes node", kubernetes, []step{{command: []string{"make", "--no-print-directory", "kubernetes"}}}},
@@ -80,5 +82,6 @@ var suites = []suite{
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
 	oneSuite("soak", "./test/soak", everything, []string{"SOAK=15m"}),
 	oneSuite("end to end on every flavour", "./test/e2e", everything, nil),
+	oneSuite("end to end, slow", "./test/e2e/slow", everything, nil),
 	oneSuite("process launcher on every flavour", "./provisioner/launcher/process", processes, nil),
 }

@@ -16,7 +16,6 @@ import (
 var mebibytes = flag.Int("mib", 100, "data of a database to copy or to back up, in MiB")
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = slices.Max(clients) // as platforms keep theirs
 	servers.Main(m)
 }

@@ -201,6 +201,13 @@ func (w *world) conclusive(id string, q request, asked time.Time, r testdrive.Re
 	return true
 }
 
+// waited reports whether a request was refused because an outage of PostgreSQL keeps a lock for longer than the broker
+// waits. That changes nothing, and says nothing about the instance.
+func (w *world) waited(asked time.Time, r testdrive.Response) bool {
+	return r.Status == http.StatusUnprocessableEntity && strings.Contains(r.String("description"), "has to wait for") &&
+		(w.busy || w.excused(asked))
+}
+
 // send sends a request to any replica that listens. One that nobody accepted goes to another.
 func (w *world) send(ctx context.Context, random *rand.Rand, q request, method, path string,
 	body map[string]any) (testdrive.Response, error) {

@@ -63,24 +63,6 @@ bench: ## compare the broker with the same work without it, on every installed m
 	go run ./test/servers/with-servers \
 		go test -run '^$$' -bench '$(BENCH)' -benchtime 5s -timeout 60m ./test/bench
 
-# The verbose output ends with tables.
-chaos: ## kill, pause and fail brokers and servers at every point and at random, on every installed mysqld; takes hours
-	@deploy/dev/install-packages.sh test
-	CGO_ENABLED=1 CHAOS=long MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
-		go run ./test/servers/with-servers go test -race -count=1 -parallel 6 -timeout 150m -v ./test/chaos ./test/model
-	CGO_ENABLED=1 CHAOS=long CHAOS_LAUNCHER=kubernetes MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
-		go run ./test/servers/with-servers go test -race -count=1 -parallel 6 -timeout 150m -v ./test/model
-
-ha: ## kill primaries of PostgreSQL, Galera and Group Replication again and again, and print how long failovers take
-	@deploy/dev/install-packages.sh test
-	HA=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -count=1 -timeout 90m -v ./test/ha
-	HA=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -count=1 -timeout 90m -v \
-		-run TestPrimaryKills ./test/chaos
-
-soak: ## keep brokers busy for SOAK (15m) on every installed mysqld, and watch their memory, goroutines and connections
-	@deploy/dev/install-packages.sh test
-	SOAK=$(SOAK) MYSQLD='$(MYSQLD)' go test -count=1 -timeout 24h -v -run TestSoak ./test/soak
-
 systemd: build ## boot systemd in a container, install the broker, and check that its servers outlive it (needs root)
 	@deploy/dev/install-packages.sh test
 	@for mysqld in '' $(subst :, ,$(MYSQLD)); do \

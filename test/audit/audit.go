@@ -89,16 +89,16 @@ func (a *audit) report(format string, args ...any) {
 	a.found = append(a.found, fmt.Sprintf(format, args...))
 }
 
-// compare reports unexpected and missing names. what says what the names are.
-func (a *audit) compare(what string, there, wanted []string) {
+// compare reports unexpected and missing names. what says what the names are, and wanted whose each is.
+func (a *audit) compare(what string, there []string, wanted map[string]string) {
 	for _, name := range there {
-		if !slices.Contains(wanted, name) {
+		if _, known := wanted[name]; !known {
 			a.report("Orphan: %s %s.", what, name)
 		}
 	}
-	for _, name := range wanted {
+	for name, owner := range wanted {
 		if !slices.Contains(there, name) {
-			a.report("Missing: %s %s.", what, name)
+			a.report("Missing: %s %s, of %s.", what, name, owner)
 		}
 	}
 }

@@ -58,9 +58,9 @@ func (a *audit) checkServer(ctx context.Context, where string, admin *sql.DB, r 
 		return err
 	}
 	databases = slices.DeleteFunc(databases, func(name string) bool { return slices.Contains(systemDatabases, name) })
-	var wanted []string
+	wanted := map[string]string{}
 	for _, i := range tenants {
-		wanted = append(wanted, i.Database)
+		wanted[i.Database] = fmt.Sprintf("instance %q, which is %s", i.ID, i.State)
 	}
 	a.compare("on "+where+", database", databases, wanted)
 	return a.checkAccounts(ctx, where, admin, r, tenants)
@@ -79,11 +79,11 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 	there = slices.DeleteFunc(there, func(name string) bool {
 		return slices.Contains(systemAccounts, name) || slices.Contains(own, name)
 	})
-	var wanted []string
+	wanted := map[string]string{}
 	for _, i := range tenants {
 		for _, b := range r.bindings {
 			if b.InstanceID == i.ID && (!i.former() || b.BeforeMove) {
-				wanted = append(wanted, b.Account)
+				wanted[b.Account] = fmt.Sprintf("binding %q, which is %s", b.ID, b.State)
 				if slices.Contains(there, b.Account) {
 					if err := a.checkAccount(ctx, where, admin, i, b); err != nil {
 						return err
@@ -95,7 +95,7 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 			if q.InstanceID != i.ID {
 				continue
 			}
-			wanted = append(wanted, q.Account)
+			wanted[q.Account] = fmt.Sprintf("what is retained as %q", q.InstanceID)
 			if locked, err := isLocked(ctx, admin, q.Account); err != nil {
 				return err
 			} else if !locked && slices.Contains(there, q.Account) {
@@ -112,7 +112,7 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 		for _, q := range r.retired {
 			a.retired[q.Account] = a.retired[q.Account] || slices.Contains(there, q.Account)
 			if q.InstanceID == i.ID && (slices.Contains(there, q.Account) || !r.movedFrom(i.ID)) {
-				wanted = append(wanted, q.Account)
+				wanted[q.Account] = fmt.Sprintf("a binding that instance %q had", q.InstanceID)
 				if locked, err := isLocked(ctx, admin, q.Account); err != nil {
 					return err
 				} else if !locked && slices.Contains(there, q.Account) {

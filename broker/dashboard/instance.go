@@ -13,7 +13,6 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -46,8 +45,6 @@ type instancePage struct {
 	Copies   []copyRow      // being created from it, in its space
 	Periods  []store.Window // it can be restored to any time within them; the latest first
 	Deleted  []deletedRow   // instances of the space that can come back
-
-	EachWrites bool // all Members accept writes
 }
 
 // state is the text for an instance's state, and its severity.
@@ -232,7 +229,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 			p.Server.Silent = d.silence(ctx, i)
 		}
 	}
-	p.Members, p.EachWrites = d.members(ctx, i), i.ServerFlavour == mysqld.MariaDB
+	p.Members = d.members(ctx, i)
 	p.Server.fill(inspection)
 	for _, b := range bindings {
 		sessions, known := inspection.Sessions[b.Account]

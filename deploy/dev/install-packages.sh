@@ -57,7 +57,6 @@ missing_packages() {
   if [ "$purpose" = test ]; then
     have gcc || echo gcc
     [ -e /usr/lib/galera/libgalera_smm.so ] || echo galera-4 # clusters of MariaDB
-    have socat || echo socat # official images of MariaDB have it, and groups in Kubernetes need it
     have haproxy || echo haproxy # in front of clusters
     have faketime || echo faketime # a PostgreSQL whose clock jumps
     have promtool || echo prometheus # checks the alerts

@@ -56,15 +56,6 @@ func NoRoom(err error) error {
 	return &Error{Action: GiveUp, Sentence: "There is no room for a dedicated server of this size just now.", Err: err}
 }
 
-// OtherSeries is the error of a group of MariaDB servers that is to be upgraded to another series, which needs other
-// system tables.
-func OtherSeries(server string, of, to Version) error {
-	return &Error{Action: GiveUp,
-		Sentence: fmt.Sprintf("Servers of %s that form a group are not upgraded to %s. Create a service instance of that "+
-			"plan with clone_from.", of, to),
-		Err: fmt.Errorf("server %s: members of Galera are not upgraded to another series", server)}
-}
-
 // NotUpgraded is the error of a group of which a member could not be upgraded. of is what the group then has: there is
 // no way back once that is the later version.
 func NotUpgraded(of, to Version, err error) error {

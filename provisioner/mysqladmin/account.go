@@ -55,8 +55,8 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 			return err
 		}
 	}
-	// init_connect, which refuses others, does not apply to accounts with this privilege. Galera refuses nobody.
-	if a.Secondary && s.dialect.cluster != galera {
+	// init_connect, which refuses others, does not apply to accounts with this privilege.
+	if a.Secondary {
 		if err := s.execAccount(ctx, "GRANT CONNECTION_ADMIN ON *.* TO ?@'%'", a.Name); err != nil {
 			return err
 		}

@@ -5,13 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 )
 
-// OpenSecondary returns a node of a cluster that is not the one in use, as a single server, so that much can be read
-// without slowing applications down. It has everything that was committed before the call. On Group Replication,
-// accounts log in there that were created with Secondary. It returns nil and the reason if there is none. The caller
-// closes it before s.
+// OpenSecondary returns a node of Group Replication that is not the primary, as a single server, so that much can be
+// read without slowing applications down. It has everything that was committed before the call. Accounts log in there
+// that were created with Secondary. It returns nil and the reason if there is none. The caller closes it before s.
 func (s *Server) OpenSecondary(ctx context.Context) (*Server, error) {
 	if s.nodes == nil {
 		return nil, errors.New("it is no cluster")
@@ -20,19 +18,13 @@ func (s *Server) OpenSecondary(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, s.explain("read the members of the cluster", err)
 	}
-	flavour, err := s.Flavour(ctx)
+	barrier, err := executedBarrier(ctx, s.reads)
 	if err != nil {
-		return nil, err
-	}
-	barrier := syncWait
-	if dialects[flavour.Name].cluster != galera {
-		if barrier, err = executedBarrier(ctx, s.reads); err != nil {
-			return nil, s.explain("choose a secondary to read from", err)
-		}
+		return nil, s.explain("choose a secondary to read from", err)
 	}
 	primary, _ := s.nodes.state()
 	errs := []error{errors.New("no other node is a member")}
-	for n, one := range slices.Backward(s.nodes.all) { // applications on Galera use the first one
+	for n, one := range s.nodes.all {
 		if n == primary {
 			continue
 		}

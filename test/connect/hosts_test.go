@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -33,21 +31,25 @@ func hostDrivers() (all []driver) {
 	return all
 }
 
-// TestSeveralHosts connects with the credentials of an instance with three members, of which the first one is lost. On
-// MySQL, it is back as a secondary, which ends connections at their first statement.
+// TestSeveralHosts connects with the credentials of an instance on three servers, of which the first one is lost. On
+// MySQL, these have the settings of a dedicated server with three members, and the first one is back as a secondary,
+// which ends connections at their first statement.
 func TestSeveralHosts(t *testing.T) {
 	t.Parallel()
 	examples := examples(t)
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "dedicated-large", "members: 3")
-		broker := testdrive.Start(t, env)
-		b := bindGroup(t, broker)
-		if server.Flavour == mysqld.MariaDB {
-			broker.Pause(t) // so that it does not start the member again
+		c := startTrio(t, server.Flavour)
+		described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI()}})
+		if err != nil {
+			t.Fatal(err)
 		}
-		testdrive.KillMysqld(t, memberFile(t, env["LAUNCHER_DIR"], "data"))
+		env := testdrive.Environment(t, c.Nodes[0].MySQL)
+		env["MYSQL_SERVERS"] = string(described)
+		b := bindShared(t, testdrive.Start(t, env))
+		c.Nodes[0].Kill(t)
 		if server.Flavour == mysqld.MySQL {
+			testdrive.Eventually(t, testdrive.Patience, "there is another primary", func() bool { return c.Primary(t) > 0 })
+			c.Start(t, 0, false)
 			b.awaitSecondary(t)
 		}
 		t.Run("drivers", func(t *testing.T) {
@@ -58,33 +60,27 @@ func TestSeveralHosts(t *testing.T) {
 				})
 			}
 		})
-		broker.Signal(t, syscall.SIGCONT)
 	})
 }
 
-// bindGroup orders an instance with three members and binds it.
-func bindGroup(t *testing.T, broker *testdrive.Broker) binding {
+func startTrio(t *testing.T, flavour string) *testdrive.Cluster {
 	t.Helper()
-	service, plan := testdrive.Plan(t, "dedicated-large")
-	const path = "/v2/service_instances/trio"
-	ids := map[string]any{"service_id": service, "plan_id": plan, "organization_guid": "o", "space_guid": "s"}
-	accepted := broker.Do(t, "PUT", path+"?accepts_incomplete=true", ids).Expect(t, http.StatusAccepted)
-	if state, shown := broker.AwaitOperation(t, "trio", accepted.String("operation")); state != "succeeded" {
-		t.Fatalf("%s: %q", state, shown)
+	if flavour == mysqld.MySQL {
+		return testdrive.StartGroup(t)
 	}
+	return testdrive.StartCluster(t, flavour)
+}
+
+// bindShared orders an instance on a shared server and binds it.
+func bindShared(t *testing.T, broker *testdrive.Broker) binding {
+	t.Helper()
+	service, plan := testdrive.Plan(t, "shared-small")
+	const path = "/v2/service_instances/trio"
+	broker.Do(t, "PUT", path, map[string]any{"service_id": service, "plan_id": plan, "organization_guid": "o",
+		"space_guid": "s"}).Expect(t, http.StatusCreated)
 	r := broker.Do(t, "PUT", path+"/service_bindings/app", map[string]any{"service_id": service, "plan_id": plan})
 	c, _ := r.Expect(t, http.StatusCreated).Body["credentials"].(map[string]any)
 	return binding(c)
-}
-
-func memberFile(t *testing.T, launcherDir string, path ...string) string {
-	t.Helper()
-	first := filepath.Join(launcherDir, "instances", "*", "members", "1")
-	found, err := filepath.Glob(filepath.Join(append([]string{first}, path...)...))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("the files of the first member: %v, %v", found, err)
-	}
-	return found[0]
 }
 
 // awaitSecondary waits until the first host ends connections as a secondary does.

@@ -42,7 +42,7 @@ type Cluster struct {
 	dir       string
 	id        string // of the cluster or group
 	user      *syscall.Credential
-	dedicated bool // its settings are those of a dedicated server with three members
+	dedicated bool // its settings are those of a dedicated server with three members, of MySQL
 }
 
 // Node is a server of a cluster. Its methods are for one goroutine.

@@ -20,17 +20,21 @@ func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluste
 	return startCluster(t, &Cluster{Flavour: flavour}, hosts)
 }
 
-// StartGroupOn is StartClusterOn with the settings of a dedicated server with three members. Nobody has members join
-// that have left the group, as a launcher does: see Reassemble.
-func StartGroupOn(t testing.TB, flavour string, hosts []*network.Host) *Cluster {
+// StartGroup starts a cluster of MySQL with the settings of a dedicated server with three members: on hosts of their own
+// if there are any. Nobody has members join that have left the group, as a launcher does: see Reassemble.
+func StartGroup(t testing.TB, hosts ...*network.Host) *Cluster {
 	t.Helper()
-	return startCluster(t, &Cluster{Flavour: flavour, dedicated: true}, hosts)
+	if hosts == nil {
+		hosts = make([]*network.Host, clusterSize)
+	}
+	return startCluster(t, &Cluster{Flavour: mysqld.MySQL, dedicated: true}, hosts)
 }
 
 // group is what the nodes know of each other.
 func (c *Cluster) group() (g mysqld.Group) {
 	g.Name = c.id
 	for _, node := range c.Nodes {
+		g.Hosts = append(g.Hosts, node.Host)
 		g.Addresses = append(g.Addresses, node.Address())
 		g.Protocol = append(g.Protocol, node.at(node.group))
 	}
@@ -39,13 +43,7 @@ func (c *Cluster) group() (g mysqld.Group) {
 
 // asDedicated returns the settings of a launcher for a node, except those for what the test does itself.
 func (c *Cluster) asDedicated(n int) []string {
-	g := c.group()
-	g.Transfer = c.Nodes[n].at(c.Nodes[n].states)
-	lines := mysqld.GroupSettings(c.Flavour, g, n+1, 512)
-	if c.Flavour == mysqld.MariaDB {
-		return append(lines, "wsrep_sst_method=increment", "innodb_buffer_pool_size=32M")
-	}
-	return append(lines, "innodb_buffer_pool_size=32M", "loose_group_replication_ip_allowlist=127.0.0.1,"+network.All)
+	return append(mysqld.GroupSettings(c.group(), n+1, 512), "innodb_buffer_pool_size=32M")
 }
 
 // at is an address of a node.

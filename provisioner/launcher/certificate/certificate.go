@@ -42,17 +42,6 @@ func New(name string, key *ecdsa.PrivateKey, hosts ...string) (ca, leaf []byte, 
 	return ca, leaf, nil
 }
 
-// OfGroup returns a certificate, in DER, that the members of a group show to each other. They trust no other.
-func OfGroup(name string, key *ecdsa.PrivateKey) ([]byte, error) {
-	template := authorityOf(name)
-	template.KeyUsage |= x509.KeyUsageDigitalSignature
-	own, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("certificate of a group: %w", err)
-	}
-	return own, nil
-}
-
 // Sign returns a certificate, in DER, for hosts and that public key.
 func (s *Signer) Sign(name string, public crypto.PublicKey, hosts ...string) (leaf []byte, err error) {
 	template := leafOf(name, hosts)

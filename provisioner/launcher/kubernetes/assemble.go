@@ -18,7 +18,6 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/galera"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
@@ -48,11 +47,8 @@ func (l *Launcher) look(ctx context.Context, s *server) []mysqlgroup.Look {
 
 // doDue does what is due for a group whose members look like that.
 func (l *Launcher) doDue(ctx context.Context, s *server, all []mysqlgroup.Look) error {
-	if s.inGalera() {
-		return l.doGalera(ctx, s, all)
-	}
 	due, err := mysqlgroup.Decide(all, mysqlgroup.Group{Addresses: l.membersOf(s).Addresses,
-		Ready: s.state.Phase == phaseReady, MostLogs: int64(s.state.volumeMB()) << 20 / logShare})
+		MostLogs: int64(s.state.volumeMB()) << 20 / logShare})
 	if err != nil {
 		return &silentError{fmt.Errorf("server %s: %w", s.id, err)}
 	}
@@ -109,15 +105,12 @@ func (l *Launcher) lookAtMembers(ctx context.Context, s *server) []mysqlgroup.Lo
 		looking.Go(func() { all[n] = l.lookAtMember(ctx, s.of(n+1)) })
 	}
 	looking.Wait()
-	if s.inGalera() {
-		l.chooseLead(ctx, s, all)
-	}
 	return all
 }
 
 func (l *Launcher) lookAtMember(ctx context.Context, m *server) (look mysqlgroup.Look) {
 	if err := l.onMember(ctx, m, memberTime, func(ctx context.Context, conn *sql.Conn) (err error) {
-		look, err = m.ask(ctx, conn)
+		look, err = mysqlgroup.Ask(ctx, conn)
 		return err
 	}); err != nil {
 		look.Err = err
@@ -135,7 +128,7 @@ func (l *Launcher) onMember(ctx context.Context, m *server, limit time.Duration,
 		return err
 	}
 	defer db.Close()
-	conn, err := m.connect(ctx, db)
+	conn, err := db.Conn(ctx)
 	if err == nil {
 		defer conn.Close()
 		err = fn(ctx, conn)
@@ -165,25 +158,6 @@ func (l *Launcher) openMember(m *server) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// connect opens a session on a member, also if that is in no group.
-func (s *server) connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
-	conn, err := db.Conn(ctx)
-	if err != nil || !s.inGalera() {
-		return conn, err
-	}
-	if err := galera.Admit(ctx, conn); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
-}
-
-func (s *server) ask(ctx context.Context, conn *sql.Conn) (mysqlgroup.Look, error) {
-	if s.inGalera() {
-		return galera.Ask(ctx, conn)
-	}
-	return mysqlgroup.Ask(ctx, conn)
-}
-
 // onLocked runs fn while no other broker changes a member, with what that says of itself then.
 func (l *Launcher) onLocked(ctx context.Context, m *server,
 	fn func(context.Context, *sql.Conn, mysqlgroup.Look) error) error {
@@ -191,7 +165,7 @@ func (l *Launcher) onLocked(ctx context.Context, m *server,
 		if err := mysqlgroup.Lock(ctx, conn); err != nil {
 			return err
 		}
-		now, err := m.ask(ctx, conn)
+		now, err := mysqlgroup.Ask(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -231,12 +205,9 @@ func (l *Launcher) startAgain(ctx context.Context, m *server, hangs func(now mys
 	return l.deletePodIn(ctx, m, p, new(1))
 }
 
-// endStalled deletes the pod of a primary of MySQL that is stalled, so that another member becomes the primary. began
+// endStalled deletes the pod of a primary that is stalled, so that another member becomes the primary. began
 // is when the look began.
 func (l *Launcher) endStalled(ctx context.Context, g *keptGroup, all []mysqlgroup.Look, began time.Time) error {
-	if g.server.inGalera() {
-		return nil
-	}
 	n := g.stall.Suspect(all, l.membersOf(g.server).Addresses, began)
 	if n < 0 {
 		return nil
@@ -259,11 +230,8 @@ func (l *Launcher) endStalled(ctx context.Context, g *keptGroup, all []mysqlgrou
 	})
 }
 
-// endStuck deletes the pod of a member of MySQL that hangs, so that it starts again. began is when the look began.
+// endStuck deletes the pod of a member that hangs, so that it starts again. began is when the look began.
 func (l *Launcher) endStuck(ctx context.Context, g *keptGroup, all []mysqlgroup.Look, began time.Time) error {
-	if g.server.inGalera() {
-		return nil
-	}
 	n := g.stuck.Next(all, l.membersOf(g.server).Addresses, began)
 	if n < 0 {
 		return nil
@@ -292,7 +260,7 @@ func (l *Launcher) beginGroup(ctx context.Context, s *server) error {
 			return err
 		}
 		defer db.Close()
-		conn, err := m.connect(ctx, db)
+		conn, err := db.Conn(ctx)
 		if err != nil {
 			return fmt.Errorf("server %s: %w", m.podName(), err)
 		}
@@ -303,7 +271,7 @@ func (l *Launcher) beginGroup(ctx context.Context, s *server) error {
 		conns = append(conns, conn)
 	}
 	for n, conn := range conns {
-		now, err := s.ask(ctx, conn)
+		now, err := mysqlgroup.Ask(ctx, conn)
 		if err != nil {
 			return fmt.Errorf("server %s: %w", s.of(n+1).podName(), err)
 		}
@@ -311,9 +279,6 @@ func (l *Launcher) beginGroup(ctx context.Context, s *server) error {
 	}
 	if slices.ContainsFunc(all, func(m mysqlgroup.Look) bool { return !m.Out() }) { // another broker was faster
 		return nil
-	}
-	if s.inGalera() {
-		return l.beginGalera(ctx, s, conns, all)
 	}
 	if s.state.Phase == phaseReady {
 		if err := mysqlgroup.LostData(all); err != nil {

@@ -62,7 +62,6 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 			fault.Point("destroy", "deleted")
 			if err == nil {
 				err = l.killPods(ctx, uids)
-				l.forgetMembers(s)
 			}
 			if err != nil && !isNotFound(err) && !isConflict(err) {
 				return fmt.Errorf("server %s: %w", id, err)

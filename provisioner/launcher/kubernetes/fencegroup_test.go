@@ -6,15 +6,12 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
 )
 
 // Brokers are paused before each request that changes something of a group, while others finish the work, and some of
-// it is undone. What the paused ones do then changes nothing. The requests do not depend on the flavour.
-func TestPausedBrokersOfGroup(t *testing.T) {
-	onGroups(t, []string{mysqld.MariaDB}, testPausedBrokersOfGroup)
-}
+// it is undone. What the paused ones do then changes nothing.
+func TestPausedBrokersOfGroup(t *testing.T) { onNodes(t, testPausedBrokersOfGroup) }
 
 func testPausedBrokersOfGroup(t *testing.T, image kubernetes.Image, node *cluster.Node) {
 	p := newPlace(t, image)

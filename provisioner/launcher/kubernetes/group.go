@@ -33,15 +33,10 @@ type memberAddress struct {
 	AdminPort int    `json:"admin_port,omitempty"`
 }
 
-// Ports of members: for the protocol of the group and, on MariaDB, at which a member gets what it has missed, and all
-// data.
+// The port of a member for the protocol of the group.
 const (
-	groupPort        = 33061
-	groupPortName    = "group"
-	missedPort       = 33062
-	missedPortName   = "missed"
-	transferPort     = 33063
-	transferPortName = "transfer"
+	groupPort     = 33061
+	groupPortName = "group"
 )
 
 // of returns a member of a group, counted from 1; of(0) is the group.
@@ -73,11 +68,12 @@ func (l *Launcher) Groups(flavour, version string) error {
 
 // runsGroups returns an error if servers of a version cannot be members of a group.
 func (l *Launcher) runsGroups(v launcher.Version) error {
-	if v.Flavour == mysqld.MySQL && launcher.CompareVersions(v.Version, "8.4") < 0 {
-		return fmt.Errorf("it runs groups of MySQL 8.4 or later, and has %s", v)
+	if v.Flavour == mysqld.MariaDB {
+		return fmt.Errorf("it runs groups of MySQL, and has %s: for MariaDB, list the hosts of a Galera cluster as one "+
+			"shared server in MYSQL_SERVERS, and offer that by a shared plan", v)
 	}
-	if v.Flavour == mysqld.MariaDB && launcher.CompareVersions(v.Version, "10.11") < 0 {
-		return fmt.Errorf("it runs groups of MariaDB 10.11 or later, and has %s", v)
+	if launcher.CompareVersions(v.Version, "8.4") < 0 {
+		return fmt.Errorf("it runs groups of MySQL 8.4 or later, and has %s", v)
 	}
 	if l.cfg.Service == LoadBalancer {
 		return errors.New("it runs no groups behind load balancers: set " + l.cfg.variable("LAUNCHER_SERVICE"))
@@ -114,10 +110,6 @@ func (s *server) ports() []containerPort {
 	if s.member > 0 {
 		all = append(all, containerPort{Name: groupPortName, ContainerPort: groupPort})
 	}
-	if s.inGalera() {
-		all = append(all, containerPort{Name: missedPortName, ContainerPort: missedPort},
-			containerPort{Name: transferPortName, ContainerPort: transferPort})
-	}
 	return all
 }
 
@@ -136,14 +128,9 @@ func (l *Launcher) memberHost(m *server) string {
 	return m.podName() + "." + m.governor() + "." + l.cfg.Namespace + ".svc"
 }
 
-// membersOf returns what each member of a group knows. What differs is that of s, if it is a member.
+// membersOf returns what each member of a group knows.
 func (l *Launcher) membersOf(s *server) mysqld.Group {
-	g := mysqld.Group{Name: s.state.Group.Name, Certificate: secretDir + "/" + groupCertFile,
-		Key: secretDir + "/" + keyFile}
-	if own := l.memberHost(s); s.member > 0 {
-		g.Transfer = net.JoinHostPort(own, strconv.Itoa(missedPort))
-		g.Copy = net.JoinHostPort(own, strconv.Itoa(transferPort))
-	}
+	g := mysqld.Group{Name: s.state.Group.Name}
 	for _, m := range s.members() {
 		host := l.memberHost(m)
 		g.Hosts = append(g.Hosts, host)

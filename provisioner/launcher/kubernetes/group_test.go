@@ -25,18 +25,12 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
-// eachGroup runs fn as a parallel subtest with an image of the newest mysqld of each flavour. With a real node there is
-// one node only, and members need three.
-func eachGroup(t *testing.T, fn func(t *testing.T, image kubernetes.Image, node *cluster.Node)) {
-	t.Helper()
-	onGroups(t, servers.Chosen(t, []string{mysqld.MySQL, mysqld.MariaDB}), fn)
-}
-
-func onGroups(t *testing.T, flavours []string, fn func(t *testing.T, image kubernetes.Image, node *cluster.Node)) {
+// onNodes runs fn in parallel with an image of the newest MySQL. With a real node there is one node only, and members
+// need three.
+func onNodes(t *testing.T, fn func(t *testing.T, image kubernetes.Image, node *cluster.Node)) {
 	t.Helper()
 	t.Parallel()
 	shared.Start(t)
@@ -44,23 +38,18 @@ func onGroups(t *testing.T, flavours []string, fn func(t *testing.T, image kuber
 	if !played {
 		t.Skip("it needs three nodes")
 	}
-	for _, flavour := range flavours {
-		t.Run(flavour, func(t *testing.T) {
-			t.Parallel()
-			i := slices.IndexFunc(cluster.Binaries(), func(b mysqld.Binary) bool { return b.Flavour == flavour })
-			if i < 0 || flavour == mysqld.MariaDB && mysqld.GaleraLibrary() == "" {
-				t.Skip("no program of it is installed")
-			}
-			b := cluster.Binaries()[i]
-			fn(t, kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.ImageName(b)}, node)
-		})
+	i := slices.IndexFunc(cluster.Binaries(), func(b mysqld.Binary) bool { return b.Flavour == mysqld.MySQL })
+	if i < 0 {
+		t.Skip("no program of MySQL is installed")
 	}
+	b := cluster.Binaries()[i]
+	fn(t, kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.ImageName(b)}, node)
 }
 
 // A group of three members loads certificates of another CA. It accepts writes again, and the primary runs the events,
 // after its primary or all members are killed, or pod and volume of the primary deleted. While it is suspended nothing
 // of it runs. No acknowledged row is lost, and nothing is left of it in the end.
-func TestGroup(t *testing.T) { eachGroup(t, testGroup) }
+func TestGroup(t *testing.T) { onNodes(t, testGroup) }
 
 func testGroup(t *testing.T, image kubernetes.Image, node *cluster.Node) {
 	g := newGroup(t, image, node)
@@ -87,7 +76,7 @@ func testGroup(t *testing.T, image kubernetes.Image, node *cluster.Node) {
 }
 
 // Groups that the launcher does not run are refused.
-func TestGroupRefused(t *testing.T) { eachGroup(t, testGroupRefused) }
+func TestGroupRefused(t *testing.T) { onNodes(t, testGroupRefused) }
 
 func testGroupRefused(t *testing.T, image kubernetes.Image, _ *cluster.Node) {
 	p := newPlace(t, image)
@@ -95,7 +84,7 @@ func testGroupRefused(t *testing.T, image kubernetes.Image, _ *cluster.Node) {
 	if err := l.Groups(image.Flavour, ""); err != nil {
 		t.Error(err)
 	}
-	for _, other := range []kubernetes.Image{{Flavour: mysqld.MariaDB, Version: "10.6.22", Name: "mariadb:10.6"},
+	for _, other := range []kubernetes.Image{{Flavour: mysqld.MariaDB, Version: "11.8.9", Name: "mariadb:11.8"},
 		{Flavour: mysqld.MySQL, Version: "8.0.41", Name: "mysql:8.0.41"}} {
 		q := *p
 		q.cfg.Images = []kubernetes.Image{other}
@@ -131,9 +120,8 @@ type groupClient struct {
 	spec launcher.Spec
 	e    launcher.Endpoint
 
-	variable string // which tells members apart
-	end      context.CancelFunc
-	done     sync.WaitGroup
+	end  context.CancelFunc
+	done sync.WaitGroup
 
 	mu      sync.Mutex
 	next    int
@@ -164,8 +152,6 @@ func newGroup(t *testing.T, image kubernetes.Image, node *cluster.Node) *groupCl
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s", p.log)
-		}
-		if t.Failed() && image.Flavour == mysqld.MySQL {
 			g.explain()
 		}
 	})
@@ -180,7 +166,6 @@ func newGroup(t *testing.T, image kubernetes.Image, node *cluster.Node) *groupCl
 	e, sentences := launch(t, l, spec)
 	t.Logf("launched after %.1f s: %q", time.Since(began).Seconds(), slices.Compact(sentences))
 	g.l, g.looks, g.e, g.acked, g.last = l, looks, e, map[int]bool{}, time.Now()
-	g.variable = map[string]string{mysqld.MySQL: "@@server_uuid", mysqld.MariaDB: "@@wsrep_node_name"}[image.Flavour]
 	if len(e.Members) != 3 || slices.Contains(e.Members, net.JoinHostPort(e.Host, strconv.Itoa(e.Port))) {
 		t.Errorf("the group is at %s:%d, and its members at %v", e.Host, e.Port, e.Members)
 	}
@@ -199,7 +184,7 @@ func newGroup(t *testing.T, image kubernetes.Image, node *cluster.Node) *groupCl
 	// Another member than that of the administrator may respond, which does not know the account yet.
 	await(t, "the application creates an event", func() bool {
 		_, err := app.ExecContext(t.Context(), "CREATE EVENT IF NOT EXISTS app.ticks ON SCHEDULE EVERY 1 SECOND DO "+
-			"INSERT INTO app.tick (server, at) VALUES ("+g.variable+", NOW(3))")
+			"INSERT INTO app.tick (server, at) VALUES (@@server_uuid, NOW(3))")
 		return err == nil
 	})
 	return g
@@ -227,7 +212,7 @@ func (g *groupClient) during(what string, do func(primary int), changed ...int) 
 	g.compare(what)
 }
 
-// explain logs what each member of MySQL says of itself.
+// explain logs what each member says of itself.
 func (g *groupClient) explain() {
 	for _, address := range g.e.Members {
 		db := g.open(address, g.spec.AdminUser, g.spec.AdminPassword)
@@ -445,7 +430,7 @@ func (g *groupClient) ticks(what string) {
 	await(g.t, what+": the primary runs the event", func() bool {
 		var runs bool
 		err := db.QueryRowContext(g.t.Context(), `SELECT EXISTS (SELECT 1 FROM app.tick
-			WHERE server = `+g.variable+` AND at > NOW(3) - INTERVAL 2 SECOND)`).Scan(&runs)
+			WHERE server = @@server_uuid AND at > NOW(3) - INTERVAL 2 SECOND)`).Scan(&runs)
 		return err == nil && runs
 	})
 }

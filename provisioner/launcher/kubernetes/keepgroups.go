@@ -74,9 +74,6 @@ func (l *Launcher) keepGroups(ctx context.Context) {
 			if _, still := there[id]; !still && !g.working {
 				delete(kept, id)
 				l.groups.Delete(id)
-				if g.server != nil {
-					l.forgetMembers(g.server)
-				}
 			}
 		}
 		for id, m := range there {
@@ -121,7 +118,6 @@ func (l *Launcher) keepGroup(ctx context.Context, g *keptGroup, id, version stri
 			return err
 		}
 	}
-	g.server.leads = g.primary
 	began := time.Now()
 	all := l.look(ctx, g.server)
 	var leads error // first, because applications wait for it, and to join takes seconds
@@ -243,14 +239,13 @@ const looksAtOnce = 8
 
 // shownMembers is what operators see of the members of a group.
 func (l *Launcher) shownMembers(s *server, all []mysqlgroup.Look) []launcher.Member {
-	shown, addresses := make([]launcher.Member, len(all)), l.membersOf(s).Addresses
+	shown := make([]launcher.Member, len(all))
 	for n, m := range all {
 		shown[n] = launcher.Member{State: launcher.MemberMissing, Address: s.of(n + 1).at()}
 		switch {
 		case m.Online():
 			shown[n].State, shown[n].Primary, shown[n].Queue = launcher.MemberOnline, m.Primary, m.Queue
-		// A member of Galera does not respond before it has all data.
-		case m.State == "RECOVERING", s.inGalera() && mysqlgroup.Known(all, addresses[n]):
+		case m.State == "RECOVERING":
 			shown[n].State, shown[n].Queue = launcher.MemberRecovering, m.Queue
 		}
 	}

@@ -16,10 +16,6 @@ import (
 	"mysql-broker/provisioner/launcher/certificate"
 )
 
-// memberName is in the certificate that members of Galera show to each other. It is not renewed, and galeratransfer.sh
-// knows it.
-const memberName = "member"
-
 const authorityTime = 10 * time.Second // to read which CA signs
 
 // serviceHosts returns the host names of a server within its cluster.
@@ -67,13 +63,6 @@ func (l *Launcher) addKeys(ctx context.Context, s *server, hosts ...string) erro
 			return err
 		}
 		trusted, issuer = signer.Trusted, signer.Certificate.Raw
-	}
-	if s.inGalera() {
-		own, err := certificate.OfGroup(memberName, key)
-		if err != nil {
-			return err
-		}
-		s.secret.Data[groupCertFile] = toPEM("CERTIFICATE", own)
 	}
 	s.secret.Data[caFile] = trusted
 	s.secret.Data[keyFile] = toPEM("PRIVATE KEY", private)

@@ -92,8 +92,6 @@ type Launcher struct {
 
 	up     sync.Map // ids of servers to the container that let the administrator in
 	groups sync.Map // ids of groups to what was seen of them last
-
-	alone, blocked sync.Map // names of pods to when their members were first seen so: see galera.go
 }
 
 var (

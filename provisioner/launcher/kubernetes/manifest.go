@@ -129,10 +129,6 @@ func (l *Launcher) podOf(s *server) podSpec {
 	prepare.Name, prepare.Command = "prepare", []string{"/bin/sh", secretDir + "/" + prepareFile}
 	server.Name = containerName
 	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + s.settingsFile()}
-	if s.inGalera() {
-		server.Command = append([]string{"/bin/sh", "-c", galeraScript, "galera.sh",
-			secretDir + "/" + s.settingsFile(), transferScript}, mysqld.GaleraLibraries...)
-	}
 	server.Ports = s.ports()
 	answers := map[string]string{"port": portName}
 	// There is no liveness probe: a restart would repair nothing, and could interrupt a recovery.

@@ -1,19 +1,21 @@
 package kubernetes_test
 
 import (
+	"context"
+	"database/sql"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
 )
 
 // A group that two brokers look after accepts writes again after one or all of its members are cut off, and after all
 // pods are deleted. If one has lost its data while no other runs, the group waits for an operator.
-func TestGroupOutage(t *testing.T) { eachGroup(t, testGroupOutage) }
+func TestGroupOutage(t *testing.T) { onNodes(t, testGroupOutage) }
 
 func testGroupOutage(t *testing.T, image kubernetes.Image, node *cluster.Node) {
 	g := newGroup(t, image, node)
@@ -45,14 +47,12 @@ func testGroupOutage(t *testing.T, image kubernetes.Image, node *cluster.Node) {
 		}
 	}, 0, 1, 2)
 	g.stop()
-	if image.Flavour == mysqld.MariaDB {
-		g.waitsForOperator(node)
-	}
+	g.waitsForOperator()
 	g.destroy()
 }
 
 // waitsForOperator has a member lose its data as all are killed, and begins the group with another one.
-func (g *groupClient) waitsForOperator(node *cluster.Node) {
+func (g *groupClient) waitsForOperator() {
 	g.t.Helper()
 	lost := g.primary()
 	g.p.Do(g.t, http.MethodDelete, g.p.Path("persistentvolumeclaims/"+strings.TrimSuffix(g.pod(lost), "-0")), nil, nil)
@@ -66,10 +66,15 @@ func (g *groupClient) waitsForOperator(node *cluster.Node) {
 	if n := g.online(); n > 0 {
 		g.t.Errorf("%d members are online", n)
 	}
-	if err := node.Exec(g.t.Context(), g.p.Name, g.pod((lost+1)%3), // as docs/ha.md says
-		`echo "begin $(date +%s)" >/data/tmp/order; kill $(cat /run/mysqld/mysqld.pid)`); err != nil {
-		g.t.Fatal(err)
-	}
+	g.admin(g.e.Members[(lost+1)%3], func(ctx context.Context, db *sql.DB) error {
+		for _, statement := range []string{"SET GLOBAL group_replication_bootstrap_group=ON", "START GROUP_REPLICATION",
+			"SET GLOBAL group_replication_bootstrap_group=OFF"} {
+			if _, err := db.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+		return nil
+	})
 	g.whole("an operator has begun the group")
 	g.compare("an operator has begun the group")
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"mysql-broker/provisioner/fault"
@@ -114,8 +113,7 @@ func (l *Launcher) revertMember(ctx context.Context, s *server) error {
 }
 
 // keepNewerPrimary returns nil unless a member with the new version is the primary, which its group has chosen because
-// the others were lost. It then records that version, to which there is no way back. On MariaDB, it leads applications
-// to a member with the former version, as long as one is online.
+// the others were lost. It then records that version, to which there is no way back.
 func (l *Launcher) keepNewerPrimary(ctx context.Context, s *server, all []mysqlgroup.Look) error {
 	m := s.of(mysqlgroup.Primary(all) + 1)
 	if m.member == 0 {
@@ -129,9 +127,6 @@ func (l *Launcher) keepNewerPrimary(ctx context.Context, s *server, all []mysqlg
 	if err != nil || p.Metadata.Annotations[rollAnnotation] != strconv.Itoa(s.state.Group.Roll+1) {
 		return err
 	}
-	if to := former(s, all); s.inGalera() && to >= 0 {
-		return cmp.Or(l.leadElsewhere(ctx, s, to), launcher.NotYet(groupPoll, goingBack))
-	}
 	if err := l.changeUpgrade(ctx, s, func(st *state, u *groupUpgrade) {
 		u.Reverts, u.Keeps, u.Claim = false, false, ""
 		st.Version, st.Image = u.Version, u.Image
@@ -139,16 +134,6 @@ func (l *Launcher) keepNewerPrimary(ctx context.Context, s *server, all []mysqlg
 		return err
 	}
 	return launcher.NotYet(minPoll, l.upgrading(s))
-}
-
-// former returns a member that is online and whose upgrade has not begun, counted from 0, or -1.
-func former(s *server, all []mysqlgroup.Look) int {
-	for n, m := range all {
-		if m.Online() && !slices.Contains(s.state.Group.Upgrade.Begun, n+1) {
-			return n
-		}
-	}
-	return -1
 }
 
 // chooseWayBack records what becomes of the volume of a member whose StatefulSet has the former version again, as soon

@@ -98,9 +98,6 @@ func (l *Launcher) duePods(ctx context.Context, s *server) (due []int, found []p
 // switchPrimary makes another member the primary, and ends the sessions of applications on the former one, which could
 // only read.
 func (l *Launcher) switchPrimary(ctx context.Context, s *server, from, to int) error {
-	if s.inGalera() {
-		return l.leadElsewhere(ctx, s, to)
-	}
 	l.cfg.Logger.Info("a member becomes the primary of its group", "server", s.id, "member", s.of(to+1).at())
 	err := l.onLocked(ctx, s.of(to+1), func(ctx context.Context, conn *sql.Conn, now mysqlgroup.Look) error {
 		if err := l.expectWork(ctx, s); err != nil || !now.Online() || now.Primary {

@@ -28,7 +28,6 @@ const (
 	caFile         = "ca.pem"
 	certFile       = "server.pem"
 	keyFile        = "server-key.pem"
-	groupCertFile  = "group.pem" // of Galera
 )
 
 const port = 3306
@@ -49,12 +48,9 @@ func settings(st state, more ...string) []byte {
 		// The kubelet reports the last 2 KiB of the log of a container that ended. A crash report is longer, and would hide
 		// the reason for the crash.
 		"skip-stack-trace",
+		"init-file=" + secretDir + "/" + initFile,
 	}
-	if !st.inGalera() { // galera.sh says it
-		lines = append(lines, "init-file="+secretDir+"/"+initFile)
-	}
-	binaryLogs := st.BinaryLogs || st.Group != nil && !st.inGalera()
-	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, binaryLogs)...)
+	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, st.BinaryLogs || st.Group != nil)...)
 	if st.Flavour == mysqld.MariaDB {
 		lines = append(lines, "secure-file-priv="+tmpDir)
 	} else {
@@ -72,7 +68,7 @@ func (l *Launcher) writeSettings(s *server) {
 	for n := range s.state.Group.Members {
 		m := s.of(n + 1)
 		s.secret.Data[m.settingsFile()] = settings(s.state,
-			mysqld.GroupSettings(s.state.Flavour, l.membersOf(m), m.member, s.state.MemoryMB)...)
+			mysqld.GroupSettings(l.membersOf(m), m.member, s.state.MemoryMB)...)
 	}
 }
 
@@ -84,7 +80,7 @@ func (s *server) writeInit(password string) error {
 	}
 	own, err := s.groupPassword()
 	if err == nil {
-		s.secret.Data[initFile] = mysqld.MemberSQL(s.state.Flavour, s.secret.Data[initFile], own)
+		s.secret.Data[initFile] = mysqld.MemberSQL(s.secret.Data[initFile], own)
 	}
 	return err
 }

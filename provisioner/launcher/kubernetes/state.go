@@ -65,8 +65,6 @@ type server struct {
 	member int    // the number of a member of a group, counted from 1; 0 for a group itself, and for a single server
 	secret secret
 	state  state
-
-	leads *service // that of a group on MariaDB as it was read last; nil if it has to be read
 }
 
 func (s *server) readState() error {

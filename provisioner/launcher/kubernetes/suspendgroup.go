@@ -34,12 +34,9 @@ func (l *Launcher) stopMembers(ctx context.Context, s *server) error {
 	return l.stopPod(ctx, s.of(primary+1))
 }
 
-// stopEvents is due before the primary of a group of MySQL stops. A broker that was paused does not do it to a server
+// stopEvents is due before the primary of a group stops. A broker that was paused does not do it to a server
 // that has started since: it has lost its session, or looks again at what is recorded.
 func (l *Launcher) stopEvents(ctx context.Context, m *server) error {
-	if m.inGalera() {
-		return nil
-	}
 	var stale error
 	err := l.onLocked(ctx, m, func(ctx context.Context, conn *sql.Conn, _ mysqlgroup.Look) error {
 		if stale = l.expectWork(ctx, m); stale != nil {

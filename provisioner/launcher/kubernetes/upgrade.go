@@ -76,8 +76,6 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.", of, to),
 			Err:      fmt.Errorf("server %s: its data are of %s, and %s is wanted", s.id, of, to)}
-	case s.inGalera() && !launcher.SameSeries(of.Version, to.Version):
-		return launcher.Endpoint{}, launcher.OtherSeries(s.id, of, to)
 	case s.state.Group != nil:
 		return l.upgradeGroup(ctx, s, spec, image, report, works)
 	case s.state.Upgrade != nil && s.state.Upgrade.Reverts:

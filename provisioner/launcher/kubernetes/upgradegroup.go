@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -20,8 +19,7 @@ const memberUpgradeTime = time.Hour
 
 // groupUpgrade is an upgrade of a group that has not ended. Its members get the version one after the other, the
 // primary last, while applications write: the others are what there is to go back to. That ends when a member with the
-// version becomes the primary; on MariaDB, where all accept writes, when no other one is left. Before that, the version
-// is recorded as that of the group.
+// version becomes the primary. Before that, the version is recorded as that of the group.
 type groupUpgrade struct {
 	Version string `json:"version"`
 	Image   string `json:"image"`
@@ -158,7 +156,7 @@ func (l *Launcher) upgradeMembers(ctx context.Context, s *server, works func(str
 	if err := l.api.get(ctx, l.api.path(pods, s.of(next+1).podName()), &former); err != nil && !isNotFound(err) {
 		return err
 	}
-	noWayBack := len(due) == 1 || !s.inGalera() && slices.Contains(u.Begun, mysqlgroup.Primary(all)+1)
+	noWayBack := len(due) == 1 || slices.Contains(u.Begun, mysqlgroup.Primary(all)+1)
 	if err := l.changeUpgrade(ctx, s, func(st *state, u *groupUpgrade) {
 		u.Begun, u.Pod, u.Since = append(u.Begun, next+1), former.Metadata.UID, time.Now()
 		if noWayBack {
@@ -225,7 +223,7 @@ func (l *Launcher) upgradeMember(ctx context.Context, m *server, all []mysqlgrou
 	}
 	if p.Metadata.Annotations[rollAnnotation] != m.roll() {
 		if all[m.member-1].Primary {
-			if err := l.leave(ctx, m, all); err != nil {
+			if err := l.leave(ctx, m); err != nil {
 				return err
 			}
 		}
@@ -275,17 +273,9 @@ func (l *Launcher) failedMember(m *server, p pod) error {
 }
 
 // leave has the primary leave its group, so that the others choose another one at once: they do not let a member of a
-// later version than theirs become the primary while they are with it. A member of Galera leaves as its server stops:
-// leave leads applications to another one, and returns NotYet.
+// later version than theirs become the primary while they are with it.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-online-upgrade.html
-func (l *Launcher) leave(ctx context.Context, m *server, all []mysqlgroup.Look) error {
-	if m.inGalera() {
-		to := mysqlgroup.Other(all, m.member-1)
-		if to < 0 {
-			return launcher.NotYet(groupPoll, "Waiting until the other servers are up to date")
-		}
-		return cmp.Or(l.leadElsewhere(ctx, m, to), launcher.NotYet(minPoll, l.upgrading(m)))
-	}
+func (l *Launcher) leave(ctx context.Context, m *server) error {
 	var stale error
 	err := l.onLocked(ctx, m, func(ctx context.Context, conn *sql.Conn, now mysqlgroup.Look) error {
 		if stale = l.expectWork(ctx, m); stale != nil || !now.Primary {

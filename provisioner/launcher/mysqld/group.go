@@ -11,57 +11,33 @@ import (
 // for its state.
 const GroupUser = "broker_group"
 
-// Group is what a member of a group knows: Group Replication with a single primary, or Galera.
+// Group is what a member of a group of MySQL servers knows: Group Replication with a single primary.
 type Group struct {
 	Name      string   // a UUID
-	Addresses []string // host:port of all members, as they reach each other
+	Hosts     []string // of all members, as they reach each other
+	Addresses []string // host:port
 	Protocol  []string // the same, for the protocol of the group
-	Transfer  string   // host:port at which the member of Galera gets what it has missed
-
-	// Hosts are those of all members, if they are not on one host. The protocol of the group is then encrypted.
-	Hosts []string
-
-	// Of Galera, if the members are not on one host.
-	Copy             string // host:port at which the member gets all data
-	Certificate, Key string // paths; members trust this certificate only
 }
 
 // groupMemoryMB is what a member needs besides the memory of a server without a group.
-var groupMemoryMB = map[string]int{MySQL: 256, MariaDB: 128}
-
-// GroupDataLimitMB is DataLimitMB for a member of a group.
-func GroupDataLimitMB(flavour string, memoryMB int) int {
-	return DataLimitMB(flavour, memoryMB) + groupMemoryMB[flavour]
-}
+const groupMemoryMB = 256
 
 // GroupSettings returns the lines of an option file that make a server the nth member of a group, counted from 1. They
-// come after those of Settings: on MySQL, with binary logs.
-func GroupSettings(flavour string, g Group, n, memoryMB int) []string {
-	pool := fmt.Sprintf("innodb-buffer-pool-size=%dM", max(16, min(memoryMB-192-groupMemoryMB[flavour], memoryMB*6/10)))
-	if flavour == MariaDB {
-		return append(galeraSettings(g, n), pool)
-	}
-	return append(replicationSettings(g, n), pool)
-}
-
-// replicationSettings is GroupSettings for MySQL.
+// come after those of Settings, with binary logs.
 //
 // The protocol of the group has ports of its own: over those of applications (communication_stack=MYSQL), a member logs
 // in to another one to connect again, and a statement that changes an account there keeps it from logging in until the
-// group has agreed to the statement, which it then never does. On one host, the protocol is not encrypted. A server is
-// read-only until the group makes it the primary. Whoever logs in to a member that is not the primary is refused by
-// init-connect, with an error for which drivers try the next host of a list (1184, 08S01). So is whoever takes one of
-// the last connections: the group itself uses that which MySQL reserves for administrators. It does not apply to them.
-// A member that was cut off leaves the group and ends the sessions of applications.
+// group has agreed to the statement, which it then never does. A server is read-only until the group makes it the
+// primary. Whoever logs in to a member that is not the primary is refused by init-connect, with an error for which
+// drivers try the next host of a list (1184, 08S01). So is whoever takes one of the last connections: the group itself
+// uses that which MySQL reserves for administrators. It does not apply to them. A member that was cut off leaves the
+// group and ends the sessions of applications.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-options.html
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_init_connect
-func replicationSettings(g Group, n int) []string {
+func GroupSettings(g Group, n, memoryMB int) []string {
 	host, port, _ := net.SplitHostPort(g.Addresses[n-1])
-	from, encryption := "127.0.0.1", "DISABLED"
-	if g.Hosts != nil {
-		from, encryption = strings.Join(g.Hosts, ","), "REQUIRED"
-	}
 	lines := []string{
+		fmt.Sprintf("innodb-buffer-pool-size=%dM", max(16, min(memoryMB-192-groupMemoryMB, memoryMB*6/10))),
 		fmt.Sprintf("server-id=%d", n),
 		"report-host=" + host,
 		"report-port=" + port,
@@ -79,8 +55,8 @@ func replicationSettings(g Group, n int) []string {
 		"start_on_boot=OFF", // the launcher starts it
 		"local_address=" + g.Protocol[n-1],
 		"group_seeds=" + strings.Join(g.Protocol, ","),
-		"ip_allowlist=" + from,
-		"ssl_mode=" + encryption,
+		"ip_allowlist=" + strings.Join(g.Hosts, ","),
+		"ssl_mode=REQUIRED",
 		"recovery_use_ssl=ON",
 		"recovery_reconnect_interval=5", // seconds
 		"member_expel_timeout=0",
@@ -94,16 +70,13 @@ func replicationSettings(g Group, n int) []string {
 	return lines
 }
 
-// GroupSQL returns the content of an init file, one statement per line, that prepares a new server to join a group. On
-// MySQL, it writes nothing to the binary log, because each member runs it. CheckAdminPassword must have accepted the
-// password.
+// MemberSQL returns an init file, one statement per line, that runs at every start of a member, with the account of the
+// administrator that admin makes. What it does on one member is written to no binary log. It is over before anybody can
+// log in. CheckAdminPassword must have accepted the password.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-distributed-recovery-connections.html
-func GroupSQL(flavour, password string) []byte {
-	if flavour == MariaDB {
-		return galeraSQL(password)
-	}
+func MemberSQL(admin []byte, password string) []byte {
 	account := "'" + GroupUser + "'@'%'"
-	return fmt.Appendf(nil, "SET SESSION sql_log_bin=0;\nCREATE USER IF NOT EXISTS %[1]s;\n"+
+	group := fmt.Appendf(nil, "CREATE USER IF NOT EXISTS %[1]s;\n"+
 		"ALTER USER %[1]s IDENTIFIED BY '%[2]s';\n"+
 		"GRANT REPLICATION SLAVE, REPLICATION CLIENT, CONNECTION_ADMIN, BACKUP_ADMIN, BINLOG_ADMIN, "+
 		"GROUP_REPLICATION_ADMIN, SYSTEM_VARIABLES_ADMIN, EVENT, SET_ANY_DEFINER, ALLOW_NONEXISTENT_DEFINER "+
@@ -111,15 +84,6 @@ func GroupSQL(flavour, password string) []byte {
 		"GRANT SELECT ON performance_schema.* TO %[1]s;\nSET SESSION sql_log_bin=1;\n"+
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER='%[3]s', SOURCE_PASSWORD='%[2]s' "+
 		"FOR CHANNEL 'group_replication_recovery';\n", account, password, GroupUser)
-}
-
-// MemberSQL returns an init file that runs at every start of a member on MySQL, with the administrator's account that
-// admin makes. What it does on one member is written to no binary log, as on GroupSQL. It is over before anybody can
-// log in. On MariaDB, it is for a server that is in no group yet.
-func MemberSQL(flavour string, admin []byte, password string) []byte {
-	if flavour == MariaDB {
-		return galeraMemberSQL(admin, password)
-	}
-	return slices.Concat([]byte("SET GLOBAL super_read_only=OFF;\nSET SESSION sql_log_bin=0;\n"), admin,
-		GroupSQL(flavour, password), []byte("SET GLOBAL super_read_only=ON;\n"))
+	return slices.Concat([]byte("SET GLOBAL super_read_only=OFF;\nSET SESSION sql_log_bin=0;\n"), admin, group,
+		[]byte("SET GLOBAL super_read_only=ON;\n"))
 }

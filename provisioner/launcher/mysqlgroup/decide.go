@@ -1,6 +1,6 @@
 // Package mysqlgroup is what launchers do for a group of MySQL servers with Group Replication. The group itself decides
-// which member is the primary, and which ones belong to it. A launcher lets members join that are in no group, replaces
-// those that lost their data, and begins the group again if none is left.
+// which member is the primary, and which ones belong to it. A launcher lets members join that are in no group, and
+// begins the group again if none is left.
 package mysqlgroup
 
 import (
@@ -12,17 +12,15 @@ import (
 
 // Due is what a launcher is to do for a group.
 type Due struct {
-	Begin   bool           // the group, of which no member is left
-	Replace []int          // members, counted from 0, that have lost their data
-	LetIn   []int          // members that have applications to be let in again
-	Join    int            // the member that is to join, or -1
-	Purge   map[int]string // the oldest binary logs that members keep, which have too many
+	Begin bool           // the group, of which no member is left
+	LetIn []int          // members, counted from 0, that have applications to be let in again
+	Join  int            // the member that is to join, or -1
+	Purge map[int]string // the oldest binary logs that members keep, which have too many
 }
 
 // Group is what a launcher knows of a group.
 type Group struct {
 	Addresses []string // of the members
-	Ready     bool     // it was ready once, so that a member without data has lost them
 	MostLogs  int64    // bytes of binary logs on each member; it may keep 64 MiB in any case
 }
 
@@ -36,8 +34,6 @@ func Decide(all []Look, g Group) (Due, error) {
 	joining := slices.ContainsFunc(all, func(m Look) bool { return m.State == "RECOVERING" })
 	for n, m := range all {
 		switch {
-		case m.Missing && g.Ready:
-			due.Replace = append(due.Replace, n)
 		case m.Out():
 			if !joining && !Known(all, g.Addresses[n]) {
 				joining, due.Join = true, n

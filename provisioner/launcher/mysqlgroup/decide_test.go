@@ -20,7 +20,6 @@ func TestDecide(t *testing.T) {
 	left := mysqlgroup.Look{State: "ERROR", Executed: "a:1-8"}
 	recovering := mysqlgroup.Look{State: "RECOVERING", Majority: true}
 	silent := mysqlgroup.Look{Err: errors.New("it does not respond")}
-	missing := mysqlgroup.Look{Err: errors.New("it has no data"), Missing: true}
 	cut := mysqlgroup.Look{State: "ONLINE", Executed: "a:1-9"}
 	shut := online
 	shut.Offline = true
@@ -31,7 +30,6 @@ func TestDecide(t *testing.T) {
 	alone.Knows = []string{"one:3306"}
 	for name, test := range map[string]struct {
 		all     looks
-		ready   bool
 		most    int64
 		want    mysqlgroup.Due
 		refused bool
@@ -43,20 +41,16 @@ func TestDecide(t *testing.T) {
 		"another one joins":        {all: looks{alone, recovering, out}, want: mysqlgroup.Due{Join: -1}},
 		"one refuses applications": {all: looks{online, shut, online},
 			want: mysqlgroup.Due{Join: -1, LetIn: []int{1}}},
-		"one has lost its data": {all: looks{online, online, missing}, ready: true,
-			want: mysqlgroup.Due{Join: -1, Replace: []int{2}}},
 		"one has too many logs": {all: looks{online, full, online}, most: 90 << 20,
 			want: mysqlgroup.Due{Join: -1, Purge: map[int]string{1: "log.2"}}},
 		"one has logs in a small group": {all: looks{full, online, online}, most: 1,
 			want: mysqlgroup.Due{Join: -1, Purge: map[int]string{0: "log.3"}}},
 		"one has few logs":                  {all: looks{full, online, online}, most: 170 << 20, want: mysqlgroup.Due{Join: -1}},
-		"one has no data yet":               {all: looks{online, online, missing}, want: mysqlgroup.Due{Join: -1}},
 		"all are out":                       {all: looks{out, left, out}, want: mysqlgroup.Due{Join: -1, Begin: true}},
 		"the last one has no majority":      {all: looks{cut, silent, silent}, want: mysqlgroup.Due{Join: -1}},
 		"two are out, one does not respond": {all: looks{out, silent, out}, want: mysqlgroup.Due{Join: -1}, refused: true},
 	} {
-		got, err := mysqlgroup.Decide(test.all, mysqlgroup.Group{Addresses: addresses, Ready: test.ready,
-			MostLogs: test.most})
+		got, err := mysqlgroup.Decide(test.all, mysqlgroup.Group{Addresses: addresses, MostLogs: test.most})
 		if !reflect.DeepEqual(got, test.want) || test.refused != (err != nil) {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, test.want)
 		}

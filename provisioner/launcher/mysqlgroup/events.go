@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -15,10 +14,8 @@ import (
 // Events is what a launcher remembers of a group's events: by schema.name, whether the application has them run. They
 // run on the member where they were created or altered last. Servers disable those that arrive by replication, also
 // those which the application has disabled, so only that member knows.
-// Operations and the supervision of a group share it.
 // https://dev.mysql.com/doc/refman/8.4/en/replication-features-invoked.html
 type Events struct {
-	mu  sync.Mutex
 	run map[string]bool
 }
 
@@ -28,7 +25,7 @@ const (
 )
 
 // Due returns the events that the primary has to run, because the member that ran them is not a primary any more, or is
-// gone. With Galera, all members are primaries, and the first one that is online runs them.
+// gone.
 func (e *Events) Due(all []Look) (due []string) {
 	primary := Primary(all)
 	if primary < 0 {
@@ -47,8 +44,6 @@ func (e *Events) Due(all []Look) (due []string) {
 			}
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	known := map[string]bool{}
 	for name := range all[primary].Events {
 		switch {

@@ -29,10 +29,6 @@ func TestEventsDue(t *testing.T) {
 		"it was set to off elsewhere":     {looks{member(true, runs), member(false, stopped)}, looks{member(false, runs), member(true, off)}, nil},
 		"there is no primary": {looks{member(true, runs), member(false, stopped)},
 			looks{gone, member(false, stopped)}, nil},
-		"all are primaries, and the second one runs it": {now: looks{member(true, stopped), member(true, runs)}},
-		"all are primaries, and the second one is gone": {looks{member(true, stopped), member(true, runs)},
-			looks{member(true, stopped), gone}, due},
-		"all are primaries, and it is off": {now: looks{member(true, stopped), member(true, off)}},
 	} {
 		var e mysqlgroup.Events
 		if test.before != nil {

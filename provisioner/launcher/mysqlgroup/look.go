@@ -8,7 +8,6 @@ import (
 
 // Look is what a member says of itself.
 type Look struct {
-	Missing  bool   // it has no data, or never became ready
 	Err      error  // why it does not respond; the rest is then empty
 	State    string // as MySQL names it
 	Majority bool   // it sees most members of its group
@@ -22,10 +21,6 @@ type Look struct {
 	Copied   uint64            // bytes of the data that it gets from another member by the plugin clone
 	Logs     []Log             // its binary logs, the oldest first
 	Events   map[string]string // their states, by schema.name
-
-	// Of Galera only: see the package galera.
-	Blocked bool // something waits for a lock there that may hold it up
-	Gives   bool // it gives all its data to another member, and does not commit meanwhile
 }
 
 // Online reports whether a member takes part in a group that has a majority.

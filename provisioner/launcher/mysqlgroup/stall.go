@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -23,7 +22,6 @@ const (
 // acknowledged is lost if the primary is killed.
 // Operations and the supervision of a group share it.
 type Stall struct {
-	mu       sync.Mutex
 	primary  int
 	executed string // by the primary; empty if it lets nobody log in
 	since    time.Time
@@ -34,8 +32,6 @@ type Stall struct {
 // LacksApplied: a member that lags has other transactions too. now is when the look began.
 func (s *Stall) Suspect(all []Look, addresses []string, now time.Time) int {
 	primary := led(all, addresses)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if primary < 0 || s.since.IsZero() || primary != s.primary || all[primary].Executed != s.executed ||
 		!slices.ContainsFunc(all, func(m Look) bool { return m.Online() && m.Executed != s.executed }) {
 		s.primary, s.executed, s.since = primary, "", now

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -23,7 +22,6 @@ const (
 // that it has executed already. Or it lets nobody log in. Once started again, such a member joins within seconds.
 // Nothing that was acknowledged is lost if it is killed. See Stall for the primary.
 type Stuck struct {
-	mu      sync.Mutex
 	members map[int]*attempt
 }
 
@@ -41,8 +39,6 @@ type attempt struct {
 // Next returns a member, counted from 0, that hangs, or -1. at is when the look began. A member that lets nobody log in
 // hangs only if another one is online: else it may be the broker that takes too long.
 func (s *Stuck) Next(all []Look, addresses []string, at time.Time) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.members == nil {
 		s.members = map[int]*attempt{}
 	}
@@ -86,7 +82,7 @@ func (m Look) stage(known bool) string {
 	switch {
 	case m.Silent():
 		return "silent"
-	case m.Missing || m.Err != nil || m.Out() && !known:
+	case m.Err != nil || m.Out() && !known:
 		return ""
 	}
 	return fmt.Sprint(m.State, m.Majority)

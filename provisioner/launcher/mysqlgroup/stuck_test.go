@@ -44,8 +44,6 @@ func TestStuck(t *testing.T) {
 		"it failed":                      {online, failed, failed, time.Hour, false},
 		"it failed, and others count it": {knows, failed, failed, time.Minute, true},
 		"it is starting":                 {online, gone, gone, time.Hour, false},
-		"it has lost its data": {online, mysqlgroup.Look{Missing: true}, mysqlgroup.Look{Missing: true}, time.Hour,
-			false},
 	} {
 		var s mysqlgroup.Stuck
 		now := time.Now()

@@ -29,7 +29,7 @@ type controlGroups struct {
 	dir  string // where the delegated group is mounted
 	name string // the delegated group in the tree, as /proc/PID/cgroup has it
 
-	limits func(dataLimitMB, memoryMB int) []groupLimit // groupLimits, except in tests
+	limits func(flavour string, memoryMB int) []groupLimit // groupLimits, except in tests
 }
 
 const (

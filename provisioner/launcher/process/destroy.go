@@ -46,12 +46,9 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 	if err := may(sd); err != nil {
 		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	release, err := l.retire(ctx, sd)
-	if err != nil {
+	if err := l.retire(ctx, sd); err != nil {
 		return err
 	}
-	defer release()
-	defer l.forgetGroup(sd)
 	fault.Point("destroy", "stopped")
 	if err := l.groups.removeGroup(ctx, sd.id); err != nil { // the server is removed even if its group is not
 		l.cfg.Logger.Warn("a control group is left behind", "error", err)
@@ -61,22 +58,18 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 
 // retire stops a server for good. Its data is no longer needed, so it is killed. A full disk must not prevent the
 // removal, which makes room, so the phase need not be recorded then. If the broker dies before the removal, the server
-// may be started again, and is removed when the task continues. The caller holds the server's lock, which keeps it from
-// being started again, and calls release after the removal.
-func (l *Launcher) retire(ctx context.Context, sd serverDir) (release func(), err error) {
+// may be started again, and is removed when the task continues.
+func (l *Launcher) retire(ctx context.Context, sd serverDir) error {
 	st, err := sd.loadState()
 	if err != nil && !errors.Is(err, launcher.ErrNotFound) { // its state no longer matters
 		l.cfg.Logger.Warn("the state of a server that is destroyed cannot be read", "server", sd.id, "error", err)
 	}
 	st.Phase = phaseDestroying
 	if err := sd.saveState(st); err != nil && !saysDiskFull(err) {
-		return nil, err
+		return err
 	}
 	fault.Point("destroy", "recorded")
-	if sd.isGroup() {
-		return l.retireMembers(ctx, sd, st)
-	}
-	return func() {}, l.stopIfRunning(ctx, sd, (*server).kill)
+	return l.stopIfRunning(ctx, sd, (*server).kill)
 }
 
 func (l *Launcher) discard(sd serverDir) error {

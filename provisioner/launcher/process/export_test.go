@@ -1,11 +1,6 @@
 package process
 
-import (
-	"strings"
-	"time"
-
-	"mysql-broker/provisioner/launcher/mysqld"
-)
+import "time"
 
 // SetStartTimeout is for tests of what happens to servers that do not come up.
 func (l *Launcher) SetStartTimeout(limit time.Duration) {
@@ -29,24 +24,10 @@ func (c *Config) SetControlGroups(dir, name string, memory bool) {
 		if memory {
 			return g, g.enable()
 		}
-		g.limits = func(int, int) []groupLimit { return nil }
+		g.limits = func(string, int) []groupLimit { return nil }
 		return g, g.clear()
 	}
 }
 
-// Remembers reports whether anything is remembered of a group or its members.
-func (l *Launcher) Remembers(id string) bool {
-	for _, of := range l.ofGroups() {
-		for key := range of.Range {
-			if key == id || strings.HasPrefix(key.(string), id+".") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // MemoryMax is the limit of a server's group, in bytes.
-func MemoryMax(flavour string, memoryMB int) string {
-	return groupLimits(mysqld.DataLimitMB(flavour, memoryMB), memoryMB)[0].value
-}
+func MemoryMax(flavour string, memoryMB int) string { return groupLimits(flavour, memoryMB)[0].value }

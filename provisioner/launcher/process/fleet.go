@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // startsAtOnce is how many servers are started or stopped at the same time.
@@ -14,10 +13,9 @@ const startsAtOnce = 4
 // StartAll returns when every launched server is up. It leaves running servers alone and starts the others. If one
 // cannot be started, the others still are.
 func (l *Launcher) StartAll(ctx context.Context) error {
-	groups := l.startGalera(ctx)
-	servers := l.each(func(sd serverDir) error {
+	return l.each(func(sd serverDir) error {
 		s, err := l.keepRunning(ctx, sd)
-		if errors.Is(err, errRetired) || errors.Is(err, unix.EWOULDBLOCK) { // a member that starts with its group
+		if errors.Is(err, errRetired) {
 			return nil
 		}
 		if err != nil {
@@ -26,27 +24,6 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 		defer s.close()
 		return l.awaitUp(ctx, sd, s, l.startTimeout)
 	})
-	return errors.Join(groups, servers)
-}
-
-// startGalera returns when all groups of Galera are complete.
-func (l *Launcher) startGalera(ctx context.Context) error {
-	all, err := l.launchedDirs()
-	for _, sd := range all {
-		st, loaded := sd.loadState()
-		if loaded != nil || !st.inGalera() || st.Phase != phaseReady {
-			continue
-		}
-		unlock, locked := sd.lock(ctx)
-		if locked != nil {
-			err = errors.Join(err, locked)
-			continue
-		}
-		_, awaited := l.awaitMembers(ctx, sd, st, l.startTimeout, allOnline)
-		unlock()
-		err = errors.Join(err, awaited)
-	}
-	return err
 }
 
 // StopAll ends supervision, as Close does, and stops every server. Their data stays; StartAll starts them again.
@@ -69,11 +46,7 @@ func (l *Launcher) stopOne(ctx context.Context, sd serverDir) error {
 		return err
 	}
 	defer unlock()
-	st, err := sd.loadState()
-	if err != nil { // it is stopped all the same
-		return errors.Join(err, l.stopIfRunning(ctx, sd, (*server).stop))
-	}
-	return l.stopMember(ctx, sd, st)
+	return l.stopIfRunning(ctx, sd, (*server).stop)
 }
 
 // each calls do for every server, and returns all errors.

@@ -37,16 +37,13 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if sd.launchesGroup(spec) {
-		return l.launchGroup(ctx, sd, spec, program, report)
-	}
 	unlock, err := sd.makeAndLock(ctx)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
 	fault.Point("launch", "directory made")
-	st, err := sd.reported(ctx, "Preparing the data directory", report)
+	st, err := sd.reported(ctx, report)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -76,8 +73,10 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if err := l.bringUp(ctx, sd, &st, spec, report); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if err := wait(written); err != nil {
-		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
+	if written != nil {
+		if err := <-written; err != nil {
+			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
+		}
 	}
 	// The report is recorded in parallel; waiting for it would delay every launch.
 	var reported sync.WaitGroup
@@ -86,23 +85,14 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	return l.answerFor(ctx, sd, st, spec)
 }
 
-// launchesGroup reports whether a server is a group or, before it was launched, is to become one.
-func (d serverDir) launchesGroup(spec launcher.Spec) bool {
-	st, err := d.loadState()
-	if err == nil && (st.Phase == phaseReady || st.Phase == phaseSuspended) {
-		return st.Group != nil
-	}
-	return spec.Members > 1
-}
-
 // reported reads the state of a server that is being launched, which is empty if the server is new, and reports to
 // users. That may find that another broker has the work.
-func (d serverDir) reported(ctx context.Context, progress string, report func(string)) (state, error) {
+func (d serverDir) reported(ctx context.Context, report func(string)) (state, error) {
 	st, err := d.loadState()
 	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
 		return state{}, err
 	}
-	report(progress)
+	report("Preparing the data directory")
 	if ctx.Err() != nil {
 		_ = os.Remove(d.dir) // if it is empty: that broker may have destroyed the server already
 		return state{}, fmt.Errorf("server %s: %w", d.id, context.Cause(ctx))
@@ -117,14 +107,6 @@ func (d serverDir) mayStartOver() error {
 		return fmt.Errorf("server %s: cannot start over: %w", d.id, errors.Join(launcher.ErrKept, err))
 	}
 	return nil
-}
-
-// wait returns what the channel yields, or nil for none.
-func wait(written <-chan error) error {
-	if written == nil {
-		return nil
-	}
-	return <-written
 }
 
 // instanceOf returns the directory of a server. It refuses names and passwords that would need escaping in SQL.

@@ -3,8 +3,6 @@ package process
 import (
 	"errors"
 	"io"
-	"io/fs"
-	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -14,7 +12,7 @@ import (
 // logTailBytes is how much of the end of a log is searched for errors.
 const logTailBytes = 4096
 
-// endLogBytes is how much of it says why a server exited. A member of Galera logs some 10 KiB after it was asked to.
+// endLogBytes is how much of it says why a server exited. MySQL logs a line for each session that it ends then.
 const endLogBytes = 64 << 10
 
 // logTail returns the last errors that the server logged, for an error message.
@@ -92,21 +90,6 @@ var (
 	// order matches what they log when they are asked to shut down, or when they abort their start.
 	order = regexp.MustCompile(`Received SHUTDOWN from user|: Normal shutdown|\bAborting\b`)
 )
-
-// wasShutDown reports whether a server exited because it was asked to. One that has never run was not killed.
-func wasShutDown(sd serverDir) bool {
-	log := readLogEnd(sd, endLogBytes)
-	_, err := os.Lstat(sd.logFile())
-	return errors.Is(err, fs.ErrNotExist) || log == "" || shutDown(log)
-}
-
-// startLevel is the level at which the start of a server that does not run is logged.
-func startLevel(sd serverDir) slog.Level {
-	if wasShutDown(sd) { // for a resize, with the host, or by StopAll or an operator
-		return slog.LevelInfo
-	}
-	return slog.LevelWarn
-}
 
 // shutDown reports whether a server exited because it was asked to, judged by the end of its log.
 func shutDown(log string) bool {

@@ -6,31 +6,28 @@ import (
 	"testing"
 )
 
-// A member of Galera logs more about its group than about its end. One that was asked to stop was not killed.
-func TestWasShutDown(t *testing.T) {
+// A server logs more about the sessions that it ends than about its end. One that was asked to stop was not killed.
+func TestShutDown(t *testing.T) {
 	t.Parallel()
 	const (
-		ready = "2026-11-26  1:00:00 0 [Note] mariadbd: ready for connections.\n"
-		order = "2026-11-26  1:00:01 0 [Note] mariadbd (initiated by: unknown): Normal shutdown\n"
-		last  = "2026-11-26  1:00:04 0 [Note] mariadbd: Shutdown complete\n"
+		ready = "2026-11-26T01:00:00Z 0 [System] [MY-010931] [Server] mysqld: ready for connections.\n"
+		order = "2026-11-26T01:00:01Z 0 [System] [MY-013172] [Server] Received SHUTDOWN from user root.\n"
+		last  = "2026-11-26T01:00:04Z 0 [System] [MY-010910] [Server] mysqld: Shutdown complete (mysqld 9.7.4)\n"
 	)
-	view := strings.Repeat("2026-11-26  1:00:02 0 [Note] WSREP: STATE EXCHANGE: sent state msg\n", 200)
+	ends := strings.Repeat("2026-11-26T01:00:02Z 0 [Warning] [MY-010909] [Server] mysqld: Forcing close of thread 8.\n", 200)
 	for log, want := range map[string]bool{
-		ready + order + view + last:                true,
-		ready + order + view + last + ready + view: false,
-		ready + order + view:                       false,
-		ready:                                      false,
-		"":                                         true,
+		ready + order + ends + last:         true,
+		ready + order + ends + last + ready: false,
+		ready + order + ends:                false,
+		ready:                               false,
+		"":                                  false,
 	} {
 		sd := serverDir{dir: t.TempDir()}
 		if err := os.WriteFile(sd.logFile(), []byte(log), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := wasShutDown(sd); got != want {
+		if got := shutDown(readLogEnd(sd, endLogBytes)); got != want {
 			t.Errorf("%.200q: shut down: %v", log, got)
 		}
-	}
-	if !wasShutDown(serverDir{dir: t.TempDir()}) {
-		t.Error("a server that has never run was killed")
 	}
 }

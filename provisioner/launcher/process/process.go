@@ -7,7 +7,7 @@
 //
 // Under Config.Dir:
 //
-//	instances/ID/   one server, see serverDir, or a group of servers, see group
+//	instances/ID/   one server, see serverDir
 //	templates/      data directories initialised once for each flavour and version
 //	spares/         copies of them that no server has yet
 //	trash/          destroyed servers, until their files are removed
@@ -75,14 +75,6 @@ type Launcher struct {
 
 	supervises atomic.Bool // this broker is the supervisor of the directory
 	settled    sync.Map    // ids of servers that were up or failed to start since supervision began
-	seen       sync.Map    // seenGroup by ids of groups
-	events     sync.Map    // *mysqlgroup.Events by ids of groups
-	stalls     sync.Map    // *mysqlgroup.Stall by ids of groups
-	stuck      sync.Map    // *mysqlgroup.Stuck by ids of groups
-	alone      sync.Map    // since when groups of Galera have no majority, by their ids
-	starts     sync.Map    // when members of Galera were started last, by their ids
-	behind     sync.Map    // since when such members take no part in groups that have a majority
-	blocked    sync.Map    // since when locks keep such members from applying what they have received
 
 	stopSupervision context.CancelFunc
 	supervision     sync.WaitGroup
@@ -92,7 +84,6 @@ var (
 	_ launcher.Stopper  = (*Launcher)(nil)
 	_ launcher.Upgrader = (*Launcher)(nil)
 	_ launcher.Observer = (*Launcher)(nil)
-	_ launcher.Grouper  = (*Launcher)(nil)
 )
 
 // Open prepares the state directory. It starts servers that do not run only if the options have it supervise.
@@ -195,7 +186,7 @@ func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, _ string, change
 
 // List implements launcher.Launcher.
 func (l *Launcher) List(context.Context) ([]string, error) {
-	instances, err := l.launchedDirs()
+	instances, err := l.serverDirs()
 	ids := make([]string, len(instances))
 	for i, sd := range instances {
 		ids[i] = sd.id
@@ -204,15 +195,11 @@ func (l *Launcher) List(context.Context) ([]string, error) {
 }
 
 func (l *Launcher) endpoint(sd serverDir, st state) (launcher.Endpoint, error) {
-	host := cmp.Or(st.Host, l.cfg.Host)
-	if st.Group != nil && st.Member == 0 {
-		return l.groupEndpoint(sd, st, host)
-	}
 	ca, err := os.ReadFile(sd.caFile())
 	if err != nil {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	return launcher.Endpoint{Host: host, Port: st.Port, CACertificate: ca}, nil
+	return launcher.Endpoint{Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port, CACertificate: ca}, nil
 }
 
 func (l *Launcher) serversDir() string   { return filepath.Join(l.cfg.Dir, "instances") }

@@ -148,7 +148,7 @@ func (l *Launcher) raiseRedoLog(ctx context.Context, sd serverDir, full time.Tim
 func (l *Launcher) setRedoLog(ctx context.Context, sd serverDir, end launcher.Endpoint, capacity int) error {
 	ctx, cancel := context.WithTimeout(ctx, redoTime)
 	defer cancel()
-	return l.cfg.Exec(ctx, sd.launchedID(), end, fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", capacity<<20))
+	return l.cfg.Exec(ctx, sd.id, end, fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", capacity<<20))
 }
 
 var redoSetting = regexp.MustCompile(`(?m)^loose-innodb-redo-log-capacity=(\d+)M$`)

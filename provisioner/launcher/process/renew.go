@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,11 +62,11 @@ func (l *Launcher) recordEndpoint(ctx context.Context, sd serverDir) error {
 	if l.cfg.RecordEndpoint == nil {
 		return nil
 	}
-	end, err := l.Endpoint(ctx, sd.launchedID())
+	end, err := l.Endpoint(ctx, sd.id)
 	if err != nil {
 		return err
 	}
-	return l.cfg.RecordEndpoint(ctx, sd.launchedID(), end)
+	return l.cfg.RecordEndpoint(ctx, sd.id, end)
 }
 
 func (l *Launcher) reloadCertificate(ctx context.Context, sd serverDir) error {
@@ -82,7 +81,7 @@ func (l *Launcher) reloadCertificate(ctx context.Context, sd serverDir) error {
 	// The server may still use either certificate.
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
-	return l.cfg.Exec(ctx, sd.launchedID(), end, reloadStatement[l.cfg.Binary.Flavour])
+	return l.cfg.Exec(ctx, sd.id, end, reloadStatement[l.cfg.Binary.Flavour])
 }
 
 // renewCertificate writes the files that are due. If another process holds the server's lock, it does nothing until the
@@ -212,8 +211,8 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 		if err != nil {
 			return nil, fmt.Errorf("server %s: %w", sd.id, err)
 		}
-		if certificate.Issuer(c.leaf, authority) != nil && !slices.Contains(ids, sd.launchedID()) {
-			ids = append(ids, sd.launchedID())
+		if certificate.Issuer(c.leaf, authority) != nil {
+			ids = append(ids, sd.id)
 		}
 	}
 	return ids, nil

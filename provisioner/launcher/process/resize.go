@@ -20,9 +20,6 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if st.Group != nil && st.Phase != phaseSuspended {
-		return l.resizeGroup(ctx, sd, st, spec, report)
-	}
 	if st.Phase == phaseSuspended {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}

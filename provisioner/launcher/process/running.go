@@ -23,10 +23,14 @@ func (l *Launcher) ensureRunning(ctx context.Context, sd serverDir, st state) (s
 		}
 		return s, false, err
 	}
-	log, level := readLogTail(sd), startLevel(sd)
+	log, asked := readLogTail(sd), shutDown(readLogEnd(sd, endLogBytes))
 	killed := l.groups.killedForMemory(sd.id)
 	if s, err = l.start(ctx, sd, st); err != nil {
 		return nil, false, err
+	}
+	level := slog.LevelWarn
+	if asked { // for a resize, with the host, or by StopAll or an operator
+		level = slog.LevelInfo
 	}
 	// Its last log lines say why it exited, for example because another program has its port, or because the disk is full.
 	attributes := []slog.Attr{slog.String("server", sd.id), slog.Int("port", st.Port), slog.Int("pid", s.pid),

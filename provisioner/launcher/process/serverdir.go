@@ -22,28 +22,8 @@ func (l *Launcher) serverDir(id string) (serverDir, error) {
 	return serverDir{id: id, dir: filepath.Join(l.serversDir(), id)}, nil
 }
 
-// serverDirs returns the directories of all servers, in any phase: of a group, those of its members.
-func (l *Launcher) serverDirs() (all []serverDir, err error) {
-	launched, err := l.launchedDirs()
-	if err != nil {
-		return nil, err
-	}
-	for _, sd := range launched {
-		if !sd.isGroup() {
-			all = append(all, sd)
-			continue
-		}
-		members, err := sd.members()
-		if err != nil {
-			return nil, fmt.Errorf("list the members of %s: %w", sd.id, err)
-		}
-		all = append(all, members...)
-	}
-	return all, nil
-}
-
-// launchedDirs returns the directories of all servers and groups, in any phase.
-func (l *Launcher) launchedDirs() ([]serverDir, error) {
+// serverDirs returns the directories of all servers, in any phase.
+func (l *Launcher) serverDirs() ([]serverDir, error) {
 	entries, err := os.ReadDir(l.serversDir())
 	if err != nil {
 		return nil, fmt.Errorf("list servers: %w", err)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // groupLimit is a file of a control group and its value.
@@ -21,17 +23,17 @@ type groupLimit struct{ file, value string }
 
 // groupLimits returns the limits of a server.
 //
-// Memory is limited to what the server may reserve (state.dataLimitMB), so that a statement that needs more fails
+// Memory is limited to what the server may reserve (mysqld.DataLimitMB), so that a statement that needs more fails
 // before the kernel has to kill the server. The group's limit also counts memory that this reservation does not: the
 // program, files in the page cache, which the kernel drops when it needs the memory, and the kernel's own memory for
 // sockets and the like. There is room for it, because some of the reservation is never used, mostly stacks.
 //
 // A host that is short of memory may swap out an idle server, but a server at its limit gets no more swap than its plan
 // has memory.
-func groupLimits(dataLimitMB, memoryMB int) []groupLimit {
+func groupLimits(flavour string, memoryMB int) []groupLimit {
 	megabytes := func(n int) string { return strconv.Itoa(n << 20) }
 	return []groupLimit{
-		{"memory.max", megabytes(dataLimitMB)},
+		{"memory.max", megabytes(mysqld.DataLimitMB(flavour, memoryMB))},
 		{"memory.swap.max", megabytes(memoryMB)},
 		{"memory.oom.group", "1"}, // the server and its children are killed together
 	}
@@ -42,7 +44,7 @@ const groupRemoval = 5 * time.Second
 
 // openGroup creates the group of a server that is about to be started, sets its limits, and returns the file by which a
 // process enters it. The counters of an existing group are reset. The file is nil if servers have no groups.
-func (g *controlGroups) openGroup(id string, dataLimitMB, memoryMB int) (*os.File, error) {
+func (g *controlGroups) openGroup(id, flavour string, memoryMB int) (*os.File, error) {
 	if g == nil {
 		return nil, nil
 	}
@@ -54,7 +56,7 @@ func (g *controlGroups) openGroup(id string, dataLimitMB, memoryMB int) (*os.Fil
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("control group: %w", err)
 	}
-	for _, limit := range g.limits(dataLimitMB, memoryMB) {
+	for _, limit := range g.limits(flavour, memoryMB) {
 		err := g.write(filepath.Join(group, limit.file), limit.value)
 		if errors.Is(err, fs.ErrNotExist) && limit.file == "memory.swap.max" { // a kernel without swap
 			continue

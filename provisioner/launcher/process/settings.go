@@ -25,15 +25,11 @@ func (l *Launcher) settings(sd serverDir, st state, b mysqld.Binary) []byte {
 	}
 	// The socket is in the data directory, so that its path cannot exceed the 107 bytes of a socket address.
 	lines = append(lines, "socket="+socketName, "pid-file=mysqld.pid")
-	logs := st.BinaryLogs || st.Group != nil && !st.inGalera()
-	lines = append(lines, mysqld.Settings(b.Flavour, st.MemoryMB, st.RedoMB, logs)...)
+	lines = append(lines, mysqld.Settings(b.Flavour, st.MemoryMB, st.RedoMB, st.BinaryLogs)...)
 	if b.Flavour == mysqld.MariaDB {
 		lines = append(lines, "secure-file-priv="+mysqld.Quote(sd.tmpDir()))
 	} else {
 		lines = append(lines, rsaSettings(sd)...)
-	}
-	if st.Group != nil {
-		lines = append(lines, mysqld.GroupSettings(b.Flavour, l.groupOf(st), st.Member, st.MemoryMB)...)
 	}
 	lines = append(lines, l.cfg.Settings...)
 	return []byte(strings.Join(lines, "\n") + "\n")

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
@@ -54,14 +53,7 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 			return nil, err
 		}
 	}
-	if err := l.writeSettings(sd, st, b); err != nil { // which galeraOptions needs
-		return nil, fmt.Errorf("server %s: settings: %w", sd.id, err)
-	}
-	joining, err := l.galeraOptions(ctx, sd, st, b, slices.Contains(options, newCluster))
-	if err != nil {
-		return nil, err
-	}
-	return l.startProgram(ctx, sd, st, b, append(joining, options...)...)
+	return l.startProgram(ctx, sd, st, b, options...)
 }
 
 func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b mysqld.Binary,
@@ -83,19 +75,16 @@ func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b m
 	}
 	defer lock.Close()
 	arguments := append([]string{settingsOption(sd)}, options...)
-	group, err := l.groups.openGroup(sd.id, st.dataLimitMB(), st.MemoryMB)
+	group, err := l.groups.openGroup(sd.id, st.Flavour, st.MemoryMB)
 	if err != nil { // a server limited by RLIMIT_DATA alone is better than none
 		l.cfg.Logger.Warn("a server is started without a control group", "server", sd.id, "error", err)
 	}
 	cmd := exec.Command(b.Path, arguments...)
 	if !l.cfg.UnlimitedMemory {
-		cmd = limited(st.dataLimitMB(), group != nil, b.Path, arguments...)
+		cmd = limited(mysqld.DataLimitMB(st.Flavour, st.MemoryMB), group != nil, b.Path, arguments...)
 	}
 	cmd.Dir = sd.dir
 	cmd.Env = serverEnvironment()
-	if st.inGalera() {
-		cmd.Env = append(cmd.Env, "PATH="+l.galeraDir()+":"+serverPath)
-	}
 	cmd.Stdout, cmd.Stderr = log, log // a file, because a pipe would break with the broker
 	cmd.ExtraFiles = []*os.File{lock} // the server keeps it open as long as it runs
 	if group != nil {
@@ -145,11 +134,9 @@ func endChild(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-const serverPath = "/usr/sbin:/usr/bin:/sbin:/bin"
-
 // serverEnvironment keeps the broker's secrets from the servers.
 func serverEnvironment() []string {
-	return []string{"PATH=" + serverPath, "LC_ALL=C"}
+	return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 }
 
 // removeStaleSocket removes the socket of a killed server. MySQL would refuse to start while any process of the same

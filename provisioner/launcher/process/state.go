@@ -37,12 +37,6 @@ type state struct {
 
 	BinaryLogs bool `json:"binary_logs,omitempty"`
 
-	Group  *group `json:"group,omitempty"`  // nil for a single server
-	Member int    `json:"member,omitempty"` // the number of a member of the group, counted from 1
-
-	ProtocolPort int `json:"protocol_port,omitempty"` // of a member of a group
-	TransferPort int `json:"transfer_port,omitempty"` // of a member of Galera, for what it has missed
-
 	Labels map[string]string `json:"labels,omitempty"` // for operators who look into the directory
 
 	// The size that the redo log was raised to, and when; see redolog.go.
@@ -53,14 +47,6 @@ type state struct {
 }
 
 func (st state) redoLogMB() int { return mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) }
-
-// dataLimitMB is how much memory the server may reserve.
-func (st state) dataLimitMB() int {
-	if st.Group != nil {
-		return mysqld.GroupDataLimitMB(st.Flavour, st.MemoryMB)
-	}
-	return mysqld.DataLimitMB(st.Flavour, st.MemoryMB)
-}
 
 // locked takes the lock of a server that was launched, and reads its state. The caller calls unlock.
 func (l *Launcher) locked(ctx context.Context, spec launcher.Spec) (sd serverDir, st state, unlock func(), err error) {

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -45,7 +44,6 @@ func (l *Launcher) supervise(ctx context.Context) {
 		}
 	})
 	watchers.Go(func() { l.keepSpares(ctx) })
-	watchers.Go(func() { l.keepGroups(ctx) })
 	var watched sync.Map // of ids
 	starting := make(chan struct{}, startsAtOnce)
 	status := &periodic.Status{What: "looking for servers to supervise", Level: slog.LevelError, Log: l.cfg.Logger}
@@ -159,18 +157,7 @@ func (l *Launcher) Starting(id string) bool {
 		return false
 	}
 	st, err := sd.loadState()
-	if err != nil || st.Phase != phaseReady {
-		return false
-	}
-	if st.Group == nil {
-		return true
-	}
-	for n := range st.Group.Ports {
-		if _, settled := l.settled.Load(sd.member(n + 1).id); settled {
-			return false
-		}
-	}
-	return true
+	return err == nil && st.Phase == phaseReady
 }
 
 // keepRunningInTurn starts at most as many servers at once as starting holds. After a reboot, hundreds would otherwise
@@ -238,15 +225,6 @@ func (l *Launcher) keepReady(ctx context.Context, sd serverDir) (s *server, star
 	}
 	if err != nil {
 		return nil, false, err
-	}
-	if st.Group != nil && st.Member == 0 { // a group, whose members' directories are gone
-		return nil, false, fmt.Errorf("server %s: the directories of all its members are gone", sd.id)
-	}
-	if st.inGalera() { // which assembleGalera starts
-		if s, err := findServer(ctx, sd, l.owner); s != nil || err != nil {
-			return s, false, err
-		}
-		return nil, false, fmt.Errorf("server %s: it waits for its group: %w", sd.id, unix.EWOULDBLOCK)
 	}
 	return l.ensureRunning(ctx, sd, st)
 }

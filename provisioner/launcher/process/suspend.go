@@ -38,9 +38,6 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 	default:
 		return fmt.Errorf("server %s: it is %s: %w", id, st.Phase, launcher.ErrNotFound)
 	}
-	if st.Group != nil {
-		return l.suspendMembers(ctx, sd, &st)
-	}
 	if err := l.stopIfRunning(ctx, sd, (*server).stop); err != nil {
 		return err
 	}

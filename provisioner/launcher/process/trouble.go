@@ -44,7 +44,7 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 			if l.suffersFromFullDisk(ctx, sd, full) {
 				mu.Lock()
 				defer mu.Unlock()
-				found[sd.launchedID()] = launcher.VolumeFull
+				found[sd.id] = launcher.VolumeFull
 			}
 		})
 	}

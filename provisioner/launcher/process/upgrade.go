@@ -63,15 +63,15 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
-	if st.Group != nil {
-		return l.upgradeGroup(ctx, sd, st, to, report, works)
-	}
 	report, end := watchWork(sd.dir, workInterval, report, works)
 	defer end()
 	of := l.versionOfData(sd, st)
 	switch order := launcher.CompareVersions(to.Version, of); {
 	case st.Flavour != to.Flavour || order < 0:
-		return launcher.Endpoint{}, noWayBack(sd, st.Flavour, of, to)
+		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
+			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.",
+				launcher.Version{Flavour: st.Flavour, Version: of}, versionOf(to)),
+			Err: fmt.Errorf("server %s: its data are of %s %s, and %s is wanted", sd.id, st.Flavour, of, versionOf(to))}
 	case order > 0 || st.Phase == phaseUpgrading:
 		if st, err = l.upgradeData(ctx, sd, st, to, spec, report); err != nil {
 			return launcher.Endpoint{}, err
@@ -346,7 +346,7 @@ func (l *Launcher) upgradeTables(ctx context.Context, sd serverDir, b mysqld.Bin
 
 // Revert implements launcher.Upgrader.
 func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
-	report, works func(progress string)) (launcher.Endpoint, error) {
+	report, _ func(progress string)) (launcher.Endpoint, error) {
 	sd, st, unlock, err := l.locked(ctx, spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -363,9 +363,6 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	}
 	if st.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
-	}
-	if st.Group != nil {
-		return l.revertGroup(ctx, sd, st, report, works)
 	}
 	if err := l.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err

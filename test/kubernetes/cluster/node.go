@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -306,32 +305,6 @@ func (n *Node) Kill(namespace, name string) bool {
 		}
 	}
 	return false
-}
-
-// Exec runs a script of the shell in the main container of a pod, as `kubectl exec` does, but as root.
-func (n *Node) Exec(ctx context.Context, namespace, name, script string) error {
-	n.mu.Lock()
-	pid := 0
-	for _, p := range n.pods {
-		if p.first.Metadata.Namespace != namespace || p.first.Metadata.Name != name {
-			continue
-		}
-		p.mu.Lock()
-		if p.main != nil {
-			pid = p.main.pid()
-		}
-		p.mu.Unlock()
-	}
-	n.mu.Unlock()
-	if pid == 0 {
-		return fmt.Errorf("no container of the pod %s runs", name)
-	}
-	output, err := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(pid), "--mount", "--pid", "--root", "--",
-		"/bin/sh", "-euc", script).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("in the pod %s: %w: %s", name, err, output)
-	}
-	return nil
 }
 
 // Logs are what the containers of a namespace printed, and the arguments and the environment of those that run.

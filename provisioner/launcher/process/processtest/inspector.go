@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mysql-broker/provisioner/launcher"
@@ -107,53 +105,36 @@ func (i *inspection) list(dir string) (names []string) {
 	return names
 }
 
-// checkProcesses wants one process for each server or member, and no other.
+// checkProcesses wants one process for each server, and no other.
 func (i *inspection) checkProcesses(processes []process) {
-	all := i.servers()
 	running := map[string]int{}
 	for _, p := range processes {
 		id := p.serverBelow(i.instances)
-		if id == "" || !slices.Contains(all, id) {
+		if id == "" || !slices.Contains(i.ids, id) {
 			i.report("Orphan: process %d, %s.", p.pid, strings.Join(p.arguments, " "))
 			continue
 		}
 		running[id]++
 	}
-	for _, id := range all {
+	for _, id := range i.ids {
 		if running[id] != 1 {
 			i.report("The dedicated server %s has %d processes instead of one.", id, running[id])
 		}
 	}
 }
 
-// servers returns the directories of all servers, below that of instances: of a group, those of its members.
-func (i *inspection) servers() (all []string) {
-	for _, id := range i.ids {
-		if st, err := readState(i.instances, id); err == nil && st.Group != nil {
-			for n := range st.Group.Ports {
-				all = append(all, filepath.Join(id, "members", strconv.Itoa(n+1)))
-			}
-			continue
-		}
-		all = append(all, id)
-	}
-	return all
-}
-
-// checkPorts wants each server to listen on the ports that are recorded for it, and on no other.
+// checkPorts wants each server to listen on the port that is recorded for it, and on no other.
 func (i *inspection) checkPorts(processes []process) {
 	owners := map[int]string{}
-	for _, id := range i.servers() {
+	for _, id := range i.ids {
 		st, err := readState(i.instances, id)
 		if err != nil {
 			continue // reported as a discrepancy of its own
 		}
-		for _, port := range st.ports() {
-			if other, taken := owners[port]; taken {
-				i.report("The dedicated servers %s and %s have the same port, %d.", other, id, port)
-			}
-			owners[port] = id
+		if other, taken := owners[st.Port]; taken {
+			i.report("The dedicated servers %s and %s have the same port, %d.", other, id, st.Port)
 		}
+		owners[st.Port] = id
 		for _, p := range processes {
 			if p.serverBelow(i.instances) != id {
 				continue
@@ -161,101 +142,45 @@ func (i *inspection) checkPorts(processes []process) {
 			ports, err := p.listensOn()
 			if err != nil {
 				i.report("The ports of process %d cannot be read: %v.", p.pid, err)
-			} else if !slices.Equal(ports, st.ports()) {
-				i.report("The dedicated server %s listens on %v instead of %v.", id, ports, st.ports())
+			} else if !slices.Equal(ports, []int{st.Port}) {
+				i.report("The dedicated server %s listens on %v instead of %d.", id, ports, st.Port)
 			}
 		}
 	}
 }
 
-// ownFiles are what the directory of a server holds, or that of a member.
-var ownFiles = []string{"data", "tmp", "tls", "state.json", "mysqld.cnf", "mysqld.log"}
-
-// checkServer looks into the directory of one server or group.
+// checkServer looks into the directory of one server.
 func (i *inspection) checkServer(id string) {
 	st, err := readState(i.instances, id)
 	if err != nil {
 		i.report("The state of the dedicated server %s cannot be read: %v.", id, err)
 		return
 	}
-	files, certified := append(slices.Clone(ownFiles), "kept"), id
-	if st.Group != nil {
-		files, certified = []string{"members", "state.json", "kept"}, filepath.Join(id, "members", "1")
-		i.checkMembers(id, *st.Group)
-	}
-	i.checkFiles(id, st, files)
-	if !slices.Contains(i.list(filepath.Join(i.instances, id)), "kept") {
-		i.report("The dedicated server %s is not recorded to be kept, though it was handed out.", id)
-	}
-	ca, err := os.ReadFile(filepath.Join(i.instances, certified, "tls", "ca.pem"))
-	if err != nil {
-		i.report("The certificate of the dedicated server %s cannot be read: %v.", id, err)
-		return
-	}
-	e := launcher.Endpoint{Host: "127.0.0.1", Port: st.Port, CACertificate: ca}
-	if st.Group != nil {
-		e.Port = st.Group.Ports[0]
-		for _, port := range st.Group.Ports {
-			e.Members = append(e.Members, net.JoinHostPort(e.Host, strconv.Itoa(port)))
-		}
-	}
-	i.found[id] = e
-}
-
-// checkMembers looks into the directories of the members of a group.
-func (i *inspection) checkMembers(id string, g group) {
-	there := i.list(filepath.Join(i.instances, id, "members"))
-	if len(there) != len(g.Ports) {
-		i.report("The group %s has the members %v, and ports for %d.", id, there, len(g.Ports))
-	}
-	for n, port := range g.Ports {
-		member := filepath.Join(id, "members", strconv.Itoa(n+1))
-		st, err := readState(i.instances, member)
-		if err != nil {
-			i.report("The state of the member %s cannot be read: %v.", member, err)
-			continue
-		}
-		if st.Port != port || st.ProtocolPort != g.ProtocolPorts[n] {
-			i.report("The member %s has the ports %v, and the group records %d and %d.", member, st.ports(), port,
-				g.ProtocolPorts[n])
-		}
-		i.checkFiles(member, st, ownFiles)
-	}
-}
-
-func (i *inspection) checkFiles(id string, st state, belonging []string) {
 	if st.Phase != "ready" {
 		i.report("The dedicated server %s is %s.", id, st.Phase)
 	}
-	for _, name := range i.list(filepath.Join(i.instances, id)) {
+	belonging := []string{"data", "tmp", "tls", "state.json", "mysqld.cnf", "mysqld.log", "kept"}
+	there := i.list(filepath.Join(i.instances, id))
+	for _, name := range there {
 		if !slices.Contains(belonging, name) {
 			i.report("Orphan: %s in the directory of the dedicated server %s.", name, id)
 		}
 	}
+	if !slices.Contains(there, "kept") {
+		i.report("The dedicated server %s is not recorded to be kept, though it was handed out.", id)
+	}
+	ca, err := os.ReadFile(filepath.Join(i.instances, id, "tls", "ca.pem"))
+	if err != nil {
+		i.report("The certificate of the dedicated server %s cannot be read: %v.", id, err)
+		return
+	}
+	i.found[id] = launcher.Endpoint{Host: "127.0.0.1", Port: st.Port, CACertificate: ca}
 }
 
 // state is what the launcher records of a server.
 type state struct {
-	Phase        string `json:"phase"`
-	Port         int    `json:"port"`
-	ProtocolPort int    `json:"protocol_port"` // of a member
-	Group        *group `json:"group"`         // also of a member
-}
-
-// group is what it records of a group.
-type group struct {
-	Ports         []int `json:"ports"`
-	ProtocolPorts []int `json:"protocol_ports"`
-}
-
-// ports are those that a server listens on.
-func (st state) ports() []int {
-	if st.ProtocolPort == 0 {
-		return []int{st.Port}
-	}
-	all := []int{st.Port, st.ProtocolPort}
-	slices.Sort(all)
-	return all
+	Phase string `json:"phase"`
+	Port  int    `json:"port"`
 }
 
 func readState(instances, id string) (st state, err error) {

@@ -43,17 +43,17 @@ func processesBelow(dir string) (found []process, err error) {
 	return found, nil
 }
 
-// serverBelow returns the directory, below that of instances, of the dedicated server or member that the process is; ""
-// if it is none.
+// serverBelow returns the id of the dedicated server that the process is; "" if it is none.
 func (p process) serverBelow(instances string) string {
 	if len(p.arguments) < 2 {
 		return ""
 	}
 	rest, found := strings.CutPrefix(p.arguments[1], "--defaults-file="+instances+"/")
-	if !found || filepath.Base(rest) != "mysqld.cnf" {
+	id, name, _ := strings.Cut(rest, "/")
+	if !found || name != "mysqld.cnf" {
 		return ""
 	}
-	return filepath.Dir(rest)
+	return id
 }
 
 // listening is the state of a listening socket in /proc/net/tcp.

@@ -114,7 +114,7 @@ func checkDedicated(o *object, made plan.Plan) {
 // groupMemoryMB is the least memory, in MiB, of a server that is one of several members.
 const groupMemoryMB = 512
 
-// checkMembers checks a plan whose servers are groups.
+// checkMembers checks a plan whose servers are groups, of MySQL with Group Replication.
 func checkMembers(o *object, made plan.Plan) {
 	if made.Members == 0 {
 		return
@@ -127,6 +127,10 @@ func checkMembers(o *object, made plan.Plan) {
 	}
 	if made.ArchiveLogs {
 		o.reject("archive_binary_logs", "left out beside members: 3")
+	}
+	if made.Flavour == "mariadb" {
+		o.reject("flavour", "mysql beside members: 3; for MariaDB, run a Galera cluster, list its nodes as one shared "+
+			"server in MYSQL_SERVERS, and offer it by a shared plan")
 	}
 }
 

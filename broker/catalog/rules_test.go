@@ -220,6 +220,9 @@ func TestParseRefuses(t *testing.T) {
 		{"members with archived binary logs", 31,
 			"      memory_mb: 512\n      members: 3\n      archive_binary_logs: true\n      backup_every_hours: 24",
 			`33: "archive_binary_logs" of broker must be left out beside members: 3`},
+		{"members of MariaDB", 31, "      memory_mb: 512\n      members: 3\n      flavour: mariadb",
+			`33: "flavour" of broker must be mysql beside members: 3; for MariaDB, run a Galera cluster, list its nodes ` +
+				`as one shared server in MYSQL_SERVERS, and offer it by a shared plan`},
 		{"unknown key of broker", 33, "      max_connections: 1\n      cpu: 1", `34: "cpu" is not a key of broker; ` +
 			`its keys are allow_cross_space, annotations, archive_binary_logs, async, backup_every_hours, backup_keep_days, events, flavour, keep_deleted_days, labels, launcher, limits, max_binding_ttl, max_bindings, max_connections, max_storage_mb, ` +
 			`members, memory_mb, milli_cpu, node, provisioner, shared_role, storage_class, tls, tolerations, version`},

@@ -167,7 +167,7 @@ type Spec struct {
 	MemoryMB      int               // MiB the server may use
 	MilliCPU      int               // thousandths of a processor the server may use; 0 for no limit
 	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
-	Members       int               // servers of a group; 0 or 1 for a single server
+	Members       int               // servers of a group; 0 or 1 for a single server; more only for kinds with Groups
 	BinaryLogs    bool              // the server keeps binary logs, which the broker archives and purges
 	Placement     *plan.Placement   // nil for the launcher's own choice; only for kinds that take one, see Kind
 	Labels        map[string]string // whose server it is, see fleet.spec; only informs operators

@@ -49,8 +49,9 @@ func (r *reader) launchers(bound services) []launchers.Named {
 	return all
 }
 
-// CheckPlans returns an error that names each dedicated plan whose launcher is not a configured one, or is not named
-// although there are several. Where none is configured, no dedicated plan is offered, and none needs a launcher.
+// CheckPlans returns an error that names each dedicated plan whose launcher is not a configured one, cannot run its
+// servers, or is not named although there are several. Where none is configured, no dedicated plan is offered, and none
+// needs a launcher.
 func (c Config) CheckPlans(plans plan.Set) error {
 	if len(c.Launchers) == 0 {
 		return nil
@@ -66,7 +67,10 @@ func (c Config) CheckPlans(plans plan.Set) error {
 		case p.Launcher != "" && !slices.Contains(names, p.Launcher):
 			errs = append(errs, fmt.Errorf("plan %q of the catalog has the launcher %q, but LAUNCHER is %s",
 				p.Name, p.Launcher, configured))
-		case p.Placement != nil && !c.places(p.Launcher):
+		case p.Members > 1 && !c.kind(p.Launcher).Groups:
+			errs = append(errs, fmt.Errorf("plan %q of the catalog has members: %d, and its launcher runs single servers only: "+
+				"leave members out, or name a launcher of the kind kubernetes", p.Name, p.Members))
+		case p.Placement != nil && !c.kind(p.Launcher).Places:
 			errs = append(errs, fmt.Errorf("plan %q of the catalog has node, storage_class, tolerations, labels or "+
 				"annotations, which its launcher cannot follow: it has no nodes", p.Name))
 		case p.Launcher == "" && p.Kind == plan.Dedicated && len(names) > 1:
@@ -77,12 +81,14 @@ func (c Config) CheckPlans(plans plan.Set) error {
 	return errors.Join(errs...)
 }
 
-// places reports whether the launcher of that name, or the only one, runs servers on nodes.
-func (c Config) places(name string) bool {
+// kind is that of the launcher of that name, or of the only one.
+func (c Config) kind(name string) launcher.Kind {
 	for _, l := range c.Launchers {
-		if l.Name == name || name == "" {
-			return slices.ContainsFunc(launchers.Kinds(), func(k launcher.Kind) bool { return k.Name == l.Kind && k.Places })
+		for _, kind := range launchers.Kinds() {
+			if kind.Name == l.Kind && (l.Name == name || name == "") {
+				return kind
+			}
 		}
 	}
-	return false
+	return launcher.Kind{}
 }

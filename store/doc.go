@@ -39,7 +39,8 @@
 //
 //	operations.go     how an operation begins: locks the instance, reads what there is, records
 //	tasks.go          tasks, and what operators do with them
-//	leases.go         which worker has a task, its progress, its end
+//	leases.go         which worker has a task, its progress, its end; when there is something to do
+//	announce.go       hears from PostgreSQL that there is a task for any broker
 //	polls.go          states of tasks that platforms poll, many by one statement
 //	audit.go          who did what
 //	schedule.go       tasks that brokers record by themselves

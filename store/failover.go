@@ -63,6 +63,7 @@ type failover struct {
 	newest Task // the latest one that this process has recorded
 	notify []func(Failover)
 	pools  []*pgxpool.Pool
+	reset  func() // called when their connections are closed; may be nil
 }
 
 // use adds a pool whose connections are closed when its server is replaced.
@@ -70,6 +71,13 @@ func (f *failover) use(pool *pgxpool.Pool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pools = append(f.pools, pool)
+}
+
+// onReset sets the function that is called when the connections of all pools are closed. It must not block.
+func (f *failover) onReset(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reset = fn
 }
 
 // reconnect closes the connections of all pools, those in use when they are returned.
@@ -82,6 +90,9 @@ func (f *failover) reconnect() {
 func (f *failover) closeConnections() {
 	for _, pool := range f.pools {
 		pool.Reset()
+	}
+	if f.reset != nil {
+		f.reset()
 	}
 }
 

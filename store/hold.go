@@ -120,6 +120,7 @@ func (s *Store) Resume(ctx context.Context, known int64) error {
 		tx.skipTasks(known)
 		tx.write("end the hold", `UPDATE mark SET held_since = NULL, held_reason = '',
 			written_by = pg_current_xact_id()::xid`)
+		tx.write("wake the brokers", "SELECT pg_notify($1, '')", channel)
 		tx.write("check the credentials in CredHub",
 			"UPDATE credhub_entry SET stored = NULL, checked_at = '-infinity' WHERE ended_at IS NULL")
 		// An instance may have got retained data after the last copy of its record was made. The operator has to look.

@@ -81,6 +81,29 @@ func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration)
 	return tag.RowsAffected(), err
 }
 
+// Agenda is when there is something to do, as far as it is not done, by PostgreSQL's clock. A time that has passed is
+// negative; during a Hold, and if there is nothing, it is nil.
+type Agenda struct {
+	Task   *time.Duration // until a task may be claimed: it is due, and its lease, if it has one, has expired
+	Expiry *time.Duration // until a binding expires
+	// ClockSetBack says that MendClock would change something.
+	ClockSetBack bool
+}
+
+// agendaTasks is how many tasks Agenda reads, those that are due first. There are never that many leases.
+const agendaTasks = 1000
+
+// Agenda reads, by one cheap statement, when there is something to do. maxLease and maxDelay are those of MendClock.
+func (s *Store) Agenda(ctx context.Context, maxLease, maxDelay time.Duration) (Agenda, error) {
+	return oneRow(ctx, s.leases, pgx.RowToStructByPos[Agenda], `
+		SELECT (SELECT min(greatest(run_at, lease_until)) - clock_timestamp() FROM (SELECT run_at, lease_until FROM task
+				WHERE finished_at IS NULL ORDER BY run_at, id LIMIT $3) first WHERE NOT `+isHeld+`),
+			(SELECT min(expires_at) - clock_timestamp() FROM binding WHERE expires_at IS NOT NULL AND NOT `+isHeld+`),
+			EXISTS (SELECT FROM task WHERE lease_until > now() + $1::interval + '1 s')
+				OR EXISTS (SELECT FROM task WHERE finished_at IS NULL AND run_at > now() + $2::interval + '1 s')`,
+		maxLease, maxDelay, agendaTasks)
+}
+
 // Progress records the last step that a worker has finished ("" for none yet), and the sentence that users see. further
 // says that the present step has done more than ever before.
 func (s *Store) Progress(ctx context.Context, l Lease, step, description string, further bool) error {

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Schedule says when brokers record tasks of a kind by themselves. They are tasks of no instance.
@@ -37,6 +39,22 @@ func (s *Store) RecordScheduled(ctx context.Context, kind string, by Schedule) (
 			RETURNING kind)
 		INSERT INTO task (instance_id, kind, plan_id) SELECT '', kind, '' FROM due ON CONFLICT DO NOTHING
 		RETURNING `+taskColumns, kind, by.Every, by.At)
+}
+
+// ScheduleWaits returns how long it is, by kind, until the next task of each recorded schedule is due, 0 for those that
+// are.
+func (s *Store) ScheduleWaits(ctx context.Context) (map[string]time.Duration, error) {
+	type wait struct {
+		Kind string
+		For  time.Duration
+	}
+	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[wait],
+		"SELECT kind, CASE WHEN next_at > now() THEN next_at - now() ELSE '0' END FROM schedule")
+	waits := make(map[string]time.Duration, len(all))
+	for _, w := range all {
+		waits[w.Kind] = w.For
+	}
+	return waits, err
 }
 
 // MakeDue makes the next RecordScheduled record a task of a scheduled kind. If one is in progress, which may not see

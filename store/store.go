@@ -29,10 +29,20 @@ type Store struct {
 
 	failover failover
 	hosts    *hosts // nil if the URL names one
+	listener listener
 }
 
-// defaultConns is how many connections the pool holds unless the URL has pool_max_conns.
-const defaultConns = 15
+const (
+	// defaultConns is how many connections the pool holds at most unless the URL has pool_max_conns.
+	defaultConns = 14
+	// idleTime is after how long an unused connection of the pool is closed unless the URL has pool_max_conn_idle_time. It
+	// is less than a health check's interval: right after each, the pool uses those connections first that were idle
+	// longest.
+	idleTime = 30 * time.Second
+	// pingAfter is how long the connections beside the pool are idle before they are pinged when they are used again.
+	// Their statements are repeated soon anyway.
+	pingAfter = 5 * time.Second
+)
 
 // Option changes how Open connects.
 type Option func(*pgxpool.Config)
@@ -43,7 +53,7 @@ func WithTracer(t pgx.QueryTracer) Option {
 }
 
 // Open connects to the PostgreSQL at url (see parseURL), whose schema must exist: see Migrate. It uses up to 16
-// connections, or one more than pool_max_conns in the URL.
+// connections, or two more than pool_max_conns in the URL: one for leases, and one that listens (see OnAnnounced).
 func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*Store, error) {
 	cfg, err := parseURL(url)
 	if err != nil {
@@ -59,6 +69,9 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = defaultConns
 	}
+	if !strings.Contains(url, "pool_max_conn_idle_time") {
+		cfg.MaxConnIdleTime = idleTime
+	}
 	if s.hosts = watchHosts(cfg.ConnConfig); s.hosts != nil {
 		s.hosts.onMove(s.failover.reconnect)
 		cfg.BeforeConnect = s.hosts.toPrimary
@@ -68,13 +81,21 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 		return nil, fmt.Errorf("open the PostgreSQL pool: %w", err)
 	}
 	single := cfg.Copy()
-	single.MaxConns, single.MinConns = 1, 0
+	single.MaxConns, single.MinConns, single.MinIdleConns = 1, 0, 0
+	single.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	if s.leases, err = pgxpool.NewWithConfig(ctx, single); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL lease connection: %w", err)
 	}
+	s.listener.store = s
+	if s.listener.pool, err = pgxpool.NewWithConfig(ctx, single.Copy()); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("open the PostgreSQL connection that listens: %w", err)
+	}
 	s.failover.use(s.pool)
 	s.failover.use(s.leases)
+	s.failover.use(s.listener.pool)
+	s.failover.onReset(s.listener.reconnect)
 	s.db, s.statuses = bounded{s.pool, &s.failover}, statusReader{pool: s.pool}
 	if err := s.Ping(ctx); err != nil {
 		s.Close()
@@ -85,7 +106,8 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 
 // Close waits for connections in use to be returned and closes them all.
 func (s *Store) Close() {
-	for _, pool := range []*pgxpool.Pool{s.pool, s.leases} {
+	s.listener.close()
+	for _, pool := range []*pgxpool.Pool{s.pool, s.leases, s.listener.pool} {
 		if pool != nil {
 			pool.Close()
 		}

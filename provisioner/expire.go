@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// expiryInterval is how often one broker looks for expired bindings.
+	// expiryInterval is the time between two rounds while there are expired bindings.
 	expiryInterval = 5 * time.Second
 	// expiredAtOnce is how many tasks are recorded each time. Many bindings may have expired while no broker ran.
 	expiredAtOnce = 500
@@ -52,10 +52,16 @@ func hasExpired(b store.Binding, now time.Time) bool {
 	return b.ExpiresAt != nil && !b.ExpiresAt.After(now)
 }
 
-// Expire ends bindings that have expired by PostgreSQL's clock, until ctx ends. One broker does that for all.
+// Expire ends bindings that have expired by PostgreSQL's clock, until ctx ends. One broker does that for all. It sleeps
+// until the tasks' runner finds one that has expired.
 func (p *Provisioner) Expire(ctx context.Context) {
 	leader.Work{Store: p.store, Log: p.log, Lease: "expiry", What: "ending expired bindings", Every: expiryInterval,
-		Do: p.expireDue}.Run(ctx)
+		Await: func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-p.expired:
+			}
+		}, Do: p.expireDue}.Run(ctx)
 }
 
 // expireDue records a task for each expired binding. Any worker of any broker runs it.

@@ -56,6 +56,7 @@ type Provisioner struct {
 	keepMoved time.Duration
 	keepAudit time.Duration
 	copies    *copyTurns
+	expired   chan struct{}  // signals that there are expired bindings
 	closing   sync.WaitGroup // sessions being closed in the background
 }
 
@@ -66,13 +67,19 @@ func New(cfg Config) *Provisioner {
 	}
 	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, limits: cfg.Limits, fleet: cfg.Fleet, log: cfg.Logger,
 		quotasOff: cfg.QuotasOff, vault: cfg.Backups, credHub: cfg.CredHub, document: cfg.Document,
-		keepMoved: cmp.Or(cfg.KeepMoved, 24*time.Hour),
+		expired: make(chan struct{}, 1), keepMoved: cmp.Or(cfg.KeepMoved, 24*time.Hour),
 		keepAudit: cmp.Or(cfg.KeepAudit, 365*24*time.Hour),
 		placer:    placer{store: cfg.Store, servers: cfg.Fleet.Shared, log: cfg.Logger, onFull: cfg.OnFull}}
 	p.copies = newCopyTurns(cfg.Tasks.Workers)
 	cfg.Tasks.Logger = cfg.Logger
 	if cfg.Tasks.MaxWait == nil {
 		cfg.Tasks.MaxWait = p.maxWait
+	}
+	cfg.Tasks.OnExpiry = func() {
+		select {
+		case p.expired <- struct{}{}:
+		default:
+		}
 	}
 	p.tasks = task.New(cfg.Store, p.taskKinds(), cfg.Tasks)
 	return p

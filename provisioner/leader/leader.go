@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -32,9 +33,12 @@ type Work struct {
 	Log   *slog.Logger
 	Lease string // its name in the store, the same for every broker
 	What  string // for the log, see periodic.Status
-	// Every is the time from the start of a run to the start of the next, on whichever broker. The pause between them is
-	// at least as long as the run.
+	// Every is the time from the start of a run to the start of the next, on whichever broker, less up to a tenth of it at
+	// random. The pause between them is at least as long as the run.
 	Every time.Duration
+	// Await waits until there may be something to do, or its context ends, before this broker tries to get the lease; nil
+	// if there always is.
+	Await func(context.Context)
 	// Do is one run. Its context ends if the lease is lost.
 	Do func(context.Context) error
 }
@@ -44,6 +48,11 @@ func (w Work) Run(ctx context.Context) {
 	me := uuid.NewString()
 	status := &periodic.Status{What: w.What, Log: w.Log}
 	periodic.Loop(ctx, 0, func(ctx context.Context) time.Duration {
+		if w.Await != nil {
+			if w.Await(ctx); ctx.Err() != nil {
+				return 0
+			}
+		}
 		leads, wait, err := w.Store.AcquireLeaderLease(ctx, w.Lease, me, Hold)
 		switch {
 		case err != nil:
@@ -60,8 +69,10 @@ func (w Work) lead(ctx context.Context, me string, status *periodic.Status) (wai
 	start := time.Now()
 	err := w.run(ctx, me)
 	took := time.Since(start)
-	every, rest := w.Every, took
-	if ctx.Err() != nil { // another broker may go on at once
+	// Jitter spreads work that began at the same time: together, it would take more connections to PostgreSQL.
+	rest := took
+	every := w.Every - time.Duration(rand.Int64N(int64(w.Every)/10+1)) // #nosec G404 -- nobody gains by guessing it
+	if ctx.Err() != nil {                                              // another broker may go on at once
 		every, rest = 0, 0
 	}
 	if err != nil {

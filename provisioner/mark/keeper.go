@@ -127,6 +127,11 @@ func (k *Keeper) reportHold(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
+	k.logHold(held)
+	return nil
+}
+
+func (k *Keeper) logHold(held *store.Hold) {
 	k.mu.Lock()
 	before := k.held
 	k.held = held != nil
@@ -138,7 +143,6 @@ func (k *Keeper) reportHold(ctx context.Context) error {
 	case held == nil && before:
 		k.Logger.Info("PostgreSQL is no longer held: operations run again")
 	}
-	return nil
 }
 
 // verify returns store.ErrHeld if the mark of the server is newer than PostgreSQL.
@@ -204,9 +208,9 @@ func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)
 		_, err = k.Store.HoldRestored(ctx) // records since when it is held
 		return errors.Join(err, k.reportHold(ctx))
 	}
-	err = k.reportHold(ctx)
+	k.logHold(nil)
 	to(ctx, m)
-	return err
+	return nil
 }
 
 // Close stops the keeper, and then writes the marks once more, so that a restore of PostgreSQL while no broker runs is

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"mysql-broker/store"
 )
@@ -41,11 +43,21 @@ func (k Kind) advice(t store.Task) string {
 	return k.Advice
 }
 
-// recordScheduled records the tasks that are due by the schedules of their kinds.
-func (r *Runner) recordScheduled(ctx context.Context) error {
+// recordScheduled records the tasks that are due by the schedules of their kinds. checked has the kinds whose recorded
+// times this process has compared with their schedules, which can differ from those of an earlier release.
+func (r *Runner) recordScheduled(ctx context.Context, checked map[string]bool) error {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(r.kinds)), func(k Kind) bool { return k.Schedule.Every > 0 }) {
+		return nil
+	}
+	waits, err := r.store.ScheduleWaits(ctx)
+	if err != nil {
+		return fmt.Errorf("read when scheduled tasks are due: %w", err)
+	}
 	var failed error
 	for name, kind := range r.kinds {
-		if kind.Schedule.Every == 0 {
+		wait, recorded := waits[name]
+		sleeps := recorded && checked[name] && wait > 0 && wait <= kind.Schedule.Every
+		if kind.Schedule.Every == 0 || sleeps {
 			continue
 		}
 		_, err := r.store.RecordScheduled(ctx, name, kind.Schedule)
@@ -53,7 +65,9 @@ func (r *Runner) recordScheduled(ctx context.Context) error {
 			r.Nudge()
 		} else if !errors.Is(err, store.ErrNotFound) {
 			failed = errors.Join(failed, fmt.Errorf("record a task of kind %q: %w", name, err))
+			continue
 		}
+		checked[name] = true
 	}
 	return failed
 }

@@ -94,28 +94,8 @@ func (l *lease) alive() error {
 // heartbeat renews the leases until ctx ends.
 func (r *Runner) heartbeat(ctx context.Context) {
 	each := r.cfg.LeaseTTL / 4
-	periodic.Run(ctx, periodic.Schedule{Every: each, Delay: each},
-		&periodic.Status{What: "lease renewal", Log: r.log}, func(ctx context.Context) error {
-			if err := r.renew(ctx); err != nil {
-				return err
-			}
-			return r.mendClock(ctx)
-		})
-}
-
-// mendClock keeps tasks from waiting for too long after PostgreSQL's clock was set back. It never changes this
-// process's own leases, which have just been renewed.
-func (r *Runner) mendClock(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/4)
-	defer cancel()
-	mended, err := r.store.MendClock(ctx, r.cfg.LeaseTTL, maxBackoff+maxBackoff/4)
-	if err != nil {
-		return fmt.Errorf("check the leases against the clock: %w", err)
-	}
-	if mended > 0 {
-		r.log.Warn("PostgreSQL's clock was set back; leases and waiting times were shortened", "count", mended)
-	}
-	return nil
+	periodic.Run(ctx, periodic.Schedule{Every: each, Delay: each}, &periodic.Status{What: "lease renewal", Log: r.log},
+		r.renew)
 }
 
 // renew renews the leases of this process. If it fails, each expires at its deadline.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,36 +16,62 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// An outage of PostgreSQL is logged once when it begins and once when it ends.
+// An outage of PostgreSQL is logged once when it begins and once when it ends, by a runner that has nothing to do. One
+// that holds leases also logs that it cannot renew them.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	proxy, url := testdrive.ProxyURL(t, servers.Postgres(t))
 	const beat = time.Second
-	var logged syncBuffer
-	r := task.New(servers.OpenStore(t, url), kinds(func(context.Context, store.Task) (task.Workflow, error) {
-		return task.Workflow{}, errBoom
-	}), task.Config{LeaseTTL: 4 * beat, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-	t.Cleanup(r.Stop)
+	for _, tt := range []struct {
+		name     string
+		busy     bool
+		ttl      time.Duration
+		failures []string
+	}{
+		{"idle", false, 4 * beat, []string{"looking for tasks failed"}},
+		{"with a lease", true, 40 * beat, []string{"looking for tasks failed", "lease renewal failed"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			proxy, url := testdrive.ProxyURL(t, servers.Postgres(t))
+			var logged syncBuffer
+			s, running, release := servers.OpenStore(t, url), make(chan bool, 1), make(chan bool)
+			w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
+				running <- true
+				<-release
+				return nil
+			}}}, Succeeded: nothing, Failed: ignored}
+			r := task.New(s, always(w),
+				task.Config{LeaseTTL: tt.ttl, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			t.Cleanup(r.Stop)
+			defer close(release)
+			if tt.busy {
+				record(t, s, store.NewTask{})
+				testdrive.Receive(t, running, "the task begins")
+			}
 
-	proxy.Refuse(true)
-	proxy.Cut()
-	began := time.Now()
-	failures := []string{"looking for tasks failed", "lease renewal failed"}
-	testdrive.Eventually(t, patience, "the outage is told, and goes on for some beats", func() bool {
-		return logged.count(failures[0]) > 0 && logged.count(failures[1]) > 0 && time.Since(began) > 4*beat
-	})
-	for _, failure := range failures {
-		if n := logged.count(failure); n != 1 {
-			t.Errorf("%d lines say %q:\n%s", n, failure, logged.String())
-		}
+			proxy.Refuse(true)
+			proxy.Cut()
+			began := time.Now()
+			testdrive.Eventually(t, patience, "the outage is told, and goes on for some beats", func() bool {
+				return !slices.ContainsFunc(tt.failures, func(f string) bool { return logged.count(f) == 0 }) &&
+					time.Since(began) > 4*beat
+			})
+			for _, failure := range tt.failures {
+				if n := logged.count(failure); n != 1 {
+					t.Errorf("%d lines say %q:\n%s", n, failure, logged.String())
+				}
+			}
+			if n := logged.count("level="); n != len(tt.failures) {
+				t.Errorf("%d lines:\n%s", n, logged.String())
+			}
+			proxy.Refuse(false)
+			testdrive.Eventually(t, patience, "the end of the outage is told", func() bool {
+				return !slices.ContainsFunc(tt.failures, func(f string) bool {
+					return logged.count(strings.TrimSuffix(f, "failed")+"works again") == 0
+				})
+			})
+		})
 	}
-	if n := logged.count("level="); n != len(failures) {
-		t.Errorf("%d lines:\n%s", n, logged.String())
-	}
-	proxy.Refuse(false)
-	testdrive.Eventually(t, patience, "the end of the outage is told", func() bool {
-		return logged.count("looking for tasks works again") > 0 && logged.count("lease renewal works again") > 0
-	})
 }
 
 // syncBuffer is a bytes.Buffer for use by several goroutines.

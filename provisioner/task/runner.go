@@ -1,5 +1,12 @@
 // Package task runs tasks. It claims them from the store under a lease, runs their steps, retries steps that fail,
 // undoes tasks that it gives up, and takes over tasks from processes that died.
+//
+// While there is nothing to do, a runner sleeps. What wakes it: Nudge, for a task that this process has recorded or
+// that waited for one of its workers; an announcement of PostgreSQL, for a task that another process has recorded or
+// released; and its own look at what is due next, which tells when a postponed task is due and the lease of a dead
+// process expires. It looks at least four times in the length of a lease, which is enough for leases that others take
+// meanwhile, for lost announcements and for a clock that was set back. While announcements do not arrive, it looks each
+// Config.Poll.
 package task
 
 import (
@@ -22,7 +29,10 @@ import (
 // Config tunes a runner. The zero value of a field means its default.
 type Config struct {
 	LeaseTTL time.Duration // default 10 s: how long a dead process's task waits for another one
-	Poll     time.Duration // default 250 ms: how often to look for tasks without a Nudge
+
+	// Poll is the time between two looks for tasks while there may be some, and while announcements of PostgreSQL do not
+	// arrive; default 250 ms.
+	Poll time.Duration
 	// SchedulePoll is how often to look for scheduled tasks that are due; default 1 min.
 	SchedulePoll time.Duration
 	Workers      int           // default 16: asynchronous tasks at a time in this process
@@ -43,6 +53,7 @@ type Config struct {
 	OnEnd    func(t store.Task, state string) // called when a task has ended here; state may be store.Cancelled
 	OnRetry  func(t store.Task)               // called when a step will be retried
 	OnRunOut func()                           // called when a lease expired while this process ran its task
+	OnExpiry func()                           // called again and again while there are expired bindings; must not block
 }
 
 // DefaultMaxWait is how long Cloud Controller polls an operation by default.
@@ -92,6 +103,9 @@ func (c Config) withDefaults() Config {
 	if c.OnRunOut == nil {
 		c.OnRunOut = func() {}
 	}
+	if c.OnExpiry == nil {
+		c.OnExpiry = func() {}
+	}
 	return c
 }
 
@@ -104,8 +118,9 @@ type Runner struct {
 	kinds   map[string]Kind
 	cfg     Config
 	log     *slog.Logger
-	owner   string // unique per process start, so that a restarted process never mistakes old leases for its own
-	nudge   chan struct{}
+	owner   string        // unique per process start, so that a restarted process never mistakes old leases for its own
+	nudge   chan struct{} // there may be a task to claim
+	stir    chan struct{} // what is due next may have changed
 	slots   chan struct{} // holds one for each busy worker
 	servers servers       // with running or waiting tasks
 
@@ -128,17 +143,21 @@ type Runner struct {
 func New(s *store.Store, kinds map[string]Kind, cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	r := &Runner{store: s, kinds: kinds, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
-		nudge: make(chan struct{}, 1), slots: make(chan struct{}, cfg.Workers), held: map[int64]*lease{},
-		servers: servers{share: cfg.ServerWorkers, all: map[string]*serverState{}}}
+		nudge: make(chan struct{}, 1), stir: make(chan struct{}, 1), slots: make(chan struct{}, cfg.Workers),
+		held: map[int64]*lease{}, servers: servers{share: cfg.ServerWorkers, all: map[string]*serverState{}}}
 	r.claiming, r.stopClaim = context.WithCancel(context.Background())
 	r.beating, r.stopBeat = context.WithCancel(context.Background())
 	r.working, r.handOver = context.WithCancelCause(context.Background())
 	r.serving, r.stopServe = context.WithCancelCause(context.Background())
 	r.beats.Go(func() { r.heartbeat(r.beating) })
 	r.workers.Go(r.dispatch)
+	r.workers.Go(r.lookAhead)
+	s.OnAnnounced(r.stirUp)
 	r.workers.Go(func() {
+		checked := map[string]bool{} // kinds
 		periodic.Run(r.claiming, periodic.Schedule{Every: cfg.SchedulePoll},
-			&periodic.Status{What: "recording scheduled tasks", Log: r.log}, r.recordScheduled)
+			&periodic.Status{What: "recording scheduled tasks", Log: r.log},
+			func(ctx context.Context) error { return r.recordScheduled(ctx, checked) })
 	})
 	return r
 }
@@ -170,14 +189,19 @@ func (r *Runner) Stop() {
 func (r *Runner) Lease() (owner string, ttl time.Duration) { return r.owner, r.cfg.LeaseTTL }
 
 // Nudge makes the runner look for due tasks now. Call it after a task without a lease was committed.
-func (r *Runner) Nudge() {
+func (r *Runner) Nudge() { signal(r.nudge) }
+
+// stirUp makes lookAhead look soon.
+func (r *Runner) stirUp() { signal(r.stir) }
+
+func signal(to chan<- struct{}) {
 	select {
-	case r.nudge <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }
 
-// dispatch claims tasks as they fall due, as many at a time as there are workers.
+// dispatch claims tasks, as many at a time as there are workers, until there is none, and then waits for a nudge.
 func (r *Runner) dispatch() {
 	status := periodic.Status{What: "looking for tasks", Log: r.log, Level: slog.LevelError}
 	for {
@@ -199,7 +223,7 @@ func (r *Runner) dispatch() {
 		}
 		if err != nil {
 			<-r.slots
-			r.rest()
+			r.rest(err)
 			continue
 		}
 		r.servers.begin(t.Server)
@@ -221,12 +245,18 @@ func (r *Runner) claim() (store.Task, error) {
 	return r.store.Claim(ctx, r.owner, r.cfg.LeaseTTL, r.servers.passedOver()...)
 }
 
-// rest waits until there may be a task to claim again.
-func (r *Runner) rest() {
+// rest waits until there may be a task to claim again. err says why none was claimed.
+func (r *Runner) rest(err error) {
+	var again <-chan time.Time
+	if errors.Is(err, store.ErrNotFound) {
+		r.stirUp()
+	} else {
+		again = time.After(r.cfg.Poll)
+	}
 	select {
 	case <-r.claiming.Done():
 	case <-r.nudge:
-	case <-time.After(r.cfg.Poll):
+	case <-again:
 	}
 }
 
@@ -259,6 +289,7 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 	go func() {
 		x.work()
 		r.drop(l, x.ended)
+		r.stirUp() // another task of the instance may have waited
 		done <- x.err
 	}()
 	select {

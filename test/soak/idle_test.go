@@ -1,0 +1,86 @@
+package soak
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	idleInstances   = 100
+	createdAtOnce   = 20 // more than the broker has connections for
+	idleConnections = 5
+	idleTime        = 30 * time.Second
+	// idleTransactions is how many there may be in idleTime, when all that is done once a minute falls into it.
+	idleTransactions = 120
+)
+
+// A broker with many instances and nothing to do hardly uses PostgreSQL, and has closed the connections that it needed
+// when it had much to do.
+func TestIdleBrokerIsIdle(t *testing.T) {
+	env := testdrive.Environment(t, servers.Chosen(t, servers.AllMySQL(t))[0])
+	postgres, err := pgx.Connect(t.Context(), servers.Postgres(t)) // its own transactions must not count
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer postgres.Close(t.Context())
+	broker, err := pgx.ParseConfig(env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(sql string) (n int) {
+		t.Helper()
+		if err := postgres.QueryRow(t.Context(), sql, broker.Database).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	connections := func() int { return count("SELECT count(*) FROM pg_stat_activity WHERE datname = $1") }
+	transactions := func() int {
+		return count("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1")
+	}
+
+	a := start(t, env)
+	defer a.Close()
+	createInstances(t, &testdrive.Broker{URL: fmt.Sprintf("http://127.0.0.1:%d", a.Port()), Username: testdrive.Username,
+		Password: testdrive.Password})
+	busy := connections()
+	testdrive.Eventually(t, 2*settleTime, "unused connections are closed",
+		func() bool { return connections() <= idleConnections })
+	before := transactions()
+	time.Sleep(idleTime) // nothing happens that could be waited for
+	n := transactions() - before
+	t.Logf("%d connections after the broker was busy; then %d transactions in %v", busy, n, idleTime)
+	if n > idleTransactions {
+		t.Errorf("%d transactions in %v, want at most %d", n, idleTime, idleTransactions)
+	}
+	if busy <= idleConnections {
+		t.Errorf("the broker had only %d connections when it was busy", busy)
+	}
+}
+
+func createInstances(t *testing.T, broker *testdrive.Broker) {
+	t.Helper()
+	n := newTenant(t, broker, "shared-small", new(atomic.Int64))
+	provision := map[string]any{"service_id": n.serviceID, "plan_id": n.planID, "organization_guid": "o", "space_guid": "s"}
+	var creating errgroup.Group
+	creating.SetLimit(createdAtOnce)
+	for range idleInstances {
+		instance := "/v2/service_instances/" + uuid.NewString()
+		creating.Go(func() error {
+			return n.ask(t.Context(), http.StatusCreated, "PUT", instance, provision, instance)
+		})
+	}
+	if err := creating.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -32,7 +32,7 @@ func listen(t *testing.T, url string) (s *store.Store, heard <-chan bool) {
 // What another process leaves to any broker is announced; what it does itself is not.
 func TestTasksForAnyBrokerAreAnnounced(t *testing.T) {
 	t.Parallel()
-	url, ctx := newDatabase(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	_, heard := listen(t, url)
 	other := servers.OpenStore(t, url)
 	own := provisionOf("own")
@@ -81,7 +81,7 @@ func TestTasksForAnyBrokerAreAnnounced(t *testing.T) {
 // Whoever listens learns that the connection was lost, looks itself meanwhile, and hears again by another one.
 func TestLostListenerIsReplaced(t *testing.T) {
 	t.Parallel()
-	url := newDatabase(t)
+	url := servers.Postgres(t)
 	s, heard := listen(t, url)
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestLostListenerIsReplaced(t *testing.T) {
 
 func TestAgenda(t *testing.T) {
 	t.Parallel()
-	url := newDatabase(t)
+	url := servers.Postgres(t)
 	s, ctx := servers.OpenStore(t, url), t.Context()
 	// about reports whether a time is that one, give or take a minute.
 	about := func(got *time.Duration, want time.Duration) bool {

@@ -13,10 +13,13 @@ import (
 // Migrate brings the schema of the database at url to the present version and returns that version. Brokers that
 // start at the same time take turns (tern holds an advisory lock); a schema that is newer is left as it is, so that
 // the older binary of a rolling upgrade keeps running.
-func Migrate(ctx context.Context, url string) (version int32, err error) {
+func Migrate(ctx context.Context, url string, options ...Option) (version int32, err error) {
 	cfg, err := parseURL(url)
 	if err != nil {
 		return 0, err
+	}
+	for _, apply := range options {
+		apply(cfg)
 	}
 	primary, err := primaryOf(ctx, cfg.ConnConfig)
 	if err != nil {

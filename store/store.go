@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -46,6 +47,15 @@ const (
 
 // Option changes how Open connects.
 type Option func(*pgxpool.Config)
+
+// WithDialer opens every connection with dial, unless it is nil.
+func WithDialer(dial pgconn.DialFunc) Option {
+	return func(cfg *pgxpool.Config) {
+		if dial != nil {
+			cfg.ConnConfig.DialFunc = dial
+		}
+	}
+}
 
 // WithTracer traces every statement with t.
 func WithTracer(t pgx.QueryTracer) Option {

@@ -28,6 +28,9 @@ type Login struct {
 	User     string
 	Password string
 	TLS      *tls.Config // never nil: a password is sent through it
+
+	// Dial opens the connection; nil stands for net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Parts of the client/server protocol.
@@ -54,8 +57,11 @@ type conn struct {
 }
 
 func dial(ctx context.Context, l Login) (c *conn, err error) {
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", l.Addr)
+	open := l.Dial
+	if open == nil {
+		open = new(net.Dialer).DialContext
+	}
+	raw, err := open(ctx, "tcp", l.Addr)
 	if err != nil {
 		return nil, err
 	}

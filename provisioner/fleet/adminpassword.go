@@ -48,7 +48,7 @@ func (f *Fleet) ChangeAdminPassword(ctx context.Context, at store.Location, curr
 			if err != nil {
 				return err
 			}
-			return mysqladmin.CheckLogin(ctx, adminLogin(at.Server, endpoint, next), "")
+			return mysqladmin.CheckLogin(ctx, f.adminLogin(at.Server, endpoint, next), "")
 		})
 	})
 }

@@ -257,7 +257,7 @@ func (f *Fleet) Open(ctx context.Context, at store.Location, adminPassword strin
 }
 
 func (f *Fleet) open(at store.Location, e launcher.Endpoint, adminPassword string) (*mysqladmin.Server, error) {
-	cfg := adminLogin(at.Server, e, adminPassword)
+	cfg := f.adminLogin(at.Server, e, adminPassword)
 	cfg.SessionLockKey = f.lockKey
 	return mysqladmin.Open(cfg)
 }
@@ -282,14 +282,14 @@ func Exec(ctx context.Context, s *store.Store, at store.Location, e launcher.End
 		return fmt.Errorf("read the instance of the server %s: %w", at.Server, err)
 	}
 	return WithAdminPassword(ctx, s, i, func(password string) error {
-		return mysqladmin.Exec(ctx, adminLogin(at.Server, e, password), statement)
+		return mysqladmin.Exec(ctx, new(Fleet).adminLogin(at.Server, e, password), statement)
 	})
 }
 
 // adminLogin returns the configuration of the broker's login.
-func adminLogin(name string, e launcher.Endpoint, password string) mysqladmin.Config {
+func (f *Fleet) adminLogin(name string, e launcher.Endpoint, password string) mysqladmin.Config {
 	return mysqladmin.Config{Name: name, Addr: e.AdminAddress(), Nodes: e.Members, ServerName: e.Host,
-		User: adminUser, Password: password, CA: e.CACertificate, MaxConns: 4}
+		User: adminUser, Password: password, CA: e.CACertificate, MaxConns: 4, Dial: f.dial}
 }
 
 // CheckLogin checks that a new account can log in as an application does: at the dedicated server's published address,
@@ -311,7 +311,7 @@ func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, pas
 	var errs []error
 	for _, address := range addresses {
 		err := mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server, Addr: address,
-			User: checkAccount, Password: password, CA: e.CACertificate, MaxConns: 1}, database)
+			User: checkAccount, Password: password, CA: e.CACertificate, MaxConns: 1, Dial: f.dial}, database)
 		if err == nil {
 			return admin.DropAccount(ctx, checkAccount)
 		}

@@ -27,6 +27,7 @@ type Config struct {
 	Shared         *shared.Servers              // nil for none
 	Launchers      map[string]launcher.Launcher // by name; empty if there are no dedicated servers
 	SessionLockKey []byte                       // for mysqladmin.Config
+	Dial           mysqladmin.Dialer            // opens every connection to a dedicated server
 }
 
 // Fleet reaches every server. It is safe for concurrent use.
@@ -35,6 +36,7 @@ type Fleet struct {
 	store     *store.Store
 	launchers map[string]Launcher
 	lockKey   []byte
+	dial      mysqladmin.Dialer
 
 	verify   func(context.Context, Launcher) error // see VerifyLaunchersWith
 	verified map[string]*atomic.Bool               // by the launcher's name
@@ -51,8 +53,8 @@ func New(cfg Config) *Fleet {
 	if cfg.Shared == nil {
 		cfg.Shared = &shared.Servers{}
 	}
-	f := &Fleet{Shared: cfg.Shared, store: cfg.Store, lockKey: cfg.SessionLockKey, launchers: map[string]Launcher{},
-		verified: map[string]*atomic.Bool{}}
+	f := &Fleet{Shared: cfg.Shared, store: cfg.Store, lockKey: cfg.SessionLockKey, dial: cfg.Dial,
+		launchers: map[string]Launcher{}, verified: map[string]*atomic.Bool{}}
 	for name, l := range cfg.Launchers {
 		f.launchers[name], f.verified[name] = Launcher{name, l}, new(atomic.Bool)
 	}

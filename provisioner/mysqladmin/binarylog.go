@@ -74,7 +74,8 @@ func (s *Server) DumpBinaryLogs(ctx context.Context, from binlog.Position, to bi
 	if err != nil {
 		return err
 	}
-	l := binlog.Login{Addr: s.config.Addr, User: s.config.User, Password: s.config.Password, TLS: cfg.TLS}
+	l := binlog.Login{Addr: s.config.Addr, User: s.config.User, Password: s.config.Password, TLS: cfg.TLS,
+		Dial: s.config.Dial}
 	if l.TLS == nil { // as the driver does for a server whose CA is not known
 		l.TLS = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} // #nosec G402 -- see above
 	}

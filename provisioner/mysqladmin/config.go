@@ -2,6 +2,7 @@ package mysqladmin
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -30,6 +31,9 @@ const (
 	freshStatistics = ` /*!80000 , information_schema_stats_expiry = 0 */`
 )
 
+// Dialer opens a network connection. nil stands for net.Dialer.
+type Dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Config says where a server is and how to log in.
 type Config struct {
 	Name     string // for errors, logs and metrics
@@ -49,6 +53,8 @@ type Config struct {
 
 	MaxConns int // sessions at the same time, 0 for 16; Lock waits for one to be closed
 
+	Dial Dialer
+
 	// SessionLockKey makes the names of the locks that Lock takes unguessable. All replicas of a broker must have the same
 	// key. Production must set it: a tenant can take any lock whose name it knows, and so block the broker's work for
 	// ever. Without a key, the names can be derived from the arguments of Lock.
@@ -63,7 +69,7 @@ func (c Config) driver() (*mysql.Config, error) {
 	}
 	d := mysql.NewConfig()
 	d.Net, d.Addr, d.User, d.Passwd = "tcp", c.Addr, c.User, c.Password
-	d.Timeout = dialTimeout
+	d.Timeout, d.DialFunc = dialTimeout, c.Dial
 	d.Logger = &mysql.NopLogger{} // what it would log is also returned
 	// The driver quotes arguments into the statement, which saves two round trips, and allows placeholders where a
 	// prepared statement does not, as in CREATE USER.

@@ -59,7 +59,8 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 	if len(all) > 0 && err == nil {
 		a.registry.MustRegister(troubleCollector{all, a.log}, memberCollector{all, a.log})
 	}
-	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey})
+	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey,
+		Dial: a.cfg.Dial})
 	if err == nil {
 		a.catalog, err = WithVersions(a.catalog, a.fleet)
 	}

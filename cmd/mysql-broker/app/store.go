@@ -11,7 +11,7 @@ import (
 
 // openStore also records the keyset in the PostgreSQL database, unless another one is recorded there.
 func (a *App) openStore(ctx context.Context) (end ending, err error) {
-	var options []store.Option
+	options := []store.Option{store.WithDialer(a.cfg.Dial)}
 	if a.traces != nil {
 		options = append(options, store.WithTracer(otelpgx.NewTracer(otelpgx.WithTracerProvider(a.traces))))
 	}
@@ -29,7 +29,7 @@ func (a *App) openStore(ctx context.Context) (end ending, err error) {
 
 // openMigrated migrates the schema first.
 func openMigrated(ctx context.Context, cfg config.Config, options ...store.Option) (*store.Store, error) {
-	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
+	if _, err := store.Migrate(ctx, cfg.PostgresURL, options...); err != nil {
 		return nil, err
 	}
 	return store.Open(ctx, cfg.PostgresURL, cfg.Keys, options...)

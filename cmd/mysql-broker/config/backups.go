@@ -15,11 +15,14 @@ import (
 type Backups struct {
 	directory string
 	bucket    *objectstore.S3Config
+	store     objectstore.Store
 }
 
 // Open prepares the use of the object store. It returns nil if none is configured.
 func (b Backups) Open() (objectstore.Store, error) {
 	switch {
+	case b.store != nil:
+		return b.store, nil
 	case b.bucket != nil:
 		return objectstore.OpenS3(*b.bucket)
 	case b.directory != "":
@@ -29,7 +32,10 @@ func (b Backups) Open() (objectstore.Store, error) {
 }
 
 // Configured reports whether backups are kept.
-func (b Backups) Configured() bool { return b.bucket != nil || b.directory != "" }
+func (b Backups) Configured() bool { return b.store != nil || b.bucket != nil || b.directory != "" }
+
+// In keeps backups in an object store that is open.
+func In(store objectstore.Store) Backups { return Backups{store: store} }
 
 // InDirectory keeps backups in a directory.
 func InDirectory(path string) Backups { return Backups{directory: path} }

@@ -16,6 +16,7 @@ import (
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/cmd/mysql-broker/tracing"
 	"mysql-broker/provisioner/launcher/launchers"
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -52,6 +53,10 @@ type Config struct {
 	CloudController CloudController
 	KeepAudit       time.Duration // how long the record of who did what is kept
 	KeepMoved       time.Duration // how long data can be read where they were before they were moved
+
+	// These are not read from the environment. Tests set them, to cut a broker off.
+	Dial     mysqladmin.Dialer // to PostgreSQL and dedicated servers; to a shared server, see shared.Config.Admin
+	LeaseTTL time.Duration     // see task.Config
 }
 
 // Variable documents one environment variable.

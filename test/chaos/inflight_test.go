@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
 
@@ -30,16 +31,16 @@ func testStatementInFlight(t *testing.T, c chaos) {
 			d := w.delayStatement(t)
 			d.proxy.Release()
 			if locks == "" {
-				testdrive.Eventually(t, patience, "the statement's session is gone", func() bool {
+				testdrive.Eventually(t, platform.Patience, "the statement's session is gone", func() bool {
 					return slices.ContainsFunc(d.sessions, func(id int64) bool { return !w.connected(t, id) })
 				})
 				d.wake(t)
-				w.check(t, "after the statement has arrived")
+				w.Check(t, "after the statement has arrived")
 				return
 			}
 			var found []string
-			testdrive.Eventually(t, patience, "the statement takes effect", func() bool {
-				found = w.discrepancies(t.Context())
+			testdrive.Eventually(t, platform.Patience, "the statement takes effect", func() bool {
+				found = w.Discrepancies(t.Context())
 				return len(found) > 0
 			})
 			d.wake(t)
@@ -66,7 +67,7 @@ func (d delayed) wake(t *testing.T) {
 	d.victim.Signal(t, syscall.SIGCONT)
 	select {
 	case <-d.answers:
-	case <-time.After(patience):
+	case <-time.After(platform.Patience):
 		t.Error("no answer when the broker went on")
 	}
 }
@@ -84,30 +85,30 @@ func (w *world) delayStatement(t *testing.T) delayed {
 		}
 		return testdrive.GoOn
 	})
-	x := target{workflow: workflow{kind: provision, plan: planNamed(t, "shared-small")}}
-	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: x.plan.id}
-	q := x.request()
-	d.answers = d.victim.Begin(q.method, q.path, q.body)
+	x := platform.Target{Workflow: platform.Workflow{Kind: platform.Provision, Plan: platform.NamedPlan(t, "shared-small")}}
+	x.Instance = audit.Instance{ID: uuid.NewString(), PlanID: x.Plan.ID}
+	q := x.Request()
+	d.answers = d.victim.Begin(q.Method, q.Path, q.Body)
 	began := testdrive.Receive(t, frozen, "the broker sends its statement")
 	d.sessions = w.sessionsFrom(t, proxy.Sources())
 	w.awaitRenewal(t, q) // some time after the statement was sent
 	d.victim.Pause(t)
 	t.Cleanup(func() { d.victim.Signal(t, syscall.SIGCONT) })
 	w.tally.pause()
-	if err := w.tasks.QueryRow(t.Context(), "SELECT database_name FROM instance WHERE id = $1", x.instance.ID).
+	if err := w.Tasks.QueryRow(t.Context(), "SELECT database_name FROM instance WHERE id = $1", x.Instance.ID).
 		Scan(&d.database); err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range []request{q, x.plan.deprovision(x.instance.ID)} {
-		got, err := w.run(q)
+	for _, q := range []platform.Request{q, x.Plan.Deprovision(x.Instance.ID)} {
+		got, err := w.Run(q)
 		if err == nil {
-			err = w.learn(&x, q, got)
+			err = w.Learn(&x, q, got)
 		}
 		if err != nil {
-			t.Fatalf("%s while a statement is in flight since %v: %v", q.kind, time.Since(began), err)
+			t.Fatalf("%s while a statement is in flight since %v: %v", q.Kind, time.Since(began), err)
 		}
 	}
-	w.check(t, "before the statement arrives")
+	w.Check(t, "before the statement arrives")
 	return d
 }
 
@@ -116,7 +117,7 @@ func (w *world) sessionsFrom(t *testing.T, ports []int) (ids []int64) {
 	t.Helper()
 	for _, port := range ports {
 		var id int64
-		err := w.audit.Shared.QueryRowContext(t.Context(), `SELECT id FROM information_schema.processlist
+		err := w.Audit.Shared.QueryRowContext(t.Context(), `SELECT id FROM information_schema.processlist
 			WHERE SUBSTRING_INDEX(host, ':', -1) = ?`, fmt.Sprint(port)).Scan(&id)
 		switch {
 		case err == nil:
@@ -135,7 +136,7 @@ func (w *world) sessionsFrom(t *testing.T, ports []int) (ids []int64) {
 func (w *world) connected(t *testing.T, id int64) bool {
 	t.Helper()
 	var n int
-	if err := w.audit.Shared.QueryRowContext(t.Context(),
+	if err := w.Audit.Shared.QueryRowContext(t.Context(),
 		"SELECT COUNT(*) FROM information_schema.processlist WHERE id = ?", id).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
@@ -170,15 +171,15 @@ func (w *world) behindProxy(t *testing.T) (*testdrive.Proxy, map[string]string) 
 }
 
 // awaitRenewal waits until the lease on the request's task is renewed.
-func (w *world) awaitRenewal(t *testing.T, q request) {
+func (w *world) awaitRenewal(t *testing.T, q platform.Request) {
 	t.Helper()
 	leaseUntil := func() (until time.Time) {
-		if err := w.tasks.QueryRow(t.Context(), "SELECT lease_until FROM task WHERE instance_id = $1", q.instanceID).
+		if err := w.Tasks.QueryRow(t.Context(), "SELECT lease_until FROM task WHERE instance_id = $1", q.InstanceID).
 			Scan(&until); err != nil {
 			t.Fatal(err)
 		}
 		return until
 	}
 	before := leaseUntil()
-	testdrive.Eventually(t, patience, "the lease is renewed", func() bool { return leaseUntil().After(before) })
+	testdrive.Eventually(t, platform.Patience, "the lease is renewed", func() bool { return leaseUntil().After(before) })
 }

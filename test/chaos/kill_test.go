@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
 
@@ -26,13 +27,13 @@ const (
 
 // kill is an operation whose broker dies at a point. Without a point it only records those that it passes.
 type kill struct {
-	workflow
-	end      point
+	platform.Workflow
+	end      platform.Point
 	mitigate bool // the platform, without a response, deletes instead of repeating
 	pause    bool // the broker is stopped instead, and goes on once all is over
 
-	target  target
-	journey *journey
+	target  platform.Target
+	journey *platform.Journey
 	answers <-chan testdrive.Response
 	taken   bool // another broker took the task over
 	tries   int
@@ -42,63 +43,51 @@ type kill struct {
 // Every operation is cut short at every point that it passes. Others finish it within the time that the lease allows,
 // and whatever the platform then does, nothing is left over and nothing is missing.
 func testKills(t *testing.T, c chaos) {
-	c.kill(t, slices.DeleteFunc(workflows(t), workflow.copies))
+	c.kill(t, slices.DeleteFunc(platform.Workflows(t), platform.Workflow.Copies))
 }
 
 // testCopyKills kills brokers in the operations that copy data.
 func testCopyKills(t *testing.T, c chaos) {
-	c.kill(t, slices.DeleteFunc(workflows(t), func(f workflow) bool { return !f.copies() }))
+	c.kill(t, slices.DeleteFunc(platform.Workflows(t), func(f platform.Workflow) bool { return !f.Copies() }))
 }
 
-func (c chaos) kill(t *testing.T, all []workflow) {
-	env := retaining(t)
+func (c chaos) kill(t *testing.T, all []platform.Workflow) {
+	env := platform.Retaining(t)
 	env["LAUNCHER_SPARES"] = "2"
 	w := newWorld(t, c.flavour, c.tally, env)
 	host := audit.Instance{ID: "host"}
-	if err := w.make(planNamed(t, "dedicated-small"), false, &host); err != nil {
+	if err := w.Make(platform.NamedPlan(t, "dedicated-small"), false, &host); err != nil {
 		t.Fatal(err)
 	}
 	var clean []*kill
 	for _, f := range slices.Concat(all, all) {
-		clean = append(clean, &kill{workflow: f})
+		clean = append(clean, &kill{Workflow: f})
 	}
 	w.waves(t, clean, host)
 	var kills []*kill
 	for n, k := range clean[:len(all)] {
-		points := inBoth(k.journey.points(), clean[n+len(all)].journey.points())
+		points := platform.InBoth(k.journey.Points(), clean[n+len(all)].journey.Points())
 		t.Logf("%s passes %d points: %v", k, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for n, p := range points {
 			if long() || (n-c.share)%k.sparse(8) == 0 {
-				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/8%2 == 0})
+				kills = append(kills, &kill{Workflow: k.Workflow, end: p, mitigate: n/8%2 == 0})
 			}
-			if !k.plan.dedicated() && (k.plan.async == "" || k.copies()) && !p.ofLauncher() &&
+			if !k.Plan.Dedicated() && (k.Plan.Async == "" || k.Copies()) && !p.OfLauncher() &&
 				(long() || n%k.sparse(pauseEach) == c.half) {
-				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/4%2 == 0, pause: true})
+				kills = append(kills, &kill{Workflow: k.Workflow, end: p, mitigate: n/4%2 == 0, pause: true})
 			}
 		}
 	}
 	w.waves(t, kills, host)
 }
 
-// ofLauncher reports whether a broker passes the point while it holds the lock of a server's directory. Were it paused
-// there, all others would wait until it goes on.
-func (p point) ofLauncher() bool {
-	call, _, _ := strings.Cut(p.name, ": ")
-	return slices.Contains([]string{"launch", "resize", "suspend", "destroy"}, call)
-}
-
 // sparse is the step with which the short form picks points. Copies take longer, and pass more points.
 func (k *kill) sparse(n int) int {
-	if k.copies() {
+	if k.Copies() {
 		return 2 * n
 	}
 	return n
-}
-
-// inBoth drops the points that a workflow passed only once: they were those of another task that its broker took over.
-func inBoth(some, others []point) []point {
-	return slices.DeleteFunc(some, func(p point) bool { return !slices.Contains(others, p) })
 }
 
 // waves carries out all, some at a time: while those of one wave wait for leases to run out, the next is prepared. The
@@ -111,8 +100,8 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 		errs := make([]error, len(wave))
 		var running sync.WaitGroup
 		for n, k := range wave {
-			k.journey, k.met = newJourney(k.end, k.pause, func() testdrive.Word { return k.stop(t, victims[n]) }), false
-			w.watch.order(victims[n], k.journey.pass)
+			k.journey, k.met = platform.NewJourney(k.end, k.pause, func() testdrive.Word { return k.stop(t, victims[n]) }), false
+			w.watch.order(victims[n], k.journey.Pass)
 		}
 		for n, k := range wave {
 			running.Go(func() { errs[n] = k.run(w, victims[n]) })
@@ -125,7 +114,7 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 				t.Errorf("%s, stopped at %v: %v", k, k.end, errs[n])
 			}
 		}
-		w.check(t, "after a wave of kills")
+		w.Check(t, "after a wave of kills")
 		for n, k := range wave {
 			if !k.pause {
 				victims[n].Kill(t)
@@ -136,7 +125,7 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 				rest = append(rest, k)
 			}
 		}
-		each(t, wave, func(k *kill) error { return w.clear(&k.target, host) })
+		each(t, wave, func(k *kill) error { return w.Clear(&k.target, host) })
 		w.wake(t, wave, victims)
 		wave, victims, todo = following, spare, rest
 		if len(wave) == 0 {
@@ -144,7 +133,7 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 			victims = w.ready(t, wave, host)
 		}
 	}
-	w.check(t, "after the last kill")
+	w.Check(t, "after the last kill")
 }
 
 // stop ends the broker, or pauses it.
@@ -173,16 +162,16 @@ func (w *world) wake(t *testing.T, wave []*kill, victims []*testdrive.Broker) {
 		paused = true
 		select {
 		case <-k.answers:
-		case <-time.After(patience):
+		case <-time.After(platform.Patience):
 			t.Errorf("%s, paused at %v: no answer when the broker went on", k, k.end)
 		}
-		if k.copies() && k.taken {
-			victims[n].AwaitLog(t, `"kind":"`+k.kind+`"`) // it says that its task was interrupted, or has ended elsewhere
+		if k.Copies() && k.taken {
+			victims[n].AwaitLog(t, `"kind":"`+k.Kind+`"`) // it says that its task was interrupted, or has ended elsewhere
 		}
 		victims[n].Kill(t)
 	}
 	if paused {
-		w.check(t, "after paused brokers went on")
+		w.Check(t, "after paused brokers went on")
 	}
 }
 
@@ -190,11 +179,11 @@ func (w *world) wake(t *testing.T, wave []*kill, victims []*testdrive.Broker) {
 func next(todo []*kill) (wave, rest []*kill) {
 	launching := 0
 	for _, k := range todo {
-		if len(wave) == atOnce || k.launches() && launching == launchAtOnce {
+		if len(wave) == atOnce || k.Launches() && launching == launchAtOnce {
 			rest = append(rest, k)
 			continue
 		}
-		if k.launches() {
+		if k.Launches() {
 			launching++
 		}
 		wave = append(wave, k)
@@ -207,7 +196,7 @@ func (w *world) ready(t *testing.T, wave []*kill, host audit.Instance) []*testdr
 	t.Helper()
 	victims, ready := w.victims(t, len(wave))
 	each(t, wave, func(k *kill) (err error) {
-		k.target, err = w.prepare(t.Context(), k.workflow, host)
+		k.target, err = w.Prepare(t.Context(), k.Workflow, host)
 		return err
 	})
 	ready()
@@ -231,56 +220,56 @@ func each(t *testing.T, wave []*kill, do func(*kill) error) {
 
 // run sends the operation to the victim, has it die, and does what a platform does then.
 func (k *kill) run(w *world, victim *testdrive.Broker) error {
-	q := k.target.request()
-	k.answers = victim.Begin(q.method, q.path, q.body)
+	q := k.target.Request()
+	k.answers = victim.Begin(q.Method, q.Path, q.Body)
 	var answer testdrive.Response
 	var answered bool
 	select {
 	case answer, answered = <-k.answers:
-	case died := <-k.journey.killed:
+	case died := <-k.journey.Killed:
 		return k.goOn(w, q, died)
 	}
 	if !answered { // the connection told of the death first
-		return k.goOn(w, q, <-k.journey.killed)
+		return k.goOn(w, q, <-k.journey.Killed)
 	}
 	if answer.Status == http.StatusAccepted {
 		return k.follow(w, q, answer)
 	}
-	got, err := w.conclude(q, answer)
+	got, err := w.Conclude(q, answer)
 	if err == nil {
-		err = w.learn(&k.target, q, got)
+		err = w.Learn(&k.target, q, got)
 	}
 	return errors.Join(err, k.check(w, q))
 }
 
 // follow polls for an operation that was accepted, while its broker dies.
-func (k *kill) follow(w *world, q request, accepted testdrive.Response) error {
+func (k *kill) follow(w *world, q platform.Request, accepted testdrive.Response) error {
 	takeover := make(chan error, 1)
 	over, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		select {
-		case died := <-k.journey.killed:
+		case died := <-k.journey.Killed:
 			takeover <- k.takeover(w, q, died, make(chan struct{}))
 		case <-over.Done():
 			takeover <- nil
 		}
 	}()
-	got, err := w.conclude(q, accepted)
-	if err == nil && got.failed {
+	got, err := w.Conclude(q, accepted)
+	if err == nil && got.Failed {
 		err = errors.New(got.String("description"))
 	}
 	if err == nil {
-		err = w.learn(&k.target, q, got)
+		err = w.Learn(&k.target, q, got)
 	}
 	select { // the last point comes after the end is recorded
 	case takenOver := <-takeover:
 		return errors.Join(err, takenOver)
-	case <-k.journey.ended:
+	case <-k.journey.Ended:
 	case <-time.After(afterEnd): // another broker worked on it
 	}
 	select {
-	case died := <-k.journey.killed:
+	case died := <-k.journey.Killed:
 		return errors.Join(err, k.takeover(w, q, died, make(chan struct{})))
 	default:
 	}
@@ -289,98 +278,76 @@ func (k *kill) follow(w *world, q request, accepted testdrive.Response) error {
 }
 
 // goOn is what happens when there will be no answer.
-func (k *kill) goOn(w *world, q request, died time.Time) error {
+func (k *kill) goOn(w *world, q platform.Request, died time.Time) error {
 	takeover := make(chan error, 1)
 	lookedUp := make(chan struct{})
 	go func() { takeover <- k.takeover(w, q, died, lookedUp) }()
 	<-lookedUp
-	if instead, possible := k.target.mitigation(); k.mitigate && possible {
+	if instead, possible := k.target.Mitigation(); k.mitigate && possible {
 		q = instead
-	} else if k.mitigate && k.kind == update {
-		return errors.Join(<-takeover, k.fetch(w))
+	} else if k.mitigate && k.Kind == platform.Update {
+		return errors.Join(<-takeover, w.LearnUpdate(&k.target))
 	}
-	got, err := w.run(q)
-	if err == nil && got.failed {
+	got, err := w.Run(q)
+	if err == nil && got.Failed {
 		err = errors.New(got.String("description"))
 	}
 	if err == nil {
-		err = w.learn(&k.target, q, got)
+		err = w.Learn(&k.target, q, got)
 	}
 	return errors.Join(err, <-takeover)
 }
 
-// fetch asks what has become of an update.
-func (k *kill) fetch(w *world) error {
-	deadline := time.Now().Add(patience)
-	for {
-		r, err := w.survivor().Send("GET", instancePath(k.target.instance.ID), nil, nil)
-		if err != nil {
-			return err
-		}
-		if r.Status == http.StatusOK {
-			k.target.instance.PlanID = r.String("plan_id")
-			w.tell(k.target.instance)
-			if k.target.instance.PlanID == k.to.id {
-				return w.learnMove(&k.target)
-			}
-			return nil
-		}
-		if r.Status != http.StatusUnprocessableEntity || time.Now().After(deadline) {
-			return fmt.Errorf("fetch the instance: %d %s", r.Status, r.Raw)
-		}
-		time.Sleep(100 * time.Millisecond) // it is being updated
-	}
-}
-
 // check finds out, of an operation that was only to be recorded, whether one broker did all of it.
-func (k *kill) check(w *world, q request) error {
-	if k.end != (point{}) {
+func (k *kill) check(w *world, q platform.Request) error {
+	if k.end != (platform.Point{}) {
 		return nil
 	}
-	row, err := w.latestTask(context.Background(), q)
-	points := k.journey.points()
-	k.met = row.epoch == 1 && slices.Contains(points, point{k.kind + ": recorded", 1}) &&
-		slices.Contains(points, point{k.kind + ": ended as succeeded", 1}) && !slices.ContainsFunc(points, k.foreign)
+	row, err := w.LatestTask(context.Background(), q)
+	points := k.journey.Points()
+	k.met = row.Epoch == 1 && slices.Contains(points, platform.Point{Name: k.Kind + ": recorded", Nth: 1}) &&
+		slices.Contains(points, platform.Point{Name: k.Kind + ": ended as succeeded", Nth: 1}) && !slices.ContainsFunc(points, k.foreign)
 	return err
 }
 
 // foreign reports whether a point is of another task, which the broker took over meanwhile.
-func (k *kill) foreign(p point) bool {
-	if strings.HasPrefix(p.name, k.kind+": ") { // a task passes each of its steps once, and copies many chunks
-		return p.nth > 1 && (strings.HasSuffix(p.name, ": begins") || strings.HasSuffix(p.name, ": done"))
+func (k *kill) foreign(p platform.Point) bool {
+	if strings.HasPrefix(p.Name, k.Kind+": ") { // a task passes each of its steps once, and copies many chunks
+		return p.Nth > 1 && (strings.HasSuffix(p.Name, ": begins") || strings.HasSuffix(p.Name, ": done"))
 	}
-	return slices.ContainsFunc([]string{provision, update, bind, unbind, deprovision, backup, restore}, func(kind string) bool {
-		return strings.HasPrefix(p.name, kind+": ")
+	return slices.ContainsFunc([]string{platform.Provision, platform.Update, platform.Bind, platform.Unbind,
+		platform.Deprovision, platform.Backup, platform.Restore}, func(kind string) bool {
+		return strings.HasPrefix(p.Name, kind+": ")
 	})
 }
 
 // takeover measures how long it takes until another broker has what the dead one had, if it had anything. lookedUp is
 // closed once it is known what that was.
-func (k *kill) takeover(w *world, q request, died time.Time, lookedUp chan struct{}) error {
+func (k *kill) takeover(w *world, q platform.Request, died time.Time, lookedUp chan struct{}) error {
 	k.met = true
 	if k.pause {
 		w.tally.pause()
 	} else {
 		w.tally.kill()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), platform.Patience)
 	defer cancel()
-	left, err := w.latestTask(ctx, q)
+	left, err := w.LatestTask(ctx, q)
 	close(lookedUp)
-	if err != nil || left.state != "in progress" {
+	if err != nil || left.State != "in progress" {
 		return err
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		now, err := w.latestTask(ctx, q)
+		now, err := w.LatestTask(ctx, q)
 		if err != nil {
 			return fmt.Errorf("wait for a takeover: %w", err)
 		}
-		if now.state != "in progress" || now.owner != "" && now.owner != left.owner {
+		if now.State != "in progress" || now.Owner != "" && now.Owner != left.Owner {
 			after := time.Since(died)
 			w.tally.takeover(after)
-			k.taken = now.epoch > left.epoch
+			k.taken = now.Epoch > left.Epoch
 			if limit := takeoverLimit(); after > limit {
 				return fmt.Errorf("taken over after %v, more than %v", after, limit)
 			}
@@ -396,19 +363,5 @@ func takeoverLimit() time.Duration {
 	if long() {
 		return takeoverTime
 	}
-	return patience
-}
-
-type taskRow struct {
-	state, owner string
-	epoch        int
-}
-
-// latestTask reads the newest task of what a request is about; none is fine.
-func (w *world) latestTask(ctx context.Context, q request) (row taskRow, err error) {
-	err = w.tasks.QueryRow(ctx, `SELECT coalesce(max(state), ''), coalesce(max(lease_owner), ''),
-		coalesce(max(epoch), 0) FROM (
-		SELECT state, lease_owner, epoch FROM task WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1) t`,
-		q.instanceID, q.bindingID).Scan(&row.state, &row.owner, &row.epoch)
-	return row, err
+	return platform.Patience
 }

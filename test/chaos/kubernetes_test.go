@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
 
@@ -27,10 +28,10 @@ func sparseInKubernetes() int {
 // whichever broker comes to the point dies.
 func testKubernetesKills(t *testing.T, c chaos) {
 	onKubernetes.Start(t)
-	w := newKubernetesWorld(t, c.flavour, c.tally, retaining(t))
-	all := slices.DeleteFunc(workflows(t), func(f workflow) bool { return !f.launches() || f.copies() && !long() })
+	w := newKubernetesWorld(t, c.flavour, c.tally, platform.Retaining(t))
+	all := slices.DeleteFunc(platform.Workflows(t), func(f platform.Workflow) bool { return !f.Launches() || f.Copies() && !long() })
 	for n, f := range all {
-		points := w.cutShort(t, f, point{})
+		points := w.cutShort(t, f, platform.Point{})
 		t.Logf("%s passes %d points: %v", f, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for at, p := range points {
@@ -46,8 +47,8 @@ type death struct {
 	mu         sync.Mutex
 	kind       string // of the operation
 	statements bool   // those of SQL are points too
-	at         point
-	seen       []point
+	at         platform.Point
+	seen       []platform.Point
 	died       chan int // the process
 }
 
@@ -60,7 +61,7 @@ func (d *death) decide(pid int, name string) testdrive.Word {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	here := point{name, 1}
+	here := platform.Point{Name: name, Nth: 1}
 	if slices.Contains(d.seen, here) { // how often it waits is up to chance
 		return testdrive.GoOn
 	}
@@ -74,65 +75,65 @@ func (d *death) decide(pid int, name string) testdrive.Word {
 
 // cutShort carries out an operation and audits its result. The first broker that comes to the point dies there. It
 // returns the points that were passed.
-func (w *world) cutShort(t *testing.T, f workflow, at point) []point {
+func (w *world) cutShort(t *testing.T, f platform.Workflow, at platform.Point) []platform.Point {
 	t.Helper()
 	host := audit.Instance{ID: "none"}
-	x, err := w.prepare(t.Context(), f, host)
+	x, err := w.Prepare(t.Context(), f, host)
 	if err != nil {
 		t.Fatalf("%s: %v", f, err)
 	}
-	d := &death{kind: f.kind, at: at, died: make(chan int, 1)}
+	d := &death{kind: f.Kind, at: at, died: make(chan int, 1)}
 	w.watch.orderAll(d.decide)
-	q := x.request()
+	q := x.Request()
 	got, err := w.insist(t, q, d)
 	if err == nil {
-		err = w.learn(&x, q, got)
+		err = w.Learn(&x, q, got)
 	}
 	w.awaitEnd(t, d)
 	w.watch.orderAll(nil)
 	if err != nil {
 		t.Errorf("%s, killed at %v: %v", f, at, err)
 	}
-	w.check(t, fmt.Sprintf("after %s, killed at %v", f, at))
-	if err := w.clear(&x, host); err != nil {
+	w.Check(t, fmt.Sprintf("after %s, killed at %v", f, at))
+	if err := w.Clear(&x, host); err != nil {
 		t.Errorf("%s: %v", f, err)
 	}
 	return d.passed()
 }
 
-func (d *death) passed() []point {
+func (d *death) passed() []platform.Point {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.seen)
 }
 
 // insist sends a request, and polls, as a platform that repeats what is not answered.
-func (w *world) insist(t *testing.T, q request, d *death) (got outcome, err error) {
+func (w *world) insist(t *testing.T, q platform.Request, d *death) (got platform.Outcome, err error) {
 	var accepted testdrive.Response
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(platform.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		w.replaceDead(t, d)
-		send := func() (testdrive.Response, error) { return w.survivor().Send(q.method, q.path, q.body, nil) }
+		send := func() (testdrive.Response, error) { return w.survivor().Send(q.Method, q.Path, q.Body, nil) }
 		if accepted.Status != 0 {
 			send = func() (testdrive.Response, error) {
-				return w.survivor().Send("GET", instancePath(q.instanceID)+"/last_operation?operation="+
+				return w.survivor().Send("GET", platform.InstancePath(q.InstanceID)+"/last_operation?operation="+
 					accepted.String("operation"), nil, nil)
 			}
 		}
 		r, err := send()
 		switch {
-		case err != nil || askedToRepeat(r): // its broker is about to die, or has just died
+		case err != nil || platform.AskedToRepeat(r): // its broker is about to die, or has just died
 		case r.Status == http.StatusAccepted:
 			accepted = r
-			w.tally.operation()
+			w.Counts.Operations.Add(1)
 		case accepted.Status == 0 || r.Status == http.StatusGone:
-			return w.conclude(q, r)
+			return w.Conclude(q, r)
 		case r.Status != http.StatusOK || r.String("state") == "failed":
-			return outcome{r, true}, fmt.Errorf("poll: %d %s", r.Status, r.Raw)
+			return platform.Outcome{Response: r, Failed: true}, fmt.Errorf("poll: %d %s", r.Status, r.Raw)
 		case r.String("state") == "succeeded":
-			return outcome{r, false}, nil
+			return platform.Outcome{Response: r}, nil
 		}
 	}
-	return outcome{}, errors.New("it has not ended in time")
+	return platform.Outcome{}, errors.New("it has not ended in time")
 }
 
 // replaceDead starts a broker instead of one that has died, if one has.
@@ -143,7 +144,7 @@ func (w *world) replaceDead(t *testing.T, d *death) {
 		n := slices.IndexFunc(w.survivors[:], func(b *testdrive.Broker) bool { return b.PID() == pid })
 		w.survivors[n].Wait(t)
 		w.survivors[n] = testdrive.Start(t, w.env)
-		testdrive.ExpireLeases(t, w.tasks)
+		testdrive.ExpireLeases(t, w.Tasks)
 		w.tally.kill()
 	default:
 	}
@@ -152,15 +153,15 @@ func (w *world) replaceDead(t *testing.T, d *death) {
 // awaitEnd returns when the last point has been passed, which may be after the platform's last poll.
 func (w *world) awaitEnd(t *testing.T, d *death) {
 	t.Helper()
-	testdrive.Eventually(t, patience, "a broker comes to the end of the operation", func() bool {
+	testdrive.Eventually(t, platform.Patience, "a broker comes to the end of the operation", func() bool {
 		w.replaceDead(t, d)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return len(d.died) == 0 && slices.ContainsFunc(d.seen, func(p point) bool {
-			return p.name == d.kind+": ended as succeeded"
+		return len(d.died) == 0 && slices.ContainsFunc(d.seen, func(p platform.Point) bool {
+			return p.Name == d.kind+": ended as succeeded"
 		})
 	})
-	if d.at != (point{}) && !slices.Contains(d.seen, d.at) {
+	if d.at != (platform.Point{}) && !slices.Contains(d.seen, d.at) {
 		t.Errorf("no broker came to %v", d.at)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -47,8 +48,8 @@ func TestPrimaryKills(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		sum := &tally{flavour: s.Flavour}
 		w := newClusterWorld(t, s.Flavour, sum)
-		workflows := slices.DeleteFunc(workflows(t), func(f workflow) bool {
-			return f.plan.dedicated() && (f.to.name == "" || f.to.dedicated())
+		workflows := slices.DeleteFunc(platform.Workflows(t), func(f platform.Workflow) bool {
+			return f.Plan.Dedicated() && (f.To.Name == "" || f.To.Dedicated())
 		})
 		w.meet(t, w.points(t, workflows))
 		w.meetUnrequested(t)
@@ -75,7 +76,7 @@ func newClusterWorld(t *testing.T, flavour string, sum *tally) *clusterWorld {
 		t.Fatal(err)
 	}
 	env := testdrive.Environment(t, throughProxy)
-	more := retaining(t)
+	more := platform.Retaining(t)
 	more["MYSQL_SERVERS"] = string(described)
 	w.world = newWorldWith(t, throughProxy, sum, env, testdrive.Inspectors(env), more)
 	var ready func()
@@ -90,14 +91,14 @@ func newClusterWorld(t *testing.T, flavour string, sum *tally) *clusterWorld {
 
 // held is an operation that waits at a point of its own until the primary is dead.
 type held struct {
-	workflow
-	end    point // where it waits; nowhere if it is empty
-	target target
+	platform.Workflow
+	end    platform.Point // where it waits; nowhere if it is empty
+	target platform.Target
 	open   []*sql.Conn // sessions of its account, one on each node
 	tries  int
 
 	mu      sync.Mutex
-	seen    []point
+	seen    []platform.Point
 	arrived chan struct{} // closed when it waits
 	ended   chan struct{} // closed when it is done
 	goOn    chan struct{} // closed when the primary is dead
@@ -109,10 +110,10 @@ func (h *held) pass(name string) testdrive.Word {
 		return testdrive.GoOn
 	}
 	h.mu.Lock()
-	here := point{name, 1}
+	here := platform.Point{Name: name, Nth: 1}
 	for _, before := range h.seen {
-		if before.name == name {
-			here.nth++
+		if before.Name == name {
+			here.Nth++
 		}
 	}
 	h.seen = append(h.seen, here)
@@ -124,7 +125,7 @@ func (h *held) pass(name string) testdrive.Word {
 	return testdrive.GoOn
 }
 
-func (h *held) points() []point {
+func (h *held) points() []platform.Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen)
@@ -141,25 +142,25 @@ func (h *held) waits() bool {
 
 // points lists where operations are to wait: at the points that each passed twice when nothing happened to it. Those of
 // different workflows take turns. The short form takes one of each of the first workflows, by chance.
-func (w *clusterWorld) points(t *testing.T, workflows []workflow) (all []*held) {
+func (w *clusterWorld) points(t *testing.T, workflows []platform.Workflow) (all []*held) {
 	t.Helper()
 	runs := 2
 	if !everyPrimary() {
 		workflows, runs = workflows[:firstWorkflows], 1
 	}
 	var clean []*held
-	for _, f := range slices.Concat(slices.Repeat([][]workflow{workflows}, runs)...) {
-		clean = append(clean, &held{workflow: f})
+	for _, f := range slices.Concat(slices.Repeat([][]platform.Workflow{workflows}, runs)...) {
+		clean = append(clean, &held{Workflow: f})
 	}
 	for wave := range slices.Chunk(clean, len(w.brokers)) {
 		w.wave(t, wave)
 	}
-	rest := map[int][]point{}
+	rest := map[int][]platform.Point{}
 	for n, f := range workflows {
-		rest[n] = inBoth(clean[n].points(), clean[n+(runs-1)*len(workflows)].points())
+		rest[n] = platform.InBoth(clean[n].points(), clean[n+(runs-1)*len(workflows)].points())
 		t.Logf("%s passes %d points", f, len(rest[n]))
 		if !everyPrimary() {
-			rest[n] = []point{rest[n][rand.IntN(len(rest[n]))]}
+			rest[n] = []platform.Point{rest[n][rand.IntN(len(rest[n]))]}
 		}
 		w.tally.pointsPassed(len(rest[n]))
 	}
@@ -169,7 +170,7 @@ func (w *clusterWorld) points(t *testing.T, workflows []workflow) (all []*held) 
 				delete(rest, n)
 				continue
 			}
-			all = append(all, &held{workflow: f, end: rest[n][0]})
+			all = append(all, &held{Workflow: f, end: rest[n][0]})
 			rest[n] = rest[n][1:]
 		}
 	}
@@ -203,15 +204,15 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 	goOn := make(chan struct{})
 	prepared := w.each(t, wave, func(h *held) (err error) {
 		h.seen, h.goOn, h.arrived, h.ended = nil, goOn, make(chan struct{}), make(chan struct{})
-		h.target, err = w.prepare(t.Context(), h.workflow, audit.Instance{})
+		h.target, err = w.Prepare(t.Context(), h.Workflow, audit.Instance{})
 		return err
 	})
 	if !prepared {
 		return
 	}
 	for n, h := range wave {
-		if h.kind == unbind || h.kind == deprovision && h.target.binding.State == audit.Exists {
-			h.open = w.openOnEach(t, h.target.binding.Credentials)
+		if h.Kind == platform.Unbind || h.Kind == platform.Deprovision && h.target.Binding.State == audit.Exists {
+			h.open = w.openOnEach(t, h.target.Binding.Credentials)
 		}
 		w.watch.order(w.brokers[n], h.pass)
 	}
@@ -248,8 +249,8 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 		expectEnded(t, fmt.Sprintf("%s, primary killed at %v", h, h.end), h.open)
 		h.open = nil
 	}
-	w.check(t, "after a primary was killed")
-	w.each(t, wave, func(h *held) error { return w.clear(&h.target, audit.Instance{ID: "none"}) })
+	w.Check(t, "after a primary was killed")
+	w.each(t, wave, func(h *held) error { return w.Clear(&h.target, audit.Instance{ID: "none"}) })
 }
 
 func (w *clusterWorld) each(t *testing.T, wave []*held, do func(*held) error) (succeeded bool) {
@@ -289,22 +290,22 @@ func (w *clusterWorld) awaitMeeting(wave []*held) (waiting []*held) {
 
 // carryOut has a broker carry out the operation. The platform repeats what is answered by 5xx.
 func (w *clusterWorld) carryOut(h *held, by *testdrive.Broker) error {
-	q := h.target.request()
-	r, err := by.Send(q.method, q.path, q.body, nil)
+	q := h.target.Request()
+	r, err := by.Send(q.Method, q.Path, q.Body, nil)
 	if err != nil {
 		return err
 	}
-	var got outcome
-	if askedToRepeat(r) {
-		got, err = w.run(q)
+	var got platform.Outcome
+	if platform.AskedToRepeat(r) {
+		got, err = w.Run(q)
 	} else {
-		got, err = w.conclude(q, r)
+		got, err = w.Conclude(q, r)
 	}
-	if err == nil && got.failed {
+	if err == nil && got.Failed {
 		err = errors.New(got.String("description"))
 	}
 	if err == nil {
-		err = w.learn(&h.target, q, got)
+		err = w.Learn(&h.target, q, got)
 	}
 	return err
 }
@@ -347,7 +348,7 @@ func (w *clusterWorld) used(t *testing.T) (node int) {
 // follow leads applications to the new primary, as a proxy that checks the nodes does: with Galera, to the node that
 // brokers try next.
 func (w *clusterWorld) follow(t *testing.T, old int) {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(platform.Patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		n := (old + 1) % len(w.Nodes)
 		if w.Flavour == mysqld.MySQL {
 			n = w.Primary(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
 
@@ -51,9 +52,9 @@ func (c *crowd) pass(name string) testdrive.Word {
 // meetUnrequested kills the primary at every point of the end of expired bindings, and of the replacement of passwords.
 func (w *clusterWorld) meetUnrequested(t *testing.T) {
 	t.Helper()
-	for _, f := range []workflow{
-		{kind: expire, plan: planNamed(t, "shared-small"), view: true},
-		{kind: rotate, plan: planNamed(t, "shared-small"), view: true},
+	for _, f := range []platform.Workflow{
+		{Kind: platform.Expire, Plan: platform.NamedPlan(t, "shared-small"), View: true},
+		{Kind: platform.Rotate, Plan: platform.NamedPlan(t, "shared-small"), View: true},
 	} {
 		points := w.gather(t, f, nil)
 		if everyPrimary() {
@@ -72,14 +73,17 @@ func (w *clusterWorld) meetUnrequested(t *testing.T) {
 }
 
 // gather has a task come to each of the points, or lets one pass all. It returns the points that were passed.
-func (w *clusterWorld) gather(t *testing.T, f workflow, points []string) []string {
+func (w *clusterWorld) gather(t *testing.T, f platform.Workflow, points []string) []string {
 	t.Helper()
-	c := &crowd{kind: f.kind, wanted: slices.Clone(points), goOn: make(chan struct{})}
-	var targets []*target
+	c := &crowd{kind: f.Kind, wanted: slices.Clone(points), goOn: make(chan struct{})}
+	var targets []*platform.Target
 	var open [][]*sql.Conn
 	for range max(1, len(points)) {
-		x := w.prepareUnrequested(t, f)
-		targets, open = append(targets, &x), append(open, w.openOnEach(t, x.binding.Credentials))
+		x, err := w.PrepareUnrequested(t.Context(), f)
+		if err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		targets, open = append(targets, &x), append(open, w.openOnEach(t, x.Binding.Credentials))
 	}
 	w.watch.orderAll(func(_ int, name string) testdrive.Word { return c.pass(name) })
 	commands := w.begin(t, targets)
@@ -93,17 +97,17 @@ func (w *clusterWorld) gather(t *testing.T, f workflow, points []string) []strin
 	close(c.goOn)
 	commands()
 	for _, x := range targets {
-		testdrive.Eventually(t, patience, "the task has ended", func() (ended bool) {
-			err := w.tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM task WHERE binding_id = $1 AND "+
-				"state = 'in progress') AND EXISTS (SELECT FROM task WHERE binding_id = $1 AND kind = $2)", x.binding.ID,
-				f.kind).Scan(&ended)
+		testdrive.Eventually(t, platform.Patience, "the task has ended", func() (ended bool) {
+			err := w.Tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM task WHERE binding_id = $1 AND "+
+				"state = 'in progress') AND EXISTS (SELECT FROM task WHERE binding_id = $1 AND kind = $2)", x.Binding.ID,
+				f.Kind).Scan(&ended)
 			return err == nil && ended
 		})
 		if len(points) > 0 {
 			w.tally.kill()
 			w.took = append(w.took, time.Since(killed).Round(100*time.Millisecond))
 		}
-		w.tally.operation()
+		w.Counts.Operations.Add(1)
 	}
 	w.watch.orderAll(nil)
 	comeBack()
@@ -112,9 +116,9 @@ func (w *clusterWorld) gather(t *testing.T, f workflow, points []string) []strin
 		expectEnded(t, when, open[n])
 		w.learnOfUnrequested(t, x, when)
 	}
-	w.check(t, when)
+	w.Check(t, when)
 	for _, x := range targets {
-		if err := w.delete(x); err != nil {
+		if err := w.Delete(x); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
@@ -124,18 +128,18 @@ func (w *clusterWorld) gather(t *testing.T, f workflow, points []string) []strin
 }
 
 // begin has bindings expire, or their passwords replaced. It returns what waits for the commands that do so.
-func (w *clusterWorld) begin(t *testing.T, targets []*target) (wait func()) {
+func (w *clusterWorld) begin(t *testing.T, targets []*platform.Target) (wait func()) {
 	t.Helper()
 	var running sync.WaitGroup
 	for _, x := range targets {
-		if x.kind == expire {
-			if err := w.endTime(t, *x); err != nil {
+		if x.Kind == platform.Expire {
+			if err := w.EndTime(t.Context(), *x); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
 		running.Go(func() {
-			out := testdrive.Run(t, w.env, "rotate-bindings", "--instance", x.instance.ID, "--apply")
+			out := testdrive.Run(t, w.env, "rotate-bindings", "--instance", x.Instance.ID, "--apply")
 			if strings.Count(out.Stdout, "changed") != 2 {
 				t.Errorf("rotate-bindings says: %s %s", out.Stdout, out.Stderr)
 			}
@@ -146,7 +150,7 @@ func (w *clusterWorld) begin(t *testing.T, targets []*target) (wait func()) {
 
 func (w *clusterWorld) awaitCrowd(t *testing.T, c *crowd, all int) {
 	t.Helper()
-	testdrive.Eventually(t, patience, "a task waits at each point", func() bool {
+	testdrive.Eventually(t, platform.Patience, "a task waits at each point", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.waiting == all
@@ -154,17 +158,17 @@ func (w *clusterWorld) awaitCrowd(t *testing.T, c *crowd, all int) {
 }
 
 // learnOfUnrequested has the platform learn what has become of a binding.
-func (w *clusterWorld) learnOfUnrequested(t *testing.T, x *target, when string) {
+func (w *clusterWorld) learnOfUnrequested(t *testing.T, x *platform.Target, when string) {
 	t.Helper()
-	if x.kind == rotate {
-		if err := w.learnOfRotation(t, x); err != nil {
+	if x.Kind == platform.Rotate {
+		if err := w.LearnOfRotation(t.Context(), x); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
 		return
 	}
-	x.binding.State = audit.Gone
-	w.tellBinding(x.binding)
-	if got, err := w.run(x.plan.unbind(x.instance.ID, x.binding.ID)); err != nil || got.Status != http.StatusOK {
+	x.Binding.State = audit.Gone
+	w.TellBinding(x.Binding)
+	if got, err := w.Run(x.Plan.Unbind(x.Instance.ID, x.Binding.ID)); err != nil || got.Status != http.StatusOK {
 		t.Errorf("%s, the unbind was answered %d: %s %v", when, got.Status, got.Raw, err)
 	}
 }

@@ -7,15 +7,19 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"mysql-broker/test/platform"
 )
 
 // tally counts what was done to the brokers on one flavour, and what came of it.
 type tally struct {
 	flavour string
 
-	mu                                                     sync.Mutex
-	points, kills, failures, pauses, ops, repeats, unequal int
-	takeovers                                              []time.Duration
+	platform.Counts
+
+	mu                    sync.Mutex
+	points, kills, pauses int
+	takeovers             []time.Duration
 }
 
 func (y *tally) count(n *int, by int) {
@@ -24,13 +28,9 @@ func (y *tally) count(n *int, by int) {
 	*n += by
 }
 
-func (y *tally) pointsPassed(n int)  { y.count(&y.points, n) }
-func (y *tally) kill()               { y.count(&y.kills, 1) }
-func (y *tally) failure()            { y.count(&y.failures, 1) }
-func (y *tally) pause()              { y.count(&y.pauses, 1) }
-func (y *tally) operation()          { y.count(&y.ops, 1) }
-func (y *tally) repeat()             { y.count(&y.repeats, 1) } // of a request that was answered "not now"
-func (y *tally) discrepancies(n int) { y.count(&y.unequal, n) }
+func (y *tally) pointsPassed(n int) { y.count(&y.points, n) }
+func (y *tally) kill()              { y.count(&y.kills, 1) }
+func (y *tally) pause()             { y.count(&y.pauses, 1) }
 
 func (y *tally) takeover(after time.Duration) {
 	y.mu.Lock()
@@ -42,7 +42,7 @@ func (y *tally) takeover(after time.Duration) {
 func table(all []*tally) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "flavour\tpoints\tkills\tfailures\tpauses\ttakeovers\tmin\tmedian\tmax\toperations\trepeated\tdiscrepancies")
+	fmt.Fprintln(w, "flavour\tpoints\tkills\tpauses\ttakeovers\tmin\tmedian\tmax\toperations\trepeated\tdiscrepancies")
 	for _, y := range all {
 		y.mu.Lock()
 		slices.Sort(y.takeovers)
@@ -51,8 +51,8 @@ func table(all []*tally) string {
 		if n > 0 {
 			least, middle, most = seconds(y.takeovers[0]), seconds(y.takeovers[n/2]), seconds(y.takeovers[n-1])
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\n", y.flavour, y.points, y.kills, y.failures, y.pauses,
-			n, least, middle, most, y.ops, y.repeats, y.unequal)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\n", y.flavour, y.points, y.kills, y.pauses, n, least, middle,
+			most, y.Operations.Load(), y.Repeats.Load(), y.Discrepancies.Load())
 		y.mu.Unlock()
 	}
 	w.Flush()

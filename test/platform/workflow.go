@@ -1,9 +1,10 @@
-package chaos
+package platform
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -14,158 +15,158 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// workflow is a kind of operation on instances of a plan.
-type workflow struct {
-	kind string
-	plan plan
-	to   plan   // of an update
-	view bool   // an account of the instance defines a view, and so stays when it is unbound
-	keep bool   // a deprovision keeps the data; a provision gets them back
-	from string // what a provision gets its data from: clone or restore; "" for nothing
-	next bool   // a bind asks for a successor of another binding, which expires
+// Workflow is a kind of operation on instances of a plan.
+type Workflow struct {
+	Kind string
+	Plan Plan
+	To   Plan   // of an update
+	View bool   // an account of the instance defines a view, and so stays when it is unbound
+	Keep bool   // a deprovision keeps the data; a provision gets them back
+	From string // what a provision gets its data from: clone or restore; "" for nothing
+	Next bool   // a bind asks for a successor of another binding, which expires
 }
 
 // What a provision can get its data from: clone, or restore.
-const clone = "clone"
+const Clone = "clone"
 
-func (f workflow) String() string {
-	name := f.kind + " " + f.plan.name
-	if f.view {
+func (f Workflow) String() string {
+	name := f.Kind + " " + f.Plan.Name
+	if f.View {
 		name += " with a view"
 	}
-	if f.keep {
+	if f.Keep {
 		name += ", whose data are kept"
 	}
-	if f.from != "" {
-		name += " by " + f.from
+	if f.From != "" {
+		name += " by " + f.From
 	}
-	if f.next {
+	if f.Next {
 		name += " of a successor"
 	}
-	if f.moves() {
-		name += " to " + f.to.name
+	if f.Moves() {
+		name += " to " + f.To.Name
 	}
 	return name
 }
 
-// launches reports whether the operation is one on a dedicated server of its own.
-func (f workflow) launches() bool {
-	return f.plan.dedicated() && f.kind != bind && f.kind != unbind || f.to.dedicated()
+// Launches reports whether the operation is one on a dedicated server of its own.
+func (f Workflow) Launches() bool {
+	return f.Plan.Dedicated() && f.Kind != Bind && f.Kind != Unbind || f.To.Dedicated()
 }
 
-// moves reports whether the operation moves the data to another server.
-func (f workflow) moves() bool { return f.kind == update && f.plan.dedicated() != f.to.dedicated() }
+// Moves reports whether the operation moves the data to another server.
+func (f Workflow) Moves() bool { return f.Kind == Update && f.Plan.Dedicated() != f.To.Dedicated() }
 
-// copies reports whether the operation reads the rows of a database and writes them elsewhere.
-func (f workflow) copies() bool {
-	return f.moves() || f.from != "" || f.kind == backup || f.kind == restore
+// Copies reports whether the operation reads the rows of a database and writes them elsewhere.
+func (f Workflow) Copies() bool {
+	return f.Moves() || f.From != "" || f.Kind == Backup || f.Kind == Restore
 }
 
-// workflows are all that there are.
-func workflows(t testing.TB) []workflow {
-	shared, dedicated := planNamed(t, "shared-small"), planNamed(t, "dedicated-small")
-	return []workflow{
-		{kind: provision, plan: shared},
-		{kind: update, plan: shared, to: planNamed(t, "shared-large")},
-		{kind: bind, plan: shared},
-		{kind: bind, plan: shared, next: true},
-		{kind: unbind, plan: shared},
-		{kind: unbind, plan: shared, view: true},
-		{kind: deprovision, plan: shared, view: true},
-		{kind: provision, plan: planNamed(t, "shared-async")},
-		{kind: provision, plan: dedicated},
-		{kind: update, plan: dedicated, to: planNamed(t, "dedicated-large")},
-		{kind: bind, plan: dedicated},
-		{kind: unbind, plan: dedicated},
-		{kind: deprovision, plan: dedicated},
-		{kind: deprovision, plan: shared, view: true, keep: true},
-		{kind: deprovision, plan: dedicated, keep: true},
-		{kind: provision, plan: shared, view: true, keep: true},
-		{kind: provision, plan: dedicated, keep: true},
-		{kind: update, plan: shared, to: dedicated, view: true},
-		{kind: update, plan: dedicated, to: shared},
-		{kind: provision, plan: shared, from: clone, view: true},
-		{kind: backup, plan: shared, view: true},
-		{kind: provision, plan: shared, from: restore},
-		{kind: restore, plan: shared, view: true},
+// Workflows are all that there are.
+func Workflows(t testing.TB) []Workflow {
+	shared, dedicated := NamedPlan(t, "shared-small"), NamedPlan(t, "dedicated-small")
+	return []Workflow{
+		{Kind: Provision, Plan: shared},
+		{Kind: Update, Plan: shared, To: NamedPlan(t, "shared-large")},
+		{Kind: Bind, Plan: shared},
+		{Kind: Bind, Plan: shared, Next: true},
+		{Kind: Unbind, Plan: shared},
+		{Kind: Unbind, Plan: shared, View: true},
+		{Kind: Deprovision, Plan: shared, View: true},
+		{Kind: Provision, Plan: NamedPlan(t, "shared-async")},
+		{Kind: Provision, Plan: dedicated},
+		{Kind: Update, Plan: dedicated, To: NamedPlan(t, "dedicated-large")},
+		{Kind: Bind, Plan: dedicated},
+		{Kind: Unbind, Plan: dedicated},
+		{Kind: Deprovision, Plan: dedicated},
+		{Kind: Deprovision, Plan: shared, View: true, Keep: true},
+		{Kind: Deprovision, Plan: dedicated, Keep: true},
+		{Kind: Provision, Plan: shared, View: true, Keep: true},
+		{Kind: Provision, Plan: dedicated, Keep: true},
+		{Kind: Update, Plan: shared, To: dedicated, View: true},
+		{Kind: Update, Plan: dedicated, To: shared},
+		{Kind: Provision, Plan: shared, From: Clone, View: true},
+		{Kind: Backup, Plan: shared, View: true},
+		{Kind: Provision, Plan: shared, From: Restore},
+		{Kind: Restore, Plan: shared, View: true},
 	}
 }
 
-// retaining is the environment of brokers for these workflows: they keep the data of deleted instances, and backups.
-func retaining(t testing.TB) map[string]string {
+// Retaining is the environment of brokers for these workflows: they keep the data of deleted instances, and backups.
+func Retaining(t testing.TB) map[string]string {
 	return map[string]string{"CATALOG": testdrive.RetainingCatalog(t, "shared-small", "dedicated-small"),
 		"BACKUP_STORE": "file://" + t.TempDir()}
 }
 
-// target is what an operation works on.
-type target struct {
-	workflow
-	instance audit.Instance
-	binding  audit.Binding
-	version  string         // to which an update upgrades the server
-	deleted  string         // the instance whose data this one is to get
-	source   audit.Instance // the instance that is copied, or whose backup is restored
-	backup   string         // the id of the backup that a restore in place reads
-	earlier  string         // the note that is in it
-	before   audit.Binding  // the predecessor of the binding
+// Target is what an operation works on.
+type Target struct {
+	Workflow
+	Instance audit.Instance
+	Binding  audit.Binding
+	Version  string         // to which an update upgrades the server
+	Deleted  string         // the instance whose data this one is to get
+	Source   audit.Instance // the instance that is copied, or whose backup is restored
+	Backup   string         // the id of the backup that a restore in place reads
+	Earlier  string         // the note that is in it
+	Before   audit.Binding  // the predecessor of the binding
 }
 
-// prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
-func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (target, error) {
-	x := target{workflow: f, instance: audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id}}
-	if f.kind == update && f.plan.dedicated() && f.to.dedicated() {
-		x.version = w.later
+// Prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
+func (w *World) Prepare(ctx context.Context, f Workflow, host audit.Instance) (Target, error) {
+	x := Target{Workflow: f, Instance: audit.Instance{ID: uuid.NewString(), PlanID: f.Plan.ID}}
+	if f.Kind == Update && f.Plan.Dedicated() && f.To.Dedicated() {
+		x.Version = w.Later
 	}
-	if f.from != "" {
+	if f.From != "" {
 		err := w.makeSource(ctx, &x)
 		return x, err
 	}
-	if f.kind == provision && !f.keep {
+	if f.Kind == Provision && !f.Keep {
 		return x, nil
 	}
-	if f.plan.dedicated() && !f.launches() {
-		x.instance = host
-	} else if err := w.make(f.plan, f.keep, &x.instance); err != nil {
+	if f.Plan.Dedicated() && !f.Launches() {
+		x.Instance = host
+	} else if err := w.Make(f.Plan, f.Keep, &x.Instance); err != nil {
 		return x, err
 	}
-	if f.kind == bind {
-		x.binding = audit.Binding{InstanceID: x.instance.ID, ID: uuid.NewString()}
-		if f.next {
+	if f.Kind == Bind {
+		x.Binding = audit.Binding{InstanceID: x.Instance.ID, ID: uuid.NewString()}
+		if f.Next {
 			return x, w.makePredecessor(&x)
 		}
 		return x, nil
 	}
 	var err error
-	if x.binding, err = w.bind(f.plan, x.instance.ID); err != nil || x.instance.ID == host.ID {
+	if x.Binding, err = w.Bind(f.Plan, x.Instance.ID); err != nil || x.Instance.ID == host.ID {
 		return x, err
 	}
-	x.instance.Note = uuid.NewString()
-	if err := writeNote(ctx, x.binding.Credentials, x.instance.Note); err != nil {
+	x.Instance.Note = uuid.NewString()
+	if err := WriteNote(ctx, x.Binding.Credentials, x.Instance.Note); err != nil {
 		return x, err
 	}
-	w.tell(x.instance)
-	if f.view {
+	w.Tell(x.Instance)
+	if f.View {
 		if err := w.leaveView(ctx, &x); err != nil {
 			return x, err
 		}
 	}
-	if f.kind == restore {
+	if f.Kind == Restore {
 		err := w.backUpAndChange(ctx, &x)
 		return x, err
 	}
-	if f.kind != provision {
+	if f.Kind != Provision {
 		return x, nil
 	}
-	if err := w.delete(&x); err != nil {
+	if err := w.Delete(&x); err != nil {
 		return x, err
 	}
-	x.deleted = x.instance.ID
-	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id, Note: x.instance.Note} // which comes back
+	x.Deleted = x.Instance.ID
+	x.Instance = audit.Instance{ID: uuid.NewString(), PlanID: f.Plan.ID, Note: x.Instance.Note} // which comes back
 	return x, nil
 }
 
-// writeNote is audit.Write. On a node of Galera, an account arrives a moment after it was created on another one.
-func writeNote(ctx context.Context, c audit.Credentials, note string) error {
+// WriteNote is audit.Write. On a node of Galera, an account arrives a moment after it was created on another one.
+func WriteNote(ctx context.Context, c audit.Credentials, note string) error {
 	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(50 * time.Millisecond) {
 		err := audit.Write(ctx, c, note)
 		refused, isError := errors.AsType[*mysql.MySQLError](err)
@@ -177,61 +178,61 @@ func writeNote(ctx context.Context, c audit.Credentials, note string) error {
 }
 
 // makePredecessor creates a binding with parameters that its successor inherits.
-func (w *world) makePredecessor(x *target) (err error) {
-	x.binding.Role = "read-only"
-	x.before, err = w.bindWith(x.plan, x.instance.ID, map[string]any{"ttl": "8h", "role": x.binding.Role})
+func (w *World) makePredecessor(x *Target) (err error) {
+	x.Binding.Role = "read-only"
+	x.Before, err = w.BindWith(x.Plan, x.Instance.ID, map[string]any{"ttl": "8h", "role": x.Binding.Role})
 	return err
 }
 
 // makeSource creates the instance whose data the operation reads.
-func (w *world) makeSource(ctx context.Context, x *target) (err error) {
-	of := target{workflow: workflow{kind: backup, plan: x.plan, view: x.view}}
-	of, err = w.prepare(ctx, of.workflow, audit.Instance{})
-	x.source, x.instance.Note = of.instance, of.instance.Note
-	if err != nil || x.from == clone {
+func (w *World) makeSource(ctx context.Context, x *Target) (err error) {
+	of := Target{Workflow: Workflow{Kind: Backup, Plan: x.Plan, View: x.View}}
+	of, err = w.Prepare(ctx, of.Workflow, audit.Instance{})
+	x.Source, x.Instance.Note = of.Instance, of.Instance.Note
+	if err != nil || x.From == Clone {
 		return err
 	}
-	return w.backUp(x.plan, x.source.ID)
+	return w.backUp(x.Plan, x.Source.ID)
 }
 
-func (w *world) backUp(p plan, id string) error {
-	got, err := w.run(p.backUp(id))
-	if err != nil || got.failed {
+func (w *World) backUp(p Plan, id string) error {
+	got, err := w.Run(p.BackUp(id))
+	if err != nil || got.Failed {
 		return errors.Join(fmt.Errorf("back up: %s", got.Raw), err)
 	}
 	return nil
 }
 
 // backUpAndChange takes the backup that a restore in place brings back, and then changes the note.
-func (w *world) backUpAndChange(ctx context.Context, x *target) error {
-	if err := w.backUp(x.plan, x.instance.ID); err != nil {
+func (w *World) backUpAndChange(ctx context.Context, x *Target) error {
+	if err := w.backUp(x.Plan, x.Instance.ID); err != nil {
 		return err
 	}
-	if err := w.tasks.QueryRow(ctx, "SELECT id FROM backup WHERE instance_id = $1", x.instance.ID).
-		Scan(&x.backup); err != nil {
+	if err := w.Tasks.QueryRow(ctx, "SELECT id FROM backup WHERE instance_id = $1", x.Instance.ID).
+		Scan(&x.Backup); err != nil {
 		return fmt.Errorf("find the backup: %w", err)
 	}
-	x.earlier, x.instance.Note = x.instance.Note, uuid.NewString()
-	if err := audit.Change(ctx, x.binding.Credentials, x.instance.Note); err != nil {
+	x.Earlier, x.Instance.Note = x.Instance.Note, uuid.NewString()
+	if err := audit.Change(ctx, x.Binding.Credentials, x.Instance.Note); err != nil {
 		return err
 	}
-	w.tell(x.instance)
+	w.Tell(x.Instance)
 	return nil
 }
 
 // leaveView makes a view. Of an instance that is deleted, its account stays, and the instance has another binding.
-func (w *world) leaveView(ctx context.Context, x *target) (err error) {
-	if err := defineView(ctx, x.binding.Credentials); err != nil || x.kind == unbind {
+func (w *World) leaveView(ctx context.Context, x *Target) (err error) {
+	if err := DefineView(ctx, x.Binding.Credentials); err != nil || x.Kind == Unbind {
 		return err
 	}
-	if err := w.unbind(x.plan, x.binding); err != nil {
+	if err := w.Unbind(x.Plan, x.Binding); err != nil {
 		return err
 	}
-	x.binding, err = w.bind(x.plan, x.instance.ID)
+	x.Binding, err = w.Bind(x.Plan, x.Instance.ID)
 	return err
 }
 
-func defineView(ctx context.Context, c audit.Credentials) error {
+func DefineView(ctx context.Context, c audit.Credentials) error {
 	db, err := c.Open()
 	if err != nil {
 		return err
@@ -241,134 +242,134 @@ func defineView(ctx context.Context, c audit.Credentials) error {
 	return err
 }
 
-// make provisions an instance. Its data are kept when it is deleted, if keep is true.
-func (w *world) make(p plan, keep bool, i *audit.Instance) error {
-	q := p.provision(i.ID)
+// Make provisions an instance. Its data are kept when it is deleted, if keep is true.
+func (w *World) Make(p Plan, keep bool, i *audit.Instance) error {
+	q := p.Provision(i.ID)
 	if keep {
-		q = p.provisionWith(i.ID, map[string]any{})
+		q = p.ProvisionWith(i.ID, map[string]any{})
 	}
-	got, err := w.run(q)
-	if err != nil || got.failed {
+	got, err := w.Run(q)
+	if err != nil || got.Failed {
 		return errors.Join(fmt.Errorf("provision: %s", got.Raw), err)
 	}
 	i.State = audit.Exists
-	w.tell(*i)
+	w.Tell(*i)
 	return nil
 }
 
-func (w *world) bind(p plan, instanceID string) (audit.Binding, error) {
-	return w.bindWith(p, instanceID, nil)
+func (w *World) Bind(p Plan, instanceID string) (audit.Binding, error) {
+	return w.BindWith(p, instanceID, nil)
 }
 
-func (w *world) bindWith(p plan, instanceID string, parameters map[string]any) (audit.Binding, error) {
+func (w *World) BindWith(p Plan, instanceID string, parameters map[string]any) (audit.Binding, error) {
 	b := audit.Binding{InstanceID: instanceID, ID: uuid.NewString(), State: audit.Exists}
 	b.Role, _ = parameters["role"].(string)
-	q := p.bind(instanceID, b.ID)
+	q := p.Bind(instanceID, b.ID)
 	if parameters != nil {
-		q.body.(map[string]any)["parameters"] = parameters
+		q.Body.(map[string]any)["parameters"] = parameters
 	}
-	got, err := w.run(q)
+	got, err := w.Run(q)
 	if err == nil {
 		b.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
 	}
-	w.tellBinding(b)
+	w.TellBinding(b)
 	return b, err
 }
 
-func (w *world) unbind(p plan, b audit.Binding) error {
-	_, err := w.run(p.unbind(b.InstanceID, b.ID))
+func (w *World) Unbind(p Plan, b audit.Binding) error {
+	_, err := w.Run(p.Unbind(b.InstanceID, b.ID))
 	b.State = audit.Gone
-	w.tellBinding(b)
+	w.TellBinding(b)
 	return err
 }
 
-// request is what begins the operation.
-func (x target) request() request {
-	switch x.kind {
-	case provision:
-		if x.keep {
-			return x.plan.undelete(x.instance.ID, x.deleted)
+// Request is what begins the operation.
+func (x Target) Request() Request {
+	switch x.Kind {
+	case Provision:
+		if x.Keep {
+			return x.Plan.Undelete(x.Instance.ID, x.Deleted)
 		}
-		switch x.from {
-		case clone:
-			return x.plan.clone(x.instance.ID, x.source.ID)
-		case restore:
-			return x.plan.restore(x.instance.ID, x.source.ID)
+		switch x.From {
+		case Clone:
+			return x.Plan.Clone(x.Instance.ID, x.Source.ID)
+		case Restore:
+			return x.Plan.Restore(x.Instance.ID, x.Source.ID)
 		}
-		return x.plan.provision(x.instance.ID)
-	case backup:
-		return x.plan.backUp(x.instance.ID)
-	case restore:
-		return x.plan.restoreInPlace(x.instance.ID, x.backup)
-	case update:
-		q := x.plan.update(x.instance.ID, x.to)
-		if x.version != "" {
-			q.body.(map[string]any)["maintenance_info"] = map[string]any{"version": x.version}
-		}
-		return q
-	case bind:
-		q := x.plan.bind(x.instance.ID, x.binding.ID)
-		if x.next {
-			q.body = map[string]any{"predecessor_binding_id": x.before.ID}
+		return x.Plan.Provision(x.Instance.ID)
+	case Backup:
+		return x.Plan.BackUp(x.Instance.ID)
+	case Restore:
+		return x.Plan.RestoreInPlace(x.Instance.ID, x.Backup)
+	case Update:
+		q := x.Plan.Update(x.Instance.ID, x.To)
+		if x.Version != "" {
+			q.Body.(map[string]any)["maintenance_info"] = map[string]any{"version": x.Version}
 		}
 		return q
-	case unbind:
-		return x.plan.unbind(x.instance.ID, x.binding.ID)
+	case Bind:
+		q := x.Plan.Bind(x.Instance.ID, x.Binding.ID)
+		if x.Next {
+			q.Body = map[string]any{"predecessor_binding_id": x.Before.ID}
+		}
+		return q
+	case Unbind:
+		return x.Plan.Unbind(x.Instance.ID, x.Binding.ID)
 	}
-	return x.plan.deprovision(x.instance.ID)
+	return x.Plan.Deprovision(x.Instance.ID)
 }
 
-// mitigation is what a platform sends instead if it would rather be rid of what it got no answer for, if there is such
+// Mitigation is what a platform sends instead if it would rather be rid of what it got no answer for, if there is such
 // a request. OSB API, "Orphan Mitigation".
-func (x target) mitigation() (request, bool) {
-	switch x.kind {
-	case provision:
-		return x.plan.deprovision(x.instance.ID), true
-	case bind:
-		return x.plan.unbind(x.instance.ID, x.binding.ID), true
+func (x Target) Mitigation() (Request, bool) {
+	switch x.Kind {
+	case Provision:
+		return x.Plan.Deprovision(x.Instance.ID), true
+	case Bind:
+		return x.Plan.Unbind(x.Instance.ID, x.Binding.ID), true
 	}
-	return request{}, false
+	return Request{}, false
 }
 
-// tell records what the platform learns from a successful request.
-func (w *world) learn(x *target, q request, got outcome) (err error) {
-	switch q.kind {
-	case provision:
-		x.instance.State = audit.Exists
-		w.tell(x.instance)
-		if x.from != "" { // the note is read by a binding
-			_, err = w.bind(x.plan, x.instance.ID)
+// Tell records what the platform learns from a successful request.
+func (w *World) Learn(x *Target, q Request, got Outcome) (err error) {
+	switch q.Kind {
+	case Provision:
+		x.Instance.State = audit.Exists
+		w.Tell(x.Instance)
+		if x.From != "" { // the note is read by a binding
+			_, err = w.Bind(x.Plan, x.Instance.ID)
 		}
-	case restore:
-		x.instance.Note = x.earlier
-		w.tell(x.instance)
-	case update:
-		x.instance.PlanID = x.to.id
-		w.tell(x.instance)
-		err = w.learnMove(x)
-	case bind:
-		x.binding.State = audit.Exists
-		x.binding.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
-		w.tellBinding(x.binding)
-		if metadata, _ := got.Body["metadata"].(map[string]any); x.next && metadata["expires_at"] == nil {
+	case Restore:
+		x.Instance.Note = x.Earlier
+		w.Tell(x.Instance)
+	case Update:
+		x.Instance.PlanID = x.To.ID
+		w.Tell(x.Instance)
+		err = w.LearnMove(x)
+	case Bind:
+		x.Binding.State = audit.Exists
+		x.Binding.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
+		w.TellBinding(x.Binding)
+		if metadata, _ := got.Body["metadata"].(map[string]any); x.Next && metadata["expires_at"] == nil {
 			err = errors.Join(err, fmt.Errorf("the successor does not expire: %s", got.Raw))
 		}
-	case unbind:
-		x.binding.State = audit.Gone
-		w.tellBinding(x.binding)
-	case deprovision:
-		x.instance.State = audit.Gone
-		w.tellGone(x.instance.ID)
+	case Unbind:
+		x.Binding.State = audit.Gone
+		w.TellBinding(x.Binding)
+	case Deprovision:
+		x.Instance.State = audit.Gone
+		w.TellGone(x.Instance.ID)
 	}
 	return err
 }
 
-// learnMove reads the credentials that a binding has after its instance's data were moved.
-func (w *world) learnMove(x *target) error {
-	if !x.moves() {
+// LearnMove reads the credentials that a binding has after its instance's data were moved.
+func (w *World) LearnMove(x *Target) error {
+	if !x.Moves() {
 		return nil
 	}
-	r, err := w.survivor().Send("GET", bindingPath(x.instance.ID, x.binding.ID), nil, nil)
+	r, err := w.Broker().Send("GET", BindingPath(x.Instance.ID, x.Binding.ID), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -376,43 +377,66 @@ func (w *world) learnMove(x *target) error {
 	if err != nil {
 		return fmt.Errorf("fetch the binding after the move: %d %s: %w", r.Status, r.Raw, err)
 	}
-	if moved.Port == x.binding.Credentials.Port { // it was given up, or has been undone
+	if moved.Port == x.Binding.Credentials.Port { // it was given up, or has been undone
 		return errors.New("the binding has the address from before the move")
 	}
-	x.binding.Former, x.binding.Credentials = x.binding.Credentials, moved
-	w.tellBinding(x.binding)
+	x.Binding.Former, x.Binding.Credentials = x.Binding.Credentials, moved
+	w.TellBinding(x.Binding)
 	return nil
 }
 
-// clear deletes what an operation has left, as a platform does.
-func (w *world) clear(x *target, host audit.Instance) error {
-	if x.instance.ID == host.ID {
-		if x.binding.State != audit.Exists {
+// LearnUpdate asks what has become of an update.
+func (w *World) LearnUpdate(x *Target) error {
+	deadline := time.Now().Add(Patience)
+	for {
+		r, err := w.Broker().Send("GET", InstancePath(x.Instance.ID), nil, nil)
+		if err != nil {
+			return err
+		}
+		if r.Status == http.StatusOK {
+			x.Instance.PlanID = r.String("plan_id")
+			w.Tell(x.Instance)
+			if x.Instance.PlanID == x.To.ID {
+				return w.LearnMove(x)
+			}
 			return nil
 		}
-		return w.unbind(x.plan, x.binding)
+		if r.Status != http.StatusUnprocessableEntity || time.Now().After(deadline) {
+			return fmt.Errorf("fetch the instance: %d %s", r.Status, r.Raw)
+		}
+		time.Sleep(w.PollEach) // it is being updated
 	}
-	if x.source.ID != "" {
-		source := target{workflow: workflow{kind: deprovision, plan: x.plan}, instance: x.source}
-		if err := w.delete(&source); err != nil {
+}
+
+// Clear deletes what an operation has left, as a platform does.
+func (w *World) Clear(x *Target, host audit.Instance) error {
+	if x.Instance.ID == host.ID {
+		if x.Binding.State != audit.Exists {
+			return nil
+		}
+		return w.Unbind(x.Plan, x.Binding)
+	}
+	if x.Source.ID != "" {
+		source := Target{Workflow: Workflow{Kind: Deprovision, Plan: x.Plan}, Instance: x.Source}
+		if err := w.Delete(&source); err != nil {
 			return err
 		}
 	}
-	if x.instance.State == audit.Gone || x.instance.State == "" {
+	if x.Instance.State == audit.Gone || x.Instance.State == "" {
 		return nil
 	}
-	return w.delete(x)
+	return w.Delete(x)
 }
 
-func (w *world) delete(x *target) error {
-	p := x.plan
-	if x.instance.PlanID == x.to.id { // an update has succeeded
-		p = x.to
+func (w *World) Delete(x *Target) error {
+	p := x.Plan
+	if x.Instance.PlanID == x.To.ID { // an update has succeeded
+		p = x.To
 	}
-	q := p.deprovision(x.instance.ID)
-	got, err := w.run(q)
-	if err != nil || got.failed {
+	q := p.Deprovision(x.Instance.ID)
+	got, err := w.Run(q)
+	if err != nil || got.Failed {
 		return errors.Join(fmt.Errorf("deprovision: %s", got.Raw), err)
 	}
-	return w.learn(x, q, got)
+	return w.Learn(x, q, got)
 }

@@ -1,0 +1,103 @@
+package platform
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mysql-broker/test/testdrive"
+)
+
+// Point is one that a workflow passes: the nth of that name.
+type Point struct {
+	Name string
+	Nth  int
+}
+
+// Journey follows one broker through its points, up to the one at which it dies or is paused, if any.
+type Journey struct {
+	mu     sync.Mutex
+	end    Point
+	pauses bool                  // the broker, instead of ending it
+	stop   func() testdrive.Word // ends or pauses the broker
+	seen   []Point
+	Killed chan time.Time // yields when it died or was paused
+	Ended  chan struct{}  // closed at the last point of a task that succeeded
+	finish func()
+}
+
+// NewJourney makes a journey. stop is called at its end.
+func NewJourney(end Point, pauses bool, stop func() testdrive.Word) *Journey {
+	ended := make(chan struct{})
+	return &Journey{end: end, pauses: pauses, stop: stop, Killed: make(chan time.Time, 1), Ended: ended,
+		finish: sync.OnceFunc(func() { close(ended) })}
+}
+
+// Pass is what the broker does at a point.
+func (j *Journey) Pass(name string) testdrive.Word {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	select {
+	case <-j.Ended: // it works on something else by now
+		return testdrive.GoOn
+	default:
+	}
+	if strings.HasSuffix(name, ": KILL ?") { // whether there are sessions to kill is up to chance
+		return testdrive.GoOn
+	}
+	here := Point{name, 1}
+	for _, before := range j.seen {
+		if before.Name == name {
+			here.Nth++
+		}
+	}
+	locks := locksServer(j.seen)
+	j.seen = append(j.seen, here)
+	locks = locks && locksServer(j.seen) // it is free where a call begins and where it is done
+	word := testdrive.GoOn
+	if here == j.end && !(j.pauses && locks) {
+		word = j.stop()
+		j.Killed <- time.Now()
+	}
+	if strings.HasSuffix(name, ": ended as succeeded") {
+		j.finish()
+	}
+	return word
+}
+
+// locksServer reports whether a broker that passed these points may hold the lock of a server's directory, maybe for a
+// task that it took over from another broker. Were it paused, all others would wait until it goes on.
+func locksServer(passed []Point) bool {
+	calls := 0
+	for _, p := range passed {
+		for _, step := range []string{"launch", "resize", "suspend", "destroy"} {
+			switch {
+			case strings.HasSuffix(p.Name, ": "+step+": begins"):
+				calls++
+			case strings.HasSuffix(p.Name, ": "+step+": done"):
+				calls--
+			}
+		}
+	}
+	return calls > 0
+}
+
+// Points are those that were passed so far.
+func (j *Journey) Points() []Point {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]Point(nil), j.seen...)
+}
+
+// InBoth drops the points that a workflow passed only once: they were those of another task that its broker took over.
+func InBoth(some, others []Point) []Point {
+	return slices.DeleteFunc(some, func(p Point) bool { return !slices.Contains(others, p) })
+}
+
+// OfLauncher reports whether a broker passes the point while it holds the lock of a server's directory. Were it paused
+// there, all others would wait until it goes on.
+func (p Point) OfLauncher() bool {
+	call, _, _ := strings.Cut(p.Name, ": ")
+	return slices.Contains([]string{"launch", "resize", "suspend", "destroy"}, call)
+}

@@ -1,0 +1,184 @@
+// Package platform is what platforms do: the requests that they send, and what they learn from the responses. It carries
+// out operations through brokers, and compares what it was told with what exists.
+package platform
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/testdrive"
+)
+
+// Patience bounds what is awaited where a dozen operations and their brokers are under way at the same time.
+const Patience = 10 * time.Minute
+
+// World is a platform with its brokers.
+type World struct {
+	Broker   func() *testdrive.Broker // that gets the next request
+	Tasks    *pgxpool.Pool            // the brokers' database
+	Later    string                   // the version that servers of dedicated-large are to have; those of dedicated-small have an older one
+	PollEach time.Duration            // how often an operation is polled, and a request repeated
+	Audit    audit.World              // without Reported
+	Counts   *Counts
+
+	mu       sync.Mutex
+	reported audit.Reported
+}
+
+// Counts is how much the platform has done and found.
+type Counts struct {
+	Operations, Repeats, Discrepancies atomic.Int64 // Repeats are of requests that were answered "not now"
+}
+
+// Tell records what the platform now knows of an instance.
+func (w *World) Tell(i audit.Instance) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n, known := range w.reported.Instances {
+		if known.ID == i.ID {
+			w.reported.Instances[n] = i
+			return
+		}
+	}
+	w.reported.Instances = append(w.reported.Instances, i)
+}
+
+// TellBinding records what the platform now knows of a binding; it keeps known credentials.
+func (w *World) TellBinding(b audit.Binding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n, known := range w.reported.Bindings {
+		if known.ID == b.ID {
+			if b.Credentials == (audit.Credentials{}) {
+				b.Credentials = known.Credentials
+			}
+			w.reported.Bindings[n] = b
+			return
+		}
+	}
+	w.reported.Bindings = append(w.reported.Bindings, b)
+}
+
+// TellGone records that an instance is deleted, with its bindings.
+func (w *World) TellGone(instanceID string) {
+	w.Tell(audit.Instance{ID: instanceID, State: audit.Gone})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n := range w.reported.Bindings {
+		if w.reported.Bindings[n].InstanceID == instanceID {
+			w.reported.Bindings[n].State = audit.Gone
+		}
+	}
+}
+
+// ForgetGone forgets what is gone. Audits that look at it again and again take longer and longer.
+func (w *World) ForgetGone() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reported.Instances = slices.DeleteFunc(w.reported.Instances, func(i audit.Instance) bool {
+		return i.State == audit.Gone
+	})
+	w.reported.Bindings = slices.DeleteFunc(w.reported.Bindings, func(b audit.Binding) bool {
+		return b.State == audit.Gone
+	})
+}
+
+// Check compares what the platform knows with what exists.
+func (w *World) Check(t *testing.T, when string) {
+	t.Helper()
+	found := w.Discrepancies(t.Context())
+	for _, sentence := range found {
+		t.Errorf("%s: %s", when, sentence)
+	}
+	w.Counts.Discrepancies.Add(int64(len(found)))
+}
+
+func (w *World) Discrepancies(ctx context.Context) []string {
+	w.mu.Lock()
+	w.Audit.Reported = w.reported
+	w.mu.Unlock()
+	return audit.Check(ctx, w.Audit)
+}
+
+// Outcome is what has become of a request: a final response, after polling where the first one said "accepted".
+type Outcome struct {
+	testdrive.Response
+	Failed bool // last_operation said so
+}
+
+// Run sends a request through a survivor and waits for what it comes to. On a machine so busy that the broker's
+// connections time out, and it answers 5xx, the platform asks again.
+func (w *World) Run(q Request) (got Outcome, err error) {
+	for deadline := time.Now().Add(Patience); ; {
+		r, err := w.Broker().Send(q.Method, q.Path, q.Body, nil)
+		if err != nil {
+			return Outcome{}, fmt.Errorf("%s: %w", q.Kind, err)
+		}
+		if !AskedToRepeat(r) || time.Now().After(deadline) {
+			return w.Conclude(q, r)
+		}
+		w.Counts.Repeats.Add(1)
+		time.Sleep(w.PollEach) // as platforms try again
+	}
+}
+
+// AskedToRepeat reports whether a response says "not now": a broker that is paused may hold a lock for some seconds.
+func AskedToRepeat(r testdrive.Response) bool {
+	return r.Status >= http.StatusInternalServerError || r.String("error") == "ConcurrencyError"
+}
+
+// Conclude polls if a response is "accepted"; any other that is not 2xx or 410 is an error.
+func (w *World) Conclude(q Request, r testdrive.Response) (Outcome, error) {
+	w.Counts.Operations.Add(1)
+	switch {
+	case r.Status == http.StatusAccepted:
+		return w.poll(q, r)
+	case r.Status >= 300 && r.Status != http.StatusGone:
+		return Outcome{r, true}, fmt.Errorf("%s was answered %d: %s", q.Kind, r.Status, r.Raw)
+	}
+	return Outcome{r, false}, nil
+}
+
+func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
+	operation := accepted.String("operation")
+	path := "/v2/service_instances/" + q.InstanceID + "/last_operation?operation=" + operation
+	deadline := time.Now().Add(Patience)
+	for time.Now().Before(deadline) {
+		r, err := w.Broker().Send("GET", path, nil, nil)
+		if err != nil || r.Status != http.StatusOK {
+			return Outcome{}, fmt.Errorf("poll %s: %d %s %w", operation, r.Status, r.Raw, err)
+		}
+		switch r.String("state") {
+		case "succeeded":
+			return Outcome{r, false}, nil
+		case "failed":
+			return Outcome{r, true}, nil
+		}
+		time.Sleep(w.PollEach) // as platforms poll
+	}
+	return Outcome{}, fmt.Errorf("%s is still in progress after %v", operation, Patience)
+}
+
+// Task is what is recorded of a task.
+type Task struct {
+	State, Owner string
+	Epoch        int
+}
+
+// LatestTask reads the newest task of what a request is about; none is fine.
+func (w *World) LatestTask(ctx context.Context, q Request) (row Task, err error) {
+	err = w.Tasks.QueryRow(ctx, `SELECT coalesce(max(state), ''), coalesce(max(lease_owner), ''),
+		coalesce(max(epoch), 0) FROM (
+		SELECT state, lease_owner, epoch FROM task WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1) t`,
+		q.InstanceID, q.BindingID).Scan(&row.State, &row.Owner, &row.Epoch)
+	return row, err
+}

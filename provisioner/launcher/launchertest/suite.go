@@ -23,15 +23,19 @@ type Place struct {
 	Fill func(t *testing.T)
 
 	// Readable returns what others than the broker can read about the servers: logs, and the arguments and environment of
-	// processes. The suite expects each server's id in it, as in a path.
+	// processes. The suite expects each server's id in it, as in a path. It is nil if no servers of their own are started.
 	Readable func(t *testing.T) string
 
 	// Child identifies the place in another process of the test binary, whose TestMain passes it to Child's open. The
-	// suite kills that process alone with SIGKILL, and not those that it has started.
+	// suite kills that process alone with SIGKILL, and not those that it has started. It is "" if the place is nowhere but
+	// in this process.
 	Child string
 
 	// MemoryMB are two sizes of servers, the second one with a larger InnoDB buffer pool.
 	MemoryMB [2]int
+
+	// NoBinaryLogs says that the launcher gives up if a server is to keep binary logs.
+	NoBinaryLogs bool
 }
 
 // patience bounds every call of a launcher.

@@ -88,7 +88,7 @@ vet:
 	@grep -rnE --include='*.go' '^func .*\($$' . >&2; \
 		[ $$? -eq 1 ] || { echo 'signatures break after a comma between parameters' >&2; exit 1; }
 	go vet ./...
-	go vet -tags faults ./provisioner/fault
+	go vet -tags faults ./provisioner/fault ./test/stage
 	@for module in $(TEST_MODULES); do go -C $$module vet ./... || exit; done
 
 analysis:

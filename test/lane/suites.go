@@ -9,6 +9,8 @@ var (
 		"./provisioner/launcher/kubernetes"}
 	// drivers run programs that take long to start: compilers of six languages, a browser, systemd's checkers.
 	drivers = []string{"./test/connect", "./test/browser", "./test/deploy"}
+	// stage has fault points, with which it is built.
+	stage = []string{"./test/stage"}
 	// broker run the compiled broker, which takes several times as long with the race detector.
 	broker = []string{"./test/e2e", "./test/soak"}
 )
@@ -32,15 +34,17 @@ var onOne = []string{"TEST_ON_ONE_MYSQL=1"}
 // testSteps are `make test`.
 var testSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet"}},
-	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker)), args: few, env: onOne},
+	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, stage)), args: few, env: onOne},
+	{packages: stage, args: []string{"-tags=faults"}, env: append([]string{"STAGE=3"}, onOne...)},
 	{packages: []string{"./test/e2e"}, args: append([]string{"-skip=^TestFault"}, few...), env: onOne},
 }
 
 // ciSteps are what .ci/run runs.
 var ciSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
-	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, []string{"./provisioner/launcher/process"})),
+	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
 		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
+	{packages: stage, args: []string{"-tags=faults", "-race"}, env: []string{"CGO_ENABLED=1"}},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}), args: few, env: onOne, rerun: true},
 }
 

@@ -1,0 +1,184 @@
+//go:build faults
+
+package stage
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/backup/objectstore"
+	"mysql-broker/provisioner/launcher/launchers"
+	"mysql-broker/test/testdrive"
+)
+
+// broker is a broker in this process.
+type broker struct {
+	*testdrive.Broker
+	name  string
+	app   *app.App
+	cut   cutter
+	log   logBuffer
+	alive context.Context // until it is killed
+	end   context.CancelFunc
+	order atomic.Pointer[func(point string) testdrive.Word]
+}
+
+// play is what every broker is started with.
+type play struct {
+	config  config.Config
+	objects objectstore.Store
+	servers *playedServers
+
+	started int
+	closing sync.WaitGroup
+}
+
+// start starts a broker, whose leases last that long; 0 for as long as those of others. It outlives the test that does so.
+func (p *play) start(leaseTTL time.Duration) (*broker, error) {
+	p.started++
+	b := &broker{name: fmt.Sprintf("%s %d", p.servers.flavour, p.started)}
+	b.alive, b.end = context.WithCancel(context.Background())
+	cfg := p.config
+	cfg.Dial, cfg.LeaseTTL, cfg.Shared = b.cut.Dial, leaseTTL, slices.Clone(cfg.Shared)
+	for n := range cfg.Shared {
+		cfg.Shared[n].Admin.Dial = b.cut.Dial
+	}
+	cfg.Launchers = []launchers.Named{{Name: launcherName, Kind: launcherName, Configured: casting{p.servers, &b.cut}}}
+	cfg.Backups = config.In(cutStore{p.objects, &b.cut})
+	plans, err := catalog.Load(cfg.CatalogPath)
+	if err != nil {
+		return nil, err
+	}
+	actors.Store(b.name, b)
+	pprof.Do(b.alive, pprof.Labels(label, b.name), func(ctx context.Context) {
+		b.app, err = app.Start(ctx, cfg, plans, slog.New(slog.NewJSONHandler(&b.log, nil)))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start a broker: %w", err)
+	}
+	b.Broker = &testdrive.Broker{URL: fmt.Sprintf("http://127.0.0.1:%d", b.app.Port()), Username: testdrive.Username,
+		Password: testdrive.Password}
+	return b, nil
+}
+
+// come is called when the broker has come to a fault point.
+func (b *broker) come(point string) testdrive.Word {
+	if b.alive.Err() != nil {
+		runtime.Goexit()
+	}
+	order := b.order.Load()
+	if order == nil {
+		return testdrive.GoOn
+	}
+	word := (*order)(point)
+	if word == testdrive.Die {
+		b.kill()
+	}
+	if b.alive.Err() != nil {
+		runtime.Goexit()
+	}
+	return word
+}
+
+// kill cuts the broker off, whose clients get no responses any more.
+func (b *broker) kill() {
+	b.cut.cut()
+	b.end()
+}
+
+// obey sets what happens to the broker at its points; nil lets it go on.
+func (b *broker) obey(order func(point string) testdrive.Word) {
+	if order == nil {
+		b.order.Store(nil)
+		return
+	}
+	b.order.Store(&order)
+}
+
+// send is SendFor, and returns an error when the broker is killed.
+func (b *broker) send(method, path string, body any) (testdrive.Response, error) {
+	return b.SendFor(b.alive, method, path, body, nil)
+}
+
+// bury ends what is left of a killed broker, without waiting.
+func (p *play) bury(b *broker) {
+	p.closing.Go(func() { p.close(b) })
+}
+
+// close stops a broker. Its name stays known, for goroutines of it that have not ended.
+func (p *play) close(b *broker) {
+	b.app.Close()
+	b.end()
+	b.app = nil
+}
+
+// logBuffer holds the last of what a broker has logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) show(t *testing.T, whose string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.Logf("log of %s:\n%s", whose, l.text.String())
+}
+
+// cutStore is an object store that a killed broker does not reach.
+type cutStore struct {
+	objectstore.Store
+	cut *cutter
+}
+
+func (s cutStore) Put(ctx context.Context, name string, data []byte) error {
+	if err := s.cut.pass(); err != nil {
+		return err
+	}
+	return s.Store.Put(ctx, name, data)
+}
+
+func (s cutStore) Create(ctx context.Context, name string, data []byte) error {
+	if err := s.cut.pass(); err != nil {
+		return err
+	}
+	return s.Store.Create(ctx, name, data)
+}
+
+func (s cutStore) Get(ctx context.Context, name string, max int64) ([]byte, error) {
+	if err := s.cut.pass(); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, name, max)
+}
+
+func (s cutStore) List(ctx context.Context, prefix string, fn func(string) error) error {
+	if err := s.cut.pass(); err != nil {
+		return err
+	}
+	return s.Store.List(ctx, prefix, fn)
+}
+
+func (s cutStore) Delete(ctx context.Context, name string) error {
+	if err := s.cut.pass(); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, name)
+}

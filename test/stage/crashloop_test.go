@@ -1,0 +1,86 @@
+//go:build faults
+
+package stage
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
+	"mysql-broker/test/testdrive"
+)
+
+// taskAttempts is how often a step is tried: see task.Config.
+const taskAttempts = 6
+
+// crashLoops are plans, and points of a provision at which every broker dies.
+var crashLoops = [][2]string{
+	{"shared-async", "before: CREATE DATABASE"},
+	{"dedicated-small", "launch: process started"},
+	{"shared-small", "after: CREATE DATABASE"},
+	{"dedicated-small", "provision: check login: begins"},
+}
+
+// crashLoop provisions an instance with brokers that all die at the same point, each replaced by another. The task is
+// given up after its attempts: it ends failed, what it made is undone, and the platform reads a sentence.
+func (s *scene) crashLoop(t *testing.T, p platform.Plan, fatal string) {
+	t.Helper()
+	dies := func(point string) testdrive.Word {
+		if point == fatal {
+			return testdrive.Die
+		}
+		return testdrive.GoOn
+	}
+	x := platform.Target{Workflow: platform.Workflow{Kind: platform.Provision, Plan: p}}
+	x.Instance = audit.Instance{ID: uuid.NewString(), PlanID: p.ID}
+	q := x.Request()
+	s.now.obey(dies)
+	answers := s.now.Begin(q.Method, q.Path, q.Body)
+	died := 0
+	for !s.givenUp(t) {
+		died++
+		s.inherit(t)
+		s.now.obey(dies)
+	}
+	if died != taskAttempts {
+		t.Errorf("%d brokers died, want %d", died, taskAttempts)
+	}
+	<-answers
+	s.awaitEnd(t)
+	r := s.now.Do(t, "GET", platform.InstancePath(x.Instance.ID)+"/last_operation?operation=provision", nil).
+		Expect(t, http.StatusOK)
+	if r.String("state") != "failed" || !sentence(r.String("description")) {
+		t.Errorf("the operation ended like this: %s", r.Raw)
+	}
+	s.now.obey(nil)
+	x.Instance.State = audit.Failed
+	s.Tell(x.Instance)
+	s.Check(t, "after the task was given up")
+	x.Instance.State = audit.Exists // to be deleted too
+	if err := s.Clear(&x, s.host); err != nil {
+		t.Errorf("delete what has failed: %v", err)
+	}
+	s.Check(t, "after what had failed was deleted")
+	s.ForgetGone()
+	s.stopAfterFailure(t, s.now)
+}
+
+// givenUp waits until the broker dies or the task is given up, and reports whether it is.
+func (s *scene) givenUp(t *testing.T) (givenUp bool) {
+	t.Helper()
+	testdrive.Eventually(t, platform.Patience, "the broker dies, or the task is given up", func() bool {
+		if s.now.alive.Err() != nil {
+			return true
+		}
+		if err := s.Tasks.QueryRow(t.Context(), "SELECT coalesce(bool_and(phase = 'cleanup' OR state <> 'in progress'), "+
+			"false) FROM (SELECT * FROM task ORDER BY id DESC LIMIT 1) latest WHERE kind = 'provision'").
+			Scan(&givenUp); err != nil {
+			t.Fatal(err)
+		}
+		return givenUp
+	})
+	return givenUp
+}

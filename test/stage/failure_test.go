@@ -1,0 +1,171 @@
+//go:build faults
+
+package stage
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
+	"mysql-broker/test/testdrive"
+)
+
+// How often a cleanup fails: while a request waits, more often than it is tried then.
+const (
+	cleanupFailures     = 4
+	slowCleanupFailures = 2
+)
+
+// failing is a step of a workflow that fails at each try, when it begins or when it is done. Then the cleanup fails
+// some times.
+type failing struct {
+	platform.Workflow
+	step, moment string
+}
+
+func (f failing) String() string { return f.Workflow.String() + ", " + f.step + ", " + f.moment }
+
+// failures lists the steps that fail.
+func failures(t *testing.T) (all []failing) {
+	t.Helper()
+	shared, dedicated := platform.NamedPlan(t, "shared-small"), platform.NamedPlan(t, "dedicated-small")
+	larger := platform.NamedPlan(t, "dedicated-large")
+	provision, deprovision := platform.Provision, platform.Deprovision
+	for _, f := range []failing{
+		{Workflow: platform.Workflow{Kind: provision, Plan: shared}, step: "create database"},
+		{Workflow: platform.Workflow{Kind: platform.Update, Plan: shared, To: platform.NamedPlan(t, "shared-large")},
+			step: "limit connections"},
+		{Workflow: platform.Workflow{Kind: platform.Bind, Plan: shared}, step: "create account"},
+		{Workflow: platform.Workflow{Kind: platform.Unbind, Plan: shared}, step: "end account"},
+		{Workflow: platform.Workflow{Kind: deprovision, Plan: shared, View: true}, step: "end accounts"},
+		{Workflow: platform.Workflow{Kind: deprovision, Plan: shared, View: true}, step: "drop database"},
+		{Workflow: platform.Workflow{Kind: deprovision, Plan: shared, View: true}, step: "drop accounts"},
+		{Workflow: platform.Workflow{Kind: deprovision, Plan: shared, View: true, Keep: true}, step: "end accounts"},
+		{Workflow: platform.Workflow{Kind: provision, Plan: shared, View: true, Keep: true}, step: "revive accounts"},
+	} {
+		for _, f.moment = range []string{"begins", "done"} {
+			all = append(all, f)
+		}
+	}
+	move := platform.Workflow{Kind: platform.Update, Plan: shared, To: dedicated, View: true}
+	resize := platform.Workflow{Kind: platform.Update, Plan: dedicated, To: larger}
+	launch := platform.Workflow{Kind: provision, Plan: dedicated}
+	return append(all, []failing{
+		{launch, "launch", "begins"}, {launch, "launch", "done"},
+		{launch, "check login", "begins"}, {launch, "check login", "done"},
+		{launch, "create database", "begins"}, {launch, "create database", "done"},
+		{platform.Workflow{Kind: provision, Plan: platform.NamedPlan(t, "shared-async")}, "create database", "done"},
+		{resize, "resize", "done"}, {resize, "limit connections", "done"},
+		{platform.Workflow{Kind: deprovision, Plan: dedicated}, "destroy", "begins"},
+		{platform.Workflow{Kind: provision, Plan: dedicated, Keep: true}, "revive accounts", "done"},
+		{move, "launch", "done"}, {move, "copy", "done"}, {move, "freeze", "done"}, {move, "compare", "done"},
+		// What is marked as finished is never removed: the record that it belongs to somebody may be lost. So these steps
+		// fail when they begin.
+		{move, "hand over", "begins"},
+		{platform.Workflow{Kind: provision, Plan: shared, From: platform.Clone, View: true}, "finish", "begins"},
+		{platform.Workflow{Kind: platform.Update, Plan: dedicated, To: shared}, "compare", "done"},
+		{platform.Workflow{Kind: platform.Backup, Plan: shared}, "write", "done"},
+		{platform.Workflow{Kind: provision, Plan: shared, From: platform.Restore}, "fill", "done"},
+		{platform.Workflow{Kind: platform.Restore, Plan: shared, View: true}, "restore", "done"},
+		{platform.Workflow{Kind: platform.Restore, Plan: shared}, "thaw", "done"},
+	}...)
+}
+
+// fail carries out an operation whose step fails, and deletes what is left as a platform does. Nothing of the operation
+// is left then.
+func (s *scene) fail(t *testing.T, f failing) {
+	t.Helper()
+	x, err := s.Prepare(t.Context(), f.Workflow, s.host)
+	if err != nil {
+		t.Fatalf("%s: %v", f, err)
+	}
+	order := &failureOrder{forward: f.Kind + ": " + f.step + ": " + f.moment, kind: f.Kind, cleanups: cleanupFailures}
+	if f.Plan.Async != "" || f.Copies() {
+		order.cleanups = slowCleanupFailures
+	}
+	s.now.obey(order.decide)
+	q := x.Request()
+	r, err := s.now.send(q.Method, q.Path, q.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", f, err)
+	}
+	s.awaitEnd(t)
+	got, err := s.Conclude(q, r)
+	if err == nil && !got.Failed {
+		t.Errorf("%s: answered %d: %s", f, got.Status, got.Raw)
+	}
+	if !sentence(got.String("description")) {
+		t.Errorf("%s: the description is no sentence: %q", f, got.Raw)
+	}
+	s.now.obey(nil)
+	if err := s.afterFailure(&x, q); err != nil {
+		t.Errorf("%s: %v", f, err)
+	}
+	s.Check(t, "after "+f.String())
+	if x.Instance.State == audit.Failed {
+		x.Instance.State = audit.Exists // to be deleted too
+	}
+	if err := s.Clear(&x, s.host); err != nil {
+		t.Errorf("%s: %v", f, err)
+	}
+	s.Check(t, "after "+f.String()+" was deleted")
+	s.ForgetGone()
+	s.stopAfterFailure(t, s.now)
+}
+
+// afterFailure does what platforms do: a failed deletion is sent again, and what could not be made is taken for gone.
+func (s *scene) afterFailure(x *platform.Target, q platform.Request) error {
+	switch q.Kind {
+	case platform.Provision:
+		x.Instance.State = audit.Failed
+		s.Tell(x.Instance)
+	case platform.Bind:
+		x.Binding.State = audit.Gone
+		s.TellBinding(x.Binding)
+	case platform.Unbind, platform.Deprovision:
+		got, err := s.Run(q)
+		if err != nil {
+			return err
+		}
+		return s.Learn(x, q, got)
+	}
+	return nil
+}
+
+// failureOrder says which points fail.
+type failureOrder struct {
+	forward, kind string
+
+	mu       sync.Mutex
+	givenUp  bool
+	cleanups int // that are yet to fail
+}
+
+func (f *failureOrder) decide(point string) testdrive.Word {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case point == f.kind+": given up":
+		f.givenUp = true
+	case !f.givenUp && point == f.forward:
+		return testdrive.Fail
+	case f.givenUp && isStep(f.kind, point) && f.cleanups > 0:
+		f.cleanups--
+		return testdrive.Fail
+	}
+	return testdrive.GoOn
+}
+
+// isStep reports whether a point is the begin or end of a step.
+func isStep(kind, point string) bool {
+	return strings.HasPrefix(point, kind+": ") &&
+		slices.ContainsFunc([]string{": begins", ": done"}, func(end string) bool { return strings.HasSuffix(point, end) })
+}
+
+// sentence reports whether a text is one for users.
+func sentence(text string) bool {
+	return strings.HasSuffix(text, ".") && strings.ToUpper(text[:1]) == text[:1] && strings.Contains(text, " ")
+}

@@ -1,0 +1,162 @@
+//go:build faults
+
+package stage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"mysql-broker/test/platform"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// sample takes some of many: one of $STAGE, or all if that is not set. Which of them is up to chance.
+type sample struct{ step, n int }
+
+func newSample(t *testing.T) *sample {
+	t.Helper()
+	text := os.Getenv("STAGE")
+	if text == "" {
+		return &sample{step: 1}
+	}
+	step, err := strconv.Atoi(text)
+	if err != nil || step < 1 {
+		t.Fatalf("STAGE is %q instead of a number", text)
+	}
+	return &sample{step: step, n: rand.IntN(step)}
+}
+
+// take reports whether the next one is among them.
+func (s *sample) take() bool {
+	s.n++
+	return s.n%s.step == 0
+}
+
+// pauseEach is how many points there are for each at which a broker is paused.
+const pauseEach = 5
+
+// TestStage cuts every operation short at every point that it passes. Whatever the platform then does, an heir finishes
+// the work, nothing is left over and nothing is missing. Then steps fail, and brokers die at each try.
+func TestStage(t *testing.T) {
+	for _, of := range servers.Chosen(t, servers.AllMySQL(t)) {
+		t.Run(of.Flavour, func(t *testing.T) {
+			s := newScene(t, of.Flavour)
+			s.measure(t)
+			act := func(name string, fn func(*testing.T)) { // what one leaves after a failure would fail all others
+				if !t.Failed() {
+					t.Run(name, fn)
+				}
+			}
+			act("connections end", s.expectSilence)
+			kills, pauses := newSample(t), newSample(t)
+			pauses.step *= pauseEach
+			for _, f := range platform.Workflows(t) {
+				act(f.String(), func(t *testing.T) { s.interrupt(t, f, kills, pauses) })
+			}
+			for _, f := range unrequested(t) {
+				act(f.String(), func(t *testing.T) { s.interruptUnrequested(t, f, kills) })
+			}
+			for n, moment := range []string{"begins", "done"} {
+				act("expiry that fails when it "+moment, func(t *testing.T) {
+					s.failExpiry(t, unrequested(t)[1], moment, 1+n*taskAttempts)
+				})
+			}
+			some := newSample(t)
+			for _, f := range failures(t) {
+				if some.take() {
+					act(f.String(), func(t *testing.T) { s.fail(t, f) })
+				}
+			}
+			for _, loop := range crashLoops {
+				if some.take() {
+					act(loop[0]+" "+loop[1], func(t *testing.T) { s.crashLoop(t, platform.NamedPlan(t, loop[0]), loop[1]) })
+				}
+			}
+			s.Check(t, "at the end")
+		})
+	}
+}
+
+// expectSilence expects that the connections of a broker end when it is killed, although it closes none: it opens all of
+// them through its cutter.
+func (s *scene) expectSilence(t *testing.T) {
+	open, err := s.connections(t.Context())
+	if err != nil || len(open) < 2 {
+		t.Fatalf("a broker that works has the connections %q, %v", open, err)
+	}
+	s.now.kill()
+	s.inherit(t)
+}
+
+// interrupt kills brokers at the points of an operation, and pauses others.
+func (s *scene) interrupt(t *testing.T, f platform.Workflow, kills, pauses *sample) {
+	points := platform.InBoth(s.cut(t, f, platform.Point{}, false), s.cut(t, f, platform.Point{}, false))
+	t.Logf("%d points: %v", len(points), points)
+	s.passed += len(points)
+	for n, p := range points {
+		if kills.take() {
+			s.cut(t, f, p, n%2 == 0)
+			s.killed++
+		}
+		if pausable(f) && !p.OfLauncher() && pauses.take() {
+			s.pause(t, f, p, n%2 == 1)
+			s.paused++
+		}
+	}
+}
+
+func (s *scene) interruptUnrequested(t *testing.T, f platform.Workflow, kills *sample) {
+	points := platform.InBoth(s.cutUnrequested(t, f, platform.Point{}), s.cutUnrequested(t, f, platform.Point{}))
+	t.Logf("%d points: %v", len(points), points)
+	s.passed += len(points)
+	for _, p := range points {
+		if kills.take() {
+			s.cutUnrequested(t, f, p)
+			s.killed++
+		}
+	}
+}
+
+// cut carries out an operation, whose broker is killed at a point, and audits the result. It returns the points that
+// were passed.
+func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitigate bool) []platform.Point {
+	t.Helper()
+	what := fmt.Sprintf("%s, killed at %v", f, at)
+	x, err := s.Prepare(t.Context(), f, s.host)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	victim := s.now
+	j := platform.NewJourney(at, false, func() testdrive.Word { return testdrive.Die })
+	victim.obey(j.Pass)
+	if err := s.carryOut(t, &x, mitigate); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	select { // the last point comes after the end is recorded
+	case <-victim.alive.Done():
+		if s.now == victim {
+			s.inherit(t)
+		}
+	case <-j.Ended:
+	case <-time.After(platform.Patience):
+		t.Errorf("%s: the task does not end", what)
+	}
+	victim.obey(nil)
+	s.awaitEnd(t)
+	s.Check(t, "after "+what)
+	if err := s.Clear(&x, s.host); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	if at != (platform.Point{}) && s.now == victim {
+		t.Errorf("%s: the broker did not come there", what)
+	}
+	s.Check(t, "after "+what+", when all was deleted")
+	s.ForgetGone()
+	s.stopAfterFailure(t, victim)
+	return j.Points()
+}

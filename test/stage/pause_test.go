@@ -1,0 +1,92 @@
+//go:build faults
+
+package stage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"mysql-broker/test/platform"
+	"mysql-broker/test/testdrive"
+)
+
+// pausable reports whether brokers are paused in an operation. One on a dedicated server holds the server while it is
+// paused, and nobody else goes on.
+func pausable(f platform.Workflow) bool {
+	return !f.Plan.Dedicated() && (f.Plan.Async == "" || f.Copies())
+}
+
+// held is what a broker does that is paused at a point: nothing, until the test lets it go on.
+type held struct {
+	paused, goOn chan struct{}
+}
+
+// pause is the word of the journey to the one who leads it.
+const pause testdrive.Word = "pause"
+
+// hold pauses the broker, whose connections stay open, at the end of the journey.
+func (b *broker) hold(j *platform.Journey) held {
+	h := held{make(chan struct{}), make(chan struct{})}
+	b.obey(func(point string) testdrive.Word {
+		if j.Pass(point) != pause {
+			return testdrive.GoOn
+		}
+		b.cut.freeze()
+		close(h.paused)
+		<-h.goOn
+		return testdrive.GoOn
+	})
+	return h
+}
+
+// pausedTTL is how long the leases of a broker last that is to be paused. Its own clock goes on meanwhile, as that of a
+// process that is stopped: when others take over, it knows that its lease has run out.
+const pausedTTL = 4 * time.Second
+
+// pause carries out an operation, whose broker is paused at a point. Another one takes over, finishes the work, and
+// deletes the outcome. Nothing that the first one still does when it goes on may leave anything.
+func (s *scene) pause(t *testing.T, f platform.Workflow, at platform.Point, mitigate bool) {
+	t.Helper()
+	what := fmt.Sprintf("%s, paused at %v", f, at)
+	x, err := s.Prepare(t.Context(), f, s.host)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	victim, err := s.start(pausedTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := platform.NewJourney(at, true, func() testdrive.Word { return pause })
+	h := victim.hold(j)
+	q := x.Request()
+	answers := victim.Begin(q.Method, q.Path, q.Body)
+	select {
+	case <-h.paused:
+	case <-j.Ended:
+		t.Fatalf("%s: the broker did not come there", what)
+	case <-time.After(platform.Patience):
+		t.Fatalf("%s: the task does not end", what)
+	}
+	testdrive.Eventually(t, platform.Patience, "the lease runs out", func() (ended bool) {
+		err := s.Tasks.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM task
+			WHERE state = 'in progress' AND lease_until > now())`).Scan(&ended)
+		return err == nil && ended
+	})
+	if err := s.finish(t, &x, mitigate); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	s.awaitEnd(t)
+	s.Check(t, "after "+what)
+	if err := s.Clear(&x, s.host); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	victim.cut.thaw()
+	close(h.goOn)
+	testdrive.Receive(t, answers, what+": the paused broker answers")
+	s.close(victim)
+	s.awaitEnd(t)
+	s.Check(t, "after "+what+", when it went on")
+	s.ForgetGone()
+	s.stopAfterFailure(t, victim)
+}

@@ -1,0 +1,274 @@
+//go:build faults
+
+package stage
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/backup/objectstore"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
+	"mysql-broker/test/testdrive"
+)
+
+// pollEach is how often the platform of the stage asks.
+const pollEach = 20 * time.Millisecond
+
+// machines is how many dedicated servers there can be at once: one that lends itself to bindings, one that an operation
+// works on, and one to which its data move.
+const machines = 3
+
+// scene is a platform with one broker at a time.
+type scene struct {
+	*platform.World
+	*play
+	shared *machine
+	now    *broker
+	host   audit.Instance // a dedicated instance that lends itself to bindings
+
+	passed, killed, paused int // points, and brokers
+}
+
+func newScene(t *testing.T, flavour string) *scene {
+	t.Helper()
+	s := &scene{shared: asMachine(t, testdrive.Private(t, flavour)), play: &play{servers: newPlayedServers(t, flavour)}}
+	env := testdrive.Environment(t, s.shared.MySQL)
+	env["LAUNCHER"], env["QUOTA_INTERVAL"] = "none", "1h"
+	oldest, newest := s.servers.versions[0].Version, s.servers.versions[1].Version
+	env["CATALOG"] = testdrive.CatalogWith(t, testdrive.RetainingCatalog(t, "shared-small", "dedicated-small"),
+		"dedicated-small", fmt.Sprintf("version: %q", oldest))
+	var err error
+	if s.objects, err = objectstore.OpenDirectory(filepath.Join(t.TempDir(), "backups")); err != nil {
+		t.Fatal(err)
+	}
+	if s.config, err = config.FromEnvironment(func(name string) string { return env[name] }); err != nil {
+		t.Fatal(err)
+	}
+	s.config.PostgresURL = with(t, env["DATABASE_URL"], "pool_max_conns", "3")
+	tasks, err := pgxpool.New(t.Context(), with(t, env["DATABASE_URL"], "application_name", "stage"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tasks.Close)
+	s.World = &platform.World{Tasks: tasks, Later: newest, PollEach: pollEach, Counts: &platform.Counts{},
+		Broker: func() *testdrive.Broker { return s.now.Broker },
+		Audit: audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: s.shared.admin,
+			Launchers: map[string]launchertest.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t)}}
+	if s.now, err = s.start(0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.now.log.show(t, s.now.name)
+		}
+		s.close(s.now)
+		s.closing.Wait()
+	})
+	s.host.ID = "host"
+	if err := s.Make(platform.NamedPlan(t, "dedicated-small"), false, &s.host); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// with adds a parameter to a URL.
+func with(t *testing.T, text, name, value string) string {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set(name, value)
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+var numbers = regexp.MustCompile(`^\d+\.\d+\.\d+`)
+
+// newPlayedServers starts the machines of dedicated servers. A server that is upgraded says that it has the version after
+// that of the machines.
+func newPlayedServers(t *testing.T, flavour string) *playedServers {
+	t.Helper()
+	p := &playedServers{flavour: flavour, servers: map[string]*playedServer{}, notes: map[string][]byte{}}
+	for range machines {
+		p.machines = append(p.machines, startMachine(t, flavour))
+	}
+	version, err := column(t.Context(), p.machines[0].admin, "SELECT VERSION()")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(numbers.FindString(version[0]), "%d.%d.%d", &major, &minor, &patch); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		p.versions = append(p.versions, launcher.Version{Flavour: flavour,
+			Version: fmt.Sprintf("%d.%d.%d", major, minor, patch+n)})
+	}
+	return p
+}
+
+// inherit replaces the broker, which was killed. All its connections have ended then, though it has closed none.
+func (s *scene) inherit(t *testing.T) {
+	t.Helper()
+	dead := s.now
+	if err := s.awaitSilence(t.Context()); err != nil {
+		t.Fatalf("after %s was killed: %v", dead.name, err)
+	}
+	s.expireLeases(t)
+	heir, err := s.start(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.now = heir
+	s.bury(dead)
+}
+
+// expireLeases has the leases of a broker run out that was killed or is paused: on tasks, and on what one broker does at
+// intervals for all.
+func (s *scene) expireLeases(t *testing.T) {
+	t.Helper()
+	testdrive.ExpireLeases(t, s.Tasks)
+	if _, err := s.Tasks.Exec(t.Context(), "UPDATE leader_lease SET until = now(), pause = '0'"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitSilence returns when no server has a connection from a broker.
+func (s *scene) awaitSilence(ctx context.Context) error {
+	for deadline := time.Now().Add(testdrive.Patience / 24); ; time.Sleep(5 * time.Millisecond) {
+		open, err := s.connections(ctx)
+		switch {
+		case err != nil:
+			return err
+		case len(open) == 0:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("these connections are open: %q", open)
+		}
+	}
+}
+
+// connections lists those of brokers, and of accounts that brokers made.
+func (s *scene) connections(ctx context.Context) ([]string, error) {
+	rows, err := s.Tasks.Query(ctx, `SELECT 'PostgreSQL: ' || query FROM pg_stat_activity
+		WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> 'stage'`)
+	if err != nil {
+		return nil, err
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range append([]*machine{s.shared}, s.servers.machines...) {
+		sessions, err := m.sessions(ctx, "CONCAT_WS(' ', user, command, state, info)")
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, sessions...)
+	}
+	return open, nil
+}
+
+// carryOut sends a request, and does what a platform does when there is no response because the broker was killed: it
+// polls on, asks again or, if mitigate is true, asks for the opposite.
+func (s *scene) carryOut(t *testing.T, x *platform.Target, mitigate bool) error {
+	t.Helper()
+	q := x.Request()
+	r, err := s.now.send(q.Method, q.Path, q.Body)
+	var got platform.Outcome
+	switch {
+	case err != nil && s.now.alive.Err() != nil:
+		s.inherit(t)
+		return s.finish(t, x, mitigate)
+	case err != nil:
+		return err
+	case r.Status == http.StatusAccepted:
+		got, err = s.poll(t, q, r)
+	default:
+		got, err = s.Conclude(q, r)
+	}
+	return s.learn(x, q, got, err)
+}
+
+// finish does what a platform does that got no response.
+func (s *scene) finish(t *testing.T, x *platform.Target, mitigate bool) error {
+	t.Helper()
+	q := x.Request()
+	if instead, possible := x.Mitigation(); mitigate && possible {
+		q = instead
+	} else if mitigate && x.Kind == platform.Update {
+		s.awaitEnd(t)
+		return s.LearnUpdate(x)
+	}
+	got, err := s.Run(q)
+	return s.learn(x, q, got, err)
+}
+
+func (s *scene) learn(x *platform.Target, q platform.Request, got platform.Outcome, err error) error {
+	if err == nil && got.Failed {
+		err = fmt.Errorf("%s failed: %s", q.Kind, got.Raw)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Learn(x, q, got)
+}
+
+// stopAfterFailure ends a test that has failed, with what the brokers have logged: what is left would fail all others.
+func (s *scene) stopAfterFailure(t *testing.T, victim *broker) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	victim.log.show(t, victim.name)
+	if s.now != victim {
+		s.now.log.show(t, s.now.name)
+	}
+	t.FailNow()
+}
+
+// poll is World's, and goes on with the heir of a broker that was killed.
+func (s *scene) poll(t *testing.T, q platform.Request, accepted testdrive.Response) (platform.Outcome, error) {
+	t.Helper()
+	path := platform.InstancePath(q.InstanceID) + "/last_operation?operation=" + accepted.String("operation")
+	for deadline := time.Now().Add(platform.Patience); time.Now().Before(deadline); time.Sleep(pollEach) {
+		r, err := s.now.send("GET", path, nil)
+		switch {
+		case err != nil && s.now.alive.Err() != nil:
+			s.inherit(t)
+		case err != nil:
+			return platform.Outcome{}, err
+		case r.Status != http.StatusOK:
+			return platform.Outcome{Response: r, Failed: true}, fmt.Errorf("poll: %d %s", r.Status, r.Raw)
+		case r.String("state") != "in progress":
+			return platform.Outcome{Response: r, Failed: r.String("state") == "failed"}, nil
+		}
+	}
+	return platform.Outcome{}, fmt.Errorf("%s has not ended in time", q.Kind)
+}
+
+// awaitEnd returns when no task is in progress. Those that wait for their next attempt go on at once.
+func (s *scene) awaitEnd(t *testing.T) {
+	t.Helper()
+	testdrive.Eventually(t, platform.Patience, "no task is in progress", func() bool {
+		left, err := s.Tasks.Exec(t.Context(), `UPDATE task SET run_at = CASE WHEN lease_owner IS NULL THEN now()
+			ELSE run_at END
+			WHERE state = 'in progress'`)
+		return err == nil && left.RowsAffected() == 0
+	})
+}

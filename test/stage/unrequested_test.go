@@ -1,0 +1,176 @@
+//go:build faults
+
+package stage
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/store"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
+	"mysql-broker/test/testdrive"
+)
+
+// unrequested are the tasks that no platform requests.
+func unrequested(t *testing.T) []platform.Workflow {
+	t.Helper()
+	p := platform.NamedPlan(t, "shared-small")
+	return []platform.Workflow{
+		{Kind: platform.Expire, Plan: p},
+		{Kind: platform.Expire, Plan: p, View: true},
+		{Kind: platform.Rotate, Plan: p, View: true},
+	}
+}
+
+// cutUnrequested has a binding expire or passwords replaced, kills the broker at a point, and audits the result. It
+// returns the points that were passed.
+func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Point) []platform.Point {
+	t.Helper()
+	when := fmt.Sprintf("after %s, killed at %v", f, at)
+	x := s.prepareUnrequested(t, f)
+	victim := s.now
+	j := platform.NewJourney(at, false, func() testdrive.Word { return testdrive.Die })
+	victim.obey(func(point string) testdrive.Word {
+		part, _, _ := strings.Cut(point, ": ")
+		if part != f.Kind && part != "before" && part != "after" {
+			return testdrive.GoOn
+		}
+		return j.Pass(point)
+	})
+	if f.Kind == platform.Expire {
+		s.expire(t, &x)
+	} else {
+		s.rotate(t, x)
+	}
+	select {
+	case <-victim.alive.Done():
+		if s.now == victim {
+			s.inherit(t)
+		}
+	case <-j.Ended:
+	case <-time.After(platform.Patience):
+		t.Errorf("%s: the task does not end", when)
+	}
+	victim.obey(nil)
+	s.awaitEnd(t)
+	if at != (platform.Point{}) && s.now == victim {
+		t.Errorf("%s: the broker did not come there", when)
+	}
+	if f.Kind == platform.Rotate {
+		if err := s.LearnOfRotation(t.Context(), &x); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	s.Check(t, when)
+	s.learnOfEnd(t, &x, when)
+	s.stopAfterFailure(t, victim)
+	return j.Points()
+}
+
+func (s *scene) prepareUnrequested(t *testing.T, f platform.Workflow) platform.Target {
+	t.Helper()
+	x, err := s.PrepareUnrequested(t.Context(), f)
+	if err != nil {
+		t.Fatalf("%s: %v", f, err)
+	}
+	return x
+}
+
+// expire ends the time of the binding, and waits until the platform does not find it any more.
+func (s *scene) expire(t *testing.T, x *platform.Target) {
+	t.Helper()
+	if err := s.EndTime(t.Context(), *x); err != nil {
+		t.Fatal(err)
+	}
+	s.survive(t, "the binding is gone", func() bool {
+		r, err := s.now.send("GET", platform.BindingPath(x.Instance.ID, x.Binding.ID), nil)
+		return err == nil && r.Status == http.StatusNotFound
+	})
+	s.survive(t, "the binding has ended", func() (ended bool) { // the platform is told before
+		err := s.Tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM binding WHERE id = $1)", x.Binding.ID).
+			Scan(&ended)
+		return err == nil && ended
+	})
+	x.Binding.State = audit.Gone
+	s.TellBinding(x.Binding)
+}
+
+// rotate has an operator replace the passwords of the instance's bindings.
+func (s *scene) rotate(t *testing.T, x platform.Target) {
+	t.Helper()
+	records, err := store.Open(t.Context(), s.Audit.PostgresURL, s.config.Keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(records.Close)
+	for _, b := range []audit.Binding{x.Binding, x.Before} {
+		if _, err := provisioner.RotateBinding(t.Context(), records, b.InstanceID, b.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records.Close() // brokers alone have connections now
+	s.survive(t, "the passwords are replaced", func() (ended bool) {
+		err := s.Tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM task WHERE state = 'in progress')").Scan(&ended)
+		return err == nil && ended
+	})
+}
+
+// survive waits for a condition, and replaces the broker if it is killed meanwhile.
+func (s *scene) survive(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	testdrive.Eventually(t, platform.Patience, what, func() bool {
+		if s.now.alive.Err() != nil {
+			s.inherit(t)
+		}
+		return condition()
+	})
+}
+
+// learnOfEnd has the platform learn at its own unbind that the binding has expired, and deletes the instance.
+func (s *scene) learnOfEnd(t *testing.T, x *platform.Target, when string) {
+	t.Helper()
+	if x.Kind == platform.Expire {
+		for _, status := range []int{http.StatusOK, http.StatusGone} {
+			q := x.Plan.Unbind(x.Instance.ID, x.Binding.ID)
+			if got, err := s.Run(q); err != nil || got.Status != status {
+				t.Errorf("%s, the unbind was answered %d: %s %v", when, got.Status, got.Raw, err)
+			}
+		}
+	}
+	if err := s.Delete(x); err != nil {
+		t.Errorf("%s: %v", when, err)
+	}
+	s.Check(t, when+", when the instance was deleted")
+	s.ForgetGone()
+}
+
+// failExpiry has the step that ends an expired account fail so many times. After taskAttempts, the task is given up, and
+// the brokers record another one.
+func (s *scene) failExpiry(t *testing.T, f platform.Workflow, moment string, times int) {
+	t.Helper()
+	when := fmt.Sprintf("after the end of an account that failed %d times when it %s", times, moment)
+	x := s.prepareUnrequested(t, f)
+	var left atomic.Int32
+	left.Store(int32(times))
+	s.now.obey(func(point string) testdrive.Word {
+		if point != "expire: end account: "+moment || left.Add(-1) < 0 {
+			return testdrive.GoOn
+		}
+		return testdrive.Fail
+	})
+	s.expire(t, &x)
+	s.now.obey(nil)
+	if left.Load() > 0 {
+		t.Errorf("the step failed %d times less than it should", left.Load())
+	}
+	s.awaitEnd(t)
+	s.Check(t, when)
+	s.learnOfEnd(t, &x, when)
+	s.stopAfterFailure(t, s.now)
+}

@@ -1,0 +1,10 @@
+//go:build !faults
+
+package stage
+
+import "testing"
+
+// TestStage fails, so that nobody takes a run without fault points for one with them.
+func TestStage(t *testing.T) {
+	t.Fatal("brokers pass no fault points in this build: go test -tags faults ./test/stage")
+}

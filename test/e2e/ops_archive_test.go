@@ -105,12 +105,13 @@ func loseArchives(t *testing.T, ts testdrive.Tasks) (until time.Time) {
 	return until
 }
 
-// expectArchived fails the test unless the one archive goes until a time.
+// expectArchived fails the test if the one archive ends before a time. It may go further: the last round of an archiver
+// may have told the object store, and not PostgreSQL, that nothing more was written.
 func expectArchived(t *testing.T, ts testdrive.Tasks, until time.Time) {
 	t.Helper()
 	var got time.Time
 	ts.Scan(t, &got, "SELECT until FROM binary_log")
-	if !got.Equal(until) {
+	if got.Before(until) {
 		t.Errorf("the archive goes until %v, and went until %v", got, until)
 	}
 }

@@ -112,7 +112,6 @@ func serve(s *signin.SignIn) http.Handler {
 	return mux
 }
 
-
 // expect fails the test unless a page shows what somebody may see.
 func expect(t *testing.T, p openid.Page, person string, access signin.Access) {
 	t.Helper()

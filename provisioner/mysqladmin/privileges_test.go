@@ -10,6 +10,8 @@ import (
 
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // TestPrivilegesThatAreMissingAreNamed revokes each of the documented grants in turn.
@@ -29,6 +31,29 @@ func TestPrivilegesThatAreMissingAreNamed(t *testing.T) {
 			f.exec(f.root, statement)
 			f.must(f.checkPrivileges(account, password))
 		}
+	})
+}
+
+// Where some privileges on some databases can be revoked, those on all do not suffice. MariaDB knows nothing of the kind.
+func TestPartialRevokes(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		if s.Flavour == "mariadb" {
+			f := newFixture(t, s)
+			if _, err := f.root.ExecContext(t.Context(), "SET GLOBAL partial_revokes = ON"); err == nil {
+				t.Error("MariaDB has partial revokes: the broker must look for them")
+			}
+			return
+		}
+		f := newFixture(t, testdrive.Private(t, s.Flavour))
+		f.exec(f.root, "SET GLOBAL partial_revokes = ON")
+		err := f.server.CheckPrivileges(t.Context())
+		lacking, ok := errors.AsType[*mysqladmin.PrivilegesError](err)
+		if want := []string{"SET PERSIST partial_revokes = OFF", "FLUSH PRIVILEGES"}; !ok || !slices.Equal(lacking.Missing, want) {
+			t.Errorf("with partial revokes: %v", err)
+		}
+		f.exec(f.root, "SET GLOBAL partial_revokes = OFF", "FLUSH PRIVILEGES")
+		f.must(f.server.CheckPrivileges(t.Context()))
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"testing"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -77,32 +76,27 @@ func testNoToken(t *testing.T, p testdrive.Platform) {
 }
 
 // Every poll has a description of the progress, from the first one on, also of operations that requests wait for.
-func TestPollsHaveDescriptions(t *testing.T) {
-	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		p := testdrive.StartPlatform(t, private, testdrive.Environment(t, private))
-		release := testdrive.Stall(t, p.Admin(t))
-		waits, i := p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-async")
-		answer := waits.Begin("PUT", waits.Path(), waits.ProvisionBody(nil))
-		testdrive.Eventually(t, testdrive.Patience, "the provision that somebody waits for has begun", func() bool {
-			r := waits.Poll(t, "?operation=provision")
-			if r.Status != http.StatusOK {
-				return false
-			}
-			if r.String("state") != "in progress" || r.String("description") != "Creating the service instance" {
-				t.Errorf("a poll is answered %s", r.Raw)
-			}
-			return true
-		})
-		operation := i.BeginProvision(t)
-		if r := i.Poll(t, "?operation="+operation); r.String("description") == "" {
-			t.Errorf("the first poll is answered %s", r.Raw)
+func testPollsHaveDescriptions(t *testing.T, p testdrive.Platform) {
+	release := testdrive.Stall(t, p.Admin(t))
+	waits, i := p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-async")
+	answer := waits.Begin("PUT", waits.Path(), waits.ProvisionBody(nil))
+	testdrive.Eventually(t, testdrive.Patience, "the provision that somebody waits for has begun", func() bool {
+		r := waits.Poll(t, "?operation=provision")
+		if r.Status != http.StatusOK {
+			return false
 		}
-		release()
-		testdrive.Receive(t, answer, "the answer to the provision").Expect(t, http.StatusCreated)
-		i.Await(t, operation)
-		i.Remove(t)
-		waits.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		if r.String("state") != "in progress" || r.String("description") != "Creating the service instance" {
+			t.Errorf("a poll is answered %s", r.Raw)
+		}
+		return true
 	})
+	operation := i.BeginProvision(t)
+	if r := i.Poll(t, "?operation="+operation); r.String("description") == "" {
+		t.Errorf("the first poll is answered %s", r.Raw)
+	}
+	release()
+	testdrive.Receive(t, answer, "the answer to the provision").Expect(t, http.StatusCreated)
+	i.Await(t, operation)
+	i.Remove(t)
+	waits.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 }

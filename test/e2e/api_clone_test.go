@@ -40,39 +40,45 @@ func accountsOf(t *testing.T, p testdrive.Platform, c testdrive.Credentials) []s
 	return testdrive.ReadAll(t, p.Admin(t), "SELECT user FROM mysql.db WHERE db = '"+strings.ReplaceAll(c.Database, "_", `\\_`)+"'")
 }
 
-// TestClone copies instances of each kind of plan to each kind.
-func TestClone(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
-		shared, c := cloneable(t, p, "shared-small")
-		copied := p.NewInstance(t, "shared-small")
-		testdrive.ExpectError(t, copied.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"clone_from": shared.ID}}),
-			"AsyncRequired")
-		w := startWriter(t, c)
-		operation := copied.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation")
-		copied.Await(t, operation)
-		w.goesOn(t)
-		copied.Clone(t, shared.ID, nil).Expect(t, http.StatusOK)
-		expectClone(t, copied)
-		own := p.NewInstance(t, "dedicated-small")
-		own.Await(t, own.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
-		expectClone(t, own)
-		if all := accountsOf(t, p, c); len(all) != 1 {
-			t.Errorf("the source has the accounts %q", all)
+var copyScenarios = []scenario{
+	{"clone", testClone},
+	{"bootstrap", testBootstrap},
+	{"move", testMove},
+	{"dumps", testDumps},
+	{"other engines", testOtherEngines},
+}
+
+// testClone copies instances of each kind of plan to each kind.
+func testClone(t *testing.T, p testdrive.Platform) {
+	shared, c := cloneable(t, p, "shared-small")
+	copied := p.NewInstance(t, "shared-small")
+	testdrive.ExpectError(t, copied.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"clone_from": shared.ID}}),
+		"AsyncRequired")
+	w := startWriter(t, c)
+	operation := copied.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation")
+	copied.Await(t, operation)
+	w.goesOn(t)
+	copied.Clone(t, shared.ID, nil).Expect(t, http.StatusOK)
+	expectClone(t, copied)
+	own := p.NewInstance(t, "dedicated-small")
+	own.Await(t, own.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+	expectClone(t, own)
+	if all := accountsOf(t, p, c); len(all) != 1 {
+		t.Errorf("the source has the accounts %q", all)
+	}
+	back, ownCopy := p.NewInstance(t, "shared-large"), p.NewInstance(t, "dedicated-small")
+	for _, i := range []testdrive.Instance{back, ownCopy} {
+		if i.ID == ownCopy.ID { // shared plans allow no events
+			_, c := own.Bound(t, nil)
+			testdrive.Exec(t, c.Open(t), "CREATE EVENT tick ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO DELETE FROM items")
 		}
-		back, ownCopy := p.NewInstance(t, "shared-large"), p.NewInstance(t, "dedicated-small")
-		for _, i := range []testdrive.Instance{back, ownCopy} {
-			if i.ID == ownCopy.ID { // shared plans allow no events
-				_, c := own.Bound(t, nil)
-				testdrive.Exec(t, c.Open(t), "CREATE EVENT tick ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO DELETE FROM items")
-			}
-			fields := body{"parameters": body{"clone_from": own.ID,
-				"bootstrap": "LOCK TABLES items WRITE; DELETE FROM items WHERE name = 'ADDED';"}}
-			i.Await(t, i.Clone(t, own.ID, fields).Expect(t, http.StatusAccepted).String("operation"))
-			expectClone(t, i)
-		}
-		shared.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK) // the copies do not depend on it
-		expectIndependent(t, copied)
-	})
+		fields := body{"parameters": body{"clone_from": own.ID,
+			"bootstrap": "LOCK TABLES items WRITE; DELETE FROM items WHERE name = 'ADDED';"}}
+		i.Await(t, i.Clone(t, own.ID, fields).Expect(t, http.StatusAccepted).String("operation"))
+		expectClone(t, i)
+	}
+	shared.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK) // the copies do not depend on it
+	expectIndependent(t, copied)
 }
 
 // expectIndependent uses the routine of a copy whose source is gone.
@@ -82,36 +88,34 @@ func expectIndependent(t *testing.T, i testdrive.Instance) {
 	testdrive.Exec(t, c.Open(t), "CALL add_item()")
 }
 
-// TestCloneRefused asks for copies of what is not there, or not in the same space.
-func TestCloneRefused(t *testing.T) {
-	onePlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
-		source, _ := cloneable(t, p, "shared-small")
-		nowhere, missing := p.Provisioned(t, "shared-small", nil), uuid.NewString()
-		i := p.NewInstance(t, "shared-small")
-		for name, r := range map[string]testdrive.Response{
-			"missing":              i.Clone(t, missing, nil),
-			"itself":               i.Clone(t, i.ID, nil),
-			"another space":        i.Clone(t, source.ID, body{"space_guid": "another-space"}),
-			"another organization": i.Clone(t, source.ID, body{"organization_guid": "another-organization"}),
-			"another platform":     i.Clone(t, source.ID, body{"context": body{"platform": "other"}}),
-			"no context":           i.Clone(t, source.ID, body{"context": nil}),
-			"of no context":        i.Clone(t, nowhere.ID, nil),
-		} {
-			of := source.ID
-			switch name {
-			case "missing":
-				of = missing
-			case "itself":
-				of = i.ID
-			case "of no context":
-				of = nowhere.ID
-			}
-			testdrive.ExpectRefusal(t, r, 400)
-			if want := fmt.Sprintf("There is no service instance %s in this space.", of); r.String("description") != want {
-				t.Errorf("%s: %q", name, r.String("description"))
-			}
+// testCloneRefused asks for copies of what is not there, or not in the same space.
+func testCloneRefused(t *testing.T, p testdrive.Platform) {
+	source, _ := cloneable(t, p, "shared-small")
+	nowhere, missing := p.Provisioned(t, "shared-small", nil), uuid.NewString()
+	i := p.NewInstance(t, "shared-small")
+	for name, r := range map[string]testdrive.Response{
+		"missing":              i.Clone(t, missing, nil),
+		"itself":               i.Clone(t, i.ID, nil),
+		"another space":        i.Clone(t, source.ID, body{"space_guid": "another-space"}),
+		"another organization": i.Clone(t, source.ID, body{"organization_guid": "another-organization"}),
+		"another platform":     i.Clone(t, source.ID, body{"context": body{"platform": "other"}}),
+		"no context":           i.Clone(t, source.ID, body{"context": nil}),
+		"of no context":        i.Clone(t, nowhere.ID, nil),
+	} {
+		of := source.ID
+		switch name {
+		case "missing":
+			of = missing
+		case "itself":
+			of = i.ID
+		case "of no context":
+			of = nowhere.ID
 		}
-	})
+		testdrive.ExpectRefusal(t, r, 400)
+		if want := fmt.Sprintf("There is no service instance %s in this space.", of); r.String("description") != want {
+			t.Errorf("%s: %q", name, r.String("description"))
+		}
+	}
 }
 
 // testBootstrapProgress holds up the SQL that follows a copy, until users read what is done.
@@ -141,31 +145,29 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 	i.Await(t, operation)
 }
 
-// TestBootstrap runs SQL in new databases.
-func TestBootstrap(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
-		i := p.NewInstance(t, "shared-small")
-		testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, body{"parameters": body{"bootstrap": "SELECT 1"}}), "AsyncRequired")
-		i.Await(t, i.Provision(t, testdrive.Async, body{"parameters": body{"bootstrap": "CREATE TABLE t (s VARCHAR(20)); -- a; comment\n" +
-			"INSERT INTO t VALUES ('a;b');\nDELIMITER //\nCREATE PROCEDURE p() BEGIN DELETE FROM t; INSERT INTO t VALUES ('p'); END//\n" +
-			"DELIMITER ;\nCALL p()"}}).Expect(t, http.StatusAccepted).String("operation"))
-		_, c := i.Bound(t, nil)
-		if got := testdrive.ReadAll(t, c.Open(t), "SELECT s FROM t"); !slices.Equal(got, []string{"p"}) {
-			t.Errorf("the table has %q", got)
-		}
-		testdrive.Exec(t, c.Open(t), "CALL p()")
-		testBootstrapProgress(t, p)
-		failing := p.NewInstance(t, "shared-small")
-		const secret = "not-for-the-log"
-		state, shown := failing.AwaitOperation(t, failing.ID, failing.Provision(t, testdrive.Async, body{"parameters": body{
-			"bootstrap": "CREATE TABLE t (id INT); CREATE VIEW v AS SELECT * FROM mysql." + secret}}).
-			Expect(t, http.StatusAccepted).String("operation"))
-		if says := shown[len(shown)-1]; state != "failed" || !strings.Contains(says, "Statement 2") ||
-			!strings.Contains(says, "CREATE VIEW") {
-			t.Errorf("%s after %q", state, shown)
-		}
-		if strings.Contains(p.Log(), secret) {
-			t.Error("the log quotes the parameter")
-		}
-	})
+// testBootstrap runs SQL in new databases.
+func testBootstrap(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "shared-small")
+	testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, body{"parameters": body{"bootstrap": "SELECT 1"}}), "AsyncRequired")
+	i.Await(t, i.Provision(t, testdrive.Async, body{"parameters": body{"bootstrap": "CREATE TABLE t (s VARCHAR(20)); -- a; comment\n" +
+		"INSERT INTO t VALUES ('a;b');\nDELIMITER //\nCREATE PROCEDURE p() BEGIN DELETE FROM t; INSERT INTO t VALUES ('p'); END//\n" +
+		"DELIMITER ;\nCALL p()"}}).Expect(t, http.StatusAccepted).String("operation"))
+	_, c := i.Bound(t, nil)
+	if got := testdrive.ReadAll(t, c.Open(t), "SELECT s FROM t"); !slices.Equal(got, []string{"p"}) {
+		t.Errorf("the table has %q", got)
+	}
+	testdrive.Exec(t, c.Open(t), "CALL p()")
+	testBootstrapProgress(t, p)
+	failing := p.NewInstance(t, "shared-small")
+	const secret = "not-for-the-log"
+	state, shown := failing.AwaitOperation(t, failing.ID, failing.Provision(t, testdrive.Async, body{"parameters": body{
+		"bootstrap": "CREATE TABLE t (id INT); CREATE VIEW v AS SELECT * FROM mysql." + secret}}).
+		Expect(t, http.StatusAccepted).String("operation"))
+	if says := shown[len(shown)-1]; state != "failed" || !strings.Contains(says, "Statement 2") ||
+		!strings.Contains(says, "CREATE VIEW") {
+		t.Errorf("%s after %q", state, shown)
+	}
+	if strings.Contains(p.Log(), secret) {
+		t.Error("the log quotes the parameter")
+	}
 }

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -104,34 +102,4 @@ func unbindAndDeprovision(t *testing.T, i testdrive.Instance, b testdrive.Bindin
 	if testdrive.Connect(t, c.Fields(t)).PingContext(t.Context()) == nil {
 		t.Error("the server is still there")
 	}
-}
-
-// TestDeleteDuringCreate has a broker of its own, so that whatever the launcher has left is this test's.
-func TestDeleteDuringCreate(t *testing.T) {
-	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		faults := testdrive.NewFaults(t, env)
-		p := testdrive.StartPlatform(t, server, env)
-		i := p.NewInstance(t, "dedicated-small")
-		started, release := testdrive.HoldAt(t, faults, "launch: process started")
-		creation := i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusAccepted).String("operation")
-		testdrive.Receive(t, started, "the server is started")
-		deletion := i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
-		if deletion == creation {
-			t.Error("the deletion has the creation's token")
-		}
-		release()
-		i.Await(t, deletion)
-		r := i.Poll(t, "?operation="+creation).Expect(t, http.StatusOK)
-		if r.String("state") != "failed" || !strings.Contains(r.String("description"), "Cancelled") {
-			t.Errorf("the creation ended as %s", r.Raw)
-		}
-		testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
-		testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
-
-		i.Await(t, i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusAccepted).String("operation"))
-		_, c := i.Bound(t, nil)
-		c.Open(t)
-	})
 }

@@ -15,46 +15,44 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestMove moves an instance to a dedicated server and back while an application writes.
-func TestMove(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
-		i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
-		b, old := i.Bound(t, nil)
-		testdrive.MakeObjectsAs(t, old)
-		testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "dedicated-small"), "AsyncRequired")
-		w, readsEnd := startWriter(t, old), startReader(t, old)
-		shown := i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
-		if says := shown[len(shown)-1]; !strings.Contains(says, "cf bind-service") {
-			t.Errorf("the last description is %q", says)
-		}
-		readsEnd()
-		written := w.stop(t)
+// testMove moves an instance to a dedicated server and back while an application writes.
+func testMove(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+	b, old := i.Bound(t, nil)
+	testdrive.MakeObjectsAs(t, old)
+	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "dedicated-small"), "AsyncRequired")
+	w, readsEnd := startWriter(t, old), startReader(t, old)
+	shown := i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+	if says := shown[len(shown)-1]; !strings.Contains(says, "cf bind-service") {
+		t.Errorf("the last description is %q", says)
+	}
+	readsEnd()
+	written := w.stop(t)
 
-		// The binding has another address, and the same account and password.
-		moved := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
-		if moved.Port == old.Port || moved.Username != old.Username || moved.Password != old.Password {
-			t.Errorf("the binding's credentials are %s@%s:%d", moved.Username, moved.Hostname, moved.Port)
-		}
-		expectWritten(t, written, moved)
-		expectSame(t, old, moved)
-		if _, err := old.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
-			t.Errorf("a write at the old address: %v", err)
-		}
-		fetched := i.Fetch(t).Expect(t, http.StatusOK)
-		if testdrive.Field(fetched.Body, "metadata", "attributes", "bindings_to_renew") == nil {
-			t.Errorf("the instance does not tell of its former address: %s", fetched.Raw)
-		}
+	// The binding has another address, and the same account and password.
+	moved := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
+	if moved.Port == old.Port || moved.Username != old.Username || moved.Password != old.Password {
+		t.Errorf("the binding's credentials are %s@%s:%d", moved.Username, moved.Hostname, moved.Port)
+	}
+	expectWritten(t, written, moved)
+	expectSame(t, old, moved)
+	if _, err := old.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
+		t.Errorf("a write at the old address: %v", err)
+	}
+	fetched := i.Fetch(t).Expect(t, http.StatusOK)
+	if testdrive.Field(fetched.Body, "metadata", "attributes", "bindings_to_renew") == nil {
+		t.Errorf("the instance does not tell of its former address: %s", fetched.Raw)
+	}
 
-		// The old place goes with its bindings, and the data can be moved back.
-		testdrive.ExpectRefusal(t, i.UpdatePlan(t, testdrive.Async, "shared-small"), http.StatusUnprocessableEntity, "bindings")
-		testdrive.Exec(t, moved.Open(t), "CALL add_item()")
-		b.Unbind(t).Expect(t, http.StatusOK)
-		b, own := i.Bound(t, nil)
-		i.Await(t, i.UpdateWhenFree(t, "shared-small"))
-		back := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
-		expectSame(t, own, back)
-		testdrive.Exec(t, back.Open(t), "CALL add_item()")
-	})
+	// The old place goes with its bindings, and the data can be moved back.
+	testdrive.ExpectRefusal(t, i.UpdatePlan(t, testdrive.Async, "shared-small"), http.StatusUnprocessableEntity, "bindings")
+	testdrive.Exec(t, moved.Open(t), "CALL add_item()")
+	b.Unbind(t).Expect(t, http.StatusOK)
+	b, own := i.Bound(t, nil)
+	i.Await(t, i.UpdateWhenFree(t, "shared-small"))
+	back := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
+	expectSame(t, own, back)
+	testdrive.Exec(t, back.Open(t), "CALL add_item()")
 }
 
 // writer is an application that adds items until it may not write any more.

@@ -83,3 +83,28 @@ func testKorifi(t *testing.T, p testdrive.Platform) {
 	c.Open(t)
 	repeat(func() testdrive.Response { return i.Deprovision(t, testdrive.Async) }, http.StatusGone)
 }
+
+const previousPassword = "staple-battery-horse"
+
+// While platforms are switched to a new password one by one, both passwords work.
+func testPreviousPassword(t *testing.T, p testdrive.Platform) {
+	for password, want := range map[string]int{p.Password: 200, previousPassword: 200, previousPassword + "x": 401, "": 401} {
+		login := base64.StdEncoding.EncodeToString([]byte(p.Username + ":" + password))
+		r := p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Basic " + login})
+		if r.Status != want {
+			t.Errorf("a password of %d characters is answered %d, not %d", len(password), r.Status, want)
+		}
+	}
+}
+
+// Without sign-in there is no dashboard, and no response mentions one.
+func testNoDashboard(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "shared-small")
+	for _, r := range []testdrive.Response{i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated), i.Fetch(t),
+		i.UpdatePlan(t, testdrive.Sync, "shared-large")} {
+		if _, there := r.Body["dashboard_url"]; there {
+			t.Errorf("the answer names a dashboard: %s", r.Raw)
+		}
+	}
+	p.Do(t, "GET", "/dashboard/", nil).Expect(t, http.StatusNotFound)
+}

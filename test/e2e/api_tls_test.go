@@ -75,40 +75,36 @@ func TestTLSOfBindings(t *testing.T) {
 			"requires TLS")
 		testdrive.ExpectRefusal(t, optional.NewBinding().Bind(t, body{"parameters": body{"tls": "none"}}), http.StatusBadRequest,
 			`"tls"`, "required")
+		t.Run("outlives the plan", func(t *testing.T) { testTLSOutlivesThePlan(t, p) })
 	})
 }
 
 // Bindings keep their tls setting when their instance gets a plan with another one.
-func TestTLSOutlivesThePlan(t *testing.T) {
-	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		env["CATALOG"] = catalogRequiringTLS(t, "shared-large")
-		i := testdrive.StartPlatform(t, server, env).Provisioned(t, "shared-small", nil)
-		made, c := i.Bound(t, asksNothing)
-		_, asked := i.Bound(t, asksRequired)
+func testTLSOutlivesThePlan(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	made, c := i.Bound(t, asksNothing)
+	_, asked := i.Bound(t, asksRequired)
 
-		i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK) // which changes the accounts' connection limit
-		expectEither(t, c)
-		expectTLSOnly(t, asked)
-		_, i.PlanID = testdrive.Plan(t, "shared-large")
-		made.Instance = i
-		if i.Credentials(t, made.Bind(t, asksNothing).Expect(t, http.StatusOK)) != c {
-			t.Error("the repeated bind got other credentials")
-		}
-		_, later := i.Bound(t, asksNothing)
-		expectTLSOnly(t, later)
+	i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK) // which changes the accounts' connection limit
+	expectEither(t, c)
+	expectTLSOnly(t, asked)
+	_, i.PlanID = testdrive.Plan(t, "shared-large")
+	made.Instance = i
+	if i.Credentials(t, made.Bind(t, asksNothing).Expect(t, http.StatusOK)) != c {
+		t.Error("the repeated bind got other credentials")
+	}
+	_, later := i.Bound(t, asksNothing)
+	expectTLSOnly(t, later)
 
-		i.UpdatePlan(t, testdrive.Sync, "shared-small").Expect(t, http.StatusOK)
-		expectTLSOnly(t, later)
-		expectEither(t, c)
-	})
+	i.UpdatePlan(t, testdrive.Sync, "shared-small").Expect(t, http.StatusOK)
+	expectTLSOnly(t, later)
+	expectEither(t, c)
 }
 
 // On a server that refuses logins without TLS, credentials require TLS, whatever the plan says.
 func TestServerThatRequiresTLS(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		private := testdrive.Private(t, server.Flavour)
 		testdrive.Exec(t, testdrive.Platform{Server: private}.Admin(t), "SET GLOBAL require_secure_transport = ON")
 		p := startWith(t, private, testdrive.Described("private", private))
@@ -126,7 +122,7 @@ func TestServerThatRequiresTLS(t *testing.T) {
 // If a server offers no TLS, a binding that requires TLS is refused, because nobody could use it.
 func TestServerWithoutTLS(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		proxy := testdrive.NewProxy(t, server.Address())
 		proxy.HideTLS()
 		plain := server

@@ -32,24 +32,30 @@ func TestDashboard(t *testing.T) {
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), Platform: testdrive.StartPlatform(t, server, env),
 			launcherDir: env["LAUNCHER_DIR"], tasks: testdrive.OpenTasks(t, env), browsers: map[string]*openid.Browser{}}
-		evil := d.NewInstanceCalled(t, "shared-small", url.PathEscape(evilID))
-		checkDashboardURL(t, d, evil)
-		for _, person := range []string{openid.Developer, openid.Operator, openid.Stranger} {
-			d.browsers[person] = openid.NewBrowser(t)
-			d.browsers[person].LogIn(t, d.URL+"/dashboard/sign-in/", person)
-		}
-		for _, s := range []struct {
-			name string
-			run  func(*testing.T, dashboardPeople, testdrive.Instance)
-		}{{"page of an instance", testInstancePage}, {"who sees what", testWhoSeesWhat}, {"headers", testDashboardHeaders},
-			{"events", testDashboardEvents}, {"overview", testOverviewPages}, {"deleted instances", testDeletedInstances},
-			{"backups and copies", testBackupsAndCopies}, {"a server that is silent", testSilentServer}} {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				s.run(t, d, evil)
-			})
-		}
+		t.Run("pages", func(t *testing.T) { testPages(t, d) })
+		t.Run("stop", func(t *testing.T) { testStopWithOpenPages(t, d) })
 	})
+}
+
+func testPages(t *testing.T, d dashboardPeople) {
+	evil := d.NewInstanceCalled(t, "shared-small", url.PathEscape(evilID))
+	checkDashboardURL(t, d, evil)
+	for _, person := range []string{openid.Developer, openid.Operator, openid.Stranger} {
+		d.browsers[person] = openid.NewBrowser(t)
+		d.browsers[person].LogIn(t, d.URL+"/dashboard/sign-in/", person)
+	}
+	for _, s := range []struct {
+		name string
+		run  func(*testing.T, dashboardPeople, testdrive.Instance)
+	}{{"page of an instance", testInstancePage}, {"who sees what", testWhoSeesWhat}, {"headers", testDashboardHeaders},
+		{"events", testDashboardEvents}, {"overview", testOverviewPages}, {"deleted instances", testDeletedInstances},
+		{"backups and copies", testBackupsAndCopies}, {"a server that is silent", testSilentServer},
+		{"sign-out", testSignOutEndsStreams}} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.run(t, d, evil)
+		})
+	}
 }
 
 type dashboardPeople struct {
@@ -397,29 +403,9 @@ func testSilentServer(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
 	}
 }
 
-// Without sign-in there is no dashboard, and no response mentions one.
-func TestNoDashboard(t *testing.T) {
-	t.Parallel()
-	env := testdrive.AnyEnvironment(t)
-	env["EXTERNAL_URL"] = "https://broker.example.com"
-	p := testdrive.StartPlatform(t, servers.Any(t), env)
-	i := p.NewInstance(t, "shared-small")
-	for _, r := range []testdrive.Response{i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated), i.Fetch(t),
-		i.UpdatePlan(t, testdrive.Sync, "shared-large")} {
-		if _, there := r.Body["dashboard_url"]; there {
-			t.Errorf("the answer names a dashboard: %s", r.Raw)
-		}
-	}
-	p.Do(t, "GET", "/dashboard/", nil).Expect(t, http.StatusNotFound)
-}
-
 // A minute after signing out, no open page receives events.
-func TestSignOutEndsStreams(t *testing.T) {
-	t.Parallel()
-	env := testdrive.AnyEnvironment(t)
-	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
-	d.Platform = testdrive.StartPlatform(t, servers.Any(t), env)
-	i := signedInOperator(t, d)
+func testSignOutEndsStreams(t *testing.T, d dashboardPeople, i testdrive.Instance) {
+	d = withAnotherOperator(t, d)
 	stream := d.listen(t, i.ID)
 	stream.next(t)
 	b := d.browsers[openid.Operator]
@@ -439,22 +425,18 @@ func TestSignOutEndsStreams(t *testing.T) {
 	p.Expect(t, http.StatusUnauthorized, "the session has ended")
 }
 
-// signedInOperator signs an operator in and creates an instance.
-func signedInOperator(t *testing.T, d dashboardPeople) testdrive.Instance {
+// withAnotherOperator is d, seen by an operator who signs in elsewhere.
+func withAnotherOperator(t *testing.T, d dashboardPeople) dashboardPeople {
 	t.Helper()
-	i := d.MakeOwn(t, "shared-small")
-	d.browsers[openid.Operator] = openid.NewBrowser(t)
+	d.browsers = map[string]*openid.Browser{openid.Operator: openid.NewBrowser(t)}
 	d.browsers[openid.Operator].LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
-	return i
+	return d
 }
 
 // A broker that stops does not wait for pages that are open.
-func TestStopWithOpenPages(t *testing.T) {
-	t.Parallel()
-	env := testdrive.AnyEnvironment(t)
-	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
-	d.Platform = testdrive.StartPlatform(t, servers.Any(t), env)
-	stream := d.listen(t, signedInOperator(t, d).ID)
+func testStopWithOpenPages(t *testing.T, d dashboardPeople) {
+	i := d.MakeOwn(t, "shared-small") // which outlives the broker
+	stream := withAnotherOperator(t, d).listen(t, i.ID)
 	stream.next(t)
 	d.Signal(t, syscall.SIGTERM)
 	stream.expectEnd(t, time.Minute)

@@ -113,27 +113,25 @@ func expectFurnished(t *testing.T, db *sql.DB) {
 	}
 }
 
-// TestClientDump dumps with the programs of both flavours from servers of both, and restores with them.
-func TestClientDump(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
-		for _, programs := range clientFlavours(t) {
-			t.Run("programs of "+programs, func(t *testing.T) {
-				t.Parallel()
-				if fits(programs, p.Server) {
-					testClientDump(t, p, programs)
-					return
-				}
-				u := atTerminal(t, p, programs)
-				u.Run(t, "create-service", "shared-small", "from")
-				if said := u.Fail(t, "dump", "from"); !strings.Contains(said, "install the package mariadb-client") {
-					t.Errorf("without a program that fits: %s", said)
-				}
-				if left := u.keys(t, "from"); len(left) > 0 {
-					t.Errorf("keys are left: %q", left)
-				}
-			})
-		}
-	})
+// testDumps dumps with the programs of both flavours from servers of both, and restores with them.
+func testDumps(t *testing.T, p testdrive.Platform) {
+	for _, programs := range clientFlavours(t) {
+		t.Run("programs of "+programs, func(t *testing.T) {
+			t.Parallel()
+			if fits(programs, p.Server) {
+				testClientDump(t, p, programs)
+				return
+			}
+			u := atTerminal(t, p, programs)
+			u.Run(t, "create-service", "shared-small", "from")
+			if said := u.Fail(t, "dump", "from"); !strings.Contains(said, "install the package mariadb-client") {
+				t.Errorf("without a program that fits: %s", said)
+			}
+			if left := u.keys(t, "from"); len(left) > 0 {
+				t.Errorf("keys are left: %q", left)
+			}
+		})
+	}
 }
 
 func testClientDump(t *testing.T, p testdrive.Platform, programs string) {
@@ -245,86 +243,82 @@ func expectEntries(t *testing.T, dir string, want ...string) {
 
 // On a MySQL server of its own, or a MariaDB server from 11.3 on, a key of role admin reads the routines of all others,
 // so that a dump needs none of them.
-func TestClientDumpOfADedicatedServer(t *testing.T) {
-	onePlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
-		u := atTerminal(t, p, p.Server.Flavour)
-		u.Run(t, "create-service", "dedicated-small", "from")
-		app := u.makeKey(t, "from", "app")
-		furnish(t, app)
-		testdrive.Exec(t, app.Open(t), "CREATE EVENT later ON SCHEDULE AT NOW() + INTERVAL 1 DAY DO DELETE FROM fruit")
-		file := filepath.Join(t.TempDir(), "dump.sql")
-		if version := testdrive.Read[string](t, app.Open(t), "SELECT VERSION()"); p.Server.Flavour == "mariadb" && !strings.HasPrefix(version,
-			"11.4.") && !strings.HasPrefix(version, "11.8.") {
-			if said := u.Fail(t, "dump", "from", file); !strings.Contains(said, "cannot read what another one made") {
-				t.Errorf("on %s: %s", version, said)
-			}
-			u.Run(t, "dump", "from", file, "--key", "app")
-		} else {
-			u.Run(t, "dump", "from", file)
+func testDumpOfADedicatedServer(t *testing.T, p testdrive.Platform) {
+	u := atTerminal(t, p, p.Server.Flavour)
+	u.Run(t, "create-service", "dedicated-small", "from")
+	app := u.makeKey(t, "from", "app")
+	furnish(t, app)
+	testdrive.Exec(t, app.Open(t), "CREATE EVENT later ON SCHEDULE AT NOW() + INTERVAL 1 DAY DO DELETE FROM fruit")
+	file := filepath.Join(t.TempDir(), "dump.sql")
+	if version := testdrive.Read[string](t, app.Open(t), "SELECT VERSION()"); p.Server.Flavour == "mariadb" && !strings.HasPrefix(version,
+		"11.4.") && !strings.HasPrefix(version, "11.8.") {
+		if said := u.Fail(t, "dump", "from", file); !strings.Contains(said, "cannot read what another one made") {
+			t.Errorf("on %s: %s", version, said)
 		}
-		if dump := readDump(t, file); !bytes.Contains(dump, []byte("EVENT `later`")) {
-			t.Error("the dump has no event")
-		}
-		u.Run(t, "restore", "from", file)
-		u.Run(t, "restore", "from", file) // replaces what it made
-		expectFurnished(t, app.Open(t))
-		if got := u.keys(t, "from"); !slices.Equal(got, []string{"app"}) {
-			t.Errorf("keys are left: %q", got)
-		}
-		u.Run(t, "delete-service", "from")
-	})
+		u.Run(t, "dump", "from", file, "--key", "app")
+	} else {
+		u.Run(t, "dump", "from", file)
+	}
+	if dump := readDump(t, file); !bytes.Contains(dump, []byte("EVENT `later`")) {
+		t.Error("the dump has no event")
+	}
+	u.Run(t, "restore", "from", file)
+	u.Run(t, "restore", "from", file) // replaces what it made
+	expectFurnished(t, app.Open(t))
+	if got := u.keys(t, "from"); !slices.Equal(got, []string{"app"}) {
+		t.Errorf("keys are left: %q", got)
+	}
+	u.Run(t, "delete-service", "from")
 }
 
 // An interrupted dump leaves no file, no process and no key, and the password is visible to nobody.
-func TestClientDumpInterrupted(t *testing.T) {
-	onePlatform(t, func(t *testing.T, p testdrive.Platform, env map[string]string) {
-		u, dir := atTerminal(t, p, p.Server.Flavour), t.TempDir()
-		u.Run(t, "create-service", "shared-small", "from")
-		c := u.makeKey(t, "from", "app")
-		testdrive.Exec(t, c.Open(t), "CREATE TABLE held (id INT)")
-		conn, err := c.Open(t).Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.ExecContext(t.Context(), "LOCK TABLES held WRITE"); err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		u.Env["TMPDIR"] = t.TempDir()
-		cmd := testdrive.Command(t, u.Env, "client", "dump", "from", filepath.Join(dir, "dump.sql"), "--key", "app")
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		child, root := 0, p.Admin(t)
-		testdrive.Eventually(t, testdrive.QuotaTime, "the dump waits for the table", func() bool {
-			child = childOf(cmd.Process.Pid)
-			return child != 0 && testdrive.Read[int](t, root, `SELECT COUNT(*) FROM information_schema.processlist
-				WHERE user = ? AND state LIKE 'Waiting for table metadata lock%'`, c.Username) > 0
-		})
-		for _, of := range []string{"cmdline", "environ"} {
-			content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", child, of))
-			if err != nil || bytes.Contains(content, []byte(c.Password)) {
-				t.Errorf("%s of the program has the password, or cannot be read: %v", of, err)
-			}
-		}
-		expectEntries(t, u.Env["TMPDIR"])
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-		if err := testdrive.Receive(t, ended, "the end of the client"); err == nil || !strings.Contains(said.String(),
-			"interrupted") {
-			t.Errorf("the interrupted client: %v: %s", err, &said)
-		}
-		expectEntries(t, dir)
-		expectEntries(t, u.Env["TMPDIR"])
-		if err := syscall.Kill(child, 0); err == nil {
-			t.Error("the program goes on")
-		}
+func testDumpInterrupted(t *testing.T, p testdrive.Platform) {
+	u, dir := atTerminal(t, p, p.Server.Flavour), t.TempDir()
+	u.Run(t, "create-service", "shared-small", "from")
+	c := u.makeKey(t, "from", "app")
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE held (id INT)")
+	conn, err := c.Open(t).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "LOCK TABLES held WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	u.Env["TMPDIR"] = t.TempDir()
+	cmd := testdrive.Command(t, u.Env, "client", "dump", "from", filepath.Join(dir, "dump.sql"), "--key", "app")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	child, root := 0, p.Admin(t)
+	testdrive.Eventually(t, testdrive.QuotaTime, "the dump waits for the table", func() bool {
+		child = childOf(cmd.Process.Pid)
+		return child != 0 && testdrive.Read[int](t, root, `SELECT COUNT(*) FROM information_schema.processlist
+			WHERE user = ? AND state LIKE 'Waiting for table metadata lock%'`, c.Username) > 0
 	})
+	for _, of := range []string{"cmdline", "environ"} {
+		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", child, of))
+		if err != nil || bytes.Contains(content, []byte(c.Password)) {
+			t.Errorf("%s of the program has the password, or cannot be read: %v", of, err)
+		}
+	}
+	expectEntries(t, u.Env["TMPDIR"])
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := testdrive.Receive(t, ended, "the end of the client"); err == nil || !strings.Contains(said.String(),
+		"interrupted") {
+		t.Errorf("the interrupted client: %v: %s", err, &said)
+	}
+	expectEntries(t, dir)
+	expectEntries(t, u.Env["TMPDIR"])
+	if err := syscall.Kill(child, 0); err == nil {
+		t.Error("the program goes on")
+	}
 }
 
 // childOf finds a process that another one started, or 0.

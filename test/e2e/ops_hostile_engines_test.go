@@ -8,34 +8,32 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestOtherEnginesAreRefused tries every engine that tables of a tenant could have.
-func TestOtherEnginesAreRefused(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
-		_, c := p.Provisioned(t, "shared-small", nil).Bound(t, body{"parameters": body{"role": "admin"}})
-		db := c.Open(t)
-		testdrive.Exec(t, db, "CREATE TABLE kept (id INT)")
-		var tried []string
-		for _, engine := range testdrive.ReadAll(t, db, `SELECT ENGINE FROM information_schema.ENGINES
-			WHERE SUPPORT = 'YES' AND ENGINE NOT IN ('PERFORMANCE_SCHEMA', 'SEQUENCE', 'ndbinfo')`) {
-			tried = append(tried, engine)
-			for _, statement := range []string{
-				"CREATE TABLE other (id INT NOT NULL) ENGINE=" + engine,
-				"CREATE TEMPORARY TABLE other (id INT NOT NULL) ENGINE=" + engine,
-				"ALTER TABLE kept ENGINE=" + engine,
-			} {
-				if number := refusal(t, db, statement); number == 0 {
-					t.Errorf("%s works", statement)
-				}
+// testOtherEngines tries every engine that tables of a tenant could have.
+func testOtherEngines(t *testing.T, p testdrive.Platform) {
+	_, c := p.Provisioned(t, "shared-small", nil).Bound(t, body{"parameters": body{"role": "admin"}})
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE kept (id INT)")
+	var tried []string
+	for _, engine := range testdrive.ReadAll(t, db, `SELECT ENGINE FROM information_schema.ENGINES
+		WHERE SUPPORT = 'YES' AND ENGINE NOT IN ('PERFORMANCE_SCHEMA', 'SEQUENCE', 'ndbinfo')`) {
+		tried = append(tried, engine)
+		for _, statement := range []string{
+			"CREATE TABLE other (id INT NOT NULL) ENGINE=" + engine,
+			"CREATE TEMPORARY TABLE other (id INT NOT NULL) ENGINE=" + engine,
+			"ALTER TABLE kept ENGINE=" + engine,
+		} {
+			if number := refusal(t, db, statement); number == 0 {
+				t.Errorf("%s works", statement)
 			}
 		}
-		if all := strings.Join(tried, ","); !strings.Contains(all, "MyISAM") || !strings.Contains(all, "MEMORY") {
-			t.Errorf("engines tried: %s", all)
-		}
-		conn := session(t, db)
-		if _, err := conn.ExecContext(t.Context(), "SET SESSION enforce_storage_engine = NULL"); err == nil {
-			t.Error("a tenant lifts the enforcement")
-		}
-	})
+	}
+	if all := strings.Join(tried, ","); !strings.Contains(all, "MyISAM") || !strings.Contains(all, "MEMORY") {
+		t.Errorf("engines tried: %s", all)
+	}
+	conn := session(t, db)
+	if _, err := conn.ExecContext(t.Context(), "SET SESSION enforce_storage_engine = NULL"); err == nil {
+		t.Error("a tenant lifts the enforcement")
+	}
 }
 
 // A dump of tables of another engine becomes InnoDB's as it is restored, since dumps switch NO_ENGINE_SUBSTITUTION off.

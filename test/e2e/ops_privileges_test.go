@@ -15,7 +15,7 @@ import (
 // A server on which the broker's account lacks a privilege gets no instances until the privilege is granted.
 func TestMissingPrivilege(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		admin := testdrive.Platform{Server: server}.Admin(t)
 		lacking := server
 		lacking.BrokerUser, lacking.BrokerPassword = "b_"+strings.ToLower(rand.Text()[:16]), rand.Text()
@@ -48,30 +48,5 @@ func TestMissingPrivilege(t *testing.T) {
 			return i.Provision(t, testdrive.Sync, nil).Status == http.StatusCreated
 		})
 		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "1"})
-	})
-}
-
-// With partial revokes, MySQL would take the names in the broker's grants for names of databases with a backslash.
-func TestPartialRevokes(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		if server.Flavour == "mariadb" { // which knows nothing of the kind
-			admin := testdrive.Platform{Server: server}.Admin(t)
-			if _, err := admin.ExecContext(t.Context(), "SET GLOBAL partial_revokes = ON"); err == nil {
-				t.Error("MariaDB has partial revokes: the broker must look for them")
-			}
-			return
-		}
-		private := testdrive.Private(t, server.Flavour)
-		admin := testdrive.Platform{Server: private}.Admin(t)
-		testdrive.Exec(t, admin, "SET GLOBAL partial_revokes = ON")
-		p := startWith(t, private, testdrive.Described("private", private))
-		p.AwaitLog(t, `["SET PERSIST partial_revokes = OFF","FLUSH PRIVILEGES"]`)
-		i := p.NewInstance(t, "shared-small")
-		i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusServiceUnavailable)
-		testdrive.Exec(t, admin, "SET GLOBAL partial_revokes = OFF", "FLUSH PRIVILEGES")
-		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
-			return i.Provision(t, testdrive.Sync, nil).Status == http.StatusCreated
-		})
 	})
 }

@@ -14,7 +14,7 @@ import (
 // each hour, and verified as soon as an operator has changed the settings and asks for it.
 func TestVerifyWithOtherSettings(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.PrivateWith(t, s.Flavour, "max_allowed_packet=2M")
 		env := testdrive.Environment(t, private)
 		s3.Start(t).Configure(env)

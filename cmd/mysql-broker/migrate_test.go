@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"strings"
@@ -10,17 +10,6 @@ import (
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
-
-// Replicas are pushed together, and each migrates the schema before it listens.
-func TestReplicasStartTogether(t *testing.T) {
-	t.Parallel()
-	env := testdrive.AnyEnvironment(t)
-	env["DATABASE_URL"] = servers.EmptyPostgres(t)
-	brokers := []*testdrive.Broker{testdrive.Launch(t, env, "serve"), testdrive.Launch(t, env, "serve")}
-	for _, b := range brokers {
-		b.AwaitLog(t, `"msg":"ready"`)
-	}
-}
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()

@@ -19,8 +19,8 @@ import (
 // environmentFile, in the state directory, is what operators' commands need of the environment, in words of a shell.
 const environmentFile = "environment"
 
-// Environment is the given one or, if that says nothing of PostgreSQL, the one that Run left in the state directory; then
-// file is where it was found. The given variables come first.
+// Environment is the given one or, if that says nothing of PostgreSQL, the one that Run left in the state directory;
+// then file is where it was found. The given variables come first.
 func Environment(given func(string) string) (getenv func(string) string, file string, err error) {
 	if given("DATABASE_URL") != "" || given("VCAP_SERVICES") != "" {
 		return given, "", nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -79,13 +80,13 @@ func testSynchronousFailover(t *testing.T) {
 		defer mu.Unlock()
 		return len(acknowledged)
 	}
-	testdrive.Eventually(t, testdrive.Patience, "tasks are recorded", func() bool { return count() > 50 })
+	testdrive.Eventually(t, limits.Stuck, "tasks are recorded", func() bool { return count() > 50 })
 	pair.Primary.Kill(t)
 	pair.Promote(t)
 	promoted, since := count(), time.Now()
-	testdrive.Eventually(t, testdrive.Patience, "tasks are recorded on the new primary", func() bool { return count() > promoted })
+	testdrive.Eventually(t, limits.Stuck, "tasks are recorded on the new primary", func() bool { return count() > promoted })
 	t.Logf("%v after the promotion, tasks are recorded again; the longest pause was %v", time.Since(since), worst)
-	testdrive.Eventually(t, testdrive.Patience, "more tasks", func() bool { return count() > promoted+50 })
+	testdrive.Eventually(t, limits.Stuck, "more tasks", func() bool { return count() > promoted+50 })
 	close(stop)
 	writers.Wait()
 	for name, id := range acknowledged {
@@ -111,7 +112,7 @@ func testAsynchronousFailover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, testdrive.Patience, "the standby has the first task", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the standby has the first task", func() bool {
 		return pair.Standby.Has(t, "SELECT FROM task WHERE instance_id = 'first'")
 	})
 	pair.Standby.Kill(t) // what is sent to one that is only frozen is not lost
@@ -123,7 +124,7 @@ func testAsynchronousFailover(t *testing.T) {
 	pair.Standby.Start(t)
 	pair.Promote(t)
 	var hold *store.Hold
-	testdrive.Eventually(t, testdrive.Patience, "the new primary is used", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the new primary is used", func() bool {
 		hold, err = s.Hold(t.Context())
 		return err == nil
 	})
@@ -153,12 +154,12 @@ func testFrozenPrimary(t *testing.T) {
 	if _, err := recordTask(t, s, "before"); err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, testdrive.Patience, "the standby has the task", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the standby has the task", func() bool {
 		return pair.Standby.Has(t, "SELECT FROM task WHERE instance_id = 'before'")
 	})
 	pair.Primary.Freeze(t)
 	pair.Promote(t)
-	testdrive.Eventually(t, testdrive.Patience, "the new primary is used", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the new primary is used", func() bool {
 		_, err := recordTask(t, s, "after")
 		return err == nil
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -63,7 +64,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 		return n, entries
 	}
 	const byKey = 3 * operations // Progress, Extend, Finish
-	testdrive.Eventually(t, testdrive.Patience, "the figures are told", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the figures are told", func() bool {
 		n, _ := scans("task_pkey")
 		return n >= byKey
 	})

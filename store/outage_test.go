@@ -10,11 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
-// answerTime is less than platforms wait. The store's own bounds are 5 to 10 s; a busy machine adds to them.
+// answerTime is less than platforms wait. The store's own bounds are 5 to 10 s.
 const answerTime = 50 * time.Second
 
 func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
@@ -39,7 +40,7 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 			if err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = '100ms'"); err != nil {
 				return err
 			}
-			testdrive.Eventually(t, testdrive.Patience, "the transaction is ended", func() (ended bool) {
+			testdrive.Eventually(t, limits.Stuck, "the transaction is ended", func() (ended bool) {
 				if err := observer.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
 					WHERE datname = current_database() AND state = 'idle in transaction')`).Scan(&ended); err != nil {
 					t.Fatal(err)
@@ -81,13 +82,11 @@ func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	s := servers.OpenStore(t, single.String())
 	errHeld := errors.New("the only connection was held meanwhile")
 	if err := s.InTx(t.Context(), func(*store.Tx) error {
-		since := time.Now()
+		since := limits.Watch()
 		if err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.Alive(t.Context()) }); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("without a free connection: %v", err)
 		}
-		if took := time.Since(since); took > answerTime {
-			t.Errorf("gave up after %v", took)
-		}
+		since.Done(t, "it gives up", answerTime)
 		return errHeld // its own time may be over too
 	}); !errors.Is(err, errHeld) {
 		t.Fatal(err)

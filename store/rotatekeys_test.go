@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -170,7 +171,7 @@ func rotateBesideAWriter(t *testing.T) error {
 
 // awaitBlocked returns when a connection to the database waits for a lock.
 func awaitBlocked(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, testdrive.Patience)
+	ctx, cancel := context.WithTimeout(ctx, limits.Stuck)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

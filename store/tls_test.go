@@ -21,8 +21,8 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
-	"mysql-broker/test/testdrive"
 )
 
 // TestTLSOfPostgreSQL connects to a PostgreSQL that takes TLS connections only.
@@ -133,7 +133,7 @@ func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 func awaitTLS(t *testing.T, server url.URL) {
 	t.Helper()
 	server.RawQuery = "sslmode=disable"
-	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := pgx.Connect(t.Context(), server.String())
 		if err != nil {
 			return

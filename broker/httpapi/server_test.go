@@ -18,16 +18,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"mysql-broker/test/testdrive"
+	"mysql-broker/test/limits"
 )
 
 const (
 	testPassword = "pass:word-of-the-test"
 	testIdentity = "e5c6fa51-identity-of-the-test"
 )
-
-// patience limits waits that take milliseconds on an idle machine.
-const patience = testdrive.Patience
 
 // server is the handler under test on a port of its own, with all that can be seen of it from outside.
 type server struct {
@@ -104,7 +101,7 @@ func (s *server) exchange(t *testing.T, q request) reply {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, q.bytes()); err != nil {
@@ -156,7 +153,7 @@ func basic(username, password string) string {
 // waitForLog waits until the log has n lines about requests, which follow the responses, and returns all lines.
 func (s *server) waitForLog(t *testing.T, n int) []map[string]any {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); {
 		var lines []map[string]any
 		requests := 0
 		for text := range strings.Lines(s.log.String()) {

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/broker/signin"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
-	"mysql-broker/test/testdrive"
 )
 
 func TestSignIn(t *testing.T) {
@@ -340,7 +340,7 @@ func TestProviderIsAway(t *testing.T) {
 		t.Error("the answer does not say when to try again")
 	}
 	again := openid.Start(t, openid.Options{Address: provider.Address()})
-	for deadline := time.Now().Add(testdrive.Patience); p.URL.Path != "/login"; p = b.Open(t, d.at(managed)) {
+	for deadline := time.Now().Add(limits.Stuck); p.URL.Path != "/login"; p = b.Open(t, d.at(managed)) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the provider is there, and is not found: %d %s", p.Status, p.Text)
 		}

@@ -14,6 +14,7 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -95,7 +96,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 		// InnoDB fills innodb_trx again only after 100 ms in which nobody has read it.
 		const innodbTrxIdle = 200 * time.Millisecond
 		var found *doctor.Finding
-		testdrive.Eventually(t, testdrive.Patience, "it is the only one", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "it is the only one", func() bool {
 			time.Sleep(innodbTrxIdle)
 			found = blocked(impatient)
 			return found != nil && found.Repairable
@@ -109,7 +110,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 			t.Error("a transaction was ended without need")
 		}
 		f.exec("XA ROLLBACK 'others'")
-		testdrive.Eventually(t, testdrive.Patience, "it is the only one again", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "it is the only one again", func() bool {
 			time.Sleep(innodbTrxIdle)
 			return blocked(impatient).Repairable
 		})

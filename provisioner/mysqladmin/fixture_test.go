@@ -14,14 +14,12 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
-
-// patience limits waits that take milliseconds on an idle machine.
-const patience = testdrive.Patience
 
 // fixture is a server, a session on it and a database that goes when the test ends.
 type fixture struct {
@@ -85,7 +83,7 @@ func leaseHolds() error { return nil }
 
 // dropAll removes the database and every account that was granted something on it.
 func (f *fixture) dropAll() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	session, err := f.server.Lock(ctx, f.database, leaseHolds)
 	f.must(err)
@@ -100,7 +98,7 @@ func (f *fixture) dropAll() {
 
 func (f *fixture) lock(key string, alive func() error) *mysqladmin.Session {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	session, err := f.server.Lock(ctx, key, alive)
 	f.must(err)
@@ -163,13 +161,13 @@ func (f *fixture) strings(ctx context.Context, query string, args ...any) (all [
 // eventually polls until condition holds.
 func (f *fixture) eventually(what string, condition func() bool) {
 	f.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(limits.Stuck)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-deadline:
-			f.t.Fatalf("not within %s: %s", patience, what)
+			f.t.Fatalf("not within %s: %s", limits.Stuck, what)
 		case <-tick.C:
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/limits"
 )
 
 // A statement is sent only if the check succeeds, and soon enough after it.
@@ -25,7 +26,7 @@ func TestExecIf(t *testing.T) {
 			t.Errorf("the check failed, and the statement: %v", err)
 		}
 		err := create("late", func() error {
-			for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 				var sessions int
 				f.must(f.root.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?",
 					a.Name).Scan(&sessions))

@@ -15,6 +15,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
 // rawLogin speaks the protocol packet by packet, so that it can stop anywhere in a login.
@@ -57,7 +59,7 @@ func cString(b []byte) string {
 }
 
 func (r *rawLogin) read() ([]byte, error) {
-	if err := r.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := r.conn.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
 		return nil, err
 	}
 	var header [4]byte

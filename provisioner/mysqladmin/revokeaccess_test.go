@@ -13,6 +13,7 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/limits"
 )
 
 // Once a server has read an account, a pending login succeeds, even if the account is locked meanwhile.
@@ -94,7 +95,7 @@ func TestRevokeAccessShutsOutAClientThatReconnects(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
 		db := f.loginAs(a)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 		defer cancel()
 		var connected, ended sync.WaitGroup
 		for range 3 {

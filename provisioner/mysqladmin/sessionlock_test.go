@@ -7,6 +7,7 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/limits"
 )
 
 // A worker may be paused while its statement waits on the server. The statement must not take effect after the next
@@ -29,7 +30,7 @@ func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 			if !mysqladmin.Unreachable(err) {
 				t.Errorf("the statement of the former worker: %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(limits.Stuck):
 			t.Fatal("the statement still waits")
 		}
 		if found, err := f.server.DatabaseExists(t.Context(), f.database); !found || err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -118,7 +119,7 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 		}()
 		tried := make(chan error, 1)
 		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 			defer cancel()
 			for {
 				if _, err := trying.ExecContext(ctx, "INSERT INTO t VALUES (9)"); number(err) != 1142 {

@@ -12,6 +12,7 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )

@@ -12,6 +12,7 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -85,7 +86,7 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 		Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(r.Stop)
 	end(t, s, quick.ID)
-	testdrive.Eventually(t, patience, "the slow one is given back", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the slow one is given back", func() bool {
 		pending, err := s.Task(t.Context(), slow.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +111,7 @@ func TestRequestWaitsForAPendingStep(t *testing.T) {
 	since := time.Now()
 	owner, ttl := r.Lease()
 	recorded := record(t, s, store.NewTask{Owner: owner, LeaseTTL: ttl})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	if ended, err := r.Do(ctx, recorded, w, since); err != nil || ended.State != store.Succeeded {
 		t.Fatalf("%v: %+v", err, ended)
@@ -217,7 +218,7 @@ func TestUnknownKindWaits(t *testing.T) {
 	var j journal
 	w := task.Workflow{Steps: []task.Step{j.step("a")}, Succeeded: nothing, Failed: ignored}
 	startWith(t, s, w, task.Config{Attempts: 1})
-	testdrive.Eventually(t, patience, "the old release leaves it", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the old release leaves it", func() bool {
 		left, err := s.Task(t.Context(), recorded.ID)
 		return err == nil && left.State == store.InProgress && strings.Contains(left.LastError, `"backup"`)
 	})

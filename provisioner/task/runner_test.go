@@ -13,14 +13,12 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
-
-// patience bounds every wait; a test that fails by it is stuck, not slow.
-const patience = testdrive.Patience
 
 const (
 	// shortLease is for tests in which leases have to run out, and to which it is the same if more of them do: those that
@@ -78,7 +76,7 @@ func recordOf(t *testing.T, s *store.Store, instanceID string, n store.NewTask) 
 // end waits until a task has ended.
 func end(t *testing.T, s *store.Store, id int64) store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	ended, err := s.WaitEnd(ctx, id)
 	if err != nil {
@@ -273,7 +271,7 @@ func expire(t *testing.T, s *store.Store, id int64) {
 // awaitEpoch waits until a task has been claimed so often.
 func awaitEpoch(t *testing.T, s *store.Store, id, epoch int64) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if current, err := s.Task(t.Context(), id); err != nil || current.Epoch >= epoch {
 			if err != nil {
 				t.Fatal(err)

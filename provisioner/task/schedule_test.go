@@ -8,6 +8,7 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -29,7 +30,7 @@ func startSweeping(t *testing.T, s *store.Store, kinds map[string]task.Kind) {
 // ended waits until that many scheduled tasks have succeeded, and returns the newest.
 func ended(t *testing.T, s *store.Store, n int) (newest store.Task) {
 	t.Helper()
-	testdrive.Eventually(t, patience, "the scheduled tasks end", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the scheduled tasks end", func() bool {
 		succeeded := 0
 		if err := s.EachTask(t.Context(), store.TaskQuery{Kind: "sweep", State: store.Succeeded},
 			func(store.ListedTask) error { succeeded++; return nil }); err != nil {

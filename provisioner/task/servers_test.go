@@ -13,6 +13,7 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -115,10 +116,10 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	t.Cleanup(r.Stop)
 	recorded := recordOn(t, s, "away", "i")
-	testdrive.Eventually(t, patience, "it is tried more often than a step that fails", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "it is tried more often than a step that fails", func() bool {
 		return tries.Load() > 2*attempts
 	})
-	testdrive.Eventually(t, patience, "it waits", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "it waits", func() bool {
 		got, err := s.Task(t.Context(), recorded.ID)
 		return err == nil && got.Attempt == 0 && !got.Leased && strings.Contains(got.Description, "does not answer") &&
 			strings.Contains(got.LastError, "connection refused")

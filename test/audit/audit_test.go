@@ -17,6 +17,7 @@ import (
 
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -328,7 +329,7 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 			run("DROP USER u_gone")(t)
 		}, func(t *testing.T) {
 			session.Close()
-			testdrive.Eventually(t, testdrive.Patience, "the session ends", func() bool {
+			testdrive.Eventually(t, limits.Stuck, "the session ends", func() bool {
 				return len(audit.Check(t.Context(), b.World)) == 0
 			})
 		}},
@@ -422,7 +423,7 @@ func (b *bench) killServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testdrive.Eventually(t, testdrive.Patience, "the server ends", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the server ends", func() bool {
 		return len(testdrive.Mysqlds(t, b.launcherDir)) == 0
 	})
 	found := strings.Join(audit.Check(t.Context(), b.World), "\n")

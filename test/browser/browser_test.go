@@ -19,12 +19,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/testdrive"
 )
-
-// patience bounds what should take a second, on a busy machine.
-const patience = testdrive.Patience
 
 // tab is one of a browser of its own. Whatever the console complains of fails the test.
 type tab struct {
@@ -47,13 +45,13 @@ func newTab(t *testing.T) *tab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		testdrive.Eventually(t, patience, "the browser's profile is gone", func() bool { // some of its processes end later
+		testdrive.Eventually(t, limits.Stuck, "the browser's profile is gone", func() bool { // some of its processes end later
 			return os.RemoveAll(profile) == nil
 		})
 	})
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(profile),
 		chromedp.NoSandbox, // which root, and most containers, cannot have
-		chromedp.WindowSize(1200, 900), chromedp.WSURLReadTimeout(patience))
+		chromedp.WindowSize(1200, 900), chromedp.WSURLReadTimeout(limits.Stuck))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, closeTab := chromedp.NewContext(allocator)
 	b := &tab{t: t, ctx: ctx}
@@ -133,7 +131,7 @@ func (b *tab) forgive(status, address string) {
 
 func (b *tab) do(actions ...chromedp.Action) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, limits.Stuck)
 	defer cancel()
 	// The first call makes the tab, whose life is that of the context given to it.
 	if chromedp.FromContext(b.ctx).Target == nil {
@@ -154,9 +152,9 @@ func eval[T any](b *tab, script string) (value T) {
 // await polls a JavaScript expression until it is true.
 func (b *tab) await(what, condition string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); !eval[bool](b, "Boolean("+condition+")"); {
+	for deadline := time.Now().Add(limits.Stuck); !eval[bool](b, "Boolean("+condition+")"); {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("%s: not within %v; the page says:\n%s", what, patience, b.text("body"))
+			b.t.Fatalf("%s: not within %v; the page says:\n%s", what, limits.Stuck, b.text("body"))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -204,7 +202,7 @@ func (b *tab) theme(name string) {
 func (b *tab) screenshot(name string) {
 	b.t.Helper()
 	var picture []byte
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, limits.Stuck)
 	defer cancel()
 	if err := chromedp.Run(ctx, chromedp.FullScreenshot(&picture, 100)); err != nil {
 		b.t.Errorf("take a picture of the page: %v", err)

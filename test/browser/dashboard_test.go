@@ -20,6 +20,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -236,7 +237,7 @@ func answerBadGateway(t *testing.T, broker string) {
 		t.Fatal(err)
 	}
 	asked := make(chan struct{}, 1)
-	router := http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	router := http.Server{ReadHeaderTimeout: limits.Stuck, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusBadGateway)
 		if strings.HasSuffix(r.URL.Path, "/events") {
@@ -250,7 +251,7 @@ func answerBadGateway(t *testing.T, broker string) {
 	go func() { done <- router.Serve(listener) }()
 	select {
 	case <-asked:
-	case <-time.After(patience):
+	case <-time.After(limits.Stuck):
 		t.Error("the page does not try to connect anew")
 	}
 	if err := router.Shutdown(t.Context()); err != nil {
@@ -384,7 +385,7 @@ func TestOverview(t *testing.T) {
 	w.wantUpgrade(t, dedicated)
 	b := newTab(t)
 	b.signIn(w.Dashboard.URL+"/dashboard/", openid.Operator)
-	testdrive.Eventually(t, patience, "the first examination", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the first examination", func() bool {
 		b.open(w.Dashboard.URL + "/dashboard/")
 		return strings.Contains(b.text("main"), "As of")
 	})

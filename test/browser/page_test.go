@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/jackc/pgx/v5"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -26,7 +27,7 @@ func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	testdrive.Eventually(t, patience, "a measurement", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "a measurement", func() bool {
 		var measured bool
 		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM storage_usage JOIN instance USING (database_name)
 			WHERE id = $1 AND bytes >= $2::bigint << 20)`, i.id, mebibytes).Scan(&measured); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -90,7 +91,7 @@ func (b binding) awaitSecondary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, testdrive.Patience, "the first host is a secondary", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the first host is a secondary", func() bool {
 		db, err := c.Open()
 		if err != nil {
 			t.Fatal(err)

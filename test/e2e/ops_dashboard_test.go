@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -350,14 +351,11 @@ func (s eventStream) next(t *testing.T) (e dashboardEvent) {
 
 func (s eventStream) expectEnd(t *testing.T, within time.Duration) {
 	t.Helper()
-	select {
-	case line, open := <-s.lines:
-		if open {
-			t.Errorf("one more event: %s", line)
-		}
-	case <-time.After(within):
-		t.Errorf("the stream does not end within %v", within)
+	began := limits.Watch()
+	if line := testdrive.Receive(t, s.lines, "the stream ends"); line != "" {
+		t.Errorf("one more event: %s", line)
 	}
+	began.Done(t, "the stream ends", within)
 }
 
 func testOverviewPages(t *testing.T, d dashboardPeople, evil testdrive.Instance) {

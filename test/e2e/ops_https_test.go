@@ -19,11 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
-
-// reloadTime bounds, on a busy machine, how long new files may wait to be used.
-const reloadTime = 2 * time.Minute
 
 // The certificate's files are as Kubernetes mounts a secret: tls.crt and tls.key are links through ..data, and a
 // renewal changes that link.
@@ -90,7 +88,7 @@ func (b secureBroker) connect(want int64) *tls.Conn {
 
 func (b secureBroker) awaitCertificate(want int64) {
 	b.t.Helper()
-	testdrive.Eventually(b.t, reloadTime, fmt.Sprintf("certificate %d", want), func() bool {
+	testdrive.Eventually(b.t, limits.Stuck, fmt.Sprintf("certificate %d", want), func() bool {
 		conn, serial := b.dial()
 		conn.Close()
 		return serial == want

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -50,7 +50,7 @@ func TestStopHandsOver(t *testing.T) {
 		tasks := testdrive.OpenTasks(t, env)
 		last, _ := tasks.Latest(t, i.ID, "")
 
-		stopped := time.Now()
+		stopped := limits.Watch()
 		first.Signal(t, syscall.SIGTERM)
 		tasks.AwaitTakeover(t, i.ID, "", last, testdrive.TakeoverTime)
 		t.Logf("the task was handed over in %v", time.Since(stopped))

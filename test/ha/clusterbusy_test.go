@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -54,7 +55,7 @@ func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
 	}
 	began := time.Now()
 	execute(t, writer, "ALTER TABLE t COMMENT = 'changed'")
-	testdrive.Eventually(t, testdrive.Patience, "the change is applied", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the change is applied", func() bool {
 		var comment string
 		err := w.Nodes[on].Query(t, "SELECT table_comment FROM information_schema.tables WHERE table_schema = '"+
 			of.database+"' AND table_name = 't'", &comment)
@@ -81,7 +82,7 @@ func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int)
 			"ALTER TABLE t ADD CONSTRAINT slow CHECK (SHA2(REPEAT(a, 1000000), 512) <> ''), ALGORITHM = COPY")
 		altered <- err
 	}()
-	testdrive.Eventually(t, testdrive.Patience, "rows are copied", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "rows are copied", func() bool {
 		var copies bool
 		err := w.Nodes[on].Query(t, `SELECT COUNT(*) > 0 FROM information_schema.processlist
 			WHERE state = 'copy to tmp table'`, &copies)

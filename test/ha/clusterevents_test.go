@@ -9,6 +9,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -77,7 +78,7 @@ func (e *clusterEvent) expectTicks(t *testing.T, what string) {
 	if err := reader.Query(t, "SELECT COALESCE(MAX(n), 0) FROM "+e.database+".tick", &last); err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, testdrive.Patience, what+" runs", func() bool {
+	testdrive.Eventually(t, limits.Stuck, what+" runs", func() bool {
 		var count int
 		err := reader.Query(t, "SELECT COUNT(*) FROM "+e.database+".tick WHERE n > "+strconv.Itoa(last), &count)
 		return err == nil && count >= 6

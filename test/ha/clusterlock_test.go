@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -61,7 +62,7 @@ func (w *clusterWorld) preparesOn(t *testing.T, secondary, primary int) {
 	const held = "by an XA transaction"
 	locking, bystander := w.newTenant(t), w.newTenant(t)
 	w.lock(t, locking, "XA START 'left'; SELECT * FROM t; XA END 'left'; XA PREPARE 'left'", "DROP TABLE t", secondary, primary)
-	testdrive.Eventually(t, patience, "a broker logs what to do", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "a broker logs what to do", func() bool {
 		return strings.Contains(w.brokers[0].Log()+w.brokers[1].Log(), "has to restart the node")
 	})
 	locking.expectSessions(t, held, secondary)
@@ -131,7 +132,7 @@ func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, fr
 	t.Helper()
 	holder := of.sessions[on]
 	execute(t, of.sessions[from], "CREATE TABLE t (n int PRIMARY KEY)")
-	testdrive.Eventually(t, testdrive.Patience, "the table is there", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the table is there", func() bool {
 		_, err := holder.ExecContext(t.Context(), "SELECT * FROM t")
 		return err == nil
 	})
@@ -148,7 +149,7 @@ func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, fr
 		_, err := of.pools[on].ExecContext(t.Context(), change)
 		outcome <- err
 	}()
-	testdrive.Eventually(t, testdrive.Patience, "the change waits", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the change waits", func() bool {
 		var waits bool
 		err := w.Nodes[on].Query(t, `SELECT COUNT(*) > 0 FROM information_schema.processlist
 			WHERE state LIKE 'Waiting for % lock' AND db = '`+of.database+"'", &waits)
@@ -161,7 +162,7 @@ func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, fr
 func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit time.Duration) {
 	t.Helper()
 	binding := uuid.NewString()
-	began := time.Now()
+	began, interval := time.Now(), limits.Watch()
 	if _, err := w.bind(of.instance, binding); err != nil {
 		t.Fatalf("a lock %s: bind: %v", lock, err)
 	}
@@ -170,9 +171,7 @@ func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit t
 		t.Fatalf("a lock %s: unbind: %v", lock, err)
 	}
 	took := time.Since(began)
-	if took > limit {
-		t.Errorf("a lock %s: bind and unbind took %v", lock, took)
-	}
+	interval.Prompt(t, "a lock "+lock+": bind and unbind", took, limit)
 	t.Logf("a lock %s: bind took %.1f s, unbind %.1f s", lock, bound.Seconds(), (took - bound).Seconds())
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -40,7 +41,7 @@ func TestPostgresLosesCommits(t *testing.T) {
 	}
 	provision(kept)
 	provision(doomed)
-	testdrive.Eventually(t, testdrive.Patience, "the standby has both", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the standby has both", func() bool {
 		return pair.Standby.Has(t, "SELECT FROM instance WHERE id = '"+doomed+"' AND state = 'ready'") &&
 			!pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
 	})
@@ -53,7 +54,7 @@ func TestPostgresLosesCommits(t *testing.T) {
 	pair.Standby.Start(t)
 	pair.Promote(t)
 	for _, broker := range p.brokers {
-		testdrive.Eventually(t, testdrive.Patience, "the broker is held", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the broker is held", func() bool {
 			return broker.Do(t, "GET", "/readyz", nil).String("status") == "held"
 		})
 	}

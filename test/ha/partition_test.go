@@ -15,6 +15,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -147,7 +148,7 @@ func anyMember(int) bool { return true }
 // awaitRows waits until so many rows were begun after a moment, and acknowledged by the members that are chosen.
 func (l *load) awaitRows(t *testing.T, what string, count int, when time.Time, chosen func(int) bool) time.Duration {
 	t.Helper()
-	testdrive.Eventually(t, testdrive.Patience, what, func() bool { return len(l.since(when, chosen)) >= count })
+	testdrive.Eventually(t, limits.Stuck, what, func() bool { return len(l.since(when, chosen)) >= count })
 	return time.Since(when)
 }
 
@@ -159,11 +160,9 @@ func (w *partitionWorld) expectMajorityGoesOn(t *testing.T, what string, happen 
 	l := w.write(t)
 	l.awaitRows(t, "rows are written", 50, time.Time{}, anyMember)
 	happen(primary)
-	cut := time.Now()
+	cut, interval := time.Now(), limits.Watch()
 	took := l.awaitRows(t, what+": the others go on", 20, cut, func(n int) bool { return n != primary })
-	if took > writableTime {
-		t.Errorf("%s: writable again only after %v", what, took)
-	}
+	interval.Prompt(t, what+": writable again", took, writableTime)
 	l.awaitTries(t, primary, 8)
 	w.expectCutOff(t, primary)
 	l.awaitRows(t, what+": the others still write", 20, time.Now(), func(n int) bool { return n != primary })
@@ -175,7 +174,7 @@ func (w *partitionWorld) expectMajorityGoesOn(t *testing.T, what string, happen 
 func (l *load) awaitTries(t *testing.T, member int, more int64) {
 	t.Helper()
 	before := l.tries[member].Load()
-	testdrive.Eventually(t, testdrive.Patience, "applications try", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "applications try", func() bool {
 		return l.tries[member].Load() >= before+more
 	})
 }
@@ -183,7 +182,7 @@ func (l *load) awaitTries(t *testing.T, member int, more int64) {
 // expectCutOff waits until a member knows that it has no majority.
 func (w *partitionWorld) expectCutOff(t *testing.T, member int) {
 	t.Helper()
-	testdrive.Eventually(t, testdrive.Patience, "the member knows that it is cut off", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the member knows that it is cut off", func() bool {
 		has, err := w.HasMajority(t, w.Nodes[member])
 		return err == nil && !has
 	})
@@ -192,7 +191,7 @@ func (w *partitionWorld) expectCutOff(t *testing.T, member int) {
 // expectLeft waits until a member has left the group.
 func (w *partitionWorld) expectLeft(t *testing.T, member int) {
 	t.Helper()
-	testdrive.Eventually(t, testdrive.Patience, "the member leaves the group", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the member leaves the group", func() bool {
 		var state string
 		err := w.Nodes[member].Query(t, `SELECT member_state FROM performance_schema.replication_group_members
 			WHERE member_id = @@server_uuid`, &state)
@@ -273,11 +272,9 @@ func (w *partitionWorld) expectSlow(t *testing.T, what string, hosts []*network.
 			w.Set(other, hosts[primary], rule)
 		}
 	}
-	began := time.Now()
+	began, interval := time.Now(), limits.Watch()
 	took := l.awaitRows(t, what+": rows are written", 20, began, anyMember)
-	if took > writableTime {
-		t.Errorf("%s: writable again only after %v", what, took)
-	}
+	interval.Prompt(t, what+": writable again", took, writableTime)
 	l.awaitRows(t, what+": more rows are written", 100, began, anyMember)
 	w.heal(t, l, what, fmt.Sprintf("20 rows after %.1f s, 100 after %.1f s", took.Seconds(), time.Since(began).Seconds()))
 }
@@ -286,7 +283,7 @@ func (w *partitionWorld) expectSlow(t *testing.T, what string, hosts []*network.
 func (w *partitionWorld) compare(t *testing.T, acknowledged []written) {
 	t.Helper()
 	var sums [3]string
-	testdrive.Eventually(t, testdrive.Patience, "all members are the same", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "all members are the same", func() bool {
 		w.Reassemble(t) // a member may be excluded because it is slow
 		for n, node := range w.Nodes {
 			var table string

@@ -14,11 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
-
-// patience bounds how long a platform repeats a request.
-const patience = 3 * time.Minute
 
 // platform sends requests to several brokers, and repeats those that are answered with 5xx.
 type platform struct {
@@ -44,7 +42,7 @@ func newPlatform(t *testing.T, brokers ...*testdrive.Broker) *platform {
 
 // send sends a request until the response is final. It fails if that is not of the class 2xx, or 410.
 func (p *platform) send(method, path string, body any) (testdrive.Response, error) {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(limits.Stuck); ; {
 		broker := p.brokers[int(p.turn.Add(1))%len(p.brokers)]
 		began := time.Now()
 		r, err := broker.Send(method, path, body, nil)
@@ -58,7 +56,7 @@ func (p *platform) send(method, path string, body any) (testdrive.Response, erro
 		case r.Status < 500 && r.String("error") != "ConcurrencyError":
 			return r, fmt.Errorf("%s %s: %d %s", method, path, r.Status, r.Raw)
 		case time.Now().After(deadline):
-			return r, fmt.Errorf("%s %s: still %d after %v: %s", method, path, r.Status, patience, r.Raw)
+			return r, fmt.Errorf("%s %s: still %d after %v: %s", method, path, r.Status, limits.Stuck, r.Raw)
 		}
 		time.Sleep(50 * time.Millisecond) // as platforms try again
 	}
@@ -206,7 +204,7 @@ func write(ctx context.Context, c audit.Credentials, note string) error {
 
 // persist repeats what an application does while its server fails over.
 func persist(ctx context.Context, fn func() error) error {
-	for deadline := time.Now().Add(testdrive.Patience); ; {
+	for deadline := time.Now().Add(limits.Stuck); ; {
 		err := fn()
 		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
 			return err
@@ -244,7 +242,7 @@ func (p *platform) load(t *testing.T, clients int) (end func()) {
 func (p *platform) awaitDone(t *testing.T, more int64) {
 	t.Helper()
 	want := p.done.Load() + more
-	testdrive.Eventually(t, patience, fmt.Sprintf("%d more requests", more), func() bool {
+	testdrive.Eventually(t, limits.Stuck, fmt.Sprintf("%d more requests", more), func() bool {
 		return p.done.Load() >= want || t.Failed()
 	})
 }

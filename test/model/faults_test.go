@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -225,7 +226,7 @@ func (w *world) killMySQL() {
 			w.wrong("kill MySQL: %v", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	for w.admin.PingContext(ctx) != nil {
 		if ctx.Err() != nil {

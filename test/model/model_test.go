@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -197,7 +198,7 @@ func (w *world) restart() {
 // awaitIdle waits until no task is in progress, and bindings with a short ttl have ended. A task that failed often rests
 // for up to a minute.
 func (w *world) awaitIdle() {
-	testdrive.Eventually(w.t, 3*time.Minute, "all tasks end", func() bool {
+	testdrive.Eventually(w.t, limits.Stuck, "all tasks end", func() bool {
 		var n int
 		err := w.records.QueryRow(context.Background(), `SELECT (SELECT count(*) FROM task WHERE state = 'in progress') +
 			(SELECT count(*) FROM binding WHERE expires_at < now() + interval '1 day')`).Scan(&n)

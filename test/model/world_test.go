@@ -23,6 +23,7 @@ import (
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -281,7 +282,7 @@ func (w *world) pollPath(id, operation string) string {
 
 // audit compares what was told with what there is.
 func (w *world) audit(reported audit.Reported) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	return audit.Check(ctx, audit.World{PostgresURL: w.direct, Keyset: w.env["ENCRYPTION_KEYSET"], Shared: w.admin,
 		Launchers: w.inspectors, Plans: slices.Collect(maps.Values(w.plans)), Reported: reported})

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 )
-
-const patience = time.Minute
 
 // echo listens on a host, and repeats what it is sent until the test ends.
 func echo(t *testing.T, h *network.Host) string {
@@ -46,7 +45,7 @@ func dial(t *testing.T, from *network.Host, address string) net.Conn {
 	t.Helper()
 	var c net.Conn
 	if err := from.Do(func() (err error) {
-		c, err = net.DialTimeout("tcp", address, patience)
+		c, err = net.DialTimeout("tcp", address, limits.Stuck)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -80,14 +79,14 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, err, wanted)
 		}
 	}
-	expect("nothing is set", far, patience, nil)
+	expect("nothing is set", far, limits.Stuck, nil)
 	for _, between := range [][2]*network.Host{{a, b}, {b, a}} {
 		n.Set(between[0], between[1], network.Lost)
 		expect("one way is lost", far, 500*time.Millisecond, os.ErrDeadlineExceeded)
-		expect("another host is not affected", near, patience, nil)
+		expect("another host is not affected", near, limits.Stuck, nil)
 		n.Heal()
 		// What was lost is sent again. Then the connection has one word more than was read.
-		if err := far.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := far.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadFull(far, make([]byte, len("one way is lost"))); err != nil {
@@ -103,36 +102,36 @@ func TestNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.SetPort(a, b, busy, network.Lost)
-	expect("another port is not affected", other, patience, nil)
+	expect("another port is not affected", other, limits.Stuck, nil)
 	expect("lost", far, 300*time.Millisecond, os.ErrDeadlineExceeded)
 	n.Heal()
 	far = dial(t, a, address)
 	n.Cut(b)
-	expect("the test itself is outside", near, patience, nil)
+	expect("the test itself is outside", near, limits.Stuck, nil)
 	n.Cut(b, n.Outside)
 	expect("the test is cut off", near, 300*time.Millisecond, os.ErrDeadlineExceeded)
 	n.Heal()
 
 	n.Set(a, b, network.Rule{Delay: 200 * time.Millisecond})
 	began := time.Now()
-	expect("one way is slow", far, patience, nil)
+	expect("one way is slow", far, limits.Stuck, nil)
 	if took := time.Since(began); took < 200*time.Millisecond {
 		t.Errorf("a response took %v", took)
 	}
 	n.Set(a, b, network.Rule{})
 	n.Set(a, b, network.Rule{Loss: 0.3})
 	for range 5 {
-		expect("some are lost", far, patience, nil)
+		expect("some are lost", far, limits.Stuck, nil)
 	}
 	n.Heal()
 
 	other = dial(t, a, address)
 	sprung, _ := n.ResetAfter(a, b, "COMMIT")
-	expect("nothing is caught", other, patience, nil)
-	expect("COMMIT", far, patience, syscall.ECONNRESET)
+	expect("nothing is caught", other, limits.Stuck, nil)
+	expect("COMMIT", far, limits.Stuck, syscall.ECONNRESET)
 	<-sprung
-	expect("COMMIT", other, patience, nil)
+	expect("COMMIT", other, limits.Stuck, nil)
 	n.Reset(a, b)
-	expect("another connection", other, patience, syscall.ECONNRESET)
-	expect("a new one", dial(t, a, address), patience, nil)
+	expect("another connection", other, limits.Stuck, syscall.ECONNRESET)
+	expect("a new one", dial(t, a, address), limits.Stuck, nil)
 }

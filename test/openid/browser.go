@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
 // Browser keeps cookies and follows redirects, as one that a person uses.
@@ -23,7 +25,7 @@ func NewBrowser(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Browser{&http.Client{Jar: jar, Timeout: startTime, Transport: &http.Transport{}}}
+	return &Browser{&http.Client{Jar: jar, Timeout: limits.Stuck, Transport: &http.Transport{}}}
 }
 
 // Page is what a browser shows.

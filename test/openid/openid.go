@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
 
@@ -26,8 +27,6 @@ const (
 	Stranger      = "eve"
 	OperatorGroup = "mysql-operators"
 )
-
-const startTime = 3 * time.Minute
 
 // Options change a provider; the zero value is an ordinary one.
 type Options struct {
@@ -104,7 +103,7 @@ func Start(t testing.TB, o Options) *Provider {
 	}
 	select {
 	case p.Issuer = <-line:
-	case <-time.After(startTime):
+	case <-time.After(limits.Stuck):
 	}
 	if p.Issuer == "" {
 		p.Stop()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -25,8 +26,6 @@ const (
 	SecretKey = "secret/key+of=the-tests"
 	Bucket    = "backups"
 )
-
-const startTime = 3 * time.Minute
 
 // Service is an S3 service with an empty bucket. Stop and Start interrupt it; it keeps its objects and its address.
 type Service struct {
@@ -75,7 +74,7 @@ func (s *Service) Start(t testing.TB) {
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(startTime)
+	deadline := time.Now().Add(limits.Stuck)
 	for {
 		conn, err := net.Dial("tcp", s.Address)
 		if err == nil {

@@ -17,13 +17,13 @@ import (
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 const (
 	manyOperations = 3000 // on all flavours together; a leak in each would be far above what a broker may hold
-	settleTime     = 2 * time.Minute
 
 	// What a broker may hold while it runs, whatever it has done: the README says how many connections to PostgreSQL,
 	// provisioner/mysqladmin how many to a server.
@@ -68,7 +68,7 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 
 			a.Close()
 			goleak.VerifyNone(t, goroutines)
-			testdrive.Eventually(t, settleTime, "all is closed", func() bool {
+			testdrive.Eventually(t, limits.Stuck, "all is closed", func() bool {
 				left := w.count(t)
 				return left.files <= files && left.postgres == 0 && left.mysql == 0
 			})
@@ -152,7 +152,7 @@ func (w witness) count(t *testing.T) holdings {
 func (w witness) settled(t *testing.T) (h holdings) {
 	t.Helper()
 	since := time.Now()
-	testdrive.Eventually(t, settleTime, "the broker settles", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the broker settles", func() bool {
 		now := w.count(t)
 		if now.goroutines < h.goroutines || now.files < h.files {
 			since = time.Now()

@@ -22,13 +22,10 @@ import (
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
 )
-
-// startTime limits a broker's start, and an operation, on a busy machine: the first server in a directory needs a
-// template first. A test that exceeds it is stuck, not slow.
-const startTime = 3 * time.Minute
 
 // Credentials of every broker under test.
 const (
@@ -331,7 +328,7 @@ func (b *Broker) Wait(t testing.TB) int {
 	t.Helper()
 	select {
 	case <-b.exited:
-	case <-time.After(startTime):
+	case <-time.After(limits.Stuck):
 		b.cmd.Process.Kill()
 		t.Errorf("the broker did not end; it was killed. Its output:\n%s", b.Log())
 		<-b.exited
@@ -352,7 +349,7 @@ func (b *Broker) Log() string { return b.log.text() }
 // AwaitLog waits for the first printed line that contains text, and returns it.
 func (b *Broker) AwaitLog(t testing.TB, text string) string {
 	t.Helper()
-	line, err := b.log.await(text, startTime)
+	line, err := b.log.await(text, limits.Stuck)
 	if err != nil {
 		t.Fatalf("%v; output:\n%s", err, b.Log())
 	}

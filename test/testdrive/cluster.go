@@ -26,6 +26,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
 )
@@ -389,7 +390,7 @@ func (n *Node) Log() string {
 
 func (n *Node) awaitLogin(t testing.TB) {
 	t.Helper()
-	for deadline := time.Now().Add(startTime); ; {
+	for deadline := time.Now().Add(limits.Stuck); ; {
 		err := n.Query(t, "SELECT 1", new(int))
 		if err == nil {
 			return
@@ -439,7 +440,7 @@ func (n *Node) Query(t testing.TB, query string, into ...any) error {
 
 func (n *Node) with(t testing.TB, fn func(context.Context, *sql.DB) error) error {
 	t.Helper()
-	return n.within(t, time.Minute, fn)
+	return n.within(t, limits.Stuck, fn)
 }
 
 func (n *Node) within(t testing.TB, limit time.Duration, fn func(context.Context, *sql.DB) error) error {
@@ -464,7 +465,7 @@ func (c *Cluster) AwaitComplete(t testing.TB) {
 func (c *Cluster) await(t testing.TB, members int, nodes ...*Node) {
 	t.Helper()
 	for _, node := range nodes {
-		Eventually(t, startTime, fmt.Sprintf("node %d is one of %d members", node.Port, members), func() bool {
+		Eventually(t, limits.Stuck, fmt.Sprintf("node %d is one of %d members", node.Port, members), func() bool {
 			n, err := c.members(t, node)
 			return err == nil && n == members
 		})
@@ -537,7 +538,7 @@ func (c *Cluster) OpenOnEach(t testing.TB, connect func(host string, port int) (
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { db.Close() })
-		Eventually(t, Patience, "the account can log in everywhere", func() bool {
+		Eventually(t, limits.Stuck, "the account can log in everywhere", func() bool {
 			conn, err := db.Conn(context.Background())
 			if err == nil {
 				open = append(open, conn)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 )
 
@@ -55,7 +56,7 @@ func (n *Node) at(port int) string { return net.JoinHostPort(n.Host, strconv.Ito
 func (c *Cluster) Reassemble(t testing.TB) {
 	t.Helper()
 	if c.Flavour == mysqld.MySQL {
-		Eventually(t, Patience, "three members are online", func() bool { return c.assemble(t) })
+		Eventually(t, limits.Stuck, "three members are online", func() bool { return c.assemble(t) })
 		return
 	}
 	c.AwaitComplete(t)

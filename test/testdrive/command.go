@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
 // Output is the output and the exit status of a command.

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
 
@@ -67,7 +67,7 @@ func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
 			t.Fatal(err)
 		}
 	}
-	Eventually(t, time.Minute, "the killed server ends", func() bool {
+	Eventually(t, limits.Stuck, "the killed server ends", func() bool {
 		return len(Mysqlds(t, filepath.Join(launcherDir, "instances", id))) == 0
 	})
 	return unlock
@@ -81,7 +81,7 @@ func LockDir(t testing.TB, path string) (unlock func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dir.Close() })
-	Eventually(t, time.Minute, "nobody else locks "+path, func() bool {
+	Eventually(t, limits.Stuck, "nobody else locks "+path, func() bool {
 		return syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 	})
 	return func() { dir.Close() }

@@ -3,10 +3,12 @@ package testdrive
 import (
 	"testing"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
-// Patience is how long tests wait for what a busy machine does in seconds. Only a test that fails waits to its end.
-const Patience = 4 * time.Minute
+// Patience is limits.Stuck.
+const Patience = limits.Stuck
 
 // Eventually waits until condition holds, and fails the test if it does not within limit. what says what is awaited.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {

@@ -12,6 +12,7 @@ import (
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/limits"
 )
 
 // Response is a response of the broker: a status and one JSON object.
@@ -142,7 +143,7 @@ const pollInterval = 50 * time.Millisecond
 // meanwhile, in order and without repeats. Every response of an operation in progress must have one.
 func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (state string, shown []string) {
 	t.Helper()
-	deadline := time.Now().Add(startTime)
+	deadline := time.Now().Add(limits.Stuck)
 	for time.Now().Before(deadline) {
 		r := b.Do(t, "GET", "/v2/service_instances/"+instanceID+"/last_operation?operation="+operation, nil).
 			Expect(t, http.StatusOK)
@@ -157,6 +158,6 @@ func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (sta
 		}
 		time.Sleep(pollInterval)
 	}
-	t.Fatalf("%s of %s was still in progress after %v; shown: %q", operation, instanceID, startTime, shown)
+	t.Fatalf("%s of %s was still in progress after %v; shown: %q", operation, instanceID, limits.Stuck, shown)
 	return "", nil
 }

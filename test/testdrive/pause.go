@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
 // Pause stops the broker with SIGSTOP, and returns when all its threads have stopped. SIGCONT continues it. It may be
@@ -24,7 +26,7 @@ func awaitStopped(t testing.TB, pid int) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+	for deadline := time.Now().Add(limits.Stuck); ; <-tick.C {
 		still, err := stopped(pid)
 		if err != nil || time.Now().After(deadline) {
 			t.Errorf("process %d does not stand still: %v", pid, err)

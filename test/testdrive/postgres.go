@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
+	"mysql-broker/test/limits"
 )
 
 // Postgres is a test's own cluster, which can freeze, crash and start again at the same address.
@@ -36,7 +37,7 @@ func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
 	p.Start(t)
 	p.URL = p.cluster.URL()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), startTime)
+		ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 		defer cancel()
 		p.signal(t, syscall.SIGCONT)
 		if err := p.cluster.Stop(ctx); err != nil {
@@ -49,7 +50,7 @@ func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
 // Start starts the cluster again after Kill.
 func (p *Postgres) Start(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTime)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	var err error
 	if p.cluster, err = pgcluster.Start(ctx, p.cfg); err != nil {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
+	"mysql-broker/test/limits"
 )
 
 // PostgresPair is a primary and its standby.
@@ -30,7 +30,7 @@ func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
 		p.Primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
 		p.Primary.Exec(t, "SELECT pg_reload_conf()")
 	}
-	Eventually(t, startTime, "the standby follows", func() bool {
+	Eventually(t, limits.Stuck, "the standby follows", func() bool {
 		return p.Primary.is(t, `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE state = 'streaming'
 			AND sync_state = $1)`, map[bool]string{true: "sync", false: "async"}[synchronous])
 	})
@@ -82,7 +82,7 @@ func (p *Postgres) is(t testing.TB, query string, args ...any) (yes bool) {
 
 func (p *Postgres) with(t testing.TB, fn func(context.Context, *pgx.Conn) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, p.URL)
 	if err == nil {

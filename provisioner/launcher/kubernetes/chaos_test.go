@@ -22,6 +22,7 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
 )
 
 // meet passes a request on to the API server, or does something else.
@@ -98,7 +99,7 @@ func (p *place) killed(t *testing.T, method string, spec launcher.Spec, moment i
 		}
 		pass(w, r)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	cmd, err := launchertest.Command(ctx, behind.child(t), method, spec)
 	if err != nil {

@@ -352,7 +352,7 @@ func (g *groupClient) compare(what string) {
 	g.mu.Unlock()
 	for _, address := range g.e.Members {
 		g.admin(address, func(ctx context.Context, db *sql.DB) error {
-			deadline := time.Now().Add(patience)
+			deadline := time.Now().Add(limits.Stuck)
 			for { // a secondary may have to apply some yet
 				there := map[int]bool{}
 				rows, err := db.QueryContext(ctx, "SELECT n FROM app.t")

@@ -19,11 +19,9 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
-
-// patience bounds what a test waits for.
-const patience = 10 * time.Minute // three members restart one after the other, beside other tests
 
 func newSpec() launcher.Spec {
 	return launcher.Spec{ID: "d_" + strings.ToLower(rand.Text()[:8]), MemoryMB: 256, StorageMB: 1024, AdminUser: "admin",
@@ -34,7 +32,7 @@ func newSpec() launcher.Spec {
 func finish(t *testing.T,
 	call func(ctx context.Context) (launcher.Endpoint, error)) (e launcher.Endpoint, sentences []string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	for {
 		e, err = call(ctx)
@@ -396,7 +394,7 @@ func uid(t *testing.T, p *place, spec launcher.Spec) string {
 // await returns when a condition holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); !holds(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not come", what)
 		}

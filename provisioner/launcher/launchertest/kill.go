@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/test/limits"
 )
 
 // childVar holds the order for a child process that performs one launcher call and is killed during that call.
@@ -47,7 +48,7 @@ func obey(text string, open func(place string) (launcher.Launcher, error)) error
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	report := func(progress string) { fmt.Println(progress) }
 	switch o.Method {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/test/limits"
 )
 
 // Place is where the launcher under test runs servers. Each test of the suite has its own place. When the test has
@@ -37,9 +38,6 @@ type Place struct {
 	// NoBinaryLogs says that the launcher gives up if a server is to keep binary logs.
 	NoBinaryLogs bool
 }
-
-// patience bounds every call of a launcher.
-const patience = 5 * time.Minute
 
 // Run runs the suite. newPlace makes a place for one test.
 func Run(t *testing.T, newPlace func(t *testing.T) Place) {
@@ -84,7 +82,7 @@ func nobody(string) {}
 
 // bounded is the context of a test's calls.
 func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/launcher/mysqlgroup"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
-	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 func TestLock(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		ctx, cancel := context.WithTimeout(t.Context(), testdrive.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 		defer cancel()
 		db, err := server.Open()
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/test/testdrive"
+	"mysql-broker/test/limits"
 )
 
 // A tenant takes all the memory that it can get: by user variables in one session, then in many, and by buffers that it
@@ -30,7 +30,7 @@ func TestPlansMemoryHolds(t *testing.T) {
 		tenant := spec
 		tenant.AdminUser, tenant.AdminPassword = "tenant", "a-password"
 		db := connect(t, tenant, end)
-		ctx, cancel := context.WithTimeout(t.Context(), testdrive.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 		defer cancel()
 
 		refused := 0

@@ -18,6 +18,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	kubernetes "mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -186,7 +187,7 @@ func newMortals(t *testing.T, faults *testdrive.Faults, tasks testdrive.Tasks, s
 // send repeats a request until a broker responds.
 func (m *mortals) send(t *testing.T, method, path string, fields any) testdrive.Response {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); {
 		select {
 		case point := <-m.died:
 			m.all = append(m.all, point)

@@ -24,6 +24,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
 // Config says what to start.
@@ -64,10 +66,7 @@ type process struct {
 	err  error
 }
 
-const (
-	serviceRange = "10.96.0.0/16"
-	startTime    = 2 * time.Minute
-)
+const serviceRange = "10.96.0.0/16"
 
 // Start returns when the control plane is ready.
 func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
@@ -273,7 +272,7 @@ func (c *Cluster) makeClient() error {
 
 // await asks for a path until it is there, or until a process has ended.
 func (c *Cluster) await(ctx context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	ctx, cancel := context.WithTimeout(ctx, limits.Stuck)
 	defer cancel()
 	for {
 		status, _, err := c.Call(ctx, http.MethodGet, path, nil)

@@ -13,10 +13,9 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-)
 
-// removeTime bounds how long the pods of a namespace may take to end.
-const removeTime = 3 * time.Minute
+	"mysql-broker/test/limits"
+)
 
 // Namespace is one for the servers of a broker.
 type Namespace struct {
@@ -63,7 +62,7 @@ func (n Namespace) awaitRights(t testing.TB) {
 	review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
 		"spec": map[string]any{"user": "system:serviceaccount:" + n.Name + ":mysql-broker", "resourceAttributes": map[string]string{
 			"namespace": n.Name, "verb": "get", "resource": "secrets"}}}
-	for deadline := time.Now().Add(removeTime); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(20 * time.Millisecond) {
 		var answer struct{ Status struct{ Allowed bool } }
 		n.Do(t, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, &answer)
 		if answer.Status.Allowed {
@@ -81,7 +80,7 @@ func (n Namespace) Path(kind string) string { return "/api/v1/namespaces/" + n.N
 // Do calls the API server as an administrator of the cluster, and fails the test if the response is an error.
 func (n Namespace) Do(t testing.TB, method, path string, body, into any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), removeTime) // t's ends before it is cleaned up
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck) // t's ends before it is cleaned up
 	defer cancel()
 	status, answer, err := n.c.Call(ctx, method, path, body)
 	if err != nil || status >= 300 {
@@ -101,7 +100,7 @@ func (n Namespace) remove(t testing.TB) {
 	// First, as their controller would try again and again to create pods in a namespace that is being deleted.
 	n.Do(t, http.MethodDelete, "/apis/apps/v1/namespaces/"+n.Name+"/statefulsets", nil, nil)
 	n.Do(t, http.MethodDelete, "/api/v1/namespaces/"+n.Name, nil, nil)
-	for deadline := time.Now().Add(removeTime); ; time.Sleep(250 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(250 * time.Millisecond) {
 		var there struct{ Items []any }
 		n.Do(t, http.MethodGet, n.Path("pods"), nil, &there)
 		if len(there.Items) == 0 {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
 )
 
 const (
@@ -29,9 +30,6 @@ const (
 	pods     = "10.244.0.0/24"
 )
 
-// startTime bounds the start of a node, which takes ten seconds where the machine is idle.
-const startTime = 3 * time.Minute
-
 // Node is a cluster with one node.
 type Node struct {
 	*cluster.Cluster
@@ -41,7 +39,7 @@ type Node struct {
 // Start starts a control plane and a node, and returns when pods can be run. It has to be called inside of Enter.
 // archives are images that pods find.
 func Start(ctx context.Context, cfg cluster.Config, archives []string) (_ *Node, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	ctx, cancel := context.WithTimeout(ctx, limits.Stuck)
 	defer cancel()
 	cfg.Address = Address
 	c, err := cluster.Start(ctx, cfg)

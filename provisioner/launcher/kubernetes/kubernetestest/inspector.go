@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/test/limits"
 )
 
 // Inspector is the launchertest.Inspector for the launcher with that namespace.
@@ -24,9 +24,6 @@ type Inspector struct {
 	// Call sends a request to the API server as an administrator of the cluster.
 	Call func(ctx context.Context, method, path string, body any) (status int, response []byte, err error)
 }
-
-// patience bounds all requests of an inspection.
-const patience = time.Minute
 
 // kinds are all objects that a server consists of, by their resources.
 var kinds = map[string]string{
@@ -47,7 +44,7 @@ const members = 3
 // Inspect implements launchertest.Inspector.
 func (in Inspector) Inspect(ids []string,
 	suspended map[string]bool) (found map[string]launcher.Endpoint, problems []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	i := &inspection{Inspector: in, ids: ids, suspended: suspended, found: map[string]launcher.Endpoint{},
 		there: map[string]map[string]object{}}

@@ -18,12 +18,19 @@ import (
 )
 
 const (
-	atOnce       = 12              // operations, each with a broker of its own to be killed
-	launchAtOnce = 5               // of them on dedicated servers, whose starts are slow
-	afterEnd     = 2 * time.Second // how long a broker may take from the end of its task to its last point
-	pauseEach    = 9               // in the short form, how many points there are for each at which a broker is paused
-	attempts     = 4               // to meet a point that another broker passed because it had claimed the task first
+	afterEnd  = 2 * time.Second // how long a broker may take from the end of its task to its last point
+	pauseEach = 9               // in the short form, how many points there are for each at which a broker is paused
+	attempts  = 4               // to meet a point that another broker passed because it had claimed the task first
 )
+
+// atOnce is how many operations run side by side, each with a broker of its own to be killed, and how many of them on
+// dedicated servers, whose starts are slow. In the long form, each waits until a lease runs out.
+func atOnce() (operations, launches int) {
+	if long() {
+		return 12, 5
+	}
+	return 3, 2
+}
 
 // kill is an operation whose broker dies at a point. Without a point it only records those that it passes.
 type kill struct {
@@ -177,6 +184,7 @@ func (w *world) wake(t *testing.T, wave []*kill, victims []*testdrive.Broker) {
 
 // next takes as many as can be done at once.
 func next(todo []*kill) (wave, rest []*kill) {
+	operations, launches := atOnce()
 	launching := 0
 	for _, k := range todo {
 		if len(wave) == atOnce || k.Launches() && launching == launchAtOnce {
@@ -325,6 +333,7 @@ func (k *kill) foreign(p platform.Point) bool {
 // closed once it is known what that was.
 func (k *kill) takeover(w *world, q platform.Request, died time.Time, lookedUp chan struct{}) error {
 	k.met = true
+	interval := limits.Watch()
 	if k.pause {
 		w.tally.pause()
 	} else {
@@ -336,6 +345,11 @@ func (k *kill) takeover(w *world, q platform.Request, died time.Time, lookedUp c
 	close(lookedUp)
 	if err != nil || left.State != "in progress" {
 		return err
+	}
+	if !long() { // which has the real lease run out
+		if err := w.endLease(ctx, q, left.owner); err != nil {
+			return err
+		}
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

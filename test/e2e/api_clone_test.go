@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 

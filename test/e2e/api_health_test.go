@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -50,7 +51,7 @@ func TestReadOnlyPostgres(t *testing.T) {
 	}
 	shows := func(status int, word, up string) {
 		t.Helper()
-		testdrive.Eventually(t, testdrive.Patience, "the broker says that PostgreSQL is "+word, func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the broker says that PostgreSQL is "+word, func() bool {
 			r := p.Do(t, "GET", "/readyz", nil)
 			return r.Status == status && r.String("postgresql") == word
 		})

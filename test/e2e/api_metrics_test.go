@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // scrapeTime bounds how long a figure may take to be seen, on a busy machine.
-const scrapeTime = testdrive.Patience
+const scrapeTime = limits.Stuck
 
 // TestMetrics asserts each figure after a script of operations.
 func TestMetrics(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"mysql-broker/test/testdrive"
+	"mysql-broker/test/limits"
 )
 
 // testMove moves an instance to a dedicated server and back while an application writes.
@@ -135,7 +135,7 @@ func (w *writer) stop(t *testing.T) []string {
 	t.Helper()
 	select {
 	case <-w.done:
-	case <-time.After(testdrive.Patience):
+	case <-time.After(limits.Stuck):
 		t.Error("the application may still write at the old address")
 		w.stops()
 		<-w.done

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -69,7 +70,7 @@ func testKorifi(t *testing.T, p testdrive.Platform) {
 	i := p.NewInstance(t, "shared-async")
 	repeat := func(request func() testdrive.Response, end int) {
 		t.Helper()
-		deadline := time.Now().Add(testdrive.Patience)
+		deadline := time.Now().Add(limits.Stuck)
 		r := request().Expect(t, http.StatusAccepted)
 		for ; r.Status != end; r = request() {
 			if time.Now().After(deadline) {

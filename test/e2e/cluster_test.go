@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -173,7 +174,7 @@ func raceCreationAfterDeletion(t *testing.T, c cluster, plan string) {
 	}
 	var r testdrive.Response
 	ask := 0
-	testdrive.Eventually(t, testdrive.Patience, "the id is free again", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the id is free again", func() bool {
 		ask++
 		r = i.Via(c.replicas[ask%len(c.replicas)]).Provision(t, mode, nil)
 		if mode == testdrive.Sync { // a request that was faster than the deletion found the old one

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -35,7 +36,7 @@ func TestFaultRestoreToBeforeUpgrade(t *testing.T) {
 			t.Helper()
 			testdrive.Exec(t, c.Open(t), statements...)
 			at := time.Now().Add(time.Second).Truncate(time.Second)
-			testdrive.Eventually(t, testdrive.Patience, "the second has passed", func() bool {
+			testdrive.Eventually(t, limits.Stuck, "the second has passed", func() bool {
 				return time.Now().After(at.Add(time.Second))
 			})
 			moments = append(moments, moment{at, dataOf(t, c)})

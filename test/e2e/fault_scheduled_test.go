@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -134,7 +135,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 		takeAway()
 		write(room>>20 + 20)
 		p.AwaitLog(t, "an archive of binary logs has ended")
-		testdrive.Eventually(t, testdrive.Patience, "the logs are purged", func() bool { return logs() < room })
+		testdrive.Eventually(t, limits.Stuck, "the logs are purged", func() bool { return logs() < room })
 		var reason string
 		ts.Scan(t, &reason, "SELECT end_reason FROM binary_log ORDER BY began_at LIMIT 1")
 		if !strings.Contains(reason, "filled the server's disk") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -124,7 +125,7 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		}
 		await := func(what string, condition func([]map[string]any) bool) {
 			t.Helper()
-			testdrive.Eventually(t, testdrive.Patience, what, func() bool { return condition(backups()) })
+			testdrive.Eventually(t, limits.Stuck, what, func() bool { return condition(backups()) })
 		}
 		await("a backup is complete", func(all []map[string]any) bool { return len(all) == 1 && all[0]["state"] == "complete" })
 		first := backups()[0]["backup"].(string)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -37,7 +38,7 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 			t.Helper()
 			return i.Credentials(t, b.Fetch(t).Expect(t, 200)).CACertificate
 		}
-		testdrive.Eventually(t, testdrive.Patience, "both CAs are given out", func() bool { return fetched() == both })
+		testdrive.Eventually(t, limits.Stuck, "both CAs are given out", func() bool { return fetched() == both })
 		if !strings.HasSuffix(both, first) || strings.Count(both, "BEGIN CERTIFICATE") != 2 {
 			t.Errorf("printed %q", both)
 		}
@@ -48,7 +49,7 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 			t.Errorf("ca drop-old before the new one signs printed %q", out)
 		}
 		ca("promote")
-		testdrive.Eventually(t, testdrive.Patience, "no server has a certificate of the old CA", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "no server has a certificate of the old CA", func() bool {
 			return testdrive.Run(t, env, "ca", "drop-old").Status == 0
 		})
 		second := ca()

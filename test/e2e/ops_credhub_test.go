@@ -117,7 +117,7 @@ func (d *credHubDesk) contents() (names []string, permissions []credhub.Permissi
 // awaitOnly waits until CredHub has this many credentials and as many permissions.
 func (d *credHubDesk) awaitOnly(t *testing.T, want int) {
 	t.Helper()
-	testdrive.Eventually(t, testdrive.Patience, "CredHub has what it should", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "CredHub has what it should", func() bool {
 		there, permissions := d.contents()
 		return len(there) == want && len(permissions) == want
 	})

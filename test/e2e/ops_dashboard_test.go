@@ -343,7 +343,7 @@ func (s eventStream) next(t *testing.T) (e dashboardEvent) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-	case <-time.After(testdrive.Patience):
+	case <-time.After(limits.Stuck):
 		t.Fatal("no event within a minute")
 	}
 	return e

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -152,7 +153,7 @@ func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
 func interruptStart(t *testing.T, env map[string]string) {
 	t.Helper()
 	dev := testdrive.Launch(t, env, "dev")
-	testdrive.Eventually(t, testdrive.Patience, "a server is started", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "a server is started", func() bool {
 		return len(testdrive.Processes(t, env["MYSQL_BROKER_DEV_DIR"])) > 0
 	})
 	interrupt(t, dev, env)

@@ -7,12 +7,13 @@ import (
 	"syscall"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // examinationTime limits how long the first examination after a start may take on a busy machine.
-const examinationTime = testdrive.Patience
+const examinationTime = limits.Stuck
 
 func TestDoctor(t *testing.T) {
 	t.Parallel()
@@ -116,7 +117,7 @@ func TestDoctorStartsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		testdrive.Eventually(t, testdrive.Patience, "the server has ended", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the server has ended", func() bool {
 			return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
 		})
 		out := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -62,7 +63,7 @@ func TestDisasterDrill(t *testing.T) {
 		expectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
 		<-time.After(downTime)
 		let()
-		testdrive.Eventually(t, testdrive.Patience, "the shared server is back", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the shared server is back", func() bool {
 			return p.Scrape(t)[`mysql_broker_shared_server_up{server="shared-1"}`] == "1"
 		})
 		expectHeld(t, p, "loaded from a dump")

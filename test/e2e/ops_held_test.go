@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -142,7 +143,7 @@ func TestHeldByServerThatComesLater(t *testing.T) {
 		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
 		i.Via(p).Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted)
 		proxy.Refuse(false)
-		testdrive.Eventually(t, testdrive.Patience, "PostgreSQL is held", func() bool { return p.Scrape(t)["mysql_broker_held"] == "1" })
+		testdrive.Eventually(t, limits.Stuck, "PostgreSQL is held", func() bool { return p.Scrape(t)["mysql_broker_held"] == "1" })
 		expectHeld(t, p, "has a record of task_")
 		c.Open(t)
 		if _, state := testdrive.OpenTasks(t, env).Latest(t, i.ID, ""); state != "in progress" {

@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -418,7 +419,7 @@ func crashServer(t *testing.T, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, testdrive.Patience, "the server that was aborted ends", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the server that was aborted ends", func() bool {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return err != nil || len(raw) == 0
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -30,7 +31,7 @@ func TestPartitionsOfADedicatedServer(t *testing.T) {
 		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
 		o.Run(t, 0, "backups", "verify", o.IDs(t, "backup", "backups")[0])
 		var all []map[string]any
-		testdrive.Eventually(t, testdrive.Patience, "the backup is verified", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the backup is verified", func() bool {
 			all = nil
 			o.Read(t, &all, "backups")
 			return all[0]["verified_at"] != nil || all[0]["verify_error"] != nil

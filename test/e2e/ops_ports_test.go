@@ -46,7 +46,7 @@ func TestPortsTaken(t *testing.T) {
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	var l net.Listener
-	testdrive.Eventually(t, testdrive.Patience, address+" is free", func() (free bool) {
+	testdrive.Eventually(t, limits.Stuck, address+" is free", func() (free bool) {
 		var err error
 		l, err = net.Listen("tcp", address)
 		return err == nil

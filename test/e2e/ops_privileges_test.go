@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	sharedserver "mysql-broker/deploy/shared-server"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )

@@ -16,6 +16,7 @@ import (
 
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -212,7 +213,7 @@ func expectQuotaOver(t *testing.T, p testdrive.Platform, env map[string]string, 
 		}
 	}
 	expectReadOnly(t, reader)
-	testdrive.Eventually(t, testdrive.Patience, "metrics tell", func() bool { // which may be a minute old on a busy machine
+	testdrive.Eventually(t, limits.Stuck, "metrics tell", func() bool { // which may be a minute old on a busy machine
 		return p.Scrape(t)[`mysql_broker_quota_instances{level="100",plan="shared-small"}`] == "1"
 	})
 	expectFigures(t, p, map[string]string{

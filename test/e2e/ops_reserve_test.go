@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -80,7 +81,7 @@ func takeConnections(t *testing.T, p testdrive.Platform) {
 	}
 	select {
 	case <-full:
-	case <-time.After(testdrive.Patience):
+	case <-time.After(limits.Stuck):
 		t.Fatal("the server did not run out of connections")
 	}
 }

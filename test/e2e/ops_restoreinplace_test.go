@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -321,7 +322,7 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	}
 	counted := func(when string) {
 		t.Helper()
-		testdrive.Eventually(t, testdrive.Patience, "the instance is counted as frozen "+when, func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the instance is counted as frozen "+when, func() bool {
 			return r.Scrape(t)["mysql_broker_frozen_instances"] == "1"
 		})
 	}

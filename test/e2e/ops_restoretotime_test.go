@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -39,7 +40,7 @@ type moment struct {
 func momentOf(t *testing.T, c testdrive.Credentials) moment {
 	t.Helper()
 	at := time.Now().Add(time.Second).Truncate(time.Second) // by when the last change was acknowledged
-	testdrive.Eventually(t, testdrive.Patience, "the second has passed", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the second has passed", func() bool {
 		return time.Now().After(at.Add(time.Second))
 	})
 	return moment{at, dataOf(t, c)}
@@ -128,7 +129,7 @@ func TestRestoreToTime(t *testing.T) {
 		note()
 		last := moments[len(moments)-1]
 		archived(t, ts, source, last.at)
-		testdrive.Eventually(t, testdrive.Patience, "the age of the archive is a metric", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the age of the archive is a metric", func() bool {
 			age, err := strconv.ParseFloat(p.Scrape(t)[`mysql_broker_binary_log_age_seconds{plan="dedicated-small"}`], 64)
 			return err == nil && age < 600
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -205,7 +206,7 @@ func sendPatiently(p testdrive.Platform, method, path string, body any) (testdri
 // waits for them; it is run again then.
 func rotateAdminAmidst(t *testing.T, env map[string]string) (out testdrive.Output) {
 	t.Helper()
-	testdrive.Eventually(t, testdrive.Patience, "the binds and unbinds under way end", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the binds and unbinds under way end", func() bool {
 		out = rotateAdmin(t, env)
 		return !strings.Contains(out.Stderr, "binds and unbinds do not end")
 	})

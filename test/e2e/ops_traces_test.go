@@ -10,12 +10,13 @@ import (
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // traceTime bounds how long spans may take to be sent, on a busy machine.
-const traceTime = testdrive.Patience
+const traceTime = limits.Stuck
 
 // What a platform asks for can be followed from its own trace through the request, the task and its steps to each
 // statement, and nothing secret is on the way.

@@ -3,12 +3,7 @@ package testdrive
 import (
 	"testing"
 	"time"
-
-	"mysql-broker/test/limits"
 )
-
-// Patience is limits.Stuck.
-const Patience = limits.Stuck
 
 // Eventually waits until condition holds, and fails the test if it does not within limit. what says what is awaited.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {

@@ -14,6 +14,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	kubernetes "mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )

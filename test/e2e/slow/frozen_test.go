@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -52,7 +53,7 @@ func TestFrozenServerDelaysOnlyItself(t *testing.T) {
 			testdrive.ExpectRefusal(t, testdrive.Receive(t, answers, "a request on the frozen server is answered"),
 				http.StatusServiceUnavailable, ".")
 		}
-		testdrive.Eventually(t, testdrive.Patience, "a deletion says what it waits for", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "a deletion says what it waits for", func() bool {
 			return slices.ContainsFunc(operations, func(operation string) bool {
 				r := doomed[slices.Index(operations, operation)].Poll(t, "?operation="+operation).Expect(t, http.StatusOK)
 				if state := r.String("state"); state != "in progress" {

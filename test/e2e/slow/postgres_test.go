@@ -57,7 +57,7 @@ func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *tes
 	for _, p := range brokers {
 		expectUnready(t, p)
 	}
-	testdrive.Eventually(t, testdrive.Patience, "the outage outlasts the lease", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the outage outlasts the lease", func() bool {
 		expectOutageAnswers(t, brokers, idle)
 		return time.Since(began) > testdrive.OutlastTime
 	})
@@ -68,7 +68,7 @@ func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *tes
 	}
 	end()
 	for _, p := range brokers {
-		testdrive.Eventually(t, testdrive.Patience, "the broker is ready again", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the broker is ready again", func() bool {
 			return p.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
 		})
 	}

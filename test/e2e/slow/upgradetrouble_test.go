@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -82,7 +83,7 @@ func TestUpgradeTroubled(t *testing.T) {
 		ts := testdrive.OpenTasks(t, env)
 		testdrive.ExpireLeases(t, ts.Pool)
 		with := disk.Start(t, older)
-		testdrive.Eventually(t, testdrive.Patience, "the older broker leaves the upgrade to others", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the older broker leaves the upgrade to others", func() bool {
 			var recorded string
 			ts.Scan(t, &recorded, "SELECT description FROM task WHERE state = 'in progress'")
 			return strings.Contains(recorded, "Waiting for a broker that offers ")

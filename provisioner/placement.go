@@ -105,15 +105,12 @@ func (s *placement) failure() error {
 	return errFull
 }
 
-// charsetTimeout bounds how long a server that does not answer can delay a placement.
-const charsetTimeout = 2 * time.Second
-
 // hasCharset returns a *mysqladmin.CharsetError if a server does not have the character set and collation asked for.
 func hasCharset(ctx context.Context, server *shared.Server, q plan.InstanceParameters) error {
 	if q.Charset == "" && q.Collation == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, charsetTimeout)
+	ctx, cancel := context.WithTimeout(ctx, server.AnswerTime)
 	defer cancel()
 	return server.ValidateCharset(ctx, q.Charset, q.Collation)
 }

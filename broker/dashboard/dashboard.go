@@ -3,6 +3,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -37,7 +38,9 @@ type Config struct {
 	Storage func(ctx context.Context, i store.Instance) (s provisioner.Storage, found bool, err error)
 	// Deleted is provisioner.Provisioner.Deleted.
 	Deleted func(ctx context.Context, i store.Instance) ([]store.Retained, error)
-	Logger  *slog.Logger
+	// AnswerTime bounds each wait for a server, and the wait for a slot before; 0 means DefaultAnswerTime.
+	AnswerTime time.Duration
+	Logger     *slog.Logger
 }
 
 // Dashboard is a http.Handler of every path for which Serves returns true. Close it when the broker stops.
@@ -52,8 +55,9 @@ type Dashboard struct {
 
 // New returns a dashboard. It sends no queries until somebody opens a page.
 func New(cfg Config) *Dashboard {
+	cfg.AnswerTime = cmp.Or(cfg.AnswerTime, DefaultAnswerTime)
 	d := &Dashboard{Config: cfg}
-	d.inspections = newInspections(cfg.Inspect)
+	d.inspections = newInspections(cfg.Inspect, cfg.AnswerTime)
 	d.streams = make(chan struct{}, maxStreams)
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	d.handler = d.routes()

@@ -9,8 +9,10 @@ import (
 	"mysql-broker/store"
 )
 
+// DefaultAnswerTime is Config.AnswerTime unless that is set.
+const DefaultAnswerTime = 3 * time.Second
+
 const (
-	inspectTime  = 3 * time.Second // the limit on waiting for a server, and on waiting for a slot before
 	inspectAgain = 5 * time.Second // the age at which a server's response is no longer used
 	// inspectAtOnce limits concurrent inspections on a shared server, so that pages take no connections from operations. A
 	// dedicated server has only one instance.
@@ -22,6 +24,7 @@ type inspectFunc = func(ctx context.Context, i store.Instance, accounts []string
 // inspections queries servers about instances that have viewers. Viewers of the same instance share a query.
 type inspections struct {
 	inspect inspectFunc
+	limit   time.Duration // on waiting for a server, and on waiting for a slot before
 
 	mu        sync.Mutex
 	latest    map[inspected]*inspection // running ones, and results younger than inspectAgain
@@ -40,12 +43,12 @@ type inspection struct {
 	done chan struct{} // closed once the others are set
 }
 
-func newInspections(inspect inspectFunc) *inspections {
-	return &inspections{inspect: inspect, latest: map[inspected]*inspection{}, perServer: map[string]chan struct{}{}}
+func newInspections(inspect inspectFunc, limit time.Duration) *inspections {
+	return &inspections{inspect: inspect, limit: limit, latest: map[inspected]*inspection{}, perServer: map[string]chan struct{}{}}
 }
 
 // of returns what an instance's server reports, or a result from some seconds ago if the instance has not changed
-// since. It returns within twice inspectTime. If a server did not respond, the next call queries it again.
+// since. It returns within twice the limit. If a server did not respond, the next call queries it again.
 func (n *inspections) of(ctx context.Context, i store.Instance, structure string,
 	accounts []string) (provisioner.Inspection, error) {
 	one := n.begin(i, structure, accounts)
@@ -99,7 +102,7 @@ func (n *inspections) turns(at store.Location) chan struct{} {
 // ask does not depend on one request: others may wait for the same result.
 func (n *inspections) ask(turns chan struct{}, i store.Instance, accounts []string) (provisioner.Inspection, error) {
 	if turns != nil {
-		waiting, stop := context.WithTimeout(context.Background(), inspectTime)
+		waiting, stop := context.WithTimeout(context.Background(), n.limit)
 		defer stop()
 		select {
 		case turns <- struct{}{}:
@@ -108,7 +111,7 @@ func (n *inspections) ask(turns chan struct{}, i store.Instance, accounts []stri
 			return provisioner.Inspection{}, waiting.Err()
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), inspectTime)
+	ctx, cancel := context.WithTimeout(context.Background(), n.limit)
 	defer cancel()
 	return n.inspect(ctx, i, accounts)
 }

@@ -25,7 +25,7 @@ func TestInspectionsHoldUntilAChange(t *testing.T) {
 				return provisioner.Inspection{}, errors.New("away")
 			}
 			return provisioner.Inspection{Tables: len(accounts)}, nil
-		})
+		}, DefaultAnswerTime)
 		i := store.Instance{Location: store.SharedLocation("shared"), Database: "db_1"}
 		for _, step := range []struct {
 			what, structure string
@@ -69,13 +69,13 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 			case "slow":
 				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
-				time.Sleep(inspectTime - time.Millisecond)
+				time.Sleep(DefaultAnswerTime - time.Millisecond)
 				return provisioner.Inspection{}, ctx.Err()
 			case "silent":
 				<-ctx.Done()
 			}
 			return provisioner.Inspection{}, ctx.Err()
-		})
+		}, DefaultAnswerTime)
 		of := func(i store.Instance) (time.Duration, error) {
 			begun := time.Now()
 			_, err := n.of(t.Context(), i, "a", nil)
@@ -88,7 +88,7 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 		if took, err := of(store.Instance{Location: store.DedicatedLocation("process", "other"), Database: "db_1"}); took != 0 || err != nil {
 			t.Errorf("a server that answers was waited for for %v: %v", took, err)
 		}
-		if took, err := of(store.Instance{Location: store.DedicatedLocation("process", "silent"), Database: "silent_0"}); took != inspectTime || err == nil {
+		if took, err := of(store.Instance{Location: store.DedicatedLocation("process", "silent"), Database: "silent_0"}); took != DefaultAnswerTime || err == nil {
 			t.Errorf("a server that does not answer was waited for for %v: %v", took, err)
 		}
 		for k := range 2 {
@@ -96,12 +96,12 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 		}
 		synctest.Wait()
 		// It has all its time once it is its turn.
-		if took, err := of(store.Instance{Location: store.SharedLocation("slow"), Database: "slow_2"}); took <= inspectTime || err != nil {
+		if took, err := of(store.Instance{Location: store.SharedLocation("slow"), Database: "slow_2"}); took <= DefaultAnswerTime || err != nil {
 			t.Errorf("the third at a shared server was answered after %v: %v", took, err)
 		}
 		if most.Load() != inspectAtOnce {
 			t.Errorf("a shared server was asked about %d at a time", most.Load())
 		}
-		time.Sleep(2 * inspectTime) // until all have ended
+		time.Sleep(2 * DefaultAnswerTime) // until all have ended
 	})
 }

@@ -12,7 +12,7 @@ func (d *Dashboard) members(ctx context.Context, i store.Instance) []launcher.Me
 	if i.State != store.Ready || !i.HasMembers() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, inspectTime)
+	ctx, cancel := context.WithTimeout(ctx, d.AnswerTime)
 	defer cancel()
 	all, err := d.Members(ctx, i.Location)
 	if err != nil {

@@ -31,7 +31,7 @@ var troubles = map[launcher.Trouble]string{
 
 // silence returns the sentence about a server that did not respond.
 func (d *Dashboard) silence(ctx context.Context, i store.Instance) string {
-	ctx, cancel := context.WithTimeout(ctx, inspectTime)
+	ctx, cancel := context.WithTimeout(ctx, d.AnswerTime)
 	defer cancel()
 	trouble, err := d.Trouble(ctx, i.Location)
 	if err != nil {

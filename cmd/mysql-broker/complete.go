@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,10 +11,8 @@ import (
 	"mysql-broker/store"
 )
 
-const (
-	completionTime = 2 * time.Second // the time limit after TAB
-	completions    = 50              // offered at most
-)
+// completions is how many are offered at most.
+const completions = 50
 
 // words returns the completions of an argument. args are the arguments before it. The shell filters them.
 type words func(ctx context.Context, c *console, args []string, typed string) ([]string, error)
@@ -31,6 +28,8 @@ func completeArgs(by ...words) cobra.CompletionFunc {
 		defer cancel()
 		getenv, _, err := dev.Environment(getenvOf(cmd))
 		if err == nil {
+			ctx, cancel := context.WithTimeout(cmd.Context(), config.AnswerTime(getenv))
+			defer cancel()
 			err = openConsole(ctx, getenv, config.ForOperator, func(ctx context.Context, c *console) (err error) {
 				found, err = by[len(args)](ctx, c, args, typed)
 				return err

@@ -64,12 +64,12 @@ const (
 // The environment of commands that change records, show records, use dedicated servers, or use all servers.
 var (
 	storedEnvironment    = environmentOf()
-	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "CATALOG")
+	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG")
 	dedicatedEnvironment = environmentOf(config.LauncherVariables()...)
 	upgradeEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(), config.BackupVariables(),
 		config.UpgradeVariables(), []string{"CATALOG", "LOG_LEVEL"})...)
 	serversEnvironment = environmentOf(slices.Concat(config.LauncherVariables(), config.CredHubVariables(),
-		[]string{"MYSQL_SERVERS", "CATALOG", "LOG_LEVEL"})...)
+		[]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "LOG_LEVEL"})...)
 )
 
 // environmentOf describes the variables of every command that uses the records, and these variables.

@@ -75,7 +75,7 @@ that place.`,
 	out.flags(command)
 	completeFlag(command, "plan", completeEach(planWords))
 	completeFlag(command, "server", completeEach(serverWords))
-	return describe(command, recordedExit, environmentOf("MYSQL_SERVERS", "CATALOG", "KEEP_MOVED_HOURS"))
+	return describe(command, recordedExit, environmentOf("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS"))
 }
 
 // instanceDocument is an instance in the output of --json.

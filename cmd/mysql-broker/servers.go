@@ -198,12 +198,12 @@ func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 	return all, nil
 }
 
-// askTime limits how long an unreachable server delays the list.
+// askTime limits how long an unreachable server delays the list, unless Config.AnswerTime is longer.
 const askTime = 3 * time.Second
 
 // ask queries the state of a server.
 func (d *serverDocument) ask(ctx context.Context, server *shared.Server) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, max(askTime, server.AnswerTime))
 	defer cancel()
 	flavour, err := server.Flavour(ctx)
 	d.Flavour, d.Version = flavour.Name, flavour.Version

@@ -44,7 +44,7 @@ type Keeper struct {
 
 const (
 	each = time.Minute // from one mark to the next
-	// askTime bounds the comparison with one server, and writeTime one mark with its list of instances: the first list may
+	// askTime bounds the comparison with one server, unless its AnswerTime is longer, and writeTime one mark with its list of instances: the first list may
 	// have thousands.
 	askTime   = 3 * time.Second
 	writeTime = 20 * time.Second
@@ -147,7 +147,7 @@ func (k *Keeper) logHold(held *store.Hold) {
 
 // verify returns store.ErrHeld if the mark of the server is newer than PostgreSQL.
 func (k *Keeper) verify(ctx context.Context, server *shared.Server, from mysqladmin.MarkReader) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, max(askTime, server.AnswerTime))
 	defer cancel()
 	m, _, err := from.ReadMark(ctx, k.identity)
 	if err != nil {

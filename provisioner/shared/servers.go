@@ -18,8 +18,8 @@ import (
 // DefaultMaxDatabases is how many databases a server takes unless its Config says otherwise.
 const DefaultMaxDatabases = 1000
 
-// pingTimeout bounds how long a server that does not respond can delay a placement or a readiness check.
-const pingTimeout = 2 * time.Second
+// DefaultAnswerTime is Config.AnswerTime unless a Config says otherwise.
+const DefaultAnswerTime = 2 * time.Second
 
 // Config describes a shared server to the broker and to applications.
 type Config struct {
@@ -28,6 +28,9 @@ type Config struct {
 	Port         int
 	Hosts        []string // host:port of all nodes of a cluster that applications reach themselves, else nil
 	MaxDatabases int      // 0 means DefaultMaxDatabases
+	// AnswerTime bounds how long the server can delay a placement or a readiness check by not responding. 0 means
+	// DefaultAnswerTime.
+	AnswerTime time.Duration
 }
 
 // Server is one shared server.
@@ -38,6 +41,7 @@ type Server struct {
 	Hosts         []string // see Config
 	CACertificate []byte   // PEM; nil where connections are not verified
 	MaxDatabases  int
+	AnswerTime    time.Duration // see Config
 
 	// transport is nil until checkTransport has succeeded.
 	transport atomic.Pointer[mysqladmin.Transport]
@@ -72,7 +76,8 @@ func Open(configs []Config, lockKey []byte) (*Servers, error) {
 			return nil, fmt.Errorf("shared server %q: %w", c.Admin.Name, err)
 		}
 		s.all = append(s.all, &Server{Server: admin, Host: c.Host, Port: c.Port, Hosts: c.Hosts, CACertificate: c.Admin.CA,
-			MaxDatabases: cmp.Or(c.MaxDatabases, DefaultMaxDatabases)})
+			MaxDatabases: cmp.Or(c.MaxDatabases, DefaultMaxDatabases),
+			AnswerTime:   cmp.Or(c.AnswerTime, DefaultAnswerTime)})
 	}
 	return s, nil
 }
@@ -151,9 +156,9 @@ func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
 	return free
 }
 
-// Ping returns an error if the server does not respond within pingTimeout.
+// Ping returns an error if the server does not respond within AnswerTime.
 func (s *Server) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.AnswerTime)
 	defer cancel()
 	return s.Server.Ping(ctx)
 }
@@ -167,7 +172,7 @@ func (s *Servers) Connections(ctx context.Context, health map[string]error) map[
 		if health[server.Name()] != nil {
 			return // it would hold up the others
 		}
-		limited, cancel := context.WithTimeout(ctx, pingTimeout)
+		limited, cancel := context.WithTimeout(ctx, server.AnswerTime)
 		defer cancel()
 		c, err := server.Connections(limited)
 		if err != nil {

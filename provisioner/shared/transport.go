@@ -16,7 +16,7 @@ func (s *Server) TLSOnly() bool {
 
 // checkTransport updates what TLSOnly and WithoutTLS report, unless the server does not respond.
 func (s *Server) checkTransport(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.AnswerTime)
 	defer cancel()
 	transport, err := s.Transport(ctx)
 	if err == nil {

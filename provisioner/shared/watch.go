@@ -168,7 +168,7 @@ func (s *Server) Check(ctx context.Context) error {
 
 // checkPrivileges updates whether the server is usable, unless it does not respond.
 func (s *Server) checkPrivileges(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.AnswerTime)
 	defer cancel()
 	err := s.CheckPrivileges(ctx)
 	_, lacking := errors.AsType[*mysqladmin.PrivilegesError](err)
@@ -185,14 +185,14 @@ func (s *Server) checkPrivileges(ctx context.Context) error {
 }
 
 func (s *Server) keepReserve(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.AnswerTime)
 	defer cancel()
 	return s.KeepReserve(ctx)
 }
 
 // introduce logs what a server is, and warns of connections that are not verified.
 func (s *Server) introduce(ctx context.Context, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.AnswerTime)
 	defer cancel()
 	flavour, err := s.Flavour(ctx)
 	if err != nil {

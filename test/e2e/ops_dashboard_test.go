@@ -29,6 +29,7 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
+		env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 		env["CATALOG"] = catalogRetaining(t)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), Platform: testdrive.StartPlatform(t, server, env),

@@ -67,6 +67,7 @@ func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
 		t.Fatal(err)
 	}
 	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
+	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	w.env["MYSQL_SERVERS"] = string(described)
 	w.platform = newPlatform(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
 	return w

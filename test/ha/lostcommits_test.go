@@ -22,6 +22,7 @@ func TestPostgresLosesCommits(t *testing.T) {
 	s := testdrive.Private(t, all[len(all)-1].Flavour) // whatever flavour: it is about PostgreSQL
 	pair := testdrive.StartPostgresPair(t, false)
 	env := testdrive.Environment(t, s)
+	env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	env["DATABASE_URL"] = pair.URL
 	p := newPlatform(t, testdrive.Start(t, env), testdrive.Start(t, env))
 	kept, doomed, lost := uuid.NewString(), uuid.NewString(), uuid.NewString()

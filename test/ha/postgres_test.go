@@ -26,6 +26,7 @@ func TestPostgresFailover(t *testing.T) {
 	for range rounds(10) {
 		pair := testdrive.StartPostgresPair(t, true)
 		env := testdrive.Environment(t, s)
+		env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 		env["DATABASE_URL"] = pair.URL
 		p := newPlatform(t, testdrive.Start(t, env), testdrive.Start(t, env))
 		end := p.load(t, 6)

@@ -100,6 +100,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	through := private
 	through.Port = w.mysql.Port()
 	w.env = testdrive.Environment(t, through)
+	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	w.env["BACKUP_STORE"] = "file://" + t.TempDir()
 	w.inspectors = testdrive.Inspectors(w.env)
 	if inKubernetes() {

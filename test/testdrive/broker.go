@@ -67,7 +67,8 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		"LAUNCHER":          "process",
 		"LAUNCHER_DIR":      launcherDirWithTemplates(t, shared.Flavour),
 		"LAUNCHER_PORTS":    fmt.Sprintf("%d-%d", low, high),
-		"LAUNCHER_SPARES":   "0", // as most tests launch one server or none
+		"LAUNCHER_SPARES":   "0",   // as most tests launch one server or none
+		"ANSWER_TIMEOUT":    "30s", // a busy machine is no reason to pass a server over
 		"LAUNCHER_MYSQLD":   binaryOf(t, shared.Flavour).Path,
 		"PATH":              os.Getenv("PATH"),
 	}

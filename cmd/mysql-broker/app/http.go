@@ -44,7 +44,7 @@ func (a *App) serve(context.Context) (end ending, err error) {
 		}
 		listener, follow = tls.NewListener(listener, certificate.config()), certificate.follow
 	}
-	server := newServer(routes(api, a.registry, readinessOf(a.store, a.shared), a.dashboard), a.log)
+	server := newServer(routes(api, a.registry, readinessOf(a.store, a.shared, a.cfg.AnswerTime), a.dashboard), a.log)
 	following := background(follow)
 	go func() {
 		if err := server.Serve(jsonListener{listener, a.log}); !errors.Is(err, http.ErrServerClosed) {

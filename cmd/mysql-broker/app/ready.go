@@ -10,9 +10,6 @@ import (
 	"mysql-broker/store"
 )
 
-// readyTimeout limits the wait for PostgreSQL; the shared servers have their own limit.
-const readyTimeout = 2 * time.Second
-
 // readiness says whether the broker can work. Anyone can read it, so reasons go only to the log.
 type readiness struct {
 	Status        string            `json:"status"`         // "ok", "held" or "unavailable"
@@ -33,10 +30,10 @@ var errUnavailable = errors.New("something that the broker needs does not answer
 // readinessOf returns a function that checks PostgreSQL and every shared server. Its error is errUnavailable if one
 // does not respond. It does not use a request's context, because other requests may wait for the same result. A hold is
 // reported, but is no error: reads, polls and binds work, and platforms would otherwise stop routing to all replicas at
-// once.
-func readinessOf(s *store.Store, servers *shared.Servers) func() (readiness, error) {
+// once. limit bounds the wait for PostgreSQL; each shared server has its own limit.
+func readinessOf(s *store.Store, servers *shared.Servers, limit time.Duration) func() (readiness, error) {
 	return func() (readiness, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		var problem error
 		status := func(err error) string {

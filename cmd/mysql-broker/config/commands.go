@@ -6,7 +6,7 @@ import "errors"
 func ForDoctor(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(services), LogLevel: r.level("LOG_LEVEL"),
-		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services),
+		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services, r.answerTime()),
 		CredHub: r.credHub(services)}
 	return cfg, errors.Join(r.problems...)
 }
@@ -15,7 +15,7 @@ func ForDoctor(getenv func(string) string) (Config, error) {
 func ForOperator(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
-		Shared: r.sharedServers(services)}
+		Shared: r.sharedServers(services, r.answerTime())}
 	return cfg, errors.Join(r.problems...)
 }
 
@@ -72,6 +72,6 @@ func StoredWithBackups(getenv func(string) string) (Config, error) {
 func ForBackups(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
-		Shared: r.sharedServers(services), Backups: r.backups(services)}
+		Shared: r.sharedServers(services, r.answerTime()), Backups: r.backups(services)}
 	return cfg, errors.Join(r.problems...)
 }

@@ -35,6 +35,7 @@ type Config struct {
 	CatalogPath string
 	Shared      []shared.Config
 	Launchers   []launchers.Named // none: dedicated plans are not offered
+	AnswerTime  time.Duration     // for a server or PostgreSQL, where somebody waits: also that of each in Shared
 	LogLevel    slog.Level
 	Application Application
 	TLS         TLS
@@ -110,6 +111,8 @@ var Variables = slices.Concat([]Variable{
 	{"KEEP_MOVED_HOURS", "24", "for how many hours, from 1 to 720, bindings can read the data of a moved instance at " +
 		"its old address"},
 	{"KEEP_AUDIT_DAYS", "365", "for how many days, from 1 to 3650, the broker keeps the record of who did what"},
+	{"ANSWER_TIMEOUT", "2s", "how long, from 1s to 30s, a server or PostgreSQL may take to respond where somebody waits, " +
+		"before it counts as silent"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 	{"PPROF_ADDRESS", "", "loopback address and port for Go's profiles, such as 127.0.0.1:6060; everyone who can reach " +
 		"it can read them; default: no profiles"},
@@ -161,12 +164,30 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	cfg.PreviousPassword = r.value("BROKER_PASSWORD_PREVIOUS")
 	cfg.PostgresURL = r.postgresURL(services)
 	cfg.Keys = r.keyset()
-	cfg.Shared = r.sharedServers(services)
+	cfg.AnswerTime = r.answerTime()
+	cfg.Shared = r.sharedServers(services, cfg.AnswerTime)
 	if len(cfg.Shared) == 0 && len(cfg.Launchers) == 0 && len(r.problems) == 0 {
 		r.note(errors.New("there is nowhere to create databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +
 			"or set LAUNCHER=process"))
 	}
 	return cfg, errors.Join(r.problems...)
+}
+
+// AnswerTime reads only ANSWER_TIMEOUT, and returns the default if it is wrong.
+func AnswerTime(getenv func(string) string) time.Duration {
+	r := &reader{getenv: getenv}
+	if limit := r.answerTime(); len(r.problems) == 0 {
+		return limit
+	}
+	return defaults().answerTime()
+}
+
+func (r *reader) answerTime() time.Duration {
+	limit, err := time.ParseDuration(r.value("ANSWER_TIMEOUT"))
+	if err != nil || limit < time.Second || limit > 30*time.Second {
+		r.note(errors.New("ANSWER_TIMEOUT is not a duration from 1s to 30s, such as 2s"))
+	}
+	return limit
 }
 
 // number reads a whole number from 1 to most.
@@ -271,7 +292,7 @@ func (r *reader) level(name string) (level slog.Level) {
 }
 
 // sharedServers reads MYSQL_SERVERS and the bound services that describe a server.
-func (r *reader) sharedServers(services services) []shared.Config {
+func (r *reader) sharedServers(services services, answerTime time.Duration) []shared.Config {
 	described, err := describedServers(r.value("MYSQL_SERVERS"))
 	r.note(prefixed("MYSQL_SERVERS", err))
 	bound, err := services.mysqlServers()
@@ -288,7 +309,7 @@ func (r *reader) sharedServers(services services) []shared.Config {
 		if names[d.Name] {
 			r.note(fmt.Errorf("shared server %q is described twice", d.Name))
 		}
-		names[d.Name] = true
+		names[d.Name], c.AnswerTime = true, answerTime
 		all = append(all, c)
 	}
 	return all

@@ -278,3 +278,22 @@ func TestQuotaInterval(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswerTimeout(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"": 2 * time.Second, "30s": 30 * time.Second} {
+		env := complete(t)
+		env["ANSWER_TIMEOUT"] = text
+		cfg, err := read(t, env)
+		if err != nil || cfg.AnswerTime != want || cfg.Shared[0].AnswerTime != want {
+			t.Errorf("%q: %v, %v", text, cfg.AnswerTime, err)
+		}
+	}
+	for _, text := range []string{"0", "31s", "soon"} {
+		env := complete(t)
+		env["ANSWER_TIMEOUT"] = text
+		if _, err := read(t, env); err == nil || !strings.Contains(err.Error(), "ANSWER_TIMEOUT") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -44,6 +44,7 @@ func TestPostgresOutage(t *testing.T) {
 func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *testdrive.Postgres) (end func())) {
 	pg := testdrive.StartPostgres(t)
 	env := testdrive.Environment(t, s)
+	env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	env["DATABASE_URL"] = pg.URL
 	brokers := []testdrive.Platform{testdrive.StartPlatform(t, s, env), testdrive.StartPlatform(t, s, env)}
 	dedicated := brokers[0].OwnInstance(t, "dedicated-small")

@@ -42,24 +42,21 @@ func newPlatform(t *testing.T, brokers ...*testdrive.Broker) *platform {
 
 // send sends a request until the response is final. It fails if that is not of the class 2xx, or 410.
 func (p *platform) send(method, path string, body any) (testdrive.Response, error) {
-	for deadline := time.Now().Add(limits.Stuck); ; {
+	r, err := testdrive.Insist(func() (testdrive.Response, error) {
 		broker := p.brokers[int(p.turn.Add(1))%len(p.brokers)]
 		began := time.Now()
 		r, err := broker.Send(method, path, body, nil)
 		p.note(r, time.Since(began))
-		switch {
-		case err != nil:
-			return r, err
-		case r.Status < 300 || r.Status == http.StatusGone:
-			p.done.Add(1)
-			return r, nil
-		case r.Status < 500 && r.String("error") != "ConcurrencyError":
-			return r, fmt.Errorf("%s %s: %d %s", method, path, r.Status, r.Raw)
-		case time.Now().After(deadline):
-			return r, fmt.Errorf("%s %s: still %d after %v: %s", method, path, r.Status, limits.Stuck, r.Raw)
-		}
-		time.Sleep(50 * time.Millisecond) // as platforms try again
+		return r, err
+	})
+	if err == nil && r.Status >= 300 && r.Status != http.StatusGone {
+		err = fmt.Errorf("%d %s", r.Status, r.Raw)
 	}
+	if err != nil {
+		return r, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	p.done.Add(1)
+	return r, nil
 }
 
 func (p *platform) note(r testdrive.Response, took time.Duration) {

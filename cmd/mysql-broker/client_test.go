@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -129,7 +130,7 @@ func interruptCreation(t *testing.T, u testdrive.Terminal, p testdrive.Platform)
 	t.Helper()
 	release := p.HoldLaunches(t)
 	waiting := testdrive.Launch(t, u.Env, "client", "create-service", "mysql/dedicated-small", "held")
-	testdrive.Eventually(t, testdrive.Patience, "the instance is being made", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the instance is being made", func() bool {
 		return strings.Contains(u.Run(t, "services"), "create in progress")
 	})
 	waiting.AwaitLog(t, "Creating service instance held")
@@ -140,7 +141,7 @@ func interruptCreation(t *testing.T, u testdrive.Terminal, p testdrive.Platform)
 	u.Refused(t, "in progress", "update-service", "held", "-p", "dedicated-large")
 	u.Expect(t, "create in progress", "services")
 	release()
-	testdrive.Eventually(t, testdrive.Patience, "the creation has succeeded", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the creation has succeeded", func() bool {
 		return strings.Contains(u.Run(t, "service", "held"), "create succeeded")
 	})
 	u.Run(t, "delete-service", "held")

@@ -24,8 +24,6 @@ func completeArgs(by ...words) cobra.CompletionFunc {
 		if len(args) >= len(by) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-		defer cancel()
 		getenv, _, err := dev.Environment(getenvOf(cmd))
 		if err == nil {
 			ctx, cancel := context.WithTimeout(cmd.Context(), config.AnswerTime(getenv))

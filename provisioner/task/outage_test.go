@@ -53,7 +53,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 			proxy.Refuse(true)
 			proxy.Cut()
 			began := time.Now()
-			testdrive.Eventually(t, patience, "the outage is told, and goes on for some beats", func() bool {
+			testdrive.Eventually(t, limits.Stuck, "the outage is told, and goes on for some beats", func() bool {
 				return !slices.ContainsFunc(tt.failures, func(f string) bool { return logged.count(f) == 0 }) &&
 					time.Since(began) > 4*beat
 			})
@@ -66,7 +66,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 				t.Errorf("%d lines:\n%s", n, logged.String())
 			}
 			proxy.Refuse(false)
-			testdrive.Eventually(t, patience, "the end of the outage is told", func() bool {
+			testdrive.Eventually(t, limits.Stuck, "the end of the outage is told", func() bool {
 				return !slices.ContainsFunc(tt.failures, func(f string) bool {
 					return logged.count(strings.TrimSuffix(f, "failed")+"works again") == 0
 				})

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -62,7 +63,7 @@ func (d dedicated) launch(b *testing.B, use func(dir string)) time.Duration {
 // awaitSpare returns the data directory that the broker keeps ready for the next server.
 func (d dedicated) awaitSpare(b *testing.B) (path string) {
 	b.Helper()
-	testdrive.Eventually(b, testdrive.Patience, "a spare is ready", func() bool {
+	testdrive.Eventually(b, limits.Stuck, "a spare is ready", func() bool {
 		spares, err := filepath.Glob(filepath.Join(d.launcherDir, "spares", "*"))
 		if err != nil || len(spares) != 1 || strings.HasSuffix(spares[0], ".unfinished") {
 			return false

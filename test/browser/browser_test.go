@@ -175,7 +175,7 @@ func (b *tab) open(address string) {
 // from one with the same address.
 func (b *tab) follow(selector string, by chromedp.QueryOption) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, limits.Stuck)
 	defer cancel()
 	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector, by)); err != nil {
 		b.t.Fatalf("follow %s: %v", selector, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
@@ -31,7 +32,7 @@ func testStatementInFlight(t *testing.T, c chaos) {
 			d := w.delayStatement(t)
 			d.proxy.Release()
 			if locks == "" {
-				testdrive.Eventually(t, platform.Patience, "the statement's session is gone", func() bool {
+				testdrive.Eventually(t, limits.Stuck, "the statement's session is gone", func() bool {
 					return slices.ContainsFunc(d.sessions, func(id int64) bool { return !w.connected(t, id) })
 				})
 				d.wake(t)
@@ -39,7 +40,7 @@ func testStatementInFlight(t *testing.T, c chaos) {
 				return
 			}
 			var found []string
-			testdrive.Eventually(t, platform.Patience, "the statement takes effect", func() bool {
+			testdrive.Eventually(t, limits.Stuck, "the statement takes effect", func() bool {
 				found = w.Discrepancies(t.Context())
 				return len(found) > 0
 			})
@@ -67,7 +68,7 @@ func (d delayed) wake(t *testing.T) {
 	d.victim.Signal(t, syscall.SIGCONT)
 	select {
 	case <-d.answers:
-	case <-time.After(platform.Patience):
+	case <-time.After(limits.Stuck):
 		t.Error("no answer when the broker went on")
 	}
 }
@@ -181,5 +182,5 @@ func (w *world) awaitRenewal(t *testing.T, q platform.Request) {
 		return until
 	}
 	before := leaseUntil()
-	testdrive.Eventually(t, platform.Patience, "the lease is renewed", func() bool { return leaseUntil().After(before) })
+	testdrive.Eventually(t, limits.Stuck, "the lease is renewed", func() bool { return leaseUntil().After(before) })
 }

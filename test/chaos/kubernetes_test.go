@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
@@ -110,7 +111,7 @@ func (d *death) passed() []platform.Point {
 // insist sends a request, and polls, as a platform that repeats what is not answered.
 func (w *world) insist(t *testing.T, q platform.Request, d *death) (got platform.Outcome, err error) {
 	var accepted testdrive.Response
-	for deadline := time.Now().Add(platform.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		w.replaceDead(t, d)
 		send := func() (testdrive.Response, error) { return w.survivor().Send(q.Method, q.Path, q.Body, nil) }
 		if accepted.Status != 0 {
@@ -153,7 +154,7 @@ func (w *world) replaceDead(t *testing.T, d *death) {
 // awaitEnd returns when the last point has been passed, which may be after the platform's last poll.
 func (w *world) awaitEnd(t *testing.T, d *death) {
 	t.Helper()
-	testdrive.Eventually(t, platform.Patience, "a broker comes to the end of the operation", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "a broker comes to the end of the operation", func() bool {
 		w.replaceDead(t, d)
 		d.mu.Lock()
 		defer d.mu.Unlock()

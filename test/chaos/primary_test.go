@@ -16,6 +16,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -348,7 +349,7 @@ func (w *clusterWorld) used(t *testing.T) (node int) {
 // follow leads applications to the new primary, as a proxy that checks the nodes does: with Galera, to the node that
 // brokers try next.
 func (w *clusterWorld) follow(t *testing.T, old int) {
-	for deadline := time.Now().Add(platform.Patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		n := (old + 1) % len(w.Nodes)
 		if w.Flavour == mysqld.MySQL {
 			n = w.Primary(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
@@ -97,7 +98,7 @@ func (w *clusterWorld) gather(t *testing.T, f platform.Workflow, points []string
 	close(c.goOn)
 	commands()
 	for _, x := range targets {
-		testdrive.Eventually(t, platform.Patience, "the task has ended", func() (ended bool) {
+		testdrive.Eventually(t, limits.Stuck, "the task has ended", func() (ended bool) {
 			err := w.Tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM task WHERE binding_id = $1 AND "+
 				"state = 'in progress') AND EXISTS (SELECT FROM task WHERE binding_id = $1 AND kind = $2)", x.Binding.ID,
 				f.Kind).Scan(&ended)
@@ -150,7 +151,7 @@ func (w *clusterWorld) begin(t *testing.T, targets []*platform.Target) (wait fun
 
 func (w *clusterWorld) awaitCrowd(t *testing.T, c *crowd, all int) {
 	t.Helper()
-	testdrive.Eventually(t, platform.Patience, "a task waits at each point", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "a task waits at each point", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.waiting == all

@@ -29,6 +29,7 @@ const (
 // world is a platform with its brokers: two that nothing happens to, and any number of victims.
 type world struct {
 	*platform.World
+	t         testing.TB
 	flavour   string
 	env       map[string]string
 	survivors [2]*testdrive.Broker
@@ -56,7 +57,7 @@ func newKubernetesWorld(t *testing.T, flavour string, sum *tally, more map[strin
 func newWorldWith(t *testing.T, private servers.MySQL, sum *tally, env map[string]string,
 	inspectors map[string]launchertest.Inspector, more map[string]string) *world {
 	t.Helper()
-	w := &world{flavour: private.Flavour, env: env, tally: sum, World: &platform.World{PollEach: pollEach,
+	w := &world{t: t, flavour: private.Flavour, env: env, tally: sum, World: &platform.World{PollEach: pollEach,
 		Counts: &sum.Counts}}
 	w.Broker = w.survivor
 	for name, value := range more {

@@ -49,7 +49,7 @@ func TestSeveralHosts(t *testing.T) {
 		b := bindShared(t, testdrive.Start(t, env))
 		c.Nodes[0].Kill(t)
 		if server.Flavour == mysqld.MySQL {
-			testdrive.Eventually(t, testdrive.Patience, "there is another primary", func() bool { return c.Primary(t) > 0 })
+			testdrive.Eventually(t, limits.Stuck, "there is another primary", func() bool { return c.Primary(t) > 0 })
 			c.Start(t, 0, false)
 			b.awaitSecondary(t)
 		}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -80,7 +81,7 @@ func testPollsHaveDescriptions(t *testing.T, p testdrive.Platform) {
 	release := testdrive.Stall(t, p.Admin(t))
 	waits, i := p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-async")
 	answer := waits.Begin("PUT", waits.Path(), waits.ProvisionBody(nil))
-	testdrive.Eventually(t, testdrive.Patience, "the provision that somebody waits for has begun", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the provision that somebody waits for has begun", func() bool {
 		r := waits.Poll(t, "?operation=provision")
 		if r.Status != http.StatusOK {
 			return false

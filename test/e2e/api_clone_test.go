@@ -138,7 +138,7 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 	lock("GET_LOCK('" + i.ID + "', 0)")
 	operation := i.Clone(t, source.ID, body{"parameters": body{"clone_from": source.ID,
 		"bootstrap": "DO GET_LOCK('" + i.ID + "', 600)"}}).Expect(t, http.StatusAccepted).String("operation")
-	testdrive.Eventually(t, testdrive.Patience, "users read that the SQL runs", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "users read that the SQL runs", func() bool {
 		says := i.Poll(t, "?operation="+operation).String("description")
 		return strings.HasPrefix(says, "Running the SQL of the parameter bootstrap")
 	})

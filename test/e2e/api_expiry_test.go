@@ -80,6 +80,7 @@ func testExpiry(t *testing.T, p testdrive.Platform) {
 		at, _ := bindingTimes(t, r)
 		all = append(all, due{b, i.Credentials(t, r).Username, at})
 	}
+	interval := limits.Watch()
 	login := testdrive.Connect(t, c.Fields(t)) // the definer's account stays, locked
 	login.SetMaxIdleConns(0)
 	late := []time.Duration{}
@@ -115,10 +116,10 @@ func testExpiry(t *testing.T, p testdrive.Platform) {
 	}
 	testdrive.AwaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
 
-	testdrive.Eventually(t, testdrive.Patience, "the bindings are gone", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the bindings are gone", func() bool {
 		return definer.Fetch(t).Status == http.StatusNotFound
 	})
-	testdrive.Eventually(t, testdrive.Patience, "the end is recorded", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the end is recorded", func() bool {
 		return definer.Bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
 	})
 	testdrive.ExpectRefusal(t, definer.Fetch(t), http.StatusNotFound, "has expired")

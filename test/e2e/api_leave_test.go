@@ -28,7 +28,7 @@ func TestStalledServer(t *testing.T) {
 // on which it sends, as `nc -N` does, gets the response.
 func testClientsThatLeave(t *testing.T, p testdrive.Platform) {
 	left := provisionStalled(t, p, func(conn *net.TCPConn) { conn.Close() })
-	testdrive.Eventually(t, testdrive.Patience, "the operation goes on", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the operation goes on", func() bool {
 		return left.Fetch(t).Status == http.StatusOK
 	})
 

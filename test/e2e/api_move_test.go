@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // testMove moves an instance to a dedicated server and back while an application writes.

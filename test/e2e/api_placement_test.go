@@ -84,7 +84,7 @@ func TestUpdateWhileTheServerIsDown(t *testing.T) {
 		testdrive.ExpectRefusal(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusServiceUnavailable,
 			"The MySQL server does not answer just now.")
 		let()
-		testdrive.Eventually(t, testdrive.Patience, "the plan is changed", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the plan is changed", func() bool {
 			return i.UpdatePlan(t, testdrive.Sync, "shared-small").Status == http.StatusOK
 		})
 	})

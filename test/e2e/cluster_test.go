@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -89,7 +90,7 @@ func TestFaultCloneOfTroubledSource(t *testing.T) {
 			t.Errorf("the copy %s after %q", state, shown)
 		}
 		let()
-		testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
 		i.Remove(t)
 		if after := tables(c.Database); after != before {
 			t.Errorf("the source had %s, and has %s", before, after)

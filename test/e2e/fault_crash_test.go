@@ -3,6 +3,7 @@ package e2e
 import (
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -17,7 +18,7 @@ func TestFaultCrashDuringTemplate(t *testing.T) {
 		first := testdrive.StartPlatform(t, s, env)
 		i := first.OwnInstance(t, "dedicated-small")
 		operation := i.BeginProvision(t)
-		testdrive.Eventually(t, testdrive.Patience, "a process makes a data directory", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "a process makes a data directory", func() bool {
 			return len(testdrive.Processes(t, env["LAUNCHER_DIR"]+"/templates")) > 0
 		})
 		tasks := testdrive.OpenTasks(t, env)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -63,7 +64,7 @@ func TestFaultExpiredMeanwhile(t *testing.T) {
 		p.Wait(t)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 		tasks := testdrive.OpenTasks(t, env)
-		testdrive.Eventually(t, testdrive.Patience, "it has expired", func() (over bool) {
+		testdrive.Eventually(t, limits.Stuck, "it has expired", func() (over bool) {
 			err := tasks.Pool.QueryRow(t.Context(), "SELECT count(*) = 2 FROM binding WHERE expires_at < now()").Scan(&over)
 			return err == nil && over
 		})
@@ -74,7 +75,7 @@ func TestFaultExpiredMeanwhile(t *testing.T) {
 		if at, _ := bindingTimes(t, successor); time.Until(at) > time.Hour {
 			t.Errorf("after the maximum was lowered, the successor of a binding with 8h expires at %v", at)
 		}
-		testdrive.Eventually(t, testdrive.Patience, "it has ended", func() bool { return !testdrive.AccountExists(t, p, gone.Username) })
+		testdrive.Eventually(t, limits.Stuck, "it has ended", func() bool { return !testdrive.AccountExists(t, p, gone.Username) })
 		p.AwaitLog(t, `"msg":"a service binding has expired"`)
 		testdrive.ExpectEmpty(t, missed.Unbind(t), http.StatusOK)
 		testdrive.ExpectEmpty(t, half.Unbind(t), http.StatusOK)

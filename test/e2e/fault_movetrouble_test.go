@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -30,7 +31,7 @@ func TestFaultMoveOfTroubledSource(t *testing.T) {
 		}
 		serves := func() {
 			t.Helper()
-			testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return d.admin.PingContext(t.Context()) == nil })
+			testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return d.admin.PingContext(t.Context()) == nil })
 		}
 
 		// An operator cancels a move whose source was killed while applications could not write.

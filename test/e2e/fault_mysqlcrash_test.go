@@ -22,7 +22,7 @@ func TestFaultRepeatsAfterMySQLCameBack(t *testing.T) {
 		let := server.Crash(t)
 		b.Bind(t, nil).Expect(t, http.StatusServiceUnavailable)
 		let()
-		testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
 		i.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusCreated)).Open(t)
 		testdrive.ExpectTenants(t, admin, 1, 1)
 		i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -79,7 +80,7 @@ func hangCommits(t *testing.T, ts testdrive.Tasks) (end func()) {
 	})
 	t.Cleanup(end)
 	// PostgreSQL accepts a new connection only after it has told all others of the setting.
-	testdrive.Eventually(t, testdrive.Patience, "PostgreSQL waits for a standby", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "PostgreSQL waits for a standby", func() bool {
 		conn, err := pgx.ConnectConfig(t.Context(), ts.Pool.Config().ConnConfig)
 		if err != nil {
 			return false
@@ -95,7 +96,7 @@ func hangCommits(t *testing.T, ts testdrive.Tasks) (end func()) {
 // awaitHangingCommit waits until a commit of the brokers' that writes an instance hangs.
 func awaitHangingCommit(t *testing.T, ts testdrive.Tasks) {
 	t.Helper()
-	testdrive.Eventually(t, testdrive.Patience, "a commit hangs", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "a commit hangs", func() bool {
 		var hanging bool
 		err := ts.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity JOIN pg_locks l USING (pid)
 			WHERE application_name = 'mysql-broker' AND wait_event = 'SyncRep'
@@ -113,7 +114,7 @@ func insistOnDeletion(t *testing.T, i testdrive.Instance) {
 }
 
 func deleteUntilGone(i testdrive.Instance) error {
-	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(20 * time.Millisecond) {
 		r, err := i.Send("DELETE", i.Deletion(i.Path(), testdrive.Sync), nil, nil)
 		switch {
 		case err == nil && (r.Status == http.StatusOK || r.Status == http.StatusGone):
@@ -136,7 +137,7 @@ func expectNoOrphans(t *testing.T, ts testdrive.Tasks) {
 		}
 		return n
 	}
-	testdrive.Eventually(t, testdrive.Patience, "all tasks end", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "all tasks end", func() bool {
 		return count(ts.Pool, "SELECT count(*) FROM task WHERE state = 'in progress'") == 0
 	})
 	if n := count(ts.Pool, "SELECT count(*) FROM instance"); n > 0 {
@@ -215,7 +216,7 @@ func TestFaultProvisionThatReachesPostgresLate(t *testing.T) {
 			})
 			i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, deleted)
 			network.Release()
-			testdrive.Eventually(t, testdrive.Patience, "the broker reaches PostgreSQL", func() bool {
+			testdrive.Eventually(t, limits.Stuck, "the broker reaches PostgreSQL", func() bool {
 				return i.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
 			})
 			awaitQuiet(t, records)
@@ -258,7 +259,7 @@ func provisionTooLate(t *testing.T, p testdrive.Platform, network *testdrive.Pro
 // a transaction.
 func awaitQuiet(t *testing.T, ts testdrive.Tasks) {
 	t.Helper()
-	testdrive.Eventually(t, testdrive.Patience, "PostgreSQL has carried out what it was sent", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "PostgreSQL has carried out what it was sent", func() bool {
 		var busy int
 		err := ts.Pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'mysql-broker' AND state <> 'idle'`).Scan(&busy)

@@ -432,7 +432,7 @@ func (c cluster) settle(t *testing.T, i testdrive.Instance, operation string) (s
 	var all sync.WaitGroup
 	for n := range racers {
 		all.Go(func() {
-			deadline := time.Now().Add(testdrive.Patience)
+			deadline := time.Now().Add(limits.Stuck)
 			for ask := n; time.Now().Before(deadline); ask++ {
 				r, err := c.replicas[ask%len(c.replicas)].Send("GET", i.Path()+"/last_operation?operation="+operation, nil, nil)
 				switch {

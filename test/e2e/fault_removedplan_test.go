@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -27,11 +28,11 @@ func TestFaultPlanRemovedMidway(t *testing.T) {
 	after := testdrive.StartPlatform(t, server, env)
 	i = i.Via(after)
 	o := after.Operator(env)
-	testdrive.Eventually(t, testdrive.Patience, "the task says what it lacks", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the task says what it lacks", func() bool {
 		return strings.Contains(o.Run(t, 0, "tasks", operation).Stdout, "is not in the catalog")
 	})
 	o.Run(t, 0, "tasks", "cancel", operation)
-	testdrive.Eventually(t, testdrive.Patience, "the task is undone", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the task is undone", func() bool {
 		return i.Poll(t, "?operation="+operation).Expect(t, http.StatusOK).String("state") == "failed"
 	})
 	testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -91,7 +92,7 @@ func (r *spoiltInstance) testThawGivenUp(t *testing.T) {
 		t.Errorf("the restore that did not give the privileges back %s: %s", state, says)
 	}
 	app := r.c.Open(t)
-	testdrive.Eventually(t, testdrive.Patience, "applications can write again", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "applications can write again", func() bool {
 		_, err := app.Exec("INSERT INTO new VALUES (98)")
 		return err == nil
 	})

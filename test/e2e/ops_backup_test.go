@@ -91,7 +91,7 @@ func breakView(t *testing.T, c testdrive.Credentials) {
 func runScheduled(t *testing.T, ts testdrive.Tasks, kind string) {
 	t.Helper()
 	ts.Exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
-	testdrive.Eventually(t, testdrive.Patience, kind+" has ended", func() (ended bool) {
+	testdrive.Eventually(t, limits.Stuck, kind+" has ended", func() (ended bool) {
 		ts.Scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
 		return ended
 	})

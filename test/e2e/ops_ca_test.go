@@ -56,7 +56,7 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 		if second != strings.TrimSuffix(both, first) {
 			t.Errorf("the old CA is still printed: %q", second)
 		}
-		testdrive.Eventually(t, testdrive.Patience, "the new CA alone is given out", func() bool { return fetched() == second })
+		testdrive.Eventually(t, limits.Stuck, "the new CA alone is given out", func() bool { return fetched() == second })
 		renewed := i.Credentials(t, b.Fetch(t).Expect(t, 200))
 		renewed.Open(t) // verified against that
 		if testdrive.Read[int](t, db, "SELECT @kept") != 7 {

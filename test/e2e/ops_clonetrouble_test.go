@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"testing"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )

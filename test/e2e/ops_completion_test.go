@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -56,7 +57,7 @@ func complete(t *testing.T, env map[string]string, typed string) (offered string
 	env = maps.Clone(env)
 	env["BASH_COMP_DEBUG_FILE"] = filepath.Join(t.TempDir(), "complaints")
 	args := append([]string{"__complete"}, strings.Split(typed, " ")...)
-	testdrive.Eventually(t, testdrive.Patience, "PostgreSQL answers in time", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "PostgreSQL answers in time", func() bool {
 		offered = testdrive.Run(t, env, args...).Stdout
 		complaints, err := os.ReadFile(env["BASH_COMP_DEBUG_FILE"])
 		if err == nil {

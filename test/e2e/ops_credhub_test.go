@@ -162,16 +162,16 @@ func (d *credHubDesk) references(t *testing.T) {
 
 	before := d.readAs(t, reader, next)
 	d.Operator(d.env).Run(t, 0, "rotate-bindings", "--instance", d.ID, "--apply")
-	testdrive.Eventually(t, testdrive.Patience, "CredHub has the new password", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "CredHub has the new password", func() bool {
 		return d.readAs(t, reader, next).Password != before.Password
 	})
-	testdrive.Eventually(t, testdrive.Patience, "the account has it", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the account has it", func() bool {
 		return testdrive.Connect(t, d.readAs(t, reader, next).Fields(t)).PingContext(t.Context()) == nil
 	})
 
 	fields["parameters"] = body{"ttl": "1s"}
 	d.NewBinding().Bind(t, fields).Expect(t, http.StatusCreated)
-	testdrive.Eventually(t, testdrive.Patience, "the expired credentials are deleted", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the expired credentials are deleted", func() bool {
 		there, _ := d.hub.Contents()
 		return len(there) == 2
 	})
@@ -350,7 +350,7 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 	d.expectCredentials(t, map[string]string{"orphan": name})
 	d.hub.Allow(true)
 	d.awaitOnly(t, 0)
-	testdrive.Eventually(t, testdrive.Patience, "the records are deleted", func() (gone bool) {
+	testdrive.Eventually(t, limits.Stuck, "the records are deleted", func() (gone bool) {
 		ts.Scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
 		return gone
 	})
@@ -451,7 +451,7 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	d.hub.Lose(foreign, map[string]any{"not": "ours"})
 	d.expectCredentials(t, map[string]string{"missing": name, "unrecorded": foreign})
 	testdrive.RunDoctor(t, d.env, "--repair")
-	testdrive.Eventually(t, testdrive.Patience, "it is stored again", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "it is stored again", func() bool {
 		_, allowed := d.hub.Read(reader, name)
 		return allowed
 	})
@@ -530,7 +530,7 @@ func (d *credHubDesk) movedAndDeleted(t *testing.T) {
 	before := d.readAs(t, reader, name)
 	i := d.Instance
 	d.Await(t, d.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
-	testdrive.Eventually(t, testdrive.Patience, "CredHub has the new address", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "CredHub has the new address", func() bool {
 		return d.readAs(t, reader, name).Port != before.Port
 	})
 	d.readAs(t, reader, name).Open(t)

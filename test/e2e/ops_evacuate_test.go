@@ -83,7 +83,7 @@ func TestEvacuate(t *testing.T) {
 		expectFormer(t, o, i.ID)
 		b.Unbind(t).Expect(t, http.StatusOK)
 		o.Run(t, 0, "drain", "--undo", "old")
-		testdrive.Eventually(t, testdrive.Patience, "the instance is moved back once its former place is removed", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the instance is moved back once its former place is removed", func() bool {
 			r := testdrive.Run(t, env, "move", i.ID, "old")
 			if r.Status != 0 && !strings.Contains(r.Stderr, "is being removed") {
 				t.Fatalf("the move back: %s", r.Stderr)

@@ -108,7 +108,7 @@ func TestKeptProvisionIsTriedAgain(t *testing.T) {
 	tasks := testdrive.OpenTasks(t, env)
 	tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
 	task := tasks.RestoreBefore(t, i)
-	testdrive.Eventually(t, testdrive.Patience, "the cleanup ends", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the cleanup ends", func() bool {
 		_, state := tasks.Latest(t, i.ID, "")
 		return state == "failed"
 	})

@@ -51,7 +51,7 @@ func TestTwoLaunchers(t *testing.T) {
 		}
 		lacking := testdrive.StartPlatform(t, s, nearOnly)
 		operation := large.Via(lacking).Deprovision(t, testdrive.Async).Expect(t, 202).String("operation")
-		testdrive.Eventually(t, testdrive.Patience, "the broker has tried it twice", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the broker has tried it twice", func() bool {
 			return strings.Count(lacking.Log(), "retrying later") >= 2
 		})
 		if attempt := attemptOf(t, env, large.ID); attempt > 1 {

@@ -45,7 +45,7 @@ func TestMissingPrivilege(t *testing.T) {
 		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "0"})
 
 		testdrive.Exec(t, admin, statements[last])
-		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the server is used", func() bool {
 			return i.Provision(t, testdrive.Sync, nil).Status == http.StatusCreated
 		})
 		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "1"})

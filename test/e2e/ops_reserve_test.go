@@ -33,7 +33,7 @@ func TestEveryConnectionTaken(t *testing.T) {
 		b, c := i.Bound(t, nil)
 		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 		// An application may be faster than the clients when the broker has closed a connection, but not each time.
-		testdrive.Eventually(t, testdrive.Patience, "an application is refused, as no connection is left", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "an application is refused, as no connection is left", func() bool {
 			db := testdrive.Connect(t, c.Fields(t))
 			defer db.Close()
 			return number(db.PingContext(t.Context())) == 1040

@@ -61,7 +61,7 @@ func expectAt(t *testing.T, p testdrive.Platform, from string, m moment) {
 // archived waits until everything that was committed before a time is archived.
 func archived(t *testing.T, ts testdrive.Tasks, i testdrive.Instance, at time.Time) {
 	t.Helper()
-	testdrive.Eventually(t, testdrive.Patience, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
+	testdrive.Eventually(t, limits.Stuck, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
 		ts.Scan(t, &done, fmt.Sprintf("SELECT coalesce(max(until) >= '%s', false) FROM binary_log WHERE instance_id = '%s'",
 			at.UTC().Format(time.RFC3339Nano), i.ID))
 		return done
@@ -123,7 +123,7 @@ func TestRestoreToTime(t *testing.T) {
 		testdrive.ExpireLeases(t, ts.Pool)
 		p = testdrive.StartPlatform(t, s, env)
 		source.Platform = p
-		testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 		testdrive.Exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
 			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR STARTS CURRENT_TIMESTAMP + INTERVAL 1 HOUR DO DELETE FROM items")
 		note()
@@ -136,7 +136,7 @@ func TestRestoreToTime(t *testing.T) {
 		// PostgreSQL is restored from a backup that was taken when the archive began. The server has purged its first file
 		// since.
 		ts.Exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
-		testdrive.Eventually(t, testdrive.Patience, "the archive goes on where it was", func() (there bool) {
+		testdrive.Eventually(t, limits.Stuck, "the archive goes on where it was", func() (there bool) {
 			ts.Scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
 			return there
 		})
@@ -161,7 +161,7 @@ func TestRestoreToTime(t *testing.T) {
 		}
 
 		// PostgreSQL loses the records, and the object store a segment.
-		testdrive.Eventually(t, testdrive.Patience, "the archive ends with its instance", func() (ended bool) {
+		testdrive.Eventually(t, limits.Stuck, "the archive ends with its instance", func() (ended bool) {
 			ts.Scan(t, &ended, "SELECT ended_at IS NOT NULL FROM binary_log")
 			return ended
 		})

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )

@@ -191,7 +191,7 @@ func bindOverAndOver(t *testing.T, i testdrive.Instance) (stop func()) {
 // sendPatiently repeats a request that was refused as concurrent after it had waited for all of the 4 seconds that a
 // broker waits for others to end, as it may have to on a busy machine.
 func sendPatiently(p testdrive.Platform, method, path string, body any) (testdrive.Response, error) {
-	deadline := time.Now().Add(testdrive.Patience)
+	deadline := time.Now().Add(limits.Stuck)
 	for {
 		since := time.Now()
 		r, err := p.Send(method, path, body, nil)

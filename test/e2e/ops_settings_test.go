@@ -47,7 +47,7 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 			return // whose setting takes a restart
 		}
 		testdrive.Exec(t, admin, "SET GLOBAL enforce_storage_engine = InnoDB")
-		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the server is used", func() bool {
 			return i.Provision(t, testdrive.Sync, nil).Status == http.StatusCreated
 		})
 		expectFigures(t, p, map[string]string{usable: "1"})

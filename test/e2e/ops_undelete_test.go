@@ -176,7 +176,7 @@ func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
 	before := ticks(t, admin, database)
 	testdrive.Exec(t, admin, "CREATE DATABASE "+clock, "CREATE TABLE "+clock+".tick (n INT AUTO_INCREMENT PRIMARY KEY)",
 		"CREATE EVENT "+clock+".ticking ON SCHEDULE EVERY 1 SECOND DO INSERT INTO "+clock+".tick () VALUES ()")
-	testdrive.Eventually(t, testdrive.Patience, "the other event runs", func() bool { return ticks(t, admin, clock) >= 3 })
+	testdrive.Eventually(t, limits.Stuck, "the other event runs", func() bool { return ticks(t, admin, clock) >= 3 })
 	testdrive.Exec(t, admin, "DROP DATABASE "+clock)
 	if after := ticks(t, admin, database); after != before {
 		t.Errorf("the event of a deleted instance has run %d times", after-before)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )

@@ -64,7 +64,7 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 
 		testdrive.Exec(t, p.Admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
 		o.Run(t, 0, "backups", "verify", id)
-		testdrive.Eventually(t, testdrive.Patience, "the backup is verified", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the backup is verified", func() bool {
 			b := only()
 			return b["verified_at"] != nil && b["verify_refused"] == nil
 		})

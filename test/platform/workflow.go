@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -167,7 +168,7 @@ func (w *World) Prepare(ctx context.Context, f Workflow, host audit.Instance) (T
 
 // WriteNote is audit.Write. On a node of Galera, an account arrives a moment after it was created on another one.
 func WriteNote(ctx context.Context, c audit.Credentials, note string) error {
-	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(50 * time.Millisecond) {
 		err := audit.Write(ctx, c, note)
 		refused, isError := errors.AsType[*mysql.MySQLError](err)
 		denied := isError && (refused.Number == 1044 || refused.Number == 1045)
@@ -387,7 +388,7 @@ func (w *World) LearnMove(x *Target) error {
 
 // LearnUpdate asks what has become of an update.
 func (w *World) LearnUpdate(x *Target) error {
-	deadline := time.Now().Add(Patience)
+	deadline := time.Now().Add(limits.Stuck)
 	for {
 		r, err := w.Broker().Send("GET", InstancePath(x.Instance.ID), nil, nil)
 		if err != nil {

@@ -15,11 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
-
-// Patience bounds what is awaited where a dozen operations and their brokers are under way at the same time.
-const Patience = 10 * time.Minute
 
 // World is a platform with its brokers.
 type World struct {
@@ -118,7 +116,7 @@ type Outcome struct {
 // Run sends a request through a survivor and waits for what it comes to. On a machine so busy that the broker's
 // connections time out, and it answers 5xx, the platform asks again.
 func (w *World) Run(q Request) (got Outcome, err error) {
-	for deadline := time.Now().Add(Patience); ; {
+	for deadline := time.Now().Add(limits.Stuck); ; {
 		r, err := w.Broker().Send(q.Method, q.Path, q.Body, nil)
 		if err != nil {
 			return Outcome{}, fmt.Errorf("%s: %w", q.Kind, err)
@@ -151,7 +149,7 @@ func (w *World) Conclude(q Request, r testdrive.Response) (Outcome, error) {
 func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
 	operation := accepted.String("operation")
 	path := "/v2/service_instances/" + q.InstanceID + "/last_operation?operation=" + operation
-	deadline := time.Now().Add(Patience)
+	deadline := time.Now().Add(limits.Stuck)
 	for time.Now().Before(deadline) {
 		r, err := w.Broker().Send("GET", path, nil, nil)
 		if err != nil || r.Status != http.StatusOK {
@@ -165,7 +163,7 @@ func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
 		}
 		time.Sleep(w.PollEach) // as platforms poll
 	}
-	return Outcome{}, fmt.Errorf("%s is still in progress after %v", operation, Patience)
+	return Outcome{}, fmt.Errorf("%s is still in progress after %v", operation, limits.Stuck)
 }
 
 // Task is what is recorded of a task.

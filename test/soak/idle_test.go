@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -54,7 +55,7 @@ func TestIdleBrokerIsIdle(t *testing.T) {
 	createInstances(t, &testdrive.Broker{URL: fmt.Sprintf("http://127.0.0.1:%d", a.Port()), Username: testdrive.Username,
 		Password: testdrive.Password})
 	busy := connections()
-	testdrive.Eventually(t, 2*settleTime, "unused connections are closed",
+	testdrive.Eventually(t, 2*limits.Stuck, "unused connections are closed",
 		func() bool { return connections() <= idleConnections })
 	before := transactions()
 	time.Sleep(idleTime) // nothing happens that could be waited for

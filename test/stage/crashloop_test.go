@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
@@ -71,7 +72,7 @@ func (s *scene) crashLoop(t *testing.T, p platform.Plan, fatal string) {
 // givenUp waits until the broker dies or the task is given up, and reports whether it is.
 func (s *scene) givenUp(t *testing.T) (givenUp bool) {
 	t.Helper()
-	testdrive.Eventually(t, platform.Patience, "the broker dies, or the task is given up", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the broker dies, or the task is given up", func() bool {
 		if s.now.alive.Err() != nil {
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -143,7 +144,7 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 			s.inherit(t)
 		}
 	case <-j.Ended:
-	case <-time.After(platform.Patience):
+	case <-time.After(limits.Stuck):
 		t.Errorf("%s: the task does not end", what)
 	}
 	victim.obey(nil)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
@@ -68,10 +69,10 @@ func (s *scene) pause(t *testing.T, f platform.Workflow, at platform.Point, miti
 			t.Fatalf("%s: the broker did not come there", what)
 		}
 		<-h.paused
-	case <-time.After(platform.Patience):
+	case <-time.After(limits.Stuck):
 		t.Fatalf("%s: the task does not end", what)
 	}
-	testdrive.Eventually(t, platform.Patience, "the lease runs out", func() (ended bool) {
+	testdrive.Eventually(t, limits.Stuck, "the lease runs out", func() (ended bool) {
 		err := s.Tasks.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM task
 			WHERE state = 'in progress' AND lease_until > now())`).Scan(&ended)
 		return err == nil && ended

@@ -20,6 +20,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
@@ -150,7 +151,7 @@ func (s *scene) expireLeases(t *testing.T) {
 
 // awaitSilence returns when no server has a connection from a broker.
 func (s *scene) awaitSilence(ctx context.Context) error {
-	for deadline := time.Now().Add(testdrive.Patience / 24); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck / 24); ; time.Sleep(5 * time.Millisecond) {
 		open, err := s.connections(ctx)
 		switch {
 		case err != nil:
@@ -246,7 +247,7 @@ func (s *scene) stopAfterFailure(t *testing.T, victim *broker) {
 func (s *scene) poll(t *testing.T, q platform.Request, accepted testdrive.Response) (platform.Outcome, error) {
 	t.Helper()
 	path := platform.InstancePath(q.InstanceID) + "/last_operation?operation=" + accepted.String("operation")
-	for deadline := time.Now().Add(platform.Patience); time.Now().Before(deadline); time.Sleep(pollEach) {
+	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(pollEach) {
 		r, err := s.now.send("GET", path, nil)
 		switch {
 		case err != nil && s.now.alive.Err() != nil:
@@ -265,7 +266,7 @@ func (s *scene) poll(t *testing.T, q platform.Request, accepted testdrive.Respon
 // awaitEnd returns when no task is in progress. Those that wait for their next attempt go on at once.
 func (s *scene) awaitEnd(t *testing.T) {
 	t.Helper()
-	testdrive.Eventually(t, platform.Patience, "no task is in progress", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "no task is in progress", func() bool {
 		left, err := s.Tasks.Exec(t.Context(), `UPDATE task SET run_at = CASE WHEN lease_owner IS NULL THEN now()
 			ELSE run_at END
 			WHERE state = 'in progress'`)

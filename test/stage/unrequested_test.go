@@ -13,6 +13,7 @@ import (
 	"mysql-broker/provisioner"
 	"mysql-broker/store"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
@@ -54,7 +55,7 @@ func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Po
 			s.inherit(t)
 		}
 	case <-j.Ended:
-	case <-time.After(platform.Patience):
+	case <-time.After(limits.Stuck):
 		t.Errorf("%s: the task does not end", when)
 	}
 	victim.obey(nil)
@@ -124,7 +125,7 @@ func (s *scene) rotate(t *testing.T, x platform.Target) {
 // survive waits for a condition, and replaces the broker if it is killed meanwhile.
 func (s *scene) survive(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	testdrive.Eventually(t, platform.Patience, what, func() bool {
+	testdrive.Eventually(t, limits.Stuck, what, func() bool {
 		if s.now.alive.Err() != nil {
 			s.inherit(t)
 		}

@@ -33,7 +33,7 @@ func Run(t testing.TB, env map[string]string, args ...string) Output {
 	if Main != nil {
 		return runMain(t, env, args)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binaryFor(t, env), args...)
 	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
@@ -49,7 +49,7 @@ func Run(t testing.TB, env map[string]string, args ...string) Output {
 
 func runMain(t testing.TB, env map[string]string, args []string) Output {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTime)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	stdout, stderr := newLogFile(), newLogFile()
 	status := Main(ctx, append([]string{}, args...), func(name string) string { return env[name] }, stdout, stderr)

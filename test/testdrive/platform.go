@@ -4,8 +4,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
 
@@ -57,12 +57,10 @@ func (p Platform) Get(t *testing.T, path string) string {
 	return string(raw)
 }
 
-func ExpectStopped(t *testing.T, p Platform, since time.Time) {
+func ExpectStopped(t *testing.T, p Platform, since limits.Interval) {
 	t.Helper()
 	if status := p.Wait(t); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
-	if took := time.Since(since); took > stopTime {
-		t.Errorf("the broker took %v to stop", took)
-	}
+	since.Done(t, "the broker stops", stopTime)
 }

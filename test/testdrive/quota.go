@@ -4,12 +4,14 @@ import (
 	"database/sql"
 	"testing"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
 const (
 	QuotaInterval = time.Second
 	// QuotaTime is how long the broker may take to notice and act, on a busy machine.
-	QuotaTime = Patience
+	QuotaTime = limits.Stuck
 )
 
 // Fill adds so many MiB to a table, which it makes.

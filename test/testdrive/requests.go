@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"mysql-broker/test/limits"
 )
 
 // Body is the fields of a request.
@@ -235,7 +237,7 @@ func (i Instance) Delete(t *testing.T) {
 // UpdateWhenFree begins to change the plan of an instance once the place where its data were before is removed.
 func (i Instance) UpdateWhenFree(t *testing.T, plan string) (operation string) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(100 * time.Millisecond) {
 		r := i.UpdatePlan(t, Async, plan)
 		if r.Status == http.StatusAccepted {
 			return r.String("operation")
@@ -262,7 +264,7 @@ func (i Instance) Clone(t *testing.T, of string, fields Body) Response {
 // AwaitDescription waits until a worker has begun the operation.
 func (p Platform) AwaitDescription(t *testing.T, i Instance, operation string) {
 	t.Helper()
-	Eventually(t, Patience, "the operation begins", func() bool {
+	Eventually(t, limits.Stuck, "the operation begins", func() bool {
 		return i.Via(p).Poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"testing"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
 // Exec runs statements one by one.
@@ -29,7 +31,7 @@ func Read[T any](t *testing.T, db *sql.DB, query string, args ...any) (value T) 
 // AwaitTrue polls a query that yields one boolean until it does hold.
 func AwaitTrue(t *testing.T, db *sql.DB, query string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	for !Read[bool](t, db, query, args...) {
 		select {

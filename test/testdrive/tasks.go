@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"mysql-broker/test/limits"
 )
 
 const (
@@ -13,7 +15,7 @@ const (
 	// OutlastTime is long enough for every lease to be renewed or to run out.
 	OutlastTime = LeaseTime + 2*time.Second
 	// TakeoverTime bounds how long a task may lie still after its worker died, on a busy machine.
-	TakeoverTime = LeaseTime + Patience
+	TakeoverTime = LeaseTime + limits.Stuck
 	// stopTime bounds how long a broker may take to end after SIGTERM, on a busy machine. That it waits for less than the
 	// 10 seconds that Cloud Foundry leaves it is tested in cmd/mysql-broker/app.
 	stopTime = 30 * time.Second
@@ -75,7 +77,7 @@ func (ts Tasks) Await(t *testing.T, task, what, condition string) {
 // AwaitSuccess waits until the task has succeeded.
 func (ts Tasks) AwaitSuccess(t *testing.T, instanceID, bindingID string) {
 	t.Helper()
-	Eventually(t, Patience, "the task ends", func() bool {
+	Eventually(t, limits.Stuck, "the task ends", func() bool {
 		_, state := ts.Latest(t, instanceID, bindingID)
 		if state == "failed" {
 			t.Fatal("the task failed")

@@ -25,6 +25,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 

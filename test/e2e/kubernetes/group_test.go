@@ -58,12 +58,12 @@ func TestKubernetesGroup(t *testing.T) {
 	if err != nil || status != http.StatusOK {
 		t.Fatalf("delete %s: %d %s %v", path, status, response, err)
 	}
-	testdrive.Eventually(t, testdrive.Patience, "there is another primary", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "there is another primary", func() bool {
 		now, _ := primaryPod(t, cluster)
 		return now != before
 	})
 	application := testdrive.Connect(t, c.Fields(t))
-	testdrive.Eventually(t, testdrive.Patience, "the application writes again", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the application writes again", func() bool {
 		_, err := application.ExecContext(t.Context(), "INSERT INTO fruit (name) VALUES ('plum')")
 		return err == nil
 	})

@@ -296,7 +296,7 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 			t.Fatalf("take the rights away: %d %s %v", status, response, err)
 		}
 		var out testdrive.Output
-		testdrive.Eventually(t, testdrive.Patience, "doctor misses all rights", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "doctor misses all rights", func() bool {
 			out = testdrive.RunDoctor(t, env)
 			return strings.Contains(out.Stdout, "list events")
 		})
@@ -340,7 +340,7 @@ func TestDashboardKnowsKubernetesTroubles(t *testing.T) {
 	name := all.Items[0].Metadata.Name
 	call(http.MethodPatch, sets+"/"+name, map[string]any{"spec": map[string]any{"template": template}})
 	call(http.MethodDelete, "/api/v1/namespaces/"+namespace.Namespace+"/pods/"+name+"-0", nil)
-	testdrive.Eventually(t, testdrive.Patience, "the page says why", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the page says why", func() bool {
 		page := browser.Open(t, dashboard.URL+"/dashboard/instances/"+i.ID)
 		return strings.Contains(page.Text, "No machine has room for the MySQL server")
 	})

@@ -114,7 +114,7 @@ func (c clockwork) taskUnderWay(t *testing.T) {
 	c.first.AwaitDescription(t, i, operation)
 	c.set(t)
 	began := time.Now()
-	testdrive.Eventually(t, testdrive.Patience, "every lease has been renewed, or has run out", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "every lease has been renewed, or has run out", func() bool {
 		return time.Since(began) > testdrive.OutlastTime
 	})
 	release()

@@ -102,7 +102,7 @@ func expectFullDisk(t *testing.T, p testdrive.Platform, i testdrive.Instance, db
 		t.Error("the full disk took 8 MB")
 	}
 	update = i.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
-	testdrive.Eventually(t, testdrive.Patience, "users read why", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "users read why", func() bool {
 		r := i.Poll(t, "?operation="+update).Expect(t, http.StatusOK)
 		return strings.Contains(r.String("description"), "no room for a dedicated server")
 	})

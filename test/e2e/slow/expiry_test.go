@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -42,7 +43,7 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 		defer thaw()
 		login := testdrive.Connect(t, c.Fields(t))
 		login.SetMaxIdleConns(0)
-		testdrive.Eventually(t, testdrive.Patience, "the account is locked", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the account is locked", func() bool {
 			return login.PingContext(t.Context()) != nil
 		})
 		g.Release()

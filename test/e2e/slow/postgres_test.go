@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )

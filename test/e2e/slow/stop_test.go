@@ -3,8 +3,8 @@ package slow
 import (
 	"syscall"
 	"testing"
-	"time"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -32,7 +32,7 @@ func TestStopWithoutPostgres(t *testing.T) {
 		answer := p.Begin("PUT", other.Path(), other.ProvisionBody(nil))
 		testdrive.Receive(t, request.Reached, "the request is under way")
 		network.Freeze()
-		stopped := time.Now()
+		stopped := limits.Watch()
 		p.Signal(t, syscall.SIGTERM)
 		p.AwaitLog(t, `"msg":"stopping"`)
 		round.Release()

@@ -108,7 +108,7 @@ func TestUpgradeAll(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			testdrive.Eventually(t, testdrive.Patience, "the others are upgraded", func() (others bool) {
+			testdrive.Eventually(t, limits.Stuck, "the others are upgraded", func() (others bool) {
 				ts.Scan(t, &others, "SELECT count(*) = 2 FROM instance WHERE server_version = '"+next.Version+"'")
 				return others
 			})

@@ -30,7 +30,7 @@ func TestProvisionWaitsForItsServer(t *testing.T) {
 		began, _ := tasks.Latest(t, i.ID, "")
 		task := tasks.RestoreBefore(t, i)
 		const more = 8 // than the attempts of a step that fails, and some for a broker that looks at the task late
-		testdrive.Eventually(t, 4*time.Minute, "the server is tried often", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the server is tried often", func() bool {
 			epoch, state := tasks.Latest(t, i.ID, "")
 			if state != "in progress" {
 				t.Fatalf("the task %s", state)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 )
 
 // cutter is between a broker and the rest of the world: its connections, its launcher and its object store. It cuts them
@@ -47,7 +48,7 @@ func (c *cutter) Dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	through := &cutConn{conn, c}
+	through := &cutConn{Conn: conn, cutter: c}
 	if c.off {
 		through.reset()
 		return nil, errCut
@@ -71,7 +72,8 @@ func (c *cutter) cut() {
 	c.melt()
 }
 
-// freeze holds up everything until thaw is called.
+// freeze holds up everything until thaw is called. What the broker sends meanwhile arrives then, whatever it thinks of it
+// by that time.
 func (c *cutter) freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +97,8 @@ func (c *cutter) melt() {
 // cutConn is a connection of a broker.
 type cutConn struct {
 	net.Conn
-	cutter *cutter
+	cutter  *cutter
+	sending sync.Mutex // held while something is being sent
 }
 
 // reset closes the connection as the kernel closes that of a killed process which has not read everything.
@@ -115,13 +118,43 @@ func (c *cutConn) Read(p []byte) (int, error) {
 }
 
 func (c *cutConn) Write(p []byte) (int, error) {
+	c.sending.Lock()
+	defer c.sending.Unlock()
 	if err := c.cutter.pass(); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(p)
 }
 
+// settle has what was sent before a thaw arrive first.
+func (c *cutConn) settle() {
+	c.cutter.mu.Lock()
+	frozen := c.cutter.ice != nil
+	c.cutter.mu.Unlock()
+	if frozen {
+		_ = c.cutter.pass() // then the connection is closed
+		c.sending.Lock()
+		defer c.sending.Unlock()
+	}
+}
+
+func (c *cutConn) SetDeadline(end time.Time) error {
+	c.settle()
+	return c.Conn.SetDeadline(end)
+}
+
+func (c *cutConn) SetReadDeadline(end time.Time) error {
+	c.settle()
+	return c.Conn.SetReadDeadline(end)
+}
+
+func (c *cutConn) SetWriteDeadline(end time.Time) error {
+	c.settle()
+	return c.Conn.SetWriteDeadline(end)
+}
+
 func (c *cutConn) Close() error {
+	c.settle()
 	c.cutter.mu.Lock()
 	delete(c.cutter.conns, c)
 	c.cutter.mu.Unlock()

@@ -108,9 +108,7 @@ func (s *scene) fail(t *testing.T, f failing) {
 	if x.Instance.State == audit.Failed {
 		x.Instance.State = audit.Exists // to be deleted too
 	}
-	if err := s.Clear(&x, s.host); err != nil {
-		t.Errorf("%s: %v", f, err)
-	}
+	s.clear(t, &x)
 	s.Check(t, "after "+f.String()+" was deleted")
 	s.ForgetGone()
 	s.stopAfterFailure(t, s.now)

@@ -150,9 +150,7 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 	victim.obey(nil)
 	s.awaitEnd(t)
 	s.Check(t, "after "+what)
-	if err := s.Clear(&x, s.host); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
+	s.clear(t, &x)
 	if at != (platform.Point{}) && s.now == victim {
 		t.Errorf("%s: the broker did not come there", what)
 	}

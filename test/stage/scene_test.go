@@ -4,6 +4,7 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,9 +17,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
@@ -36,9 +40,10 @@ const machines = 3
 type scene struct {
 	*platform.World
 	*play
-	shared *machine
-	now    *broker
-	host   audit.Instance // a dedicated instance that lends itself to bindings
+	shared  *machine
+	records *store.Store // for what operators do
+	now     *broker
+	host    audit.Instance // a dedicated instance that lends itself to bindings
 
 	passed, killed, paused int // points, and brokers
 }
@@ -68,9 +73,14 @@ func newScene(t *testing.T, flavour string) *scene {
 		Broker: func() *testdrive.Broker { return s.now.Broker },
 		Audit: audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: s.shared.admin,
 			Launchers: map[string]launchertest.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t)}}
-	if s.now, err = s.start(0); err != nil {
+	asStage := func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["application_name"] = "stage" }
+	if s.now, err = s.start(0); err != nil { // which makes the schema
 		t.Fatal(err)
 	}
+	if s.records, err = store.Open(t.Context(), env["DATABASE_URL"], s.config.Keys, asStage); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.records.Close)
 	t.Cleanup(func() {
 		if t.Failed() {
 			s.now.log.show(t, s.now.name)
@@ -261,6 +271,30 @@ func (s *scene) poll(t *testing.T, q platform.Request, accepted testdrive.Respon
 		}
 	}
 	return platform.Outcome{}, fmt.Errorf("%s has not ended in time", q.Kind)
+}
+
+// clear deletes what an operation has left, also what is kept of a deleted instance.
+func (s *scene) clear(t *testing.T, x *platform.Target) {
+	t.Helper()
+	if err := s.Clear(x, s.host); err != nil {
+		t.Errorf("%s: %v", x, err)
+	}
+	if !x.Keep {
+		return
+	}
+	kept, err := s.Tasks.Query(t.Context(), "SELECT id FROM retained WHERE adopted_by IS NULL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := pgx.CollectRows(kept, pgx.RowTo[string])
+	for _, id := range ids {
+		err = errors.Join(err, s.records.ExpireRetained(t.Context(), id))
+	}
+	kind := provisioner.PurgeRetained
+	if _, running := task.RunNow(t.Context(), s.records, kind, provisioner.TaskKinds()[kind]); err != nil || running != nil {
+		t.Errorf("purge what is retained of %s: %v", x, errors.Join(err, running))
+	}
+	s.awaitEnd(t)
 }
 
 // awaitEnd returns when no task is in progress. Those that wait for their next attempt go on at once.

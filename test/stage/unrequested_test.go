@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"mysql-broker/provisioner"
-	"mysql-broker/store"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
@@ -105,17 +104,11 @@ func (s *scene) expire(t *testing.T, x *platform.Target) {
 // rotate has an operator replace the passwords of the instance's bindings.
 func (s *scene) rotate(t *testing.T, x platform.Target) {
 	t.Helper()
-	records, err := store.Open(t.Context(), s.Audit.PostgresURL, s.config.Keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(records.Close)
 	for _, b := range []audit.Binding{x.Binding, x.Before} {
-		if _, err := provisioner.RotateBinding(t.Context(), records, b.InstanceID, b.ID); err != nil {
+		if _, err := provisioner.RotateBinding(t.Context(), s.records, b.InstanceID, b.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	records.Close() // brokers alone have connections now
 	s.survive(t, "the passwords are replaced", func() (ended bool) {
 		err := s.Tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM task WHERE state = 'in progress')").Scan(&ended)
 		return err == nil && ended

@@ -51,32 +51,6 @@ func TestFaultClone(t *testing.T) {
 		testdrive.Receive(t, deleted, "the copy is deleted").Expect(t, http.StatusOK)
 		testdrive.ExpectTenants(t, d.admin, 1, 1)
 
-		// The broker is killed while it copies, and the next one when it has created everything. A third one finishes.
-		i = p.OwnInstance(t, "shared-small")
-		dieAt := func(point string) {
-			faults.Decide(func(_ int, at string) testdrive.Word {
-				if at == point {
-					return testdrive.Die
-				}
-				return testdrive.GoOn
-			})
-		}
-		dieAt(copied)
-		operation = i.Clone(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation")
-		p.Wait(t)
-		dieAt("provision: fill: done")
-		testdrive.ExpireLeases(t, d.tasks.Pool)
-		p = testdrive.StartPlatform(t, private, env)
-		p.Wait(t)
-		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-		testdrive.ExpireLeases(t, d.tasks.Pool)
-		p = testdrive.StartPlatform(t, private, env)
-		i.Platform, source.Platform = p, p
-		i.Await(t, operation)
-		expectClone(t, i)
-		i.Remove(t)
-		testdrive.ExpectTenants(t, d.admin, 1, 1)
-
 		// The source is deleted.
 		i = p.OwnInstance(t, "shared-small")
 		reached, release = testdrive.HoldAt(t, faults, copied)

@@ -100,27 +100,6 @@ func (r *spoiltInstance) testThawGivenUp(t *testing.T) {
 	r.expectSpoilt(t, "after the privileges were given back late")
 }
 
-// TestFaultRestoreInPlaceKilled kills a broker in every step of a restore. The next one finishes it.
-func TestFaultRestoreInPlaceKilled(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		r := newSpoiltInstance(t, s.Flavour)
-		for _, point := range []string{"restore: check: done", "restore: freeze: done", "restore: written",
-			"restore: record: done", "restore: restored", "restore: restore: done", "restore: end owner: done",
-			"restore: thaw: done", "restore: ending as succeeded"} {
-			die(r.faults, r.Platform, point)
-			r.i.RestoreBackup(t, r.backup, "db")
-			r.Wait(t)
-			r.revive(t)
-			if state, says := r.ended(t, r.latest(t, r.i)); state != "succeeded" {
-				t.Errorf("the restore whose broker was killed at %s %s: %s", point, state, says)
-			}
-			r.expectRestored(t, "after a kill at "+point)
-		}
-		r.remove(t)
-	})
-}
-
 // TestFaultRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.
 func TestFaultRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"log/slog"
 	"slices"
@@ -25,6 +26,9 @@ type keyPair struct {
 	files  config.TLS
 	log    *slog.Logger
 	latest atomic.Pointer[tls.Certificate]
+
+	checked [sha256.Size]byte // the sum of what the files contained at the last check
+	failed  error             // of that check
 }
 
 func newKeyPair(files config.TLS, log *slog.Logger, r prometheus.Registerer) (*keyPair, error) {
@@ -66,9 +70,18 @@ func (c *keyPair) status() *periodic.Status {
 // reload uses the files if their content has changed. It returns an error if they are invalid, or do not match because
 // one of them is not written yet.
 func (c *keyPair) reload(context.Context) error {
-	pair, err := c.files.Load()
+	certificate, key, err := c.files.Read()
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(append(append(certificate, 0), key...))
+	if sum == c.checked {
+		return c.failed // to parse a key takes a millisecond
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
 	if err == nil && !slices.EqualFunc(pair.Certificate, c.latest.Load().Certificate, bytes.Equal) {
 		c.use(&pair)
 	}
+	c.checked, c.failed = sum, err
 	return err
 }

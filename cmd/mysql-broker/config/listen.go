@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,7 +20,20 @@ type TLS struct {
 
 // Load reads the files. No error quotes the key.
 func (t TLS) Load() (tls.Certificate, error) {
-	return tls.LoadX509KeyPair(t.CertificateFile, t.KeyFile)
+	certificate, key, err := t.Read()
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certificate, key)
+}
+
+// Read reads the content of the files.
+func (t TLS) Read() (certificate, key []byte, err error) {
+	if certificate, err = os.ReadFile(t.CertificateFile); err != nil {
+		return nil, nil, err
+	}
+	key, err = os.ReadFile(t.KeyFile)
+	return certificate, key, err
 }
 
 func (r *reader) tls() TLS {

@@ -3,8 +3,8 @@
 //
 // The connection: store.go opens it and runs single statements; tx.go runs transactions, whose statements are sent
 // together; outage.go limits every wait and distinguishes outages from refusals; hosts.go finds the primary among
-// several servers; failover.go prevents the use of an old primary, and finds lost commits; migrate.go updates the
-// schema.
+// several servers; failover.go prevents the use of an old primary, and finds lost commits; announce.go hears what
+// PostgreSQL announces; migrate.go updates the schema.
 //
 // Records, of what there is:
 //
@@ -40,7 +40,6 @@
 //	operations.go     how an operation begins: locks the instance, reads what there is, records
 //	tasks.go          tasks, and what operators do with them
 //	leases.go         which worker has a task, its progress, its end; when there is something to do
-//	announce.go       hears from PostgreSQL that there is a task for any broker
 //	polls.go          states of tasks that platforms poll, many by one statement
 //	audit.go          who did what
 //	schedule.go       tasks that brokers record by themselves

@@ -62,13 +62,8 @@ func (s *scene) pause(t *testing.T, f platform.Workflow, at platform.Point, miti
 		if j.Points()[len(j.Points())-1] != at { // else it is paused there
 			t.Fatalf("%s: the broker did not come there", what)
 		}
-<<<<<<< HEAD
-		<-h.paused
-	case <-time.After(limits.Stuck):
-=======
 		<-paused
-	case <-time.After(platform.Patience):
->>>>>>> 85110095 (Hold what a paused broker sends until it goes on, and purge what deleted instances have left)
+	case <-time.After(limits.Stuck):
 		t.Fatalf("%s: the task does not end", what)
 	}
 	testdrive.Eventually(t, limits.Stuck, "the lease runs out", func() (ended bool) {

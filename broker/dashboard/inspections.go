@@ -44,7 +44,8 @@ type inspection struct {
 }
 
 func newInspections(inspect inspectFunc, limit time.Duration) *inspections {
-	return &inspections{inspect: inspect, limit: limit, latest: map[inspected]*inspection{}, perServer: map[string]chan struct{}{}}
+	return &inspections{inspect: inspect, limit: limit, latest: map[inspected]*inspection{},
+		perServer: map[string]chan struct{}{}}
 }
 
 // of returns what an instance's server reports, or a result from some seconds ago if the instance has not changed

@@ -44,8 +44,8 @@ type Keeper struct {
 
 const (
 	each = time.Minute // from one mark to the next
-	// askTime bounds the comparison with one server, unless its AnswerTime is longer, and writeTime one mark with its list of instances: the first list may
-	// have thousands.
+	// askTime bounds the comparison with one server, unless its AnswerTime is longer, and writeTime one mark with its
+	// list of instances: the first list may have thousands.
 	askTime   = 3 * time.Second
 	writeTime = 20 * time.Second
 	lastTime  = 2 * time.Second // for the last marks, in Close

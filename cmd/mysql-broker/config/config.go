@@ -111,8 +111,8 @@ var Variables = slices.Concat([]Variable{
 	{"KEEP_MOVED_HOURS", "24", "for how many hours, from 1 to 720, bindings can read the data of a moved instance at " +
 		"its old address"},
 	{"KEEP_AUDIT_DAYS", "365", "for how many days, from 1 to 3650, the broker keeps the record of who did what"},
-	{"ANSWER_TIMEOUT", "2s", "how long, from 1s to 30s, a server or PostgreSQL may take to respond where somebody waits, " +
-		"before it counts as silent"},
+	{"ANSWER_TIMEOUT", "2s", "how long, from 1s to 30s, a server or PostgreSQL may take to respond where somebody " +
+		"waits, before it counts as silent"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 	{"PPROF_ADDRESS", "", "loopback address and port for Go's profiles, such as 127.0.0.1:6060; everyone who can reach " +
 		"it can read them; default: no profiles"},

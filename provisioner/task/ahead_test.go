@@ -6,6 +6,7 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -20,7 +21,7 @@ func TestSleepingRunnerIsWoken(t *testing.T) {
 	own, other, j := servers.OpenStore(t, url), servers.OpenStore(t, url), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a")}, Succeeded: nothing, Failed: ignored}
 	startWith(t, own, w, task.Config{LeaseTTL: time.Hour})
-	testdrive.Eventually(t, patience, "announcements arrive", own.Hears)
+	testdrive.Eventually(t, limits.Stuck, "announcements arrive", own.Hears)
 
 	if got := end(t, other, recordOf(t, other, "recorded", store.NewTask{}).ID); got.State != store.Succeeded {
 		t.Errorf("%+v", got)

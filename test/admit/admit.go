@@ -1,0 +1,119 @@
+// Package admit bounds how much tests run at once on this machine, whatever test binaries and checkouts they belong to.
+//
+// The machine has so many units. A test takes some for each process that it starts, and waits for them if it has none
+// yet. What it starts later it starts at once, with the units that are free: nobody waits who has something that others
+// wait for. A unit is a locked file, so that the death of a test binary returns it.
+package admit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The units of what tests start: about how many processors it keeps busy while it starts.
+const (
+	Broker       = 1
+	MariaDB      = 1
+	Postgres     = 1
+	MySQL        = 2
+	Browser      = 2
+	Cluster      = 4
+)
+
+// machine is shared by all users; $TMPDIR would be that of one run. As processes also wait, it has more units than
+// processors.
+var machine = &limit{dir: "/tmp/mysql-broker-admission", units: 3 * runtime.NumCPU()}
+
+// Enter takes units for something that the test is about to start, until it ends. The first time, it waits for them,
+// behind those who came before.
+func Enter(t testing.TB, units int) {
+	t.Helper()
+	if err := machine.enter(t, units); err != nil {
+		t.Fatalf("wait until this machine has room: %v", err)
+	}
+}
+
+const pollInterval = 20 * time.Millisecond
+
+type limit struct {
+	dir   string
+	units int
+
+	turn sync.Mutex // of this process, so that only one thread waits for that of the machine
+	held sync.Map   // names of the tests that have units
+}
+
+func (l *limit) enter(t testing.TB, units int) error {
+	if err := os.MkdirAll(l.dir, 0o777); err != nil {
+		return err
+	}
+	_ = os.Chmod(l.dir, 0o777) // fails where another user has made it, who did the same
+	t.Cleanup(func() { l.held.Delete(t.Name()) })
+	if l.entered(t.Name()) {
+		_, err := l.take(t, units)
+		return err
+	}
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	turn, err := l.open("turn")
+	if err != nil {
+		return err
+	}
+	defer turn.Close()
+	if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", turn.Name(), err)
+	}
+	defer unlock(turn)
+	for missing := min(units, l.units); ; time.Sleep(pollInterval) {
+		taken, err := l.take(t, missing)
+		if missing -= taken; err != nil || missing == 0 {
+			return err
+		}
+	}
+}
+
+// entered reports whether a test, or one that it is a part of, has units. It has from now on.
+func (l *limit) entered(test string) (already bool) {
+	_, already = l.held.LoadOrStore(test, true)
+	for at := len(test); at > 0 && !already; at = strings.LastIndexByte(test[:at], '/') {
+		if at < len(test) {
+			_, already = l.held.Load(test[:at])
+		}
+	}
+	return already
+}
+
+// take takes at most so many of the units that are free, until the test ends.
+func (l *limit) take(t testing.TB, most int) (taken int, err error) {
+	for n := 0; n < l.units && taken < most; n++ {
+		file, err := l.open(strconv.Itoa(n))
+		if err != nil {
+			return taken, err
+		}
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			file.Close()
+			continue
+		}
+		taken++
+		t.Cleanup(func() { unlock(file) })
+	}
+	return taken, nil
+}
+
+func (l *limit) open(name string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(l.dir, name), os.O_RDONLY|os.O_CREATE, 0o666)
+}
+
+// unlock does not leave it to Close: a program that is being started has the file open for a moment.
+func unlock(file *os.File) {
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN) // cannot fail for an open file
+	file.Close()
+}

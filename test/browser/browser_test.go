@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/testdrive"
@@ -36,6 +37,7 @@ type tab struct {
 // newTab starts a browser that ends with the test.
 func newTab(t *testing.T) *tab {
 	t.Helper()
+	admit.Enter(t, admit.Browser)
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatalf("%v; deploy/dev/install-packages.sh test installs it", err)

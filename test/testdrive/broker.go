@@ -22,6 +22,7 @@ import (
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/store"
+	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
@@ -46,6 +47,7 @@ var Root = sync.OnceValue(func() string {
 // dedicated servers of the same flavour. The launcher's servers are stopped when the test ends.
 func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	t.Helper()
+	admit.Enter(t, admit.Broker)
 	keyset, err := store.NewKeyset()
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
@@ -90,6 +91,7 @@ func StartCluster(t testing.TB, flavour string) *Cluster {
 
 func startCluster(t testing.TB, c *Cluster, hosts []*network.Host) *Cluster {
 	t.Helper()
+	admit.Enter(t, admit.Cluster)
 	flavour := c.Flavour
 	c.binary, c.id, c.user = binaryOf(t, flavour), uuid.NewString(), nobody(t)
 	c.dir = launcherDir(t)

@@ -6,12 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mysql-broker/test/admit"
 )
 
 // DevEnvironment is the environment of a person who tries the broker: a state directory, a mysqld of that flavour, a
 // catalog. The kernel chooses PORT, so that tests do not collide.
 func DevEnvironment(t testing.TB, flavour string) map[string]string {
 	t.Helper()
+	admit.Enter(t, admit.Postgres+admit.Broker+serverUnits(flavour))
 	return map[string]string{
 		"MYSQL_BROKER_DEV_DIR":      launcherDir(t),
 		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json"),

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
+	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
 )
 
@@ -32,6 +33,7 @@ func StartPostgres(t testing.TB, environ ...string) *Postgres {
 
 func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
 	t.Helper()
+	admit.Enter(t, admit.Postgres)
 	cfg.Dir, cfg.Port, cfg.Durable = launcherDir(t), FreePort(t), true
 	p := &Postgres{cfg: cfg}
 	p.Start(t)

@@ -7,6 +7,8 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchers"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/admit"
 	"mysql-broker/test/servers"
 )
 
@@ -29,6 +31,7 @@ const privateID = "private"
 // no open file. Its certificate also names host.
 func privateIn(t testing.TB, dir, flavour string, supervise bool, host string, settings ...string) servers.MySQL {
 	t.Helper()
+	admit.Enter(t, serverUnits(flavour))
 	config := privateConfig(t, dir, flavour)
 	config["LAUNCHER_HOST"] = host
 	l, e, err := launchPrivate(t.Context(), config, flavour, supervise, settings...)
@@ -39,6 +42,13 @@ func privateIn(t testing.TB, dir, flavour string, supervise bool, host string, s
 		t.Fatalf("start a private server: %v", err)
 	}
 	return private(t, flavour, e)
+}
+
+func serverUnits(flavour string) int {
+	if flavour == mysqld.MySQL {
+		return admit.MySQL
+	}
+	return admit.MariaDB
 }
 
 // privateConfig is the configuration of a private server's launcher.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -255,8 +256,8 @@ store. Backups that cannot be read are named on standard error; then the exit st
 	}
 	return describe(command, `  0    all are recorded
   1    some cannot be read, or PostgreSQL or the object store cannot be reached; standard error says which
-`+exitConfiguration, environmentOf(append([]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG"},
-		config.BackupVariables()...)...))
+`+exitConfiguration, environmentOf(slices.Concat([]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG"},
+		config.BackupVariables())...))
 }
 
 func (c *console) importBackups(ctx context.Context, out, problems io.Writer) error {

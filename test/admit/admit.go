@@ -20,12 +20,12 @@ import (
 
 // The units of what tests start: about how many processors it keeps busy while it starts.
 const (
-	Broker       = 1
-	MariaDB      = 1
-	Postgres     = 1
-	MySQL        = 2
-	Browser      = 2
-	Cluster      = 4
+	Broker   = 1
+	MariaDB  = 1
+	Postgres = 1
+	MySQL    = 2
+	Browser  = 2
+	Cluster  = 4
 )
 
 // machine is shared by all users; $TMPDIR would be that of one run. As processes also wait, it has more units than

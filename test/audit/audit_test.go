@@ -115,6 +115,10 @@ func (b *bench) afterMove(t *testing.T) []discrepancy {
 		{"former credentials that do not work", "Missing: with the former credentials",
 			func(*testing.T) { truth, b.Reported.Bindings[0].Former.Password = former, "another" },
 			func(*testing.T) { b.Reported.Bindings[0].Former = truth }},
+		{"a former account that is open although its password was replaced", "whose password was replaced", inPostgres(
+			"INSERT INTO task (instance_id, binding_id, kind, plan_id, state, finished_at) SELECT b.instance_id, b.id, 'rotate', " +
+				"i.plan_id, 'succeeded', now() FROM binding b JOIN instance i ON i.id = b.instance_id WHERE b.created_at < i.moved_at"),
+			inPostgres("DELETE FROM task WHERE kind = 'rotate'")},
 	}
 }
 

@@ -31,6 +31,7 @@ func (i instanceRow) former() bool { return i.State == "former" }
 type bindingRow struct {
 	InstanceID, ID, State, Role, Account string
 	BeforeMove                           bool // it is older than the move of the data, and so has an account at both places
+	Rotated                              bool // its password was replaced since, which ends its account at the former place
 }
 
 type retiredRow struct{ InstanceID, Account string }
@@ -47,7 +48,9 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 		`SELECT id, plan_id, state, CASE WHEN server = '' THEN 'dedicated' ELSE 'shared' END,
 		server || dedicated_id, launcher, database_name, over_since IS NOT NULL FROM instance`)
 	r.bindings, errs[1] = rows[bindingRow](ctx, conn, `SELECT b.instance_id, b.id, b.state, b.role, b.account,
-		coalesce(b.created_at < i.moved_at, false) FROM binding b LEFT JOIN instance i ON i.id = b.instance_id`)
+		coalesce(b.created_at < i.moved_at, false), EXISTS (SELECT FROM task t WHERE t.instance_id = b.instance_id
+			AND t.binding_id = b.id AND t.kind = 'rotate' AND t.state = 'succeeded' AND t.created_at > i.moved_at)
+		FROM binding b LEFT JOIN instance i ON i.id = b.instance_id`)
 	r.retired, errs[2] = rows[retiredRow](ctx, conn, "SELECT instance_id, account FROM retired_account")
 	r.retained, errs[5] = rows[instanceRow](ctx, conn, `SELECT id, plan_id, 'retained', location_kind,
 		server || dedicated_id, launcher, database_name, false FROM retained

@@ -82,8 +82,18 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 	wanted := map[string]string{}
 	for _, i := range tenants {
 		for _, b := range r.bindings {
-			if b.InstanceID == i.ID && (!i.former() || b.BeforeMove) {
-				wanted[b.Account] = fmt.Sprintf("binding %q, which is %s", b.ID, b.State)
+			switch whose := fmt.Sprintf("binding %q, which is %s", b.ID, b.State); {
+			case b.InstanceID != i.ID || i.former() && !b.BeforeMove:
+			case i.former() && b.Rotated && !slices.Contains(there, b.Account):
+			case i.former() && b.Rotated: // it has defined something
+				wanted[b.Account] = whose
+				if locked, err := isLocked(ctx, admin, b.Account); err != nil {
+					return err
+				} else if !locked {
+					a.report("On %s, the former account %s, whose password was replaced, is not locked.", where, b.Account)
+				}
+			default:
+				wanted[b.Account] = whose
 				if slices.Contains(there, b.Account) {
 					if err := a.checkAccount(ctx, where, admin, i, b); err != nil {
 						return err

@@ -314,7 +314,11 @@ func (c *client) silence(i *instance, q request, b *credential, plan string) {
 			b.State = audit.Failed // no bind may follow
 		}
 	default:
-		i.phases = i.possible().afterSilence(q)
+		before := i.possible()
+		if q == create && !before[ready] { // what it may create is another instance, without these bindings
+			i.gone()
+		}
+		i.phases = before.afterSilence(q)
 		if q == create || q == remove { // others wait for the operation in progress, or are refused
 			i.forget()
 		}

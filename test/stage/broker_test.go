@@ -30,6 +30,7 @@ type broker struct {
 	app   *app.App
 	cut   cutter
 	log   logBuffer
+	dying atomic.Bool     // no response counts any more
 	alive context.Context // until it is killed
 	end   context.CancelFunc
 	order atomic.Pointer[func(point string) testdrive.Word]
@@ -94,6 +95,7 @@ func (b *broker) come(point string) testdrive.Word {
 
 // kill cuts the broker off, whose clients get no responses any more.
 func (b *broker) kill() {
+	b.dying.Store(true)
 	b.cut.cut()
 	b.end()
 }
@@ -109,7 +111,12 @@ func (b *broker) obey(order func(point string) testdrive.Word) {
 
 // send is SendFor, and returns an error when the broker is killed.
 func (b *broker) send(method, path string, body any) (testdrive.Response, error) {
-	return b.SendFor(b.alive, method, path, body, nil)
+	r, err := b.SendFor(b.alive, method, path, body, nil)
+	if b.dying.Load() { // it has answered that it was cut off
+		<-b.alive.Done()
+		return testdrive.Response{}, errCut
+	}
+	return r, err
 }
 
 // bury ends what is left of a killed broker, without waiting.

@@ -149,13 +149,12 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 	}
 	victim.obey(nil)
 	s.awaitEnd(t)
-	s.Check(t, "after "+what)
+	s.Check(t, "after "+what+", or after what was before it was deleted")
+	s.ForgetGone()
 	s.clear(t, &x)
 	if at != (platform.Point{}) && s.now == victim {
 		t.Errorf("%s: the broker did not come there", what)
 	}
-	s.Check(t, "after "+what+", when all was deleted")
-	s.ForgetGone()
 	s.stopAfterFailure(t, victim)
 	return j.Points()
 }

@@ -264,6 +264,7 @@ func (r *Runner) rest(err error) {
 func (r *Runner) resume(t store.Task, since time.Time) {
 	l := r.hold(r.working, t, since)
 	x := &execution{runner: r, lease: l, task: t}
+	defer func() { r.drop(l, x.ended) }()
 	workflow, err := r.workflow(l.ctx, t)
 	if err != nil {
 		x.postpone(fmt.Errorf("find out what to do: %w", err), t.Attempt) // the steps were not attempted
@@ -271,7 +272,6 @@ func (r *Runner) resume(t store.Task, since time.Time) {
 		x.workflow = workflow
 		x.work()
 	}
-	r.drop(l, x.ended)
 }
 
 // Do runs a task that was just recorded with this runner's lease and returns it once it has ended. err says why it
@@ -287,10 +287,12 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 	x := &execution{runner: r, lease: l, task: t, workflow: workflow, inline: true, began: time.Now()}
 	done := make(chan error, 1)
 	go func() {
+		defer func() { done <- x.err }()
+		defer func() {
+			r.drop(l, x.ended)
+			r.stirUp() // another task of the instance may have waited
+		}()
 		x.work()
-		r.drop(l, x.ended)
-		r.stirUp() // another task of the instance may have waited
-		done <- x.err
 	}()
 	select {
 	case err := <-done:
@@ -320,8 +322,8 @@ func (r *Runner) Start(t store.Task, workflow Workflow, since time.Time) {
 	r.workers.Go(func() {
 		defer r.free(t)
 		x := &execution{runner: r, lease: l, task: t, workflow: workflow}
+		defer func() { r.drop(l, x.ended) }()
 		x.work()
-		r.drop(l, x.ended)
 	})
 }
 

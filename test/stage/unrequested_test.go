@@ -93,6 +93,9 @@ func (s *scene) expire(t *testing.T, x *platform.Target) {
 		return err == nil && r.Status == http.StatusNotFound
 	})
 	s.survive(t, "the binding has ended", func() (ended bool) { // the platform is told before
+		if _, err := s.hasten(t.Context()); err != nil {
+			return false
+		}
 		err := s.Tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM binding WHERE id = $1)", x.Binding.ID).
 			Scan(&ended)
 		return err == nil && ended

@@ -12,7 +12,7 @@ var (
 	// stage has fault points, with which it is built.
 	stage = []string{"./test/stage"}
 	// broker run the compiled broker, which takes several times as long with the race detector.
-	broker = []string{"./test/e2e", "./test/soak"}
+	broker = []string{"./test/e2e", "./test/soak", "./test/audit", "./cmd/mysql-broker"}
 )
 
 // without are patterns that leave packages out.
@@ -34,7 +34,8 @@ var onOne = []string{"TEST_ON_ONE_MYSQL=1"}
 // testSteps are `make test`.
 var testSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet"}},
-	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, stage)), args: few, env: onOne},
+	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, stage, []string{"./test/e2e", "./test/soak"})),
+		args: few, env: onOne},
 	{packages: stage, args: []string{"-tags=faults"}, env: append([]string{"STAGE=3"}, onOne...)},
 	{packages: []string{"./test/e2e"}, args: append([]string{"-skip=^TestFault"}, few...), env: onOne},
 }

@@ -42,6 +42,7 @@ type play struct {
 	objects objectstore.Store
 	servers *playedServers
 
+	order   func(point string) testdrive.Word // what a broker is told before it starts; nil for nothing
 	started int
 	closing sync.WaitGroup
 }
@@ -62,11 +63,16 @@ func (p *play) start(leaseTTL time.Duration) (*broker, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.obey(p.order)
 	actors.Store(b.name, b)
 	pprof.Do(b.alive, pprof.Labels(label, b.name), func(ctx context.Context) {
 		b.app, err = app.Start(ctx, cfg, plans, slog.New(slog.NewJSONHandler(&b.log, nil)))
 	})
-	if err != nil {
+	switch {
+	case b.dying.Load() && err != nil: // it was killed before it could start
+		b.Broker = &testdrive.Broker{}
+		return b, nil
+	case err != nil:
 		return nil, fmt.Errorf("start a broker: %w", err)
 	}
 	b.Broker = &testdrive.Broker{URL: fmt.Sprintf("http://127.0.0.1:%d", b.app.Port()), Username: testdrive.Username,
@@ -126,7 +132,9 @@ func (p *play) bury(b *broker) {
 
 // close stops a broker. Its name stays known, for goroutines of it that have not ended.
 func (p *play) close(b *broker) {
-	b.app.Close()
+	if b.app != nil {
+		b.app.Close()
+	}
 	b.end()
 	b.app = nil
 }

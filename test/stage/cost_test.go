@@ -15,8 +15,8 @@ import (
 // tick is the unit of times in /proc. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 const tick = 10 * time.Millisecond
 
-// spent is how much processor time programs have used: this one, the MySQL servers of a scene, and PostgreSQL, whose
-// databases other tests may use at the same time.
+// spent is how much processor time programs have used: this one, the MySQL servers of a scene, and PostgreSQL. Other
+// scenes may use this one and PostgreSQL at the same time.
 type spent struct{ brokers, mysql, postgres time.Duration }
 
 // measure logs at the end of the test how much it took.

@@ -46,6 +46,7 @@ const pauseEach = 5
 func TestStage(t *testing.T) {
 	for _, of := range servers.Chosen(t, servers.AllMySQL(t)) {
 		t.Run(of.Flavour, func(t *testing.T) {
+			t.Parallel()
 			s := newScene(t, of.Flavour)
 			s.measure(t)
 			act := func(name string, fn func(*testing.T)) { // what one leaves after a failure would fail all others

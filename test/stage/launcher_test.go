@@ -34,6 +34,7 @@ type playedServers struct {
 type playedServer struct {
 	turn    chan struct{} // holds a value while a call changes the server
 	phase   phase
+	started bool // it has its admin account: before, nobody reaches a real one
 	kept    bool
 	version string
 	spec    launcher.Spec
@@ -186,7 +187,7 @@ func (l *played) begin(ctx context.Context, s *playedServer, spec launcher.Spec,
 	case spec.BinaryLogs:
 		return errBinaryLogs
 	}
-	l.set(func() { s.phase, s.version, s.spec = launching, version, spec })
+	l.set(func() { s.phase, s.started, s.version, s.spec = launching, false, version, spec })
 	if !l.lend(s, spec.ID) {
 		return launcher.NoRoom(fmt.Errorf("server %s: all machines of the stage are in use", spec.ID))
 	}
@@ -199,12 +200,13 @@ func (l *played) begin(ctx context.Context, s *playedServer, spec launcher.Spec,
 		return err
 	}
 	fault.Point("launch", "password written")
-	fault.Point("launch", "process started")
-	if err := l.tell(ctx, report, "Starting mysqld"); err != nil {
+	admin := strings.Split(strings.TrimSpace(string(mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword))), "\n")
+	if err := s.machine.exec(ctx, admin...); err != nil {
 		return err
 	}
-	admin := strings.Split(strings.TrimSpace(string(mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword))), "\n")
-	return s.machine.exec(ctx, admin...)
+	l.set(func() { s.started = true })
+	fault.Point("launch", "process started")
+	return l.tell(ctx, report, "Starting mysqld")
 }
 
 // errBinaryLogs is returned for servers that are to keep binary logs: a running mysqld does not begin to.
@@ -287,7 +289,7 @@ func (l *played) Endpoint(_ context.Context, id string) (e launcher.Endpoint, er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.servers[id]
-	if s == nil || s.phase == suspended || s.machine == nil {
+	if s == nil || s.phase == suspended || !s.started {
 		return e, fmt.Errorf("server %s: %w", id, launcher.ErrNotFound)
 	}
 	return s.machine.endpoint(), nil

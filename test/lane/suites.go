@@ -45,7 +45,7 @@ var ciSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
 	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
 		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
-	{packages: stage, args: []string{"-tags=faults", "-race"}, env: []string{"CGO_ENABLED=1"}},
+	{packages: stage, args: []string{"-tags=faults"}, env: onOne},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}), args: few, env: onOne, rerun: true},
 }
 
@@ -85,6 +85,7 @@ var suites = []suite{
 	{"Kubernetes node", kubernetes, []step{{command: []string{"make", "--no-print-directory", "kubernetes"}}}},
 	{"systemd", []string{"deploy/systemd", "test/systemd"},
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
+	oneSuite("stage on every flavour", "./test/stage", operations, []string{"CGO_ENABLED=1"}, "-tags=faults", "-race"),
 	oneSuite("soak", "./test/soak", everything, []string{"SOAK=15m"}),
 	oneSuite("end to end on every flavour", "./test/e2e", everything, nil),
 	oneSuite("end to end, slow", "./test/e2e/slow", everything, nil),

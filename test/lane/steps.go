@@ -124,7 +124,12 @@ func (s step) goTest(ctx context.Context, dir string) ([]string, error) {
 	}
 	flags := append([]string{"-vet=off", "-count=1", "-timeout=" + stuck.String(),
 		"-exec=" + self + " cost " + filepath.Join(dir, "costs")}, s.args...)
-	command := []string{"go", "run", "./test/servers/with-servers"}
+	withServers := filepath.Join(dir, "with-servers") // go run would not pass signals on
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", withServers, "./test/servers/with-servers").
+		CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build with-servers: %w\n%s", err, out)
+	}
+	command := []string{withServers}
 	if !s.rerun {
 		return append(append(append(command, "go", "test"), flags...), packages...), nil
 	}

@@ -62,7 +62,7 @@ func TestPrimaryKills(t *testing.T) {
 	})
 }
 
-// everyPrimary reports whether the primary is killed at every point: in the long form of `make ha`.
+// everyPrimary reports whether the primary is killed at every point: with HA=long.
 func everyPrimary() bool { return os.Getenv("HA") == "long" }
 
 func newClusterWorld(t *testing.T, flavour string, sum *tally) *clusterWorld {

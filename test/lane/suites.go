@@ -76,6 +76,8 @@ var suites = []suite{
 	oneSuite("chaos on MySQL", "./test/chaos", operations, []string{"CHAOS=long"}, "-run=TestChaos/mysql"),
 	oneSuite("model on MariaDB", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mariadb"),
 	oneSuite("model on MySQL", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mysql"),
+	oneSuite("model in Kubernetes", "./test/model", kubernetes,
+		[]string{"CHAOS=long", "CHAOS_LAUNCHER=kubernetes", "REQUIRE_KUBERNETES=1"}),
 	oneSuite("high availability", "./test/ha", clusters, []string{"HA=long"}),
 	oneSuite("primaries killed", "./test/chaos", clusters, []string{"HA=long"}, "-run=TestPrimaryKills"),
 	oneSuite("Kubernetes control plane", "./provisioner/launcher/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),

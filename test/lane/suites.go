@@ -46,7 +46,8 @@ var ciSteps = []step{
 	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
 		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
 	{packages: stage, args: []string{"-tags=faults"}, env: onOne},
-	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}), args: few, env: onOne, rerun: true},
+	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}),
+		args: []string{"-p=3", "-parallel=4"}, env: onOne, rerun: true},
 }
 
 // suite is what the lane long runs at once.

@@ -25,8 +25,12 @@ func without(lists ...[]string) (patterns []string) {
 	return patterns
 }
 
-// few is how many packages and tests run at once: a test that starts servers and brokers keeps a processor busy.
-var few = []string{"-p=2", "-parallel=4"}
+// How many packages and tests run at once. Most tests keep a processor busy; those that drive brokers wait, too, and
+// test/admit limits how many of those there are.
+var (
+	few  = []string{"-p=2", "-parallel=4"}
+	more = []string{"-p=3", "-parallel=8"}
+)
 
 // onOne runs tests of servers.EachMySQL on one flavour each.
 var onOne = []string{"TEST_ON_ONE_MYSQL=1"}
@@ -37,7 +41,7 @@ var testSteps = []step{
 	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, stage, []string{"./test/e2e", "./test/soak"})),
 		args: few, env: onOne},
 	{packages: stage, args: []string{"-tags=faults"}, env: append([]string{"STAGE=3"}, onOne...)},
-	{packages: []string{"./test/e2e"}, args: append([]string{"-skip=^TestFault"}, few...), env: onOne},
+	{packages: []string{"./test/e2e"}, args: append([]string{"-skip=^TestFault"}, more...), env: onOne},
 }
 
 // ciSteps are what .ci/run runs.
@@ -47,7 +51,7 @@ var ciSteps = []step{
 		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
 	{packages: stage, args: []string{"-tags=faults"}, env: onOne},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}),
-		args: []string{"-p=3", "-parallel=4"}, env: onOne, rerun: true},
+		args: more, env: onOne, rerun: true},
 }
 
 // suite is what the lane long runs at once.

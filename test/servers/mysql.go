@@ -111,7 +111,7 @@ func Any(t testing.TB) MySQL {
 // AllMySQL is every mysqld there is, for a test that needs several at once.
 func AllMySQL(t testing.TB) []MySQL {
 	t.Helper()
-	needServers(t)
+	Needed(t)
 	var all []MySQL
 	if text := os.Getenv(MySQLVar); text != "" {
 		if err := json.Unmarshal([]byte(text), &all); err != nil {

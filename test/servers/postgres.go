@@ -88,7 +88,7 @@ func postgresServer(t testing.TB) (*url.URL, *pgxpool.Pool) {
 
 func postgresURL(t testing.TB) string {
 	t.Helper()
-	needServers(t)
+	Needed(t)
 	if u := os.Getenv(PostgresURLVar); u != "" {
 		return u
 	}

@@ -69,7 +69,7 @@ func stopOwn(more []func() error) (ok bool) {
 // Where with-servers did not start this test binary, it is the binary's own.
 func SharedDir(t testing.TB) string {
 	t.Helper()
-	needServers(t)
+	Needed(t)
 	dir := os.Getenv(SharedDirVar)
 	if dir == "" {
 		withOwn(t, func(f *Fleet) error {
@@ -81,8 +81,8 @@ func SharedDir(t testing.TB) string {
 	return dir
 }
 
-// needServers skips a test with `go test -short`, which runs what needs no server.
-func needServers(t testing.TB) {
+// Needed skips a test with `go test -short`, which runs what needs no server.
+func Needed(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a server, which -short leaves out")

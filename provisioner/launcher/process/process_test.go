@@ -35,6 +35,7 @@ var binaries = sync.OnceValue(func() []mysqld.Binary {
 // eachBinary runs fn as a parallel subtest for every server there is.
 func eachBinary(t *testing.T, fn func(t *testing.T, binary mysqld.Binary)) {
 	t.Parallel()
+	servers.Needed(t)
 	if len(binaries()) == 0 {
 		t.Fatal("no mysqld is installed")
 	}

@@ -19,10 +19,11 @@ import (
 )
 
 // Tenants can use up the files that a server may have open. MariaDB then cannot list what an account defines. Access is
-// revoked all the same, and the account is kept if objects may need it.
+// revoked all the same, and the account is kept if objects may need it. MySQL reads no file for that, but ends itself
+// within a second or two, when InnoDB opens a temporary file ("Cannot continue operation", MY-012646).
 func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
 		f.must(f.server.CheckPrivileges(t.Context()))
 		definer, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)

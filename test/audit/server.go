@@ -53,7 +53,7 @@ func (a *audit) checkShared(ctx context.Context, r records) {
 
 // checkServer compares a server with the records of its instances.
 func (a *audit) checkServer(ctx context.Context, where string, admin *sql.DB, r records, tenants []instanceRow) error {
-	databases, err := column(ctx, admin, "SELECT schema_name FROM information_schema.schemata")
+	databases, err := Column(ctx, admin, "SELECT schema_name FROM information_schema.schemata")
 	if err != nil {
 		return err
 	}
@@ -68,11 +68,11 @@ func (a *audit) checkServer(ctx context.Context, where string, admin *sql.DB, r 
 
 func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, r records,
 	tenants []instanceRow) error {
-	own, err := column(ctx, admin, "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)")
+	own, err := Column(ctx, admin, "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)")
 	if err != nil {
 		return err
 	}
-	there, err := column(ctx, admin, "SELECT user FROM mysql.user")
+	there, err := Column(ctx, admin, "SELECT user FROM mysql.user")
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 			} else if !locked && slices.Contains(there, q.Account) {
 				a.report("On %s, the account %s of retained data is not locked.", where, q.Account)
 			}
-			may, err := column(ctx, admin, "SELECT user FROM mysql.db WHERE user = '"+q.Account+"'")
+			may, err := Column(ctx, admin, "SELECT user FROM mysql.db WHERE user = '"+q.Account+"'")
 			if err != nil {
 				return err
 			}
@@ -142,7 +142,7 @@ func (a *audit) checkTraces(ctx context.Context, where string, admin *sql.DB, ac
 		"session of": `SELECT DISTINCT user FROM information_schema.processlist
 			WHERE user LIKE 'u\_%' AND command <> 'Killed'`,
 	} {
-		users, err := column(ctx, admin, query)
+		users, err := Column(ctx, admin, query)
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 	if i.former() {
 		return a.checkPrivileges(ctx, where, admin, i, b, plan.Plan{})
 	}
-	limit, err := column(ctx, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", b.Account)
+	limit, err := Column(ctx, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", b.Account)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 func (a *audit) checkPrivileges(ctx context.Context, where string, admin *sql.DB, i instanceRow, b bindingRow,
 	of plan.Plan) error {
 	grantee := "'" + b.Account + "'@'%'"
-	global, err := column(ctx, admin, `SELECT privilege_type FROM information_schema.user_privileges
+	global, err := Column(ctx, admin, `SELECT privilege_type FROM information_schema.user_privileges
 		WHERE grantee = ? AND privilege_type <> 'USAGE'`, grantee)
 	if err != nil {
 		return err
@@ -198,13 +198,13 @@ func (a *audit) checkPrivileges(ctx context.Context, where string, admin *sql.DB
 	if len(global) > 0 {
 		a.report("On %s, the account %s has privileges outside its database: %q.", where, b.Account, global)
 	}
-	granted, err := column(ctx, admin, `SELECT CONCAT(IF(is_grantable = 'YES', 'grantable ', ''), privilege_type)
+	granted, err := Column(ctx, admin, `SELECT CONCAT(IF(is_grantable = 'YES', 'grantable ', ''), privilege_type)
 		FROM information_schema.schema_privileges WHERE grantee = ? AND table_schema = ? ORDER BY privilege_type`,
 		grantee, strings.ReplaceAll(i.Database, "_", `\_`))
 	if err != nil {
 		return err
 	}
-	elsewhere, err := column(ctx, admin, `SELECT table_schema FROM information_schema.schema_privileges
+	elsewhere, err := Column(ctx, admin, `SELECT table_schema FROM information_schema.schema_privileges
 		WHERE grantee = ? AND table_schema <> ?`, grantee, strings.ReplaceAll(i.Database, "_", `\_`))
 	if err != nil {
 		return err
@@ -252,19 +252,19 @@ func rightPrivileges(role string, granted []string, events, over bool) bool {
 // isLocked is false for an account that does not exist.
 func isLocked(ctx context.Context, admin *sql.DB, account string) (bool, error) {
 	query := "SELECT account_locked FROM mysql.user WHERE user = ?"
-	version, err := column(ctx, admin, "SELECT VERSION()")
+	version, err := Column(ctx, admin, "SELECT VERSION()")
 	if err != nil {
 		return false, err
 	}
 	if strings.Contains(version[0], "MariaDB") {
 		query = "SELECT IF(JSON_VALUE(priv, '$.account_locked'), 'Y', 'N') FROM mysql.global_priv WHERE user = ?"
 	}
-	locked, err := column(ctx, admin, query, account)
+	locked, err := Column(ctx, admin, query, account)
 	return slices.Contains(locked, "Y"), err
 }
 
-// column runs a query that returns one column.
-func column(ctx context.Context, db *sql.DB, query string, args ...any) (all []string, err error) {
+// Column runs a query that returns one column.
+func Column(ctx context.Context, db *sql.DB, query string, args ...any) (all []string, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -95,7 +95,7 @@ func (m *machine) endpoint() launcher.Endpoint {
 
 // reset removes all that a server held.
 func (m *machine) reset(ctx context.Context) error {
-	databases, err := column(ctx, m.admin, `SELECT schema_name FROM information_schema.schemata
+	databases, err := audit.Column(ctx, m.admin, `SELECT schema_name FROM information_schema.schemata
 		WHERE schema_name NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')`)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (m *machine) accounts(ctx context.Context, condition string) ([]string, err
 	if m.Flavour == "mariadb" {
 		table = "mysql.global_priv"
 	}
-	return column(ctx, m.admin, `SELECT CONCAT('''', user, '''@''', host, '''') FROM `+table+`
+	return audit.Column(ctx, m.admin, `SELECT CONCAT('''', user, '''@''', host, '''') FROM `+table+`
 		WHERE user NOT IN ('mysql.sys', 'mysql.session', 'mysql.infoschema', 'mariadb.sys', 'PUBLIC', '') AND user <> ?
 		AND `+condition, m.User)
 }
@@ -178,7 +178,7 @@ func (m *machine) endSessions(ctx context.Context) error {
 
 // sessions lists a value for each session that is not of the stage.
 func (m *machine) sessions(ctx context.Context, value string) ([]string, error) {
-	return column(ctx, m.admin, `SELECT `+value+` FROM information_schema.processlist
+	return audit.Column(ctx, m.admin, `SELECT `+value+` FROM information_schema.processlist
 		WHERE user NOT IN ('system user', 'event_scheduler') AND user <> ?`, m.User)
 }
 
@@ -191,20 +191,4 @@ func (m *machine) exec(ctx context.Context, statements ...string) error {
 		}
 	}
 	return nil
-}
-
-func column(ctx context.Context, db *sql.DB, query string, args ...any) (all []string, err error) {
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var value string
-		if err := rows.Scan(&value); err != nil {
-			return nil, err
-		}
-		all = append(all, value)
-	}
-	return slices.Clip(all), rows.Err()
 }

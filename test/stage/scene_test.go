@@ -118,7 +118,7 @@ func newPlayedServers(t *testing.T, flavour string) *playedServers {
 	for range machines {
 		p.machines = append(p.machines, startMachine(t, flavour))
 	}
-	version, err := column(t.Context(), p.machines[0].admin, "SELECT VERSION()")
+	version, err := audit.Column(t.Context(), p.machines[0].admin, "SELECT VERSION()")
 	if err != nil {
 		t.Fatal(err)
 	}

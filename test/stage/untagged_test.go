@@ -2,9 +2,14 @@
 
 package stage
 
-import "testing"
+import (
+	"testing"
+
+	"mysql-broker/test/servers"
+)
 
 // TestStage fails, so that nobody takes a run without fault points for one with them.
 func TestStage(t *testing.T) {
+	servers.Needed(t)
 	t.Fatal("brokers pass no fault points in this build: go test -tags faults ./test/stage")
 }

@@ -16,6 +16,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
 )
 
 // Postgres is a test's own cluster, which can freeze, crash and start again at the same address.
@@ -33,6 +34,7 @@ func StartPostgres(t testing.TB, environ ...string) *Postgres {
 
 func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
 	t.Helper()
+	servers.Needed(t)
 	admit.Enter(t, admit.Postgres)
 	cfg.Dir, cfg.Port, cfg.Durable = launcherDir(t), FreePort(t), true
 	p := &Postgres{cfg: cfg}

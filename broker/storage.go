@@ -43,8 +43,15 @@ func (b *Broker) metadata(ctx context.Context, i store.Instance) (domain.Instanc
 // are off.
 func (b *Broker) storage(ctx context.Context, i store.Instance) (map[string]any, error) {
 	s, found, err := b.provisioner.Storage(ctx, i)
-	if err != nil || !found || s.Quota == 0 {
+	if err != nil || !found {
 		return map[string]any{}, err
+	}
+	return storageAttributes(s), nil
+}
+
+func storageAttributes(s provisioner.Storage) map[string]any {
+	if s.Quota == 0 {
+		return map[string]any{}
 	}
 	attributes := map[string]any{
 		"storage_bytes":       s.Bytes,
@@ -61,7 +68,7 @@ func (b *Broker) storage(ctx context.Context, i store.Instance) (map[string]any,
 		attributes["storage_message"] = fmt.Sprintf("%s, %d %% or more. At %d %%, accounts will not be able to add "+
 			"data. Delete data, or update the service instance to a larger plan.", held(s), level, quota.Over)
 	}
-	return attributes, nil
+	return attributes
 }
 
 // overSentence says why MySQL refuses statements, because its own errors cannot.

@@ -198,14 +198,23 @@ func ReadShared(ctx context.Context, server *shared.Server, identity string) (r 
 	}
 	r.TaskID, r.Found = m.TaskID, found
 	listed, err := server.ListedInstances(ctx, identity)
+	if err != nil {
+		return r, err
+	}
+	r.Instances, err = copies(listed)
+	return r, err
+}
+
+// copies reads the list of a shared server.
+func copies(listed []mysqladmin.ListedInstance) (all []store.InstanceCopy, err error) {
 	for _, l := range listed {
 		var i store.InstanceCopy
 		if err := json.Unmarshal([]byte(l.About), &i); err != nil || i.Database != l.Database || i.ID == "" {
-			return r, errors.Join(err, fmt.Errorf("the high-water mark of database %s cannot be read", l.Database))
+			return nil, errors.Join(err, fmt.Errorf("the high-water mark of database %s cannot be read", l.Database))
 		}
-		r.Instances = append(r.Instances, i)
+		all = append(all, i)
 	}
-	return r, err
+	return all, nil
 }
 
 // ReadDedicated reads the mark of a launcher.

@@ -51,7 +51,12 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 			r.compareServer(ctx, i, copies[i.Location], recorded)
 		}
 	}
-	return r.compareUnowned(ctx, listing.There, owned, copies, ids)
+	retained, err := r.retained(ctx, store.DedicatedServers)
+	if err != nil {
+		return err
+	}
+	r.compareUnowned(ctx, listing.There, owned, copies, retained, ids)
+	return nil
 }
 
 // readLaunchers returns which launchers have a mark, and the copies of instances that they have recorded, by location.
@@ -74,11 +79,7 @@ func (r *recovery) readLaunchers(ctx context.Context) (map[string]bool, map[stor
 // compareUnowned adds items for servers of which no instance is recorded: retained ones, and ones to adopt. ids are the
 // instances whose servers exist.
 func (r *recovery) compareUnowned(ctx context.Context, there []store.Location, owned map[store.Location]bool,
-	copies map[store.Location]store.InstanceCopy, ids map[string]bool) error {
-	retained, err := r.retained(ctx, store.DedicatedServers)
-	if err != nil {
-		return err
-	}
+	copies map[store.Location]store.InstanceCopy, retained map[string]formerInstance, ids map[string]bool) {
 	for _, at := range there {
 		c := copies[at]
 		left, kept := retained[at.Server]
@@ -90,7 +91,6 @@ func (r *recovery) compareUnowned(ctx context.Context, there []store.Location, o
 			r.adoptServer(ctx, at, c, ids)
 		}
 	}
-	return nil
 }
 
 func (r *recovery) forgetServer(i store.RecordedInstance, marked bool) {

@@ -36,6 +36,12 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	if s.retained, err = r.retained(ctx, name); err != nil {
 		return err
 	}
+	r.compareSite(s, instances, record)
+	return nil
+}
+
+// compareSite compares what a shared server holds with the recorded instances and with the server's own record.
+func (r *recovery) compareSite(s site, instances []store.RecordedInstance, record mark.Record) {
 	listed := map[string]store.InstanceCopy{}
 	for _, c := range record.Instances {
 		listed[c.Database] = c
@@ -44,7 +50,7 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	for _, i := range instances {
 		if s.holds.databases[i.Database] {
 			if c := listed[i.Database]; r.deletedSince(i, c) {
-				r.retain(c, store.SharedLocation(name), true)
+				r.retain(c, store.SharedLocation(s.server), true)
 				s.retained[i.Database] = former(c)
 				continue
 			}
@@ -60,7 +66,6 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	r.compareAccounts(s)
 	r.lookForStrangers(s, record)
 	r.lookForUsers(s)
-	return nil
 }
 
 // forget adds an item that deletes the record of an instance without a database, and drops its remaining accounts. If

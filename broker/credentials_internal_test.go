@@ -1,0 +1,97 @@
+package broker
+
+import (
+	"encoding/json"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/fleet"
+)
+
+const (
+	block = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	ca    = "our CA:\n" + block
+)
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	plain := provisioner.Credentials{Database: "db_1", Account: "u_1", Password: "a/b+c"}
+	plain.Host, plain.Port = "mysql.example.com", 3306
+	verified, six, cluster, only, unverified := plain, plain, plain, plain, plain
+	verified.CACertificate = []byte(ca)
+	six.Host = "2001:db8::1"
+	cluster.Hosts = []string{"one:3306", "two:3306"}
+	only.CACertificate, only.TLSOnly = []byte(ca), true
+	unverified.TLSOnly = true
+	const (
+		login    = "mysql://u_1:a%2Fb+c@mysql.example.com:3306/db_1"
+		jdbc     = "jdbc:mysql://mysql.example.com:3306/db_1?"
+		account  = "&password=a%2Fb%2Bc&permitMysqlScheme=true"
+		required = account + "&sslMode=REQUIRED&trustServerCertificate=true&useSSL=true&user=u_1"
+		mariadb  = "jdbc:mariadb://mysql.example.com:3306/db_1?user=u_1&password=a/b+c&useSSL=true&sslMode=verify-full&" +
+			"serverSslCert=" + block
+		rails = "&ssl-mode=REQUIRED&sslverify=true"
+	)
+	for name, test := range map[string]struct {
+		c                  provisioner.Credentials
+		trusted            bool
+		uri, jdbc, mariadb string
+	}{
+		"no TLS": {plain, true, login, jdbc + "allowPublicKeyRetrieval=true" + account + "&user=u_1", ""},
+		"IPv6": {six, false, strings.Replace(login, "mysql.example.com", "[2001:db8::1]", 1),
+			strings.Replace(jdbc, "mysql.example.com", "[2001:db8::1]", 1) + "allowPublicKeyRetrieval=true" + account + "&user=u_1", ""},
+		"a CA": {verified, false, login, jdbc + required[1:], mariadb},
+		"a CA that applications trust": {verified, true, login,
+			jdbc + account[1:] + "&sslMode=VERIFY_IDENTITY&useSSL=true&user=u_1", mariadb},
+		"TLS only": {only, false, login + "?ssl=" + nodeOptions(`{"ca":"our CA:\n`+strings.ReplaceAll(block, "\n", `\n`)+
+			`","verifyIdentity":true}`) + rails, jdbc + required[1:], mariadb},
+		"TLS only, and no CA": {unverified, false, login + "?ssl=" + nodeOptions(`{"rejectUnauthorized":false}`) + rails,
+			jdbc + required[1:], ""},
+		"a cluster": {cluster, false, login,
+			strings.Replace(jdbc, "mysql.example.com:3306", "one:3306,two:3306", 1) +
+				"allowPublicKeyRetrieval=true&failOverReadOnly=false" + account + "&user=u_1", ""},
+	} {
+		got := credentialsOf(test.c, test.trusted)
+		if got.URI != test.uri || got.JDBCURL != test.jdbc || got.JDBCURLSpring != test.jdbc || got.JDBCURLMariaDB != test.mariadb {
+			t.Errorf("%s:\n%s\n%s\n%s", name, got.URI, got.JDBCURL, got.JDBCURLMariaDB)
+		}
+		if got.TLS != (test.c.CACertificate != nil || test.c.TLSOnly) {
+			t.Errorf("%s: tls is %t", name, got.TLS)
+		}
+		got.URI, got.JDBCURL, got.JDBCURLSpring, got.JDBCURLMariaDB, got.TLS = "", "", "", "", false
+		text := string(test.c.CACertificate)
+		if want := (credentials{Host: test.c.Host, Hostname: test.c.Host, Port: 3306, Hosts: test.c.Hosts, Database: "db_1",
+			Name: "db_1", Username: "u_1", Password: "a/b+c", CACertificate: text, SSLRootCert: text, Type: "mysql",
+			Provider: "mysql-broker"}); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// nodeOptions escapes as the query of a URL that every client understands.
+func nodeOptions(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
+// The platform gets no more than the reference, and CredHub what the platform would get otherwise.
+func TestCredentialsInCredHub(t *testing.T) {
+	t.Parallel()
+	c := provisioner.Credentials{Address: fleet.Address{Host: "h", Port: 1}, Password: "secret"}
+	kept, err := json.Marshal(Document(true)(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := json.Marshal((&Broker{caTrusted: true}).credentials(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one, other any
+	if json.Unmarshal(kept, &one) != nil || json.Unmarshal(shown, &other) != nil || !reflect.DeepEqual(one, other) {
+		t.Errorf("CredHub has %s, and the platform gets %s", kept, shown)
+	}
+	c.Reference = "/c/1"
+	if got := (&Broker{}).credentials(c); !reflect.DeepEqual(got, map[string]string{"credhub-ref": "/c/1"}) {
+		t.Errorf("the platform gets %v", got)
+	}
+}

@@ -1,0 +1,193 @@
+package archive
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/backup/objectstore"
+	"mysql-broker/provisioner/binlog"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/store"
+)
+
+func pos(file string, offset int64) binlog.Position {
+	return binlog.Position{File: file, Offset: offset}
+}
+
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func minute(n float64) time.Time { return noon.Add(time.Duration(n * float64(time.Minute))) }
+
+// openLog is a log of the instance i that begins at noon, and where its objects are.
+func openLog(t *testing.T) (v backup.Vault, l backup.Log, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	objects, err := objectstore.OpenDirectory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := store.ParseKeyset(keyset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = backup.Vault{Objects: objects, Keys: keys}
+	l, err = v.OpenLog(t.Context(), backup.Log{ID: "l_1", InstanceID: "i", Begin: pos("log.1", 4), BeganAt: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, l, dir
+}
+
+// segment writes one that holds what the server wrote between two minutes, up to a position. Its logs ended at target.
+func segment(t *testing.T, v backup.Vault, l backup.Log, from, to, target binlog.Position, after, until float64) {
+	t.Helper()
+	w, err := backup.NewLogWriter(v, l, from, minute(after), target, minute(until),
+		func(context.Context, binlog.Position, int64) error { return nil })
+	if err == nil {
+		err = w.Begin(t.Context(), from)
+	}
+	if err == nil {
+		_, err = io.WriteString(w, string(make([]byte, to.Offset-from.Offset)))
+	}
+	if err == nil {
+		err = w.End(t.Context(), to)
+	}
+	if err == nil {
+		err = w.Flush(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	five, nine := pos("log.1", 5), pos("log.1", 9)
+	for name, test := range map[string]struct {
+		segments []binlog.Position // where the server's logs ended, one for each segment
+		note     *backup.LogEnd
+		at       binlog.Position
+		until    float64
+	}{
+		"nothing archived":                  {nil, nil, pos("log.1", 4), 0},
+		"all that the server had":           {[]binlog.Position{five}, nil, five, 1},
+		"a part of what the server had":     {[]binlog.Position{nine}, nil, five, 0},
+		"two segments":                      {[]binlog.Position{five, pos("log.1", 6)}, nil, pos("log.1", 6), 2},
+		"an idle server":                    {[]binlog.Position{five}, &backup.LogEnd{At: five, Until: minute(7)}, five, 7},
+		"a note from before the segment":    {[]binlog.Position{five}, &backup.LogEnd{At: pos("log.1", 4), Until: minute(0.5)}, five, 1},
+		"a segment behind the last is gone": {[]binlog.Position{five}, &backup.LogEnd{At: nine, Until: minute(7)}, five, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, l, _ := openLog(t)
+			for n, target := range test.segments {
+				from := pos("log.1", int64(4+n))
+				segment(t, v, l, from, pos("log.1", from.Offset+1), target, float64(n), float64(n+1))
+			}
+			if test.note != nil {
+				if err := v.NoteEnd(t.Context(), l, *test.note); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if end, err := End(t.Context(), v, l); err != nil || end.At != test.at || !end.Until.Equal(minute(test.until)) {
+				t.Errorf("it goes to %+v, %v; want %v of minute %v", end, err, test.at, test.until)
+			}
+		})
+	}
+}
+
+func TestEndWithADamagedNote(t *testing.T) {
+	t.Parallel()
+	v, l, dir := openLog(t)
+	segment(t, v, l, pos("log.1", 4), pos("log.1", 5), pos("log.1", 5), 0, 1)
+	if err := os.WriteFile(filepath.Join(dir, "i/l_1/end.zst.enc"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if end, err := End(t.Context(), v, l); err != nil || !end.Until.Equal(minute(1)) {
+		t.Errorf("it goes to %+v, %v", end, err)
+	}
+}
+
+// The object store learns about once a minute until when a server has written nothing.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	v, l, _ := openLog(t)
+	a := &Archiver{Config: Config{Vault: &v}}
+	for _, step := range []struct {
+		grown bool
+		at    float64
+		noted float64 // as the object store has it afterwards
+	}{{true, 1, -1}, {false, 1.5, -1}, {false, 1.95, 1.95}, {false, 2, 1.95}, {true, 3, 1.95}, {false, 3.9, 1.95}, {false, 4, 4}} {
+		if err := a.note(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(step.at)}, step.grown); err != nil {
+			t.Fatal(err)
+		}
+		end, err := v.NotedEnd(t.Context(), l)
+		if err != nil || end.Until.IsZero() != (step.noted < 0) || step.noted > 0 && !end.Until.Equal(minute(step.noted)) {
+			t.Errorf("minute %v: noted is %v, %v", step.at, end.Until, err)
+		}
+	}
+}
+
+// What is not noted yet is noted when the server is silent for a round, when its archive ends, or when the broker stops.
+func TestOtherNotes(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context, *Archiver) error{
+		"a round without it": func(ctx context.Context, a *Archiver) error {
+			if err := a.noteOthers(ctx); err != nil || len(a.notes.all) != 1 {
+				t.Errorf("in the round that archives it: %d notes, %v", len(a.notes.all), err)
+			}
+			return a.noteOthers(ctx)
+		},
+		"the broker stops": func(_ context.Context, a *Archiver) error { return a.stopNotes() },
+	} {
+		v, l, _ := openLog(t)
+		a := &Archiver{Config: Config{Vault: &v}}
+		for _, at := range []float64{1, 1.5} {
+			if err := a.note(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(at)}, at == 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := end(t.Context(), a); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if noted, err := v.NotedEnd(t.Context(), l); err != nil || !noted.Until.Equal(minute(1.5)) || len(a.notes.all) != 0 {
+			t.Errorf("%s: noted is %v, %v, and %d notes are left", name, noted.Until, err, len(a.notes.all))
+		}
+	}
+}
+
+// PostgreSQL may be behind what this broker has archived, and an archive may have been deleted.
+func TestNotesOfEndedArchives(t *testing.T) {
+	t.Parallel()
+	v, l, _ := openLog(t)
+	a := &Archiver{Config: Config{Vault: &v}}
+	for _, at := range []float64{2, 1} {
+		a.notes.add(store.BinaryLog{ID: l.ID, InstanceID: "i", File: "log.1", Position: 4, Until: minute(at)})
+	}
+	a.notes.add(store.BinaryLog{ID: "l_deleted", InstanceID: "i", Until: minute(1)})
+	if err := a.noteOthers(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if noted, err := v.NotedEnd(t.Context(), l); err != nil || !noted.Until.Equal(minute(2)) || noted.At != l.Begin {
+		t.Errorf("noted is %+v, %v", noted, err)
+	}
+}
+
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	if got := Plans(plan.Set{{ID: "a", ArchiveLogs: true}, {ID: "b"}}); len(got) != 1 || got[0] != "a" {
+		t.Errorf("archived are %q", got)
+	}
+	if got := Plans(plan.Set{}); got == nil { // NULL in PostgreSQL
+		t.Error("no plans are nil")
+	}
+}

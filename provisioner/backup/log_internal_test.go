@@ -1,0 +1,234 @@
+package backup
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"reflect"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/binlog"
+)
+
+func pos(file string, offset int64) binlog.Position {
+	return binlog.Position{File: file, Offset: offset}
+}
+
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// openLog is a log of the instance i, which begins in the second file.
+func openLog(t *testing.T, s shelf) Log {
+	t.Helper()
+	l, err := s.OpenLog(t.Context(), Log{ID: "l_1", InstanceID: "i", Server: "d_1", Begin: pos("log.2", 4), BeganAt: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// formatOf is the event that begins a file at a second.
+func formatOf(second uint32) []byte {
+	event := make([]byte, 19)
+	binary.LittleEndian.PutUint32(event, second)
+	return event
+}
+
+// writer begins where the log ends. It appends the end of each segment to ends.
+func writer(t *testing.T, s shelf, l Log, at binlog.Position, ends *[]binlog.Position) *LogWriter {
+	t.Helper()
+	w, err := NewLogWriter(s.Vault, l, at, noon, pos("log.3", 9), noon.Add(time.Minute),
+		func(_ context.Context, end binlog.Position, bytes int64) error {
+			if bytes <= 0 {
+				t.Errorf("a segment of %d bytes", bytes)
+			}
+			*ends = append(*ends, end)
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// file has the writer take a file with one event.
+func file(t *testing.T, w *LogWriter, at binlog.Position, began uint32, event string) error {
+	t.Helper()
+	err := w.Begin(t.Context(), at)
+	if err == nil {
+		err = w.Format(formatOf(began))
+	}
+	if err == nil {
+		_, err = io.WriteString(w, event)
+	}
+	if err == nil {
+		err = w.End(t.Context(), pos(at.File, at.Offset+int64(len(event))))
+	}
+	return err
+}
+
+func TestLogIsReadAsWritten(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	l := openLog(t, s)
+	if again := openLog(t, s); !reflect.DeepEqual(again, l) {
+		t.Errorf("opened again, it is %+v", again)
+	}
+	var ends []binlog.Position
+	w := writer(t, s, l, l.Begin, &ends)
+	if err := errors.Join(file(t, w, l.Begin, 7, "first"), file(t, w, pos("log.3", 4), 8, "other"), w.Flush(t.Context()),
+		w.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if want := []binlog.Position{pos("log.2", 9), pos("log.3", 9)}; !reflect.DeepEqual(ends, want) {
+		t.Errorf("the segments end at %v", ends)
+	}
+	all, err := s.Segments(t.Context(), l)
+	if want := []binlog.Position{l.Begin, pos("log.3", 4)}; err != nil || !reflect.DeepEqual(all, want) {
+		t.Fatalf("there are %v, %v", all, err)
+	}
+	for n, text := range []string{"first", "other"} {
+		end, head, err := s.ReadSegment(t.Context(), l, all[n], func(_ SegmentHead, in io.Reader) error {
+			if got := readAll(t, in); got != text {
+				t.Errorf("read %q", got)
+			}
+			return nil
+		})
+		previous := []binlog.Position{l.Begin, ends[0]}[n]
+		if err != nil || end != ends[n] || head.Previous != previous || !head.Until.Equal(noon.Add(time.Minute)) ||
+			binlog.Began(head.Format) != int64(7+n) {
+			t.Errorf("it ends at %v with %+v, %v", end, head, err)
+		}
+	}
+	if _, _, err := s.ReadSegment(t.Context(), l, pos("log.2", 5), nil); err != ErrNoSegment {
+		t.Errorf("a segment that is not there: %v", err)
+	}
+}
+
+// Whoever comes second finds the segment of the first.
+func TestTwoArchivers(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	l := openLog(t, s)
+	var ends []binlog.Position
+	for n, want := range []error{nil, ErrArchived} {
+		w := writer(t, s, l, l.Begin, &ends)
+		err := file(t, w, l.Begin, 7, "event")
+		if err == nil {
+			err = w.Flush(t.Context())
+		}
+		if !errors.Is(err, want) || len(ends) != 1 {
+			t.Errorf("archiver %d: %v, and %d segments", n, err, len(ends))
+		}
+	}
+}
+
+func TestLogGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		at      binlog.Position
+		began   uint32
+		refused bool
+	}{
+		"the next file":               {pos("log.3", 4), 8, false},
+		"the same file":               {pos("log.2", 9), 7, false},
+		"a file is missing":           {pos("log.4", 4), 9, true},
+		"the middle of the next":      {pos("log.3", 5), 8, true},
+		"a gap in the same":           {pos("log.2", 10), 7, true},
+		"the same once more":          {pos("log.2", 4), 7, true},
+		"another file with that name": {pos("log.2", 9), 70, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShelf(t)
+			l := openLog(t, s)
+			var ends []binlog.Position
+			w := writer(t, s, l, l.Begin, &ends)
+			if err := file(t, w, l.Begin, 7, "event"); err != nil {
+				t.Fatal(err)
+			}
+			if err := file(t, w, test.at, test.began, "more"); (err != nil) != test.refused {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+func TestNotedEnd(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	l := openLog(t, s)
+	if end, err := s.NotedEnd(t.Context(), l); err != nil || !end.Until.IsZero() {
+		t.Errorf("before the first note: %+v, %v", end, err)
+	}
+	const object = "i/l_1/" + endName
+	for n, test := range []struct {
+		note, want int // minutes
+		damage     func([]byte) []byte
+	}{{1, 1, nil}, {3, 3, nil}, {2, 3, nil}, {1, 1, flipBit}} {
+		if test.damage != nil {
+			s.change(t, object, test.damage)
+			if _, err := s.NotedEnd(t.Context(), l); !isDamaged(err) {
+				t.Errorf("a damaged note: %v", err)
+			}
+		}
+		note := LogEnd{At: l.Begin, Until: noon.Add(time.Duration(test.note) * time.Minute)}
+		if err := s.NoteEnd(t.Context(), l, note); err != nil {
+			t.Fatal(err)
+		}
+		if end, err := s.NotedEnd(t.Context(), l); err != nil || !end.Until.Equal(noon.Add(time.Duration(test.want)*time.Minute)) {
+			t.Errorf("note %d: %+v, %v", n, end, err)
+		}
+	}
+}
+
+func TestDamagedLog(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	l := openLog(t, s)
+	var ends []binlog.Position
+	w := writer(t, s, l, l.Begin, &ends)
+	if err := errors.Join(file(t, w, l.Begin, 7, "event"), w.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	prefix := folder("i", "l_1")
+	s.copy(t, prefix+segmentName(l.Begin), prefix+segmentName(pos("log.2", 9)))
+	if _, _, err := s.ReadSegment(t.Context(), l, pos("log.2", 9), nil); !isDamaged(err) {
+		t.Errorf("a segment in another's place: %v", err)
+	}
+	s.change(t, prefix+segmentName(l.Begin), flipBit)
+	if _, _, err := s.ReadSegment(t.Context(), l, l.Begin, func(_ SegmentHead, in io.Reader) error {
+		_, err := io.Copy(io.Discard, in)
+		return err
+	}); !isDamaged(err) {
+		t.Errorf("a changed segment: %v", err)
+	}
+	s.copy(t, prefix+logName, "other/l_1/"+logName)
+	if _, err := s.Log(t.Context(), "other", "l_1"); !isDamaged(err) {
+		t.Errorf("a log in another's place: %v", err)
+	}
+}
+
+// The segment in which a backup was taken stays, and so do all later ones.
+func TestDeleteSegmentsBefore(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		at   binlog.Position
+		left int
+	}{{pos("log.2", 4), 3}, {pos("log.2", 8), 3}, {pos("log.3", 4), 2}, {pos("log.3", 5), 2}, {pos("log.10", 4), 1}, {pos("log.11", 4), 1}} {
+		s := newShelf(t)
+		l := openLog(t, s)
+		for _, at := range []binlog.Position{pos("log.10", 4), pos("log.2", 4), pos("log.3", 4)} {
+			if err := s.Objects.Put(t.Context(), folder("i", "l_1")+segmentName(at), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.DeleteSegmentsBefore(t.Context(), l, test.at); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := s.Segments(t.Context(), l); err != nil || len(all) != test.left {
+			t.Errorf("before %v, %v are left, %v", test.at, all, err)
+		}
+	}
+}

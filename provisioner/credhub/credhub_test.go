@@ -1,0 +1,165 @@
+package credhub_test
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/provisioner/credhub"
+	imitation "mysql-broker/test/credhub"
+)
+
+const name = imitation.Path + "/u_1/credentials"
+
+var secret = map[string]any{"password": "secret"}
+
+// client is that of a broker with that CredHub; change adjusts its configuration.
+func client(t *testing.T, hub *imitation.Server, change func(*credhub.Config)) *credhub.Client {
+	t.Helper()
+	cfg := credhub.Config{URL: hub.URL, CA: []byte(hub.CA), ClientID: imitation.Client, ClientSecret: imitation.Secret,
+		Path: imitation.Path}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := credhub.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestStoreAndDelete(t *testing.T) {
+	t.Parallel()
+	hub := imitation.Start(t)
+	c := client(t, hub, nil)
+	reader := credhub.Application(uuid.NewString())
+	if got := c.Name("u_1"); got != name || credhub.PathOf(got) != c.Path() {
+		t.Fatalf("the name is %s, under %s", got, credhub.PathOf(got))
+	}
+	for range 2 {
+		if err := c.Store(t.Context(), name, secret, reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, single := hub.Contents(); len(single) != 1 {
+		t.Errorf("the permissions are %v", single)
+	}
+	for who, may := range map[string]bool{reader: true, credhub.Application(uuid.NewString()): false,
+		credhub.UAAClient(imitation.CloudController): false} {
+		if got, read := hub.Read(who, name); read != may || !maps.Equal(got, secret) {
+			t.Errorf("%s reads %v, %t", who, got, read)
+		}
+	}
+	if names, err := c.Names(t.Context(), imitation.Path); err != nil || len(names) != 1 || names[0] != name {
+		t.Errorf("there are %q, %v", names, err)
+	}
+	for _, want := range []bool{true, false} { // CredHub does not tell what is absent from what may not be deleted
+		if done, err := c.Delete(t.Context(), name, reader); done != want || err != nil {
+			t.Errorf("deleted: %t, %v", done, err)
+		}
+	}
+	if names, single := hub.Contents(); len(names) != 0 || len(single) != 0 {
+		t.Errorf("left are %v, %v", names, single)
+	}
+}
+
+func TestCheckDeleting(t *testing.T) {
+	t.Parallel()
+	hub := imitation.Start(t)
+	c := client(t, hub, nil)
+	if err := c.CheckDeleting(t.Context(), imitation.Path); err != nil {
+		t.Errorf("with all permissions: %v", err)
+	}
+	hub.Answer(func(r *http.Request) http.HandlerFunc {
+		if r.Method != http.MethodDelete {
+			return nil
+		}
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error": "there is none, or you may not"}`))
+		}
+	})
+	if err := c.CheckDeleting(t.Context(), imitation.Path); !errors.Is(err, credhub.ErrNotDeleted) {
+		t.Errorf("without the permission to delete: %v", err)
+	}
+	hub.Answer(nil)
+	hub.Allow(false)
+	if err := c.CheckDeleting(t.Context(), imitation.Path); err == nil || errors.Is(err, credhub.ErrNotDeleted) {
+		t.Errorf("without the permission to write: %v", err)
+	}
+}
+
+// One token serves many requests. An expired one and one that UAA does not know any more are replaced.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	hub := imitation.Start(t)
+	c := client(t, hub, nil)
+	store := func() error { return c.Store(t.Context(), name, secret, credhub.UAAClient("reader")) }
+	for range 3 {
+		if err := store(); err != nil || hub.Granted() != 1 {
+			t.Fatalf("%d tokens, %v", hub.Granted(), err)
+		}
+	}
+	hub.ExpireTokens(false)
+	if err := store(); err != nil || hub.Granted() != 2 {
+		t.Errorf("after a token has expired: %d tokens, %v", hub.Granted(), err)
+	}
+	hub.ExpireTokens(true)
+	if err := store(); err != nil && store() != nil { // UAA tells of a revoked token only by refusing it
+		t.Errorf("after a token was revoked: %v", err)
+	}
+}
+
+func TestIdentities(t *testing.T) {
+	t.Parallel()
+	hub := imitation.Start(t)
+	own := uuid.NewString()
+	certificate, key := hub.InstanceIdentity(own)
+	hub.Grant(credhub.Application(own), imitation.Path)
+	for what, test := range map[string]struct {
+		change func(*credhub.Config)
+		says   string // "" for success
+	}{
+		"a certificate": {func(c *credhub.Config) {
+			c.ClientID, c.ClientSecret, c.Certificate, c.Key = "", "", certificate, key
+		}, ""},
+		"a certificate that is gone": {func(c *credhub.Config) {
+			c.ClientID, c.ClientSecret, c.Certificate, c.Key = "", "", certificate+".old", key
+		}, "no such file"},
+		"another secret": {func(c *credhub.Config) { c.ClientSecret = "another" }, "credentials"},
+		"an unknown CA":  {func(c *credhub.Config) { c.CA = nil }, "certificate"},
+	} {
+		err := client(t, hub, test.change).Store(t.Context(), name, secret, credhub.UAAClient("reader"))
+		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if refused := (*credhub.Error)(nil); err != nil && (!errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "CredHub: store ")) {
+			t.Errorf("%s: the error does not say what failed: %v", what, err)
+		}
+	}
+	if hub.Granted() != 0 {
+		t.Error("a broker with a certificate asked for a token")
+	}
+	if _, err := credhub.New(credhub.Config{CA: []byte("not PEM")}); err == nil {
+		t.Error("a CA that is no PEM is taken")
+	}
+}
+
+func TestOldCredHub(t *testing.T) {
+	t.Parallel()
+	hub := imitation.Start(t)
+	hub.Answer(func(r *http.Request) http.HandlerFunc {
+		if r.URL.Path != "/version" {
+			return nil
+		}
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version": "1.9.3"}`)) }
+	})
+	if _, err := client(t, hub, nil).Names(t.Context(), imitation.Path); err == nil || !strings.Contains(err.Error(), "needs 2.0") {
+		t.Errorf("the error is %v", err)
+	}
+}

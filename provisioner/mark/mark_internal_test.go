@@ -1,0 +1,130 @@
+package mark
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// The whole list is written once a day, or if PostgreSQL's clock was set back over midnight.
+func TestSameDay(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		a, b time.Time
+		same bool
+	}{
+		{noon, noon.Add(11 * time.Hour), true},
+		{noon, noon.Add(12 * time.Hour), false},
+		{noon, noon.Add(-12 * time.Hour), true},
+		{noon, noon.Add(-13 * time.Hour), false},
+		{noon, noon.In(time.FixedZone("", 13*3600)), true},
+	} {
+		if sameDay(test.a, test.b) != test.same {
+			t.Errorf("%v and %v", test.a, test.b)
+		}
+	}
+}
+
+func TestCopiesOnASharedServer(t *testing.T) {
+	t.Parallel()
+	good := store.InstanceCopy{ID: "i", Database: "db", CreatedAt: noon, Retained: &store.RetainedCopy{ID: "r", DeletedAt: noon}}
+	about, err := json.Marshal(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		about string
+		ok    bool
+	}{{string(about), true}, {string(about[1:]), false}, {`{"instance_id": "i", "database": "other"}`, false}, {`{"database": "db"}`, false}} {
+		got, err := copies([]mysqladmin.ListedInstance{{Database: "db", About: test.about}})
+		if (err == nil) != test.ok || test.ok && (len(got) != 1 || got[0].ID != "i" || !reflect.DeepEqual(got[0].Retained, good.Retained)) {
+			t.Errorf("%s is %+v, %v", test.about, got, err)
+		}
+	}
+}
+
+// directory is a launcher that only keeps notes.
+type directory struct {
+	launcher.Launcher
+	notes map[string][]byte
+}
+
+func (d directory) ReadNote(_ context.Context, name string) ([]byte, error) {
+	return d.notes[name], nil
+}
+
+func (d directory) WriteNote(_ context.Context, name string, content []byte) error {
+	d.notes[name] = content
+	return nil
+}
+
+func TestNotesOfLaunchers(t *testing.T) {
+	t.Parallel()
+	d := directory{notes: map[string][]byte{"mark-other": []byte(`{"task_id": 9}`)}}
+	l := fleet.Launcher{Name: "here", Launcher: d}
+	if r, err := ReadDedicated(t.Context(), l, "own"); err != nil || r.Found {
+		t.Errorf("without a mark: %+v, %v", r, err)
+	}
+	d.notes["mark-own"] = []byte(`{"task_id": 7, "task_at": "2026-05-01T12:00:00Z", "instances": [{"instance_id": "i"}]}`)
+	for _, want := range []int64{7, 3} {
+		r, err := ReadDedicated(t.Context(), l, "own")
+		if err != nil || !r.Found || r.TaskID != want || len(r.Instances) != 1 || r.Instances[0].ID != "i" {
+			t.Errorf("read %+v, %v; want task %d", r, err, want)
+		}
+		if err := RestartDedicated(t.Context(), l, store.Mark{Identity: "own", TaskID: 3, TaskAt: noon}); err != nil {
+			t.Error(err)
+		}
+	}
+	d.notes["mark-own"] = []byte(`{"task_id": `)
+	if _, err := ReadDedicated(t.Context(), l, "own"); err == nil || !strings.Contains(err.Error(), "mark-own") {
+		t.Errorf("a note that is cut off: %v", err)
+	}
+	if err := RestartDedicated(t.Context(), l, store.Mark{Identity: "own"}); err == nil {
+		t.Error("a note that is cut off is replaced, with the instances in it")
+	}
+}
+
+// The log tells once that PostgreSQL is held, however often that is found, and once that it is not any more.
+func TestHoldIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	k := &Keeper{Config: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	held := &store.Hold{Since: noon, Reason: "an older backup"}
+	for _, step := range []struct {
+		held *store.Hold
+		says string
+	}{{nil, ""}, {held, "an older backup"}, {held, ""}, {nil, "no longer held"}, {nil, ""}, {held, "an older backup"}} {
+		log.Reset()
+		k.logHold(step.held)
+		if (log.Len() > 0) != (step.says != "") || !strings.Contains(log.String(), step.says) {
+			t.Errorf("held %v: %q, want %q", step.held != nil, log.String(), step.says)
+		}
+	}
+	log.Reset()
+	k.writing.Log = k.Logger
+	k.report(t.Context(), "shared-1", errors.Join(store.ErrHeld))
+	if log.Len() > 0 {
+		t.Errorf("a hold is logged as a failure of a server: %s", log.String())
+	}
+}
+
+// A server that has never had a mark holds nothing.
+func TestNoMark(t *testing.T) {
+	t.Parallel()
+	if err := (&Keeper{}).compare(t.Context(), "a new server", 0, time.Time{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -92,9 +92,6 @@ func (v Vault) seal(manifest json.RawMessage, key []byte) ([]byte, error) {
 // Manifest reads and verifies the manifest of a backup. It returns ErrNotFound if there is none.
 func (v Vault) Manifest(ctx context.Context, instanceID, id string) (m Manifest, err error) {
 	m, _, err = v.manifest(ctx, folder(instanceID, id)+manifestName)
-	if err == nil && (m.InstanceID != instanceID || m.ID != id) {
-		err = &DamagedError{folder(instanceID, id) + manifestName, errors.New("it is that of another backup")}
-	}
 	return m, err
 }
 

@@ -213,6 +213,7 @@ func TestComparedDedicatedServers(t *testing.T) {
 		"a stranger's":              {want: "look instance"},
 		"retained":                  {retained: map[string]formerInstance{"d_1": {"i", before}}},
 		"retained, and listed once": {c: copied("i", "db", "p", before), retained: map[string]formerInstance{"d_1": {"i", after}}},
+		"retained, and listed so":   {c: left(copied("i", "db", "p", after), after), retained: map[string]formerInstance{"d_1": {"j", before}}},
 		"of a deleted instance":     {c: left(copied("i", "db", "p", after), after), want: "adopt retained data"},
 		"of an id that is recorded": {c: copied("i", "db", "p", after), ids: map[string]bool{"i": true}, want: "look instance"},
 	} {

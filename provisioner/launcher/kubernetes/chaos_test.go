@@ -20,9 +20,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/limits"
 )
 
 // meet passes a request on to the API server, or does something else.
@@ -70,114 +68,6 @@ func (l *requestLog) all() []string {
 
 // abort closes the connection without a response.
 func abort() { panic(http.ErrAbortHandler) }
-
-// killed starts a process for a call, and kills it at a moment between its requests that change something: moment 1 is
-// before the first one, moment 2 is after that was carried out and before its response, and so on. It is false if the
-// call has ended before.
-func (p *place) killed(t *testing.T, method string, spec launcher.Spec, moment int) bool {
-	t.Helper()
-	kill := make(chan func(), 1)
-	var steps atomic.Int64
-	var killed atomic.Bool
-	ends := func() {
-		end := <-kill
-		killed.Store(true) // before the process can have ended
-		end()
-		abort()
-	}
-	behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
-		if r.Method == http.MethodGet {
-			pass(w, r)
-			return
-		}
-		switch step := int(steps.Add(2)); moment {
-		case step - 1:
-			ends()
-		case step:
-			pass(httptest.NewRecorder(), r)
-			ends()
-		}
-		pass(w, r)
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
-	defer cancel()
-	cmd, err := launchertest.Command(ctx, behind.child(t), method, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	kill <- func() { _ = cmd.Process.Kill() }
-	if err := cmd.Wait(); err != nil && !killed.Load() {
-		t.Errorf("%s: %v", method, err)
-	}
-	return killed.Load()
-}
-
-// A broker may be killed between every two requests. The next one repeats the call and reaches the same result, or
-// removes the server with all that was made.
-func TestKilledBetweenRequests(t *testing.T) {
-	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		t.Run("launch, before requests", func(t *testing.T) {
-			t.Parallel()
-			newPlace(t, image).killLaunches(t, 1)
-		})
-		t.Run("launch, after requests", func(t *testing.T) { // as often as there are objects, each being the last one made
-			t.Parallel()
-			newPlace(t, image).killLaunches(t, 2)
-		})
-		t.Run("resize", func(t *testing.T) {
-			t.Parallel()
-			newPlace(t, image).killResizes(t)
-		})
-	})
-}
-
-// killLaunches kills a broker at every second moment of a launch, and at some of a removal.
-func (p *place) killLaunches(t *testing.T, first int) {
-	t.Helper()
-	heir := p.open(t)
-	for moment, killed := first, true; killed; moment += 2 {
-		spec := newSpec()
-		killed = p.killed(t, "launch", spec, moment)
-		if first == 2 {
-			e, _ := launch(t, heir, spec)
-			if err := connect(t, spec, e).Ping(t.Context()); err != nil {
-				t.Errorf("launched after a kill at moment %d: %v", moment, err)
-			}
-		}
-		if moment < 4 {
-			p.killed(t, "destroy", spec, moment)
-		}
-		if err := destroy(t, heir, spec.ID); err != nil {
-			t.Errorf("destroy after a kill at moment %d: %v", moment, err)
-		}
-		p.holdsNothing(t)
-	}
-}
-
-// killResizes kills a broker at every moment of a resize.
-func (p *place) killResizes(t *testing.T) {
-	t.Helper()
-	heir, spec := p.open(t), newSpec()
-	e, _ := launch(t, heir, spec)
-	guest := visit(t, spec, e)
-	for moment, killed := 1, true; killed; moment++ {
-		spec.MemoryMB = 512 + 256*(moment%2)
-		spec.StorageMB += 1024
-		killed = p.killed(t, "resize", spec, moment)
-		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-			return heir.Resize(ctx, spec, func(string) {})
-		}); err != nil {
-			t.Errorf("resize after a kill at moment %d: %v", moment, err)
-		}
-		if err := guest.PingContext(t.Context()); err != nil {
-			t.Fatalf("resized after a kill at moment %d, a session has ended: %v", moment, err)
-		}
-	}
-}
 
 // oneImage is eachImage for what does not depend on the flavour: it takes the one that starts soonest.
 func oneImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {

@@ -62,26 +62,16 @@ func obey(text string, open func(place string) (launcher.Launcher, error)) error
 	return err
 }
 
-// Command returns a child process that performs a call, "launch", "resize" or "destroy", and prints a line for each
-// report. place is Place.Child.
-func Command(ctx context.Context, place, method string, spec launcher.Spec) (*exec.Cmd, error) {
-	text, err := json.Marshal(order{place, method, spec})
-	if err != nil {
-		return nil, err
-	}
-	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^$") // runs no test if TestMain does not call Child
-	child.Env = append(os.Environ(), childVar+"="+string(text))
-	return child, nil
-}
-
 // killed starts a child process for a call, and kills it a given time after the given report; report 0 is the start. It
 // returns the number of reports.
 func killed(t *testing.T, o order, report int, after time.Duration) (reports int) {
 	t.Helper()
-	child, err := Command(bounded(t), o.Place, o.Method, o.Spec)
+	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	child := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^$") // runs no test if TestMain does not call Child
+	child.Env = append(os.Environ(), childVar+"="+string(text))
 	child.Stderr = t.Output()
 	out, err := child.StdoutPipe()
 	if err != nil {

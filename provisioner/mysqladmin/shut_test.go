@@ -23,27 +23,26 @@ import (
 // within a second or two, when InnoDB opens a temporary file ("Cannot continue operation", MY-012646).
 func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, testdrive.Private(t, s.Flavour))
-		f.must(f.server.CheckPrivileges(t.Context()))
-		definer, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
-		f.exec(f.loginAs(definer), "CREATE VIEW v AS SELECT 1")
-		for _, a := range []mysqladmin.Account{definer, other} {
-			open, err := f.loginAs(a).Conn(t.Context())
-			f.must(err)
-			session := f.lock(f.database+" without files", leaseHolds)
-			allow := f.forbidFiles()
-			kept, err := session.RevokeAccess(t.Context(), a.Name, a.Role, a.Database)
-			allow()
-			if err != nil || a.Name == definer.Name && !kept {
-				t.Errorf("without files: kept %v, %v", kept, err)
-			}
-			f.expectShut(a, open)
+	s := servers.Any(t)
+	f := newFixture(t, testdrive.Private(t, s.Flavour))
+	f.must(f.server.CheckPrivileges(t.Context()))
+	definer, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
+	f.exec(f.loginAs(definer), "CREATE VIEW v AS SELECT 1")
+	for _, a := range []mysqladmin.Account{definer, other} {
+		open, err := f.loginAs(a).Conn(t.Context())
+		f.must(err)
+		session := f.lock(f.database+" without files", leaseHolds)
+		allow := f.forbidFiles()
+		kept, err := session.RevokeAccess(t.Context(), a.Name, a.Role, a.Database)
+		allow()
+		if err != nil || a.Name == definer.Name && !kept {
+			t.Errorf("without files: kept %v, %v", kept, err)
 		}
-		f.session = f.lock(f.database+" with files", leaseHolds)
-		f.expectNoAccess(definer, true)
-		f.expectNoAccess(other, false)
-	})
+		f.expectShut(a, open)
+	}
+	f.session = f.lock(f.database+" with files", leaseHolds)
+	f.expectNoAccess(definer, true)
+	f.expectNoAccess(other, false)
 }
 
 // forbidFiles lets the server open no more files than it has open now, until the function that it returns is called.

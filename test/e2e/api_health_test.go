@@ -11,28 +11,27 @@ import (
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		healthy := startWith(t, server, testdrive.Described("alive", server))
-		anyone := map[string]string{"Authorization": "", "X-Broker-API-Version": ""}
-		healthy.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
-		r := healthy.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusOK)
-		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
-			r := healthy.DoWith(t, "POST", path, nil, anyone).Expect(t, http.StatusMethodNotAllowed)
-			if r.Header.Get("Allow") != "GET, HEAD" || r.String("description") == "" {
-				t.Errorf("POST %s: Allow %q, %s", path, r.Header.Get("Allow"), r.Raw)
-			}
+	server := servers.Any(t)
+	healthy := startWith(t, server, testdrive.Described("alive", server))
+	anyone := map[string]string{"Authorization": "", "X-Broker-API-Version": ""}
+	healthy.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
+	r := healthy.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusOK)
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		r := healthy.DoWith(t, "POST", path, nil, anyone).Expect(t, http.StatusMethodNotAllowed)
+		if r.Header.Get("Allow") != "GET, HEAD" || r.String("description") == "" {
+			t.Errorf("POST %s: Allow %q, %s", path, r.Header.Get("Allow"), r.Raw)
 		}
-		if r.String("postgresql") != "ok" || testdrive.Field(r.Body, "shared_servers", "alive") != "ok" {
-			t.Errorf("a healthy broker says %s", r.Raw)
-		}
+	}
+	if r.String("postgresql") != "ok" || testdrive.Field(r.Body, "shared_servers", "alive") != "ok" {
+		t.Errorf("a healthy broker says %s", r.Raw)
+	}
 
-		ailing := startWith(t, server, deadServer(t, "dead"), testdrive.Described("alive", server))
-		ailing.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
-		r = ailing.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusServiceUnavailable)
-		if testdrive.Field(r.Body, "shared_servers", "dead") != "unreachable" || testdrive.Field(r.Body, "shared_servers", "alive") != "ok" {
-			t.Errorf("a broker with a dead shared server says %s", r.Raw)
-		}
-	})
+	ailing := startWith(t, server, deadServer(t, "dead"), testdrive.Described("alive", server))
+	ailing.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
+	r = ailing.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusServiceUnavailable)
+	if testdrive.Field(r.Body, "shared_servers", "dead") != "unreachable" || testdrive.Field(r.Body, "shared_servers", "alive") != "ok" {
+		t.Errorf("a broker with a dead shared server says %s", r.Raw)
+	}
 }
 
 // A PostgreSQL that has become a standby, or is configured to refuse writes, answers, but the broker can only read.

@@ -40,52 +40,49 @@ func startWith(t *testing.T, server servers.MySQL, shared ...map[string]any) tes
 // Instances race for the last place on the only server. Once the winner is deleted, its place is free.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		only := testdrive.Described("only", server)
-		only["max_databases"] = 1
-		p := startWith(t, server, only)
-		var rivals []testdrive.Instance
-		for range racers {
-			rivals = append(rivals, p.NewInstance(t, "shared-small"))
-		}
-		answers := raceOver(t, []testdrive.Platform{p}, func(n int) (string, string, any) {
-			return "PUT", rivals[n].Path(), rivals[n].ProvisionBody(nil)
-		})
-		expectStatuses(t, answers, http.StatusCreated, http.StatusBadRequest)
-		winner := slices.IndexFunc(answers, func(r testdrive.Response) bool { return r.Status == http.StatusCreated })
-		loser := (winner + 1) % racers
-		testdrive.ExpectRefusal(t, answers[loser], 400, "no room")
-		rivals[loser].Fetch(t).Expect(t, http.StatusNotFound)
-		expectFigures(t, p, map[string]string{"mysql_broker_shared_servers_full_total": fmt.Sprint(racers - 1)})
-		p.AwaitLog(t, "every shared server is full")
-		testdrive.ExpectEmpty(t, rivals[winner].Deprovision(t, testdrive.Sync), http.StatusOK)
-		testdrive.ExpectEmpty(t, rivals[loser].Provision(t, testdrive.Sync, nil), http.StatusCreated)
+	server := servers.Any(t)
+	only := testdrive.Described("only", server)
+	only["max_databases"] = 1
+	p := startWith(t, server, only)
+	var rivals []testdrive.Instance
+	for range racers {
+		rivals = append(rivals, p.NewInstance(t, "shared-small"))
+	}
+	answers := raceOver(t, []testdrive.Platform{p}, func(n int) (string, string, any) {
+		return "PUT", rivals[n].Path(), rivals[n].ProvisionBody(nil)
 	})
+	expectStatuses(t, answers, http.StatusCreated, http.StatusBadRequest)
+	winner := slices.IndexFunc(answers, func(r testdrive.Response) bool { return r.Status == http.StatusCreated })
+	loser := (winner + 1) % racers
+	testdrive.ExpectRefusal(t, answers[loser], 400, "no room")
+	rivals[loser].Fetch(t).Expect(t, http.StatusNotFound)
+	expectFigures(t, p, map[string]string{"mysql_broker_shared_servers_full_total": fmt.Sprint(racers - 1)})
+	p.AwaitLog(t, "every shared server is full")
+	testdrive.ExpectEmpty(t, rivals[winner].Deprovision(t, testdrive.Sync), http.StatusOK)
+	testdrive.ExpectEmpty(t, rivals[loser].Provision(t, testdrive.Sync, nil), http.StatusCreated)
 }
 
 func TestEveryServerDead(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		p := startWith(t, server, deadServer(t, "dead"))
-		i := p.NewInstance(t, "shared-small")
-		testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, nil), http.StatusServiceUnavailable, "No shared MySQL server")
-		i.Fetch(t).Expect(t, http.StatusNotFound)
-	})
+	server := servers.Any(t)
+	p := startWith(t, server, deadServer(t, "dead"))
+	i := p.NewInstance(t, "shared-small")
+	testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, nil), http.StatusServiceUnavailable, "No shared MySQL server")
+	i.Fetch(t).Expect(t, http.StatusNotFound)
 }
 
 // While the server is down, nobody knows whether the data fit a smaller plan, so the change is refused.
 func TestUpdateWhileTheServerIsDown(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		crashable := testdrive.StartCrashable(t, server.Flavour)
-		p := startWith(t, crashable.MySQL, testdrive.Described("crashable", crashable.MySQL))
-		i := p.Provisioned(t, "shared-large", nil)
-		let := crashable.Crash(t)
-		testdrive.ExpectRefusal(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusServiceUnavailable,
-			"The MySQL server does not answer just now.")
-		let()
-		testdrive.Eventually(t, limits.Stuck, "the plan is changed", func() bool {
-			return i.UpdatePlan(t, testdrive.Sync, "shared-small").Status == http.StatusOK
-		})
+	server := servers.Any(t)
+	crashable := testdrive.StartCrashable(t, server.Flavour)
+	p := startWith(t, crashable.MySQL, testdrive.Described("crashable", crashable.MySQL))
+	i := p.Provisioned(t, "shared-large", nil)
+	let := crashable.Crash(t)
+	testdrive.ExpectRefusal(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusServiceUnavailable,
+		"The MySQL server does not answer just now.")
+	let()
+	testdrive.Eventually(t, limits.Stuck, "the plan is changed", func() bool {
+		return i.UpdatePlan(t, testdrive.Sync, "shared-small").Status == http.StatusOK
 	})
 }

@@ -58,12 +58,11 @@ func eachPlatform(t *testing.T, run func(t *testing.T, p testdrive.Platform, env
 	})
 }
 
-// onePlatform is eachPlatform for what does not depend on the flavour.
-func onePlatform(t *testing.T, run func(t *testing.T, p testdrive.Platform, env map[string]string)) {
+// onePlatform starts a broker, for what does not depend on the flavour.
+func onePlatform(t *testing.T) (testdrive.Platform, map[string]string) {
 	t.Helper()
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		run(t, testdrive.StartPlatform(t, server, env), env)
-	})
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	return testdrive.StartPlatform(t, server, env), env
 }

@@ -104,37 +104,35 @@ func testTLSOutlivesThePlan(t *testing.T, p testdrive.Platform) {
 // On a server that refuses logins without TLS, credentials require TLS, whatever the plan says.
 func TestServerThatRequiresTLS(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		private := testdrive.Private(t, server.Flavour)
-		testdrive.Exec(t, testdrive.Platform{Server: private}.Admin(t), "SET GLOBAL require_secure_transport = ON")
-		p := startWith(t, private, testdrive.Described("private", private))
-		p.AwaitLog(t, `"tls_only":true`)
-		i := p.Provisioned(t, "shared-small", nil)
-		_, c := i.Bound(t, asksNothing)
-		_, required := i.Bound(t, asksRequired)
-		expectTLSOnly(t, c)
-		if testdrive.ParseURL(t, c.URI).RawQuery == "" || testdrive.ParseURL(t, c.URI).RawQuery != testdrive.ParseURL(t, required.URI).RawQuery {
-			t.Errorf("the uri does not carry what one of a binding that requires TLS does")
-		}
-	})
+	server := servers.Any(t)
+	private := testdrive.Private(t, server.Flavour)
+	testdrive.Exec(t, testdrive.Platform{Server: private}.Admin(t), "SET GLOBAL require_secure_transport = ON")
+	p := startWith(t, private, testdrive.Described("private", private))
+	p.AwaitLog(t, `"tls_only":true`)
+	i := p.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, asksNothing)
+	_, required := i.Bound(t, asksRequired)
+	expectTLSOnly(t, c)
+	if testdrive.ParseURL(t, c.URI).RawQuery == "" || testdrive.ParseURL(t, c.URI).RawQuery != testdrive.ParseURL(t, required.URI).RawQuery {
+		t.Errorf("the uri does not carry what one of a binding that requires TLS does")
+	}
 }
 
 // If a server offers no TLS, a binding that requires TLS is refused, because nobody could use it.
 func TestServerWithoutTLS(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		proxy := testdrive.NewProxy(t, server.Address())
-		proxy.HideTLS()
-		plain := server
-		plain.Port, plain.CA = proxy.Port(), ""
-		p := startWith(t, plain, testdrive.Described("plain", plain))
-		p.AwaitLog(t, "connections to the shared server, those of applications included, are not encrypted")
-		i := p.Provisioned(t, "shared-small", nil)
-		testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, asksRequired), http.StatusBadRequest, "offers no TLS")
-		_, c := i.Bound(t, asksNothing)
-		if c.TLS {
-			t.Error("the credentials have TLS")
-		}
-		c.Open(t).Close()
-	})
+	server := servers.Any(t)
+	proxy := testdrive.NewProxy(t, server.Address())
+	proxy.HideTLS()
+	plain := server
+	plain.Port, plain.CA = proxy.Port(), ""
+	p := startWith(t, plain, testdrive.Described("plain", plain))
+	p.AwaitLog(t, "connections to the shared server, those of applications included, are not encrypted")
+	i := p.Provisioned(t, "shared-small", nil)
+	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, asksRequired), http.StatusBadRequest, "offers no TLS")
+	_, c := i.Bound(t, asksNothing)
+	if c.TLS {
+		t.Error("the credentials have TLS")
+	}
+	c.Open(t).Close()
 }

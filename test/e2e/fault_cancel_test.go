@@ -45,15 +45,14 @@ func (d desk) latest(t *testing.T, i testdrive.Instance) string {
 
 func TestFaultCancel(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		d := newDesk(t, s.Flavour)
-		t.Run("a provision that is polled", func(t *testing.T) { cancelPolledProvision(t, d) })
-		t.Run("a provision that is waited for", func(t *testing.T) { cancelAwaitedProvision(t, d) })
-		t.Run("a bind", func(t *testing.T) { cancelBind(t, d) })
-		t.Run("an update", func(t *testing.T) { cancelUpdate(t, d) })
-		t.Run("a deletion", func(t *testing.T) { cancelDeletion(t, d) })
-		testdrive.ExpectTenants(t, d.admin, 0, 0)
-	})
+	s := servers.Any(t)
+	d := newDesk(t, s.Flavour)
+	t.Run("a provision that is polled", func(t *testing.T) { cancelPolledProvision(t, d) })
+	t.Run("a provision that is waited for", func(t *testing.T) { cancelAwaitedProvision(t, d) })
+	t.Run("a bind", func(t *testing.T) { cancelBind(t, d) })
+	t.Run("an update", func(t *testing.T) { cancelUpdate(t, d) })
+	t.Run("a deletion", func(t *testing.T) { cancelDeletion(t, d) })
+	testdrive.ExpectTenants(t, d.admin, 0, 0)
 }
 
 func cancelPolledProvision(t *testing.T, d desk) {
@@ -143,32 +142,30 @@ func cancelDeletion(t *testing.T, d desk) {
 // A deletion that overtakes the cleanup of a cancelled task leaves nothing behind.
 func TestFaultDeletionOfWhatIsCancelled(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		d := newDesk(t, s.Flavour)
-		i := d.OwnInstance(t, "shared-async")
-		release := testdrive.Stall(t, d.admin)
-		creation := i.BeginProvision(t)
-		testdrive.AwaitStatement(t, d.admin, "CREATE DATABASE")
-		d.Run(t, 0, "tasks", "cancel", creation)
-		deletion := i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
-		release()
-		i.Await(t, deletion)
-		if state, description := d.ended(t, creation); state != "failed" || !strings.Contains(description, "deleted") {
-			t.Errorf("the creation %s: %s", state, description)
-		}
-		testdrive.ExpectTenants(t, d.admin, 0, 0)
-	})
+	s := servers.Any(t)
+	d := newDesk(t, s.Flavour)
+	i := d.OwnInstance(t, "shared-async")
+	release := testdrive.Stall(t, d.admin)
+	creation := i.BeginProvision(t)
+	testdrive.AwaitStatement(t, d.admin, "CREATE DATABASE")
+	d.Run(t, 0, "tasks", "cancel", creation)
+	deletion := i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
+	release()
+	i.Await(t, deletion)
+	if state, description := d.ended(t, creation); state != "failed" || !strings.Contains(description, "deleted") {
+		t.Errorf("the creation %s: %s", state, description)
+	}
+	testdrive.ExpectTenants(t, d.admin, 0, 0)
 }
 
 func TestFaultRetry(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		d := newDesk(t, s.Flavour)
-		t.Run("what waits", func(t *testing.T) { retryWaiting(t, d) })
-		t.Run("a deletion that failed", func(t *testing.T) { retryDeletion(t, d) })
-		t.Run("an unbind that failed", func(t *testing.T) { retryUnbind(t, d) })
-		testdrive.ExpectTenants(t, d.admin, 0, 0)
-	})
+	s := servers.Any(t)
+	d := newDesk(t, s.Flavour)
+	t.Run("what waits", func(t *testing.T) { retryWaiting(t, d) })
+	t.Run("a deletion that failed", func(t *testing.T) { retryDeletion(t, d) })
+	t.Run("an unbind that failed", func(t *testing.T) { retryUnbind(t, d) })
+	testdrive.ExpectTenants(t, d.admin, 0, 0)
 }
 
 func retryWaiting(t *testing.T, d desk) {

@@ -14,18 +14,17 @@ import (
 // broker finds out by itself that it is there.
 func TestFaultLostCommit(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.Environment(t, private)
-		other := testdrive.StartPlatform(t, private, env)
-		network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
-		env["DATABASE_URL"] = through
-		l := lossy{Platform: testdrive.StartPlatform(t, private, env), network: network}
-		t.Run("intents", func(t *testing.T) { l.loseIntents(t, other) })
-		t.Run("outcomes", l.loseOutcomes)
-		t.Run("intent of a dedicated instance", l.loseDedicatedIntent)
-		testdrive.ExpectTenants(t, other.Admin(t), 0, 0)
-	})
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	other := testdrive.StartPlatform(t, private, env)
+	network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
+	env["DATABASE_URL"] = through
+	l := lossy{Platform: testdrive.StartPlatform(t, private, env), network: network}
+	t.Run("intents", func(t *testing.T) { l.loseIntents(t, other) })
+	t.Run("outcomes", l.loseOutcomes)
+	t.Run("intent of a dedicated instance", l.loseDedicatedIntent)
+	testdrive.ExpectTenants(t, other.Admin(t), 0, 0)
 }
 
 // lossy is a broker whose connections to PostgreSQL break at will.

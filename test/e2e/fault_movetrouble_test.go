@@ -85,35 +85,34 @@ func TestFaultMoveOfTroubledSource(t *testing.T) {
 // is deleted, those to write.
 func TestFaultMoveThawGivenUp(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.QuotaEnvironment(t, private)
-		faults := testdrive.NewFaults(t, env)
-		p := testdrive.StartPlatform(t, private, env)
-		d := desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), faults}
-		i := p.OwnInstance(t, "shared-small")
-		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
-		_, c := i.Bound(t, nil)
-		db := c.Open(t)
-		overfill(t, db, testdrive.QuotaSmall)
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.QuotaEnvironment(t, private)
+	faults := testdrive.NewFaults(t, env)
+	p := testdrive.StartPlatform(t, private, env)
+	d := desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), faults}
+	i := p.OwnInstance(t, "shared-small")
+	i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
+	_, c := i.Bound(t, nil)
+	db := c.Open(t)
+	overfill(t, db, testdrive.QuotaSmall)
 
-		reached, release := testdrive.HoldAt(t, faults, "update: compare: begins")
-		operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
-		testdrive.Receive(t, reached, "nobody may write")
-		if got := refusal(t, db, "DELETE FROM filler"); got != denied {
-			t.Errorf("a DELETE during the move: error %d", got)
-		}
-		d.Run(t, 0, "tasks", "cancel", operation)
-		enough := d.failing("thaw")
-		release()
-		d.tasks.Await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
-		testdrive.Eventually(t, testdrive.TakeoverTime, "the step has had all its attempts", func() (over bool) {
-			d.tasks.Exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'update'")
-			d.tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'update'")
-			return over
-		})
-		enough()
-		testdrive.Eventually(t, testdrive.QuotaTime, "data can be deleted", func() bool { return errorOf(t, db, "DELETE FROM filler") == nil })
-		awaitAllowed(t, db)
+	reached, release := testdrive.HoldAt(t, faults, "update: compare: begins")
+	operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+	testdrive.Receive(t, reached, "nobody may write")
+	if got := refusal(t, db, "DELETE FROM filler"); got != denied {
+		t.Errorf("a DELETE during the move: error %d", got)
+	}
+	d.Run(t, 0, "tasks", "cancel", operation)
+	enough := d.failing("thaw")
+	release()
+	d.tasks.Await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
+	testdrive.Eventually(t, testdrive.TakeoverTime, "the step has had all its attempts", func() (over bool) {
+		d.tasks.Exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'update'")
+		d.tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'update'")
+		return over
 	})
+	enough()
+	testdrive.Eventually(t, testdrive.QuotaTime, "data can be deleted", func() bool { return errorOf(t, db, "DELETE FROM filler") == nil })
+	awaitAllowed(t, db)
 }

@@ -22,21 +22,20 @@ import (
 // standby that does not exist; meanwhile the platform deletes the instance.
 func TestFaultDeleteDuringHangingCommit(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		pg := testdrive.StartPostgres(t)
-		env := testdrive.Environment(t, private)
-		env["DATABASE_URL"] = pg.URL
-		brokers := []testdrive.Platform{testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)}
-		records := testdrive.OpenTasks(t, env)
-		for n, plan := range []string{"shared-small", "shared-async"} {
-			t.Run(plan, func(t *testing.T) {
-				deleteDuringHangingCommit(t, records, brokers[0], brokers[n], plan)
-			})
-		}
-		expectNoOrphans(t, records)
-		testdrive.ExpectTenants(t, brokers[0].Admin(t), 0, 0)
-	})
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	pg := testdrive.StartPostgres(t)
+	env := testdrive.Environment(t, private)
+	env["DATABASE_URL"] = pg.URL
+	brokers := []testdrive.Platform{testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)}
+	records := testdrive.OpenTasks(t, env)
+	for n, plan := range []string{"shared-small", "shared-async"} {
+		t.Run(plan, func(t *testing.T) {
+			deleteDuringHangingCommit(t, records, brokers[0], brokers[n], plan)
+		})
+	}
+	expectNoOrphans(t, records)
+	testdrive.ExpectTenants(t, brokers[0].Admin(t), 0, 0)
 }
 
 func deleteDuringHangingCommit(t *testing.T, records testdrive.Tasks, asked, other testdrive.Platform, plan string) {
@@ -152,34 +151,33 @@ const leavers = 200
 // gone must not exist later.
 func TestFaultClientsThatLeaveOwnNothing(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.Environment(t, private)
-		replicas := []testdrive.Platform{testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)}
-		var working sync.WaitGroup
-		turns := make(chan struct{}, 10)
-		for n := range leavers {
-			turns <- struct{}{}
-			i := replicas[n%2].OwnInstance(t, "shared-small")
-			working.Go(func() {
-				defer func() { <-turns }()
-				if err := provisionAndLeave(i, time.Duration(rand.IntN(40))*time.Millisecond, n%4 < 3); err != nil {
-					t.Error(err)
-				}
-				if err := deleteUntilGone(i.Via(replicas[rand.IntN(2)])); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		working.Wait()
-		for _, r := range replicas { // until they have ended, requests that nobody waits for may be under way
-			r.Signal(t, syscall.SIGTERM)
-			r.Wait(t)
-		}
-		other := testdrive.StartPlatform(t, private, env) // which ends what they have begun
-		expectNoOrphans(t, testdrive.OpenTasks(t, env))
-		testdrive.ExpectTenants(t, other.Admin(t), 0, 0)
-	})
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	replicas := []testdrive.Platform{testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)}
+	var working sync.WaitGroup
+	turns := make(chan struct{}, 10)
+	for n := range leavers {
+		turns <- struct{}{}
+		i := replicas[n%2].OwnInstance(t, "shared-small")
+		working.Go(func() {
+			defer func() { <-turns }()
+			if err := provisionAndLeave(i, time.Duration(rand.IntN(40))*time.Millisecond, n%4 < 3); err != nil {
+				t.Error(err)
+			}
+			if err := deleteUntilGone(i.Via(replicas[rand.IntN(2)])); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	working.Wait()
+	for _, r := range replicas { // until they have ended, requests that nobody waits for may be under way
+		r.Signal(t, syscall.SIGTERM)
+		r.Wait(t)
+	}
+	other := testdrive.StartPlatform(t, private, env) // which ends what they have begun
+	expectNoOrphans(t, testdrive.OpenTasks(t, env))
+	testdrive.ExpectTenants(t, other.Admin(t), 0, 0)
 }
 
 // provisionAndLeave sends a PUT, and closes the connection or resets it without reading a response.
@@ -200,32 +198,31 @@ func provisionAndLeave(i testdrive.Instance, after time.Duration, reset bool) er
 // through another broker.
 func TestFaultProvisionThatReachesPostgresLate(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.Environment(t, private)
-		other := testdrive.StartPlatform(t, private, env)
-		records := testdrive.OpenTasks(t, env)
-		network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
-		env["DATABASE_URL"] = through
-		slow := testdrive.StartPlatform(t, private, env)
-		for _, deleted := range []int{http.StatusGone, http.StatusOK} {
-			i := provisionTooLate(t, slow, network, func(i testdrive.Instance) {
-				if deleted == http.StatusOK { // the late request repeats one that was carried out
-					i.Via(other).Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
-				}
-			})
-			i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, deleted)
-			network.Release()
-			testdrive.Eventually(t, limits.Stuck, "the broker reaches PostgreSQL", func() bool {
-				return i.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
-			})
-			awaitQuiet(t, records)
-			i.Fetch(t).Expect(t, http.StatusNotFound)
-			i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated) // a newer request
-			i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
-		}
-		expectNoOrphans(t, records)
-	})
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	other := testdrive.StartPlatform(t, private, env)
+	records := testdrive.OpenTasks(t, env)
+	network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
+	env["DATABASE_URL"] = through
+	slow := testdrive.StartPlatform(t, private, env)
+	for _, deleted := range []int{http.StatusGone, http.StatusOK} {
+		i := provisionTooLate(t, slow, network, func(i testdrive.Instance) {
+			if deleted == http.StatusOK { // the late request repeats one that was carried out
+				i.Via(other).Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+			}
+		})
+		i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, deleted)
+		network.Release()
+		testdrive.Eventually(t, limits.Stuck, "the broker reaches PostgreSQL", func() bool {
+			return i.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
+		})
+		awaitQuiet(t, records)
+		i.Fetch(t).Expect(t, http.StatusNotFound)
+		i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated) // a newer request
+		i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+	}
+	expectNoOrphans(t, records)
 }
 
 // provisionTooLate sends a provision whose statements stay in the network to PostgreSQL, until the broker gives it up.
@@ -270,25 +267,24 @@ func awaitQuiet(t *testing.T, ts testdrive.Tasks) {
 // A paused broker reads a request long after its client has left and deleted the instance through another broker.
 func TestFaultProvisionThatIsReadLate(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.Environment(t, private)
-		paused, other := testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)
-		records := testdrive.OpenTasks(t, env)
-		i := paused.OwnInstance(t, "shared-small")
-		paused.Pause(t)
-		resume := sync.OnceFunc(func() { paused.Signal(t, syscall.SIGCONT) })
-		t.Cleanup(resume)
-		if err := provisionAndLeave(i, 0, false); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond) // more than the kernel's clock may be wrong by
-		i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, http.StatusGone)
-		resume()
-		paused.AwaitLog(t, `"instance_id":"`+i.ID+`"`)
-		expectNoOrphans(t, records)
-		i.Fetch(t).Expect(t, http.StatusNotFound)
-		i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
-		i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
-	})
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	paused, other := testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)
+	records := testdrive.OpenTasks(t, env)
+	i := paused.OwnInstance(t, "shared-small")
+	paused.Pause(t)
+	resume := sync.OnceFunc(func() { paused.Signal(t, syscall.SIGCONT) })
+	t.Cleanup(resume)
+	if err := provisionAndLeave(i, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // more than the kernel's clock may be wrong by
+	i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, http.StatusGone)
+	resume()
+	paused.AwaitLog(t, `"instance_id":"`+i.ID+`"`)
+	expectNoOrphans(t, records)
+	i.Fetch(t).Expect(t, http.StatusNotFound)
+	i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 }

@@ -12,12 +12,11 @@ import (
 // what it does afterwards may change anything.
 func TestFaultPausedReplica(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.Environment(t, private)
-		pauseProvision(t, replicas{paused: testdrive.StartPlatform(t, private, env), other: testdrive.StartPlatform(t, private, env),
-			tasks: testdrive.OpenTasks(t, env)})
-	})
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	pauseProvision(t, replicas{paused: testdrive.StartPlatform(t, private, env), other: testdrive.StartPlatform(t, private, env),
+		tasks: testdrive.OpenTasks(t, env)})
 }
 
 // firstEpoch is that of the replica which the request came to and which works on it at once.

@@ -33,24 +33,23 @@ var clusterRaces = []struct {
 // Replicas share only PostgreSQL and the servers, and each must know at once what the others do.
 func TestFaultRacesOverReplicas(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		c, env := startCluster(t, s.Flavour)
-		t.Run("together", func(t *testing.T) {
-			for _, r := range clusterRaces {
-				for _, plan := range r.plans {
-					t.Run(r.name+" of "+plan, func(t *testing.T) {
-						t.Parallel()
-						r.run(t, c, plan)
-					})
-				}
+	s := servers.Any(t)
+	c, env := startCluster(t, s.Flavour)
+	t.Run("together", func(t *testing.T) {
+		for _, r := range clusterRaces {
+			for _, plan := range r.plans {
+				t.Run(r.name+" of "+plan, func(t *testing.T) {
+					t.Parallel()
+					r.run(t, c, plan)
+				})
 			}
-		})
-		c.expectNoDeadlock(t)
-		for _, found := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
-			Keyset: env["ENCRYPTION_KEYSET"], Shared: c.replicas[0].Admin(t), Launchers: testdrive.Inspectors(env)}) {
-			t.Error(found) // all instances are deleted
 		}
 	})
+	c.expectNoDeadlock(t)
+	for _, found := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
+		Keyset: env["ENCRYPTION_KEYSET"], Shared: c.replicas[0].Admin(t), Launchers: testdrive.Inspectors(env)}) {
+		t.Error(found) // all instances are deleted
+	}
 }
 
 func raceSameProvisions(t *testing.T, c cluster, plan string) {

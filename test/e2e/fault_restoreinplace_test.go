@@ -103,27 +103,26 @@ func (r *spoiltInstance) testThawGivenUp(t *testing.T) {
 // TestFaultRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.
 func TestFaultRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		r := newSpoiltInstance(t, s.Flavour)
-		for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
-			const fails = "restore: end owner: begins" // until the restore is given up
-			r.faults.Decide(func(_ int, at string) testdrive.Word {
-				switch at {
-				case fails:
-					return testdrive.Fail
-				case point:
-					return testdrive.Die
-				}
-				return testdrive.GoOn
-			})
-			operation := r.begin(t)
-			r.tasks.Await(t, operation, "has a step that fails", "last_error <> ''")
-			r.Run(t, 0, "tasks", "cancel", operation)
-			die(r.faults, r.Platform, point)
-			r.Wait(t)
-			r.revive(t)
-			r.expectCancelled(t, operation, "and killed at "+point)
-		}
-		r.remove(t)
-	})
+	s := servers.Any(t)
+	r := newSpoiltInstance(t, s.Flavour)
+	for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
+		const fails = "restore: end owner: begins" // until the restore is given up
+		r.faults.Decide(func(_ int, at string) testdrive.Word {
+			switch at {
+			case fails:
+				return testdrive.Fail
+			case point:
+				return testdrive.Die
+			}
+			return testdrive.GoOn
+		})
+		operation := r.begin(t)
+		r.tasks.Await(t, operation, "has a step that fails", "last_error <> ''")
+		r.Run(t, 0, "tasks", "cancel", operation)
+		die(r.faults, r.Platform, point)
+		r.Wait(t)
+		r.revive(t)
+		r.expectCancelled(t, operation, "and killed at "+point)
+	}
+	r.remove(t)
 }

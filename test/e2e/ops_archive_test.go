@@ -29,25 +29,24 @@ func archivedInstance(t *testing.T, p testdrive.Platform) (testdrive.Instance, t
 // archive goes.
 func TestImportOfIdleArchive(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := archiveEnvironment(t, s)
-		env["BACKUP_STORE"] = "file://" + t.TempDir()
-		p := testdrive.StartPlatform(t, s, env)
-		ts := testdrive.OpenTasks(t, env)
-		i, c := archivedInstance(t, p)
-		testdrive.Exec(t, c.Open(t), "INSERT INTO large (filling) VALUES ('one')")
-		m := momentOf(t, c)
-		m.at = m.at.Add(3 * time.Second) // several rounds later
-		archived(t, ts, i, m.at)
-		stop(t, p)
-		until := loseArchives(t, ts)
-		p.Operator(env).Run(t, 0, "backups", "import")
-		expectArchived(t, ts, until)
-		p = testdrive.StartPlatform(t, s, env)
-		expectAt(t, p, i.ID, m)
-		i.Platform = p
-		i.Remove(t)
-	})
+	s := servers.Any(t)
+	env := archiveEnvironment(t, s)
+	env["BACKUP_STORE"] = "file://" + t.TempDir()
+	p := testdrive.StartPlatform(t, s, env)
+	ts := testdrive.OpenTasks(t, env)
+	i, c := archivedInstance(t, p)
+	testdrive.Exec(t, c.Open(t), "INSERT INTO large (filling) VALUES ('one')")
+	m := momentOf(t, c)
+	m.at = m.at.Add(3 * time.Second) // several rounds later
+	archived(t, ts, i, m.at)
+	stop(t, p)
+	until := loseArchives(t, ts)
+	p.Operator(env).Run(t, 0, "backups", "import")
+	expectArchived(t, ts, until)
+	p = testdrive.StartPlatform(t, s, env)
+	expectAt(t, p, i.ID, m)
+	i.Platform = p
+	i.Remove(t)
 }
 
 // loseArchives has PostgreSQL forget the one archive and the backups. It returns until when that goes.
@@ -73,83 +72,82 @@ func expectArchived(t *testing.T, ts testdrive.Tasks, until time.Time) {
 // they need too much room; then the archive ends, and the next backup begins another one.
 func TestArchiveWithoutObjectStore(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		const room = 40 << 20
-		env := archiveEnvironment(t, s)
-		store := filepath.Join(t.TempDir(), "store")
-		env["BACKUP_STORE"] = "file://" + store
-		env["FAULT_ARCHIVE_ROOM"] = fmt.Sprint(room)
-		testdrive.NewFaults(t, env)
-		p := testdrive.StartPlatform(t, s, env)
-		ts := testdrive.OpenTasks(t, env)
-		i, c := archivedInstance(t, p)
-		db := c.Open(t)
-		write := func(mebibytes int) {
-			t.Helper()
-			for range mebibytes {
-				testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT('x', 1 << 20))")
-			}
-			testdrive.Exec(t, db, "DELETE FROM large")
+	s := servers.Any(t)
+	const room = 40 << 20
+	env := archiveEnvironment(t, s)
+	store := filepath.Join(t.TempDir(), "store")
+	env["BACKUP_STORE"] = "file://" + store
+	env["FAULT_ARCHIVE_ROOM"] = fmt.Sprint(room)
+	testdrive.NewFaults(t, env)
+	p := testdrive.StartPlatform(t, s, env)
+	ts := testdrive.OpenTasks(t, env)
+	i, c := archivedInstance(t, p)
+	db := c.Open(t)
+	write := func(mebibytes int) {
+		t.Helper()
+		for range mebibytes {
+			testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT('x', 1 << 20))")
 		}
-		logs := func() (bytes int64) {
-			t.Helper()
-			files, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "data", "binlog.0*"))
-			if err != nil || len(files) == 0 {
-				t.Fatalf("binary logs: %q, %v", files, err)
-			}
-			for _, f := range files {
-				if info, err := os.Stat(f); err == nil {
-					bytes += info.Size()
-				}
-			}
-			return bytes
+		testdrive.Exec(t, db, "DELETE FROM large")
+	}
+	logs := func() (bytes int64) {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "data", "binlog.0*"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("binary logs: %q, %v", files, err)
 		}
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil {
+				bytes += info.Size()
 			}
 		}
-		takeAway := func() {
-			t.Helper()
-			must(os.Rename(store, store+".away"))
-			must(os.WriteFile(store, nil, 0o600))
+		return bytes
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
 		}
-		putBack := func() {
-			t.Helper()
-			must(os.Remove(store))
-			must(os.Rename(store+".away", store))
-		}
+	}
+	takeAway := func() {
+		t.Helper()
+		must(os.Rename(store, store+".away"))
+		must(os.WriteFile(store, nil, 0o600))
+	}
+	putBack := func() {
+		t.Helper()
+		must(os.Remove(store))
+		must(os.Rename(store+".away", store))
+	}
 
-		// For a while, nothing is lost.
-		takeAway()
-		write(12)
-		p.AwaitLog(t, "archiving the binary logs of a server failed")
-		kept := momentOf(t, c)
-		if got := logs(); got < 12<<20 {
-			t.Errorf("the server has %d MiB of binary logs", got>>20)
-		}
-		putBack()
-		archived(t, ts, i, kept.at)
+	// For a while, nothing is lost.
+	takeAway()
+	write(12)
+	p.AwaitLog(t, "archiving the binary logs of a server failed")
+	kept := momentOf(t, c)
+	if got := logs(); got < 12<<20 {
+		t.Errorf("the server has %d MiB of binary logs", got>>20)
+	}
+	putBack()
+	archived(t, ts, i, kept.at)
 
-		takeAway()
-		write(room>>20 + 20)
-		p.AwaitLog(t, "an archive of binary logs has ended")
-		testdrive.Eventually(t, limits.Stuck, "the logs are purged", func() bool { return logs() < room })
-		var reason string
-		ts.Scan(t, &reason, "SELECT end_reason FROM binary_log ORDER BY began_at LIMIT 1")
-		if !strings.Contains(reason, "filled the server's disk") {
-			t.Errorf("the archive has ended: %q", reason)
-		}
-		lost := momentOf(t, c)
-		putBack()
-		i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
-		testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES ('later')")
-		last := momentOf(t, c)
-		archived(t, ts, i, last.at)
-		testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").RestoredTo(t, i.ID, lost.at), http.StatusBadRequest, "between")
-		for _, m := range []moment{kept, last} {
-			expectAt(t, p, i.ID, m)
-		}
-	})
+	takeAway()
+	write(room>>20 + 20)
+	p.AwaitLog(t, "an archive of binary logs has ended")
+	testdrive.Eventually(t, limits.Stuck, "the logs are purged", func() bool { return logs() < room })
+	var reason string
+	ts.Scan(t, &reason, "SELECT end_reason FROM binary_log ORDER BY began_at LIMIT 1")
+	if !strings.Contains(reason, "filled the server's disk") {
+		t.Errorf("the archive has ended: %q", reason)
+	}
+	lost := momentOf(t, c)
+	putBack()
+	i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+	testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES ('later')")
+	last := momentOf(t, c)
+	archived(t, ts, i, last.at)
+	testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").RestoredTo(t, i.ID, lost.at), http.StatusBadRequest, "between")
+	for _, m := range []moment{kept, last} {
+		expectAt(t, p, i.ID, m)
+	}
 }

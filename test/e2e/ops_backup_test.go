@@ -101,137 +101,136 @@ func runScheduled(t *testing.T, ts testdrive.Tasks, kind string) {
 // and records them again in a PostgreSQL that has lost them.
 func TestBackupsAreCaredFor(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		service := s3.Start(t)
-		env := testdrive.Environment(t, private)
-		service.Configure(env)
-		env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_storage_mb: 100,",
-			"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
-		p := testdrive.StartPlatform(t, private, env)
-		ts := testdrive.OpenTasks(t, env)
-		d := desk{p, p.Operator(env), p.Admin(t), ts, nil}
-		source, c := cloneable(t, p, "shared-small")
-		breakView(t, c)
-		if out := d.Run(t, 0, "backups", source.ID).Stdout; strings.Count(out, "\n") != 1 {
-			t.Errorf("backups of an instance without any: %q", out)
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	service := s3.Start(t)
+	env := testdrive.Environment(t, private)
+	service.Configure(env)
+	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_storage_mb: 100,",
+		"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
+	p := testdrive.StartPlatform(t, private, env)
+	ts := testdrive.OpenTasks(t, env)
+	d := desk{p, p.Operator(env), p.Admin(t), ts, nil}
+	source, c := cloneable(t, p, "shared-small")
+	breakView(t, c)
+	if out := d.Run(t, 0, "backups", source.ID).Stdout; strings.Count(out, "\n") != 1 {
+		t.Errorf("backups of an instance without any: %q", out)
+	}
+	d.Refuse(t, `there is no service instance "none"`, "backups", "none")
+	d.Run(t, 0, "backups", "now", source.ID)
+	backups := func() (all []map[string]any) {
+		t.Helper()
+		d.Read(t, &all, "backups", source.ID)
+		return all
+	}
+	await := func(what string, condition func([]map[string]any) bool) {
+		t.Helper()
+		testdrive.Eventually(t, limits.Stuck, what, func() bool { return condition(backups()) })
+	}
+	await("a backup is complete", func(all []map[string]any) bool { return len(all) == 1 && all[0]["state"] == "complete" })
+	first := backups()[0]["backup"].(string)
+	runScheduled(t, ts, "back-up-due") // nothing is due
+	if all := backups(); len(all) != 1 {
+		t.Errorf("backups that were not due: %v", all)
+	}
+	ts.Exec(t, "UPDATE backup SET created_at = created_at - interval '25 h'")
+	ts.Exec(t, "UPDATE task SET created_at = created_at - interval '25 h' WHERE kind = 'backup'")
+	ts.Exec(t, "UPDATE instance SET frozen_since = now()")
+	runScheduled(t, ts, "back-up-due") // a backup of a mixture would replace the one of good data
+	if all := backups(); len(all) != 1 {
+		t.Errorf("backups of an instance whose data are a mixture: %v", all)
+	}
+	ts.Exec(t, "UPDATE instance SET frozen_since = NULL")
+	runScheduled(t, ts, "back-up-due")
+	await("the scheduled backup is complete", func(all []map[string]any) bool {
+		return len(all) == 2 && all[0]["reason"] == "schedule" && all[0]["state"] == "complete"
+	})
+	second := backups()[0]["backup"].(string)
+	d.Run(t, 0, "backups", "verify", first, second)
+	await("both are verified", func(all []map[string]any) bool {
+		return all[0]["verified_at"] != nil && all[1]["verified_at"] != nil
+	})
+	testdrive.ExpectTenants(t, d.admin, 1, 1)
+	metrics := p.Scrape(t)
+	if age, err := strconv.ParseFloat(metrics[`mysql_broker_backup_age_seconds{plan="shared-small"}`], 64); err != nil || age > 600 {
+		t.Errorf("the age of the newest verified backup: %v, %v", age, err)
+	}
+	for name, want := range map[string]string{"mysql_broker_backups": "2", "mysql_broker_backups_damaged": "0",
+		`mysql_broker_backup_interval_seconds{plan="shared-small"}`: "86400"} {
+		if metrics[name] != want {
+			t.Errorf("%s is %s, want %s", name, metrics[name], want)
 		}
-		d.Refuse(t, `there is no service instance "none"`, "backups", "none")
-		d.Run(t, 0, "backups", "now", source.ID)
-		backups := func() (all []map[string]any) {
-			t.Helper()
-			d.Read(t, &all, "backups", source.ID)
-			return all
+	}
+	bare := maps.Clone(env)
+	delete(bare, "BACKUP_STORE")
+	delete(bare, "BACKUP_ACCESS_KEY")
+	delete(bare, "BACKUP_SECRET_KEY")
+	without := testdrive.Start(t, bare)
+	without.AwaitLog(t, "no object store is configured")
+	for name := range without.Scrape(t) {
+		if strings.HasPrefix(name, "mysql_broker_backup_age") || strings.HasPrefix(name, "mysql_broker_backup_interval") {
+			t.Errorf("a broker that takes no backups has %s", name)
 		}
-		await := func(what string, condition func([]map[string]any) bool) {
-			t.Helper()
-			testdrive.Eventually(t, limits.Stuck, what, func() bool { return condition(backups()) })
-		}
-		await("a backup is complete", func(all []map[string]any) bool { return len(all) == 1 && all[0]["state"] == "complete" })
-		first := backups()[0]["backup"].(string)
-		runScheduled(t, ts, "back-up-due") // nothing is due
-		if all := backups(); len(all) != 1 {
-			t.Errorf("backups that were not due: %v", all)
-		}
-		ts.Exec(t, "UPDATE backup SET created_at = created_at - interval '25 h'")
-		ts.Exec(t, "UPDATE task SET created_at = created_at - interval '25 h' WHERE kind = 'backup'")
-		ts.Exec(t, "UPDATE instance SET frozen_since = now()")
-		runScheduled(t, ts, "back-up-due") // a backup of a mixture would replace the one of good data
-		if all := backups(); len(all) != 1 {
-			t.Errorf("backups of an instance whose data are a mixture: %v", all)
-		}
-		ts.Exec(t, "UPDATE instance SET frozen_since = NULL")
-		runScheduled(t, ts, "back-up-due")
-		await("the scheduled backup is complete", func(all []map[string]any) bool {
-			return len(all) == 2 && all[0]["reason"] == "schedule" && all[0]["state"] == "complete"
-		})
-		second := backups()[0]["backup"].(string)
-		d.Run(t, 0, "backups", "verify", first, second)
-		await("both are verified", func(all []map[string]any) bool {
-			return all[0]["verified_at"] != nil && all[1]["verified_at"] != nil
-		})
-		testdrive.ExpectTenants(t, d.admin, 1, 1)
-		metrics := p.Scrape(t)
-		if age, err := strconv.ParseFloat(metrics[`mysql_broker_backup_age_seconds{plan="shared-small"}`], 64); err != nil || age > 600 {
-			t.Errorf("the age of the newest verified backup: %v, %v", age, err)
-		}
-		for name, want := range map[string]string{"mysql_broker_backups": "2", "mysql_broker_backups_damaged": "0",
-			`mysql_broker_backup_interval_seconds{plan="shared-small"}`: "86400"} {
-			if metrics[name] != want {
-				t.Errorf("%s is %s, want %s", name, metrics[name], want)
-			}
-		}
-		bare := maps.Clone(env)
-		delete(bare, "BACKUP_STORE")
-		delete(bare, "BACKUP_ACCESS_KEY")
-		delete(bare, "BACKUP_SECRET_KEY")
-		without := testdrive.Start(t, bare)
-		without.AwaitLog(t, "no object store is configured")
-		for name := range without.Scrape(t) {
-			if strings.HasPrefix(name, "mysql_broker_backup_age") || strings.HasPrefix(name, "mysql_broker_backup_interval") {
-				t.Errorf("a broker that takes no backups has %s", name)
-			}
-		}
-		without.Kill(t)
+	}
+	without.Kill(t)
 
-		for _, name := range service.Objects(t) {
-			if strings.Contains(name, second+"/data-") {
-				path := filepath.Join(service.Dir, name)
-				raw, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				raw[len(raw)/2] ^= 1
-				if err := os.WriteFile(path, raw, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		d.Run(t, 0, "backups", "verify", second)
-		await("the damaged one is found", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
-		testdrive.ExpectTenants(t, d.admin, 1, 1)
-		i := p.NewInstance(t, "shared-small")
-		state, shown := i.AwaitOperation(t, i.ID, i.Restored(t, second, nil).Expect(t, http.StatusAccepted).String("operation"))
-		if state != "failed" || !strings.Contains(shown[len(shown)-1], "damaged") {
-			t.Errorf("the restore of a damaged backup %s: %q", state, shown)
-		}
-		i.Remove(t)
-		i = p.NewInstance(t, "shared-small")
-		i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation")) // the first one
-		expectClone(t, i)
-
-		ts.Exec(t, "DELETE FROM backup")
-		if out := d.Run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
-			t.Errorf("import: %q", out)
-		}
-		manifest := filepath.Join(service.Dir, "mysql", source.ID, second, "manifest.json")
-		sound, err := os.ReadFile(manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		forged := strings.Replace(string(sound), `"space_guid":"a-space"`, `"space_guid":"mine"`, 1)
-		for _, text := range []string{forged, string(sound)} {
-			if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+	for _, name := range service.Objects(t) {
+		if strings.Contains(name, second+"/data-") {
+			path := filepath.Join(service.Dir, name)
+			raw, err := os.ReadFile(path)
+			if err != nil {
 				t.Fatal(err)
 			}
-			out := testdrive.Run(t, env, "backups", "import")
-			if is := out.Status == 1 && strings.Contains(out.Stderr, "manifest.json is damaged: it was changed"); is != (text == forged) {
-				t.Errorf("import: %+v", out)
+			raw[len(raw)/2] ^= 1
+			if err := os.WriteFile(path, raw, 0o600); err != nil {
+				t.Fatal(err)
 			}
 		}
-		ts.Exec(t, "UPDATE backup SET keep_until = now() - interval '1 h'")
-		runScheduled(t, ts, "purge-backups") // the manifests know better
-		if all := backups(); len(all) != 2 {
-			t.Errorf("after a purge of what is not due: %v", all)
+	}
+	d.Run(t, 0, "backups", "verify", second)
+	await("the damaged one is found", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
+	testdrive.ExpectTenants(t, d.admin, 1, 1)
+	i := p.NewInstance(t, "shared-small")
+	state, shown := i.AwaitOperation(t, i.ID, i.Restored(t, second, nil).Expect(t, http.StatusAccepted).String("operation"))
+	if state != "failed" || !strings.Contains(shown[len(shown)-1], "damaged") {
+		t.Errorf("the restore of a damaged backup %s: %q", state, shown)
+	}
+	i.Remove(t)
+	i = p.NewInstance(t, "shared-small")
+	i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation")) // the first one
+	expectClone(t, i)
+
+	ts.Exec(t, "DELETE FROM backup")
+	if out := d.Run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
+		t.Errorf("import: %q", out)
+	}
+	manifest := filepath.Join(service.Dir, "mysql", source.ID, second, "manifest.json")
+	sound, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := strings.Replace(string(sound), `"space_guid":"a-space"`, `"space_guid":"mine"`, 1)
+	for _, text := range []string{forged, string(sound)} {
+		if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
-		ts.Exec(t, "UPDATE backup SET state = 'deleting' WHERE id = '"+first+"'")
-		runScheduled(t, ts, "purge-backups")
-		await("one is deleted", func(all []map[string]any) bool { return len(all) == 1 && all[0]["backup"] == second })
-		for _, name := range service.Objects(t) {
-			if strings.Contains(name, first) {
-				t.Errorf("%s is left", name)
-			}
+		out := testdrive.Run(t, env, "backups", "import")
+		if is := out.Status == 1 && strings.Contains(out.Stderr, "manifest.json is damaged: it was changed"); is != (text == forged) {
+			t.Errorf("import: %+v", out)
 		}
-	})
+	}
+	ts.Exec(t, "UPDATE backup SET keep_until = now() - interval '1 h'")
+	runScheduled(t, ts, "purge-backups") // the manifests know better
+	if all := backups(); len(all) != 2 {
+		t.Errorf("after a purge of what is not due: %v", all)
+	}
+	source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+	ts.Exec(t, "UPDATE backup SET state = 'deleting' WHERE id = '"+first+"'")
+	runScheduled(t, ts, "purge-backups")
+	await("one is deleted", func(all []map[string]any) bool { return len(all) == 1 && all[0]["backup"] == second })
+	for _, name := range service.Objects(t) {
+		if strings.Contains(name, first) {
+			t.Errorf("%s is left", name)
+		}
+	}
 }

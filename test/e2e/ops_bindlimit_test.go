@@ -15,52 +15,51 @@ import (
 // instance could take all connections of a server.
 func TestBindingLimit(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := bindLimitEnvironment(t, s)
-		p := testdrive.StartPlatform(t, s, env)
-		other := testdrive.StartPlatform(t, s, env) // another replica
-		i := p.Provisioned(t, "shared-small", nil)
+	s := servers.Any(t)
+	env := bindLimitEnvironment(t, s)
+	p := testdrive.StartPlatform(t, s, env)
+	other := testdrive.StartPlatform(t, s, env) // another replica
+	i := p.Provisioned(t, "shared-small", nil)
 
-		made := bindAtOnce(t, 4*bindLimit, i, i.Via(other))
-		if len(made) != bindLimit {
-			t.Fatalf("%d bindings were made where %d are allowed", len(made), bindLimit)
-		}
-		refused := i.NewBinding()
-		testdrive.ExpectError(t, refused.Bind(t, nil), "BindingLimitReached", "has 3 service bindings", "shared-small allows 3",
-			"Delete one", "larger plan")
-		// Cloud Controller sends this after a refusal of a code that it does not know. It must end nothing.
-		testdrive.ExpectEmpty(t, refused.Unbind(t), http.StatusGone)
-		made[0].Bind(t, nil).Expect(t, http.StatusOK) // a repeat needs no place
-		expectBindings(t, i, bindLimit, bindLimit)
-		if out := testdrive.Run(t, env, "servers", "shared-1").Expect(t, 0); !regexp.MustCompile(
-			`(?m)^sold_connections:\s+` + strconv.Itoa(bindLimit*30) + "$").MatchString(out.Stdout) {
-			t.Errorf("mysql-broker servers: %s", out.Stdout)
-		}
+	made := bindAtOnce(t, 4*bindLimit, i, i.Via(other))
+	if len(made) != bindLimit {
+		t.Fatalf("%d bindings were made where %d are allowed", len(made), bindLimit)
+	}
+	refused := i.NewBinding()
+	testdrive.ExpectError(t, refused.Bind(t, nil), "BindingLimitReached", "has 3 service bindings", "shared-small allows 3",
+		"Delete one", "larger plan")
+	// Cloud Controller sends this after a refusal of a code that it does not know. It must end nothing.
+	testdrive.ExpectEmpty(t, refused.Unbind(t), http.StatusGone)
+	made[0].Bind(t, nil).Expect(t, http.StatusOK) // a repeat needs no place
+	expectBindings(t, i, bindLimit, bindLimit)
+	if out := testdrive.Run(t, env, "servers", "shared-1").Expect(t, 0); !regexp.MustCompile(
+		`(?m)^sold_connections:\s+` + strconv.Itoa(bindLimit*30) + "$").MatchString(out.Stdout) {
+		t.Errorf("mysql-broker servers: %s", out.Stdout)
+	}
 
-		// An account that outlives its binding takes no place.
-		definer := i.Credentials(t, made[0].Fetch(t).Expect(t, http.StatusOK))
-		testdrive.Exec(t, definer.Open(t), "CREATE VIEW one AS SELECT 1 AS one")
-		made[0].Unbind(t).Expect(t, http.StatusOK)
-		if n := testdrive.Read[int](t, p.Admin(t), "SELECT COUNT(*) FROM mysql.user WHERE user = ?", definer.Username); n != 1 {
-			t.Fatalf("the account of the view's definer is there %d times", n)
-		}
-		i.Bound(t, nil)
-		testdrive.ExpectError(t, i.NewBinding().Bind(t, nil), "BindingLimitReached")
+	// An account that outlives its binding takes no place.
+	definer := i.Credentials(t, made[0].Fetch(t).Expect(t, http.StatusOK))
+	testdrive.Exec(t, definer.Open(t), "CREATE VIEW one AS SELECT 1 AS one")
+	made[0].Unbind(t).Expect(t, http.StatusOK)
+	if n := testdrive.Read[int](t, p.Admin(t), "SELECT COUNT(*) FROM mysql.user WHERE user = ?", definer.Username); n != 1 {
+		t.Fatalf("the account of the view's definer is there %d times", n)
+	}
+	i.Bound(t, nil)
+	testdrive.ExpectError(t, i.NewBinding().Bind(t, nil), "BindingLimitReached")
 
-		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
-		made = bindAtOnce(t, 2*bindLimitLarge, i, i.Via(other))
-		if len(made) != bindLimitLarge-bindLimit {
-			t.Fatalf("%d more bindings were made where %d are allowed", len(made), bindLimitLarge-bindLimit)
-		}
-		expectBindings(t, i, bindLimitLarge, bindLimitLarge)
-		testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), "PlanChangeNotSupported", "has 5 service bindings",
-			"shared-small allows 3", "Delete 2")
-		for _, b := range made {
-			b.Unbind(t).Expect(t, http.StatusOK)
-		}
-		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
-		expectBindings(t, i, bindLimit, bindLimit)
-	})
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+	made = bindAtOnce(t, 2*bindLimitLarge, i, i.Via(other))
+	if len(made) != bindLimitLarge-bindLimit {
+		t.Fatalf("%d more bindings were made where %d are allowed", len(made), bindLimitLarge-bindLimit)
+	}
+	expectBindings(t, i, bindLimitLarge, bindLimitLarge)
+	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), "PlanChangeNotSupported", "has 5 service bindings",
+		"shared-small allows 3", "Delete 2")
+	for _, b := range made {
+		b.Unbind(t).Expect(t, http.StatusOK)
+	}
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
+	expectBindings(t, i, bindLimit, bindLimit)
 }
 
 // bindAtOnce requests n bindings at the same time, alternating between brokers, and returns those that were created.

@@ -56,19 +56,18 @@ func TestCredHubAway(t *testing.T) {
 func eachCredHubDesk(t *testing.T, run func(*testing.T, *credHubDesk)) {
 	t.Helper()
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env), tasks: testdrive.OpenTasks(t, env)}
-		d.hub.Environment(env)
-		d.start = func() {
-			d.Platform = testdrive.StartPlatform(t, server, env) // until the whole test ends
-			d.Seen.Add(credhub.Secret)
-		}
-		d.start()
-		d.Instance = d.OwnInstance(t, "shared-small")
-		d.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
-		run(t, d)
-	})
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env), tasks: testdrive.OpenTasks(t, env)}
+	d.hub.Environment(env)
+	d.start = func() {
+		d.Platform = testdrive.StartPlatform(t, server, env) // until the whole test ends
+		d.Seen.Add(credhub.Secret)
+	}
+	d.start()
+	d.Instance = d.OwnInstance(t, "shared-small")
+	d.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+	run(t, d)
 }
 
 // app are the fields of a bind request for an application, and its identity in CredHub.

@@ -27,16 +27,15 @@ const (
 // TestDashboard reads the pages as an operator, a developer and a stranger.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
-		env["CATALOG"] = catalogRetaining(t)
-		env["BACKUP_STORE"] = "file://" + t.TempDir()
-		d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), Platform: testdrive.StartPlatform(t, server, env),
-			launcherDir: env["LAUNCHER_DIR"], tasks: testdrive.OpenTasks(t, env), browsers: map[string]*openid.Browser{}}
-		t.Run("pages", func(t *testing.T) { testPages(t, d) })
-		t.Run("stop", func(t *testing.T) { testStopWithOpenPages(t, d) })
-	})
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
+	env["CATALOG"] = catalogRetaining(t)
+	env["BACKUP_STORE"] = "file://" + t.TempDir()
+	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), Platform: testdrive.StartPlatform(t, server, env),
+		launcherDir: env["LAUNCHER_DIR"], tasks: testdrive.OpenTasks(t, env), browsers: map[string]*openid.Browser{}}
+	t.Run("pages", func(t *testing.T) { testPages(t, d) })
+	t.Run("stop", func(t *testing.T) { testStopWithOpenPages(t, d) })
 }
 
 func testPages(t *testing.T, d dashboardPeople) {

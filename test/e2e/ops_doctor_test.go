@@ -17,53 +17,52 @@ const examinationTime = limits.Stuck
 
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.Environment(t, private)
-		p := testdrive.StartPlatform(t, private, env)
-		admin := p.Admin(t)
-		kept := p.Provisioned(t, "shared-small", nil)
-		_, c := kept.Bound(t, nil)
-		lost := p.MakeOwn(t, "shared-small")
-		_, left := lost.Bound(t, nil)
-		well := testdrive.RunDoctor(t, env).Expect(t, 0)
-		other := maps.Clone(env)
-		other["ENCRYPTION_KEYSET"] = strings.TrimSpace(testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout)
-		testdrive.RunDoctor(t, other).Expect(t, 78) // it could not repair
-		if !strings.Contains(well.Stdout, "All is well.") || !strings.Contains(well.Stdout, "databases 2, accounts 2") {
-			t.Errorf("with nothing to find, doctor printed %q", well.Stdout)
-		}
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	p := testdrive.StartPlatform(t, private, env)
+	admin := p.Admin(t)
+	kept := p.Provisioned(t, "shared-small", nil)
+	_, c := kept.Bound(t, nil)
+	lost := p.MakeOwn(t, "shared-small")
+	_, left := lost.Bound(t, nil)
+	well := testdrive.RunDoctor(t, env).Expect(t, 0)
+	other := maps.Clone(env)
+	other["ENCRYPTION_KEYSET"] = strings.TrimSpace(testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout)
+	testdrive.RunDoctor(t, other).Expect(t, 78) // it could not repair
+	if !strings.Contains(well.Stdout, "All is well.") || !strings.Contains(well.Stdout, "databases 2, accounts 2") {
+		t.Errorf("with nothing to find, doctor printed %q", well.Stdout)
+	}
 
-		// What PostgreSQL forgets, what a person drops, and what another broker has made.
-		testdrive.Exec(t, admin, "DROP USER "+c.Username, "CREATE DATABASE db_aaaaaaaaaaaaaaaaaaaa",
-			"CREATE USER u_aaaaaaaaaaaaaaaaaaaa")
-		if _, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "DELETE FROM instance WHERE id = $1", lost.ID); err != nil {
-			t.Fatal(err)
-		}
-		expectFindings(t, env, map[string]string{"orphan database": left.Database, "orphan account": left.Username,
-			"missing account": c.Username, "unrecorded database": "db_aaaaaaaaaaaaaaaaaaaa",
-			"unrecorded account": "u_aaaaaaaaaaaaaaaaaaaa"})
-		expectPeriodicExamination(t, testdrive.StartPlatform(t, private, env), left, c)
-		testdrive.ExpectTenants(t, admin, 3, 2)
+	// What PostgreSQL forgets, what a person drops, and what another broker has made.
+	testdrive.Exec(t, admin, "DROP USER "+c.Username, "CREATE DATABASE db_aaaaaaaaaaaaaaaaaaaa",
+		"CREATE USER u_aaaaaaaaaaaaaaaaaaaa")
+	if _, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "DELETE FROM instance WHERE id = $1", lost.ID); err != nil {
+		t.Fatal(err)
+	}
+	expectFindings(t, env, map[string]string{"orphan database": left.Database, "orphan account": left.Username,
+		"missing account": c.Username, "unrecorded database": "db_aaaaaaaaaaaaaaaaaaaa",
+		"unrecorded account": "u_aaaaaaaaaaaaaaaaaaaa"})
+	expectPeriodicExamination(t, testdrive.StartPlatform(t, private, env), left, c)
+	testdrive.ExpectTenants(t, admin, 3, 2)
 
-		reported := testdrive.RunDoctor(t, env).Expect(t, 1)
-		testdrive.ExpectLine(t, reported.Stdout, "orphan", "shared-1", left.Database, "--repair: drop it")
-		if !strings.Contains(reported.Stderr, "problems that remain: 3") {
-			t.Errorf("doctor printed %q", reported.Stderr)
-		}
-		repaired := testdrive.RunDoctor(t, env, "--repair").Expect(t, 0)
-		testdrive.ExpectLine(t, repaired.Stdout, "orphan", left.Database, "dropped")
-		testdrive.ExpectLine(t, repaired.Stdout, "missing", c.Username, "made again")
-		c.Open(t)
-		testdrive.ExpectTenants(t, admin, 2, 2) // kept's own, and the other broker's
+	reported := testdrive.RunDoctor(t, env).Expect(t, 1)
+	testdrive.ExpectLine(t, reported.Stdout, "orphan", "shared-1", left.Database, "--repair: drop it")
+	if !strings.Contains(reported.Stderr, "problems that remain: 3") {
+		t.Errorf("doctor printed %q", reported.Stderr)
+	}
+	repaired := testdrive.RunDoctor(t, env, "--repair").Expect(t, 0)
+	testdrive.ExpectLine(t, repaired.Stdout, "orphan", left.Database, "dropped")
+	testdrive.ExpectLine(t, repaired.Stdout, "missing", c.Username, "made again")
+	c.Open(t)
+	testdrive.ExpectTenants(t, admin, 2, 2) // kept's own, and the other broker's
 
-		testdrive.Exec(t, admin, "DROP DATABASE `"+c.Database+"`")
-		gone := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)
-		testdrive.ExpectLine(t, gone.Stdout, "missing", c.Database, "restore it from a backup")
-		if strings.Contains(well.Stdout+reported.Stdout+repaired.Stdout+gone.Stdout, c.Password) {
-			t.Error("doctor prints a password")
-		}
-	})
+	testdrive.Exec(t, admin, "DROP DATABASE `"+c.Database+"`")
+	gone := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)
+	testdrive.ExpectLine(t, gone.Stdout, "missing", c.Database, "restore it from a backup")
+	if strings.Contains(well.Stdout+reported.Stdout+repaired.Stdout+gone.Stdout, c.Password) {
+		t.Error("doctor prints a password")
+	}
 }
 
 // expectFindings compares what doctor finds, names by problem and kind.
@@ -108,23 +107,22 @@ func expectPeriodicExamination(t *testing.T, p testdrive.Platform, orphan, missi
 
 // The doctor starts no server.
 func TestDoctorStartsNothing(t *testing.T) {
-	onePlatform(t, func(t *testing.T, p testdrive.Platform, env map[string]string) {
-		i := p.MakeOwn(t, "dedicated-small")
-		p.Signal(t, syscall.SIGTERM)
-		p.Wait(t)
-		for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+	p, env := onePlatform(t)
+	i := p.MakeOwn(t, "dedicated-small")
+	p.Signal(t, syscall.SIGTERM)
+	p.Wait(t)
+	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
 		}
-		testdrive.Eventually(t, limits.Stuck, "the server has ended", func() bool {
-			return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
-		})
-		out := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)
-		testdrive.ExpectLine(t, out.Stdout, "unreachable", "dedicated server", i.ID)
-		if pids := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(pids) > 0 {
-			t.Errorf("doctor started %v", pids)
-		}
-		i.Via(testdrive.StartPlatform(t, p.Server, env)).Remove(t)
+	}
+	testdrive.Eventually(t, limits.Stuck, "the server has ended", func() bool {
+		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
 	})
+	out := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)
+	testdrive.ExpectLine(t, out.Stdout, "unreachable", "dedicated server", i.ID)
+	if pids := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(pids) > 0 {
+		t.Errorf("doctor started %v", pids)
+	}
+	i.Via(testdrive.StartPlatform(t, p.Server, env)).Remove(t)
 }

@@ -26,64 +26,62 @@ func twoServers(t *testing.T, server servers.MySQL) map[string]string {
 
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := twoServers(t, s)
-		first, second := testdrive.StartPlatform(t, s, env), testdrive.StartPlatform(t, s, env)
-		o := first.Operator(env)
-		kept := first.Provisioned(t, "shared-small", nil)
-		second.Provisioned(t, "shared-small", nil) // both brokers know now how full the servers are
-		if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
-			t.Fatalf("one on each: %q", got)
-		}
-		if out := o.Run(t, 0, "drain", "roomy").Stdout; out != "roomy gets no more instances. It holds 1.\n" {
-			t.Errorf("drain printed %q", out)
-		}
-		second.Provisioned(t, "shared-small", nil) // the one place on the other server that is left
-		testdrive.ExpectRefusal(t, first.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
-		if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
-			t.Errorf("on the drained server: %q", got)
-		}
-		_, c := kept.Bound(t, nil) // what it holds goes on
-		c.Open(t)
-		testdrive.ExpectEmpty(t, kept.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+	s := servers.Any(t)
+	env := twoServers(t, s)
+	first, second := testdrive.StartPlatform(t, s, env), testdrive.StartPlatform(t, s, env)
+	o := first.Operator(env)
+	kept := first.Provisioned(t, "shared-small", nil)
+	second.Provisioned(t, "shared-small", nil) // both brokers know now how full the servers are
+	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
+		t.Fatalf("one on each: %q", got)
+	}
+	if out := o.Run(t, 0, "drain", "roomy").Stdout; out != "roomy gets no more instances. It holds 1.\n" {
+		t.Errorf("drain printed %q", out)
+	}
+	second.Provisioned(t, "shared-small", nil) // the one place on the other server that is left
+	testdrive.ExpectRefusal(t, first.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
+	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
+		t.Errorf("on the drained server: %q", got)
+	}
+	_, c := kept.Bound(t, nil) // what it holds goes on
+	c.Open(t)
+	testdrive.ExpectEmpty(t, kept.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 
-		again := testdrive.StartPlatform(t, s, env)
-		expectFigures(t, again, map[string]string{`mysql_broker_shared_server_drained{server="roomy"}`: "1",
-			`mysql_broker_shared_server_drained{server="other"}`: "0"})
-		testdrive.ExpectRefusal(t, again.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
-		testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "roomy", "drained", "1", "1000")
-		if got := o.IDs(t, "server", "servers", "--state", "drained"); len(got) != 1 || got[0] != "roomy" {
-			t.Errorf("drained: %q", got)
-		}
-		if out := o.Run(t, 0, "drain", "other").Stdout; !strings.Contains(out, "No shared server is left") {
-			t.Errorf("drain of the last one printed %q", out)
-		}
-		if out := o.Run(t, 0, "drain", "--undo", "roomy").Stdout; out != "roomy gets instances again.\n" {
-			t.Errorf("drain --undo printed %q", out)
-		}
-		for _, p := range []testdrive.Platform{first, again} {
-			p.Provisioned(t, "shared-small", nil)
-		}
-		if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 3 {
-			t.Errorf("on the server that gets instances again: %q", got)
-		}
-	})
+	again := testdrive.StartPlatform(t, s, env)
+	expectFigures(t, again, map[string]string{`mysql_broker_shared_server_drained{server="roomy"}`: "1",
+		`mysql_broker_shared_server_drained{server="other"}`: "0"})
+	testdrive.ExpectRefusal(t, again.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
+	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "roomy", "drained", "1", "1000")
+	if got := o.IDs(t, "server", "servers", "--state", "drained"); len(got) != 1 || got[0] != "roomy" {
+		t.Errorf("drained: %q", got)
+	}
+	if out := o.Run(t, 0, "drain", "other").Stdout; !strings.Contains(out, "No shared server is left") {
+		t.Errorf("drain of the last one printed %q", out)
+	}
+	if out := o.Run(t, 0, "drain", "--undo", "roomy").Stdout; out != "roomy gets instances again.\n" {
+		t.Errorf("drain --undo printed %q", out)
+	}
+	for _, p := range []testdrive.Platform{first, again} {
+		p.Provisioned(t, "shared-small", nil)
+	}
+	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 3 {
+		t.Errorf("on the server that gets instances again: %q", got)
+	}
 }
 
 // During a rolling upgrade, brokers of the previous release place nothing on a drained server. Their response does not
 // matter.
 func TestDrainBindsThePreviousRelease(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := twoServers(t, s)
-		old := startPrevious(t, s, env)
-		o := old.Operator(env)
-		o.Run(t, 0, "drain", "roomy")
-		old.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil)
-		if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 0 {
-			t.Errorf("on the drained server: %q", got)
-		}
-		o.Run(t, 0, "drain", "--undo", "roomy")
-		old.Provisioned(t, "shared-small", nil)
-	})
+	s := servers.Any(t)
+	env := twoServers(t, s)
+	old := startPrevious(t, s, env)
+	o := old.Operator(env)
+	o.Run(t, 0, "drain", "roomy")
+	old.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil)
+	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 0 {
+		t.Errorf("on the drained server: %q", got)
+	}
+	o.Run(t, 0, "drain", "--undo", "roomy")
+	old.Provisioned(t, "shared-small", nil)
 }

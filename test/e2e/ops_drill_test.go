@@ -42,80 +42,79 @@ type drill struct {
 // TestDisasterDrill follows docs/upgrade.md, section "PostgreSQL from a backup", with everything that can go wrong.
 func TestDisasterDrill(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		server := testdrive.StartCrashable(t, s.Flavour)
-		env := testdrive.QuotaEnvironment(t, server.MySQL)
-		p := testdrive.StartPlatform(t, server.MySQL, env)
-		d := &drill{}
-		d.before(t, p)
-		backup := testdrive.DumpPostgres(t, env["DATABASE_URL"])
-		d.since(t, p, env)
-		last := testdrive.OpenTasks(t, env).Last(t)
-		stop(t, p)
+	s := servers.Any(t)
+	server := testdrive.StartCrashable(t, s.Flavour)
+	env := testdrive.QuotaEnvironment(t, server.MySQL)
+	p := testdrive.StartPlatform(t, server.MySQL, env)
+	d := &drill{}
+	d.before(t, p)
+	backup := testdrive.DumpPostgres(t, env["DATABASE_URL"])
+	d.since(t, p, env)
+	last := testdrive.OpenTasks(t, env).Last(t)
+	stop(t, p)
 
-		testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
-		testdrive.OpenTasks(t, env).Exec(t, `WITH half AS (
-				UPDATE instance SET state = 'creating' WHERE id = '`+d.halfway.ID+`' RETURNING id)
-			UPDATE task SET state = 'in progress', step = '', finished_at = NULL, run_at = now() FROM half
-			WHERE instance_id = half.id AND kind = 'provision'`)
-		let := server.Crash(t)
-		p = testdrive.StartPlatform(t, server.MySQL, env)
-		expectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
-		<-time.After(downTime)
-		let()
-		testdrive.Eventually(t, limits.Stuck, "the shared server is back", func() bool {
-			return p.Scrape(t)[`mysql_broker_shared_server_up{server="shared-1"}`] == "1"
-		})
-		expectHeld(t, p, "loaded from a dump")
-		admin := p.Admin(t)
-		d.expectTables(t, admin)
-
-		shown := runRecover(t, env, 0)
-		d.expectActions(t, shown)
-		if strings.Contains(shown, d.kept.c.Password) || strings.Contains(shown, d.lateBinding.Password) {
-			t.Error("recover prints a password")
-		}
-		_, table, _ := strings.Cut(shown, "\n") // before, it tells the time
-		if again := runRecover(t, env, 0); !strings.HasSuffix(again, table) {
-			t.Errorf("recover changes something, or shows it in another order:\n%s\n%s", shown, again)
-		}
-		expectHeld(t, p, "loaded from a dump")
-		o := p.Operator(env)
-		o.Run(t, 0, "drain", "shared-1") // what was made there since the backup is there all the same
-		var done struct {
-			Held    map[string]string
-			Resumed bool
-			Items   []struct{ Action, Error string }
-		}
-		if err := json.Unmarshal([]byte(runRecover(t, env, 0, "--apply", "--json")), &done); err != nil || !done.Resumed {
-			t.Fatalf("%v: %+v", err, done)
-		}
-		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
-		if r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK); r.String("status") != "ok" {
-			t.Errorf("/readyz says %s", r.Raw)
-		}
-
-		testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "drained", "7")
-		testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
-		o.Run(t, 0, "drain", "--undo", "shared-1")
-		d.expectTables(t, admin)
-		d.via(p)
-		d.expectAccess(t, p)
-		d.expectAnswers(t, p)
-		testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
-			out := testdrive.RunDoctor(t, env)
-			return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
-		})
-		refusedAgain := runRecover(t, env, 1, "--apply")
-		if !strings.Contains(refusedAgain, "--force") {
-			t.Errorf("without a reason, recover --apply printed %q", refusedAgain)
-		}
-		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
-		d.expectNewTokens(t, p, last)
-		d.removeAll(t, p)
-		testdrive.ExpectTenants(t, admin, 0, 0)
-		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
+	testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
+	testdrive.OpenTasks(t, env).Exec(t, `WITH half AS (
+			UPDATE instance SET state = 'creating' WHERE id = '`+d.halfway.ID+`' RETURNING id)
+		UPDATE task SET state = 'in progress', step = '', finished_at = NULL, run_at = now() FROM half
+		WHERE instance_id = half.id AND kind = 'provision'`)
+	let := server.Crash(t)
+	p = testdrive.StartPlatform(t, server.MySQL, env)
+	expectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
+	<-time.After(downTime)
+	let()
+	testdrive.Eventually(t, limits.Stuck, "the shared server is back", func() bool {
+		return p.Scrape(t)[`mysql_broker_shared_server_up{server="shared-1"}`] == "1"
 	})
+	expectHeld(t, p, "loaded from a dump")
+	admin := p.Admin(t)
+	d.expectTables(t, admin)
+
+	shown := runRecover(t, env, 0)
+	d.expectActions(t, shown)
+	if strings.Contains(shown, d.kept.c.Password) || strings.Contains(shown, d.lateBinding.Password) {
+		t.Error("recover prints a password")
+	}
+	_, table, _ := strings.Cut(shown, "\n") // before, it tells the time
+	if again := runRecover(t, env, 0); !strings.HasSuffix(again, table) {
+		t.Errorf("recover changes something, or shows it in another order:\n%s\n%s", shown, again)
+	}
+	expectHeld(t, p, "loaded from a dump")
+	o := p.Operator(env)
+	o.Run(t, 0, "drain", "shared-1") // what was made there since the backup is there all the same
+	var done struct {
+		Held    map[string]string
+		Resumed bool
+		Items   []struct{ Action, Error string }
+	}
+	if err := json.Unmarshal([]byte(runRecover(t, env, 0, "--apply", "--json")), &done); err != nil || !done.Resumed {
+		t.Fatalf("%v: %+v", err, done)
+	}
+	expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
+	if r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK); r.String("status") != "ok" {
+		t.Errorf("/readyz says %s", r.Raw)
+	}
+
+	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "drained", "7")
+	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
+	o.Run(t, 0, "drain", "--undo", "shared-1")
+	d.expectTables(t, admin)
+	d.via(p)
+	d.expectAccess(t, p)
+	d.expectAnswers(t, p)
+	testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
+		out := testdrive.RunDoctor(t, env)
+		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
+	})
+	refusedAgain := runRecover(t, env, 1, "--apply")
+	if !strings.Contains(refusedAgain, "--force") {
+		t.Errorf("without a reason, recover --apply printed %q", refusedAgain)
+	}
+	expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
+	d.expectNewTokens(t, p, last)
+	d.removeAll(t, p)
+	testdrive.ExpectTenants(t, admin, 0, 0)
+	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 }
 
 // runRecover runs it as an operator does, and returns what it prints.

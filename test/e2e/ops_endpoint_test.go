@@ -16,39 +16,38 @@ import (
 // instance from before there were such records.
 func TestBindAsksNoLauncher(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := testdrive.Environment(t, s)
-		p := testdrive.StartPlatform(t, s, env)
-		i := p.OwnInstance(t, "dedicated-small")
-		i.Await(t, i.BeginProvision(t))
-		conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close(t.Context())
-		if _, err := conn.Exec(t.Context(), "UPDATE instance SET endpoint = NULL"); err != nil {
-			t.Fatal(err)
-		}
-		i.NewBinding().Bind(t, nil).Expect(t, http.StatusCreated)
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	p := testdrive.StartPlatform(t, s, env)
+	i := p.OwnInstance(t, "dedicated-small")
+	i.Await(t, i.BeginProvision(t))
+	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "UPDATE instance SET endpoint = NULL"); err != nil {
+		t.Fatal(err)
+	}
+	i.NewBinding().Bind(t, nil).Expect(t, http.StatusCreated)
 
-		states, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "state.json"))
-		if err != nil || len(states) != 1 {
-			t.Fatalf("the launcher's records: %q, %v", states, err)
-		}
-		hidden := states[0] + ".hidden" // the launcher knows of no server now
-		if err := os.Rename(states[0], hidden); err != nil {
-			t.Fatal(err)
-		}
-		b, c := i.Bound(t, nil)
-		if err := c.Open(t).PingContext(t.Context()); err != nil {
-			t.Errorf("log in as the binding: %v", err)
-		}
-		b.Fetch(t).Expect(t, http.StatusOK)
-		b.Unbind(t).Expect(t, http.StatusOK)
-		if err := os.Rename(hidden, states[0]); err != nil {
-			t.Fatal(err)
-		}
-		i.Remove(t)
-		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
-	})
+	states, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "state.json"))
+	if err != nil || len(states) != 1 {
+		t.Fatalf("the launcher's records: %q, %v", states, err)
+	}
+	hidden := states[0] + ".hidden" // the launcher knows of no server now
+	if err := os.Rename(states[0], hidden); err != nil {
+		t.Fatal(err)
+	}
+	b, c := i.Bound(t, nil)
+	if err := c.Open(t).PingContext(t.Context()); err != nil {
+		t.Errorf("log in as the binding: %v", err)
+	}
+	b.Fetch(t).Expect(t, http.StatusOK)
+	b.Unbind(t).Expect(t, http.StatusOK)
+	if err := os.Rename(hidden, states[0]); err != nil {
+		t.Fatal(err)
+	}
+	i.Remove(t)
+	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 }

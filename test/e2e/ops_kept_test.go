@@ -43,35 +43,34 @@ func TestCleanupKeepsData(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-				env := testdrive.Environment(t, s)
-				p := testdrive.StartPlatform(t, s, env)
-				i := p.OwnInstance(t, c.plan)
-				i.Await(t, i.BeginProvision(t))
-				_, login := i.Bound(t, nil)
-				c.before(t, env, i, login)
+			s := servers.Any(t)
+			env := testdrive.Environment(t, s)
+			p := testdrive.StartPlatform(t, s, env)
+			i := p.OwnInstance(t, c.plan)
+			i.Await(t, i.BeginProvision(t))
+			_, login := i.Bound(t, nil)
+			c.before(t, env, i, login)
 
-				tasks := testdrive.OpenTasks(t, env)
-				tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
-				task := tasks.RestoreBefore(t, i)
-				state, shown := i.AwaitOperation(t, i.ID, task)
-				if state != "failed" || !strings.Contains(strings.Join(shown, " "), "Do not delete it") {
-					t.Errorf("it %s: %q", state, shown)
-				}
-				p.AwaitLog(t, `"level":"ERROR"`)
-				p.AwaitLog(t, "what it was to undo is kept")
-				o := p.Operator(env)
-				if out := o.Run(t, 0, "tasks", task).Stdout; !strings.Contains(out, c.why) {
-					t.Errorf("the task is shown as %s", out)
-				}
-				testdrive.ExpectLine(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "kept", i.ID)
-				login.Open(t) // its data are where they were
+			tasks := testdrive.OpenTasks(t, env)
+			tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
+			task := tasks.RestoreBefore(t, i)
+			state, shown := i.AwaitOperation(t, i.ID, task)
+			if state != "failed" || !strings.Contains(strings.Join(shown, " "), "Do not delete it") {
+				t.Errorf("it %s: %q", state, shown)
+			}
+			p.AwaitLog(t, `"level":"ERROR"`)
+			p.AwaitLog(t, "what it was to undo is kept")
+			o := p.Operator(env)
+			if out := o.Run(t, 0, "tasks", task).Stdout; !strings.Contains(out, c.why) {
+				t.Errorf("the task is shown as %s", out)
+			}
+			testdrive.ExpectLine(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "kept", i.ID)
+			login.Open(t) // its data are where they were
 
-				// What the platform asks for is done, as ever.
-				i.Remove(t)
-				expectNoDatabase(t, p, login.Database)
-				testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
-			})
+			// What the platform asks for is done, as ever.
+			i.Remove(t)
+			expectNoDatabase(t, p, login.Database)
+			testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
 		})
 	}
 }

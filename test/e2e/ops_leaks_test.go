@@ -34,58 +34,57 @@ import (
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
 	allowCores(t)
-	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		testdrive.OwnTemplates(t, env) // so that the programs that make one are watched too
-		previous := rand.Text()
-		env["LOG_LEVEL"], env["GOTRACEBACK"] = "debug", "system"
-		env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = rand.Text(), previous
-		logStatements(t, env)
-		canary := "canary-" + rand.Text()
-		watched := watch(t, env["LAUNCHER_DIR"])
-		startCanary(t, canary)
-		p := testdrive.StartPlatform(t, server, env)
-		p.Seen.Add(previous, postgresPassword(t, env))
-		places := map[string]string{}
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	testdrive.OwnTemplates(t, env) // so that the programs that make one are watched too
+	previous := rand.Text()
+	env["LOG_LEVEL"], env["GOTRACEBACK"] = "debug", "system"
+	env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = rand.Text(), previous
+	logStatements(t, env)
+	canary := "canary-" + rand.Text()
+	watched := watch(t, env["LAUNCHER_DIR"])
+	startCanary(t, canary)
+	p := testdrive.StartPlatform(t, server, env)
+	p.Seen.Add(previous, postgresPassword(t, env))
+	places := map[string]string{}
 
-		haveItFail(t, p, canary)
-		made := haveItWork(t, p, env, canary)
-		places["the table of tasks"] = dumpTables(t, env, "task")
-		places["the tables"] = dumpTables(t, env, "binding", "instance", "retired_account", "secret", "server")
-		failOnAWrongServer(t, p, env)
+	haveItFail(t, p, canary)
+	made := haveItWork(t, p, env, canary)
+	places["the table of tasks"] = dumpTables(t, env, "task")
+	places["the tables"] = dumpTables(t, env, "binding", "instance", "retired_account", "secret", "server")
+	failOnAWrongServer(t, p, env)
 
-		mysqlds := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
-		for _, pid := range append(mysqlds, p.PID()) {
-			if got := testdrive.CoreLimit(t, pid); got != "1 1" {
-				t.Errorf("cores of process %d may have %s bytes", pid, got)
-			}
+	mysqlds := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
+	for _, pid := range append(mysqlds, p.PID()) {
+		if got := testdrive.CoreLimit(t, pid); got != "1 1" {
+			t.Errorf("cores of process %d may have %s bytes", pid, got)
 		}
-		crashServer(t, mysqlds[0])
-		places["/metrics"], places["/readyz"] = p.Get(t, "/metrics"), p.Get(t, "/readyz")
-		p.Signal(t, syscall.SIGQUIT)
-		if status := p.Wait(t); status != 2 || !strings.Contains(p.Log(), "goroutine 1 ") {
-			t.Errorf("SIGQUIT ended the broker with %d, without the stacks of its goroutines", status)
-		}
-		places["the log"], places["the answers"] = p.Log(), p.Seen.HeardText()
-		places["ps"], places["the servers' environment"] = watched.stop()
-		places["PostgreSQL's log"] = postgresLog(t, env)
-		checkLauncherFiles(t, p.Seen, env["LAUNCHER_DIR"], canary)
+	}
+	crashServer(t, mysqlds[0])
+	places["/metrics"], places["/readyz"] = p.Get(t, "/metrics"), p.Get(t, "/readyz")
+	p.Signal(t, syscall.SIGQUIT)
+	if status := p.Wait(t); status != 2 || !strings.Contains(p.Log(), "goroutine 1 ") {
+		t.Errorf("SIGQUIT ended the broker with %d, without the stacks of its goroutines", status)
+	}
+	places["the log"], places["the answers"] = p.Log(), p.Seen.HeardText()
+	places["ps"], places["the servers' environment"] = watched.stop()
+	places["PostgreSQL's log"] = postgresLog(t, env)
+	checkLauncherFiles(t, p.Seen, env["LAUNCHER_DIR"], canary)
 
-		for _, name := range slices.Sorted(maps.Keys(places)) {
-			p.Seen.Check(t, name, places[name])
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		p.Seen.Check(t, name, places[name])
+	}
+	for _, name := range []string{"the tables", "the table of tasks", "the log", "the answers", "ps", "PostgreSQL's log"} {
+		if _, found := testdrive.Leak(places[name], canary); !found {
+			t.Errorf("%s: the canary is not found there, so nothing would be", name)
 		}
-		for _, name := range []string{"the tables", "the table of tasks", "the log", "the answers", "ps", "PostgreSQL's log"} {
-			if _, found := testdrive.Leak(places[name], canary); !found {
-				t.Errorf("%s: the canary is not found there, so nothing would be", name)
-			}
-		}
-		env["GOTRACEBACK"] = "crash"
-		last := testdrive.StartPlatform(t, server, env)
-		for _, i := range made {
-			i.Via(last).Remove(t)
-		}
-		crash(t, last)
-	})
+	}
+	env["GOTRACEBACK"] = "crash"
+	last := testdrive.StartPlatform(t, server, env)
+	for _, i := range made {
+		i.Via(last).Remove(t)
+	}
+	crash(t, last)
 }
 
 // haveItWork runs every operation, including rotations, and returns the remaining instances.

@@ -14,32 +14,31 @@ import (
 // another program takes a crashed server's port, the server restarts as soon as the port is free.
 func TestPortsTaken(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := testdrive.Environment(t, s)
-		port, _, _ := strings.Cut(env["LAUNCHER_PORTS"], "-")
-		stranger := listen(t, "127.0.0.1:"+port)
-		env["LAUNCHER_PORTS"] = port + "-" + port
-		p, tasks := testdrive.StartPlatform(t, s, env), testdrive.OpenTasks(t, env)
-		i := p.OwnInstance(t, "dedicated-small")
-		testdrive.ExpectNoRoom(t, i, i.BeginProvision(t), tasks, "no port from "+port)
-		testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
-		i.Remove(t)
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	port, _, _ := strings.Cut(env["LAUNCHER_PORTS"], "-")
+	stranger := listen(t, "127.0.0.1:"+port)
+	env["LAUNCHER_PORTS"] = port + "-" + port
+	p, tasks := testdrive.StartPlatform(t, s, env), testdrive.OpenTasks(t, env)
+	i := p.OwnInstance(t, "dedicated-small")
+	testdrive.ExpectNoRoom(t, i, i.BeginProvision(t), tasks, "no port from "+port)
+	testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+	i.Remove(t)
 
-		stranger.Close()
-		i = p.OwnInstance(t, "dedicated-small")
-		i.Await(t, i.BeginProvision(t))
-		_, c := i.Bound(t, nil)
-		db := c.Open(t)
+	stranger.Close()
+	i = p.OwnInstance(t, "dedicated-small")
+	i.Await(t, i.BeginProvision(t))
+	_, c := i.Bound(t, nil)
+	db := c.Open(t)
 
-		let := testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], testdrive.DedicatedID(t, env))
-		stranger = listen(t, "127.0.0.1:"+port)
-		let()
-		p.AwaitLog(t, "Address already in use")
-		stranger.Close()
-		testdrive.Eventually(t, testdrive.RestartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
-		i.Remove(t)
-		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
-	})
+	let := testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], testdrive.DedicatedID(t, env))
+	stranger = listen(t, "127.0.0.1:"+port)
+	let()
+	p.AwaitLog(t, "Address already in use")
+	stranger.Close()
+	testdrive.Eventually(t, testdrive.RestartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+	i.Remove(t)
+	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 }
 
 // listen takes a port, which the server that had it may have left just now.

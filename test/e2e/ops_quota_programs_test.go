@@ -14,48 +14,47 @@ import (
 // with them can create no more, and may write again after removing them. A larger plan lifts the restriction at once.
 func TestQuotaOfPrograms(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		p := testdrive.StartPlatform(t, private, testdrive.QuotaEnvironment(t, private))
-		i := p.MakeOwn(t, "shared-small")
-		_, c := i.Bound(t, nil)
-		db := c.Open(t)
-		testdrive.Fill(t, db, 1)
-		testdrive.Exec(t, db, "CREATE TRIGGER tr BEFORE DELETE ON filler FOR EACH ROW SET @x = 1")
-		const programMB = 3 // less than max_allowed_packet
-		text := strings.Repeat("x", programMB<<20)
-		made := 0
-		program := func() uint16 {
-			made++
-			return refusal(t, db, fmt.Sprintf("CREATE PROCEDURE p%d() SELECT '%s'", made, text))
-		}
-		last := uint16(0)
-		t.Cleanup(func() { t.Logf("after %d procedures: error %d", made, last) })
-		testdrive.Eventually(t, testdrive.QuotaTime, "no more procedure can be made", func() bool {
-			program()
-			last = refusal(t, db, "CREATE PROCEDURE small() SELECT 1")
-			_ = errorOf(t, db, "DROP PROCEDURE IF EXISTS small") // the session may be ended just then
-			return last == deniedInAll
-		})
-		t.Logf("refused after %d procedures of %d MiB", made, programMB)
-		for _, statement := range []string{insertOne, "DROP TRIGGER tr",
-			"CREATE TRIGGER tr2 BEFORE INSERT ON filler FOR EACH ROW SET @x = 1"} {
-			if number := refusal(t, db, statement); number != denied {
-				t.Errorf("%.60s: error %d, want %d", statement, number, denied)
-			}
-		}
-		expectOver(t, i, true)
-		for n := range made {
-			testdrive.Exec(t, db, fmt.Sprintf("DROP PROCEDURE IF EXISTS p%d", n))
-		}
-		awaitAllowed(t, db)
-
-		overfill(t, db, testdrive.QuotaSmall)
-		awaitReconciled(t, p)
-		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
-		if number := refusal(t, c.Open(t), insertOne); number != 0 {
-			t.Errorf("after the plan was changed to a larger one, error %d", number)
-		}
-		expectOver(t, i, false)
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	p := testdrive.StartPlatform(t, private, testdrive.QuotaEnvironment(t, private))
+	i := p.MakeOwn(t, "shared-small")
+	_, c := i.Bound(t, nil)
+	db := c.Open(t)
+	testdrive.Fill(t, db, 1)
+	testdrive.Exec(t, db, "CREATE TRIGGER tr BEFORE DELETE ON filler FOR EACH ROW SET @x = 1")
+	const programMB = 3 // less than max_allowed_packet
+	text := strings.Repeat("x", programMB<<20)
+	made := 0
+	program := func() uint16 {
+		made++
+		return refusal(t, db, fmt.Sprintf("CREATE PROCEDURE p%d() SELECT '%s'", made, text))
+	}
+	last := uint16(0)
+	t.Cleanup(func() { t.Logf("after %d procedures: error %d", made, last) })
+	testdrive.Eventually(t, testdrive.QuotaTime, "no more procedure can be made", func() bool {
+		program()
+		last = refusal(t, db, "CREATE PROCEDURE small() SELECT 1")
+		_ = errorOf(t, db, "DROP PROCEDURE IF EXISTS small") // the session may be ended just then
+		return last == deniedInAll
 	})
+	t.Logf("refused after %d procedures of %d MiB", made, programMB)
+	for _, statement := range []string{insertOne, "DROP TRIGGER tr",
+		"CREATE TRIGGER tr2 BEFORE INSERT ON filler FOR EACH ROW SET @x = 1"} {
+		if number := refusal(t, db, statement); number != denied {
+			t.Errorf("%.60s: error %d, want %d", statement, number, denied)
+		}
+	}
+	expectOver(t, i, true)
+	for n := range made {
+		testdrive.Exec(t, db, fmt.Sprintf("DROP PROCEDURE IF EXISTS p%d", n))
+	}
+	awaitAllowed(t, db)
+
+	overfill(t, db, testdrive.QuotaSmall)
+	awaitReconciled(t, p)
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+	if number := refusal(t, c.Open(t), insertOne); number != 0 {
+		t.Errorf("after the plan was changed to a larger one, error %d", number)
+	}
+	expectOver(t, i, false)
 }

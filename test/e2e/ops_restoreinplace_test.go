@@ -276,27 +276,26 @@ func (r *spoiltInstance) remove(t *testing.T) {
 // and keeps everybody from writing, and then the backup that is restored, which changes nothing.
 func TestRestoreInPlaceOfDamagedBackups(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		r := newSpoiltInstance(t, s.Flavour)
-		r.testMixture(t)
+	s := servers.Any(t)
+	r := newSpoiltInstance(t, s.Flavour)
+	r.testMixture(t)
 
-		r.spoil(t)
-		damage(t, filepath.Join(r.store, r.i.ID, r.backup), "data-")
-		if state, says := r.ended(t, r.begin(t)); state != "failed" || !strings.Contains(says, "damaged") {
-			t.Errorf("the restore of a damaged backup %s: %s", state, says)
-		}
-		r.expectSpoilt(t, "after a damaged backup")
+	r.spoil(t)
+	damage(t, filepath.Join(r.store, r.i.ID, r.backup), "data-")
+	if state, says := r.ended(t, r.begin(t)); state != "failed" || !strings.Contains(says, "damaged") {
+		t.Errorf("the restore of a damaged backup %s: %s", state, says)
+	}
+	r.expectSpoilt(t, "after a damaged backup")
 
-		// An operator restores a sound backup with a command.
-		sound := r.IDs(t, "backup", "backups", r.i.ID)[0]
-		operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", sound, r.i.ID).Stdout, " ")
-		if state, says := r.ended(t, operation); state != "succeeded" {
-			t.Errorf("backups restore %s: %s", state, says)
-		}
-		r.Run(t, 1, "backups", "restore", "b_none", r.i.ID)
-		r.Run(t, 1, "backups", "restore", sound, "none")
-		r.remove(t)
-	})
+	// An operator restores a sound backup with a command.
+	sound := r.IDs(t, "backup", "backups", r.i.ID)[0]
+	operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", sound, r.i.ID).Stdout, " ")
+	if state, says := r.ended(t, operation); state != "succeeded" {
+		t.Errorf("backups restore %s: %s", state, says)
+	}
+	r.Run(t, 1, "backups", "restore", "b_none", r.i.ID)
+	r.Run(t, 1, "backups", "restore", sound, "none")
+	r.remove(t)
 }
 
 // testMixture damages the backup of the earlier data before it is needed.

@@ -22,46 +22,45 @@ const traceTime = limits.Stuck
 // statement, and nothing secret is on the way.
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		traces := testdrive.StartCollector(t)
-		p := testdrive.StartPlatform(t, s, tracedEnvironment(t, s, traces))
-		i := p.OwnInstance(t, "shared-small")
-		const trace, platform = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-		p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(nil), map[string]string{
-			"traceparent": "00-" + trace + "-" + platform + "-01"}).Expect(t, http.StatusCreated)
-		b, c := i.Bound(t, nil)
-		p.Seen.Add(c.Password)
-		i.NewBinding().Bind(t, body{"parameters": body{"role": "none"}}).Expect(t, http.StatusBadRequest)
-		b.Unbind(t).Expect(t, http.StatusOK)
-		i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+	s := servers.Any(t)
+	traces := testdrive.StartCollector(t)
+	p := testdrive.StartPlatform(t, s, tracedEnvironment(t, s, traces))
+	i := p.OwnInstance(t, "shared-small")
+	const trace, platform = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(nil), map[string]string{
+		"traceparent": "00-" + trace + "-" + platform + "-01"}).Expect(t, http.StatusCreated)
+	b, c := i.Bound(t, nil)
+	p.Seen.Add(c.Password)
+	i.NewBinding().Bind(t, body{"parameters": body{"role": "none"}}).Expect(t, http.StatusBadRequest)
+	b.Unbind(t).Expect(t, http.StatusOK)
+	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 
-		spans := awaitTask(t, traces, "deprovision", 1)
-		request := spanOf(t, spans, "PUT /v2/service_instances/{instance_id}")
-		if hex.EncodeToString(request.TraceId) != trace || hex.EncodeToString(request.ParentSpanId) != platform {
-			t.Errorf("the request is not in the platform's trace: %v", request)
-		}
-		expectAttributes(t, request, map[string]string{"http.response.status_code": "201", "url.path": i.Path()})
-		task := spanOf(t, spans, "task provision")
-		expectParent(t, task, request)
-		expectAttributes(t, task, map[string]string{"mysql_broker.instance_id": i.ID})
-		step := spanOf(t, spans, "step create database")
-		expectParent(t, step, task)
-		expectStatement(t, spans, step, "mysql", "CREATE DATABASE")
-		expectStatement(t, spans, request, "mysql", "GET_LOCK(?, 0)")
-		expectStatement(t, spans, request, "postgresql", "INSERT INTO task")
-		expectStatement(t, spans, task, "postgresql", "UPDATE task SET state = $3")
-		expectStatement(t, spans, spanOf(t, spans, "step create account"), "mysql", "CREATE USER ?@'%' IDENTIFIED")
-		if name := request.Resource["service.name"]; name != "mysql-broker" {
-			t.Errorf("the service is called %q", name)
-		}
-		if line := p.AwaitLog(t, `"trace_id":"`+trace+`"`); !strings.Contains(line, i.ID) {
-			t.Errorf("the trace is that of another request in the log: %s", line)
-		}
-		expectOneTraceEach(t, spans)
-		for _, s := range spans {
-			p.Seen.Check(t, "a span", fmt.Sprint(s.Resource, s.Span))
-		}
-	})
+	spans := awaitTask(t, traces, "deprovision", 1)
+	request := spanOf(t, spans, "PUT /v2/service_instances/{instance_id}")
+	if hex.EncodeToString(request.TraceId) != trace || hex.EncodeToString(request.ParentSpanId) != platform {
+		t.Errorf("the request is not in the platform's trace: %v", request)
+	}
+	expectAttributes(t, request, map[string]string{"http.response.status_code": "201", "url.path": i.Path()})
+	task := spanOf(t, spans, "task provision")
+	expectParent(t, task, request)
+	expectAttributes(t, task, map[string]string{"mysql_broker.instance_id": i.ID})
+	step := spanOf(t, spans, "step create database")
+	expectParent(t, step, task)
+	expectStatement(t, spans, step, "mysql", "CREATE DATABASE")
+	expectStatement(t, spans, request, "mysql", "GET_LOCK(?, 0)")
+	expectStatement(t, spans, request, "postgresql", "INSERT INTO task")
+	expectStatement(t, spans, task, "postgresql", "UPDATE task SET state = $3")
+	expectStatement(t, spans, spanOf(t, spans, "step create account"), "mysql", "CREATE USER ?@'%' IDENTIFIED")
+	if name := request.Resource["service.name"]; name != "mysql-broker" {
+		t.Errorf("the service is called %q", name)
+	}
+	if line := p.AwaitLog(t, `"trace_id":"`+trace+`"`); !strings.Contains(line, i.ID) {
+		t.Errorf("the trace is that of another request in the log: %s", line)
+	}
+	expectOneTraceEach(t, spans)
+	for _, s := range spans {
+		p.Seen.Check(t, "a span", fmt.Sprint(s.Resource, s.Span))
+	}
 }
 
 func tracedEnvironment(t *testing.T, s servers.MySQL, to *testdrive.Collector) map[string]string {

@@ -13,57 +13,56 @@ import (
 // other began, and the previous one can be started again if the upgrade is taken back.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.Environment(t, private)
-		env["DATABASE_URL"] = servers.EmptyPostgres(t)
-		old := startPrevious(t, private, env)
-		admin := old.Admin(t)
-		before := old.MakeOwn(t, "shared-small")
-		bindingBefore, credentialsBefore := before.Bound(t, nil)
-		dedicated := old.MakeOwn(t, "dedicated-small")
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	env["DATABASE_URL"] = servers.EmptyPostgres(t)
+	old := startPrevious(t, private, env)
+	admin := old.Admin(t)
+	before := old.MakeOwn(t, "shared-small")
+	bindingBefore, credentialsBefore := before.Bound(t, nil)
+	dedicated := old.MakeOwn(t, "dedicated-small")
 
-		current := testdrive.StartPlatform(t, private, env)
-		bindingBefore.Instance = before.Via(current)
-		c := before.Credentials(t, bindingBefore.Fetch(t).Expect(t, http.StatusOK))
-		if c.Fields(t).FormatDSN() != credentialsBefore.Fields(t).FormatDSN() || c.CACertificate != credentialsBefore.CACertificate {
-			t.Error("the new release reads other credentials")
-		}
+	current := testdrive.StartPlatform(t, private, env)
+	bindingBefore.Instance = before.Via(current)
+	c := before.Credentials(t, bindingBefore.Fetch(t).Expect(t, http.StatusOK))
+	if c.Fields(t).FormatDSN() != credentialsBefore.Fields(t).FormatDSN() || c.CACertificate != credentialsBefore.CACertificate {
+		t.Error("the new release reads other credentials")
+	}
+	c.Open(t)
+	bindingBefore.Bind(t, asksNothing).Expect(t, http.StatusOK)
+	_, c = dedicated.Via(current).Bound(t, nil)
+	c.Open(t)
+
+	// What one release makes, the other one uses and removes.
+	for _, pair := range [][2]testdrive.Platform{{old, current}, {current, old}} {
+		i := pair[0].MakeOwn(t, "shared-small")
+		b, c := i.Via(pair[1]).Bound(t, nil)
 		c.Open(t)
-		bindingBefore.Bind(t, asksNothing).Expect(t, http.StatusOK)
-		_, c = dedicated.Via(current).Bound(t, nil)
-		c.Open(t)
+		b.Instance = i
+		b.Unbind(t).Expect(t, http.StatusOK)
+		i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK)
+		testdrive.ExpectEmpty(t, i.Via(pair[1]).Deprovision(t, testdrive.Sync), http.StatusOK)
+	}
 
-		// What one release makes, the other one uses and removes.
-		for _, pair := range [][2]testdrive.Platform{{old, current}, {current, old}} {
-			i := pair[0].MakeOwn(t, "shared-small")
-			b, c := i.Via(pair[1]).Bound(t, nil)
-			c.Open(t)
-			b.Instance = i
-			b.Unbind(t).Expect(t, http.StatusOK)
-			i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK)
-			testdrive.ExpectEmpty(t, i.Via(pair[1]).Deprovision(t, testdrive.Sync), http.StatusOK)
-		}
+	// What one release dies over, the other one takes over.
+	tasks := testdrive.OpenTasks(t, env)
+	current = takeOver(t, tasks, current, old, func() testdrive.Platform { return testdrive.StartPlatform(t, private, env) })
+	old = takeOver(t, tasks, old, current, func() testdrive.Platform { return startPrevious(t, private, env) })
 
-		// What one release dies over, the other one takes over.
-		tasks := testdrive.OpenTasks(t, env)
-		current = takeOver(t, tasks, current, old, func() testdrive.Platform { return testdrive.StartPlatform(t, private, env) })
-		old = takeOver(t, tasks, old, current, func() testdrive.Platform { return startPrevious(t, private, env) })
+	// What the old release makes is on record with the new one: the doctor knows whose it is.
+	i := old.MakeOwn(t, "shared-small")
+	i.Bound(t, nil)
+	if out := testdrive.Run(t, env, "doctor").Expect(t, 0); !strings.HasPrefix(out.Stdout, "All is well.") {
+		t.Errorf("the doctor says: %s", out.Stdout)
+	}
 
-		// What the old release makes is on record with the new one: the doctor knows whose it is.
-		i := old.MakeOwn(t, "shared-small")
-		i.Bound(t, nil)
-		if out := testdrive.Run(t, env, "doctor").Expect(t, 0); !strings.HasPrefix(out.Stdout, "All is well.") {
-			t.Errorf("the doctor says: %s", out.Stdout)
-		}
-
-		current.Kill(t) // the upgrade is taken back
-		testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
-		dedicated.Via(old).Remove(t)
-		testdrive.ExpectEmpty(t, before.Via(old).Deprovision(t, testdrive.Sync), http.StatusOK)
-		testdrive.ExpectTenants(t, admin, 0, 0)
-		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
-	})
+	current.Kill(t) // the upgrade is taken back
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
+	dedicated.Via(old).Remove(t)
+	testdrive.ExpectEmpty(t, before.Via(old).Deprovision(t, testdrive.Sync), http.StatusOK)
+	testdrive.ExpectTenants(t, admin, 0, 0)
+	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 }
 
 func startPrevious(t *testing.T, server servers.MySQL, env map[string]string) testdrive.Platform {

@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/uuid"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
@@ -53,6 +50,8 @@ var copyScenarios = []scenario{
 func testClone(t *testing.T, p testdrive.Platform) {
 	shared, c := cloneable(t, p, "shared-small")
 	copied := p.NewInstance(t, "shared-small")
+	testdrive.ExpectRefusal(t, copied.Clone(t, shared.ID, body{"space_guid": "another-space"}), http.StatusBadRequest,
+		"There is no service instance "+shared.ID+" in this space.")
 	testdrive.ExpectError(t, copied.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"clone_from": shared.ID}}),
 		"AsyncRequired")
 	w := startWriter(t, c)
@@ -87,36 +86,6 @@ func expectIndependent(t *testing.T, i testdrive.Instance) {
 	t.Helper()
 	_, c := i.Bound(t, nil)
 	testdrive.Exec(t, c.Open(t), "CALL add_item()")
-}
-
-// testCloneRefused asks for copies of what is not there, or not in the same space.
-func testCloneRefused(t *testing.T, p testdrive.Platform) {
-	source, _ := cloneable(t, p, "shared-small")
-	nowhere, missing := p.Provisioned(t, "shared-small", nil), uuid.NewString()
-	i := p.NewInstance(t, "shared-small")
-	for name, r := range map[string]testdrive.Response{
-		"missing":              i.Clone(t, missing, nil),
-		"itself":               i.Clone(t, i.ID, nil),
-		"another space":        i.Clone(t, source.ID, body{"space_guid": "another-space"}),
-		"another organization": i.Clone(t, source.ID, body{"organization_guid": "another-organization"}),
-		"another platform":     i.Clone(t, source.ID, body{"context": body{"platform": "other"}}),
-		"no context":           i.Clone(t, source.ID, body{"context": nil}),
-		"of no context":        i.Clone(t, nowhere.ID, nil),
-	} {
-		of := source.ID
-		switch name {
-		case "missing":
-			of = missing
-		case "itself":
-			of = i.ID
-		case "of no context":
-			of = nowhere.ID
-		}
-		testdrive.ExpectRefusal(t, r, 400)
-		if want := fmt.Sprintf("There is no service instance %s in this space.", of); r.String("description") != want {
-			t.Errorf("%s: %q", name, r.String("description"))
-		}
-	}
 }
 
 // testBootstrapProgress holds up the SQL that follows a copy, until users read what is done.

@@ -55,7 +55,6 @@ func checkWhileProvisioning(t *testing.T, i testdrive.Instance, parameters body,
 
 func checkDedicatedLogin(t *testing.T, c testdrive.Credentials) {
 	t.Helper()
-	checkAliases(t, c)
 	checkTLS(t, c)
 	checkLogins(t, c)
 	testdrive.Open(t, c.Plain(t)).Close()

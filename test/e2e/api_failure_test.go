@@ -36,40 +36,16 @@ func TestFailedCreate(t *testing.T) {
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
 }
 
-// TestRemovedPlan removes a plan from the catalog: its instances still work and can be deleted.
+// Instances of a plan that was removed from the catalog still work and can be deleted. A platform that did not learn of a
+// change of plan names the former plan for ever.
 func TestRemovedPlan(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
 	before := testdrive.StartPlatform(t, server, env)
-	i := before.Provisioned(t, "shared-async", nil)
-	b, c := i.Bound(t, nil)
-
-	env["CATALOG"] = catalogWithout(t, "shared-async")
-	after := testdrive.StartPlatform(t, server, env)
-	i.Platform, b.Platform = after, after
-	c.Open(t)
-	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, nil), http.StatusBadRequest, "plan_id")
-	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusOK)
-	_, planID := testdrive.Plan(t, "shared-async")
-	r := i.Poll(t, "?operation=deprovision&service_id="+i.ServiceID+"&plan_id="+planID).Expect(t, http.StatusOK)
-	if r.String("state") != "succeeded" {
-		t.Errorf("the deletion is %s", r.Raw)
-	}
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
-	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
-}
-
-// A platform that did not learn of a change of plan names the former plan for ever, even after it was removed from the
-// catalog.
-func TestRemovedPlanOfAnUpdate(t *testing.T) {
-	t.Parallel()
-	server := servers.Any(t)
-	env := testdrive.Environment(t, server)
-	before := testdrive.StartPlatform(t, server, env)
-	i := before.Provisioned(t, "shared-async", nil)
+	i, kept := before.Provisioned(t, "shared-async", nil), before.Provisioned(t, "shared-async", nil)
 	b, _ := i.Bound(t, nil)
+	keptBinding, c := kept.Bound(t, nil)
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
 	// Tasks are forgotten after some time, what the platform knows is not. They are given to another instance rather
 	// than deleted: a PostgreSQL that lacks tasks of the last minute was restored from a backup.
@@ -77,7 +53,15 @@ func TestRemovedPlanOfAnUpdate(t *testing.T) {
 
 	env["CATALOG"] = catalogWithout(t, "shared-async")
 	after := testdrive.StartPlatform(t, server, env)
-	i.Platform, b.Platform = after, after
+	i.Platform, b.Platform, kept.Platform, keptBinding.Platform = after, after, after, after
+	c.Open(t)
+	testdrive.ExpectRefusal(t, kept.NewBinding().Bind(t, nil), http.StatusBadRequest, "plan_id")
+	testdrive.ExpectEmpty(t, keptBinding.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, kept.Deprovision(t, testdrive.Async), http.StatusOK)
+	kept.Poll(t, "?operation=deprovision&service_id="+kept.ServiceID+"&plan_id="+kept.PlanID).Expect(t, http.StatusOK)
+	testdrive.ExpectEmpty(t, kept.Deprovision(t, testdrive.Async), http.StatusGone)
+	testdrive.ExpectEmpty(t, keptBinding.Unbind(t), http.StatusGone)
+
 	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, nil), http.StatusBadRequest, "plan_id")
 	query := "?service_id=" + i.ServiceID + "&plan_id="
 	i.Do(t, "GET", i.Path()+query+i.PlanID, nil).Expect(t, http.StatusOK)

@@ -19,7 +19,6 @@ var isolationScenarios = []scenario{
 	{"tenants of a shared server are kept apart", testSharedIsolation},
 	{"the admin of a dedicated server is not its master", testDedicatedIsolation},
 	{"a tenant changes its own account", testOwnAccount},
-	{"connections are limited", testConnectionLimit},
 }
 
 var everyRole = []string{"read-only", "read-write", "admin"}
@@ -245,30 +244,4 @@ func testOwnAccount(t *testing.T, p testdrive.Platform) {
 	}
 	testdrive.ExpectRefused(t, c.Fields(t))
 	testdrive.ExpectRefused(t, changed.Fields(t))
-}
-
-func testConnectionLimit(t *testing.T, p testdrive.Platform) {
-	i := p.Provisioned(t, "shared-small", nil)
-	_, c := i.Bound(t, body{"parameters": body{"role": "admin"}})
-	expectConnections(t, c, 30)
-	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
-	expectConnections(t, c, 60)
-}
-
-// expectConnections opens as many connections as the account may have, fails to open one more, and closes them again.
-func expectConnections(t *testing.T, c testdrive.Credentials, limit int) {
-	t.Helper()
-	db := testdrive.Connect(t, c.Fields(t))
-	defer db.Close()
-	for n := range limit {
-		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatalf("connection %d of %d: %v", n+1, limit, err)
-		}
-		defer conn.Close()
-	}
-	_, err := db.Conn(t.Context())
-	if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || refusal.Number != 1226 {
-		t.Errorf("connection %d: %v, want error 1226", limit+1, err)
-	}
 }

@@ -71,8 +71,9 @@ func TestEveryServerDead(t *testing.T) {
 	i.Fetch(t).Expect(t, http.StatusNotFound)
 }
 
-// While the server is down, nobody knows whether the data fit a smaller plan, so the change is refused.
-func TestUpdateWhileTheServerIsDown(t *testing.T) {
+// While the server is down, nobody knows whether the data fit a smaller plan, so the change is refused. A bind fails, and
+// its repeat succeeds, even if the cleanup of the first attempt is still pending.
+func TestServerThatIsDown(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	crashable := testdrive.StartCrashable(t, server.Flavour)
@@ -81,8 +82,12 @@ func TestUpdateWhileTheServerIsDown(t *testing.T) {
 	let := crashable.Crash(t)
 	testdrive.ExpectRefusal(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusServiceUnavailable,
 		"The MySQL server does not answer just now.")
+	b := i.NewBinding()
+	b.Bind(t, nil).Expect(t, http.StatusServiceUnavailable)
 	let()
 	testdrive.Eventually(t, limits.Stuck, "the plan is changed", func() bool {
 		return i.UpdatePlan(t, testdrive.Sync, "shared-small").Status == http.StatusOK
 	})
+	i.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusCreated)).Open(t)
+	testdrive.ExpectTenants(t, p.Admin(t), 1, 1)
 }

@@ -13,7 +13,6 @@ import (
 // platformScenarios send what particular platforms send, word for word.
 var platformScenarios = []scenario{
 	{"Cloud Controller", testCloudController},
-	{"a platform of version 2.9", testOldPlatform},
 	{"Korifi", testKorifi},
 }
 
@@ -50,19 +49,6 @@ func testCloudController(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectEmpty(t, send("DELETE", b.Deletion(b.Path(), testdrive.Async), nil), http.StatusOK)
 	testdrive.ExpectEmpty(t, send("DELETE", i.Deletion(i.Path(), testdrive.Async), nil), http.StatusOK)
 	p.AwaitLog(t, `"platform":"cloudfoundry","user_id":"a-user"`)
-}
-
-func testOldPlatform(t *testing.T, p testdrive.Platform) {
-	old := map[string]string{"X-Broker-API-Version": "2.9"}
-	i := p.NewInstance(t, "shared-small")
-	b := i.NewBinding()
-	p.DoWith(t, "GET", "/v2/catalog", nil, old).Expect(t, http.StatusOK)
-	p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(nil), old).Expect(t, http.StatusCreated)
-	r := p.DoWith(t, "PUT", b.Path(), b.With(body{"app_guid": "an-app"}), old).Expect(t, http.StatusCreated)
-	p.Credentials(t, r).Open(t)
-	p.DoWith(t, "PATCH", i.Path(), body{"service_id": i.ServiceID}, old).Expect(t, http.StatusOK)
-	p.DoWith(t, "DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, old).Expect(t, http.StatusOK)
-	p.DoWith(t, "DELETE", i.Deletion(i.Path(), testdrive.Sync), nil, old).Expect(t, http.StatusOK)
 }
 
 // Korifi repeats its request before every poll, and takes a 200 or a 410 for the end.

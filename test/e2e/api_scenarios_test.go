@@ -17,7 +17,6 @@ type scenario struct {
 var onceScenarios = []scenario{
 	{"either password", testPreviousPassword},
 	{"no dashboard", testNoDashboard},
-	{"clone refused", testCloneRefused},
 	{"dump of a dedicated server", testDumpOfADedicatedServer},
 	{"dump interrupted", testDumpInterrupted},
 }

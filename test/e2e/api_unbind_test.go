@@ -7,10 +7,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-var unbindScenarios = []scenario{
-	{"unbind ends logins and sessions", testUnbind},
-	{"unbind the definer of a view", testUnbindDefiner},
-}
+var unbindScenarios = []scenario{{"unbind ends logins and sessions", testUnbind}}
 
 func testUnbind(t *testing.T, p testdrive.Platform) {
 	i := p.Provisioned(t, "shared-small", nil)
@@ -34,24 +31,4 @@ func testUnbind(t *testing.T, p testdrive.Platform) {
 	}
 	b.Fetch(t).Expect(t, http.StatusNotFound)
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
-}
-
-// Views and routines run in the name of the account that made them, and must outlive its binding.
-func testUnbindDefiner(t *testing.T, p testdrive.Platform) {
-	i := p.Provisioned(t, "shared-small", nil)
-	definer, definerLogin := i.Bound(t, nil)
-	testdrive.UseAsApplication(t, definerLogin)
-	testdrive.ExpectEmpty(t, definer.Unbind(t), http.StatusOK)
-	testdrive.ExpectRefused(t, definerLogin.Fields(t))
-
-	_, c := i.Bound(t, nil)
-	db := c.Open(t)
-	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
-	if got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples"); got != 3 {
-		t.Errorf("the view shows %d rows", got)
-	}
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
-	if testdrive.AccountExists(t, p, definerLogin.Username) {
-		t.Error("the definer's account outlived the instance")
-	}
 }

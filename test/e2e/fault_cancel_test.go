@@ -43,19 +43,9 @@ func (d desk) latest(t *testing.T, i testdrive.Instance) string {
 	return all[0]
 }
 
-func TestFaultCancel(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	d := newDesk(t, s.Flavour)
-	t.Run("a provision that is polled", func(t *testing.T) { cancelPolledProvision(t, d) })
-	t.Run("a provision that is waited for", func(t *testing.T) { cancelAwaitedProvision(t, d) })
-	t.Run("a bind", func(t *testing.T) { cancelBind(t, d) })
-	t.Run("an update", func(t *testing.T) { cancelUpdate(t, d) })
-	t.Run("a deletion", func(t *testing.T) { cancelDeletion(t, d) })
-	testdrive.ExpectTenants(t, d.admin, 0, 0)
-}
-
-func cancelPolledProvision(t *testing.T, d desk) {
+// A task that is cancelled is undone once its worker has stopped. What undoing is for each kind of task, package stage
+// tests.
+func cancelProvision(t *testing.T, d desk) {
 	i := d.OwnInstance(t, "shared-async")
 	release := testdrive.Stall(t, d.admin)
 	operation := i.BeginProvision(t)
@@ -83,88 +73,14 @@ func cancelPolledProvision(t *testing.T, d desk) {
 	i.Remove(t)
 }
 
-func cancelAwaitedProvision(t *testing.T, d desk) {
-	i := d.OwnInstance(t, "shared-small")
-	made, release := testdrive.HoldAt(t, d.faults, "after: CREATE DATABASE") // for as long as an operator's commands take
-	answers := d.Begin("PUT", i.Path(), i.ProvisionBody(nil))
-	testdrive.Receive(t, made, "the database is made")
-	d.Run(t, 0, "tasks", "cancel", d.latest(t, i))
-	release()
-	testdrive.ExpectRefusal(t, <-answers, http.StatusServiceUnavailable, byOperator)
-	testdrive.ExpectTenants(t, d.admin, 0, 0)
-	i.Fetch(t).Expect(t, http.StatusNotFound)
-	testdrive.ExpectEmpty(t, i.Provision(t, testdrive.Sync, nil), http.StatusCreated) // the id is free
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
-}
-
-func cancelBind(t *testing.T, d desk) {
-	i := d.MakeOwn(t, "shared-small")
-	b := i.NewBinding()
-	made, release := testdrive.HoldAt(t, d.faults, "after: CREATE USER")
-	answers := d.Begin("PUT", b.Path(), b.With(nil))
-	testdrive.Receive(t, made, "the account is made")
-	d.Run(t, 0, "tasks", "cancel", d.latest(t, i))
-	release()
-	testdrive.ExpectRefusal(t, <-answers, http.StatusServiceUnavailable, byOperator, "Bind again")
-	testdrive.ExpectTenants(t, d.admin, 1, 0)
-	b.Fetch(t).Expect(t, http.StatusNotFound)
-	d.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusCreated)).Open(t)
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
-}
-
-func cancelUpdate(t *testing.T, d desk) {
-	i := d.MakeOwn(t, "shared-small")
-	_, c := i.Bound(t, nil)
-	changed, release := testdrive.HoldAt(t, d.faults, "after: ALTER USER")
-	_, planID := testdrive.Plan(t, "shared-large")
-	answers := d.Begin("PATCH", i.Path(), body{"service_id": i.ServiceID, "plan_id": planID})
-	testdrive.Receive(t, changed, "the account is changed")
-	d.Run(t, 0, "tasks", "cancel", d.latest(t, i))
-	release()
-	testdrive.ExpectRefusal(t, <-answers, http.StatusServiceUnavailable, byOperator, "stays as it was")
-	expectConnectionLimit(t, d.admin, c.Username, 30)
-	if r := i.Fetch(t).Expect(t, http.StatusOK); r.String("plan_id") != i.PlanID {
-		t.Errorf("the instance is %s", r.Raw)
-	}
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
-}
-
-func cancelDeletion(t *testing.T, d desk) {
-	i := d.MakeOwn(t, "shared-small")
-	release := testdrive.Stall(t, d.admin)
-	answers := d.Begin("DELETE", i.Deletion(i.Path(), testdrive.Sync), nil)
-	testdrive.AwaitStatement(t, d.admin, "DROP DATABASE")
-	d.Refuse(t, "cannot be undone", "tasks", "cancel", d.latest(t, i))
-	release()
-	testdrive.ExpectEmpty(t, <-answers, http.StatusOK)
-}
-
-// A deletion that overtakes the cleanup of a cancelled task leaves nothing behind.
-func TestFaultDeletionOfWhatIsCancelled(t *testing.T) {
+// Operators cancel tasks, and have them tried again.
+func TestFaultOperatorsOfTasks(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	d := newDesk(t, s.Flavour)
-	i := d.OwnInstance(t, "shared-async")
-	release := testdrive.Stall(t, d.admin)
-	creation := i.BeginProvision(t)
-	testdrive.AwaitStatement(t, d.admin, "CREATE DATABASE")
-	d.Run(t, 0, "tasks", "cancel", creation)
-	deletion := i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
-	release()
-	i.Await(t, deletion)
-	if state, description := d.ended(t, creation); state != "failed" || !strings.Contains(description, "deleted") {
-		t.Errorf("the creation %s: %s", state, description)
-	}
-	testdrive.ExpectTenants(t, d.admin, 0, 0)
-}
-
-func TestFaultRetry(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	d := newDesk(t, s.Flavour)
+	t.Run("cancel", func(t *testing.T) { cancelProvision(t, d) })
 	t.Run("what waits", func(t *testing.T) { retryWaiting(t, d) })
 	t.Run("a deletion that failed", func(t *testing.T) { retryDeletion(t, d) })
-	t.Run("an unbind that failed", func(t *testing.T) { retryUnbind(t, d) })
 	testdrive.ExpectTenants(t, d.admin, 0, 0)
 }
 
@@ -224,21 +140,4 @@ func retryDeletion(t *testing.T, d desk) {
 	d.Refuse(t, "is gone", "tasks", "retry", failed)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusGone)
 	testdrive.ExpectTenants(t, d.admin, 0, 0)
-}
-
-func retryUnbind(t *testing.T, d desk) {
-	i := d.MakeOwn(t, "shared-small")
-	b, c := i.Bound(t, nil)
-	enough := d.failing("end account")
-	b.Unbind(t).Expect(t, http.StatusServiceUnavailable)
-	enough()
-	failed := d.latest(t, i)
-	d.Run(t, 0, "tasks", "retry", failed)
-	if state, _ := d.ended(t, d.latest(t, i)); state != "succeeded" {
-		t.Errorf("the second unbind %s", state)
-	}
-	testdrive.ExpectRefused(t, c.Fields(t))
-	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
-	d.Refuse(t, "is gone", "tasks", "retry", failed)
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 }

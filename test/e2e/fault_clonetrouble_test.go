@@ -97,7 +97,16 @@ func TestFaultCloneOfTroubledSource(t *testing.T) {
 		}
 		_, c = source.Bound(t, nil)
 		testdrive.Exec(t, c.Open(t), "INSERT INTO t00 VALUES (2)")
-		source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK) // and with it the account that read
+
+		// The source is deleted, and with it the account that reads.
+		i, operation, release = begin()
+		source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		release()
+		if state, shown := i.AwaitOperation(t, i.ID, operation); state != "failed" ||
+			!strings.Contains(shown[len(shown)-1], "was deleted") {
+			t.Errorf("the copy without a source %s after %q", state, shown)
+		}
+		i.Remove(t)
 		testdrive.ExpectTenants(t, admin, 0, 0)
 		testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
 	})

@@ -2,41 +2,11 @@ package e2e
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
-
-// TestFaultDeleteDuringCreate has a broker of its own, so that whatever the launcher has left is this test's.
-func TestFaultDeleteDuringCreate(t *testing.T) {
-	t.Parallel()
-	server := servers.Any(t)
-	env := testdrive.Environment(t, server)
-	faults := testdrive.NewFaults(t, env)
-	p := testdrive.StartPlatform(t, server, env)
-	i := p.NewInstance(t, "dedicated-small")
-	started, release := testdrive.HoldAt(t, faults, "launch: process started")
-	creation := i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusAccepted).String("operation")
-	testdrive.Receive(t, started, "the server is started")
-	deletion := i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
-	if deletion == creation {
-		t.Error("the deletion has the creation's token")
-	}
-	release()
-	i.Await(t, deletion)
-	r := i.Poll(t, "?operation="+creation).Expect(t, http.StatusOK)
-	if r.String("state") != "failed" || !strings.Contains(r.String("description"), "Cancelled") {
-		t.Errorf("the creation ended as %s", r.Raw)
-	}
-	testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
-
-	i.Await(t, i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusAccepted).String("operation"))
-	_, c := i.Bound(t, nil)
-	c.Open(t)
-}
 
 // Requests that arrive after a dedicated server is destroyed and before its instance's deletion ends get a
 // ConcurrencyError.

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"syscall"
@@ -107,24 +105,10 @@ func awaitHangingCommit(t *testing.T, ts testdrive.Tasks) {
 // insistOnDeletion repeats a deletion until the broker reports that the instance does not exist.
 func insistOnDeletion(t *testing.T, i testdrive.Instance) {
 	t.Helper()
-	if err := deleteUntilGone(i); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func deleteUntilGone(i testdrive.Instance) error {
-	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(20 * time.Millisecond) {
-		r, err := i.Send("DELETE", i.Deletion(i.Path(), testdrive.Sync), nil, nil)
-		switch {
-		case err == nil && (r.Status == http.StatusOK || r.Status == http.StatusGone):
-			return nil
-		case time.Now().After(deadline):
-			return fmt.Errorf("%s is not deleted: %v, status %d %s", i.ID, err, r.Status, r.Raw)
-		case err != nil || r.Status == http.StatusUnprocessableEntity || r.Status == http.StatusServiceUnavailable:
-		default:
-			return fmt.Errorf("the deletion of %s is answered %d %s", i.ID, r.Status, r.Raw)
-		}
-	}
+	testdrive.Eventually(t, limits.Stuck, "the instance is deleted", func() bool {
+		status := i.Deprovision(t, testdrive.Sync).Status
+		return status == http.StatusOK || status == http.StatusGone
+	})
 }
 
 // expectNoOrphans waits until nothing is in progress, and fails the test if an instance is there.
@@ -142,56 +126,6 @@ func expectNoOrphans(t *testing.T, ts testdrive.Tasks) {
 	if n := count(ts.Pool, "SELECT count(*) FROM instance"); n > 0 {
 		t.Errorf("%d instances stayed after the platform was told that they are gone", n)
 	}
-}
-
-// leavers are as many clients as leave in the middle of a PUT.
-const leavers = 200
-
-// Clients send a PUT, leave within 40 ms, and delete the instance through any replica. An instance that was reported
-// gone must not exist later.
-func TestFaultClientsThatLeaveOwnNothing(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	private := testdrive.Private(t, s.Flavour)
-	env := testdrive.Environment(t, private)
-	replicas := []testdrive.Platform{testdrive.StartPlatform(t, private, env), testdrive.StartPlatform(t, private, env)}
-	var working sync.WaitGroup
-	turns := make(chan struct{}, 10)
-	for n := range leavers {
-		turns <- struct{}{}
-		i := replicas[n%2].OwnInstance(t, "shared-small")
-		working.Go(func() {
-			defer func() { <-turns }()
-			if err := provisionAndLeave(i, time.Duration(rand.IntN(40))*time.Millisecond, n%4 < 3); err != nil {
-				t.Error(err)
-			}
-			if err := deleteUntilGone(i.Via(replicas[rand.IntN(2)])); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	working.Wait()
-	for _, r := range replicas { // until they have ended, requests that nobody waits for may be under way
-		r.Signal(t, syscall.SIGTERM)
-		r.Wait(t)
-	}
-	other := testdrive.StartPlatform(t, private, env) // which ends what they have begun
-	expectNoOrphans(t, testdrive.OpenTasks(t, env))
-	testdrive.ExpectTenants(t, other.Admin(t), 0, 0)
-}
-
-// provisionAndLeave sends a PUT, and closes the connection or resets it without reading a response.
-func provisionAndLeave(i testdrive.Instance, after time.Duration, reset bool) error {
-	conn, err := sendProvision(i)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	time.Sleep(after)
-	if reset {
-		return conn.SetLinger(0)
-	}
-	return nil
 }
 
 // A broker's statements may reach PostgreSQL long after the platform has given up the request and deleted the instance
@@ -276,9 +210,11 @@ func TestFaultProvisionThatIsReadLate(t *testing.T) {
 	paused.Pause(t)
 	resume := sync.OnceFunc(func() { paused.Signal(t, syscall.SIGCONT) })
 	t.Cleanup(resume)
-	if err := provisionAndLeave(i, 0, false); err != nil {
+	conn, err := sendProvision(i)
+	if err != nil {
 		t.Fatal(err)
 	}
+	conn.Close()
 	time.Sleep(100 * time.Millisecond) // more than the kernel's clock may be wrong by
 	i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, http.StatusGone)
 	resume()

@@ -25,30 +25,6 @@ func archivedInstance(t *testing.T, p testdrive.Platform) (testdrive.Instance, t
 	return i, c
 }
 
-// TestImportOfIdleArchive loses PostgreSQL while a server writes nothing. The object store alone tells until when its
-// archive goes.
-func TestImportOfIdleArchive(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := archiveEnvironment(t, s)
-	env["BACKUP_STORE"] = "file://" + t.TempDir()
-	p := testdrive.StartPlatform(t, s, env)
-	ts := testdrive.OpenTasks(t, env)
-	i, c := archivedInstance(t, p)
-	testdrive.Exec(t, c.Open(t), "INSERT INTO large (filling) VALUES ('one')")
-	m := momentOf(t, c)
-	m.at = m.at.Add(3 * time.Second) // several rounds later
-	archived(t, ts, i, m.at)
-	stop(t, p)
-	until := loseArchives(t, ts)
-	p.Operator(env).Run(t, 0, "backups", "import")
-	expectArchived(t, ts, until)
-	p = testdrive.StartPlatform(t, s, env)
-	expectAt(t, p, i.ID, m)
-	i.Platform = p
-	i.Remove(t)
-}
-
 // loseArchives has PostgreSQL forget the one archive and the backups. It returns until when that goes.
 func loseArchives(t *testing.T, ts testdrive.Tasks) (until time.Time) {
 	t.Helper()

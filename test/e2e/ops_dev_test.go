@@ -94,17 +94,6 @@ func expectOperatorsCommands(t *testing.T, env map[string]string) {
 	if out := testdrive.Run(t, env, "servers", "dev", "--json").Expect(t, 0); strings.Contains(out.Stdout, "recommended") {
 		t.Errorf("the shared server lacks settings that operators are told to set: %s", out.Stdout)
 	}
-	shell := osexec.Command("sh", "-c", `. "$1" && exec "$2" servers --json`, "sh", file, testdrive.Binary(t))
-	shell.Env, shell.Dir = []string{}, t.TempDir()
-	if out, err := shell.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "[\n{\"server\":\"dev\"") {
-		t.Errorf("in a shell that has sourced the environment: %v, %s", err, out)
-	}
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if out := testdrive.Run(t, env, "instances").Expect(t, 78); !strings.Contains(out.Stderr, "is not read") {
-		t.Errorf("with an environment that others can read: %s", out.Stderr)
-	}
 }
 
 // create makes an instance my-PLAN with a key, and writes a row with the key's credentials.

@@ -97,10 +97,7 @@ func expectNoDatabase(t *testing.T, p testdrive.Platform, name string) {
 
 // TestKeptProvisionIsTriedAgain has an operator retry a provision that kept data, which makes a working instance.
 func TestKeptProvisionIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	p := testdrive.StartPlatform(t, s, env)
+	p, env := onePlatform(t)
 	i := p.Provisioned(t, "shared-small", nil)
 	_, c := i.Bound(t, nil)
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)")

@@ -11,13 +11,18 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Profiles are served only at PPROF_ADDRESS, never beside the API.
+// Profiles are served only at PPROF_ADDRESS, never beside the API, which is served only at ADDRESS.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	env := testdrive.AnyEnvironment(t)
 	const path = "/debug/pprof/"
-	env["PPROF_ADDRESS"] = "127.0.0.1:0"
+	delete(env, "PORT")
+	env["ADDRESS"], env["PPROF_ADDRESS"] = "127.0.0.1:0", "127.0.0.1:0"
 	with := testdrive.Start(t, env)
+	if conn, err := net.Dial("tcp", "127.0.0.2:"+with.URL[strings.LastIndex(with.URL, ":")+1:]); err == nil {
+		conn.Close()
+		t.Error("the broker listens on another address too")
+	}
 	with.Do(t, "GET", path, nil).Expect(t, http.StatusNotFound)
 	_, url, found := strings.Cut(with.AwaitLog(t, `"msg":"profiles"`), `"url":"`)
 	if !found {

@@ -273,10 +273,7 @@ func TestRotateAdminPasswords(t *testing.T) {
 
 // An instance with an operation in progress is left as it is, and so is one whose server is not there.
 func TestRotationLeavesBusyInstances(t *testing.T) {
-	t.Parallel()
-	server := servers.Any(t)
-	env := testdrive.Environment(t, server)
-	p := testdrive.StartPlatform(t, server, env)
+	p, env := onePlatform(t)
 	ready := p.Provisioned(t, "dedicated-small", nil)
 	before := recorded(t, env, ready.ID).AdminPassword
 	busy := p.OwnInstance(t, "dedicated-small")

@@ -15,6 +15,5 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 	p := startWith(t, server, testdrive.Described("unverified", server))
 	p.AwaitLog(t, "the shared server offers TLS, but nothing verifies its certificate")
 	_, c := p.Provisioned(t, "shared-small", nil).Bound(t, nil)
-	checkAliases(t, c)
 	c.Open(t)
 }

@@ -1,0 +1,147 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// Names as the provisioner gives them.
+const (
+	aDatabase = "db_aaaaaaaaaaaaaaaaaaaa"
+	anAccount = "u_aaaaaaaaaaaaaaaaaaaa"
+	aServer   = "d_aaaaaaaaaaaaaaaaaaaa"
+)
+
+// told are the findings in the order of the report, with "!" where Repair can repair them.
+func told(findings []Finding) (all []string) {
+	slices.SortFunc(findings, compareFindings)
+	for _, f := range findings {
+		text := fmt.Sprintf("%s %s %s", f.Problem, f.Kind, f.Name)
+		if f.Repairable {
+			text += "!"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	database := store.Resource{Kind: store.DatabaseResource, Server: "shared-1", Name: aDatabase, InstanceID: "i", Live: true, Expected: true}
+	account := store.Resource{Kind: store.AccountResource, Server: "shared-1", Name: anAccount, InstanceID: "i", Live: true, Expected: true}
+	as := func(r store.Resource, change func(*store.Resource)) store.Resource { change(&r); return r }
+	dead := func(r *store.Resource) { r.Live, r.Expected = false, false }
+	busy := func(r *store.Resource) { r.Expected = false }
+	for what, test := range map[string]struct {
+		recorded         []store.Resource
+		things           []string
+		want             []string
+		gone, thereAgain int
+	}{
+		"as recorded":           {[]store.Resource{database, account}, []string{aDatabase, anAccount}, nil, 0, 0},
+		"nothing needs it":      {[]store.Resource{as(database, dead)}, []string{aDatabase}, []string{"orphan database " + aDatabase + "!"}, 0, 0},
+		"it is gone in the end": {[]store.Resource{as(database, dead)}, nil, nil, 1, 0},
+		"it was not there before": {[]store.Resource{as(database, func(r *store.Resource) { dead(r); r.SeenGone = true })}, []string{aDatabase},
+			[]string{"orphan database " + aDatabase + "!"}, 0, 1},
+		"an account is missing": {[]store.Resource{database, account}, []string{aDatabase}, []string{"missing account " + anAccount + "!"}, 0, 0},
+		"a database is missing": {[]store.Resource{database}, nil, []string{"missing database " + aDatabase}, 0, 0},
+		"both are missing": {[]store.Resource{database, account}, nil,
+			[]string{"missing database " + aDatabase, "missing account " + anAccount}, 0, 0},
+		"an operation is in progress": {[]store.Resource{as(database, busy), as(account, busy)}, nil, nil, 0, 0},
+		"its creation failed": {[]store.Resource{as(database, func(r *store.Resource) { r.Expected, r.Failed = false, true })}, []string{aDatabase},
+			[]string{"kept database " + aDatabase}, 0, 0},
+		"its creation failed, and it is not there": {[]store.Resource{as(database, func(r *store.Resource) { r.Expected, r.Failed = false, true })},
+			nil, nil, 0, 0},
+		"retained data are missing": {[]store.Resource{as(database, func(r *store.Resource) { r.Expected, r.Retained = false, "r_1" })}, nil,
+			[]string{"missing database " + aDatabase}, 0, 0},
+		"a name like the broker's": {nil, []string{aDatabase, anAccount, "mysql", "db_short"},
+			[]string{"unrecorded database " + aDatabase, "unrecorded account " + anAccount}, 0, 0},
+	} {
+		l := &comparison{server: "shared-1", holds: contents{things: map[thing]bool{}}, lost: map[string]bool{}, unseen: map[string][]error{}}
+		for _, name := range test.things {
+			kind := store.DatabaseResource
+			if name[0] == 'u' {
+				kind = store.AccountResource
+			}
+			l.holds.add(kind, []string{name})
+		}
+		gone, there := l.compare(test.recorded)
+		l.end()
+		if got := told(l.report.Findings); !slices.Equal(got, test.want) || len(gone) != test.gone || len(there) != test.thereAgain {
+			t.Errorf("%s: %q, %d gone, %d there again", what, got, len(gone), len(there))
+		}
+		if !slices.Equal(l.report.Reachable, []string{"shared-1"}) || l.report.Compared.SharedServers != 1 {
+			t.Errorf("%s: %+v", what, l.report)
+		}
+	}
+}
+
+// What is on a server that does not answer is neither missing nor gone.
+func TestCompareWithTheSilent(t *testing.T) {
+	t.Parallel()
+	down := errors.New("connection refused")
+	own := store.Resource{Kind: store.DedicatedResource, Name: aServer, Launcher: "near", Live: true, Expected: true}
+	far, ended, running := own, own, own
+	far.Launcher, ended.Launcher, ended.Live, ended.Expected = "far", "removed", false, false
+	running.Name = "d_bbbbbbbbbbbbbbbbbbbb"
+	for what, test := range map[string]struct {
+		holds   contents
+		all     []store.Resource
+		want    []string
+		running int
+	}{
+		"one of two launchers": {contents{asked: map[string]error{"near": nil, "far": down}, things: map[thing]bool{
+			{store.DedicatedResource, "near", running.Name}: false}}, []store.Resource{own, far, running},
+			[]string{"missing dedicated server " + aServer, "unreachable launcher far"}, 1},
+		"a launcher that was removed": {contents{asked: map[string]error{"near": nil}}, []store.Resource{far}, []string{"unreachable launcher far"}, 0},
+		"with nothing left there":     {contents{asked: map[string]error{"near": nil}}, []store.Resource{ended}, nil, 0},
+		"all":                         {contents{err: down}, []store.Resource{own}, []string{"unreachable launcher near"}, 0},
+	} {
+		l := &comparison{server: store.DedicatedServers, holds: test.holds, lost: map[string]bool{}, unseen: map[string][]error{}}
+		gone, there := l.compare(test.all)
+		seen := l.running(test.all)
+		l.end()
+		if got := told(l.report.Findings); !slices.Equal(got, test.want) || len(gone)+len(there) > 0 || len(seen) != test.running {
+			t.Errorf("%s: %q, %d gone, %d run", what, got, len(gone), len(seen))
+		}
+	}
+}
+
+func TestComparedAccounts(t *testing.T) {
+	t.Parallel()
+	instance := store.RecordedInstance{ID: "i", State: store.Ready, Database: aDatabase}
+	own := store.RecordedAccount{InstanceID: "i", BindingID: "b", State: store.Ready, Account: anAccount, Role: "admin"}
+	busy, due, retired, ending := instance, own, own, own
+	busy.Busy, due.GrantsDue, retired.BindingID, ending.State = true, true, "", store.Ending
+	has := mysqladmin.Grant{Account: anAccount, Database: aDatabase}
+	for what, test := range map[string]struct {
+		server    string
+		there     bool
+		grants    []mysqladmin.Grant
+		instances []store.RecordedInstance
+		accounts  []store.RecordedAccount
+		want      []string
+	}{
+		"as recorded":              {"s", true, []mysqladmin.Grant{has}, []store.RecordedInstance{instance}, []store.RecordedAccount{own}, nil},
+		"without privileges":       {"s", true, nil, []store.RecordedInstance{instance}, []store.RecordedAccount{own}, []string{"deviating account " + anAccount + "!"}},
+		"on a dedicated server":    {"", true, nil, []store.RecordedInstance{instance}, []store.RecordedAccount{own}, []string{"deviating account " + anAccount}},
+		"missing there":            {"", false, nil, []store.RecordedInstance{instance}, []store.RecordedAccount{own}, []string{"missing account " + anAccount}},
+		"missing elsewhere":        {"s", false, nil, []store.RecordedInstance{instance}, []store.RecordedAccount{own}, nil}, // see TestCompare
+		"reconciled anyway":        {"s", true, nil, []store.RecordedInstance{instance}, []store.RecordedAccount{due}, nil},
+		"an operation in progress": {"s", true, nil, []store.RecordedInstance{busy}, []store.RecordedAccount{own}, nil},
+		"being unbound":            {"s", true, nil, []store.RecordedInstance{instance}, []store.RecordedAccount{ending}, nil},
+		"retired":                  {"s", true, nil, []store.RecordedInstance{instance}, []store.RecordedAccount{retired}, nil},
+		"without a record":         {"s", true, []mysqladmin.Grant{has}, []store.RecordedInstance{instance}, nil, []string{"stray account " + anAccount}},
+		"of somebody else":         {"s", true, []mysqladmin.Grant{has}, nil, nil, nil},
+	} {
+		got := told(accounts(test.server, map[string]bool{anAccount: test.there}, test.grants, recorded{test.instances, test.accounts}))
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+}

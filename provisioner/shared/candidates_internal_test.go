@@ -1,0 +1,114 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/store"
+)
+
+// open prepares servers of these names, of which nobody is asked.
+func open(t *testing.T, names ...string) *Servers {
+	t.Helper()
+	var all []Config
+	for _, name := range names {
+		all = append(all, Config{Admin: mysqladmin.Config{Name: name, Addr: "127.0.0.1:1", User: "u", Password: "p"}, MaxDatabases: 10})
+	}
+	s, err := Open(all, []byte("the key of the session locks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestCandidates(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for what, test := range map[string]struct {
+		loads   map[string]store.ServerState
+		doubted string
+		want    string
+	}{
+		"new ones":             {nil, "", "a b c"},
+		"the emptiest first":   {map[string]store.ServerState{"a": {Instances: 5}, "b": {Instances: 9}, "c": {Instances: 1}}, "", "c a b"},
+		"a full one":           {map[string]store.ServerState{"a": {Instances: 10}, "b": {Instances: 11}}, "", "c"},
+		"a drained one":        {map[string]store.ServerState{"b": {DrainedSince: &now}}, "", "a c"},
+		"one that is silent":   {map[string]store.ServerState{"b": {Instances: 9}}, "a", "c b a"},
+		"none that is drained": {map[string]store.ServerState{"a": {DrainedSince: &now}, "b": {DrainedSince: &now}, "c": {Instances: 10}}, "", ""},
+	} {
+		s := open(t, "a", "b", "c")
+		if test.doubted != "" {
+			server, err := s.Server(test.doubted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.doubted.Store(true)
+		}
+		var got []string
+		for _, server := range s.Candidates(test.loads) {
+			got = append(got, server.Name())
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %q, want %s", what, got, test.want)
+		}
+	}
+}
+
+// A server is verified until that succeeds once, and again after PostgreSQL has another primary.
+func TestVerified(t *testing.T) {
+	t.Parallel()
+	s := open(t, "a")
+	server := s.All()[0]
+	if err := server.Verified(t.Context(), nil); err != nil {
+		t.Errorf("without a function: %v", err)
+	}
+	older := errors.New("PostgreSQL is older")
+	answers := []error{older, nil, older}
+	s.VerifyWith(func(context.Context, *Server, mysqladmin.MarkReader) error {
+		err := answers[0]
+		answers = answers[1:]
+		return err
+	})
+	var got []error
+	for n := range 4 {
+		if n == 3 {
+			s.VerifyAgain()
+		}
+		got = append(got, server.Verified(t.Context(), nil))
+	}
+	if want := []error{older, nil, nil, older}; !slices.Equal(got, want) {
+		t.Errorf("verified: %v", got)
+	}
+}
+
+func TestServersAndDefaults(t *testing.T) {
+	t.Parallel()
+	s := open(t, "a", "b")
+	if _, err := s.Server("removed"); err == nil || !strings.Contains(err.Error(), `"removed" is not configured`) {
+		t.Errorf("a server that was removed: %v", err)
+	}
+	if server := s.All()[0]; server.AnswerTime != DefaultAnswerTime || !slices.Equal(s.Names(), []string{"a", "b"}) {
+		t.Errorf("%v waits for %v", s.Names(), server.AnswerTime)
+	}
+	if _, err := Open([]Config{{Admin: mysqladmin.Config{Name: "x"}}}, nil); err == nil || !strings.Contains(err.Error(), `"x"`) {
+		t.Errorf("a server without an address: %v", err)
+	}
+}
+
+func TestSoldConnections(t *testing.T) {
+	t.Parallel()
+	got := SoldConnections(plan.Set{{ID: "small", MaxConnections: 30}, {ID: "large", MaxConnections: 60}}, []store.BindingCount{
+		{PlanID: "small", Server: "a", Count: 2}, {PlanID: "large", Server: "a", Count: 1}, {PlanID: "large", Server: "b", Count: 1},
+		{PlanID: "removed", Server: "b", Count: 7}, {PlanID: "small", Server: store.DedicatedServers, Count: 9}})
+	if want := map[string]int64{"a": 120, "b": 60}; !maps.Equal(got, want) {
+		t.Errorf("sold are %v", got)
+	}
+}

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"database/sql"
 	"errors"
 	"net"
 	"os"
@@ -15,30 +16,21 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// What tenants find on a new server.
-func TestSettingsOfANewServer(t *testing.T) {
+// What tenants find on a new server, to which nobody but the admin can log in.
+func TestNewServer(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		l := open(t, newConfig(t, binary))
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
 		defer l.Close()
 		spec := newSpec("one")
-		db := connect(t, spec, launch(t, l, spec))
+		end := launch(t, l, spec)
+		db := connect(t, spec, end)
 		if got := queryInt(t, db, "SELECT @@log_bin + @@local_infile"); got != 0 {
 			t.Errorf("log_bin + local_infile = %d, want 0", got)
 		}
 		if got := queryInt(t, db, "SELECT @@character_set_server = 'utf8mb4'"); got != 1 {
 			t.Error("default character set is not utf8mb4")
 		}
-	})
-}
-
-func TestOnlyAdminCanLogIn(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		defer l.Close()
-		spec := newSpec("secure")
-		end := launch(t, l, spec)
-
 		for _, user := range []string{"root", "", "mysql.sys", "mariadb.sys"} {
 			intruder := launcher.Spec{AdminUser: user}
 			err := openDB(t, intruder, end, nil).PingContext(t.Context())
@@ -47,55 +39,43 @@ func TestOnlyAdminCanLogIn(t *testing.T) {
 			}
 		}
 		accounts := "SELECT count(*) FROM mysql.user WHERE user NOT LIKE 'mysql.%' AND user <> 'mariadb.sys'"
-		if n := queryInt(t, connect(t, spec, end), accounts); n != 1 {
+		if n := queryInt(t, db, accounts); n != 1 {
 			t.Errorf("%d accounts can log in, want the admin's alone", n)
 		}
 		if _, err := os.Stat(filepath.Join(cfg.Dir, "instances", spec.ID, "init.sql")); !os.IsNotExist(err) {
 			t.Errorf("the file with the admin password is still there: %v", err)
 		}
-	})
-}
-
-func TestServerThatLetsRootInIsRefused(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		l := open(t, newConfig(t, binary))
-		defer l.Close()
-		spec := newSpec("ajar")
-		exec(t, connect(t, spec, launch(t, l, spec)), "CREATE USER 'root'@'localhost'")
+		expectNoFilesOutside(t, db)
+		exec(t, db, "CREATE USER 'root'@'localhost'")
 		if _, err := l.Launch(t.Context(), spec, ignore); err == nil {
 			t.Error("launched again although root needs no password")
 		}
 	})
 }
 
-// Neither a table's options nor INTO OUTFILE may write where the server's account may.
-func TestSQLWritesNoFileOutsideTheServer(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		l := open(t, newConfig(t, binary))
-		defer l.Close()
-		spec := newSpec("caged")
-		db := connect(t, spec, launch(t, l, spec))
-		exec(t, db, "CREATE DATABASE app")
-		outside, err := makeReachableDir()
-		if err != nil {
-			t.Fatal(err)
+// expectNoFilesOutside expects that neither a table's options nor INTO OUTFILE write where the server's account may.
+func expectNoFilesOutside(t *testing.T, db *sql.DB) {
+	t.Helper()
+	exec(t, db, "CREATE DATABASE app")
+	outside, err := makeReachableDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(outside)
+	if err := os.Chmod(outside, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"CREATE TABLE app.i (n INT) ENGINE=InnoDB DATA DIRECTORY='" + outside + "'",
+		"CREATE TABLE app.d (n INT) ENGINE=MyISAM DATA DIRECTORY='" + outside + "'",
+		"CREATE TABLE app.x (n INT, KEY (n)) ENGINE=MyISAM INDEX DIRECTORY='" + outside + "'",
+		"SELECT 1 INTO OUTFILE '" + outside + "/o'",
+	} {
+		_, err := db.ExecContext(t.Context(), statement) // refused, or the directory is ignored
+		if left, readErr := os.ReadDir(outside); readErr != nil || len(left) != 0 {
+			t.Errorf("%s (%v) wrote %v (%v)", statement, err, left, readErr)
 		}
-		defer os.RemoveAll(outside)
-		if err := os.Chmod(outside, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		for _, statement := range []string{
-			"CREATE TABLE app.i (n INT) ENGINE=InnoDB DATA DIRECTORY='" + outside + "'",
-			"CREATE TABLE app.d (n INT) ENGINE=MyISAM DATA DIRECTORY='" + outside + "'",
-			"CREATE TABLE app.x (n INT, KEY (n)) ENGINE=MyISAM INDEX DIRECTORY='" + outside + "'",
-			"SELECT 1 INTO OUTFILE '" + outside + "/o'",
-		} {
-			_, err := db.ExecContext(t.Context(), statement) // refused, or the directory is ignored
-			if left, readErr := os.ReadDir(outside); readErr != nil || len(left) != 0 {
-				t.Errorf("%s (%v) wrote %v (%v)", statement, err, left, readErr)
-			}
-		}
-	})
+	}
 }
 
 // A server's socket lies below the state directory, and its path may have 107 bytes.

@@ -47,18 +47,12 @@ func Mysqlds(t testing.TB, dir string) []int {
 	return pids
 }
 
-// KillMysqld kills the server with a data directory, which may be started again.
-func KillMysqld(t testing.TB, dataDir string) {
+// SignalMysqlds sends a signal to all servers that a launcher runs under dir.
+func SignalMysqlds(t testing.TB, dir string, s syscall.Signal) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dataDir, "mysqld.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	for _, pid := range Mysqlds(t, dir) {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -422,11 +422,7 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 // killServer kills the dedicated server, so that no broker restarts it.
 func (b *bench) killServer(t *testing.T) {
 	b.broker.Kill(t)
-	for _, pid := range testdrive.Mysqlds(t, b.launcherDir) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testdrive.SignalMysqlds(t, b.launcherDir, syscall.SIGKILL)
 	testdrive.Eventually(t, limits.Stuck, "the server ends", func() bool {
 		return len(testdrive.Mysqlds(t, b.launcherDir)) == 0
 	})

@@ -44,8 +44,8 @@ func TestFaultExpiredMeanwhile(t *testing.T) {
 	p.Kill(t)
 	tasks := testdrive.OpenTasks(t, env)
 	testdrive.Eventually(t, limits.Stuck, "it has expired", func() (over bool) {
-		err := tasks.Pool.QueryRow(t.Context(), "SELECT count(*) = 1 FROM binding WHERE expires_at < now()").Scan(&over)
-		return err == nil && over
+		tasks.Scan(t, &over, "SELECT count(*) = 1 FROM binding WHERE expires_at < now()")
+		return over
 	})
 	env["CATALOG"] = limited("1h")
 	p = testdrive.StartPlatform(t, private, env)

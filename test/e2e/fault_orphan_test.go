@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -95,10 +94,10 @@ func awaitHangingCommit(t *testing.T, ts testdrive.Tasks) {
 	t.Helper()
 	testdrive.Eventually(t, limits.Stuck, "a commit hangs", func() bool {
 		var hanging bool
-		err := ts.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity JOIN pg_locks l USING (pid)
+		ts.Scan(t, &hanging, `SELECT EXISTS (SELECT FROM pg_stat_activity JOIN pg_locks l USING (pid)
 			WHERE application_name = 'mysql-broker' AND wait_event = 'SyncRep'
-				AND l.relation = 'instance'::regclass AND l.mode = 'RowExclusiveLock')`).Scan(&hanging)
-		return err == nil && hanging
+				AND l.relation = 'instance'::regclass AND l.mode = 'RowExclusiveLock')`)
+		return hanging
 	})
 }
 
@@ -114,16 +113,14 @@ func insistOnDeletion(t *testing.T, i testdrive.Instance) {
 // expectNoOrphans waits until nothing is in progress, and fails the test if an instance is there.
 func expectNoOrphans(t *testing.T, ts testdrive.Tasks) {
 	t.Helper()
-	count := func(pool *pgxpool.Pool, query string) (n int) {
-		if err := pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+	count := func(query string) (n int) {
+		ts.Scan(t, &n, query)
 		return n
 	}
 	testdrive.Eventually(t, limits.Stuck, "all tasks end", func() bool {
-		return count(ts.Pool, "SELECT count(*) FROM task WHERE state = 'in progress'") == 0
+		return count("SELECT count(*) FROM task WHERE state = 'in progress'") == 0
 	})
-	if n := count(ts.Pool, "SELECT count(*) FROM instance"); n > 0 {
+	if n := count("SELECT count(*) FROM instance"); n > 0 {
 		t.Errorf("%d instances stayed after the platform was told that they are gone", n)
 	}
 }
@@ -192,9 +189,9 @@ func awaitQuiet(t *testing.T, ts testdrive.Tasks) {
 	t.Helper()
 	testdrive.Eventually(t, limits.Stuck, "PostgreSQL has carried out what it was sent", func() bool {
 		var busy int
-		err := ts.Pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name = 'mysql-broker' AND state <> 'idle'`).Scan(&busy)
-		return err == nil && busy == 0
+		ts.Scan(t, &busy, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'mysql-broker' AND state <> 'idle'`)
+		return busy == 0
 	})
 }
 

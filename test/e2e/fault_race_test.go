@@ -374,10 +374,7 @@ func (c cluster) race(t *testing.T, request func(n int) (method, path string, bo
 func (c cluster) expectNoDeadlock(t *testing.T) {
 	t.Helper()
 	var deadlocks int
-	if err := c.tasks.Pool.QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database
-		WHERE datname = current_database()`).Scan(&deadlocks); err != nil {
-		t.Fatal(err)
-	}
+	c.tasks.Scan(t, &deadlocks, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 	if deadlocks != 0 {
 		t.Errorf("%d deadlocks in PostgreSQL", deadlocks)
 	}

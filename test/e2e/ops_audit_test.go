@@ -80,9 +80,6 @@ func TestAudit(t *testing.T) {
 		t.Errorf("the table is\n%s", table)
 	}
 	var text string
-	if err := testdrive.OpenTasks(t, env).Pool.QueryRow(t.Context(), "SELECT string_agg(a::text, ' ') FROM audit a").
-		Scan(&text); err != nil {
-		t.Fatal(err)
-	}
+	testdrive.OpenTasks(t, env).Scan(t, &text, "SELECT string_agg(a::text, ' ') FROM audit a")
 	p.Seen.Check(t, "the audit", text)
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/test/credhub"
 	"mysql-broker/test/limits"
@@ -226,14 +225,10 @@ func (d *credHubDesk) awayDuringBind(t *testing.T) {
 // expectNoAccount fails the test if an account of the instance exists, or may be left.
 func (d *credHubDesk) expectNoAccount(t *testing.T) {
 	t.Helper()
-	rows, err := d.tasks.Pool.Query(t.Context(),
-		"SELECT name FROM resource WHERE kind = 'account' AND instance_id = $1", d.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || len(names) == 0 {
-		t.Fatalf("%d accounts are recorded: %v", len(names), err)
+	var names []string
+	d.tasks.Scan(t, &names, "SELECT array_agg(name) FROM resource WHERE kind = 'account' AND instance_id = $1", d.ID)
+	if len(names) == 0 {
+		t.Fatal("no accounts are recorded")
 	}
 	for _, name := range names {
 		if testdrive.AccountExists(t, d.Platform, name) {

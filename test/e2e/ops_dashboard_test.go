@@ -352,13 +352,8 @@ func testOverviewPages(t *testing.T, d dashboardPeople, evil testdrive.Instance)
 // says so soon.
 func testSilentServer(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
 	i := d.Provisioned(t, "dedicated-small", nil)
-	pids := testdrive.Mysqlds(t, d.launcherDir)
-	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
-	}
+	testdrive.SignalMysqlds(t, d.launcherDir, syscall.SIGSTOP)
+	defer testdrive.SignalMysqlds(t, d.launcherDir, syscall.SIGCONT)
 	since := limits.Watch()
 	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "The MySQL server did not answer")
 	since.Done(t, "the page of a silent server", time.Minute)

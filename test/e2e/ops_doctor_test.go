@@ -37,9 +37,7 @@ func TestDoctor(t *testing.T) {
 	// What PostgreSQL forgets, what a person drops, and what another broker has made.
 	testdrive.Exec(t, admin, "DROP USER "+c.Username, "CREATE DATABASE db_aaaaaaaaaaaaaaaaaaaa",
 		"CREATE USER u_aaaaaaaaaaaaaaaaaaaa")
-	if _, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "DELETE FROM instance WHERE id = $1", lost.ID); err != nil {
-		t.Fatal(err)
-	}
+	testdrive.OpenTasks(t, env).Exec(t, "DELETE FROM instance WHERE id = $1", lost.ID)
 	expectFindings(t, env, map[string]string{"orphan database": left.Database, "orphan account": left.Username,
 		"missing account": c.Username, "unrecorded database": "db_aaaaaaaaaaaaaaaaaaaa",
 		"unrecorded account": "u_aaaaaaaaaaaaaaaaaaaa"})
@@ -111,11 +109,7 @@ func TestDoctorStartsNothing(t *testing.T) {
 	i := p.MakeOwn(t, "dedicated-small")
 	p.Signal(t, syscall.SIGTERM)
 	p.Wait(t)
-	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGKILL)
 	testdrive.Eventually(t, limits.Stuck, "the server has ended", func() bool {
 		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
 	})

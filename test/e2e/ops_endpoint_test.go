@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -21,14 +19,7 @@ func TestBindAsksNoLauncher(t *testing.T) {
 	p := testdrive.StartPlatform(t, s, env)
 	i := p.OwnInstance(t, "dedicated-small")
 	i.Await(t, i.BeginProvision(t))
-	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), "UPDATE instance SET endpoint = NULL"); err != nil {
-		t.Fatal(err)
-	}
+	testdrive.OpenTasks(t, env).Exec(t, "UPDATE instance SET endpoint = NULL")
 	i.NewBinding().Bind(t, nil).Expect(t, http.StatusCreated)
 
 	states, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "state.json"))

@@ -51,9 +51,7 @@ func TestEvents(t *testing.T) {
 	testdrive.Exec(t, root, "GRANT EVENT ON `"+strings.ReplaceAll(c.Database, "_", `\_`)+"`.* TO "+admin.Username)
 	p.Signal(t, syscall.SIGTERM)
 	p.Wait(t)
-	if _, err := postgres(t, env).Exec(t.Context(), "UPDATE binding SET events = NULL"); err != nil {
-		t.Fatal(err)
-	}
+	testdrive.OpenTasks(t, env).Exec(t, "UPDATE binding SET events = NULL")
 	testdrive.StartPlatform(t, private, env)
 	testdrive.Eventually(t, testdrive.QuotaTime, "the privilege is taken", func() bool {
 		return !mayMakeEvents(t, root, admin.Username)

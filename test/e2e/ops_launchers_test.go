@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -78,15 +76,6 @@ func expectServerOf(t *testing.T, dir string, i testdrive.Instance) {
 // attemptOf is how many attempts are counted of the present step of an instance's task.
 func attemptOf(t *testing.T, env map[string]string, instanceID string) (n int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	err = conn.QueryRow(t.Context(), "SELECT attempt FROM task WHERE instance_id = $1 AND finished_at IS NULL",
-		instanceID).Scan(&n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testdrive.OpenTasks(t, env).Scan(t, &n, "SELECT attempt FROM task WHERE instance_id = $1 AND finished_at IS NULL", instanceID)
 	return n
 }

@@ -182,17 +182,6 @@ func failOnAWrongServer(t *testing.T, p testdrive.Platform, env map[string]strin
 	broken.Seen.Check(t, "the tables of a broker that a server refuses", dumpTables(t, other, "instance", "task"))
 }
 
-// postgres runs statements on the broker's database.
-func postgres(t *testing.T, env map[string]string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close(t.Context()) })
-	return conn
-}
-
 func postgresPassword(t *testing.T, env map[string]string) string {
 	t.Helper()
 	u, err := url.Parse(env["DATABASE_URL"])
@@ -209,7 +198,7 @@ func postgresPassword(t *testing.T, env map[string]string) string {
 // logStatements makes PostgreSQL log every statement of a new connection to the database, with its parameters.
 func logStatements(t *testing.T, env map[string]string) {
 	t.Helper()
-	conn := postgres(t, env)
+	conn := testdrive.OpenRecords(t, env)
 	name := pgx.Identifier{conn.Config().Database}.Sanitize()
 	if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+name+" SET log_statement = 'all'"); err != nil {
 		t.Fatal(err)
@@ -219,7 +208,7 @@ func logStatements(t *testing.T, env map[string]string) {
 func postgresLog(t *testing.T, env map[string]string) string {
 	t.Helper()
 	var data string
-	if err := postgres(t, env).QueryRow(t.Context(), "SHOW data_directory").Scan(&data); err != nil {
+	if err := testdrive.OpenRecords(t, env).QueryRow(t.Context(), "SHOW data_directory").Scan(&data); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(data), "postgres.log"))
@@ -232,7 +221,7 @@ func postgresLog(t *testing.T, env map[string]string) string {
 // dumpTables is every row of tables, as text.
 func dumpTables(t *testing.T, env map[string]string, tables ...string) string {
 	t.Helper()
-	conn := postgres(t, env)
+	conn := testdrive.OpenRecords(t, env)
 	var dump strings.Builder
 	for _, table := range tables {
 		rows, err := conn.Query(t.Context(), "SELECT r::text FROM "+pgx.Identifier{table}.Sanitize()+" r")

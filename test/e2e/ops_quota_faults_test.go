@@ -51,20 +51,12 @@ func TestQuotaOfADedicatedServer(t *testing.T) {
 	awaitAllowed(t, db)
 	expectOver(t, i, false)
 
-	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
-	}
+	testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGSTOP)
+	defer testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGCONT)
 	p.AwaitLog(t, "measuring all databases of a server failed")
 	const measured = `mysql_broker_quota_measurement_timestamp_seconds{server=""}`
 	hanging := p.Scrape(t)[measured]
-	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGCONT)
 	testdrive.Eventually(t, testdrive.QuotaTime, "the server is measured again", func() bool {
 		return p.Scrape(t)[measured] > hanging
 	})

@@ -115,11 +115,7 @@ func TestRestoreToTime(t *testing.T) {
 		testdrive.Exec(t, db, "UPDATE items SET more = 8")
 		p.Wait(t)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-		for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
+		testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGKILL)
 		testdrive.ExpireLeases(t, ts.Pool)
 		p = testdrive.StartPlatform(t, s, env)
 		source.Platform = p

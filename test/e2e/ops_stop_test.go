@@ -70,10 +70,7 @@ func TestStopHandsOver(t *testing.T) {
 func expectHandedOver(t *testing.T, ts testdrive.Tasks, instanceID string) {
 	t.Helper()
 	var attempt int
-	if err := ts.Pool.QueryRow(t.Context(), "SELECT attempt FROM task WHERE instance_id = $1", instanceID).
-		Scan(&attempt); err != nil {
-		t.Fatal(err)
-	}
+	ts.Scan(t, &attempt, "SELECT attempt FROM task WHERE instance_id = $1", instanceID)
 	if attempt != 0 {
 		t.Errorf("the task was not handed over: %d leases on it ran out", attempt)
 	}

@@ -35,9 +35,9 @@ func OpenTasks(t *testing.T, env map[string]string) Tasks {
 }
 
 // Exec carries out a statement.
-func (ts Tasks) Exec(t *testing.T, statement string) {
+func (ts Tasks) Exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
-	if _, err := ts.Pool.Exec(t.Context(), statement); err != nil {
+	if _, err := ts.Pool.Exec(t.Context(), statement, args...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -98,10 +98,7 @@ func (ts Tasks) AwaitFailure(t *testing.T, instanceID string, limit time.Duratio
 		return state == "failed"
 	})
 	var recorded string
-	if err := ts.Pool.QueryRow(t.Context(), `SELECT last_error FROM task WHERE instance_id = $1
-		ORDER BY id DESC LIMIT 1`, instanceID).Scan(&recorded); err != nil {
-		t.Fatal(err)
-	}
+	ts.Scan(t, &recorded, "SELECT last_error FROM task WHERE instance_id = $1 ORDER BY id DESC LIMIT 1", instanceID)
 	if !strings.Contains(recorded, cause) {
 		t.Errorf("operators do not read %q but %q", cause, recorded)
 	}
@@ -110,15 +107,9 @@ func (ts Tasks) AwaitFailure(t *testing.T, instanceID string, limit time.Duratio
 // RestoreBefore makes PostgreSQL record what a backup holds that was taken while an instance was being provisioned.
 func (ts Tasks) RestoreBefore(t *testing.T, i Instance) (task string) {
 	t.Helper()
-	if _, err := ts.Pool.Exec(t.Context(), "UPDATE instance SET state = 'creating' WHERE id = $1", i.ID); err != nil {
-		t.Fatal(err)
-	}
-	err := ts.Pool.QueryRow(t.Context(), `UPDATE task SET state = 'in progress', finished_at = NULL, step = '',
-		attempt = 0, run_at = now(), last_error = '' WHERE instance_id = $1 AND kind = 'provision'
-		RETURNING 'task_' || id`, i.ID).Scan(&task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ts.Exec(t, "UPDATE instance SET state = 'creating' WHERE id = $1", i.ID)
+	ts.Scan(t, &task, `UPDATE task SET state = 'in progress', finished_at = NULL, step = '', attempt = 0, run_at = now(),
+		last_error = '' WHERE instance_id = $1 AND kind = 'provision' RETURNING 'task_' || id`, i.ID)
 	return task
 }
 
@@ -126,24 +117,19 @@ func (ts Tasks) RestoreBefore(t *testing.T, i Instance) (task string) {
 // number last.
 func (ts Tasks) Forget(t *testing.T, last int64) {
 	t.Helper()
-	if _, err := ts.Pool.Exec(t.Context(), "WITH gone AS (DELETE FROM task WHERE id > $1) SELECT setval('task_id_seq', $1)",
-		last); err != nil {
-		t.Fatal(err)
-	}
+	ts.Exec(t, "WITH gone AS (DELETE FROM task WHERE id > $1) SELECT setval('task_id_seq', $1)", last)
 }
 
 func (ts Tasks) Last(t *testing.T) (id int64) {
 	t.Helper()
-	if err := ts.Pool.QueryRow(t.Context(), "SELECT last_value FROM task_id_seq").Scan(&id); err != nil {
-		t.Fatal(err)
-	}
+	ts.Scan(t, &id, "SELECT last_value FROM task_id_seq")
 	return id
 }
 
 // Scan reads one value.
-func (ts Tasks) Scan(t *testing.T, value any, query string) {
+func (ts Tasks) Scan(t *testing.T, value any, query string, args ...any) {
 	t.Helper()
-	if err := ts.Pool.QueryRow(t.Context(), query).Scan(value); err != nil {
+	if err := ts.Pool.QueryRow(t.Context(), query, args...).Scan(value); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -116,6 +116,9 @@ func (p *Provisioner) purgeBackups(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("list the backups that are due: %w", err)
 	}
+	if err := p.sureOfAges(ctx, len(due)); err != nil {
+		return err
+	}
 	return forEach(run, due, func(b store.Backup) error {
 		if err := p.purgeBackup(ctx, b); err != nil {
 			return fmt.Errorf("delete the backup %s: %w", b.ID, err)

@@ -70,6 +70,9 @@ func (p *Provisioner) expireDue(ctx context.Context) error {
 		return err // the binding may have been changed since
 	}
 	due, err := p.store.ExpiredBindings(ctx, expiredAtOnce)
+	if unsure := p.sureOfAges(ctx, len(due)); unsure != nil {
+		return errors.Join(err, unsure)
+	}
 	busy := map[store.Location][]expired{}
 	for _, b := range due {
 		if ctx.Err() != nil {

@@ -73,6 +73,9 @@ func (p *Provisioner) removeFormer(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("list the places that are not needed any more: %w", err)
 	}
+	if err := p.sureOfAges(ctx, len(due)); err != nil {
+		return err
+	}
 	return forEach(run, due, func(i store.Instance) error {
 		if err := p.removePlace(ctx, run, i); err != nil {
 			return fmt.Errorf("remove the former place of instance %q: %w", i.ID, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"mysql-broker/provisioner/clock"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -28,6 +29,9 @@ var removeOldTasksKind = kind{
 }
 
 func (p *Provisioner) removeOldTasks(ctx context.Context) error {
+	if err := clock.Compare(ctx, p.store, p.fleet.Shared); err != nil {
+		return err
+	}
 	deleted, err := p.store.DeleteFinishedTasks(ctx, keepTasks)
 	if deleted > 0 {
 		p.log.Info("deleted old tasks", "count", deleted)
@@ -42,6 +46,14 @@ func (p *Provisioner) removeOldTasks(ctx context.Context) error {
 		p.log.Info("deleted old records of expired bindings", "count", expired)
 	}
 	return errors.Join(err, forgetting, auditing, expiring)
+}
+
+// sureOfAges returns an error if something is due for its age and clocks disagree about how old it is.
+func (p *Provisioner) sureOfAges(ctx context.Context, due int) error {
+	if due == 0 {
+		return nil
+	}
+	return clock.Compare(ctx, p.store, p.fleet.Shared)
 }
 
 // forEach calls do for everything that is due, even if some of the calls fail, until the task's lease is lost.

@@ -136,6 +136,9 @@ func (p *Provisioner) purgeRetained(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("list the retained data that are due: %w", err)
 	}
+	if err := p.sureOfAges(ctx, len(due)); err != nil {
+		return err
+	}
 	return forEach(run, due, func(r store.Retained) error {
 		err := p.store.BeginPurge(ctx, r.ID)
 		if errors.Is(err, store.ErrTaken) {

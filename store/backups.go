@@ -51,8 +51,9 @@ var scanBackup = pgx.RowToStructByPos[Backup]
 func (t *Tx) InsertBackup(b Backup, keep time.Duration) {
 	t.write("record a backup", `INSERT INTO backup (id, instance_id, instance_name, service_id, plan_id, platform,
 			organization_guid, space_guid, reason, state, keep_until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'in progress', now() + $10::interval)`, b.ID, b.InstanceID,
-		b.InstanceName, b.ServiceID, b.PlanID, b.Platform, b.OrganizationGUID, b.SpaceGUID, b.Reason, keep)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'in progress', `+laterOf("$11")+` + $10::interval)`, b.ID,
+		b.InstanceID, b.InstanceName, b.ServiceID, b.PlanID, b.Platform, b.OrganizationGUID, b.SpaceGUID, b.Reason, keep,
+		time.Now())
 }
 
 // CompleteBackup records that a backup was written.

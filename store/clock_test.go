@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -46,5 +48,43 @@ func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	claimed, err = s.Claim(ctx, "worker", time.Minute)
 	if err != nil || claimed.InstanceID != "leased" {
 		t.Errorf("claimed %q, %v instead of the dead worker's task", claimed.InstanceID, err)
+	}
+}
+
+// What is kept while PostgreSQL's clock is weeks behind is kept from now on, and not from a time in the past.
+func TestNothingIsKeptFromAPastTime(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	s := servers.OpenStore(t, servers.PostgresAhead(t, url, "-20 days"))
+	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, next_server,
+		next_dedicated_id, next_launcher) VALUES ('deleted', 's', 'p', 'ready', 'one', 'db_1', NULL, NULL, NULL),
+		('moved', 's', 'p', 'ready', 'one', 'db_2', 'two', '', '')`)
+	if err := s.InTx(ctx, func(tx *store.Tx) error {
+		for _, id := range []string{"deleted", "moved"} {
+			if _, err := tx.LockInstance(ctx, id); err != nil {
+				return err
+			}
+		}
+		tx.InsertBackup(store.Backup{ID: "b_1", InstanceID: "moved", PlanID: "p", Reason: "user"}, 7*24*time.Hour)
+		tx.Retain("deleted", store.Retained{ID: "r_1"}, 7, nil)
+		tx.SwapPlaces("moved")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	var backup, retained, moved time.Time
+	if err := conn.QueryRow(ctx, `SELECT keep_until - interval '7 days', until - interval '7 days', moved_at
+		FROM backup, retained, instance`).Scan(&backup, &retained, &moved); err != nil {
+		t.Fatal(err)
+	}
+	for what, from := range map[string]time.Time{"the backup": backup, "what is retained": retained, "the former place": moved} {
+		if time.Since(from) > time.Hour {
+			t.Errorf("%s is kept from %v on", what, from)
+		}
 	}
 }

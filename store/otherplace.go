@@ -79,8 +79,8 @@ func (t *Tx) SwapPlaces(id string) {
 			launcher = next_launcher, admin_password = other_admin_password, next_admin_password = NULL, endpoint = NULL,
 			server_flavour = '', server_version = '',
 			next_server = server, next_dedicated_id = dedicated_id, next_launcher = launcher,
-			other_admin_password = admin_password, moved_at = now(), updated_at = now()
-		WHERE id = $1 AND next_server IS NOT NULL AND moved_at IS NULL AND :allowed`, id)
+			other_admin_password = admin_password, moved_at = `+laterOf("$2")+`, updated_at = now()
+		WHERE id = $1 AND next_server IS NOT NULL AND moved_at IS NULL AND :allowed`, id, time.Now())
 	t.change("check the credentials in CredHub", `UPDATE credhub_entry SET checked_at = '-infinity'
 		WHERE instance_id = $1 AND :allowed`, id)
 }

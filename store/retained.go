@@ -132,14 +132,14 @@ func (t *Tx) Retain(instanceID string, r Retained, days int, accounts []string) 
 			SELECT $2, id, coalesce(context->>'instance_name', ''), service_id, plan_id, $6, $7, $3,
 				server, dedicated_id, launcher, database_name, admin_password, next_admin_password, frozen_since,
 				(SELECT bytes FROM storage_usage u WHERE u.database_name = gone.database_name),
-				now() + $4 * interval '1 day'
+				`+laterOf("$8")+` + $4 * interval '1 day'
 			FROM gone RETURNING id)
 		INSERT INTO retained_account (account, retained_id, role)
 		SELECT account, kept.id, role FROM kept, (
 			SELECT account, role FROM binding WHERE instance_id = $1
 			UNION ALL SELECT account, role FROM retired_account WHERE instance_id = $1) AS a
 		WHERE account = ANY ($5)`, instanceID, r.ID, r.Platform, days, append([]string{}, accounts...), r.OrganizationGUID,
-		r.SpaceGUID)
+		r.SpaceGUID, time.Now())
 }
 
 // ErrTaken is returned when retained data are being dropped, or another instance is being created from them.

@@ -140,6 +140,13 @@ func (s *Store) Writable(ctx context.Context) error {
 	return err
 }
 
+// laterOf is the SQL for now() or, if that is more than an hour behind it, the time of this process in the parameter.
+// What is kept for some days from a wrong time in the past would be gone as soon as the clock is right.
+func laterOf(parameter string) string {
+	at := parameter + "::timestamptz"
+	return "CASE WHEN " + at + " > now() + interval '1 hour' THEN " + at + " ELSE now() END"
+}
+
 // Ping returns an error if PostgreSQL does not answer.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 

@@ -8,6 +8,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"mysql-broker/provisioner/clock"
 	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/plan"
@@ -92,7 +94,12 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
-	forget = forget && held == nil // while it is held, what its records say was deleted may exist
+	var wrong *clock.Error
+	if err := clock.Compare(ctx, d.store, d.fleet.Shared); err != nil && !errors.As(err, &wrong) {
+		return Report{}, err
+	}
+	// While PostgreSQL is held, what its records say was deleted may exist.
+	forget = forget && held == nil && wrong == nil
 	servers, err := d.servers(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("read which servers there are records of: %w", err)
@@ -118,6 +125,9 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 		return all, fmt.Errorf("compare what is recorded with CredHub: %w", err)
 	}
 	all.Findings = append(all.Findings, credentials...)
+	if wrong != nil {
+		all.Findings = append(all.Findings, Finding{Problem: Deviating, Kind: clocks, Name: "PostgreSQL", ToDo: wrong.Error()})
+	}
 	abandoned, err := d.store.Abandoned(ctx)
 	if err != nil {
 		return all, fmt.Errorf("look for what is left half-way: %w", err)

@@ -23,7 +23,9 @@ const (
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, but no record
 	Stray       Problem = "stray"       // an account may use an instance's database, but has no record
 	Limited     Problem = "limited"     // the broker's account on it may not do everything, or a launcher gives advice
-	Deviating   Problem = "deviating"   // it has other rights than it must: an account, or the broker at a launcher
+	// Deviating things have other rights than they must (an account, or the broker at a launcher), or another time (a
+	// clock).
+	Deviating Problem = "deviating"
 )
 
 // problems in the order of the report.
@@ -39,12 +41,13 @@ const (
 	dedicatedPlan = "plan"
 	credential    = "credential" // in CredHub
 	credHub       = "CredHub"
+	clocks        = "clock"
 )
 
 // kinds in the order in which they are reported and repaired: a database before the accounts that may be definers of
 // its views.
 var kinds = []string{store.DatabaseResource, store.AccountResource, store.DedicatedResource, instance, binding,
-	credential, sharedServer, launcher, credHub, dedicatedPlan}
+	credential, sharedServer, launcher, credHub, clocks, dedicatedPlan}
 
 // Finding is a difference between the records and the servers. It holds no secret.
 type Finding struct {

@@ -108,6 +108,13 @@ func (s *Server) Ping(ctx context.Context) error {
 	return s.explain("ping", s.reads.PingContext(ctx))
 }
 
+// Clock reads the server's clock, to the second.
+func (s *Server) Clock(ctx context.Context) (time.Time, error) {
+	var seconds int64
+	err := s.reads.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP()").Scan(&seconds)
+	return time.Unix(seconds, 0), s.explain("read the clock", err)
+}
+
 // Close closes the connections. Those of sessions in use stay open until the sessions are closed.
 func (s *Server) Close() error {
 	err := errors.Join(s.sessions.Close(), s.reads.Close())

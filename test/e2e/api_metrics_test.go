@@ -53,6 +53,7 @@ func TestMetrics(t *testing.T) {
 		`mysql_broker_retained_overdue_seconds`:                       "0",
 		`mysql_broker_binding_expiry_overdue_seconds`:                 "0",
 		`mysql_broker_frozen_instances`:                               "0",
+		`mysql_broker_clocks_disagree`:                                "0",
 		`mysql_broker_moves`:                                          "0",
 		`mysql_broker_move_oldest_age_seconds`:                        "0",
 		`mysql_broker_former_places`:                                  "0",

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/clock"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -66,6 +67,9 @@ var (
 	frozenDesc = prometheus.NewDesc("mysql_broker_frozen_instances",
 		"Service instances whose accounts may not write because a restore in place failed and could not be undone.",
 		nil, nil)
+	clocksDesc = prometheus.NewDesc("mysql_broker_clocks_disagree",
+		"1 if PostgreSQL's clock is more than an hour apart from this host's or from the shared servers', so that nothing is "+
+			"destroyed for its age.", nil, nil)
 	movesDesc = prometheus.NewDesc("mysql_broker_moves",
 		"Service instances whose data are being moved to another server.", nil, nil)
 	moveAgeDesc = prometheus.NewDesc("mysql_broker_move_oldest_age_seconds",
@@ -91,9 +95,20 @@ func (c *stateCollector) collect(ch chan<- prometheus.Metric) {
 	var asked sync.WaitGroup
 	asked.Go(func() { c.collectRecorded(ch) })
 	asked.Go(func() { c.collectServers(ch) })
+	asked.Go(func() { c.collectClocks(ch) })
 	asked.Wait()
 	c.collectPools(ch)
 	c.collectLimits(ch)
+}
+
+// collectClocks exports nothing if PostgreSQL's clock cannot be read.
+func (c *stateCollector) collectClocks(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	err := clock.Compare(ctx, c.store, c.shared)
+	if _, disagree := errors.AsType[*clock.Error](err); disagree || err == nil {
+		gauge(ch, clocksDesc, oneIf(disagree))
+	}
 }
 
 func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {

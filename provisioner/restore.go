@@ -82,7 +82,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 	}
 	m, err := f.vault.Manifest(ctx, b.InstanceID, b.ID)
 	if err != nil {
-		return explainBackup(run, err)
+		return f.explainBackup(ctx, run, b.ID, err)
 	}
 	if !f.parameters.RestoreToTime.IsZero() {
 		if err := f.undoReplay(ctx, run, owner); err != nil {
@@ -103,7 +103,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 	if err == nil && !f.parameters.RestoreToTime.IsZero() {
 		err = f.replay(ctx, run, owner, m, events)
 	}
-	return explainRestore(ctx, run, err)
+	return f.explainRestore(ctx, run, b.ID, err)
 }
 
 // leavingOutBroken runs a restore that leaves views out that were broken when the backup was taken, as they cannot be
@@ -127,8 +127,8 @@ func leavingOutBroken(run *task.Run, restore func(leftOut func(string, bool, err
 	return run.Advise(sentence)
 }
 
-// explainRestore says what users read about a restore that failed.
-func explainRestore(ctx context.Context, run *task.Run, err error) error {
+// explainRestore says what users read about the restore of a backup that failed.
+func (p *Provisioner) explainRestore(ctx context.Context, run *task.Run, id string, err error) error {
 	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
 	_, ofBackup := errors.AsType[*transfer.SourceError](err)
 	switch {
@@ -137,14 +137,18 @@ func explainRestore(ctx context.Context, run *task.Run, err error) error {
 	case isRefused:
 		return task.Permanent(refusal.Sentence, err)
 	case ofBackup:
-		return explainBackup(run, err)
+		return p.explainBackup(ctx, run, id, err)
 	}
 	return err
 }
 
-// explainBackup says what users read about a backup that cannot be read.
-func explainBackup(run *task.Run, err error) error {
+// explainBackup says what users read about a backup that cannot be read. It records that one is damaged, so that the
+// next restore of the instance's latest takes an older one.
+func (p *Provisioner) explainBackup(ctx context.Context, run *task.Run, id string, err error) error {
 	if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
+		if noting := p.store.NoteVerification(ctx, id, err.Error()); noting != nil {
+			return fmt.Errorf("record that the backup %s is damaged: %w", id, noting)
+		}
 		return task.Permanent(fmt.Sprintf("The backup is damaged. Restore another one, and tell your operator about %s.",
 			task.Token(run.Task.ID)), err)
 	}

@@ -35,7 +35,7 @@ func (w restoring) manifest(ctx context.Context, run *task.Run, id string) (m ba
 	}
 	m, err = w.vault.Manifest(ctx, b.InstanceID, b.ID)
 	if err != nil {
-		err = explainBackup(run, err)
+		err = w.explainBackup(ctx, run, b.ID, err)
 	}
 	return m, err
 }
@@ -72,7 +72,7 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 	if err == nil || ctx.Err() != nil || run.Alive() != nil {
 		return err
 	}
-	return explainBackup(run, err)
+	return w.explainBackup(ctx, run, m.ID, err)
 }
 
 // makeAgain returns the steps that create the server, the database and the accounts of the bindings again.
@@ -196,7 +196,7 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 		return task.Permanent(fmt.Sprintf("The disk of the MySQL server is full. %s Tell your operator about %s.",
 			undoneSentence(w.lost), task.Token(run.Task.ID)), err)
 	}
-	return explainRestore(ctx, run, err)
+	return w.explainRestore(ctx, run, m.ID, err)
 }
 
 // load replaces the data by those of a backup. If empty is true, it drops all tables first.

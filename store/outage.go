@@ -125,6 +125,16 @@ var outages = []string{
 	"57",    // operator intervention
 }
 
+// inherited are SQLSTATEs of statements that may fail because of settings of the role or the database which a connection
+// has had since it was opened. Connections are opened again after them, as somebody may have changed the settings since.
+// https://www.postgresql.org/docs/current/sql-alterrole.html
+var inherited = []string{
+	"25006", // read-only transaction: default_transaction_read_only
+	"42501", // insufficient privilege: role
+	"42P01", // undefined table: search_path
+	"42883", // undefined function: the same
+}
+
 func outage(err error) bool {
 	if _, failed := errors.AsType[*pgconn.ConnectError](err); failed {
 		return true

@@ -70,6 +70,31 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 }
 
 // Waiting for a connection of an exhausted pool is limited like a statement.
+// Settings of a database that were wrong for a while do not outlive that in the connections that were opened meanwhile.
+func TestConnectionsForgetWrongSettings(t *testing.T) {
+	t.Parallel()
+	for setting, wrong := range map[string]string{"default_transaction_read_only": "on", "search_path": "nowhere"} {
+		url := servers.Postgres(t)
+		alter := func(what string) {
+			t.Helper()
+			exec(t, url, "SET default_transaction_read_only = off", "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I "+what+"', current_database()); END $$")
+		}
+		alter("SET " + setting + " = " + wrong)
+		s := servers.OpenStore(t, url)
+		write := func() error {
+			return s.InTx(t.Context(), func(tx *store.Tx) error {
+				return tx.InsertInstance(store.Instance{ID: "i", ServiceID: "s", PlanID: "p",
+					Location: store.Location{Server: "one"}, Database: "db"})
+			})
+		}
+		if err := write(); err == nil {
+			t.Fatalf("%s = %s has no effect", setting, wrong)
+		}
+		alter("RESET " + setting)
+		testdrive.Eventually(t, limits.Stuck, "writes work again after "+setting, func() bool { return write() == nil })
+	}
+}
+
 func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	t.Parallel()
 	single, err := url.Parse(servers.Postgres(t))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,14 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
 	s := &Store{keys: keys}
 	cfg.AfterConnect = s.connected
+	keep := cfg.ConnConfig.OnPgError
+	cfg.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		if slices.Contains(inherited, err.Code) {
+			go s.failover.reconnect() // it may be holding its lock now
+			return false
+		}
+		return keep(conn, err)
+	}
 	for _, apply := range options {
 		apply(cfg)
 	}
@@ -135,6 +144,7 @@ var ErrReadOnly = errors.New("store: PostgreSQL is read-only")
 func (s *Store) Writable(ctx context.Context) error {
 	readOnly, err := oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT current_setting('transaction_read_only')::boolean")
 	if err == nil && readOnly {
+		s.failover.reconnect() // only this connection may be: see inherited
 		err = ErrReadOnly
 	}
 	return err

@@ -116,6 +116,9 @@ func (v Vault) open(ctx context.Context, name string) (e envelope, key []byte, e
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return e, nil, ErrNotFound
 	}
+	if errors.Is(err, objectstore.ErrTooLarge) {
+		return e, nil, &DamagedError{name, err}
+	}
 	if err != nil {
 		return e, nil, err
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/tink-crypto/tink-go/v2/streamingaead/subtle"
+
+	"mysql-broker/provisioner/backup/objectstore"
 )
 
 const (
@@ -90,6 +92,12 @@ func describe(name string, data []byte) object {
 func (v Vault) read(ctx context.Context, m Manifest, o object, fn func(io.Reader) error) error {
 	name := folder(m.InstanceID, m.ID) + o.Name
 	data, err := v.Objects.Get(ctx, name, o.Bytes)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return v.missing(ctx, m, name)
+	}
+	if errors.Is(err, objectstore.ErrTooLarge) {
+		return &DamagedError{name, err}
+	}
 	if err != nil {
 		return err
 	}
@@ -97,6 +105,14 @@ func (v Vault) read(ctx context.Context, m Manifest, o object, fn func(io.Reader
 		return &DamagedError{name, errors.New("its checksum is not that of the manifest")}
 	}
 	return v.decrypt(data, m.key, name, place(m.InstanceID, m.ID, o.Name), fn)
+}
+
+// missing explains that an object is not there: the backup is damaged, unless it has been deleted meanwhile.
+func (v Vault) missing(ctx context.Context, m Manifest, name string) error {
+	if _, err := v.Manifest(ctx, m.InstanceID, m.ID); err != nil {
+		return err
+	}
+	return &DamagedError{name, errors.New("it is missing")}
 }
 
 // decrypt calls fn with what was written to an object of that name and place.

@@ -3,6 +3,7 @@ package objectstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -98,7 +99,7 @@ func (d *Directory) Get(_ context.Context, name string, max int64) ([]byte, erro
 func readAll(r io.Reader, max int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, max+1))
 	if err == nil && int64(len(data)) > max {
-		err = errTooLarge(max)
+		err = fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, max)
 	}
 	return data, err
 }

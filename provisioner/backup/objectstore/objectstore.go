@@ -41,5 +41,5 @@ func explain(s Store, doing, name string, err error) error {
 	return fmt.Errorf("object store %s: %s %s: %w", s, doing, name, err)
 }
 
-// errTooLarge says that an object is not what was written.
-func errTooLarge(max int64) error { return fmt.Errorf("it has more than %d bytes", max) }
+// ErrTooLarge says that an object has more bytes than were written.
+var ErrTooLarge = errors.New("it is larger than what was written")

@@ -91,10 +91,7 @@ var backUpKind = kind{
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		if p.vault == nil {
-			return task.Workflow{}, errors.New("this broker has no object store")
-		}
-		return p.backUpWorkflow(i, r.BackupID), nil
+		return p.onlyWithStore(p.backUpWorkflow(i, r.BackupID)), nil
 	},
 }
 
@@ -108,6 +105,20 @@ type backingUp struct {
 
 // summary is the key under which the task remembers the facts of the backup that it has written.
 const summary = "summary"
+
+// onlyWithStore leaves the steps of a workflow to a broker with an object store, if this one has none. It can be
+// cancelled here, too.
+func (p *Provisioner) onlyWithStore(w task.Workflow) task.Workflow {
+	if p.vault != nil {
+		return w
+	}
+	for n := range w.Steps {
+		w.Steps[n].Do = func(context.Context, *task.Run) error { return task.RequeueElsewhere(errNoStoreHere) }
+	}
+	return w
+}
+
+var errNoStoreHere = errors.New("this broker has no object store")
 
 func (p *Provisioner) backUpWorkflow(i store.Instance, id string) task.Workflow {
 	b := backingUp{p, i, id}
@@ -282,7 +293,11 @@ func explainObjectStore(run *task.Run, err error) error {
 // deleteUnfinished deletes what was written and the record. Nobody waits for an object store that fails: what is left
 // then is deleted with the backups whose days are over.
 func (b backingUp) deleteUnfinished(ctx context.Context, run *task.Run) error {
-	if err := b.vault.Delete(ctx, b.instance.ID, b.id); err != nil {
+	err := errNoStoreHere
+	if b.vault != nil {
+		err = b.vault.Delete(ctx, b.instance.ID, b.id)
+	}
+	if err != nil {
 		b.log.Warn("an unfinished backup could not be deleted; it is tried again", "task", task.Token(run.Task.ID),
 			"backup", b.id, "error", err)
 		return nil

@@ -71,7 +71,7 @@ func nameOf(i store.Instance) string {
 func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account,
 	events *transfer.Events) error {
 	if f.vault == nil {
-		return task.RequeueElsewhere(errors.New("this broker has no object store"))
+		return task.RequeueElsewhere(errNoStoreHere)
 	}
 	b, err := f.store.Backup(ctx, f.backup)
 	if errors.Is(err, store.ErrNotFound) {

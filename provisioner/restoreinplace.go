@@ -149,10 +149,7 @@ var restoreKind = kind{
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		if p.vault == nil {
-			return task.Workflow{}, errors.New("this broker has no object store")
-		}
-		return p.restoreWorkflow(i, r), nil
+		return p.onlyWithStore(p.restoreWorkflow(i, r)), nil
 	},
 }
 

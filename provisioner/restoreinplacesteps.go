@@ -33,6 +33,9 @@ func (w restoring) manifest(ctx context.Context, run *task.Run, id string) (m ba
 	if err != nil {
 		return m, fmt.Errorf("read the record of the backup: %w", err)
 	}
+	if w.vault == nil {
+		return m, errNoStoreHere
+	}
 	m, err = w.vault.Manifest(ctx, b.InstanceID, b.ID)
 	if err != nil {
 		err = w.explainBackup(ctx, run, b.ID, err)

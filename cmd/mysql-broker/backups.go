@@ -129,6 +129,25 @@ func (c *console) printBackups(all []store.Backup, l *listing) (err error) {
 	return l.end(err)
 }
 
+// backupsEnvironment describes the environment of withBackups.
+var backupsEnvironment = environmentOf(slices.Concat([]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG"},
+	config.BackupVariables())...)
+
+// withBackups is withConsole for a console whose configuration has an object store. Without one, as brokers have the
+// same configuration, nobody could run what the command records.
+func withBackups(cmd *cobra.Command, fn func(context.Context, *console) error) error {
+	getenv, err := environment(cmd)
+	if err != nil {
+		return err
+	}
+	return openConsole(cmd.Context(), getenv, config.ForBackups, func(ctx context.Context, c *console) error {
+		if !c.cfg.Backups.Configured() {
+			return &configError{errors.New("BACKUP_STORE is not set, and no bound service has a bucket")}
+		}
+		return fn(ctx, c)
+	})
+}
+
 func backUpNowCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "now INSTANCE-ID",
@@ -139,7 +158,7 @@ affected; meanwhile, the instance cannot be updated.`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeArgs(instanceWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
+			return withBackups(cmd, func(ctx context.Context, c *console) error {
 				t, err := provisioner.BackUpNow(ctx, c.store, c.plans, args[0])
 				if errors.Is(err, store.ErrNotFound) {
 					return fmt.Errorf("there is no instance %q", args[0])
@@ -155,7 +174,7 @@ affected; meanwhile, the instance cannot be updated.`,
 	}
 	return describe(command, `  0    a broker backs it up
   1    there is no such instance, something else is in progress on it, or PostgreSQL cannot be reached
-`+exitConfiguration, recordedEnvironment)
+`+exitConfiguration, backupsEnvironment)
 }
 
 func verifyBackupCommand() *cobra.Command {
@@ -170,7 +189,7 @@ shared server refuse is tried again once a day, or at once by this command.`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeEach(backupWords),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
+			return withBackups(cmd, func(ctx context.Context, c *console) error {
 				for _, id := range ids {
 					err := c.store.ForgetVerification(ctx, id)
 					if errors.Is(err, store.ErrNotFound) {
@@ -193,7 +212,7 @@ shared server refuse is tried again once a day, or at once by this command.`,
 	}
 	return describe(command, `  0    a broker verifies them
   1    there is no such backup, or PostgreSQL cannot be reached; standard error says which
-`+exitConfiguration, recordedEnvironment)
+`+exitConfiguration, backupsEnvironment)
 }
 
 func restoreBackupCommand() *cobra.Command {
@@ -214,7 +233,7 @@ can run the command again.`,
 		Args:              exactly(2),
 		ValidArgsFunction: completeArgs(backupWords, instanceWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
+			return withBackups(cmd, func(ctx context.Context, c *console) error {
 				t, err := provisioner.RestoreBackup(ctx, c.store, c.plans, args[0], args[1], lost)
 				if errors.Is(err, store.ErrNotFound) {
 					return fmt.Errorf("there is no instance %q", args[1])
@@ -232,7 +251,7 @@ can run the command again.`,
 	return describe(command, `  0    a broker restores it
   1    there is no such backup or instance, the plan allows less data, something else is in progress on the instance,
        or PostgreSQL cannot be reached; standard error says which
-`+exitConfiguration, recordedEnvironment)
+`+exitConfiguration, backupsEnvironment)
 }
 
 func importBackupsCommand() *cobra.Command {
@@ -245,28 +264,20 @@ store. Backups that cannot be read are named on standard error; then the exit st
 		Example: `  mysql-broker backups import`,
 		Args:    exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			getenv, err := environment(cmd)
-			if err != nil {
-				return err
-			}
-			return openConsole(cmd.Context(), getenv, config.ForBackups, func(ctx context.Context, c *console) error {
+			return withBackups(cmd, func(ctx context.Context, c *console) error {
 				return c.importBackups(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			})
 		},
 	}
 	return describe(command, `  0    all are recorded
   1    some cannot be read, or PostgreSQL or the object store cannot be reached; standard error says which
-`+exitConfiguration, environmentOf(slices.Concat([]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG"},
-		config.BackupVariables())...))
+`+exitConfiguration, backupsEnvironment)
 }
 
 func (c *console) importBackups(ctx context.Context, out, problems io.Writer) error {
 	objects, err := c.cfg.Backups.Open()
 	if err != nil {
 		return err
-	}
-	if objects == nil {
-		return &configError{errors.New("BACKUP_STORE is not set, and no bound service has a bucket")}
 	}
 	imported, unreadable := 0, 0
 	vault := backup.Vault{Objects: objects, Keys: c.cfg.Keys}

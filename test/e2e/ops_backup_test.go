@@ -84,6 +84,37 @@ func runScheduled(t *testing.T, ts testdrive.Tasks, kind string) {
 	})
 }
 
+// Where no broker has an object store, operators' commands record nothing that nobody could run, and what was recorded
+// before can be cancelled.
+func TestBackupsWithoutAnObjectStore(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	p := testdrive.StartPlatform(t, s, env)
+	ts, o := testdrive.OpenTasks(t, env), p.Operator(env)
+	i := p.Provisioned(t, "shared-small", nil)
+	for _, command := range [][]string{{"now", i.ID}, {"verify", "b_1"}, {"restore", "b_1", i.ID}, {"import"}} {
+		r := testdrive.Run(t, env, append([]string{"backups"}, command...)...)
+		if r.Status != 78 || !strings.Contains(r.Stderr, "BACKUP_STORE is not set") {
+			t.Errorf("backups %q: %d, %s", command, r.Status, r.Stderr)
+		}
+	}
+	with := maps.Clone(env)
+	with["BACKUP_STORE"] = "file://" + t.TempDir()
+	another := p.Provisioned(t, "shared-small", nil)
+	ts.Exec(t, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
+		SELECT 'b_1', id, service_id, plan_id, 'request', 'complete', now(), now() + interval '1 day' FROM instance
+		WHERE id = '`+another.ID+`'`)
+	for _, command := range [][]string{{"now", i.ID}, {"restore", "b_1", another.ID}} {
+		task, _, _ := strings.Cut(testdrive.Run(t, with, append([]string{"backups"}, command...)...).Expect(t, 0).Stdout, " ")
+		ts.Await(t, task, "waits for an object store", "last_error LIKE '%this broker has no object store%'")
+		o.Run(t, 0, "tasks", "cancel", task)
+		ts.Await(t, task, "is cancelled", "state = 'failed'")
+	}
+	i.Bound(t, nil)
+	another.Bound(t, nil)
+}
+
 // TestBackupsAreCaredFor takes backups by schedule, verifies them, finds a damaged one, deletes those whose days are over,
 // and records them again in a PostgreSQL that has lost them.
 func TestBackupsAreCaredFor(t *testing.T) {

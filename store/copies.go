@@ -26,6 +26,8 @@ type InstanceCopy struct {
 	AdminPassword      []byte          `json:"admin_password,omitempty"`
 	NextAdminPassword  []byte          `json:"next_admin_password,omitempty"`
 	CreatedAt          time.Time       `json:"created_at"`
+	// MovedAt is when the data were moved here; nil once the place where they were before is gone.
+	MovedAt *time.Time `json:"moved_at,omitempty"`
 
 	Retained *RetainedCopy `json:"retained,omitempty" db:"-"` // nil unless the instance was deleted, and its data are kept
 }
@@ -43,7 +45,7 @@ type RetainedCopy struct {
 
 const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid, i.parameters, i.context,
 	i.maintenance_version, i.dedicated_id, ` + launcherColumn + `, i.database_name,
-	i.admin_password, i.next_admin_password, i.created_at`
+	i.admin_password, i.next_admin_password, i.created_at, i.moved_at`
 
 var scanCopy = pgx.RowToStructByPos[InstanceCopy]
 

@@ -59,6 +59,22 @@ func selectRecordedAccounts(where string) string {
 	ORDER BY 1, 4`
 }
 
+// RecordedPlace is an OtherPlace, whose instance's database has this name.
+type RecordedPlace struct {
+	InstanceID string
+	Database   string
+	Location
+	Moved *time.Time // as in OtherPlace
+}
+
+// RecordedPlaces reads the other places of all instances.
+func (s *Store) RecordedPlaces(ctx context.Context) ([]RecordedPlace, error) {
+	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedPlace], `SELECT i.id, i.database_name,
+			CASE i.next_dedicated_id WHEN '' THEN 'shared' ELSE 'dedicated' END, i.next_server || i.next_dedicated_id,
+			i.next_launcher, i.moved_at
+		FROM instance i WHERE i.next_server IS NOT NULL ORDER BY i.id`)
+}
+
 // RecordedAccounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
 func (s *Store) RecordedAccounts(ctx context.Context, server string) ([]RecordedAccount, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedAccount],
@@ -116,6 +132,45 @@ func (t *Tx) Adopt(c InstanceCopy, at Location) {
 		t.write("take a place", `INSERT INTO server (name, instances) VALUES ($1, 1)
 			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1`, server)
 	}
+}
+
+// AdoptPlace records from a copy that the data of an instance are at a location, to which they were moved since. If the
+// place that was recorded still exists, it is kept as long as after any move. It returns ErrNotFound if there is no such
+// instance. The transaction has locked it.
+func (t *Tx) AdoptPlace(ctx context.Context, c InstanceCopy, at Location, kept bool) error {
+	server, dedicatedID, launcher := at.columns()
+	var was struct{ Server, Next string }
+	if err := read(ctx, t, rowLockTime, &was, pgx.RowToStructByPos[struct{ Server, Next string }],
+		"SELECT server, coalesce(next_server, '') FROM instance WHERE id = $1", c.ID); err != nil {
+		return err
+	}
+	places := map[string]int{} // by how much the instances of shared servers change
+	places[was.Server]--
+	places[was.Next]--
+	places[server]++
+	if kept {
+		places[was.Server]++
+	}
+	delete(places, DedicatedServers)
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		t.write("count the instance", `INSERT INTO server (name, instances) VALUES ($1, greatest($2, 0))
+			ON CONFLICT (name) DO UPDATE SET instances = greatest(server.instances + $2, 0)`, name, places[name])
+	}
+	t.write("adopt the place", `WITH inserted AS (
+			UPDATE instance SET server = $2, dedicated_id = $3, launcher = $4, admin_password = $5, next_admin_password = $6,
+				endpoint = NULL, server_flavour = '', server_version = '', plan_id = $7, maintenance_version = $8,
+				next_server = CASE WHEN $9 THEN server END, next_dedicated_id = CASE WHEN $9 THEN dedicated_id END,
+				next_launcher = CASE WHEN $9 THEN launcher END, other_admin_password = CASE WHEN $9 THEN admin_password END,
+				moved_at = CASE WHEN $9 THEN coalesce($10, now()) END, updated_at = now()
+			WHERE id = $1 RETURNING id, location_kind, server, dedicated_id, launcher, database_name)
+		`+recordOfInstance, c.ID, server, dedicatedID, launcher, c.AdminPassword, c.NextAdminPassword, c.PlanID,
+		c.MaintenanceVersion, kept, c.MovedAt)
+	t.write("record the accounts there", `INSERT INTO resource (kind, server, name, instance_id)
+		SELECT 'account', i.server, a.account, i.id FROM instance i JOIN (
+			SELECT instance_id, account FROM binding UNION SELECT instance_id, account FROM retired_account) AS a
+			ON a.instance_id = i.id
+		WHERE i.id = $1 AND i.location_kind = 'shared' ON CONFLICT DO NOTHING`, c.ID)
+	return nil
 }
 
 // RetainCopy records from a copy what a deleted instance has left at a location, and deletes the instance, if it is

@@ -32,6 +32,9 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 	ids, owned := map[string]bool{}, map[store.Location]bool{}
 	for _, i := range instances {
 		owned[i.Location] = true
+		if _, moved := r.places.moved(i); moved {
+			continue
+		}
 		if _, err := r.Fleet.Launcher(i.Launcher); err != nil {
 			return err
 		}
@@ -50,6 +53,20 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 		if !slices.Contains(r.Without, i.Server) && i.CreatedAt.Before(r.before) {
 			r.compareServer(ctx, i, copies[i.Location], recorded)
 		}
+	}
+	for _, o := range r.places.others {
+		owned[o.Location] = owned[o.Location] || o.Dedicated()
+	}
+	for _, at := range listing.There {
+		c := copies[at]
+		i := r.places.recorded[c.ID]
+		if l, moved := r.places.moved(i); moved && l.at == at {
+			owned[at] = true
+			if err := r.compareMoved(ctx, i, l); err != nil {
+				return err
+			}
+		}
+		owned[at] = owned[at] || c.Retained == nil && r.places.other(c, at)
 	}
 	retained, err := r.retained(ctx, store.DedicatedServers)
 	if err != nil {
@@ -145,6 +162,22 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 		r.learnPlan(i, c, i.Server)
 	}
 	r.compareAccounts(s)
+}
+
+// compareMoved compares a dedicated server, to which the data of an instance were moved after the backup, with the
+// records of the instance.
+func (r *recovery) compareMoved(ctx context.Context, i store.RecordedInstance, l listing) (err error) {
+	s := site{server: l.at.Server}
+	if s.holds, err = r.holdWith(ctx, l.at, l.copy); err != nil {
+		r.silent(l.at.Server, i.ID, err)
+		return nil
+	}
+	if s.recorded, err = r.Store.RecordedAccountsOf(ctx, i.ID); err != nil {
+		return fmt.Errorf("read the accounts of instance %q: %w", i.ID, err)
+	}
+	s.instances = map[string]store.RecordedInstance{i.Database: r.adoptPlace(i, l)}
+	r.compareAccounts(s)
+	return nil
 }
 
 func (r *recovery) silent(server, instanceID string, err error) {

@@ -170,6 +170,9 @@ func New(ctx context.Context, cfg Config) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	if err := r.locate(ctx, servers); err != nil {
+		return Plan{}, err
+	}
 	for _, name := range servers {
 		err := r.compare(ctx, name)
 		if ctx.Err() != nil {
@@ -199,6 +202,7 @@ type recovery struct {
 	before   time.Time // records of that time or later are not from the backup
 	plan     Plan
 	tasks    []store.Task
+	places   places
 	gone     map[string]bool // instances whose records will be deleted, with their tasks
 	whole    map[string]bool // instances whose databases exist
 }

@@ -36,6 +36,15 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	if s.retained, err = r.retained(ctx, name); err != nil {
 		return err
 	}
+	for _, c := range record.Instances { // those that were moved here after the backup are recorded elsewhere
+		if i, recorded := r.places.recorded[c.ID]; recorded && i.Location != store.SharedLocation(name) {
+			accounts, err := r.Store.RecordedAccountsOf(ctx, c.ID)
+			if err != nil {
+				return fmt.Errorf("read the accounts of instance %q: %w", c.ID, err)
+			}
+			s.recorded = append(s.recorded, accounts...)
+		}
+	}
 	r.compareSite(s, instances, record)
 	return nil
 }
@@ -48,6 +57,9 @@ func (r *recovery) compareSite(s site, instances []store.RecordedInstance, recor
 	}
 	ids := map[string]bool{}
 	for _, i := range instances {
+		if _, moved := r.places.moved(i); moved {
+			continue
+		}
 		if s.holds.databases[i.Database] {
 			if c := listed[i.Database]; r.deletedSince(i, c) {
 				r.retain(c, store.SharedLocation(s.server), true)
@@ -89,7 +101,7 @@ func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
 	}
 	item.do = func(ctx context.Context) error {
 		for _, account := range left {
-			if err := r.onServer(ctx, i.ID, "account "+account, func(s *mysqladmin.Session) error {
+			if err := r.onServer(ctx, i, "account "+account, func(s *mysqladmin.Session) error {
 				return s.DropAccount(ctx, account)
 			}); err != nil {
 				return err
@@ -103,10 +115,18 @@ func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
 
 // adoptListed adds items that record the instances in the server's list whose databases exist.
 func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[string]bool) {
+	here := store.SharedLocation(s.server)
 	for _, c := range listed {
 		i, recorded := s.instances[c.Database]
 		if recorded {
 			r.learnPlan(i, c, s.server)
+			continue
+		}
+		if l, moved := r.places.moved(r.places.recorded[c.ID]); moved && l.at == here && s.holds.databases[c.Database] {
+			s.instances[c.Database] = r.adoptPlace(r.places.recorded[c.ID], l)
+			continue
+		}
+		if c.Retained == nil && r.places.other(c, here) {
 			continue
 		}
 		left, retained := s.retained[c.Database]
@@ -158,9 +178,16 @@ func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, ser
 
 // lookForStrangers adds items for databases that may be this broker's and are not in the server's list.
 func (r *recovery) lookForStrangers(s site, record mark.Record) {
+	others := map[string]bool{}
+	for _, o := range r.places.others {
+		others[o.Database] = others[o.Database] || o.Location == store.SharedLocation(s.server)
+	}
+	for _, c := range record.Instances {
+		others[c.Database] = others[c.Database] || r.places.other(c, store.SharedLocation(s.server))
+	}
 	for name := range s.holds.databases {
 		_, own := s.instances[name]
-		if _, retained := s.retained[name]; own || retained || !databaseName.MatchString(name) || !record.Found {
+		if _, retained := s.retained[name]; own || retained || others[name] || !databaseName.MatchString(name) || !record.Found {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,

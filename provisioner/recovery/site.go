@@ -143,7 +143,7 @@ func (r *recovery) compareAccount(s site, i store.RecordedInstance, a store.Reco
 
 // shut locks an account and records it, so that it is dropped with its instance.
 func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account string) error {
-	err := r.onServer(ctx, i.ID, "account "+account, func(s *mysqladmin.Session) error {
+	err := r.onServer(ctx, i, "account "+account, func(s *mysqladmin.Session) error {
 		return s.LockAccount(ctx, account)
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account s
 // endBinding completes an unbind that was in progress when the backup was made.
 func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a store.RecordedAccount) error {
 	kept := false
-	err := r.onServer(ctx, i.ID, "account "+a.Account, func(s *mysqladmin.Session) (err error) {
+	err := r.onServer(ctx, i, "account "+a.Account, func(s *mysqladmin.Session) (err error) {
 		kept, err = s.RevokeAccess(ctx, a.Account, plan.Role(a.Role), i.Database)
 		return err
 	})
@@ -218,12 +218,17 @@ func (r *recovery) endTasksOf(tx *store.Tx, a store.RecordedAccount, succeeded s
 }
 
 // onServer runs fn in a session with its own session lock on an instance's server.
-func (r *recovery) onServer(ctx context.Context, instanceID, what string, fn func(*mysqladmin.Session) error) error {
+// The server is where the plan has found the instance.
+func (r *recovery) onServer(ctx context.Context, at store.RecordedInstance, what string,
+	fn func(*mysqladmin.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, doTime)
 	defer cancel()
-	i, err := r.Store.Instance(ctx, instanceID)
+	i, err := r.Store.Instance(ctx, at.ID)
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
+	}
+	if i.Location != at.Location {
+		return fmt.Errorf("the instance is recorded at %q, and this is for %q", i.Location.Server, at.Server)
 	}
 	alive := func() error { return nil } // no lease is needed: PostgreSQL is held, so that nobody else changes it
 	return r.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {

@@ -36,11 +36,13 @@ type scene struct {
 	retained                    map[string]formerInstance
 	unmarked                    bool
 	tasks                       []store.Task
+	places                      places
 }
 
 // plan compares the server, and returns the actions, and what they are about.
 func (s scene) plan() (items []string, r *recovery) {
-	r = &recovery{before: noon, gone: map[string]bool{}, whole: map[string]bool{}, tasks: s.tasks}
+	r = &recovery{before: noon, gone: map[string]bool{}, whole: map[string]bool{}, tasks: s.tasks,
+		places: s.places}
 	if s.retained == nil {
 		s.retained = map[string]formerInstance{}
 	}

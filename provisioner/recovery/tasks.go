@@ -22,6 +22,13 @@ const (
 // endTask ends a task that was in progress when the backup was made. If the instance shows how it ended, that outcome
 // is recorded.
 func (r *recovery) endTask(ctx context.Context, t store.Task) error {
+	if r.moves(t) { // brokers remove what it has copied so far
+		_, err := r.Store.Abort(ctx, t.ID, restored, store.Recovered)
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // it is being undone
+			return fmt.Errorf("undo %s: %w", taskName(t.ID), err)
+		}
+		return nil
+	}
 	err := r.Store.InTx(ctx, func(tx *store.Tx) error {
 		i, err := tx.LockInstance(ctx, t.InstanceID)
 		if errors.Is(err, store.ErrNotFound) { // forgotten meanwhile
@@ -59,6 +66,13 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 		return fmt.Errorf("end %s: %w", taskName(t.ID), err)
 	}
 	return nil
+}
+
+// moves reports whether a task was moving the data of an instance, and they were not moved since.
+func (r *recovery) moves(t store.Task) bool {
+	to, has := r.places.others[t.InstanceID]
+	_, moved := r.places.moved(r.places.recorded[t.InstanceID])
+	return t.Kind == store.Update && has && to.Moved == nil && !moved
 }
 
 // forgetInstance deletes the records of an instance that is gone, with its bindings. It ends the tasks that were in

@@ -170,6 +170,8 @@ func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
 	}
 	sentence := "With --apply, all of this is done, but what an operator has to look at, and brokers carry on."
 	switch {
+	case !applied && len(r.Items) > 0 && r.Held == nil:
+		sentence = "With --apply --force, all of this is done, but what an operator has to look at."
 	case r.Resumed:
 		sentence = "All of this is done, but what an operator has to look at. Brokers carry on with everything."
 	case applied:

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -15,7 +16,8 @@ func TestRecoverMoved(t *testing.T) {
 	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	p := testdrive.StartPlatform(t, s, env)
-	i := p.Provisioned(t, "shared-small", nil)
+	i := p.OwnInstance(t, "shared-small")
+	i.Create(t, nil, http.StatusCreated)
 	b, app := i.Bound(t, nil)
 	testdrive.Exec(t, app.Open(t), "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
 	stop(t, p) // the servers get their lists

@@ -1,9 +1,9 @@
 -- Creates the broker's account on a shared MariaDB server, 10.6 or later, with exactly the privileges that it needs. It
 -- reaches databases whose names begin with db_, which should be the broker's alone, and no other data. But CREATE USER
 -- lets it change the password of any account: MariaDB cannot protect single accounts from it.
--- Replace PASSWORD, and run it as an administrator.
+-- Replace PASSWORD, and run it as an administrator. If the account exists, it keeps its password.
 
-CREATE USER 'mysql_broker'@'%' IDENTIFIED BY 'PASSWORD';
+CREATE USER IF NOT EXISTS 'mysql_broker'@'%' IDENTIFIED BY 'PASSWORD';
 
 -- the accounts of bindings
 GRANT CREATE USER ON *.* TO 'mysql_broker'@'%';

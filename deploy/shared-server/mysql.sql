@@ -1,9 +1,9 @@
 -- Creates the broker's account on a shared MySQL server, 8.0 or later, with exactly the privileges that it needs. It
 -- reaches databases whose names begin with db_, which should be the broker's alone, and no other data.
--- Replace PASSWORD, and run it as an administrator. partial_revokes must be OFF, as it is by default: with it, MySQL
--- does not accept patterns in the names of databases.
+-- Replace PASSWORD, and run it as an administrator. If the account exists, it keeps its password. partial_revokes must be
+-- OFF, as it is by default: with it, MySQL does not accept patterns in the names of databases.
 
-CREATE USER 'mysql_broker'@'%' IDENTIFIED BY 'PASSWORD';
+CREATE USER IF NOT EXISTS 'mysql_broker'@'%' IDENTIFIED BY 'PASSWORD';
 
 -- the accounts of bindings
 GRANT CREATE USER ON *.* TO 'mysql_broker'@'%';

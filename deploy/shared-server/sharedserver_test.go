@@ -12,7 +12,7 @@ func TestFiles(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range []string{"mysql", "mariadb"} {
 		statements, err := sharedserver.Statements(flavour, "s3cret")
-		if err != nil || len(statements) < 3 || !strings.HasPrefix(statements[0], "CREATE USER '"+sharedserver.Account+"'@") ||
+		if err != nil || len(statements) < 3 || !strings.HasPrefix(statements[0], "CREATE USER IF NOT EXISTS '"+sharedserver.Account+"'@") ||
 			!strings.Contains(statements[0], "'s3cret'") {
 			t.Errorf("%s: %q, %v", flavour, statements, err)
 		}

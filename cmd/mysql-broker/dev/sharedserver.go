@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -65,9 +64,6 @@ func makeAccount(ctx context.Context, e launcher.Endpoint, flavour string, s sec
 	db := sql.OpenDB(connector)
 	defer db.Close()
 	for _, statement := range statements {
-		if account, ok := strings.CutPrefix(statement, "CREATE USER "); ok {
-			statement = "CREATE USER IF NOT EXISTS " + account
-		}
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ const bootstrapTimeout = 10 * time.Minute
 
 // bootstrap runs the statements of a script one after the other, on one connection. An error of the server tells which
 // statement failed and the number of the error, but not its text, which can quote values.
-func bootstrap(ctx context.Context, to transfer.Target, script string, alive func() error) error {
+func bootstrap(ctx context.Context, to transfer.Target, text string, alive func() error) error {
 	limited, cancel := context.WithTimeout(ctx, bootstrapTimeout)
 	defer cancel()
 	conn, err := to.DB.Conn(limited)
@@ -30,7 +31,18 @@ func bootstrap(ctx context.Context, to transfer.Target, script string, alive fun
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		_ = conn.Close()
 	}()
-	for n, statement := range splitScript(script) {
+	statements, escapes := newScript(text), false
+	for n, statement := 0, "sql_mode"; ; n++ {
+		if ofQuotes.MatchString(statement) {
+			const query = "SELECT FIND_IN_SET('NO_BACKSLASH_ESCAPES', @@SESSION.sql_mode) = 0"
+			if err := conn.QueryRowContext(limited, query).Scan(&escapes); err != nil {
+				return err
+			}
+		}
+		var found bool
+		if statement, found = statements.next(escapes); !found {
+			return nil
+		}
 		if err := alive(); err != nil {
 			return err
 		}
@@ -48,8 +60,10 @@ func bootstrap(ctx context.Context, to transfer.Target, script string, alive fun
 			return err
 		}
 	}
-	return nil
 }
+
+// ofQuotes matches statements that can change how strings are read.
+var ofQuotes = regexp.MustCompile(`(?i)sql_mode|^execute\b`)
 
 // beginning returns the first two words of a statement in parentheses, if they are plain words.
 func beginning(statement string) string {
@@ -66,43 +80,62 @@ func beginning(statement string) string {
 	return " (" + strings.ToUpper(strings.Join(words, " ")) + ")"
 }
 
-// splitScript splits SQL at its delimiters, as the mysql program does. A line "DELIMITER x" changes the delimiter,
-// which programs with several statements need. Delimiters in strings, quoted names and comments do not count.
-func splitScript(script string) (statements []string) {
-	script = strings.TrimPrefix(script, "\ufeff") // the byte order mark of a file
-	delimiter, start := ";", 0
-	add := func(end int) {
-		if text := strings.TrimSpace(script[start:end]); !onlyComments(text) {
-			statements = append(statements, text)
-		}
-	}
-	for at := 0; at < len(script); {
-		rest := script[at:]
-		if blank(script[start:at]) && (at == 0 || script[at-1] == '\n') {
-			line, _, _ := strings.Cut(rest, "\n")
-			if words := strings.Fields(line); len(words) == 2 && strings.EqualFold(words[0], "DELIMITER") {
-				delimiter = words[1]
-				at += len(line)
-				start = at
-				continue
-			}
-		}
-		if strings.HasPrefix(rest, delimiter) {
-			add(at)
-			at += len(delimiter)
-			start = at
-			continue
-		}
-		at += skipped(rest)
-	}
-	add(len(script))
-	return statements
+// script is SQL of which the statements before text were read.
+type script struct{ text, delimiter string }
+
+func newScript(text string) *script {
+	return &script{strings.TrimPrefix(text, "\ufeff"), ";"} // the byte order mark of a file
 }
 
-func blank(text string) bool { return strings.TrimSpace(text) == "" }
+// delimiterCommand matches what changes the delimiter, which programs with several statements need.
+var delimiterCommand = regexp.MustCompile(`(?i)^delimiter[ \t]+(\S+)[^\n]*`)
 
-// skipped returns how long the string, quoted name, comment or character is with which text begins.
-func skipped(text string) int {
+// next reads a statement as the mysql program does: up to the delimiter, which does not count in strings, quoted names
+// and comments. Comments before the statement, or before a DELIMITER, are left out. escapes says whether a backslash in a
+// string has a meaning.
+func (s *script) next(escapes bool) (statement string, found bool) {
+	begin := -1 // of the statement
+	for at := 0; at < len(s.text); {
+		rest, length := s.text[at:], 0
+		switch {
+		case strings.HasPrefix(rest, s.delimiter):
+			length = len(s.delimiter)
+		case strings.HasPrefix(rest, `\g`), strings.HasPrefix(rest, `\G`):
+			length = 2
+		}
+		if length > 0 && begin >= 0 {
+			statement, s.text = s.text[begin:at], rest[length:]
+			return strings.TrimSpace(statement), true
+		}
+		if command := delimiterCommand.FindStringSubmatch(rest); length == 0 && begin < 0 && command != nil {
+			s.delimiter, length = unquote(command[1]), len(command[0])
+		}
+		if length == 0 {
+			var comment bool
+			if length, comment = skipped(rest, escapes); !comment && begin < 0 {
+				begin = at
+			}
+		}
+		at += length
+	}
+	if begin >= 0 {
+		statement = strings.TrimSpace(s.text[begin:])
+	}
+	s.text = ""
+	return statement, begin >= 0
+}
+
+// unquote removes the quotation marks that the argument of DELIMITER may have.
+func unquote(word string) string {
+	if last := len(word) - 1; last > 1 && word[0] == word[last] && strings.IndexByte("'\"`", word[0]) >= 0 {
+		return word[1:last]
+	}
+	return word
+}
+
+// skipped returns how long the string, quoted name, comment or character is with which text begins. White space is like
+// a comment. What is in a comment that the server runs is like the rest of the statement.
+func skipped(text string, escapes bool) (length int, comment bool) {
 	until := func(from int, end string) int {
 		if n := strings.Index(text[from:], end); n >= 0 {
 			return from + n + len(end)
@@ -110,35 +143,28 @@ func skipped(text string) int {
 		return len(text)
 	}
 	switch {
+	case strings.HasPrefix(text, "/*!"), strings.HasPrefix(text, "/*M!"):
+		return strings.IndexByte(text, '!') + 1, false
+	case strings.HasPrefix(text, "/*+"):
+		return until(3, "*/"), false
 	case strings.HasPrefix(text, "/*"):
-		return until(2, "*/")
-	case text[0] == '#', strings.HasPrefix(text, "-- "), strings.HasPrefix(text, "--\n"), strings.HasPrefix(text, "--\t"):
-		return until(1, "\n")
+		return until(2, "*/"), true
+	case text[0] == '#', text == "--", strings.HasPrefix(text, "--") && isSpace(text[2]):
+		return until(1, "\n"), true
 	case text[0] == '`':
-		return until(1, "`")
+		return until(1, "`"), false
 	case text[0] == '\'' || text[0] == '"':
 		for at := 1; at < len(text); at++ {
-			switch text[at] {
-			case '\\':
+			switch {
+			case text[at] == '\\' && escapes:
 				at++
-			case text[0]:
-				return at + 1 // a doubled quote begins another string
+			case text[at] == text[0]:
+				return at + 1, false // a doubled quote begins another string
 			}
 		}
-		return len(text)
+		return len(text), false
 	}
-	return 1
+	return 1, isSpace(text[0])
 }
 
-// onlyComments reports whether a statement has nothing to run. Comments that begin with /*! are run.
-func onlyComments(statement string) bool {
-	for statement != "" {
-		n := skipped(statement)
-		if n == 1 && !blank(statement[:1]) || strings.HasPrefix(statement, "/*!") || strings.HasPrefix(statement, "/*M!") ||
-			statement[0] == '\'' || statement[0] == '"' || statement[0] == '`' {
-			return false
-		}
-		statement = statement[n:]
-	}
-	return true
-}
+func isSpace(c byte) bool { return strings.IndexByte(" \t\n\v\f\r", c) >= 0 }

@@ -202,12 +202,20 @@ func (s *segmentReplay) read(ctx context.Context, segment binlog.Position, first
 	return s.Read(ctx, in, binlog.Part{After: head.After, Target: head.Target, Until: head.Until})
 }
 
+// lastTime says what can be restored of a log in which a transaction cannot be repeated.
+func lastTime(committed time.Time) string {
+	if committed.IsZero() {
+		return ""
+	}
+	// Times of MariaDB are whole seconds.
+	return "to " + committed.UTC().Truncate(time.Second).Add(-time.Second).Format(time.RFC3339) + " or earlier, or restore "
+}
+
 // unsupported returns what users read if logs cannot be replayed.
 func unsupported(err error) error {
 	if what, ok := errors.AsType[*binlog.UnsupportedError](err); ok {
 		return &transfer.RefusedError{Err: err, Sentence: fmt.Sprintf("The instance cannot be restored to that time: "+
-			"the binary log between the backup and that time has %s. Restore to an earlier time, or restore a later backup.",
-			what.What)}
+			"the binary log between the backup and that time has %s. Restore %sa later backup.", what.What, lastTime(what.At))}
 	}
 	refusal, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {

@@ -13,6 +13,9 @@ import (
 const (
 	queryEvent      = 2
 	rotateEvent     = 4
+	intVarEvent     = 5
+	randEvent       = 13
+	userVarEvent    = 14
 	formatEvent     = 15
 	xidEvent        = 16
 	tableMapEvent   = 19
@@ -20,23 +23,37 @@ const (
 	gtidEvent       = 33
 	anonymousEvent  = 34
 	xaPrepareEvent  = 38
-	payloadEvent    = 40 // a compressed transaction
 	heartbeatEvent2 = 41
 	taggedGTIDEvent = 42
 
-	mariaGTIDEvent  = 162
-	startEncryption = 164
-	queryCompressed = 165
+	mariaGTIDEvent = 162
 )
 
-// rowsEvents are the kinds of events with rows, each with the version of its header.
-var rowsEvents = map[byte]bool{23: true, 24: true, 25: true, 30: true, 31: true, 32: true, 39: true, 166: true,
-	167: true, 168: true, 169: true, 170: true, 171: true}
+// rowsEvents are the kinds of events with rows. True are those that write rows, and do not only delete them.
+var rowsEvents = map[byte]bool{23: true, 24: true, 25: false, 30: true, 31: true, 32: false, 39: true, 166: true,
+	167: true, 168: false, 169: true, 170: true, 171: false}
+
+// harmlessEvents tell replicas where they are, or repeat statements for people: of MySQL the end of the server, the next
+// file, ignorable events, texts of statements, identifiers of transactions before, what group replication certifies and
+// how its members change; of MariaDB texts of statements, the oldest file needed and identifiers. The others that are not
+// known here are refused, among them lost events (26), compressed (40, 165) and encrypted ones (164).
+var harmlessEvents = map[byte]bool{3: true, rotateEvent: true, 28: true, 29: true, 35: true, 36: true, 37: true,
+	160: true, 161: true, 163: true}
+
+// inputs are what the events before a statement say that it depends on.
+var inputs = map[byte]string{intVarEvent: "a number of AUTO_INCREMENT", randEvent: "a random number",
+	userVarEvent: "a variable of the user"}
 
 const (
 	headerBytes   = 19
 	checksumBytes = 4
-	statementEnds = 1 // a flag of rows
+
+	ignorable = 0x80 // a flag of events that replicas need not know
+
+	// Flags of rows.
+	statementEnds      = 1
+	noForeignKeyChecks = 2
+	loggedForeignKeys  = 16 // MySQL from 9.6 on has written what foreign keys did
 )
 
 // header is that of an event.
@@ -106,6 +123,7 @@ func sealed(raw []byte, checksummed bool) []byte {
 type tableMap struct {
 	id       uint64
 	database string
+	table    string
 }
 
 func tableID(p []byte) uint64 {
@@ -115,10 +133,15 @@ func tableID(p []byte) uint64 {
 }
 
 func (e event) tableMap() (m tableMap, err error) {
-	if len(e.body) < 10 || len(e.body) < 9+int(e.body[8])+2 {
+	v := variables{rest: e.body}
+	v.take(8)
+	database := v.text()
+	v.take(1)
+	table := v.text()
+	if v.short {
 		return m, e.errShort()
 	}
-	return tableMap{tableID(e.body), string(e.body[9 : 9+int(e.body[8])])}, nil
+	return tableMap{tableID(e.body), database, table}, nil
 }
 
 // in returns the bytes of the event for a table of the same name in another database.
@@ -129,9 +152,12 @@ func (e event) in(database string, checksummed bool) []byte {
 	return sealed(append(raw, e.body[9+old:]...), checksummed)
 }
 
-// ending returns the bytes of an event with rows, marked as the last one of its statement.
-func (e event) ending(checksummed bool) []byte {
+// flagged returns the bytes of an event with rows, with more flags.
+func (e event) flagged(flags byte, checksummed bool) []byte {
+	if e.body[6]|flags == e.body[6] {
+		return e.raw
+	}
 	raw := append([]byte(nil), e.raw[:headerBytes+len(e.body)]...)
-	raw[headerBytes+6] |= statementEnds
+	raw[headerBytes+6] |= flags
 	return sealed(raw, checksummed)
 }

@@ -42,15 +42,25 @@ type Replay struct {
 	part        Part
 	committed   time.Time
 	began       bool              // a transaction is open at the target
-	maps        map[uint64][]byte // the tables of the present statement, nil for those of other databases
+	maps        map[uint64]mapped // the tables of the present statement
 	order       [][]byte          // of maps
+	twice       bool              // a table of maps was named twice
 	batch       []event
 	batchBytes  int
 	xa          xaTransactions
+	resets      map[string]string // see resets
+	session     rowSession        // of the present transaction
+	settings    string            // that the session which writes rows has
+	recomputes  bool              // MariaDB computes stored columns where rows are written
+	zoned       map[string]bool   // tables, see dependsOnZone
+	inputs      string            // what the next statement depends on, as events before it say; "" for nothing else
 }
 
 // UnsupportedError says that a log has something that cannot be replayed.
-type UnsupportedError struct{ What string }
+type UnsupportedError struct {
+	What string
+	At   time.Time // when its transaction was committed; zero before the first one
+}
 
 func (e *UnsupportedError) Error() string { return "the binary log has " + e.What }
 
@@ -65,15 +75,18 @@ const (
 
 // Begin opens the connections.
 func (r *Replay) Begin(ctx context.Context, at Position) (err error) {
-	r.at, r.checksummed, r.maps = at, true, map[uint64][]byte{}
+	r.at, r.checksummed, r.maps, r.zoned = at, true, map[uint64]mapped{}, map[string]bool{}
 	if r.rows, err = r.connect(ctx); err != nil {
 		return err
 	}
 	if r.ddl, err = r.Owner.Conn(ctx); err != nil {
 		return err
 	}
-	_, err = r.ddl.ExecContext(ctx, "SET SESSION wait_timeout = 31536000") // it idles while rows are written
-	return err
+	// It idles while rows are written.
+	if _, err := r.ddl.ExecContext(ctx, "SET SESSION wait_timeout = 31536000"); err != nil {
+		return err
+	}
+	return r.readResets(ctx)
 }
 
 // connect opens the connection that writes rows.
@@ -83,7 +96,7 @@ func (r *Replay) connect(ctx context.Context) (*sql.Conn, error) {
 		return nil, err
 	}
 	_, err = conn.ExecContext(ctx, `SET SESSION sql_log_bin = 0, lock_wait_timeout = 50, innodb_lock_wait_timeout = 50,
-		wait_timeout = 31536000, time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'`)
+		wait_timeout = 31536000`)
 	if err != nil {
 		discard(conn)
 		return nil, err
@@ -167,6 +180,9 @@ func (r *Replay) Read(ctx context.Context, in io.Reader, of Part) (ended bool, e
 			e.body = e.body[:len(e.body)-checksumBytes]
 		}
 		if ended, err = r.event(ctx, e); ended || err != nil {
+			if unsupported, ok := errors.AsType[*UnsupportedError](err); ok {
+				unsupported.At = r.committed
+			}
 			if err != nil {
 				err = fmt.Errorf("replay the event at %s: %w", r.at, err)
 			}
@@ -197,13 +213,15 @@ func (r *Replay) event(ctx context.Context, e event) (ended bool, err error) {
 		return false, r.commit(ctx)
 	case xaPrepareEvent:
 		return false, r.prepared(ctx, e)
-	case payloadEvent, startEncryption, queryCompressed:
-		return false, &UnsupportedError{fmt.Sprintf("events of the kind %d", e.kind)}
+	case intVarEvent, randEvent, userVarEvent:
+		r.inputs = inputs[e.kind]
 	default:
-		if rowsEvents[e.kind] {
+		if _, ok := rowsEvents[e.kind]; ok {
 			return false, r.row(ctx, e)
 		}
-		// Others tell replicas where they are, or repeat statements for people.
+		if !harmlessEvents[e.kind] && e.flags&ignorable == 0 {
+			return false, &UnsupportedError{What: fmt.Sprintf("events of the kind %d", e.kind)}
+		}
 	}
 	return false, nil
 }
@@ -232,11 +250,17 @@ func (r *Replay) transaction(ctx context.Context, e event) (ended bool, err erro
 	if ended {
 		return true, nil
 	}
-	r.committed = at
+	r.committed, r.session = at, rowSession{}
 	if e.kind == mariaGTIDEvent && len(e.body) > 12 && e.body[12]&flagPreparedXA != 0 {
 		r.xa.begin()
 	}
 	return false, nil
+}
+
+// mapped is a table to which the log has assigned a number.
+type mapped struct {
+	name string
+	raw  []byte // the event for the target, nil for a table of another database
 }
 
 func (r *Replay) tableMap(e event) error {
@@ -245,11 +269,12 @@ func (r *Replay) tableMap(e event) error {
 		return err
 	}
 	if m.database != r.Source {
-		r.maps[m.id] = nil
+		r.maps[m.id] = mapped{}
 		return nil
 	}
-	r.maps[m.id] = e.in(r.Target, r.checksummed)
-	r.order = append(r.order, r.maps[m.id])
+	r.twice = r.twice || r.maps[m.id].raw != nil
+	r.maps[m.id] = mapped{m.table, e.in(r.Target, r.checksummed)}
+	r.order = append(r.order, r.maps[m.id].raw)
 	return nil
 }
 
@@ -259,7 +284,10 @@ func (r *Replay) row(ctx context.Context, e event) error {
 	}
 	table, known := r.maps[tableID(e.body)]
 	ends := e.body[6]&statementEnds != 0
-	if table != nil {
+	if table.raw != nil {
+		if err := r.refuseZone(ctx, table.name, e.kind); err != nil {
+			return err
+		}
 		r.batch = append(r.batch, e)
 		r.batchBytes += len(e.raw)
 	} else if !known && !ends {
@@ -271,10 +299,14 @@ func (r *Replay) row(ctx context.Context, e event) error {
 		}
 	}
 	if ends {
-		clear(r.maps)
-		r.order = nil
+		r.endStatement()
 	}
 	return nil
+}
+
+func (r *Replay) endStatement() {
+	clear(r.maps)
+	r.order, r.twice = nil, false
 }
 
 // flush writes the rows of the batch.
@@ -283,22 +315,35 @@ func (r *Replay) flush(ctx context.Context) error {
 		return nil
 	}
 	events := slices.Clone(r.order)
-	for _, e := range r.batch[:len(r.batch)-1] {
-		events = append(events, e.raw)
+	for n, e := range r.batch {
+		var flags byte
+		if r.MySQL && e.body[6]&loggedForeignKeys != 0 { // the events have what foreign keys did, so these must not act again
+			flags |= noForeignKeyChecks
+		}
+		if n == len(r.batch)-1 {
+			flags |= statementEnds
+		}
+		events = append(events, e.flagged(flags, r.checksummed))
 	}
-	events = append(events, r.batch[len(r.batch)-1].ending(r.checksummed))
 	clear(r.batch)
 	r.batch, r.batchBytes = r.batch[:0], 0
+	changes := rowChanges{events, r.session.settings(r.MySQL && r.twice)}
 	if r.xa.open {
-		return r.xa.add(events)
+		return r.xa.add(changes)
 	}
-	return r.apply(ctx, events)
+	return r.apply(ctx, changes)
 }
 
 // apply writes rows in the present transaction.
-func (r *Replay) apply(ctx context.Context, events [][]byte) error {
+func (r *Replay) apply(ctx context.Context, changes rowChanges) error {
 	if err := r.Alive(); err != nil {
 		return err
+	}
+	if changes.settings != r.settings {
+		if _, err := r.rows.ExecContext(ctx, "SET SESSION "+changes.settings); err != nil {
+			return err
+		}
+		r.settings = changes.settings
 	}
 	if r.format != nil {
 		if err := r.binlog(ctx, r.format); err != nil {
@@ -314,7 +359,7 @@ func (r *Replay) apply(ctx context.Context, events [][]byte) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	return r.binlog(ctx, events...)
+	return r.binlog(ctx, changes.events...)
 }
 
 // begin begins a transaction at the target, unless one is open.
@@ -363,8 +408,7 @@ func (r *Replay) commit(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	clear(r.maps)
-	r.order = nil
+	r.endStatement()
 	if r.began {
 		if err := r.Alive(); err != nil {
 			return err

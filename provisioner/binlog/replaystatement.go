@@ -3,7 +3,6 @@ package binlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -18,22 +17,29 @@ func (r *Replay) query(ctx context.Context, e event) error {
 	word := strings.ToUpper(ofTransaction.FindString(text))
 	switch {
 	case word == "BEGIN":
+		r.session = rowSession{q}
 		return nil
 	case word == "COMMIT":
 		return r.commit(ctx)
 	case word == "ROLLBACK" && !strings.Contains(strings.ToUpper(text), " TO "):
 		return r.rollback(ctx)
 	case word == "XA":
-		return r.xaStatement(ctx, text)
+		return r.xaStatement(ctx, q, text)
 	case word != "":
 		return r.savepoint(ctx, text)
 	}
-	if ofServer.MatchString(text) || q.database != r.Source && renamed(text, r.Source, r.Target) == text {
+	inputs := r.inputs
+	r.inputs = ""
+	if q.repeated || ofServer.MatchString(text) || q.database != r.Source && renamed(text, r.Source, r.Target) == text {
 		return nil
+	}
+	if inputs != "" {
+		return &UnsupportedError{What: "a statement whose result depends on " + inputs}
 	}
 	if err := r.commit(ctx); err != nil {
 		return err
 	}
+	r.session = rowSession{q} // of the rows of CREATE TABLE … SELECT
 	if err := r.define(ctx, q, text); err != nil && !q.failed {
 		return err
 	}
@@ -42,6 +48,7 @@ func (r *Replay) query(ctx context.Context, e event) error {
 
 func (r *Replay) rollback(ctx context.Context) error {
 	r.batch, r.batchBytes = r.batch[:0], 0
+	r.endStatement()
 	if !r.began {
 		return nil
 	}
@@ -54,7 +61,7 @@ func (r *Replay) savepoint(ctx context.Context, text string) error {
 	sets := strings.EqualFold(text[:1], "S") // and does not go back to one
 	if r.xa.open {
 		if !sets {
-			return &UnsupportedError{"a partial rollback of an XA transaction"}
+			return &UnsupportedError{What: "a partial rollback of an XA transaction"}
 		}
 		return nil
 	}
@@ -76,20 +83,22 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 	if err := r.Alive(); err != nil {
 		return err
 	}
+	clear(r.zoned)
 	if kind := ofDatabase.FindStringSubmatch(text); kind != nil {
 		if strings.EqualFold(kind[1], "DROP") {
 			return r.Empty(ctx)
 		}
 		return nil
 	}
-	text = renamed(text, r.Source, r.Target)
-	text = startsTransaction.ReplaceAllString(definer.ReplaceAllString(text, "$1"), "")
-	if _, err := r.ddl.ExecContext(ctx, "SET SESSION "+strings.Join(q.set, ", ")); err != nil {
+	text = definer.ReplaceAllString(renamed(text, r.Source, r.Target), "$1")
+	all := tokens(text, q.sqlMode, q.client)
+	if err := r.refuse(ctx, all); err != nil {
 		return err
 	}
-	if err := r.setClient(ctx, q.client); err != nil {
+	if err := r.set(ctx, q); err != nil {
 		return err
 	}
+	text = committed(text, all)
 	_, err := r.ddl.ExecContext(ctx, text)
 	if err == nil || !r.at.Before(r.Settled) {
 		return err
@@ -111,25 +120,5 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 			return nil
 		}
 	}
-	return err
-}
-
-// setClient sets how the server reads the texts of statements, by the id of a collation; 0 changes nothing. MariaDB
-// from 10.10 on does not know the ids of its newer collations here, but the name of their character set.
-func (r *Replay) setClient(ctx context.Context, collation uint64) error {
-	if collation == 0 {
-		return nil
-	}
-	_, err := r.ddl.ExecContext(ctx, fmt.Sprintf("SET SESSION character_set_client = %d", collation))
-	const unknown = 1115
-	if refusal, _ := errors.AsType[*mysql.MySQLError](err); refusal == nil || refusal.Number != unknown || r.MySQL {
-		return err
-	}
-	var name string
-	if err := r.ddl.QueryRowContext(ctx, fmt.Sprintf(`SELECT character_set_name
-		FROM information_schema.collation_character_set_applicability WHERE id = %d`, collation)).Scan(&name); err != nil {
-		return fmt.Errorf("look for the character set of collation %d: %w", collation, err)
-	}
-	_, err = r.ddl.ExecContext(ctx, "SET SESSION character_set_client = "+name)
 	return err
 }

@@ -31,9 +31,6 @@ var (
 		`(?:AGGREGATE\s+)?(VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT)\s+(?:IF\s+NOT\s+EXISTS\s+)?` +
 		`(` + anyName + `(?:\s*\.\s*` + anyName + `)?)`)
 
-	// startsTransaction matches the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow.
-	startsTransaction = regexp.MustCompile(`(?i)\s+START\s+TRANSACTION\s*$`)
-
 	ofTransaction = regexp.MustCompile(`(?i)^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|ROLLBACK TO|XA)\b`)
 )
 
@@ -60,4 +57,18 @@ func renamed(text, from, to string) string {
 	alone := regexp.MustCompile(`(?i)((?:DATABASE|SCHEMA)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?)` +
 		regexp.QuoteMeta(from) + `\b`)
 	return alone.ReplaceAllString(text, "${1}"+to)
+}
+
+// committed removes the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow in the same transaction.
+// Further clauses can follow it.
+func committed(text string, all []token) string {
+	if len(all) < 2 || all[0].text != "CREATE" || all[1].text != "TABLE" {
+		return text
+	}
+	for n := 2; n+1 < len(all); n++ {
+		if all[n].text == "START" && all[n+1].text == "TRANSACTION" {
+			return text[:all[n].at] + text[all[n+1].end:]
+		}
+	}
+	return text
 }

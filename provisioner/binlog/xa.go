@@ -13,49 +13,46 @@ const maxXABytes = 256 << 20
 // nobody could change the same rows. A transaction that was never committed is left out, as nobody could read its
 // changes.
 type xaTransactions struct {
-	open     bool       // one has begun, and is not prepared yet
-	changes  [][][]byte // of the open one: the events of each BINLOG statement
-	name     string     // of the open one, once it is known
+	open     bool         // one has begun, and is not prepared yet
+	changes  []rowChanges // of the open one
+	name     string       // of the open one, once it is known
 	bytes    int
-	prepared map[string][][][]byte // by name
+	prepared map[string][]rowChanges // by name
 }
 
 func (x *xaTransactions) begin() { x.open, x.changes, x.name = true, nil, "" }
 
-func (x *xaTransactions) add(events [][]byte) error {
-	for _, e := range events {
-		x.bytes += len(e)
-	}
+func (x *xaTransactions) add(changes rowChanges) error {
+	x.bytes += changes.bytes()
 	if x.bytes > maxXABytes {
-		return &UnsupportedError{"prepared XA transactions of more than 256 MiB"}
+		return &UnsupportedError{What: "prepared XA transactions of more than 256 MiB"}
 	}
-	x.changes = append(x.changes, events)
+	x.changes = append(x.changes, changes)
 	return nil
 }
 
 // take removes a prepared transaction.
-func (x *xaTransactions) take(name string) (changes [][][]byte, known bool) {
+func (x *xaTransactions) take(name string) (changes []rowChanges, known bool) {
 	changes, known = x.prepared[name]
 	delete(x.prepared, name)
-	for _, events := range changes {
-		for _, e := range events {
-			x.bytes -= len(e)
-		}
+	for _, c := range changes {
+		x.bytes -= c.bytes()
 	}
 	return changes, known
 }
 
 var xaWords = regexp.MustCompile(`(?is)^XA\s+(START|BEGIN|END|COMMIT|ROLLBACK)\s+(.*?)(\s+ONE\s+PHASE)?\s*$`)
 
-func (r *Replay) xaStatement(ctx context.Context, text string) error {
+func (r *Replay) xaStatement(ctx context.Context, q query, text string) error {
 	words := xaWords.FindStringSubmatch(text)
 	if words == nil {
-		return &UnsupportedError{"a statement of an XA transaction that is not understood"}
+		return &UnsupportedError{What: "a statement of an XA transaction that is not understood"}
 	}
 	name := words[2]
 	switch strings.ToUpper(words[1]) {
 	case "START", "BEGIN":
 		r.xa.begin()
+		r.session = rowSession{q}
 	case "END":
 		r.xa.name = name
 	case "ROLLBACK":
@@ -63,7 +60,7 @@ func (r *Replay) xaStatement(ctx context.Context, text string) error {
 	default:
 		changes, known := r.xa.take(name)
 		if !known {
-			return &UnsupportedError{"the end of an XA transaction that was prepared before the backup"}
+			return &UnsupportedError{What: "the end of an XA transaction that was prepared before the backup"}
 		}
 		return r.applyXA(ctx, changes)
 	}
@@ -78,10 +75,9 @@ func (r *Replay) prepared(ctx context.Context, e event) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	clear(r.maps)
-	r.order = nil
+	r.endStatement()
 	if r.xa.prepared == nil {
-		r.xa.prepared = map[string][][][]byte{}
+		r.xa.prepared = map[string][]rowChanges{}
 	}
 	r.xa.prepared[r.xa.name] = r.xa.changes
 	r.xa.open = false
@@ -92,9 +88,9 @@ func (r *Replay) prepared(ctx context.Context, e event) error {
 	return r.applyXA(ctx, changes)
 }
 
-func (r *Replay) applyXA(ctx context.Context, changes [][][]byte) error {
-	for _, events := range changes {
-		if err := r.apply(ctx, events); err != nil {
+func (r *Replay) applyXA(ctx context.Context, changes []rowChanges) error {
+	for _, c := range changes {
+		if err := r.apply(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,244 @@
+package binlog_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/binlog"
+	"mysql-broker/provisioner/launcher/mysqld"
+)
+
+// history is what happens in a database before and after its backup. Statements are those of tenant.run.
+type history struct {
+	on            string // a flavour, and perhaps a version; empty for all
+	before, after []string
+	refused       string // a part of what the log is said to have, if it cannot be replayed
+}
+
+// TestHistories replays the logs of servers, and compares with the database that wrote them.
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s server) {
+		for name, h := range histories {
+			if strings.HasPrefix(s.Flavour+"-"+s.Version, h.on) {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					h.expect(t, s)
+				})
+			}
+		}
+	})
+}
+
+func (h history) expect(t *testing.T, s server) {
+	t.Helper()
+	source, target := s.tenant(t), s.tenant(t)
+	source.run(t, h.before...)
+	target.run(t, h.before...)
+	from := s.position(t)
+	source.run(t, h.after...)
+	err := source.replay(t, from, target)
+	if h.refused != "" {
+		unsupported, _ := errors.AsType[*binlog.UnsupportedError](err)
+		if unsupported == nil || !strings.Contains(unsupported.What, h.refused) {
+			t.Errorf("%v, not refused for %s", err, h.refused)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := source.contents(t), target.contents(t)
+	if !slices.Equal(got, want) {
+		t.Errorf("the replay has\n%s\ninstead of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+var (
+	keyless = []string{"CREATE TABLE t (v INT)", "INSERT INTO t VALUES (3), (1), (2)"}
+	keyed   = []string{"CREATE TABLE t (v INT PRIMARY KEY, d DATETIME, at TIMESTAMP NULL)",
+		"SET time_zone = '+00:00'", "INSERT INTO t VALUES (3, '2024-01-07 05:06:07', '2024-05-31 20:00:00'), (1, NULL, NULL), " +
+			"(2, '2024-06-01 23:59:59', '2024-05-31 16:00:00')"}
+	zoned = []string{"SET time_zone = '+08:00'", "ALTER TABLE t ADD COLUMN s DATE AS (DATE(at)) STORED",
+		"INSERT INTO t (v, at) VALUES (9, '2024-06-01 03:00:00')", "@SET time_zone = '-03:00'",
+		"@INSERT INTO t (v, at) VALUES (10, '2024-06-01 23:00:00')", "@UPDATE t SET d = NOW() WHERE v > 1",
+		"UPDATE t SET d = NULL WHERE v = 10", "DELETE FROM t WHERE v = 9"}
+)
+
+var histories = map[string]history{
+	"the zone of a default": {after: []string{"SET time_zone = '+08:00'",
+		"CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NOT NULL DEFAULT '2024-02-03 04:05:06') DEFAULT CHARSET=utf8mb4",
+		"@CREATE TABLE u (id INT PRIMARY KEY, at TIMESTAMP NOT NULL DEFAULT '2024-02-03 04:05:06')",
+		"INSERT INTO t (id) VALUES (1)"}},
+	"two character sets": {after: []string{"SET NAMES latin1", "CREATE TABLE first (id INT PRIMARY KEY)",
+		"@CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) DEFAULT 'é') DEFAULT CHARSET=utf8mb4",
+		"CREATE TABLE u (id INT PRIMARY KEY, v VARCHAR(9) DEFAULT '\xe9') DEFAULT CHARSET=utf8mb4",
+		"CREATE TABLE w (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1 COMMENT '\xe9\xe8')",
+		"@INSERT INTO t (id) VALUES (1)"}},
+	"a multi-byte character set": {after: []string{"SET NAMES sjis", "SET sql_mode = 'ANSI_QUOTES'",
+		"CREATE TABLE \"t\" (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET sjis DEFAULT '\x83\x5c') DEFAULT CHARSET=utf8mb4",
+		"ALTER TABLE t ADD COLUMN w VARCHAR(9) COMMENT '\x83\x5c, RAND()' DEFAULT 'x'"}},
+	"steps of AUTO_INCREMENT": {after: []string{"CREATE TABLE t (v INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)",
+		"SET auto_increment_increment = 10, auto_increment_offset = 5", "ALTER TABLE t ADD COLUMN n INT AUTO_INCREMENT UNIQUE",
+		"@CREATE TABLE u (v INT PRIMARY KEY)", "@INSERT INTO u VALUES (1), (2), (3)",
+		"@ALTER TABLE u ADD COLUMN n INT AUTO_INCREMENT UNIQUE"}},
+	"a language": {before: keyed, after: []string{"SET lc_time_names = 'de_DE'",
+		"ALTER TABLE t ADD COLUMN m VARCHAR(20) DEFAULT (MONTHNAME('2024-05-01'))",
+		"@ALTER TABLE t ADD COLUMN n VARCHAR(20) DEFAULT (MONTHNAME('2024-05-01'))"}},
+	"a time": {before: keyed, after: []string{"ALTER TABLE t ADD COLUMN a TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6)",
+		"SET time_zone = '+05:30'", "ALTER TABLE t ADD COLUMN b DATETIME(3) DEFAULT NOW(3), ADD COLUMN c DATE DEFAULT (CURRENT_DATE)",
+		"SET timestamp = 1700000000.25", "ALTER TABLE t ADD COLUMN e DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6)"}},
+	"a zone of stored columns":          {on: mysqld.MySQL, before: keyed, after: zoned},
+	"a zone of stored columns, MariaDB": {on: "mariadb-10.11", before: keyed, after: zoned},
+	"an unknown zone of stored columns": {on: "mariadb-11", before: keyed, after: zoned, refused: "time zone"},
+	"stored columns": {before: []string{"CREATE TABLE t (v INT PRIMARY KEY, d DATE AS (v + 20240101) STORED, x DECIMAL(9,5) AS (v / 7) STORED, " +
+		"at TIMESTAMP NULL, CHECK (v < 100))"}, after: []string{"INSERT INTO t (v) VALUES (1), (2)", "UPDATE t SET v = 8 WHERE v = 1"}},
+	"a check in a zone": {before: []string{"CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NULL, CHECK (HOUR(at) BETWEEN 8 AND 17))"},
+		after: []string{"SET time_zone = '+08:00'", "INSERT INTO t VALUES (1, '2024-01-01 09:00:00')", "UPDATE t SET id = 2"}},
+	"zero as number": {before: []string{"CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, d DATE)"}, after: []string{
+		"SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'", "INSERT INTO t VALUES (0, '2024-02-31')", "@INSERT INTO t VALUES (0, NULL)"}},
+	"XA in a zone": {on: mysqld.MySQL, before: slices.Concat(keyed, []string{
+		"ALTER TABLE t ADD COLUMN s DATE AS (DATE(at)) STORED"}), after: []string{"SET time_zone = '+08:00'", "XA START 'x$DB'",
+		"INSERT INTO t (v, at) VALUES (9, '2024-06-01 03:00:00')", "XA END 'x$DB'", "XA PREPARE 'x$DB'", "@INSERT INTO t (v, at) VALUES (11, NOW())", "XA COMMIT 'x$DB'"}},
+	"sql_mode": {after: []string{"SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+		`CREATE TABLE "t" ("a b" VARCHAR(9) DEFAULT '\', b INT)`, "SET sql_mode = 'PIPES_AS_CONCAT'",
+		"CREATE VIEW v AS SELECT 'a' || 'b' AS x", "SET sql_mode = ''", "ALTER TABLE t ADD COLUMN z DATE NOT NULL DEFAULT '0000-00-00'"}},
+	"a default collation, MySQL": {on: mysqld.MySQL, after: []string{
+		"SET default_collation_for_utf8mb4 = utf8mb4_general_ci",
+		"CREATE TABLE t (v VARCHAR(9) CHARACTER SET utf8mb4 PRIMARY KEY)",
+		"@CREATE TABLE u (v VARCHAR(9) CHARACTER SET utf8mb4 PRIMARY KEY)"}},
+	"a default collation, MariaDB": {on: mysqld.MariaDB, after: []string{
+		"!SET character_set_collations = 'utf8mb4=utf8mb4_bin,latin1=latin1_german2_ci'",
+		"CREATE TABLE t (v VARCHAR(9) CHARACTER SET utf8mb4 PRIMARY KEY, l VARCHAR(9) CHARACTER SET latin1)",
+		"!INSERT INTO t (v) VALUES ('a')", "!INSERT INTO t (v) VALUES ('A')",
+		"@CREATE TABLE u (v VARCHAR(9) CHARACTER SET utf8mb4 PRIMARY KEY)",
+		"!SET character_set_collations = ''", "CREATE TABLE w (v VARCHAR(9) CHARACTER SET utf8mb4 PRIMARY KEY)",
+		"!SET character_set_collations = 'utf8mb4=utf8mb4_bin'", "ALTER TABLE w CONVERT TO CHARACTER SET utf8mb4"}},
+	"a collation of the database": {after: []string{"SET collation_database = latin1_swedish_ci", "CREATE TABLE t (v VARCHAR(9))",
+		"CREATE PROCEDURE p (a VARCHAR(9)) SELECT a", "CREATE TABLE u (v VARCHAR(9)) CHARSET latin1"}},
+	"TIMESTAMP without DEFAULT": {after: []string{"SET explicit_defaults_for_timestamp = 0", "CREATE TABLE t (a TIMESTAMP, b INT)",
+		"@CREATE TABLE u (a TIMESTAMP, b INT)"}},
+	"flags of MariaDB": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (v INT)", "INSERT INTO t VALUES (1)"},
+		after: []string{"SET check_constraint_checks = 0", "ALTER TABLE t ADD CHECK (v > 5)", "SET check_constraint_checks = 1",
+			"INSERT INTO t VALUES (6)", "SET sql_if_exists = 1", "DROP TABLE nothing", "CREATE TABLE u (a INT)"}},
+	"loose settings of MySQL": {on: mysqld.MySQL, after: []string{"SET SESSION restrict_fk_on_non_standard_key = OFF",
+		"CREATE TABLE p (id INT PRIMARY KEY, k INT, KEY (k))", "CREATE TABLE c (id INT PRIMARY KEY, k INT, FOREIGN KEY (k) REFERENCES p (k))",
+		"SET foreign_key_checks = 0", "CREATE TABLE d (id INT PRIMARY KEY, k INT, FOREIGN KEY (k) REFERENCES missing (k))"}},
+	"loose settings of MariaDB": {on: mysqld.MariaDB, after: []string{"SET innodb_strict_mode = 0",
+		"CREATE TABLE t (id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=32",
+		"CREATE TABLE w (id INT PRIMARY KEY) WITH SYSTEM VERSIONING", "INSERT INTO w VALUES (1), (2)", "DELETE FROM w WHERE id = 1",
+		"SET system_versioning_alter_history = 'KEEP'", "ALTER TABLE w ADD COLUMN x INT DEFAULT 4"}},
+	"versions of rows": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+		"INSERT INTO t VALUES (1, 1), (2, 2)"},
+		after: []string{"ALTER TABLE t ADD SYSTEM VERSIONING", "UPDATE t SET v = 3 WHERE id = 1", "SET timestamp = 1700000000.5",
+			"!DELETE FROM t WHERE id = 2", "CREATE TABLE u (id INT PRIMARY KEY) WITH SYSTEM VERSIONING AS SELECT id FROM t",
+			"SET timestamp = DEFAULT", "DELETE HISTORY FROM t"}},
+	"an ALTER TABLE in two phases": {on: mysqld.MariaDB, before: keyed, after: []string{"SET binlog_alter_two_phase = 1",
+		"ALTER TABLE t ADD COLUMN n INT DEFAULT 4", "!ALTER TABLE t ADD UNIQUE (n)", "ALTER TABLE t DROP COLUMN n"}},
+	"sequences": {on: mysqld.MariaDB, before: []string{"CREATE SEQUENCE s"}, after: []string{"SELECT NEXTVAL(s)", "CREATE SEQUENCE r START 5 INCREMENT 3 CACHE 2",
+		"SELECT NEXTVAL(r)", "SELECT NEXTVAL(r)", "SELECT NEXTVAL(r)", "SELECT SETVAL(s, 5000)", "ALTER SEQUENCE r RESTART 100",
+		"CREATE TABLE t (id INT DEFAULT (NEXTVAL(s)), v INT)", "INSERT INTO t (v) VALUES (1), (2)"}},
+	"partitions of a selection": {before: []string{"CREATE TABLE s (id INT NOT NULL, v INT)", "INSERT INTO s VALUES (1, 1), (2, 2)"},
+		after: []string{"CREATE TABLE b (PRIMARY KEY (id)) PARTITION BY HASH (id) PARTITIONS 2 AS SELECT * FROM s",
+			"CREATE TABLE d (PRIMARY KEY (id)) COMMENT 'START TRANSACTION' AS SELECT * FROM s",
+			"CREATE TABLE e (PRIMARY KEY (id)) COMMENT 'x' ROW_FORMAT=DYNAMIC STATS_PERSISTENT=1 PARTITION BY RANGE (id) " +
+				"SUBPARTITION BY HASH (id) SUBPARTITIONS 2 (PARTITION p VALUES LESS THAN (2) COMMENT = 'START TRANSACTION', " +
+				"PARTITION q VALUES LESS THAN MAXVALUE) AS SELECT * FROM s",
+			"CREATE TABLE f (j INT AS (id + 1) STORED, CHECK (id > 0)) AS SELECT * FROM s", "INSERT INTO b VALUES (3, 3)",
+			"CREATE PROCEDURE p () BEGIN START TRANSACTION; COMMIT; END"}},
+	"options of a selection, MySQL": {on: mysqld.MySQL, before: []string{"CREATE TABLE s (id INT NOT NULL, v INT)", "INSERT INTO s VALUES (1, 1), (2, 2)"},
+		after: []string{"CREATE TABLE b (PRIMARY KEY (id)) SECONDARY_ENGINE_ATTRIBUTE='{}' AUTOEXTEND_SIZE=4M " +
+			"AS SELECT * FROM s", "CREATE TABLE d (PRIMARY KEY (id)) SECONDARY_ENGINE_ATTRIBUTE='{}' PARTITION BY KEY () AS SELECT * FROM s"}},
+	"selections": {before: keyed, after: []string{"CREATE TABLE a AS SELECT *, RAND() AS r, CONNECTION_ID() AS c FROM t",
+		"CREATE TABLE b LIKE t", "INSERT INTO b SELECT * FROM t ORDER BY RAND()", "CREATE TEMPORARY TABLE x (a INT)",
+		"INSERT INTO x VALUES (1)", "CREATE TABLE c AS SELECT * FROM x", "CREATE TABLE d LIKE x", "DROP TABLE x",
+		"CREATE TABLE IF NOT EXISTS c AS SELECT 5 AS a", "DROP TEMPORARY TABLE IF EXISTS y", "TRUNCATE a", "RENAME TABLE b TO bb, c TO b"}},
+
+	// What the log does not say.
+	"random defaults": {on: mysqld.MariaDB, before: keyed, after: []string{
+		"ALTER TABLE t ADD COLUMN u VARCHAR(36) DEFAULT (UUID()), ADD COLUMN r DOUBLE DEFAULT (RAND())"}, refused: "`t`"},
+	"a random default without parentheses": {on: mysqld.MariaDB, before: keyed, after: []string{
+		"ALTER TABLE t ADD u VARCHAR(36) DEFAULT uuid()"}, refused: "UUID()"},
+	"a random default in a comment": {on: mysqld.MariaDB, before: keyed, after: []string{
+		"/* x */ ALTER /*!50000 TABLE */ `t` ADD (c INT DEFAULT 5, u DOUBLE DEFAULT (1 + rand()))"}, refused: "RAND()"},
+	"the connection": {on: mysqld.MariaDB, before: keyed, after: []string{"ALTER TABLE $DB.t ADD u INT DEFAULT (CONNECTION_ID())"},
+		refused: "CONNECTION_ID()"},
+	"the user":     {on: mysqld.MariaDB, before: keyed, after: []string{"ALTER TABLE t ADD u TEXT DEFAULT (CURRENT_USER)"}, refused: "CURRENT_USER"},
+	"the database": {before: keyed, after: []string{"ALTER TABLE t ADD u VARCHAR(80) DEFAULT (DATABASE())"}, refused: "DATABASE()"},
+	"the clock":    {on: mysqld.MariaDB, before: keyed, after: []string{"ALTER TABLE t ADD u DATETIME(6) DEFAULT (SYSDATE(6))"}, refused: "SYSDATE"},
+	"a setting":    {on: mysqld.MariaDB, before: keyed, after: []string{"ALTER TABLE t ADD u TEXT DEFAULT (@@wait_timeout)"}, refused: "@"},
+	"a week": {on: mysqld.MySQL, before: keyed, after: []string{"SET default_week_format = 3", "ALTER TABLE t ADD u INT AS (WEEK(d)) STORED"},
+		refused: "WEEK()"},
+	"a division": {before: keyed, after: []string{"SET div_precision_increment = 9", "ALTER TABLE t ADD u DECIMAL(30,20) AS (v / 3) STORED"},
+		refused: "/"},
+	"a virtual column": {before: keyed, after: []string{"ALTER TABLE t ADD u DECIMAL(30,20) AS (v / 3) VIRTUAL"}},
+	"a sequence as default": {on: mysqld.MariaDB, before: append([]string{"CREATE SEQUENCE s"}, keyed...), after: []string{
+		"ALTER TABLE t ADD u INT DEFAULT (NEXT VALUE FOR s)"}, refused: "NEXT"},
+	"numbers of rows without a key": {before: keyless, after: []string{"ALTER TABLE t ADD n INT AUTO_INCREMENT PRIMARY KEY"},
+		refused: "no primary key"},
+	"numbers of rows with a key": {before: keyed, after: []string{"ALTER TABLE t ADD n INT AUTO_INCREMENT UNIQUE"}},
+	"numbers of one row": {before: []string{"CREATE TABLE t (v INT)", "INSERT INTO t VALUES (1)"}, after: []string{
+		"ALTER TABLE t ADD n INT AUTO_INCREMENT PRIMARY KEY"}},
+	"the first of equal rows": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (v INT, w INT)", "INSERT INTO t VALUES (1, 1), (1, 2)"},
+		after: []string{"ALTER IGNORE TABLE t ADD UNIQUE (v)"}, refused: "no primary key"},
+	"the first of equal rows with a key": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (v INT, w INT PRIMARY KEY)",
+		"INSERT INTO t VALUES (1, 2), (1, 1)"}, after: []string{"ALTER IGNORE TABLE t ADD UNIQUE (v)"}},
+	"a random schedule":        {after: []string{"CREATE EVENT e ON SCHEDULE EVERY (RAND() * 10 + 1) HOUR DO SELECT 1"}, refused: "random"},
+	"a variable of a schedule": {after: []string{"SET @a = 5", "CREATE EVENT e ON SCHEDULE EVERY @a HOUR DO SELECT 1"}, refused: "variable"},
+	"a setting of a schedule":  {after: []string{"CREATE EVENT e ON SCHEDULE EVERY @@div_precision_increment HOUR DO SELECT 1"}, refused: "`e`"},
+	"a schedule": {after: []string{"SET time_zone = '+03:00'",
+		"CREATE EVENT e ON SCHEDULE EVERY 2 WEEK STARTS CURRENT_TIMESTAMP + INTERVAL 1 DAY ENDS '2030-01-01 00:00:00' COMMENT 'RAND()' DO SELECT RAND()",
+		"CREATE EVENT f ON SCHEDULE AT '2031-01-01 00:00:00' + INTERVAL (5 + 5) MINUTE DO SELECT @@version", "ALTER EVENT e RENAME TO g",
+		"ALTER EVENT f DISABLE"}},
+}
+
+const (
+	parent = "CREATE TABLE p (id INT PRIMARY KEY, v INT UNIQUE, up INT, FOREIGN KEY (up) REFERENCES p (id) ON DELETE CASCADE)"
+	child  = "CREATE TABLE c (id INT PRIMARY KEY, p INT, w INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE %s ON UPDATE %s)"
+)
+
+// TestForeignKeys has foreign keys change rows in many ways.
+func TestForeignKeys(t *testing.T) {
+	t.Parallel()
+	actions := []string{"CASCADE", "SET NULL", "RESTRICT"}
+	eachServer(t, func(t *testing.T, s server) {
+		for _, onDelete := range actions {
+			for _, onUpdate := range actions {
+				t.Run(onDelete+" "+onUpdate, func(t *testing.T) {
+					t.Parallel()
+					h := history{before: []string{parent, fmt.Sprintf(child, onDelete, onUpdate),
+						"CREATE TABLE d (id INT PRIMARY KEY, c INT, FOREIGN KEY (c) REFERENCES c (id) ON DELETE CASCADE ON UPDATE CASCADE)",
+						"CREATE TABLE log (id INT AUTO_INCREMENT PRIMARY KEY, what TEXT)",
+						"CREATE TRIGGER tp AFTER DELETE ON p FOR EACH ROW INSERT INTO log (what) VALUES (CONCAT('p', OLD.id))",
+						"CREATE TRIGGER tc AFTER DELETE ON c FOR EACH ROW INSERT INTO log (what) VALUES (CONCAT('c', OLD.id))"}}
+					for n := 1; n <= 24; n++ {
+						h.before = append(h.before, fmt.Sprintf("INSERT INTO p VALUES (%d, %d, %s)", n, 100+n,
+							[]string{"NULL", strconv.Itoa(n - 1)}[n%2*(n/13)]), fmt.Sprintf("INSERT INTO c VALUES (%d, %d, 0), (%d, %d, 0)",
+							10*n, n, 10*n+1, n), fmt.Sprintf("INSERT INTO d VALUES (%d, %d)", n, 10*n))
+					}
+					for _, statement := range []string{"REPLACE INTO p VALUES (3, 55, NULL)", "REPLACE INTO p VALUES (4, 105, NULL)",
+						"REPLACE INTO p VALUES (77, 106, NULL)", "INSERT INTO p VALUES (7, 7, NULL) ON DUPLICATE KEY UPDATE id = 70, v = 70",
+						"INSERT INTO p VALUES (71, 108, NULL) ON DUPLICATE KEY UPDATE id = 71", "UPDATE p SET id = id + 1000 WHERE id = 9",
+						"DELETE FROM p WHERE id = 10", "DELETE p, c FROM p JOIN c ON c.p = p.id WHERE p.id = 11",
+						"UPDATE p, c SET p.v = 900, c.w = 5 WHERE p.id = 12 AND c.p = 12",
+						"UPDATE p JOIN c ON c.p = p.id SET p.id = 913, c.w = 6 WHERE p.id = 13", "DELETE FROM p WHERE id = 14",
+						"DELETE c, p FROM c JOIN p ON c.p = p.id WHERE p.id BETWEEN 15 AND 16", "REPLACE INTO c VALUES (170, 18, 5)",
+						"INSERT INTO c VALUES (180, 1, 1) ON DUPLICATE KEY UPDATE id = 1800", "DELETE IGNORE FROM p WHERE id IN (19, 20)",
+						"UPDATE IGNORE p SET id = 21 WHERE id = 22", "SET foreign_key_checks = 0", "DELETE FROM p WHERE id = 23",
+						"UPDATE p SET id = 240 WHERE id = 24", "REPLACE INTO p VALUES (21, 121, NULL)", "SET foreign_key_checks = 1",
+						"DELETE FROM c WHERE id = 240", "BEGIN", "DELETE FROM p WHERE id = 1", "INSERT INTO p VALUES (1, 1, NULL)",
+						"UPDATE p SET id = 2000 WHERE id = 2", "ROLLBACK", "BEGIN", "SAVEPOINT s", "DELETE FROM p WHERE id = 1",
+						"ROLLBACK TO s", "UPDATE p SET id = 2000 WHERE id = 2", "COMMIT", "INSERT INTO d SELECT id + 5000, id FROM c",
+						"UPDATE c SET id = id + 100000"} {
+						h.after = append(h.after, "!"+statement)
+					}
+					h.expect(t, s)
+				})
+			}
+		}
+	})
+}

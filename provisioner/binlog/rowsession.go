@@ -1,0 +1,100 @@
+package binlog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// rowChanges are events with rows, and the settings of the session that writes them.
+type rowChanges struct {
+	events   [][]byte
+	settings string
+}
+
+func (c rowChanges) bytes() (n int) {
+	for _, e := range c.events {
+		n += len(e)
+	}
+	return n
+}
+
+// rowSession is how the session was set that changed the rows of a transaction, as far as the log says so: MySQL does at
+// the beginning of a transaction, and MariaDB does not. Servers compute generated columns and checks again where rows
+// are written.
+type rowSession struct{ query }
+
+// settings returns the assignments for the session that writes the rows. twice says that the statement has deleted rows
+// both itself and by a foreign key: since MySQL 9.6, the log has these twice.
+func (s rowSession) settings(twice bool) string {
+	zone, locale, mode := "'+00:00'", "0", ""
+	if s.set["time_zone"] != "" {
+		zone = s.set["time_zone"]
+	}
+	if s.set["lc_time_names"] != "" {
+		locale = s.set["lc_time_names"]
+	}
+	if twice {
+		mode = ", rbr_exec_mode = 'IDEMPOTENT'"
+	}
+	const noAutoValueOnZero, allowInvalidDates = 1 << 19, 1 << 25
+	return fmt.Sprintf("time_zone = %s, lc_time_names = %s, sql_mode = %d%s", zone, locale,
+		s.sqlMode|noAutoValueOnZero|allowInvalidDates, mode)
+}
+
+// refuseZone refuses rows of a table whose stored columns the server would compute in another time zone than the source.
+// MariaDB before 11.0 takes them from the log.
+func (r *Replay) refuseZone(ctx context.Context, table string, kind byte) error {
+	if !rowsEvents[kind] || r.session.set["time_zone"] != "" || !r.MySQL && !r.recomputes {
+		return nil
+	}
+	depends, known := r.zoned[table]
+	if !known {
+		var err error
+		if depends, err = r.dependsOnZone(ctx, table); err != nil {
+			return fmt.Errorf("look at the columns of the table %s: %w", table, err)
+		}
+		r.zoned[table] = depends
+	}
+	if !depends {
+		return nil
+	}
+	return &UnsupportedError{What: fmt.Sprintf("rows of the table `%s`, which has a stored column that depends on the time "+
+		"zone of sessions", table)}
+}
+
+// zoneFunctions depend on the time zone of a session, whatever their arguments are.
+var zoneFunctions = []string{"FROM_UNIXTIME", "UNIX_TIMESTAMP"}
+
+// dependsOnZone reports whether a table has a stored column that is computed from a TIMESTAMP or by one of these.
+func (r *Replay) dependsOnZone(ctx context.Context, table string) (yes bool, err error) {
+	rows, err := r.rows.QueryContext(ctx, `SELECT column_name, data_type = 'timestamp',
+		CASE WHEN extra LIKE '%STORED%' THEN generation_expression END FROM information_schema.columns
+		WHERE table_schema = ? AND table_name = ?`, r.Target, table)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	words, expressions := slices.Clone(zoneFunctions), []string{}
+	for rows.Next() {
+		var name string
+		var zoned bool
+		var expression *string
+		if err := rows.Scan(&name, &zoned, &expression); err != nil {
+			return false, err
+		}
+		if zoned {
+			words = append(words, strings.ToUpper(name))
+		}
+		if expression != nil {
+			expressions = append(expressions, *expression)
+		}
+	}
+	for _, expression := range expressions {
+		yes = yes || slices.ContainsFunc(tokens(expression, 0, 0), func(t token) bool {
+			return slices.Contains(words, strings.ToUpper(t.name))
+		})
+	}
+	return yes, rows.Err()
+}

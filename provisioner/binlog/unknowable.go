@@ -1,0 +1,236 @@
+package binlog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// refuse returns an error if the result of a statement cannot be known: the log has its text, and not what it has put
+// into rows. Servers' own replicas get other values, too.
+func (r *Replay) refuse(ctx context.Context, all []token) error {
+	d := definition{tokens: all}
+	d.readKind()
+	if d.kind == "" {
+		return nil
+	}
+	cause := d.unknowableWord()
+	if cause == "" && d.kind == "table" && d.numbersRows() {
+		ordered, err := r.ordered(ctx, d.name)
+		if err != nil {
+			return err
+		}
+		if !ordered {
+			cause = "the order in which its rows are stored, as it has no primary key"
+		}
+	}
+	if cause == "" {
+		return nil
+	}
+	return &UnsupportedError{What: fmt.Sprintf("a change of the %s `%s` whose result depends on %s", d.kind, d.name, cause)}
+}
+
+// definition is a statement that creates or changes a table or an event.
+type definition struct {
+	tokens  []token
+	at      int
+	kind    string // "table", "event" or "" for another statement
+	name    string
+	creates bool
+	ignore  bool // ALTER IGNORE TABLE
+}
+
+// word returns the token at an index in capitals, "" for quoted ones and behind the end.
+func (d *definition) word(at int) string {
+	if at < len(d.tokens) && d.tokens[at].quoted == 0 {
+		return d.tokens[at].text
+	}
+	return ""
+}
+
+// accept moves behind a word if it is next.
+func (d *definition) accept(words ...string) bool {
+	for n, word := range words {
+		if d.word(d.at+n) != word {
+			return false
+		}
+	}
+	d.at += len(words)
+	return true
+}
+
+// readKind reads the beginning of the statement, up to the name.
+func (d *definition) readKind() {
+	if d.accept("SET", "STATEMENT") {
+		for d.at < len(d.tokens) && !d.accept("FOR") {
+			d.at++
+		}
+	}
+	d.creates = d.accept("CREATE")
+	if !d.creates && !d.accept("ALTER") {
+		return
+	}
+	d.accept("OR", "REPLACE")
+	d.accept("ONLINE")
+	d.ignore = d.accept("IGNORE")
+	switch {
+	case d.accept("TABLE"):
+		d.kind = "table"
+	case d.accept("EVENT"):
+		d.kind = "event"
+	}
+	_ = d.accept("IF", "NOT", "EXISTS") || d.accept("IF", "EXISTS")
+	if d.at+2 < len(d.tokens) && d.word(d.at+1) == "." {
+		d.at += 2
+	}
+	if d.kind != "" && d.at < len(d.tokens) {
+		d.name = d.tokens[d.at].name
+		d.at++
+	}
+}
+
+// unknowableWord returns a word of an expression that the statement evaluates, and whose value is not known; "" for
+// none.
+func (d *definition) unknowableWord() string {
+	if d.kind == "event" {
+		return d.ofSchedule()
+	}
+	adds := false
+	for at := d.at; at < len(d.tokens); at++ {
+		var expression []token
+		switch word := d.word(at); {
+		case word == "THAN" || word == "IN" && d.word(at-1) == "VALUES": // of a partition
+			expression = d.term(at + 1)
+		case d.creates: // no rows, or those that follow in the log
+		case slices.Contains([]string{"ADD", "ALTER", "CHANGE", "MODIFY"}, word):
+			adds = word == "ADD"
+		case word == "DEFAULT" && adds:
+			expression = d.term(at + 1)
+		case word == "AS" && d.word(at+1) == "(":
+			expression = d.term(at + 1)
+			if stored := d.word(at + 1 + len(expression)); stored != "STORED" && stored != "PERSISTENT" {
+				expression = nil
+			}
+		}
+		if found := unknown(expression); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// ofSchedule is unknowableWord for an event.
+func (d *definition) ofSchedule() string {
+	for at := d.at; at < len(d.tokens); at++ {
+		switch d.word(at) {
+		case "DO", "COMMENT", "RENAME":
+			return ""
+		case "SCHEDULE":
+			rest := d.tokens[at+1:]
+			end := slices.IndexFunc(rest, func(t token) bool {
+				return t.quoted == 0 && slices.Contains([]string{"ON", "ENABLE", "DISABLE", "COMMENT", "DO", "RENAME"}, t.text)
+			})
+			if end >= 0 {
+				rest = rest[:end]
+			}
+			return unknown(rest)
+		}
+	}
+	return ""
+}
+
+// term returns the tokens of what begins at an index: up to the closing parenthesis, or one.
+func (d *definition) term(at int) []token {
+	end := at
+	if d.word(at+1) == "." {
+		end += 2
+	}
+	if d.word(end) != "(" && d.word(end+1) == "(" {
+		end++
+	}
+	for depth := 0; end < len(d.tokens); end++ {
+		switch d.word(end) {
+		case "(":
+			depth++
+		case ")":
+			depth--
+		}
+		if depth == 0 {
+			return d.tokens[at : end+1]
+		}
+	}
+	return d.tokens[min(at, len(d.tokens)):]
+}
+
+// numbersRows reports whether an ALTER TABLE gives its rows numbers, or keeps the first ones of several.
+func (d *definition) numbersRows() bool {
+	if d.creates {
+		return false
+	}
+	for at := d.at; at < len(d.tokens); at++ {
+		next := d.word(at + 1)
+		if d.word(at) == "AUTO_INCREMENT" && next != "=" && strings.Trim(next, "0123456789") == next {
+			return true
+		}
+	}
+	return d.ignore
+}
+
+// ordered reports whether the rows of a table are read in an order that does not depend on how they are stored: that of
+// InnoDB's clustered index. Without rows, any order does.
+func (r *Replay) ordered(ctx context.Context, table string) (yes bool, err error) {
+	name := "`" + strings.ReplaceAll(r.Target, "`", "``") + "`.`" + strings.ReplaceAll(table, "`", "``") + "`"
+	err = r.rows.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM `+name+` LIMIT 2) two) < 2 OR EXISTS (
+		SELECT 1 FROM information_schema.statistics s JOIN information_schema.tables t USING (table_schema, table_name)
+		WHERE s.table_schema = ? AND s.table_name = ? AND t.engine = 'InnoDB' AND s.non_unique = 0
+		GROUP BY s.index_name HAVING MAX(s.nullable) = '' AND COUNT(s.column_name) = COUNT(*)
+			AND (MAX(s.index_name) = 'PRIMARY' OR COUNT(s.sub_part) = 0))`, r.Target, table).Scan(&yes)
+	if err != nil {
+		return false, fmt.Errorf("look at the keys of the table %s: %w", table, err)
+	}
+	return yes, nil
+}
+
+// unknown returns the first word of an expression whose value may depend on something that is not in the log; "" for
+// none.
+func unknown(expression []token) string {
+	for n, t := range expression {
+		call := n+1 < len(expression) && expression[n+1].quoted == 0 && expression[n+1].text == "("
+		switch {
+		case t.quoted == '`' && call:
+			return "the function " + t.name
+		case t.quoted != 0:
+		case t.text == "@" || t.text == "/" || slices.Contains(unknownWords, t.text):
+			return t.text
+		case call && isWord(t.text[0]) && !known(t.text):
+			return t.text + "()"
+		}
+	}
+	return ""
+}
+
+// unknownWords need no parentheses. A division depends on div_precision_increment.
+var unknownWords = strings.Fields(`CURRENT_ROLE CURRENT_USER CURRVAL NEXT NEXTVAL PREVIOUS ROWNUM SELECT SYSDATE`)
+
+// known reports whether a function depends on nothing but its arguments and what the log has: the statement's time, and
+// its session's time zone, locale, sql_mode and character sets. So are words that no function follows but a parenthesis
+// can.
+func known(function string) bool {
+	return strings.HasPrefix(function, "JSON_") || strings.HasPrefix(function, "ST_") ||
+		slices.Contains(knownFunctions, function)
+}
+
+var knownFunctions = strings.Fields(`
+	ABS ACOS ADDDATE ADDTIME AND AS ASCII ASIN AT ATAN ATAN2 BETWEEN BIN BINARY BIT_COUNT BIT_LENGTH CASE CAST CEIL CEILING
+	CHAR CHARACTER_LENGTH CHAR_LENGTH COALESCE CONCAT CONCAT_WS CONV CONVERT COS COT CRC32 CURDATE CURRENT_DATE
+	CURRENT_TIME CURRENT_TIMESTAMP CURTIME DATE DATEDIFF DATE_ADD DATE_FORMAT DATE_SUB DATETIME DAY DAYNAME DAYOFMONTH
+	DAYOFWEEK DAYOFYEAR DECIMAL DEGREES DIV ELSE ELT ENDS EVERY EXP FIELD FIND_IN_SET FLOOR FORMAT FROM_BASE64 FROM_DAYS
+	FROM_UNIXTIME GREATEST HEX HOUR IF IFNULL IN INET6_ATON INET6_NTOA INET_ATON INET_NTOA INSERT INSTR INTERVAL IS ISNULL
+	LAST_DAY LCASE LEAST LEFT LENGTH LIKE LN LOCALTIME LOCALTIMESTAMP LOCATE LOG LOG10 LOG2 LOWER LPAD LTRIM MAKEDATE
+	MAKETIME MD5 MICROSECOND MID MINUTE MOD MONTH MONTHNAME NOT NOW NULLIF OCT OCTET_LENGTH OR ORD PERIOD_ADD
+	PERIOD_DIFF PI POSITION POW POWER QUARTER QUOTE RADIANS REGEXP REPEAT REPLACE REVERSE RIGHT RLIKE ROUND RPAD RTRIM
+	SECOND SEC_TO_TIME SHA SHA1 SHA2 SIGN SIN SOUNDEX SPACE SQRT STARTS STRCMP STR_TO_DATE SUBDATE SUBSTR SUBSTRING
+	SUBSTRING_INDEX SUBTIME TAN THEN TIME TIMEDIFF TIMESTAMP TIMESTAMPADD TIMESTAMPDIFF TIME_FORMAT TIME_TO_SEC TO_BASE64
+	TO_DAYS TO_SECONDS TRIM TRUNCATE UCASE UNHEX UNIX_TIMESTAMP UPPER UTC_DATE UTC_TIME UTC_TIMESTAMP VARCHAR WEEKDAY
+	WEEKOFYEAR WHEN XOR YEAR`)

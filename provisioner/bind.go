@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -215,6 +216,13 @@ var bindKind = kind{
 	},
 }
 
+// errDropped says that somebody has dropped the database of an instance, as accounts with the role admin can.
+func errDropped(i store.Instance) error {
+	return task.Permanent("The database of this service instance does not exist: somebody has dropped it. Restore a backup "+
+		"in place, with the parameters restore_backup and confirm, or delete the service instance.",
+		fmt.Errorf("no database %s", i.Database))
+}
+
 // bindWorkflow creates the account of a binding and stores its credentials in CredHub, if they are to be there. If it
 // fails, the response says so, and the binding is deleted.
 func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionLock) task.Workflow {
@@ -227,6 +235,11 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionL
 					return err
 				}
 				return p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+					if there, err := s.DatabaseExists(ctx, i.Database); err != nil {
+						return err
+					} else if !there {
+						return errDropped(i)
+					}
 					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 						Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
 						Events: has.Events, RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired,

@@ -94,7 +94,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 		if _, err := f.canHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
 			return err
 		}
-		return leavingOutBroken(run, func(leftOut func(string, bool, error) bool) error {
+		return leavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
 			return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,
 				MaxBytes: 4*of.Quota() + 64<<20, LeftOut: leftOut,
 				Progress: f.reportProgress(ctx, run, "restored", percent("Restoring the backup"))})
@@ -108,7 +108,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 
 // leavingOutBroken runs a restore that leaves views out that were broken when the backup was taken, as they cannot be
 // created. The task names them at its end.
-func leavingOutBroken(run *task.Run, restore func(leftOut func(string, bool, error) bool) error) error {
+func leavingOutBroken(run *task.Run, before string, restore func(leftOut func(string, bool, error) bool) error) error {
 	var all []string
 	err := restore(func(program string, broken bool, _ error) bool {
 		if broken {
@@ -119,12 +119,12 @@ func leavingOutBroken(run *task.Run, restore func(leftOut func(string, bool, err
 	if err != nil {
 		return err
 	}
-	sentence := ""
+	sentence := before
 	if len(all) > 0 {
-		sentence = "Left out, because it uses something that was not there when the backup was taken: " +
+		sentence += " Left out, because it uses something that was not there when the backup was taken: " +
 			strings.Join(all, ", ") + "."
 	}
-	return run.Advise(sentence)
+	return run.Advise(strings.TrimSpace(sentence))
 }
 
 // explainRestore says what users read about the restore of a backup that failed.

@@ -163,7 +163,7 @@ func undoneSentence(lost bool) string {
 
 // restoring is the work of a restore in place. First it reads the whole backup, so that a damaged one changes nothing.
 // From then on, nobody may write until the end. It backs up the present data and then replaces them; rows that are the
-// same stay. If it fails, or an operator cancels the task, it puts the earlier data back from that backup. If that
+// same stay. If somebody has dropped the database, there is nothing to back up. If it fails, or an operator cancels the task, it puts the earlier data back from that backup. If that
 // cannot be done either, the data are a mixture, and nobody may write until another restore has succeeded.
 type restoring struct {
 	backingUp        // of what is there
@@ -171,11 +171,12 @@ type restoring struct {
 	lost      bool
 }
 
-// Keys under which the task remembers that it has found the database lost, that accounts may be frozen, that the data
+// Keys under which the task remembers that it has found the database lost or dropped, that accounts may be frozen, that the data
 // may have changed, when they could not be put back for the first time, that this was given up, that the earlier data
 // are there, and that the instance is no longer over its quota.
 const (
 	foundLost      = "found lost"
+	foundDropped   = "found dropped"
 	accountsFrozen = "frozen"
 	dataChanged    = "changed"
 	notBackSince   = "not back since"
@@ -215,8 +216,7 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 			Do: w.dropIncomplete}, endOwner}
 		return flow
 	}
-	flow.Advice = fmt.Sprintf("The data are those of the backup %s again. What was there before is the backup %s, which "+
-		"can be restored in the same way.", r.RestoreID, r.BackupID)
+	flow.Advice = fmt.Sprintf("The data are those of the backup %s again.", r.RestoreID)
 	flow.NotUndone = func(m task.Memory) string {
 		if remembers(m, asBefore) {
 			return "The backup could not be restored. The data are as before, but apps may be able only to read for some " +

@@ -60,12 +60,7 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 				return task.Permanent(fmt.Sprintf("The server of this service instance is %s, and cannot take a backup of %s.",
 					to, from), errors.New("another flavour, or an older version"))
 			}
-			there, err := admin.DatabaseExists(ctx, w.instance.Database)
-			if err == nil && !there {
-				return task.Permanent("The database of this service instance is lost. As an operator, restore the backup with "+
-					"`mysql-broker backups restore --lost`.", fmt.Errorf("no database %s", w.instance.Database))
-			}
-			return err
+			return nil
 		})
 		if err != nil {
 			return err
@@ -122,6 +117,11 @@ func (w restoring) dropIncomplete(ctx context.Context, run *task.Run) error {
 	if found, err := run.Recall(foundLost, new(bool)); err != nil || !found {
 		return err
 	}
+	return w.dropRestored(ctx, run)
+}
+
+// dropRestored drops the database, which only the task has filled.
+func (w restoring) dropRestored(ctx context.Context, run *task.Run) error {
 	return w.inSession(w.instance, instanceLock(w.instance.ID),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			if err := s.LockAccount(ctx, w.owner()); err != nil { // ends its sessions
@@ -158,8 +158,31 @@ func (w restoring) freeze(ctx context.Context, run *task.Run) error {
 	return w.freezeAccounts(ctx, run, w.instance, accounts)
 }
 
+// write backs up the present data. If somebody has dropped the database, there are none.
+func (w restoring) write(ctx context.Context, run *task.Run) error {
+	var there bool
+	err := w.fleet.AsAdmin(ctx, w.instance, func(admin *mysqladmin.Server) (err error) {
+		there, err = admin.DatabaseExists(ctx, w.instance.Database)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if there {
+		return w.backingUp.write(ctx, run)
+	}
+	return run.Remember(foundDropped, true)
+}
+
+func wasDropped(run *task.Run) (bool, error) { return run.Recall(foundDropped, new(bool)) }
+
 // record records that the backup of the present data is complete. From then on it stays, even if the restore fails.
 func (w restoring) record(ctx context.Context, run *task.Run) error {
+	if dropped, err := wasDropped(run); err != nil {
+		return err
+	} else if dropped {
+		return w.deleteIncomplete(ctx, run)
+	}
 	var written store.Backup
 	if found, err := run.Recall(summary, &written); err != nil || !found {
 		return errors.Join(err, errors.New("the facts of the backup are lost"))
@@ -191,7 +214,15 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	o := transfer.Options{Events: of.Events, MaxBytes: 4*of.Quota() + 64<<20,
 		Progress: w.reportProgress(ctx, run, "restored", percent(restoringSentence))}
 	empty := current.OverSince != nil // the files of tables do not shrink with their rows
-	err = leavingOutBroken(run, func(leftOut func(string, bool, error) bool) error {
+	earlier := fmt.Sprintf("What was there before is the backup %s, which can be restored in the same way.", w.id)
+	dropped, err := wasDropped(run)
+	if err != nil {
+		return err
+	}
+	if dropped || w.lost {
+		earlier = ""
+	}
+	err = leavingOutBroken(run, earlier, func(leftOut func(string, bool, error) bool) error {
 		o.LeftOut = leftOut
 		return w.load(ctx, run, m, o, empty)
 	})
@@ -213,6 +244,9 @@ func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o
 		Events: o.Events}
 	f := w.filling()
 	err = w.inSession(w.instance, f.lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		if err := s.CreateDatabase(ctx, w.instance.Database, "", ""); err != nil { // unless it exists
+			return err
+		}
 		return createAnew(ctx, s, owner)
 	})(ctx, run)
 	if err != nil {
@@ -288,6 +322,11 @@ func (w restoring) looksBack(_ context.Context, run *task.Run) error {
 }
 
 func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {
+	if dropped, err := wasDropped(run); err != nil {
+		return err
+	} else if dropped {
+		return w.dropRestored(ctx, run)
+	}
 	m, err := w.manifest(ctx, run, w.id)
 	if err != nil {
 		return err

@@ -13,11 +13,20 @@ const defaultCharset = "utf8mb4"
 // dropAttempts bounds how often DropDatabase kills sessions; each attempt waits for lockWaitTimeout.
 const dropAttempts = 10
 
+const databaseExists = "SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)"
+
 // DatabaseExists reports whether the server has that database.
 func (s *Server) DatabaseExists(ctx context.Context, name string) (found bool, err error) {
-	err = s.reads.QueryRowContext(ctx,
-		"SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)", name).Scan(&found)
+	err = s.reads.QueryRowContext(ctx, databaseExists, name).Scan(&found)
 	return found, s.explain("look for database "+name, err)
+}
+
+// DatabaseExists reports what Server.DatabaseExists does.
+func (s *Session) DatabaseExists(ctx context.Context, name string) (found bool, err error) {
+	if found, err = s.exists(ctx, databaseExists, name); err != nil {
+		return false, fmt.Errorf("look for database %s: %w", name, err)
+	}
+	return found, nil
 }
 
 // CreateDatabase creates a database, if it does not exist. An empty charset means that of the collation, or utf8mb4; an

@@ -350,7 +350,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 		{Name: "check login", Progress: "Checking the first login",
 			Do: p.inSession(i, l, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 				err := p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s)
-				return cmp.Or(p.noRoom(ctx, run, i, false, err), notUnreachable(errors.Join(err, p.fleet.AskVersion(ctx, i))))
+				return cmp.Or(p.noRoom(ctx, run, i, false, err), notUnreachable(errors.Join(err, p.fleet.Complete(ctx, i))))
 			})},
 	}, filled, []task.Step{
 		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {

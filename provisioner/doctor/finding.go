@@ -137,10 +137,8 @@ func unreachable(server, launcherName string, err error, resources int) Finding 
 	return f
 }
 
-func limited(server, grant string) Finding {
-	return Finding{Problem: Limited, Kind: sharedServer, Server: server, Name: server,
-		ToDo: "as an administrator of the server, run: " + grant +
-			"; without it, instances that have routines cannot be copied"}
+func limited(server, toDo string) Finding {
+	return Finding{Problem: Limited, Kind: sharedServer, Server: server, Name: server, ToDo: toDo}
 }
 
 // Counts reports whether somebody has to do something about the finding. Others are only shown.

@@ -135,8 +135,8 @@ func (l *comparison) end() {
 	}
 	if l.server != store.DedicatedServers {
 		l.report.Compared.SharedServers++
-		if l.holds.routines != "" {
-			l.report.Findings = append(l.report.Findings, limited(l.server, l.holds.routines))
+		for _, toDo := range l.holds.limits {
+			l.report.Findings = append(l.report.Findings, limited(l.server, toDo))
 		}
 	}
 	for t, recorded := range l.holds.things {

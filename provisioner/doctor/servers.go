@@ -24,7 +24,7 @@ type thing struct{ kind, launcher, name string }
 // contents are the things on a server, or the error of reading them.
 type contents struct {
 	things   map[thing]bool     // whether each has a record
-	routines string             // the statement that lets the broker read the routines on a shared server; "" if it can
+	limits   []string           // what somebody can do so that nothing is limited on a shared server
 	grants   []mysqladmin.Grant // of a shared server's accounts
 	asked    map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
 	err      error
@@ -97,14 +97,32 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 	if err != nil {
 		return contents{err: err}
 	}
-	routines, err := server.RoutinesGrant(ctx)
+	limits, err := limitsOf(ctx, server)
 	if err != nil {
 		return contents{err: err}
 	}
-	c := contents{things: make(map[thing]bool, len(databases)+len(accounts)), grants: grants, routines: routines}
+	c := contents{things: make(map[thing]bool, len(databases)+len(accounts)), grants: grants, limits: limits}
 	c.add(store.DatabaseResource, databases)
 	c.add(store.AccountResource, accounts)
 	return c
+}
+
+// limitsOf returns what an administrator of a shared server can do so that all operations work there.
+func limitsOf(ctx context.Context, server *shared.Server) (toDo []string, err error) {
+	grant, err := server.RoutinesGrant(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if grant != "" {
+		toDo = append(toDo, "as an administrator of the server, run: "+grant+
+			"; without it, instances that have routines cannot be copied")
+	}
+	zones, err := server.HasTimeZones(ctx)
+	if err == nil && !zones {
+		toDo = append(toDo, "load the time zones with mysql_tzinfo_to_sql or mariadb-tzinfo-to-sql; without them, "+
+			"CONVERT_TZ with names of zones returns NULL")
+	}
+	return toDo, err
 }
 
 func (d *Doctor) dedicatedServers(ctx context.Context) contents {

@@ -161,11 +161,15 @@ func (f *Fleet) upgrading(ctx context.Context, i store.Instance, size Size, doin
 	})
 }
 
-// AskVersion records which version an instance's dedicated server reports.
-func (f *Fleet) AskVersion(ctx context.Context, i store.Instance) error {
+// Complete records which version an instance's dedicated server reports, and loads the named time zones unless the
+// template or the image that the server was made of had them.
+func (f *Fleet) Complete(ctx context.Context, i store.Instance) error {
 	return f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
 		reported, err := admin.Flavour(ctx)
 		if err != nil {
+			return err
+		}
+		if err := admin.LoadTimeZones(ctx); err != nil {
 			return err
 		}
 		return f.RecordVersion(ctx, i, reported)

@@ -227,8 +227,10 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 		if size, err = admin.DatabaseSize(limited, i.Database); err != nil {
 			return err
 		}
-		version, err = admin.Flavour(limited)
-		return err
+		if version, err = admin.Flavour(limited); err != nil {
+			return err
+		}
+		return admin.LoadTimeZones(limited) // of servers from before brokers did so
 	})
 	if err == nil {
 		err = g.Fleet.RecordVersion(limited, i, version)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 // template returns a data directory of a program's flavour and version, with no account that can log in. It is created
@@ -80,12 +81,16 @@ func (l *Launcher) initialise(ctx context.Context, b mysqld.Binary, lock *os.Fil
 // leave root without a password. https://dev.mysql.com/doc/refman/8.4/en/data-directory-initialization.html
 func (l *Launcher) initialiseMySQL(ctx context.Context, b mysqld.Binary, lock *os.File, dir string,
 	options []string) error {
-	drop := dir + ".sql"
-	if err := os.WriteFile(drop, []byte("DROP USER 'root'@'localhost';\n"), 0o644); err != nil {
+	zones, err := timeZones()
+	if err != nil {
 		return err
 	}
-	defer os.Remove(drop)
-	options = append(options, "--initialize-insecure", "--init-file="+drop)
+	statements := dir + ".sql"
+	if err := os.WriteFile(statements, []byte(zones+"DROP USER 'root'@'localhost';\n"), 0o644); err != nil {
+		return err
+	}
+	defer os.Remove(statements)
+	options = append(options, "--initialize-insecure", "--init-file="+statements)
 	if err := l.runTool(ctx, lock, "", b.Path, options...); err != nil {
 		return err
 	}
@@ -105,12 +110,22 @@ func (l *Launcher) initialiseMariaDB(ctx context.Context, b mysqld.Binary, lock 
 	if err := l.runTool(ctx, lock, "", script, slices.Concat(options, install)...); err != nil {
 		return err
 	}
+	zones, err := timeZones()
+	if err != nil {
+		return err
+	}
 	const dropAccounts = "DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys';\n" +
 		"DELETE FROM mysql.proxies_priv;\n"
-	if err := l.runTool(ctx, lock, dropAccounts, b.Path, append(options, "--bootstrap")...); err != nil {
+	if err := l.runTool(ctx, lock, zones+dropAccounts, b.Path, append(options, "--bootstrap")...); err != nil {
 		return err
 	}
 	return removeMatching(dir, "ib_buffer_pool")
+}
+
+// timeZones returns the statements that fill the tables of named time zones.
+func timeZones() (string, error) {
+	statements, err := mysqladmin.TimeZones()
+	return strings.Join(statements, ";\n") + ";\n", err
 }
 
 func (l *Launcher) templateDir(b mysqld.Binary) string {

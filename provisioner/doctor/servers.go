@@ -23,11 +23,11 @@ type thing struct{ kind, launcher, name string }
 
 // contents are the things on a server, or the error of reading them.
 type contents struct {
-	things   map[thing]bool     // whether each has a record
-	limits   []string           // what somebody can do so that nothing is limited on a shared server
-	grants   []mysqladmin.Grant // of a shared server's accounts
-	asked    map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
-	err      error
+	things map[thing]bool     // whether each has a record
+	limits []string           // what somebody can do so that nothing is limited on a shared server
+	grants []mysqladmin.Grant // of a shared server's accounts
+	asked  map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
+	err    error
 }
 
 // unknown returns why it is not known whether a recorded resource exists, or nil if it is known.

@@ -25,8 +25,8 @@ func TestDroppedDatabase(t *testing.T) {
 		was, id := contents(t, c), i.BackedUp(t)
 		testdrive.Exec(t, c.Open(t), "DROP DATABASE "+c.Database)
 		b := i.NewBinding()
-		if r := b.Bind(t, nil); r.StatusCode < 400 || !strings.Contains(r.String("description"), "somebody has dropped it") {
-			t.Errorf("a bind without a database: %d, %q", r.StatusCode, r.String("description"))
+		if r := b.Bind(t, nil); r.Status < 400 || !strings.Contains(r.String("description"), "somebody has dropped it") {
+			t.Errorf("a bind without a database: %d, %q", r.Status, r.String("description"))
 		}
 
 		reached, release := testdrive.HoldAt(t, d.faults, "restore: end owner: begins")
@@ -37,8 +37,8 @@ func TestDroppedDatabase(t *testing.T) {
 		if state, says := d.ended(t, operation); state != "failed" {
 			t.Errorf("a restore that was cancelled %s: %s", state, says)
 		}
-		if r := b.Bind(t, nil); r.StatusCode < 400 {
-			t.Errorf("the database is not missing as before: %d", r.StatusCode)
+		if r := b.Bind(t, nil); r.Status < 400 {
+			t.Errorf("the database is not missing as before: %d", r.Status)
 		}
 
 		shown := i.Await(t, i.RestoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation"))

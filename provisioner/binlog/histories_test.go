@@ -187,6 +187,10 @@ var histories = map[string]history{
 		after: []string{"ALTER IGNORE TABLE t ADD UNIQUE (v)"}, refused: "no primary key"},
 	"the first of equal rows with a key": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (v INT, w INT PRIMARY KEY)",
 		"INSERT INTO t VALUES (1, 2), (1, 1)"}, after: []string{"ALTER IGNORE TABLE t ADD UNIQUE (v)"}},
+	"a random default of no rows": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (v INT PRIMARY KEY)"}, after: []string{
+		"ALTER TABLE t ADD u VARCHAR(36) DEFAULT (UUID())", "INSERT INTO t (v) VALUES (1), (2)"}},
+	"conversions of times": {before: keyed, after: []string{"SET time_zone = '+08:00'", "ALTER TABLE t MODIFY at DATETIME",
+		"@SET time_zone = '-03:00'", "@ALTER TABLE t MODIFY d TIMESTAMP NULL", "@ALTER TABLE t ADD COLUMN s VARCHAR(30) DEFAULT (CONCAT(d))"}},
 	"a random schedule":        {after: []string{"CREATE EVENT e ON SCHEDULE EVERY (RAND() * 10 + 1) HOUR DO SELECT 1"}, refused: "random"},
 	"a variable of a schedule": {after: []string{"SET @a = 5", "CREATE EVENT e ON SCHEDULE EVERY @a HOUR DO SELECT 1"}, refused: "variable"},
 	"a setting of a schedule":  {after: []string{"CREATE EVENT e ON SCHEDULE EVERY @@div_precision_increment HOUR DO SELECT 1"}, refused: "`e`"},

@@ -2,21 +2,26 @@ package binlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // refuse returns an error if the result of a statement cannot be known: the log has its text, and not what it has put
 // into rows. Servers' own replicas get other values, too.
-func (r *Replay) refuse(ctx context.Context, all []token) error {
+func (r *Replay) refuse(ctx context.Context, all []token) (err error) {
 	d := definition{tokens: all}
 	d.readKind()
-	if d.kind == "" {
-		return nil
+	if d.kind == "table" && !d.creates {
+		if d.rows, err = r.rowsOf(ctx, d.name); err != nil {
+			return err
+		}
 	}
 	cause := d.unknowableWord()
-	if cause == "" && d.kind == "table" && d.numbersRows() {
+	if cause == "" && d.rows > 1 && d.numbersRows() {
 		ordered, err := r.ordered(ctx, d.name)
 		if err != nil {
 			return err
@@ -37,7 +42,8 @@ type definition struct {
 	at      int
 	kind    string // "table", "event" or "" for another statement
 	name    string
-	creates bool
+	creates bool // then the table has no rows, or those that follow in the log
+	rows    int  // that the table has: 2 stands for more
 	ignore  bool // ALTER IGNORE TABLE
 }
 
@@ -93,7 +99,10 @@ func (d *definition) readKind() {
 // unknowableWord returns a word of an expression that the statement evaluates, and whose value is not known; "" for
 // none.
 func (d *definition) unknowableWord() string {
-	if d.kind == "event" {
+	switch d.kind {
+	case "":
+		return ""
+	case "event":
 		return d.ofSchedule()
 	}
 	adds := false
@@ -102,7 +111,7 @@ func (d *definition) unknowableWord() string {
 		switch word := d.word(at); {
 		case word == "THAN" || word == "IN" && d.word(at-1) == "VALUES": // of a partition
 			expression = d.term(at + 1)
-		case d.creates: // no rows, or those that follow in the log
+		case d.rows == 0:
 		case slices.Contains([]string{"ADD", "ALTER", "CHANGE", "MODIFY"}, word):
 			adds = word == "ADD"
 		case word == "DEFAULT" && adds:
@@ -165,9 +174,6 @@ func (d *definition) term(at int) []token {
 
 // numbersRows reports whether an ALTER TABLE gives its rows numbers, or keeps the first ones of several.
 func (d *definition) numbersRows() bool {
-	if d.creates {
-		return false
-	}
 	for at := d.at; at < len(d.tokens); at++ {
 		next := d.word(at + 1)
 		if d.word(at) == "AUTO_INCREMENT" && next != "=" && strings.Trim(next, "0123456789") == next {
@@ -177,11 +183,24 @@ func (d *definition) numbersRows() bool {
 	return d.ignore
 }
 
+// rowsOf counts the rows of a table at the target, up to 2. A table that does not exist has none.
+func (r *Replay) rowsOf(ctx context.Context, table string) (n int, err error) {
+	err = r.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM `%s`.`%s` LIMIT 2) rows_of_it",
+		strings.ReplaceAll(r.Target, "`", "``"), strings.ReplaceAll(table, "`", "``"))).Scan(&n)
+	const missing = 1146
+	if refusal, _ := errors.AsType[*mysql.MySQLError](err); refusal != nil && refusal.Number == missing {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look into the table %s: %w", table, err)
+	}
+	return n, nil
+}
+
 // ordered reports whether the rows of a table are read in an order that does not depend on how they are stored: that of
-// InnoDB's clustered index. Without rows, any order does.
+// InnoDB's clustered index.
 func (r *Replay) ordered(ctx context.Context, table string) (yes bool, err error) {
-	name := "`" + strings.ReplaceAll(r.Target, "`", "``") + "`.`" + strings.ReplaceAll(table, "`", "``") + "`"
-	err = r.rows.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM `+name+` LIMIT 2) two) < 2 OR EXISTS (
+	err = r.rows.QueryRowContext(ctx, `SELECT EXISTS (
 		SELECT 1 FROM information_schema.statistics s JOIN information_schema.tables t USING (table_schema, table_name)
 		WHERE s.table_schema = ? AND s.table_name = ? AND t.engine = 'InnoDB' AND s.non_unique = 0
 		GROUP BY s.index_name HAVING MAX(s.nullable) = '' AND COUNT(s.column_name) = COUNT(*)

@@ -19,6 +19,9 @@ func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o tr
 	if err != nil {
 		return &transfer.SourceError{Err: err}
 	}
+	if schema.Version == "" {
+		schema.Version = m.Version
+	}
 	parts := make([]transfer.Part, len(m.Parts))
 	for n, p := range m.Parts {
 		parts[n] = transfer.Part{Chunks: p.Chunks, Read: func(ctx context.Context, fn func(int, []byte) error) error {

@@ -3,12 +3,14 @@ package transfer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 )
 
 // Schema is all of a database but its rows. It can be encoded as JSON.
 type Schema struct {
+	Version  string // of the server; "" in backups of earlier releases
 	tables   []table
 	programs programSet
 }
@@ -31,6 +33,7 @@ type Part struct {
 }
 
 type schemaDocument struct {
+	Version   string            `json:"version,omitempty"`
 	Database  string            `json:"database,omitempty"`
 	Collation string            `json:"collation"`
 	Comment   string            `json:"comment,omitempty"`
@@ -59,6 +62,8 @@ type columnDocument struct {
 	Kind     string `json:"kind"`
 	Charset  string `json:"charset,omitempty"`
 	Nullable bool   `json:"nullable,omitempty"`
+	Numbered bool   `json:"numbered,omitempty"`
+	Stored   bool   `json:"stored,omitempty"`
 }
 
 type programDocument struct {
@@ -70,12 +75,13 @@ type programDocument struct {
 	Connection string `json:"collation_connection"`
 	Database   string `json:"collation_database"`
 	TimeZone   string `json:"time_zone,omitempty"`
+	Broken     string `json:"broken,omitempty"` // why the server cannot open the view
 }
 
 // MarshalJSON implements json.Marshaler.
 func (s Schema) MarshalJSON() ([]byte, error) {
 	p := s.programs
-	d := schemaDocument{Database: p.database, Collation: p.collation, Comment: p.comment, Views: documents(p.views),
+	d := schemaDocument{Version: s.Version, Database: p.database, Collation: p.collation, Comment: p.comment, Views: documents(p.views),
 		Libraries: documents(p.libraries), Routines: documents(p.routines), Triggers: documents(p.triggers),
 		Events: documents(p.events)}
 	for _, t := range s.tables {
@@ -85,7 +91,7 @@ func (s Schema) MarshalJSON() ([]byte, error) {
 			td.Key = t.key.name
 		}
 		for _, c := range t.columns {
-			td.Columns = append(td.Columns, columnDocument{c.name, c.kind, c.charset, c.nullable})
+			td.Columns = append(td.Columns, columnDocument{c.name, c.kind, c.charset, c.nullable, c.numbered, c.stored})
 		}
 		d.Tables = append(d.Tables, td)
 	}
@@ -98,14 +104,15 @@ func (s *Schema) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return err
 	}
-	*s = Schema{programs: programSet{views: programs(d.Views), libraries: programs(d.Libraries),
+	*s = Schema{Version: d.Version, programs: programSet{views: programs(d.Views), libraries: programs(d.Libraries),
 		routines: programs(d.Routines), triggers: programs(d.Triggers), events: programs(d.Events), database: d.Database,
 		collation: d.Collation, comment: d.Comment}}
 	for _, td := range d.Tables {
 		t := table{name: td.Name, create: td.Create, sequence: td.Sequence, next: td.Next, round: td.Round,
 			versioned: td.Versioned, bytes: td.Bytes}
 		for _, c := range td.Columns {
-			t.columns = append(t.columns, column{c.Name, c.Kind, c.Charset, c.Nullable})
+			t.columns = append(t.columns, column{name: c.Name, kind: c.Kind, charset: c.Charset, nullable: c.Nullable,
+				numbered: c.Numbered, stored: c.Stored})
 		}
 		if td.Key != "" {
 			at := slices.IndexFunc(t.columns, func(c column) bool { return c.name == td.Key })
@@ -121,16 +128,23 @@ func (s *Schema) UnmarshalJSON(raw []byte) error {
 
 func documents(list []program) (all []programDocument) {
 	for _, p := range list {
-		all = append(all, programDocument{p.kind, p.name, p.text, p.sqlMode, p.client, p.connection, p.database,
-			p.timeZone})
+		d := programDocument{p.kind, p.name, p.text, p.sqlMode, p.client, p.connection, p.database, p.timeZone, ""}
+		if p.broken != nil {
+			d.Broken = p.broken.Error()
+		}
+		all = append(all, d)
 	}
 	return all
 }
 
 func programs(list []programDocument) (all []program) {
 	for _, d := range list {
-		all = append(all, program{kind: d.Kind, name: d.Name, text: d.Text, sqlMode: d.SQLMode, client: d.Client,
-			connection: d.Connection, database: d.Database, timeZone: d.TimeZone})
+		p := program{kind: d.Kind, name: d.Name, text: d.Text, sqlMode: d.SQLMode, client: d.Client,
+			connection: d.Connection, database: d.Database, timeZone: d.TimeZone}
+		if d.Broken != "" {
+			p.broken = errors.New(d.Broken)
+		}
+		all = append(all, p)
 	}
 	return all
 }

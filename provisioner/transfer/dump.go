@@ -42,7 +42,7 @@ func Dump(ctx context.Context, from Source, o Options, output func() Output) (Sc
 		return Schema{}, err
 	}
 	d := &dumper{copier{snapshot: taken, programs: programs, options: o}}
-	return Schema{taken.tables, programs}, d.run(ctx, output)
+	return Schema{taken.version, taken.tables, programs}, d.run(ctx, output)
 }
 
 // dumper reads what a snapshot shows.
@@ -58,7 +58,7 @@ func (d *dumper) run(ctx context.Context, output func() Output) error {
 				}
 				return fmt.Errorf("table %s: %w", k.table.name, err)
 			}
-			if err := release(ctx, from); err != nil {
+			if err := d.snapshot.releaseRead(ctx, from, k); err != nil {
 				return err
 			}
 			d.note(k)

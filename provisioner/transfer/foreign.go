@@ -165,13 +165,33 @@ func (c *copier) translate() (lost losses) {
 // masked matches strings and quoted names in a definition.
 var masked = regexp.MustCompile("(?s)'(?:[^'\\\\]|\\\\.|'')*'|`(?:[^`]|``)*`")
 
-// translate rewrites the definition of a table.
-func (t *table) translate(into string, lost *losses) {
-	var texts []string
-	create := masked.ReplaceAllStringFunc(t.create, func(text string) string {
+// maskedTexts are the strings and quoted names for which there are marks in a definition.
+type maskedTexts []string
+
+var mark = regexp.MustCompile("\x00\\d+\x00")
+
+// mask replaces strings and quoted names by marks, which have no parentheses and are on one line.
+func mask(create string) (string, maskedTexts) {
+	var texts maskedTexts
+	create = masked.ReplaceAllStringFunc(create, func(text string) string {
 		texts = append(texts, text)
 		return fmt.Sprintf("\x00%d\x00", len(texts)-1)
 	})
+	return create, texts
+}
+
+// restore puts them back.
+func (texts maskedTexts) restore(part string) string {
+	return mark.ReplaceAllStringFunc(part, func(mark string) string {
+		var n int
+		_, _ = fmt.Sscanf(mark, "\x00%d\x00", &n)
+		return texts[n]
+	})
+}
+
+// translate rewrites the definition of a table.
+func (t *table) translate(into string, lost *losses) {
+	create, texts := mask(t.create)
 	create = foreignCollation[into].ReplaceAllStringFunc(create, func(name string) string {
 		like := collation(into, name)
 		lost.add("the collation %s in table %s, which becomes %s", name, t.name, like)
@@ -207,11 +227,7 @@ func (t *table) translate(into string, lost *losses) {
 	}
 	create = strings.Join(lines, "\n")
 	create = danglingComma.ReplaceAllString(create, "\n)")
-	t.create = regexp.MustCompile("\x00\\d+\x00").ReplaceAllStringFunc(create, func(mark string) string {
-		var n int
-		_, _ = fmt.Sscanf(mark, "\x00%d\x00", &n)
-		return texts[n]
-	})
+	t.create = texts.restore(create)
 }
 
 // danglingComma is left when the last line of the columns and keys was dropped.

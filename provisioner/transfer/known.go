@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"database/sql"
-	"fmt"
 )
 
 // Known is what a gentle copy has found out about the target: the checksums of its chunks. The next copy to the same
@@ -61,9 +60,9 @@ type knownChunk struct {
 // learn records the checksum of a chunk, as the servers print it. A gentle copy has one worker, so that chunks come in
 // the order of their keys.
 func (k *Known) learn(c chunk, text string) error {
-	var sum rowSum
-	if _, err := fmt.Sscanf(text, "%d %d", &sum.rows, &sum.sum); err != nil {
-		return fmt.Errorf("a server's checksum %q: %w", text, err)
+	sum, err := parseSum(text)
+	if err != nil {
+		return err
 	}
 	if c.first {
 		k.tables[c.table.name] = &knownTable{create: c.table.create, keyIndex: c.table.keyIndex}

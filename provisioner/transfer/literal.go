@@ -10,12 +10,18 @@ import (
 
 func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
+func unquoteName(name string) string { return strings.ReplaceAll(name[1:len(name)-1], "``", "`") }
+
 // column is a column whose values are copied.
 type column struct {
 	name     string
 	kind     string // DATA_TYPE in information_schema, in lower case
 	charset  string // "" for a column that is not of characters
 	nullable bool
+	numbered bool   // of an ENUM or SET, whose values are read as numbers: two of them can have the same text
+	stored   bool   // generated: its value is compared, not written
+	full     string // COLUMN_TYPE in information_schema
+	summed   string // an expression to sum up instead of the value, "" for the value itself
 }
 
 var (
@@ -35,10 +41,12 @@ var (
 // -0, which a sum does not.
 func (c column) expression() string {
 	name := quoteName(c.name)
-	switch c.kind {
-	case "float":
+	switch {
+	case c.numbered:
+		return "CAST(" + name + " AS UNSIGNED)"
+	case c.kind == "float":
 		return name + "*1e0"
-	case "bit":
+	case c.kind == "bit":
 		return name + "+0"
 	}
 	return name
@@ -49,12 +57,14 @@ func (c column) expression() string {
 // as the number 1.1, so that what its text says is summed.
 func (c column) sum() string {
 	switch {
+	case c.summed != "":
+		return c.summed
 	case c.kind == "json":
 		text := "CAST(CONVERT(" + quoteName(c.name) + " USING utf8mb4) AS JSON)"
 		return "CRC32(" + text + "),LENGTH(" + text + ")"
 	case slices.Contains(long, c.kind):
 		return "CRC32(" + quoteName(c.name) + "),LENGTH(" + quoteName(c.name) + ")"
-	case c.charset != "":
+	case c.charset != "" && !c.numbered:
 		return "CAST(" + quoteName(c.name) + " AS BINARY)" // columns may have different character sets
 	}
 	return c.expression()
@@ -82,7 +92,7 @@ func (c column) append(to []byte, value any) []byte {
 }
 
 func (c column) appendText(to, text []byte) []byte {
-	if slices.Contains(integers, c.kind) {
+	if c.numbered || slices.Contains(integers, c.kind) {
 		return append(to, text...)
 	}
 	return appendQuoted(append(to, c.introducer()...), text)

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -18,6 +19,8 @@ type program struct {
 	text []byte // in the character set in which it was created
 
 	sqlMode, client, connection, database, timeZone string // settings of the session that created it
+
+	broken error // why the source's server cannot open a view; the text is then unknown
 
 	before time.Time // a disabled event has to be created before this time, in its time zone; the zero time for any
 }
@@ -101,9 +104,16 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 			return all, ofSource(err)
 		}
 		for n := range list {
+			if err := list[n].open(ctx, conn); err != nil {
+				return all, sourceFailure(err)
+			}
+			if list[n].broken != nil {
+				continue
+			}
 			if err := list[n].read(ctx, conn); err != nil {
 				return all, unreadable(list[n], err)
 			}
+			list[n].leaveOwnNames(from.Database)
 			if err := list[n].rewriteHead(ctx, conn); err != nil {
 				return all, sourceFailure(err)
 			}
@@ -114,6 +124,23 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 		*l.into(&all) = list
 	}
 	return all, nil
+}
+
+// open finds out whether the server can open a view. One that it cannot open is as broken in the source as it would be
+// in the copy. It is not asked for the text: MariaDB ends if a table is missing to which a view applies JSON_TABLE.
+func (p *program) open(ctx context.Context, conn *sql.Conn) error {
+	if p.kind != "VIEW" {
+		return nil
+	}
+	rows, err := conn.QueryContext(ctx, "SHOW COLUMNS FROM "+quoteName(p.name))
+	if err == nil {
+		err = rows.Close()
+	}
+	if number(err) == 0 || passes(err) {
+		return err
+	}
+	p.broken = err
+	return nil
 }
 
 // Errors of a server that does not understand the text of a view that it stores.
@@ -169,11 +196,44 @@ func (p *program) read(ctx context.Context, conn *sql.Conn) error {
 	return rows.Err()
 }
 
+// triggerHead matches the part of a trigger's text before its statement, of which MariaDB keeps the text of the user.
+var triggerHead = regexp.MustCompile(`(?is)^(?:` + quoted + `|/\*.*?\*/|.)*?\bFOR\s+EACH\s+ROW\b(?:\s|/\*.*?\*/)*` +
+	`(?:(?:FOLLOWS|PRECEDES)(?:\s|/\*.*?\*/)*(?:` + quoted + `|[^\s` + "`" + `"]+))?`)
+
+// order matches the clause with the place among the triggers of the same event. They are created in their order. That
+// other trigger may be gone.
+var order = regexp.MustCompile(`(?is)(\bROW\b(?:\s|/\*.*?\*/)*)(?:FOLLOWS|PRECEDES)(?:\s|/\*.*?\*/)*(?:` + quoted + `|[^\s` + "`" +
+	`"]+)$`)
+
+// usedLibraries matches how MySQL prints the beginning of a routine, up to the libraries that it uses.
+var usedLibraries = regexp.MustCompile(`(?s)^CREATE .*?\n    LANGUAGE \w+\n    USING \((?:` + quoted + `|[^()])*\)`)
+
+// leaveOwnNames leaves out the name of the database where servers keep it: before the names of a trigger, its table, and
+// libraries.
+func (p *program) leaveOwnNames(database string) {
+	var head []byte
+	switch p.kind {
+	case "TRIGGER":
+		head = triggerHead.Find(p.text)
+	case "FUNCTION", "PROCEDURE":
+		head = usedLibraries.Find(p.text)
+	}
+	name := regexp.QuoteMeta(database)
+	own := regexp.MustCompile("(?s)/\\*.*?\\*/|(?:`" + name + "`|\"" + name + "\"|\\b" + name + ")\\s*\\.\\s*|" + quoted)
+	without := own.ReplaceAllFunc(order.ReplaceAll(head, []byte("$1")), func(found []byte) []byte {
+		if found[0] != '/' && bytes.HasSuffix(bytes.TrimSpace(found), []byte(".")) {
+			return nil
+		}
+		return found
+	})
+	p.text = slices.Concat(without, p.text[len(head):])
+}
+
 // check refuses programs that cannot be copied. None is ever left out silently.
 func (p programSet) check(o Options) error {
 	for _, list := range [][]program{p.views, p.libraries, p.routines, p.triggers, p.events} {
 		for _, one := range list {
-			if one.text == nil {
+			if one.text == nil && one.broken == nil {
 				return refused(nil, "The broker may not read the %s. Ask your operator to grant the broker's account on the "+
 					"MySQL server what it needs: SHOW_ROUTINE on MySQL, or SELECT on mysql.proc on MariaDB.", one)
 			}
@@ -255,10 +315,13 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 		var failed []program
 		var failures []error
 		for _, p := range list {
-			err := p.make(ctx, c, conn)
+			err := p.broken
+			if err == nil {
+				err = p.make(ctx, c, conn)
+			}
 			switch {
 			case err == nil:
-			case number(err) == 0 || passes(err):
+			case p.broken == nil && (number(err) == 0 || passes(err)):
 				return err // of the connection, or of whatever the server is asked
 			default:
 				failed, failures = append(failed, p), append(failures, err)
@@ -272,17 +335,22 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 	return nil
 }
 
-// Errors of a view of something that does not exist.
-var brokenView = []uint16{1054, errNoSuchTable, 1305, 1356}
+// Errors of something that does not exist: as the copy has all tables of the source, it does not exist there either.
+var brokenErrors = map[string][]uint16{"VIEW": {1054, errNoSuchTable, 1305, 1356}, "TRIGGER": {1054}}
 
 // leaveOut returns an error unless the copy may lack the programs.
 func (c *copier) leaveOut(failed []program, failures []error) error {
 	for n, p := range failed {
-		broken := p.kind == "VIEW" && slices.Contains(brokenView, number(failures[n]))
-		if c.options.LeftOut == nil || !c.options.LeftOut(p.String(), broken, failures[n]) {
-			return refused(failures[n], "The %s cannot be created in the copy (MySQL error %d). It may use something that does "+
-				"not exist, or another database. Mend or drop it, and try again.", p, number(failures[n]))
+		broken := p.broken != nil || slices.Contains(brokenErrors[p.kind], number(failures[n]))
+		if c.options.LeftOut != nil && c.options.LeftOut(p.String(), broken, failures[n]) {
+			continue
 		}
+		if p.broken != nil {
+			return refused(failures[n], "The server cannot open the %s: it uses something that does not exist, or its text is "+
+				"not valid. Mend or drop it, and try again.", p)
+		}
+		return refused(failures[n], "The %s cannot be created in the copy (MySQL error %d). It may use something that does "+
+			"not exist, or another database. Mend or drop it, and try again.", p, number(failures[n]))
 	}
 	return nil
 }

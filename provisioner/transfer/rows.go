@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -128,7 +129,7 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 			}
 			return fmt.Errorf("table %s: %w", k.table.name, err)
 		}
-		if err := release(ctx, from); err != nil {
+		if err := c.snapshot.releaseRead(ctx, from, k); err != nil {
 			return err
 		}
 		c.note(k)
@@ -193,7 +194,7 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 			return failure
 		}
 		since = time.Now()
-		written, err := sumOf(ctx, to, k)
+		written, err := sumOf(ctx, to, c.inTarget(k))
 		if err == nil {
 			err = c.rest(ctx, since)
 		}
@@ -250,7 +251,6 @@ func (c *copier) learn(k chunk, sum string) error {
 // compare reports whether a chunk is the same on both sides, which both servers find out at the same time. sum is the
 // target's.
 func (c *copier) compare(ctx context.Context, from, to *sql.Conn, k chunk) (sum string, same bool, err error) {
-	query := k.table.selectSum(k)
 	type result struct {
 		sum string
 		err error
@@ -258,15 +258,29 @@ func (c *copier) compare(ctx context.Context, from, to *sql.Conn, k chunk) (sum 
 	source := make(chan result, 1)
 	go func() {
 		var r result
-		r.err = from.QueryRowContext(ctx, query).Scan(&r.sum)
+		r.sum, r.err = sumOf(ctx, from, k)
 		source <- r
 	}()
-	err = to.QueryRowContext(ctx, query).Scan(&sum)
+	sum, err = sumOf(ctx, to, c.inTarget(k))
 	there := <-source
 	if there.err != nil {
 		return "", false, sourceFailure(there.err)
 	}
 	return sum, err == nil && sum == there.sum, err
+}
+
+// inTarget is a chunk as the target is asked for it: its rows that are present end as those of the source, so that the
+// sums are the same.
+func (c *copier) inTarget(k chunk) chunk {
+	if !k.table.versioned || c.presentThere == c.presentHere {
+		return k
+	}
+	t := *k.table
+	t.columns = slices.Clone(t.columns)
+	end := &t.columns[len(t.columns)-1]
+	end.summed = fmt.Sprintf("IF(%[1]s = '%[2]s', '%[3]s', %[1]s)", quoteName(end.name), c.presentHere, c.presentThere)
+	k.table = &t
+	return k
 }
 
 // copyChunk copies a chunk in one transaction, and adds its rows up. If rows are present, it deletes those of the chunk
@@ -278,8 +292,7 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 	}
 	defer func() {
 		if err != nil && ctx.Err() == nil {
-			_, rolling := to.ExecContext(ctx, "ROLLBACK")
-			err = errors.Join(err, rolling)
+			err = errors.Join(err, rollBack(ctx, to))
 		}
 	}()
 	if present {
@@ -303,6 +316,13 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 		return err
 	}
 	return c.exec(ctx, to, "COMMIT")
+}
+
+// rollBack also undoes the settings with which some rows of the chunk are written.
+func rollBack(ctx context.Context, to *sql.Conn) error {
+	_, err := to.ExecContext(ctx, "ROLLBACK")
+	_, resetting := to.ExecContext(ctx, "SET SESSION "+utcSession)
+	return cmp.Or(err, resetting)
 }
 
 // insert reads the rows of a chunk and writes them at the same time.
@@ -356,50 +376,119 @@ func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum,
 	})
 }
 
+// statementValues is how many values a statement has at most: for each, a server needs some hundred bytes of memory,
+// of which a session may only have so much.
+const statementValues = 1 << 15
+
 // readRows calls fn with statements that insert the rows of a chunk. fn returns a buffer for the next one, or nil. sum
 // may be nil.
 func readRows(ctx context.Context, from *sql.Conn, k chunk, size int, sum *rowSum,
 	fn func(statement []byte) (buffer []byte, err error)) error {
-	begin := k.table.insert()
-	var statement, buffer []byte
-	err := eachRow(ctx, from, k.table.selectRows(k), func(values []value) (err error) {
-		if sum != nil {
-			sum.add(k.table, values)
+	r := rowReader{chunk: k, size: size, sum: sum, fn: fn}
+	err := r.readAll(ctx, from)
+	switch {
+	case r.failure != nil:
+		return r.failure // is not one of the source
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return sourceFailure(err)
+}
+
+// rowReader reads the rows of a chunk.
+type rowReader struct {
+	chunk
+	size              int
+	sum               *rowSum
+	fn                func(statement []byte) (buffer []byte, err error)
+	statement, buffer []byte
+	values            int               // in the statement
+	with              map[string]string // see sessionValues.writtenWith
+	failure           error             // of fn
+}
+
+func (r *rowReader) readAll(ctx context.Context, from *sql.Conn) (err error) {
+	if r.table.session == nil {
+		return r.read(ctx, from, "")
+	}
+	if r.with, err = r.table.session.writtenWith(ctx, from, r.chunk); err != nil {
+		return err
+	}
+	if len(r.with) > 0 && r.sum != nil {
+		r.sum.inexact = true // times are read in several zones
+	}
+	if err := r.read(ctx, from, ""); err != nil {
+		return err
+	}
+	settings := slices.Compact(slices.Sorted(maps.Values(r.with)))
+	for _, setting := range append(settings, utcSession) {
+		set := "SET SESSION " + setting
+		if _, err := from.ExecContext(ctx, set); err != nil {
+			return err
 		}
-		switch {
-		case statement != nil:
-			statement = append(statement, ',')
-		case buffer == nil:
-			statement = append(make([]byte, 0, size+size/8), begin...)
-		default:
-			statement = append(buffer[:0], begin...)
-		}
-		statement = append(statement, '(')
-		for n, v := range values {
-			if n > 0 {
-				statement = append(statement, ',')
+		if len(settings) > 0 { // what writes the rows needs the setting, too
+			if _, r.failure = r.fn([]byte(set)); r.failure != nil {
+				return r.failure
 			}
-			statement = k.table.columns[n].append(statement, v)
 		}
-		statement = append(statement, ')')
-		if len(statement) < size {
+		if setting != utcSession {
+			if err := r.read(ctx, from, setting); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read reads the rows that were written with a setting, or, if that is "", with none.
+func (r *rowReader) read(ctx context.Context, from *sql.Conn, setting string) error {
+	query := r.table.selectRows(r.chunk, "")
+	if len(r.with) > 0 {
+		query = r.table.selectRows(r.chunk, ","+r.table.rowHash())
+	}
+	begin, columns := r.table.insert(), r.table.columns
+	if err := eachRow(ctx, from, query, func(values []value) error {
+		if len(values) > len(columns) && r.with[hashOf(values[len(columns)])] != setting {
 			return nil
 		}
-		buffer, err = fn(statement)
-		statement = nil
-		return err
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		values = values[:len(columns)]
+		if r.sum != nil {
+			r.sum.add(r.table, values)
 		}
-		return sourceFailure(err)
+		switch {
+		case r.statement != nil:
+			r.statement = append(r.statement, ',')
+		case r.buffer == nil:
+			r.statement = append(make([]byte, 0, r.size+r.size/8), begin...)
+		default:
+			r.statement = append(r.buffer[:0], begin...)
+		}
+		separator := byte('(')
+		for n, v := range values {
+			if !columns[n].stored {
+				r.statement = columns[n].append(append(r.statement, separator), v)
+				separator = ','
+			}
+		}
+		r.statement = append(r.statement, ')')
+		if r.values += len(values); len(r.statement) < r.size && r.values < statementValues {
+			return nil
+		}
+		return r.flush()
+	}); err != nil {
+		return err
 	}
-	if statement == nil {
+	return r.flush()
+}
+
+// flush ends the statement, if there is one.
+func (r *rowReader) flush() error {
+	if r.statement == nil {
 		return nil
 	}
-	_, err = fn(statement)
-	return err
+	r.buffer, r.failure = r.fn(r.statement)
+	r.statement, r.values = nil, 0
+	return r.failure
 }
 
 // Errors of values that a strict server refuses, although the source has them. The last four are of indexes on
@@ -420,8 +509,11 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 		return refused(nil, "The database holds more data than the plan of the copy allows.")
 	}
 	text := string(statement)
-	if k.replaces {
-		text = "REPLACE" + strings.TrimPrefix(text, "INSERT")
+	if rest, inserts := strings.CutPrefix(text, "INSERT"); inserts && k.replaces {
+		text = "REPLACE" + rest
+	}
+	if k.table.versioned { // the end is the last value; within strings, quotes follow backslashes
+		text = strings.ReplaceAll(text, ",'"+c.presentThere+"')", ",'"+c.presentHere+"')")
 	}
 	tooLong, err := isTooLong(ctx, to, text)
 	if err == nil && !tooLong {

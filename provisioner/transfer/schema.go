@@ -13,16 +13,17 @@ import (
 // number. Dates may be as invalid as they are in the source, and on MariaDB, where sessions can turn checks off, so may
 // rows. The strings have their character set because the session can have one that is not of bytes, such as ucs2.
 const writeSession = `SET SESSION character_set_client = utf8mb4, character_set_results = NULL,
-	collation_connection = utf8mb4_bin, time_zone = _utf8mb4'+00:00', foreign_key_checks = 0, lock_wait_timeout = 50,
+	collation_connection = utf8mb4_bin, ` + utcSession + `, foreign_key_checks = 0, lock_wait_timeout = 50,
 	timestamp = DEFAULT,
 	sql_mode = _utf8mb4'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'
 	/*M! , check_constraint_checks = 0 */`
 
 // looseSession allows definitions that a strict server refuses, and values that only look wrong, such as the empty
 // value of an ENUM. The comparison finds values that the server changes. On MariaDB, where anybody may create tables
-// without InnoDB's strict mode, it also allows rows that can become too long for a page, and options that do not fit.
+// without InnoDB's strict mode, it also allows rows that can become too long for a page, and options that do not fit; on
+// MySQL, foreign keys to keys that are not unique, which anybody may create.
 const looseSession = `SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'
-	/*M! , innodb_strict_mode = 0 */`
+	/*M! , innodb_strict_mode = 0 */ /*!80400 , restrict_fk_on_non_standard_key = OFF */`
 
 const strictSession = `SET SESSION
 	sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'`
@@ -69,6 +70,11 @@ func (c *copier) makeSchema(ctx context.Context, lost losses) error {
 	if err := c.recognize(ctx, conn); err != nil {
 		return err
 	}
+	var version string
+	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return err
+	}
+	c.presentThere, c.presentHere = endOfPresent(c.snapshot.version), endOfPresent(version)
 	if err := c.dropPrograms(ctx, conn); err != nil {
 		return err
 	}
@@ -165,7 +171,7 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 			continue
 		}
 		at := slices.IndexFunc(c.snapshot.tables, func(s table) bool { return s.name == t.name })
-		if at >= 0 && !t.sequence && !t.versioned {
+		if at >= 0 && !t.sequence && !t.versioned && !slices.Contains(c.anew, t.name) {
 			if err := t.describe(ctx, conn, c.to.Database); err != nil {
 				return err
 			}
@@ -221,6 +227,10 @@ func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error 
 	}
 	if !t.sequence {
 		return nil
+	}
+	// Of a sequence that cycles, SETVAL takes the round; it sets nothing that is not after the beginning, which RESTART does.
+	if err := c.exec(ctx, conn, "ALTER SEQUENCE "+t.String()+" RESTART "+t.next); err != nil {
+		return err
 	}
 	return c.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0, "+cmp.Or(t.round, "0")+")")
 }

@@ -1,23 +1,27 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // snapshot is the source as it was at one moment, seen by several connections.
 type snapshot struct {
-	conns  []*sql.Conn
-	tables []table
-	views  []string
+	conns      []*sql.Conn
+	tables     []table
+	views      []string
+	version    string // of the server
+	identities identities
 }
 
 // readSession are the settings of the connections that read. The server must not convert character sets, which would
 // lose bytes that are not of the character set, nor time zones. The statements read for as long as the target takes.
-const readSession = `SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = '',
+const readSession = `SET SESSION character_set_results = NULL, ` + utcSession + `, sql_mode = '',
 	net_write_timeout = 600, sql_quote_show_create = 1`
 
 // lockSession are the settings of the connection that locks and describes the tables. Definitions may have bytes that
@@ -59,6 +63,12 @@ func trySnapshot(ctx context.Context, from Source, o Options) (s *snapshot, err 
 		if _, err := conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
 			return s, ofSource(err)
 		}
+	}
+	if s.identities.conn, err = from.Programs.Conn(ctx); err != nil {
+		return s, ofSource(err)
+	}
+	if _, err := s.identities.conn.ExecContext(ctx, lockSession); err != nil {
+		return s, ofSource(err)
 	}
 	locks, err := from.Rows.Conn(ctx)
 	if err != nil {
@@ -103,13 +113,24 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) e
 	}) {
 		return ErrChanged
 	}
+	var justNow string
+	if err := locks.QueryRowContext(ctx, "SELECT VERSION(), CAST(NOW() - INTERVAL 1 SECOND AS CHAR)").Scan(&s.version, &justNow); err != nil {
+		return ofSource(err)
+	}
+	s.identities.mariaDB = strings.Contains(s.version, MariaDB)
 	for n := range s.tables {
 		if err := s.tables[n].describe(ctx, locks, database); err != nil {
 			return sourceFailure(err)
 		}
 	}
+	if err := s.identify(ctx, justNow); err != nil {
+		return sourceFailure(err)
+	}
 	if err := readColumns(ctx, locks, s.tables); err != nil {
 		return sourceFailure(err)
+	}
+	for n := range s.tables {
+		s.tables[n].readSessionValues(s.identities.mariaDB)
 	}
 	if err := readKeys(ctx, locks, s.tables); err != nil {
 		return sourceFailure(err)
@@ -127,9 +148,17 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) e
 
 // release ends the wait of statements that change the definition of a table which the connection has read. The snapshot
 // stays. https://dev.mysql.com/doc/refman/8.4/en/metadata-locking.html
+//
+// Until then, the name cannot become that of another table: whoever has read rows calls releaseRead.
 func release(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "ROLLBACK TO SAVEPOINT begun")
 	return ofSource(err)
+}
+
+// releaseRead is release of a connection that has read the rows of a chunk. It returns ErrChanged if these are of another
+// table than that of the snapshot.
+func (s *snapshot) releaseRead(ctx context.Context, conn *sql.Conn, k chunk) error {
+	return cmp.Or(s.identities.check(ctx, conn, k.table), release(ctx, conn))
 }
 
 // sourceFailure tells errors that a change of the source's tables causes from others.
@@ -151,7 +180,9 @@ func discard(conn *sql.Conn) {
 }
 
 func (s *snapshot) close() {
-	for _, conn := range s.conns {
-		discard(conn)
+	for _, conn := range append(s.conns, s.identities.conn) {
+		if conn != nil {
+			discard(conn)
+		}
 	}
 }

@@ -17,6 +17,13 @@ type rowSum struct {
 
 func (s *rowSum) String() string { return fmt.Sprintf("%d %d", s.rows, s.sum) }
 
+func parseSum(text string) (s rowSum, err error) {
+	if _, err = fmt.Sscanf(text, "%d %d", &s.rows, &s.sum); err != nil {
+		err = fmt.Errorf("a server's checksum %q: %w", text, err)
+	}
+	return s, err
+}
+
 // add adds a row. The values are those of selectRows.
 func (s *rowSum) add(t *table, values []value) {
 	if s.inexact {

@@ -23,13 +23,19 @@ type table struct {
 	keyIndex  string
 	rows      uint64 // estimates
 	bytes     uint64
+	file      string         // its name and its database's in the views of InnoDB
+	created   string         // the time, in seconds: on MariaDB that of the last RENAME too
+	identity  string         // see identity.go
+	session   *sessionValues // nil if nothing depends on the session that writes the rows
 }
 
 // listTables reads what tables there are. It opens no table on MySQL.
 func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []string, err error) {
 	rows, err := conn.QueryContext(ctx, `SELECT table_name, table_type, coalesce(engine, ''),
-		coalesce(table_rows, 0), coalesce(data_length, 0) FROM information_schema.tables
-		WHERE table_schema = DATABASE()`)
+		coalesce(table_rows, 0), coalesce(data_length, 0), coalesce(create_time, ''),
+		coalesce(/*M! CONCAT(CAST(CONVERT(table_schema USING filename) AS BINARY), '/',
+			CAST(CONVERT(table_name USING filename) AS BINARY)), */ CONCAT(table_schema, '/', table_name))
+		FROM information_schema.tables WHERE table_schema = DATABASE()`)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -37,7 +43,7 @@ func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []st
 	for rows.Next() {
 		var t table
 		var kind, engine string
-		if err := rows.Scan(&t.name, &kind, &engine, &t.rows, &t.bytes); err != nil {
+		if err := rows.Scan(&t.name, &kind, &engine, &t.rows, &t.bytes, &t.created, &t.file); err != nil {
 			return nil, nil, err
 		}
 		switch kind {
@@ -110,25 +116,27 @@ func inUTF8(create string) string {
 var unescaped = strings.NewReplacer(`''`, "'", `\0`, "\x00", `\n`, "\n", `\r`, "\r", `\Z`, "\x1a", `\\`, `\`,
 	`\'`, "'", `\"`, `"`)
 
-// readColumns reads the columns of all tables that can be written.
+// readColumns reads the columns of all tables that have values: generated ones only if these are stored.
 func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
 	rows, err := conn.QueryContext(ctx, `SELECT table_name, column_name, data_type, coalesce(character_set_name, ''),
-		is_nullable, coalesce(generation_expression, '') FROM information_schema.columns
+		is_nullable, coalesce(generation_expression, ''), extra, column_type FROM information_schema.columns
 		WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	for rows.Next() {
-		var of, nullable, generated string
+		var of, nullable, generated, extra string
 		var c column
-		if err := rows.Scan(&of, &c.name, &c.kind, &c.charset, &nullable, &generated); err != nil {
+		if err := rows.Scan(&of, &c.name, &c.kind, &c.charset, &nullable, &generated, &extra, &c.full); err != nil {
 			return err
 		}
+		c.stored = generated != "" && strings.Contains(extra, "STORED")
 		t := find(tables, of)
-		if t == nil || generated != "" {
-			continue
+		if t == nil || generated != "" && (!c.stored || strings.HasPrefix(generated, "ROW ")) {
+			continue // virtual, or of the period of a versioned table
 		}
+		c.numbered = c.kind == "enum" || c.kind == "set"
 		if c.charset == "binary" {
 			c.charset = ""
 		}
@@ -145,7 +153,7 @@ func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
 			if err := t.addPeriod(); err != nil {
 				return err
 			}
-		case !t.sequence && len(t.columns) == 0:
+		case !t.sequence && !slices.ContainsFunc(t.columns, func(c column) bool { return !c.stored }):
 			return refused(nil, "Table %s has no columns but generated ones, which cannot be copied.", t.name)
 		}
 	}
@@ -160,8 +168,7 @@ var period = regexp.MustCompile("PERIOD FOR SYSTEM_TIME \\((`(?:[^`]|``)*`), (`(
 func (t *table) addPeriod() error {
 	from, to := "row_start", "row_end"
 	if named := period.FindStringSubmatch(t.create); named != nil {
-		unquote := func(name string) string { return strings.ReplaceAll(name[1:len(name)-1], "``", "`") }
-		from, to = unquote(named[1]), unquote(named[2])
+		from, to = unquoteName(named[1]), unquoteName(named[2])
 		if regexp.MustCompile(regexp.QuoteMeta(named[1])+` bigint`).FindString(t.create) != "" {
 			return refused(nil, "Table %s has a history by transactions, which cannot be copied.", t.name)
 		}
@@ -170,11 +177,22 @@ func (t *table) addPeriod() error {
 	return nil
 }
 
+// endOfPresent is the end of the period of rows that are present, on servers of that version.
+// https://mariadb.com/docs/release-notes/community-server/changelogs/changelogs-mariadb-11-5-series
+func endOfPresent(version string) string {
+	var major, minor int
+	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor) // missing numbers are 0
+	if major > 11 || major == 11 && minor >= 5 {
+		return "2106-02-07 06:28:15.999999"
+	}
+	return "2038-01-19 03:14:07.999999"
+}
+
 // readKeys chooses the key by which each table is divided: the primary key, or another unique key.
 func readKeys(ctx context.Context, conn *sql.Conn, tables []table) error {
 	rows, err := conn.QueryContext(ctx, `SELECT table_name, index_name, column_name FROM information_schema.statistics
 		WHERE table_schema = DATABASE() AND non_unique = 0 AND seq_in_index = 1 AND sub_part IS NULL
-			AND column_name IS NOT NULL ORDER BY table_name, index_name = 'PRIMARY' DESC, index_name`)
+			/*!80000 AND is_visible = 'YES' */ /*M!100600 AND ignored = 'NO' */ AND column_name IS NOT NULL ORDER BY table_name, index_name = 'PRIMARY' DESC, index_name`)
 	if err != nil {
 		return err
 	}
@@ -188,7 +206,7 @@ func readKeys(ctx context.Context, conn *sql.Conn, tables []table) error {
 		if t == nil || t.key != nil || t.versioned || t.sequence {
 			continue
 		}
-		at := slices.IndexFunc(t.columns, func(c column) bool { return c.name == name })
+		at := slices.IndexFunc(t.columns, func(c column) bool { return c.name == name && !c.stored })
 		if at >= 0 && !t.columns[at].nullable && slices.Contains(ordered, t.columns[at].kind) {
 			t.key, t.keyIndex = &t.columns[at], index
 		}
@@ -214,18 +232,23 @@ func (t table) from() string {
 	return t.String()
 }
 
-// selectRows is the query for the rows of a chunk.
-func (t table) selectRows(k chunk) string {
+// selectRows is the query for the rows of a chunk, and what more is to be selected.
+func (t table) selectRows(k chunk, more string) string {
 	expressions := make([]string, len(t.columns))
 	for n, c := range t.columns {
 		expressions[n] = c.expression()
 	}
-	return fmt.Sprintf("SELECT %s FROM %s%s", strings.Join(expressions, ","), t.from(), t.where(k))
+	return fmt.Sprintf("SELECT %s%s FROM %s%s", strings.Join(expressions, ","), more, t.from(), t.where(k))
 }
 
 // selectSum is the query for the number of rows in a chunk and their checksum. It is a sum, because equal rows would
 // cancel each other out in a BIT_XOR.
 func (t table) selectSum(k chunk) string {
+	return fmt.Sprintf("SELECT CONCAT(COUNT(*),' ',COALESCE(SUM(CRC32(%s)),0)) FROM %s%s", t.rowText(), t.from(), t.where(k))
+}
+
+// rowText is an expression for all values of a row.
+func (t table) rowText() string {
 	var sums, nulls []string
 	for _, c := range t.columns {
 		sums = append(sums, c.sum())
@@ -236,15 +259,16 @@ func (t table) selectSum(k chunk) string {
 	if len(nulls) > 0 {
 		sums = append(sums, "CONCAT("+strings.Join(nulls, ",")+")")
 	}
-	return fmt.Sprintf("SELECT CONCAT(COUNT(*),' ',COALESCE(SUM(CRC32(CONCAT_WS('#',%s))),0)) FROM %s%s",
-		strings.Join(sums, ","), t.from(), t.where(k))
+	return "CONCAT_WS('#'," + strings.Join(sums, ",") + ")"
 }
 
 // insert is the beginning of a statement that inserts rows.
 func (t table) insert() string {
-	names := make([]string, len(t.columns))
-	for n, c := range t.columns {
-		names[n] = quoteName(c.name)
+	var names []string
+	for _, c := range t.columns {
+		if !c.stored {
+			names = append(names, quoteName(c.name))
+		}
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES ", t, strings.Join(names, ","))
 }

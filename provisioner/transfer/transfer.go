@@ -213,6 +213,10 @@ type copier struct {
 	late     []lateKeys
 	counters []table      // of which the target has another counter for AUTO_INCREMENT
 	writing  sync.RWMutex // held exclusively for chunks that are written with REPLACE
+
+	anew []string // tables that are dropped first
+
+	presentThere, presentHere string // the ends of the period of rows that are present, on both servers
 }
 
 func (c *copier) run(ctx context.Context) error {

@@ -25,6 +25,22 @@ func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL
 	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, false, "127.0.0.1", settings...)
 }
 
+// PrivateLater is Private of a later version: see servers.Later.
+func PrivateLater(t testing.TB, flavour string) servers.MySQL {
+	t.Helper()
+	admit.Enter(t, serverUnits(flavour))
+	config := privateConfig(t, launcherDir(t), flavour)
+	config["LAUNCHER_MYSQLD"] = servers.Later(t, binaryOf(t, flavour)).Path
+	l, e, err := launchPrivate(t.Context(), config, flavour, false)
+	if l != nil {
+		t.Cleanup(func() { killAll(t, l) })
+	}
+	if err != nil {
+		t.Fatalf("start a private server of a later version: %v", err)
+	}
+	return private(t, flavour, e)
+}
+
 const privateID = "private"
 
 // privateIn starts the server with a launcher that supervises it, or with one that does not and keeps no goroutine and

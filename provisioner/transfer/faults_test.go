@@ -1,0 +1,248 @@
+package transfer_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// fault is a database that copies or restores once changed, or could not make.
+type fault struct {
+	name    string
+	on      string   // the flavour that has such databases; "" for both
+	create  []string // DB is the name of the database
+	then    []string // run in the source and in the copy before they are compared
+	same    []string // queries with the same result in both
+	leftOut []string // programs that the copy lacks
+	refused string   // the beginning of the sentence that refuses it, "" for none
+}
+
+// filled makes a table of so many rows of n with a key of its own.
+func filled(table, definition, columns string, rows int) []string {
+	return []string{"CREATE TABLE " + table + " " + definition, "SET SESSION cte_max_recursion_depth = 1000000",
+		fmt.Sprintf("INSERT INTO %s WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT %s FROM s",
+			table, rows, columns), "ANALYZE TABLE " + table}
+}
+
+func filledOn(flavour, table, definition, columns string, rows int) []string {
+	all := filled(table, definition, columns, rows)
+	if flavour == "mariadb" {
+		all[1] = "SET SESSION max_recursive_iterations = 1000000"
+	}
+	return all
+}
+
+const hashed = "LEFT(UNHEX(SHA2(n, 256)), 16)"
+
+func faults(flavour string) []fault {
+	few := func(table, definition, columns string) []string {
+		return filledOn(flavour, table, definition, columns, 20000)
+	}
+	return []fault{
+		{name: "keys of bytes", create: few("j", "(k BINARY(16) PRIMARY KEY, f VARCHAR(255))", hashed+", REPEAT('x', 250)")},
+		{name: "keys of variable bytes", create: few("j", "(k VARBINARY(16) PRIMARY KEY, f VARCHAR(255))",
+			hashed+", REPEAT('x', 250)")},
+		{name: "keys of latin1", create: few("j", "(k VARCHAR(20) CHARACTER SET latin1 PRIMARY KEY, f VARCHAR(255))",
+			"CONCAT(CONVERT('ß' USING latin1), n), REPEAT('x', 250)")},
+		{name: "keys of sjis", create: few("j", "(k CHAR(20) CHARACTER SET sjis PRIMARY KEY, f VARCHAR(255))",
+			"CONCAT(CONVERT('表' USING sjis), n), REPEAT('x', 250)")},
+		{name: "keys of gbk", create: few("j", "(k CHAR(20) CHARACTER SET gbk PRIMARY KEY, f VARCHAR(255))",
+			"CONCAT(CONVERT('中' USING gbk), n), REPEAT('x', 250)")},
+		{name: "defaults of bytes", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, b VARBINARY(9) DEFAULT x'FF41', " +
+			"c BINARY(4) DEFAULT x'80FF0041', d VARBINARY(9) DEFAULT x'27FF5C00', g VARBINARY(9) AS (CONCAT(b, x'FE80')) STORED, " +
+			"CHECK (b <> x'FF'))"},
+			then: []string{"INSERT INTO t (id) VALUES (1)"}, same: []string{"SELECT HEX(b), HEX(c), HEX(d), HEX(g) FROM t"}},
+		{name: "partitions by bytes", create: []string{"CREATE TABLE p (b VARBINARY(9)) PARTITION BY LIST COLUMNS (b) " +
+			"(PARTITION p0 VALUES IN (x'FF', x'41'), PARTITION p1 VALUES IN (x'80'))", "INSERT INTO p VALUES (x'FF'), (x'80')"},
+			same: []string{"SELECT HEX(b) FROM p PARTITION (p0)", "SELECT HEX(b) FROM p PARTITION (p1)"}},
+		{name: "members in latin1", create: []string{"SET NAMES latin1", "CREATE TABLE t (e ENUM('\xe9', 'b') CHARACTER SET latin1 " +
+			"DEFAULT '\xe9', v VARCHAR(9) CHARACTER SET latin1 DEFAULT '\xe9')", "SET NAMES utf8mb4"},
+			then: []string{"INSERT INTO t VALUES ()"}, same: []string{"SELECT HEX(e), HEX(v) FROM t"}},
+
+		{name: "a library", on: "mysql", create: []string{
+			"CREATE LIBRARY lib LANGUAGE JAVASCRIPT AS $$ export function f(n) { return n + 1; } $$",
+			"CREATE FUNCTION twice(n INT) RETURNS INT DETERMINISTIC LANGUAGE JAVASCRIPT USING (lib AS l) AS $$ return l.f(n) $$"},
+			same: []string{"SHOW CREATE LIBRARY lib", "SELECT library_name FROM information_schema.libraries WHERE library_schema = DATABASE()",
+				"SELECT routine_definition FROM information_schema.routines WHERE routine_schema = DATABASE()"}},
+
+		{name: "a stored date of a time", create: []string{"SET time_zone = '+08:00'",
+			"CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NULL, d DATE AS (DATE(at)) STORED, KEY (d))",
+			"INSERT INTO t (id, at) VALUES (1, '2024-06-01 03:00:00'), (2, NULL)", "SET time_zone = '-03:30'",
+			"INSERT INTO t (id, at) VALUES (3, '2024-06-01 23:00:00'), (4, '2024-06-01 12:00:00')"},
+			same: []string{"SELECT * FROM t ORDER BY id", "SELECT id FROM t WHERE d = '2024-06-01' ORDER BY id"}},
+		{name: "stored times without a key", create: []string{"SET time_zone = '+05:45'",
+			"CREATE TABLE t (at TIMESTAMP(3) NULL, h INT AS (HOUR(at)) STORED, x VARCHAR(40) AS (CONCAT(at, '!')) STORED)",
+			"INSERT INTO t (at) VALUES ('2024-06-01 03:00:00.5'), ('2024-06-01 03:00:00.5')", "SET time_zone = '+00:00'",
+			"INSERT INTO t (at) VALUES ('2024-05-31 21:15:00.5')"},
+			same: []string{"SELECT * FROM t ORDER BY 1, 2"}},
+		{name: "stored names of months", on: "mysql", create: []string{"SET lc_time_names = 'de_DE'",
+			"CREATE TABLE t (id INT PRIMARY KEY, d DATE, m VARCHAR(20) AS (MONTHNAME(d)) STORED)",
+			"INSERT INTO t (id, d) VALUES (1, '2024-03-01')", "SET lc_time_names = 'en_US'", "INSERT INTO t (id, d) VALUES (2, '2024-03-01')"},
+			same: []string{"SELECT * FROM t ORDER BY id"}},
+		{name: "a check of the hour", create: []string{"SET time_zone = '+08:00'",
+			"CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP, CHECK (HOUR(at) BETWEEN 8 AND 17))",
+			"INSERT INTO t VALUES (1, '2024-06-01 09:00:00')", "SET time_zone = '-08:00'", "INSERT INTO t VALUES (2, '2024-06-01 10:00:00')"},
+			same: []string{"SELECT * FROM t ORDER BY id"}},
+
+		{name: "a broken view of JSON_TABLE", create: []string{"CREATE TABLE gone (id INT, j JSON)",
+			"CREATE VIEW v AS SELECT g.id, x.a FROM gone g, JSON_TABLE(g.j, '$[*]' COLUMNS (a INT PATH '$')) x",
+			"CREATE VIEW w AS SELECT * FROM v", "CREATE VIEW z AS SELECT 1 AS one", "DROP TABLE gone"},
+			same: []string{"SELECT * FROM z"}, leftOut: []string{"view v", "view w"}},
+		{name: "broken views", create: []string{"CREATE TABLE gone (id INT)", "CREATE TABLE t (id INT, v INT)",
+			"CREATE VIEW a AS SELECT * FROM gone", "CREATE VIEW b AS SELECT v FROM t", "DROP TABLE gone", "ALTER TABLE t DROP COLUMN v"},
+			same: []string{"SHOW CREATE TABLE t"}, leftOut: []string{"view a", "view b"}},
+		{name: "an invisible key", create: append(few("t", "(e ENUM('b','a') NOT NULL, n BIGINT NOT NULL, f VARCHAR(255), "+
+			"PRIMARY KEY (e, n), UNIQUE KEY u (n))", "1 + n % 2, n, REPEAT('x', 250)"),
+			"ALTER TABLE t ALTER INDEX u "+map[string]string{"mysql": "INVISIBLE", "mariadb": "IGNORED"}[flavour])},
+		{name: "narrow rows", create: filledOn(flavour, "j", "(a INT, b INT, PRIMARY KEY (a, b))", "n, n", 400000)},
+		{name: "a trigger of a dropped column", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)",
+			"CREATE TRIGGER tr BEFORE UPDATE ON t FOR EACH ROW SET NEW.w = NEW.v + 1",
+			"CREATE TRIGGER other BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 7", "ALTER TABLE t DROP COLUMN w"},
+			then: []string{"INSERT INTO t (id) VALUES (1)"}, same: []string{"SELECT * FROM t"}, leftOut: []string{"trigger tr"}},
+		{name: "the order of triggers", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+			"CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW SET NEW.v = CONCAT(NEW.v, 'a')",
+			"CREATE TRIGGER b BEFORE INSERT ON t FOR EACH ROW PRECEDES a SET NEW.v = CONCAT(NEW.v, 'b')",
+			"CREATE TRIGGER c BEFORE INSERT ON t FOR EACH ROW FOLLOWS a SET NEW.v = CONCAT(NEW.v, 'c')",
+			"CREATE TRIGGER d BEFORE INSERT ON t FOR EACH ROW /* x */ FOLLOWS b SET NEW.v = CONCAT(NEW.v, 'd')", "DROP TRIGGER a"},
+			then: []string{"INSERT INTO t VALUES (1, '')"}, same: []string{"SELECT * FROM t"}},
+		{name: "a foreign key to a key that is not unique", on: "mysql", create: []string{
+			"SET SESSION restrict_fk_on_non_standard_key = OFF", "CREATE TABLE p (id INT PRIMARY KEY, k INT, KEY (k))",
+			"CREATE TABLE c (id INT PRIMARY KEY, k INT, FOREIGN KEY (k) REFERENCES p (k))", "INSERT INTO p VALUES (1, 1), (2, 1)",
+			"INSERT INTO c VALUES (1, 1)"}},
+		{name: "a trigger with the name of its database", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+			"CREATE TRIGGER `DB`.`t_bi` BEFORE INSERT ON `DB`.`t` FOR EACH ROW SET NEW.v = 'DB.t'",
+			"CREATE TRIGGER /* DB.x ON DB.y FOR EACH ROW */ DB.t_bu BEFORE UPDATE\nON DB . t FOR EACH ROW SET NEW.v = 'u'",
+			"CREATE EVENT `DB`.`e` ON SCHEDULE EVERY 1 YEAR DO DO 1", "CREATE VIEW `DB`.`v` AS SELECT * FROM `DB`.`t`"},
+			then: []string{"INSERT INTO t (id) VALUES (1)", "UPDATE t SET id = 2"}, same: []string{"SELECT LENGTH(v) FROM t",
+				"SELECT id FROM v", "SELECT event_name FROM information_schema.events WHERE event_schema = DATABASE()"}},
+		{name: "sequences that began again", on: "mariadb", create: []string{
+			"CREATE SEQUENCE s START 8 MINVALUE 1 MAXVALUE 10 CYCLE NOCACHE", "DO NEXTVAL(s), NEXTVAL(s), NEXTVAL(s), NEXTVAL(s), NEXTVAL(s)",
+			"CREATE SEQUENCE back START 3 MINVALUE 1 MAXVALUE 10 INCREMENT -1 CYCLE NOCACHE",
+			"DO NEXTVAL(back), NEXTVAL(back), NEXTVAL(back), NEXTVAL(back)",
+			"CREATE SEQUENCE set_back START 8 NOCACHE", "ALTER SEQUENCE set_back RESTART 3",
+			"CREATE SEQUENCE ended START 1 MAXVALUE 2 NOCACHE", "DO NEXTVAL(ended), NEXTVAL(ended)",
+			"CREATE SEQUENCE at_end START 1 MAXVALUE 2 CYCLE NOCACHE", "DO NEXTVAL(at_end), NEXTVAL(at_end)",
+			"CREATE SEQUENCE cached START 1 MAXVALUE 10 CYCLE", "DO NEXTVAL(cached)"},
+			same: []string{"SELECT next_not_cached_value, cycle_count FROM s", "SELECT next_not_cached_value, cycle_count FROM back",
+				"SELECT next_not_cached_value FROM set_back", "SELECT next_not_cached_value FROM ended",
+				"SELECT next_not_cached_value, cycle_count FROM at_end", "SELECT next_not_cached_value, cycle_count FROM cached"}},
+		{name: "members without a name", create: []string{"SET sql_mode = ''",
+			"CREATE TABLE t (id INT PRIMARY KEY, e ENUM('','a'), s SET('','a'))",
+			"INSERT INTO t VALUES (1, 'nothing', 0), (2, '', 1), (3, 'a', 2), (4, 2, 3), (5, NULL, NULL)"},
+			same: []string{"SELECT id, e+0, s+0 FROM t ORDER BY id"}},
+		{name: "rows that were versions", on: "mariadb", create: []string{"CREATE TABLE v (id INT PRIMARY KEY, x INT) WITH SYSTEM VERSIONING",
+			"INSERT INTO v VALUES (1, 1), (2, 2), (3, 3)", "UPDATE v SET x = 4 WHERE id = 3", "DELETE FROM v WHERE id = 2",
+			"CREATE TABLE p (id INT PRIMARY KEY, t VARCHAR(60), f TIMESTAMP(6) GENERATED ALWAYS AS ROW START, u TIMESTAMP(6) GENERATED " +
+				"ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (f, u)) WITH SYSTEM VERSIONING",
+			`INSERT INTO p (id, t) VALUES (1, ',''2038-01-19 03:14:07.999999'')'), (2, 'x')`, "UPDATE p SET t = 'y' WHERE id = 2"},
+			same: []string{"SELECT * FROM v ORDER BY id", "SELECT id, x, row_start FROM v FOR SYSTEM_TIME ALL ORDER BY id, x",
+				"SELECT id, t FROM p ORDER BY id", "SELECT COUNT(*) FROM p FOR SYSTEM_TIME ALL"}},
+	}
+}
+
+// TestFaults copies, and dumps and loads, each of the databases, twice.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { eachFault(t, s, s) })
+}
+
+// TestFaultsToALaterServer does so to a server of a later version.
+func TestFaultsToALaterServer(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { eachFault(t, s, testdrive.PrivateLater(t, s.Flavour)) })
+}
+
+func eachFault(t *testing.T, s, into servers.MySQL) {
+	for _, one := range faults(s.Flavour) {
+		if one.on != "" && one.on != s.Flavour {
+			continue
+		}
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			one.expectSame(t, s, into)
+		})
+	}
+}
+
+func (one fault) expectSame(t *testing.T, s, into servers.MySQL) {
+	f := newFixtureInto(t, s, into)
+	conn := f.conn(f.root, f.from.Database) // whose settings the statements change
+	f.exec(conn, "SET NAMES utf8mb4", "SET SESSION sql_mode = DEFAULT, foreign_key_checks = 1",
+		"ALTER DATABASE COLLATE utf8mb4_unicode_ci")
+	for _, statement := range one.create {
+		f.exec(conn, strings.ReplaceAll(statement, "DB", f.from.Database))
+	}
+	var m memory
+	schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &m} })
+	f.must(err)
+	raw, err := json.Marshal(schema)
+	f.must(err)
+	var read transfer.Schema
+	f.must(json.Unmarshal(raw, &read))
+	for _, way := range []struct {
+		name string
+		run  func(context.Context, transfer.Options) error
+	}{
+		{"copy", func(ctx context.Context, o transfer.Options) error { return transfer.Copy(ctx, f.from, f.to, o) }},
+		{"load", func(ctx context.Context, o transfer.Options) error { return transfer.Load(ctx, read, m.parts, f.to, o) }},
+	} {
+		f.must(transfer.Empty(t.Context(), f.to, func() error { return nil }))
+		for range 2 { // also over what is there
+			var leftOut []string
+			f.must(way.run(t.Context(), transfer.Options{Events: true, LeftOut: func(program string, broken bool, err error) bool {
+				if !broken {
+					t.Errorf("%s: %s is not broken: %v", way.name, program, err)
+				}
+				leftOut = append(leftOut, program)
+				return broken
+			}}))
+			if slices.Sort(leftOut); !slices.Equal(leftOut, one.leftOut) {
+				t.Errorf("%s: left out %q", way.name, leftOut)
+			}
+			f.expectSameTables()
+			f.expectTablesAfter(one)
+		}
+	}
+}
+
+// expectSameTables compares the definitions and rows of all tables.
+func (f *fixture) expectSameTables() {
+	f.t.Helper()
+	const tables = `SELECT table_name AS n, table_type AS k FROM information_schema.tables WHERE table_schema = DATABASE()
+		AND table_type <> 'VIEW' ORDER BY 1`
+	if len(f.all(f.source, tables)) > 0 {
+		f.expectSame(tables)
+	}
+	for _, line := range f.all(f.source, tables) {
+		var name, kind string
+		if _, err := fmt.Sscanf(line, "n=%q k=%q", &name, &kind); err != nil {
+			f.t.Fatal(line, err)
+		}
+		f.expectSame("SHOW CREATE TABLE `" + name + "`")
+		if kind == "BASE TABLE" && len(f.all(f.source, "SELECT 1 FROM `"+name+"` LIMIT 1")) > 0 {
+			f.expectSame("CHECKSUM TABLE `"+name+"`", f.from.Database, "DB", f.to.Database, "DB")
+		}
+	}
+}
+
+// expectTablesAfter compares what the queries return on both sides after the statements, which are undone.
+func (f *fixture) expectTablesAfter(one fault) {
+	f.t.Helper()
+	for _, on := range []execer{f.source, f.copied} {
+		f.exec(on, "BEGIN")
+		f.exec(on, one.then...)
+	}
+	for _, query := range one.same {
+		f.expectSame(query)
+	}
+	for _, on := range []execer{f.source, f.copied} {
+		f.exec(on, "ROLLBACK")
+	}
+}

@@ -1,0 +1,120 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// identities tells whether a name is still that of the table that the snapshot found under it. A transaction reads
+// tables by their names, and RENAME TABLE and EXCHANGE PARTITION give a name to another table. If that one is as old as
+// the snapshot, whoever reads it gets no error.
+type identities struct {
+	mariaDB bool
+
+	// byNumber says that InnoDB's numbers tell tables apart. To read them, MariaDB goes through the tables of all databases.
+	// There the time of creation tells as much, because RENAME TABLE sets it, unless a table was created in the second of
+	// the snapshot, or there are partitions, which can be exchanged.
+	byNumber bool
+
+	mu   sync.Mutex
+	conn *sql.Conn // of an account that may read the views of InnoDB
+}
+
+// identify notes what each table is. The caller has all of them locked. File systems can be a moment behind the clock.
+func (s *snapshot) identify(ctx context.Context, justNow string) (err error) {
+	i := &s.identities
+	i.byNumber = len(s.tables) > 0 && (!i.mariaDB || slices.ContainsFunc(s.tables, func(t table) bool {
+		return t.created >= justNow || partitions.MatchString(t.create)
+	}))
+	numbers := map[string]string{}
+	if i.byNumber {
+		database, _, _ := strings.Cut(s.tables[0].file, "/")
+		if numbers, err = i.numbers(ctx, "name LIKE "+i.literal(escapedPattern(database)+"/%")); err != nil {
+			return err
+		}
+	}
+	for n := range s.tables {
+		s.tables[n].identity = s.tables[n].created + numbers[s.tables[n].file]
+	}
+	return nil
+}
+
+// check returns ErrChanged unless a table is still what it was. The connection has read from it in a transaction, which
+// keeps others from renaming it.
+func (i *identities) check(ctx context.Context, from *sql.Conn, t *table) (err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.mariaDB { // on MySQL, the transaction sees the names of its snapshot
+		from = i.conn
+	}
+	var created, number string
+	if err := from.QueryRowContext(ctx, "SELECT COALESCE(MAX(create_time), '') FROM information_schema.tables "+
+		"WHERE table_schema = DATABASE() AND table_name = "+utf8Literal(t.name)).Scan(&created); err != nil {
+		return ofSource(err)
+	}
+	if i.byNumber {
+		numbers, err := i.numbers(ctx, "name = "+i.literal(t.file)+" OR name LIKE "+
+			i.literal(escapedPattern(t.file)+"#"+i.partition()+"#%"))
+		if err != nil {
+			return ofSource(err)
+		}
+		number = numbers[t.file]
+	}
+	if t.identity != created+number {
+		return fmt.Errorf("%w: %s is another table", ErrChanged, t.name)
+	}
+	return nil
+}
+
+// numbers returns the numbers of InnoDB's tables or tablespaces by the names of tables, those of all partitions in one.
+// A MySQL table in a tablespace of several tables has none.
+func (i *identities) numbers(ctx context.Context, where string) (map[string]string, error) {
+	query := "SELECT name, space FROM information_schema.innodb_tablespaces_brief WHERE " + where
+	if i.mariaDB {
+		query = "SELECT name, table_id FROM (SELECT CAST(name AS BINARY) AS name, table_id FROM " +
+			"information_schema.innodb_sys_tables) AS t WHERE " + where
+	}
+	rows, err := i.conn.QueryContext(ctx, query+" ORDER BY 1, 2")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	all := map[string]string{}
+	for rows.Next() {
+		var name, number string
+		if err := rows.Scan(&name, &number); err != nil {
+			return nil, err
+		}
+		table, partition, _ := strings.Cut(name, "#"+i.partition()+"#")
+		if partition != "" {
+			all[table] += " " + partition + " " + number
+		}
+		all[name] += " " + number
+	}
+	return all, rows.Err()
+}
+
+// partition is what the names of partitions have between two #.
+func (i *identities) partition() string {
+	if i.mariaDB {
+		return "P"
+	}
+	return "p"
+}
+
+func (i *identities) literal(text string) string {
+	charset := "_utf8mb3" // that of the column, or its index would not be used
+	if i.mariaDB {
+		charset = "_binary"
+	}
+	return string(appendQuoted([]byte(charset), []byte(text)))
+}
+
+// escapedPattern is a pattern of LIKE for a text.
+func escapedPattern(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(text)
+}

@@ -1,8 +1,11 @@
 package mysqladmin
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
+	"regexp"
 	"time"
 )
 
@@ -16,44 +19,108 @@ type Size struct {
 // otherwise tables that are filled and emptied one after the other would fill the disk.
 func (s Size) Used(quota int64) int64 { return s.Files - min(s.Reusable, quota) }
 
-// sizeQuery takes a database, twice. Its second part reads only the free space of InnoDB tables that have their own
-// tablespace: the first part has their size. Tables of other engines, and InnoDB tables in a shared tablespace, are
-// counted by their lengths. Partitioned tables cannot be in a shared tablespace. Free space in a shared tablespace
-// counts for no database.
-const sizeQuery = `SELECT CAST(COALESCE(SUM(bytes), 0) AS SIGNED), CAST(COALESCE(SUM(free), 0) AS SIGNED) FROM (
-	SELECT FILE_SIZE AS bytes, 0 AS free FROM %[1]s WHERE SUBSTRING_INDEX(NAME, '/', 1) = %[2]s
-	UNION ALL
-	SELECT IF(innodb AND own, 0, lengths), IF(innodb AND NOT own, 0, unused) FROM (
-		SELECT ENGINE = 'InnoDB' AS innodb, DATA_LENGTH + INDEX_LENGTH AS lengths, DATA_FREE AS unused,
-			CREATE_OPTIONS LIKE '%%partitioned%%' OR CONCAT(%[3]s, '/', %[4]s) IN (SELECT NAME FROM %[1]s) AS own
-		FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND ENGINE IS NOT NULL) AS tables_of_it
-	) AS files`
-
 // programLimit bounds how long a server reads the stored programs of one database.
 const programLimit = 10 * time.Second
 
 // DatabaseSize measures a database, which may be missing. The size of tables in a shared InnoDB tablespace is an
 // estimate of the server, which lags some seconds behind large changes. Deleted rows become free space some seconds
 // later. Tables that a statement is just creating, and that have no InnoDB tablespace of their own, may not be counted.
+// Free space in a shared tablespace counts for no database. If the server cannot open all tables in time, only the files
+// of InnoDB count.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html
 func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err error) {
-	flavour, err := s.Flavour(ctx)
-	if err != nil {
-		return size, err
-	}
-	err = s.reads.QueryRowContext(ctx, dialects[flavour.Name].size(), name, name).Scan(&size.Files, &size.Reusable)
-	if err != nil {
+	tables, files, err := s.tablesOf(ctx, name)
+	if err != nil && (!TimedOut(err) || files == 0) {
 		return size, s.explain("size of database "+name, err)
+	}
+	size.Files = files
+	for _, t := range tables {
+		if t.hasFile() {
+			size.Reusable += t.free
+		} else {
+			size.Files += t.lengths
+		}
 	}
 	texts, err := s.ProgramSize(ctx, name, programLimit)
 	size.Files += texts
 	return size, err
 }
 
-func (d dialect) size() string {
-	return d.openingTables + fmt.Sprintf(sizeQuery, d.tablespaces, d.named("?"), d.named("TABLE_SCHEMA"),
-		d.named("TABLE_NAME"))
+// tableSize is what the server says about the size of a table.
+type tableSize struct {
+	name                string
+	kind                string // TABLE_TYPE
+	innoDB, partitioned bool
+	lengths, free, rows int64  // estimates
+	file                *int64 // the bytes of its own tablespaces, nil for none
+}
+
+// hasFile reports whether all of a table is in tablespaces of its own. Partitioned tables cannot be in a shared one.
+func (t tableSize) hasFile() bool { return t.innoDB && (t.partitioned || t.file != nil) }
+
+// tablesOf reads the tables of a database, and how many bytes its own InnoDB tablespaces have together, also those of
+// tables that are just being made. It matches tables and tablespaces, which the servers can only do by comparing each
+// with each. If the server does not open all tables in time, tablesOf still returns the bytes.
+func (s *Server) tablesOf(ctx context.Context, database string) (tables []tableSize, files int64, err error) {
+	flavour, err := s.Flavour(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	d := dialects[flavour.Name]
+	byFile := map[string]int{} // the table of a file
+	opening := s.eachRow(ctx, d.openingTables+fmt.Sprintf(`SELECT TABLE_NAME, %s, TABLE_TYPE, COALESCE(ENGINE, '') = 'InnoDB',
+		COALESCE(CREATE_OPTIONS, '') LIKE '%%partitioned%%', COALESCE(DATA_LENGTH + INDEX_LENGTH, 0), COALESCE(DATA_FREE, 0),
+		COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'`,
+		d.named("TABLE_NAME")), database, func(rows *sql.Rows) error {
+		var t tableSize
+		var file string
+		err := rows.Scan(&t.name, &file, &t.kind, &t.innoDB, &t.partitioned, &t.lengths, &t.free, &t.rows)
+		byFile[file] = len(tables)
+		tables = append(tables, t)
+		return err
+	})
+	if opening != nil && !TimedOut(opening) {
+		return nil, 0, opening
+	}
+	// MariaDB lists the tablespaces of tables that were opened.
+	err = s.eachRow(ctx, fmt.Sprintf(`SELECT SUBSTRING(NAME, CHAR_LENGTH(SUBSTRING_INDEX(NAME, '/', 1)) + 2), FILE_SIZE FROM %s
+		WHERE SUBSTRING_INDEX(NAME, '/', 1) = %s`, d.tablespaces, d.named("?")), database, func(rows *sql.Rows) error {
+		var file string
+		var bytes int64
+		err := rows.Scan(&file, &bytes)
+		files += bytes
+		at, found := byFile[file]
+		if !found { // of a partition: t#p#p0 on MySQL and t#P#p0 on MariaDB
+			at, found = byFile[partitionOf.ReplaceAllString(file, "")]
+		}
+		if found {
+			t := &tables[at]
+			if t.file == nil {
+				t.file = new(int64)
+			}
+			*t.file += bytes
+		}
+		return err
+	})
+	return tables, files, cmp.Or(err, opening)
+}
+
+var partitionOf = regexp.MustCompile(`(?s)#[pP]#.*$`)
+
+// eachRow calls fn with the rows of a query that takes a database.
+func (s *Server) eachRow(ctx context.Context, query, database string, fn func(*sql.Rows) error) error {
+	rows, err := s.reads.QueryContext(ctx, query, database)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		if err := fn(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // named is an expression that converts a name to its form in NAME of the tablespaces.

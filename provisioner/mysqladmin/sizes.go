@@ -41,17 +41,11 @@ const othersQuery = `SELECT TABLE_SCHEMA FROM information_schema.TABLES
 // See dialect.inSharedTablespaces. MySQL's INNODB_TABLES would wait for tables that are being created.
 const (
 	sharedOnMySQL = `SELECT TABLE_SCHEMA FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE ?
-		AND ENGINE = 'InnoDB' AND CREATE_OPTIONS NOT LIKE '%partitioned%' AND
-		CAST(CONCAT(TABLE_SCHEMA, '/', TABLE_NAME) AS BINARY) NOT IN (SELECT NAME FROM information_schema.INNODB_TABLESPACES)`
+		AND ENGINE = 'InnoDB' AND CREATE_OPTIONS NOT LIKE '%partitioned%' AND NOT EXISTS (SELECT 1 FROM
+		information_schema.INNODB_TABLESPACES_BRIEF WHERE NAME = CONCAT(TABLE_SCHEMA, '/', TABLE_NAME))` // which has an index
 	sharedOnMariaDB = `SELECT SUBSTRING_INDEX(NAME, '/', 1) FROM information_schema.INNODB_SYS_TABLES
 		WHERE NAME LIKE ? AND SPACE_TYPE <> 'Single'`
 )
-
-// otherTablesQuery takes a database. Its condition is the opposite of innodb AND own in sizeQuery. A table that the
-// server cannot read has no lengths.
-const otherTablesQuery = `SELECT CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) AS SIGNED)
-	FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND (ENGINE <> 'InnoDB'
-		OR CREATE_OPTIONS NOT LIKE '%%partitioned%%' AND CONCAT(%[2]s, '/', %[3]s) NOT IN (SELECT NAME FROM %[1]s))`
 
 // OtherTables measures what DatabaseFiles leaves out: tables in shared tablespaces, and tables of other engines, which
 // may date from before the servers refused them. Databases without such tables are absent from the result. Databases
@@ -67,11 +61,10 @@ func (s *Server) OtherTables(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, s.explain("look for tables that have no file of InnoDB's", err)
 	}
-	query := d.openingTables + fmt.Sprintf(otherTablesQuery, d.tablespaces, d.named("TABLE_SCHEMA"), d.named("TABLE_NAME"))
 	sizes := map[string]int64{}
 	var failed []error
 	for _, name := range databases {
-		bytes, err := s.otherTablesOf(ctx, query, name)
+		bytes, err := s.otherTablesOf(ctx, name)
 		if err != nil {
 			failed = append(failed, s.explain("measure tables of database "+name+" that have no file of InnoDB's", err))
 			continue
@@ -85,10 +78,15 @@ func (s *Server) OtherTables(ctx context.Context) (map[string]int64, error) {
 // being measured.
 const otherTablesTime = 3 * time.Second
 
-func (s *Server) otherTablesOf(ctx context.Context, query, database string) (bytes int64, err error) {
+func (s *Server) otherTablesOf(ctx context.Context, database string) (bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, otherTablesTime)
 	defer cancel()
-	err = s.reads.QueryRowContext(ctx, query, database).Scan(&bytes)
+	tables, _, err := s.tablesOf(ctx, database)
+	for _, t := range tables {
+		if !t.hasFile() {
+			bytes += t.lengths
+		}
+	}
 	return bytes, err
 }
 

@@ -15,7 +15,24 @@ var (
 	heading   = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	anchor    = regexp.MustCompile(`(?m)^<a id="([a-z0-9-]+)"></a>$`)
 	dropped   = regexp.MustCompile("[^a-z0-9 _-]")
+	proof     = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]+)`")
 )
+
+// The tests that documents call proofs are there.
+func TestNamedTestsExist(t *testing.T) {
+	t.Parallel()
+	var code strings.Builder
+	for _, file := range knownFiles(t, "*_test.go") {
+		code.WriteString(readFile(t, file))
+	}
+	for _, document := range knownFiles(t, "*.md") {
+		for _, m := range proof.FindAllStringSubmatch(readFile(t, document), -1) {
+			if !strings.Contains(code.String(), "\nfunc "+m[1]+"(") {
+				t.Errorf("%s: there is no %s", document, m[1])
+			}
+		}
+	}
+}
 
 // Links between the documents lead somewhere, to the very section, and so does what deploy says of docs: the alerts'
 // links to the runbook.

@@ -79,6 +79,7 @@ func expectReached(t *testing.T, what string, u url.URL, works bool) {
 // startWithTLS starts a PostgreSQL with a certificate for 127.0.0.1, and returns the CA in PEM and its URL.
 func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 	t.Helper()
+	servers.Needed(t)
 	dir, err := os.MkdirTemp("", "pgtls") // not t.TempDir, which the server's user may not enter
 	if err == nil {
 		err = os.Chmod(dir, 0o711)

@@ -31,6 +31,7 @@ var inImage = map[string]string{
 // chroot(2).
 func TestImage(t *testing.T) {
 	t.Parallel()
+	env := imageEnvironment(t)
 	dockerfile, sources, root := readFile(t, "deploy/container/Dockerfile"), buildContext(t), t.TempDir()
 	build := exec.Command("make", "build", "VERSION=1.2.3-test")
 	build.Dir = sources
@@ -52,7 +53,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("version: %v: %s", err, out)
 	}
 	serve := inChroot(root, "serve")
-	for name, value := range imageEnvironment(t) {
+	for name, value := range env {
 		serve.Env = append(serve.Env, name+"="+value)
 	}
 	testdrive.StartCommand(t, serve).Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK)

@@ -53,6 +53,7 @@ const (
 	// Flags of rows.
 	statementEnds      = 1
 	noForeignKeyChecks = 2
+	relaxedUnique      = 4
 	loggedForeignKeys  = 16 // MySQL from 9.6 on has written what foreign keys did
 )
 
@@ -152,12 +153,13 @@ func (e event) in(database string, checksummed bool) []byte {
 	return sealed(append(raw, e.body[9+old:]...), checksummed)
 }
 
-// flagged returns the bytes of an event with rows, with more flags.
+// flagged returns the bytes of an event with rows, with more flags. The one for relaxed checks of unique keys goes: with
+// it, MariaDB may write the rows in bulk, and fail at the commit.
 func (e event) flagged(flags byte, checksummed bool) []byte {
-	if e.body[6]|flags == e.body[6] {
+	if flags = (e.body[6] | flags) &^ relaxedUnique; flags == e.body[6] {
 		return e.raw
 	}
 	raw := append([]byte(nil), e.raw[:headerBytes+len(e.body)]...)
-	raw[headerBytes+6] |= flags
+	raw[headerBytes+6] = flags
 	return sealed(raw, checksummed)
 }

@@ -153,6 +153,12 @@ var histories = map[string]history{
 	"options of a selection, MySQL": {on: mysqld.MySQL, before: []string{"CREATE TABLE s (id INT NOT NULL, v INT)", "INSERT INTO s VALUES (1, 1), (2, 2)"},
 		after: []string{"CREATE TABLE b (PRIMARY KEY (id)) SECONDARY_ENGINE_ATTRIBUTE='{}' AUTOEXTEND_SIZE=4M " +
 			"AS SELECT * FROM s", "CREATE TABLE d (PRIMARY KEY (id)) SECONDARY_ENGINE_ATTRIBUTE='{}' PARTITION BY KEY () AS SELECT * FROM s"}},
+	"another database": {before: keyed, after: []string{"DROP DATABASE $DB", "CREATE DATABASE $DB /* x */ CHARACTER SET latin1",
+		"CREATE TABLE $DB.t (v VARCHAR(9), w VARCHAR(9) CHARACTER SET utf8mb4)", "DROP DATABASE $DB",
+		"SET collation_server = latin1_german2_ci", "CREATE DATABASE $DB", "CREATE DATABASE IF NOT EXISTS $DB CHARACTER SET utf8mb4",
+		"CREATE TABLE $DB.t (v VARCHAR(9))"}},
+	"a replaced database": {on: mysqld.MariaDB, before: keyed, after: []string{"CREATE OR REPLACE SCHEMA `$DB` COLLATE latin1_bin",
+		"CREATE TABLE $DB.t (v VARCHAR(9))", "ALTER DATABASE $DB COMMENT 'x'", "CREATE TABLE $DB.u (v VARCHAR(9))"}},
 	"selections": {before: keyed, after: []string{"CREATE TABLE a AS SELECT *, RAND() AS r, CONNECTION_ID() AS c FROM t",
 		"CREATE TABLE b LIKE t", "INSERT INTO b SELECT * FROM t ORDER BY RAND()", "CREATE TEMPORARY TABLE x (a INT)",
 		"INSERT INTO x VALUES (1)", "CREATE TABLE c AS SELECT * FROM x", "CREATE TABLE d LIKE x", "DROP TABLE x",

@@ -43,6 +43,12 @@ func TestRandomHistories(t *testing.T) {
 						continue
 					}
 					want, got := source.contents(t), target.contents(t)
+					if err != nil && os.Getenv("DBG") != "" {
+						at := strings.Split(err.Error(), ":")
+						for _, row := range query(t, s.admin(t, ""), "SHOW BINLOG EVENTS IN '"+strings.TrimPrefix(at[0], "replay the event at ")+"' FROM 4 LIMIT 100000") {
+							t.Log(row)
+						}
+					}
 					if err != nil || !slices.Equal(got, want) {
 						t.Fatalf("seed %d: %v\n%s\nleads to\n%s\ninstead of\n%s", seed, err, strings.Join(ran, ";\n"),
 							strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -124,7 +130,7 @@ func (g generator) statement() string {
 		return "SET " + g.one("time_zone = '+08:00'", "time_zone = DEFAULT", "NAMES latin1", "NAMES utf8mb4", "sql_mode = ''",
 			"sql_mode = DEFAULT", "sql_mode = 'NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'", "auto_increment_increment = 3",
 			"auto_increment_increment = 1", "foreign_key_checks = 0", "foreign_key_checks = 1", "timestamp = 1700000000.5",
-			"timestamp = DEFAULT", "lc_time_names = 'de_DE'", "unique_checks = 0")
+			"timestamp = DEFAULT", "lc_time_names = 'de_DE'")
 	case n < 70:
 		return g.table()
 	case n < 76:

@@ -42,6 +42,7 @@ type Replay struct {
 	part        Part
 	committed   time.Time
 	began       bool              // a transaction is open at the target
+	dropped     bool              // the database, at the source
 	maps        map[uint64]mapped // the tables of the present statement
 	order       [][]byte          // of maps
 	twice       bool              // a table of maps was named twice

@@ -84,11 +84,8 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 		return err
 	}
 	clear(r.zoned)
-	if kind := ofDatabase.FindStringSubmatch(text); kind != nil {
-		if strings.EqualFold(kind[1], "DROP") {
-			return r.Empty(ctx)
-		}
-		return nil
+	if drops, creates := ofDatabase(tokens(text, q.sqlMode, q.client)); drops || creates {
+		return r.defineDatabase(ctx, q, text, drops, creates)
 	}
 	text = definer.ReplaceAllString(renamed(text, r.Source, r.Target), "$1")
 	all := tokens(text, q.sqlMode, q.client)
@@ -120,5 +117,37 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 			return nil
 		}
 	}
+	return err
+}
+
+// defineDatabase empties the database instead of dropping it. One that is created anew gets the character set that the
+// statement gives it, or else that of the server at that time.
+func (r *Replay) defineDatabase(ctx context.Context, q query, text string, drops, creates bool) error {
+	if drops {
+		r.dropped = true
+		if err := r.Empty(ctx); err != nil {
+			return err
+		}
+	}
+	if !creates || !r.dropped {
+		return nil
+	}
+	r.dropped = false
+	if err := r.set(ctx, q); err != nil {
+		return err
+	}
+	var collation string
+	if err := r.ddl.QueryRowContext(ctx, "SELECT @@SESSION.collation_server").Scan(&collation); err != nil {
+		return err
+	}
+	name := "ALTER DATABASE `" + strings.ReplaceAll(r.Target, "`", "``") + "` "
+	if _, err := r.ddl.ExecContext(ctx, name+"COLLATE "+collation); err != nil {
+		return err
+	}
+	options := createDatabase.ReplaceAllString(text, "")
+	if strings.TrimSpace(options) == "" {
+		return nil
+	}
+	_, err := r.ddl.ExecContext(ctx, name+options)
 	return err
 }

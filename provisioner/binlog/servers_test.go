@@ -27,6 +27,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
 )
 
@@ -287,7 +288,9 @@ func (a *archive) replay(t *testing.T, source string, to tenant) error {
 	t.Helper()
 	r := &binlog.Replay{Administrator: to.admin(t, to.database), Owner: to.db, Source: source, Target: to.database,
 		MySQL: to.Flavour == mysqld.MySQL, Until: time.Now().Add(time.Hour), Alive: func() error { return nil },
-		Empty: func(context.Context) error { return errors.New("not in these tests") }}
+		Empty: func(ctx context.Context) error {
+			return transfer.Empty(ctx, transfer.Target{DB: to.db, Database: to.database}, func() error { return nil })
+		}}
 	defer r.Close()
 	for i := range a.files {
 		f := &a.files[i]

@@ -21,7 +21,9 @@ var (
 		`(?:USER|ROLE|SERVER|TABLESPACE|UNDO|LOGFILE|RESOURCE|SPATIAL\s+REFERENCE|INSTANCE)\b|` +
 		`DELETE\s+FROM\s+mysql\.|INSERT\s+INTO\s+mysql\.|UPDATE\s+mysql\.)`)
 
-	ofDatabase = regexp.MustCompile(`(?is)^(CREATE|DROP)\s+(?:DATABASE|SCHEMA)\b`)
+	// createDatabase matches the beginning of such a statement, up to the options.
+	createDatabase = regexp.MustCompile(`(?is)^CREATE\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\s+` +
+		`(?:IF\s+NOT\s+EXISTS\s+)?` + anyName + `\s*`)
 
 	definer = regexp.MustCompile(`(?is)^((?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:ALGORITHM\s*=\s*\w+\s+)?)` +
 		`DEFINER\s*=\s*` + anyName + `(?:\s*@\s*` + anyName + `)?\s+`)
@@ -71,4 +73,21 @@ func committed(text string, all []token) string {
 		}
 	}
 	return text
+}
+
+// ofDatabase reports whether a statement drops a database, creates one, or both.
+func ofDatabase(all []token) (drops, creates bool) {
+	d := definition{tokens: all}
+	switch {
+	case d.accept("DROP"):
+		drops = true
+	case d.accept("CREATE", "OR", "REPLACE"):
+		drops, creates = true, true
+	case d.accept("CREATE"):
+		creates = true
+	}
+	if !d.accept("DATABASE") && !d.accept("SCHEMA") {
+		return false, false
+	}
+	return drops, creates
 }

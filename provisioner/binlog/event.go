@@ -104,8 +104,11 @@ func (e event) commitTime() (at time.Time, exact bool, err error) {
 	return time.UnixMicro(int64(binary.LittleEndian.Uint64(raw[:]) &^ (1 << 55))), true, nil
 }
 
-// flagPreparedXA is a flag of MariaDB's GTID events: what follows is an XA transaction up to its XA PREPARE.
-const flagPreparedXA = 64
+// Flags of MariaDB's GTID events: a single statement follows, or an XA transaction up to its XA PREPARE.
+const (
+	flagStandalone = 1
+	flagPreparedXA = 64
+)
 
 // sealed returns the bytes of an event whose body was changed, with its new length and checksum.
 func sealed(raw []byte, checksummed bool) []byte {

@@ -48,6 +48,13 @@ func (e event) query() (q query, err error) {
 	return q, nil
 }
 
+// generated says that the server has made the text itself. It is in UTF-8 then, whatever the client uses.
+func (q *query) generated() {
+	const utf8mb4 = 45
+	q.client = utf8mb4
+	q.assign("collation_connection", utf8mb4)
+}
+
 // readVariable reads the status variable with a code. The codes are the constants Q_… of MySQL and, from 128 on, of
 // MariaDB. Those without effect here are read over; TestStatusVariables says why.
 func (q *query) readVariable(code uint64, v *variables, when uint32) error {

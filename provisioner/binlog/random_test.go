@@ -43,12 +43,6 @@ func TestRandomHistories(t *testing.T) {
 						continue
 					}
 					want, got := source.contents(t), target.contents(t)
-					if err != nil && os.Getenv("DBG") != "" {
-						at := strings.Split(err.Error(), ":")
-						for _, row := range query(t, s.admin(t, ""), "SHOW BINLOG EVENTS IN '"+strings.TrimPrefix(at[0], "replay the event at ")+"' FROM 4 LIMIT 100000") {
-							t.Log(row)
-						}
-					}
 					if err != nil || !slices.Equal(got, want) {
 						t.Fatalf("seed %d: %v\n%s\nleads to\n%s\ninstead of\n%s", seed, err, strings.Join(ran, ";\n"),
 							strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -42,6 +42,7 @@ type Replay struct {
 	part        Part
 	committed   time.Time
 	began       bool              // a transaction is open at the target
+	withRows    bool              // the transaction of MariaDB has rows, even if it begins with a definition
 	dropped     bool              // the database, at the source
 	maps        map[uint64]mapped // the tables of the present statement
 	order       [][]byte          // of maps
@@ -252,8 +253,11 @@ func (r *Replay) transaction(ctx context.Context, e event) (ended bool, err erro
 		return true, nil
 	}
 	r.committed, r.session = at, rowSession{}
-	if e.kind == mariaGTIDEvent && len(e.body) > 12 && e.body[12]&flagPreparedXA != 0 {
-		r.xa.begin()
+	if e.kind == mariaGTIDEvent && len(e.body) > 12 {
+		r.withRows = e.body[12]&flagStandalone == 0
+		if e.body[12]&flagPreparedXA != 0 {
+			r.xa.begin()
+		}
 	}
 	return false, nil
 }

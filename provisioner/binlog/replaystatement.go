@@ -92,10 +92,13 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 	if err := r.refuse(ctx, all); err != nil {
 		return err
 	}
+	text, generated := committed(text, all)
+	if generated || r.withRows { // CREATE TABLE … SELECT
+		q.generated()
+	}
 	if err := r.set(ctx, q); err != nil {
 		return err
 	}
-	text = committed(text, all)
 	_, err := r.ddl.ExecContext(ctx, text)
 	if err == nil || !r.at.Before(r.Settled) {
 		return err

@@ -63,16 +63,16 @@ func renamed(text, from, to string) string {
 
 // committed removes the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow in the same transaction.
 // Further clauses can follow it.
-func committed(text string, all []token) string {
+func committed(text string, all []token) (without string, found bool) {
 	if len(all) < 2 || all[0].text != "CREATE" || all[1].text != "TABLE" {
-		return text
+		return text, false
 	}
 	for n := 2; n+1 < len(all); n++ {
 		if all[n].text == "START" && all[n+1].text == "TRANSACTION" {
-			return text[:all[n].at] + text[all[n+1].end:]
+			return text[:all[n].at] + text[all[n+1].end:], true
 		}
 	}
-	return text
+	return text, false
 }
 
 // ofDatabase reports whether a statement drops a database, creates one, or both.

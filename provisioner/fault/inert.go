@@ -2,11 +2,16 @@
 
 package fault
 
+import "time"
+
 // Point does nothing without the build tag "faults".
 func Point(name ...string) {}
 
 // Statement does nothing without the build tag "faults".
 func Statement(when, sql string) {}
+
+// Lease does nothing without the build tag "faults".
+func Lease(since time.Time, expire func()) {}
 
 // SessionLocksOff is false without the build tag "faults".
 const SessionLocksOff = false

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // socket is where a test listens; without it, points do nothing.
@@ -27,6 +28,17 @@ var errInjected = errors.New("a test made this step fail")
 // Hook is called instead of asking over the socket, by tests that run brokers in their own process. It reports whether
 // the step is to fail. It is set before the first broker starts.
 var Hook func(point string) (fail bool)
+
+// LeaseHook is called with each lease that a broker has taken: the time from which its own clock counts the lease, and
+// what it does when the lease expires by that clock. It is set before the first broker starts.
+var LeaseHook func(since time.Time, expire func())
+
+// Lease lets a test have a lease expire on the broker's own clock, as if the broker had been paused for long.
+func Lease(since time.Time, expire func()) {
+	if LeaseHook != nil {
+		LeaseHook(since, expire)
+	}
+}
 
 // Point tells the test which point this process has come to, and waits for its word: to go on, or to panic, which
 // fails the step. The test may as well kill the process meanwhile. A test that is gone holds nobody up.

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/periodic"
 	"mysql-broker/store"
 )
@@ -36,7 +37,9 @@ func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *le
 	l := &lease{held: held, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
 		dropped: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(r.traced(parent, t))
-	l.expiry = time.AfterFunc(time.Until(l.deadline), func() { l.cancel(errRanOut) })
+	expire := func() { l.cancel(errRanOut) }
+	l.expiry = time.AfterFunc(time.Until(l.deadline), expire)
+	fault.Lease(since, expire)
 	r.mu.Lock()
 	earlier := r.held[t.ID]
 	r.held[t.ID] = l

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/test/servers"
@@ -28,6 +29,11 @@ func TestMain(m *testing.M) {
 	fault.Hook = func(point string) (fail bool) {
 		b, found := actors.Load(caller())
 		return found && b.(*broker).come(point) == testdrive.Fail
+	}
+	fault.LeaseHook = func(since time.Time, expire func()) {
+		if b, found := actors.Load(caller()); found {
+			b.(*broker).lease(since, expire)
+		}
 	}
 	servers.Main(m)
 }

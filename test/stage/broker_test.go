@@ -34,6 +34,10 @@ type broker struct {
 	alive context.Context // until it is killed
 	end   context.CancelFunc
 	order atomic.Pointer[func(point string) testdrive.Word]
+
+	mu      sync.Mutex
+	leases  []func()  // have those that it took expire, as its clock does
+	expired time.Time // when the leases that it had taken did
 }
 
 // play is what every broker is started with.
@@ -47,13 +51,13 @@ type play struct {
 	closing sync.WaitGroup
 }
 
-// start starts a broker, whose leases last that long; 0 for as long as those of others. It outlives the test that does so.
-func (p *play) start(leaseTTL time.Duration) (*broker, error) {
+// start starts a broker. It outlives the test that does so.
+func (p *play) start() (*broker, error) {
 	p.started++
 	b := &broker{name: fmt.Sprintf("%s %d", p.servers.flavour, p.started)}
 	b.alive, b.end = context.WithCancel(context.Background())
 	cfg := p.config
-	cfg.Dial, cfg.LeaseTTL, cfg.Shared = b.cut.Dial, leaseTTL, slices.Clone(cfg.Shared)
+	cfg.Dial, cfg.Shared = b.cut.Dial, slices.Clone(cfg.Shared)
 	for n := range cfg.Shared {
 		cfg.Shared[n].Admin.Dial = b.cut.Dial
 	}
@@ -97,6 +101,26 @@ func (b *broker) come(point string) testdrive.Word {
 		runtime.Goexit()
 	}
 	return word
+}
+
+// lease is called when the broker has taken one. If it asked for it before the others expired, it expires, too.
+func (b *broker) lease(since time.Time, expire func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leases = append(b.leases, expire)
+	if since.Before(b.expired) {
+		expire()
+	}
+}
+
+// expireLeases has the broker's leases expire on its own clock.
+func (b *broker) expireLeases() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expired = time.Now()
+	for _, expire := range b.leases {
+		expire()
+	}
 }
 
 // kill cuts the broker off, whose clients get no responses any more.

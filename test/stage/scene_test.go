@@ -74,7 +74,7 @@ func newScene(t *testing.T, flavour string) *scene {
 		Audit: audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: s.shared.admin,
 			Launchers: map[string]launchertest.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t)}}
 	asStage := func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["application_name"] = "stage" }
-	if s.now, err = s.start(0); err != nil { // which makes the schema
+	if s.now, err = s.start(); err != nil { // which makes the schema
 		t.Fatal(err)
 	}
 	if s.records, err = store.Open(t.Context(), env["DATABASE_URL"], s.config.Keys, asStage); err != nil {
@@ -141,7 +141,7 @@ func (s *scene) inherit(t *testing.T) {
 		t.Fatalf("after %s was killed: %v", dead.name, err)
 	}
 	s.expireLeases(t)
-	heir, err := s.start(0)
+	heir, err := s.start()
 	if err != nil {
 		t.Fatal(err)
 	}

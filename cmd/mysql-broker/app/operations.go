@@ -41,7 +41,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 		Limits: a.catalog.Limits(), Fleet: a.fleet, Logger: a.log, OnFull: metrics.full.Inc, Backups: vault,
 		CredHub: a.credHub, Document: broker.Document(a.cfg.CATrusted), QuotasOff: a.cfg.Quota.Interval == 0,
 		KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit,
-		Tasks: task.Config{LeaseTTL: a.cfg.LeaseTTL, Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
+		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	a.registry.MustRegister(collectCopies(a.provisioner.Copies))
 	return ending{leave: a.provisioner.HandOver, stop: func() {

@@ -55,9 +55,9 @@ type Config struct {
 	KeepAudit       time.Duration // how long the record of who did what is kept
 	KeepMoved       time.Duration // how long data can be read where they were before they were moved
 
-	// These are not read from the environment. Tests set them, to cut a broker off.
-	Dial     mysqladmin.Dialer // to PostgreSQL and dedicated servers; to a shared server, see shared.Config.Admin
-	LeaseTTL time.Duration     // see task.Config
+	// Dial connects to PostgreSQL and to dedicated servers; to a shared server, see shared.Config.Admin. It is not read
+	// from the environment: tests set it, to cut a broker off.
+	Dial mysqladmin.Dialer
 }
 
 // Variable documents one environment variable.

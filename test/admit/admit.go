@@ -1,8 +1,9 @@
 // Package admit bounds how much tests run at once on this machine, whatever test binaries and checkouts they belong to.
 //
-// The machine has so many units. A test takes some for each process that it starts, and waits for them if it has none
-// yet. What it starts later it starts at once, with the units that are free: nobody waits who has something that others
-// wait for. A unit is a locked file, so that the death of a test binary returns it.
+// The machine has so many units. A test waits for some before it starts its first process, and has them until it ends.
+// What it starts later it starts at once: nobody waits who has something that others wait for, and a test that drives
+// several processes keeps few of them busy at a time. A unit is a locked file, so that the death of a test binary
+// returns it.
 package admit
 
 import (
@@ -32,8 +33,8 @@ const (
 // processors.
 var machine = &limit{dir: "/tmp/mysql-broker-admission", units: 3 * runtime.NumCPU()}
 
-// Enter takes units for something that the test is about to start, until it ends. The first time, it waits for them,
-// behind those who came before.
+// Enter takes units for the first thing that the test is about to start, until the test ends. It waits for them, behind
+// those who came before. It does nothing for what a test starts that has some already.
 func Enter(t testing.TB, units int) {
 	t.Helper()
 	if err := machine.enter(t, units); err != nil {
@@ -58,8 +59,7 @@ func (l *limit) enter(t testing.TB, units int) error {
 	_ = os.Chmod(l.dir, 0o777) // fails where another user has made it, who did the same
 	t.Cleanup(func() { l.held.Delete(t.Name()) })
 	if l.entered(t.Name()) {
-		_, err := l.take(t, units)
-		return err
+		return nil
 	}
 	l.turn.Lock()
 	defer l.turn.Unlock()

@@ -82,7 +82,7 @@ func TestManyTests(t *testing.T) {
 					t.Errorf("%d tests run at once", n)
 				}
 				t.Run("part", func(t *testing.T) {
-					if err := l.enter(t, 2); err != nil { // only one is free
+					if err := l.enter(t, 2); err != nil { // at once
 						t.Fatal(err)
 					}
 					time.Sleep(pollInterval)

@@ -42,6 +42,7 @@ type broker struct {
 
 // play is what every broker is started with.
 type play struct {
+	name    string
 	config  config.Config
 	objects objectstore.Store
 	servers *playedServers
@@ -54,7 +55,7 @@ type play struct {
 // start starts a broker. It outlives the test that does so.
 func (p *play) start() (*broker, error) {
 	p.started++
-	b := &broker{name: fmt.Sprintf("%s %d", p.servers.flavour, p.started)}
+	b := &broker{name: fmt.Sprintf("%s.%d", p.name, p.started)}
 	b.alive, b.end = context.WithCancel(context.Background())
 	cfg := p.config
 	cfg.Dial, cfg.Shared = b.cut.Dial, slices.Clone(cfg.Shared)

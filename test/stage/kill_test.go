@@ -4,6 +4,7 @@ package stage
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -16,20 +17,38 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// sample takes some of many: one of $STAGE, or all if that is not set. Which of them is up to chance.
+// sample takes some of many: one of $STAGE, or all if that is not set. Which of them is up to $STAGE_SEED or, without it,
+// to chance, and to the name of the test.
 type sample struct{ step, n int }
 
-func newSample(t *testing.T) *sample {
+// newSample has one taken of so many that the variable would take.
+func newSample(t *testing.T, of int) *sample {
 	t.Helper()
-	text := os.Getenv("STAGE")
+	step := of * number(t, "STAGE", 1)
+	hash := fnv.New64()
+	hash.Write([]byte(t.Name()))
+	return &sample{step: step, n: rand.New(rand.NewPCG(uint64(seed(t)), hash.Sum64())).IntN(step)}
+}
+
+var chance = rand.IntN(1_000_000)
+
+func seed(t *testing.T) int {
+	t.Helper()
+	return number(t, "STAGE_SEED", chance)
+}
+
+// number reads an environment variable.
+func number(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(variable)
 	if text == "" {
-		return &sample{step: 1}
+		return otherwise
 	}
-	step, err := strconv.Atoi(text)
-	if err != nil || step < 1 {
-		t.Fatalf("STAGE is %q instead of a number", text)
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q instead of a number", variable, text)
 	}
-	return &sample{step: step, n: rand.IntN(step)}
+	return n
 }
 
 // take reports whether the next one is among them.
@@ -41,52 +60,74 @@ func (s *sample) take() bool {
 // pauseEach is how many points there are for each at which a broker is paused.
 const pauseEach = 5
 
+// scenes is how many brokers work at the same time, each with servers of its own.
+const scenes = 2
+
 // TestStage cuts every operation short at every point that it passes. Whatever the platform then does, an heir finishes
 // the work, nothing is left over and nothing is missing. Then steps fail, and brokers die at each try.
 func TestStage(t *testing.T) {
 	for _, of := range servers.Chosen(t, servers.AllMySQL(t)) {
 		t.Run(of.Flavour, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, of.Flavour)
-			s.measure(t)
-			act := func(name string, fn func(*testing.T)) { // what one leaves after a failure would fail all others
-				if !t.Failed() {
-					t.Run(name, fn)
-				}
+			t.Logf("STAGE_SEED=%d takes the same points", seed(t))
+			free := make(chan *scene, scenes)
+			for n := range scenes {
+				s := newScene(t, of.Flavour, n)
+				s.measure(t)
+				free <- s
 			}
-			act("connections end", s.expectSilence)
-			kills, pauses := newSample(t), newSample(t)
-			pauses.step *= pauseEach
-			for _, f := range platform.Workflows(t) {
-				act(f.String(), func(t *testing.T) { s.interrupt(t, f, kills, pauses) })
+			t.Run("all", func(t *testing.T) { perform(t, free) })
+			for range scenes {
+				s := <-free
+				s.Check(t, "at the end")
 			}
-			for _, f := range unrequested(t) {
-				act(f.String(), func(t *testing.T) { s.interruptUnrequested(t, f, kills) })
-			}
-			for n, moment := range []string{"begins", "done"} {
-				act("expiry that fails when it "+moment, func(t *testing.T) {
-					s.failExpiry(t, unrequested(t)[1], moment, 1+n*taskAttempts)
-				})
-			}
-			some := newSample(t)
-			for _, f := range failures(t) {
-				if some.take() {
-					act(f.String(), func(t *testing.T) { s.fail(t, f) })
-				}
-			}
-			for _, loop := range crashLoops {
-				if some.take() {
-					act(loop[0]+" "+loop[1], func(t *testing.T) { s.crashLoop(t, platform.NamedPlan(t, loop[0]), loop[1]) })
-				}
-			}
-			s.Check(t, "at the end")
 		})
+	}
+}
+
+// perform runs all acts, each as soon as a scene is free.
+func perform(t *testing.T, free chan *scene) {
+	whole := t
+	act := func(name string, fn func(*testing.T, *scene)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := <-free
+			defer func() { free <- s }()
+			if !whole.Failed() { // what one leaves after a failure would fail all others
+				fn(t, s)
+			}
+		})
+	}
+	act("connections end", expectSilence)
+	for _, f := range platform.Workflows(t) {
+		act(f.String(), func(t *testing.T, s *scene) { s.interrupt(t, f) })
+	}
+	for _, f := range unrequested(t) {
+		act(f.String(), func(t *testing.T, s *scene) { s.interruptUnrequested(t, f) })
+	}
+	for n, moment := range []string{"begins", "done"} {
+		act("expiry that fails when it "+moment, func(t *testing.T, s *scene) {
+			s.failExpiry(t, unrequested(t)[1], moment, 1+n*taskAttempts)
+		})
+	}
+	some := newSample(t, 1)
+	for _, f := range failures(t) {
+		if some.take() {
+			act(f.String(), func(t *testing.T, s *scene) { s.fail(t, f) })
+		}
+	}
+	for _, loop := range crashLoops {
+		if some.take() {
+			act(loop[0]+" "+loop[1], func(t *testing.T, s *scene) {
+				s.crashLoop(t, platform.NamedPlan(t, loop[0]), loop[1])
+			})
+		}
 	}
 }
 
 // expectSilence expects that the connections of a broker end when it is killed, although it closes none: it opens all of
 // them through its cutter.
-func (s *scene) expectSilence(t *testing.T) {
+func expectSilence(t *testing.T, s *scene) {
 	open, err := s.connections(t.Context())
 	if err != nil || len(open) < 2 {
 		t.Fatalf("a broker that works has the connections %q, %v", open, err)
@@ -96,7 +137,8 @@ func (s *scene) expectSilence(t *testing.T) {
 }
 
 // interrupt kills brokers at the points of an operation, and pauses others.
-func (s *scene) interrupt(t *testing.T, f platform.Workflow, kills, pauses *sample) {
+func (s *scene) interrupt(t *testing.T, f platform.Workflow) {
+	kills, pauses := newSample(t, 1), newSample(t, pauseEach)
 	points := platform.InBoth(s.cut(t, f, platform.Point{}, false), s.cut(t, f, platform.Point{}, false))
 	t.Logf("%d points: %v", len(points), points)
 	s.passed += len(points)
@@ -112,7 +154,8 @@ func (s *scene) interrupt(t *testing.T, f platform.Workflow, kills, pauses *samp
 	}
 }
 
-func (s *scene) interruptUnrequested(t *testing.T, f platform.Workflow, kills *sample) {
+func (s *scene) interruptUnrequested(t *testing.T, f platform.Workflow) {
+	kills := newSample(t, 1)
 	points := platform.InBoth(s.cutUnrequested(t, f, platform.Point{}), s.cutUnrequested(t, f, platform.Point{}))
 	t.Logf("%d points: %v", len(points), points)
 	s.passed += len(points)

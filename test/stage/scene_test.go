@@ -48,9 +48,10 @@ type scene struct {
 	passed, killed, paused int // points, and brokers
 }
 
-func newScene(t *testing.T, flavour string) *scene {
+func newScene(t *testing.T, flavour string, number int) *scene {
 	t.Helper()
-	s := &scene{shared: asMachine(t, testdrive.Private(t, flavour)), play: &play{servers: newPlayedServers(t, flavour)}}
+	s := &scene{shared: asMachine(t, testdrive.Private(t, flavour)),
+		play: &play{name: fmt.Sprintf("%s %d", flavour, number), servers: newPlayedServers(t, flavour)}}
 	env := testdrive.Environment(t, s.shared.MySQL)
 	env["LAUNCHER"], env["QUOTA_INTERVAL"] = "none", "1h"
 	oldest, newest := s.servers.versions[0].Version, s.servers.versions[1].Version

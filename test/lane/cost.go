@@ -18,6 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// costs is the file with what was measured.
+func costs(dir string) string { return filepath.Join(dir, "costs") }
+
 // measured runs a test binary, as go test's -exec, and adds a line to the file of costs: the directory of its package,
 // and the seconds of processor time that it and everything it started used. What it leaves running is inherited, so
 // that it is counted as far as it has ended.
@@ -78,8 +81,8 @@ func ofChildren() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// printCosts prints a table of the packages, the dearest first, and what compilers, linters and the servers that all
-// packages share used beside them.
+// printCosts prints a table of the packages and of the servers that they share, the dearest first, and what compilers
+// and linters used beside them.
 func printCosts(w io.Writer, costs string, total, wall time.Duration) error {
 	text, err := os.ReadFile(costs)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -100,6 +103,9 @@ func printCosts(w io.Writer, costs string, total, wall time.Duration) error {
 		if short, err := filepath.Rel(root, dir); err == nil {
 			dir = short
 		}
+		if dir == "." { // of no package
+			dir = "servers that tests share"
+		}
 		sums[dir] += n
 		rest -= n
 	}
@@ -109,7 +115,7 @@ func printCosts(w io.Writer, costs string, total, wall time.Duration) error {
 	}
 	slices.SortFunc(packages, func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b)) })
 	fmt.Fprintf(w, "\nProcessor time in seconds: %.0f in %s\n", total.Seconds(), wall.Round(time.Second))
-	fmt.Fprintf(w, "%8.1f  compilers, linters, servers that tests share\n", rest)
+	fmt.Fprintf(w, "%8.1f  compilers, linters\n", rest)
 	for _, dir := range packages {
 		fmt.Fprintf(w, "%8.1f  %s\n", sums[dir], dir)
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -47,7 +49,7 @@ func TestResultsAreKept(t *testing.T) {
 
 func TestReadKeepsClosingLines(t *testing.T) {
 	t.Parallel()
-	var sum outcome
+	sum := outcome{out: os.Stdout}
 	first := "ok  \tp/a\t1.2s\n?   \tp/none\t[no test files]\nok  \tp/empty\t0.1s [no tests to run]\n" +
 		"    --- FAIL: TestB/sub (0.1s)\nFAIL\nFAIL\tp/b\t3.4s\n"
 	ran, err := sum.read(strings.NewReader(first))
@@ -71,5 +73,23 @@ func TestSuitesAreChosenByName(t *testing.T) {
 	}
 	if _, err := matching(suites, "nothing"); err == nil {
 		t.Error("a name of no suite is accepted")
+	}
+}
+
+// The first step ends only when the second one has begun, and both fail.
+func TestStepsBesideEachOther(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begun := filepath.Join(dir, "begun")
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := runAll(t.Context(), []step{{command: []string{"sh", "-c", "read -r _ <" + begun + "; echo '--- FAIL: First'; exit 1"}},
+		{command: []string{"sh", "-c", "echo >" + begun + "; echo 'ok  \tp\t1s'; exit 2"}, beside: true}}, dir)
+	if err == nil || !strings.Contains(err.Error(), "exit status 1") || !strings.Contains(err.Error(), "exit status 2") {
+		t.Errorf("the steps ended like this: %v", err)
+	}
+	if sum.failure != "First" || !slices.Equal(sum.closing, []string{"ok  \tp\t1s"}) {
+		t.Errorf("failure %q, closing lines %q", sum.failure, sum.closing)
 	}
 }

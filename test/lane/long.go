@@ -78,7 +78,7 @@ func keep(ctx context.Context, kept results, s suite, load int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err = printCosts(os.Stdout, filepath.Join(dir, "costs"), sum.cpu, sum.wall)
+	err = printCosts(os.Stdout, costs(dir), sum.cpu, sum.wall)
 	for _, line := range sum.closing {
 		fmt.Println(line)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,17 +13,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// step is one command of a lane: go test on some packages with servers that they share, or any other.
+// step is one command of a lane: go test on some packages with servers that all steps share, or any other.
 type step struct {
 	command  []string // instead of go test
 	packages []string // patterns of go list; what matches one with "!" before it is left out
 	args     []string // of go test
 	env      []string
 	rerun    bool // runs up to three failed tests once more, and prints them as flaky
+	beside   bool // runs at the same time as the step before; what it prints follows when both have ended
 }
 
 // stuck is when go test ends a package; tests that wait for something give up much earlier.
@@ -34,6 +37,22 @@ type outcome struct {
 	failure   string   // the first test or package that failed
 	closing   []string // go test's own lines, the last one of each package
 	flaky     string   // tests that passed the second time
+	out       *os.File // where a step prints
+}
+
+func (o *outcome) add(other outcome) {
+	o.failure = cmp.Or(o.failure, other.failure)
+	o.closing = append(o.closing, other.closing...)
+	o.flaky += other.flaky
+}
+
+// print prints what a step has printed to a file.
+func (o *outcome) print() error {
+	if _, err := o.out.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.Copy(os.Stdout, o.out)
+	return err
 }
 
 // runSteps runs all steps, also after one that fails, and then prints what they cost, what more prints, the flaky tests,
@@ -46,8 +65,10 @@ func runSteps(ctx context.Context, steps []step, more func() error) error {
 	defer os.RemoveAll(dir)
 	sum, err := runAll(ctx, steps, dir)
 	fmt.Printf("\nLoad average now: %s", loadAverage())
-	err = errors.Join(err, printCosts(os.Stdout, filepath.Join(dir, "costs"), sum.cpu, sum.wall), more())
-	fmt.Print(sum.flaky)
+	err = errors.Join(err, printCosts(os.Stdout, costs(dir), sum.cpu, sum.wall), more())
+	if sum.flaky != "" {
+		fmt.Print("\nflaky:\n", sum.flaky)
+	}
 	for _, line := range sum.closing {
 		fmt.Println(line)
 	}
@@ -56,21 +77,47 @@ func runSteps(ctx context.Context, steps []step, more func() error) error {
 
 func runAll(ctx context.Context, steps []step, dir string) (sum outcome, err error) {
 	begun, used := time.Now(), ofChildren()
+	shared := &servers{dir: dir}
 	var errs []error
-	for _, s := range steps {
-		if err := s.run(ctx, dir, &sum); err != nil {
-			errs = append(errs, err)
+	for rest := steps; len(rest) > 0 && ctx.Err() == nil; {
+		n := 1
+		for n < len(rest) && rest[n].beside {
+			n++
 		}
-		if ctx.Err() != nil {
-			break
-		}
+		errs = append(errs, runBeside(ctx, rest[:n], shared, &sum))
+		rest = rest[n:]
 	}
+	errs = append(errs, shared.stop())
 	sum.wall, sum.cpu = time.Since(begun), ofChildren()-used
-	flaky, err := os.ReadFile(filepath.Join(dir, "flaky"))
-	if err == nil && len(flaky) > 0 {
-		sum.flaky = "\nflaky:\n" + string(flaky)
-	}
 	return sum, errors.Join(errs...)
+}
+
+// runBeside runs steps at the same time. What the first one prints is seen at once.
+func runBeside(ctx context.Context, steps []step, shared *servers, sum *outcome) error {
+	parts, errs := make([]outcome, len(steps)), make([]error, len(steps))
+	var others sync.WaitGroup
+	for n := range steps {
+		parts[n].out = os.Stdout
+		if n == 0 {
+			continue
+		}
+		out, err := os.CreateTemp(shared.dir, "out")
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		parts[n].out = out
+		others.Go(func() { errs[n] = steps[n].run(ctx, shared, &parts[n]) })
+	}
+	errs[0] = steps[0].run(ctx, shared, &parts[0])
+	others.Wait()
+	for n := range parts {
+		if n > 0 {
+			errs[n] = errors.Join(errs[n], parts[n].print())
+		}
+		sum.add(parts[n])
+	}
+	return errors.Join(errs...)
 }
 
 func loadAverage() string {
@@ -81,19 +128,28 @@ func loadAverage() string {
 	return string(text)
 }
 
-func (s step) run(ctx context.Context, dir string, sum *outcome) error {
-	command := s.command
+func (s step) run(ctx context.Context, shared *servers, sum *outcome) error {
+	command, env := s.command, slices.Concat(os.Environ(), s.env)
+	flaky := filepath.Join(shared.dir, "flaky"+filepath.Base(sum.out.Name()))
 	if command == nil {
-		var err error
-		if command, err = s.goTest(ctx, dir); err != nil {
+		variables, err := shared.start(ctx)
+		if err != nil {
+			return err
+		}
+		env = slices.Concat(variables, s.env)
+		if command, err = s.goTest(ctx, shared.dir, flaky); err != nil {
 			return err
 		}
 	}
-	fmt.Println("+", strings.Join(append(slices.Clone(s.env), command...), " "))
+	fmt.Fprintln(sum.out, "+", strings.Join(append(slices.Clone(s.env), command...), " "))
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // with-servers passes it on, and cleans up
-	cmd.Env = append(os.Environ(), s.env...)
-	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Env = env
+	cmd.Stderr = sum.out
+	if sum.out == os.Stdout {
+		cmd.Stderr = os.Stderr
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -103,6 +159,9 @@ func (s step) run(ctx context.Context, dir string, sum *outcome) error {
 	}
 	ran, readErr := sum.read(out)
 	err = cmd.Wait()
+	if passed, missing := os.ReadFile(flaky); missing == nil {
+		sum.flaky = string(passed)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", strings.Join(command[:min(3, len(command))], " "), err)
@@ -113,7 +172,7 @@ func (s step) run(ctx context.Context, dir string, sum *outcome) error {
 }
 
 // goTest is the command that runs the step's packages.
-func (s step) goTest(ctx context.Context, dir string) ([]string, error) {
+func (s step) goTest(ctx context.Context, dir, flaky string) ([]string, error) {
 	packages, err := list(ctx, s.packages)
 	if err != nil {
 		return nil, err
@@ -123,19 +182,12 @@ func (s step) goTest(ctx context.Context, dir string) ([]string, error) {
 		return nil, err
 	}
 	flags := append([]string{"-vet=off", "-count=1", "-timeout=" + stuck.String(),
-		"-exec=" + self + " cost " + filepath.Join(dir, "costs")}, s.args...)
-	withServers := filepath.Join(dir, "with-servers") // go run would not pass signals on
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", withServers, "./test/servers/with-servers").
-		CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build with-servers: %w\n%s", err, out)
-	}
-	command := []string{withServers}
+		"-exec=" + self + " cost " + costs(dir)}, s.args...)
 	if !s.rerun {
-		return append(append(append(command, "go", "test"), flags...), packages...), nil
+		return slices.Concat([]string{"go", "test"}, flags, packages), nil
 	}
-	command = append(command, "bin/gotestsum", "--format=standard-quiet", "--rerun-fails=1", "--rerun-fails-max-failures=3",
-		"--rerun-fails-report="+filepath.Join(dir, "flaky"), "--packages="+strings.Join(packages, " "), "--")
-	return append(command, flags...), nil
+	return append([]string{"bin/gotestsum", "--format=standard-quiet", "--rerun-fails=1", "--rerun-fails-max-failures=3",
+		"--rerun-fails-report=" + flaky, "--packages=" + strings.Join(packages, " "), "--"}, flags...), nil
 }
 
 // list resolves patterns to import paths, in the order of the patterns, because go test begins packages in that order.
@@ -170,7 +222,7 @@ func (o *outcome) read(out io.Reader) (ran int, err error) {
 	lines := bufio.NewReader(out)
 	for {
 		line, err := lines.ReadString('\n')
-		fmt.Print(line)
+		fmt.Fprint(o.out, line)
 		line = strings.TrimRight(line, "\n")
 		if found := failedTest.FindStringSubmatch(line); found != nil && o.failure == "" {
 			o.failure = found[1]

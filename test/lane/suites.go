@@ -32,20 +32,24 @@ var (
 	more = []string{"-p=3", "-parallel=8"}
 )
 
+// keepLinked has go test keep the test binaries, and link only those anew whose sources have changed. As without it, they
+// have no symbols for debuggers.
+func keepLinked(dir string) []string { return []string{"-o=" + dir, "-ldflags=-s -w"} }
+
 // onOne runs tests of servers.EachMySQL on one flavour each.
 var onOne = []string{"TEST_ON_ONE_MYSQL=1"}
 
-// third has brokers killed at every third point. All points take ten minutes, mostly of waits for the leases of paused
-// brokers.
+// third has brokers killed at every third point.
 var third = append([]string{"STAGE=3"}, onOne...)
 
 // testSteps are `make test`.
 var testSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet"}},
 	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, stage, []string{"./test/e2e", "./test/soak"})),
-		args: few, env: onOne},
-	{packages: stage, args: []string{"-tags=faults"}, env: third},
-	{packages: []string{"./test/e2e"}, args: append([]string{"-skip=^TestFault"}, more...), env: onOne},
+		args: slices.Concat(keepLinked("bin/tests/"), few), env: onOne},
+	{packages: stage, args: append(keepLinked("bin/tests/faults/"), "-tags=faults"), env: third, beside: true},
+	{packages: []string{"./test/e2e"}, args: slices.Concat(keepLinked("bin/tests/"), []string{"-skip=^TestFault"}, more),
+		env: onOne, beside: true},
 }
 
 // ciSteps are what .ci/run runs.
@@ -53,7 +57,7 @@ var ciSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
 	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
 		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
-	{packages: stage, args: []string{"-tags=faults"}, env: third},
+	{packages: stage, args: []string{"-tags=faults"}, env: onOne, beside: true},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}),
 		args: more, env: onOne, rerun: true},
 }

@@ -190,12 +190,13 @@ func (s step) goTest(ctx context.Context, dir, flaky string) ([]string, error) {
 		"--rerun-fails-report=" + flaky, "--packages=" + strings.Join(packages, " "), "--"}, flags...), nil
 }
 
-// list resolves patterns to import paths, in the order of the patterns, because go test begins packages in that order.
+// list resolves patterns to the import paths of packages with tests, in the order of the patterns, because go test begins
+// packages in that order.
 func list(ctx context.Context, patterns []string) (packages []string, err error) {
 	var without []string
 	for _, pattern := range patterns {
 		name, negated := strings.CutPrefix(pattern, "!")
-		out, err := exec.CommandContext(ctx, "go", "list", name).Output()
+		out, err := exec.CommandContext(ctx, "go", "list", "-f", tested, name).Output()
 		if err != nil {
 			return nil, fmt.Errorf("go list %s: %w", name, err)
 		}
@@ -211,6 +212,9 @@ func list(ctx context.Context, patterns []string) (packages []string, err error)
 	}
 	return slices.DeleteFunc(packages, func(p string) bool { return slices.Contains(without, p) }), nil
 }
+
+// tested is a template of go list: the import path of a package with tests, and nothing of others.
+const tested = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"
 
 var (
 	closingLine = regexp.MustCompile(`^(?:ok|FAIL|---) *\t(\S+)\t.*$`)

@@ -48,10 +48,11 @@ func (o *outcome) add(other outcome) {
 
 // print prints what a step has printed to a file.
 func (o *outcome) print() error {
-	if _, err := o.out.Seek(0, io.SeekStart); err != nil {
+	text, err := os.ReadFile(o.out.Name())
+	if err != nil {
 		return err
 	}
-	_, err := io.Copy(os.Stdout, o.out)
+	_, err = os.Stdout.Write(text)
 	return err
 }
 

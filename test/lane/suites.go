@@ -9,6 +9,8 @@ var (
 		"./provisioner/launcher/kubernetes"}
 	// drivers run programs that take long to start: compilers of six languages, a browser, systemd's checkers.
 	drivers = []string{"./test/connect", "./test/browser", "./test/deploy"}
+	// slow have tests that wait for long, and so begin first.
+	slow = []string{"./provisioner/doctor", "./provisioner/task", "./provisioner/launcher/process"}
 	// stage has fault points, with which it is built.
 	stage = []string{"./test/stage"}
 	// broker run the compiled broker, which takes several times as long with the race detector.
@@ -45,7 +47,7 @@ var third = append([]string{"STAGE=3"}, onOne...)
 // testSteps are `make test`.
 var testSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet"}},
-	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, stage, []string{"./test/e2e", "./test/soak"})),
+	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, stage, []string{"./test/e2e", "./test/soak"})),
 		args: slices.Concat(keepLinked("bin/tests/"), few), env: onOne},
 	{packages: stage, args: append(keepLinked("bin/tests/faults/"), "-tags=faults"), env: third, beside: true},
 	{packages: []string{"./test/e2e"}, args: slices.Concat(keepLinked("bin/tests/"), []string{"-skip=^TestFault"}, more),
@@ -55,7 +57,7 @@ var testSteps = []step{
 // ciSteps are what .ci/run runs.
 var ciSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
-	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
+	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
 		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
 	{packages: stage, args: []string{"-tags=faults"}, env: onOne, beside: true},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}),

@@ -20,7 +20,7 @@ import (
 
 const (
 	afterEnd  = 2 * time.Second // how long a broker may take from the end of its task to its last point
-	pauseEach = 9               // in the short form, how many points there are for each at which a broker is paused
+	pauseEach = 9               // how many points there are for each at which a broker is paused
 	attempts  = 4               // to meet a point that another broker passed because it had claimed the task first
 )
 
@@ -48,8 +48,8 @@ type kill struct {
 	met     bool // the broker died at the point, or passed all that there are
 }
 
-// Every operation is cut short at every point that it passes. Others finish it within the time that the lease allows,
-// and whatever the platform then does, nothing is left over and nothing is missing.
+// Every operation is cut short at points that it passes. Others finish it within the time that the lease allows, and
+// whatever the platform then does, nothing is left over and nothing is missing.
 func testKills(t *testing.T, c chaos) {
 	c.kill(t, slices.DeleteFunc(platform.Workflows(t), platform.Workflow.Copies))
 }
@@ -78,11 +78,11 @@ func (c chaos) kill(t *testing.T, all []platform.Workflow) {
 		t.Logf("%s passes %d points: %v", k, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for n, p := range points {
-			if long() || (n-c.share)%k.sparse(8) == 0 {
+			if k.always(p) || (n-c.share)%k.sparse(8) == 0 {
 				kills = append(kills, &kill{Workflow: k.Workflow, end: p, mitigate: n/8%2 == 0})
 			}
 			if !k.Plan.Dedicated() && (k.Plan.Async == "" || k.Copies()) && !p.OfLauncher() &&
-				(long() || n%k.sparse(pauseEach) == c.half) {
+				(n-c.share)%k.sparse(pauseEach) == 0 {
 				kills = append(kills, &kill{Workflow: k.Workflow, end: p, mitigate: n/4%2 == 0, pause: true})
 			}
 		}
@@ -90,7 +90,11 @@ func (c chaos) kill(t *testing.T, all []platform.Workflow) {
 	w.waves(t, kills, host)
 }
 
-// sparse is the step with which the short form picks points. Copies take longer, and pass more points.
+// always reports whether the long form kills a broker at a point whatever the share: where the launcher works on files
+// and processes, which test/stage plays.
+func (k *kill) always(p platform.Point) bool { return long() && p.OfLauncher() && !k.Copies() }
+
+// sparse is the step with which points are picked. Copies take longer, and pass more points.
 func (k *kill) sparse(n int) int {
 	if k.Copies() {
 		return 2 * n

@@ -19,7 +19,7 @@ import (
 // sparseInKubernetes is the step with which the forms pick points of operations in Kubernetes, which take seconds each.
 func sparseInKubernetes() int {
 	if long() {
-		return 2
+		return 6
 	}
 	return 16
 }

@@ -87,8 +87,8 @@ var (
 )
 
 var suites = []suite{
-	oneSuite("chaos on MariaDB", "./test/chaos", operations, []string{"CHAOS=long"}, "-run=TestChaos/mariadb"),
-	oneSuite("chaos on MySQL", "./test/chaos", operations, []string{"CHAOS=long"}, "-run=TestChaos/mysql"),
+	oneSuite("chaos on MariaDB", "./test/chaos", operations, []string{"CHAOS=long", "REQUIRE_KUBERNETES=1"}, "-run=TestChaos/mariadb"),
+	oneSuite("chaos on MySQL", "./test/chaos", operations, []string{"CHAOS=long", "REQUIRE_KUBERNETES=1"}, "-run=TestChaos/mysql"),
 	oneSuite("model on MariaDB", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mariadb"),
 	oneSuite("model on MySQL", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mysql"),
 	oneSuite("model in Kubernetes", "./test/model", kubernetes,

@@ -32,14 +32,14 @@ func TestCluster(t *testing.T) {
 		event := w.makeEvent(t)
 		took := []time.Duration{w.failOver(t)}
 		event.expectMoves(t)
-		for range rounds(10) - 1 {
+		for range rounds(5) - 1 {
 			took = append(took, w.failOver(t))
 		}
 		slices.Sort(took)
 		t.Logf("%s: operations went on after %v; median %v, worst %v; %d requests", s.Flavour, took, took[len(took)/2],
 			took[len(took)-1], w.done.Load())
 		w.expectSessionsEnd(t, "after it")
-		for range rounds(5) {
+		for range rounds(2) {
 			if s.Flavour == mysqld.MySQL { // which once stopped to commit after that
 				w.losesAll(t)
 			}

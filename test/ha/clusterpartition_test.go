@@ -42,7 +42,7 @@ func TestPartitionedCluster(t *testing.T) {
 
 func testPartitionedCluster(t *testing.T, flavour string) {
 	w := newScatteredWorld(t, flavour)
-	for range rounds(3) {
+	for range rounds(2) {
 		w.partition(t, "the primary is cut off from the other nodes", func(node int) { w.Cut(w.hosts[node], w.others(node)...) })
 		w.partition(t, "the primary is cut off from the other nodes and the brokers", func(node int) { w.Cut(w.hosts[node]) })
 		w.expectNothingDone(t)

@@ -7,6 +7,7 @@
 package admit
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -49,7 +51,9 @@ type limit struct {
 	units int
 
 	turn sync.Mutex // of this process, so that only one thread waits for that of the machine
-	held sync.Map   // names of the tests that have units
+	held sync.Map   // names of the tests that have units, or wait for them
+
+	waiting, having atomic.Int32 // tests of this process
 }
 
 func (l *limit) enter(t testing.TB, units int) error {
@@ -61,23 +65,63 @@ func (l *limit) enter(t testing.TB, units int) error {
 	if l.entered(t.Name()) {
 		return nil
 	}
+	l.waiting.Add(1)
+	err := l.await(t, units)
+	l.waiting.Add(-1)
+	l.having.Add(1)
+	t.Cleanup(func() { l.having.Add(-1) })
+	return err
+}
+
+// await takes units in turn, or what it can get of them when the tests of this process are stuck.
+func (l *limit) await(t testing.TB, units int) error {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	turn, err := l.open("turn")
 	if err != nil {
 		return err
 	}
-	defer turn.Close()
-	if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("lock %s: %w", turn.Name(), err)
-	}
-	defer unlock(turn)
-	for missing := min(units, l.units); ; time.Sleep(pollInterval) {
-		taken, err := l.take(t, missing)
-		if missing -= taken; err != nil || missing == 0 {
-			return err
+	granted, over := make(chan error, 1), make(chan struct{})
+	defer close(over)
+	go func() {
+		granted <- syscall.Flock(int(turn.Fd()), syscall.LOCK_EX)
+		<-over
+		unlock(turn)
+	}()
+	first := false
+	for missing := min(units, l.units); missing > 0 && !l.stuck(); {
+		select {
+		case err := <-granted:
+			if err != nil {
+				return fmt.Errorf("lock %s: %w", turn.Name(), err)
+			}
+			first = true
+		case <-time.After(pollInterval):
+		}
+		if first {
+			taken, err := l.take(t, missing)
+			if err != nil {
+				return err
+			}
+			missing -= taken
 		}
 	}
+	return nil
+}
+
+// stuck reports whether all tests that go test lets run wait for units, while others have some. Those have parallel
+// parts, for which go test has no room until one of the first ends.
+func (l *limit) stuck() bool {
+	return int(l.waiting.Load()) >= parallel() && l.having.Load() > 0
+}
+
+// parallel is how many tests of this process run at once.
+func parallel() int {
+	n, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String())
+	if err != nil {
+		panic(err) // a flag of another kind
+	}
+	return n
 }
 
 // entered reports whether a test, or one that it is a part of, has units. It has from now on.

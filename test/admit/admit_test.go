@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,4 +95,20 @@ func TestManyTests(t *testing.T) {
 	if taken, err := l.take(t, 9); taken != 3 || err != nil {
 		t.Errorf("%d units are left, %v", taken, err)
 	}
+}
+
+// Tests that have units have parts for which go test has no room, as those that it lets run wait for the units.
+func TestPartsThatWaitForOthers(t *testing.T) {
+	l := of(t.TempDir(), 1)
+	t.Run("all", func(t *testing.T) {
+		for n := range 2*parallel() + 1 {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				t.Parallel()
+				if err := l.enter(t, 1); err != nil {
+					t.Fatal(err)
+				}
+				t.Run("part", func(t *testing.T) { t.Parallel() })
+			})
+		}
+	})
 }

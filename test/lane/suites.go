@@ -104,7 +104,7 @@ var suites = []suite{
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
 	oneSuite("stage on every flavour", "./test/stage", operations, []string{"CGO_ENABLED=1"}, "-tags=faults", "-race"),
 	oneSuite("soak", "./test/soak", everything, []string{"SOAK=15m"}),
-	oneSuite("end to end on every flavour", "./test/e2e", everything, nil),
+	oneSuite("end to end on every flavour", "./test/e2e", everything, nil, more...),
 	oneSuite("slow end to end", "./test/e2e/slow", everything, nil),
 	oneSuite("process launcher on every flavour", "./provisioner/launcher/process", processes, nil),
 }

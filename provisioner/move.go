@@ -346,7 +346,14 @@ func (m move) handOver(ctx context.Context, run *task.Run) error {
 			return err
 		}
 	}
-	if err := m.filling(false).finish(ctx, run); err != nil || m.to.Location.Shared() {
+	if err := m.filling(false).finish(ctx, run); err != nil {
+		return err
+	}
+	readOnly, err := m.isReadOnly(ctx, m.from)
+	if err == nil && readOnly {
+		err = m.setReadOnly(ctx, run, m.to, true)
+	}
+	if err != nil || m.to.Location.Shared() {
 		return err
 	}
 	return m.fleet.Keep(ctx, m.to.Location)

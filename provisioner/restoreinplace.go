@@ -171,12 +171,13 @@ type restoring struct {
 	lost      bool
 }
 
-// Keys under which the task remembers that it has found the database lost or dropped, that accounts may be frozen, that the data
-// may have changed, when they could not be put back for the first time, that this was given up, that the earlier data
-// are there, and that the instance is no longer over its quota.
+// Keys under which the task remembers that it has found the database lost, dropped or read-only, that accounts may be
+// frozen, that the data may have changed, when they could not be put back for the first time, that this was given up,
+// that the earlier data are there, and that the instance is no longer over its quota.
 const (
 	foundLost      = "found lost"
 	foundDropped   = "found dropped"
+	wasReadOnly    = "read-only"
 	accountsFrozen = "frozen"
 	dataChanged    = "changed"
 	notBackSince   = "not back since"

@@ -155,7 +155,36 @@ func (w restoring) freeze(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	return w.freezeAccounts(ctx, run, w.instance, accounts)
+	if err := w.freezeAccounts(ctx, run, w.instance, accounts); err != nil {
+		return err
+	}
+	return w.liftReadOnly(ctx, run)
+}
+
+// liftReadOnly lets the broker write to a database that a tenant has made read-only. The backup's data are writable.
+func (w restoring) liftReadOnly(ctx context.Context, run *task.Run) error {
+	is, err := w.isReadOnly(ctx, w.instance)
+	if err != nil || !is {
+		return err
+	}
+	if err := errors.Join(run.Remember(wasReadOnly, true), run.Save(ctx)); err != nil {
+		return err
+	}
+	return w.setReadOnly(ctx, run, w.instance, false)
+}
+
+func (p *Provisioner) isReadOnly(ctx context.Context, i store.Instance) (is bool, err error) {
+	err = p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+		is, err = admin.ReadOnly(ctx, i.Database)
+		return err
+	})
+	return is, err
+}
+
+func (p *Provisioner) setReadOnly(ctx context.Context, run *task.Run, i store.Instance, is bool) error {
+	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		return s.SetReadOnly(ctx, i.Database, is)
+	})(ctx, run)
 }
 
 // write backs up the present data. If somebody has dropped the database, there are none.
@@ -419,6 +448,13 @@ func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
 		return nil
 	}
 	accounts, err := w.writers(ctx)
+	if err != nil {
+		return err
+	}
+	readOnly, err := run.Recall(wasReadOnly, new(bool))
+	if err == nil && readOnly {
+		err = w.setReadOnly(ctx, run, w.instance, true)
+	}
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func (s *Session) DropDatabase(ctx context.Context, name string) error {
 	for range dropAttempts {
 		err = s.exec(ctx, "DROP DATABASE IF EXISTS "+quoteIdentifier(name))
 		if hasNumber(err, errDatabaseReadOnly) {
-			err = s.exec(ctx, "ALTER DATABASE "+quoteIdentifier(name)+" READ ONLY = 0") // a tenant may have set it
+			err = s.SetReadOnly(ctx, name, false)
 		} else if hasNumber(err, errLockWaitTimeout) {
 			err = errors.Join(s.killUsers(ctx, name), err)
 		} else {
@@ -82,6 +82,34 @@ func (s *Session) DropDatabase(ctx context.Context, name string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("drop database %s: %w", name, err)
+	}
+	return nil
+}
+
+// ReadOnly reports whether a tenant has made a database read-only, which is possible on MySQL 8.0.22 and later. Then
+// nobody can change it, the broker included.
+// https://dev.mysql.com/doc/refman/8.4/en/alter-database.html#alter-database-read-only
+func (s *Server) ReadOnly(ctx context.Context, name string) (is bool, err error) {
+	flavour, err := s.Flavour(ctx)
+	if err != nil || flavour.Name == MariaDB {
+		return false, err
+	}
+	err = s.reads.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.schemata_extensions
+		WHERE schema_name = ? AND options LIKE '%READ ONLY=1%')`, name).Scan(&is)
+	if hasNumber(err, errUnknownTable) { // an older version
+		return false, nil
+	}
+	return is, s.explain("look whether database "+name+" is read-only", err)
+}
+
+// SetReadOnly makes a database on MySQL read-only, or writable.
+func (s *Session) SetReadOnly(ctx context.Context, name string, is bool) error {
+	value := "0"
+	if is {
+		value = "1"
+	}
+	if err := s.exec(ctx, "ALTER DATABASE "+quoteIdentifier(name)+" READ ONLY = "+value); err != nil {
+		return fmt.Errorf("set READ ONLY of database %s to %s: %w", name, value, err)
 	}
 	return nil
 }

@@ -86,8 +86,16 @@ func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 			"ALTER DATABASE `"+f.database+"` READ ONLY = 1")
 		flavour, flavourErr := f.server.Flavour(t.Context())
 		f.must(flavourErr)
+		readOnly, readErr := f.server.ReadOnly(t.Context(), f.database)
+		f.must(readErr)
 		if flavour.Name == mysqladmin.MySQL {
 			f.must(err)
+			f.must(f.session.SetReadOnly(t.Context(), f.database, false))
+			f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT PRIMARY KEY)")
+			f.must(f.session.SetReadOnly(t.Context(), f.database, true))
+		}
+		if readOnly != (flavour.Name == mysqladmin.MySQL) {
+			t.Errorf("the database is read-only: %t", readOnly)
 		}
 		f.must(f.session.DropDatabase(t.Context(), f.database))
 	})

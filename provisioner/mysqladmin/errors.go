@@ -36,6 +36,7 @@ const (
 	errStatementTimeout   = 1969 // MariaDB only
 	errQueryTimeout       = 3024 // MySQL only
 	errDatabaseReadOnly   = 3989 // MySQL only
+	errUnknownTable       = 1109 // in information_schema
 	errIsDefiner          = 4006 // of DROP USER, and of CREATE USER even of one that exists; MySQL only
 )
 

@@ -7,8 +7,8 @@ var (
 	// longOnly belong to the lane long alone: they kill brokers and servers hundreds of times, or need Kubernetes.
 	longOnly = []string{"./test/chaos", "./test/ha", "./test/model", "./test/e2e/slow", "./test/e2e/kubernetes",
 		"./provisioner/launcher/kubernetes"}
-	// drivers run programs that take long to start: compilers of six languages, a browser, systemd's checkers.
-	drivers = []string{"./test/connect", "./test/browser", "./test/deploy"}
+	// drivers run programs that take long: compilers of six languages, a browser, systemd's and Prometheus' checkers.
+	drivers = []string{"./test/connect", "./test/browser", "./test/deploy", "./deploy/prometheus"}
 	// slow have tests that wait for long, and so begin first.
 	slow = []string{"./provisioner/doctor", "./provisioner/task", "./provisioner/launcher/process"}
 	// stage has fault points, with which it is built.

@@ -53,6 +53,7 @@ type Replay struct {
 	resets      map[string]string // see resets
 	session     rowSession        // of the present transaction
 	settings    string            // that the session which writes rows has
+	zone        string            // the last one of a transaction
 	recomputes  bool              // MariaDB computes stored columns where rows are written
 	zoned       map[string]bool   // tables, see dependsOnZone
 	inputs      string            // what the next statement depends on, as events before it say; "" for nothing else
@@ -77,7 +78,7 @@ const (
 
 // Begin opens the connections.
 func (r *Replay) Begin(ctx context.Context, at Position) (err error) {
-	r.at, r.checksummed, r.maps, r.zoned = at, true, map[uint64]mapped{}, map[string]bool{}
+	r.at, r.checksummed, r.maps, r.zoned, r.zone = at, true, map[uint64]mapped{}, map[string]bool{}, "'+00:00'"
 	if r.rows, err = r.connect(ctx); err != nil {
 		return err
 	}
@@ -332,7 +333,10 @@ func (r *Replay) flush(ctx context.Context) error {
 	}
 	clear(r.batch)
 	r.batch, r.batchBytes = r.batch[:0], 0
-	changes := rowChanges{events, r.session.settings(r.MySQL && r.twice)}
+	if zone := r.session.set["time_zone"]; zone != "" {
+		r.zone = zone
+	}
+	changes := rowChanges{events, r.session.settings(r.zone, r.MySQL && r.twice)}
 	if r.xa.open {
 		return r.xa.add(changes)
 	}

@@ -25,13 +25,11 @@ func (c rowChanges) bytes() (n int) {
 // are written.
 type rowSession struct{ query }
 
-// settings returns the assignments for the session that writes the rows. twice says that the statement has deleted rows
-// both itself and by a foreign key: since MySQL 9.6, the log has these twice.
-func (s rowSession) settings(twice bool) string {
-	zone, locale, mode := "'+00:00'", "0", ""
-	if s.set["time_zone"] != "" {
-		zone = s.set["time_zone"]
-	}
+// settings returns the assignments for the session that writes the rows. zone is for transactions that have used none;
+// twice says that the statement has deleted rows both itself and by a foreign key: since MySQL 9.6, the log has these
+// twice.
+func (s rowSession) settings(zone string, twice bool) string {
+	locale, mode := "0", ""
 	if s.set["lc_time_names"] != "" {
 		locale = s.set["lc_time_names"]
 	}

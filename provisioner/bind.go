@@ -218,8 +218,8 @@ var bindKind = kind{
 
 // errDropped says that somebody has dropped the database of an instance, as accounts with the role admin can.
 func errDropped(i store.Instance) error {
-	return task.Permanent("The database of this service instance does not exist: somebody has dropped it. Restore a backup "+
-		"in place, with the parameters restore_backup and confirm, or delete the service instance.",
+	return task.Permanent("The database of this service instance does not exist: somebody has dropped it. Restore a "+
+		"backup in place, with the parameters restore_backup and confirm, or delete the service instance.",
 		fmt.Errorf("no database %s", i.Database))
 }
 

@@ -91,8 +91,8 @@ func newScript(text string) *script {
 var delimiterCommand = regexp.MustCompile(`(?i)^delimiter[ \t]+(\S+)[^\n]*`)
 
 // next reads a statement as the mysql program does: up to the delimiter, which does not count in strings, quoted names
-// and comments. Comments before the statement, or before a DELIMITER, are left out. escapes says whether a backslash in a
-// string has a meaning.
+// and comments. Comments before the statement, or before a DELIMITER, are left out. escapes says whether a backslash in
+// a string has a meaning.
 func (s *script) next(escapes bool) (statement string, found bool) {
 	begin := -1 // of the statement
 	for at := 0; at < len(s.text); {

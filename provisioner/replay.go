@@ -208,7 +208,8 @@ func lastTime(committed time.Time) string {
 		return ""
 	}
 	// Times of MariaDB are whole seconds.
-	return "to " + committed.UTC().Truncate(time.Second).Add(-time.Second).Format(time.RFC3339) + " or earlier, or restore "
+	last := committed.UTC().Truncate(time.Second).Add(-time.Second)
+	return "to " + last.Format(time.RFC3339) + " or earlier, or restore "
 }
 
 // unsupported returns what users read if logs cannot be replayed.

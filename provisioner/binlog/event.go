@@ -33,10 +33,11 @@ const (
 var rowsEvents = map[byte]bool{23: true, 24: true, 25: false, 30: true, 31: true, 32: false, 39: true, 166: true,
 	167: true, 168: false, 169: true, 170: true, 171: false}
 
-// harmlessEvents tell replicas where they are, or repeat statements for people: of MySQL the end of the server, the next
-// file, ignorable events, texts of statements, identifiers of transactions before, what group replication certifies and
-// how its members change; of MariaDB texts of statements, the oldest file needed and identifiers. The others that are not
-// known here are refused, among them lost events (26), compressed (40, 165) and encrypted ones (164).
+// harmlessEvents tell replicas where they are, or repeat statements for people: of MySQL the end of the server, the
+// next file, ignorable events, texts of statements, identifiers of transactions before, what group replication
+// certifies and how its members change; of MariaDB texts of statements, the oldest file needed and identifiers. The
+// others that are not known here are refused, among them lost events (26), compressed (40, 165) and encrypted ones
+// (164).
 var harmlessEvents = map[byte]bool{3: true, rotateEvent: true, 28: true, 29: true, 35: true, 36: true, 37: true,
 	160: true, 161: true, 163: true}
 
@@ -156,8 +157,8 @@ func (e event) in(database string, checksummed bool) []byte {
 	return sealed(append(raw, e.body[9+old:]...), checksummed)
 }
 
-// flagged returns the bytes of an event with rows, with more flags. The one for relaxed checks of unique keys goes: with
-// it, MariaDB may write the rows in bulk, and fail at the commit.
+// flagged returns the bytes of an event with rows, with more flags. The one for relaxed checks of unique keys goes:
+// with it, MariaDB may write the rows in bulk, and fail at the commit.
 func (e event) flagged(flags byte, checksummed bool) []byte {
 	if flags = (e.body[6] | flags) &^ relaxedUnique; flags == e.body[6] {
 		return e.raw

@@ -20,9 +20,9 @@ func (c rowChanges) bytes() (n int) {
 	return n
 }
 
-// rowSession is how the session was set that changed the rows of a transaction, as far as the log says so: MySQL does at
-// the beginning of a transaction, and MariaDB does not. Servers compute generated columns and checks again where rows
-// are written.
+// rowSession is how the session was set that changed the rows of a transaction, as far as the log says so: MySQL does
+// at the beginning of a transaction, and MariaDB does not. Servers compute generated columns and checks again where
+// rows are written.
 type rowSession struct{ query }
 
 // settings returns the assignments for the session that writes the rows. zone is for transactions that have used none;
@@ -41,8 +41,8 @@ func (s rowSession) settings(zone string, twice bool) string {
 		s.sqlMode|noAutoValueOnZero|allowInvalidDates, mode)
 }
 
-// refuseZone refuses rows of a table whose stored columns the server would compute in another time zone than the source.
-// MariaDB before 11.0 takes them from the log.
+// refuseZone refuses rows of a table whose stored columns the server would compute in another time zone than the
+// source. MariaDB before 11.0 takes them from the log.
 func (r *Replay) refuseZone(ctx context.Context, table string, kind byte) error {
 	if !rowsEvents[kind] || r.session.set["time_zone"] != "" || !r.MySQL && !r.recomputes {
 		return nil
@@ -58,8 +58,8 @@ func (r *Replay) refuseZone(ctx context.Context, table string, kind byte) error 
 	if !depends {
 		return nil
 	}
-	return &UnsupportedError{What: fmt.Sprintf("rows of the table `%s`, which has a stored column that depends on the time "+
-		"zone of sessions", table)}
+	return &UnsupportedError{What: fmt.Sprintf("rows of the table `%s`, which has a stored column that depends on the "+
+		"time zone of sessions", table)}
 }
 
 // zoneFunctions depend on the time zone of a session, whatever their arguments are.

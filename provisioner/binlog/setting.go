@@ -11,8 +11,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// resets are the settings of a session that statements name only where they differ from these, or not at all. The latter
-// accept what the source has accepted.
+// resets are the settings of a session that statements name only where they differ from these, or not at all. The
+// latter accept what the source has accepted.
 var resets = map[string]string{
 	"auto_increment_increment":         "1",
 	"auto_increment_offset":            "1",
@@ -53,7 +53,8 @@ func (r *Replay) readResets(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	return r.ddl.QueryRowContext(ctx, "SELECT CAST(SUBSTRING_INDEX(VERSION(), '.', 1) AS SIGNED) >= 11").Scan(&r.recomputes)
+	const version = "SELECT CAST(SUBSTRING_INDEX(VERSION(), '.', 1) AS SIGNED) >= 11"
+	return r.ddl.QueryRowContext(ctx, version).Scan(&r.recomputes)
 }
 
 // set gives the session that changes definitions the settings of a statement's session.
@@ -81,8 +82,9 @@ func (r *Replay) defaultCollations(ctx context.Context, ids [][2]uint64) (string
 	var pairs []string
 	for _, pair := range ids {
 		var set, collation string
-		if err := r.rows.QueryRowContext(ctx, `SELECT character_set_name, full_collation_name
-			FROM information_schema.collation_character_set_applicability WHERE id = ?`, pair[1]).Scan(&set, &collation); err != nil {
+		err := r.rows.QueryRowContext(ctx, `SELECT character_set_name, full_collation_name
+			FROM information_schema.collation_character_set_applicability WHERE id = ?`, pair[1]).Scan(&set, &collation)
+		if err != nil {
 			return "", fmt.Errorf("look for the collation %d: %w", pair[1], err)
 		}
 		pairs = append(pairs, set+"="+collation)

@@ -61,8 +61,8 @@ func renamed(text, from, to string) string {
 	return alone.ReplaceAllString(text, "${1}"+to)
 }
 
-// committed removes the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow in the same transaction.
-// Further clauses can follow it.
+// committed removes the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow in the same
+// transaction. Further clauses can follow it.
 func committed(text string, all []token) (without string, found bool) {
 	if len(all) < 2 || all[0].text != "CREATE" || all[1].text != "TABLE" {
 		return text, false

@@ -86,8 +86,8 @@ func quotedLength(text string, sqlMode, client uint64) int {
 
 // ambiguous are the collations, without those for NO PAD, of the character sets in which the second byte of a character
 // can be a quotation mark or a backslash: big5, sjis, gbk, cp932 and gb18030.
-var ambiguous = map[uint64]bool{1: true, 84: true, 13: true, 88: true, 28: true, 87: true, 95: true, 96: true, 248: true,
-	249: true, 250: true}
+var ambiguous = map[uint64]bool{1: true, 84: true, 13: true, 88: true, 28: true, 87: true, 95: true, 96: true,
+	248: true, 249: true, 250: true}
 
 func unquoted(text string, mark byte) string {
 	quote := string(mark)

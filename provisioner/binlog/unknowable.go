@@ -33,7 +33,8 @@ func (r *Replay) refuse(ctx context.Context, all []token) (err error) {
 	if cause == "" {
 		return nil
 	}
-	return &UnsupportedError{What: fmt.Sprintf("a change of the %s `%s` whose result depends on %s", d.kind, d.name, cause)}
+	return &UnsupportedError{What: fmt.Sprintf("a change of the %s `%s` whose result depends on %s", d.kind, d.name,
+		cause)}
 }
 
 // definition is a statement that creates or changes a table or an event.

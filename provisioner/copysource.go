@@ -161,9 +161,9 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 		}))}
 	defer f.copies.forget(run.Task.ID)
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-		from, err := admin.Flavour(ctx)
+		flavour, err := admin.Flavour(ctx)
 		if err == nil {
-			o.Into, err = f.canHold(ctx, from, fmt.Sprintf("what a %s server has", from))
+			o.Into, err = f.canHold(ctx, flavour, fmt.Sprintf("what a %s server has", flavour))
 		}
 		if err != nil {
 			return err
@@ -172,8 +172,14 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 		if err != nil {
 			return err
 		}
-		return transfer.Copy(ctx, transfer.Source{Rows: rows, Programs: programs, Database: source.Database,
-			Running: running}, to, o)
+		from := transfer.Source{Rows: rows, Programs: programs, Database: source.Database, Running: running}
+		if f.moves { // which keeps everything, or nothing
+			return transfer.Copy(ctx, from, to, o)
+		}
+		return leavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
+			o.LeftOut = leftOut
+			return transfer.Copy(ctx, from, to, o)
+		})
 	})
 }
 

@@ -106,11 +106,11 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 	return f.explainRestore(ctx, run, b.ID, err)
 }
 
-// leavingOutBroken runs a restore that leaves views out that were broken when the backup was taken, as they cannot be
-// created. The task names them at its end.
-func leavingOutBroken(run *task.Run, before string, restore func(leftOut func(string, bool, error) bool) error) error {
+// leavingOutBroken runs a copy or a restore that leaves out the programs that were broken in the source, as they cannot
+// be created. The task names them at its end.
+func leavingOutBroken(run *task.Run, before string, fill func(leftOut func(string, bool, error) bool) error) error {
 	var all []string
-	err := restore(func(program string, broken bool, _ error) bool {
+	err := fill(func(program string, broken bool, _ error) bool {
 		if broken {
 			all = append(all, program)
 		}
@@ -121,7 +121,7 @@ func leavingOutBroken(run *task.Run, before string, restore func(leftOut func(st
 	}
 	sentence := before
 	if len(all) > 0 {
-		sentence += " Left out, because it uses something that was not there when the backup was taken: " +
+		sentence += " Left out, because it uses something that was not there when the data were read: " +
 			strings.Join(all, ", ") + "."
 	}
 	return run.Advise(strings.TrimSpace(sentence))

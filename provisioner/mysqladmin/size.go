@@ -25,8 +25,8 @@ const programLimit = 10 * time.Second
 // DatabaseSize measures a database, which may be missing. The size of tables in a shared InnoDB tablespace is an
 // estimate of the server, which lags some seconds behind large changes. Deleted rows become free space some seconds
 // later. Tables that a statement is just creating, and that have no InnoDB tablespace of their own, may not be counted.
-// Free space in a shared tablespace counts for no database. If the server cannot open all tables in time, only the files
-// of InnoDB count.
+// Free space in a shared tablespace counts for no database. If the server cannot open all tables in time, only the
+// files of InnoDB count.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html
 func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err error) {
@@ -69,10 +69,11 @@ func (s *Server) tablesOf(ctx context.Context, database string) (tables []tableS
 	}
 	d := dialects[flavour.Name]
 	byFile := map[string]int{} // the table of a file
-	opening := s.eachRow(ctx, d.openingTables+fmt.Sprintf(`SELECT TABLE_NAME, %s, TABLE_TYPE, COALESCE(ENGINE, '') = 'InnoDB',
+	query := d.openingTables + fmt.Sprintf(`SELECT TABLE_NAME, %s, TABLE_TYPE, COALESCE(ENGINE, '') = 'InnoDB',
 		COALESCE(CREATE_OPTIONS, '') LIKE '%%partitioned%%', COALESCE(DATA_LENGTH + INDEX_LENGTH, 0), COALESCE(DATA_FREE, 0),
 		COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'`,
-		d.named("TABLE_NAME")), database, func(rows *sql.Rows) error {
+		d.named("TABLE_NAME"))
+	opening := s.eachRow(ctx, query, database, func(rows *sql.Rows) error {
 		var t tableSize
 		var file string
 		err := rows.Scan(&t.name, &file, &t.kind, &t.innoDB, &t.partitioned, &t.lengths, &t.free, &t.rows)
@@ -84,8 +85,9 @@ func (s *Server) tablesOf(ctx context.Context, database string) (tables []tableS
 		return nil, 0, opening
 	}
 	// MariaDB lists the tablespaces of tables that were opened.
-	err = s.eachRow(ctx, fmt.Sprintf(`SELECT SUBSTRING(NAME, CHAR_LENGTH(SUBSTRING_INDEX(NAME, '/', 1)) + 2), FILE_SIZE FROM %s
-		WHERE SUBSTRING_INDEX(NAME, '/', 1) = %s`, d.tablespaces, d.named("?")), database, func(rows *sql.Rows) error {
+	query = fmt.Sprintf(`SELECT SUBSTRING(NAME, CHAR_LENGTH(SUBSTRING_INDEX(NAME, '/', 1)) + 2), FILE_SIZE FROM %s
+		WHERE SUBSTRING_INDEX(NAME, '/', 1) = %s`, d.tablespaces, d.named("?"))
+	err = s.eachRow(ctx, query, database, func(rows *sql.Rows) error {
 		var file string
 		var bytes int64
 		err := rows.Scan(&file, &bytes)

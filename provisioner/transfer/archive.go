@@ -81,9 +81,9 @@ type programDocument struct {
 // MarshalJSON implements json.Marshaler.
 func (s Schema) MarshalJSON() ([]byte, error) {
 	p := s.programs
-	d := schemaDocument{Version: s.Version, Database: p.database, Collation: p.collation, Comment: p.comment, Views: documents(p.views),
-		Libraries: documents(p.libraries), Routines: documents(p.routines), Triggers: documents(p.triggers),
-		Events: documents(p.events)}
+	d := schemaDocument{Version: s.Version, Database: p.database, Collation: p.collation, Comment: p.comment,
+		Views: documents(p.views), Libraries: documents(p.libraries), Routines: documents(p.routines),
+		Triggers: documents(p.triggers), Events: documents(p.events)}
 	for _, t := range s.tables {
 		td := tableDocument{Name: t.name, Create: t.create, Sequence: t.sequence, Next: t.next, Round: t.round,
 			Versioned: t.versioned, Bytes: t.bytes}

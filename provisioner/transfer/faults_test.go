@@ -1,8 +1,7 @@
 package transfer_test
 
 import (
-	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,26 +23,21 @@ type fault struct {
 	refused string   // the beginning of the sentence that refuses it, "" for none
 }
 
-// filled makes a table of so many rows of n with a key of its own.
+// filled makes a table of so many rows, each from a number n.
 func filled(table, definition, columns string, rows int) []string {
-	return []string{"CREATE TABLE " + table + " " + definition, "SET SESSION cte_max_recursion_depth = 1000000",
-		fmt.Sprintf("INSERT INTO %s WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT %s FROM s",
-			table, rows, columns), "ANALYZE TABLE " + table}
-}
-
-func filledOn(flavour, table, definition, columns string, rows int) []string {
-	all := filled(table, definition, columns, rows)
-	if flavour == "mariadb" {
-		all[1] = "SET SESSION max_recursive_iterations = 1000000"
+	all := []string{"CREATE TABLE " + table + " " + definition, "CREATE TABLE s (n INT PRIMARY KEY)", "INSERT INTO s VALUES (1)"}
+	for n := 1; n < 1024; n *= 2 {
+		all = append(all, fmt.Sprintf("INSERT INTO s SELECT n + %d FROM s", n))
 	}
-	return all
+	return append(all, fmt.Sprintf("INSERT INTO %s SELECT %s FROM (SELECT a.n + 1024 * (b.n - 1) AS n FROM s AS a JOIN s AS b) AS x "+
+		"WHERE n <= %d", table, columns, rows), "DROP TABLE s", "ANALYZE TABLE "+table)
 }
 
 const hashed = "LEFT(UNHEX(SHA2(n, 256)), 16)"
 
 func faults(flavour string) []fault {
 	few := func(table, definition, columns string) []string {
-		return filledOn(flavour, table, definition, columns, 20000)
+		return filled(table, definition, columns, 20000)
 	}
 	return []fault{
 		{name: "keys of bytes", create: few("j", "(k BINARY(16) PRIMARY KEY, f VARCHAR(255))", hashed+", REPEAT('x', 250)")},
@@ -86,6 +80,11 @@ func faults(flavour string) []fault {
 			"CREATE TABLE t (id INT PRIMARY KEY, d DATE, m VARCHAR(20) AS (MONTHNAME(d)) STORED)",
 			"INSERT INTO t (id, d) VALUES (1, '2024-03-01')", "SET lc_time_names = 'en_US'", "INSERT INTO t (id, d) VALUES (2, '2024-03-01')"},
 			same: []string{"SELECT * FROM t ORDER BY id"}},
+		{name: "stored values of a setting that is not tried", on: "mysql", refused: "Table t has rows with stored values of generated " +
+			"columns, such as m,", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, d DATE, m VARCHAR(20) AS (MONTHNAME(d)) STORED)",
+			"SET lc_time_names = 'hu_HU'", "INSERT INTO t (id, d) VALUES (1, '2024-03-01')"}},
+		{name: "a check of a setting that is not tried", on: "mysql", refused: "Table t has a row for which a check", create: []string{"SET lc_time_names = 'hu_HU'", "CREATE TABLE t (d DATE, CONSTRAINT marzo CHECK " +
+			"(LENGTH(MONTHNAME(d)) = 8))", "INSERT INTO t VALUES ('2024-03-01')"}},
 		{name: "a check of the hour", create: []string{"SET time_zone = '+08:00'",
 			"CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP, CHECK (HOUR(at) BETWEEN 8 AND 17))",
 			"INSERT INTO t VALUES (1, '2024-06-01 09:00:00')", "SET time_zone = '-08:00'", "INSERT INTO t VALUES (2, '2024-06-01 10:00:00')"},
@@ -101,11 +100,23 @@ func faults(flavour string) []fault {
 		{name: "an invisible key", create: append(few("t", "(e ENUM('b','a') NOT NULL, n BIGINT NOT NULL, f VARCHAR(255), "+
 			"PRIMARY KEY (e, n), UNIQUE KEY u (n))", "1 + n % 2, n, REPEAT('x', 250)"),
 			"ALTER TABLE t ALTER INDEX u "+map[string]string{"mysql": "INVISIBLE", "mariadb": "IGNORED"}[flavour])},
-		{name: "narrow rows", create: filledOn(flavour, "j", "(a INT, b INT, PRIMARY KEY (a, b))", "n, n", 400000)},
+		{name: "narrow rows", create: filled("j", "(a INT, b INT, PRIMARY KEY (a, b))", "n, n", 150000)},
 		{name: "a trigger of a dropped column", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)",
 			"CREATE TRIGGER tr BEFORE UPDATE ON t FOR EACH ROW SET NEW.w = NEW.v + 1",
 			"CREATE TRIGGER other BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 7", "ALTER TABLE t DROP COLUMN w"},
 			then: []string{"INSERT INTO t (id) VALUES (1)"}, same: []string{"SELECT * FROM t"}, leftOut: []string{"trigger tr"}},
+		{name: "programs of dropped accounts", create: []string{"CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)",
+			"CREATE DEFINER = nobody_here@localhost VIEW v AS SELECT * FROM t", "CREATE DEFINER = nobody_here@localhost FUNCTION f() " +
+				"RETURNS INT DETERMINISTIC RETURN 1"}},
+		{name: "columns that are not seen", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, h VARBINARY(9) INVISIBLE DEFAULT x'FE')",
+			"INSERT INTO t (id) VALUES (1)"}, same: []string{"SELECT id, HEX(h) FROM t"}},
+		{name: "a foreign key without an index of its parent", create: []string{"CREATE TABLE p (id INT PRIMARY KEY, k INT, UNIQUE KEY u (k))",
+			"CREATE TABLE c (id INT PRIMARY KEY, k INT, FOREIGN KEY (k) REFERENCES p (k) ON DELETE SET NULL)", "INSERT INTO p VALUES (1, 1)",
+			"INSERT INTO c VALUES (1, 1)", "SET foreign_key_checks = 0", "INSERT INTO c VALUES (2, 9)"}},
+		{name: "a default that the SQL mode refuses", create: []string{"SET sql_mode = ''", "CREATE TABLE t (id INT PRIMARY KEY, " +
+			"d DATE NOT NULL DEFAULT '0000-00-00')", "SET sql_mode = 'ALLOW_INVALID_DATES'",
+			"CREATE TABLE u (id INT PRIMARY KEY, e DATETIME DEFAULT '2024-02-30')", "INSERT INTO u (id) VALUES (1)"},
+			same: []string{"SELECT * FROM u"}},
 		{name: "the order of triggers", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
 			"CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW SET NEW.v = CONCAT(NEW.v, 'a')",
 			"CREATE TRIGGER b BEFORE INSERT ON t FOR EACH ROW PRECEDES a SET NEW.v = CONCAT(NEW.v, 'b')",
@@ -137,7 +148,7 @@ func faults(flavour string) []fault {
 			"CREATE TABLE t (id INT PRIMARY KEY, e ENUM('','a'), s SET('','a'))",
 			"INSERT INTO t VALUES (1, 'nothing', 0), (2, '', 1), (3, 'a', 2), (4, 2, 3), (5, NULL, NULL)"},
 			same: []string{"SELECT id, e+0, s+0 FROM t ORDER BY id"}},
-		{name: "rows that were versions", on: "mariadb", create: []string{"CREATE TABLE v (id INT PRIMARY KEY, x INT) WITH SYSTEM VERSIONING",
+		{name: "versioned rows", on: "mariadb", create: []string{"CREATE TABLE v (id INT PRIMARY KEY, x INT) WITH SYSTEM VERSIONING",
 			"INSERT INTO v VALUES (1, 1), (2, 2), (3, 3)", "UPDATE v SET x = 4 WHERE id = 3", "DELETE FROM v WHERE id = 2",
 			"CREATE TABLE p (id INT PRIMARY KEY, t VARCHAR(60), f TIMESTAMP(6) GENERATED ALWAYS AS ROW START, u TIMESTAMP(6) GENERATED " +
 				"ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (f, u)) WITH SYSTEM VERSIONING",
@@ -150,23 +161,34 @@ func faults(flavour string) []fault {
 // TestFaults copies, and dumps and loads, each of the databases, twice.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { eachFault(t, s, s) })
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { eachFault(t, s) })
 }
 
-// TestFaultsToALaterServer does so to a server of a later version.
-func TestFaultsToALaterServer(t *testing.T) {
+// TestVersionsToALaterServer copies versioned rows from MariaDB before 11.5, where those that are present end in 2038, to a
+// later one, where they end in 2106.
+func TestVersionsToALaterServer(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { eachFault(t, s, testdrive.PrivateLater(t, s.Flavour)) })
+	all := servers.AllMySQL(t)
+	at := slices.IndexFunc(all, func(s servers.MySQL) bool { return s.Flavour == "mariadb" })
+	if at < 0 { // as in EachMySQL, what is not installed is not tested
+		return
+	}
+	into := testdrive.PrivateLater(t, "mariadb")
+	for _, one := range faults("mariadb") {
+		if one.name == "versioned rows" {
+			one.expectSame(t, all[at], into)
+		}
+	}
 }
 
-func eachFault(t *testing.T, s, into servers.MySQL) {
+func eachFault(t *testing.T, s servers.MySQL) {
 	for _, one := range faults(s.Flavour) {
 		if one.on != "" && one.on != s.Flavour {
 			continue
 		}
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			one.expectSame(t, s, into)
+			one.expectSame(t, s, s)
 		})
 	}
 }
@@ -179,32 +201,27 @@ func (one fault) expectSame(t *testing.T, s, into servers.MySQL) {
 	for _, statement := range one.create {
 		f.exec(conn, strings.ReplaceAll(statement, "DB", f.from.Database))
 	}
-	var m memory
-	schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &m} })
-	f.must(err)
-	raw, err := json.Marshal(schema)
-	f.must(err)
-	var read transfer.Schema
-	f.must(json.Unmarshal(raw, &read))
-	for _, way := range []struct {
-		name string
-		run  func(context.Context, transfer.Options) error
-	}{
-		{"copy", func(ctx context.Context, o transfer.Options) error { return transfer.Copy(ctx, f.from, f.to, o) }},
-		{"load", func(ctx context.Context, o transfer.Options) error { return transfer.Load(ctx, read, m.parts, f.to, o) }},
-	} {
+	for _, dumps := range []bool{false, true} {
 		f.must(transfer.Empty(t.Context(), f.to, func() error { return nil }))
 		for range 2 { // also over what is there
 			var leftOut []string
-			f.must(way.run(t.Context(), transfer.Options{Events: true, LeftOut: func(program string, broken bool, err error) bool {
+			err := f.copyOrRestore(t.Context(), dumps, transfer.Options{Events: true, LeftOut: func(program string, broken bool, err error) bool {
 				if !broken {
-					t.Errorf("%s: %s is not broken: %v", way.name, program, err)
+					t.Errorf("%s is not broken: %v", program, err)
 				}
 				leftOut = append(leftOut, program)
 				return broken
-			}}))
+			}})
+			if one.refused != "" {
+				refusal, refused := errors.AsType[*transfer.RefusedError](err)
+				if !refused || !strings.HasPrefix(refusal.Sentence, one.refused) {
+					t.Errorf("dump %t: %v", dumps, err)
+				}
+				continue
+			}
+			f.must(err)
 			if slices.Sort(leftOut); !slices.Equal(leftOut, one.leftOut) {
-				t.Errorf("%s: left out %q", way.name, leftOut)
+				t.Errorf("dump %t: left out %q", dumps, leftOut)
 			}
 			f.expectSameTables()
 			f.expectTablesAfter(one)
@@ -245,4 +262,18 @@ func (f *fixture) expectTablesAfter(one fault) {
 	for _, on := range []execer{f.source, f.copied} {
 		f.exec(on, "ROLLBACK")
 	}
+}
+
+// TestUnknownKinds refuses a database with objects of a kind that is not known.
+func TestUnknownKinds(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		f.must(transfer.CheckKinds(t.Context(), f.source, "EVENTS"))
+		f.exec(f.source, "CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DO DO 1")
+		err := transfer.CheckKinds(t.Context(), f.source, "EVENTS")
+		if refusal, refused := errors.AsType[*transfer.RefusedError](err); !refused || !strings.Contains(refusal.Sentence, "EVENTS") {
+			t.Errorf("the database has an event: %v", err)
+		}
+	})
 }

@@ -255,6 +255,9 @@ func (c *copier) tryAll(ctx context.Context, conn *sql.Conn, list []program) (fa
 	for todo := list; len(todo) > 0; {
 		var again []program
 		for _, p := range todo {
+			if p.broken != nil { // in the source
+				continue
+			}
 			if p.kind == "EVENT" { // which must not run
 				p.text = []byte(enabledEvent.ReplaceAllString(withoutDefiner(string(p.text)), "${1}DISABLE"))
 			}

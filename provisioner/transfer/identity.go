@@ -12,13 +12,12 @@ import (
 // identities tells whether a name is still that of the table that the snapshot found under it. A transaction reads
 // tables by their names, and RENAME TABLE and EXCHANGE PARTITION give a name to another table. If that one is as old as
 // the snapshot, whoever reads it gets no error.
+//
+// InnoDB's numbers tell tables apart, but MariaDB goes through the tables of all databases to read them. There the time
+// of creation tells as much, because RENAME TABLE sets it, unless the table was created in the second of the snapshot,
+// or the database has partitions, which can be exchanged.
 type identities struct {
 	mariaDB bool
-
-	// byNumber says that InnoDB's numbers tell tables apart. To read them, MariaDB goes through the tables of all databases.
-	// There the time of creation tells as much, because RENAME TABLE sets it, unless a table was created in the second of
-	// the snapshot, or there are partitions, which can be exchanged.
-	byNumber bool
 
 	mu   sync.Mutex
 	conn *sql.Conn // of an account that may read the views of InnoDB
@@ -27,44 +26,46 @@ type identities struct {
 // identify notes what each table is. The caller has all of them locked. File systems can be a moment behind the clock.
 func (s *snapshot) identify(ctx context.Context, justNow string) (err error) {
 	i := &s.identities
-	i.byNumber = len(s.tables) > 0 && (!i.mariaDB || slices.ContainsFunc(s.tables, func(t table) bool {
-		return t.created >= justNow || partitions.MatchString(t.create)
-	}))
+	byNumber := !i.mariaDB || slices.ContainsFunc(s.tables, func(t table) bool { return partitions.MatchString(t.create) })
+	isNew := func(t table) bool { return t.created >= justNow }
 	numbers := map[string]string{}
-	if i.byNumber {
+	if len(s.tables) > 0 && (byNumber || slices.ContainsFunc(s.tables, isNew)) {
 		database, _, _ := strings.Cut(s.tables[0].file, "/")
 		if numbers, err = i.numbers(ctx, "name LIKE "+i.literal(escapedPattern(database)+"/%")); err != nil {
 			return err
 		}
 	}
 	for n := range s.tables {
-		s.tables[n].identity = s.tables[n].created + numbers[s.tables[n].file]
+		t := &s.tables[n]
+		t.identity = t.created
+		if number := numbers[t.file]; number != "" && (byNumber || isNew(*t)) {
+			t.identity, t.byNumber = number, true
+		}
 	}
 	return nil
 }
 
 // check returns ErrChanged unless a table is still what it was. The connection has read from it in a transaction, which
 // keeps others from renaming it.
-func (i *identities) check(ctx context.Context, from *sql.Conn, t *table) (err error) {
+func (i *identities) check(ctx context.Context, from *sql.Conn, t *table) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if !i.mariaDB { // on MySQL, the transaction sees the names of its snapshot
 		from = i.conn
 	}
-	var created, number string
-	if err := from.QueryRowContext(ctx, "SELECT COALESCE(MAX(create_time), '') FROM information_schema.tables "+
-		"WHERE table_schema = DATABASE() AND table_name = "+utf8Literal(t.name)).Scan(&created); err != nil {
-		return ofSource(err)
-	}
-	if i.byNumber {
+	var identity string
+	if t.byNumber {
 		numbers, err := i.numbers(ctx, "name = "+i.literal(t.file)+" OR name LIKE "+
 			i.literal(escapedPattern(t.file)+"#"+i.partition()+"#%"))
 		if err != nil {
 			return ofSource(err)
 		}
-		number = numbers[t.file]
+		identity = numbers[t.file]
+	} else if err := from.QueryRowContext(ctx, "SELECT COALESCE(MAX(create_time), '') FROM information_schema.tables "+
+		"WHERE table_schema = DATABASE() AND table_name = "+utf8Literal(t.name)).Scan(&identity); err != nil {
+		return ofSource(err)
 	}
-	if t.identity != created+number {
+	if identity != t.identity {
 		return fmt.Errorf("%w: %s is another table", ErrChanged, t.name)
 	}
 	return nil

@@ -198,6 +198,9 @@ func (l *partLoader) replaces() bool {
 func (l *partLoader) differs() error {
 	var tables []string
 	for n, k := range l.chunks {
+		if refusal := k.table.dependsOnSession(); l.differing[n] && refusal != nil {
+			return refusal
+		}
 		if l.differing[n] && !slices.Contains(tables, k.table.name) {
 			tables = append(tables, k.table.name)
 		}

@@ -55,6 +55,48 @@ var listPrograms = []struct {
 		"SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 2"},
 }
 
+// knownViews are those of information_schema that list what tables, programs and privileges have, which are copied or
+// belong to accounts.
+var knownViews = strings.Fields(`APPLICABLE_ROLES CHECK_CONSTRAINTS COLUMNS COLUMNS_EXTENSIONS COLUMN_PRIVILEGES
+	COLUMN_STATISTICS EVENTS FILES GEOMETRY_COLUMNS INDEX_STATISTICS JSON_DUALITY_VIEWS JSON_DUALITY_VIEW_COLUMNS
+	JSON_DUALITY_VIEW_LINKS JSON_DUALITY_VIEW_TABLES KEY_COLUMN_USAGE KEY_PERIOD_USAGE LIBRARIES METADATA_LOCK_INFO
+	PARAMETERS PARTITIONS PERIODS REFERENTIAL_CONSTRAINTS ROLE_COLUMN_GRANTS ROLE_ROUTINE_GRANTS ROLE_TABLE_GRANTS ROUTINES
+	ROUTINE_LIBRARIES SCHEMA_PRIVILEGES SEQUENCES STATISTICS ST_GEOMETRY_COLUMNS TABLES TABLES_EXTENSIONS TABLE_CONSTRAINTS
+	TABLE_CONSTRAINTS_EXTENSIONS TABLE_PRIVILEGES TABLE_STATISTICS TRIGGERS VIEWS VIEW_ROUTINE_USAGE VIEW_TABLE_USAGE`)
+
+// checkKinds refuses a database in which the server lists objects of a kind that this release does not know.
+func checkKinds(ctx context.Context, conn *sql.Conn, known []string) error {
+	rows, err := conn.QueryContext(ctx, `SELECT UPPER(table_name), MIN(column_name) FROM information_schema.columns
+		WHERE table_schema = 'information_schema' AND column_name LIKE '%\\_SCHEMA' GROUP BY 1`)
+	if err != nil {
+		return ofSource(err)
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	unknown := map[string]string{}
+	for rows.Next() {
+		var view, column string
+		if err := rows.Scan(&view, &column); err != nil {
+			return ofSource(err)
+		}
+		if !slices.Contains(known, view) {
+			unknown[view] = column
+		}
+	}
+	for view, column := range unknown {
+		var lists bool
+		err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM information_schema."+view+" WHERE "+quoteName(column)+
+			" = DATABASE())").Scan(&lists)
+		if lists {
+			return refused(nil, "The database has objects that the server lists in information_schema.%s. This release of the "+
+				"broker does not know how to copy them. Drop them, and try again.", view)
+		}
+		if err != nil && number(err) != errMissingPrivilege { // it is of the operator, then
+			return ofSource(err)
+		}
+	}
+	return ofSource(rows.Err())
+}
+
 // databaseComment finds the clause in what SHOW CREATE DATABASE prints.
 var databaseComment = regexp.MustCompile(`(?s) COMMENT '(?:[^'\\]|\\.|\'\')*'$`)
 
@@ -98,6 +140,9 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 		return all, ofSource(err)
 	}
 	all.comment = databaseComment.FindString(create)
+	if err := checkKinds(ctx, conn, knownViews); err != nil {
+		return all, err
+	}
 	for _, l := range listPrograms {
 		list, err := names(ctx, conn, l.query)
 		if err != nil {
@@ -196,20 +241,25 @@ func (p *program) read(ctx context.Context, conn *sql.Conn) error {
 	return rows.Err()
 }
 
+// gap matches what can be between words of a statement, and anyName a name, quoted or not.
+const (
+	gap     = `(?:\s|/\*.*?\*/)*`
+	anyName = `(?:` + quoted + "|[^\\s`\"]+)"
+)
+
 // triggerHead matches the part of a trigger's text before its statement, of which MariaDB keeps the text of the user.
-var triggerHead = regexp.MustCompile(`(?is)^(?:` + quoted + `|/\*.*?\*/|.)*?\bFOR\s+EACH\s+ROW\b(?:\s|/\*.*?\*/)*` +
-	`(?:(?:FOLLOWS|PRECEDES)(?:\s|/\*.*?\*/)*(?:` + quoted + `|[^\s` + "`" + `"]+))?`)
+var triggerHead = regexp.MustCompile(`(?is)^(?:` + quoted + `|/\*.*?\*/|.)*?\bFOR\s+EACH\s+ROW\b` + gap +
+	`(?:(?:FOLLOWS|PRECEDES)` + gap + anyName + `)?`)
 
 // order matches the clause with the place among the triggers of the same event. They are created in their order. That
 // other trigger may be gone.
-var order = regexp.MustCompile(`(?is)(\bROW\b(?:\s|/\*.*?\*/)*)(?:FOLLOWS|PRECEDES)(?:\s|/\*.*?\*/)*(?:` + quoted + `|[^\s` + "`" +
-	`"]+)$`)
+var order = regexp.MustCompile(`(?is)(\bROW\b` + gap + `)(?:FOLLOWS|PRECEDES)` + gap + anyName + `$`)
 
 // usedLibraries matches how MySQL prints the beginning of a routine, up to the libraries that it uses.
 var usedLibraries = regexp.MustCompile(`(?s)^CREATE .*?\n    LANGUAGE \w+\n    USING \((?:` + quoted + `|[^()])*\)`)
 
-// leaveOwnNames leaves out the name of the database where servers keep it: before the names of a trigger, its table, and
-// libraries.
+// leaveOwnNames leaves out the name of the database where servers keep it: before the names of a trigger, its table,
+// and libraries.
 func (p *program) leaveOwnNames(database string) {
 	var head []byte
 	switch p.kind {

@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +52,7 @@ func TestRenames(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, dump %t", name, dumps), func(t *testing.T) {
 					t.Parallel()
 					f := newFixture(t, s)
-					f.exec(f.source, filledOn(s.Flavour, "a_big", "(id INT PRIMARY KEY, f VARCHAR(255))", "n, REPEAT('x', 250)", 40000)...)
+					f.exec(f.source, filled("a_big", "(id INT PRIMARY KEY, f VARCHAR(255))", "n, REPEAT('x', 250)", 40000)...)
 					f.exec(f.source, one.create...)
 					var once sync.Once
 					o := transfer.Options{Workers: 1, Progress: func(done, _ uint64) {
@@ -83,7 +84,11 @@ func (f *fixture) copyOrRestore(ctx context.Context, dumps bool, o transfer.Opti
 	if err != nil {
 		return err
 	}
-	return transfer.Load(ctx, schema, m.parts, f.to, transfer.Options{})
+	raw, err := json.Marshal(schema)
+	f.must(err)
+	var read transfer.Schema
+	f.must(json.Unmarshal(raw, &read))
+	return transfer.Load(ctx, read, m.parts, f.to, o)
 }
 
 // TestLoadWithoutLimits loads dumps as earlier releases wrote them: with the Unicode replacement character for bytes of
@@ -92,7 +97,7 @@ func TestLoadWithoutLimits(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, s)
-		f.exec(f.source, filledOn(s.Flavour, "j", "(k BINARY(16) PRIMARY KEY, f VARCHAR(255))", hashed+", REPEAT('x', 250)", 40000)...)
+		f.exec(f.source, filled("j", "(k BINARY(16) PRIMARY KEY, f VARCHAR(255))", hashed+", REPEAT('x', 250)", 40000)...)
 		var m memory
 		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &m} })
 		f.must(err)

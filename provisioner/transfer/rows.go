@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -9,10 +10,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // statementBytes is about how long a statement with rows is. Three of them are in memory for each worker, or, if rows
@@ -209,7 +213,19 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 	if failure != nil {
 		return failure
 	}
-	return errors.New("the rows that were written are not those that were read")
+	return cmp.Or(k.table.dependsOnSession(), errors.New("the rows that were written are not those that were read"))
+}
+
+// dependsOnSession is the refusal of a table whose rows differ in the copy although they were written as they were
+// read; nil if all of its values are written.
+func (t *table) dependsOnSession() error {
+	at := slices.IndexFunc(t.columns, func(c column) bool { return c.stored })
+	if at < 0 {
+		return nil
+	}
+	return refused(nil, "Table %s has rows with stored values of generated columns, such as %s, that the copy's server "+
+		"does not compute again. They may depend on a setting of the session that wrote them, such as the time zone or the "+
+		"SQL mode. Write the expressions so that they do not, and compute the values anew.", t.name, t.columns[at].name)
 }
 
 // retriable reports whether an error of a chunk may not occur in the next attempt.
@@ -497,10 +513,43 @@ var valueErrors = []uint16{1264, 1265, 1292, 1366, 1406, 1048, 1364, 3751, 3752,
 
 // Errors of rows for which an expression of their table fails, with the settings of this session: its result is out of
 // range, or a check does not hold.
-var expressionErrors = []uint16{1690, 3819}
+var expressionErrors = []uint16{1690, errCheckViolated}
 
-// write inserts rows.
+// write inserts rows. Statements of earlier releases can have too many values.
 func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []byte) error {
+	for _, part := range split(statement, k.table.insert(), statementValues/len(k.table.columns)) {
+		if err := c.writePart(ctx, to, k, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split divides a statement into some of so many rows at most, if it begins like that.
+func split(statement []byte, begin string, rows int) (all [][]byte) {
+	const end = "),("
+	if bytes.Count(statement, []byte(end)) < rows || !bytes.HasPrefix(statement, []byte(begin)) {
+		return [][]byte{statement}
+	}
+	from, found, quoted := len(begin), 0, false
+	for n := from; n < len(statement); n++ {
+		switch {
+		case statement[n] == '\'':
+			quoted = !quoted
+		case quoted && statement[n] == '\\':
+			n++
+		case !quoted && bytes.HasPrefix(statement[n:], []byte(end)):
+			if found++; found%max(rows, 1) == 0 {
+				all = append(all, slices.Concat([]byte(begin), statement[from:n+1]))
+				from = n + len(end) - 1
+			}
+		}
+	}
+	return append(all, slices.Concat([]byte(begin), statement[from:]))
+}
+
+// writePart inserts rows with one statement.
+func (c *copier) writePart(ctx context.Context, to *sql.Conn, k chunk, statement []byte) error {
 	c.progress.mu.Lock()
 	c.progress.written += int64(len(statement))
 	tooMuch := c.options.MaxBytes > 0 && c.progress.written > c.options.MaxBytes
@@ -525,9 +574,9 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 		}
 	}
 	if slices.Contains(expressionErrors, number(err)) {
-		return refused(err, "Table %s has a row for which a generated column or a check fails in the copy (MySQL error %d). "+
-			"It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
-			k.table.name, number(err))
+		return refused(err, "Table %s has a row for which a generated column or a check%s fails in the copy (MySQL error "+
+			"%d). It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
+			k.table.name, checkOf(err), number(err))
 	}
 	if c.options.Into != "" && number(err) == errDuplicate {
 		return refused(err, "Table %s has rows that differ in the source, but are equal to a unique key of the copy, which "+
@@ -535,11 +584,26 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 			"utf8mb4_unicode_ci.",
 			k.table.name)
 	}
+	if number(err) == errConnectionMemory {
+		return refusedBySettings(err, "Table %s has rows for which the copy's server allows a connection too little memory.",
+			k.table.name)
+	}
 	if tooLong || number(err) == 1153 || number(err) == 1105 && len(statement) > 2*statementBytes {
 		return refusedBySettings(err, "Table %s has a row that is longer than max_allowed_packet of the copy's server.",
 			k.table.name)
 	}
 	return err
+}
+
+// violatedCheck finds the name of a check in MySQL's message.
+var violatedCheck = regexp.MustCompile(`'(.+)'`)
+
+func checkOf(err error) string {
+	refusal, _ := errors.AsType[*mysql.MySQLError](err)
+	if found := violatedCheck.FindStringSubmatch(refusal.Message); found != nil && refusal.Number == errCheckViolated {
+		return ", " + found[1] + ","
+	}
+	return ""
 }
 
 // isTooLong reports whether a statement is longer than the server accepts. The server would reset the connection while

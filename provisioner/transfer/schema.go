@@ -20,8 +20,8 @@ const writeSession = `SET SESSION character_set_client = utf8mb4, character_set_
 
 // looseSession allows definitions that a strict server refuses, and values that only look wrong, such as the empty
 // value of an ENUM. The comparison finds values that the server changes. On MariaDB, where anybody may create tables
-// without InnoDB's strict mode, it also allows rows that can become too long for a page, and options that do not fit; on
-// MySQL, foreign keys to keys that are not unique, which anybody may create.
+// without InnoDB's strict mode, it also allows rows that can become too long for a page, and options that do not fit;
+// on MySQL, foreign keys to keys that are not unique, which anybody may create.
 const looseSession = `SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'
 	/*M! , innodb_strict_mode = 0 */ /*!80400 , restrict_fk_on_non_standard_key = OFF */`
 
@@ -228,7 +228,7 @@ func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error 
 	if !t.sequence {
 		return nil
 	}
-	// Of a sequence that cycles, SETVAL takes the round; it sets nothing that is not after the beginning, which RESTART does.
+	// SETVAL also sets the round of a sequence that cycles, but does not go back, which RESTART does.
 	if err := c.exec(ctx, conn, "ALTER SEQUENCE "+t.String()+" RESTART "+t.next); err != nil {
 		return err
 	}

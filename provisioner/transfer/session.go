@@ -11,11 +11,12 @@ import (
 	"sync"
 )
 
-// sessionValues are what a server computes for the rows of a table with settings of the session that writes them: stored
-// generated columns and, on MySQL, where no session can turn them off, checks. A row is written with the settings under
-// which it has the values that it has in the source.
+// sessionValues are what a server computes for the rows of a table with settings of the session that writes them:
+// stored generated columns and, on MySQL, where no session can turn them off, checks. A row is written with the
+// settings under which it has the values that it has in the source.
 type sessionValues struct {
-	holds string // the condition that a row has the values that the session would store
+	holds  string // the condition that a row has the values that the session would store
+	checks string // the part of it for checks; "" for none
 
 	mu       sync.Mutex
 	settings []string // which other sessions may have had, those first that rows were found to be written with
@@ -34,8 +35,9 @@ var zones = []string{"+01:00", "+02:00", "-05:00", "-04:00", "-08:00", "-07:00",
 var unknownSettings = []uint16{1298, 1649}
 
 // locales are some of those for the names of months and days, and for numbers.
-var locales = []string{"de_DE", "fr_FR", "es_ES", "pt_BR", "it_IT", "nl_NL", "pl_PL", "ru_RU", "tr_TR", "ja_JP", "zh_CN",
-	"ko_KR", "en_GB", "sv_SE", "da_DK", "nb_NO", "fi_FI", "cs_CZ", "uk_UA", "de_CH", "de_AT", "fr_CA", "es_MX", "pt_PT"}
+var locales = []string{"de_DE", "fr_FR", "es_ES", "pt_BR", "it_IT", "nl_NL", "pl_PL", "ru_RU", "tr_TR", "ja_JP",
+	"zh_CN", "ko_KR", "en_GB", "sv_SE", "da_DK", "nb_NO", "fi_FI", "cs_CZ", "uk_UA", "de_CH", "de_AT", "fr_CA", "es_MX",
+	"pt_PT"}
 
 // Parts of what SHOW CREATE TABLE prints, with strings and names masked. Other checks are conditions of no session.
 var (
@@ -87,19 +89,20 @@ func (t *table) readSessionValues(mariaDB bool) {
 			inZone, inLocale = inZone || zone, inLocale || locale
 		}
 	}
+	var checks []string
 	for _, line := range lines {
 		if found := checkLine.FindStringSubmatch(line); found != nil && !mariaDB {
 			expression := texts.restore(found[1])
 			if zone, locale := depends(expression); zone || locale {
-				conditions = append(conditions, "("+expression+") IS NOT FALSE")
+				checks = append(checks, "("+expression+") IS NOT FALSE")
 				inZone, inLocale = inZone || zone, inLocale || locale
 			}
 		}
 	}
-	if len(conditions) == 0 {
+	if conditions = append(conditions, checks...); len(conditions) == 0 {
 		return
 	}
-	t.session = &sessionValues{holds: strings.Join(conditions, " AND ")}
+	t.session = &sessionValues{holds: strings.Join(conditions, " AND "), checks: strings.Join(checks, " AND ")}
 	if inZone {
 		for _, z := range zones {
 			t.session.settings = append(t.session.settings, "time_zone = '"+z+"'")
@@ -158,7 +161,7 @@ func (t table) rowHash() string {
 }
 
 // writtenWith returns the settings of those rows of a chunk that would not be the same if this session wrote them, by
-// their hashes. Rows that no setting explains are absent.
+// their hashes. Rows that no setting explains are absent, and refused if a check is the reason.
 func (v *sessionValues) writtenWith(ctx context.Context, from *sql.Conn, k chunk) (map[string]string, error) {
 	query := "SELECT " + k.table.rowHash() + " FROM " + k.table.from() + k.table.where(k)
 	if strings.HasSuffix(query, k.table.from()) {
@@ -201,7 +204,16 @@ func (v *sessionValues) writtenWith(ctx context.Context, from *sql.Conn, k chunk
 		}
 	}
 	v.prefer(with)
-	return with, nil
+	if len(unexplained) == 0 || v.checks == "" {
+		return with, nil
+	}
+	return with, eachRow(ctx, from, query+"NOT ("+v.checks+")", func(values []value) error {
+		if unexplained[hashOf(values[0])] {
+			return refused(nil, "Table %s has a row for which a check does not hold with any setting of the session that the "+
+				"broker tries, such as the time zone. Write the check so that it does not depend on any.", k.table.name)
+		}
+		return nil
+	})
 }
 
 // prefer tries the settings that have explained rows before the others the next time.

@@ -114,7 +114,8 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) e
 		return ErrChanged
 	}
 	var justNow string
-	if err := locks.QueryRowContext(ctx, "SELECT VERSION(), CAST(NOW() - INTERVAL 1 SECOND AS CHAR)").Scan(&s.version, &justNow); err != nil {
+	if err := locks.QueryRowContext(ctx, "SELECT VERSION(), CAST(NOW() - INTERVAL 1 SECOND AS CHAR)").
+		Scan(&s.version, &justNow); err != nil {
 		return ofSource(err)
 	}
 	s.identities.mariaDB = strings.Contains(s.version, MariaDB)
@@ -155,8 +156,8 @@ func release(ctx context.Context, conn *sql.Conn) error {
 	return ofSource(err)
 }
 
-// releaseRead is release of a connection that has read the rows of a chunk. It returns ErrChanged if these are of another
-// table than that of the snapshot.
+// releaseRead is release of a connection that has read the rows of a chunk. It returns ErrChanged if these are of
+// another table than that of the snapshot.
 func (s *snapshot) releaseRead(ctx context.Context, conn *sql.Conn, k chunk) error {
 	return cmp.Or(s.identities.check(ctx, conn, k.table), release(ctx, conn))
 }

@@ -25,7 +25,8 @@ type table struct {
 	bytes     uint64
 	file      string         // its name and its database's in the views of InnoDB
 	created   string         // the time, in seconds: on MariaDB that of the last RENAME too
-	identity  string         // see identity.go
+	identity  string         // see identities
+	byNumber  bool           // the identity is InnoDB's number, not the time of creation
 	session   *sessionValues // nil if nothing depends on the session that writes the rows
 }
 
@@ -192,7 +193,8 @@ func endOfPresent(version string) string {
 func readKeys(ctx context.Context, conn *sql.Conn, tables []table) error {
 	rows, err := conn.QueryContext(ctx, `SELECT table_name, index_name, column_name FROM information_schema.statistics
 		WHERE table_schema = DATABASE() AND non_unique = 0 AND seq_in_index = 1 AND sub_part IS NULL
-			/*!80000 AND is_visible = 'YES' */ /*M!100600 AND ignored = 'NO' */ AND column_name IS NOT NULL ORDER BY table_name, index_name = 'PRIMARY' DESC, index_name`)
+			/*!80000 AND is_visible = 'YES' */ /*M!100600 AND ignored = 'NO' */ AND column_name IS NOT NULL
+			ORDER BY table_name, index_name = 'PRIMARY' DESC, index_name`)
 	if err != nil {
 		return err
 	}
@@ -244,7 +246,8 @@ func (t table) selectRows(k chunk, more string) string {
 // selectSum is the query for the number of rows in a chunk and their checksum. It is a sum, because equal rows would
 // cancel each other out in a BIT_XOR.
 func (t table) selectSum(k chunk) string {
-	return fmt.Sprintf("SELECT CONCAT(COUNT(*),' ',COALESCE(SUM(CRC32(%s)),0)) FROM %s%s", t.rowText(), t.from(), t.where(k))
+	return fmt.Sprintf("SELECT CONCAT(COUNT(*),' ',COALESCE(SUM(CRC32(%s)),0)) FROM %s%s", t.rowText(), t.from(),
+		t.where(k))
 }
 
 // rowText is an expression for all values of a row.

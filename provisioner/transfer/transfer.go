@@ -146,6 +146,10 @@ const (
 	errDeadlock        = 1213
 	errDefChanged      = 1412
 	errOptionPrevents  = 1290 // which forbids the statement
+
+	errMissingPrivilege = 1227
+	errCheckViolated    = 3819
+	errConnectionMemory = 4082
 )
 
 // passing are the errors of a server that accepts no changes now, whatever they are, or ends the connection.

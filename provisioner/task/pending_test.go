@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,9 +55,9 @@ func TestPendingStepRunsAgain(t *testing.T) {
 	s := servers.Store(t)
 	recorded := record(t, s, store.NewTask{})
 	c := crane{ready: 9}
-	outcome := make(chan task.Memory, 1)
+	var outcome atomic.Value
 	startWith(t, s, task.Workflow{Steps: []task.Step{c.step("before"), c.lift(), c.step("after")}, Failed: ignored,
-		Succeeded: func(_ *store.Tx, m task.Memory) { outcome <- m }}, task.Config{Attempts: 2})
+		Succeeded: func(_ *store.Tx, m task.Memory) { outcome.Store(m) }}, task.Config{Attempts: 2})
 	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded || ended.LastError != "" {
 		t.Fatalf("%+v", ended)
 	}
@@ -66,7 +67,7 @@ func TestPendingStepRunsAgain(t *testing.T) {
 	}
 	c.is(t, append(want, "after")...)
 	var order struct{ Looks int }
-	if found, err := (<-outcome).Recall("order", &order); !found || err != nil || order.Looks != c.ready {
+	if found, err := outcome.Load().(task.Memory).Recall("order", &order); !found || err != nil || order.Looks != c.ready {
 		t.Errorf("remembered %v, %v: %+v", found, err, order)
 	}
 }
@@ -130,15 +131,15 @@ func TestPendingEnds(t *testing.T) {
 	}}
 	var j journal
 	undo := j.step("undo", task.Pending(time.Millisecond, "not shown"), task.Pending(time.Millisecond, "not shown"))
-	undone := make(chan bool, 1)
+	var undone atomic.Bool
 	startWith(t, s, task.Workflow{Steps: []task.Step{never}, Cleanup: []task.Step{undo}, Succeeded: nothing,
-		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone <- all }},
+		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }},
 		task.Config{MaxWait: func(store.Task) time.Duration { return 5 * time.Second }})
 	ended := end(t, s, recorded.ID)
 	if ended.State != store.Failed || !strings.Contains(ended.Description, "Doing a failed. Try again.") {
 		t.Errorf("%+v", ended)
 	}
-	if !<-undone {
+	if !undone.Load() {
 		t.Error("it is not undone")
 	}
 	j.is(t, "undo", "undo", "undo")

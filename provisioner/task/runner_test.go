@@ -176,9 +176,9 @@ func TestStepsAndTheirErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, j := servers.Store(t), &journal{}
-			undone := make(chan bool, 1)
+			var undone atomic.Bool
 			w := task.Workflow{Steps: []task.Step{j.step("a"), tt.steps(j)}, Succeeded: nothing,
-				Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone <- all }}
+				Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}
 			if tt.cleanup != nil {
 				w.Cleanup = []task.Step{tt.cleanup(j)}
 			}
@@ -189,7 +189,7 @@ func TestStepsAndTheirErrors(t *testing.T) {
 			if got.State != tt.state || !strings.Contains(got.Description+got.LastError, tt.says) {
 				t.Errorf("%+v", got)
 			}
-			if got.State == store.Failed && <-undone != tt.undone {
+			if got.State == store.Failed && undone.Load() != tt.undone {
 				t.Errorf("the outcome was recorded as undone: %t", !tt.undone)
 			}
 			j.is(t, tt.ran...)

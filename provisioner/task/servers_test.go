@@ -140,16 +140,16 @@ func TestWaitingIsGivenUp(t *testing.T) {
 	away := task.Step{Name: "a", Progress: "Doing a", Do: func(context.Context, *task.Run) error { return errAway }}
 	undo := away
 	undo.Name = "undo"
-	undone := make(chan bool, 1)
+	var undone atomic.Bool
 	startWith(t, s, task.Workflow{Steps: []task.Step{away}, Cleanup: []task.Step{undo}, Succeeded: nothing,
-		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone <- all }},
+		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }},
 		task.Config{MaxWait: func(store.Task) time.Duration { return time.Second }})
 	got := end(t, s, recordOn(t, s, "away", "i").ID)
 	if got.State != store.Failed || !strings.Contains(got.Description, "did not answer") ||
 		strings.Count(got.LastError, "connection refused") != 2 {
 		t.Errorf("%+v", got)
 	}
-	if <-undone {
+	if undone.Load() {
 		t.Error("the outcome was recorded as undone")
 	}
 }
@@ -182,11 +182,11 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 func TestKeptWorkEndsATask(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	undone := make(chan bool, 1)
+	var undone atomic.Bool
 	var logged bytes.Buffer
 	keep := task.Keep("It holds data.", errors.New("a table"))
 	w := task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)}, Cleanup: []task.Step{j.step("undo", keep)},
-		Succeeded: nothing, Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone <- all }}
+		Succeeded: nothing, Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}
 	r := task.New(s, always(w),
 		task.Config{Attempts: 2, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
 			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
@@ -196,7 +196,7 @@ func TestKeptWorkEndsATask(t *testing.T) {
 	if got.Description != "It holds data." || got.LastError != want || !task.Kept(got) {
 		t.Errorf("%+v", got)
 	}
-	if <-undone {
+	if undone.Load() {
 		t.Error("the outcome was recorded as undone")
 	}
 	if !strings.Contains(logged.String(), "level=ERROR") {

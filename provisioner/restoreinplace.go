@@ -163,8 +163,9 @@ func undoneSentence(lost bool) string {
 
 // restoring is the work of a restore in place. First it reads the whole backup, so that a damaged one changes nothing.
 // From then on, nobody may write until the end. It backs up the present data and then replaces them; rows that are the
-// same stay. If somebody has dropped the database, there is nothing to back up. If it fails, or an operator cancels the task, it puts the earlier data back from that backup. If that
-// cannot be done either, the data are a mixture, and nobody may write until another restore has succeeded.
+// same stay. If somebody has dropped the database, there is nothing to back up. If it fails, or an operator cancels the
+// task, it puts the earlier data back from that backup. If that cannot be done either, the data are a mixture, and
+// nobody may write until another restore has succeeded.
 type restoring struct {
 	backingUp        // of what is there
 	from      string // the backup to restore

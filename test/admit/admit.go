@@ -53,7 +53,8 @@ type limit struct {
 	turn sync.Mutex // of this process, so that only one thread waits for that of the machine
 	held sync.Map   // names of the tests that have units, or wait for them
 
-	waiting, having atomic.Int32 // tests of this process
+	// Tests of this process: those that wait, those that have entered, and those of them that have no units.
+	waiting, inside, guests atomic.Int32
 }
 
 func (l *limit) enter(t testing.TB, units int) error {
@@ -66,20 +67,28 @@ func (l *limit) enter(t testing.TB, units int) error {
 		return nil
 	}
 	l.waiting.Add(1)
-	err := l.await(t, units)
+	guest, err := l.await(t, units)
 	l.waiting.Add(-1)
-	l.having.Add(1)
-	t.Cleanup(func() { l.having.Add(-1) })
+	l.count(t, &l.inside)
+	if guest {
+		l.count(t, &l.guests)
+	}
 	return err
 }
 
-// await takes units in turn, or what it can get of them when the tests of this process are stuck.
-func (l *limit) await(t testing.TB, units int) error {
+// count counts the test until it ends.
+func (l *limit) count(t testing.TB, in *atomic.Int32) {
+	in.Add(1)
+	t.Cleanup(func() { in.Add(-1) })
+}
+
+// await takes units in turn. A guest enters in the place of an idle test instead, maybe without units.
+func (l *limit) await(t testing.TB, units int) (guest bool, err error) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	turn, err := l.open("turn")
 	if err != nil {
-		return err
+		return false, err
 	}
 	granted, over := make(chan error, 1), make(chan struct{})
 	defer close(over)
@@ -89,11 +98,14 @@ func (l *limit) await(t testing.TB, units int) error {
 		unlock(turn)
 	}()
 	first := false
-	for missing := min(units, l.units); missing > 0 && !l.stuck(); {
+	for missing := min(units, l.units); missing > 0; {
+		if l.idle() > int(l.guests.Load()) {
+			return true, nil
+		}
 		select {
 		case err := <-granted:
 			if err != nil {
-				return fmt.Errorf("lock %s: %w", turn.Name(), err)
+				return false, fmt.Errorf("lock %s: %w", turn.Name(), err)
 			}
 			first = true
 		case <-time.After(pollInterval):
@@ -101,18 +113,19 @@ func (l *limit) await(t testing.TB, units int) error {
 		if first {
 			taken, err := l.take(t, missing)
 			if err != nil {
-				return err
+				return false, err
 			}
 			missing -= taken
 		}
 	}
-	return nil
+	return false, nil
 }
 
-// stuck reports whether all tests that go test lets run wait for units, while others have some. Those have parallel
-// parts, for which go test has no room until one of the first ends.
-func (l *limit) stuck() bool {
-	return int(l.waiting.Load()) >= parallel() && l.having.Load() > 0
+// idle is how many tests of this process, at least, have entered but are not among those that go test lets run. Their
+// parallel parts run after the tests that it has not begun: if those waited for units of an idle test, they would wait
+// for each other.
+func (l *limit) idle() int {
+	return int(l.inside.Load()) - max(0, parallel()-int(l.waiting.Load()))
 }
 
 // parallel is how many tests of this process run at once.

@@ -97,7 +97,7 @@ func TestManyTests(t *testing.T) {
 	}
 }
 
-// Tests that have units have parts for which go test has no room, as those that it lets run wait for the units.
+// Tests that have units have parts for which go test has no room, as it lets others run first, which wait for units.
 func TestPartsThatWaitForOthers(t *testing.T) {
 	l := of(t.TempDir(), 1)
 	t.Run("all", func(t *testing.T) {
@@ -111,4 +111,22 @@ func TestPartsThatWaitForOthers(t *testing.T) {
 			})
 		}
 	})
+	if waiting, inside, guests := l.waiting.Load(), l.inside.Load(), l.guests.Load(); waiting+inside+guests != 0 {
+		t.Errorf("%d tests wait, %d are inside, %d of them guests, and all have ended", waiting, inside, guests)
+	}
+}
+
+func TestIdle(t *testing.T) {
+	all := int32(parallel())
+	for _, c := range []struct {
+		waiting, inside int32
+		want            int
+	}{{all, 0, 0}, {all, 1, 1}, {all - 1, 1, 0}, {all - 1, 3, 2}, {0, all + 2, 2}, {all + 1, 2, 2}} {
+		l := &limit{}
+		l.waiting.Store(c.waiting)
+		l.inside.Store(c.inside)
+		if got := l.idle(); got != c.want {
+			t.Errorf("%d of %d wait and %d are inside: %d are idle, want %d", c.waiting, all, c.inside, got, c.want)
+		}
+	}
 }

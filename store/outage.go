@@ -125,8 +125,9 @@ var outages = []string{
 	"57",    // operator intervention
 }
 
-// inherited are SQLSTATEs of statements that may fail because of settings of the role or the database which a connection
-// has had since it was opened. Connections are opened again after them, as somebody may have changed the settings since.
+// inherited are SQLSTATEs of statements that may fail because of settings of the role or the database which a
+// connection has had since it was opened. Connections are opened again after them, as somebody may have changed the
+// settings since.
 // https://www.postgresql.org/docs/current/sql-alterrole.html
 var inherited = []string{
 	"25006", // read-only transaction: default_transaction_read_only

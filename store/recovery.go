@@ -135,8 +135,8 @@ func (t *Tx) Adopt(c InstanceCopy, at Location) {
 }
 
 // AdoptPlace records from a copy that the data of an instance are at a location, to which they were moved since. If the
-// place that was recorded still exists, it is kept as long as after any move. It returns ErrNotFound if there is no such
-// instance. The transaction has locked it.
+// place that was recorded still exists, it is kept as long as after any move. It returns ErrNotFound if there is no
+// such instance. The transaction has locked it.
 func (t *Tx) AdoptPlace(ctx context.Context, c InstanceCopy, at Location, kept bool) error {
 	server, dedicatedID, launcher := at.columns()
 	var was struct{ Server, Next string }

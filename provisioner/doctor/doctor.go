@@ -126,7 +126,8 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 	}
 	all.Findings = append(all.Findings, credentials...)
 	if wrong != nil {
-		all.Findings = append(all.Findings, Finding{Problem: Deviating, Kind: clocks, Name: "PostgreSQL", ToDo: wrong.Error()})
+		all.Findings = append(all.Findings, Finding{Problem: Deviating, Kind: clocks, Name: "PostgreSQL",
+			ToDo: wrong.Error()})
 	}
 	abandoned, err := d.store.Abandoned(ctx)
 	if err != nil {

@@ -53,8 +53,8 @@ func movedAt(c store.InstanceCopy) time.Time {
 	return *c.MovedAt
 }
 
-// moved returns the place to which the data of an instance were moved after the backup. What the backup already knows as
-// the former place is not one.
+// moved returns the place to which the data of an instance were moved after the backup. What the backup already knows
+// as the former place is not one.
 func (p places) moved(i store.RecordedInstance) (l listing, yes bool) {
 	l, found := p.listed[i.ID]
 	other, has := p.others[i.ID]

@@ -187,7 +187,8 @@ func (r *recovery) lookForStrangers(s site, record mark.Record) {
 	}
 	for name := range s.holds.databases {
 		_, own := s.instances[name]
-		if _, retained := s.retained[name]; own || retained || others[name] || !databaseName.MatchString(name) || !record.Found {
+		if _, retained := s.retained[name]; own || retained || others[name] || !databaseName.MatchString(name) ||
+			!record.Found {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,

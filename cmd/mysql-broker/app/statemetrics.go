@@ -68,8 +68,8 @@ var (
 		"Service instances whose accounts may not write because a restore in place failed and could not be undone.",
 		nil, nil)
 	clocksDesc = prometheus.NewDesc("mysql_broker_clocks_disagree",
-		"1 if PostgreSQL's clock is more than an hour apart from this host's or from the shared servers', so that nothing is "+
-			"destroyed for its age.", nil, nil)
+		"1 if PostgreSQL's clock is more than an hour apart from this host's or from the shared servers', so that nothing "+
+			"is destroyed for its age.", nil, nil)
 	movesDesc = prometheus.NewDesc("mysql_broker_moves",
 		"Service instances whose data are being moved to another server.", nil, nil)
 	moveAgeDesc = prometheus.NewDesc("mysql_broker_move_oldest_age_seconds",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -60,7 +61,7 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 				return task.Permanent(fmt.Sprintf("The server of this service instance is %s, and cannot take a backup of %s.",
 					to, from), errors.New("another flavour, or an older version"))
 			}
-			return nil
+			return w.notLost(ctx, admin)
 		})
 		if err != nil {
 			return err
@@ -71,6 +72,31 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 		return err
 	}
 	return w.explainBackup(ctx, run, m.ID, err)
+}
+
+// notLost refuses to restore what the server has lost, with the accounts of the bindings. If only the database is gone,
+// somebody has dropped it.
+func (w restoring) notLost(ctx context.Context, admin *mysqladmin.Server) error {
+	there, err := admin.DatabaseExists(ctx, w.instance.Database)
+	if err != nil || there {
+		return err
+	}
+	names, err := admin.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	users, err := w.users(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range users {
+		if a.BindingID != "" && !slices.Contains(names, a.Account) {
+			return task.Permanent("The database of this service instance is lost. As an operator, restore the backup with "+
+				"`mysql-broker backups restore --lost`.", fmt.Errorf("no database %s and no account %s", w.instance.Database,
+				a.Account))
+		}
+	}
+	return nil
 }
 
 // makeAgain returns the steps that create the server, the database and the accounts of the bindings again.

@@ -78,6 +78,9 @@ func provisionStalled(t *testing.T, p testdrive.Platform, meanwhile func(*net.TC
 	}
 	testdrive.AwaitStatement(t, admin, "CREATE DATABASE")
 	meanwhile(conn)
+	for range 3 { // the broker has noticed then what came before
+		p.Do(t, "GET", "/healthz", nil).Expect(t, http.StatusOK)
+	}
 	release()
 	return i
 }

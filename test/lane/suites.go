@@ -59,7 +59,7 @@ var ciSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
 	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
 		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
-	{packages: stage, args: []string{"-tags=faults"}, env: onOne, beside: true},
+	{packages: stage, args: []string{"-tags=faults"}, env: third, beside: true},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}),
 		args: more, env: onOne, rerun: true},
 }

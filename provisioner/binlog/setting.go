@@ -32,8 +32,9 @@ var resets = map[string]string{
 
 // readResets finds out which of these settings the server has, and whether it computes stored columns itself.
 func (r *Replay) readResets(ctx context.Context) error {
-	rows, err := r.ddl.QueryContext(ctx, "SHOW SESSION VARIABLES WHERE variable_name IN ('"+
-		strings.Join(slices.Collect(maps.Keys(resets)), "', '")+"')")
+	names := strings.Join(slices.Collect(maps.Keys(resets)), "', '")
+	query := "SHOW SESSION VARIABLES WHERE variable_name IN ('" + names + "')"
+	rows, err := r.ddl.QueryContext(ctx, query)
 	if err != nil {
 		return err
 	}

@@ -100,3 +100,18 @@ func (p *Provisioner) thawAccounts(ctx context.Context, run *task.Run, i store.I
 		return nil
 	})(ctx, run)
 }
+
+// isReadOnly reports whether a tenant has made the database of an instance read-only: then nobody can change it.
+func (p *Provisioner) isReadOnly(ctx context.Context, i store.Instance) (is bool, err error) {
+	err = p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+		is, err = admin.ReadOnly(ctx, i.Database)
+		return err
+	})
+	return is, err
+}
+
+func (p *Provisioner) setReadOnly(ctx context.Context, run *task.Run, i store.Instance, is bool) error {
+	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		return s.SetReadOnly(ctx, i.Database, is)
+	})(ctx, run)
+}

@@ -199,20 +199,6 @@ func (w restoring) liftReadOnly(ctx context.Context, run *task.Run) error {
 	return w.setReadOnly(ctx, run, w.instance, false)
 }
 
-func (p *Provisioner) isReadOnly(ctx context.Context, i store.Instance) (is bool, err error) {
-	err = p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
-		is, err = admin.ReadOnly(ctx, i.Database)
-		return err
-	})
-	return is, err
-}
-
-func (p *Provisioner) setReadOnly(ctx context.Context, run *task.Run, i store.Instance, is bool) error {
-	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-		return s.SetReadOnly(ctx, i.Database, is)
-	})(ctx, run)
-}
-
 // write backs up the present data. If somebody has dropped the database, there are none.
 func (w restoring) write(ctx context.Context, run *task.Run) error {
 	var there bool

@@ -136,11 +136,7 @@ var backupsEnvironment = environmentOf(slices.Concat([]string{"MYSQL_SERVERS", "
 // withBackups is withConsole for a console whose configuration has an object store. Without one, as brokers have the
 // same configuration, nobody could run what the command records.
 func withBackups(cmd *cobra.Command, fn func(context.Context, *console) error) error {
-	getenv, err := environment(cmd)
-	if err != nil {
-		return err
-	}
-	return openConsole(cmd.Context(), getenv, config.ForBackups, func(ctx context.Context, c *console) error {
+	return withConfig(cmd, config.ForBackups, func(ctx context.Context, c *console) error {
 		if !c.cfg.Backups.Configured() {
 			return &configError{errors.New("BACKUP_STORE is not set, and no bound service has a bucket")}
 		}

@@ -28,20 +28,22 @@ type console struct {
 
 // withConsole runs fn with a console for the environment's configuration. No broker need run, and it starts no work.
 func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) error {
-	getenv, err := environment(cmd)
-	if err != nil {
-		return err
-	}
-	return openConsole(cmd.Context(), getenv, config.ForOperator, fn)
+	return withConfig(cmd, config.ForOperator, fn)
 }
 
 // withLaunchers is withConsole for a console whose configuration has the launchers, if the environment has.
 func withLaunchers(cmd *cobra.Command, fn func(context.Context, *console) error) error {
+	return withConfig(cmd, config.ForDoctor, fn)
+}
+
+// withConfig is withConsole for a configuration that a function of package config reads.
+func withConfig(cmd *cobra.Command, read func(getenv func(string) string) (config.Config, error),
+	fn func(context.Context, *console) error) error {
 	getenv, err := environment(cmd)
 	if err != nil {
 		return err
 	}
-	return openConsole(cmd.Context(), getenv, config.ForDoctor, fn)
+	return openConsole(cmd.Context(), getenv, read, fn)
 }
 
 func openConsole(ctx context.Context, getenv func(string) string,

@@ -44,11 +44,7 @@ that place.`,
 		Args:              atMost(1),
 		ValidArgsFunction: completeArgs(instanceWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			getenv, err := environment(cmd)
-			if err != nil {
-				return err
-			}
-			return openConsole(cmd.Context(), getenv, config.ForInstances, func(ctx context.Context, c *console) (err error) {
+			return withConfig(cmd, config.ForInstances, func(ctx context.Context, c *console) (err error) {
 				if len(args) == 1 {
 					return c.showInstance(ctx, cmd.OutOrStdout(), args[0], out.json)
 				}

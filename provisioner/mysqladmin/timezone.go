@@ -15,7 +15,8 @@ import (
 //go:embed timezones.txt
 var zoneNames string
 
-// statementBytes is how long the statements of TimeZones are. Servers that read them from a file take 20,000 bytes.
+// zoneStatementBytes is about how long the statements of TimeZones are. Servers that read them from a file take 20,000
+// bytes.
 const zoneStatementBytes = 16 << 10
 
 // TimeZones returns the statements, each on a line, that fill the tables of named time zones with what this program

@@ -13,14 +13,10 @@ import (
 
 // compareDedicated compares what launchers run with the records of all instances that have a dedicated server.
 func (r *recovery) compareDedicated(ctx context.Context) error {
-	listing, err := r.Fleet.Dedicated(ctx)
-	if err := errors.Join(err, listing.Err()); err != nil {
-		return err
+	if r.launched.err != nil {
+		return r.launched.err
 	}
-	marked, copies, err := r.readLaunchers(ctx)
-	if err != nil {
-		return err
-	}
+	listing, marked, copies := r.launched.listing, r.launched.marked, r.launched.copies
 	instances, err := r.Store.RecordedInstances(ctx, store.DedicatedServers)
 	if err != nil {
 		return fmt.Errorf("read the instances on dedicated servers: %w", err)

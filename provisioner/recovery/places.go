@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/store"
 )
@@ -72,7 +73,8 @@ func (p places) other(c store.InstanceCopy, at store.Location) bool {
 	return has && other.Location == at || recorded && i.Location != at && i.CreatedAt.Equal(c.CreatedAt)
 }
 
-// locate reads where instances are. What cannot be read now is reported by the comparison with that server.
+// locate reads where instances are, and keeps what servers have recorded. The comparison with a server reports why that
+// could not be read.
 func (r *recovery) locate(ctx context.Context, servers []string) error {
 	r.places = newPlaces()
 	for _, name := range servers {
@@ -91,59 +93,78 @@ func (r *recovery) locate(ctx context.Context, servers []string) error {
 	for _, o := range others {
 		r.places.others[o.InstanceID] = o
 	}
+	r.records = map[string]readRecord{}
 	for _, name := range servers {
 		if name == store.DedicatedServers {
-			r.locateDedicated(ctx)
+			r.launched = r.locateDedicated(ctx)
 		} else {
-			r.locateShared(ctx, name)
+			record, err := r.locateShared(ctx, name)
+			r.records[name] = readRecord{record, err}
 		}
 	}
 	return ctx.Err()
 }
 
-func (r *recovery) locateShared(ctx context.Context, name string) {
+// readRecord is the record of a shared server, or why it could not be read.
+type readRecord struct {
+	mark.Record
+	err error
+}
+
+// launched is what launchers run and have recorded, or why that could not be read.
+type launched struct {
+	listing fleet.Listing
+	marked  map[string]bool // the launchers that have a mark
+	copies  map[store.Location]store.InstanceCopy
+	err     error
+}
+
+func (r *recovery) locateShared(ctx context.Context, name string) (record mark.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, siteTime)
 	defer cancel()
 	server, err := r.Fleet.Shared.Server(name)
-	if err != nil || server.Ping(ctx) != nil {
-		return
+	if err == nil {
+		err = server.Ping(ctx)
+	}
+	if err != nil {
+		return record, err
 	}
 	at := store.SharedLocation(name)
 	databases, err := server.Databases(ctx)
 	if err != nil {
-		return
+		return record, err
 	}
 	for _, database := range databases {
 		r.places.exists[placed{at, database}] = true
 	}
-	record, err := mark.ReadShared(ctx, server, r.identity)
-	if err != nil {
-		return
+	if record, err = mark.ReadShared(ctx, server, r.identity); err != nil {
+		return record, err
 	}
 	for _, c := range record.Instances {
 		if r.places.exists[placed{at, c.Database}] {
 			r.places.list(c, at)
 		}
 	}
+	return record, nil
 }
 
-func (r *recovery) locateDedicated(ctx context.Context) {
+func (r *recovery) locateDedicated(ctx context.Context) (l launched) {
 	ctx, cancel := context.WithTimeout(ctx, siteTime)
 	defer cancel()
-	there, err := r.Fleet.Dedicated(ctx)
-	if err != nil {
-		return
+	if l.listing, l.err = r.Fleet.Dedicated(ctx); l.err != nil {
+		return l
 	}
-	_, copies, err := r.readLaunchers(ctx)
-	if err != nil {
-		return
+	if l.marked, l.copies, l.err = r.readLaunchers(ctx); l.err != nil {
+		return l
 	}
-	for _, at := range there.There {
+	for _, at := range l.listing.There {
 		r.places.exists[placed{at: at}] = true
-		if c, found := copies[at]; found {
+		if c, found := l.copies[at]; found {
 			r.places.list(c, at)
 		}
 	}
+	l.err = l.listing.Err()
+	return l
 }
 
 // keeps reports whether the recorded place of an instance still exists.

@@ -203,6 +203,8 @@ type recovery struct {
 	plan     Plan
 	tasks    []store.Task
 	places   places
+	records  map[string]readRecord // of shared servers
+	launched launched
 	gone     map[string]bool // instances whose records will be deleted, with their tasks
 	whole    map[string]bool // instances whose databases exist
 }

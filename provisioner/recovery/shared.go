@@ -14,12 +14,9 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := server.Ping(ctx); err != nil {
-		return err
-	}
-	record, err := mark.ReadShared(ctx, server, r.identity)
-	if err != nil {
-		return err
+	record := r.records[name]
+	if record.err != nil {
+		return record.err
 	}
 	r.plan.known = max(r.plan.known, record.TaskID)
 	s := site{server: name, instances: map[string]store.RecordedInstance{}}
@@ -37,7 +34,7 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 		return err
 	}
 	for _, c := range record.Instances { // those that were moved here after the backup are recorded elsewhere
-		if i, recorded := r.places.recorded[c.ID]; recorded && i.Location != store.SharedLocation(name) {
+		if l, moved := r.places.moved(r.places.recorded[c.ID]); moved && l.at == store.SharedLocation(name) {
 			accounts, err := r.Store.RecordedAccountsOf(ctx, c.ID)
 			if err != nil {
 				return fmt.Errorf("read the accounts of instance %q: %w", c.ID, err)
@@ -45,7 +42,7 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 			s.recorded = append(s.recorded, accounts...)
 		}
 	}
-	r.compareSite(s, instances, record)
+	r.compareSite(s, instances, record.Record)
 	return nil
 }
 

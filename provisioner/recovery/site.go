@@ -217,8 +217,8 @@ func (r *recovery) endTasksOf(tx *store.Tx, a store.RecordedAccount, succeeded s
 	}
 }
 
-// onServer runs fn in a session with its own session lock on an instance's server.
-// The server is where the plan has found the instance.
+// onServer runs fn in a session with its own session lock on an instance's server, unless the instance is recorded at
+// another place than where the plan has found it.
 func (r *recovery) onServer(ctx context.Context, at store.RecordedInstance, what string,
 	fn func(*mysqladmin.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, doTime)

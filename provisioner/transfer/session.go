@@ -163,12 +163,11 @@ func (t table) rowHash() string {
 // writtenWith returns the settings of those rows of a chunk that would not be the same if this session wrote them, by
 // their hashes. Rows that no setting explains are absent, and refused if a check is the reason.
 func (v *sessionValues) writtenWith(ctx context.Context, from *sql.Conn, k chunk) (map[string]string, error) {
-	query := "SELECT " + k.table.rowHash() + " FROM " + k.table.from() + k.table.where(k)
-	if strings.HasSuffix(query, k.table.from()) {
-		query += " WHERE "
-	} else {
-		query += " AND "
+	where := " WHERE "
+	if limits := k.table.where(k); limits != "" {
+		where = limits + " AND "
 	}
+	query := "SELECT " + k.table.rowHash() + " FROM " + k.table.from() + where
 	unexplained := map[string]bool{}
 	if err := eachRow(ctx, from, query+"NOT ("+v.holds+")", func(values []value) error {
 		unexplained[hashOf(values[0])] = true

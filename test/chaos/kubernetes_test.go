@@ -122,7 +122,7 @@ func (w *world) insist(t *testing.T, q platform.Request, d *death) (got platform
 		}
 		r, err := send()
 		switch {
-		case err != nil || platform.AskedToRepeat(r): // its broker is about to die, or has just died
+		case err != nil || testdrive.AsksToRepeat(r): // its broker is about to die, or has just died
 		case r.Status == http.StatusAccepted:
 			accepted = r
 			w.Counts.Operations.Add(1)

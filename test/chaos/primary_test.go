@@ -297,7 +297,7 @@ func (w *clusterWorld) carryOut(h *held, by *testdrive.Broker) error {
 		return err
 	}
 	var got platform.Outcome
-	if platform.AskedToRepeat(r) {
+	if testdrive.AsksToRepeat(r) {
 		got, err = w.Run(q)
 	} else {
 		got, err = w.Conclude(q, r)

@@ -121,17 +121,12 @@ func (w *World) Run(q Request) (got Outcome, err error) {
 		if err != nil {
 			return Outcome{}, fmt.Errorf("%s: %w", q.Kind, err)
 		}
-		if !AskedToRepeat(r) || time.Now().After(deadline) {
+		if !testdrive.AsksToRepeat(r) || time.Now().After(deadline) {
 			return w.Conclude(q, r)
 		}
 		w.Counts.Repeats.Add(1)
 		time.Sleep(w.PollEach) // as platforms try again
 	}
-}
-
-// AskedToRepeat reports whether a response says "not now": a broker that is paused may hold a lock for some seconds.
-func AskedToRepeat(r testdrive.Response) bool {
-	return r.Status >= http.StatusInternalServerError || r.String("error") == "ConcurrencyError"
 }
 
 // Conclude polls if a response is "accepted"; any other that is not 2xx or 410 is an error.

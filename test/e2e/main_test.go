@@ -1,5 +1,6 @@
-// Package e2e tests the compiled broker from outside: as platforms see it in api_*_test.go, and as operators do in
-// ops_*_test.go. In fault_*_test.go brokers are killed and paused, and race: these tests are called TestFault…
+// Package e2e tests the compiled broker as platforms see it: the API, and one happy path of each operation. What tenants
+// try, what becomes of their data, and what operators do is in the packages below, where brokers also are killed and
+// paused, and race: these tests are called TestFault….
 package e2e
 
 import (

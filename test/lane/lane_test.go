@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,4 +93,33 @@ func TestStepsBesideEachOther(t *testing.T) {
 	if sum.failure != "First" || !slices.Equal(sum.closing, []string{"ok  \tp\t1s"}) {
 		t.Errorf("failure %q, closing lines %q", sum.failure, sum.closing)
 	}
+}
+
+// go test writes no test binaries of one name to one folder.
+func TestKeptBinariesHaveDifferentNames(t *testing.T) {
+	t.Parallel()
+	for _, s := range testSteps {
+		if !slices.ContainsFunc(s.args, func(arg string) bool { return strings.HasPrefix(arg, "-o=") }) {
+			continue
+		}
+		packages, err := list(t.Context(), inModule(s.packages))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]string{}
+		for _, p := range packages {
+			if other, twice := seen[path.Base(p)]; twice {
+				t.Errorf("%s and %s", other, p)
+			}
+			seen[path.Base(p)] = p
+		}
+	}
+}
+
+// inModule are patterns that mean the same in any folder of the module.
+func inModule(patterns []string) (all []string) {
+	for _, p := range patterns {
+		all = append(all, strings.Replace(p, "./", "mysql-broker/", 1))
+	}
+	return all
 }

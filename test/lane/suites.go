@@ -13,8 +13,11 @@ var (
 	slow = []string{"./provisioner/doctor", "./provisioner/task", "./provisioner/launcher/process"}
 	// stage has fault points, with which it is built.
 	stage = []string{"./test/stage"}
-	// broker run the compiled broker, which takes several times as long with the race detector.
-	broker = []string{"./test/e2e", "./test/soak", "./test/audit", "./cmd/mysql-broker"}
+	// contract runs the compiled broker as platforms see it; manners as tenants and operators do.
+	contract = []string{"./test/e2e"}
+	manners  = []string{"./test/e2e/backups", "./test/e2e/operators", "./test/e2e/tenants"}
+	// broker run the compiled broker, too. It takes several times as long with the race detector.
+	broker = slices.Concat(manners, contract, []string{"./test/soak", "./test/audit", "./cmd/mysql-broker"})
 )
 
 // without are patterns that leave packages out.
@@ -47,11 +50,10 @@ var third = append([]string{"STAGE=3"}, onOne...)
 // testSteps are `make test`.
 var testSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet"}},
-	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, stage, []string{"./test/e2e", "./test/soak"})),
+	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, stage, contract, manners, []string{"./test/soak"})),
 		args: slices.Concat(keepLinked("bin/tests/"), few), env: onOne},
 	{packages: stage, args: append(keepLinked("bin/tests/faults/"), "-tags=faults"), env: third, beside: true},
-	{packages: []string{"./test/e2e"}, args: slices.Concat(keepLinked("bin/tests/"), []string{"-skip=^TestFault"}, more),
-		env: onOne, beside: true},
+	{packages: contract, args: slices.Concat(keepLinked("bin/tests/"), more), env: onOne, beside: true},
 }
 
 // ciSteps are what .ci/run runs.
@@ -104,7 +106,8 @@ var suites = []suite{
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
 	oneSuite("stage on every flavour", "./test/stage", operations, []string{"CGO_ENABLED=1"}, "-tags=faults", "-race"),
 	oneSuite("soak", "./test/soak", everything, []string{"SOAK=15m"}),
-	oneSuite("end to end on every flavour", "./test/e2e", everything, nil, more...),
+	{"end to end on every flavour", everything, []step{{packages: slices.Concat(contract, manners), args: more,
+		env: []string{"LONG=1"}}}},
 	oneSuite("slow end to end", "./test/e2e/slow", everything, nil),
 	oneSuite("process launcher on every flavour", "./provisioner/launcher/process", processes, nil),
 }

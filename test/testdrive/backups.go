@@ -1,6 +1,7 @@
 package testdrive
 
 import (
+	"mysql-broker/test/limits"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,4 +60,14 @@ func (i Instance) RestoredTo(t *testing.T, from string, at time.Time) Response {
 	t.Helper()
 	return i.Provision(t, Async, Body{"context": CloudFoundry,
 		"parameters": Body{"restore_from": from, "restore_to_time": at.UTC().Format(time.RFC3339)}})
+}
+
+// RunScheduled runs a scheduled task, and waits until it has ended.
+func RunScheduled(t *testing.T, ts Tasks, kind string) {
+	t.Helper()
+	ts.Exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
+	Eventually(t, limits.Stuck, kind+" has ended", func() (ended bool) {
+		ts.Scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
+		return ended
+	})
 }

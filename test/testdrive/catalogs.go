@@ -3,6 +3,7 @@ package testdrive
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,4 +39,23 @@ func Shipped(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func CatalogWithout(t *testing.T, plan string) (path string) {
+	t.Helper()
+	return EditedCatalog(t, func(text string) string {
+		const between = "\n      - id: "
+		return strings.Join(slices.DeleteFunc(strings.Split(text, between), func(part string) bool {
+			return strings.Contains(part, "name: "+plan+"\n")
+		}), between)
+	})
+}
+
+// CatalogRetaining has plans that keep the data of deleted instances for two days, and allow events.
+func CatalogRetaining(t *testing.T) (path string) {
+	t.Helper()
+	return EditedCatalog(t, func(text string) string {
+		text = strings.ReplaceAll(text, "max_bindings: 10,", "max_bindings: 10, keep_deleted_days: 2, events: true,")
+		return strings.ReplaceAll(text, "max_bindings: 20,", "max_bindings: 20, keep_deleted_days: 2,")
+	})
 }

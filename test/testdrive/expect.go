@@ -1,8 +1,10 @@
 package testdrive
 
 import (
+	"database/sql"
 	"strings"
 	"testing"
+	"time"
 )
 
 // ExpectRefusal fails the test unless the response has this status and a description with each of the words.
@@ -41,4 +43,24 @@ func Field(object map[string]any, names ...string) any {
 		value = inner[name]
 	}
 	return value
+}
+
+// BindingTimes reads the metadata of a response.
+func BindingTimes(t *testing.T, r Response) (expires, renew time.Time) {
+	t.Helper()
+	for name, at := range map[string]*time.Time{"expires_at": &expires, "renew_before": &renew} {
+		text, _ := Field(r.Body, "metadata", name).(string)
+		var err error
+		if *at, err = time.Parse("2006-01-02T15:04:05.9Z", text); err != nil || len(text) != 22 {
+			t.Fatalf("%s is %q in %v", name, text, r.Body["metadata"])
+		}
+	}
+	return expires, renew
+}
+
+func ExpectConnectionLimit(t *testing.T, admin *sql.DB, account string, want int) {
+	t.Helper()
+	if got := Read[int](t, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", account); got != want {
+		t.Errorf("the account may open %d connections instead of %d", got, want)
+	}
 }

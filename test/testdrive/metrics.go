@@ -1,6 +1,7 @@
 package testdrive
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -40,4 +41,21 @@ func (m Metrics) Int(t testing.TB, series string) int {
 		t.Fatalf("%s: %v", series, err)
 	}
 	return int(n)
+}
+
+// ExpectFigures compares time series, written as Prometheus does, with what /metrics shows.
+func ExpectFigures(t *testing.T, p Platform, want map[string]string) {
+	t.Helper()
+	for _, sentence := range Differences(p.Scrape(t), want) {
+		t.Error(sentence)
+	}
+}
+
+func Differences(shown Metrics, want map[string]string) (sentences []string) {
+	for series, value := range want {
+		if shown[series] != value {
+			sentences = append(sentences, fmt.Sprintf("%s is %q instead of %q", series, shown[series], value))
+		}
+	}
+	return sentences
 }

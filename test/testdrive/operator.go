@@ -129,3 +129,8 @@ func (o Operator) Retained(t *testing.T) (all []Retained) {
 	o.Read(t, &all, "retained")
 	return all
 }
+
+func RotateAdmin(t *testing.T, env map[string]string, ids ...string) Output {
+	t.Helper()
+	return Run(t, env, append([]string{"rotate-admin-passwords"}, ids...)...)
+}

@@ -3,10 +3,13 @@ package testdrive
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
 	"time"
 
 	"mysql-broker/test/limits"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // Exec runs statements one by one.
@@ -61,4 +64,28 @@ func ReadAll(t *testing.T, db *sql.DB, query string) (all []string) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// ErrorNumber is the number of a server's error, 0 for another error.
+func ErrorNumber(err error) uint16 {
+	if refusal := (*mysql.MySQLError)(nil); errors.As(err, &refusal) {
+		return refusal.Number
+	}
+	return 0
+}
+
+// RefusalOf is the number of the server's error, 0 for success and where the connection was lost.
+func RefusalOf(t *testing.T, db *sql.DB, statement string) uint16 {
+	t.Helper()
+	refused := (*mysql.MySQLError)(nil)
+	if errors.As(ErrorOf(t, db, statement), &refused) {
+		return refused.Number
+	}
+	return 0
+}
+
+func ErrorOf(t *testing.T, db *sql.DB, statement string) error {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), statement)
+	return err
 }

@@ -137,3 +137,5 @@ func (ts Tasks) Scan(t *testing.T, value any, query string, args ...any) {
 // undoTime limits how long an operation may take to end after it was cancelled while a worker ran it: its lease, plus
 // time for a busy machine.
 const undoTime = LeaseTime + 3*time.Minute
+
+const ByOperator = "Cancelled by an operator."

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"mysql-broker/deploy/mysqld-image/archive"
+	"mysql-broker/deploy/mysqld-image/dockerarchive"
 )
 
 func main() {
@@ -16,8 +16,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: mkimage mysql|mariadb PROGRAM BASE-DIRECTORY IMAGE ARCHIVE")
 		os.Exit(2)
 	}
-	m := archive.Mysqld{Flavour: os.Args[1], Program: os.Args[2], BaseDir: os.Args[3]}
-	if err := archive.WriteMysqld(os.Args[5], m, os.Args[4], os.Args[4]+"-plain"); err != nil {
+	m := dockerarchive.Mysqld{Flavour: os.Args[1], Program: os.Args[2], BaseDir: os.Args[3]}
+	if err := dockerarchive.WriteMysqld(os.Args[5], m, os.Args[4], os.Args[4]+"-plain"); err != nil {
 		fmt.Fprintln(os.Stderr, "mkimage:", err)
 		os.Exit(1)
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"mysql-broker/deploy/mysqld-image/archive"
+	"mysql-broker/deploy/mysqld-image/dockerarchive"
 	"mysql-broker/test/kubernetes/cluster"
 )
 
@@ -34,9 +34,9 @@ func MakeImages(dir string) (archives []string, err error) {
 	}
 	path := filepath.Join(dir, "small.tar")
 	archives = append(archives, path)
-	if err := archive.Write(path,
-		archive.Image{Name: pauseImage, Entrypoint: []string{"/pause"}, Layers: []string{pause}},
-		archive.Image{Name: BrokerImage, User: "65532:65532", Entrypoint: []string{"/mysql-broker"},
+	if err := dockerarchive.Write(path,
+		dockerarchive.Image{Name: pauseImage, Entrypoint: []string{"/pause"}, Layers: []string{pause}},
+		dockerarchive.Image{Name: BrokerImage, User: "65532:65532", Entrypoint: []string{"/mysql-broker"},
 			Layers: []string{broker}}); err != nil {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func MakeImages(dir string) (archives []string, err error) {
 		if _, err := os.Stat(path); err == nil {
 			continue
 		}
-		m := archive.Mysqld{Flavour: b.Flavour, Program: b.Path, BaseDir: b.BaseDir}
-		if err := archive.WriteMysqld(path, m, cluster.ImageName(b), cluster.OfficialImage(b)); err != nil {
+		m := dockerarchive.Mysqld{Flavour: b.Flavour, Program: b.Path, BaseDir: b.BaseDir}
+		if err := dockerarchive.WriteMysqld(path, m, cluster.ImageName(b), cluster.OfficialImage(b)); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,224 @@
+package backups
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/s3"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestBackup backs up an instance to a real S3 service, changes its data, deletes it, and restores it.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		service := s3.Start(t)
+		env := testdrive.Environment(t, s)
+		without := testdrive.StartPlatform(t, s, env)
+		service.Configure(env)
+		p := testdrive.StartPlatform(t, s, env)
+		source, c := testdrive.Cloneable(t, p, "shared-small")
+		refused := source
+		refused.Platform = without
+		testdrive.ExpectRefusal(t, refused.BackUp(t), 400, "object store")
+		refused.ID = uuid.NewString()
+		testdrive.ExpectRefusal(t, refused.Restored(t, source.ID, nil), 400, "object store")
+		without.Kill(t)
+
+		breakView(t, c)
+		testdrive.ExpectError(t, source.Update(t, testdrive.Sync, body{"parameters": body{"backup": "now"}}), "AsyncRequired")
+		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		if all := testdrive.AccountsOf(t, p, c); len(all) != 1 {
+			t.Errorf("the source has the accounts %q", all)
+		}
+		objects := service.Objects(t)
+		if len(objects) != 3 || !strings.HasPrefix(objects[0], "mysql/"+source.ID+"/b_") {
+			t.Errorf("the bucket has %q", objects)
+		}
+		testdrive.Exec(t, c.Open(t), "DELETE FROM items", "DROP VIEW names")
+		for _, plan := range []string{"shared-small", "dedicated-small"} {
+			i := p.NewInstance(t, plan)
+			testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"restore_from": source.ID}}),
+				"AsyncRequired")
+			shown := i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+			if last := shown[len(shown)-1]; !strings.HasPrefix(last, "Left out, ") || !strings.HasSuffix(last, ": view broken.") {
+				t.Errorf("the restore of a broken view ends with %q", last)
+			}
+			i.Restored(t, source.ID, nil).Expect(t, http.StatusOK)
+			testdrive.ExpectClone(t, i)
+		}
+		source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		i := p.NewInstance(t, "shared-small")
+		i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+		testdrive.ExpectClone(t, i)
+
+		for from, fields := range map[string]body{uuid.NewString(): nil, source.ID: {"space_guid": "another-space"}} {
+			testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Restored(t, from, fields), 400,
+				"There is no backup "+from+" in this space.")
+		}
+	})
+}
+
+// breakView leaves a view of a table that is gone.
+func breakView(t *testing.T, c testdrive.Credentials) {
+	t.Helper()
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE passing (id INT)", "CREATE VIEW broken AS SELECT id FROM passing", "DROP TABLE passing")
+}
+
+// Where no broker has an object store, operators' commands record nothing that nobody could run, and what was recorded
+// before can be cancelled.
+func TestBackupsWithoutAnObjectStore(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	p := testdrive.StartPlatform(t, s, env)
+	ts, o := testdrive.OpenTasks(t, env), p.Operator(env)
+	i := p.Provisioned(t, "shared-small", nil)
+	for _, command := range [][]string{{"now", i.ID}, {"verify", "b_1"}, {"restore", "b_1", i.ID}, {"import"}} {
+		r := testdrive.Run(t, env, append([]string{"backups"}, command...)...)
+		if r.Status != 78 || !strings.Contains(r.Stderr, "BACKUP_STORE is not set") {
+			t.Errorf("backups %q: %d, %s", command, r.Status, r.Stderr)
+		}
+	}
+	with := maps.Clone(env)
+	with["BACKUP_STORE"] = "file://" + t.TempDir()
+	another := p.Provisioned(t, "shared-small", nil)
+	ts.Exec(t, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
+		SELECT 'b_1', id, service_id, plan_id, 'request', 'complete', now(), now() + interval '1 day' FROM instance
+		WHERE id = '`+another.ID+`'`)
+	for _, command := range [][]string{{"now", i.ID}, {"restore", "b_1", another.ID}} {
+		task, _, _ := strings.Cut(testdrive.Run(t, with, append([]string{"backups"}, command...)...).Expect(t, 0).Stdout, " ")
+		ts.Await(t, task, "waits for an object store", "last_error LIKE '%this broker has no object store%'")
+		o.Run(t, 0, "tasks", "cancel", task)
+		ts.Await(t, task, "is cancelled", "state = 'failed'")
+	}
+	i.Bound(t, nil)
+	another.Bound(t, nil)
+}
+
+// TestBackupsAreCaredFor takes backups by schedule, verifies them, finds a damaged one, deletes those whose days are over,
+// and records them again in a PostgreSQL that has lost them.
+func TestBackupsAreCaredFor(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	service := s3.Start(t)
+	env := testdrive.Environment(t, private)
+	service.Configure(env)
+	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_storage_mb: 100,",
+		"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
+	p := testdrive.StartPlatform(t, private, env)
+	ts := testdrive.OpenTasks(t, env)
+	d := testdrive.Desk{p, p.Operator(env), p.Admin(t), ts, nil}
+	source, c := testdrive.Cloneable(t, p, "shared-small")
+	breakView(t, c)
+	if out := d.Run(t, 0, "backups", source.ID).Stdout; strings.Count(out, "\n") != 1 {
+		t.Errorf("backups of an instance without any: %q", out)
+	}
+	d.Refuse(t, `there is no service instance "none"`, "backups", "none")
+	d.Run(t, 0, "backups", "now", source.ID)
+	backups := func() (all []map[string]any) {
+		t.Helper()
+		d.Read(t, &all, "backups", source.ID)
+		return all
+	}
+	await := func(what string, condition func([]map[string]any) bool) {
+		t.Helper()
+		testdrive.Eventually(t, limits.Stuck, what, func() bool { return condition(backups()) })
+	}
+	await("a backup is complete", func(all []map[string]any) bool { return len(all) == 1 && all[0]["state"] == "complete" })
+	first := backups()[0]["backup"].(string)
+	testdrive.RunScheduled(t, ts, "back-up-due") // nothing is due
+	if all := backups(); len(all) != 1 {
+		t.Errorf("backups that were not due: %v", all)
+	}
+	ts.Exec(t, "UPDATE backup SET created_at = created_at - interval '25 h'")
+	ts.Exec(t, "UPDATE task SET created_at = created_at - interval '25 h' WHERE kind = 'backup'")
+	ts.Exec(t, "UPDATE instance SET frozen_since = now()")
+	testdrive.RunScheduled(t, ts, "back-up-due") // a backup of a mixture would replace the one of good data
+	if all := backups(); len(all) != 1 {
+		t.Errorf("backups of an instance whose data are a mixture: %v", all)
+	}
+	ts.Exec(t, "UPDATE instance SET frozen_since = NULL")
+	testdrive.RunScheduled(t, ts, "back-up-due")
+	await("the scheduled backup is complete", func(all []map[string]any) bool {
+		return len(all) == 2 && all[0]["reason"] == "schedule" && all[0]["state"] == "complete"
+	})
+	second := backups()[0]["backup"].(string)
+	d.Run(t, 0, "backups", "verify", first, second)
+	await("both are verified", func(all []map[string]any) bool {
+		return all[0]["verified_at"] != nil && all[1]["verified_at"] != nil
+	})
+	testdrive.ExpectTenants(t, d.AdminDB, 1, 1)
+	metrics := p.Scrape(t)
+	if age, err := strconv.ParseFloat(metrics[`mysql_broker_backup_age_seconds{plan="shared-small"}`], 64); err != nil || age > 600 {
+		t.Errorf("the age of the newest verified backup: %v, %v", age, err)
+	}
+	for name, want := range map[string]string{"mysql_broker_backups": "2", "mysql_broker_backups_damaged": "0",
+		`mysql_broker_backup_interval_seconds{plan="shared-small"}`: "86400"} {
+		if metrics[name] != want {
+			t.Errorf("%s is %s, want %s", name, metrics[name], want)
+		}
+	}
+	bare := maps.Clone(env)
+	delete(bare, "BACKUP_STORE")
+	delete(bare, "BACKUP_ACCESS_KEY")
+	delete(bare, "BACKUP_SECRET_KEY")
+	without := testdrive.Start(t, bare)
+	without.AwaitLog(t, "no object store is configured")
+	for name := range without.Scrape(t) {
+		if strings.HasPrefix(name, "mysql_broker_backup_age") || strings.HasPrefix(name, "mysql_broker_backup_interval") {
+			t.Errorf("a broker that takes no backups has %s", name)
+		}
+	}
+	without.Kill(t)
+
+	for _, name := range service.Objects(t) {
+		if strings.Contains(name, second+"/data-") {
+			if err := os.Remove(filepath.Join(service.Dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	i := p.NewInstance(t, "shared-small")
+	state, shown := i.AwaitOperation(t, i.ID, i.Restored(t, second, nil).Expect(t, http.StatusAccepted).String("operation"))
+	if state != "failed" || !strings.Contains(shown[len(shown)-1], "damaged") {
+		t.Errorf("the restore of a damaged backup %s: %q", state, shown)
+	}
+	await("it is recorded as damaged", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
+	i.Remove(t)
+	d.Run(t, 0, "backups", "verify", second)
+	await("the verification finds the same", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
+	testdrive.ExpectTenants(t, d.AdminDB, 1, 1)
+	i = p.NewInstance(t, "shared-small")
+	i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation")) // the first one
+	testdrive.ExpectClone(t, i)
+
+	ts.Exec(t, "DELETE FROM backup")
+	if out := d.Run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
+		t.Errorf("import: %q", out)
+	}
+	ts.Exec(t, "UPDATE backup SET keep_until = now() - interval '1 h'")
+	testdrive.RunScheduled(t, ts, "purge-backups") // the manifests know better
+	if all := backups(); len(all) != 2 {
+		t.Errorf("after a purge of what is not due: %v", all)
+	}
+	source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+	ts.Exec(t, "UPDATE backup SET state = 'deleting' WHERE id = '"+first+"'")
+	testdrive.RunScheduled(t, ts, "purge-backups")
+	await("one is deleted", func(all []map[string]any) bool { return len(all) == 1 && all[0]["backup"] == second })
+	for _, name := range service.Objects(t) {
+		if strings.Contains(name, first) {
+			t.Errorf("%s is left", name)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package backups
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mysql-broker/test/s3"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestEverythingLost follows docs/runbook.md, section "Everything is lost": PostgreSQL, the shared server and a
+// dedicated server are gone. There are only a bucket and the keyset, once with a dump of PostgreSQL and once without.
+func TestEverythingLost(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	server := testdrive.Private(t, s.Flavour)
+	service := s3.Start(t)
+	env := testdrive.Environment(t, server)
+	service.Configure(env)
+	p := testdrive.StartPlatform(t, server, env)
+	var all []*lostInstance
+	for _, plan := range []string{"shared-small", "dedicated-small"} {
+		i := &lostInstance{Instance: p.OwnInstance(t, plan)}
+		if r := i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}); r.Status == http.StatusAccepted {
+			i.Await(t, r.String("operation"))
+		}
+		i.binding, i.c = i.Bound(t, nil)
+		testdrive.MakeObjectsAs(t, i.c)
+		all = append(all, i)
+	}
+	dump := testdrive.DumpPostgres(t, env["DATABASE_URL"])
+	for _, i := range all { // after the dump
+		testdrive.Exec(t, i.c.Open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
+		i.was, i.backup = testdrive.Contents(t, i.c), i.BackedUp(t)
+		testdrive.Exec(t, i.c.Open(t), "INSERT INTO orders VALUES (4712)") // what the RPO is about
+	}
+	p.Kill(t)
+	loseServers(t, env["LAUNCHER_DIR"])
+	fresh := testdrive.Private(t, s.Flavour)
+	env["MYSQL_SERVERS"] = testdrive.Environment(t, fresh)["MYSQL_SERVERS"]
+
+	// With the dump.
+	testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
+	p = testdrive.StartPlatform(t, fresh, env)
+	testdrive.ExpectHeld(t, p, "loaded from a dump")
+	shown := testdrive.RunRecover(t, env, 0, "--apply")
+	t.Logf("$ mysql-broker recover --apply\n%s", shown)
+	if strings.Contains(shown, "forget ") {
+		t.Error("recover forgets instances that are lost")
+	}
+	d := testdrive.Desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), nil}
+	run := func(args ...string) string {
+		t.Helper()
+		out := d.Run(t, 0, args...).Stdout
+		t.Logf("$ mysql-broker %s\n%s", strings.Join(args, " "), out)
+		return out
+	}
+	if out := run("backups", "import"); out != "Backups imported: 2.\n" {
+		t.Errorf("import: %q", out)
+	}
+	run("backups")
+	for _, i := range all {
+		i.Instance = i.Via(p)
+		i.binding.Instance = i.Instance
+		if i == all[0] {
+			out := run("backups", "restore", i.backup, i.ID)
+			operation, _, _ := strings.Cut(out, " ")
+			if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, "is lost") {
+				t.Errorf("a restore of what is lost, without --lost, %s: %s", state, says)
+			}
+		}
+		out := run("backups", "restore", "--lost", d.IDs(t, "backup", "backups", i.ID)[0], i.ID)
+		operation, _, _ := strings.Cut(out, " ")
+		if state, says := d.Ended(t, operation); state != "succeeded" {
+			t.Fatalf("the restore of %s %s: %s", i.ID, state, says)
+		}
+		again := p.Credentials(t, i.binding.Fetch(t).Expect(t, http.StatusOK))
+		if again.Username != i.c.Username || again.Password != i.c.Password || again.Database != i.c.Database {
+			t.Errorf("the binding has other credentials: %s in %s", again.Username, again.Database)
+		}
+		testdrive.ExpectContents(t, i.ID, again, i.was)
+		t.Logf("%d objects and checksums of %s are as in the backup", len(i.was), i.ID)
+		testdrive.Exec(t, again.Open(t), "CALL add_item()")
+		present := testdrive.Contents(t, again)
+		out = run("backups", "restore", "--lost", i.backup, i.ID)
+		operation, _, _ = strings.Cut(out, " ")
+		if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, "is not lost") {
+			t.Errorf("a restore of %s, which is not lost, %s: %s", i.ID, state, says)
+		}
+		testdrive.ExpectContents(t, i.ID, again, present)
+	}
+	testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
+		out := testdrive.RunDoctor(t, env)
+		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
+	})
+	run("tasks", "--kind", "restore")
+
+	// Without it: a new PostgreSQL, which knows nothing.
+	p.Kill(t)
+	loseServers(t, env["LAUNCHER_DIR"])
+	last := testdrive.Private(t, s.Flavour)
+	empty := testdrive.Environment(t, last)
+	env["DATABASE_URL"], env["MYSQL_SERVERS"] = empty["DATABASE_URL"], empty["MYSQL_SERVERS"]
+	p = testdrive.StartPlatform(t, last, env)
+	p.Operator(env).Run(t, 0, "backups", "import")
+	for n, i := range all {
+		i.Instance = i.Via(p)
+		i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)
+		plan := []string{"shared-small", "dedicated-small"}[n]
+		restored := p.NewInstance(t, plan)
+		restored.Await(t, restored.Restored(t, i.backup, nil).Expect(t, http.StatusAccepted).String("operation"))
+		_, c := restored.Bound(t, nil)
+		testdrive.ExpectContents(t, i.ID+" in a new PostgreSQL", c, i.was)
+	}
+}
+
+// lostInstance is an instance, with the data of its last backup.
+type lostInstance struct {
+	testdrive.Instance
+	binding testdrive.Binding
+	c       testdrive.Credentials
+	backup  string
+	was     []string
+}
+
+// loseServers kills the dedicated servers and removes all their files, as a host that burns down does.
+func loseServers(t *testing.T, dir string) {
+	t.Helper()
+	for range 2 { // what supervises a server may have started it again
+		for pid := range testdrive.Processes(t, dir) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+				t.Fatal(err)
+			}
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range slices.Backward(left) {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package backups
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestCleanupKeepsData runs the cleanup of a provision, from a restored PostgreSQL, on an instance that is in use. The
+// cleanup must not delete the data.
+func TestCleanupKeepsData(t *testing.T) {
+	t.Parallel()
+	fill := func(t *testing.T, c testdrive.Credentials) { testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)") }
+	cases := map[string]struct {
+		plan   string
+		before func(t *testing.T, env map[string]string, i testdrive.Instance, c testdrive.Credentials)
+		why    string // in the task's last error
+	}{
+		"a database with a table": {"shared-async", func(t *testing.T, _ map[string]string, _ testdrive.Instance, c testdrive.Credentials) {
+			fill(t, c)
+		}, "not empty"},
+		"a server that was handed out": {"dedicated-small", func(*testing.T, map[string]string, testdrive.Instance, testdrive.Credentials) {},
+			"reported ready"},
+		// Without the launcher's mark, the data themselves keep the server.
+		"a server with a table": {"dedicated-small", func(t *testing.T, env map[string]string, i testdrive.Instance, c testdrive.Credentials) {
+			fill(t, c)
+			forgetHandedOut(t, env)
+		}, "not empty"},
+		"a server with another password": {"dedicated-small",
+			func(t *testing.T, env map[string]string, i testdrive.Instance, _ testdrive.Credentials) {
+				old := testdrive.OpenTasks(t, env)
+				old.Exec(t, "CREATE TABLE earlier AS SELECT id, admin_password FROM instance")
+				testdrive.RotateAdmin(t, env, i.ID).Expect(t, 0)
+				old.Exec(t, "UPDATE instance i SET admin_password = b.admin_password FROM earlier b WHERE b.id = i.id")
+				forgetHandedOut(t, env)
+			}, "admin password"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := servers.Any(t)
+			env := testdrive.Environment(t, s)
+			p := testdrive.StartPlatform(t, s, env)
+			i := p.OwnInstance(t, c.plan)
+			i.Await(t, i.BeginProvision(t))
+			_, login := i.Bound(t, nil)
+			c.before(t, env, i, login)
+
+			tasks := testdrive.OpenTasks(t, env)
+			tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
+			task := tasks.RestoreBefore(t, i)
+			state, shown := i.AwaitOperation(t, i.ID, task)
+			if state != "failed" || !strings.Contains(strings.Join(shown, " "), "Do not delete it") {
+				t.Errorf("it %s: %q", state, shown)
+			}
+			p.AwaitLog(t, `"level":"ERROR"`)
+			p.AwaitLog(t, "what it was to undo is kept")
+			o := p.Operator(env)
+			if out := o.Run(t, 0, "tasks", task).Stdout; !strings.Contains(out, c.why) {
+				t.Errorf("the task is shown as %s", out)
+			}
+			testdrive.ExpectLine(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "kept", i.ID)
+			login.Open(t) // its data are where they were
+
+			// What the platform asks for is done, as ever.
+			i.Remove(t)
+			expectNoDatabase(t, p, login.Database)
+			testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+		})
+	}
+}
+
+// forgetHandedOut removes the launcher's records that its servers are in use.
+func forgetHandedOut(t *testing.T, env map[string]string) {
+	t.Helper()
+	marks, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "kept"))
+	if err != nil || len(marks) != 1 {
+		t.Fatalf("servers handed out: %q, %v", marks, err)
+	}
+	if err := os.Remove(marks[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expectNoDatabase(t *testing.T, p testdrive.Platform, name string) {
+	t.Helper()
+	if left := testdrive.Names(t, p.Admin(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name = '"+name+
+		"'"); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// TestKeptProvisionIsTriedAgain has an operator retry a provision that kept data, which makes a working instance.
+func TestKeptProvisionIsTriedAgain(t *testing.T) {
+	p, env := testdrive.OnePlatform(t)
+	i := p.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)")
+	tasks := testdrive.OpenTasks(t, env)
+	tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
+	task := tasks.RestoreBefore(t, i)
+	testdrive.Eventually(t, limits.Stuck, "the cleanup ends", func() bool {
+		_, state := tasks.Latest(t, i.ID, "")
+		return state == "failed"
+	})
+	o := p.Operator(env)
+	o.Run(t, 0, "tasks", "retry", task)
+	tasks.AwaitSuccess(t, i.ID, "")
+	o.Refuse(t, `the state of the service instance is "ready"`, "tasks", "retry", task)
+	_, again := i.Bound(t, nil)
+	testdrive.Exec(t, again.Open(t), "INSERT INTO kept VALUES (1)")
+}

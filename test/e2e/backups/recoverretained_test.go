@@ -1,0 +1,90 @@
+package backups
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// PostgreSQL is restored from a backup. What was deleted after the backup is retained all the same, and what came back
+// after it is not dropped.
+func TestRecoverRetained(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	env["CATALOG"] = testdrive.CatalogRetaining(t)
+	p := testdrive.StartPlatform(t, s, env)
+	plans := []string{"shared-small", "dedicated-small"}
+	was := map[string][]string{} // the state of each shop, by instance
+	create := func(plan string) testdrive.Instance {
+		i := p.OwnInstance(t, plan)
+		i.Create(t, cf(nil), http.StatusCreated)
+		_, app := i.Bound(t, nil)
+		db := app.Open(t)
+		testdrive.Exec(t, db, shop...)
+		was[i.ID] = shopState(t, db)
+		return i
+	}
+	undelete := func(i testdrive.Instance) {
+		i.Create(t, cf(body{"parameters": body{"undelete": i.ID}}), http.StatusCreated)
+	}
+
+	var deleted, back, late []testdrive.Instance
+	for _, plan := range plans {
+		deleted = append(deleted, create(plan))
+		i := create(plan)
+		i.Delete(t)
+		back = append(back, i)
+	}
+	backup := testdrive.DumpPostgres(t, env["DATABASE_URL"])
+	for n, plan := range plans {
+		deleted[n].Delete(t)
+		undelete(back[n])
+		back[n].Bound(t, nil)
+		i := create(plan)
+		i.Delete(t)
+		late = append(late, i)
+	}
+	testdrive.StopBroker(t, p)
+	testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
+	p = testdrive.StartPlatform(t, s, env)
+	testdrive.ExpectHeld(t, p, "loaded from a dump")
+	shown := testdrive.RunRecover(t, env, 0)
+	for _, i := range slices.Concat(deleted, late) {
+		testdrive.ExpectLine(t, shown, "adopt", "retained data", i.ID)
+	}
+	for _, i := range back {
+		testdrive.ExpectLine(t, shown, "adopt", "instance", i.ID)
+	}
+	testdrive.RunRecover(t, env, 0, "--apply")
+
+	if again := testdrive.RunRecover(t, env, 0); strings.Contains(again, "retained data") {
+		t.Errorf("recover is not done:\n%s", again)
+	}
+	var kept []string
+	for _, r := range p.Operator(env).Retained(t) {
+		kept = append(kept, r.InstanceID)
+	}
+	for _, i := range slices.Concat(deleted, late) {
+		i = i.Via(p)
+		if !slices.Contains(kept, i.ID) {
+			t.Errorf("what %s has left is not retained: %q", i.ID, kept)
+		}
+		i.Fetch(t).Expect(t, http.StatusNotFound)
+		undelete(i)
+	}
+	if len(kept) != 4 {
+		t.Errorf("retained: %q", kept)
+	}
+	for _, i := range slices.Concat(deleted, late, back) {
+		_, app := i.Via(p).Bound(t, nil)
+		if is := shopState(t, app.Open(t)); !slices.Equal(is, was[i.ID]) {
+			t.Errorf("before:\n%s\nafter:\n%s", strings.Join(was[i.ID], "\n"), strings.Join(is, "\n"))
+		}
+	}
+	expectHealthy(t, env)
+}

@@ -1,0 +1,98 @@
+package backups
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// revive starts another broker, after the last one was killed.
+func (r *spoiltInstance) revive(t *testing.T) {
+	t.Helper()
+	r.Faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+	r.Platform = r.restart()
+	r.i.Platform = r.Platform
+}
+
+// expectCancelled fails the test unless the operation ends as one that an operator cancelled.
+func (r *spoiltInstance) expectCancelled(t *testing.T, operation, when string) {
+	t.Helper()
+	if state, says := r.Ended(t, operation); state != "failed" || !strings.HasPrefix(says, testdrive.ByOperator) {
+		t.Errorf("the restore that was cancelled %s %s: %s", when, state, says)
+	}
+	r.expectSpoilt(t, "after a restore that was cancelled "+when)
+}
+
+// TestFaultRestoreInPlaceCancelled cancels restores, once while the object store is away. Each time, the instance is as
+// before.
+func TestFaultRestoreInPlaceCancelled(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		r := newSpoiltInstance(t, s.Flavour)
+		for _, point := range []string{"restore: restored", "restore: thaw: done"} {
+			reached, release := testdrive.HoldAt(t, r.Faults, point)
+			operation := r.begin(t)
+			testdrive.Receive(t, reached, point)
+			if again := r.begin(t); again != operation {
+				t.Errorf("a repeated request began %s beside %s", again, operation)
+			}
+			if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); point != "restore: thaw: done" && err == nil {
+				t.Errorf("an application can write at %s", point)
+			}
+			testdrive.ExpectError(t, r.i.NewBinding().Bind(t, nil), "ConcurrencyError")
+			testdrive.ExpectError(t, r.i.Deprovision(t, testdrive.Async), "ConcurrencyError") // it would keep a mixture
+			r.Run(t, 0, "tasks", "cancel", operation)
+			release()
+			r.expectCancelled(t, operation, "at "+point)
+		}
+
+		reached, release := testdrive.HoldAt(t, r.Faults, "restore: restored")
+		operation := r.begin(t)
+		testdrive.Receive(t, reached, "rows are restored")
+		if err := os.Rename(r.store, r.store+"-away"); err != nil {
+			t.Fatal(err)
+		}
+		r.Run(t, 0, "tasks", "cancel", operation)
+		release()
+		r.Tasks.Await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%'")
+		if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
+			t.Error("an application can write in a mixture")
+		}
+		if err := os.Rename(r.store+"-away", r.store); err != nil {
+			t.Fatal(err)
+		}
+		r.Run(t, 0, "tasks", "retry", operation)
+		r.expectCancelled(t, operation, "while the object store was away")
+		r.remove(t)
+	})
+}
+
+// TestFaultRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.
+func TestFaultRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	r := newSpoiltInstance(t, s.Flavour)
+	for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
+		const fails = "restore: end owner: begins" // until the restore is given up
+		r.Faults.Decide(func(_ int, at string) testdrive.Word {
+			switch at {
+			case fails:
+				return testdrive.Fail
+			case point:
+				return testdrive.Die
+			}
+			return testdrive.GoOn
+		})
+		operation := r.begin(t)
+		r.Tasks.Await(t, operation, "has a step that fails", "last_error <> ''")
+		r.Run(t, 0, "tasks", "cancel", operation)
+		r.Faults.Decide(testdrive.DieAt(point, 1))
+		r.Wait(t)
+		r.revive(t)
+		r.expectCancelled(t, operation, "and killed at "+point)
+	}
+	r.remove(t)
+}

@@ -1,0 +1,354 @@
+package backups
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// spoil changes data and objects of a database with makeObjects.
+func spoil(t *testing.T, c testdrive.Credentials) {
+	t.Helper()
+	testdrive.Exec(t, c.Open(t), "DELETE FROM items WHERE id = 1", "UPDATE items SET name = 'spoilt'", "DROP VIEW names",
+		"DROP PROCEDURE add_item", "CREATE TABLE new (id INT PRIMARY KEY)", "INSERT INTO new VALUES (1), (2)",
+		"ALTER TABLE items ADD COLUMN extra INT", "CREATE VIEW later AS SELECT * FROM new")
+}
+
+// TestRestoreInPlace restores backups of an instance into itself, and then its earlier data.
+func TestRestoreInPlace(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.QuotaEnvironment(t, s)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		faults := testdrive.NewFaults(t, env)
+		p := testdrive.StartPlatform(t, s, env)
+		var shared testdrive.Instance
+		var backup string
+		for _, plan := range []string{"shared-small", "dedicated-small"} {
+			i := p.Provisioned(t, plan, body{"context": testdrive.CloudFoundry})
+			_, c := i.Bound(t, nil)
+			testdrive.MakeObjectsAs(t, c)
+			testdrive.Exec(t, c.Open(t), "CREATE TABLE calls (id INT AUTO_INCREMENT PRIMARY KEY)", "CREATE FUNCTION called() RETURNS INT "+
+				"MODIFIES SQL DATA BEGIN INSERT INTO calls VALUES (NULL); RETURN 1; END",
+				"CREATE VIEW calling AS SELECT called() AS n")
+			_, reader := i.Bound(t, body{"parameters": body{"role": "read-only"}})
+			was := testdrive.Contents(t, c)
+			id := i.BackedUp(t)
+			if plan == "shared-small" {
+				shared, backup = i, id
+			}
+			spoil(t, c)
+			spoilt := testdrive.Contents(t, c)
+			operation := i.RestoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+			shown := i.Await(t, operation)
+			if last := shown[len(shown)-1]; !strings.Contains(last, "backup "+id) {
+				t.Errorf("the restore ends with %q", last)
+			}
+			testdrive.ExpectContents(t, "the restored "+plan, c, was)
+			testdrive.Exec(t, c.Open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
+			if got := testdrive.ReadAll(t, reader.Open(t), "SELECT name FROM names ORDER BY 1"); !slices.Equal(got, []string{"one", "two"}) {
+				t.Errorf("the read-only binding reads %q", got)
+			}
+			before := testdrive.BackupIn(t, shown)
+			frozen, granted, filled := testdrive.NewGate(t, "restore: freeze: done"), testdrive.NewGate(t, "after: GRANT SELECT"),
+				testdrive.NewGate(t, "restore: restored")
+			var begun atomic.Bool
+			faults.Decide(func(_ int, at string) testdrive.Word {
+				frozen.Pass(at)
+				filled.Pass(at)
+				if at == "restore: restore: begins" {
+					begun.Store(true)
+				}
+				if begun.Load() {
+					granted.Pass(at)
+				}
+				return testdrive.GoOn
+			})
+			operation = i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
+			testdrive.Receive(t, frozen.Reached, "the second restore is frozen")
+			if _, err := c.Open(t).Exec("CALL add_item()"); err == nil {
+				t.Error("a procedure that the first restore has created can write during the second one")
+			}
+			frozen.Release()
+			call := func(function string) {
+				t.Helper()
+				was := testdrive.ReadAll(t, reader.Open(t), "SELECT COUNT(*) FROM calls")
+				rows, err := reader.Open(t).Query("SELECT n FROM calling")
+				if err == nil {
+					err = rows.Close()
+				}
+				if is := testdrive.ReadAll(t, reader.Open(t), "SELECT COUNT(*) FROM calls"); is[0] != was[0] {
+					t.Errorf("%s can write during the second restore (%v)", function, err)
+				}
+			}
+			if plan == "shared-small" {
+				testdrive.Receive(t, granted.Reached, "the owner of the second restore may write")
+				call("a function that the first restore has created")
+			}
+			granted.Release()
+			testdrive.Receive(t, filled.Reached, "the second restore has rows")
+			call("a function of the backup")
+			filled.Release()
+			i.Await(t, operation)
+			if all := testdrive.AccountsOf(t, p, c); plan == "shared-small" && len(all) > 3 { // of two bindings, and a locked owner
+				t.Errorf("after two restores, the instance has the accounts %q", all)
+			}
+			testdrive.ExpectContents(t, "what was there before in "+plan, c, spoilt)
+		}
+
+		for _, l := range p.Operator(env).Audit(t, "--instance", shared.ID) {
+			if l.RequestID == "" {
+				t.Errorf("the audit does not say who asked for the %s", l.Action)
+			}
+		}
+
+		// From another instance of the space; and an instance over its quota may write again.
+		other := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+		_, c := other.Bound(t, nil)
+		testdrive.Fill(t, c.Open(t), 0)
+		// By an administrator, as the broker ends sessions of applications once the quota is reached: such a backup fits.
+		testdrive.Exec(t, p.Admin(t), fmt.Sprintf(`INSERT INTO %s.filler (content)
+			SELECT REPEAT('x', 1 << 20) FROM information_schema.columns LIMIT %d`, c.Database, testdrive.QuotaSmall+4))
+		testdrive.AwaitRefused(t, c.Open(t))
+		operation := other.RestoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
+		full := testdrive.BackupIn(t, other.Await(t, operation))
+		testdrive.Exec(t, c.Open(t), "CALL add_item()")
+		testdrive.ExpectRefusal(t, other.RestoreBackup(t, full, "db"), http.StatusBadRequest, "Choose a larger plan.")
+
+		missing := uuid.NewString()
+		stranger := p.Provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry",
+			"organization_guid": "an-organization", "space_guid": "another-space"}, "space_guid": "another-space"})
+		for name, test := range map[string]struct {
+			r    testdrive.Response
+			says string
+		}{
+			"not confirmed": {shared.RestoreBackup(t, backup, ""), `"confirm":"db"`},
+			"wrong name":    {shared.RestoreBackup(t, backup, "dbs"), `"confirm":"db"`},
+			"no name is known": {shared.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": backup, "confirm": "db"}}),
+				fmt.Sprintf(`"confirm":%q`, shared.ID)},
+			"no such backup":   {shared.RestoreBackup(t, missing, "db"), "There is no backup " + missing + " in this space."},
+			"an instance's id": {shared.RestoreBackup(t, shared.ID, "db"), "There is no backup " + shared.ID + " in this space."},
+			"another space's":  {stranger.RestoreBackup(t, backup, "db"), "There is no backup " + backup + " in this space."},
+			"with another plan": {shared.Update(t, testdrive.Async, body{"context": testdrive.Named, "plan_id": planID(t, "shared-large"),
+				"parameters": body{"restore_backup": backup, "confirm": "db"}}), "Send two requests."},
+			"with another parameter": {shared.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": backup, "confirm": "db",
+				"backup": "now"}}), `Parameters "backup" and "restore_backup" exclude each other`},
+		} {
+			if testdrive.ExpectRefusal(t, test.r, http.StatusBadRequest); !strings.Contains(test.r.String("description"), test.says) {
+				t.Errorf("%s: %q", name, test.r.String("description"))
+			}
+		}
+		testdrive.ExpectError(t, shared.Update(t, testdrive.Sync, body{"context": testdrive.Named, "parameters": body{"restore_backup": backup,
+			"confirm": "db"}}), "AsyncRequired")
+	})
+}
+
+func planID(t *testing.T, plan string) string {
+	t.Helper()
+	_, id := testdrive.Plan(t, plan)
+	return id
+}
+
+// spoiltInstance has a backup, and its contents have changed since.
+type spoiltInstance struct {
+	testdrive.Desk
+	i           testdrive.Instance
+	c           testdrive.Credentials
+	restart     func() testdrive.Platform // see interrupted
+	store       string                    // the directory that holds backups
+	backup      string
+	was, spoilt []string // contents at the time of the backup, and now
+}
+
+func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
+	t.Helper()
+	r := &spoiltInstance{store: filepath.Join(t.TempDir(), "store")}
+	r.Desk, r.i, r.c, r.restart = testdrive.Interrupted(t, flavour, func(env map[string]string) {
+		env["CATALOG"], env["BACKUP_STORE"] = testdrive.CatalogRetaining(t), "file://"+r.store
+	})
+	r.was = testdrive.Contents(t, r.c)
+	r.backup = r.i.BackedUp(t)
+	r.spoil(t)
+	return r
+}
+
+func (r *spoiltInstance) spoil(t *testing.T) {
+	t.Helper()
+	spoil(t, r.c)
+	r.spoilt = testdrive.Contents(t, r.c)
+}
+
+// begin requests a restore of the backup, and returns the operation.
+func (r *spoiltInstance) begin(t *testing.T) string {
+	t.Helper()
+	return r.i.RestoreBackup(t, r.backup, "db").Expect(t, http.StatusAccepted).String("operation")
+}
+
+// expectSpoilt fails the test unless a restore has changed nothing.
+func (r *spoiltInstance) expectSpoilt(t *testing.T, when string) {
+	t.Helper()
+	testdrive.ExpectContents(t, when, r.c, r.spoilt)
+	testdrive.Exec(t, r.c.Open(t), "INSERT INTO new VALUES (99)", "DELETE FROM new WHERE id = 99")
+}
+
+// expectRestored fails the test unless the contents are those of the backup, and can be changed.
+func (r *spoiltInstance) expectRestored(t *testing.T, when string) {
+	t.Helper()
+	testdrive.ExpectContents(t, when, r.c, r.was)
+	testdrive.Exec(t, r.c.Open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
+}
+
+// remove deletes the instance, and checks that nothing is left of it.
+func (r *spoiltInstance) remove(t *testing.T) {
+	t.Helper()
+	if all := testdrive.AccountsOf(t, r.Platform, r.c); len(all) > 2 { // that of the binding, and a locked owner
+		t.Errorf("the instance has the accounts %q", all)
+	}
+	r.Tasks.Scan(t, new(int), "SELECT 1 FROM backup HAVING count(*) FILTER (WHERE state <> 'complete') = 0")
+	r.i.Update(t, testdrive.Sync, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+	r.i.Remove(t)
+	testdrive.ExpectTenants(t, r.Platform.Admin(t), 0, 0)
+}
+
+// TestRestoreInPlaceOfDamagedBackups damages the backup of the earlier data while that is needed, which ends the restore
+// and keeps everybody from writing, and then the backup that is restored, which changes nothing.
+func TestRestoreInPlaceOfDamagedBackups(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	r := newSpoiltInstance(t, s.Flavour)
+	r.testMixture(t)
+
+	r.spoil(t)
+	damage(t, filepath.Join(r.store, r.i.ID, r.backup), "data-")
+	if state, says := r.Ended(t, r.begin(t)); state != "failed" || !strings.Contains(says, "damaged") {
+		t.Errorf("the restore of a damaged backup %s: %s", state, says)
+	}
+	r.expectSpoilt(t, "after a damaged backup")
+
+	// An operator restores a sound backup with a command.
+	sound := r.IDs(t, "backup", "backups", r.i.ID)[0]
+	operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", sound, r.i.ID).Stdout, " ")
+	if state, says := r.Ended(t, operation); state != "succeeded" {
+		t.Errorf("backups restore %s: %s", state, says)
+	}
+	r.Run(t, 1, "backups", "restore", "b_none", r.i.ID)
+	r.Run(t, 1, "backups", "restore", sound, "none")
+	r.remove(t)
+}
+
+// testMixture damages the backup of the earlier data before it is needed.
+func (r *spoiltInstance) testMixture(t *testing.T) {
+	reached, release := testdrive.HoldAt(t, r.Faults, "restore: restored")
+	operation := r.begin(t)
+	testdrive.Receive(t, reached, "rows are restored")
+	var before string
+	r.Tasks.Scan(t, &before, "SELECT id FROM backup ORDER BY created_at DESC LIMIT 1")
+	damage(t, filepath.Join(r.store, r.i.ID, before), "schema-")
+	r.Run(t, 0, "tasks", "cancel", operation)
+	release()
+	r.Tasks.Await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%damaged%'")
+	testdrive.Eventually(t, testdrive.TakeoverTime, "a quarter of an hour is over", func() (over bool) {
+		r.Tasks.Exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
+			to_jsonb(now() - interval '16 min')), run_at = now() WHERE state = 'in progress' AND kind = 'restore'`)
+		r.Tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
+		return over
+	})
+	if state, says := r.Ended(t, operation); state != "failed" || !strings.Contains(says, "mixture") ||
+		!strings.Contains(says, before) {
+		t.Errorf("the restore whose earlier data were lost %s: %s", state, says)
+	}
+	counted := func(when string) {
+		t.Helper()
+		testdrive.Eventually(t, limits.Stuck, "the instance is counted as frozen "+when, func() bool {
+			return r.Scrape(t)["mysql_broker_frozen_instances"] == "1"
+		})
+	}
+	frozen := func(when string) {
+		t.Helper()
+		if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); testdrive.ErrorNumber(err) != 1142 {
+			t.Errorf("a write %s: %v", when, err)
+		}
+		testdrive.ReadAll(t, r.c.Open(t), "SELECT COUNT(*) FROM items")
+		counted(when)
+	}
+	frozen("in a mixture")
+	for what, r := range map[string]testdrive.Response{"a bind": r.i.NewBinding().Bind(t, nil),
+		"a move": r.i.UpdatePlan(t, testdrive.Async, "dedicated-small")} {
+		if testdrive.ExpectRefusal(t, r, http.StatusBadRequest); !strings.Contains(r.String("description"), "restore_backup") {
+			t.Errorf("%s of a mixture: %q", what, r.String("description"))
+		}
+	}
+	copied := r.OwnInstance(t, "shared-small")
+	copied.Await(t, copied.Clone(t, r.i.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+	copied.Update(t, testdrive.Sync, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+	copied.Remove(t)
+	operation = r.i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
+	if state, says := r.Ended(t, operation); state != "failed" {
+		t.Errorf("the restore of a damaged backup %s: %s", state, says)
+	}
+	frozen("after another restore that failed")
+
+	r.i.Delete(t)
+	r.i.Create(t, body{"context": testdrive.CloudFoundry, "parameters": body{"undelete": r.i.ID}}, http.StatusCreated)
+	counted("after it was deleted and came back")
+	testdrive.ExpectRefusal(t, r.i.NewBinding().Bind(t, nil), http.StatusBadRequest)
+	for _, grants := range grantsOfDefiners(t, r.AdminDB, r.c.Database) {
+		if strings.Contains(grants, "INSERT") {
+			t.Errorf("an account of a mixture that came back may write: %s", grants)
+		}
+	}
+	r.i.Await(t, r.begin(t))
+	_, r.c = r.i.Bound(t, nil)
+	r.expectRestored(t, "after the mixture")
+}
+
+// grantsOfDefiners are the privileges of the accounts that define routines in a database.
+func grantsOfDefiners(t *testing.T, admin *sql.DB, database string) (all []string) {
+	t.Helper()
+	for _, definer := range testdrive.ReadAll(t, admin, "SELECT DISTINCT definer FROM information_schema.routines WHERE "+
+		"routine_schema = '"+database+"'") {
+		definer, _, _ = strings.Cut(definer, "@")
+		all = append(all, testdrive.ReadAll(t, admin, "SHOW GRANTS FOR '"+definer+"'@'%'")...)
+	}
+	if len(all) == 0 {
+		t.Fatal("nobody defines a routine")
+	}
+	return all
+}
+
+// damage changes the files in a directory whose names begin with a prefix.
+func damage(t *testing.T, dir, prefix string) {
+	t.Helper()
+	for _, path := range find(t, dir, prefix) {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw[len(raw)/2] ^= 1
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// find lists the files in a directory whose names begin with a prefix.
+func find(t *testing.T, dir, prefix string) (paths []string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("files %s* in %s: %q, %v", prefix, dir, paths, err)
+	}
+	return paths
+}

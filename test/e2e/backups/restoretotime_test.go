@@ -1,0 +1,231 @@
+package backups
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/s3"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// archiveEnvironment is the environment of brokers that archive the binary logs of dedicated-small every second.
+func archiveEnvironment(t *testing.T, server servers.MySQL) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, server)
+	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("dedicated-small", "max_bindings:",
+		"archive_binary_logs: true, backup_every_hours: 24, max_bindings:"))
+	env["ARCHIVE_INTERVAL"] = "1s"
+	return env
+}
+
+// moment is a time, and the data of a database at that time. Nothing was committed in the same second.
+type moment struct {
+	at   time.Time
+	data []string
+}
+
+// momentOf lets a second pass in which nothing changes.
+func momentOf(t *testing.T, c testdrive.Credentials) moment {
+	t.Helper()
+	at := time.Now().Add(time.Second).Truncate(time.Second) // by when the last change was acknowledged
+	testdrive.Eventually(t, limits.Stuck, "the second has passed", func() bool {
+		return time.Now().After(at.Add(time.Second))
+	})
+	return moment{at, dataOf(t, c)}
+}
+
+// expectAt fails the test unless an instance can be restored to a moment.
+func expectAt(t *testing.T, p testdrive.Platform, from string, m moment) {
+	t.Helper()
+	i := p.OwnInstance(t, "dedicated-small")
+	i.Await(t, i.RestoredTo(t, from, m.at).Expect(t, http.StatusAccepted).String("operation"))
+	_, c := i.Bound(t, nil)
+	if got := dataOf(t, c); !slices.Equal(got, m.data) {
+		t.Errorf("restored to %v:\n%s\ninstead of\n%s", m.at, strings.Join(got, "\n"), strings.Join(m.data, "\n"))
+	}
+	i.Remove(t)
+}
+
+// archived waits until everything that was committed before a time is archived.
+func archived(t *testing.T, ts testdrive.Tasks, i testdrive.Instance, at time.Time) {
+	t.Helper()
+	testdrive.Eventually(t, limits.Stuck, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
+		ts.Scan(t, &done, fmt.Sprintf("SELECT coalesce(max(until) >= '%s', false) FROM binary_log WHERE instance_id = '%s'",
+			at.UTC().Format(time.RFC3339Nano), i.ID))
+		return done
+	})
+}
+
+// TestRestoreToTime restores a dedicated instance to several times at which its data are known.
+func TestRestoreToTime(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		service := s3.Start(t)
+		env := archiveEnvironment(t, s)
+		service.Configure(env)
+		faults := testdrive.NewFaults(t, env)
+		p := testdrive.StartPlatform(t, s, env)
+		ts := testdrive.OpenTasks(t, env)
+		source := p.OwnInstance(t, "dedicated-small")
+		source.Await(t, source.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t,
+			http.StatusAccepted).String("operation"))
+		c := testdrive.MakeObjects(t, source)
+		db := c.Open(t)
+		db.SetMaxOpenConns(1) // for XA transactions
+		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+
+		var moments []moment
+		note := func() {
+			t.Helper()
+			moments = append(moments, momentOf(t, c))
+		}
+		testdrive.Exec(t, db, "INSERT INTO items (name) VALUES ('three')")
+		note()
+		testdrive.Exec(t, db, "DELETE FROM items WHERE name = 'one'",
+			"CREATE TABLE other (id BIGINT UNSIGNED PRIMARY KEY, bits BIT(12), f FLOAT, d DECIMAL(30,10), at TIMESTAMP(6) NULL, "+
+				"big LONGBLOB, j JSON, twice BIGINT UNSIGNED AS (id * 2) STORED, e ENUM('ä','b'), s SET('x','y','z'))",
+			`INSERT INTO other (id, bits, f, d, at, big, j, e, s) VALUES (18446744073709551615 DIV 2, b'101', 0.12345679,
+				1234567890.0123456789, '2026-03-29 01:30:00.123456', REPEAT('\0ab', 300000), '{"a": [1, 2.5, "x"]}', 'ä', 'x,z')`,
+			"UPDATE other SET j = JSON_SET(j, '$.a[0]', 2)",
+			"CREATE TABLE copied AS SELECT * FROM other", "ALTER TABLE items ADD COLUMN more INT NOT NULL DEFAULT 7",
+			"DROP VIEW names", "CREATE VIEW names AS SELECT id, name FROM items",
+			"CREATE PROCEDURE "+c.Database+".again() INSERT INTO items (name) VALUES ('again')", "CALL again()",
+			"CREATE TABLE child (id INT PRIMARY KEY, item INT, FOREIGN KEY (item) REFERENCES items (id) ON DELETE CASCADE)",
+			"INSERT INTO child SELECT id, id FROM items", "XA START 'one'", "INSERT INTO items (name) VALUES ('by xa')",
+			"XA END 'one'", "XA PREPARE 'one'", "XA COMMIT 'one'", "XA START 'two'", "DELETE FROM child", "XA END 'two'",
+			"XA PREPARE 'two'", "XA ROLLBACK 'two'",
+			"SET @mode = @@SESSION.sql_mode, SESSION sql_mode = 'ANSI_QUOTES'", "BEGIN", `SAVEPOINT "first"`,
+			"INSERT INTO items (name) VALUES ('kept')", `SAVEPOINT "axb"`, "INSERT INTO items (name) VALUES ('undone')",
+			`ROLLBACK TO "axb"`, "INSERT INTO items (name) VALUES ('kept too')", "COMMIT", "SET SESSION sql_mode = @mode")
+		note()
+		// The broker is killed after it has written a segment and before it has recorded that. The server is killed, too.
+		faults.Decide(testdrive.DieAt("archive: written", 1))
+		testdrive.Exec(t, db, "UPDATE items SET more = 8")
+		p.Wait(t)
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGKILL)
+		testdrive.ExpireLeases(t, ts.Pool)
+		p = testdrive.StartPlatform(t, s, env)
+		source.Platform = p
+		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
+			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR STARTS CURRENT_TIMESTAMP + INTERVAL 1 HOUR DO DELETE FROM items")
+		note()
+		last := moments[len(moments)-1]
+		archived(t, ts, source, last.at)
+		testdrive.Eventually(t, limits.Stuck, "the age of the archive is a metric", func() bool {
+			age, err := strconv.ParseFloat(p.Scrape(t)[`mysql_broker_binary_log_age_seconds{plan="dedicated-small"}`], 64)
+			return err == nil && age < 600
+		})
+		// PostgreSQL is restored from a backup that was taken when the archive began. The server has purged its first file
+		// since.
+		ts.Exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
+		testdrive.Eventually(t, limits.Stuck, "the archive goes on where it was", func() (there bool) {
+			ts.Scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
+			return there
+		})
+		for n, m := range moments {
+			i := p.OwnInstance(t, "dedicated-small")
+			operation := i.RestoredTo(t, source.ID, m.at).Expect(t, http.StatusAccepted).String("operation")
+			if n == 1 { // the broker is killed in the middle of the replay, and the source is deleted meanwhile
+				faults.Decide(testdrive.DieAt("provision: replayed", 4))
+				p.Wait(t)
+				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+				testdrive.ExpireLeases(t, ts.Pool)
+				p = testdrive.StartPlatform(t, s, env)
+				source.Platform, i.Platform = p, p
+				source.Remove(t)
+			}
+			i.Await(t, operation)
+			_, restored := i.Bound(t, nil)
+			if got := dataOf(t, restored); !slices.Equal(got, m.data) {
+				t.Errorf("moment %d:\n%s\ninstead of\n%s", n, strings.Join(got, "\n"), strings.Join(m.data, "\n"))
+			}
+			i.Remove(t)
+		}
+
+		// PostgreSQL loses the records, and the object store a segment.
+		testdrive.Eventually(t, limits.Stuck, "the archive ends with its instance", func() (ended bool) {
+			ts.Scan(t, &ended, "SELECT ended_at IS NOT NULL FROM binary_log")
+			return ended
+		})
+		testdrive.StopBroker(t, p)
+		until := loseArchives(t, ts)
+		p = testdrive.StartPlatform(t, s, env)
+		if out := (testdrive.Desk{p, p.Operator(env), p.Admin(t), ts, nil}).Run(t, 0, "backups", "import").Stdout; out !=
+			"Backups imported: 1.\n" {
+			t.Errorf("import: %q", out)
+		}
+		expectArchived(t, ts, until)
+		objects := slices.DeleteFunc(service.Objects(t), func(name string) bool {
+			return !strings.Contains(name, "/l_") || strings.Count(name, "/") < 3 // segments are in the folder of their file
+		})
+		if err := os.Remove(filepath.Join(service.Dir, objects[len(objects)/2])); err != nil {
+			t.Fatal(err)
+		}
+		i := p.OwnInstance(t, "dedicated-small")
+		state, shown := i.AwaitOperation(t, i.ID, i.RestoredTo(t, source.ID, last.at).Expect(t,
+			http.StatusAccepted).String("operation"))
+		if state != "failed" || !strings.Contains(shown[len(shown)-1], "lacks a part") {
+			t.Errorf("a restore with a gap %s: %q", state, shown)
+		}
+		i.Remove(t)
+		missing := uuid.NewString()
+		for name, test := range map[string]struct {
+			plan, from, until, want string
+		}{
+			"the future":     {"dedicated-small", source.ID, time.Now().Add(time.Hour).Format(time.RFC3339), "between 2"},
+			"before":         {"dedicated-small", source.ID, "2020-01-01T00:00:00Z", "between 2"},
+			"no time":        {"dedicated-small", source.ID, "yesterday", "RFC 3339"},
+			"no zone":        {"dedicated-small", source.ID, "2026-01-01T00:00:00", "RFC 3339"},
+			"a shared plan":  {"shared-small", source.ID, last.at.UTC().Format(time.RFC3339), "Choose a dedicated plan"},
+			"nothing there":  {"dedicated-small", missing, last.at.UTC().Format(time.RFC3339), "There is no backup " + missing},
+			"without backup": {"dedicated-small", "", last.at.UTC().Format(time.RFC3339), "restore_from"},
+		} {
+			parameters := body{"restore_from": test.from, "restore_to_time": test.until}
+			if test.from == "" {
+				delete(parameters, "restore_from")
+			}
+			r := p.NewInstance(t, test.plan).Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry, "parameters": parameters})
+			testdrive.ExpectRefusal(t, r, 400)
+			if !strings.Contains(r.String("description"), test.want) {
+				t.Errorf("%s: %q", name, r.String("description"))
+			}
+		}
+	})
+}
+
+// dataOf lists the objects of a database, and the checksums of its tables.
+func dataOf(t *testing.T, c testdrive.Credentials) (all []string) {
+	t.Helper()
+	db := c.Open(t)
+	tables := testdrive.ReadAll(t, db, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND "+
+		"table_type = 'BASE TABLE' ORDER BY 1")
+	for _, table := range tables {
+		columns := testdrive.ReadAll(t, db, fmt.Sprintf(`SELECT GROUP_CONCAT('COALESCE(HEX(', column_name, '), "-")' ORDER BY
+			ordinal_position) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = '%s'`, table))
+		sums := testdrive.ReadAll(t, db, fmt.Sprintf("SELECT CONCAT(COUNT(*), ' ', COALESCE(SUM(CRC32(CONCAT_WS('#', %s))), '')) FROM %s",
+			columns[0], table))
+		all = append(all, "table "+table+" "+sums[0])
+	}
+	for _, query := range []string{"SELECT CONCAT('view ', table_name) FROM information_schema.views WHERE table_schema = " +
+		"DATABASE() ORDER BY 1", "SELECT CONCAT('routine ', routine_name) FROM information_schema.routines WHERE " +
+		"routine_schema = DATABASE() ORDER BY 1", "SELECT CONCAT('trigger ', trigger_name) FROM information_schema.triggers " +
+		"WHERE trigger_schema = DATABASE() ORDER BY 1", "SELECT CONCAT('event ', event_name, ' ', status) FROM " +
+		"information_schema.events WHERE event_schema = DATABASE() ORDER BY 1"} {
+		all = append(all, testdrive.ReadAll(t, db, query)...)
+	}
+	return all
+}

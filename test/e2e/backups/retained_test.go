@@ -1,0 +1,112 @@
+package backups
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// An undelete that fails leaves the data for the next one. Of two at once, one gets them. An operator drops them.
+func TestRetainedData(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	env["CATALOG"] = testdrive.CatalogRetaining(t)
+	faults := testdrive.NewFaults(t, env)
+	p := testdrive.StartPlatform(t, s, env)
+	o := p.Operator(env)
+	i := p.OwnInstance(t, "shared-small")
+	i.Create(t, cf(nil), http.StatusCreated)
+	_, app := i.Bound(t, nil)
+	testdrive.Exec(t, app.Open(t), shop...)
+	was := shopState(t, app.Open(t))
+	i.Delete(t)
+	all := o.Retained(t)
+	if len(all) != 1 || all[0].InstanceID != i.ID || all[0].Name != "shop" || all[0].AdoptedBy != "" {
+		t.Fatalf("retained: %+v", all)
+	}
+
+	back := cf(body{"parameters": body{"undelete": i.ID}})
+	faults.Decide(func(_ int, point string) testdrive.Word {
+		if point == "provision: revive accounts: begins" {
+			return testdrive.Fail
+		}
+		return testdrive.GoOn
+	})
+	if r := p.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, back); r.Status != http.StatusServiceUnavailable {
+		t.Errorf("an undelete that fails: %d %s", r.Status, r.Raw)
+	}
+	if left := o.Retained(t); !slices.Equal(left, all) {
+		t.Errorf("after it, retained: %+v", left)
+	}
+	faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+
+	rivals := []testdrive.Instance{p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-large")}
+	var winner testdrive.Instance
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for _, rival := range rivals {
+		asking.Go(func() {
+			r, err := rival.Send("PUT", rival.Path(), rival.ProvisionBody(back), nil)
+			switch {
+			case err == nil && r.Status == http.StatusCreated:
+				mu.Lock()
+				defer mu.Unlock()
+				if winner.ID != "" {
+					t.Error("both got the data")
+				}
+				winner = rival
+			case err != nil || r.Status != http.StatusBadRequest || !strings.Contains(r.Raw, "just now") &&
+				!strings.Contains(r.Raw, "no deleted service instance"):
+				t.Errorf("the other one: %v, %d %s", err, r.Status, r.Raw)
+			}
+		})
+	}
+	asking.Wait()
+	if winner.ID == "" {
+		t.Fatal("nobody got the data")
+	}
+	_, app = winner.Bound(t, nil)
+	if is := shopState(t, app.Open(t)); !slices.Equal(is, was) {
+		t.Errorf("before:\n%s\nafter:\n%s", strings.Join(was, "\n"), strings.Join(is, "\n"))
+	}
+
+	winner.Delete(t)
+	if all = o.Retained(t); len(all) != 1 {
+		t.Fatalf("retained: %+v", all)
+	}
+	o.Refuse(t, "nothing is retained", "retained", "purge", "r_none")
+	if entries := o.Audit(t, "--action", "purge"); len(entries) > 0 {
+		t.Errorf("a purge of nothing is recorded: %+v", entries)
+	}
+
+	// Its database is lost.
+	testdrive.Exec(t, p.Admin(t), "DROP DATABASE `"+app.Database+"`")
+	found := testdrive.RunDoctor(t, env).Expect(t, 1).Stdout
+	if !strings.Contains(found, "missing") || !strings.Contains(found, "retained purge "+all[0].ID) {
+		t.Errorf("the doctor says %s", found)
+	}
+	lost := rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}}))
+	if lost.Status < 400 || !strings.Contains(lost.String("description"), "not on their server any more") {
+		t.Errorf("an undelete of what was lost: %d %s", lost.Status, lost.Raw)
+	}
+	o.Run(t, 0, "retained", "purge", all[0].ID)
+	if entries := o.Audit(t, "--action", "purge", "--instance", winner.ID); len(entries) != 1 ||
+		entries[0].Object != all[0].ID || entries[0].Platform != "operator" {
+		t.Errorf("the purge is recorded as %+v", entries)
+	}
+	testdrive.Eventually(t, testdrive.TakeoverTime, "the data are dropped", func() bool { return len(o.Retained(t)) == 0 })
+	expectNoDatabase(t, p, app.Database)
+	rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}})).Expect(t, http.StatusBadRequest)
+	expectHealthy(t, env)
+	var counted int
+	testdrive.OpenTasks(t, env).Scan(t, &counted, "SELECT coalesce(sum(instances), 0) FROM server")
+	if counted != 0 {
+		t.Errorf("the server is recorded to hold %d instances", counted)
+	}
+}

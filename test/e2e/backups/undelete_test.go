@@ -1,0 +1,181 @@
+package backups
+
+import (
+	"database/sql"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// shop has all kinds of objects that have a definer, and data of several types.
+var shop = []string{
+	"CREATE TABLE customer (id INT PRIMARY KEY, name VARCHAR(40) CHARACTER SET utf8mb4, photo BLOB, since DATETIME(6))",
+	"CREATE TABLE `odd ``name``` (id INT AUTO_INCREMENT PRIMARY KEY, customer INT, f FLOAT, b BIT(8), " +
+		"FOREIGN KEY (customer) REFERENCES customer (id))",
+	"CREATE TABLE log (n INT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(40))",
+	"CREATE TABLE tick (n INT AUTO_INCREMENT PRIMARY KEY)",
+	"INSERT INTO customer VALUES (1, 'Zoë 🐟', x'00ff27', '2020-02-29 12:00:00.000001'), (2, 'Jürgen', NULL, NULL)",
+	"INSERT INTO `odd ``name``` (customer, f, b) VALUES (1, 0.12345679, b'101'), (2, 16777217, b'0')",
+	"CREATE VIEW names AS SELECT id, name FROM customer",
+	"CREATE VIEW long_names AS SELECT name FROM names WHERE CHAR_LENGTH(name) > 5",
+	"CREATE FUNCTION customers() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM customer)",
+	"CREATE PROCEDURE greet() INSERT INTO log (text) VALUES (CONCAT('hello ', customers()))",
+	"CREATE TRIGGER joined AFTER INSERT ON customer FOR EACH ROW INSERT INTO log (text) VALUES (NEW.name)",
+	"CREATE EVENT ticking ON SCHEDULE EVERY 1 SECOND DO INSERT INTO tick () VALUES ()",
+}
+
+// shopTables are the tables whose data do not change by themselves.
+const shopTables = "customer, `odd ``name```, log"
+
+// shopState is what an application sees of the shop.
+func shopState(t *testing.T, db *sql.DB) (state []string) {
+	t.Helper()
+	for _, query := range []string{
+		"CHECKSUM TABLE " + shopTables,
+		"SELECT 'name', name FROM long_names ORDER BY name",
+		"SELECT 'customers', customers()",
+		`SELECT table_name, engine FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1`,
+		`SELECT routine_name, routine_type FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1`,
+		`SELECT trigger_name, action_statement FROM information_schema.triggers WHERE trigger_schema = DATABASE()`,
+		`SELECT event_name, status FROM information_schema.events WHERE event_schema = DATABASE()`,
+	} {
+		rows, err := db.QueryContext(t.Context(), query)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		for rows.Next() {
+			var a, b sql.NullString
+			if err := rows.Scan(&a, &b); err != nil {
+				t.Fatal(err)
+			}
+			state = append(state, a.String+": "+b.String)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	return state
+}
+
+// ticks counts how often the shop's event has run.
+func ticks(t *testing.T, db *sql.DB, database string) (n int) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT COUNT(*) FROM `%s`.tick", database)).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func enableEvents(t *testing.T, p testdrive.Platform) {
+	t.Helper()
+	testdrive.Exec(t, p.Admin(t), "SET GLOBAL event_scheduler = ON")
+}
+
+// An instance is deleted, and comes back as another one, with all that it held. Meanwhile nobody has access, and
+// nothing runs.
+func TestUndelete(t *testing.T) {
+	t.Parallel()
+	for _, plan := range []string{"shared-small", "dedicated-small"} {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+				env := testdrive.Environment(t, s)
+				env["CATALOG"] = testdrive.CatalogRetaining(t)
+				p := testdrive.StartPlatform(t, s, env)
+				enableEvents(t, p)
+				i := p.OwnInstance(t, plan)
+				i.Create(t, cf(nil), http.StatusCreated)
+				b, app := i.Bound(t, nil)
+				testdrive.Exec(t, app.Open(t), shop...)
+				_, other := i.Bound(t, body{"parameters": body{"role": "admin"}})
+				testdrive.Exec(t, other.Open(t), "CREATE VIEW total AS SELECT COUNT(*) AS n FROM names")
+				was := shopState(t, app.Open(t))
+				b.Unbind(t).Expect(t, http.StatusOK) // the other one goes with the instance
+
+				i.Delete(t)
+				i.Fetch(t).Expect(t, http.StatusNotFound)
+				i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)
+				for _, c := range []testdrive.Credentials{app, other} {
+					if plan == "shared-small" {
+						testdrive.ExpectRefused(t, c.Fields(t))
+					}
+				}
+				if plan == "shared-small" {
+					expectNoTicks(t, p, app.Database)
+				}
+				expectHealthy(t, env)
+
+				again := p.OwnInstance(t, plan)
+				again.ID = i.ID // the id is free at once
+				r := again.Provision(t, testdrive.Async, cf(body{"space_guid": "another", "parameters": body{"undelete": "shop"}}))
+				refused := again.Provision(t, testdrive.Async, cf(body{"parameters": body{"undelete": "none"}}))
+				for _, r := range []testdrive.Response{r.Expect(t, http.StatusBadRequest), refused.Expect(t, http.StatusBadRequest)} {
+					if !strings.Contains(r.String("description"), "There is no deleted service instance") {
+						t.Errorf("refused with %s", r.Raw)
+					}
+				}
+				fields := cf(body{"parameters": body{"undelete": "shop"}})
+				again.Create(t, fields, http.StatusCreated)
+				again.Create(t, fields, http.StatusOK)
+
+				_, now := again.Bound(t, body{"parameters": body{"role": "admin"}})
+				db := now.Open(t)
+				if is := shopState(t, db); !slices.Equal(is, was) {
+					t.Errorf("before:\n%s\nafter:\n%s", strings.Join(was, "\n"), strings.Join(is, "\n"))
+				}
+				var n int
+				if err := db.QueryRowContext(t.Context(), "SELECT n FROM total").Scan(&n); err != nil || n != 2 {
+					t.Errorf("a view of an account that was never unbound: %d, %v", n, err)
+				}
+				testdrive.Exec(t, db, "CALL greet()", "INSERT INTO customer (id, name) VALUES (3, 'new')")
+				before := ticks(t, db, now.Database)
+				testdrive.Eventually(t, testdrive.TakeoverTime, "the event runs again", func() bool {
+					return ticks(t, db, now.Database) > before
+				})
+				expectHealthy(t, env)
+
+				// For those who must be sure.
+				again.Update(t, testdrive.Async, body{"parameters": body{"keep_deleted_days": 3}}).Expect(t, http.StatusBadRequest)
+				again.Update(t, testdrive.Async, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+				again.Delete(t)
+				expectNoDatabase(t, p, now.Database)
+				testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+				i.Provision(t, testdrive.Async, cf(body{"parameters": body{"undelete": i.ID}})).Expect(t, http.StatusBadRequest)
+			})
+		})
+	}
+}
+
+// cf adds what Cloud Foundry sends about an instance that is called shop.
+func cf(fields body) body {
+	all := body{"context": body{"platform": "cloudfoundry", "instance_name": "shop"}}
+	maps.Copy(all, fields)
+	return all
+}
+
+// expectNoTicks expects that the event has not run by when another one with its interval has run three times.
+func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
+	t.Helper()
+	admin, clock := p.Admin(t), "clock_of_"+database
+	before := ticks(t, admin, database)
+	testdrive.Exec(t, admin, "CREATE DATABASE "+clock, "CREATE TABLE "+clock+".tick (n INT AUTO_INCREMENT PRIMARY KEY)",
+		"CREATE EVENT "+clock+".ticking ON SCHEDULE EVERY 1 SECOND DO INSERT INTO "+clock+".tick () VALUES ()")
+	testdrive.Eventually(t, limits.Stuck, "the other event runs", func() bool { return ticks(t, admin, clock) >= 3 })
+	testdrive.Exec(t, admin, "DROP DATABASE "+clock)
+	if after := ticks(t, admin, database); after != before {
+		t.Errorf("the event of a deleted instance has run %d times", after-before)
+	}
+}
+
+// expectHealthy expects that the doctor finds nothing.
+func expectHealthy(t *testing.T, env map[string]string) {
+	t.Helper()
+	testdrive.RunDoctor(t, env).Expect(t, 0)
+}

@@ -1,0 +1,71 @@
+package backups
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/s3"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A backup of a dedicated server that the settings of the shared server refuse is not damaged. It is not restored again
+// each hour, and verified as soon as an operator has changed the settings and asks for it.
+func TestVerifyWithOtherSettings(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	private := testdrive.PrivateWith(t, s.Flavour, "max_allowed_packet=2M")
+	env := testdrive.Environment(t, private)
+	s3.Start(t).Configure(env)
+	p := testdrive.StartPlatform(t, private, env)
+	ts, o := testdrive.OpenTasks(t, env), p.Operator(env)
+	i := p.OwnInstance(t, "dedicated-small")
+	i.Await(t, i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE wide (id INT PRIMARY KEY, b LONGBLOB)",
+		"INSERT INTO wide VALUES (1, REPEAT('x', 4 << 20))")
+	id := i.BackedUp(t)
+	only := func() map[string]any {
+		t.Helper()
+		var all []map[string]any
+		o.Read(t, &all, "backups", i.ID)
+		if len(all) != 1 || all[0]["verify_error"] != nil {
+			t.Fatalf("backups: %v", all)
+		}
+		return all[0]
+	}
+	refusedAt := func() (at string) {
+		t.Helper()
+		ts.Scan(t, &at, "SELECT coalesce(verify_refused_at::text, 'never') FROM backup")
+		return at
+	}
+	testdrive.RunScheduled(t, ts, "verify-backups")
+	p.AwaitLog(t, "a backup cannot be verified on a server with these settings")
+	why, _ := only()["verify_refused"].(string)
+	if !strings.HasPrefix(why, "shared server ") || !strings.Contains(why, "max_allowed_packet") {
+		t.Errorf("the backup is refused because of %q", why)
+	}
+	if out := o.Run(t, 0, "backups", i.ID).Stdout; !strings.Contains(out, "\trefused by settings\t") ||
+		!strings.Contains(out, why) {
+		t.Errorf("backups printed %q", out)
+	}
+	first := refusedAt()
+	testdrive.RunScheduled(t, ts, "verify-backups")
+	if again := refusedAt(); again != first {
+		t.Errorf("the backup was refused at %s, and again at %s", first, again)
+	}
+	var failed int
+	ts.Scan(t, &failed, "SELECT count(*) FROM task WHERE kind = 'verify-backups' AND state <> 'succeeded'")
+	if failed > 0 {
+		t.Errorf("tasks that failed: %d", failed)
+	}
+
+	testdrive.Exec(t, p.Admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
+	o.Run(t, 0, "backups", "verify", id)
+	testdrive.Eventually(t, limits.Stuck, "the backup is verified", func() bool {
+		b := only()
+		return b["verified_at"] != nil && b["verify_refused"] == nil
+	})
+}

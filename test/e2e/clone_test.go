@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
+)
+
+var copyScenarios = []scenario{
+	{"clone", testClone},
+	{"bootstrap", testBootstrap},
+	{"move", testMove},
+}
+
+// testClone copies instances of each kind of plan to each kind.
+func testClone(t *testing.T, p testdrive.Platform) {
+	shared, c := testdrive.Cloneable(t, p, "shared-small")
+	copied := p.NewInstance(t, "shared-small")
+	testdrive.ExpectRefusal(t, copied.Clone(t, shared.ID, body{"space_guid": "another-space"}), http.StatusBadRequest,
+		"There is no service instance "+shared.ID+" in this space.")
+	testdrive.ExpectError(t, copied.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"clone_from": shared.ID}}),
+		"AsyncRequired")
+	w := testdrive.StartWriter(t, c)
+	operation := copied.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation")
+	copied.Await(t, operation)
+	w.GoesOn(t)
+	copied.Clone(t, shared.ID, nil).Expect(t, http.StatusOK)
+	testdrive.ExpectClone(t, copied)
+	own := p.NewInstance(t, "dedicated-small")
+	own.Await(t, own.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+	testdrive.ExpectClone(t, own)
+	if all := testdrive.AccountsOf(t, p, c); len(all) != 1 {
+		t.Errorf("the source has the accounts %q", all)
+	}
+	back, ownCopy := p.NewInstance(t, "shared-large"), p.NewInstance(t, "dedicated-small")
+	for _, i := range []testdrive.Instance{back, ownCopy} {
+		if i.ID == ownCopy.ID { // shared plans allow no events
+			_, c := own.Bound(t, nil)
+			testdrive.Exec(t, c.Open(t), "CREATE EVENT tick ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO DELETE FROM items")
+		}
+		fields := body{"parameters": body{"clone_from": own.ID,
+			"bootstrap": "LOCK TABLES items WRITE; DELETE FROM items WHERE name = 'ADDED';"}}
+		i.Await(t, i.Clone(t, own.ID, fields).Expect(t, http.StatusAccepted).String("operation"))
+		testdrive.ExpectClone(t, i)
+	}
+	shared.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK) // the copies do not depend on it
+	expectIndependent(t, copied)
+}
+
+// expectIndependent uses the routine of a copy whose source is gone.
+func expectIndependent(t *testing.T, i testdrive.Instance) {
+	t.Helper()
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CALL add_item()")
+}
+
+// testBootstrapProgress holds up the SQL that follows a copy, until users read what is done.
+func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
+	t.Helper()
+	source, _ := testdrive.Cloneable(t, p, "shared-small")
+	i := p.NewInstance(t, "shared-small")
+	holder, err := p.Admin(t).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	lock := func(do string) {
+		t.Helper()
+		if _, err := holder.ExecContext(t.Context(), "DO "+do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock("GET_LOCK('" + i.ID + "', 0)")
+	operation := i.Clone(t, source.ID, body{"parameters": body{"clone_from": source.ID,
+		"bootstrap": "DO GET_LOCK('" + i.ID + "', 600)"}}).Expect(t, http.StatusAccepted).String("operation")
+	testdrive.Eventually(t, limits.Stuck, "users read that the SQL runs", func() bool {
+		says := i.Poll(t, "?operation="+operation).String("description")
+		return strings.HasPrefix(says, "Running the SQL of the parameter bootstrap")
+	})
+	lock("RELEASE_LOCK('" + i.ID + "')")
+	i.Await(t, operation)
+}
+
+// testBootstrap runs SQL in new databases.
+func testBootstrap(t *testing.T, p testdrive.Platform) {
+	i := p.NewInstance(t, "shared-small")
+	testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, body{"parameters": body{"bootstrap": "SELECT 1"}}), "AsyncRequired")
+	i.Await(t, i.Provision(t, testdrive.Async, body{"parameters": body{"bootstrap": "CREATE TABLE t (s VARCHAR(20)); -- a; comment\n" +
+		"INSERT INTO t VALUES ('a;b');\nDELIMITER //\nCREATE PROCEDURE p() BEGIN DELETE FROM t; INSERT INTO t VALUES ('p'); END//\n" +
+		"DELIMITER ;\nCALL p()"}}).Expect(t, http.StatusAccepted).String("operation"))
+	_, c := i.Bound(t, nil)
+	if got := testdrive.ReadAll(t, c.Open(t), "SELECT s FROM t"); !slices.Equal(got, []string{"p"}) {
+		t.Errorf("the table has %q", got)
+	}
+	testdrive.Exec(t, c.Open(t), "CALL p()")
+	testBootstrapProgress(t, p)
+	failing := p.NewInstance(t, "shared-small")
+	const secret = "not-for-the-log"
+	state, shown := failing.AwaitOperation(t, failing.ID, failing.Provision(t, testdrive.Async, body{"parameters": body{
+		"bootstrap": "CREATE TABLE t (id INT); CREATE VIEW v AS SELECT * FROM mysql." + secret}}).
+		Expect(t, http.StatusAccepted).String("operation"))
+	if says := shown[len(shown)-1]; state != "failed" || !strings.Contains(says, "Statement 2") ||
+		!strings.Contains(says, "CREATE VIEW") {
+		t.Errorf("%s after %q", state, shown)
+	}
+	if strings.Contains(p.Log(), secret) {
+		t.Error("the log quotes the parameter")
+	}
+}

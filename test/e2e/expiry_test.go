@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
+)
+
+var expiryScenarios = []scenario{
+	{"bindings that end by themselves", testExpiry},
+	{"ttl that cannot be", testExpiryInvalid},
+}
+
+// maxLate is how late an account may end.
+const maxLate = time.Minute
+
+// Expired accounts and their sessions end within a minute. Objects that they have defined stay, and an unbind still
+// works.
+func testExpiry(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	admin := p.Admin(t)
+	asked := body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"ttl": "8s"}}
+	definer := i.NewBinding()
+	r := definer.Bind(t, asked).Expect(t, http.StatusCreated)
+	c := i.Credentials(t, r)
+	testdrive.UseAsApplication(t, c)
+	expires, renew := testdrive.BindingTimes(t, r)
+	if left := time.Until(expires); left > 8*time.Second || renew.After(expires) || renew.Before(expires.Add(-8*time.Second)) {
+		t.Errorf("it expires in %v, and is to be renewed at %v", left, renew)
+	}
+	again := definer.Bind(t, asked).Expect(t, http.StatusOK)
+	fetched := definer.Fetch(t).Expect(t, http.StatusOK)
+	for name, r := range map[string]testdrive.Response{"repeated": again, "fetched": fetched} {
+		if at, _ := testdrive.BindingTimes(t, r); !at.Equal(expires) || i.Credentials(t, r) != c {
+			t.Errorf("%s, it expires at %v instead of %v, or has other credentials", name, at, expires)
+		}
+	}
+	asked["parameters"] = body{"ttl": "9s"}
+	definer.Bind(t, asked).Expect(t, http.StatusConflict)
+	asked["parameters"] = body{"ttl": "8s"}
+	forever, still := i.Bound(t, nil)
+	if forever.Fetch(t).Body["metadata"] != nil {
+		t.Error("a binding without ttl has metadata")
+	}
+
+	busy := c.Open(t)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := busy.ExecContext(t.Context(), "SELECT SLEEP(600)")
+		ended <- err
+	}()
+	type due struct {
+		testdrive.Binding
+		account string
+		at      time.Time
+	}
+	all := []due{{definer, c.Username, expires}}
+	for n := range 8 {
+		b := i.NewBinding()
+		r := b.Bind(t, body{"parameters": body{"role": "read-only", "ttl": fmt.Sprintf("%ds", 1+n)}}).
+			Expect(t, http.StatusCreated)
+		at, _ := testdrive.BindingTimes(t, r)
+		all = append(all, due{b, i.Credentials(t, r).Username, at})
+	}
+	interval := limits.Watch()
+	login := testdrive.Connect(t, c.Fields(t)) // the definer's account stays, locked
+	login.SetMaxIdleConns(0)
+	late := []time.Duration{}
+	for left := all; len(left) > 0; {
+		left = slices.DeleteFunc(slices.Clone(left), func(d due) bool {
+			works := d.account == c.Username && login.PingContext(t.Context()) == nil
+			if works || d.account != c.Username && testdrive.Read[bool](t, admin,
+				"SELECT EXISTS (SELECT 1 FROM mysql.user WHERE user = ?)", d.account) {
+				return false
+			}
+			late = append(late, time.Since(d.at))
+			return true
+		})
+		if len(left) > 0 && time.Since(left[0].at) > limits.Stuck {
+			t.Fatalf("%d accounts do not end", len(left))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	slices.Sort(late)
+	t.Logf("late by: median %v, worst %v, of %d", late[len(late)/2], late[len(late)-1], len(late))
+	if late[0] < -100*time.Millisecond {
+		t.Errorf("early by %v", -late[0])
+	}
+	interval.Prompt(t, "accounts end", late[len(late)-1], maxLate)
+	if err := testdrive.Receive(t, ended, "the running query ends"); err == nil {
+		t.Error("the running query went on to its end")
+	}
+	testdrive.ExpectRefused(t, c.Fields(t))
+	db := still.Open(t)
+	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
+	if got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples"); got != 3 {
+		t.Errorf("the view shows %d rows", got)
+	}
+	testdrive.AwaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
+
+	testdrive.Eventually(t, limits.Stuck, "the bindings are gone", func() bool {
+		return definer.Fetch(t).Status == http.StatusNotFound
+	})
+	testdrive.Eventually(t, limits.Stuck, "the end is recorded", func() bool {
+		return definer.Bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
+	})
+	testdrive.ExpectRefusal(t, definer.Fetch(t), http.StatusNotFound, "has expired")
+	i.NewBinding().Bind(t, body{"predecessor_binding_id": definer.BindingID}).Expect(t, http.StatusBadRequest)
+	testdrive.ExpectEmpty(t, definer.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, definer.Unbind(t), http.StatusGone)
+	definer.Bind(t, nil).Expect(t, http.StatusCreated) // the id is free again
+}
+
+func testExpiryInvalid(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, body{"parameters": body{"ttl": "forever"}}), 400, `"ttl"`)
+	first, _ := i.Bound(t, body{"parameters": body{"ttl": "8h", "role": "read-only"}})
+	next := i.NewBinding()
+	r := next.Bind(t, body{"predecessor_binding_id": first.BindingID}).Expect(t, http.StatusCreated)
+	if at, _ := testdrive.BindingTimes(t, r); time.Until(at) < 8*time.Hour-time.Minute || time.Until(at) > 8*time.Hour {
+		t.Errorf("the successor expires at %v", at)
+	}
+	if got := testdrive.Field(next.Fetch(t).Body, "parameters", "ttl"); got != "8h" {
+		t.Errorf("the successor has ttl %v", got)
+	}
+}

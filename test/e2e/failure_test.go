@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestFailedCreate fails a creation for good: the collation has a plausible name and no server knows it.
+func TestFailedCreate(t *testing.T) {
+	p, env := testdrive.OnePlatform(t)
+	i := p.NewInstance(t, "dedicated-small")
+	wrong := body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}
+	create := func() string {
+		operation := i.Provision(t, testdrive.Async, wrong).Expect(t, http.StatusAccepted).String("operation")
+		if state, _ := i.AwaitOperation(t, i.ID, operation); state != "failed" {
+			t.Fatalf("the creation %s", state)
+		}
+		if last := i.Poll(t, "?operation="+operation).String("description"); !strings.Contains(last, "collation") {
+			t.Errorf("the developer reads %q", last)
+		}
+		testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+		return operation
+	}
+	first := create()
+	i.Fetch(t).Expect(t, http.StatusNotFound) // as before it was asked for
+	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, nil), http.StatusBadRequest, "Delete")
+	i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusConflict)
+	if again := create(); again == first { // as Korifi does, which sends the request again instead of polling
+		t.Error("a repeated request was answered with the creation that had failed")
+	}
+	i.Remove(t)
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
+}
+
+// Instances of a plan that was removed from the catalog still work and can be deleted. A platform that did not learn of a
+// change of plan names the former plan for ever.
+func TestRemovedPlan(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	before := testdrive.StartPlatform(t, server, env)
+	i, kept := before.Provisioned(t, "shared-async", nil), before.Provisioned(t, "shared-async", nil)
+	b, _ := i.Bound(t, nil)
+	keptBinding, c := kept.Bound(t, nil)
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
+	// Tasks are forgotten after some time, what the platform knows is not. They are given to another instance rather
+	// than deleted: a PostgreSQL that lacks tasks of the last minute was restored from a backup.
+	testdrive.OpenTasks(t, env).Exec(t, "UPDATE task SET instance_id = 'another' WHERE instance_id = '"+i.ID+"'")
+
+	env["CATALOG"] = testdrive.CatalogWithout(t, "shared-async")
+	after := testdrive.StartPlatform(t, server, env)
+	i.Platform, b.Platform, kept.Platform, keptBinding.Platform = after, after, after, after
+	c.Open(t)
+	testdrive.ExpectRefusal(t, kept.NewBinding().Bind(t, nil), http.StatusBadRequest, "plan_id")
+	testdrive.ExpectEmpty(t, keptBinding.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, kept.Deprovision(t, testdrive.Async), http.StatusOK)
+	kept.Poll(t, "?operation=deprovision&service_id="+kept.ServiceID+"&plan_id="+kept.PlanID).Expect(t, http.StatusOK)
+	testdrive.ExpectEmpty(t, kept.Deprovision(t, testdrive.Async), http.StatusGone)
+	testdrive.ExpectEmpty(t, keptBinding.Unbind(t), http.StatusGone)
+
+	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, nil), http.StatusBadRequest, "plan_id")
+	query := "?service_id=" + i.ServiceID + "&plan_id="
+	i.Do(t, "GET", i.Path()+query+i.PlanID, nil).Expect(t, http.StatusOK)
+	b.Do(t, "GET", b.Path()+query+i.PlanID, nil).Expect(t, http.StatusOK)
+	for _, path := range []string{i.Path(), b.Path()} {
+		for _, wrong := range []string{"", "no-such-plan"} {
+			testdrive.ExpectRefusal(t, i.Do(t, "DELETE", path+query+wrong, nil), http.StatusBadRequest, "plan_id")
+		}
+	}
+	testdrive.ExpectRefusal(t, i.Do(t, "DELETE", i.Path()+"?service_id=another&plan_id="+i.PlanID, nil), http.StatusBadRequest,
+		"service_id")
+	stranger := after.NewInstance(t, "shared-small")
+	testdrive.ExpectRefusal(t, stranger.Do(t, "DELETE", stranger.Path()+query+i.PlanID, nil), http.StatusBadRequest, "plan_id")
+
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
+}

@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// scrapeTime bounds how long a figure may take to be seen, on a busy machine.
+const scrapeTime = limits.Stuck
+
+// TestMetrics asserts each figure after a script of operations.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	p := testdrive.StartWith(t, server, testdrive.DeadServer(t, "dead"), testdrive.Described("first", server)) // the dead server is passed over
+	i := p.Provisioned(t, "shared-small", nil)
+	gone, _ := i.Bound(t, nil)
+	i.Bound(t, nil)
+	gone.Unbind(t).Expect(t, http.StatusOK)
+	gone.Unbind(t).Expect(t, http.StatusGone)
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+	p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Basic Z3Vlc3M6Z3Vlc3M="}).
+		Expect(t, http.StatusUnauthorized)
+
+	const bindings = `route="/v2/service_instances/{instance_id}/service_bindings/{binding_id}"`
+	const instances = `route="/v2/service_instances/{instance_id}"`
+	figures := map[string]string{
+		`mysql_broker_operations_total{kind="provision",outcome="succeeded",plan="shared-small"}`: "1",
+		`mysql_broker_operations_total{kind="bind",outcome="succeeded",plan="shared-small"}`:      "2",
+		`mysql_broker_operations_total{kind="unbind",outcome="succeeded",plan="shared-small"}`:    "1",
+		`mysql_broker_operations_total{kind="update",outcome="succeeded",plan="shared-large"}`:    "1",
+		`mysql_broker_operations_total{kind="update",outcome="failed",plan="shared-large"}`:       "0",
+		`mysql_broker_operations_total{kind="update",outcome="cancelled",plan="shared-large"}`:    "0",
+		`mysql_broker_operation_duration_seconds_count{kind="bind",outcome="succeeded",` +
+			`plan="shared-small"}`: "2",
+		`mysql_broker_http_requests_total{method="PUT",` + bindings + `,status="201"}`:    "2",
+		`mysql_broker_http_requests_total{method="DELETE",` + bindings + `,status="410"}`: "1",
+		`mysql_broker_http_requests_total{method="PATCH",` + instances + `,status="200"}`: "1",
+		`mysql_broker_http_request_duration_seconds_count{method="PUT",` + bindings + `}`: "2",
+		`mysql_broker_failed_logins_total`:                                                "1",
+		`mysql_broker_instances{plan="shared-large",server="first"}`:                      "1",
+		`mysql_broker_bindings`:                                       "1",
+		`mysql_broker_retained_instances`:                             "0",
+		`mysql_broker_retained_bytes`:                                 "0",
+		`mysql_broker_retained_overdue_seconds`:                       "0",
+		`mysql_broker_binding_expiry_overdue_seconds`:                 "0",
+		`mysql_broker_frozen_instances`:                               "0",
+		`mysql_broker_clocks_disagree`:                                "0",
+		`mysql_broker_moves`:                                          "0",
+		`mysql_broker_move_oldest_age_seconds`:                        "0",
+		`mysql_broker_former_places`:                                  "0",
+		`mysql_broker_former_place_overdue_seconds`:                   "0",
+		`mysql_broker_copies`:                                         "0",
+		`mysql_broker_postgresql_up`:                                  "1",
+		`mysql_broker_tasks{kind="bind",state="in_progress"}`:         "0",
+		`mysql_broker_tasks{kind="bind",state="waiting"}`:             "0",
+		`mysql_broker_task_oldest_age_seconds{kind="bind"}`:           "0",
+		`mysql_broker_task_stalled_seconds{kind="bind"}`:              "0",
+		`mysql_broker_task_retries_total{kind="bind"}`:                "0",
+		`mysql_broker_task_leases_lost_total`:                         "0",
+		`mysql_broker_shared_server_up{server="first"}`:               "1",
+		`mysql_broker_shared_server_up{server="dead"}`:                "0",
+		`mysql_broker_shared_server_usable{server="first"}`:           "1",
+		`mysql_broker_shared_server_usable{server="dead"}`:            "0",
+		`mysql_broker_shared_server_databases{server="first"}`:        "1",
+		`mysql_broker_shared_server_databases{server="dead"}`:         "0",
+		`mysql_broker_shared_server_drained{server="first"}`:          "0",
+		`mysql_broker_shared_server_drained{server="dead"}`:           "0",
+		`mysql_broker_shared_server_max_databases{server="first"}`:    "1000",
+		`mysql_broker_shared_server_sold_connections{server="first"}`: "60", // of shared-large
+		`mysql_broker_shared_server_sold_connections{server="dead"}`:  "0",
+		`mysql_broker_shared_server_max_connections{server="first"}`: testdrive.Read[string](t, p.Admin(t),
+			"SELECT @@GLOBAL.max_connections"),
+		`mysql_broker_shared_server_max_connections{server="dead"}`:               "",
+		`mysql_broker_shared_server_connections{server="dead"}`:                   "",
+		`mysql_broker_shared_servers_full_total`:                                  "0",
+		`mysql_broker_pool_connections{server="dead",state="idle"}`:               "0",
+		`mysql_broker_pool_connections{server="first",state="in_use"}`:            "0",
+		`mysql_broker_pool_waits_total{server="first"}`:                           "0",
+		`mysql_broker_build_info{go="` + runtime.Version() + `",version="devel"}`: "1",
+	}
+	awaitFigures(t, p, figures) // sessions are given back after the response, and taken to look after the servers
+	expectAllAsserted(t, p, figures)
+}
+
+// The metrics show the growing age and the retries of a task that cannot continue.
+func TestMetricsOfAStuckTask(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	private := testdrive.StartCrashable(t, s.Flavour)
+	env := testdrive.Environment(t, private.MySQL)
+	p := testdrive.StartPlatform(t, private.MySQL, env)
+	i := p.MakeOwn(t, "shared-async")
+	let := private.Crash(t)
+	i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted)
+	const kind = `{kind="deprovision"`
+	testdrive.Eventually(t, scrapeTime, "the deprovision is tried again", func() bool {
+		shown := p.Scrape(t)
+		return shown["mysql_broker_task_retries_total"+kind+"}"] != "0" &&
+			shown["mysql_broker_tasks"+kind+`,state="waiting"}`] == "1" &&
+			shown["mysql_broker_task_oldest_age_seconds"+kind+"}"] > "0" &&
+			shown["mysql_broker_task_stalled_seconds"+kind+"}"] > "0"
+	})
+	let()
+	testdrive.OpenTasks(t, env).AwaitSuccess(t, i.ID, "")
+	awaitFigures(t, p, map[string]string{"mysql_broker_task_oldest_age_seconds" + kind + "}": "0",
+		"mysql_broker_operations_total" + kind + `,outcome="succeeded",plan="shared-async"}`: "1"})
+}
+
+// assertedElsewhere are metrics that TestMetrics has not: those of examinations, of HTTPS, of quotas and of restored backups.
+var assertedElsewhere = []string{"mysql_broker_examination_timestamp_seconds", "mysql_broker_orphans",
+	"mysql_broker_missing_resources", "mysql_broker_kept_resources",
+	"mysql_broker_certificate_expiry_timestamp_seconds", "mysql_broker_quota_instances",
+	"mysql_broker_quota_accounts_due", "mysql_broker_quota_measurement_timestamp_seconds", "mysql_broker_held"}
+
+// expectAllAsserted fails the test if /metrics has a metric of the broker that no test checks.
+func expectAllAsserted(t *testing.T, p testdrive.Platform, asserted map[string]string) {
+	t.Helper()
+	known := map[string]bool{}
+	for series := range asserted {
+		known[familyOf(series)] = true
+	}
+	for series := range p.Scrape(t) {
+		name := familyOf(series)
+		if strings.HasPrefix(name, "mysql_broker_") && !known[name] && !slices.Contains(assertedElsewhere, name) {
+			t.Errorf("no test asserts %s", series)
+			known[name] = true
+		}
+	}
+}
+
+// familyOf is the name of a time series, without what tells those of a histogram apart.
+func familyOf(series string) string {
+	name, _, _ := strings.Cut(series, "{")
+	for _, part := range []string{"_bucket", "_sum", "_count"} {
+		name = strings.TrimSuffix(name, part)
+	}
+	return name
+}
+
+// awaitFigures waits until /metrics shows all of them at once.
+func awaitFigures(t *testing.T, p testdrive.Platform, want map[string]string) {
+	t.Helper()
+	var wrong []string
+	defer func() {
+		for _, sentence := range wrong {
+			t.Error(sentence)
+		}
+	}()
+	testdrive.Eventually(t, scrapeTime, "the metrics show what they should", func() bool {
+		wrong = testdrive.Differences(p.Scrape(t), want)
+		return len(wrong) == 0
+	})
+}

@@ -1,0 +1,96 @@
+package operators
+
+import (
+	"bytes"
+	"encoding/pem"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
+)
+
+// Dedicated servers share one CA. It is replaced while they run, and its key is stored only in PostgreSQL.
+func TestOneCAForDedicatedServers(t *testing.T) {
+	p, env := testdrive.OnePlatform(t)
+	ca := func(args ...string) string {
+		t.Helper()
+		return testdrive.Run(t, env, append([]string{"ca"}, args...)...).Expect(t, 0).Stdout
+	}
+	i, other := p.Provisioned(t, "dedicated-small", nil), p.Provisioned(t, "dedicated-small", nil)
+	b, c := i.Bound(t, nil)
+	_, d := other.Bound(t, nil)
+	first := ca()
+	if c.CACertificate != first || d.CACertificate != first || strings.Count(first, "BEGIN CERTIFICATE") != 1 {
+		t.Fatal("two servers have not the one CA that is printed")
+	}
+	expectCAKeyNowhere(t, env)
+	db := c.Open(t)
+	db.SetMaxOpenConns(1)
+	testdrive.Exec(t, db, "SET @kept = 7")
+
+	ca("add")
+	both := ca()
+	fetched := func() string {
+		t.Helper()
+		return i.Credentials(t, b.Fetch(t).Expect(t, 200)).CACertificate
+	}
+	testdrive.Eventually(t, limits.Stuck, "both CAs are given out", func() bool { return fetched() == both })
+	if !strings.HasSuffix(both, first) || strings.Count(both, "BEGIN CERTIFICATE") != 2 {
+		t.Errorf("printed %q", both)
+	}
+	if out := testdrive.Run(t, env, "ca", "add").Expect(t, 1); !strings.Contains(out.Stderr, "new CA already") {
+		t.Errorf("a second ca add printed %q", out.Stderr)
+	}
+	if out := ca("drop-old"); out != "Dropped: 0.\n" {
+		t.Errorf("ca drop-old before the new one signs printed %q", out)
+	}
+	ca("promote")
+	testdrive.Eventually(t, limits.Stuck, "no server has a certificate of the old CA", func() bool {
+		return testdrive.Run(t, env, "ca", "drop-old").Status == 0
+	})
+	second := ca()
+	if second != strings.TrimSuffix(both, first) {
+		t.Errorf("the old CA is still printed: %q", second)
+	}
+	testdrive.Eventually(t, limits.Stuck, "the new CA alone is given out", func() bool { return fetched() == second })
+	renewed := i.Credentials(t, b.Fetch(t).Expect(t, 200))
+	renewed.Open(t) // verified against that
+	if testdrive.Read[int](t, db, "SELECT @kept") != 7 {
+		t.Error("a session ended")
+	}
+	i.Bound(t, nil)
+	p.Provisioned(t, "dedicated-small", nil)
+	expectCAKeyNowhere(t, env)
+}
+
+// expectCAKeyNowhere looks for the keys of the recorded CAs in the launcher's directory.
+func expectCAKeyNowhere(t *testing.T, env map[string]string) {
+	t.Helper()
+	all, _, err := openStore(t, env).Authorities(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		block, _ := pem.Decode([]byte(a.Key))
+		if block == nil {
+			t.Fatal("a key is not PEM")
+		}
+		err := filepath.WalkDir(env["LAUNCHER_DIR"], func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".pem") {
+				return nil // data of servers come and go
+			}
+			text, err := os.ReadFile(path)
+			if found, _ := pem.Decode(text); err == nil && found != nil && bytes.Equal(found.Bytes, block.Bytes) {
+				t.Errorf("%s is the CA's key", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

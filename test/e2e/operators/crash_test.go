@@ -1,0 +1,39 @@
+package operators
+
+import (
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A broker may die while it creates the data directory that servers are copied from. The next broker waits for the
+// orphaned initialisation to end, and starts over.
+func TestFaultCrashDuringTemplate(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	testdrive.OwnTemplates(t, env)
+	first := testdrive.StartPlatform(t, s, env)
+	i := first.OwnInstance(t, "dedicated-small")
+	operation := i.BeginProvision(t)
+	testdrive.Eventually(t, limits.Stuck, "a process makes a data directory", func() bool {
+		return len(testdrive.Processes(t, env["LAUNCHER_DIR"]+"/templates")) > 0
+	})
+	tasks := testdrive.OpenTasks(t, env)
+	last, _ := tasks.Latest(t, i.ID, "")
+	first.Kill(t)
+	testdrive.ExpireLeases(t, tasks.Pool)
+
+	i = i.Via(testdrive.StartPlatform(t, s, env))
+	tasks.AwaitTakeover(t, i.ID, "", last, testdrive.TakeoverTime)
+	i.Await(t, operation)
+	_, c := i.Bound(t, nil)
+	c.Open(t)
+	if pids := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(pids) != 1 {
+		t.Errorf("processes of one server: %v", pids)
+	}
+	i.Remove(t)
+	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
+}

@@ -1,0 +1,491 @@
+package operators
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/credhub"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// credHubDesk is a broker that stores credentials in a CredHub.
+type credHubDesk struct {
+	testdrive.Instance
+	hub    *credhub.Server
+	env    map[string]string
+	faults *testdrive.Faults
+	tasks  testdrive.Tasks
+	start  func() // starts a broker, after the former one has ended
+}
+
+// TestCredHub uses an imitation of CredHub: see package credhub.
+func TestCredHub(t *testing.T) {
+	eachCredHubDesk(t, func(t *testing.T, d *credHubDesk) {
+		t.Run("references", d.references)
+		t.Run("killed", d.killed)
+		t.Run("doctor", d.doctor)
+		t.Run("moved and deleted", d.movedAndDeleted)
+	})
+}
+
+// A CredHub may be away, and may refuse.
+func TestCredHubAway(t *testing.T) {
+	eachCredHubDesk(t, func(t *testing.T, d *credHubDesk) {
+		t.Run("away during a bind", d.awayDuringBind)
+		t.Run("away during an unbind", d.awayDuringUnbind)
+		t.Run("without permission", d.withoutPermission)
+	})
+}
+
+func eachCredHubDesk(t *testing.T, run func(*testing.T, *credHubDesk)) {
+	t.Helper()
+	t.Parallel()
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env), tasks: testdrive.OpenTasks(t, env)}
+	d.hub.Environment(env)
+	d.start = func() {
+		d.Platform = testdrive.StartPlatform(t, server, env) // until the whole test ends
+		d.Seen.Add(credhub.Secret)
+	}
+	d.start()
+	d.Instance = d.OwnInstance(t, "shared-small")
+	d.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+	run(t, d)
+}
+
+// app are the fields of a bind request for an application, and its identity in CredHub.
+func app() (fields body, reader string) {
+	guid := uuid.NewString()
+	return body{"bind_resource": body{"app_guid": guid}}, "mtls-app:" + guid
+}
+
+// reference returns the name in a response that has nothing else in its credentials.
+func (d *credHubDesk) reference(t *testing.T, r testdrive.Response) string {
+	t.Helper()
+	name, _ := testdrive.Field(r.Body, "credentials", "credhub-ref").(string)
+	all, _ := r.Body["credentials"].(map[string]any)
+	if len(all) != 1 || !strings.HasPrefix(name, credhub.Path+"/") {
+		t.Fatalf("the credentials are %v", r.Raw)
+	}
+	return name
+}
+
+// readAs returns the credentials that a reader gets from CredHub.
+func (d *credHubDesk) readAs(t *testing.T, reader, name string) testdrive.Credentials {
+	t.Helper()
+	value, allowed := d.hub.Read(reader, name)
+	if !allowed {
+		t.Fatalf("%s may not read %s", reader, name)
+	}
+	return d.Credentials(t, testdrive.Response{Body: map[string]any{"credentials": value}})
+}
+
+// expectOnly fails the test unless CredHub has exactly these credentials, each with one permission.
+func (d *credHubDesk) expectOnly(t *testing.T, names ...string) {
+	t.Helper()
+	if there, permissions := d.contents(); len(there) != len(names) || len(permissions) != len(names) {
+		t.Errorf("CredHub has %v and %v, wanted %v", there, permissions, names)
+	}
+}
+
+// contents returns what CredHub has, without the credential that the broker stores and deletes to see whether it may.
+func (d *credHubDesk) contents() (names []string, permissions []credhub.Permission) {
+	const probe = "/probe/credentials"
+	names, permissions = d.hub.Contents()
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, probe) }),
+		slices.DeleteFunc(permissions, func(p credhub.Permission) bool { return strings.HasSuffix(p.Path, probe) })
+}
+
+// awaitOnly waits until CredHub has this many credentials and as many permissions.
+func (d *credHubDesk) awaitOnly(t *testing.T, want int) {
+	t.Helper()
+	testdrive.Eventually(t, limits.Stuck, "CredHub has what it should", func() bool {
+		there, permissions := d.contents()
+		return len(there) == want && len(permissions) == want
+	})
+}
+
+func (d *credHubDesk) references(t *testing.T) {
+	fields, reader := app()
+	b := d.NewBinding()
+	r := b.Bind(t, fields).Expect(t, http.StatusCreated)
+	name := d.reference(t, r)
+	c := d.readAs(t, reader, name)
+	c.Open(t)
+	_, other := app()
+	for _, somebody := range []string{other, "uaa-client:" + credhub.CloudController} {
+		if _, allowed := d.hub.Read(somebody, name); allowed {
+			t.Errorf("%s may read the credentials", somebody)
+		}
+	}
+	for _, again := range []testdrive.Response{b.Bind(t, fields), b.Fetch(t)} {
+		if d.reference(t, again.Expect(t, http.StatusOK)) != name {
+			t.Errorf("the reference changed: %s", again.Raw)
+		}
+	}
+	d.expectOnly(t, name)
+
+	successor := d.NewBinding()
+	next := d.reference(t, d.Do(t, "PUT", successor.Path(), body{"predecessor_binding_id": b.BindingID}).
+		Expect(t, http.StatusCreated))
+	if d.readAs(t, reader, next).Username == c.Username {
+		t.Error("the successor has its predecessor's account")
+	}
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	d.expectOnly(t, next)
+
+	// Cloud Controller reads the credentials of a service key for its owner, if it has a client for that.
+	key := d.NewBinding()
+	keyName := d.reference(t, key.Bind(t, body{"bind_resource": body{
+		"credential_client_id": credhub.CloudController}}).Expect(t, http.StatusCreated))
+	d.readAs(t, "uaa-client:"+credhub.CloudController, keyName).Open(t)
+	plain, _ := d.Bound(t, nil)
+	d.expectOnly(t, next, keyName)
+
+	before := d.readAs(t, reader, next)
+	d.Operator(d.env).Run(t, 0, "rotate-bindings", "--instance", d.ID, "--apply")
+	testdrive.Eventually(t, limits.Stuck, "CredHub has the new password", func() bool {
+		return d.readAs(t, reader, next).Password != before.Password
+	})
+	testdrive.Eventually(t, limits.Stuck, "the account has it", func() bool {
+		return testdrive.Connect(t, d.readAs(t, reader, next).Fields(t)).PingContext(t.Context()) == nil
+	})
+
+	fields["parameters"] = body{"ttl": "1s"}
+	d.NewBinding().Bind(t, fields).Expect(t, http.StatusCreated)
+	testdrive.Eventually(t, limits.Stuck, "the expired credentials are deleted", func() bool {
+		there, _ := d.hub.Contents()
+		return len(there) == 2
+	})
+	for _, x := range []testdrive.Binding{successor, key, plain} {
+		testdrive.ExpectEmpty(t, x.Unbind(t), http.StatusOK)
+	}
+	d.expectOnly(t)
+}
+
+// failing are ways in which CredHub fails.
+func failing() map[string]func(*http.Request) http.HandlerFunc {
+	instead := func(of string, h http.HandlerFunc) func(*http.Request) http.HandlerFunc {
+		return func(r *http.Request) http.HandlerFunc {
+			if strings.HasPrefix(r.URL.Path, of) && (of == "" || r.Method == http.MethodPost) {
+				return h
+			}
+			return nil
+		}
+	}
+	unavailable := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }
+	return map[string]func(*http.Request) http.HandlerFunc{
+		"is away":                    instead("", unavailable),
+		"stores, but grants nothing": instead("/api/v2/permissions", unavailable),
+		"does it, but the response is lost": instead("/api/v2/permissions",
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+	}
+}
+
+func (d *credHubDesk) awayDuringBind(t *testing.T) {
+	for name, answer := range failing() {
+		t.Run(name, func(t *testing.T) {
+			d.hub.Answer(answer)
+			fields, reader := app()
+			b := d.NewBinding()
+			if r := b.Bind(t, fields); r.Status < 500 || !strings.Contains(r.String("description"), "could not be stored in CredHub") {
+				t.Errorf("%d %s", r.Status, r.Raw)
+			}
+			b.Fetch(t).Expect(t, http.StatusNotFound)
+			d.hub.Answer(nil)
+			found := d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
+			d.readAs(t, reader, found).Open(t)
+			testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+		})
+	}
+	d.hub.Allow(false)
+	b := d.NewBinding()
+	fields, _ := app()
+	testdrive.ExpectRefusal(t, b.Bind(t, fields), http.StatusServiceUnavailable, "could not be stored in CredHub")
+	d.AwaitLog(t, "you do not have sufficient authorization")
+	d.hub.Allow(true)
+	d.awaitOnly(t, 0)
+	d.expectNoAccount(t)
+}
+
+// expectNoAccount fails the test if an account of the instance exists, or may be left.
+func (d *credHubDesk) expectNoAccount(t *testing.T) {
+	t.Helper()
+	var names []string
+	d.tasks.Scan(t, &names, "SELECT array_agg(name) FROM resource WHERE kind = 'account' AND instance_id = $1", d.ID)
+	if len(names) == 0 {
+		t.Fatal("no accounts are recorded")
+	}
+	for _, name := range names {
+		if testdrive.AccountExists(t, d.Platform, name) {
+			t.Errorf("the account %s is there", name)
+		}
+	}
+}
+
+// The account ends at once. What CredHub has is deleted when it answers again.
+func (d *credHubDesk) awayDuringUnbind(t *testing.T) {
+	fields, reader := app()
+	b := d.NewBinding()
+	c := d.readAs(t, reader, d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated)))
+	d.hub.Answer(failing()["is away"])
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	testdrive.ExpectRefused(t, c.Fields(t))
+	if there, _ := d.hub.Contents(); len(there) == 0 {
+		t.Error("nothing is left to delete")
+	}
+	d.hub.Answer(nil)
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
+	d.awaitOnly(t, 0)
+}
+
+// CredHub says the same about what it lacks and what the broker may not delete. The record stays until the broker has
+// deleted the credentials, also if they are where an earlier configuration had them.
+func (d *credHubDesk) withoutPermission(t *testing.T) {
+	const elsewhere = "/c/another-path"
+	d.hub.Grant("uaa-client:"+credhub.Client, elsewhere)
+	fields, _ := app()
+	old := d.NewBinding()
+	name := d.reference(t, old.Bind(t, fields).Expect(t, http.StatusCreated))
+	testdrive.StopBroker(t, d.Platform)
+	d.env["CREDHUB_PATH"] = elsewhere
+	d.start()
+	old.Platform = d.Platform
+	d.expectCredentials(t, map[string]string{})
+
+	probed := make(chan struct{})
+	probe := sync.OnceFunc(func() { close(probed) })
+	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
+		if r.Method != http.MethodPut || r.URL.Path != "/api/v1/data" {
+			return nil
+		}
+		sent, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+		switch {
+		case err != nil:
+			t.Error(err)
+		case bytes.Contains(sent, []byte(credhub.Path+"/probe/")):
+			probe()
+		case bytes.Contains(sent, []byte("/probe/")):
+			t.Errorf("the broker checks whether it may delete although it has deleted: %s", sent)
+		}
+		return nil
+	})
+	fields, reader := app()
+	b := d.NewBinding()
+	b.Platform = d.Platform
+	next, _ := testdrive.Field(b.Bind(t, fields).Expect(t, http.StatusCreated).Body, "credentials", "credhub-ref").(string)
+	if d.readAs(t, reader, next); !strings.HasPrefix(next, elsewhere+"/") {
+		t.Errorf("under another path, the reference is %s", next)
+	}
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	d.hub.Allow(false)
+	testdrive.ExpectEmpty(t, old.Unbind(t), http.StatusOK)
+	ts := d.tasks
+	ts.Exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name IN ('"+name+"', '"+next+"')")
+	testdrive.Receive(t, probed, "the broker checks whether it may delete")
+	d.expectCredentials(t, map[string]string{"orphan": name})
+	d.hub.Allow(true)
+	d.awaitOnly(t, 0)
+	testdrive.Eventually(t, limits.Stuck, "the records are deleted", func() (gone bool) {
+		ts.Scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
+		return gone
+	})
+	d.hub.Answer(nil)
+}
+
+// A broker that is killed at any point leaves nothing that the next one does not finish or delete. That one is an
+// application of Cloud Foundry, to which the operator has bound a service.
+func (d *credHubDesk) killed(t *testing.T) {
+	own := uuid.NewString()
+	certificate, key := d.hub.InstanceIdentity(own)
+	d.hub.Grant("mtls-app:"+own, credhub.Path)
+	described, err := json.Marshal(map[string]any{"user-provided": []any{map[string]any{"name": "mysql-credhub",
+		"credentials": map[string]string{"url": d.hub.URL, "ca_certificate": d.hub.CA}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testdrive.StopBroker(t, d.Platform)
+	maps.DeleteFunc(d.env, func(name, _ string) bool { return strings.HasPrefix(name, "CREDHUB_") })
+	d.env["VCAP_SERVICES"], d.env["CF_INSTANCE_CERT"], d.env["CF_INSTANCE_KEY"] = string(described), certificate, key
+	d.start()
+	granted := d.hub.Granted()
+
+	for _, point := range []string{"bind: create account: done", "permission", "bind: store credentials: done"} {
+		fields, reader := app()
+		b := d.NewBinding()
+		d.dieAt(point)
+		_, _ = b.Send("PUT", b.Path(), b.With(fields), nil) // the broker dies
+		d.Wait(t)
+		d.revive(t)
+		b.Platform = d.Platform
+		r := b.Bind(t, fields)
+		if r.Status != http.StatusOK && r.Status != http.StatusCreated {
+			t.Fatalf("%s: %d %s", point, r.Status, r.Raw)
+		}
+		name := d.reference(t, r)
+		d.readAs(t, reader, name).Open(t)
+		d.expectOnly(t, name)
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	}
+	fields, _ := app()
+	b := d.NewBinding()
+	b.Bind(t, fields).Expect(t, http.StatusCreated)
+	d.dieAt("unbind: end account: done")
+	_, _ = b.Send("DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, nil)
+	d.Wait(t)
+	d.revive(t)
+	b.Platform = d.Platform
+	// The new broker goes on with the unbind, and may have done it already.
+	if r := b.Unbind(t); r.Status != http.StatusOK && r.Status != http.StatusGone {
+		t.Errorf("the unbind is repeated: %d %s", r.Status, r.Raw)
+	}
+	d.awaitOnly(t, 0)
+	d.expectNoAccount(t)
+	if d.hub.Granted() != granted {
+		t.Error("a broker with a certificate asked for a token")
+	}
+}
+
+// dieAt kills the broker at a fault point, or while it adds a permission.
+func (d *credHubDesk) dieAt(point string) {
+	pid := d.PID()
+	d.faults.Decide(func(_ int, reached string) testdrive.Word {
+		if reached == point {
+			return testdrive.Die
+		}
+		return testdrive.GoOn
+	})
+	if point != "permission" {
+		return
+	}
+	var done atomic.Bool
+	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
+		if r.Method != http.MethodPost || r.URL.Path != "/api/v2/permissions" || done.Swap(true) {
+			return nil
+		}
+		return func(http.ResponseWriter, *http.Request) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+func (d *credHubDesk) revive(t *testing.T) {
+	t.Helper()
+	testdrive.ExpireLeases(t, d.tasks.Pool)
+	d.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+	d.hub.Answer(nil)
+	d.start()
+}
+
+func (d *credHubDesk) doctor(t *testing.T) {
+	fields, reader := app()
+	b := d.NewBinding()
+	name := d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
+	const foreign = credhub.Path + "/somebody-else"
+	d.hub.Lose(name, nil)
+	d.hub.Lose(foreign, map[string]any{"not": "ours"})
+	d.expectCredentials(t, map[string]string{"missing": name, "unrecorded": foreign})
+	testdrive.RunDoctor(t, d.env, "--repair")
+	testdrive.Eventually(t, limits.Stuck, "it is stored again", func() bool {
+		_, allowed := d.hub.Read(reader, name)
+		return allowed
+	})
+	d.hub.Lose(foreign, nil)
+	const probe = credhub.Path + "/deeper/probe/credentials" // another broker checks whether it may delete there
+	d.hub.Lose(probe, map[string]any{})
+	d.expectNothingMeanwhile(t)
+	d.hub.Lose(probe, nil)
+	d.hub.Answer(func(*http.Request) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	})
+	d.expectCredentials(t, map[string]string{"unreachable": "CredHub"})
+	d.hub.Answer(nil)
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	d.tasks.Exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
+	d.expectCredentials(t, map[string]string{}) // it is deleted, though its record is not
+}
+
+// expectNothingMeanwhile runs doctor while bindings come and go.
+func (d *credHubDesk) expectNothingMeanwhile(t *testing.T) {
+	t.Helper()
+	var working sync.WaitGroup
+	enough := make(chan struct{})
+	for range 3 {
+		working.Go(func() {
+			for {
+				fields, _ := app()
+				b := d.NewBinding()
+				if r, err := b.Send("PUT", b.Path(), b.With(fields), nil); err != nil || r.Status != http.StatusCreated {
+					t.Errorf("bind: %d %s, %v", r.Status, r.Raw, err)
+				}
+				if r, err := b.Send("DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, nil); err != nil || r.Status != http.StatusOK {
+					t.Errorf("unbind: %d %s, %v", r.Status, r.Raw, err)
+				}
+				select {
+				case <-enough:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 5 {
+		d.expectCredentials(t, map[string]string{})
+	}
+	close(enough)
+	working.Wait()
+}
+
+// expectCredentials compares what doctor finds in CredHub: the names by problem.
+func (d *credHubDesk) expectCredentials(t *testing.T, want map[string]string) {
+	t.Helper()
+	out := testdrive.RunDoctor(t, d.env, "--json")
+	var report struct {
+		Findings []struct{ Problem, Kind, Name string }
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), &report); err != nil {
+		t.Fatalf("%v: %s %s", err, out.Stdout, out.Stderr)
+	}
+	found := map[string]string{}
+	for _, f := range report.Findings {
+		if f.Kind == "credential" || f.Kind == "CredHub" {
+			found[f.Problem] = f.Name
+		}
+	}
+	if !maps.Equal(found, want) {
+		t.Errorf("doctor finds %v, wanted %v: %s", found, want, out.Stdout)
+	}
+}
+
+// A moved instance has another address, which its applications get when they restart. What is deleted with its instance
+// does not stay in CredHub.
+func (d *credHubDesk) movedAndDeleted(t *testing.T) {
+	fields, reader := app()
+	name := d.reference(t, d.NewBinding().Bind(t, fields).Expect(t, http.StatusCreated))
+	before := d.readAs(t, reader, name)
+	i := d.Instance
+	d.Await(t, d.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+	testdrive.Eventually(t, limits.Stuck, "CredHub has the new address", func() bool {
+		return d.readAs(t, reader, name).Port != before.Port
+	})
+	d.readAs(t, reader, name).Open(t)
+	_, i.PlanID = testdrive.Plan(t, "dedicated-small")
+	i.Remove(t)
+	d.awaitOnly(t, 0)
+}

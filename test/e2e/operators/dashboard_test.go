@@ -1,0 +1,405 @@
+package operators
+
+import (
+	"bufio"
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/openid"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Values that would do harm in a page that does not escape them.
+const (
+	evilID    = "a/b <script>alert(1)</script>'\"&%2F"
+	evilName  = "<img src=x onerror=alert(2)>"
+	evilTable = "<script>alert('x-y')</script>"
+)
+
+// TestDashboard reads the pages as an operator, a developer and a stranger.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
+	env["CATALOG"] = testdrive.CatalogRetaining(t)
+	env["BACKUP_STORE"] = "file://" + t.TempDir()
+	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), Platform: testdrive.StartPlatform(t, server, env),
+		launcherDir: env["LAUNCHER_DIR"], tasks: testdrive.OpenTasks(t, env), browsers: map[string]*openid.Browser{}}
+	t.Run("pages", func(t *testing.T) { testPages(t, d) })
+	t.Run("stop", func(t *testing.T) { testStopWithOpenPages(t, d) })
+}
+
+func testPages(t *testing.T, d dashboardPeople) {
+	evil := d.NewInstanceCalled(t, "shared-small", url.PathEscape(evilID))
+	checkDashboardURL(t, d, evil)
+	for _, person := range []string{openid.Developer, openid.Operator, openid.Stranger} {
+		d.browsers[person] = openid.NewBrowser(t)
+		d.browsers[person].LogIn(t, d.URL+"/dashboard/sign-in/", person)
+	}
+	for _, s := range []struct {
+		name string
+		run  func(*testing.T, dashboardPeople, testdrive.Instance)
+	}{{"page of an instance", testInstancePage}, {"who sees what", testWhoSeesWhat}, {"headers", testDashboardHeaders},
+		{"overview", testOverviewPages}, {"deleted instances", testDeletedInstances},
+		{"backups and copies", testBackupsAndCopies}, {"a server that is silent", testSilentServer},
+		{"sign-out", testSignOutEndsStreams}} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.run(t, d, evil)
+		})
+	}
+}
+
+type dashboardPeople struct {
+	testdrive.Platform
+	testdrive.Dashboard
+	launcherDir string
+	tasks       testdrive.Tasks
+	browsers    map[string]*openid.Browser // by person, signed in
+}
+
+// open shows a page of the dashboard to a person. path begins behind /dashboard/.
+func (d dashboardPeople) open(t *testing.T, person, path string) openid.Page {
+	t.Helper()
+	return d.browsers[person].Open(t, d.Dashboard.URL+"/dashboard/"+path)
+}
+
+func instancePage(id string) string { return "instances/" + url.PathEscape(id) }
+
+// checkDashboardURL provisions an instance: every response about it has the same address, which is one path segment long.
+func checkDashboardURL(t *testing.T, d dashboardPeople, i testdrive.Instance) {
+	t.Helper()
+	want := d.Dashboard.URL + "/dashboard/instances/" + url.PathEscape(evilID)
+	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName, "organization_name": "org",
+		"space_name": "space"}}
+	for _, r := range []testdrive.Response{
+		i.Provision(t, testdrive.Sync, fields).Expect(t, http.StatusCreated),
+		i.Provision(t, testdrive.Sync, fields).Expect(t, http.StatusOK),
+		i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK),
+		i.Fetch(t).Expect(t, http.StatusOK),
+	} {
+		if got := r.String("dashboard_url"); got != want {
+			t.Errorf("dashboard_url is %s, wanted %s", got, want)
+		}
+	}
+}
+
+func testInstancePage(t *testing.T, d dashboardPeople, i testdrive.Instance) {
+	b, c := i.Bound(t, body{"parameters": body{"role": "admin"}, "bind_resource": body{"app_guid": "app-of-binding"}})
+	i.Bound(t, body{"bind_resource": body{"app_guid": "another-app", "space_guid": "a-shared-space"}})
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE `"+evilTable+"` (id INT)")
+	// Cloud Controller's ids are GUIDs, so that only operators get to this one.
+	page := d.open(t, openid.Operator, instancePage(evilID)).Expect(t, http.StatusOK, "shared-large")
+	for _, want := range []string{"Ready", "&lt;img src=x onerror=alert(2)&gt;", "org / space",
+		"&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.BindingID, "app-of-binding", c.Username, "admin", "1 GiB",
+		"of 60", "2 of 10 bindings", "of space <code>a-shared-space</code>", "read-only", "Provision", "Bind", i.Server.Flavour[:2]} {
+		if !strings.Contains(strings.ToLower(page.Text), strings.ToLower(want)) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	for _, never := range []string{"<script>alert", "<img src=x", c.Password, " style=", " onerror=\"", "javascript:"} {
+		if strings.Contains(page.Text, never) {
+			t.Errorf("the page holds %q", never)
+		}
+	}
+	for _, query := range []string{"?range=week", "?range=none", "?range=%22%3E"} {
+		d.open(t, openid.Operator, instancePage(evilID)+query).Expect(t, http.StatusOK, "Ready")
+	}
+}
+
+func testWhoSeesWhat(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	i := d.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, nil)
+	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
+	read := d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready")
+	for _, hidden := range []string{c.Username, c.Database, "Bindings", "Recent operations", "Tables"} {
+		if strings.Contains(read.Text, hidden) {
+			t.Errorf("who may only read sees %q", hidden)
+		}
+	}
+	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, c.Username)
+
+	none := d.open(t, openid.Stranger, instancePage(i.ID)).Expect(t, http.StatusNotFound, "no such service instance")
+	unknown := d.open(t, openid.Stranger, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "")
+	if none.Text != unknown.Text {
+		t.Errorf("that there is an instance shows:\n%s\n%s", none.Text, unknown.Text)
+	}
+	d.open(t, openid.Operator, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "no such service instance")
+	d.open(t, openid.Stranger, instancePage(i.ID)+"/events").Expect(t, http.StatusNotFound, "")
+	for _, path := range []string{"", "instances", "tasks", "findings"} {
+		d.open(t, openid.Developer, path).Expect(t, http.StatusForbidden, "cf service NAME")
+	}
+}
+
+// Who may manage an instance sees what was deleted from its space, and how to take it back.
+func testDeletedInstances(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName}, "space_guid": "space-of-deleted"}
+	i, deleted := d.Provisioned(t, "shared-small", fields), d.Provisioned(t, "shared-small", fields)
+	other := d.Provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry"}})
+	deleted.Delete(t)
+	page := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Deleted from this space")
+	for _, want := range []string{evilName, `cf create-service OFFERING shared-small NAME -c '{"undelete":"` + deleted.ID + `"}'`} {
+		if !strings.Contains(html.UnescapeString(page.Text), want) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	if strings.Contains(page.Text, "<img src=x") {
+		t.Error("the page holds a name that is not escaped")
+	}
+	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
+	for name, text := range map[string]string{
+		"who may only read": d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Text,
+		"another space":     d.open(t, openid.Operator, instancePage(other.ID)).Expect(t, http.StatusOK, "Ready").Text,
+	} {
+		if strings.Contains(text, deleted.ID) {
+			t.Errorf("%s sees what was deleted", name)
+		}
+	}
+}
+
+// A developer who may manage an instance sees its backups, and the copies that are being made of it.
+func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	i, c := testdrive.Cloneable(t, d.Platform, "shared-small")
+	ids := []string{i.BackedUp(t), i.BackedUp(t), i.BackedUp(t)}
+	d.tasks.Exec(t, "UPDATE backup SET verified_at = '2026-01-02 03:04:05Z' WHERE id = '"+ids[0]+"'")
+	d.tasks.Exec(t, "UPDATE backup SET verify_error = 'damaged' WHERE id = '"+ids[1]+"'")
+
+	lock, err := c.Open(t).Conn(t.Context()) // the copy waits for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(t.Context(), "LOCK TABLES items WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	copied := d.NewInstance(t, "shared-large")
+	operation := copied.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation")
+	shown := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Copies under way")
+	for _, want := range []string{copied.ID, "shared-large", "2026-01-02", "Damaged", "not yet", `{"restore_backup":"BACKUP"`,
+		ids[0], ids[1], ids[2]} {
+		if !strings.Contains(html.UnescapeString(shown.Text), want) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	var kept string // by the catalog's default
+	d.tasks.Scan(t, &kept, "SELECT to_char(keep_until AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM backup WHERE id = '"+ids[2]+"'")
+	if !strings.Contains(shown.Text, kept) {
+		t.Errorf("the page does not show that a backup is kept until %s", kept)
+	}
+	if _, err := lock.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
+		t.Fatal(err)
+	}
+	copied.Await(t, operation)
+	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
+	for name, text := range map[string]string{
+		"who may only read": d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Text,
+		"the copy":          d.open(t, openid.Operator, instancePage(copied.ID)).Expect(t, http.StatusOK, "Ready").Text,
+	} {
+		if strings.Contains(text, ids[0]) || strings.Contains(text, "Copies under way") {
+			t.Errorf("%s sees backups or copies of another", name)
+		}
+	}
+}
+
+func testDashboardHeaders(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	for _, tt := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/dashboard/", 200}, {"HEAD", "/dashboard/instances", 200}, {"GET", "/dashboard/nothing", 404},
+		{"POST", "/dashboard/", 405}, {"DELETE", "/dashboard/instances/x", 405}, {"PUT", "/dashboard/tasks", 405},
+		{"GET", "/dashboard/?find=%00", 400}, {"GET", "/dashboard/instances?after=%ff", 400},
+		{"GET", "/dashboard/instances/%00", 400}, {"GET", "/dashboard/instances?plan=%zz", 400},
+		{"GET", "/dashboard/tasks?before=x", 400}, {"GET", "/dashboard/tasks?before=-1", 400},
+		{"GET", "/dashboard/tasks?before=99999999999999999999", 400}, {"GET", "/dashboard/assets/x/nothing.css", 404},
+		{"GET", "/dashboard/assets/x/..%2Froutes.go", 404},
+	} {
+		p, err := d.browsers[openid.Operator].Do(tt.method, d.Dashboard.URL+tt.path, nil, nil)
+		if err != nil || p.Status != tt.status {
+			t.Errorf("%s %s: %d, wanted %d: %v", tt.method, tt.path, p.Status, tt.status, err)
+			continue
+		}
+		checkPageHeaders(t, tt.path, p.Header, "no-store")
+	}
+	page := d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "Overview")
+	for _, file := range []string{"dashboard.css", "dashboard.js", "icon.svg"} {
+		before, rest, found := strings.Cut(page.Text, "/"+file+`"`)
+		if !found {
+			t.Fatalf("the page does not name %s: %s", file, rest)
+		}
+		address := d.Dashboard.URL + before[strings.LastIndex(before, `"`)+1:] + "/" + file
+		asset := openid.NewBrowser(t).Open(t, address).Expect(t, http.StatusOK, "")
+		checkPageHeaders(t, address, asset.Header, "public, max-age=31536000, immutable")
+		old := openid.NewBrowser(t).Open(t, d.Dashboard.URL+"/dashboard/assets/older/"+file).Expect(t, http.StatusOK, "")
+		checkPageHeaders(t, address, old.Header, "no-store")
+	}
+}
+
+func checkPageHeaders(t *testing.T, path string, h http.Header, caching string) {
+	t.Helper()
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+		"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": caching} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s: %s is %q, wanted %q", path, name, got, want)
+		}
+	}
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'",
+		"base-uri 'none'"} {
+		if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, part) || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: the policy is %q", path, policy)
+		}
+	}
+}
+
+type dashboardEvent struct {
+	Operation, Structure string
+	Gone                 bool
+}
+
+type eventStream struct{ lines chan string } // closed at the end
+
+func (d dashboardPeople) listen(t *testing.T, id string) eventStream {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), "GET", d.Dashboard.URL+"/dashboard/"+instancePage(id)+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Accept", "text/event-stream")
+	client := *d.browsers[openid.Operator].Client
+	client.Timeout = 0
+	answer, err := client.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("the stream is answered %d, %s", answer.StatusCode, answer.Header.Get("Content-Type"))
+	}
+	s := eventStream{make(chan string)}
+	go func() {
+		defer close(s.lines)
+		defer answer.Body.Close()
+		for scanner := bufio.NewScanner(answer.Body); scanner.Scan(); {
+			if data, found := strings.CutPrefix(scanner.Text(), "data: "); found {
+				select {
+				case s.lines <- data:
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}
+	}()
+	return s
+}
+
+func (s eventStream) next(t *testing.T) (e dashboardEvent) {
+	t.Helper()
+	select {
+	case line, open := <-s.lines:
+		if !open {
+			t.Fatal("the stream has ended")
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+	case <-time.After(limits.Stuck):
+		t.Fatal("no event within a minute")
+	}
+	return e
+}
+
+func (s eventStream) expectEnd(t *testing.T, within time.Duration) {
+	t.Helper()
+	began := limits.Watch()
+	if line := testdrive.Receive(t, s.lines, "the stream ends"); line != "" {
+		t.Errorf("one more event: %s", line)
+	}
+	began.Done(t, "the stream ends", within)
+}
+
+func testOverviewPages(t *testing.T, d dashboardPeople, evil testdrive.Instance) {
+	i := d.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, nil)
+	for _, find := range []string{i.ID, c.Database, c.Username} {
+		found := d.open(t, openid.Operator, "?find="+url.QueryEscape(find)).Expect(t, http.StatusOK, i.ID)
+		if !strings.HasSuffix(found.URL.Path, "/dashboard/instances/"+i.ID) {
+			t.Errorf("%s was found at %s", find, found.URL)
+		}
+	}
+	d.open(t, openid.Operator, "?find="+url.QueryEscape("<b>")).Expect(t, http.StatusOK, "Nothing is called <code>&lt;b&gt;")
+	listed := d.open(t, openid.Operator, "instances?server=shared-1&plan="+evil.PlanID+"&state=ready").
+		Expect(t, http.StatusOK, i.ID)
+	if strings.Contains(listed.Text, "alert(1)") {
+		t.Error("an instance of another plan is listed")
+	}
+	d.open(t, openid.Operator, "tasks?kind=bind&state=succeeded&instance="+i.ID).Expect(t, http.StatusOK, "Bind")
+	if p := d.open(t, openid.Operator, "tasks?state=failed&instance="+i.ID).Expect(t, http.StatusOK, "None."); strings.Contains(p.Text, "task_") {
+		t.Error("an operation that did not fail is listed")
+	}
+	d.open(t, openid.Operator, "findings?problem=orphan").Expect(t, http.StatusOK, "Findings")
+}
+
+// testSilentServer stops a dedicated server's process, which then accepts connections and answers nothing. The page
+// says so soon.
+func testSilentServer(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
+	i := d.Provisioned(t, "dedicated-small", nil)
+	testdrive.SignalMysqlds(t, d.launcherDir, syscall.SIGSTOP)
+	defer testdrive.SignalMysqlds(t, d.launcherDir, syscall.SIGCONT)
+	since := limits.Watch()
+	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "The MySQL server did not answer")
+	since.Done(t, "the page of a silent server", time.Minute)
+}
+
+// A minute after signing out, no open page receives events.
+func testSignOutEndsStreams(t *testing.T, d dashboardPeople, i testdrive.Instance) {
+	d = withAnotherOperator(t, d)
+	stream := d.listen(t, i.ID)
+	stream.next(t)
+	b := d.browsers[openid.Operator]
+	kept := b.Cookies(t, d.Dashboard.URL, "session")[0]
+	p, err := b.Do("POST", d.Dashboard.URL+"/dashboard/sign-in/out", nil, map[string]string{"Sec-Fetch-Site": "same-origin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Expect(t, http.StatusOK, "You are signed out")
+	stream.expectEnd(t, 3*time.Minute)
+	b.SetCookie(t, d.Dashboard.URL, kept)
+	p, err = b.Do("GET", d.Dashboard.URL+"/dashboard/"+instancePage(i.ID)+"/events", nil,
+		map[string]string{"Accept": "text/event-stream"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Expect(t, http.StatusUnauthorized, "the session has ended")
+}
+
+// withAnotherOperator is d, seen by an operator who signs in elsewhere.
+func withAnotherOperator(t *testing.T, d dashboardPeople) dashboardPeople {
+	t.Helper()
+	d.browsers = map[string]*openid.Browser{openid.Operator: openid.NewBrowser(t)}
+	d.browsers[openid.Operator].LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
+	return d
+}
+
+// A broker that stops does not wait for pages that are open.
+func testStopWithOpenPages(t *testing.T, d dashboardPeople) {
+	i := d.MakeOwn(t, "shared-small") // which outlives the broker
+	stream := withAnotherOperator(t, d).listen(t, i.ID)
+	stream.next(t)
+	d.Signal(t, syscall.SIGTERM)
+	stream.expectEnd(t, time.Minute)
+	if status := d.Wait(t); status != 0 {
+		t.Errorf("the broker ended with %d", status)
+	}
+	if strings.Contains(d.Log(), "requests were still running after the drain time") {
+		t.Error("the broker waited for the page until the drain time was over")
+	}
+}

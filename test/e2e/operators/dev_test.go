@@ -1,0 +1,162 @@
+package operators
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestDev does what the README says, once with each kind of plan.
+func TestDev(t *testing.T) {
+	t.Parallel()
+	env := testdrive.DevEnvironment(t, servers.Any(t).Flavour)
+	env["PORT"] = strconv.Itoa(testdrive.FreePort(t)) // the same after the restart: the client knows instances by URL
+	user := terminal{testdrive.Terminal{Env: env}}
+	interruptStart(t, env)
+	awkward := maps.Clone(env)
+	awkward["BROKER_PASSWORD"] = "it's $HOME; `id` & more"
+	dev := testdrive.StartDev(t, awkward)
+	if want := "http://127.0.0.1:" + env["PORT"]; dev.URL != want {
+		t.Errorf("the URL printed is %s instead of %s", dev.URL, want)
+	}
+	expectPrintedCommandWorks(t, dev)
+	expectLinkSignsIn(t, dev)
+	user.Expect(t, "dedicated-small", "catalog")
+	kept := map[string]testdrive.Credentials{}
+	for _, plan := range []string{"shared-small", "shared-async", "dedicated-small"} {
+		kept[plan] = user.create(t, plan)
+	}
+	user.Expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
+		"-p", "shared-large")
+	user.Expect(t, "Updated service instance my-dedicated-small.", "update-service", "my-dedicated-small",
+		"-p", "dedicated-large")
+	user.Run(t, "update-service", "my-shared-small", "-c", `{"backup":"now"}`) // there is an object store
+	var backups []struct{ Backup string }
+	out := testdrive.Run(t, env, "backups", "--json").Expect(t, 0).Stdout
+	if err := json.Unmarshal([]byte(out), &backups); err != nil || len(backups) != 1 {
+		t.Fatalf("backups printed %q: %v", out, err)
+	}
+	user.Expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
+		"-c", `{"restore_backup":"`+backups[0].Backup+`","confirm":"my-shared-small"}`)
+	expectOperatorsCommands(t, env)
+	interrupt(t, dev, env)
+
+	dev = testdrive.StartDev(t, env)
+	for plan, c := range kept {
+		user.checkKept(t, plan, c)
+	}
+	user.Expect(t, "shared-large", "service", "my-shared-small")
+	user.Expect(t, "dedicated-large", "service", "my-dedicated-small")
+	for plan, c := range kept {
+		user.delete(t, plan, c)
+	}
+	user.Expect(t, "No service instances at http://127.0.0.1:", "services")
+	interrupt(t, dev, env)
+}
+
+// expectPrintedCommandWorks runs the curl line that dev prints in a shell. The password contains characters that shells
+// interpret.
+func expectPrintedCommandWorks(t *testing.T, dev *testdrive.Broker) {
+	t.Helper()
+	line := dev.AwaitLog(t, "curl -s -u ")
+	shell := osexec.Command("sh", "-c", line)
+	shell.Dir = t.TempDir()
+	if out, err := shell.CombinedOutput(); err != nil || !strings.Contains(string(out), "dedicated-small") {
+		t.Errorf("%s: %v: %s", line, err, out)
+	}
+}
+
+// expectOperatorsCommands runs commands for operators, which find the development broker by themselves.
+func expectOperatorsCommands(t *testing.T, env map[string]string) {
+	t.Helper()
+	for command, want := range map[string]string{"instances": "shared-large", "servers": "dev\tok\t2\t",
+		"servers --dedicated": "dedicated-large", "tasks --kind bind": "succeeded", "doctor": "All is well.",
+		"migrate": "The schema is at version ", "rotate-keys": "Passwords encrypted again: 0."} {
+		if out := testdrive.Run(t, env, strings.Fields(command)...).Expect(t, 0); !strings.Contains(out.Stdout, want) ||
+			!strings.Contains(out.Stderr, "development broker") {
+			t.Errorf("%s printed %q and %q", command, out.Stdout, out.Stderr)
+		}
+	}
+	file := filepath.Join(env["MYSQL_BROKER_DEV_DIR"], "environment")
+	if content, err := os.ReadFile(file); err != nil || !strings.Contains(string(content), "mysql://mysql_broker:") {
+		t.Errorf("the shared server is not used as operators use theirs: %v, %s", err, content)
+	}
+	if out := testdrive.Run(t, env, "servers", "dev", "--json").Expect(t, 0); strings.Contains(out.Stdout, "recommended") {
+		t.Errorf("the shared server lacks settings that operators are told to set: %s", out.Stdout)
+	}
+}
+
+// terminal has more of what persons do with client commands.
+type terminal struct{ testdrive.Terminal }
+
+// create makes an instance my-PLAN with a key, and writes a row with the key's credentials.
+func (u terminal) create(t *testing.T, plan string) testdrive.Credentials {
+	t.Helper()
+	name := "my-" + plan
+	u.Expect(t, "Created service instance "+name+".", "create-service", plan, name, "-c", `{"charset":"utf8mb4"}`)
+	u.Expect(t, name, "services")
+	u.Expect(t, "create succeeded", "service", name)
+	u.Expect(t, "mysql://", "create-service-key", name, "key", "-c", `{"role":"admin"}`)
+	c := u.key(t, name)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (7)")
+	return c
+}
+
+func (u terminal) key(t *testing.T, name string) testdrive.Credentials {
+	t.Helper()
+	var binding struct{ Credentials testdrive.Credentials }
+	u.Read(t, &binding, "service-key", name, "key")
+	return binding.Credentials
+}
+
+func (u terminal) checkKept(t *testing.T, plan string, c testdrive.Credentials) {
+	t.Helper()
+	if again := u.key(t, "my-"+plan); again != c {
+		t.Errorf("%s: the key's credentials are others after the restart", plan)
+	}
+	if n := testdrive.Read[int](t, c.Open(t), "SELECT n FROM kept"); n != 7 {
+		t.Errorf("%s: the row reads %d", plan, n)
+	}
+}
+
+func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
+	t.Helper()
+	name := "my-" + plan
+	u.Expect(t, "Deleted key key of service instance "+name+".", "delete-service-key", name, "key")
+	testdrive.ExpectRefused(t, c.Fields(t))
+	u.Expect(t, "Deleted service instance "+name+".", "delete-service", name)
+	gone := testdrive.Run(t, u.Env, "client", "service", name)
+	if gone.Status != 1 || gone.Stderr != "there is no service instance "+name+"\n" {
+		t.Errorf("client service of what was deleted ended with %d and %q", gone.Status, gone.Stderr)
+	}
+}
+
+// interruptStart presses Ctrl-C while dev starts. What it leaves behind must not break the next start.
+func interruptStart(t *testing.T, env map[string]string) {
+	t.Helper()
+	dev := testdrive.Launch(t, env, "dev")
+	testdrive.Eventually(t, limits.Stuck, "a server is started", func() bool {
+		return len(testdrive.Processes(t, env["MYSQL_BROKER_DEV_DIR"])) > 0
+	})
+	interrupt(t, dev, env)
+}
+
+// interrupt presses Ctrl-C and checks that nothing runs on.
+func interrupt(t *testing.T, dev *testdrive.Broker, env map[string]string) {
+	t.Helper()
+	dev.Signal(t, syscall.SIGINT)
+	if status := dev.Wait(t); status != 0 {
+		t.Errorf("dev ended with %d", status)
+	}
+	testdrive.ExpectNoProcess(t, env["MYSQL_BROKER_DEV_DIR"])
+}

@@ -1,0 +1,122 @@
+package operators
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// examinationTime limits how long the first examination after a start may take on a busy machine.
+const examinationTime = limits.Stuck
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	p := testdrive.StartPlatform(t, private, env)
+	admin := p.Admin(t)
+	kept := p.Provisioned(t, "shared-small", nil)
+	_, c := kept.Bound(t, nil)
+	lost := p.MakeOwn(t, "shared-small")
+	_, left := lost.Bound(t, nil)
+	well := testdrive.RunDoctor(t, env).Expect(t, 0)
+	other := maps.Clone(env)
+	other["ENCRYPTION_KEYSET"] = strings.TrimSpace(testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout)
+	testdrive.RunDoctor(t, other).Expect(t, 78) // it could not repair
+	if !strings.Contains(well.Stdout, "All is well.") || !strings.Contains(well.Stdout, "databases 2, accounts 2") {
+		t.Errorf("with nothing to find, doctor printed %q", well.Stdout)
+	}
+
+	// What PostgreSQL forgets, what a person drops, and what another broker has made.
+	testdrive.Exec(t, admin, "DROP USER "+c.Username, "CREATE DATABASE db_aaaaaaaaaaaaaaaaaaaa",
+		"CREATE USER u_aaaaaaaaaaaaaaaaaaaa")
+	testdrive.OpenTasks(t, env).Exec(t, "DELETE FROM instance WHERE id = $1", lost.ID)
+	expectFindings(t, env, map[string]string{"orphan database": left.Database, "orphan account": left.Username,
+		"missing account": c.Username, "unrecorded database": "db_aaaaaaaaaaaaaaaaaaaa",
+		"unrecorded account": "u_aaaaaaaaaaaaaaaaaaaa"})
+	expectPeriodicExamination(t, testdrive.StartPlatform(t, private, env), left, c)
+	testdrive.ExpectTenants(t, admin, 3, 2)
+
+	reported := testdrive.RunDoctor(t, env).Expect(t, 1)
+	testdrive.ExpectLine(t, reported.Stdout, "orphan", "shared-1", left.Database, "--repair: drop it")
+	if !strings.Contains(reported.Stderr, "problems that remain: 3") {
+		t.Errorf("doctor printed %q", reported.Stderr)
+	}
+	repaired := testdrive.RunDoctor(t, env, "--repair").Expect(t, 0)
+	testdrive.ExpectLine(t, repaired.Stdout, "orphan", left.Database, "dropped")
+	testdrive.ExpectLine(t, repaired.Stdout, "missing", c.Username, "made again")
+	c.Open(t)
+	testdrive.ExpectTenants(t, admin, 2, 2) // kept's own, and the other broker's
+
+	testdrive.Exec(t, admin, "DROP DATABASE `"+c.Database+"`")
+	gone := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)
+	testdrive.ExpectLine(t, gone.Stdout, "missing", c.Database, "restore it from a backup")
+	if strings.Contains(well.Stdout+reported.Stdout+repaired.Stdout+gone.Stdout, c.Password) {
+		t.Error("doctor prints a password")
+	}
+}
+
+// expectFindings compares what doctor finds, names by problem and kind.
+func expectFindings(t *testing.T, env map[string]string, want map[string]string) {
+	t.Helper()
+	out := testdrive.RunDoctor(t, env, "--json").Expect(t, 1)
+	var report struct {
+		Findings []struct{ Problem, Kind, Name string }
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), &report); err != nil {
+		t.Fatalf("%v: %s", err, out.Stdout)
+	}
+	found := map[string]string{}
+	for _, f := range report.Findings {
+		found[f.Problem+" "+f.Kind] = f.Name
+	}
+	if len(report.Findings) != len(want) || !maps.Equal(found, want) {
+		t.Errorf("found %s", out.Stdout)
+	}
+}
+
+// expectPeriodicExamination waits for a broker that has just been started to examine by itself.
+func expectPeriodicExamination(t *testing.T, p testdrive.Platform, orphan, missing testdrive.Credentials) {
+	t.Helper()
+	const examined = "mysql_broker_examination_timestamp_seconds"
+	testdrive.Eventually(t, examinationTime, "the broker examines", func() bool { return p.Scrape(t)[examined] != "" })
+	testdrive.ExpectFigures(t, p, map[string]string{
+		`mysql_broker_orphans{kind="database",server="shared-1"}`:           "1",
+		`mysql_broker_orphans{kind="account",server="shared-1"}`:            "1",
+		`mysql_broker_orphans{kind="dedicated_server",server=""}`:           "0",
+		`mysql_broker_missing_resources{kind="database",server="shared-1"}`: "0",
+		`mysql_broker_missing_resources{kind="account",server="shared-1"}`:  "1",
+		`mysql_broker_missing_resources{kind="dedicated_server",server=""}`: "0",
+	})
+	for _, name := range []string{orphan.Database, orphan.Username, missing.Username} {
+		p.AwaitLog(t, `"name":"`+name+`"`)
+	}
+	if strings.Contains(p.Log(), "u_aaaaaaaaaaaaaaaaaaaa") {
+		t.Error("the broker warns of what is another's")
+	}
+}
+
+// The doctor starts no server.
+func TestDoctorStartsNothing(t *testing.T) {
+	p, env := testdrive.OnePlatform(t)
+	i := p.MakeOwn(t, "dedicated-small")
+	p.Signal(t, syscall.SIGTERM)
+	p.Wait(t)
+	testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGKILL)
+	testdrive.Eventually(t, limits.Stuck, "the server has ended", func() bool {
+		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
+	})
+	out := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)
+	testdrive.ExpectLine(t, out.Stdout, "unreachable", "dedicated server", i.ID)
+	if pids := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(pids) > 0 {
+		t.Errorf("doctor started %v", pids)
+	}
+	i.Via(testdrive.StartPlatform(t, p.Server, env)).Remove(t)
+}

@@ -1,0 +1,77 @@
+package operators
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Bindings that expire while no broker runs end when one starts. After a restore of PostgreSQL, recover ends the expired
+// bindings that it contains.
+func TestFaultExpiredMeanwhile(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	limited := func(ttl string) string {
+		return testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "provisioner: shared,",
+			"provisioner: shared, max_binding_ttl: "+ttl+","))
+	}
+	private := testdrive.Private(t, server.Flavour)
+	env := testdrive.Environment(t, private)
+	env["CATALOG"] = limited("30d")
+	p := testdrive.StartPlatform(t, private, env)
+	i := p.OwnInstance(t, "shared-small")
+	i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, body{"parameters": body{"ttl": "31d"}}), 400, `"ttl"`, "30d")
+	b := i.NewBinding()
+	r := b.Bind(t, nil).Expect(t, http.StatusCreated)
+	if at, _ := testdrive.BindingTimes(t, r); time.Until(at) < 29*24*time.Hour {
+		t.Errorf("a binding without ttl expires at %v", at)
+	}
+	restored, c := i.Bound(t, body{"parameters": body{"ttl": "8h"}})
+	var listed []struct {
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	p.Operator(env).Read(t, &listed, "bindings", i.ID)
+	if len(listed) != 2 || listed[0].ExpiresAt.IsZero() || listed[1].ExpiresAt.IsZero() {
+		t.Errorf("the list of bindings has %+v", listed)
+	}
+	missed, gone := i.Bound(t, body{"parameters": body{"ttl": "5s"}})
+	p.Kill(t)
+	tasks := testdrive.OpenTasks(t, env)
+	testdrive.Eventually(t, limits.Stuck, "it has expired", func() (over bool) {
+		tasks.Scan(t, &over, "SELECT count(*) = 1 FROM binding WHERE expires_at < now()")
+		return over
+	})
+	env["CATALOG"] = limited("1h")
+	p = testdrive.StartPlatform(t, private, env)
+	i.Platform, restored.Platform, missed.Platform = p, p, p
+	successor := i.NewBinding().Bind(t, body{"predecessor_binding_id": restored.BindingID}).Expect(t, http.StatusCreated)
+	if at, _ := testdrive.BindingTimes(t, successor); time.Until(at) > time.Hour {
+		t.Errorf("after the maximum was lowered, the successor of a binding with 8h expires at %v", at)
+	}
+	testdrive.Eventually(t, limits.Stuck, "it has ended", func() bool { return !testdrive.AccountExists(t, p, gone.Username) })
+	p.AwaitLog(t, `"msg":"a service binding has expired"`)
+	testdrive.ExpectEmpty(t, missed.Unbind(t), http.StatusOK)
+
+	backup := testdrive.DumpPostgres(t, env["DATABASE_URL"])
+	i.NewBinding().Bind(t, nil).Expect(t, http.StatusCreated) // which PostgreSQL will not know
+	testdrive.StopBroker(t, p)
+	testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
+	tasks.Exec(t, "UPDATE binding SET expires_at = now() WHERE id = '"+restored.BindingID+"'")
+	p = testdrive.StartPlatform(t, private, env)
+	restored.Platform = p
+	testdrive.ExpectHeld(t, p, "loaded from a dump")
+	if shown := testdrive.RunRecover(t, env, 0, "--apply"); !strings.Contains(shown, "expired since the backup") {
+		t.Errorf("recover says\n%s", shown)
+	}
+	if testdrive.AccountExists(t, p, c.Username) {
+		t.Error("the account is still there")
+	}
+	testdrive.ExpectEmpty(t, restored.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, restored.Unbind(t), http.StatusGone)
+}

@@ -1,0 +1,430 @@
+package operators
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestNothingLeaks has a broker run and fail every operation, and searches for every password that was generated or
+// configured, in all output and files of the broker and its servers. A canary, which the test itself puts into most of
+// these places, has to be found.
+func TestNothingLeaks(t *testing.T) {
+	t.Parallel()
+	allowCores(t)
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	testdrive.OwnTemplates(t, env) // so that the programs that make one are watched too
+	previous := rand.Text()
+	env["LOG_LEVEL"], env["GOTRACEBACK"] = "debug", "system"
+	env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = rand.Text(), previous
+	logStatements(t, env)
+	canary := "canary-" + rand.Text()
+	watched := watch(t, env["LAUNCHER_DIR"])
+	startCanary(t, canary)
+	p := testdrive.StartPlatform(t, server, env)
+	p.Seen.Add(previous, postgresPassword(t, env))
+	places := map[string]string{}
+
+	haveItFail(t, p, canary)
+	made := haveItWork(t, p, env, canary)
+	places["the table of tasks"] = dumpTables(t, env, "task")
+	places["the tables"] = dumpTables(t, env, "binding", "instance", "retired_account", "secret", "server")
+	failOnAWrongServer(t, p, env)
+
+	mysqlds := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
+	for _, pid := range append(mysqlds, p.PID()) {
+		if got := testdrive.CoreLimit(t, pid); got != "1 1" {
+			t.Errorf("cores of process %d may have %s bytes", pid, got)
+		}
+	}
+	crashServer(t, mysqlds[0])
+	places["/metrics"], places["/readyz"] = p.Get(t, "/metrics"), p.Get(t, "/readyz")
+	p.Signal(t, syscall.SIGQUIT)
+	if status := p.Wait(t); status != 2 || !strings.Contains(p.Log(), "goroutine 1 ") {
+		t.Errorf("SIGQUIT ended the broker with %d, without the stacks of its goroutines", status)
+	}
+	places["the log"], places["the answers"] = p.Log(), p.Seen.HeardText()
+	places["ps"], places["the servers' environment"] = watched.stop()
+	places["PostgreSQL's log"] = postgresLog(t, env)
+	checkLauncherFiles(t, p.Seen, env["LAUNCHER_DIR"], canary)
+
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		p.Seen.Check(t, name, places[name])
+	}
+	for _, name := range []string{"the tables", "the table of tasks", "the log", "the answers", "ps", "PostgreSQL's log"} {
+		if _, found := testdrive.Leak(places[name], canary); !found {
+			t.Errorf("%s: the canary is not found there, so nothing would be", name)
+		}
+	}
+	env["GOTRACEBACK"] = "crash"
+	last := testdrive.StartPlatform(t, server, env)
+	for _, i := range made {
+		i.Via(last).Remove(t)
+	}
+	crash(t, last)
+}
+
+// haveItWork runs every operation, including rotations, and returns the remaining instances.
+func haveItWork(t *testing.T, p testdrive.Platform, env map[string]string, canary string) (made []testdrive.Instance) {
+	t.Helper()
+	for plan, update := range map[string]string{"shared-small": "shared-large", "dedicated-small": "dedicated-large"} {
+		i := p.OwnInstance(t, plan)
+		i.ID = plan + "-" + canary
+		made = append(made, i)
+		if r := i.Provision(t, testdrive.Async, nil); r.Status == http.StatusAccepted {
+			i.Await(t, r.String("operation"))
+		}
+		b, c := i.Bound(t, nil)
+		i.Bound(t, body{"parameters": body{"role": "read-only"}})
+		i.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusOK))
+		i.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
+		if r := i.UpdatePlan(t, testdrive.Async, update); r.Status == http.StatusAccepted {
+			i.Await(t, r.String("operation"))
+		}
+		i.Fetch(t).Expect(t, http.StatusOK)
+		if plan == "dedicated-small" {
+			rotateEverything(t, p, env, i)
+			admin := testdrive.Open(t, adminOf(t, c, recorded(t, env, i.ID).AdminPassword))
+			if testdrive.Read[bool](t, admin, "SELECT @@general_log") {
+				t.Error("the server logs statements")
+			}
+			admin.Close()
+		}
+		testdrive.Exec(t, c.Open(t), "CREATE VIEW v AS SELECT 1") // so that the account outlives its binding
+		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	}
+	gone := p.MakeOwn(t, "dedicated-small")
+	p.Seen.Add(recorded(t, env, gone.ID).AdminPassword)
+	gone.Remove(t)
+	return made
+}
+
+func rotateEverything(t *testing.T, p testdrive.Platform, env map[string]string, i testdrive.Instance) {
+	t.Helper()
+	p.Seen.Add(recorded(t, env, i.ID).AdminPassword)
+	said := testdrive.RotateAdmin(t, env).Expect(t, 0)
+	p.Seen.Add(recorded(t, env, i.ID).AdminPassword)
+	rotated := maps.Clone(env)
+	for _, step := range []string{"add", "promote"} {
+		out := testdrive.Run(t, rotated, "keyset", step).Expect(t, 0)
+		rotated["ENCRYPTION_KEYSET"] = strings.TrimSpace(out.Stdout)
+		p.Seen.Add(rotated["ENCRYPTION_KEYSET"])
+		said.Stderr += out.Stderr
+	}
+	keys := testdrive.Run(t, env, "rotate-keys").Expect(t, 0) // with the old keyset, so that this broker reads it all
+	p.Seen.Check(t, "what the rotations printed", said.Stdout+said.Stderr+keys.Stdout+keys.Stderr)
+}
+
+// haveItFail sends requests with secrets that are refused or fail later.
+func haveItFail(t *testing.T, p testdrive.Platform, canary string) {
+	t.Helper()
+	sent := rand.Text()
+	p.Seen.Add(sent)
+	i := p.OwnInstance(t, "shared-small")
+	testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, body{"parameters": body{"password": sent}}), 400, "password")
+	i.Do(t, "PUT", i.Path(), []byte(`{"service_id": "`+i.ServiceID+`", "password": "`+sent+`", `)).Expect(t, 400)
+	i.Do(t, "PUT", i.Path(), []byte(`{"plan_id": {"`+sent+`": "`+sent+`"}}`)).Expect(t, 400)
+	i.Do(t, "PUT", i.Path(), []byte(sent)).Expect(t, 400)
+	i.NewBinding().Bind(t, body{"parameters": body{"role": "admin", "password": sent}}).Expect(t, 400)
+	i.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Bearer " + sent}).Expect(t, 401)
+	i.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"X-Broker-API-Request-Identity": canary}).Expect(t, 200)
+	guess := *p.Broker
+	guess.Password = sent
+	guess.Do(t, "GET", "/v2/catalog", nil).Expect(t, 401)
+
+	failing := p.OwnInstance(t, "dedicated-small")
+	operation := failing.Provision(t, testdrive.Async, body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}).
+		Expect(t, 202).String("operation")
+	if state, _ := p.AwaitOperation(t, failing.ID, operation); state != "failed" {
+		t.Errorf("with an unknown collation, the creation %s", state)
+	}
+	failing.Remove(t)
+}
+
+// failOnAWrongServer runs a broker whose password for its shared server is wrong.
+func failOnAWrongServer(t *testing.T, p testdrive.Platform, env map[string]string) {
+	t.Helper()
+	wrong := p.Server
+	wrong.Password = "wrong-" + rand.Text()
+	other := maps.Clone(env)
+	other["DATABASE_URL"] = servers.Postgres(t)
+	other["MYSQL_SERVERS"] = testdrive.Encode(t, []body{{"name": "shared-1", "ca_certificate": wrong.CA,
+		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", wrong.User, wrong.Password, wrong.Host, wrong.Port)}})
+	broken := testdrive.StartPlatform(t, wrong, other)
+	if r := broken.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil); r.Status < 500 {
+		t.Errorf("a provision on a server that refuses the broker: %d %s", r.Status, r.Raw)
+	}
+	broken.Get(t, "/readyz")
+	p.Seen.Check(t, "the log of a broker that a server refuses", broken.Log())
+	broken.Seen.Check(t, "the tables of a broker that a server refuses", dumpTables(t, other, "instance", "task"))
+}
+
+func postgresPassword(t *testing.T, env map[string]string) string {
+	t.Helper()
+	u, err := url.Parse(env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal("DATABASE_URL is no URL")
+	}
+	password, _ := u.User.Password()
+	if len(password) < 8 {
+		t.Fatal("PostgreSQL's password is too short to look for")
+	}
+	return password
+}
+
+// logStatements makes PostgreSQL log every statement of a new connection to the database, with its parameters.
+func logStatements(t *testing.T, env map[string]string) {
+	t.Helper()
+	conn := testdrive.OpenRecords(t, env)
+	name := pgx.Identifier{conn.Config().Database}.Sanitize()
+	if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+name+" SET log_statement = 'all'"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func postgresLog(t *testing.T, env map[string]string) string {
+	t.Helper()
+	var data string
+	if err := testdrive.OpenRecords(t, env).QueryRow(t.Context(), "SHOW data_directory").Scan(&data); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(data), "postgres.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// dumpTables is every row of tables, as text.
+func dumpTables(t *testing.T, env map[string]string, tables ...string) string {
+	t.Helper()
+	conn := testdrive.OpenRecords(t, env)
+	var dump strings.Builder
+	for _, table := range tables {
+		rows, err := conn.Query(t.Context(), "SELECT r::text FROM "+pgx.Identifier{table}.Sanitize()+" r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&dump, table, strings.Join(all, "\n"))
+	}
+	return dump.String()
+}
+
+// watcher samples what everybody on the host may see of processes.
+type watcher struct {
+	end          chan struct{}
+	ended        sync.WaitGroup
+	commands     map[string]bool
+	environments map[string]bool
+	reads        map[string]int      // of a process, by its directory
+	initFiles    map[fs.FileMode]int // seen, by mode
+	t            *testing.T
+}
+
+const (
+	watchFilesEach     = 10 * time.Millisecond // some live for as long as a server takes to start
+	watchProcessesEach = 100 * time.Millisecond
+
+	// readsEach is how often a process is read: what it was forked from, and what it has become.
+	readsEach = 2
+)
+
+func watch(t *testing.T, launcherDir string) *watcher {
+	w := &watcher{t: t, end: make(chan struct{}), commands: map[string]bool{}, environments: map[string]bool{},
+		reads: map[string]int{}, initFiles: map[fs.FileMode]int{}}
+	w.ended.Go(func() {
+		files, processes := time.NewTicker(watchFilesEach), time.NewTicker(watchProcessesEach)
+		defer files.Stop()
+		defer processes.Stop()
+		for {
+			select {
+			case <-w.end:
+				return
+			case <-files.C:
+				w.sampleFiles(launcherDir)
+			case <-processes.C:
+				w.sampleProcesses(launcherDir)
+			}
+		}
+	})
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// sampleProcesses ignores processes that end meanwhile.
+func (w *watcher) sampleProcesses(launcherDir string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil || w.reads[e.Name()] == readsEach {
+			continue
+		}
+		w.reads[e.Name()]++
+		dir := filepath.Join("/proc", e.Name())
+		command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil {
+			continue
+		}
+		w.commands[string(command)] = true
+		if bytes.Contains(command, []byte(launcherDir)) {
+			if environment, err := os.ReadFile(filepath.Join(dir, "environ")); err == nil {
+				w.environments[string(environment)] = true
+			}
+		}
+	}
+}
+
+// sampleFiles ignores files that disappear meanwhile.
+func (w *watcher) sampleFiles(launcherDir string) {
+	initFiles, _ := filepath.Glob(filepath.Join(launcherDir, "instances/*/init.sql"))
+	for _, file := range initFiles {
+		if info, err := os.Stat(file); err == nil {
+			w.initFiles[info.Mode()]++
+		}
+	}
+}
+
+// stop returns all command lines, and the environments of the servers.
+func (w *watcher) stop() (commands, environments string) {
+	select {
+	case <-w.end:
+	default:
+		close(w.end)
+	}
+	w.ended.Wait()
+	if len(w.initFiles) != 1 || w.initFiles[0o600] == 0 {
+		w.t.Errorf("files with an admin password, by mode: %v, want some of 0600", w.initFiles)
+	}
+	return joined(w.commands), joined(w.environments)
+}
+
+func joined(all map[string]bool) string {
+	return strings.ReplaceAll(strings.Join(slices.Collect(maps.Keys(all)), "\n"), "\x00", " ")
+}
+
+// startCanary runs a process that has the canary on its command line until the test ends.
+func startCanary(t *testing.T, canary string) {
+	t.Helper()
+	cmd := osexec.Command("sleep", "600")
+	cmd.Args[0] = canary
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+}
+
+// checkLauncherFiles reads all that the launcher and its servers wrote, the data included.
+func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "canary"), []byte("for "+canary), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logs, found := 0, false
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // the servers run on and remove files of theirs
+			return nil
+		}
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		switch entry.Name() {
+		case "init.sql":
+			t.Errorf("%s was left", path)
+		case "mysqld.log":
+			logs++
+		}
+		if strings.HasPrefix(entry.Name(), "core") {
+			t.Errorf("%s is a core", path)
+		}
+		raw, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found = found || bytes.Contains(raw, []byte(canary))
+		if strings.Contains(path, "/data/") {
+			seen.CheckData(t, path, raw)
+		} else {
+			seen.Check(t, path, string(raw))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if logs == 0 || !found {
+		t.Errorf("read %d logs of servers; the canary was found: %v", logs, found)
+	}
+}
+
+// allowCores lets processes that do not forbid it themselves leave cores.
+func allowCores(t *testing.T) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	limit.Cur = limit.Max
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crashServer ends a server as a fault in its program would.
+func crashServer(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
+		t.Fatal(err)
+	}
+	testdrive.Eventually(t, limits.Stuck, "the server that was aborted ends", func() bool {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err != nil || len(raw) == 0
+	})
+}
+
+// crash ends a broker like a fatal error of Go's runtime with core dumps turned on.
+func crash(t *testing.T, p testdrive.Platform) {
+	t.Helper()
+	p.Signal(t, syscall.SIGABRT)
+	if status := p.Wait(t); status != -1 {
+		t.Errorf("exit status %d, not a signal", status)
+	}
+	left, err := os.ReadDir(p.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("a broker that crashed left %v", left)
+	}
+}

@@ -1,0 +1,157 @@
+package operators
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"net/http"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestFaultMove moves an instance whose transactions are open or prepared. The move waits for them, or is given up. The old
+// place is kept for a day.
+func TestFaultMove(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		faults := testdrive.NewFaults(t, env)
+		p := testdrive.StartPlatform(t, private, env)
+		d := testdrive.Desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), faults}
+		i := p.OwnInstance(t, "shared-small")
+		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
+		b, c := i.Bound(t, nil)
+		testdrive.MakeObjectsAs(t, c)
+		db := c.Open(t)
+
+		// Transactions of other instances do not block a move.
+		other := p.OwnInstance(t, "shared-small")
+		other.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+		_, foreign := other.Bound(t, nil)
+		rollBackOther := prepareXA(t, foreign.Open(t), "CREATE TABLE items (name VARCHAR(9))")
+
+		// A move waits for the instance's own transactions, although there are prepared ones of others.
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err == nil {
+			_, err = tx.Exec("INSERT INTO items (name) VALUES ('open')")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		d.Tasks.Await(t, operation, "waits for the transaction", "description LIKE 'Waiting for a transaction that%'")
+		reached, release := testdrive.HoldAt(t, faults, "update: copied")
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		testdrive.Receive(t, reached, "the copy")
+		d.Run(t, 0, "tasks", "cancel", operation)
+		release()
+		if state, says := d.Ended(t, operation); state != "failed" || !strings.HasPrefix(says, testdrive.ByOperator) {
+			t.Errorf("the move that waited for a transaction %s: %s", state, says)
+		}
+
+		// A move waits for changes that are neither committed nor rolled back, and is given up in the end. The broker
+		// finds them before the copy, or when nobody may write any more.
+		for _, test := range []struct{ point, waits, since string }{
+			{"", "Waiting for a transaction that", "locked since"},
+			{"update: copied", "Waiting for the end of a prepared XA", "prepared since"},
+		} {
+			var rollBack func()
+			if test.point == "" {
+				rollBack = prepareXA(t, db)
+				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+			} else {
+				reached, release = testdrive.HoldAt(t, faults, test.point)
+			}
+			operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+			if test.point != "" {
+				testdrive.Receive(t, reached, test.point)
+				rollBack = prepareXA(t, db)
+				release()
+			}
+			d.Tasks.Await(t, operation, "waits for the transaction", "description LIKE '"+test.waits+"%'")
+			d.Tasks.Exec(t, "UPDATE task SET memory = jsonb_set(memory, '{"+test.since+`}', '"2020-01-01T00:00:00Z"')
+				WHERE 'task_' || id = '`+operation+"'")
+			if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, "XA ROLLBACK") {
+				t.Errorf("a move with a prepared XA transaction %s: %s", state, says)
+			}
+			rollBack()
+			testdrive.Exec(t, db, "CALL add_item()")
+		}
+
+		// Once the copy is marked as finished, no cleanup removes it, although nobody was there to end the move in time.
+		faults.Decide(testdrive.DieAt("update: hand over: done", 1))
+		operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		p.Wait(t)
+		d.Tasks.Exec(t, `UPDATE task SET memory = jsonb_set(memory, '{frozen since}', '"2020-01-01T00:00:00Z"')
+			WHERE 'task_' || id = '`+operation+"'")
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		testdrive.ExpireLeases(t, d.Tasks.Pool)
+		p = testdrive.StartPlatform(t, private, env)
+		i.Platform, b.Platform, other.Platform, d.Platform = p, p, p, p
+		i.Await(t, operation)
+		moved := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
+
+		// The old place is kept for some hours.
+		removeFormer := func() { testdrive.RunScheduled(t, d.Tasks, "remove-former-places") }
+		removeFormer()
+		testdrive.ExpectTenants(t, d.AdminDB, 2, 2)
+		age := func(by string) {
+			t.Helper()
+			d.Tasks.Exec(t, "UPDATE instance SET moved_at = moved_at - interval '"+by+"'")
+			d.Tasks.Exec(t, "UPDATE binding SET created_at = created_at - interval '"+by+"'")
+		}
+		age("23 h")
+		removeFormer()
+		testdrive.ExpectTenants(t, d.AdminDB, 2, 2)
+		age("61 min")
+		metrics := p.Scrape(t)
+		if metrics["mysql_broker_former_places"] != "1" || metrics["mysql_broker_former_place_overdue_seconds"] == "0" {
+			t.Errorf("%s former places, the first overdue for %s s", metrics["mysql_broker_former_places"],
+				metrics["mysql_broker_former_place_overdue_seconds"])
+		}
+		removeFormer()
+		testdrive.ExpectTenants(t, d.AdminDB, 1, 1) // of the other instance
+		if err := db.PingContext(t.Context()); testdrive.ErrorNumber(err) != 1045 {
+			t.Errorf("a login at the old address, whose hours are over: %v", err)
+		}
+		testdrive.Exec(t, moved.Open(t), "CALL add_item()")
+		rollBackOther()
+		other.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+		i.Remove(t)
+		testdrive.ExpectTenants(t, d.AdminDB, 0, 0)
+		testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+	})
+}
+
+// prepareXA prepares an XA transaction that has changed the table items, and ends its session, as a client does that
+// forgets it. It returns a function that rolls the transaction back.
+func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(statement string) {
+		t.Helper()
+		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	id := "'" + rand.Text() + "'"
+	for _, statement := range append(before, "XA START "+id, "INSERT INTO items (name) VALUES ('xa')", "XA END "+id,
+		"XA PREPARE "+id) {
+		run(statement)
+	}
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	return func() {
+		t.Helper()
+		testdrive.Exec(t, db, "XA ROLLBACK "+id)
+	}
+}

@@ -1,0 +1,142 @@
+package operators
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A real Prometheus with the shipped alerts reads two real brokers, one of which serves HTTPS: the alert that should fire
+// does, and every expression of the alerts and of the dashboard is one that it understands; those of the dashboard have
+// something to show. Its own tool finds nothing wrong with the metrics' names, units and explanations.
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	shared, err := json.Marshal([]any{testdrive.Described("first", server), testdrive.DeadServer(t, "dead")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["MYSQL_SERVERS"] = string(shared)
+	dir := t.TempDir()
+	env["BACKUP_STORE"] = "file://" + filepath.Join(dir, "backups")
+	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "backup_every_hours: 24, max_bindings:"))
+	plain := testdrive.StartPlatform(t, server, env)
+	writePair(t, filepath.Join(dir, "pair"), 1)
+	env["TLS_CERTIFICATE"] = filepath.Join(dir, "pair", "tls.crt")
+	env["TLS_KEY"] = filepath.Join(dir, "pair", "tls.key")
+	secure := testdrive.StartPlatform(t, server, env)
+
+	rules := filepath.Join(dir, "alerts.yml")
+	atOnce := regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAllString(testdrive.Shipped(t, "deploy/prometheus/alerts.yml"), "")
+	if err := os.WriteFile(rules, []byte(atOnce), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prometheus := testdrive.StartPrometheus(t, fmt.Sprintf(`
+global: {scrape_interval: 4s, scrape_timeout: 4s, evaluation_interval: 1s} # a busy machine is not a broker that is down
+rule_files: [%q]
+scrape_configs:
+  - job_name: mysql-broker
+    tls_config: {insecure_skip_verify: true}
+    static_configs:
+      - targets: [%q]
+      - targets: [%q]
+        labels: {__scheme__: https}
+`, rules, hostOf(t, plain.URL), hostOf(t, secure.URL)))
+
+	prometheus.Await(t, limits.Stuck, `count(up{job="mysql-broker"} == 1) == 2`)
+	i := plain.Provisioned(t, "shared-small", nil)
+	i.Bound(t, nil)
+	prometheus.Await(t, limits.Stuck, `rate(mysql_broker_operations_total{kind="bind"}[1m]) > 0`) // soon it is 0 again
+	prometheus.Await(t, limits.Stuck, `ALERTS{alertname="MySQLBrokerSharedServerDown", alertstate="firing", server="dead"}`)
+	prometheus.Await(t, examinationTime+limits.Stuck, "mysql_broker_orphans")
+	var others []testdrive.Sample // on a busy machine, one may fire for a scrape or two that came late
+	defer func() {
+		for _, firing := range others {
+			t.Errorf("this alert fires too: %v", firing.Metric)
+		}
+	}()
+	testdrive.Eventually(t, limits.Stuck, "no alert fires but those about the dead server", func() bool {
+		others = prometheus.Query(t, `ALERTS{alertstate="firing", server!="dead"}`)
+		return len(others) == 0
+	})
+	rulesThere := prometheus.Rules(t)
+	if len(rulesThere) == 0 {
+		t.Error("Prometheus has no rules")
+	}
+	for _, rule := range rulesThere {
+		if rule.Health != "ok" {
+			t.Errorf("%s: %s %s", rule.Name, rule.Health, rule.LastError)
+		}
+		expectMetrics(t, prometheus, rule.Query)
+	}
+	for _, expression := range dashboardExpressions(t) {
+		if slices.ContainsFunc(ofOthers, func(name string) bool { return strings.Contains(expression, name) }) {
+			prometheus.Query(t, expression)
+			continue
+		}
+		prometheus.Await(t, limits.Stuck, expression)
+		expectMetrics(t, prometheus, expression)
+	}
+	prometheus.Await(t, examinationTime+limits.Stuck,
+		fmt.Sprintf("mysql_broker_examination_timestamp_seconds{instance=%q}", hostOf(t, plain.URL)))
+	testdrive.LintMetrics(t, plain.Get(t, "/metrics"))
+}
+
+var metricName = regexp.MustCompile(`mysql_broker_\w+`)
+
+// ofOthers are metrics that these brokers do not have: those of another launcher, of groups, which only that one runs,
+// and of plans whose binary logs are archived.
+var ofOthers = []string{"mysql_broker_dedicated_servers_in_trouble", "mysql_broker_dedicated_members",
+	"mysql_broker_dedicated_groups_without_primary", "mysql_broker_dedicated_member_queue_max",
+	"mysql_broker_binary_log_age_seconds"}
+
+// expectMetrics fails the test if Prometheus never sees a metric that an expression names.
+func expectMetrics(t *testing.T, prometheus *testdrive.Prometheus, expression string) {
+	t.Helper()
+	for _, name := range metricName.FindAllString(expression, -1) {
+		if !slices.Contains(ofOthers, name) {
+			prometheus.Await(t, limits.Stuck, name)
+		}
+	}
+}
+
+// dashboardExpressions are what the dashboard's panels show, for all that can be chosen.
+func dashboardExpressions(t *testing.T) (all []string) {
+	t.Helper()
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal([]byte(testdrive.Shipped(t, "deploy/grafana/mysql-broker.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	chosen := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$plan", ".*")
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			all = append(all, chosen.Replace(target.Expr))
+		}
+	}
+	if len(all) == 0 {
+		t.Error("the dashboard shows nothing")
+	}
+	return all
+}
+
+func hostOf(t *testing.T, text string) string {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}

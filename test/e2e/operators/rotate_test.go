@@ -1,0 +1,316 @@
+package operators
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/store"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Each step of a rolling upgrade runs beside the one before, and both read what either writes.
+func TestRotateKeyset(t *testing.T) {
+	t.Parallel()
+	all := servers.AllMySQL(t)
+	server := all[len(all)-1]
+	env := testdrive.Environment(t, server)
+	backups := t.TempDir()
+	env["BACKUP_STORE"] = "file://" + backups
+	start := func(keyset string) testdrive.Platform {
+		env["ENCRYPTION_KEYSET"] = keyset
+		return testdrive.StartPlatform(t, server, env)
+	}
+	change := func(step, keyset string) string {
+		out := testdrive.Run(t, map[string]string{"ENCRYPTION_KEYSET": keyset}, "keyset", step).Expect(t, 0)
+		return strings.TrimSpace(out.Stdout)
+	}
+	old := env["ENCRYPTION_KEYSET"]
+	added := change("add", old)
+	promoted := change("promote", added)
+	dropped := change("drop-old", promoted)
+
+	first, second := start(old), start(added)
+	i, d := first.OwnInstance(t, "shared-small"), first.OwnInstance(t, "dedicated-small")
+	i.Provision(t, testdrive.Sync, nil).Expect(t, 201)
+	d.Await(t, d.BeginProvision(t))
+	var bindings []testdrive.Binding
+	var known []testdrive.Credentials
+	bindAndRead := func(writer, reader testdrive.Platform) {
+		t.Helper()
+		for _, on := range []testdrive.Instance{i, d} {
+			b, c := on.Via(writer).Bound(t, nil)
+			bindings, known = append(bindings, b), append(known, c)
+			b.Instance = on.Via(reader)
+			if on.Credentials(t, b.Fetch(t).Expect(t, 200)) != c {
+				t.Error("another broker reads other credentials")
+			}
+		}
+	}
+	bindAndRead(first, second)
+	bindAndRead(second, first)
+	third := start(promoted)
+	bindAndRead(second, third)
+	bindAndRead(third, second)
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (id INT PRIMARY KEY)")
+	was := testdrive.Contents(t, c)
+	id := i.BackedUp(t) // with the old key
+	manifest := filepath.Join(backups, i.ID, id, "manifest.json")
+	ofOld, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore := func(by testdrive.Platform) {
+		t.Helper()
+		testdrive.Exec(t, c.Open(t), "DROP TABLE IF EXISTS kept")
+		mine := i.Via(by)
+		mine.Await(t, mine.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": id, "confirm": i.ID}}).
+			Expect(t, http.StatusAccepted).String("operation"))
+		testdrive.ExpectContents(t, "after a restore", c, was)
+	}
+
+	refuse := func(keyset string, args ...string) {
+		t.Helper()
+		env["ENCRYPTION_KEYSET"] = keyset
+		out := testdrive.Run(t, env, args...).Expect(t, 78)
+		if !strings.Contains(out.Stderr, "ENCRYPTION_KEYSET: the keyset lacks the key ") {
+			t.Errorf("%v printed %q", args, out.Stderr)
+		}
+	}
+	rotate := func(want string) {
+		t.Helper()
+		env["ENCRYPTION_KEYSET"] = promoted
+		if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout != "Passwords encrypted again: "+want+"\n" {
+			t.Errorf("rotate-keys printed %q", out.Stdout)
+		}
+	}
+	refuse(dropped, "serve")
+	refuse(dropped, "rotate-keys")
+	restore(third) // with both keys
+	// The CA's key, the admin password, and seven bindings that the first two brokers made.
+	rotate("9.\nKeys of backups encrypted again: 1.")
+	rotate("0.")
+	refuse(old, "serve")
+	refuse(old, "rotate-admin-passwords")
+
+	last := start(dropped)
+	for n, b := range bindings {
+		b.Instance = b.Via(last)
+		if last.Credentials(t, b.Fetch(t).Expect(t, 200)) != known[n] {
+			t.Error("the credentials changed")
+		}
+	}
+	d.Via(last).Bound(t, nil) // as the server's administrator
+	restore(last)             // with the new key alone
+	sound, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range [][]byte{ofOld, sound} { // as if rotate-keys had not run, or could not reach the bucket
+		if err := os.WriteFile(manifest, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := testdrive.Run(t, env, "backups", "import")
+		if lacks := strings.Contains(out.Stderr, "ENCRYPTION_KEYSET lacks the key"); lacks != bytes.Equal(text, ofOld) {
+			t.Errorf("import: %+v", out)
+		}
+	}
+	i.Via(last).Remove(t)
+	d.Via(last).Remove(t)
+}
+
+// recorded is the instance as it is in PostgreSQL, decrypted.
+func recorded(t *testing.T, env map[string]string, id string) store.Instance {
+	t.Helper()
+	i, err := openStore(t, env).Instance(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func openStore(t *testing.T, env map[string]string) *store.Store {
+	t.Helper()
+	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), env["DATABASE_URL"], keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// adminOf is a login as the broker's account on a dedicated server that c is a binding of.
+func adminOf(t *testing.T, c testdrive.Credentials, password string) *mysql.Config {
+	t.Helper()
+	return c.Login(t, "broker_admin", password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), "")
+}
+
+// bindOverAndOver binds and unbinds until stop is called, or the test ends, all of which must succeed.
+func bindOverAndOver(t *testing.T, i testdrive.Instance) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				b := i.NewBinding()
+				if r, err := sendPatiently(b.Instance.Platform, "PUT", b.Path(), b.With(nil)); err != nil || r.Status != http.StatusCreated {
+					t.Errorf("a bind: %d %s %v", r.Status, r.Raw, err)
+				}
+				if r, err := sendPatiently(b.Instance.Platform, "DELETE", b.Deletion(b.Path(), testdrive.Sync), nil); err != nil || r.Status != http.StatusOK {
+					t.Errorf("an unbind: %d %s %v", r.Status, r.Raw, err)
+				}
+			}
+		})
+	}
+	stop = func() {
+		cancel()
+		all.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// sendPatiently repeats a request that was refused as concurrent after it had waited for all of the 4 seconds that a
+// broker waits for others to end, as it may have to on a busy machine.
+func sendPatiently(p testdrive.Platform, method, path string, body any) (testdrive.Response, error) {
+	deadline := time.Now().Add(limits.Stuck)
+	for {
+		since := time.Now()
+		r, err := p.Send(method, path, body, nil)
+		if err != nil || r.String("error") != "ConcurrencyError" || time.Since(since) < 4*time.Second ||
+			time.Now().After(deadline) {
+			return r, err
+		}
+	}
+}
+
+// rotateAdminAmidst is rotateAdmin while others bind and unbind. On a busy machine those under way may take longer than it
+// waits for them; it is run again then.
+func rotateAdminAmidst(t *testing.T, env map[string]string) (out testdrive.Output) {
+	t.Helper()
+	testdrive.Eventually(t, limits.Stuck, "the binds and unbinds under way end", func() bool {
+		out = testdrive.RotateAdmin(t, env)
+		return !strings.Contains(out.Stderr, "binds and unbinds do not end")
+	})
+	return out.Expect(t, 0)
+}
+
+func TestRotateAdminPasswords(t *testing.T) {
+	testdrive.EachPlatform(t, func(t *testing.T, p testdrive.Platform, env map[string]string) {
+		i := p.Provisioned(t, "dedicated-small", nil)
+		_, c := i.Bound(t, nil)
+		before := recorded(t, env, i.ID).AdminPassword
+
+		stop := bindOverAndOver(t, i)
+		seen := map[string]bool{before: true}
+		for range 3 {
+			out := rotateAdminAmidst(t, env)
+			if out.Stdout != "Admin passwords changed: 1.\n" {
+				t.Errorf("printed %q", out.Stdout)
+			}
+			seen[recorded(t, env, i.ID).AdminPassword] = true
+		}
+		stop()
+
+		after := recorded(t, env, i.ID)
+		if len(seen) != 4 || after.NextAdminPassword != "" {
+			t.Errorf("%d passwords were recorded, and %d bytes of a next one", len(seen), len(after.NextAdminPassword))
+		}
+		for password := range seen {
+			p.Seen.Add(password)
+			if password == after.AdminPassword {
+				testdrive.Open(t, adminOf(t, c, password))
+			} else {
+				testdrive.ExpectRefused(t, adminOf(t, c, password))
+			}
+		}
+		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation"))
+		c.Open(t)
+
+		shared := p.Provisioned(t, "shared-small", nil)
+		for id, want := range map[string]string{shared.ID: "on a shared server", "no-such-instance": "no service instance"} {
+			if out := testdrive.RotateAdmin(t, env, id).Expect(t, 1); !strings.Contains(out.Stderr, want) {
+				t.Errorf("for %s: %q", id, out.Stderr)
+			}
+		}
+		for _, id := range []string{shared.ID, "no-such-instance"} {
+			if entries := p.Operator(env).Audit(t, "--action", "rotate-admin-password", "--instance", id); len(entries) > 0 {
+				t.Errorf("what was refused is recorded: %+v", entries)
+			}
+		}
+		if entries := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "rotate-admin-password"); len(entries) < 3 {
+			t.Errorf("the audit has %+v", entries)
+		}
+		env["LAUNCHER"] = "none"
+		if out := testdrive.RotateAdmin(t, env).Expect(t, 78); !strings.Contains(out.Stderr, "LAUNCHER is none") {
+			t.Errorf("without a launcher: %q", out.Stderr)
+		}
+	})
+}
+
+// An instance with an operation in progress is left as it is, and so is one whose server is not there.
+func TestRotationLeavesBusyInstances(t *testing.T) {
+	p, env := testdrive.OnePlatform(t)
+	ready := p.Provisioned(t, "dedicated-small", nil)
+	before := recorded(t, env, ready.ID).AdminPassword
+	busy := p.OwnInstance(t, "dedicated-small")
+	release := p.HoldLaunches(t)
+	operation := busy.BeginProvision(t)
+	out := testdrive.RotateAdmin(t, env).Expect(t, 1)
+	if !strings.Contains(out.Stdout, "Admin passwords changed: 1.") || !strings.Contains(out.Stderr, busy.ID) ||
+		!strings.Contains(out.Stderr, "in progress") || strings.Contains(out.Stderr, ready.ID) {
+		t.Errorf("printed %q%q", out.Stdout, out.Stderr)
+	}
+	if recorded(t, env, ready.ID).AdminPassword == before || recorded(t, env, busy.ID).NextAdminPassword != "" {
+		t.Error("not just the instance that was ready has another password")
+	}
+	release()
+	busy.Await(t, operation)
+	busy.Remove(t)
+}
+
+// A broker with a different keyset does not start, even before anything is stored.
+func TestForeignKeyset(t *testing.T) {
+	t.Parallel()
+	env := testdrive.AnyEnvironment(t)
+	own := env["ENCRYPTION_KEYSET"]
+	first := testdrive.StartPlatform(t, servers.MySQL{}, env)
+	foreign, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["ENCRYPTION_KEYSET"] = foreign
+	for _, command := range []string{"serve", "doctor", "rotate-keys", "rotate-admin-passwords"} {
+		out := testdrive.Run(t, env, command).Expect(t, 78)
+		if !strings.Contains(out.Stderr, "ENCRYPTION_KEYSET: this is not the keyset that the first broker") {
+			t.Errorf("%s printed %q", command, out.Stderr)
+		}
+	}
+	first.Kill(t)
+	testdrive.Run(t, env, "serve").Expect(t, 78)
+	env["ENCRYPTION_KEYSET"] = own
+	testdrive.StartPlatform(t, servers.MySQL{}, env).Kill(t)
+
+	// What the runbook says of a keyset that is lost before anything was made.
+	testdrive.OpenTasks(t, env).Exec(t, "DELETE FROM secret WHERE name = 'keyset'; DELETE FROM authority")
+	env["ENCRYPTION_KEYSET"] = foreign
+	testdrive.StartPlatform(t, servers.MySQL{}, env)
+}

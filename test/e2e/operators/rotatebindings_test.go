@@ -1,0 +1,110 @@
+package operators
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// rotatedBinding is a row of `mysql-broker rotate-bindings --json`.
+type rotatedBinding struct {
+	InstanceID string `json:"instance_id"`
+	ID, Result string
+	AppGUID    string `json:"app_guid"`
+}
+
+// After a leak, the old credentials give no access, and what accounts have defined keeps working.
+func TestRotateBindings(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	private := testdrive.Private(t, server.Flavour)
+	env := testdrive.Environment(t, private)
+	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "shared_role: read-write, max_bindings:"))
+	p := testdrive.StartPlatform(t, private, env)
+	o := p.Operator(env)
+	i, other := p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-small")
+	for _, x := range []testdrive.Instance{i, other} {
+		x.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+	}
+	app := body{"bind_resource": body{"app_guid": "an-app"}}
+	b, c := i.Bound(t, app)
+	testdrive.UseAsApplication(t, c)
+	key, keyLogin := i.Bound(t, nil)
+	shared := body{"bind_resource": body{"space_guid": "a-space-that-leaked"}}
+	_, untouched := other.Bound(t, shared)
+	testdrive.Exec(t, untouched.Open(t), "CREATE TABLE written_by_another_space (n INT)")
+	shared["parameters"] = body{"role": "admin"}
+	testdrive.ExpectRefusal(t, other.NewBinding().Bind(t, shared), http.StatusBadRequest, `"role"`, "read-write")
+	busy := c.Open(t)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := busy.ExecContext(t.Context(), "SELECT SLEEP(600)")
+		ended <- err
+	}()
+	testdrive.AwaitTrue(t, p.Admin(t), `SELECT EXISTS (SELECT 1 FROM information_schema.processlist
+		WHERE user = ? AND info LIKE 'SELECT SLEEP%')`, c.Username)
+
+	rotate := func(args ...string) (all []rotatedBinding) {
+		t.Helper()
+		o.Read(t, &all, append([]string{"rotate-bindings"}, args...)...)
+		return all
+	}
+	shown := rotate("--instance", i.ID)
+	for _, args := range [][]string{{"--space", "no-such-space"}, {"--instance", i.ID, "--created-before", "1d"}} {
+		if got := rotate(args...); len(got) != 0 {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	for space, want := range map[string]int{"a-space": 3, "a-space-that-leaked": 1} {
+		if got := rotate("--space", space); len(got) != want {
+			t.Errorf("of %s: %+v", space, got)
+		}
+	}
+	if got := rotate("--server", "shared-1"); len(got) != 3 || len(shown) != 2 ||
+		!slices.ContainsFunc(shown, func(r rotatedBinding) bool { return r.ID == b.BindingID && r.AppGUID == "an-app" }) {
+		t.Errorf("of the instance %+v, of the server %+v", shown, got)
+	}
+	o.Refuse(t, "instance", "rotate-bindings")
+	o.Refuse(t, "no service instance", "rotate-bindings", "--instance", "missing", "--apply")
+	c.Open(t)
+	for _, r := range rotate("--instance", i.ID, "--apply") {
+		if r.Result != "changed" || r.InstanceID != i.ID {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := testdrive.Receive(t, ended, "the running query ends"); err == nil {
+		t.Error("the running query went on to its end")
+	}
+	testdrive.ExpectRefused(t, c.Fields(t))
+	testdrive.ExpectRefused(t, keyLogin.Fields(t))
+	untouched.Open(t)
+	next := i.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
+	if again := i.Credentials(t, b.Bind(t, app).Expect(t, http.StatusOK)); again != next || next.Username != c.Username {
+		t.Error("the repeated bind has other credentials than the fetched binding, or another account")
+	}
+	db := next.Open(t)
+	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
+	if got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples"); got != 3 {
+		t.Errorf("the view shows %d rows", got)
+	}
+	testdrive.ExpectEmpty(t, key.Unbind(t), http.StatusOK)
+
+	// The command skips a binding that is being changed, and says so.
+	tasks := testdrive.OpenTasks(t, env)
+	tasks.Exec(t, `INSERT INTO task (instance_id, kind, plan_id, run_at)
+		SELECT id, 'update', plan_id, now() + interval '1 h' FROM instance WHERE id = '`+i.ID+`'`)
+	out := o.Run(t, 1, "rotate-bindings", "--instance", i.ID, "--apply")
+	if out.Stdout == "" || out.Stderr == "" {
+		t.Errorf("a busy instance: %+v", out)
+	}
+	tasks.Exec(t, "UPDATE task SET state = 'failed', finished_at = now() WHERE kind = 'update'")
+	next.Open(t)
+	if got := o.Audit(t, "--action", "rotate", "--since", time.Now().Add(-time.Hour).Format(time.RFC3339)); len(got) != 2 ||
+		got[0].Platform != "operator" || got[0].Result != "succeeded" {
+		t.Errorf("the audit has %+v", got)
+	}
+}

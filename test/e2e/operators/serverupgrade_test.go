@@ -1,0 +1,133 @@
+package operators
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestServerUpgrade offers a later version to a broker with an instance, and upgrades that as `cf upgrade-service` does.
+func TestServerUpgrade(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		p := testdrive.StartPlatform(t, s, env)
+		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := p.OwnInstance(t, "dedicated-small")
+		i.Await(t, i.Provision(t, testdrive.Async, body{"maintenance_info": body{"version": present.Version}}).
+			Expect(t, http.StatusAccepted).String("operation"))
+		c := testdrive.MakeObjects(t, i)
+		fillRows(t, c, 20)
+		i.ExpectVersion(t, p, env, present.Version)
+		p.Kill(t)
+
+		next := servers.Later(t, present)
+		env["LAUNCHER_MYSQLD"] = present.Path + "," + next.Path
+		p = testdrive.StartPlatform(t, s, env)
+		i.Platform = p
+		i.ExpectVersion(t, p, env, present.Version) // nothing happens by itself
+		testdrive.ExpectError(t, i.Upgrade(t, present.Version), "MaintenanceInfoConflict")
+		if shown := p.Operator(env).Run(t, 0, "servers", "--dedicated").Stdout; !strings.Contains(shown, next.Version) {
+			t.Errorf("the list of servers shows no upgrade: %s", shown)
+		}
+		writer := startPauseMeter(t, c)
+		began := time.Now()
+		operation := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation")
+		if again := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
+			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
+		}
+		shown := i.Await(t, operation)
+		took := time.Since(began)
+		pause, written := writer.stop(t)
+		t.Logf("%s %s to %s, 20 MiB: %v, no write for %v", s.Flavour, present.Version, next.Version, took, pause)
+		if text := strings.Join(shown, "\n"); !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading") {
+			t.Errorf("the platform reads %q", shown)
+		}
+		db := c.Open(t)
+		if n := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM written"); n < written {
+			t.Errorf("%d rows are left of %d", n, written)
+		}
+		testdrive.ExpectClone(t, i)
+		i.ExpectVersion(t, p, env, next.Version)
+		var backups []struct{ Reason, State string }
+		p.Operator(env).Read(t, &backups, "backups")
+		if len(backups) != 1 || backups[0].Reason != "upgrade" || backups[0].State != "complete" {
+			t.Errorf("backups %+v", backups)
+		}
+		testdrive.ExpectEmpty(t, i.Upgrade(t, next.Version), http.StatusOK)
+		if done := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "update"); len(done) != 1 ||
+			done[0].Object != "upgrade to "+next.Version {
+			t.Errorf("the audit has %+v", done)
+		}
+
+		p.Kill(t)
+		env["LAUNCHER_MYSQLD"] = next.Path + "," + present.Path
+		env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "dedicated-large", fmt.Sprintf("version: %q", present.Version))
+		p = testdrive.StartPlatform(t, s, env)
+		i.Platform = p
+		testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), "PlanChangeNotSupported", "cannot go back")
+		// Other tests have databases on the shared server.
+		if out := testdrive.Run(t, env, "doctor").Stdout; strings.Contains(out, i.ID) || strings.Contains(out, "   dedicated ") {
+			t.Errorf("the doctor says: %s", out)
+		}
+	})
+}
+
+// fillRows writes some MiB of rows.
+func fillRows(t *testing.T, c testdrive.Credentials, megabytes int) {
+	t.Helper()
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
+	for range megabytes {
+		testdrive.Exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT(UUID(), 29128))")
+	}
+}
+
+// pauseMeter inserts rows until it is stopped, and measures its longest pause.
+type pauseMeter struct {
+	ending, ended chan struct{}
+	rows          int
+	pause         time.Duration
+}
+
+func startPauseMeter(t *testing.T, c testdrive.Credentials) *pauseMeter {
+	t.Helper()
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE written (id INT AUTO_INCREMENT PRIMARY KEY)")
+	w := &pauseMeter{ending: make(chan struct{}), ended: make(chan struct{})}
+	go w.run(t, db)
+	return w
+}
+
+func (w *pauseMeter) run(t *testing.T, db *sql.DB) {
+	defer close(w.ended)
+	for last := time.Now(); ; {
+		if _, err := db.ExecContext(t.Context(), "INSERT INTO written VALUES ()"); err == nil {
+			w.rows++
+			w.pause, last = max(w.pause, time.Since(last)), time.Now()
+		}
+		select {
+		case <-w.ending:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (w *pauseMeter) stop(t *testing.T) (pause time.Duration, rows int) {
+	t.Helper()
+	close(w.ending)
+	<-w.ended
+	return w.pause.Round(time.Millisecond), w.rows
+}

@@ -1,0 +1,144 @@
+package operators
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// traceTime bounds how long spans may take to be sent, on a busy machine.
+const traceTime = limits.Stuck
+
+// What a platform asks for can be followed from its own trace through the request, the task and its steps to each
+// statement, and nothing secret is on the way.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	traces := testdrive.StartCollector(t)
+	p := testdrive.StartPlatform(t, s, tracedEnvironment(t, s, traces))
+	i := p.OwnInstance(t, "shared-small")
+	const trace, platform = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(nil), map[string]string{
+		"traceparent": "00-" + trace + "-" + platform + "-01"}).Expect(t, http.StatusCreated)
+	b, c := i.Bound(t, nil)
+	p.Seen.Add(c.Password)
+	i.NewBinding().Bind(t, body{"parameters": body{"role": "none"}}).Expect(t, http.StatusBadRequest)
+	b.Unbind(t).Expect(t, http.StatusOK)
+	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+
+	spans := awaitTask(t, traces, "deprovision", 1)
+	request := spanOf(t, spans, "PUT /v2/service_instances/{instance_id}")
+	if hex.EncodeToString(request.TraceId) != trace || hex.EncodeToString(request.ParentSpanId) != platform {
+		t.Errorf("the request is not in the platform's trace: %v", request)
+	}
+	expectAttributes(t, request, map[string]string{"http.response.status_code": "201", "url.path": i.Path()})
+	task := spanOf(t, spans, "task provision")
+	expectParent(t, task, request)
+	expectAttributes(t, task, map[string]string{"mysql_broker.instance_id": i.ID})
+	step := spanOf(t, spans, "step create database")
+	expectParent(t, step, task)
+	expectStatement(t, spans, step, "mysql", "CREATE DATABASE")
+	expectStatement(t, spans, request, "mysql", "GET_LOCK(?, 0)")
+	expectStatement(t, spans, request, "postgresql", "INSERT INTO task")
+	expectStatement(t, spans, task, "postgresql", "UPDATE task SET state = $3")
+	expectStatement(t, spans, spanOf(t, spans, "step create account"), "mysql", "CREATE USER ?@'%' IDENTIFIED")
+	if name := request.Resource["service.name"]; name != "mysql-broker" {
+		t.Errorf("the service is called %q", name)
+	}
+	if line := p.AwaitLog(t, `"trace_id":"`+trace+`"`); !strings.Contains(line, i.ID) {
+		t.Errorf("the trace is that of another request in the log: %s", line)
+	}
+	expectOneTraceEach(t, spans)
+	for _, s := range spans {
+		p.Seen.Check(t, "a span", fmt.Sprint(s.Resource, s.Span))
+	}
+}
+
+func tracedEnvironment(t *testing.T, s servers.MySQL, to *testdrive.Collector) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, s)
+	env["OTEL_EXPORTER_OTLP_ENDPOINT"], env["OTEL_BSP_SCHEDULE_DELAY"] = to.URL, "50" // milliseconds
+	return env
+}
+
+// awaitTask returns all spans once the one of the work on a task under a lease is among them.
+func awaitTask(t *testing.T, traces *testdrive.Collector, kind string, epoch int) (spans []testdrive.Span) {
+	t.Helper()
+	testdrive.Eventually(t, traceTime, "the trace of a "+kind, func() bool {
+		spans = traces.Spans()
+		return slices.ContainsFunc(spans, func(s testdrive.Span) bool {
+			return s.Name == "task "+kind && s.Attribute("mysql_broker.epoch") == fmt.Sprint(epoch)
+		})
+	})
+	return spans
+}
+
+// spanOf is the last span of that name.
+func spanOf(t *testing.T, spans []testdrive.Span, name string) testdrive.Span {
+	t.Helper()
+	for _, s := range slices.Backward(spans) {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("there is no span %q", name)
+	return testdrive.Span{}
+}
+
+func expectParent(t *testing.T, child, parent testdrive.Span) {
+	t.Helper()
+	if string(child.TraceId) != string(parent.TraceId) || string(child.ParentSpanId) != string(parent.SpanId) {
+		t.Errorf("%q is not a child of %q", child.Name, parent.Name)
+	}
+}
+
+func expectAttributes(t *testing.T, s testdrive.Span, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if got := s.Attribute(name); got != value {
+			t.Errorf("%s: %s is %q instead of %q", s.Name, name, got, value)
+		}
+	}
+}
+
+// expectStatement fails the test unless a statement with that text was sent to that kind of server, for which some other
+// span may stand between it and the ancestor.
+func expectStatement(t *testing.T, spans []testdrive.Span, ancestor testdrive.Span, system, text string) {
+	t.Helper()
+	parents := map[string]string{}
+	for _, s := range spans {
+		parents[string(s.SpanId)] = string(s.ParentSpanId)
+	}
+	below := func(id string) bool {
+		for id != "" && id != string(ancestor.SpanId) {
+			id = parents[id]
+		}
+		return id != ""
+	}
+	if !slices.ContainsFunc(spans, func(s testdrive.Span) bool {
+		return strings.Contains(s.Attribute("db.query.text")+s.Attribute("db.statement"), text) &&
+			s.Attribute("db.system.name")+s.Attribute("db.system") == system && s.Kind == otlp.Span_SPAN_KIND_CLIENT &&
+			below(string(s.ParentSpanId))
+	}) {
+		t.Errorf("no statement %q to %s below %q", text, system, ancestor.Name)
+	}
+}
+
+// expectOneTraceEach fails the test if something that is nobody's request has a trace of its own.
+func expectOneTraceEach(t *testing.T, spans []testdrive.Span) {
+	t.Helper()
+	for _, s := range spans {
+		if len(s.ParentSpanId) == 0 && s.Kind != otlp.Span_SPAN_KIND_SERVER {
+			t.Errorf("%q begins a trace", s.Name)
+		}
+	}
+}

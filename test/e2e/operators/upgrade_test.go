@@ -1,0 +1,90 @@
+package operators
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// During an upgrade, brokers of the previous release and of this one work on the same state: each finishes what the
+// other began, and the previous one can be started again if the upgrade is taken back.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	env["DATABASE_URL"] = servers.EmptyPostgres(t)
+	old := startPrevious(t, private, env)
+	admin := old.Admin(t)
+	before := old.MakeOwn(t, "shared-small")
+	bindingBefore, credentialsBefore := before.Bound(t, nil)
+	dedicated := old.MakeOwn(t, "dedicated-small")
+
+	current := testdrive.StartPlatform(t, private, env)
+	bindingBefore.Instance = before.Via(current)
+	c := before.Credentials(t, bindingBefore.Fetch(t).Expect(t, http.StatusOK))
+	if c.Fields(t).FormatDSN() != credentialsBefore.Fields(t).FormatDSN() || c.CACertificate != credentialsBefore.CACertificate {
+		t.Error("the new release reads other credentials")
+	}
+	c.Open(t)
+	bindingBefore.Bind(t, nil).Expect(t, http.StatusOK)
+	_, c = dedicated.Via(current).Bound(t, nil)
+	c.Open(t)
+
+	// What one release makes, the other one uses and removes.
+	for _, pair := range [][2]testdrive.Platform{{old, current}, {current, old}} {
+		i := pair[0].MakeOwn(t, "shared-small")
+		b, c := i.Via(pair[1]).Bound(t, nil)
+		c.Open(t)
+		b.Instance = i
+		b.Unbind(t).Expect(t, http.StatusOK)
+		i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK)
+		testdrive.ExpectEmpty(t, i.Via(pair[1]).Deprovision(t, testdrive.Sync), http.StatusOK)
+	}
+
+	// What one release dies over, the other one takes over.
+	tasks := testdrive.OpenTasks(t, env)
+	current = takeOver(t, tasks, current, old, func() testdrive.Platform { return testdrive.StartPlatform(t, private, env) })
+	old = takeOver(t, tasks, old, current, func() testdrive.Platform { return startPrevious(t, private, env) })
+
+	// What the old release makes is on record with the new one: the doctor knows whose it is.
+	i := old.MakeOwn(t, "shared-small")
+	i.Bound(t, nil)
+	if out := testdrive.Run(t, env, "doctor").Expect(t, 0); !strings.HasPrefix(out.Stdout, "All is well.") {
+		t.Errorf("the doctor says: %s", out.Stdout)
+	}
+
+	current.Kill(t) // the upgrade is taken back
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
+	dedicated.Via(old).Remove(t)
+	testdrive.ExpectEmpty(t, before.Via(old).Deprovision(t, testdrive.Sync), http.StatusOK)
+	testdrive.ExpectTenants(t, admin, 0, 0)
+	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
+}
+
+func startPrevious(t *testing.T, server servers.MySQL, env map[string]string) testdrive.Platform {
+	t.Helper()
+	return testdrive.StartPlatformBy(t, testdrive.StartPrevious, server, env)
+}
+
+// takeOver kills a broker in the middle of a provision, which the other one must finish, and starts it again.
+func takeOver(t *testing.T, tasks testdrive.Tasks, dying, other testdrive.Platform, restart func() testdrive.Platform) testdrive.Platform {
+	t.Helper()
+	admin := other.Admin(t)
+	i := dying.OwnInstance(t, "shared-small")
+	release := testdrive.Stall(t, admin)
+	answers := dying.Begin("PUT", i.Path(), i.ProvisionBody(nil))
+	testdrive.AwaitStatement(t, admin, "CREATE DATABASE")
+	last, _ := tasks.Latest(t, i.ID, "")
+	dying.Kill(t)
+	testdrive.Receive(t, answers, "the end of the request")
+	testdrive.ExpireLeases(t, tasks.Pool)
+	tasks.AwaitTakeover(t, i.ID, "", last, testdrive.TakeoverTime)
+	release()
+	tasks.AwaitSuccess(t, i.ID, "")
+	testdrive.ExpectEmpty(t, i.Via(other).Deprovision(t, testdrive.Sync), http.StatusOK)
+	return restart()
+}

@@ -1,0 +1,135 @@
+package tenants
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestBindingLimit requests more bindings at the same time than the plan allows: without the limit, the bindings of one
+// instance could take all connections of a server.
+func TestBindingLimit(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := bindLimitEnvironment(t, s)
+	p := testdrive.StartPlatform(t, s, env)
+	other := testdrive.StartPlatform(t, s, env) // another replica
+	i := p.Provisioned(t, "shared-small", nil)
+
+	made := bindAtOnce(t, 4*bindLimit, i, i.Via(other))
+	if len(made) != bindLimit {
+		t.Fatalf("%d bindings were made where %d are allowed", len(made), bindLimit)
+	}
+	refused := i.NewBinding()
+	testdrive.ExpectError(t, refused.Bind(t, nil), "BindingLimitReached", "has 3 service bindings", "shared-small allows 3",
+		"Delete one", "larger plan")
+	// Cloud Controller sends this after a refusal of a code that it does not know. It must end nothing.
+	testdrive.ExpectEmpty(t, refused.Unbind(t), http.StatusGone)
+	made[0].Bind(t, nil).Expect(t, http.StatusOK) // a repeat needs no place
+	expectBindings(t, i, bindLimit, bindLimit)
+	if out := testdrive.Run(t, env, "servers", "shared-1").Expect(t, 0); !regexp.MustCompile(
+		`(?m)^sold_connections:\s+` + strconv.Itoa(bindLimit*30) + "$").MatchString(out.Stdout) {
+		t.Errorf("mysql-broker servers: %s", out.Stdout)
+	}
+
+	// An account that outlives its binding takes no place.
+	definer := i.Credentials(t, made[0].Fetch(t).Expect(t, http.StatusOK))
+	testdrive.Exec(t, definer.Open(t), "CREATE VIEW one AS SELECT 1 AS one")
+	made[0].Unbind(t).Expect(t, http.StatusOK)
+	if n := testdrive.Read[int](t, p.Admin(t), "SELECT COUNT(*) FROM mysql.user WHERE user = ?", definer.Username); n != 1 {
+		t.Fatalf("the account of the view's definer is there %d times", n)
+	}
+	i.Bound(t, nil)
+	testdrive.ExpectError(t, i.NewBinding().Bind(t, nil), "BindingLimitReached")
+
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+	made = bindAtOnce(t, 2*bindLimitLarge, i, i.Via(other))
+	if len(made) != bindLimitLarge-bindLimit {
+		t.Fatalf("%d more bindings were made where %d are allowed", len(made), bindLimitLarge-bindLimit)
+	}
+	expectBindings(t, i, bindLimitLarge, bindLimitLarge)
+	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), "PlanChangeNotSupported", "has 5 service bindings",
+		"shared-small allows 3", "Delete 2")
+	for _, b := range made {
+		b.Unbind(t).Expect(t, http.StatusOK)
+	}
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
+	expectBindings(t, i, bindLimit, bindLimit)
+}
+
+// bindAtOnce requests n bindings at the same time, alternating between brokers, and returns those that were created.
+func bindAtOnce(t *testing.T, n int, through ...testdrive.Instance) []testdrive.Binding {
+	t.Helper()
+	return createdAtOnce(t, n, func(k int) (testdrive.Binding, func() (testdrive.Response, error)) {
+		b := through[k%len(through)].NewBinding()
+		return b, func() (testdrive.Response, error) { return b.Send("PUT", b.Path(), b.With(nil), nil) }
+	}, func(r testdrive.Response) bool {
+		return r.Status == http.StatusUnprocessableEntity && r.String("error") == "BindingLimitReached"
+	})
+}
+
+// createdAtOnce sends n requests at the same time. For each one, request returns the resource and the function that
+// sends it. createdAtOnce returns what was created, and fails the test if any other request was not refused as refused
+// says.
+func createdAtOnce[Thing any](t *testing.T, n int, request func(n int) (Thing, func() (testdrive.Response, error)),
+	refused func(testdrive.Response) bool) (created []Thing) {
+	t.Helper()
+	things := make([]Thing, n)
+	responses := make([]testdrive.Response, n)
+	var all sync.WaitGroup
+	for k := range n {
+		var send func() (testdrive.Response, error)
+		things[k], send = request(k)
+		all.Go(func() {
+			var err error
+			if responses[k], err = send(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for k, r := range responses {
+		if r.Status == http.StatusCreated {
+			created = append(created, things[k])
+		} else if !refused(r) {
+			t.Errorf("status %d: %s", r.Status, r.Raw)
+		}
+	}
+	return created
+}
+
+// expectBindings fails the test unless the instance reports this number of bindings and this limit.
+func expectBindings(t *testing.T, i testdrive.Instance, want, allowed int) {
+	t.Helper()
+	r := i.Fetch(t).Expect(t, http.StatusOK)
+	n, limit := testdrive.Field(r.Body, "metadata", "attributes", "bindings"), testdrive.Field(r.Body, "metadata", "attributes", "max_bindings")
+	if n != float64(want) || limit != float64(allowed) {
+		t.Errorf("%v of %v bindings instead of %d of %d: %s", n, limit, want, allowed, r.Raw)
+	}
+}
+
+// How many bindings an instance of each plan of bindLimitEnvironment may have.
+const (
+	bindLimit      = 3 // shared-small
+	bindLimitLarge = 5 // all others
+)
+
+// bindLimitEnvironment is that of brokers whose plans allow few bindings.
+func bindLimitEnvironment(t *testing.T, server servers.MySQL) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, server)
+	env["CATALOG"] = testdrive.EditedCatalog(t, func(text string) string {
+		limit := bindLimit // of the first plan
+		return regexp.MustCompile(`max_bindings: \d+`).ReplaceAllStringFunc(text, func(string) string {
+			defer func() { limit = bindLimitLarge }()
+			return fmt.Sprintf("max_bindings: %d", limit)
+		})
+	})
+	return env
+}

@@ -1,0 +1,17 @@
+// Package tenants tests the limits of what tenants can do, with the compiled broker: quotas, privileges, hostile statements
+// and contents.
+package tenants
+
+import (
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+type body = testdrive.Body
+
+func TestMain(m *testing.M) {
+	testdrive.LaunchOnDisk()
+	servers.Main(m)
+}

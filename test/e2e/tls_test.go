@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+var (
+	asksNothing  = body{}
+	asksOptional = body{"parameters": body{"tls": "optional"}}
+	asksRequired = body{"parameters": body{"tls": "required"}}
+)
+
+// expectTLSOnly fails the test unless the account can log in with TLS, and not without.
+func expectTLSOnly(t *testing.T, c testdrive.Credentials) {
+	t.Helper()
+	checkTLS(t, c)
+	testdrive.ExpectRefused(t, c.Plain(t))
+	c.Open(t).Close()
+}
+
+// expectEither fails the test unless the account can log in with TLS and without. Without comes first: for a login with
+// TLS, MySQL remembers what spares the next one to send the password.
+func expectEither(t *testing.T, c testdrive.Credentials) {
+	t.Helper()
+	testdrive.Open(t, c.Plain(t)).Close()
+	checkTLS(t, c)
+	c.Open(t).Close()
+}
+
+// A plan says whether accounts require TLS, and a binding may ask for more, but not for less.
+func TestTLSOfBindings(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		env["CATALOG"] = catalogRequiringTLS(t, "shared-large")
+		p := testdrive.StartPlatform(t, server, env)
+		optional, required := p.Provisioned(t, "shared-small", nil), p.Provisioned(t, "shared-large", nil)
+		for name, test := range map[string]struct {
+			instance testdrive.Instance
+			asked    body
+			expect   func(*testing.T, testdrive.Credentials)
+			same     []body // asks for the same in other words
+			another  []body
+		}{
+			"optional":             {optional, asksNothing, expectEither, []body{asksOptional}, []body{asksRequired}},
+			"optional and said so": {optional, asksOptional, expectEither, []body{asksNothing}, []body{asksRequired}},
+			"more than the plan":   {optional, asksRequired, expectTLSOnly, nil, []body{asksNothing, asksOptional}},
+			"required":             {required, asksNothing, expectTLSOnly, []body{asksRequired}, []body{asksOptional}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				b, c := test.instance.Bound(t, test.asked)
+				test.expect(t, c)
+				fetched := b.Fetch(t).Expect(t, http.StatusOK)
+				if p.Credentials(t, fetched) != c {
+					t.Error("the fetched credentials are others")
+				}
+				if asked := test.asked["parameters"]; asked != nil && testdrive.Field(fetched.Body, "parameters", "tls") != asked.(body)["tls"] {
+					t.Errorf("the fetched parameters are %v", fetched.Body["parameters"])
+				}
+				for _, same := range append(test.same, test.asked) {
+					if p.Credentials(t, b.Bind(t, same).Expect(t, http.StatusOK)) != c {
+						t.Errorf("repeated with %v: other credentials", same)
+					}
+				}
+				for _, another := range test.another {
+					b.Bind(t, another).Expect(t, http.StatusConflict)
+				}
+			})
+		}
+		testdrive.ExpectRefusal(t, required.NewBinding().Bind(t, asksOptional), http.StatusBadRequest, `"tls"`, "shared-large",
+			"requires TLS")
+		testdrive.ExpectRefusal(t, optional.NewBinding().Bind(t, body{"parameters": body{"tls": "none"}}), http.StatusBadRequest,
+			`"tls"`, "required")
+		t.Run("outlives the plan", func(t *testing.T) { testTLSOutlivesThePlan(t, p) })
+	})
+}
+
+// Bindings keep their tls setting when their instance gets a plan with another one.
+func testTLSOutlivesThePlan(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	made, c := i.Bound(t, asksNothing)
+	_, asked := i.Bound(t, asksRequired)
+
+	i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK) // which changes the accounts' connection limit
+	expectEither(t, c)
+	expectTLSOnly(t, asked)
+	_, i.PlanID = testdrive.Plan(t, "shared-large")
+	made.Instance = i
+	if i.Credentials(t, made.Bind(t, asksNothing).Expect(t, http.StatusOK)) != c {
+		t.Error("the repeated bind got other credentials")
+	}
+	_, later := i.Bound(t, asksNothing)
+	expectTLSOnly(t, later)
+
+	i.UpdatePlan(t, testdrive.Sync, "shared-small").Expect(t, http.StatusOK)
+	expectTLSOnly(t, later)
+	expectEither(t, c)
+}
+
+// On a server that refuses logins without TLS, credentials require TLS, whatever the plan says.
+func TestServerThatRequiresTLS(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	private := testdrive.Private(t, server.Flavour)
+	testdrive.Exec(t, testdrive.Platform{Server: private}.Admin(t), "SET GLOBAL require_secure_transport = ON")
+	p := testdrive.StartWith(t, private, testdrive.Described("private", private))
+	p.AwaitLog(t, `"tls_only":true`)
+	i := p.Provisioned(t, "shared-small", nil)
+	_, c := i.Bound(t, asksNothing)
+	_, required := i.Bound(t, asksRequired)
+	expectTLSOnly(t, c)
+	if testdrive.ParseURL(t, c.URI).RawQuery == "" || testdrive.ParseURL(t, c.URI).RawQuery != testdrive.ParseURL(t, required.URI).RawQuery {
+		t.Errorf("the uri does not carry what one of a binding that requires TLS does")
+	}
+}
+
+// If a server offers no TLS, a binding that requires TLS is refused, because nobody could use it.
+func TestServerWithoutTLS(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	proxy := testdrive.NewProxy(t, server.Address())
+	proxy.HideTLS()
+	plain := server
+	plain.Port, plain.CA = proxy.Port(), ""
+	p := testdrive.StartWith(t, plain, testdrive.Described("plain", plain))
+	p.AwaitLog(t, "connections to the shared server, those of applications included, are not encrypted")
+	i := p.Provisioned(t, "shared-small", nil)
+	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, asksRequired), http.StatusBadRequest, "offers no TLS")
+	_, c := i.Bound(t, asksNothing)
+	if c.TLS {
+		t.Error("the credentials have TLS")
+	}
+	c.Open(t).Close()
+}
+
+func catalogRequiringTLS(t *testing.T, plan string) (path string) {
+	t.Helper()
+	return testdrive.EditedCatalog(t, testdrive.InPlan(plan, "tls: optional", "tls: required"))
+}

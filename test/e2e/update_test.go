@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"mysql-broker/test/testdrive"
+)
+
+var updateScenarios = []scenario{
+	{"update between shared plans", testUpdate},
+	{"update to a plan that is too small", testUpdateTooMuchData},
+	{"update nothing", testUpdateNothing},
+	{"update what cannot be changed", testUpdateInvalid},
+}
+
+func testUpdate(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", body{"parameters": body{"charset": "latin1"}})
+	_, before := i.Bound(t, nil)
+	admin := p.Admin(t)
+	testdrive.ExpectConnectionLimit(t, admin, before.Username, 30)
+
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Async, "shared-large"), http.StatusOK)
+	testdrive.ExpectConnectionLimit(t, admin, before.Username, 60)
+	_, after := i.Bound(t, nil)
+	testdrive.ExpectConnectionLimit(t, admin, after.Username, 60)
+	r := i.Fetch(t).Expect(t, http.StatusOK)
+	if r.String("plan_id") == i.PlanID || testdrive.Field(r.Body, "parameters", "charset") != "latin1" {
+		t.Errorf("the instance is now %s", r.Raw)
+	}
+
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
+	testdrive.ExpectConnectionLimit(t, admin, before.Username, 30)
+	testdrive.ExpectConnectionLimit(t, admin, after.Username, 30)
+}
+
+func testUpdateTooMuchData(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-large", nil)
+	_, c := i.Bound(t, nil)
+	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE filler (content LONGBLOB)")
+	for range 26 {
+		testdrive.Exec(t, db, "INSERT INTO filler VALUES (REPEAT('x', 4 << 20))")
+	}
+	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), "PlanChangeNotSupported",
+		"shared-small", "100 MiB", "holds 1")
+	if r := i.Fetch(t); r.String("plan_id") != i.PlanID {
+		t.Errorf("the refused update changed the plan: %s", r.Raw)
+	}
+	testdrive.Exec(t, db, "DROP TABLE filler")
+	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
+}
+
+func testUpdateNothing(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Sync, nil), http.StatusOK)
+	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Async, body{"parameters": body{}}), http.StatusOK)
+	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Sync, body{"plan_id": i.PlanID, "context": body{"instance_name": "renamed"}}),
+		http.StatusOK)
+}
+
+func testUpdateInvalid(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	testdrive.ExpectRefusal(t, i.Update(t, testdrive.Sync, body{"parameters": body{"charset": "latin1"}}), 400, "charset")
+	testdrive.ExpectRefusal(t, i.Update(t, testdrive.Sync, body{"plan_id": "no-such-plan"}), 400)
+	testdrive.ExpectRefusal(t, i.Update(t, testdrive.Sync, body{"service_id": "no-such-service"}), 400)
+	testdrive.ExpectRefusal(t, i.Do(t, "PATCH", i.Path(), body{"plan_id": i.PlanID}), 400)
+	p.NewInstance(t, "shared-small").UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusNotFound)
+}

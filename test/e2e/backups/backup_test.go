@@ -118,7 +118,7 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
 	p := testdrive.StartPlatform(t, private, env)
 	ts := testdrive.OpenTasks(t, env)
-	d := testdrive.Desk{p, p.Operator(env), p.Admin(t), ts, nil}
+	d := p.Desk(t, env, nil)
 	source, c := testdrive.Cloneable(t, p, "shared-small")
 	breakView(t, c)
 	if out := d.Run(t, 0, "backups", source.ID).Stdout; strings.Count(out, "\n") != 1 {

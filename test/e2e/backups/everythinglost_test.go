@@ -54,7 +54,7 @@ func TestEverythingLost(t *testing.T) {
 	if strings.Contains(shown, "forget ") {
 		t.Error("recover forgets instances that are lost")
 	}
-	d := testdrive.Desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), nil}
+	d := p.Desk(t, env, nil)
 	run := func(args ...string) string {
 		t.Helper()
 		out := d.Run(t, 0, args...).Stdout

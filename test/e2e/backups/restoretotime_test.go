@@ -164,7 +164,7 @@ func TestRestoreToTime(t *testing.T) {
 		testdrive.StopBroker(t, p)
 		until := loseArchives(t, ts)
 		p = testdrive.StartPlatform(t, s, env)
-		if out := (testdrive.Desk{p, p.Operator(env), p.Admin(t), ts, nil}).Run(t, 0, "backups", "import").Stdout; out !=
+		if out := p.Operator(env).Run(t, 0, "backups", "import").Stdout; out !=
 			"Backups imported: 1.\n" {
 			t.Errorf("import: %q", out)
 		}

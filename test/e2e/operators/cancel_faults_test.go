@@ -17,7 +17,7 @@ func newDesk(t *testing.T, flavour string) testdrive.Desk {
 	env := testdrive.Environment(t, private)
 	faults := testdrive.NewFaults(t, env)
 	p := testdrive.StartPlatform(t, private, env)
-	return testdrive.Desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), faults}
+	return p.Desk(t, env, faults)
 }
 
 // A task that is cancelled is undone once its worker has stopped. What undoing is for each kind of task, package stage

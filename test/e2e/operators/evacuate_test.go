@@ -90,7 +90,7 @@ func TestEvacuate(t *testing.T) {
 		}
 		return r.Status == 0
 	})
-	if state, _ := (testdrive.Desk{p, o, nil, testdrive.OpenTasks(t, env), nil}).Ended(t, o.IDs(t, "task", "tasks", "--instance", i.ID,
+	if state, _ := p.Desk(t, env, nil).Ended(t, o.IDs(t, "task", "tasks", "--instance", i.ID,
 		"--limit", "1")[0]); state != "succeeded" {
 		t.Errorf("the move back %s", state)
 	}

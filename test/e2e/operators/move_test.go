@@ -21,7 +21,7 @@ func TestFaultMove(t *testing.T) {
 		env := testdrive.Environment(t, private)
 		faults := testdrive.NewFaults(t, env)
 		p := testdrive.StartPlatform(t, private, env)
-		d := testdrive.Desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), faults}
+		d := p.Desk(t, env, faults)
 		i := p.OwnInstance(t, "shared-small")
 		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
 		b, c := i.Bound(t, nil)

@@ -20,7 +20,7 @@ func TestFaultMoveOfTroubledSource(t *testing.T) {
 		env := testdrive.Environment(t, server.MySQL)
 		faults := testdrive.NewFaults(t, env)
 		p := testdrive.StartPlatform(t, server.MySQL, env)
-		d := testdrive.Desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), faults}
+		d := p.Desk(t, env, faults)
 		i := p.OwnInstance(t, "shared-small")
 		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
 		b, c := i.Bound(t, nil)
@@ -90,7 +90,7 @@ func TestFaultMoveThawGivenUp(t *testing.T) {
 	env := testdrive.QuotaEnvironment(t, private)
 	faults := testdrive.NewFaults(t, env)
 	p := testdrive.StartPlatform(t, private, env)
-	d := testdrive.Desk{p, p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env), faults}
+	d := p.Desk(t, env, faults)
 	i := p.OwnInstance(t, "shared-small")
 	i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
 	_, c := i.Bound(t, nil)

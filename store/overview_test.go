@@ -34,12 +34,12 @@ func filledAt(t *testing.T, url string, statements ...string) *store.Store {
 	return servers.OpenStore(t, url)
 }
 
-// 25,000 instances: on two servers by turns, the last one failed.
+// 11,000 instances: on two servers by turns, the last one failed.
 const manyInstances = `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, context)
 	SELECT to_char(n, 'FM00000'), 's', CASE WHEN n <= 120 THEN 'few' ELSE 'many' END,
-		CASE WHEN n = 25000 THEN 'create failed' ELSE 'ready' END, 'server-' || n % 2, 'db_' || n,
+		CASE WHEN n = 11000 THEN 'create failed' ELSE 'ready' END, 'server-' || n % 2, 'db_' || n,
 		json_build_object('instance_name', 'name-' || n)
-	FROM generate_series(1, 25000) n`
+	FROM generate_series(1, 11000) n`
 
 func TestInstancesAreListedPageByPage(t *testing.T) {
 	t.Parallel()
@@ -49,11 +49,11 @@ func TestInstancesAreListedPageByPage(t *testing.T) {
 		count, pages int
 		first, last  string
 	}{
-		{store.InstanceQuery{}, 25000, 500, "00001", "25000"},
-		{store.InstanceQuery{PlanIDs: []string{"few"}}, 120, 7, "00001", "00120"}, // and the rest has to be looked through
-		{store.InstanceQuery{PlanIDs: []string{"few"}, Server: "server-0"}, 60, 6, "00002", "00120"},
-		{store.InstanceQuery{State: store.CreateFailed}, 1, 6, "25000", "25000"},
-		{store.InstanceQuery{Server: "none"}, 0, 6, "", ""},
+		{store.InstanceQuery{}, 11000, 220, "00001", "11000"},
+		{store.InstanceQuery{PlanIDs: []string{"few"}}, 120, 5, "00001", "00120"}, // and the rest has to be looked through
+		{store.InstanceQuery{PlanIDs: []string{"few"}, Server: "server-0"}, 60, 4, "00002", "00120"},
+		{store.InstanceQuery{State: store.CreateFailed}, 1, 3, "11000", "11000"},
+		{store.InstanceQuery{Server: "none"}, 0, 3, "", ""},
 	} {
 		var ids []string
 		pages := 0
@@ -86,23 +86,23 @@ func TestInstancesAreListedPageByPage(t *testing.T) {
 func TestTasksAreListedPageByPage(t *testing.T) {
 	t.Parallel()
 	s := filled(t, `INSERT INTO task (instance_id, binding_id, kind, plan_id, state, finished_at)
-		SELECT 'i' || n % 1000, CASE WHEN n = 24000 THEN '' ELSE 'b' || n END, CASE WHEN n = 3 THEN 'update' ELSE 'bind' END,
-			'p', CASE WHEN n IN (7, 24999) THEN 'failed' WHEN n = 24000 THEN 'in progress' ELSE 'succeeded' END,
-			CASE WHEN n <> 24000 THEN now() END
-		FROM generate_series(1, 25000) n`)
+		SELECT 'i' || n % 1000, CASE WHEN n = 10000 THEN '' ELSE 'b' || n END, CASE WHEN n = 3 THEN 'update' ELSE 'bind' END,
+			'p', CASE WHEN n IN (7, 10999) THEN 'failed' WHEN n = 10000 THEN 'in progress' ELSE 'succeeded' END,
+			CASE WHEN n <> 10000 THEN now() END
+		FROM generate_series(1, 11000) n`)
 	for _, tt := range []struct {
 		filter       store.TaskQuery
 		count, pages int
 	}{
-		{store.TaskQuery{}, 25000, 500},
+		{store.TaskQuery{}, 11000, 220},
 		{store.TaskQuery{State: store.Failed}, 2, 1},
 		{store.TaskQuery{State: store.Failed, Kind: store.Update}, 0, 1},
 		{store.TaskQuery{State: store.InProgress}, 1, 1},
-		{store.TaskQuery{InstanceID: "i7"}, 25, 1},
+		{store.TaskQuery{InstanceID: "i7"}, 11, 1},
 		{store.TaskQuery{InstanceID: "i7", State: store.Failed}, 1, 1},
-		{store.TaskQuery{InstanceID: "i7", State: store.Succeeded}, 24, 1},
-		{store.TaskQuery{Kind: store.Update}, 1, 6},
-		{store.TaskQuery{State: "no such state"}, 0, 6},
+		{store.TaskQuery{InstanceID: "i7", State: store.Succeeded}, 10, 1},
+		{store.TaskQuery{Kind: store.Update}, 1, 3},
+		{store.TaskQuery{State: "no such state"}, 0, 3},
 	} {
 		var ids []int64
 		pages := 0

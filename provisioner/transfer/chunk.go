@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// chunkBytes is about how much data a chunk has. A chunk is compared, mended and committed as a whole.
+// chunkBytes is Options.ChunkBytes by default.
 const chunkBytes = 4 << 20
 
-// gentleChunkBytes is chunkBytes for a gentle copy.
-const gentleChunkBytes = 256 << 10
+// gentleParts is how many chunks a gentle copy makes of one of another copy.
+const gentleParts = 16
 
 // chunk is the rows of a table whose key is greater than one literal and not greater than another; "" for no limit.
 type chunk struct {

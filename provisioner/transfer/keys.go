@@ -15,16 +15,14 @@ type lateKeys struct {
 	clauses []string
 }
 
-// gentleKeyBytes is how large a table can be that has its secondary keys from the beginning in a gentle copy, because
-// nothing rests while keys are added. Those of larger tables do not fit into the memory of a small server, which would
-// read and write a page for each row.
-const gentleKeyBytes = 64 << 20
-
+// earlyKeyBytes is how large a table can be that has its secondary keys from the beginning. That is much in a gentle
+// copy, because nothing rests while keys are added. Those of even larger tables do not fit into the memory of a small
+// server, which would read and write a page for each row.
 func (o Options) earlyKeyBytes() uint64 {
 	if o.Gentle {
-		return gentleKeyBytes
+		return 16 * o.ChunkBytes
 	}
-	return chunkBytes
+	return o.ChunkBytes
 }
 
 // splitCreate splits the definition of a table of the snapshot into one without its secondary keys, and these. There

@@ -68,7 +68,7 @@ func (k *Known) learn(c chunk, text string) error {
 		k.tables[c.table.name] = &knownTable{create: c.table.create, keyIndex: c.table.keyIndex}
 	}
 	t := k.tables[c.table.name]
-	if last := len(t.chunks) - 1; last >= 0 && t.chunks[last].merged < chunkBytes/gentleChunkBytes {
+	if last := len(t.chunks) - 1; last >= 0 && t.chunks[last].merged < gentleParts {
 		l := &t.chunks[last]
 		l.to, l.merged, l.sum.rows, l.sum.sum = c.to, l.merged+1, l.sum.rows+sum.rows, l.sum.sum+sum.sum
 		return nil

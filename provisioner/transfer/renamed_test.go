@@ -52,10 +52,10 @@ func TestRenames(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, dump %t", name, dumps), func(t *testing.T) {
 					t.Parallel()
 					f := newFixture(t, s)
-					f.exec(f.source, filled("a_big", "(id INT PRIMARY KEY, f VARCHAR(255))", "n, REPEAT('x', 250)", 40000)...)
+					f.exec(f.source, filled("a_big", "(id INT PRIMARY KEY, f VARCHAR(255))", "n, REPEAT('x', 250)", 5000)...)
 					f.exec(f.source, one.create...)
 					var once sync.Once
-					o := transfer.Options{Workers: 1, Progress: func(done, _ uint64) {
+					o := transfer.Options{ChunkBytes: chunkBytes, Workers: 1, Progress: func(done, _ uint64) {
 						if done > 1<<20 { // bytes, of the first chunk of a_big
 							once.Do(func() { f.exec(f.source, one.during...) })
 						}
@@ -97,9 +97,9 @@ func TestLoadWithoutLimits(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, s)
-		f.exec(f.source, filled("j", "(k BINARY(16) PRIMARY KEY, f VARCHAR(255))", hashed+", REPEAT('x', 250)", 40000)...)
+		f.exec(f.source, filled("j", "(k BINARY(16) PRIMARY KEY, f VARCHAR(255))", hashed+", REPEAT('x', 250)", 5000)...)
 		var m memory
-		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &m} })
+		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{ChunkBytes: chunkBytes}, func() transfer.Output { return &output{to: &m} })
 		f.must(err)
 		if len(m.parts) < 2 {
 			t.Fatalf("the table has %d chunks", len(m.parts))
@@ -113,12 +113,12 @@ func TestLoadWithoutLimits(t *testing.T) {
 			}
 		}
 		for range 2 { // also over what is there
-			f.must(transfer.Load(t.Context(), schema, m.parts, f.to, transfer.Options{Workers: 2}))
+			f.must(transfer.Load(t.Context(), schema, m.parts, f.to, transfer.Options{ChunkBytes: chunkBytes, Workers: 2}))
 			f.expectSameTables()
 		}
 		lost := slices.Clone(m.parts)
 		lost[0].Read = func(context.Context, func(int, []byte) error) error { return nil }
-		if err := transfer.Load(t.Context(), schema, lost, f.to, transfer.Options{}); !errors.Is(err, transfer.ErrDiffers) {
+		if err := transfer.Load(t.Context(), schema, lost, f.to, transfer.Options{ChunkBytes: chunkBytes}); !errors.Is(err, transfer.ErrDiffers) {
 			t.Errorf("rows are missing: %v", err)
 		}
 	})

@@ -36,15 +36,17 @@ type Target struct {
 
 // Options tune a copy.
 type Options struct {
-	Workers  int     // chunks at the same time; 0 means 2. Each worker has one connection to each side.
-	Gentle   bool    // leave the servers most of the time to others: one worker, short statements, and a rest after each
-	MaxBytes int64   // of SQL text, after which the copy is refused; 0 for no limit
-	Events   bool    // the target may have events
-	Known    *Known  // if not nil, a gentle copy writes down what it knows of the target, and another one uses that
-	RowsOnly bool    // leave out views, routines, triggers and events, but check that they can be copied
-	Into     string  // the target's flavour if it is not the source's, else ""
-	Lossy    bool    // a copy into another flavour may lack or change what that does not have
-	Later    *Events // if not nil, Copy and Load leave the events disabled and set them here
+	Workers int  // chunks at the same time; 0 means 2. Each worker has one connection to each side.
+	Gentle  bool // leave the servers most of the time to others: one worker, short statements, and a rest after each
+	// ChunkBytes is about how much data a chunk has, which is compared, mended and committed as a whole; 0 means 4 MiB.
+	ChunkBytes uint64
+	MaxBytes   int64   // of SQL text, after which the copy is refused; 0 for no limit
+	Events     bool    // the target may have events
+	Known      *Known  // if not nil, a gentle copy writes down what it knows of the target, and another one uses that
+	RowsOnly   bool    // leave out views, routines, triggers and events, but check that they can be copied
+	Into       string  // the target's flavour if it is not the source's, else ""
+	Lossy      bool    // a copy into another flavour may lack or change what that does not have
+	Later      *Events // if not nil, Copy and Load leave the events disabled and set them here
 	// LeftOut gets each program that cannot be created, and reports whether the copy may lack it. broken says that it is a
 	// view of something that does not exist, as it was in the source. If LeftOut is nil, the copy is refused.
 	LeftOut func(program string, broken bool, err error) bool
@@ -68,6 +70,9 @@ func (o Options) complete() Options {
 	if o.Gentle {
 		o.Workers = 1
 	}
+	if o.ChunkBytes == 0 {
+		o.ChunkBytes = chunkBytes
+	}
 	if o.Alive == nil {
 		o.Alive = func() error { return nil }
 	}
@@ -76,9 +81,9 @@ func (o Options) complete() Options {
 
 func (o Options) chunkBytes() uint64 {
 	if o.Gentle {
-		return gentleChunkBytes
+		return o.ChunkBytes / gentleParts
 	}
-	return chunkBytes
+	return o.ChunkBytes
 }
 
 func (o Options) statementBytes() int {

@@ -174,13 +174,13 @@ func TestCopy(t *testing.T) {
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, filler CHAR(255) NOT NULL, n INT, UNIQUE KEY (n), "+
 			"KEY second (filler(9) DESC, n) COMMENT 'a, (b)', KEY first (n, id))",
 			"INSERT INTO many VALUES (-9000000000000000000, 'x', 1)")
-		for n := range 16 {
+		for n := range 13 {
 			f.exec(f.source, fmt.Sprintf("INSERT INTO many SELECT IF(id < 0, %[1]d, id + %[1]d), REPEAT('x', 255), n + %[1]d "+
 				"FROM many", 1<<n))
 		}
 		f.exec(f.source, "ANALYZE TABLE many")
 		calls, before := 0, uint64(0)
-		o := transfer.Options{Workers: 2, Events: true, Progress: func(done, total uint64) {
+		o := transfer.Options{ChunkBytes: chunkBytes, Workers: 2, Events: true, Progress: func(done, total uint64) {
 			if calls++; done < before || total == 0 {
 				t.Errorf("progress: %d of %d, after %d", done, total, before)
 			}
@@ -226,18 +226,19 @@ func TestUniqueValuesThatMove(t *testing.T) {
 		f := newFixture(t, s)
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, n INT, filler VARCHAR(3000) NOT NULL, UNIQUE KEY (n))",
 			"INSERT INTO many VALUES (1, 1, 'x')")
-		const rows = 1 << 12
+		const rows = 1 << 9
 		for n := 1; n < rows; n *= 2 {
 			f.exec(f.source, fmt.Sprintf("INSERT INTO many SELECT id + %[1]d, n + %[1]d, REPEAT('x', 3000) FROM many", n))
 		}
 		f.exec(f.source, "ANALYZE TABLE many")
 		var m memory
-		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &m} })
+		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{ChunkBytes: chunkBytes}, func() transfer.Output { return &output{to: &m} })
 		f.must(err)
 		if len(m.parts) < 2 {
 			t.Fatalf("the table has %d chunks", len(m.parts))
 		}
 		for _, o := range []transfer.Options{{Workers: 1}, {Workers: 2}, {Gentle: true}} {
+			o.ChunkBytes = chunkBytes
 			f.must(transfer.Copy(t.Context(), f.from, f.to, o))
 			f.exec(f.source, "UPDATE many SET n = -n", fmt.Sprintf("UPDATE many SET n = n + %d", rows+1))
 			f.must(transfer.Copy(t.Context(), f.from, f.to, o))
@@ -258,13 +259,15 @@ func TestKnownChunks(t *testing.T) {
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, n INT, filler VARCHAR(3000) NOT NULL, UNIQUE KEY (n))",
 			"INSERT INTO many VALUES (1, 1, 'x')", "CREATE TABLE few (id INT PRIMARY KEY, n INT)", "INSERT INTO few VALUES (1, 1)",
 			"CREATE TABLE altered (id INT PRIMARY KEY, n INT)", "INSERT INTO altered VALUES (1, 1)", "CREATE TABLE none (n INT)")
-		const rows = 1 << 12
+		const rows = 1 << 11
 		for n := 1; n < rows; n *= 2 {
 			f.exec(f.source, fmt.Sprintf("INSERT INTO many SELECT id + %[1]d, n + %[1]d, REPEAT('x', 3000) FROM many", n))
 		}
 		f.exec(f.source, "ANALYZE TABLE many")
 		known := new(transfer.Known)
-		gentle, rest := transfer.Options{Gentle: true, RowsOnly: true, Known: known}, transfer.Options{Known: known}
+		rest := transfer.Options{ChunkBytes: chunkBytes, Known: known}
+		gentle := rest
+		gentle.Gentle, gentle.RowsOnly = true, true
 		f.must(transfer.Copy(t.Context(), f.from, f.to, gentle))
 		f.must(transfer.Copy(t.Context(), f.from, f.to, gentle)) // after an interruption
 		compare := func() {
@@ -276,11 +279,11 @@ func TestKnownChunks(t *testing.T) {
 		f.must(transfer.Copy(t.Context(), f.from, f.to, rest))
 		compare()
 		// The beginning, something in the middle, values that move, and many new rows at the end.
-		f.exec(f.source, "DELETE FROM many WHERE id < 10", "UPDATE many SET filler = 'y' WHERE id = 2000",
-			"UPDATE many SET n = -n WHERE id IN (100, 4000)", "UPDATE many SET n = 4000 WHERE id = 100",
-			"UPDATE many SET n = 100 WHERE id = 4000", "UPDATE few SET n = NULL", "INSERT INTO none VALUES (NULL)",
+		f.exec(f.source, "DELETE FROM many WHERE id < 10", "UPDATE many SET filler = 'y' WHERE id = 1000",
+			"UPDATE many SET n = -n WHERE id IN (100, 2000)", "UPDATE many SET n = 2000 WHERE id = 100",
+			"UPDATE many SET n = 100 WHERE id = 2000", "UPDATE few SET n = NULL", "INSERT INTO none VALUES (NULL)",
 			"ALTER TABLE altered ADD m INT DEFAULT 7", fmt.Sprintf("INSERT INTO many SELECT id + %[1]d, n + %[1]d, filler FROM many "+
-				"WHERE id > 1000", 2*rows))
+				"WHERE id > 500", 2*rows))
 		f.must(transfer.Copy(t.Context(), f.from, f.to, rest))
 		compare()
 		f.must(transfer.Copy(t.Context(), f.from, f.to, rest)) // once more, with chunks that were written since
@@ -288,10 +291,10 @@ func TestKnownChunks(t *testing.T) {
 
 		// The target is not read again where it is known, or this would be noticed.
 		f.must(transfer.Copy(t.Context(), f.from, f.to, gentle))
-		f.exec(f.copied, "UPDATE many SET filler = 'z' WHERE id = 1000")
+		f.exec(f.copied, "UPDATE many SET filler = 'z' WHERE id = 500")
 		f.must(transfer.Copy(t.Context(), f.from, f.to, rest))
 		var filler string
-		f.must(f.copied.QueryRowContext(t.Context(), "SELECT filler FROM many WHERE id = 1000").Scan(&filler))
+		f.must(f.copied.QueryRowContext(t.Context(), "SELECT filler FROM many WHERE id = 500").Scan(&filler))
 		if filler != "z" {
 			t.Error("the target was read again")
 		}

@@ -55,7 +55,6 @@ absent; times are RFC 3339 in UTC.`,
 	flags.StringVar(&q.Action, "action", "", "only this action, such as bind or drain")
 	flags.Var(&since, "since", "only since then: an age such as 90m or 3d, or a time")
 	out.flags(command)
-	completeFlag(command, "instance", completeEach(instanceWords))
 	return describe(command, recordedExit, recordedEnvironment)
 }
 

@@ -40,8 +40,7 @@ the settings of a shared server do not let it be verified).`,
   mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4
   mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups import`,
-		Args:              atMost(1),
-		ValidArgsFunction: completeArgs(instanceWords),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
 				instance := ""
@@ -150,9 +149,8 @@ func backUpNowCommand() *cobra.Command {
 		Short: "Back up an instance",
 		Long: `Back up an instance. A running broker does that, as a task whose name is printed. Applications are not
 affected; meanwhile, the instance cannot be updated.`,
-		Example:           `  mysql-broker backups now 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
-		Args:              exactly(1),
-		ValidArgsFunction: completeArgs(instanceWords),
+		Example: `  mysql-broker backups now 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
+		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withBackups(cmd, func(ctx context.Context, c *console) error {
 				t, err := provisioner.BackUpNow(ctx, c.store, c.plans, args[0])
@@ -181,9 +179,8 @@ func verifyBackupCommand() *cobra.Command {
 each into a scratch database on a shared server, compares every chunk with the checksums of the manifest, and drops the
 database, as a task whose name is printed. "mysql-broker backups" shows the results. A backup that settings of the
 shared server refuse is tried again once a day, or at once by this command.`,
-		Example:           `  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeEach(backupWords),
+		Example: `  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4`,
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return withBackups(cmd, func(ctx context.Context, c *console) error {
 				for _, id := range ids {
@@ -226,8 +223,7 @@ dedicated server too, which may get another port. If it fails or is cancelled, i
 can run the command again.`,
 		Example: `  mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups restore --lost b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
-		Args:              exactly(2),
-		ValidArgsFunction: completeArgs(backupWords, instanceWords),
+		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withBackups(cmd, func(ctx context.Context, c *console) error {
 				t, err := provisioner.RestoreBackup(ctx, c.store, c.plans, args[0], args[1], lost)

@@ -32,8 +32,7 @@ the one in progress, if any), created_at and expires_at (if it ends by itself); 
 		Example: `  mysql-broker bindings 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker bindings --state ending --since 1d
   mysql-broker bindings --role admin --json`,
-		Args:              atMost(2),
-		ValidArgsFunction: completeArgs(instanceWords, bindingWords),
+		Args: atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
 				if len(args) > 0 {
@@ -58,13 +57,11 @@ the one in progress, if any), created_at and expires_at (if it ends by itself); 
 	flags := command.Flags()
 	flags.StringVar(&planName, "plan", "", "only bindings to instances of this plan, by its name or id")
 	flags.StringVar(&q.Server, "server", "", "only accounts on this shared server")
-	state.flag(command, "state", "only bindings in this state")
-	role.flag(command, "role", "only accounts of this role")
+	flags.Var(&state, "state", "only bindings in this state")
+	flags.Var(&role, "role", "only accounts of this role")
 	flags.StringVar(&q.AppGUID, "app", "", "only bindings of this app, by its GUID")
 	flags.Var(&since, "since", "only bindings created since then: an age such as 90m or 3d, or a time")
 	out.flags(command)
-	completeFlag(command, "plan", completeEach(planWords))
-	completeFlag(command, "server", completeEach(serverWords))
 	return describe(command, recordedExit, recordedEnvironment)
 }
 

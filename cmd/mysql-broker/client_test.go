@@ -85,14 +85,6 @@ func TestClient(t *testing.T) {
 	u.Refused(t, "has a key k already", "create-service-key", "mine", "k")
 	u.Refused(t, "Service broker error: ", "create-service-key", "mine", "bad", "-c", `{"wrong":1}`)
 	u.Refused(t, "service instance mine has no key bad", "service-key", "mine", "bad")
-	for typed, want := range map[string]string{"service ": "mine", "delete-service-key mine ": "k", "service-key nobodys ": "",
-		"create-service-key mine ": "", "create-service mysql/shared-s": "mysql/shared-small", "service mine ": ""} {
-		out := testdrive.Run(t, u.Env, append([]string{"__complete", "client"}, strings.Split(typed, " ")...)...)
-		words, _, _ := strings.Cut(out.Stdout, ":")
-		if got := strings.Join(strings.Fields(words), " "); !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("%q is completed by %q, not %q", typed, got, want)
-		}
-	}
 	expectInventory(t, u, p)
 	u.Expect(t, "Deleted service instance mine.", "delete-service", "mine") // and its key
 	u.Refused(t, "there is no service instance mine", "service", "mine")

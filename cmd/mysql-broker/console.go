@@ -43,22 +43,17 @@ func withConfig(cmd *cobra.Command, read func(getenv func(string) string) (confi
 	if err != nil {
 		return err
 	}
-	return openConsole(cmd.Context(), getenv, read, fn)
-}
-
-func openConsole(ctx context.Context, getenv func(string) string,
-	read func(getenv func(string) string) (config.Config, error), fn func(context.Context, *console) error) error {
 	cfg, c, err := load(read, getenv)
 	if err != nil {
 		return err
 	}
-	s, err := store.Open(ctx, cfg.PostgresURL, cfg.Keys)
+	s, err := store.Open(cmd.Context(), cfg.PostgresURL, cfg.Keys)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	s.ActAs(app.Operator())
-	return fn(ctx, &console{cfg: cfg, catalog: c, plans: c.Plans(), store: s})
+	return fn(cmd.Context(), &console{cfg: cfg, catalog: c, plans: c.Plans(), store: s})
 }
 
 // load reads a command's configuration, with a function of package config, and the catalog.

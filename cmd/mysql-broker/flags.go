@@ -17,12 +17,6 @@ type choice struct {
 	allowed []string
 }
 
-// flag adds the flag to a command.
-func (c *choice) flag(command *cobra.Command, name, usage string) {
-	command.Flags().Var(c, name, usage)
-	completeFlag(command, name, cobra.FixedCompletions(c.typed(), cobra.ShellCompDirectiveNoFileComp))
-}
-
 func (c *choice) String() string { return c.value }
 func (c *choice) Type() string   { return strings.Join(c.typed(), "|") }
 

@@ -41,8 +41,7 @@ that place.`,
   mysql-broker instances --server mysql-server-1 --plan shared-small --since 7d
   mysql-broker instances --org my-organization --json | jq -r '.[].id'
   mysql-broker instances 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
-		Args:              atMost(1),
-		ValidArgsFunction: completeArgs(instanceWords),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConfig(cmd, config.ForInstances, func(ctx context.Context, c *console) (err error) {
 				if len(args) == 1 {
@@ -64,13 +63,11 @@ that place.`,
 	flags.StringVar(&plan, "plan", "", "only instances of this plan, by its name or id")
 	flags.StringVar(&q.Server, "server", "", "only instances on this shared server")
 	flags.BoolVar(&q.Dedicated, "dedicated", false, "only instances with a server of their own")
-	state.flag(command, "state", "only instances in this state")
+	flags.Var(&state, "state", "only instances in this state")
 	flags.StringVar(&q.Organization, "org", "", "only instances of this organization, by its GUID or name")
 	flags.StringVar(&q.Space, "space", "", "only instances of this space, by its GUID or name")
 	flags.Var(&since, "since", "only instances created since then: an age such as 90m or 3d, or a time")
 	out.flags(command)
-	completeFlag(command, "plan", completeEach(planWords))
-	completeFlag(command, "server", completeEach(serverWords))
 	return describe(command, recordedExit, environmentOf("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS"))
 }
 

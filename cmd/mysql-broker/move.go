@@ -21,9 +21,8 @@ func moveCommand() *cobra.Command {
 		Long: `Move the data of a service instance to another shared server of the same flavour, while apps use them. A
 running broker does that, as a task whose name is printed. Apps cannot write for some seconds at the end, and then read
 the data at the old address until their bindings are renewed; see docs/moving.md.`,
-		Example:           `  mysql-broker move 2f1e0d3c-5b4a-4c3d-8e7f-9a0b1c2d3e4f mysql-server-2`,
-		Args:              exactly(2),
-		ValidArgsFunction: completeArgs(instanceWords, serverWords),
+		Example: `  mysql-broker move 2f1e0d3c-5b4a-4c3d-8e7f-9a0b1c2d3e4f mysql-server-2`,
+		Args:    exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
 				if err := c.checkServer(ctx, args[1]); err != nil {

@@ -48,7 +48,6 @@ it on the brokers' host, with their environment. It skips instances that have an
 does not answer; then the exit status is 1, and you can run it again. Applications are not affected.`,
 		Example: `  mysql-broker rotate-admin-passwords
   mysql-broker rotate-admin-passwords 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
-		ValidArgsFunction: completeEach(instanceWords),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			cfg, err := fromEnvironment(cmd, config.Dedicated)
 			if err != nil {

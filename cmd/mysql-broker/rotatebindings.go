@@ -65,8 +65,6 @@ account, server, created_at and, with --apply, result: changed, or why not.`,
 	out.flags(command)
 	command.MarkFlagsOneRequired("instance", "space", "server")
 	command.MarkFlagsMutuallyExclusive("instance", "space", "server")
-	completeFlag(command, "instance", completeEach(instanceWords))
-	completeFlag(command, "server", completeEach(serverWords))
 	return describe(command, `  0    the bindings are listed or, with --apply, all have new passwords
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
 `+exitConfiguration, recordedEnvironment)

@@ -51,8 +51,7 @@ created_at.`,
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1
   mysql-broker servers --dedicated`,
-		Args:              atMost(1),
-		ValidArgsFunction: completeArgs(serverWords),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dedicated && len(args) == 0 {
 				return withLaunchers(cmd, func(ctx context.Context, c *console) error {
@@ -70,8 +69,9 @@ created_at.`,
 			})
 		},
 	}
-	command.Flags().BoolVar(&dedicated, "dedicated", false, "list dedicated servers")
-	state.flag(command, "state", "only shared servers in this state")
+	flags := command.Flags()
+	flags.BoolVar(&dedicated, "dedicated", false, "list dedicated servers")
+	flags.Var(&state, "state", "only shared servers in this state")
 	command.MarkFlagsMutuallyExclusive("dedicated", "state")
 	out.flags(command)
 	return describe(command, recordedExit, recordedEnvironment)

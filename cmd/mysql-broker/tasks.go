@@ -41,8 +41,7 @@ broker runs it), retry_at (if it waits), description, last_error, created_at and
   mysql-broker tasks --state failed --kind unbind --since 2d
   mysql-broker tasks task_4711
   mysql-broker tasks retry task_4711`,
-		Args:              atMost(1),
-		ValidArgsFunction: completeArgs(taskWords("")),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
 				if len(args) == 1 {
@@ -59,13 +58,11 @@ broker runs it), retry_at (if it waits), description, last_error, created_at and
 	}
 	flags := command.Flags()
 	flags.StringVar(&plan, "plan", "", "only tasks of this plan, by its name or id")
-	state.flag(command, "state", "only tasks in this state")
-	kind.flag(command, "kind", "only tasks of this kind")
+	flags.Var(&state, "state", "only tasks in this state")
+	flags.Var(&kind, "kind", "only tasks of this kind")
 	flags.StringVar(&q.InstanceID, "instance", "", "only tasks of this instance and its bindings, deleted or not")
 	flags.Var(&since, "since", "only tasks created since then: an age such as 90m or 3d, or a time")
 	out.flags(command)
-	completeFlag(command, "plan", completeEach(planWords))
-	completeFlag(command, "instance", completeEach(instanceWords))
 	command.AddCommand(retryCommand(), cancelCommand())
 	return describe(command, recordedExit, recordedEnvironment)
 }
@@ -91,8 +88,7 @@ Other failed tasks were undone, and the platform has read that. They cannot be r
 know about the result. It has to request them again.`,
 		Example: `  mysql-broker tasks retry task_4711
   mysql-broker tasks --state failed --kind deprovision --json | jq -r '.[].task' | xargs -n 1 mysql-broker tasks retry`,
-		Args:              exactly(1),
-		ValidArgsFunction: completeArgs(taskWords("")),
+		Args: exactly(1),
 		RunE: onTask(provisioner.RetryTask, func(asked, now store.Task) string {
 			switch {
 			case now.ID != asked.ID:
@@ -118,9 +114,8 @@ it; a request that waits for the task gets a 503 with that sentence. A broker th
 the cleanup begins within 10 seconds. The instance or binding can be deleted meanwhile.
 
 A deletion cannot be undone, and so cannot be cancelled.`,
-		Example:           `  mysql-broker tasks cancel task_4711`,
-		Args:              exactly(1),
-		ValidArgsFunction: completeArgs(taskWords(store.InProgress)),
+		Example: `  mysql-broker tasks cancel task_4711`,
+		Args:    exactly(1),
 		RunE: onTask(provisioner.CancelTask, func(_, t store.Task) string {
 			return fmt.Sprintf("%s is being undone, and will fail; `mysql-broker tasks %[1]s` shows its progress.",
 				task.Token(t.ID))

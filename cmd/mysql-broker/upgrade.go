@@ -81,7 +81,6 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 	flags.StringVar(&planName, "plan", "", "only instances of the plan with this name or id")
 	flags.StringVar(&space, "space", "", "only instances of the space with this GUID or name")
 	out.flags(command)
-	completeFlag(command, "plan", completeEach(planWords))
 	return describe(command, `  0    the instances are listed or, with --all, have the versions of their plans
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
 `+exitConfiguration, upgradeEnvironment)

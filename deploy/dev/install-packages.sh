@@ -2,7 +2,7 @@
 # Installs missing Debian or Ubuntu packages for one of four purposes:
 #   run         PostgreSQL and a MySQL or MariaDB server
 #   test        those of run, HAProxy, a C compiler for the race detector, faketime, a browser, a dump program,
-#               bash-completion, drivers of six languages for docs/connect.md, and checkers for the files in deploy
+#               drivers of six languages for docs/connect.md, and checkers for the files in deploy
 #   mysql97     those that test/debian-tree/build.sh needs
 #   kubernetes  those of run, and those that a Kubernetes node runs (test/kubernetes/node)
 # It starts, restarts and configures no service of the system: it installs programs only, and no PostgreSQL cluster.

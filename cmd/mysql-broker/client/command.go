@@ -34,8 +34,6 @@ var examples = []string{
 	`mysql-broker client service-key orders report --json`,
 	`mysql-broker client service orders`,
 	`mysql-broker client update-service orders -p dedicated-large`,
-	`mysql-broker client dump orders orders.sql`,
-	`mysql-broker client restore orders orders.sql`,
 	`mysql-broker client delete-service-key orders report`,
 	`mysql-broker client delete-service orders`,
 }
@@ -63,8 +61,6 @@ func Command(getenv func(string) string) *cobra.Command {
 		o.command("service-key NAME KEY", "Show a key's credentials", 2, (*session).key),
 		o.command("delete-service-key NAME KEY", "Delete a key; its credentials end at once", 2,
 			(*session).deleteKey),
-		o.dumpCommand(),
-		o.restoreCommand(),
 	)
 	return cmd
 }
@@ -73,9 +69,6 @@ func (o *options) updateCommand() *cobra.Command {
 	cmd := o.withParameters("update-service NAME",
 		"Change a service instance's plan, or parameters that its plan lets change", 1, (*session).updateService)
 	cmd.Flags().StringVarP(&o.plan, "plan", "p", "", "the new plan")
-	if err := cmd.RegisterFlagCompletionFunc("plan", o.completePlan); err != nil {
-		panic(err) // there is no such flag
-	}
 	return cmd
 }
 
@@ -99,9 +92,7 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 		Short:       short,
 		Example:     "  " + example,
 		Annotations: help,
-
-		ValidArgsFunction: o.complete,
-		Args:              between(args, args),
+		Args:        exactly(args),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true // later errors are not about usage
 			s, err := o.session(cmd)
@@ -115,10 +106,10 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 	}
 }
 
-// between requires a number of arguments, none of them empty.
-func between(least, most int) cobra.PositionalArgs {
+// exactly requires a number of arguments, none of them empty.
+func exactly(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, got []string) error {
-		if len(got) < least || len(got) > most || slices.Contains(got, "") {
+		if len(got) != n || slices.Contains(got, "") {
 			return fmt.Errorf("use it as: %s", cmd.UseLine())
 		}
 		return nil

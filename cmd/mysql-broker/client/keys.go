@@ -13,21 +13,13 @@ import (
 )
 
 func (s *session) createKey(ctx context.Context, args []string) error {
-	a, err := s.bind(ctx, args[0], args[1], s.parameters)
+	name, keyName := args[0], args[1]
+	in, err := s.inventory.instance(name)
 	if err != nil {
 		return err
 	}
-	return s.printBinding(a)
-}
-
-// bind creates a key; the response has its credentials.
-func (s *session) bind(ctx context.Context, name, keyName string, parameters json.RawMessage) (*response, error) {
-	in, err := s.inventory.instance(name)
-	if err != nil {
-		return nil, err
-	}
 	if k := in.Keys[keyName]; k != nil {
-		return nil, fmt.Errorf("service instance %s has a key %s already: %s", name, keyName, k.Last)
+		return fmt.Errorf("service instance %s has a key %s already: %s", name, keyName, k.Last)
 	}
 	k := &key{GUID: uuid.NewString(), Last: begun(create)}
 	w := s.keyWork("Creating", name, keyName, in, k)
@@ -37,29 +29,28 @@ func (s *session) bind(ctx context.Context, name, keyName string, parameters jso
 		PlanID:        in.Plan.ID,
 		BindResource:  &domain.BindResource{CredentialClientID: platform},
 		RawContext:    instanceContext(name),
-		RawParameters: parameters,
+		RawParameters: s.parameters,
 	})
-	if err == nil && a.status == http.StatusAccepted { // the credentials are not in this response
-		return s.binding(ctx, name, keyName)
-	}
-	return a, err
-}
-
-func (s *session) key(ctx context.Context, args []string) error {
-	a, err := s.binding(ctx, args[0], args[1])
 	if err != nil {
 		return err
+	}
+	if a.status == http.StatusAccepted { // the credentials are not in this response
+		return s.key(ctx, args)
 	}
 	return s.printBinding(a)
 }
 
-// binding fetches a key's credentials from the broker, because the client stores none.
-func (s *session) binding(ctx context.Context, name, keyName string) (*response, error) {
-	in, k, err := s.inventory.key(name, keyName)
+// key fetches a key's credentials from the broker, because the client stores none.
+func (s *session) key(ctx context.Context, args []string) error {
+	in, k, err := s.inventory.key(args[0], args[1])
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return s.broker.send(ctx, http.MethodGet, k.path(in), nil, nil)
+	a, err := s.broker.send(ctx, http.MethodGet, k.path(in), nil, nil)
+	if err != nil {
+		return err
+	}
+	return s.printBinding(a)
 }
 
 func (s *session) deleteKey(ctx context.Context, args []string) error {

@@ -16,8 +16,6 @@ type options struct {
 	json       bool
 	plan       string
 	parameters string
-	key        string
-	noPrograms bool
 }
 
 // session is the run of a command.
@@ -29,9 +27,6 @@ type session struct {
 	json       bool
 	plan       string
 	parameters json.RawMessage // an object, or nil
-	in         io.Reader
-	useKey     string // the key for a dump or restore, "" for a temporary one
-	noPrograms bool   // dump no triggers, routines and events
 }
 
 func (o *options) session(cmd *cobra.Command) (*session, error) {
@@ -59,8 +54,5 @@ func (o *options) session(cmd *cobra.Command) (*session, error) {
 		json:       o.json,
 		plan:       o.plan,
 		parameters: parameters,
-		in:         cmd.InOrStdin(),
-		useKey:     o.key,
-		noPrograms: o.noPrograms,
 	}, nil
 }

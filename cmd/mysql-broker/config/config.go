@@ -173,15 +173,6 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	return cfg, errors.Join(r.problems...)
 }
 
-// AnswerTime reads only ANSWER_TIMEOUT, and returns the default if it is wrong.
-func AnswerTime(getenv func(string) string) time.Duration {
-	r := &reader{getenv: getenv}
-	if limit := r.answerTime(); len(r.problems) == 0 {
-		return limit
-	}
-	return defaults().answerTime()
-}
-
 func (r *reader) answerTime() time.Duration {
 	limit, err := time.ParseDuration(r.value("ANSWER_TIMEOUT"))
 	if err != nil || limit < time.Second || limit > 30*time.Second {

@@ -8,7 +8,14 @@ import (
 	"net/url"
 )
 
-// storage has an instance's storage, from the attributes that brokers define.
+// attributes are those of an instance that the specification leaves to brokers.
+type attributes struct {
+	storage
+	Bindings    int `json:"bindings"`
+	MaxBindings int `json:"max_bindings"`
+}
+
+// storage is what an instance's data take.
 type storage struct {
 	Bytes   int64  `json:"storage_bytes"`
 	Quota   int64  `json:"storage_quota_bytes"`
@@ -24,13 +31,6 @@ func (s *storage) String() string {
 	const mebibyte = 1 << 20
 	return fmt.Sprintf("%.1f of %d MiB (%d %%), %s", float64(s.Bytes)/mebibyte, s.Quota/mebibyte, s.Bytes*100/s.Quota,
 		s.State)
-}
-
-// attributes are those of an instance that the specification leaves to brokers.
-type attributes struct {
-	storage
-	Bindings    int `json:"bindings"`
-	MaxBindings int `json:"max_bindings"`
 }
 
 // used is the storage, nil if the broker reports none.

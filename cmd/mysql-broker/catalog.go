@@ -9,8 +9,7 @@ import (
 )
 
 func catalogCommand() *cobra.Command {
-	command := &cobra.Command{Use: "catalog", Short: "Work on a catalog file", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	command := &cobra.Command{Use: "catalog", Short: "Work on a catalog file", Args: cobra.NoArgs}
 	command.AddCommand(describe(&cobra.Command{
 		Use:     "check FILE",
 		Short:   "Report everything in a catalog that the broker or Cloud Controller would refuse",

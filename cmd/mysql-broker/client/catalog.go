@@ -11,15 +11,11 @@ import (
 )
 
 func (s *session) catalog(ctx context.Context, _ []string) error {
-	a, err := s.broker.send(ctx, http.MethodGet, "/v2/catalog", nil, nil)
-	if err != nil {
-		return err
-	}
 	if s.json {
-		return s.printCatalog(a)
+		return s.printCatalog(ctx)
 	}
-	var catalog apiresponses.CatalogResponse
-	if err := a.decode(&catalog); err != nil {
+	catalog, err := fetchCatalog[apiresponses.CatalogResponse](ctx, s.broker)
+	if err != nil {
 		return err
 	}
 	rows := [][]string{{"offering", "plan", "description"}}
@@ -33,9 +29,9 @@ func (s *session) catalog(ctx context.Context, _ []string) error {
 
 // printCatalog prints the broker's response without the secrets of dashboard clients, because people share lists of
 // plans.
-func (s *session) printCatalog(a *response) error {
-	var catalog map[string]any
-	if err := a.decode(&catalog); err != nil {
+func (s *session) printCatalog(ctx context.Context) error {
+	catalog, err := fetchCatalog[map[string]any](ctx, s.broker)
+	if err != nil {
 		return err
 	}
 	services, _ := catalog["services"].([]any)
@@ -58,8 +54,8 @@ type plan struct {
 	Maintenance *domain.MaintenanceInfo `json:"maintenance_info,omitempty"`
 }
 
-func (s *session) fetchCatalog(ctx context.Context) (c apiresponses.CatalogResponse, err error) {
-	a, err := s.broker.send(ctx, http.MethodGet, "/v2/catalog", nil, nil)
+func fetchCatalog[T any](ctx context.Context, b *broker) (c T, err error) {
+	a, err := b.send(ctx, http.MethodGet, "/v2/catalog", nil, nil)
 	if err != nil {
 		return c, err
 	}
@@ -68,7 +64,7 @@ func (s *session) fetchCatalog(ctx context.Context) (c apiresponses.CatalogRespo
 
 // findPlan finds a plan of the catalog by its name, or by OFFERING/PLAN.
 func (s *session) findPlan(ctx context.Context, name string) (plan, error) {
-	catalog, err := s.fetchCatalog(ctx)
+	catalog, err := fetchCatalog[apiresponses.CatalogResponse](ctx, s.broker)
 	if err != nil {
 		return plan{}, err
 	}

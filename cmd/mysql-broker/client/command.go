@@ -44,7 +44,7 @@ func Command(getenv func(string) string) *cobra.Command {
 	o := options{getenv: getenv}
 	cmd := &cobra.Command{Use: "client", Short: "A small client for any service broker", Long: long,
 		Example: "  " + strings.Join(examples, "\n  "), Annotations: help,
-		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+		Args: cobra.NoArgs}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&o.url, "url", "", "the broker's URL (BROKER_URL)")
 	flags.StringVar(&o.username, "username", "", "the broker's user (BROKER_USERNAME)")

@@ -3,8 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,8 +14,6 @@ import (
 
 func auditCommand() *cobra.Command {
 	var q store.AuditQuery
-	var since moment
-	var out output
 	command := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who did what, when, to which service instance",
@@ -37,25 +34,16 @@ absent; times are RFC 3339 in UTC.`,
 		Example: `  mysql-broker audit --instance 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker audit --user jane@example.com --since 7d
   mysql-broker audit --since 1d --json >> audit.jsonl`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			q.Since = since.Time
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
-				if out.json {
-					return c.auditLines(ctx, cmd.OutOrStdout(), q, out.limit)
-				}
-				return c.listAudit(ctx, out.listing(cmd, "time", "who", "action", "instance", "binding", "plan", "object",
-					"task", "result"), q)
-			})
-		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&q.InstanceID, "instance", "", "only what was done to this instance and its bindings, deleted or not")
-	flags.StringVar(&q.User, "user", "", "only what this user did, by id, name or e-mail address")
-	flags.StringVar(&q.Action, "action", "", "only this action, such as bind or drain")
-	flags.Var(&since, "since", "only since then: an age such as 90m or 3d, or a time")
-	out.flags(command)
-	return describe(command, recordedExit, recordedEnvironment)
+	l := list[auditDocument]{filters: filtersOf(command, "entries"), output: output{lines: true},
+		rows: func(c *console, ctx context.Context) iter.Seq2[auditDocument, error] {
+			return rowsOf(ctx, q, c.store.EachAudit, c.auditDocument)
+		}}
+	l.text(&q.InstanceID, "instance", "about this instance and its bindings, deleted or not")
+	l.text(&q.User, "user", "about what this user did, by id, name or e-mail address")
+	l.text(&q.Action, "action", "of this action, such as bind or drain")
+	l.since(&q.Since)
+	return l.command(command)
 }
 
 // auditDocument is a line of the output of --json.
@@ -76,43 +64,21 @@ type auditDocument struct {
 
 func (c *console) auditDocument(e store.AuditEntry) auditDocument {
 	d := auditDocument{ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, InstanceID: e.InstanceID,
-		BindingID: e.BindingID, PlanID: e.PlanID, Object: e.Object, Result: e.Result}
+		BindingID: e.BindingID, PlanID: e.PlanID, Object: e.Object, Result: e.Result, EndedAt: utc(e.EndedAt)}
 	if e.PlanID != "" {
 		d.Plan = c.planName(e.PlanID)
 	}
 	if e.TaskID != nil {
 		d.Task = task.Token(*e.TaskID)
 	}
-	if e.EndedAt != nil {
-		at := e.EndedAt.UTC()
-		d.EndedAt = &at
-	}
 	return d
 }
 
-func (c *console) listAudit(ctx context.Context, l *listing, q store.AuditQuery) error {
-	return l.end(c.store.EachAudit(ctx, q, func(e store.AuditEntry) error {
-		d := c.auditDocument(e)
-		who := d.Platform
-		if name := cmp.Or(d.Name, d.Email, d.UserID); name != "" {
-			who += " " + name
-		}
-		return l.add(d, d.At.Format(time.RFC3339), who, d.Action, d.InstanceID, d.BindingID, d.Plan, d.Object, d.Task,
-			d.Result)
-	}))
-}
-
-// auditLines prints an object on each line.
-func (c *console) auditLines(ctx context.Context, out io.Writer, q store.AuditQuery, limit int) error {
-	printed := 0
-	return unlessEnough(c.store.EachAudit(ctx, q, func(e store.AuditEntry) error {
-		line, err := encode(c.auditDocument(e))
-		if err == nil {
-			_, err = fmt.Fprintln(out, line)
-		}
-		if printed++; err == nil && printed == limit {
-			err = errEnough
-		}
-		return err
-	}))
+func (d auditDocument) cells() []cell {
+	who := d.Platform
+	if name := cmp.Or(d.Name, d.Email, d.UserID); name != "" {
+		who += " " + name
+	}
+	return []cell{{"time", rfc3339(d.At)}, {"who", who}, {"action", d.Action}, {"instance", d.InstanceID},
+		{"binding", d.BindingID}, {"plan", d.Plan}, {"object", d.Object}, {"task", d.Task}, {"result", d.Result}}
 }

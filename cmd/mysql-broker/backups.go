@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"time"
 
@@ -15,12 +16,11 @@ import (
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/archive"
 	"mysql-broker/provisioner/backup"
-	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
 func backupsCommand() *cobra.Command {
-	var out output
+	var instance string
 	command := &cobra.Command{
 		Use:   "backups [INSTANCE-ID]",
 		Short: "List, take, verify, restore or import backups",
@@ -40,25 +40,13 @@ the settings of a shared server do not let it be verified).`,
   mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4
   mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups import`,
-		Args: atMost(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
-				instance := ""
-				if len(args) == 1 {
-					instance = args[0]
-				}
-				all, err := c.backupsOf(ctx, instance)
-				if err != nil {
-					return err
-				}
-				return c.printBackups(all, out.listing(cmd, "backup", "instance", "name", "plan", "state", "reason", "taken",
-					"size", "verified", "until", "problem"))
-			})
-		},
 	}
-	out.flags(command)
 	command.AddCommand(backUpNowCommand(), verifyBackupCommand(), restoreBackupCommand(), importBackupsCommand())
-	return describe(command, recordedExit, recordedEnvironment)
+	l := list[backupDocument]{arguments: []*string{&instance},
+		rows: func(c *console, ctx context.Context) iter.Seq2[backupDocument, error] {
+			return these(c.backups(ctx, instance))
+		}}
+	return l.command(command)
 }
 
 // backupDocument is a backup in the output of --json.
@@ -86,46 +74,42 @@ type backupDocument struct {
 	VerifyRefused    string     `json:"verify_refused,omitempty"`
 }
 
-// backupsOf returns the backups of an instance, which may be deleted, or all for "". It is an error if there is neither
-// a backup nor an instance.
-func (c *console) backupsOf(ctx context.Context, instance string) ([]store.Backup, error) {
-	all, err := c.store.BackupsOf(ctx, instance)
-	if err == nil && len(all) == 0 && instance != "" {
+// backups returns the backups of an instance, which may be deleted, or all for "". It is an error if there is neither a
+// backup nor an instance.
+func (c *console) backups(ctx context.Context, instance string) (all []backupDocument, err error) {
+	found, err := c.store.BackupsOf(ctx, instance)
+	if err == nil && len(found) == 0 && instance != "" {
 		_, err = c.store.Instance(ctx, instance)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("there is no service instance %q, nor a backup of a deleted one", instance)
 	}
+	for _, b := range found {
+		all = append(all, backupDocument{Backup: b.ID, InstanceID: b.InstanceID, Name: b.InstanceName,
+			Plan: c.planName(b.PlanID), PlanID: b.PlanID, OrganizationGUID: b.OrganizationGUID, SpaceGUID: b.SpaceGUID,
+			Reason: b.Reason, State: b.State, Flavour: b.Flavour, Version: b.Version, CreatedAt: b.CreatedAt.UTC(),
+			TakenAt: b.TakenAt, KeepUntil: b.KeepUntil.UTC(), DataBytes: b.DataBytes, Bytes: b.Bytes, Tables: b.Tables,
+			Rows: b.Rows, VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError, VerifyRefused: b.VerifyRefused})
+	}
 	return all, err
 }
 
-func (c *console) printBackups(all []store.Backup, l *listing) (err error) {
-	for _, b := range all {
-		if err != nil {
-			break
-		}
-		d := backupDocument{Backup: b.ID, InstanceID: b.InstanceID, Name: b.InstanceName, Plan: c.planName(b.PlanID),
-			PlanID: b.PlanID, OrganizationGUID: b.OrganizationGUID, SpaceGUID: b.SpaceGUID, Reason: b.Reason, State: b.State,
-			Flavour: b.Flavour, Version: b.Version, CreatedAt: b.CreatedAt.UTC(), TakenAt: b.TakenAt,
-			KeepUntil: b.KeepUntil.UTC(), DataBytes: b.DataBytes, Bytes: b.Bytes, Tables: b.Tables, Rows: b.Rows,
-			VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError, VerifyRefused: b.VerifyRefused}
-		taken, size, verified := "", "", "no"
-		if d.TakenAt != nil {
-			taken, size = ago(*d.TakenAt), fmt.Sprintf("%.1f MiB", float64(d.Bytes)/(1<<20))
-		}
-		if d.VerifiedAt != nil {
-			verified = ago(*d.VerifiedAt)
-		}
-		if d.VerifyRefused != "" {
-			verified = "refused by settings"
-		}
-		if d.VerifyError != "" {
-			verified = "DAMAGED"
-		}
-		err = l.add(d, d.Backup, d.InstanceID, d.Name, d.Plan, d.State, d.Reason, taken, size, verified,
-			d.KeepUntil.Format(time.RFC3339), cmp.Or(d.VerifyError, d.VerifyRefused))
+func (d backupDocument) cells() []cell {
+	size, verified := "", "no"
+	if d.TakenAt != nil {
+		size = mebibytes(d.Bytes)
 	}
-	return l.end(err)
+	switch {
+	case d.VerifyError != "":
+		verified = "DAMAGED"
+	case d.VerifyRefused != "":
+		verified = "refused by settings"
+	case d.VerifiedAt != nil:
+		verified = ago(*d.VerifiedAt)
+	}
+	return []cell{{"backup", d.Backup}, {"instance", d.InstanceID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State},
+		{"reason", d.Reason}, {"taken", ifSet(d.TakenAt, ago)}, {"size", size}, {"verified", verified},
+		{"until", rfc3339(d.KeepUntil)}, {"problem", cmp.Or(d.VerifyError, d.VerifyRefused)}}
 }
 
 // backupsEnvironment describes the environment of withBackups.
@@ -151,20 +135,17 @@ func backUpNowCommand() *cobra.Command {
 affected; meanwhile, the instance cannot be updated.`,
 		Example: `  mysql-broker backups now 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
 		Args:    exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withBackups(cmd, func(ctx context.Context, c *console) error {
-				t, err := provisioner.BackUpNow(ctx, c.store, c.plans, args[0])
+		RunE: begins(withBackups, "%s backs it up; `mysql-broker tasks %[1]s` shows its progress.",
+			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
+				t, err = provisioner.BackUpNow(ctx, c.store, c.plans, args[0])
 				if errors.Is(err, store.ErrNotFound) {
-					return fmt.Errorf("there is no instance %q", args[0])
+					return t, fmt.Errorf("there is no instance %q", args[0])
 				}
 				if err != nil {
-					return fmt.Errorf("back up instance %q: %w", args[0], err)
+					return t, fmt.Errorf("back up instance %q: %w", args[0], err)
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s backs it up; `mysql-broker tasks %[1]s` shows its progress.\n",
-					task.Token(t.ID))
-				return err
-			})
-		},
+				return t, nil
+			}),
 	}
 	return describe(command, `  0    a broker backs it up
   1    there is no such instance, something else is in progress on it, or PostgreSQL cannot be reached
@@ -181,27 +162,19 @@ database, as a task whose name is printed. "mysql-broker backups" shows the resu
 shared server refuse is tried again once a day, or at once by this command.`,
 		Example: `  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4`,
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			return withBackups(cmd, func(ctx context.Context, c *console) error {
+		RunE: begins(withBackups, "%s verifies all backups that are not verified, or the task that follows it.",
+			func(ctx context.Context, c *console, ids []string) (t store.Task, err error) {
 				for _, id := range ids {
 					err := c.store.ForgetVerification(ctx, id)
 					if errors.Is(err, store.ErrNotFound) {
-						return fmt.Errorf("there is no complete backup %q; `mysql-broker backups` lists them", id)
+						return t, fmt.Errorf("there is no complete backup %q; `mysql-broker backups` lists them", id)
 					}
 					if err != nil {
-						return fmt.Errorf("verify the backup %s: %w", id, err)
+						return t, fmt.Errorf("verify the backup %s: %w", id, err)
 					}
 				}
-				const kind = provisioner.VerifyBackups
-				t, err := task.RunNow(ctx, c.store, kind, provisioner.TaskKinds()[kind])
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(),
-					"%s verifies all backups that are not verified, or the task that follows it.\n", task.Token(t.ID))
-				return err
-			})
-		},
+				return c.runNow(ctx, provisioner.VerifyBackups)
+			}),
 	}
 	return describe(command, `  0    a broker verifies them
   1    there is no such backup, or PostgreSQL cannot be reached; standard error says which
@@ -224,20 +197,17 @@ can run the command again.`,
 		Example: `  mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups restore --lost b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
 		Args: exactly(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withBackups(cmd, func(ctx context.Context, c *console) error {
-				t, err := provisioner.RestoreBackup(ctx, c.store, c.plans, args[0], args[1], lost)
+		RunE: begins(withBackups, "%s restores it; `mysql-broker tasks %[1]s` shows its progress.",
+			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
+				t, err = provisioner.RestoreBackup(ctx, c.store, c.plans, args[0], args[1], lost)
 				if errors.Is(err, store.ErrNotFound) {
-					return fmt.Errorf("there is no instance %q", args[1])
+					return t, fmt.Errorf("there is no instance %q", args[1])
 				}
 				if err != nil {
-					return fmt.Errorf("restore the backup %s into instance %q: %w", args[0], args[1], err)
+					return t, fmt.Errorf("restore the backup %s into instance %q: %w", args[0], args[1], err)
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restores it; `mysql-broker tasks %[1]s` shows its progress.\n",
-					task.Token(t.ID))
-				return err
-			})
-		},
+				return t, nil
+			}),
 	}
 	command.Flags().BoolVar(&lost, "lost", false, "create the database and the accounts again, because they are lost")
 	return describe(command, `  0    a broker restores it

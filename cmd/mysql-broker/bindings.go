@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,11 +15,6 @@ import (
 
 func bindingsCommand() *cobra.Command {
 	var q store.BindingQuery
-	var planName string
-	var since moment
-	var out output
-	state := choice{allowed: []string{store.Creating, store.Ready, store.Ending}}
-	role := choice{allowed: []string{string(plan.ReadOnly), string(plan.ReadWrite), string(plan.Admin)}}
 	command := &cobra.Command{
 		Use:   "bindings [INSTANCE-ID [BINDING-ID]]",
 		Short: "List service bindings and keys, or show one",
@@ -32,37 +28,23 @@ the one in progress, if any), created_at and expires_at (if it ends by itself); 
 		Example: `  mysql-broker bindings 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker bindings --state ending --since 1d
   mysql-broker bindings --role admin --json`,
-		Args: atMost(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
-				if len(args) > 0 {
-					q.InstanceID = args[0]
-				}
-				if len(args) == 2 {
-					q.ID = args[1]
-					return c.showBinding(ctx, cmd.OutOrStdout(), q, out.json)
-				}
-				if q.PlanIDs, err = c.planIDs(ctx, planName); err != nil {
-					return err
-				}
-				if err := c.checkServer(ctx, q.Server); err != nil {
-					return err
-				}
-				q.State, q.Role, q.Since = state.value, role.value, since.Time
-				return c.listBindings(ctx, out.listing(cmd, "instance", "binding", "plan", "state", "role", "tls",
-					"account", "server", "app", "space", "age", "expires", "operation"), q)
-			})
-		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&planName, "plan", "", "only bindings to instances of this plan, by its name or id")
-	flags.StringVar(&q.Server, "server", "", "only accounts on this shared server")
-	flags.Var(&state, "state", "only bindings in this state")
-	flags.Var(&role, "role", "only accounts of this role")
-	flags.StringVar(&q.AppGUID, "app", "", "only bindings of this app, by its GUID")
-	flags.Var(&since, "since", "only bindings created since then: an age such as 90m or 3d, or a time")
-	out.flags(command)
-	return describe(command, recordedExit, recordedEnvironment)
+	l := list[bindingDocument]{filters: filtersOf(command, "bindings"), arguments: []*string{&q.InstanceID, &q.ID},
+		rows: func(c *console, ctx context.Context) iter.Seq2[bindingDocument, error] { return c.bindings(ctx, q) },
+		one: func(c *console, ctx context.Context, out io.Writer, asJSON bool) error {
+			return c.showBinding(ctx, out, q, asJSON)
+		}}
+	l.plan(&q.PlanIDs)
+	l.server(&q.Server)
+	l.choice(&q.State, "state", "in this state", store.Creating, store.Ready, store.Ending)
+	l.choice(&q.Role, "role", "of this role", string(plan.ReadOnly), string(plan.ReadWrite), string(plan.Admin))
+	l.text(&q.AppGUID, "app", "of this app, by its GUID")
+	l.since(&q.Since)
+	return l.command(command)
+}
+
+func (c *console) bindings(ctx context.Context, q store.BindingQuery) iter.Seq2[bindingDocument, error] {
+	return rowsOf(ctx, q, c.store.EachBinding, c.bindingDocument)
 }
 
 // bindingDocument is a binding in the output of --json.
@@ -84,38 +66,21 @@ type bindingDocument struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-func (d bindingDocument) expires() string {
-	if d.ExpiresAt == nil {
-		return ""
-	}
-	return d.ExpiresAt.Format(time.RFC3339)
-}
-
 func (c *console) bindingDocument(b store.ListedBinding) bindingDocument {
-	d := bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID,
+	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID,
 		State: b.State, Role: b.Role, TLS: b.TLS, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server,
-		SpaceGUID: b.SpaceGUID, Operation: b.Operation, CreatedAt: b.CreatedAt.UTC()}
-	if b.ExpiresAt != nil {
-		expires := b.ExpiresAt.UTC()
-		d.ExpiresAt = &expires
-	}
-	return d
+		SpaceGUID: b.SpaceGUID, Operation: b.Operation, CreatedAt: b.CreatedAt.UTC(), ExpiresAt: utc(b.ExpiresAt)}
 }
 
-func (c *console) listBindings(ctx context.Context, l *listing, q store.BindingQuery) error {
-	return l.end(c.store.EachBinding(ctx, q, func(b store.ListedBinding) error {
-		d := c.bindingDocument(b)
-		return l.add(d, d.InstanceID, d.ID, d.Plan, d.State, d.Role, d.TLS, d.Account, d.Server, d.AppGUID, d.SpaceGUID,
-			since(d.CreatedAt), d.expires(), d.Operation)
-	}))
+func (d bindingDocument) cells() []cell {
+	return []cell{{"instance", d.InstanceID}, {"binding", d.ID}, {"plan", d.Plan}, {"state", d.State}, {"role", d.Role},
+		{"tls", d.TLS}, {"account", d.Account}, {"server", d.Server}, {"app", d.AppGUID}, {"space", d.SpaceGUID},
+		{"age", since(d.CreatedAt)}, {"expires", ifSet(d.ExpiresAt, rfc3339)}, {"operation", d.Operation}}
 }
 
 func (c *console) showBinding(ctx context.Context, out io.Writer, q store.BindingQuery, asJSON bool) error {
-	var found []bindingDocument
-	if err := c.store.EachBinding(ctx, q, func(b store.ListedBinding) error {
-		found = append(found, c.bindingDocument(b))
-		return nil
-	}); err != nil {
+	found, err := collect(c.bindings(ctx, q), 1)
+	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
@@ -129,10 +94,10 @@ func (c *console) showBinding(ctx context.Context, out io.Writer, q store.Bindin
 	if err := details(out, asJSON, struct {
 		bindingDocument
 		Tasks []taskDocument `json:"latest_tasks"`
-	}{d, tasks}, [][2]string{{"instance", d.InstanceID}, {"binding", d.ID}, {"plan", d.Plan}, {"state", d.State},
+	}{d, tasks}, []cell{{"instance", d.InstanceID}, {"binding", d.ID}, {"plan", d.Plan}, {"state", d.State},
 		{"operation", d.Operation}, {"role", d.Role}, {"tls", d.TLS}, {"account", d.Account}, {"app", d.AppGUID},
 		{"space", d.SpaceGUID}, {"server", d.Server}, {"created", at(d.CreatedAt)},
-		{"expires", d.expires()}}); err != nil || asJSON {
+		{"expires", ifSet(d.ExpiresAt, rfc3339)}}); err != nil || asJSON {
 		return err
 	}
 	return printLatest(out, tasks)

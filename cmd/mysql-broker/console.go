@@ -31,19 +31,9 @@ func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) e
 	return withConfig(cmd, config.ForOperator, fn)
 }
 
-// withLaunchers is withConsole for a console whose configuration has the launchers, if the environment has.
-func withLaunchers(cmd *cobra.Command, fn func(context.Context, *console) error) error {
-	return withConfig(cmd, config.ForDoctor, fn)
-}
-
 // withConfig is withConsole for a configuration that a function of package config reads.
-func withConfig(cmd *cobra.Command, read func(getenv func(string) string) (config.Config, error),
-	fn func(context.Context, *console) error) error {
-	getenv, err := environment(cmd)
-	if err != nil {
-		return err
-	}
-	cfg, c, err := load(read, getenv)
+func withConfig(cmd *cobra.Command, read reading, fn func(context.Context, *console) error) error {
+	cfg, c, err := configured(cmd, read)
 	if err != nil {
 		return err
 	}
@@ -56,24 +46,26 @@ func withConfig(cmd *cobra.Command, read func(getenv func(string) string) (confi
 	return fn(cmd.Context(), &console{cfg: cfg, catalog: c, plans: c.Plans(), store: s})
 }
 
-// load reads a command's configuration, with a function of package config, and the catalog.
-func load(read func(getenv func(string) string) (config.Config, error),
-	getenv func(string) string) (config.Config, *catalog.Catalog, error) {
+// reading is a function of package config.
+type reading = func(getenv func(string) string) (config.Config, error)
+
+// configured reads a command's configuration from the environment, and the catalog.
+func configured(cmd *cobra.Command, read reading) (cfg config.Config, c *catalog.Catalog, err error) {
+	getenv, err := environment(cmd)
+	if err != nil {
+		return cfg, nil, err
+	}
+	return load(read, getenv)
+}
+
+// load reads a configuration, and the catalog.
+func load(read reading, getenv func(string) string) (config.Config, *catalog.Catalog, error) {
 	cfg, problems := read(getenv)
 	c, err := catalog.Load(cfg.CatalogPath)
 	if err := errors.Join(problems, err); err != nil {
 		return cfg, nil, &configError{err}
 	}
 	return cfg, c, nil
-}
-
-// loadForServers is load for commands that query all servers.
-func loadForServers(cmd *cobra.Command) (cfg config.Config, c *catalog.Catalog, err error) {
-	getenv, err := environment(cmd)
-	if err != nil {
-		return cfg, nil, err
-	}
-	return load(config.ForDoctor, getenv)
 }
 
 // environment is that of the process. If that has no PostgreSQL, it is that of the broker of "mysql-broker dev", and

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/provisioner"
@@ -71,13 +70,20 @@ func (d dedicatedDocument) version() string {
 	return launcher.Version{Flavour: d.Flavour, Version: d.Version}.String()
 }
 
-// listDedicated writes to warn which launcher cannot be asked; what is recorded is listed anyway.
-func (c *console) listDedicated(ctx context.Context, warn io.Writer, l *listing) error {
+func (d dedicatedDocument) cells() []cell {
+	return []cell{{"server", d.Server}, {"launcher", d.Launcher}, {"instance", d.InstanceID}, {"plan", d.Plan},
+		{"version", d.version()}, {"upgrade", d.Upgrade}, {"state", d.State}, {"trouble", d.Trouble},
+		{"members", d.members()}, {"age", since(d.CreatedAt)}}
+}
+
+// dedicatedServers writes to warn which launcher cannot be asked; what is recorded is listed anyway.
+func (c *console) dedicatedServers(ctx context.Context, warn io.Writer) iter.Seq2[dedicatedDocument, error] {
 	known, err := app.AskLaunchers(ctx, c.cfg, c.catalog, slog.New(slog.DiscardHandler))
 	if err != nil {
 		fmt.Fprintln(warn, "mysql-broker:", err)
 	}
-	return l.end(c.store.EachInstance(ctx, store.InstanceQuery{Dedicated: true}, func(i store.ListedInstance) error {
+	q := store.InstanceQuery{Dedicated: true}
+	return rowsOf(ctx, q, c.store.EachInstance, func(i store.ListedInstance) dedicatedDocument {
 		d := c.dedicatedDocument(i)
 		d.Trouble = string(known.Troubles[i.Launcher][i.Server])
 		for _, m := range known.Members[i.Launcher][i.Server] {
@@ -87,12 +93,11 @@ func (c *console) listDedicated(ctx context.Context, warn io.Writer, l *listing)
 		if to, can := provisioner.Upgradable(known.Plans.Get(i.PlanID), has); can {
 			d.Upgrade = to.Version
 		}
-		return l.add(d, d.Server, d.Launcher, d.InstanceID, d.Plan, d.version(), d.Upgrade, d.State, d.Trouble,
-			d.members(), since(d.CreatedAt))
-	}))
+		return d
+	})
 }
 
-func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name string, asJSON bool) error {
+func (c *console) showDedicated(ctx context.Context, out io.Writer, name string, asJSON bool) error {
 	r, err := c.store.Resource(ctx, store.DedicatedResource, store.DedicatedServers, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("there is no server %q; `mysql-broker servers` lists the shared ones", name)
@@ -103,15 +108,14 @@ func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name st
 	// The instance is deleted. The doctor deletes the record when the server has been gone for long enough.
 	d := dedicatedDocument{Server: name, Kind: "dedicated", InstanceID: r.InstanceID, State: "deleted",
 		CreatedAt: time.Now().Add(-r.Age).Round(time.Second).UTC()}
-	if err := c.store.EachInstance(ctx, store.InstanceQuery{ID: r.InstanceID}, func(i store.ListedInstance) error {
-		if i.Server == name {
-			d = c.dedicatedDocument(i)
-		}
-		return nil
-	}); err != nil {
+	found, err := collect(rowsOf(ctx, store.InstanceQuery{ID: r.InstanceID}, c.store.EachInstance, c.dedicatedDocument), 1)
+	if err != nil {
 		return err
 	}
-	return details(cmd.OutOrStdout(), asJSON, d, [][2]string{{"server", d.Server}, {"kind", d.Kind},
+	if len(found) == 1 && found[0].Server == name {
+		d = found[0]
+	}
+	return details(out, asJSON, d, []cell{{"server", d.Server}, {"kind", d.Kind},
 		{"launcher", d.Launcher}, {"version", d.version()}, {"instance", d.InstanceID}, {"plan", d.Plan}, {"state", d.State},
 		{"created", at(d.CreatedAt)}})
 }

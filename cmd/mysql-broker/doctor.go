@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/doctor"
 )
 
@@ -50,7 +51,7 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
   mysql-broker doctor --json | jq '.findings[] | select(.problem == "missing")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, c, err := loadForServers(cmd)
+			cfg, c, err := configured(cmd, config.ForDoctor)
 			if err != nil {
 				return err
 			}
@@ -150,16 +151,16 @@ func show(out io.Writer, compared doctor.Compared, lines []diagnosis, asJSON boo
 		_, err := fmt.Fprintln(out, "All is well. "+counts)
 		return err
 	}
-	rows := make([][]string, len(lines))
-	for n, d := range lines {
-		rows[n] = []string{string(d.Problem), d.Kind, d.Server, d.Name, d.InstanceID, d.BindingID, age(d.AgeSeconds),
-			d.action()}
-	}
-	if err := printTable(out, "problem\twhat\twhere\tname\tinstance\tbinding\tage\tto do", rows); err != nil {
+	if err := printTable(out, lines); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, counts)
 	return err
+}
+
+func (d diagnosis) cells() []cell {
+	return []cell{{"problem", string(d.Problem)}, {"what", d.Kind}, {"where", d.Server}, {"name", d.Name},
+		{"instance", d.InstanceID}, {"binding", d.BindingID}, {"age", age(d.AgeSeconds)}, {"to do", d.action()}}
 }
 
 func (d diagnosis) action() string {

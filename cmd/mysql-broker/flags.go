@@ -13,11 +13,11 @@ import (
 
 // choice is a flag with a fixed set of values, "" by default. Users can type hyphens for spaces in a value.
 type choice struct {
-	value   string
+	value   *string
 	allowed []string
 }
 
-func (c *choice) String() string { return c.value }
+func (c *choice) String() string { return "" } // the default, for the help
 func (c *choice) Type() string   { return strings.Join(c.typed(), "|") }
 
 func (c *choice) typed() []string {
@@ -33,39 +33,38 @@ func (c *choice) Set(text string) error {
 	if i < 0 {
 		return fmt.Errorf("must be one of %s", strings.Join(c.typed(), ", "))
 	}
-	c.value = c.allowed[i]
+	*c.value = c.allowed[i]
 	return nil
 }
 
 // moment is a flag with a time or an age. It is zero by default.
-type moment struct{ time.Time }
+type moment time.Time
 
-func (m *moment) String() string {
-	if m.IsZero() {
-		return ""
-	}
-	return m.Format(time.RFC3339)
+func (m *moment) String() string { return "" } // the default, for the help
+func (m *moment) Type() string   { return "when" }
+
+func (m *moment) Set(text string) error {
+	t, err := parseMoment(text)
+	*m = moment(t)
+	return err
 }
 
-func (m *moment) Type() string { return "when" }
-
-func (m *moment) Set(text string) (err error) {
+func parseMoment(text string) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			m.Time = time.Now().AddDate(0, 0, -n)
-			return nil
+			return time.Now().AddDate(0, 0, -n), nil
 		}
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		m.Time = time.Now().Add(-ago)
-		return nil
+		return time.Now().Add(-ago), nil
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if m.Time, err = time.ParseInLocation(layout, text, time.Local); err == nil {
-			return nil
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
 		}
 	}
-	return errors.New("must be an age such as 90m or 3d, or a time such as 2026-01-31 or 2026-01-31T12:00:00Z")
+	return time.Time{}, errors.New("must be an age such as 90m or 3d, or a time such as 2026-01-31 or " +
+		"2026-01-31T12:00:00Z")
 }
 
 func atMost(n int) cobra.PositionalArgs { return arguments(0, n) }

@@ -64,7 +64,7 @@ const (
 // The environment of commands that change records, show records, use dedicated servers, or use all servers.
 var (
 	storedEnvironment    = environmentOf()
-	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG")
+	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS")
 	dedicatedEnvironment = environmentOf(config.LauncherVariables()...)
 	upgradeEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(), config.BackupVariables(),
 		config.UpgradeVariables(), []string{"CATALOG", "LOG_LEVEL"})...)

@@ -6,21 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
 )
 
 func instancesCommand() *cobra.Command {
 	var q store.InstanceQuery
-	var plan string
-	var since moment
-	var out output
-	state := choice{allowed: []string{store.Creating, store.Ready, store.CreateFailed, store.DeleteFailed}}
 	command := &cobra.Command{
 		Use:   "instances [ID]",
 		Short: "List service instances, or show one",
@@ -41,34 +37,24 @@ that place.`,
   mysql-broker instances --server mysql-server-1 --plan shared-small --since 7d
   mysql-broker instances --org my-organization --json | jq -r '.[].id'
   mysql-broker instances 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
-		Args: atMost(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConfig(cmd, config.ForInstances, func(ctx context.Context, c *console) (err error) {
-				if len(args) == 1 {
-					return c.showInstance(ctx, cmd.OutOrStdout(), args[0], out.json)
-				}
-				if q.PlanIDs, err = c.planIDs(ctx, plan); err != nil {
-					return err
-				}
-				if err := c.checkServer(ctx, q.Server); err != nil {
-					return err
-				}
-				q.State, q.Since = state.value, since.Time
-				return c.listInstances(ctx, out.listing(cmd, "id", "name", "plan", "state", "server", "organization", "space",
-					"bindings", "age", "operation"), q)
-			})
-		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&plan, "plan", "", "only instances of this plan, by its name or id")
-	flags.StringVar(&q.Server, "server", "", "only instances on this shared server")
-	flags.BoolVar(&q.Dedicated, "dedicated", false, "only instances with a server of their own")
-	flags.Var(&state, "state", "only instances in this state")
-	flags.StringVar(&q.Organization, "org", "", "only instances of this organization, by its GUID or name")
-	flags.StringVar(&q.Space, "space", "", "only instances of this space, by its GUID or name")
-	flags.Var(&since, "since", "only instances created since then: an age such as 90m or 3d, or a time")
-	out.flags(command)
-	return describe(command, recordedExit, environmentOf("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS"))
+	l := list[instanceDocument]{filters: filtersOf(command, "instances"), arguments: []*string{&q.ID},
+		rows: func(c *console, ctx context.Context) iter.Seq2[instanceDocument, error] { return c.instances(ctx, q) },
+		one: func(c *console, ctx context.Context, out io.Writer, asJSON bool) error {
+			return c.showInstance(ctx, out, q.ID, asJSON)
+		}}
+	l.plan(&q.PlanIDs)
+	l.server(&q.Server)
+	l.flags.BoolVar(&q.Dedicated, "dedicated", false, "only instances with a server of their own")
+	l.choice(&q.State, "state", "in this state", store.Creating, store.Ready, store.CreateFailed, store.DeleteFailed)
+	l.text(&q.Organization, "org", "of this organization, by its GUID or name")
+	l.text(&q.Space, "space", "of this space, by its GUID or name")
+	l.since(&q.Since)
+	return l.command(command)
+}
+
+func (c *console) instances(ctx context.Context, q store.InstanceQuery) iter.Seq2[instanceDocument, error] {
+	return rowsOf(ctx, q, c.store.EachInstance, c.instanceDocument)
 }
 
 // instanceDocument is an instance in the output of --json.
@@ -98,20 +84,15 @@ func (c *console) instanceDocument(i store.ListedInstance) instanceDocument {
 		Operation: i.Operation, CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC()}
 }
 
-func (c *console) listInstances(ctx context.Context, l *listing, q store.InstanceQuery) error {
-	return l.end(c.store.EachInstance(ctx, q, func(i store.ListedInstance) error {
-		d := c.instanceDocument(i)
-		return l.add(d, d.ID, d.Name, d.Plan, d.State, d.Server, cmp.Or(d.OrganizationName, d.OrganizationGUID),
-			cmp.Or(d.SpaceName, d.SpaceGUID), strconv.FormatInt(d.BindingCount, 10), since(d.CreatedAt), d.Operation)
-	}))
+func (d instanceDocument) cells() []cell {
+	return []cell{{"id", d.ID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State}, {"server", d.Server},
+		{"organization", cmp.Or(d.OrganizationName, d.OrganizationGUID)}, {"space", cmp.Or(d.SpaceName, d.SpaceGUID)},
+		{"bindings", strconv.FormatInt(d.BindingCount, 10)}, {"age", since(d.CreatedAt)}, {"operation", d.Operation}}
 }
 
 func (c *console) showInstance(ctx context.Context, out io.Writer, id string, asJSON bool) error {
-	var found []instanceDocument
-	if err := c.store.EachInstance(ctx, store.InstanceQuery{ID: id}, func(i store.ListedInstance) error {
-		found = append(found, c.instanceDocument(i))
-		return nil
-	}); err != nil {
+	found, err := collect(c.instances(ctx, store.InstanceQuery{ID: id}), 1)
+	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
@@ -119,11 +100,8 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 			"one that was deleted", id)
 	}
 	d := found[0]
-	bindings := []bindingDocument{}
-	if err := c.store.EachBinding(ctx, store.BindingQuery{InstanceID: id}, func(b store.ListedBinding) error {
-		bindings = append(bindings, c.bindingDocument(b))
-		return nil
-	}); err != nil {
+	bindings, err := collect(c.bindings(ctx, store.BindingQuery{InstanceID: id}), 0)
+	if err != nil {
 		return err
 	}
 	tasks, err := c.latestTasks(ctx, store.TaskQuery{InstanceID: id})
@@ -144,7 +122,7 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 		*formerDocument
 		Bindings []bindingDocument `json:"bindings"`
 		Tasks    []taskDocument    `json:"latest_tasks"`
-	}{d, measured, former, bindings, tasks}, [][2]string{
+	}{d, measured, former, bindings, tasks}, []cell{
 		{"id", d.ID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State}, {"operation", d.Operation}, {"kind", d.Kind},
 		{"server", d.Server}, {"former server", former.String()}, {"database", d.Database},
 		{"organization", named(d.OrganizationName, d.OrganizationGUID)},
@@ -152,17 +130,9 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 		{"storage", measured.String()}, {"bindings", strconv.FormatInt(d.BindingCount, 10)}}); err != nil || asJSON {
 		return err
 	}
-	if len(bindings) > 0 {
-		fmt.Fprintln(out)
-		l := newListing(out, false, 0, "binding", "state", "role", "account", "app", "age", "operation")
-		for _, b := range bindings {
-			if err := l.add(nil, b.ID, b.State, b.Role, b.Account, b.AppGUID, since(b.CreatedAt), b.Operation); err != nil {
-				return l.end(err)
-			}
-		}
-		if err := l.end(nil); err != nil {
-			return err
-		}
+	err = detailRows(out, bindings, "binding", "state", "role", "account", "app", "age", "operation")
+	if err != nil {
+		return err
 	}
 	return printLatest(out, tasks)
 }
@@ -183,12 +153,7 @@ func (c *console) usage(ctx context.Context, id string) (*usageDocument, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read what its data take: %w", err)
 	}
-	d := &usageDocument{StorageBytes: u.Bytes, MeasuredAt: u.MeasuredAt.UTC()}
-	if u.OverSince != nil {
-		over := u.OverSince.UTC()
-		d.OverQuotaSince = &over
-	}
-	return d, nil
+	return &usageDocument{StorageBytes: u.Bytes, MeasuredAt: u.MeasuredAt.UTC(), OverQuotaSince: utc(u.OverSince)}, nil
 }
 
 // String returns text for people; "" before the first measurement.
@@ -196,7 +161,7 @@ func (d *usageDocument) String() string {
 	if d == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%.1f MiB %s", float64(d.StorageBytes)/(1<<20), ago(d.MeasuredAt))
+	text := mebibytes(d.StorageBytes) + " " + ago(d.MeasuredAt)
 	if d.OverQuotaSince != nil {
 		text += "; over its quota since " + at(*d.OverQuotaSince)
 	}
@@ -229,5 +194,5 @@ func (d *formerDocument) String() string {
 	if d == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, until %s; bindings to renew: %d", d.Server, d.Until.Format(time.RFC3339), d.BindingsToRenew)
+	return fmt.Sprintf("%s, until %s; bindings to renew: %d", d.Server, rfc3339(d.Until), d.BindingsToRenew)
 }

@@ -5,84 +5,134 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
+
+// row is what a list prints a line about: in JSON the value itself, in tables its cells. The names of the cells do not
+// depend on the value.
+type row interface{ cells() []cell }
+
+// cell is a field of a row with the name of its column, or of one item with the name of its line.
+type cell struct{ name, text string }
+
+// output says how rows are printed.
+type output struct {
+	json  bool
+	lines bool // with json, instead of one array of them, so that a file of them can be added to
+	limit int  // the maximum number of rows, 0 for all
+}
+
+func (o *output) addFlags(command *cobra.Command) {
+	command.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	command.Flags().IntVar(&o.limit, "limit", 0, "print so many rows at most; 0 prints all")
+}
 
 // listing prints rows as they arrive, and keeps few of them in memory. On a terminal they are a table, elsewhere lines
 // of fields separated by tabs; both begin with the names of the columns. With --json they are one array with an object
 // on each line.
-type listing struct {
+type listing[R row] struct {
+	output
 	out     *bufio.Writer
-	table   *tabwriter.Writer // nil if not on a terminal
-	json    bool
-	limit   int // the maximum number of rows, 0 for all
+	table   *tabwriter.Writer // nil if not aligned
+	columns []string
 	printed int
-}
-
-// errEnough ends a listing that has reached its limit.
-var errEnough = errors.New("enough")
-
-// unlessEnough returns nil for errEnough, and other errors unchanged.
-func unlessEnough(err error) error {
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // alignAtOnce is the number of rows of a table that are aligned together.
 const alignAtOnce = 500
 
-func newListing(out io.Writer, asJSON bool, limit int, columns ...string) *listing {
-	f, ok := out.(*os.File)
-	return startListing(out, ok && term.IsTerminal(int(f.Fd())), asJSON, limit, columns...)
-}
-
-func startListing(out io.Writer, terminal, asJSON bool, limit int, columns ...string) *listing {
-	l := &listing{out: bufio.NewWriter(out), json: asJSON, limit: limit}
-	if terminal {
-		l.table = newTable(l.out)
+// newListing shows the named columns, all if none is named.
+func newListing[R row](out io.Writer, aligned bool, o output, columns ...string) *listing[R] {
+	l := &listing[R]{output: o, out: bufio.NewWriter(out), columns: columns}
+	if aligned {
+		l.table = tabwriter.NewWriter(l.out, 0, 0, 3, ' ', 0)
 	}
-	if !asJSON {
-		_ = l.line(columns) // the next line returns an error again, and so does the end
+	if len(columns) == 0 {
+		var zero R
+		for _, c := range zero.cells() {
+			l.columns = append(l.columns, c.name)
+		}
 	}
 	return l
 }
 
-// add prints a row: document with --json, else the fields. It returns errEnough when the limit is reached.
-func (l *listing) add(document any, fields ...string) (err error) {
-	if l.json {
-		err = l.element(document)
-	} else {
-		for i, f := range fields {
-			fields[i] = printable(f)
+// printList prints rows.
+func printList[R row](out io.Writer, o output, rows iter.Seq2[R, error], columns ...string) error {
+	return newListing[R](out, onTerminal(out), o, columns...).all(rows)
+}
+
+// printTable prints rows, always aligned.
+func printTable[R row](out io.Writer, rows []R) error {
+	return newListing[R](out, true, output{}).all(these(rows, nil))
+}
+
+func onTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// all prints rows up to the limit, and ends the listing.
+func (l *listing[R]) all(rows iter.Seq2[R, error]) error {
+	for r, err := range rows {
+		if err == nil {
+			err = l.add(r)
 		}
-		err = l.line(fields)
+		if err != nil {
+			return errors.Join(err, l.flush())
+		}
+		if l.printed == l.limit {
+			break
+		}
 	}
-	if l.printed++; err == nil && l.printed == l.limit {
-		return errEnough
+	return l.end()
+}
+
+func (l *listing[R]) add(r R) (err error) {
+	if l.json {
+		err = l.element(r)
+	} else {
+		if l.printed == 0 {
+			_ = l.line(l.columns) // the next line returns an error again
+		}
+		err = l.line(l.fields(r))
 	}
+	l.printed++
 	return err
+}
+
+// fields are the texts in the columns.
+func (l *listing[R]) fields(r R) []string {
+	cells, fields := r.cells(), make([]string, len(l.columns))
+	for n, column := range l.columns {
+		fields[n] = printable(cells[slices.IndexFunc(cells, func(c cell) bool { return c.name == column })].text)
+	}
+	return fields
 }
 
 // element prints an element of the array.
-func (l *listing) element(document any) error {
-	before := ",\n"
-	if l.printed == 0 {
+func (l *listing[R]) element(r R) error {
+	before, after := ",\n", ""
+	switch {
+	case l.lines:
+		before, after = "", "\n"
+	case l.printed == 0:
 		before = "[\n"
 	}
-	raw, err := encode(document)
+	raw, err := encode(r)
 	if err == nil {
-		_, err = l.out.WriteString(before + raw)
+		_, err = l.out.WriteString(before + raw + after)
 	}
 	return err
 }
 
-func (l *listing) line(fields []string) error {
+func (l *listing[R]) line(fields []string) error {
 	text := strings.Join(fields, "\t") + "\n"
 	if l.table == nil {
 		_, err := l.out.WriteString(text)
@@ -96,7 +146,7 @@ func (l *listing) line(fields []string) error {
 }
 
 // flush prints the buffered rows.
-func (l *listing) flush() error {
+func (l *listing[R]) flush() error {
 	if l.table != nil {
 		if err := l.table.Flush(); err != nil {
 			return err
@@ -105,16 +155,16 @@ func (l *listing) flush() error {
 	return l.out.Flush()
 }
 
-// end prints the rest. err is the error of the code that read the rows, or nil. After an error, the array is not
-// closed, so that incomplete output is not valid JSON.
-func (l *listing) end(err error) error {
-	err = unlessEnough(err)
-	if l.json && err == nil {
-		closing := "\n]\n"
-		if l.printed == 0 {
-			closing = "[]\n"
-		}
-		_, err = l.out.WriteString(closing)
+// end prints the rest. It is not called after an error, so that incomplete output is not valid JSON.
+func (l *listing[R]) end() (err error) {
+	switch {
+	case !l.json && l.printed == 0:
+		err = l.line(l.columns)
+	case !l.json || l.lines:
+	case l.printed == 0:
+		_, err = l.out.WriteString("[]\n")
+	default:
+		_, err = l.out.WriteString("\n]\n")
 	}
 	return errors.Join(err, l.flush())
 }

@@ -1,25 +1,33 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
+
+// fruit is a row.
+type fruit struct {
+	Name  string `json:"n"`
+	state string
+}
+
+func (f fruit) cells() []cell { return []cell{{"name", f.Name}, {"state", f.state}} }
 
 func TestTableAligns(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	l := startListing(&out, true, false, 0, "name", "state")
-	must(t, l.add(nil, "größer", ""))
+	l := newListing[fruit](&out, true, output{})
+	must(t, l.add(fruit{"größer", ""}))
 	for range alignAtOnce {
-		must(t, l.add(nil, "a", "b\nc"))
+		must(t, l.add(fruit{"a", "b\nc"}))
 	}
 	if out.Len() == 0 {
 		t.Error("all rows are kept in memory")
 	}
-	must(t, l.end(nil))
+	must(t, l.end())
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != alignAtOnce+3 || lines[0] != "name     state" || lines[1] != "größer   -" ||
 		lines[2] != `a        "b\nc"` || lines[alignAtOnce+1] != `a   "b\nc"` {
@@ -27,75 +35,59 @@ func TestTableAligns(t *testing.T) {
 	}
 }
 
-func TestListsInJSON(t *testing.T) {
+func TestLists(t *testing.T) {
 	t.Parallel()
+	asJSON, jsonLines := output{json: true}, output{json: true, lines: true}
 	failed := errors.New("PostgreSQL went away")
-	for rows, want := range []string{"[]\n", "[\n{\"n\":0}\n]\n", "[\n{\"n\":0},\n{\"n\":1}\n]\n"} {
-		var out strings.Builder
-		l := newListing(&out, true, 0, "n")
-		for n := range rows {
-			must(t, l.add(map[string]int{"n": n}, fmt.Sprint(n)))
-		}
-		must(t, l.end(nil))
-		if out.String() != want {
-			t.Errorf("%d rows: %q", rows, &out)
-		}
-	}
-	var out strings.Builder
-	l := newListing(&out, true, 0, "n")
-	must(t, l.add(1, "1"))
-	if err := l.end(failed); err != failed && !errors.Is(err, failed) || strings.Contains(out.String(), "]") {
-		t.Errorf("after an error: %v, %q", err, &out)
-	}
-}
-
-func TestListIsCutShort(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	l := newListing(&out, false, 2, "n")
-	must(t, l.add(nil, "1"))
-	if err := l.add(nil, "2"); err != errEnough {
-		t.Errorf("after as many rows as were asked for: %v", err)
-	}
-	must(t, l.end(errEnough))
-	if out.String() != "n\n1\n2\n" {
-		t.Errorf("%q", &out)
-	}
-}
-
-func TestMoment(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	for text, want := range map[string]time.Time{
-		"0s":                   now,
-		"90m":                  now.Add(-90 * time.Minute),
-		"3d":                   now.AddDate(0, 0, -3),
-		"2026-01-31":           time.Date(2026, 1, 31, 0, 0, 0, 0, time.Local),
-		"2026-01-31T12:30":     time.Date(2026, 1, 31, 12, 30, 0, 0, time.Local),
-		"2026-01-31T12:30:01Z": time.Date(2026, 1, 31, 12, 30, 1, 0, time.UTC),
+	for _, test := range []struct {
+		output
+		rows    []fruit
+		err     error // after the rows
+		columns []string
+		want    string
+	}{
+		{asJSON, nil, nil, nil, "[]\n"},
+		{asJSON, []fruit{{Name: "fig"}}, nil, nil, "[\n{\"n\":\"fig\"}\n]\n"},
+		{asJSON, []fruit{{Name: "fig"}, {Name: "<>"}}, nil, nil, "[\n{\"n\":\"fig\"},\n{\"n\":\"<>\"}\n]\n"},
+		{asJSON, []fruit{{Name: "fig"}}, failed, nil, "[\n{\"n\":\"fig\"}"},
+		{asJSON, nil, failed, nil, ""},
+		{jsonLines, nil, nil, nil, ""},
+		{jsonLines, []fruit{{Name: "a"}, {Name: "b"}}, failed, nil, "{\"n\":\"a\"}\n{\"n\":\"b\"}\n"},
+		{output{}, nil, nil, nil, "name\tstate\n"},
+		{output{}, nil, failed, nil, ""},
+		{output{}, []fruit{{"a", "ripe"}}, failed, nil, "name\tstate\na\tripe\n"},
+		{output{}, []fruit{{"a", "ripe"}}, nil, []string{"state"}, "state\nripe\n"},
+		{output{limit: 2}, []fruit{{"a", ""}, {"b", ""}, {"c", ""}}, failed, nil, "name\tstate\na\t-\nb\t-\n"},
 	} {
-		var m moment
-		if err := m.Set(text); err != nil || m.Sub(want).Abs() > time.Minute {
-			t.Errorf("%q is %v, %v", text, m, err)
+		var out strings.Builder
+		err := printList(&out, test.output, these(test.rows, test.err), test.columns...)
+		if test.limit > 0 {
+			test.err = nil // it is not reached
 		}
-	}
-	for _, text := range []string{"", "d", "-1d", "1.5d", "3dd", "-1h", "soon", "2026-13-01"} {
-		var m moment
-		if err := m.Set(text); err == nil {
-			t.Errorf("%q is %v", text, m)
+		if out.String() != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%+v: %q, %v", test, &out, err)
 		}
 	}
 }
 
-func TestChoice(t *testing.T) {
+// Rows that are not wanted are not read.
+func TestRowsOfEndsEarly(t *testing.T) {
 	t.Parallel()
-	c := choice{allowed: []string{"in progress", "failed"}}
-	for _, typed := range []string{"in progress", "in-progress"} {
-		if err := c.Set(typed); err != nil || c.value != "in progress" {
-			t.Errorf("%q is %q, %v", typed, c.value, err)
+	read := 0
+	each := func(_ context.Context, most int, fn func(int) error) error {
+		for read < most {
+			read++
+			if err := fn(read); err != nil {
+				return fmt.Errorf("row %d: %w", read, err)
+			}
 		}
+		return errors.New("there are no more rows")
 	}
-	if err := c.Set("inprogress"); err == nil {
-		t.Error("anything is taken")
+	rows := rowsOf(t.Context(), 3, each, func(n int) fruit { return fruit{Name: fmt.Sprint(n)} })
+	if found, err := collect(rows, 2); err != nil || len(found) != 2 || read != 2 {
+		t.Errorf("two of three: %v, %v; read: %d", found, err, read)
+	}
+	if found, err := collect(rows, 0); err == nil || found != nil {
+		t.Errorf("all, and an error: %v, %v", found, err)
 	}
 }

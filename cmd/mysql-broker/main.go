@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"mysql-broker/cmd/mysql-broker/client"
 	"mysql-broker/store"
@@ -85,7 +84,7 @@ func (e *configError) Unwrap() error { return e.err }
 // newLogger writes to a command's standard error: JSON, or text on a terminal.
 func newLogger(cmd *cobra.Command, level slog.Level) *slog.Logger {
 	w, options := cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if onTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))

@@ -23,29 +23,25 @@ running broker does that, as a task whose name is printed. Apps cannot write for
 the data at the old address until their bindings are renewed; see docs/moving.md.`,
 		Example: `  mysql-broker move 2f1e0d3c-5b4a-4c3d-8e7f-9a0b1c2d3e4f mysql-server-2`,
 		Args:    exactly(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
+		RunE: begins(withConsole, "%s moves it.",
+			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
 				if err := c.checkServer(ctx, args[1]); err != nil {
-					return err
+					return t, err
 				}
 				servers, err := shared.Open(c.cfg.Shared, nil) // no key is needed, because nothing is locked
 				if err != nil {
-					return err
+					return t, err
 				}
 				defer servers.Close()
-				t, err := provisioner.MoveTo(ctx, c.store, servers, args[0], args[1])
+				t, err = provisioner.MoveTo(ctx, c.store, servers, args[0], args[1])
 				switch {
 				case errors.Is(err, store.ErrNotFound):
-					return fmt.Errorf("there is no service instance %q", args[0])
+					err = fmt.Errorf("there is no service instance %q", args[0])
 				case errors.Is(err, store.ErrServerFull):
-					return fmt.Errorf("%s is full or drained", args[1])
-				case err != nil:
-					return err
+					err = fmt.Errorf("%s is full or drained", args[1])
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s moves it.\n", task.Token(t.ID))
-				return err
-			})
-		},
+				return t, err
+			}),
 	}
 	return describe(command, `  0    a broker moves it
   1    it cannot be moved there, or a server cannot be reached; standard error says which

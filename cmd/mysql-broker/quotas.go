@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -16,7 +17,6 @@ import (
 const everything = "all"
 
 func quotasCommand() *cobra.Command {
-	var out output
 	command := &cobra.Command{
 		Use:   "quotas",
 		Short: "List how many service instances there are, and how many there may be",
@@ -28,23 +28,9 @@ there may be (the keys limits in the catalog). "all" stands for all plans or org
 instances and limit.`,
 		Example: `  mysql-broker quotas
   mysql-broker quotas --json | jq '.[] | select(.limit and .instances >= .limit)'`,
-		Args: exactly(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
-				all, err := c.quotas(ctx)
-				l := out.listing(cmd, "plan", "organization", "name", "instances", "limit")
-				for _, d := range all {
-					if err == nil {
-						err = l.add(d, cmp.Or(d.Plan, everything), cmp.Or(d.OrganizationGUID, everything), d.OrganizationName,
-							strconv.Itoa(d.Instances), number(d.Limit))
-					}
-				}
-				return l.end(err)
-			})
-		},
 	}
-	out.flags(command)
-	return describe(command, recordedExit, recordedEnvironment)
+	l := list[quotaDocument]{rows: (*console).quotas}
+	return l.command(command)
 }
 
 // quotaDocument says how many instances there are in the output of --json.
@@ -57,11 +43,16 @@ type quotaDocument struct {
 	Limit            int    `json:"limit,omitempty"`
 }
 
+func (d quotaDocument) cells() []cell {
+	return []cell{{"plan", cmp.Or(d.Plan, everything)}, {"organization", cmp.Or(d.OrganizationGUID, everything)},
+		{"name", d.OrganizationName}, {"instances", strconv.Itoa(d.Instances)}, {"limit", number(d.Limit)}}
+}
+
 // quotas lists all plans together and then each plan: first its instances, then those of each organization.
-func (c *console) quotas(ctx context.Context) ([]quotaDocument, error) {
+func (c *console) quotas(ctx context.Context) iter.Seq2[quotaDocument, error] {
 	counts, err := c.store.OrganizationCounts(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("count the instances of organizations: %w", err)
+		return these[quotaDocument](nil, fmt.Errorf("count the instances of organizations: %w", err))
 	}
 	limits := c.catalog.Limits()
 	all := quotaGroup(quotaDocument{Limit: limits.Instances}, limits.PerOrganization, counts)
@@ -80,7 +71,7 @@ func (c *console) quotas(ctx context.Context) ([]quotaDocument, error) {
 		all = append(all, quotaGroup(quotaDocument{Plan: p.Name, PlanID: id, Limit: p.Limits.Instances},
 			p.Limits.PerOrganization, of)...)
 	}
-	return all, nil
+	return these(all, nil)
 }
 
 // quotaGroup adds counts up, in total and for each organization.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/recovery"
 )
 
@@ -44,7 +45,7 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
   mysql-broker recover --json | jq '.items[] | select(.action == "shut")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, _, err := loadForServers(cmd)
+			cfg, _, err := configured(cmd, config.ForDoctor)
 			if err != nil {
 				return err
 			}
@@ -160,11 +161,7 @@ func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
 		fmt.Fprintln(out, "PostgreSQL is not held: it does not seem to be restored from a backup.")
 	}
 	if len(r.Items) > 0 {
-		rows := make([][]string, len(r.Items))
-		for n, i := range r.Items {
-			rows[n] = []string{string(i.Action), i.Kind, i.Server, i.Name, i.InstanceID, i.BindingID, i.state()}
-		}
-		if err := printTable(out, "action\twhat\twhere\tname\tinstance\tbinding\twhy", rows); err != nil {
+		if err := printTable(out, r.Items); err != nil {
 			return err
 		}
 	}
@@ -184,6 +181,11 @@ func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
 	}
 	_, err := fmt.Fprintln(out, sentence)
 	return err
+}
+
+func (i recoverItem) cells() []cell {
+	return []cell{{"action", string(i.Action)}, {"what", i.Kind}, {"where", i.Server}, {"name", i.Name},
+		{"instance", i.InstanceID}, {"binding", i.BindingID}, {"why", i.state()}}
 }
 
 func (i recoverItem) state() string {

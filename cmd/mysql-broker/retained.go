@@ -5,17 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
 func retainedCommand() *cobra.Command {
-	var out output
 	command := &cobra.Command{
 		Use:   "retained",
 		Short: "List what deleted service instances have left, or drop it",
@@ -30,17 +29,10 @@ while an instance is being created from it.`,
 		Example: `  mysql-broker retained
   mysql-broker retained --json | jq -r '.[] | select(.bytes > 1e9) | .id'
   mysql-broker retained purge r_4k7qv2m6x3b5n7d9f2h4`,
-		Args: exactly(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
-				return c.listRetained(ctx, out.listing(cmd, "id", "instance", "name", "plan", "server", "space", "size", "deleted",
-					"until"))
-			})
-		},
 	}
-	out.flags(command)
 	command.AddCommand(purgeCommand())
-	return describe(command, recordedExit, recordedEnvironment)
+	l := list[retainedDocument]{rows: (*console).retained}
+	return l.command(command)
 }
 
 // retainedDocument is what a deleted instance has left, in the output of --json.
@@ -61,19 +53,25 @@ type retainedDocument struct {
 	AdoptedBy        string    `json:"adopted_by,omitempty"`
 }
 
-func (c *console) listRetained(ctx context.Context, l *listing) error {
-	return l.end(c.store.EachRetained(ctx, func(r store.Retained) error {
-		d := retainedDocument{ID: r.ID, InstanceID: r.InstanceID, Name: r.Name, Plan: c.planName(r.PlanID), PlanID: r.PlanID,
-			Kind: string(r.Location.Kind), Server: r.Location.Server, Database: r.Database,
+func (c *console) retained(ctx context.Context) iter.Seq2[retainedDocument, error] {
+	each := func(ctx context.Context, _ struct{}, fn func(store.Retained) error) error {
+		return c.store.EachRetained(ctx, fn)
+	}
+	return rowsOf(ctx, struct{}{}, each, func(r store.Retained) retainedDocument {
+		return retainedDocument{ID: r.ID, InstanceID: r.InstanceID, Name: r.Name, Plan: c.planName(r.PlanID),
+			PlanID: r.PlanID, Kind: string(r.Location.Kind), Server: r.Location.Server, Database: r.Database,
 			OrganizationGUID: r.OrganizationGUID, SpaceGUID: r.SpaceGUID, Bytes: r.Bytes, DeletedAt: r.DeletedAt.UTC(),
 			Until: r.Until.UTC(), AdoptedBy: r.AdoptedBy}
-		size := ""
-		if d.Bytes != nil {
-			size = fmt.Sprintf("%.1f MiB", float64(*d.Bytes)/(1<<20))
-		}
-		return l.add(d, d.ID, d.InstanceID, d.Name, d.Plan, d.Server, d.SpaceGUID, size, ago(d.DeletedAt),
-			cmp.Or(d.AdoptedBy, at(d.Until)))
-	}))
+	})
+}
+
+func (d retainedDocument) cells() []cell {
+	size := ""
+	if d.Bytes != nil {
+		size = mebibytes(*d.Bytes)
+	}
+	return []cell{{"id", d.ID}, {"instance", d.InstanceID}, {"name", d.Name}, {"plan", d.Plan}, {"server", d.Server},
+		{"space", d.SpaceGUID}, {"size", size}, {"deleted", ago(d.DeletedAt)}, {"until", cmp.Or(d.AdoptedBy, at(d.Until))}}
 }
 
 func purgeCommand() *cobra.Command {
@@ -84,25 +82,19 @@ func purgeCommand() *cobra.Command {
 as a task whose name is printed. Nobody can take the data back any more.`,
 		Example: `  mysql-broker retained purge r_4k7qv2m6x3b5n7d9f2h4`,
 		Args:    exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
-				err := c.store.ExpireRetained(ctx, args[0])
+		RunE: begins(withConsole, "%s drops what is due, or the task that follows it.",
+			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
+				err = c.store.ExpireRetained(ctx, args[0])
 				switch {
 				case errors.Is(err, store.ErrNotFound):
-					return fmt.Errorf("nothing is retained with the id %q; `mysql-broker retained` lists the ids", args[0])
+					return t, fmt.Errorf("nothing is retained with the id %q; `mysql-broker retained` lists the ids", args[0])
 				case errors.Is(err, store.ErrTaken):
-					return fmt.Errorf("a service instance is being created from %s", args[0])
+					return t, fmt.Errorf("a service instance is being created from %s", args[0])
 				case err != nil:
-					return fmt.Errorf("end the days of %s: %w", args[0], err)
+					return t, fmt.Errorf("end the days of %s: %w", args[0], err)
 				}
-				t, err := task.RunNow(ctx, c.store, provisioner.PurgeRetained, provisioner.TaskKinds()[provisioner.PurgeRetained])
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s drops what is due, or the task that follows it.\n", task.Token(t.ID))
-				return err
-			})
-		},
+				return c.runNow(ctx, provisioner.PurgeRetained)
+			}),
 	}
 	return describe(command, `  0    a broker drops it
   1    there is no such id, it is coming back, or PostgreSQL cannot be reached; standard error says which

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +14,7 @@ import (
 )
 
 func rotateBindingsCommand() *cobra.Command {
-	var q store.BindingQuery
-	var before moment
+	q := store.BindingQuery{State: store.Ready}
 	var out output
 	var apply bool
 	command := &cobra.Command{
@@ -33,8 +32,8 @@ once, until they are bound again or their platform has fetched the new credentia
 one task for each binding, and the command waits for the tasks. It skips bindings of instances that an operation is
 changing; then the exit status is 1, and you can run it again.
 
-` + jsonHelp + ` A row has instance_id, id, plan, app_guid (absent for keys), role,
-account, server, created_at and, with --apply, result: changed, or why not.`,
+` + jsonHelp + ` A row has what "mysql-broker bindings" has and, with --apply,
+result: changed, or why not.`,
 		Example: `  mysql-broker rotate-bindings --space 3f5f5a0e-8d7e-4f6d-9a3c-0d5c7e1b2a94
   mysql-broker rotate-bindings --instance 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10 --apply
   mysql-broker rotate-bindings --server mysql-server-1 --created-before 2026-01-31T12:00:00Z --apply`,
@@ -47,12 +46,7 @@ account, server, created_at and, with --apply, result: changed, or why not.`,
 				if err := c.checkInstance(ctx, q.InstanceID); err != nil {
 					return err
 				}
-				q.State, q.Before = store.Ready, before.Time
-				columns := []string{"instance", "binding", "plan", "app", "role", "account", "server", "age"}
-				if apply {
-					columns = append(columns, "result")
-				}
-				return c.rotateBindings(ctx, out.listing(cmd, columns...), q, apply)
+				return c.rotateBindings(ctx, cmd.OutOrStdout(), out, q, apply)
 			})
 		},
 	}
@@ -60,9 +54,10 @@ account, server, created_at and, with --apply, result: changed, or why not.`,
 	flags.StringVar(&q.InstanceID, "instance", "", "the bindings of this service instance")
 	flags.StringVar(&q.SpaceGUID, "space", "", "the bindings of all service instances of this space, and of its apps")
 	flags.StringVar(&q.Server, "server", "", "the bindings of all service instances on this shared server")
-	flags.Var(&before, "created-before", "only bindings created before then: an age such as 90m or 3d, or a time")
+	flags.Var((*moment)(&q.Before), "created-before",
+		"only bindings created before then: an age such as 90m or 3d, or a time")
 	flags.BoolVar(&apply, "apply", false, "replace the passwords and end the sessions of the listed bindings")
-	out.flags(command)
+	out.addFlags(command)
 	command.MarkFlagsOneRequired("instance", "space", "server")
 	command.MarkFlagsMutuallyExclusive("instance", "space", "server")
 	return describe(command, `  0    the bindings are listed or, with --apply, all have new passwords
@@ -88,72 +83,59 @@ func (c *console) checkInstance(ctx context.Context, id string) error {
 
 // rotatedDocument is a row of the output of --json.
 type rotatedDocument struct {
-	InstanceID string    `json:"instance_id"`
-	ID         string    `json:"id"`
-	Plan       string    `json:"plan"`
-	AppGUID    string    `json:"app_guid,omitempty"`
-	Role       string    `json:"role"`
-	Account    string    `json:"account"`
-	Server     string    `json:"server,omitempty"`
-	CreatedAt  time.Time `json:"created_at"`
-	Result     string    `json:"result,omitempty"`
+	bindingDocument
+	Result string `json:"result,omitempty"`
+
+	task *store.Task
+	err  error
+}
+
+func (d rotatedDocument) cells() []cell {
+	return append(d.bindingDocument.cells(), cell{"result", d.Result})
 }
 
 const changedPassword = "changed"
 
 // rotateBindings lists bindings. With apply, it records all tasks before it waits for the first one.
-func (c *console) rotateBindings(ctx context.Context, l *listing, q store.BindingQuery, apply bool) error {
-	type rotated struct {
-		store.ListedBinding
-		task *store.Task
-		err  error
+func (c *console) rotateBindings(ctx context.Context, out io.Writer, o output, q store.BindingQuery, apply bool) error {
+	columns := []string{"instance", "binding", "plan", "app", "role", "account", "server", "age"}
+	if apply {
+		columns = append(columns, "result")
 	}
-	var all []rotated
-	err := c.store.EachBinding(ctx, q, func(b store.ListedBinding) error {
-		r := rotated{ListedBinding: b}
-		if apply {
-			if r.task, r.err = provisioner.RotateBinding(ctx, c.store, b.InstanceID, b.ID); errors.Is(r.err, store.ErrNotFound) {
-				return nil // it was deleted meanwhile
-			}
-		}
-		all = append(all, r)
-		if len(all) == l.limit {
-			return errEnough
-		}
-		return nil
-	})
-	if err = unlessEnough(err); err != nil {
-		return err
-	}
-	left := 0
-	for _, r := range all {
-		d := rotatedDocument{InstanceID: r.InstanceID, ID: r.ID, Plan: c.planName(r.PlanID), AppGUID: r.AppGUID, Role: r.Role,
-			Account: r.Account, Server: r.Server, CreatedAt: r.CreatedAt.UTC()}
-		if apply {
-			d.Result = c.rotation(ctx, r.task, r.err)
-			if d.Result != changedPassword {
-				left++
-			}
-		}
-		err := l.add(d, append([]string{d.InstanceID, d.ID, d.Plan, d.AppGUID, d.Role, d.Account, d.Server,
-			since(d.CreatedAt)}, given(d.Result)...)...)
-		if unlessEnough(err) != nil {
+	var all []rotatedDocument
+	for b, err := range c.bindings(ctx, q) {
+		if err != nil {
 			return err
 		}
+		r := rotatedDocument{bindingDocument: b}
+		if apply {
+			r.task, r.err = provisioner.RotateBinding(ctx, c.store, b.InstanceID, b.ID)
+			if errors.Is(r.err, store.ErrNotFound) {
+				continue // it was deleted meanwhile
+			}
+		}
+		if all = append(all, r); len(all) == o.limit {
+			break
+		}
 	}
-	err = l.end(nil)
+	left := 0
+	err := printList(out, o, func(yield func(rotatedDocument, error) bool) {
+		for _, r := range all {
+			if apply {
+				r.Result = c.rotation(ctx, r.task, r.err)
+				if r.Result != changedPassword {
+					left++
+				}
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}, columns...)
 	if left > 0 {
 		err = errors.Join(err, fmt.Errorf("not changed: %d; run this again later", left))
 	}
 	return err
-}
-
-// given is a column that only some listings have.
-func given(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return []string{text}
 }
 
 // rotation waits for the end of a task, and returns its result for the output.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,14 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 )
 
 func serversCommand() *cobra.Command {
 	var dedicated bool
-	var out output
-	state := choice{allowed: []string{serverOK, serverDrained, serverUnusable, serverUnreachable, serverNotConfigured}}
+	var name, state string
 	command := &cobra.Command{
 		Use:   "servers [NAME]",
 		Short: "List shared servers with their states, or dedicated ones; or show one",
@@ -51,30 +53,28 @@ created_at.`,
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1
   mysql-broker servers --dedicated`,
-		Args: atMost(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if dedicated && len(args) == 0 {
-				return withLaunchers(cmd, func(ctx context.Context, c *console) error {
-					return c.listDedicated(ctx, cmd.ErrOrStderr(),
-						out.listing(cmd, "server", "launcher", "instance", "plan", "version", "upgrade", "state", "trouble",
-							"members", "age"))
-				})
-			}
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
-				if len(args) == 1 {
-					return c.showServer(ctx, cmd, args[0], out.json)
-				}
-				return c.listShared(ctx, state.value, out.listing(cmd, "server", "state", "instances", "max_databases", "sold",
-					"max_connections", "drained", "version", "address"))
-			})
-		},
 	}
-	flags := command.Flags()
-	flags.BoolVar(&dedicated, "dedicated", false, "list dedicated servers")
-	flags.Var(&state, "state", "only shared servers in this state")
+	command.Flags().BoolVar(&dedicated, "dedicated", false, "list dedicated servers")
+	l := list[serverDocument]{filters: filtersOf(command, "shared servers"), arguments: []*string{&name},
+		rows: func(c *console, ctx context.Context) iter.Seq2[serverDocument, error] {
+			return these(c.sharedServers(ctx, state))
+		},
+		one: func(c *console, ctx context.Context, out io.Writer, asJSON bool) error {
+			return c.showServer(ctx, out, name, asJSON)
+		}}
+	l.choice(&state, "state", "in this state", serverOK, serverDrained, serverUnusable, serverUnreachable,
+		serverNotConfigured)
+	l.command(command)
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if !dedicated || len(args) > 0 {
+			return l.run(cmd, args)
+		}
+		return withConfig(cmd, config.ForDoctor, func(ctx context.Context, c *console) error {
+			return printList(cmd.OutOrStdout(), l.output, c.dedicatedServers(ctx, cmd.ErrOrStderr()))
+		})
+	}
 	command.MarkFlagsMutuallyExclusive("dedicated", "state")
-	out.flags(command)
-	return describe(command, recordedExit, recordedEnvironment)
+	return command
 }
 
 // States of a shared server.
@@ -105,23 +105,6 @@ type serverDocument struct {
 	DrainedSince    *time.Time `json:"drained_since"`
 }
 
-func (d serverDocument) room() string { return number(d.MaxDatabases) }
-
-// number is "" for 0, which means not known.
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-func (d serverDocument) drained() string {
-	if d.DrainedSince == nil {
-		return ""
-	}
-	return since(*d.DrainedSince)
-}
-
 func (d serverDocument) version() string {
 	if d.Flavour == "" {
 		return ""
@@ -136,23 +119,15 @@ func (d serverDocument) address() string {
 	return fmt.Sprintf("%s:%d", d.Host, d.Port)
 }
 
-// listShared lists the shared servers in a state, or all if it is "".
-func (c *console) listShared(ctx context.Context, state string, l *listing) error {
-	all, err := c.sharedServers(ctx)
-	if err != nil {
-		return err
-	}
-	for _, d := range all {
-		if err == nil && (state == "" || state == d.State) {
-			err = l.add(d, d.Server, d.State, strconv.Itoa(d.Instances), d.room(),
-				strconv.FormatInt(d.SoldConnections, 10), number(d.MaxConnections), d.drained(), d.version(), d.address())
-		}
-	}
-	return l.end(err)
+func (d serverDocument) cells() []cell {
+	return []cell{{"server", d.Server}, {"state", d.State}, {"instances", strconv.Itoa(d.Instances)},
+		{"max_databases", number(d.MaxDatabases)}, {"sold", strconv.FormatInt(d.SoldConnections, 10)},
+		{"max_connections", number(d.MaxConnections)}, {"drained", ifSet(d.DrainedSince, since)}, {"version", d.version()},
+		{"address", d.address()}}
 }
 
-// sharedServers queries the states of all shared servers concurrently.
-func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
+// sharedServers queries the states of all shared servers concurrently. It returns those in a state, or all for "".
+func (c *console) sharedServers(ctx context.Context, state string) ([]serverDocument, error) {
 	recorded, err := c.store.RecordedServers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which shared servers there are records of: %w", err)
@@ -188,14 +163,13 @@ func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 		d := &all[n]
 		d.Instances, d.SoldConnections = r.Instances, sold[r.Name]
 		if r.Drained() {
-			since := r.DrainedSince.UTC()
-			d.DrainedSince = &since
+			d.DrainedSince = utc(r.DrainedSince)
 			if d.State == serverOK {
 				d.State = serverDrained
 			}
 		}
 	}
-	return all, nil
+	return slices.DeleteFunc(all, func(d serverDocument) bool { return state != "" && state != d.State }), nil
 }
 
 // askTime limits how long an unreachable server delays the list, unless Config.AnswerTime is longer.
@@ -230,23 +204,20 @@ func (d *serverDocument) ask(ctx context.Context, server *shared.Server) {
 	}
 }
 
-func (c *console) showServer(ctx context.Context, cmd *cobra.Command, name string, asJSON bool) error {
-	all, err := c.sharedServers(ctx)
+func (c *console) showServer(ctx context.Context, out io.Writer, name string, asJSON bool) error {
+	all, err := c.sharedServers(ctx, "")
 	if err != nil {
 		return err
 	}
 	n := slices.IndexFunc(all, func(d serverDocument) bool { return d.Server == name })
 	if n < 0 {
-		return c.showDedicated(ctx, cmd, name, asJSON)
+		return c.showDedicated(ctx, out, name, asJSON)
 	}
 	d := all[n]
-	fields := [][2]string{{"server", d.Server}, {"kind", d.Kind}, {"state", d.State}, {"reason", d.Reason},
+	return details(out, asJSON, d, []cell{{"server", d.Server}, {"kind", d.Kind}, {"state", d.State}, {"reason", d.Reason},
 		{"recommended settings", strings.Join(d.Recommended, "; ")},
 		{"version", d.version()}, {"address", d.address()}, {"instances", strconv.Itoa(d.Instances)},
-		{"max_databases", d.room()}, {"sold_connections", strconv.FormatInt(d.SoldConnections, 10)},
-		{"connections", number(d.Connections)}, {"max_connections", number(d.MaxConnections)}}
-	if d.DrainedSince != nil {
-		fields = append(fields, [2]string{"drained", at(*d.DrainedSince)})
-	}
-	return details(cmd.OutOrStdout(), asJSON, d, fields)
+		{"max_databases", number(d.MaxDatabases)}, {"sold_connections", strconv.FormatInt(d.SoldConnections, 10)},
+		{"connections", number(d.Connections)}, {"max_connections", number(d.MaxConnections)},
+		{"drained", ifSet(d.DrainedSince, at)}})
 }

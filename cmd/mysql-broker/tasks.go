@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -18,11 +19,7 @@ import (
 
 func tasksCommand() *cobra.Command {
 	var q store.TaskQuery
-	var plan string
-	var since moment
-	var out output
-	state := choice{allowed: []string{store.InProgress, store.Succeeded, store.Failed}}
-	kind := choice{allowed: slices.Sorted(maps.Keys(provisioner.TaskKinds()))}
+	var token string
 	command := &cobra.Command{
 		Use:   "tasks [TASK]",
 		Short: "List operations; show, retry or cancel one",
@@ -41,30 +38,23 @@ broker runs it), retry_at (if it waits), description, last_error, created_at and
   mysql-broker tasks --state failed --kind unbind --since 2d
   mysql-broker tasks task_4711
   mysql-broker tasks retry task_4711`,
-		Args: atMost(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
-				if len(args) == 1 {
-					return c.showTask(ctx, cmd.OutOrStdout(), args[0], out.json)
-				}
-				if q.PlanIDs, err = c.planIDs(ctx, plan); err != nil {
-					return err
-				}
-				q.State, q.Kind, q.Since = state.value, kind.value, since.Time
-				return c.listTasks(ctx, out.listing(cmd, "task", "kind", "state", "plan", "instance", "binding", "age",
-					"description"), q)
-			})
-		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&plan, "plan", "", "only tasks of this plan, by its name or id")
-	flags.Var(&state, "state", "only tasks in this state")
-	flags.Var(&kind, "kind", "only tasks of this kind")
-	flags.StringVar(&q.InstanceID, "instance", "", "only tasks of this instance and its bindings, deleted or not")
-	flags.Var(&since, "since", "only tasks created since then: an age such as 90m or 3d, or a time")
-	out.flags(command)
 	command.AddCommand(retryCommand(), cancelCommand())
-	return describe(command, recordedExit, recordedEnvironment)
+	l := list[taskDocument]{filters: filtersOf(command, "tasks"), arguments: []*string{&token},
+		rows: func(c *console, ctx context.Context) iter.Seq2[taskDocument, error] { return c.tasks(ctx, q) },
+		one: func(c *console, ctx context.Context, out io.Writer, asJSON bool) error {
+			return c.showTask(ctx, out, token, asJSON)
+		}}
+	l.plan(&q.PlanIDs)
+	l.choice(&q.State, "state", "in this state", store.InProgress, store.Succeeded, store.Failed)
+	l.choice(&q.Kind, "kind", "of this kind", slices.Sorted(maps.Keys(provisioner.TaskKinds()))...)
+	l.text(&q.InstanceID, "instance", "of this instance and its bindings, deleted or not")
+	l.since(&q.Since)
+	return l.command(command)
+}
+
+func (c *console) tasks(ctx context.Context, q store.TaskQuery) iter.Seq2[taskDocument, error] {
+	return rowsOf(ctx, q, c.store.EachTask, c.taskDocument)
 }
 
 func retryCommand() *cobra.Command {
@@ -124,6 +114,25 @@ A deletion cannot be undone, and so cannot be cancelled.`,
 	return describe(command, `  0    the task is being undone
   1    it has ended, cannot be undone or does not exist, or PostgreSQL cannot be reached; standard error says which
 `+exitConfiguration, recordedEnvironment)
+}
+
+// begins returns the RunE of a command that records a task and prints a sentence with the task's name as its operand.
+func begins(with func(*cobra.Command, func(context.Context, *console) error) error, sentence string,
+	begin func(context.Context, *console, []string) (store.Task, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return with(cmd, func(ctx context.Context, c *console) error {
+			t, err := begin(ctx, c, args)
+			if err == nil {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), sentence+"\n", task.Token(t.ID))
+			}
+			return err
+		})
+	}
+}
+
+// runNow runs a scheduled task.
+func (c *console) runNow(ctx context.Context, kind string) (store.Task, error) {
+	return task.RunNow(ctx, c.store, kind, provisioner.TaskKinds()[kind])
 }
 
 // onTask returns the RunE of a command that changes a task and prints a sentence about its old and new state.
@@ -198,14 +207,10 @@ type taskDocument struct {
 func (c *console) taskDocument(t store.ListedTask) taskDocument {
 	d := taskDocument{Task: task.Token(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID, Kind: t.Kind,
 		Plan: c.planName(t.PlanID), PlanID: t.PlanID, State: t.State, Phase: t.Phase, Step: t.Step, Attempts: t.Attempt,
-		Worker: t.Leased, Description: t.Description, LastError: t.LastError, CreatedAt: t.CreatedAt.UTC()}
+		Worker: t.Leased, Description: t.Description, LastError: t.LastError, CreatedAt: t.CreatedAt.UTC(),
+		FinishedAt: utc(t.FinishedAt)}
 	if t.State == store.InProgress && !t.Leased {
-		retry := t.RunAt.UTC()
-		d.RetryAt = &retry
-	}
-	if t.FinishedAt != nil {
-		finished := t.FinishedAt.UTC()
-		d.FinishedAt = &finished
+		d.RetryAt = utc(&t.RunAt)
 	}
 	return d
 }
@@ -218,15 +223,9 @@ func (d taskDocument) message() string {
 	return d.Description
 }
 
-func (d taskDocument) row() []string {
-	return []string{d.Task, d.Kind, d.State, d.Plan, d.InstanceID, d.BindingID, since(d.CreatedAt), d.message()}
-}
-
-func (c *console) listTasks(ctx context.Context, l *listing, q store.TaskQuery) error {
-	return l.end(c.store.EachTask(ctx, q, func(t store.ListedTask) error {
-		d := c.taskDocument(t)
-		return l.add(d, d.row()...)
-	}))
+func (d taskDocument) cells() []cell {
+	return []cell{{"task", d.Task}, {"kind", d.Kind}, {"state", d.State}, {"plan", d.Plan}, {"instance", d.InstanceID},
+		{"binding", d.BindingID}, {"age", since(d.CreatedAt)}, {"description", d.message()}}
 }
 
 func (c *console) showTask(ctx context.Context, out io.Writer, token string, asJSON bool) error {
@@ -234,32 +233,24 @@ func (c *console) showTask(ctx context.Context, out io.Writer, token string, asJ
 	if err != nil {
 		return err
 	}
-	var found []taskDocument
-	if err := c.store.EachTask(ctx, store.TaskQuery{ID: id}, func(t store.ListedTask) error {
-		found = append(found, c.taskDocument(t))
-		return nil
-	}); err != nil {
+	found, err := collect(c.tasks(ctx, store.TaskQuery{ID: id}), 1)
+	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
 		return noTask(id)
 	}
 	d := found[0]
-	fields := [][2]string{{"task", d.Task}, {"kind", d.Kind}, {"plan", d.Plan}, {"instance", d.InstanceID},
+	fields := []cell{{"task", d.Task}, {"kind", d.Kind}, {"plan", d.Plan}, {"instance", d.InstanceID},
 		{"binding", d.BindingID}, {"state", d.State}, {"created", at(d.CreatedAt)}}
 	if d.State == store.InProgress {
-		fields = append(fields, [2]string{"phase", d.Phase}, [2]string{"last step done", d.Step},
-			[2]string{"failed attempts", fmt.Sprint(d.Attempts)}, [2]string{"a broker is at it", yesNo(d.Worker)})
+		fields = append(fields, cell{"phase", d.Phase}, cell{"last step done", d.Step},
+			cell{"failed attempts", fmt.Sprint(d.Attempts)}, cell{"a broker is at it", yesNo(d.Worker)})
 	}
-	if d.RetryAt != nil {
-		fields = append(fields, [2]string{"next attempt", d.RetryAt.Format(time.RFC3339)})
-	}
-	if d.FinishedAt != nil {
-		fields = append(fields, [2]string{"ended", at(*d.FinishedAt)},
-			[2]string{"took", d.FinishedAt.Sub(d.CreatedAt).Round(time.Millisecond).String()})
-	}
-	return details(out, asJSON, d, append(fields, [2]string{"description", d.Description},
-		[2]string{"last error", d.LastError}))
+	took := func(end time.Time) string { return end.Sub(d.CreatedAt).Round(time.Millisecond).String() }
+	return details(out, asJSON, d, append(fields, cell{"next attempt", ifSet(d.RetryAt, rfc3339)},
+		cell{"ended", ifSet(d.FinishedAt, at)}, cell{"took", ifSet(d.FinishedAt, took)},
+		cell{"description", d.Description}, cell{"last error", d.LastError}))
 }
 
 // latest is the number of tasks that are shown with an instance or binding.
@@ -267,27 +258,10 @@ const latest = 20
 
 // latestTasks returns the latest matching tasks, the newest first.
 func (c *console) latestTasks(ctx context.Context, q store.TaskQuery) ([]taskDocument, error) {
-	tasks := []taskDocument{}
-	err := c.store.EachTask(ctx, q, func(t store.ListedTask) error {
-		if tasks = append(tasks, c.taskDocument(t)); len(tasks) == latest {
-			return errEnough
-		}
-		return nil
-	})
-	return slices.Clip(tasks), unlessEnough(err)
+	return collect(c.tasks(ctx, q), latest)
 }
 
 // printLatest prints tasks below their instance or binding.
 func printLatest(out io.Writer, tasks []taskDocument) error {
-	if len(tasks) == 0 {
-		return nil
-	}
-	fmt.Fprintln(out)
-	l := newListing(out, false, 0, "task", "kind", "state", "binding", "age", "description")
-	for _, d := range tasks {
-		if err := l.add(nil, d.Task, d.Kind, d.State, d.BindingID, since(d.CreatedAt), d.message()); err != nil {
-			return l.end(err)
-		}
-	}
-	return l.end(nil)
+	return detailRows(out, tasks, "task", "kind", "state", "binding", "age", "description")
 }

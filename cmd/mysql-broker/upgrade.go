@@ -23,8 +23,9 @@ import (
 func upgradeCommand() *cobra.Command {
 	var all bool
 	var canaries, inFlight int
-	var planName, space string
+	q := store.InstanceQuery{Dedicated: true, State: store.Ready}
 	var out output
+	var f filters
 	command := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Upgrade dedicated servers to the versions of their plans",
@@ -51,22 +52,22 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 				return errors.New("--canaries is at least 0, and --max-in-flight at least 1")
 			}
 			return withVersions(cmd, func(ctx context.Context, c *console) error {
-				ids, err := c.planIDs(ctx, planName)
+				if err := f.check(ctx, c); err != nil {
+					return err
+				}
+				due, err := c.outdated(ctx, q)
 				if err != nil {
 					return err
 				}
-				due, err := c.outdated(ctx, store.InstanceQuery{Dedicated: true, State: store.Ready, PlanIDs: ids, Space: space})
-				if err != nil {
-					return err
-				}
-				columns := []string{"instance", "name", "plan", "server", "from", "to"}
-				if all {
-					columns = append(columns, "state", "seconds", "reason")
-				}
-				u := upgrading{console: c, rows: out.listing(cmd, columns...)}
+				to := cmd.OutOrStdout()
 				if !all {
-					return u.list(due)
+					rows := make([]upgradedDocument, len(due))
+					for n, i := range due {
+						rows[n] = c.upgradedDocument(i)
+					}
+					return printList(to, out, these(rows, nil), "instance", "name", "plan", "server", "from", "to")
 				}
+				u := upgrading{console: c, rows: newListing[upgradedDocument](to, onTerminal(to), out)}
 				if u.platform, err = c.cloudController(ctx, due); err != nil {
 					return err
 				}
@@ -74,25 +75,22 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 			})
 		},
 	}
+	f = filtersOf(command, "instances")
+	f.plan(&q.PlanIDs)
+	f.text(&q.Space, "space", "of this space, by its GUID or name")
+	out.addFlags(command)
 	flags := command.Flags()
 	flags.BoolVar(&all, "all", false, "upgrade the listed instances")
 	flags.IntVar(&canaries, "canaries", 2, "how many are upgraded before the others")
 	flags.IntVar(&inFlight, "max-in-flight", 4, "how many are upgraded at a time")
-	flags.StringVar(&planName, "plan", "", "only instances of the plan with this name or id")
-	flags.StringVar(&space, "space", "", "only instances of the space with this GUID or name")
-	out.flags(command)
 	return describe(command, `  0    the instances are listed or, with --all, have the versions of their plans
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
 `+exitConfiguration, upgradeEnvironment)
 }
 
-// withVersions is withLaunchers for a console that knows the versions that plans want.
+// withVersions is withConsole for a console that knows the versions that plans want.
 func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) error {
-	getenv, err := environment(cmd)
-	if err != nil {
-		return err
-	}
-	cfg, c, err := load(config.ForUpgrade, getenv)
+	cfg, c, err := configured(cmd, config.ForUpgrade)
 	if err != nil {
 		return err
 	}
@@ -126,7 +124,7 @@ type upgrading struct {
 	platform *cloudController // nil if no instance is one of Cloud Foundry
 
 	mu      sync.Mutex
-	rows    *listing
+	rows    *listing[upgradedDocument]
 	left    int   // instances that do not have their version afterwards
 	printed error // of the output
 	stopped bool  // an upgrade has failed
@@ -154,26 +152,25 @@ const (
 	notBegun   = "not begun"
 )
 
-func (u *upgrading) document(i store.ListedInstance) upgradedDocument {
-	return upgradedDocument{InstanceID: i.ID, Name: i.Name, Plan: u.planName(i.PlanID), Server: i.Location.Server,
-		From: i.ServerVersion, To: u.plans.Get(i.PlanID).Version}
+func (c *console) upgradedDocument(i store.ListedInstance) upgradedDocument {
+	return upgradedDocument{InstanceID: i.ID, Name: i.Name, Plan: c.planName(i.PlanID), Server: i.Location.Server,
+		From: i.ServerVersion, To: c.plans.Get(i.PlanID).Version}
 }
 
-func (u *upgrading) list(due []store.ListedInstance) error {
-	for _, i := range due {
-		d := u.document(i)
-		if err := u.rows.add(d, d.InstanceID, d.Name, d.Plan, d.Server, d.From, d.To); err != nil {
-			return u.rows.end(err)
-		}
+func (d upgradedDocument) cells() []cell {
+	seconds := ""
+	if d.Seconds > 0 {
+		seconds = strconv.FormatFloat(d.Seconds, 'f', 1, 64)
 	}
-	return u.rows.end(nil)
+	return []cell{{"instance", d.InstanceID}, {"name", d.Name}, {"plan", d.Plan}, {"server", d.Server}, {"from", d.From},
+		{"to", d.To}, {"state", d.Result}, {"seconds", seconds}, {"reason", d.Reason}}
 }
 
 func (u *upgrading) run(ctx context.Context, due []store.ListedInstance, canaries, inFlight int) error {
 	canaries = min(canaries, len(due))
 	u.each(ctx, due[:canaries], inFlight)
 	u.each(ctx, due[canaries:], inFlight)
-	err := errors.Join(u.printed, u.rows.end(nil))
+	err := errors.Join(u.printed, u.rows.end())
 	if u.left > 0 {
 		err = errors.Join(err, fmt.Errorf("not upgraded: %d of %d; run this again to go on", u.left, len(due)))
 	}
@@ -186,7 +183,7 @@ func (u *upgrading) each(ctx context.Context, some []store.ListedInstance, inFli
 	running.SetLimit(inFlight)
 	for _, i := range some {
 		running.Go(func() error { // when there is room
-			d := u.document(i)
+			d := u.upgradedDocument(i)
 			if d.Result = notBegun; ctx.Err() == nil && !u.hasFailed() {
 				began := time.Now()
 				d.Result, d.Reason = u.upgrade(ctx, i)
@@ -213,12 +210,7 @@ func (u *upgrading) ended(d upgradedDocument) {
 		u.left++
 	}
 	u.stopped = u.stopped || d.Result == failed
-	seconds := ""
-	if d.Seconds > 0 {
-		seconds = strconv.FormatFloat(d.Seconds, 'f', 1, 64)
-	}
-	err := u.rows.add(d, d.InstanceID, d.Name, d.Plan, d.Server, d.From, d.To, d.Result, seconds, d.Reason)
-	u.printed = errors.Join(u.printed, unlessEnough(err), u.rows.flush())
+	u.printed = errors.Join(u.printed, u.rows.add(d), u.rows.flush())
 }
 
 // upgrade upgrades an instance. Before, it waits for an update in progress: that upgrade, or another change.

@@ -11,21 +11,12 @@ func ForDoctor(getenv func(string) string) (Config, error) {
 	return cfg, errors.Join(r.problems...)
 }
 
-// ForOperator is ForDoctor without the launchers: what it takes to look at what is recorded and at the shared servers.
+// ForOperator reads what it takes to look at what is recorded and at the shared servers.
 func ForOperator(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
-		Shared: r.sharedServers(services, r.answerTime())}
+		Shared: r.sharedServers(services, r.answerTime()), KeepMoved: r.keepMoved()}
 	return cfg, errors.Join(r.problems...)
-}
-
-// ForInstances is ForOperator with how long old places of moved instances are kept.
-func ForInstances(getenv func(string) string) (Config, error) {
-	r := &reader{getenv: getenv}
-	keep := r.keepMoved()
-	cfg, err := ForOperator(getenv)
-	cfg.KeepMoved = keep
-	return cfg, errors.Join(append(r.problems, err)...)
 }
 
 // ForUpgrade is ForDoctor with where backups are, and who upgrades instances of Cloud Foundry.

@@ -8,7 +8,6 @@ import (
 
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/backup/objectstore"
-	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -217,7 +216,7 @@ func (b backingUp) onSecondary(ctx context.Context, admin *mysqladmin.Server,
 // asReader runs fn in a session with the lock of the account that reads. Binds and unbinds need not wait for it.
 func (b backingUp) asReader(ctx context.Context, run *task.Run,
 	fn func(context.Context, *mysqladmin.Session) error) error {
-	return b.inSession(b.instance, sessionLock{key: fleet.BindingLock(b.instance.ID, b.reader())},
+	return b.inSession(b.instance, bindingLock(b.instance.ID, b.reader()),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s) })(ctx, run)
 }
 

@@ -77,8 +77,7 @@ func (p *Provisioner) decideBind(ctx context.Context, tx *store.Tx, q BindReques
 	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: d.binding.ID, Kind: store.Bind,
 		PlanID: i.PlanID}))
-	d.lock = p.beginLock(ctx, i, bindingLock(i.ID, d.binding.ID))
-	d.workflow = p.bindWorkflow(i, d.binding, d.lock)
+	d.workflow = p.bindWorkflow(i, d.binding)
 	return d, nil
 }
 
@@ -212,7 +211,7 @@ var bindKind = kind{
 	Kind:      task.Kind{Advice: "Bind again later.", Undoable: true, Adds: true},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, b, err := p.bindingTask(ctx, t)
-		return p.bindWorkflow(i, b, bindingLock(i.ID, b.ID)), err
+		return p.bindWorkflow(i, b), err
 	},
 }
 
@@ -225,8 +224,9 @@ func errDropped(i store.Instance) error {
 
 // bindWorkflow creates the account of a binding and stores its credentials in CredHub, if they are to be there. If it
 // fails, the response says so, and the binding is deleted.
-func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionLock) task.Workflow {
-	l.adds = true
+func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding) task.Workflow {
+	lock := bindingLock(i.ID, b.ID)
+	lock.Adds = true
 	w := task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
 			Do: func(ctx context.Context, run *task.Run) error {
@@ -234,7 +234,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionL
 				if err != nil {
 					return err
 				}
-				return p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+				return p.inSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 					if there, err := s.DatabaseExists(ctx, i.Database); err != nil {
 						return err
 					} else if !there {
@@ -247,7 +247,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionL
 				})(ctx, run)
 			}}},
 		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",
-			Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			Do: p.inSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return s.DropAccount(ctx, b.Account)
 			})}},
 		Durable:   true,

@@ -57,7 +57,7 @@ func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q Dep
 		return d, err
 	}
 	i := there.Instance
-	d = decision{instance: i, cancelled: there.Active, lock: instanceLock(i.ID)}
+	d = decision{instance: i, cancelled: there.Active}
 	if i.ServiceID != q.Plan.ServiceID {
 		return d, refuse(Invalid, "The service_id is not that of this service instance.")
 	}
@@ -83,10 +83,7 @@ func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q Dep
 	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 		Request: r.json()}))
-	if len(there.Accounts) == 0 { // otherwise the steps begin with the locks of the bindings
-		d.lock = p.beginLock(ctx, i, d.lock)
-	}
-	d.workflow = p.deletion(i, r, there.Accounts, d.lock)
+	d.workflow = p.deletion(i, r, there.Accounts)
 	return d, nil
 }
 
@@ -102,20 +99,19 @@ var deprovisionKind = kind{
 		if err != nil {
 			return task.Workflow{}, fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
 		}
-		return p.deletion(i, r, accounts, instanceLock(i.ID)), nil
+		return p.deletion(i, r, accounts), nil
 	},
 }
 
 // deletion is the workflow that a deprovision has recorded.
-func (p *Provisioner) deletion(i store.Instance, r request, accounts []store.BindingAccount,
-	l sessionLock) (w task.Workflow) {
+func (p *Provisioner) deletion(i store.Instance, r request, accounts []store.BindingAccount) (w task.Workflow) {
 	switch {
 	case r.GivesBack:
-		w = p.giveBackWorkflow(i, l)
+		w = p.giveBackWorkflow(i)
 	case r.RetainDays > 0:
-		w = p.retainWorkflow(i, accounts, r.RetainDays, l)
+		w = p.retainWorkflow(i, accounts, r.RetainDays)
 	default:
-		w = p.deprovisionWorkflow(i, accounts, l)
+		w = p.deprovisionWorkflow(i, accounts)
 	}
 	if i.Other != nil {
 		w.Steps = append([]task.Step{p.removeOther(i)}, w.Steps...)
@@ -132,8 +128,7 @@ const (
 
 // deprovisionWorkflow removes an instance and everything that a cancelled provision, bind or unbind may have left.
 // accounts are all accounts of the instance: none is added once its deprovision is recorded.
-func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.BindingAccount,
-	l sessionLock) task.Workflow {
+func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.BindingAccount) task.Workflow {
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
 		Failed:    func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
@@ -142,7 +137,7 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	var undone []task.Step
 	if json.Unmarshal(i.Parameters, &parameters) == nil && parameters.CloneFrom != "" { // it may not have been finished
 		undone = []task.Step{{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
-			Do: filling{Provisioner: p, instance: i, parameters: parameters, lock: l}.dropReader}}
+			Do: filling{Provisioner: p, instance: i, parameters: parameters, lock: instanceLock(i.ID)}.dropReader}}
 	}
 	if i.Location.Dedicated() {
 		w.Steps = []task.Step{{Name: "destroy", Progress: "Removing the server", Timeout: launchTimeout,
@@ -154,9 +149,9 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	// afterwards, because the server may refuse to drop an account that views or routines name as their definer.
 	w.Steps = []task.Step{
 		{Name: "end accounts", Progress: "Closing the accounts", Timeout: accountsTimeout,
-			Do: func(ctx context.Context, run *task.Run) error { return p.shutAccounts(ctx, run, i, accounts, l) }},
+			Do: func(ctx context.Context, run *task.Run) error { return p.shutAccounts(ctx, run, i, accounts) }},
 		{Name: "drop database", Progress: "Dropping the database", Timeout: dropTimeout,
-			Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			Do: p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return s.DropDatabase(ctx, i.Database)
 			})},
 		{Name: "drop accounts", Progress: "Dropping the accounts", Timeout: accountsTimeout,
@@ -174,7 +169,7 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 // shutAccounts shuts all accounts of an instance, even if the server returns an error for one of them. Then it waits
 // once, for all accounts together, until no login to them is pending.
 func (p *Provisioner) shutAccounts(ctx context.Context, run *task.Run, i store.Instance,
-	accounts []store.BindingAccount, l sessionLock) error {
+	accounts []store.BindingAccount) error {
 	var names []string
 	var pending mysqladmin.PendingLogins
 	var refused error
@@ -190,7 +185,7 @@ func (p *Provisioner) shutAccounts(ctx context.Context, run *task.Run, i store.I
 	}
 	err := p.eachAccount(ctx, run, i, accounts, shut)
 	if err == nil && pending.Any() {
-		err = p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		err = p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			return s.EndLogins(ctx, pending, names...)
 		})(ctx, run)
 	}

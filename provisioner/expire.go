@@ -185,7 +185,7 @@ var expireKind = kind{
 // expireWorkflow is the workflow of an unbind that no platform has requested. It leaves a record, so that a later
 // request of the platform succeeds.
 func (p *Provisioner) expireWorkflow(i store.Instance, b store.Binding) task.Workflow {
-	w := p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID))
+	w := p.unbindWorkflow(i, b)
 	unbound := w.Succeeded
 	w.Succeeded = func(tx *store.Tx, m task.Memory) {
 		tx.RecordExpired(i.ID, b.ID)

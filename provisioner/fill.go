@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -28,7 +29,7 @@ type filling struct {
 	instance   store.Instance
 	parameters plan.InstanceParameters
 	backup     string // the id of the backup to restore, "" for none
-	lock       sessionLock
+	lock       fleet.Lock
 	moves      bool // the source is the same instance, whose data are being moved
 	rowsOnly   bool // programs are copied later
 	known      *transfer.Known

@@ -45,7 +45,7 @@ func (p *Provisioner) removePlace(ctx context.Context, run *task.Run, i store.In
 	if err != nil {
 		return fmt.Errorf("list the accounts: %w", err)
 	}
-	for _, step := range p.deprovisionWorkflow(i.Elsewhere(), accounts, instanceLock(i.ID)).Steps {
+	for _, step := range p.deprovisionWorkflow(i.Elsewhere(), accounts).Steps {
 		if err := step.Do(ctx, run); err != nil {
 			return err
 		}

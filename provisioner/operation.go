@@ -38,7 +38,6 @@ type decision struct {
 	task      *store.Task   // nil if there is nothing to do
 	joined    bool          // an earlier request recorded the task
 	workflow  task.Workflow // of a new task
-	lock      sessionLock   // that the workflow takes
 	cancelled []store.Task  // tasks that the transaction cancelled
 
 	async   bool      // the response does not wait for the task
@@ -87,23 +86,19 @@ func (p *Provisioner) operate(ctx context.Context, kind string,
 	}
 }
 
-// decide runs fn in a transaction. An error leaves no session lock pending.
+// decide runs fn in a transaction.
 func (p *Provisioner) decide(ctx context.Context, fn func(*store.Tx) (decision, error)) (d decision, err error) {
 	since := time.Now()
 	err = p.store.InTx(ctx, func(tx *store.Tx) (err error) {
 		d, err = fn(tx)
 		return err
 	})
-	if err != nil {
-		p.dropLock(d.lock)
-	}
 	d.since = since
 	return d, err
 }
 
 // run carries out a decision. It waits for the end of the task unless the response is asynchronous.
 func (p *Provisioner) run(ctx context.Context, d decision) (Result, error) {
-	defer p.dropLock(d.lock)
 	for _, t := range d.cancelled {
 		p.tasks.Cancelled(t)
 	}

@@ -147,12 +147,7 @@ func (p *Provisioner) provisionShared(ctx context.Context, q ProvisionRequest, i
 		switch {
 		case errors.Is(err, store.ErrServerFull):
 			continue
-		case errors.Is(err, errNoAnswer):
-			server.Doubt()
-			search.passOver(server, err)
-			continue
-		}
-		if load > 0 { // the instance has taken a place
+		case err == nil:
 			p.placer.loads.note(server.Name(), load)
 		}
 		return d, err
@@ -182,55 +177,14 @@ func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i
 	r request) (d decision, load int, err error) {
 	since := time.Now()
 	i.Database = newName(mysqladmin.DatabasePrefix)
-	lock := p.beginLock(ctx, i, instanceLock(i.ID))
-	defer func() {
-		if err != nil {
-			p.dropLock(lock)
-		}
-	}()
 	t, load, err := p.store.RecordProvision(ctx, store.Asked{At: since, Absent: q.reportedAbsent}, i,
 		p.newTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}),
 		store.Room{OnServer: max, Within: p.within(q.Plan)})
 	if err != nil {
 		return d, load, fmt.Errorf("record the instance: %w", err)
 	}
-	if err := p.serverAnswers(ctx, i, lock); t.Leased && err != nil {
-		return d, load, p.takeBack(ctx, i, t, err)
-	}
-	w, err := p.provisionWorkflow(i, r, lock)
-	return decision{instance: i, task: &t, workflow: w, lock: lock, async: r.Async, since: since}, load, err
-}
-
-// errNoAnswer says that an instance was recorded on a server that does not answer, and that the record was deleted.
-var errNoAnswer = errors.New("the server does not answer")
-
-// serverAnswers returns an error if the server that an instance was recorded on does not answer. The query for the
-// session lock was sent while PostgreSQL wrote the record to its disk, so this takes less time than a query before the
-// write.
-func (p *Provisioner) serverAnswers(ctx context.Context, i store.Instance, l sessionLock) error {
-	if l.pending == nil {
-		return nil
-	}
-	err := l.pending.lock.Err()
-	if !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	server, notConfigured := p.fleet.Shared.Server(i.Location.Server) // all its sessions may be in use
-	if notConfigured != nil {
-		return notConfigured
-	}
-	return server.Ping(ctx)
-}
-
-// takeBack ends a task that has not started, and deletes its instance.
-func (p *Provisioner) takeBack(ctx context.Context, i store.Instance, t store.Task, cause error) error {
-	description := "The server did not answer, and another one was tried."
-	err := p.store.Finish(ctx, store.Lease{ID: t.ID, Epoch: t.Epoch}, store.Failed, description, true,
-		func(tx *store.Tx) { tx.DeleteInstance(i.ID) })
-	if err != nil {
-		return fmt.Errorf("delete the record of the instance: %w", errors.Join(err, cause))
-	}
-	return fmt.Errorf("%w: %w", errNoAnswer, cause)
+	w, err := p.provisionWorkflow(i, r)
+	return decision{instance: i, task: &t, workflow: w, async: r.Async, since: since}, load, err
 }
 
 // provisionAgain decides about a request for an instance that is recorded already.
@@ -267,7 +221,7 @@ func (p *Provisioner) provisionAgain(ctx context.Context, tx *store.Tx, q Provis
 		}
 		r.BackupID = b.ID
 	}
-	if d.workflow, err = p.provisionWorkflow(i, r, instanceLock(i.ID)); err != nil {
+	if d.workflow, err = p.provisionWorkflow(i, r); err != nil {
 		return d, err
 	}
 	tx.SetInstanceState(i.ID, store.Creating)
@@ -292,7 +246,7 @@ var provisionKind = kind{
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		return p.provisionWorkflow(i, r, instanceLock(i.ID))
+		return p.provisionWorkflow(i, r)
 	},
 }
 
@@ -309,20 +263,21 @@ func provisionFailed(i store.Instance, r request) func(tx *store.Tx, m task.Memo
 
 // provisionWorkflow creates an instance. If a synchronous provision fails, the response says so, and the instance is
 // deleted. If an asynchronous one fails, or its cleanup does, the instance stays until the platform deletes it.
-func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLock) (task.Workflow, error) {
+func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workflow, error) {
 	var parameters plan.InstanceParameters
 	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
 		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
 	}
 	if parameters.Undelete != "" {
-		return p.undeleteWorkflow(i, r, l), nil
+		return p.undeleteWorkflow(i, r), nil
 	}
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },
 		Failed:    provisionFailed(i, r),
 	}
+	lock := instanceLock(i.ID)
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: p.withRoom(i, false, p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		Do: p.withRoom(i, false, p.inSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			err := s.CreateDatabase(ctx, i.Database, parameters.Charset, parameters.Collation)
 			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
 				return task.Permanent(charset.Sentence(), err)
@@ -331,14 +286,13 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 		}))}
 	var filled, emptied []task.Step
 	if parameters.Fills() {
-		fill := filling{Provisioner: p, instance: i, parameters: parameters, backup: r.BackupID,
-			lock: instanceLock(i.ID)}
+		fill := filling{Provisioner: p, instance: i, parameters: parameters, backup: r.BackupID, lock: lock}
 		filled, emptied = fill.steps(), fill.cleanup()
 		w.Durable = true // what a user has written since must not be replaced by another copy
 	}
 	if i.Location.Shared() {
 		w.Steps = append([]task.Step{createDatabase}, filled...)
-		w.Cleanup = []task.Step{p.dropEmptyDatabase(i, l)}
+		w.Cleanup = []task.Step{p.dropEmptyDatabase(i)}
 		if emptied != nil {
 			w.Cleanup = emptied
 		}
@@ -348,7 +302,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 		p.launch(i),
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login",
-			Do: p.inSession(i, l, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+			Do: p.inSession(i, lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 				err := p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s)
 				return cmp.Or(p.noRoom(ctx, run, i, false, err), notUnreachable(errors.Join(err, p.fleet.Complete(ctx, i))))
 			})},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -43,8 +44,7 @@ func (p *Provisioner) retainsFor(ctx context.Context, i store.Instance) (days in
 // retainWorkflow ends all access to an instance and keeps its data for some days. On a shared server, the database
 // stays where it is, and the accounts that define something in it can neither log in nor run anything. A dedicated
 // server is suspended; its accounts are ended once it runs again. So it can be deleted even if it does not respond.
-func (p *Provisioner) retainWorkflow(i store.Instance, accounts []store.BindingAccount, days int,
-	l sessionLock) task.Workflow {
+func (p *Provisioner) retainWorkflow(i store.Instance, accounts []store.BindingAccount, days int) task.Workflow {
 	of := tenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
 	r := store.Retained{ID: newName("r_"), Platform: of.platform, OrganizationGUID: of.organization, SpaceGUID: of.space}
 	w := task.Workflow{
@@ -168,7 +168,7 @@ func (p *Provisioner) purge(ctx context.Context, run *task.Run, r store.Retained
 	if err != nil {
 		return fmt.Errorf("list the retained accounts: %w", err)
 	}
-	err = p.inSession(i, sessionLock{key: "retained " + r.ID},
+	err = p.inSession(i, fleet.Lock{Key: "retained " + r.ID},
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			if err := s.DropDatabase(ctx, r.Database); err != nil {
 				return err

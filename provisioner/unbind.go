@@ -57,8 +57,7 @@ func (p *Provisioner) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRe
 	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
 		PlanID: i.PlanID}))
-	d.lock = p.beginLock(ctx, i, bindingLock(i.ID, b.ID))
-	d.workflow = p.unbindWorkflow(i, b, d.lock)
+	d.workflow = p.unbindWorkflow(i, b)
 	return d, nil
 }
 
@@ -67,7 +66,7 @@ var unbindKind = kind{
 	Kind:      task.Kind{Advice: "Unbind again later."},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, b, err := p.bindingTask(ctx, t)
-		return p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID)), err
+		return p.unbindWorkflow(i, b), err
 	},
 }
 
@@ -80,10 +79,10 @@ const keptAccount = "kept account"
 
 // unbindWorkflow drops the account of a binding. If views, triggers, routines or events run in its name, the account is
 // locked instead, and dropped with the instance.
-func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, l sessionLock) task.Workflow {
+func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding) task.Workflow {
 	w := task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
-			Do: p.inSession(i, l, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+			Do: p.inSession(i, bindingLock(i.ID, b.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 				kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), i.Database)
 				return errors.Join(err, run.Remember(keptAccount, kept))
 			})}},

@@ -40,8 +40,8 @@ func (p *Provisioner) undelete(ctx context.Context, q ProvisionRequest, i store.
 	if err != nil {
 		return decision{}, fmt.Errorf("record the instance: %w", err)
 	}
-	w, err := p.provisionWorkflow(i, asked, instanceLock(i.ID))
-	return decision{instance: i, task: &t, workflow: w, lock: instanceLock(i.ID), async: async, since: since}, err
+	w, err := p.provisionWorkflow(i, asked)
+	return decision{instance: i, task: &t, workflow: w, async: async, since: since}, err
 }
 
 var errTaken = refuse(Invalid, "Another request is bringing this service instance back just now. "+
@@ -116,7 +116,7 @@ func (p *Provisioner) fitsRetained(to plan.Plan, r store.Retained) error {
 
 // undeleteWorkflow gives an instance the data of a deleted one. The accounts that objects in the database name as their
 // definers get their privileges back, and nobody can log in to them. If it fails, the data stay retained.
-func (p *Provisioner) undeleteWorkflow(i store.Instance, r request, l sessionLock) task.Workflow {
+func (p *Provisioner) undeleteWorkflow(i store.Instance, r request) task.Workflow {
 	w := task.Workflow{
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
@@ -132,12 +132,12 @@ func (p *Provisioner) undeleteWorkflow(i store.Instance, r request, l sessionLoc
 	look := task.Step{Name: "look for the data", Progress: "Looking for the data",
 		Do: func(ctx context.Context, _ *task.Run) error { return p.databaseThere(ctx, i) }}
 	revive := task.Step{Name: "revive accounts", Progress: "Bringing back views and routines", Timeout: accountsTimeout,
-		Do: p.inSession(i, l, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+		Do: p.inSession(i, instanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			return p.reviveAccounts(ctx, run, s, i)
 		})}
 	if i.Location.Shared() {
 		w.Steps = []task.Step{look, revive}
-		w.Cleanup = []task.Step{p.retainAgain(i, l)}
+		w.Cleanup = []task.Step{p.retainAgain(i)}
 		return w
 	}
 	w.Steps = []task.Step{p.launch(i), look, revive}
@@ -206,9 +206,9 @@ func (p *Provisioner) adopted(ctx context.Context, instanceID string) (store.Ret
 }
 
 // retainAgain is the step that undoes an undelete on a shared server.
-func (p *Provisioner) retainAgain(i store.Instance, l sessionLock) task.Step {
+func (p *Provisioner) retainAgain(i store.Instance) task.Step {
 	return task.Step{Name: "end accounts", Progress: "Closing the accounts", Timeout: accountsTimeout,
-		Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		Do: p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			_, accounts, err := p.adopted(ctx, i.ID)
 			for _, a := range accounts {
 				if _, ending := endAccess(ctx, s, a, i.Database); ending != nil {
@@ -220,14 +220,14 @@ func (p *Provisioner) retainAgain(i store.Instance, l sessionLock) task.Step {
 }
 
 // giveBackWorkflow deletes an instance that was to get retained data and is not ready. The data stay retained.
-func (p *Provisioner) giveBackWorkflow(i store.Instance, l sessionLock) task.Workflow {
+func (p *Provisioner) giveBackWorkflow(i store.Instance) task.Workflow {
 	w := task.Workflow{
 		Steps:     []task.Step{p.suspend(i)},
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
 		Failed:    func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
 	if i.Location.Shared() {
-		w.Steps = []task.Step{p.retainAgain(i, l)}
+		w.Steps = []task.Step{p.retainAgain(i)}
 	}
 	return w
 }

@@ -21,9 +21,9 @@ func keep(t store.Task, err error) error {
 }
 
 // dropEmptyDatabase is the step that undoes the creation of a database.
-func (p *Provisioner) dropEmptyDatabase(i store.Instance, l sessionLock) task.Step {
+func (p *Provisioner) dropEmptyDatabase(i store.Instance) task.Step {
 	return task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: dropTimeout,
-		Do: p.inSession(i, l, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+		Do: p.inSession(i, instanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			err := s.DropEmptyDatabase(ctx, i.Database)
 			if errors.Is(err, mysqladmin.ErrHoldsData) {
 				return keep(run.Task, err)

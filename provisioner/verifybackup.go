@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -152,7 +153,7 @@ func (p *Provisioner) verifyBackup(ctx context.Context, run *task.Run, b store.B
 }
 
 // scratchLock is held while a scratch database is created or dropped.
-var scratchLock = sessionLock{key: "scratch databases of backups"}
+var scratchLock = fleet.Lock{Key: "scratch databases of backups"}
 
 // serverFor finds a shared server that can hold what one of that flavour has written.
 func (p *Provisioner) serverFor(ctx context.Context, from mysqladmin.Flavour) (name string, err error) {

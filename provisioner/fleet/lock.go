@@ -14,19 +14,6 @@ func InstanceLock(id string) string { return fmt.Sprintf("instance %q", id) }
 // BindingLock returns the key of the session lock for changes to a binding's account.
 func BindingLock(instanceID, id string) string { return fmt.Sprintf("binding %q %q", instanceID, id) }
 
-// PendingLock starts to take a session lock at a location while the caller does something else. It returns nil if there
-// is no open connection for that: for dedicated servers, and for servers that are not configured.
-func (f *Fleet) PendingLock(ctx context.Context, at store.Location, key string) *mysqladmin.PendingLock {
-	if !at.Shared() {
-		return nil
-	}
-	server, err := f.Shared.Server(at.Server)
-	if err != nil {
-		return nil
-	}
-	return server.BeginLock(ctx, key)
-}
-
 // Verified returns store.ErrHeld if a location's server knows more than PostgreSQL, and another error if this cannot be
 // found out; see shared.Server.Verified. In either case nothing may be changed or removed there. from reads a
 // shared server's mark; that of a dedicated server is at its launcher.

@@ -11,10 +11,9 @@ import (
 
 // Lock is a session lock to take: see mysqladmin.Server.Lock.
 type Lock struct {
-	Key     string
-	Pending *mysqladmin.PendingLock // from PendingLock for the same key; nil to start now
-	Alive   func() error            // for mysqladmin.Server.Lock
-	Adds    bool                    // the session only adds, which is allowed during a store.Hold too
+	Key   string
+	Alive func() error // for mysqladmin.Server.Lock
+	Adds  bool         // the session only adds, which is allowed during a store.Hold too
 }
 
 // Session is an administrator's session that holds a session lock until it is closed. Whoever takes the same lock in
@@ -58,32 +57,20 @@ func (f *Fleet) openSession(ctx context.Context, admin *mysqladmin.Server, at st
 	lock Lock) (*Session, error) {
 	s := &Session{}
 	s.attended, s.stop = admin.Attend(ctx)
-	if lock.Pending == nil {
-		lock.Pending = admin.OpenLock(s.attended, lock.Key)
+	allowed := func(from mysqladmin.MarkReader) error {
+		err := f.Verified(s.attended, at, from)
+		if err != nil && !(lock.Adds && errors.Is(err, store.ErrHeld)) {
+			return fmt.Errorf("compare PostgreSQL with the server: %w", err)
+		}
+		return nil
 	}
 	var err error
-	if s.Session, err = f.lock(s.attended, at, lock); err != nil {
-		err = s.Explain(err)
+	if s.Session, err = admin.LockIf(s.attended, lock.Key, allowed, lock.Alive); err != nil {
+		err = s.Explain(fmt.Errorf("take the session lock: %w", err))
 		s.stop()
 		return nil, err
 	}
 	return s, nil
-}
-
-// lock completes a pending lock.
-func (f *Fleet) lock(ctx context.Context, at store.Location, lock Lock) (*mysqladmin.Session, error) {
-	err := lock.Pending.Err()
-	if err == nil {
-		err = f.Verified(ctx, at, lock.Pending)
-		if err != nil && !(lock.Adds && errors.Is(err, store.ErrHeld)) {
-			return nil, fmt.Errorf("compare PostgreSQL with the server: %w", errors.Join(err, lock.Pending.Close()))
-		}
-	}
-	session, err := lock.Pending.Lock(ctx, lock.Alive)
-	if err != nil {
-		return nil, fmt.Errorf("take the session lock: %w", err)
-	}
-	return session, nil
 }
 
 // Context is for the work in the session. It ends with the cause mysqladmin.ErrSilent when the server hangs.

@@ -71,7 +71,7 @@ var dialects = map[string]dialect{
 		cluster:    galera,
 		identified: "IDENTIFIED VIA mysql_native_password USING ?",
 		hash:       nativeHash,
-		// SHOW CREATE ROUTINE too, from 11.3 on: see opened.lock.
+		// SHOW CREATE ROUTINE too, from 11.3 on: see Session.tryLock.
 		adminPrivileges:     ", DELETE HISTORY",
 		pending:             func(connection) bool { return false },
 		defining:            "SET STATEMENT max_statement_time = 5 FOR ",

@@ -44,7 +44,7 @@ type ListedInstance struct {
 	About    string
 }
 
-// MarkReader is a Server, or a PendingLock to one.
+// MarkReader is a Server, or a Session on one.
 type MarkReader interface {
 	// ReadMark reads the mark of the PostgreSQL of that identity. found is false where there is none.
 	ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error)
@@ -57,14 +57,10 @@ func (s *Server) ReadMark(ctx context.Context, identity string) (m Mark, found b
 
 // ReadMark implements MarkReader on the connection of the session lock: if tenants use all other connections, the
 // broker may not get a second one.
-func (a *PendingLock) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
-	if err := a.Err(); err != nil {
-		return Mark{}, false, err
-	}
-	session := a.opened.session
-	m, found, err = session.server.readMark(ctx, session.conn, identity)
+func (s *Session) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
+	m, found, err = s.server.readMark(ctx, s.conn, identity)
 	if err != nil {
-		session.failed = true
+		s.failed = true
 	}
 	return m, found, err
 }

@@ -24,78 +24,69 @@ const lockWait = 10 * time.Second
 // alive returns an error if the caller has lost its lease. It is called before another connection is killed, after the
 // lock is taken, and before every statement that changes something. The session fails with its error.
 func (s *Server) Lock(ctx context.Context, key string, alive func() error) (*Session, error) {
-	return s.open(ctx, key).own(ctx, alive)
+	return s.LockIf(ctx, key, nil, alive)
 }
 
-// opened is a session that may not have the lock yet.
-type opened struct {
-	session *Session
-	locked  bool
-	holder  sql.NullInt64 // the connection that has the lock instead, if any
-	err     error
-}
-
-// open takes a connection, and the lock if nobody holds it.
-func (s *Server) open(ctx context.Context, key string) opened {
+// LockIf is Lock, but first calls allowed, which may read the server's mark. It kills nobody if that returns an error.
+func (s *Server) LockIf(ctx context.Context, key string, allowed func(MarkReader) error,
+	alive func() error) (*Session, error) {
 	select {
 	case s.turns <- struct{}{}:
 	case <-ctx.Done():
-		return opened{err: s.explain("wait for a session", context.Cause(ctx))}
+		return nil, s.explain("wait for a session", context.Cause(ctx))
 	}
 	conn, err := s.sessions.Conn(ctx)
 	if err != nil {
 		<-s.turns
-		return opened{err: s.explain("connect", err)}
+		return nil, s.explain("connect", err)
 	}
-	o := opened{session: &Session{conn: conn, server: s, lock: lockName(s.lockKey, key)}}
-	if err := o.lock(ctx); err != nil {
-		o.session.failed = true
-		o.err = s.explain("take the session lock", errors.Join(err, o.session.Close()))
+	session := &Session{conn: conn, server: s, lock: lockName(s.lockKey, key), alive: alive}
+	if err := session.take(ctx, allowed); err != nil {
+		session.failed = true
+		return nil, s.explain("take the session lock", errors.Join(err, session.Close()))
 	}
-	return o
+	return session, nil
 }
 
-func (o *opened) lock(ctx context.Context) error {
-	var version string
-	row := o.session.conn.QueryRowContext(ctx, "SELECT VERSION(), GET_LOCK(?, 0), IS_USED_LOCK(?)", o.session.lock,
-		o.session.lock)
-	if err := row.Scan(&version, &o.locked, &o.holder); err != nil {
+// take takes the lock, over if necessary, and checks the caller's lease.
+func (s *Session) take(ctx context.Context, allowed func(MarkReader) error) error {
+	locked, holder, err := s.tryLock(ctx)
+	if err != nil {
 		return err
+	}
+	if allowed != nil {
+		if err := allowed(s); err != nil {
+			return err
+		}
+	}
+	if !locked && !fault.SessionLocksOff {
+		if err := s.takeOver(ctx, holder); err != nil {
+			return err
+		}
+	}
+	if err := s.fence(ctx); err != nil {
+		return s.server.nodes.demoted(err)
+	}
+	return s.alive()
+}
+
+// tryLock takes the lock if nobody holds it. Otherwise it returns the connection that does, if that has not ended
+// meanwhile. It also finds out the server's dialect.
+func (s *Session) tryLock(ctx context.Context) (locked bool, holder sql.NullInt64, err error) {
+	var version string
+	row := s.conn.QueryRowContext(ctx, "SELECT VERSION(), GET_LOCK(?, 0), IS_USED_LOCK(?)", s.lock, s.lock)
+	if err := row.Scan(&version, &locked, &holder); err != nil {
+		return false, holder, err
 	}
 	flavour, err := parseVersion(version)
 	if err != nil {
-		return err
+		return false, holder, err
 	}
-	o.session.dialect = dialects[flavour.Name]
+	s.dialect = dialects[flavour.Name]
 	if flavour.Name == MariaDB && !flavour.before(11, 3, 0) {
-		o.session.dialect.adminPrivileges += ", SHOW CREATE ROUTINE"
+		s.dialect.adminPrivileges += ", SHOW CREATE ROUTINE"
 	}
-	return nil
-}
-
-// own takes the lock over if necessary, and checks the caller's lease.
-func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
-	if o.err != nil {
-		return nil, o.err
-	}
-	o.session.alive = alive
-	var err error
-	if !o.locked && !fault.SessionLocksOff {
-		err = o.session.takeOver(ctx, o.holder)
-	}
-	if err == nil {
-		if err = o.session.fence(ctx); err != nil {
-			err = o.session.server.nodes.demoted(err)
-		}
-	}
-	if err == nil {
-		err = alive()
-	}
-	if err != nil {
-		o.session.failed = true
-		return nil, o.session.server.explain("take the session lock", errors.Join(err, o.session.Close()))
-	}
-	return o.session, nil
+	return locked, holder, nil
 }
 
 // lockName derives the name of the lock from a key; servers allow 64 characters and ignore case. The name cannot be

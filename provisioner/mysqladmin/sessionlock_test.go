@@ -39,6 +39,28 @@ func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 	})
 }
 
+// Whoever may not change the server neither disturbs the lock's holder nor leaves anything behind.
+func TestSessionLockThatIsNotAllowedKillsNobody(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		older := errors.New("PostgreSQL is older than the server")
+		refuse := func(from mysqladmin.MarkReader) error {
+			_, found, err := from.ReadMark(t.Context(), uniqueName("identity_"))
+			if found || err != nil {
+				t.Errorf("the mark is read: %v, %v", found, err)
+			}
+			return older
+		}
+		key := uniqueName("task_")
+		holder := f.lock(key, leaseHolds)
+		for _, which := range []string{key, uniqueName("task_")} {
+			if _, err := f.server.LockIf(t.Context(), which, refuse, leaseHolds); !errors.Is(err, older) {
+				t.Errorf("the lock is not refused: %v", err)
+			}
+		}
+		f.must(holder.CreateDatabase(t.Context(), f.database, "", ""))
+	})
+}
+
 // Tenants can take any lock whose name they can compute. The names of the broker's locks depend on a secret key.
 func TestSessionLockKeyIsPartOfTheLock(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {

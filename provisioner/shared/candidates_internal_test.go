@@ -62,6 +62,20 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// A server that was usable at the last check and does not respond now gets no instance, and is tried last.
+func TestServerThatStoppedResponding(t *testing.T) {
+	t.Parallel()
+	s := open(t, "a", "b")
+	first := s.All()[0]
+	first.usable.Store(true)
+	if err := first.Check(t.Context()); !mysqladmin.CannotReach(err) {
+		t.Errorf("nobody listens there: %v", err)
+	}
+	if tried := s.Candidates(nil); tried[0] == first {
+		t.Error("it is tried first")
+	}
+}
+
 // A server is verified until that succeeds once, and again after PostgreSQL has another primary.
 func TestVerified(t *testing.T) {
 	t.Parallel()

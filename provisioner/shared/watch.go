@@ -86,7 +86,7 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 		return
 	}
 	if mysqladmin.CannotReach(err) {
-		s.Doubt()
+		s.doubted.Store(true)
 	} else if err == nil && s.doubted.Load() { // placements avoid it, so nothing else would notice that it responds
 		s.doubted.Store(s.Ping(ctx) != nil)
 	}
@@ -137,9 +137,6 @@ func (s *Server) recommend(log *slog.Logger) {
 // check.
 func (s *Server) Usable() bool { return s.usable.Load() }
 
-// Doubt records that the server did not respond.
-func (s *Server) Doubt() { s.doubted.Store(true) }
-
 // doubt returns 1 if the server did not respond the last time, otherwise 0.
 func (s *Server) doubt() int {
 	if s.doubted.Load() {
@@ -149,13 +146,10 @@ func (s *Server) doubt() int {
 }
 
 // Check returns an error unless the broker's account has all privileges that it needs on the server and the server has
-// the required settings. If the server is known to be usable, Check only pings it, and only if it did not respond the
-// last time.
+// the required settings. If the server is known to be usable, Check only pings it: an instance must not wait for one
+// server while another responds.
 func (s *Server) Check(ctx context.Context) error {
 	if s.Usable() {
-		if !s.doubted.Load() {
-			return nil
-		}
 		err := s.Ping(ctx)
 		s.doubted.Store(err != nil)
 		return err

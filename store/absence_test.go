@@ -2,8 +2,11 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -81,6 +84,37 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	expectOrder(t, s, early, store.Before)
 	if _, err := recordOne(t, s, expectOrder(t, s, time.Now().Add(time.Second), store.After)); err != nil {
 		t.Errorf("a newer request: %v", err)
+	}
+}
+
+// A provision that waits for the end of the instance's deletion finds that the platform is told about it.
+func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	s := servers.OpenStore(t, url)
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
+		LeaseTTL: time.Minute})
+	observer, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer observer.Close(ctx)
+	recorded := make(chan error, 1)
+	inTx(t, s, func(tx *store.Tx) error {
+		tx.DeleteInstance("i")
+		if err := tx.Exec(ctx, fmt.Sprintf("UPDATE task SET state = 'succeeded', finished_at = now() WHERE id = %d",
+			deletion.ID)); err != nil {
+			return err
+		}
+		go func() {
+			_, err := recordOne(t, s, nil)
+			recorded <- err
+		}()
+		return awaitBlocked(ctx, observer)
+	})
+	if err := <-recorded; !errors.Is(err, store.ErrExists) {
+		t.Errorf("recorded beside the end of its deletion: %v", err)
 	}
 }
 

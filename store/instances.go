@@ -94,38 +94,57 @@ func (t *Tx) LockInstance(ctx context.Context, id string) (i Instance, err error
 	return i, err
 }
 
-// InsertInstance records a new instance in state Creating, unless one with this id exists, or the platform was told
-// recently that there is none.
-func (t *Tx) InsertInstance(i Instance) error { return t.insertInstance(&insertion{}, i, nil) }
-
-// insertion is the result of inserting an instance.
-type insertion struct {
-	Done bool
-	Held bool // there is a Hold, and nothing was inserted
+// insertNew records a new instance that a platform asked for, with what will be on a server. It returns ErrExists if
+// there is one with this id, or if the platform was told at another time than absent, nil for never, that there is none;
+// and ErrHeld during a Hold. The transaction, which has the lock of the id, must not commit then.
+func (t *Tx) insertNew(ctx context.Context, i Instance, absent *time.Time) error {
+	inserted, err := t.insertInstance(i)
+	if err != nil {
+		return err
+	}
+	expectRow(t, &t.hold, pgx.RowTo[bool], "SELECT "+isHeld)
+	// This is read after the insertion, which may have waited for the end of a deprovision.
+	var reported *time.Time
+	expectRow(t, &reported, pgx.RowTo[*time.Time], reportedGone, i.ID)
+	if err := t.flush(ctx, rowLockTime); err != nil {
+		return err
+	}
+	known := (reported == nil) == (absent == nil) && (absent == nil || reported.Equal(*absent))
+	switch {
+	case !*inserted:
+		return ErrExists
+	case t.hold:
+		return ErrHeld
+	case !known:
+		return ErrExists
+	}
+	return nil
 }
 
-// insertInstance is InsertInstance, but allows that the platform was told at the time absent that there is none. With
-// the instance, it records what will be on a server.
-func (t *Tx) insertInstance(done *insertion, i Instance, absent *time.Time) error {
+// InsertInstance records a new instance in state Creating, unless one with this id exists.
+func (t *Tx) InsertInstance(i Instance) error {
+	_, err := t.insertInstance(i)
+	return err
+}
+
+func (t *Tx) insertInstance(i Instance) (inserted *bool, err error) {
 	var sealed []byte
 	if i.AdminPassword != "" {
-		var err error
 		if sealed, err = t.keys.seal(i.AdminPassword, instancePlace(i.ID)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	server, dedicatedID, launcher := i.Location.columns()
-	expectRow(t, done, pgx.RowToStructByPos[insertion], `WITH inserted AS (
+	var id string
+	return expectRow(t, &id, pgx.RowTo[string], `WITH inserted AS (
 			INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid, parameters, context,
 				maintenance_version, state, server, dedicated_id, launcher, database_name, admin_password)
-			SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12, $13::bytea
-			WHERE NOT `+isHeld+` AND (`+reportedGone+`) IS NOT DISTINCT FROM $14 ON CONFLICT (id) DO NOTHING
-			RETURNING id, location_kind, server, dedicated_id, launcher, database_name),
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'creating', $9, $10, $11, $12, $13)
+			ON CONFLICT (id) DO NOTHING RETURNING id, location_kind, server, dedicated_id, launcher, database_name),
 		recorded AS (`+recordOfInstance+`)
-		SELECT EXISTS (SELECT FROM inserted), `+isHeld+` AND NOT EXISTS (SELECT FROM instance WHERE id = $1)`,
+		SELECT id FROM inserted`,
 		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),
-		i.MaintenanceVersion, server, dedicatedID, launcher, i.Database, sealed, absent)
-	return nil
+		i.MaintenanceVersion, server, dedicatedID, launcher, i.Database, sealed), nil
 }
 
 // SetInstanceState records a new state.

@@ -25,7 +25,8 @@ type Room struct {
 // Asked says when a new instance was asked for.
 type Asked struct {
 	// At is the time of the request. More than silenceTime later, nothing is recorded: a broker that was paused must not
-	// begin what the platform has given up and found to be absent.
+	// begin what the platform has given up and found to be absent. Operations that begin with the lock of an instance need
+	// no such limit: PostgreSQL ends the transaction of a broker that is silent for as long.
 	At time.Time
 	// Absent is when the platform was last told that there is no such instance, if that was recent and is known to be
 	// before the request; else it is nil. See OrderAbsence.
@@ -42,77 +43,55 @@ func (a Asked) inTime() error {
 
 // RecordProvision records a new instance with its task and, on a shared server, counts it there. load is how many
 // instances the server holds then. If it returns ErrExists, ErrServerFull, ErrHeld or an error of Room.Within, it has
-// changed nothing. All statements go in one round trip, or in two with Room.Within, so that each checks itself whether
-// the instance was inserted, by its database's name, which is never used twice.
-//
-// For operations that begin with a lock, PostgreSQL ends the transaction of a broker that was paused (see silenceTime);
-// here, asked does that.
+// changed nothing.
 func (s *Store) RecordProvision(ctx context.Context, asked Asked, i Instance, n NewTask,
 	room Room) (t Task, load int, err error) {
-	var insertion insertion
-	placed := new(bool)
+	var recorded *Task
 	err = s.InTx(ctx, func(tx *Tx) error {
 		tx.lockID(i.ID)
-		if err := tx.insertInstance(&insertion, i, asked.Absent); err != nil {
+		if err := tx.insertNew(ctx, i, asked.Absent); err != nil {
 			return err
 		}
-		tx.insertTask(&t, n, i.Database)
-		if err := tx.within(ctx, room.Within, i, &insertion); err != nil {
+		recorded = tx.InsertTask(n)
+		if err := tx.within(ctx, room.Within, i); err != nil {
 			return err
 		}
 		if i.Location.Shared() { // last, as all provisions on that server wait for it
-			placed = tx.takePlace(&load, i, room.OnServer)
+			if load, err = tx.takePlace(ctx, i.Location.Server, room.OnServer); err != nil {
+				return err
+			}
 		}
 		return asked.inTime()
 	})
-	switch {
-	case err != nil:
-		return t, load, err
-	case insertion.Held:
-		return t, load, ErrHeld
-	case !insertion.Done:
-		return t, load, ErrExists
-	case i.Location.Shared() && !*placed:
-		return t, load, ErrServerFull
+	if err != nil {
+		return t, 0, err
 	}
-	s.failover.recorded(t)
-	return t, load, nil
+	return *recorded, load, nil
 }
 
-// within returns the error of check for an instance that was inserted.
-func (t *Tx) within(ctx context.Context, check func(InstanceCounts) error, i Instance, done *insertion) error {
+// within returns the error of check, which may be nil, for an instance that was inserted.
+func (t *Tx) within(ctx context.Context, check func(InstanceCounts) error, i Instance) error {
 	if check == nil {
 		return nil
 	}
 	counts, err := t.CountInstances(ctx, i.OrganizationGUID, i.PlanID)
-	if err != nil || !done.Done {
+	if err != nil {
 		return err
 	}
 	return check(counts)
 }
 
-// takePlace counts one more instance on a shared server. If the server is full or drained, it deletes what this
-// transaction has recorded of the instance, and load does not change.
-func (t *Tx) takePlace(load *int, i Instance, max int) (placed *bool) {
-	return expectRow(t, load, pgx.RowTo[int], `WITH placed AS (
-			INSERT INTO server (name, instances)
-			SELECT $1, 1 WHERE EXISTS (SELECT FROM instance WHERE id = $2 AND database_name = $3)
-			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1
-				WHERE server.instances < $4 AND server.drained_since IS NULL
-			RETURNING instances),
-		refused AS (
-			DELETE FROM instance WHERE id = $2 AND database_name = $3 AND NOT EXISTS (SELECT FROM placed)
-			RETURNING id),
-		refused_task AS (
-			DELETE FROM task WHERE EXISTS (SELECT FROM refused)
-				AND instance_id = $2 AND binding_id = '' AND `+notEnded+`
-			RETURNING id),
-		refused_entry AS (
-			DELETE FROM audit WHERE task_id IN (SELECT id FROM refused_task)),
-		refused_database AS (
-			DELETE FROM resource WHERE EXISTS (SELECT FROM refused)
-				AND kind = 'database' AND server = $1 AND name = $3)
-		SELECT instances FROM placed`, i.Location.Server, i.ID, i.Database, max)
+// takePlace counts one more instance on a shared server, and returns how many it holds then. If the server is full or
+// drained, it returns ErrServerFull.
+func (t *Tx) takePlace(ctx context.Context, server string, max int) (load int, err error) {
+	err = read(ctx, t, rowLockTime, &load, pgx.RowTo[int], `INSERT INTO server (name, instances) VALUES ($1, 1)
+		ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1
+			WHERE server.instances < $2 AND server.drained_since IS NULL
+		RETURNING instances`, server, max)
+	if errors.Is(err, ErrNotFound) {
+		err = ErrServerFull
+	}
+	return load, err
 }
 
 // Beginning is what is recorded of an instance when an operation on it or on a binding begins.

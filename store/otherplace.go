@@ -46,31 +46,33 @@ func (t *Tx) SetDestination(ctx context.Context, i Instance, to Location, adminP
 		}
 	}
 	server, dedicatedID, launcher := to.columns()
-	var id string
-	err := read(ctx, t, rowLockTime, &id, pgx.RowTo[string], `WITH placed AS (
-			INSERT INTO server (name, instances) SELECT $2::text, 1 WHERE $2::text <> ''
-			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1
-				WHERE server.instances < $6 AND server.drained_since IS NULL
-			RETURNING name),
-		moving AS (
-			UPDATE instance SET next_server = $2, next_dedicated_id = $3, next_launcher = $4, other_admin_password = $5,
-				moved_at = NULL
-			WHERE id = $1 AND next_server IS NULL AND ($2 = '' OR EXISTS (SELECT FROM placed))
-			RETURNING id, database_name),
-		recorded AS (
-			INSERT INTO resource (kind, server, name, instance_id, launcher)
-			SELECT CASE $2::text WHEN '' THEN 'dedicated server' ELSE 'database' END, $2::text,
-				CASE $2::text WHEN '' THEN $3::text ELSE database_name END, id, $4::text FROM moving
-			UNION ALL SELECT 'account', $2::text, account, id, '' FROM moving, (
-				SELECT account FROM binding WHERE instance_id = $1
-				UNION SELECT unnest($7::text[])) AS a WHERE $2 <> ''
-			ON CONFLICT (kind, server, name) DO UPDATE SET instance_id = excluded.instance_id, gone_since = NULL,
-				recorded_at = now())
-		SELECT id FROM moving`, i.ID, server, dedicatedID, launcher, sealed, max, append([]string{}, accounts...))
-	if errors.Is(err, ErrNotFound) {
-		return ErrServerFull // rolls back what was counted
+	if to.Shared() {
+		if _, err := t.takePlace(ctx, server, max); err != nil {
+			return err
+		}
 	}
-	return err
+	var id string
+	err := read(ctx, t, rowLockTime, &id, pgx.RowTo[string], `UPDATE instance SET next_server = $2,
+			next_dedicated_id = $3, next_launcher = $4, other_admin_password = $5, moved_at = NULL
+		WHERE id = $1 AND next_server IS NULL RETURNING id`, i.ID, server, dedicatedID, launcher, sealed)
+	if errors.Is(err, ErrNotFound) {
+		return ErrServerFull
+	}
+	if err != nil {
+		return err
+	}
+	kind, name := DatabaseResource, i.Database
+	if to.Dedicated() {
+		kind, name = DedicatedResource, dedicatedID
+	}
+	t.write("record what will be there", `INSERT INTO resource (kind, server, name, instance_id, launcher)
+		SELECT $2::text, $3::text, $4::text, $1::text, $5::text
+		UNION ALL SELECT 'account', $3, account, $1, '' FROM (
+			SELECT account FROM binding WHERE instance_id = $1
+			UNION SELECT unnest($6::text[])) AS a WHERE $3 <> ''
+		ON CONFLICT (kind, server, name) DO UPDATE SET instance_id = excluded.instance_id, gone_since = NULL,
+			recorded_at = now()`, i.ID, kind, server, name, launcher, append([]string{}, accounts...))
+	return nil
 }
 
 // SwapPlaces records that the data of an instance have been moved to its other place.

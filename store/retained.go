@@ -150,7 +150,7 @@ var ErrTaken = errors.New("store: the retained data are taken")
 // instance of that id. within is Room.Within.
 func (s *Store) RecordUndelete(ctx context.Context, asked Asked, i Instance, n NewTask, id string,
 	within func(InstanceCounts) error) (t Task, err error) {
-	var insertion insertion
+	var recorded *Task
 	err = s.InTx(ctx, func(tx *Tx) error {
 		tx.lockID(i.ID)
 		var claimed string
@@ -163,7 +163,7 @@ func (s *Store) RecordUndelete(ctx context.Context, asked Asked, i Instance, n N
 		if err != nil {
 			return err
 		}
-		if err := tx.insertInstance(&insertion, i, asked.Absent); err != nil {
+		if err := tx.insertNew(ctx, i, asked.Absent); err != nil {
 			return err
 		}
 		if i.NextAdminPassword != "" {
@@ -171,25 +171,16 @@ func (s *Store) RecordUndelete(ctx context.Context, asked Asked, i Instance, n N
 				return err
 			}
 		}
-		tx.insertTask(&t, n, i.Database)
-		if err := tx.flush(ctx, rowLockTime); err != nil {
-			return err
-		}
-		switch {
-		case insertion.Held:
-			return ErrHeld
-		case !insertion.Done:
-			return ErrExists
-		}
-		if err := tx.within(ctx, within, i, &insertion); err != nil {
+		recorded = tx.InsertTask(n)
+		if err := tx.within(ctx, within, i); err != nil {
 			return err
 		}
 		return asked.inTime()
 	})
-	if err == nil {
-		s.failover.recorded(t)
+	if err != nil {
+		return t, err
 	}
-	return t, err
+	return *recorded, nil
 }
 
 // AdoptRetained makes an instance the owner of the data that it was created from, and freezes it if they were frozen.

@@ -103,32 +103,26 @@ func (t *Tx) InsertTask(n NewTask) *Task {
 		t.failed = ErrHeld
 		return task
 	}
-	t.insertTask(task, n, "")
-	t.begins = append(t.begins, task)
-	return task
-}
-
-// insertTask inserts the task. If database is not "", it does so only if the instance has that database.
-func (t *Tx) insertTask(task *Task, n NewTask, database string) {
 	actor, err := cmp.Or(n.Actor, t.actor).json()
 	if err != nil {
 		t.Fail(err)
-		return
+		return task
 	}
 	expectRow(t, task, scanTask, `WITH begun AS (
 			INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
 				actor, server)
-			SELECT c.instance_id, c.binding_id, c.kind, $4, $5, $9, $11::bigint + 1, l.owner, clock_timestamp() + l.ttl,
-				$10, coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
+			SELECT c.instance_id, c.binding_id, c.kind, $4, $5, $8, $10::bigint + 1, l.owner, clock_timestamp() + l.ttl,
+				$9, coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
 			FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, $3::text AS kind, 0 AS id) c
 			LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
 				ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)
-			WHERE $8 = '' OR EXISTS (SELECT FROM instance WHERE id = $1 AND database_name = $8)
 			RETURNING *),
 		audited AS (`+auditBegun+`)
 		SELECT `+taskColumns+` FROM begun`,
-		n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL, database,
-		n.Description, actor, t.failover.firstEpoch())
+		n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL, n.Description, actor,
+		t.failover.firstEpoch())
+	t.begins = append(t.begins, task)
+	return task
 }
 
 const activeTasks = "SELECT " + taskColumns + " FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id"

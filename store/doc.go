@@ -38,9 +38,8 @@
 // The queue, of what is to be done:
 //
 //	operations.go     how an operation begins: locks the instance, reads what there is, records
-//	tasks.go          tasks, and what operators do with them
+//	tasks.go          tasks, what platforms poll of them, and what operators do with them
 //	leases.go         which worker has a task, its progress, its end; when there is something to do
-//	polls.go          states of tasks that platforms poll, many by one statement
 //	audit.go          who did what
 //	schedule.go       tasks that brokers record by themselves
 //	leaderlease.go    periodic work that one broker at a time does

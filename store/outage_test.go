@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,7 +70,6 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 	}
 }
 
-// Waiting for a connection of an exhausted pool is limited like a statement.
 // Settings of a database that were wrong for a while do not outlive that in the connections that were opened meanwhile.
 func TestConnectionsForgetWrongSettings(t *testing.T) {
 	t.Parallel()
@@ -95,6 +95,7 @@ func TestConnectionsForgetWrongSettings(t *testing.T) {
 	}
 }
 
+// Waiting for a connection of an exhausted pool is limited like a statement.
 func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	t.Parallel()
 	single, err := url.Parse(servers.Postgres(t))
@@ -116,6 +117,35 @@ func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	}); !errors.Is(err, errHeld) {
 		t.Fatal(err)
 	}
+}
+
+// While PostgreSQL does not answer, reads fail within seconds, also those that wait for a connection.
+func TestReadsDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	p := testdrive.StartPostgres(t)
+	if _, err := store.Migrate(t.Context(), p.URL); err != nil {
+		t.Fatal(err)
+	}
+	s := servers.OpenStore(t, p.URL)
+	id := newTask(t, s, provisionOf("i")).ID
+	p.Freeze(t)
+	defer p.Thaw(t)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			since := limits.Watch()
+			if _, err := s.TaskStatus(t.Context(), id, "i", ""); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("the error is %v", err)
+			}
+			since.Done(t, "an answer", answerTime)
+		})
+	}
+	all.Wait()
+	p.Thaw(t)
+	testdrive.Eventually(t, limits.Stuck, "statuses can be read again", func() bool {
+		got, err := s.TaskStatus(t.Context(), id, "i", "")
+		return err == nil && got.State == store.InProgress
+	})
 }
 
 // An unbind that keeps its account references the instance's row, but does not wait for its lock.

@@ -25,9 +25,7 @@ type Store struct {
 	// leases has a connection of its own, so that requests that use up the pool cannot make leases run out.
 	leases *pgxpool.Pool
 	keys   *Keyring
-
-	statuses statusReader
-	actor    Actor // see ActAs
+	actor  Actor // see ActAs
 
 	failover failover
 	hosts    *hosts // nil if the URL names one
@@ -115,7 +113,7 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	s.failover.use(s.leases)
 	s.failover.use(s.listener.pool)
 	s.failover.onReset(s.listener.reconnect)
-	s.db, s.statuses = bounded{s.pool, &s.failover}, statusReader{pool: s.pool}
+	s.db = bounded{s.pool, &s.failover}
 	if err := s.Ping(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("reach PostgreSQL: %w", err)

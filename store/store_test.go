@@ -386,6 +386,24 @@ func TestManyOldTasksAreForgotten(t *testing.T) {
 	}
 }
 
+func TestTaskStatus(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	id := newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}).ID
+	want := store.TaskStatus{Kind: store.Bind, State: store.InProgress, PlanID: "p"}
+	if got, err := s.TaskStatus(t.Context(), id, "i", "b"); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	for _, other := range []struct {
+		id                int64
+		instance, binding string
+	}{{id + 1000, "i", "b"}, {id, "other", "b"}, {id, "i", ""}} {
+		if got, err := s.TaskStatus(t.Context(), other.id, other.instance, other.binding); err != store.ErrNotFound {
+			t.Errorf("task %d of %s %q is %+v, %v", other.id, other.instance, other.binding, got, err)
+		}
+	}
+}
+
 // A second provision of an instance changes neither its location nor its task.
 func TestRecordProvisionOnlyOnce(t *testing.T) {
 	t.Parallel()

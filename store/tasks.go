@@ -155,6 +155,20 @@ func (s *Store) Task(ctx context.Context, id int64) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, "SELECT "+taskColumns+" FROM task WHERE id = $1", id)
 }
 
+// TaskStatus is what platforms poll of a task.
+type TaskStatus struct {
+	Kind        string
+	State       string
+	Description string // for users
+	PlanID      string
+}
+
+// TaskStatus reads the status of a task of the instance (bindingID "") or of the binding, or returns ErrNotFound.
+func (s *Store) TaskStatus(ctx context.Context, id int64, instanceID, bindingID string) (TaskStatus, error) {
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStatus], `SELECT kind, state, description, plan_id FROM task
+		WHERE id = $1 AND instance_id = $2 AND binding_id = $3`, id, instanceID, bindingID)
+}
+
 // LatestTask reads the newest task of an instance (bindingID "") or a binding, of one kind or any (kind ""), or
 // returns ErrNotFound.
 func (s *Store) LatestTask(ctx context.Context, instanceID, bindingID, kind string) (Task, error) {

@@ -94,7 +94,7 @@ func startServers() (err error) {
 func startServer(b mysqld.Binary, dir string, port int) (s server, err error) {
 	s.Binary = b
 	s.launcher, err = launchers.OpenHere(map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_MYSQLD": b.Path,
-		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", port, port+1), "LAUNCHER_SPARES": "0"},
+		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", port, port+1)},
 		launcher.Options{Supervise: true, UnlimitedMemory: true,
 			Settings: []string{"sync-binlog=0", "innodb-flush-log-at-trx-commit=0", "max-allowed-packet=1G"}})
 	if err != nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +17,6 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -31,7 +31,6 @@ const (
 func BenchmarkDedicated(b *testing.B) {
 	onEach(b, func(b *testing.B, s servers.MySQL) {
 		env := environment(b, s)
-		env["LAUNCHER_SPARES"] = "1"
 		d := dedicated{instance: newInstance(b, testdrive.Start(b, env), "dedicated-small"), launcherDir: env["LAUNCHER_DIR"]}
 		raw := newRawServer(b, d, env["LAUNCHER_MYSQLD"])
 		compare(b, func() time.Duration { return d.launch(b, nil) }, func() time.Duration { return raw.launch(b) })
@@ -48,7 +47,6 @@ type dedicated struct {
 // bind. Before the deletion it calls use with the server's directory, unless use is nil.
 func (d dedicated) launch(b *testing.B, use func(dir string)) time.Duration {
 	b.Helper()
-	d.awaitSpare(b)
 	d.id = uuid.NewString()
 	took := d.operate(b, "PUT", d.body(nil), launchPoll)
 	c := d.bind(b)
@@ -58,20 +56,6 @@ func (d dedicated) launch(b *testing.B, use func(dir string)) time.Duration {
 	}
 	d.operate(b, "DELETE", nil, launchPoll)
 	return took
-}
-
-// awaitSpare returns the data directory that the broker keeps ready for the next server.
-func (d dedicated) awaitSpare(b *testing.B) (path string) {
-	b.Helper()
-	testdrive.Eventually(b, limits.Stuck, "a spare is ready", func() bool {
-		spares, err := filepath.Glob(filepath.Join(d.launcherDir, "spares", "*"))
-		if err != nil || len(spares) != 1 || strings.HasSuffix(spares[0], ".unfinished") {
-			return false
-		}
-		path = spares[0]
-		return true
-	})
-	return path
 }
 
 // only returns the only directory in one of the launcher's.
@@ -97,8 +81,9 @@ func firstQuery(ctx context.Context, c audit.Credentials) error {
 
 // rawServer is a server started by hand, with the settings and files of the broker's.
 type rawServer struct {
-	like     dedicated
 	program  string
+	template string // a data directory that no server uses
+	tls      string // the keys of a server of the broker's
 	settings string
 	dir      string
 	login    audit.Credentials
@@ -112,13 +97,17 @@ func newRawServer(b *testing.B, like dedicated, program string) *rawServer {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r := &rawServer{like: like, program: program, dir: filepath.Join(dir, "server"),
+	r := &rawServer{program: program, tls: filepath.Join(dir, "tls"), dir: filepath.Join(dir, "server"),
 		login: audit.Credentials{Host: "127.0.0.1", Port: testdrive.FreePort(b), Username: "admin", Password: rand.Text()}}
 	like.launch(b, func(likeDir string) {
 		text, err := os.ReadFile(filepath.Join(likeDir, "mysqld.cnf"))
-		if err := errors.Join(err, os.Chmod(dir, 0o711)); err != nil {
+		recorded, reading := os.ReadFile(filepath.Join(likeDir, "state.json"))
+		var state struct{ Flavour, Version string }
+		if err := errors.Join(err, reading, json.Unmarshal(recorded, &state), os.Chmod(dir, 0o711)); err != nil {
 			b.Fatal(err)
 		}
+		r.template = filepath.Join(like.launcherDir, "templates", state.Flavour+"-"+state.Version)
+		run(b, "cp", "--archive", filepath.Join(likeDir, "tls"), r.tls)
 		// The last line of a name counts.
 		r.settings = fmt.Sprintf("%s\nport=%d\n", strings.ReplaceAll(string(text), likeDir, r.dir), r.login.Port)
 	})
@@ -175,7 +164,11 @@ func (r *rawServer) prepare(b *testing.B) {
 	if err := os.RemoveAll(r.dir); err != nil {
 		b.Fatal(err)
 	}
-	run(b, "cp", "--archive", "--sparse=always", r.like.awaitSpare(b), r.dir)
+	if err := os.Mkdir(r.dir, 0o711); err != nil {
+		b.Fatal(err)
+	}
+	run(b, "cp", "--archive", "--sparse=always", r.template, filepath.Join(r.dir, "data"))
+	run(b, "cp", "--archive", r.tls, filepath.Join(r.dir, "tls"))
 	ca, err := os.ReadFile(filepath.Join(r.dir, "tls", "ca.pem"))
 	if err != nil {
 		b.Fatal(err)

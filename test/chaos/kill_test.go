@@ -60,9 +60,7 @@ func testCopyKills(t *testing.T, c chaos) {
 }
 
 func (c chaos) kill(t *testing.T, all []platform.Workflow) {
-	env := platform.Retaining(t)
-	env["LAUNCHER_SPARES"] = "2"
-	w := newWorld(t, c.flavour, c.tally, env)
+	w := newWorld(t, c.flavour, c.tally, platform.Retaining(t))
 	host := audit.Instance{ID: "host"}
 	if err := w.Make(platform.NamedPlan(t, "dedicated-small"), false, &host); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func (f *Fleet) openLaunchers(binaries []mysqld.Binary) error {
 			return err
 		}
 		l, err := launchers.OpenHere(map[string]string{"LAUNCHER_DIR": f.launcherDir(i, b), "LAUNCHER_MYSQLD": b.Path,
-			"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", port, port+9), "LAUNCHER_SPARES": "0"},
+			"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", port, port+9)},
 			launcher.Options{Supervise: true, UnlimitedMemory: true, Settings: settings})
 		if err != nil {
 			return fmt.Errorf("start %s: %w", b.Path, err)

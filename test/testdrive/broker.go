@@ -69,7 +69,6 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		"LAUNCHER":          "process",
 		"LAUNCHER_DIR":      launcherDirWithTemplates(t, shared.Flavour),
 		"LAUNCHER_PORTS":    fmt.Sprintf("%d-%d", low, high),
-		"LAUNCHER_SPARES":   "0",   // as most tests launch one server or none
 		"ANSWER_TIMEOUT":    "30s", // a busy machine is no reason to pass a server over
 		"LAUNCHER_MYSQLD":   binaryOf(t, shared.Flavour).Path,
 		"PATH":              os.Getenv("PATH"),
@@ -90,7 +89,7 @@ func Launchers(t testing.TB, env map[string]string, flavour string, names [2]str
 	for _, name := range names {
 		low, high := PortRange(t)
 		own := launcherPrefix(name)
-		env[own+"DIR"], env[own+"MYSQLD"], env[own+"SPARES"] = launcherDirWithTemplates(t, flavour), mysqld, "0"
+		env[own+"DIR"], env[own+"MYSQLD"] = launcherDirWithTemplates(t, flavour), mysqld
 		env[own+"PORTS"] = fmt.Sprintf("%d-%d", low, high)
 		list = append(list, name+"="+launchers.Here)
 	}

@@ -72,7 +72,7 @@ func privateConfig(t testing.TB, dir, flavour string) map[string]string {
 	t.Helper()
 	low, high := PortRange(t)
 	return map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_MYSQLD": binaryOf(t, flavour).Path,
-		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", low, high), "LAUNCHER_SPARES": "0"}
+		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", low, high)}
 }
 
 const privateUser, privatePassword = "root_of_test", "a-private-password"

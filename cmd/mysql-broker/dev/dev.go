@@ -140,7 +140,7 @@ func startBroker(ctx context.Context, cfg Config, in surroundings, c *catalog.Ca
 		return nil, err
 	}
 	dedicated := map[string]string{"LAUNCHER": launchers.Here, "LAUNCHER_DIR": filepath.Join(in.dir, "dedicated"),
-		"LAUNCHER_SPARES": "0", "LAUNCHER_MYSQLD": in.binary.Path}
+		"LAUNCHER_MYSQLD": in.binary.Path}
 	configured, err := launchers.Configure(dedicated["LAUNCHER"], func(name string) string { return dedicated[name] })
 	if err != nil {
 		return nil, err

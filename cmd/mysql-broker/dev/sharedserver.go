@@ -27,7 +27,7 @@ func startShared(ctx context.Context, cfg Config, dir string, binary mysqld.Bina
 		return nil, shared.Config{}, err
 	}
 	l, err := launchers.OpenHere(map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_PORTS": "13300-13399",
-		"LAUNCHER_SPARES": "0", "LAUNCHER_MYSQLD": binary.Path},
+		"LAUNCHER_MYSQLD": binary.Path},
 		launcher.Options{Logger: cfg.Logger, Supervise: true, UnlimitedMemory: true, Settings: settings})
 	if err != nil {
 		return nil, shared.Config{}, err

@@ -21,8 +21,6 @@ func Kind() launcher.Kind {
 		{Name: "LAUNCHER_PORTS", Default: "13400-13999", Meaning: "port range of dedicated servers"},
 		{Name: "LAUNCHER_TIMEOUT", Default: "2m",
 			Meaning: "how long a new server may take to come up; raise it where disks are slow"},
-		{Name: "LAUNCHER_SPARES", Default: "2",
-			Meaning: "how many data directories are kept ready for new servers, which then start sooner"},
 		{Name: "LAUNCHER_MYSQLD", Meaning: "path of the mysqld or mariadbd to launch, or several joined by " +
 			"commas, of one flavour and different versions; default: the first one found"},
 	}}
@@ -43,9 +41,6 @@ func configure(env *launcher.Environment) launcher.Configured {
 	var err error
 	if c.LaunchTimeout, err = time.ParseDuration(env.Value("LAUNCHER_TIMEOUT")); err != nil || c.LaunchTimeout <= 0 {
 		env.Wrong("LAUNCHER_TIMEOUT", "is not a duration such as 2m or 90s")
-	}
-	if c.Spares, err = strconv.Atoi(env.Value("LAUNCHER_SPARES")); err != nil || c.Spares < 0 {
-		env.Wrong("LAUNCHER_SPARES", "is not a number such as 2, or 0 for none")
 	}
 	binaries, err := mysqld.ChooseBinaries(env.Value("LAUNCHER_MYSQLD"))
 	if err != nil {

@@ -26,8 +26,6 @@ const portTaken = "Address already in use"
 // empty data directory; its port and certificate stay.
 func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
-	l.launching.Add(1)
-	defer l.launching.Add(-1)
 	defer func() { err = explainNoRoom(err) }()
 	sd, err := l.instanceOf(spec)
 	if err != nil {
@@ -132,8 +130,8 @@ func (d serverDir) makeAndLock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// prepare chooses a port and creates all files of a server, after removing the data of an earlier attempt. If written
-// is not nil, it yields once the files survive a power failure.
+// prepare chooses a port and creates all files of a server, after removing the data of an earlier attempt. written
+// yields once the files survive a power failure.
 func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state,
 	program mysqld.Binary) (written <-chan error, err error) {
 	if st.Port != 0 { // otherwise nothing was ever started
@@ -157,18 +155,13 @@ func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state,
 	if err := l.owner.mkdir(sd.tmpDir()); err != nil {
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	return written, l.writeKeys(sd, st.Host)
+	return written, nil
 }
 
-// fillDataDir takes a spare or, if there is none, copies the template and creates the keys. The files need not be
-// synced before the server starts, only before Launch returns.
+// fillDataDir copies the template and creates the keys. The files need not be synced before the server starts, only
+// before Launch returns.
 func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string,
 	program mysqld.Binary) (written <-chan error, err error) {
-	if program == l.cfg.Binary {
-		if taken, err := l.takeSpare(sd, host); taken || err != nil {
-			return nil, err
-		}
-	}
 	template, err := l.template(ctx, program)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,9 @@ import (
 	"syscall"
 )
 
+// unfinished is the suffix of what is being made and must not be used.
+const unfinished = ".unfinished"
+
 // traversable is the mode of directories that belong to the broker and that servers pass through, but cannot list.
 const traversable = 0o711
 

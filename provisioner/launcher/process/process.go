@@ -9,7 +9,6 @@
 //
 //	instances/ID/   one server, see serverDir
 //	templates/      data directories initialised once for each flavour and version
-//	spares/         copies of them that no server has yet
 //	trash/          destroyed servers, until their files are removed
 //	notes/          notes of brokers, see WriteNote
 //
@@ -45,9 +44,6 @@ type Config struct {
 	BindAddress string          // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
 	PortMin     int             // first port that may be used; 13400
 	PortMax     int             // last port that may be used; 13999
-	// Spares is how many data directories are kept ready for new servers, each as large as that of a new server; none by
-	// default. A launch without a spare copies a data directory first.
-	Spares int
 
 	controlGroups func() (*controlGroups, error) // useControlGroups, except in tests
 	name          func(variable string) string   // full name of a variable; nil if not configured by variables
@@ -65,8 +61,6 @@ type Launcher struct {
 	owner owner // of the servers' processes and data
 
 	startTimeout time.Duration // the constant, except in tests
-
-	launching atomic.Int32 // running calls of Launch
 
 	signs atomic.Pointer[certificate.Signer] // nil if each server has its own CA
 
@@ -100,7 +94,7 @@ func Open(cfg Config) (*Launcher, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	l := &Launcher{cfg: cfg, owner: who, startTimeout: startTimeout, stopSupervision: func() {}}
-	for _, dir := range []string{l.serversDir(), l.templatesDir(), l.sparesDir(), l.trashDir()} {
+	for _, dir := range []string{l.serversDir(), l.templatesDir(), l.trashDir()} {
 		if err := os.MkdirAll(dir, traversable); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}

@@ -179,17 +179,6 @@ func (d serverDir) readCertificate() (c certificates, err error) {
 	return c, err
 }
 
-// fits reports whether keys and a certificate that were made in advance are what a server would get now.
-func (l *Launcher) fits(sd serverDir) bool {
-	signs := l.signs.Load()
-	if signs == nil {
-		return true
-	}
-	c, err := sd.readCertificate()
-	return err == nil && bytes.Equal(c.trustedPEM, signs.Trusted) && c.leaf.CheckSignatureFrom(signs.Certificate) == nil &&
-		time.Until(c.leaf.NotAfter) > certificate.RenewBefore
-}
-
 // SignedBy implements launcher.Launcher.
 func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err error) {
 	authority, err := certificate.Parse(ca)

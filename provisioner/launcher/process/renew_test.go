@@ -88,11 +88,10 @@ func TestServerChangesItsAuthority(t *testing.T) {
 	})
 }
 
-// A certificate is renewed long before it expires, and servers that are launched have one of the CA, spares too.
+// A certificate is renewed long before it expires, and servers that are launched have one of the CA.
 func TestCertificateIsRenewed(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
-		cfg.Spares = 1
 		spec := newSpec("aging")
 		authority := launchertest.NewAuthority(t)
 		configured := &launchertest.Authorities{}
@@ -101,8 +100,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 		withExec(t, &cfg, spec)
 		l := open(t, cfg)
 		end := launch(t, l, spec)
-		awaitSpares(t, cfg, 1)
-		next := newSpec("spare")
+		next := newSpec("next")
 		if got := launch(t, l, next); string(got.CACertificate) != string(end.CACertificate) ||
 			string(got.CACertificate) != string(authority.Certificate) || !verified(t, next, got, authority.Certificate) {
 			t.Error("two servers are of two CAs")

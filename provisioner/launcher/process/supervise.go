@@ -43,7 +43,6 @@ func (l *Launcher) supervise(ctx context.Context) {
 			l.cfg.Logger.Warn("destroyed servers were not removed", "error", err)
 		}
 	})
-	watchers.Go(func() { l.keepSpares(ctx) })
 	var watched sync.Map // of ids
 	starting := make(chan struct{}, startsAtOnce)
 	status := &periodic.Status{What: "looking for servers to supervise", Level: slog.LevelError, Log: l.cfg.Logger}

@@ -47,7 +47,7 @@ func (a *App) serve(context.Context) (end ending, err error) {
 	server := newServer(routes(api, a.registry, readinessOf(a.store, a.shared, a.cfg.AnswerTime), a.dashboard), a.log)
 	following := background(follow)
 	go func() {
-		if err := server.Serve(jsonListener{listener, a.log}); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			a.failed <- err
 		}
 	}()

@@ -28,25 +28,19 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Re
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
-	since := time.Now()
 	_, result, err := p.operate(ctx, store.Deprovision, func(tx *store.Tx) (decision, error) {
-		return p.decideDeprovision(ctx, tx, q, since)
+		return p.decideDeprovision(ctx, tx, q)
 	})
 	return result, err
 }
 
-// uncertainty is how much older a request may be than the broker can tell (see httpapi.Client). The record that an
-// instance was reported absent is dated that much later, so that no earlier request seems to be newer.
-const uncertainty = 25 * time.Millisecond
-
 // cancelledByDeprovision is what users read about a task that was in progress when its instance was deleted.
 const cancelledByDeprovision = "Cancelled, because the service instance is being deleted."
 
-func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q DeprovisionRequest,
-	since time.Time) (d decision, err error) {
+func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx,
+	q DeprovisionRequest) (d decision, err error) {
 	there, err := tx.Begin(ctx, q.InstanceID, "")
 	if errors.Is(err, store.ErrNotFound) {
-		time.Sleep(time.Until(since.Add(uncertainty)))
 		there, err = tx.BeginAbsent(ctx, q.InstanceID)
 	}
 	if errors.Is(err, store.ErrNotFound) { // the commit records that this was reported

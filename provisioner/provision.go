@@ -27,7 +27,7 @@ type ProvisionRequest struct {
 	AcceptsIncomplete bool
 
 	Received time.Time   // when the broker began to process the request; zero: now
-	Left     func() bool // reports whether the client is known to have left; nil if that is not known
+	Left     func() bool // reports whether the client has left; nil if that is not known
 
 	// reportedAbsent is when the instance was last reported absent to the platform, before this request.
 	reportedAbsent *time.Time
@@ -72,14 +72,14 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result
 
 // reportedAbsent returns when the instance was last reported absent to the platform, or nil if that was not recently.
 // If that was after the request was received, it returns an error: the platform believes that the instance is deleted,
-// so it must not be created. If the order of the two is unclear, the instance is created only if the client may still
-// be waiting.
+// so it must not be created. So it does if the client has left: its request may have waited in the network, or at a
+// broker that was paused, since before that.
 func (p *Provisioner) reportedAbsent(ctx context.Context, q ProvisionRequest) (*time.Time, error) {
-	reported, order, err := p.store.OrderAbsence(ctx, q.InstanceID, q.Received)
+	reported, since, err := p.store.ReportedAbsent(ctx, q.InstanceID, q.Received)
 	if err != nil {
 		return nil, fmt.Errorf("find out when the instance was last reported absent: %w", err)
 	}
-	if order == store.Before || order == store.Unclear && q.Left != nil && q.Left() {
+	if since || reported != nil && q.Left != nil && q.Left() {
 		return nil, errOvertaken
 	}
 	return reported, nil

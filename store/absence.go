@@ -19,8 +19,8 @@ import (
 //
 // For a PUT that has not reached PostgreSQL yet, the time counts at which the platform was last told that there is no
 // instance: at the end of a deprovision, which its task records, or by a 410, which the table absence records. An
-// instance is inserted only if there was no such response within keepAbsences, or if the request is known to be newer
-// than the last one (see OrderAbsence).
+// instance is inserted only if there was no such response within keepAbsences, or if the request is not known to be
+// older than the last one, and its client still waits (see ReportedAbsent).
 
 // keepAbsences is longer than any network or kernel keeps a statement on its way to PostgreSQL.
 const keepAbsences = time.Hour
@@ -87,58 +87,23 @@ func unknown(err error) error {
 	return err
 }
 
-// Order says whether one event was before or after another.
-type Order int
-
-// Orders of a request and of what the platform was told.
-const (
-	Unclear Order = iota // unknown: they are less than a round trip apart, or PostgreSQL's clock was set back
-	Before
-	After
-)
-
-// orderSamples is how often PostgreSQL's clock is read at most. Each reading determines the order unless the two
-// moments are closer to each other than the round trip took.
-const orderSamples = 5
-
-// OrderAbsence returns when the platform was last told that an instance does not exist, nil if it was not recently, and
-// whether a broker received a request before or after that. It reads PostgreSQL's clock between two readings of this
-// process's clock, which gives the two times of PostgreSQL's clock between which the request came. If PostgreSQL's
-// clock was set forward since the platform was told, a request that is older by less than that seems to be newer.
-func (s *Store) OrderAbsence(ctx context.Context, instanceID string, received time.Time) (*time.Time, Order, error) {
+// ReportedAbsent returns when the platform was last told that an instance does not exist, nil if it was not recently.
+// since says that this was certainly after a broker had received a request. It reads PostgreSQL's clock once the age of
+// the request is known, so that by that clock, the request came then or earlier. If PostgreSQL's clock was set forward
+// since the platform was told, a request that is older by less than that seems to be newer.
+func (s *Store) ReportedAbsent(ctx context.Context, instanceID string,
+	received time.Time) (reported *time.Time, since bool, err error) {
 	type look struct {
 		Reported *time.Time
 		Now      time.Time
 	}
-	var last *time.Time
-	for range orderSamples {
-		before := time.Now()
-		l, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[look], "SELECT ("+reportedGone+"), clock_timestamp()", instanceID)
-		after := time.Now()
-		if err != nil {
-			return nil, Unclear, err
-		}
-		if l.Reported == nil {
-			return nil, After, nil
-		}
-		last = l.Reported
-		earliest, latest := l.Now.Add(-elapsed(received, after)), l.Now.Add(-before.Sub(received))
-		switch {
-		case l.Reported.After(l.Now): // the clock was set back
-			return last, Unclear, nil
-		case latest.Before(*l.Reported):
-			return last, Before, nil
-		case earliest.After(*l.Reported):
-			return last, After, nil
-		}
+	age := time.Since(received)
+	l, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[look], "SELECT ("+reportedGone+"), clock_timestamp()", instanceID)
+	if err != nil || l.Reported == nil {
+		return nil, false, err
 	}
-	return last, Unclear, nil
-}
-
-// elapsed is the time between two moments. It includes time for which the machine was suspended, which the monotonic
-// clock does not count.
-func elapsed(from, to time.Time) time.Duration {
-	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+	setBack := l.Reported.After(l.Now)
+	return l.Reported, !setBack && l.Now.Add(-age).Before(*l.Reported), nil
 }
 
 // ForgetAbsences deletes absences that platforms were told so long ago that no request can be older, and returns how

@@ -33,33 +33,34 @@ func recordOne(t *testing.T, s *store.Store, absent *time.Time) (store.Task, err
 	return task, err
 }
 
-func expectOrder(t *testing.T, s *store.Store, received time.Time, want store.Order) *time.Time {
+// reportedAbsent checks whether the platform was certainly told after a request that there is no instance "i".
+func reportedAbsent(t *testing.T, s *store.Store, received time.Time, want bool) *time.Time {
 	t.Helper()
-	absent, order, err := s.OrderAbsence(t.Context(), "i", received)
-	if err != nil || order != want {
-		t.Errorf("the order is %v, %v instead of %v", order, err, want)
+	reported, since, err := s.ReportedAbsent(t.Context(), "i", received)
+	if err != nil || since != want {
+		t.Errorf("told since then: %v, %v instead of %v", since, err, want)
 	}
-	return absent
+	return reported
 }
 
 func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	if absent := expectOrder(t, s, time.Now(), store.After); absent != nil {
+	if absent := reportedAbsent(t, s, time.Now(), false); absent != nil {
 		t.Errorf("told at %v, before anybody asked", absent)
 	}
-	early := time.Now()
+	early := time.Now().Add(-time.Minute)
 	tellGone(t, s)
 	if _, err := recordOne(t, s, nil); !errors.Is(err, store.ErrExists) {
 		t.Errorf("recorded after the platform was told that there is none: %v", err)
 	}
-	expectOrder(t, s, early, store.Before)
-	absent := expectOrder(t, s, time.Now().Add(time.Second), store.After)
+	reportedAbsent(t, s, early, true)
+	absent := reportedAbsent(t, s, time.Now().Add(time.Second), false)
 	tellGone(t, s)
 	if _, err := recordOne(t, s, absent); !errors.Is(err, store.ErrExists) {
 		t.Errorf("recorded for a request of between two answers: %v", err)
 	}
-	absent = expectOrder(t, s, time.Now().Add(time.Second), store.After)
+	absent = reportedAbsent(t, s, time.Now().Add(time.Second), false)
 	task, err := recordOne(t, s, absent)
 	if err != nil {
 		t.Fatalf("a newer request: %v", err)
@@ -74,15 +75,14 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	}
 	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
 		LeaseTTL: time.Minute})
-	early = time.Now()
 	if err := s.Finish(ctx, held(deletion), store.Succeeded, "", true, func(tx *store.Tx) { tx.DeleteInstance("i") }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := recordOne(t, s, absent); !errors.Is(err, store.ErrExists) {
 		t.Errorf("recorded for a request of before the deletion: %v", err)
 	}
-	expectOrder(t, s, early, store.Before)
-	if _, err := recordOne(t, s, expectOrder(t, s, time.Now().Add(time.Second), store.After)); err != nil {
+	reportedAbsent(t, s, early, true)
+	if _, err := recordOne(t, s, reportedAbsent(t, s, time.Now().Add(time.Second), false)); err != nil {
 		t.Errorf("a newer request: %v", err)
 	}
 }
@@ -118,14 +118,14 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 	}
 }
 
-// After PostgreSQL's clock was set back, the report of an absence is in the future, and its order is unknown.
-func TestOrderOfAbsenceAfterClockSetBack(t *testing.T) {
+// After PostgreSQL's clock was set back, the report of an absence is in the future, and no request is known to be older.
+func TestReportedAbsentAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	s := servers.OpenStore(t, url)
 	tellGone(t, s)
 	exec(t, url, "UPDATE absence SET reported_at = reported_at + interval '1 hour'")
-	if _, err := recordOne(t, s, expectOrder(t, s, time.Now(), store.Unclear)); err != nil {
+	if _, err := recordOne(t, s, reportedAbsent(t, s, time.Now(), false)); err != nil {
 		t.Errorf("a request that may be newer: %v", err)
 	}
 }

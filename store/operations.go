@@ -10,7 +10,7 @@ import (
 )
 
 // ErrExists is returned when an instance with the same id is recorded already, or may not be recorded:
-// see OrderAbsence.
+// see ReportedAbsent.
 var ErrExists = errors.New("store: exists already")
 
 // ErrServerFull is returned when a shared server holds as many instances as it may, or is drained.
@@ -28,8 +28,7 @@ type Asked struct {
 	// begin what the platform has given up and found to be absent. Operations that begin with the lock of an instance need
 	// no such limit: PostgreSQL ends the transaction of a broker that is silent for as long.
 	At time.Time
-	// Absent is when the platform was last told that there is no such instance, if that was recent and is known to be
-	// before the request; else it is nil. See OrderAbsence.
+	// Absent is when the platform was last told that there is no such instance, as ReportedAbsent returns it.
 	Absent *time.Time
 }
 

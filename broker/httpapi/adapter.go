@@ -24,7 +24,7 @@ func (a adapter) Services(ctx context.Context) ([]domain.Service, error) {
 func (a adapter) Provision(ctx context.Context, instanceID string, details domain.ProvisionDetails,
 	asyncAllowed bool) (domain.ProvisionedServiceSpec, error) {
 	c := callFrom(ctx)
-	spec, err := a.broker.Provision(ctx, instanceID, details, asyncAllowed, Client{Received: arrival(ctx), Left: c.left})
+	spec, err := a.broker.Provision(ctx, instanceID, details, asyncAllowed, Client{Received: c.since, Left: c.left})
 	return spec, a.clientError(ctx, err)
 }
 

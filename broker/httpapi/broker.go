@@ -35,7 +35,7 @@ type Broker interface {
 
 // Client is the client of a request.
 type Client struct {
-	// Received is the time at which the request arrived: see arrival.
+	// Received is the time at which the headers of the request were read.
 	Received time.Time
 	// Left reports whether the client has closed the connection, or its sending half. The request continues: its context
 	// does not end.

@@ -93,7 +93,6 @@ func newServer(handler http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      70 * time.Second, // platforms give up after 60 s
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       httpapi.WithConn,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

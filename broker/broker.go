@@ -17,6 +17,9 @@ import (
 	"mysql-broker/broker/catalog"
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
@@ -50,7 +53,7 @@ func (b *Broker) Rotatable(planID string) bool { return b.catalog.Plans().Get(pl
 // asked returns ctx with the user who sent its request, for the audit.
 func asked(ctx context.Context) context.Context {
 	o := httpapi.OriginatorOf(ctx)
-	return provisioner.WithActor(ctx, store.Actor{Platform: o.Platform, UserID: o.UserID, Name: o.Name, Email: o.Email,
+	return engine.WithActor(ctx, store.Actor{Platform: o.Platform, UserID: o.UserID, Name: o.Name, Email: o.Email,
 		RequestID: o.RequestID})
 }
 
@@ -73,7 +76,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
 		return none, err
 	}
-	a, err := b.provisioner.Provision(asked(ctx), provisioner.ProvisionRequest{InstanceID: id, Plan: plan,
+	a, err := b.provisioner.Provision(asked(ctx), engine.ProvisionRequest{InstanceID: id, Plan: plan,
 		OrganizationGUID: organization, SpaceGUID: space, Context: d.RawContext, Parameters: parameters,
 		AcceptsIncomplete: async, Received: from.Received, Left: from.Left})
 	if err != nil {
@@ -116,7 +119,7 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
 		return none, err
 	}
-	a, err := b.provisioner.Update(asked(ctx), provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID,
+	a, err := b.provisioner.Update(asked(ctx), engine.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID,
 		Plan: plan, Parameters: parameters, Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async,
 		Context: d.RawContext})
 	if err := b.unlessHeld(ctx, err); err != nil {
@@ -134,7 +137,7 @@ func (b *Broker) updatedPlan(ctx context.Context, id string, d domain.UpdateDeta
 	if !b.knows(d.ServiceID) {
 		return "", apiError(catalog.ErrUnknownService)
 	}
-	planID, err := b.provisioner.PlanOf(ctx, id)
+	planID, err := b.provisioner.PlanID(ctx, id)
 	return planID, apiError(b.unlessHeld(ctx, err))
 }
 
@@ -155,10 +158,10 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 	if err != nil {
 		return none, err
 	}
-	a, err := b.provisioner.Deprovision(asked(ctx), provisioner.DeprovisionRequest{InstanceID: id, Plan: plan,
+	a, err := b.provisioner.Deprovision(asked(ctx), instances.DeprovisionRequest{InstanceID: id, Plan: plan,
 		AcceptsIncomplete: async})
 	err = b.unlessHeld(ctx, err)
-	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.AlreadyDeleted {
+	if refusal, ok := errors.AsType[*engine.Error](err); ok && refusal.Code == engine.AlreadyDeleted {
 		return none, apiresponses.ErrInstanceDoesNotExist
 	}
 	return domain.DeprovisionServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, apiError(err)
@@ -254,7 +257,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 		return none, invalid(errRoute)
 	}
 	organization, space := user(d.BindDetails)
-	c, existed, err := b.provisioner.Bind(asked(ctx), provisioner.BindRequest{InstanceID: id, BindingID: bindingID,
+	c, existed, err := b.provisioner.Bind(asked(ctx), bindings.BindRequest{InstanceID: id, BindingID: bindingID,
 		ServiceID: plan.ServiceID, AppGUID: appGUID(d.BindDetails), ReaderID: readerID(d.BindDetails),
 		SpaceGUID: space, OrganizationGUID: organization, Parameters: parameters, Predecessor: d.Predecessor,
 		Inherits: d.Predecessor != "" && noParameters(d.RawParameters)})
@@ -271,7 +274,7 @@ func (b *Broker) boundPlan(ctx context.Context, instanceID string, d httpapi.Bin
 	serviceID, planID := d.ServiceID, d.PlanID
 	if planID == "" {
 		var err error
-		planID, err = b.provisioner.PlanOf(ctx, instanceID)
+		planID, err = b.provisioner.PlanID(ctx, instanceID)
 		if err := b.unlessHeld(ctx, err); err != nil {
 			return plan.Plan{}, apiError(err)
 		}
@@ -303,7 +306,7 @@ func appGUID(d domain.BindDetails) string {
 const bindingTime = "2006-01-02T15:04:05.0Z"
 
 // bindingMetadata says when a binding expires. It is empty for one that does not end by itself.
-func bindingMetadata(c provisioner.Credentials) (m domain.BindingMetadata) {
+func bindingMetadata(c bindings.Credentials) (m domain.BindingMetadata) {
 	if !c.ExpiresAt.IsZero() {
 		m.ExpiresAt = c.ExpiresAt.UTC().Format(bindingTime)
 		m.RenewBefore = c.RenewBefore.UTC().Format(bindingTime)
@@ -319,7 +322,7 @@ func readerID(d domain.BindDetails) string {
 	return d.BindResource.CredentialClientID
 }
 
-func endpoints(c provisioner.Credentials) []domain.Endpoint {
+func endpoints(c bindings.Credentials) []domain.Endpoint {
 	return []domain.Endpoint{{Host: c.Host, Ports: []string{strconv.Itoa(c.Port)}, Protocol: "tcp"}}
 }
 
@@ -347,9 +350,9 @@ func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.Unbi
 	if _, err := b.planNamed(ctx, id, d.ServiceID, d.PlanID); err != nil {
 		return domain.UnbindSpec{}, err
 	}
-	err := b.provisioner.Unbind(asked(ctx), provisioner.UnbindRequest{InstanceID: id, BindingID: bindingID})
+	err := b.provisioner.Unbind(asked(ctx), bindings.UnbindRequest{InstanceID: id, BindingID: bindingID})
 	err = b.unlessHeld(ctx, err)
-	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.AlreadyDeleted {
+	if refusal, ok := errors.AsType[*engine.Error](err); ok && refusal.Code == engine.AlreadyDeleted {
 		return domain.UnbindSpec{}, apiresponses.ErrBindingDoesNotExist
 	}
 	return domain.UnbindSpec{}, apiError(err)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
 )
 
 // credentials are what an application finds in VCAP_SERVICES. Some values have several names, because drivers,
@@ -45,7 +45,7 @@ const (
 // credentials returns what the platform gets: the credentials, or where CredHub has them. Cloud Foundry's platform
 // replaces such a reference by what it refers to when an application starts.
 // https://github.com/cloudfoundry/credhub/blob/main/docs/secure-service-credentials.md
-func (b *Broker) credentials(c provisioner.Credentials) any {
+func (b *Broker) credentials(c bindings.Credentials) any {
 	if c.Reference != "" {
 		return map[string]string{"credhub-ref": c.Reference}
 	}
@@ -53,8 +53,8 @@ func (b *Broker) credentials(c provisioner.Credentials) any {
 }
 
 // Document returns the credentials as CredHub keeps them. caTrusted is that of New.
-func Document(caTrusted bool) func(provisioner.Credentials) map[string]any {
-	return func(c provisioner.Credentials) map[string]any {
+func Document(caTrusted bool) func(bindings.Credentials) map[string]any {
+	return func(c bindings.Credentials) map[string]any {
 		raw, _ := json.Marshal(credentialsOf(c, caTrusted)) // strings, numbers and booleans cannot fail
 		var document map[string]any
 		_ = json.Unmarshal(raw, &document)
@@ -62,7 +62,7 @@ func Document(caTrusted bool) func(provisioner.Credentials) map[string]any {
 	}
 }
 
-func credentialsOf(c provisioner.Credentials, caTrusted bool) credentials {
+func credentialsOf(c bindings.Credentials, caTrusted bool) credentials {
 	jdbc := jdbcURL(c, caTrusted)
 	return credentials{URI: uri(c), JDBCURL: jdbc, JDBCURLSpring: jdbc, JDBCURLMariaDB: mariaDBURL(c),
 		Host: c.Host, Hostname: c.Host, Port: c.Port, Hosts: c.Hosts, Database: c.Database, Name: c.Database,
@@ -72,18 +72,18 @@ func credentialsOf(c provisioner.Credentials, caTrusted bool) credentials {
 }
 
 // hasTLS reports whether the server is known to offer TLS.
-func hasTLS(c provisioner.Credentials) bool { return c.CACertificate != nil || c.TLSOnly }
+func hasTLS(c bindings.Credentials) bool { return c.CACertificate != nil || c.TLSOnly }
 
-func address(c provisioner.Credentials) string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
+func address(c bindings.Credentials) string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
 
 // addresses lists all nodes of a cluster, for drivers that take a list: they try them in this order.
-func addresses(c provisioner.Credentials) string {
+func addresses(c bindings.Credentials) string {
 	return cmp.Or(strings.Join(c.Hosts, ","), address(c))
 }
 
 // uri has options only if clients cannot connect without them, because each driver has its own options and many refuse
 // unknown ones. The options are, in this order, for Node's mysql2, for MySQL's client and many others, and for Rails.
-func uri(c provisioner.Credentials) string {
+func uri(c bindings.Credentials) string {
 	u := url.URL{Scheme: "mysql", User: url.UserPassword(c.Account, c.Password), Host: address(c), Path: "/" + c.Database}
 	if c.TLSOnly {
 		ssl := strings.ReplaceAll(url.QueryEscape(nodeTLS(c)), "+", "%20") // not every client takes + for a space
@@ -93,7 +93,7 @@ func uri(c provisioner.Credentials) string {
 }
 
 // nodeTLS is the option ssl of Node's mysql2. https://sidorares.github.io/node-mysql2/docs/documentation/ssl
-func nodeTLS(c provisioner.Credentials) string {
+func nodeTLS(c bindings.Credentials) string {
 	options := map[string]any{"rejectUnauthorized": false}
 	if c.CACertificate != nil {
 		options = map[string]any{"ca": string(c.CACertificate), "verifyIdentity": true}
@@ -110,7 +110,7 @@ func nodeTLS(c provisioner.Credentials) string {
 // makes 3 accept the scheme. Without TLS, a first login to MySQL needs allowPublicKeyRetrieval.
 // https://dev.mysql.com/doc/connector-j/en/connector-j-connp-props-security.html
 // https://mariadb.com/docs/connectors/mariadb-connector-j/about-mariadb-connector-j
-func jdbcURL(c provisioner.Credentials, caTrusted bool) string {
+func jdbcURL(c bindings.Credentials, caTrusted bool) string {
 	options := url.Values{"user": {c.Account}, "password": {c.Password}, "permitMysqlScheme": {"true"}}
 	if caTrusted && c.CACertificate != nil {
 		options.Set("sslMode", "VERIFY_IDENTITY")
@@ -131,7 +131,7 @@ func jdbcURL(c provisioner.Credentials, caTrusted bool) string {
 
 // mariaDBURL makes MariaDB's drivers verify the server. It is "" if the server's CA is not known. The drivers read
 // options without unescaping, so the CA keeps its line ends. Names and passwords contain no special characters.
-func mariaDBURL(c provisioner.Credentials) string {
+func mariaDBURL(c bindings.Credentials) string {
 	if c.CACertificate == nil {
 		return ""
 	}

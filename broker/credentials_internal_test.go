@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/fleet"
 )
 
@@ -18,7 +18,7 @@ const (
 
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	plain := provisioner.Credentials{Database: "db_1", Account: "u_1", Password: "a/b+c"}
+	plain := bindings.Credentials{Database: "db_1", Account: "u_1", Password: "a/b+c"}
 	plain.Host, plain.Port = "mysql.example.com", 3306
 	verified, six, cluster, only, unverified := plain, plain, plain, plain, plain
 	verified.CACertificate = []byte(ca)
@@ -36,7 +36,7 @@ func TestCredentials(t *testing.T) {
 		rails = "&ssl-mode=REQUIRED&sslverify=true"
 	)
 	for name, test := range map[string]struct {
-		c                  provisioner.Credentials
+		c                  bindings.Credentials
 		trusted            bool
 		uri, jdbc, mariadb string
 	}{
@@ -77,7 +77,7 @@ func nodeOptions(text string) string { return strings.ReplaceAll(url.QueryEscape
 // The platform gets no more than the reference, and CredHub what the platform would get otherwise.
 func TestCredentialsInCredHub(t *testing.T) {
 	t.Parallel()
-	c := provisioner.Credentials{Address: fleet.Address{Host: "h", Port: 1}, Password: "secret"}
+	c := bindings.Credentials{Address: fleet.Address{Host: "h", Port: 1}, Password: "secret"}
 	kept, err := json.Marshal(Document(true)(c))
 	if err != nil {
 		t.Fatal(err)

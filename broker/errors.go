@@ -8,7 +8,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 
 	"mysql-broker/broker/catalog"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/store"
 )
 
@@ -16,21 +16,21 @@ import (
 // binding if its creation gets a 5xx, or a 422 without a code that it knows. So a user's mistake is a 400, a 409 or a
 // 422 with a known code. TooManyBindings is the exception: for known codes Cloud Controller shows its own text, which
 // would hide the limit. The DELETE that it sends then finds no binding (410).
-var apiErrors = map[provisioner.Code]struct {
+var apiErrors = map[engine.Code]struct {
 	status int
 	key    string
 }{
-	provisioner.Invalid:           {http.StatusBadRequest, ""},
-	provisioner.Conflict:          {http.StatusConflict, ""},
-	provisioner.NotFound:          {http.StatusNotFound, ""},
-	provisioner.AlreadyDeleted:    {http.StatusGone, ""},
-	provisioner.NeedsAsync:        {http.StatusUnprocessableEntity, "AsyncRequired"},
-	provisioner.Busy:              {http.StatusUnprocessableEntity, "ConcurrencyError"},
-	provisioner.PlanChangeRefused: {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
-	provisioner.TooMuchData:       {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
-	provisioner.TooManyBindings:   {http.StatusUnprocessableEntity, "BindingLimitReached"},
-	provisioner.Full:              {http.StatusBadRequest, ""},
-	provisioner.Unavailable:       {http.StatusServiceUnavailable, ""},
+	engine.Invalid:           {http.StatusBadRequest, ""},
+	engine.Conflict:          {http.StatusConflict, ""},
+	engine.NotFound:          {http.StatusNotFound, ""},
+	engine.AlreadyDeleted:    {http.StatusGone, ""},
+	engine.NeedsAsync:        {http.StatusUnprocessableEntity, "AsyncRequired"},
+	engine.Busy:              {http.StatusUnprocessableEntity, "ConcurrencyError"},
+	engine.PlanChangeRefused: {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
+	engine.TooMuchData:       {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
+	engine.TooManyBindings:   {http.StatusUnprocessableEntity, "BindingLimitReached"},
+	engine.Full:              {http.StatusBadRequest, ""},
+	engine.Unavailable:       {http.StatusServiceUnavailable, ""},
 }
 
 // apiError converts an error of the lower layers into one that brokerapi can send. It returns other errors unchanged:
@@ -39,9 +39,9 @@ func apiError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*provisioner.Error](err); ok {
+	if refusal, ok := errors.AsType[*engine.Error](err); ok {
 		a := apiErrors[refusal.Code]
-		if refusal.Code == provisioner.NeedsAsync {
+		if refusal.Code == engine.NeedsAsync {
 			return apiresponses.ErrAsyncRequired // the specification requires this text
 		}
 		return caused(refusal.Sentence, a.status, a.key, err)
@@ -53,7 +53,7 @@ func apiError(err error) error {
 		return caused(storeOld, http.StatusServiceUnavailable, "", err)
 	}
 	if errors.Is(err, store.ErrLocked) {
-		a := apiErrors[provisioner.Busy]
+		a := apiErrors[engine.Busy]
 		return caused(locked, a.status, a.key, err)
 	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
@@ -118,8 +118,8 @@ func (f *causedFailure) Unwrap() []error { return []error{f.response, f.cause} }
 // unlessHeld returns err. But if err says that something does not exist, and PostgreSQL is older than the servers, it
 // returns store.ErrHeld, because the object may exist.
 func (b *Broker) unlessHeld(ctx context.Context, err error) error {
-	refusal, ok := errors.AsType[*provisioner.Error](err)
-	if !ok || refusal.Code != provisioner.NotFound && refusal.Code != provisioner.AlreadyDeleted {
+	refusal, ok := errors.AsType[*engine.Error](err)
+	if !ok || refusal.Code != engine.NotFound && refusal.Code != engine.AlreadyDeleted {
 		return err
 	}
 	if held := b.provisioner.Held(ctx); held != nil {

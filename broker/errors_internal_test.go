@@ -8,15 +8,15 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 
 	"mysql-broker/broker/catalog"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/store"
 )
 
 // Cloud Controller deletes what it gets a 5xx or a 422 with an unknown code for.
 func TestAPIErrors(t *testing.T) {
 	t.Parallel()
-	refusal := func(code provisioner.Code) error {
-		return fmt.Errorf("wrapped: %w", &provisioner.Error{Code: code, Sentence: "Do this.", Err: errors.New("the cause")})
+	refusal := func(code engine.Code) error {
+		return fmt.Errorf("wrapped: %w", &engine.Error{Code: code, Sentence: "Do this.", Err: errors.New("the cause")})
 	}
 	for _, test := range []struct {
 		err      error
@@ -24,17 +24,17 @@ func TestAPIErrors(t *testing.T) {
 		key      string
 		sentence string // "" for that of refusal
 	}{
-		{refusal(provisioner.Invalid), 400, "", ""},
-		{refusal(provisioner.Conflict), 409, "", ""},
-		{refusal(provisioner.NotFound), 404, "", ""},
-		{refusal(provisioner.AlreadyDeleted), 410, "", ""},
-		{refusal(provisioner.Busy), 422, "ConcurrencyError", ""},
-		{refusal(provisioner.PlanChangeRefused), 422, "PlanChangeNotSupported", ""},
-		{refusal(provisioner.TooMuchData), 422, "PlanChangeNotSupported", ""},
-		{refusal(provisioner.TooManyBindings), 422, "BindingLimitReached", ""},
-		{refusal(provisioner.Full), 400, "", ""},
-		{refusal(provisioner.Unavailable), 503, "", ""},
-		{refusal(provisioner.NeedsAsync), 422, "AsyncRequired",
+		{refusal(engine.Invalid), 400, "", ""},
+		{refusal(engine.Conflict), 409, "", ""},
+		{refusal(engine.NotFound), 404, "", ""},
+		{refusal(engine.AlreadyDeleted), 410, "", ""},
+		{refusal(engine.Busy), 422, "ConcurrencyError", ""},
+		{refusal(engine.PlanChangeRefused), 422, "PlanChangeNotSupported", ""},
+		{refusal(engine.TooMuchData), 422, "PlanChangeNotSupported", ""},
+		{refusal(engine.TooManyBindings), 422, "BindingLimitReached", ""},
+		{refusal(engine.Full), 400, "", ""},
+		{refusal(engine.Unavailable), 503, "", ""},
+		{refusal(engine.NeedsAsync), 422, "AsyncRequired",
 			"This service plan requires client support for asynchronous service operations."},
 		{fmt.Errorf("read: %w", store.ErrUnavailable), 503, "", storeDown},
 		{fmt.Errorf("read: %w", store.ErrHeld), 503, "", storeOld},

@@ -8,8 +8,9 @@ import (
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
 	"mysql-broker/store"
 )
 
@@ -106,12 +107,12 @@ func TestMaintenance(t *testing.T) {
 
 func TestBindingMetadata(t *testing.T) {
 	t.Parallel()
-	if m := bindingMetadata(provisioner.Credentials{}); m != (domain.BindingMetadata{}) {
+	if m := bindingMetadata(bindings.Credentials{}); m != (domain.BindingMetadata{}) {
 		t.Errorf("a binding that does not end: %+v", m)
 	}
 	at := time.Date(2026, 3, 1, 13, 0, 0, 5, time.FixedZone("", 3600))
 	want := domain.BindingMetadata{ExpiresAt: "2026-03-01T12:00:00.0Z", RenewBefore: "2026-03-01T11:00:00.0Z"}
-	if m := bindingMetadata(provisioner.Credentials{ExpiresAt: at, RenewBefore: at.Add(-time.Hour)}); m != want {
+	if m := bindingMetadata(bindings.Credentials{ExpiresAt: at, RenewBefore: at.Add(-time.Hour)}); m != want {
 		t.Errorf("it ends at %+v", m)
 	}
 }
@@ -131,7 +132,7 @@ func TestStorageAttributes(t *testing.T) {
 		{101, 100, &at, "over quota", "Until it holds less than 95 %"},
 		{96, 100, &at, "over quota", "(errors 1142 and 1044)"}, // accounts cannot write yet
 	} {
-		s := provisioner.Storage{Usage: store.Usage{Bytes: test.bytes << 20, MeasuredAt: at, OverSince: test.over}, Quota: test.quota << 20}
+		s := servers.Storage{Usage: store.Usage{Bytes: test.bytes << 20, MeasuredAt: at, OverSince: test.over}, Quota: test.quota << 20}
 		got := storageAttributes(s)
 		message, _ := got["storage_message"].(string)
 		if got["storage_state"] != test.state || !strings.Contains(message, test.says) || (message == "") != (test.says == "") {

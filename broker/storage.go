@@ -7,9 +7,9 @@ import (
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
+	"mysql-broker/provisioner/servers"
 	"mysql-broker/store"
 )
 
@@ -20,7 +20,7 @@ func (b *Broker) metadata(ctx context.Context, i store.Instance) (domain.Instanc
 	if err != nil {
 		return domain.InstanceMetadata{}, apiError(err)
 	}
-	bindings, allowed, err := b.provisioner.Bindings(ctx, i)
+	bindings, allowed, err := b.provisioner.CountBindings(ctx, i)
 	if err != nil {
 		return domain.InstanceMetadata{}, apiError(err)
 	}
@@ -49,7 +49,7 @@ func (b *Broker) storage(ctx context.Context, i store.Instance) (map[string]any,
 	return storageAttributes(s), nil
 }
 
-func storageAttributes(s provisioner.Storage) map[string]any {
+func storageAttributes(s servers.Storage) map[string]any {
 	if s.Quota == 0 {
 		return map[string]any{}
 	}
@@ -72,7 +72,7 @@ func storageAttributes(s provisioner.Storage) map[string]any {
 }
 
 // overSentence says why MySQL refuses statements, because its own errors cannot.
-func overSentence(s provisioner.Storage) string {
+func overSentence(s servers.Storage) string {
 	return fmt.Sprintf("%s. Until it holds less than %d %%, the server refuses what adds data, such as INSERT, UPDATE, "+
 		"CREATE and ALTER (errors 1142 and 1044); SELECT, DELETE, TRUNCATE and DROP work. Delete data, or update the "+
 		"service instance to a larger plan; accounts may write again within minutes, and their connections have to be "+
@@ -80,6 +80,6 @@ func overSentence(s provisioner.Storage) string {
 		held(s), plan.RestoreBelow)
 }
 
-func held(s provisioner.Storage) string {
+func held(s servers.Storage) string {
 	return fmt.Sprintf("The database holds %.1f of %d MiB", float64(s.Bytes)/(1<<20), s.Quota>>20)
 }

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"mysql-broker/broker/signin"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/backups"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
 	"mysql-broker/store"
 )
 
@@ -186,7 +188,7 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 	if err != nil {
 		return nil, err
 	}
-	p.Periods = provisioner.Periods(windows)
+	p.Periods = backups.Periods(windows)
 	deleted, err := d.Deleted(ctx, i)
 	if err != nil {
 		return nil, err
@@ -204,7 +206,7 @@ func versions(of plan.Plan, flavour, version string) (has, upgrade string) {
 		return "", ""
 	}
 	present := launcher.Version{Flavour: flavour, Version: version}
-	if to, can := provisioner.Upgradable(of, present); can {
+	if to, can := instances.Upgradable(of, present); can {
 		upgrade = to.String()
 	}
 	return present.String(), upgrade
@@ -220,7 +222,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 	for n, b := range bindings {
 		accounts[n] = b.Account
 	}
-	var inspection provisioner.Inspection
+	var inspection servers.Inspection
 	if p.Server.Asked = i.State == store.Ready; p.Server.Asked {
 		if inspection, err = d.inspections.of(ctx, i, p.Structure, accounts); err != nil {
 			if ctx.Err() == nil {
@@ -243,7 +245,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 	return err
 }
 
-func (s *serverPart) fill(from provisioner.Inspection) {
+func (s *serverPart) fill(from servers.Inspection) {
 	s.Flavour, s.Count = from.Server, from.Tables
 	s.Flavour.Version, _, _ = strings.Cut(s.Flavour.Version, "-") // MariaDB's ends with the packager
 	for _, t := range from.Largest {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -93,7 +93,7 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, v := range versions {
 		has := launcher.Version{Flavour: v.Flavour, Version: v.Version}
-		if _, can := provisioner.Upgradable(d.Plans.Get(v.PlanID), has); can {
+		if _, can := instances.Upgradable(d.Plans.Get(v.PlanID), has); can {
 			p.Upgrades += v.Count
 		}
 	}

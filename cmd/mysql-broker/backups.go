@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/archive"
 	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/backups"
 	"mysql-broker/store"
 )
 
@@ -137,7 +137,7 @@ affected; meanwhile, the instance cannot be updated.`,
 		Args:    exactly(1),
 		RunE: begins(withBackups, "%s backs it up; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				t, err = provisioner.BackUpNow(ctx, c.store, c.plans, args[0])
+				t, err = backups.BackUpNow(ctx, c.store, c.plans, args[0])
 				if errors.Is(err, store.ErrNotFound) {
 					return t, fmt.Errorf("there is no instance %q", args[0])
 				}
@@ -173,7 +173,7 @@ shared server refuse is tried again once a day, or at once by this command.`,
 						return t, fmt.Errorf("verify the backup %s: %w", id, err)
 					}
 				}
-				return c.runNow(ctx, provisioner.VerifyBackups)
+				return c.runNow(ctx, backups.VerifyBackups)
 			}),
 	}
 	return describe(command, `  0    a broker verifies them
@@ -199,7 +199,7 @@ can run the command again.`,
 		Args: exactly(2),
 		RunE: begins(withBackups, "%s restores it; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				t, err = provisioner.RestoreBackup(ctx, c.store, c.plans, args[0], args[1], lost)
+				t, err = backups.RestoreBackup(ctx, c.store, c.plans, args[0], args[1], lost)
 				if errors.Is(err, store.ErrNotFound) {
 					return t, fmt.Errorf("there is no instance %q", args[1])
 				}
@@ -249,12 +249,12 @@ func (c *console) importBackups(ctx context.Context, out, problems io.Writer) er
 			fmt.Fprintln(problems, cmp.Or(err.Error(), object))
 			return nil
 		}
-		isNew, err := c.store.ImportBackup(ctx, provisioner.RecordOf(m))
+		isNew, err := c.store.ImportBackup(ctx, backups.RecordOf(m))
 		if isNew {
 			imported++
 		}
 		if err == nil && m.BinaryLog != nil {
-			err = c.store.ImportMark(ctx, provisioner.MarkOf(m))
+			err = c.store.ImportMark(ctx, backups.MarkOf(m))
 		}
 		return err
 	})

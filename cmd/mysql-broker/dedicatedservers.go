@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"mysql-broker/cmd/mysql-broker/app"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/store"
 )
@@ -90,7 +90,7 @@ func (c *console) dedicatedServers(ctx context.Context, warn io.Writer) iter.Seq
 			d.Members = append(d.Members, memberDocument{m.Address, string(m.State), m.Primary, m.Queue})
 		}
 		has := launcher.Version{Flavour: i.ServerFlavour, Version: i.ServerVersion}
-		if to, can := provisioner.Upgradable(known.Plans.Get(i.PlanID), has); can {
+		if to, can := instances.Upgradable(known.Plans.Get(i.PlanID), has); can {
 			d.Upgrade = to.Version
 		}
 		return d

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -33,7 +33,7 @@ the data at the old address until their bindings are renewed; see docs/moving.md
 					return t, err
 				}
 				defer servers.Close()
-				t, err = provisioner.MoveTo(ctx, c.store, servers, args[0], args[1])
+				t, err = instances.MoveTo(ctx, c.store, servers, args[0], args[1])
 				switch {
 				case errors.Is(err, store.ErrNotFound):
 					err = fmt.Errorf("there is no service instance %q", args[0])
@@ -76,12 +76,12 @@ func (c *console) evacuate(ctx context.Context, name string, out io.Writer) erro
 func (c *console) moveToAny(ctx context.Context, servers *shared.Servers, id string, targets []string) (string, error) {
 	refusal := errors.New("no other shared server gets instances")
 	for _, target := range targets {
-		t, err := provisioner.MoveTo(ctx, c.store, servers, id, target)
+		t, err := instances.MoveTo(ctx, c.store, servers, id, target)
 		if errors.Is(err, store.ErrServerFull) {
 			refusal = fmt.Errorf("%s is full", target)
 			continue
 		}
-		if errors.Is(err, provisioner.ErrCannotMove) {
+		if errors.Is(err, instances.ErrCannotMove) {
 			refusal = err
 			continue
 		}

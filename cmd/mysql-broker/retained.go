@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/retained"
 	"mysql-broker/store"
 )
 
@@ -93,7 +93,7 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 				case err != nil:
 					return t, fmt.Errorf("end the days of %s: %w", args[0], err)
 				}
-				return c.runNow(ctx, provisioner.PurgeRetained)
+				return c.runNow(ctx, retained.PurgeRetained)
 			}),
 	}
 	return describe(command, `  0    a broker drops it

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -109,7 +109,7 @@ func (c *console) rotateBindings(ctx context.Context, out io.Writer, o output, q
 		}
 		r := rotatedDocument{bindingDocument: b}
 		if apply {
-			r.task, r.err = provisioner.RotateBinding(ctx, c.store, b.InstanceID, b.ID)
+			r.task, r.err = bindings.RotateBinding(ctx, c.store, b.InstanceID, b.ID)
 			if errors.Is(r.err, store.ErrNotFound) {
 				continue // it was deleted meanwhile
 			}

@@ -13,7 +13,7 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -240,9 +240,9 @@ func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result
 		}
 		return u.check(ctx, i)
 	}
-	t, err := provisioner.Upgrade(ctx, u.store, u.plans, u.cfg.Backups.Configured(), i.ID)
+	t, err := instances.Upgrade(ctx, u.store, u.plans, u.cfg.Backups.Configured(), i.ID)
 	switch {
-	case errors.Is(err, provisioner.ErrNoUpgrade) || errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, instances.ErrNoUpgrade) || errors.Is(err, store.ErrNotFound):
 		return skipped, err.Error()
 	case err != nil:
 		return failed, err.Error()

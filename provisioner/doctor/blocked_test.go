@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -70,7 +70,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 			}
 		})
 		remove := func() error {
-			_, err := f.broker.Deprovision(t.Context(), provisioner.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
+			_, err := f.broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
 			return err
 		}
 		if err := remove(); err == nil {

@@ -18,7 +18,9 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
@@ -175,7 +177,7 @@ func (f *fixture) login(user, password, database string) *sql.DB {
 func (f *fixture) provision(of plan.Plan) store.Instance {
 	f.Helper()
 	id := uuid.NewString()
-	_, err := f.broker.Provision(f.Context(), provisioner.ProvisionRequest{InstanceID: id, Plan: of})
+	_, err := f.broker.Provision(f.Context(), engine.ProvisionRequest{InstanceID: id, Plan: of})
 	f.must(err)
 	i, err := f.store.Instance(f.Context(), id)
 	f.must(err)
@@ -190,7 +192,7 @@ func (f *fixture) bind(i store.Instance, role plan.Role) store.Binding {
 func (f *fixture) bindWith(i store.Instance, parameters plan.BindingParameters) store.Binding {
 	f.Helper()
 	id := uuid.NewString()
-	_, _, err := f.broker.Bind(f.Context(), provisioner.BindRequest{InstanceID: i.ID, BindingID: id,
+	_, _, err := f.broker.Bind(f.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id,
 		ServiceID: i.ServiceID, Parameters: parameters})
 	f.must(err)
 	b, err := f.store.Binding(f.Context(), i.ID, id)

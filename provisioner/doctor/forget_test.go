@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/instances"
 )
 
 // Records of deleted objects are kept until examinations have found nothing of them for long enough.
@@ -14,7 +14,7 @@ func TestForget(t *testing.T) {
 		lost := f.provision(sharedPlan)
 		f.forgetInstance(lost)
 		ended := f.provision(sharedPlan)
-		_, err := f.broker.Deprovision(f.Context(), provisioner.DeprovisionRequest{InstanceID: ended.ID, Plan: sharedPlan})
+		_, err := f.broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: ended.ID, Plan: sharedPlan})
 		f.must(err)
 		f.provision(sharedPlan) // lives on
 		hasty := doctor.New(doctor.Config{Store: f.store, Plans: plans(), KeepRecord: time.Nanosecond,

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
@@ -50,7 +51,7 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 		}
 		f.exec("SELECT one FROM `" + i.Database + "`.v")
 		f.expect(f.doctor)
-		_, err = f.broker.Deprovision(f.Context(), provisioner.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
+		_, err = f.broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
 		f.must(err)
 		if f.accountExists(defines.Account) {
 			f.Error("the retired account outlives its instance")
@@ -126,7 +127,7 @@ func TestMissingAccountIsMadeAgain(t *testing.T) {
 		if _, err := db.ExecContext(f.Context(), "INSERT INTO t VALUES (1)"); err == nil {
 			f.Error("the read-only account can write")
 		}
-		f.must(f.broker.Unbind(f.Context(), provisioner.UnbindRequest{InstanceID: i.ID, BindingID: b.ID}))
+		f.must(f.broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID}))
 		if f.accountExists(b.Account) {
 			f.Error("the account outlives its binding")
 		}
@@ -172,7 +173,7 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 					f.Logf("the unbind was faster: %v", err)
 				}
 			})
-			err := f.broker.Unbind(f.Context(), provisioner.UnbindRequest{InstanceID: i.ID, BindingID: b.ID})
+			err := f.broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID})
 			repair.Wait()
 			f.must(err)
 			if f.accountExists(b.Account) {

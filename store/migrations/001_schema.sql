@@ -91,7 +91,7 @@ CREATE TABLE task (
   id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- the platform sees task_<id>
   instance_id text NOT NULL,                       -- no foreign key: the answer outlives the instance
   binding_id  text NOT NULL DEFAULT '',            -- '' for the instance's own operations
-  kind        text NOT NULL,                       -- 'provision', 'bind', …: see provisioner/kinds.go
+  kind        text NOT NULL,                       -- 'provision', 'bind', …: see the Kinds of provisioner/…
   plan_id     text NOT NULL,
   state       text NOT NULL DEFAULT 'in progress' CHECK (state IN ('in progress', 'succeeded', 'failed')),
   phase       text NOT NULL DEFAULT 'forward' CHECK (phase IN ('forward', 'cleanup')), -- 'cleanup': it is being undone

@@ -5,7 +5,7 @@ CREATE TABLE backup (
   instance_name     text NOT NULL DEFAULT '',      -- that the platform gave to the instance
   service_id        text NOT NULL,
   plan_id           text NOT NULL,
-  platform          text NOT NULL DEFAULT '',      -- whose it is: see provisioner/source.go
+  platform          text NOT NULL DEFAULT '',      -- whose it is: see provisioner/copying/source.go
   organization_guid text NOT NULL DEFAULT '',
   space_guid        text NOT NULL DEFAULT '',
   reason            text NOT NULL,                 -- 'request', 'schedule', 'operator' or 'restore'

@@ -28,6 +28,22 @@ func TestPictureIsTheImportGraph(t *testing.T) {
 	}
 }
 
+// Authors of brokers for other databases copy these packages.
+func TestEngineKnowsNothingOfMySQL(t *testing.T) {
+	t.Parallel()
+	list := exec.Command("go", "list", "-deps", "./provisioner/engine", "./provisioner/task", "./provisioner/plan")
+	list.Dir = path("")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.Lines(string(out)) {
+		if strings.HasPrefix(name, "github.com/go-sql-driver/") || strings.HasPrefix(name, module+"provisioner/mysqladmin") {
+			t.Errorf("they import %s", name)
+		}
+	}
+}
+
 func TestPictureIsCompared(t *testing.T) {
 	t.Parallel()
 	lines := picture("```\n a/        first\n    ├─ b/, c/    second\n    │    └─ d/    third\n    ▼\n e/…    last\n```\n")

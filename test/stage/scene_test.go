@@ -21,6 +21,7 @@ import (
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/provisioner/retained"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/audit"
@@ -291,7 +292,7 @@ func (s *scene) clear(t *testing.T, x *platform.Target) {
 	for _, id := range ids {
 		err = errors.Join(err, s.records.ExpireRetained(t.Context(), id))
 	}
-	kind := provisioner.PurgeRetained
+	kind := retained.PurgeRetained
 	if _, running := task.RunNow(t.Context(), s.records, kind, provisioner.TaskKinds()[kind]); err != nil || running != nil {
 		t.Errorf("purge what is retained of %s: %v", x, errors.Join(err, running))
 	}

@@ -5,8 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/archive"
+	"mysql-broker/provisioner/backups"
+	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -40,7 +41,7 @@ var (
 func (c *stateCollector) collectBackups(ctx context.Context, ch chan<- prometheus.Metric) {
 	var schedules []store.BackupSchedule
 	if c.backsUp {
-		schedules = provisioner.BackupSchedules(c.plans)
+		schedules = backups.BackupSchedules(c.plans)
 	}
 	stats, err := c.store.BackupStats(ctx, schedules)
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *stateCollector) collectLogs(ctx context.Context, ch chan<- prometheus.M
 }
 
 // collectCopies exports the progress of the copies in this process.
-func collectCopies(copies func() (running int, all []provisioner.Copy)) prometheus.CollectorFunc {
+func collectCopies(copies func() (running int, all []copying.Copy)) prometheus.CollectorFunc {
 	return func(ch chan<- prometheus.Metric) {
 		running, all := copies()
 		gauge(ch, copiesDesc, float64(running))

@@ -7,6 +7,7 @@ import (
 
 	"mysql-broker/broker"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/backups"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/quota"
@@ -30,7 +31,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	if err != nil {
 		return ending{}, err
 	}
-	if vault == nil && len(provisioner.BackupSchedules(a.catalog.Plans())) > 0 {
+	if vault == nil && len(backups.BackupSchedules(a.catalog.Plans())) > 0 {
 		a.log.Warn("plans have backup_every_hours, and no object store is configured: this broker takes no backups")
 	}
 	a.registry.MustRegister(a.newStateCollector(vault != nil))

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/store"
 )
 
@@ -44,7 +44,7 @@ func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logg
 			}
 		}
 		for _, id := range ids {
-			err := provisioner.RotateAdminPassword(ctx, s, servers, id)
+			err := instances.RotateAdminPassword(ctx, s, servers, id)
 			if ctx.Err() != nil {
 				return errors.Join(err, context.Cause(ctx))
 			}

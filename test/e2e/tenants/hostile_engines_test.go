@@ -39,7 +39,7 @@ func testOtherEngines(t *testing.T, p testdrive.Platform) {
 
 // No engine but InnoDB works. A dump of tables of another engine becomes InnoDB's as it is restored, since dumps switch
 // NO_ENGINE_SUBSTITUTION off.
-func TestOtherEngines(t *testing.T) {
+func TestDumpOfAnotherEngineBecomesInnoDB(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		elsewhere := testdrive.PrivateWith(t, s.Flavour, map[string][]string{"mysql": {"disabled_storage_engines="}}[s.Flavour]...)

@@ -1,0 +1,330 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/backup/objectstore"
+	"mysql-broker/provisioner/copying"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+// Reasons of backups.
+const (
+	onRequest = "request" // of a developer
+)
+
+// backupTimeout bounds an attempt to write a backup.
+const backupTimeout = 12 * time.Hour
+
+var errNoBackups = engine.Refuse(engine.Invalid, "This broker keeps no backups. "+
+	"Ask your operator to configure an object store for them.")
+
+// BackUp begins to back up an instance for a developer. A request that is repeated meanwhile joins the first one; the
+// next one after that is for another backup.
+func (p *Backups) BackUp(ctx context.Context, i store.Instance, q engine.UpdateRequest) (engine.Result, error) {
+	switch {
+	case q.Plan.ID != p.PlanOf(i).ID || q.Upgrade:
+		return engine.Result{}, engine.Refuse(engine.Invalid,
+			"A backup is not taken together with another change. Send two requests.")
+	case p.vault == nil:
+		return engine.Result{}, errNoBackups
+	case !q.AcceptsIncomplete:
+		return engine.Result{}, engine.ErrAsyncRequired
+	}
+	_, result, err := p.Operate(ctx, store.BackUp, func(tx *store.Tx) (engine.Decision, error) {
+		return p.decideBackUp(ctx, tx, i.ID)
+	})
+	return result, err
+}
+
+func (p *Backups) decideBackUp(ctx context.Context, tx *store.Tx, id string) (d engine.Decision, err error) {
+	there, err := engine.BeginOn(ctx, tx, id)
+	if err != nil {
+		return d, err
+	}
+	i, active := there.Instance, there.Task("")
+	d = engine.Decision{Instance: i, Async: true}
+	switch {
+	case active != nil && active.Kind == store.BackUp:
+		d.Task, d.Joined = active, true
+		return d, nil
+	case active != nil:
+		return d, engine.ErrBusy
+	case i.State != store.Ready:
+		return d, engine.ErrNotReady
+	}
+	n, b := NewBackup(i, onRequest)
+	tx.InsertBackup(b, KeepBackups(p.PlanOf(i)))
+	d.Task = tx.InsertTask(p.NewTask(ctx, n))
+	d.Workflow = p.backUpWorkflow(i, b.ID)
+	return d, nil
+}
+
+// NewBackup returns a task that backs up an instance, and the record of the backup.
+func NewBackup(i store.Instance, reason string) (store.NewTask, store.Backup) {
+	of := copying.TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
+	b := store.Backup{ID: engine.NewName("b_"), InstanceID: i.ID, InstanceName: nameOf(i), ServiceID: i.ServiceID,
+		PlanID: i.PlanID, Platform: of.Platform, OrganizationGUID: of.Organization, SpaceGUID: of.Space, Reason: reason}
+	return store.NewTask{InstanceID: i.ID, Kind: store.BackUp, PlanID: i.PlanID, Description: backingUpSentence,
+		Request: engine.Request{Async: true, BackupID: b.ID}.JSON()}, b
+}
+
+const backingUpSentence = "Backing up the service instance"
+
+// KeepBackups is for how long backups of an instance of a plan are kept.
+func KeepBackups(of plan.Plan) time.Duration {
+	return time.Duration(of.BackupKeepDays()) * 24 * time.Hour
+}
+
+var backUpKind = engine.Kind[*Backups]{
+	Beginning: backingUpSentence,
+	Kind:      task.Kind{Advice: "The service instance is as it was; back it up again later.", Undoable: true},
+	Workflow: func(ctx context.Context, p *Backups, t store.Task) (task.Workflow, error) {
+		i, r, err := p.InstanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
+		}
+		return p.onlyWithStore(p.backUpWorkflow(i, r.BackupID)), nil
+	},
+}
+
+// backingUp is the work of a backup. The source is read by an account that can read nothing else, and that is dropped
+// at the end.
+type backingUp struct {
+	*Backups
+	instance store.Instance
+	id       string
+}
+
+// summary is the key under which the task remembers the facts of the backup that it has written.
+const summary = "summary"
+
+// onlyWithStore leaves the steps of a workflow to a broker with an object store, if this one has none. It can be
+// cancelled here, too.
+func (p *Backups) onlyWithStore(w task.Workflow) task.Workflow {
+	if p.vault != nil {
+		return w
+	}
+	for n := range w.Steps {
+		w.Steps[n].Do = func(context.Context, *task.Run) error { return task.RequeueElsewhere(errNoStoreHere) }
+	}
+	return w
+}
+
+var errNoStoreHere = errors.New("this broker has no object store")
+
+func (p *Backups) backUpWorkflow(i store.Instance, id string) task.Workflow {
+	b := backingUp{p, i, id}
+	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
+		Timeout: servers.AccountsTimeout,
+		Do:      b.dropReader}
+	deleteAll := task.Step{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: servers.AccountsTimeout,
+		Do: b.deleteUnfinished}
+	return task.Workflow{
+		Steps: []task.Step{
+			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.copier.InTurn(b.write)}, dropReader},
+		Cleanup: []task.Step{dropReader, deleteAll},
+		Succeeded: func(tx *store.Tx, m task.Memory) {
+			var written store.Backup
+			if found, err := m.Recall(summary, &written); err != nil || !found {
+				tx.Fail(errors.Join(err, errors.New("the facts of the backup are lost")))
+			}
+			tx.CompleteBackup(written)
+			var mark store.BackupPosition
+			if found, err := m.Recall(markKey, &mark); err != nil {
+				tx.Fail(err)
+			} else if found {
+				tx.MarkBackup(mark)
+			}
+		},
+		Durable: true,
+		Advice: fmt.Sprintf("The backup is %s. To restore it, give its id as restore_from to `cf create-service`, or as "+
+			"restore_backup to `cf update-service`.", id),
+	}
+}
+
+func (b backingUp) reader() string {
+	return copying.CopyAccount(store.Instance{Database: b.instance.Database}, "backup "+b.id)
+}
+
+// write writes the backup.
+func (b backingUp) write(ctx context.Context, run *task.Run) error {
+	recorded, err := b.Store.Backup(ctx, b.id)
+	if err != nil {
+		return fmt.Errorf("read the record of the backup: %w", err)
+	}
+	reader := mysqladmin.Account{Name: b.reader(), Password: engine.NewPassword(), Database: b.instance.Database,
+		Role: plan.ReadOnly, LockTables: true, Secondary: b.instance.HasMembers()}
+	err = b.Store.RecordCopyAccount(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: b.instance.ID,
+		Account: reader.Name, Role: string(reader.Role)})
+	if err != nil {
+		return fmt.Errorf("record the account that reads: %w", err)
+	}
+	if err := b.asReader(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		return copying.CreateAnew(ctx, s, reader)
+	}); err != nil {
+		return err
+	}
+	var m backup.Manifest
+	err = b.copier.ReadFrom(ctx, b.instance, func(ctx context.Context, admin *mysqladmin.Server) error {
+		return b.onSecondary(ctx, admin, func(ctx context.Context, admin *mysqladmin.Server) (err error) {
+			m, err = b.writeFrom(ctx, run, admin, reader, recorded)
+			return err
+		})
+	})
+	if err != nil {
+		return b.explain(ctx, run, err)
+	}
+	if m.BinaryLog != nil {
+		if err := run.Remember(markKey, MarkOf(m)); err != nil {
+			return err
+		}
+	}
+	return run.Remember(summary, RecordOf(m))
+}
+
+// onSecondary runs fn on a member of a group that is not the primary, so that applications do not have to wait for the
+// backup. If there is none, or the server is no group, fn runs on the server itself.
+func (b backingUp) onSecondary(ctx context.Context, admin *mysqladmin.Server,
+	fn func(context.Context, *mysqladmin.Server) error) error {
+	if !b.instance.HasMembers() {
+		return fn(ctx, admin)
+	}
+	secondary, err := admin.OpenSecondary(ctx)
+	if err != nil {
+		b.Log.Warn("a backup is read from the primary of a group", "instance_id", b.instance.ID, "backup", b.id,
+			"error", err)
+		return fn(ctx, admin)
+	}
+	defer secondary.Close()
+	b.Log.Info("a backup is read from a secondary", "instance_id", b.instance.ID, "backup", b.id, "member",
+		secondary.Address())
+	attended, stop := secondary.Attend(ctx)
+	defer stop()
+	err = fn(attended, secondary)
+	if err != nil && context.Cause(attended) == mysqladmin.ErrSilent {
+		err = &transfer.SourceError{Err: fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)}
+	}
+	return err
+}
+
+// asReader runs fn in a session with the lock of the account that reads. Binds and unbinds need not wait for it.
+func (b backingUp) asReader(ctx context.Context, run *task.Run,
+	fn func(context.Context, *mysqladmin.Session) error) error {
+	return b.InSession(b.instance, servers.BindingLock(b.instance.ID, b.reader()),
+		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s) })(ctx, run)
+}
+
+func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladmin.Server, reader mysqladmin.Account,
+	recorded store.Backup) (m backup.Manifest, err error) {
+	flavour, err := admin.Flavour(ctx)
+	if err != nil {
+		return m, &transfer.SourceError{Err: err}
+	}
+	size, err := admin.DatabaseSize(ctx, b.instance.Database)
+	if err != nil {
+		return m, &transfer.SourceError{Err: err}
+	}
+	rows, err := admin.OpenDatabase(b.instance.Database, &mysqladmin.Login{User: reader.Name, Password: reader.Password})
+	if err != nil {
+		return m, err
+	}
+	defer rows.Close()
+	programs, err := admin.OpenDatabase(b.instance.Database, nil)
+	if err != nil {
+		return m, err
+	}
+	defer programs.Close()
+	m = backup.Manifest{ID: b.id, InstanceID: b.instance.ID, InstanceName: recorded.InstanceName,
+		ServiceID: recorded.ServiceID, PlanID: recorded.PlanID, Platform: recorded.Platform,
+		Organization: recorded.OrganizationGUID, Space: recorded.SpaceGUID, Reason: recorded.Reason,
+		Flavour: flavour.Name, Version: flavour.Version, KeepUntil: recorded.KeepUntil,
+		DataBytes: size.Used(size.Files)}
+	o := transfer.Options{Alive: run.Alive, Progress: b.ReportProgress(ctx, run, "written",
+		engine.Percent("Writing the backup"))}
+	if err := b.mark(ctx, admin, &m, &o); err != nil {
+		return m, err
+	}
+	o.Locked = copying.OnceLocked(run, o.Locked)
+	running, err := b.copier.RunningEvents(ctx, b.instance, admin)
+	if err != nil {
+		return m, err
+	}
+	return b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database,
+		Running: running}, o)
+}
+
+// explain says what users read about a backup that failed.
+func (b backingUp) explain(ctx context.Context, run *task.Run, err error) error {
+	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
+	_, ofSource := errors.AsType[*transfer.SourceError](err)
+	switch {
+	case ctx.Err() != nil || run.Alive() != nil:
+		return err
+	case isRefused:
+		return task.Permanent(refusal.Sentence, err)
+	case errors.Is(err, transfer.ErrChanged):
+		return task.Failure("The tables of the service instance were changed meanwhile.", err)
+	case errors.Is(err, transfer.ErrLocked):
+		return copying.AwaitLocks(run, copying.LockedPause, err)
+	case ofSource && mysqladmin.CannotReach(err):
+		return task.Unreachable(err)
+	case ofSource:
+		return err
+	}
+	return explainObjectStore(run, err)
+}
+
+// explainObjectStore says what users read about a failure of the object store.
+func explainObjectStore(run *task.Run, err error) error {
+	if objectstore.Refused(err) {
+		return task.Permanent(fmt.Sprintf("The object store for backups refused the request. Tell your operator about %s.",
+			task.Token(run.Task.ID)), err)
+	}
+	return task.Failure("The object store for backups failed, or did not answer.", servers.NotUnreachable(err))
+}
+
+// deleteUnfinished deletes what was written and the record. Nobody waits for an object store that fails: what is left
+// then is deleted with the backups whose days are over.
+func (b backingUp) deleteUnfinished(ctx context.Context, run *task.Run) error {
+	err := errNoStoreHere
+	if b.vault != nil {
+		err = b.vault.Delete(ctx, b.instance.ID, b.id)
+	}
+	if err != nil {
+		b.Log.Warn("an unfinished backup could not be deleted; it is tried again", "task", task.Token(run.Task.ID),
+			"backup", b.id, "error", err)
+		return nil
+	}
+	if err := run.Alive(); err != nil {
+		return err
+	}
+	return b.Store.ForgetUnfinishedBackup(ctx, b.id)
+}
+
+// dropReader drops the account that reads, if it was recorded.
+func (b backingUp) dropReader(ctx context.Context, run *task.Run) error {
+	of, err := b.Store.FindInstance(ctx, b.reader())
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil || of != b.instance.ID {
+		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
+	}
+	if err := b.asReader(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		return s.DropAccount(ctx, b.reader())
+	}); err != nil {
+		return err
+	}
+	return b.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), b.reader())
+}

@@ -1,0 +1,168 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// BackUpDue is the kind of the task that begins the backups that are due by the schedules of the plans. It looks every
+// ten minutes.
+const BackUpDue = "back-up-due"
+
+// PurgeBackups is the kind of the hourly task that deletes backups whose days are over, and what unfinished ones left.
+const PurgeBackups = "purge-backups"
+
+const (
+	onSchedule = "schedule"
+	byOperator = "operator"
+
+	// backupsAtOnce is how many backups are written at the same time, those of developers included, before none is begun
+	// by the schedule.
+	backupsAtOnce = 3
+)
+
+// BackupSchedules are those of the plans that have one.
+func BackupSchedules(plans plan.Set) (all []store.BackupSchedule) {
+	for _, p := range plans {
+		if p.Backups.EveryHours > 0 {
+			all = append(all, store.BackupSchedule{PlanID: p.ID, Every: time.Duration(p.Backups.EveryHours) * time.Hour})
+		}
+	}
+	return all
+}
+
+var backUpDueKind = engine.Kind[*Backups]{
+	Kind: task.Kind{Schedule: store.Schedule{Every: 10 * time.Minute}},
+	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
+		return task.Workflow{Steps: []task.Step{{Name: "begin backups", Progress: "Beginning the backups that are due",
+			Do: func(ctx context.Context, run *task.Run) error { return p.backUpDue(ctx, run) }}}}, nil
+	},
+}
+
+func (p *Backups) backUpDue(ctx context.Context, run *task.Run) error {
+	schedules := BackupSchedules(p.Plans)
+	if p.vault == nil || len(schedules) == 0 {
+		return nil
+	}
+	due, err := p.Store.DueBackups(ctx, schedules, backupsAtOnce)
+	if err != nil {
+		return fmt.Errorf("list the instances whose backups are due: %w", err)
+	}
+	for _, id := range due {
+		if err := run.Alive(); err != nil {
+			return err
+		}
+		_, err := recordBackup(ctx, p.Store, p.Plans, id, onSchedule)
+		if err != nil && !errors.Is(err, errNotNow) {
+			return fmt.Errorf("record a backup of instance %q: %w", id, err)
+		}
+		p.Tasks.Nudge()
+	}
+	return nil
+}
+
+// errNotNow says that an instance is not ready, or that something is in progress on it.
+var errNotNow = errors.New("the service instance is not ready, or another operation on it is in progress")
+
+// BackUpNow records a task that backs up an instance, for any broker. The error is store.ErrNotFound if there is no
+// such instance.
+func BackUpNow(ctx context.Context, s *store.Store, plans plan.Set, instanceID string) (store.Task, error) {
+	return recordBackup(ctx, s, plans, instanceID, byOperator)
+}
+
+func recordBackup(ctx context.Context, s *store.Store, plans plan.Set, instanceID,
+	reason string) (recorded store.Task, err error) {
+	var t *store.Task
+	err = s.InTx(ctx, func(tx *store.Tx) error {
+		there, err := tx.Begin(ctx, instanceID, "")
+		if err != nil {
+			return err
+		}
+		if there.Task("") != nil || there.Instance.State != store.Ready {
+			return errNotNow
+		}
+		n, b := NewBackup(there.Instance, reason)
+		tx.InsertBackup(b, KeepBackups(plans.Get(there.Instance.PlanID)))
+		t = tx.InsertTask(n)
+		return nil
+	})
+	if err != nil {
+		return recorded, err
+	}
+	return *t, nil
+}
+
+var purgeBackupsKind = engine.Kind[*Backups]{
+	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
+	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
+		return task.Workflow{Steps: []task.Step{{Name: "delete backups", Progress: "Deleting backups whose days are over",
+			Timeout: servers.DropTimeout, Do: p.purgeBackups}}}, nil
+	},
+}
+
+// purgeBackups deletes all backups that are due by PostgreSQL's clock, even if some of them cannot be deleted.
+func (p *Backups) purgeBackups(ctx context.Context, run *task.Run) error {
+	if p.vault == nil {
+		return nil
+	}
+	due, err := p.Store.ExpiredBackups(ctx)
+	if err != nil {
+		return fmt.Errorf("list the backups that are due: %w", err)
+	}
+	if err := p.SureOfAges(ctx, len(due)); err != nil {
+		return err
+	}
+	return engine.ForEach(run, due, func(b store.Backup) error {
+		if err := p.purgeBackup(ctx, b); err != nil {
+			return fmt.Errorf("delete the backup %s: %w", b.ID, err)
+		}
+		return nil
+	})
+}
+
+// purgeBackup deletes a backup, unless its manifest says that its days are not over: then the record was wrong.
+func (p *Backups) purgeBackup(ctx context.Context, b store.Backup) error {
+	m, err := p.vault.Manifest(ctx, b.InstanceID, b.ID)
+	switch {
+	case errors.Is(err, backup.ErrNotFound):
+	case err != nil:
+		return err
+	case b.State == store.BackupComplete && m.KeepUntil.After(b.KeepUntil.Add(time.Minute)):
+		return p.Store.KeepBackup(ctx, b.ID, m.KeepUntil)
+	}
+	err = p.Store.BeginBackupDeletion(ctx, b.ID)
+	if errors.Is(err, store.ErrNotFound) { // a task uses it
+		return nil
+	}
+	if err == nil {
+		err = p.vault.Delete(ctx, b.InstanceID, b.ID)
+	}
+	if err != nil {
+		return err
+	}
+	p.Log.Info("deleted a backup", "backup", b.ID, "instance_id", b.InstanceID)
+	return p.Store.EndBackupDeletion(ctx, b.ID)
+}
+
+// MarkOf returns where in an archive of binary logs a backup was taken. Its manifest must have that position.
+func MarkOf(m backup.Manifest) store.BackupPosition {
+	return store.BackupPosition{BackupID: m.ID, LogID: m.BinaryLog.Log, File: m.BinaryLog.At.File,
+		Position: m.BinaryLog.At.Offset, TakenAt: m.BinaryLog.Time}
+}
+
+// RecordOf is the record of a complete backup with that manifest.
+func RecordOf(m backup.Manifest) store.Backup {
+	return store.Backup{ID: m.ID, InstanceID: m.InstanceID, InstanceName: m.InstanceName, ServiceID: m.ServiceID,
+		PlanID: m.PlanID, Platform: m.Platform, OrganizationGUID: m.Organization, SpaceGUID: m.Space, Reason: m.Reason,
+		State: store.BackupComplete, Flavour: m.Flavour, Version: m.Version, TakenAt: &m.TakenAt, FinishedAt: &m.FinishedAt,
+		KeepUntil: m.KeepUntil, DataBytes: m.DataBytes, Bytes: m.Bytes, Tables: int64(m.Tables), Rows: m.Rows}
+}

@@ -1,0 +1,38 @@
+package backups
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/binlog"
+	"mysql-broker/provisioner/transfer"
+)
+
+// TestUnsupported checks what users read about logs that cannot be replayed.
+func TestUnsupported(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 18, 30, 5, 0, time.UTC)
+	for want, err := range map[string]error{
+		"has a change of the table `t`. Restore to 2026-11-22T18:30:04Z or earlier, or restore a later backup.": &binlog.
+			UnsupportedError{What: "a change of the table `t`", At: at},
+		"has events of the kind 40. Restore a later backup.": &binlog.UnsupportedError{What: "events of the kind 40"},
+		"(MySQL error 1062)": &mysql.MySQLError{Number: 1062},
+	} {
+		refused, _ := errors.AsType[*transfer.RefusedError](unsupported(err))
+		if refused == nil || !strings.Contains(refused.Sentence, want) {
+			t.Errorf("%v instead of %q", refused, want)
+		}
+	}
+	if err := unsupported(&mysql.MySQLError{Number: 1205}); !mysqlError(err) {
+		t.Errorf("a lock is not waited for: %v", err)
+	}
+}
+
+func mysqlError(err error) bool {
+	_, yes := err.(*mysql.MySQLError)
+	return yes
+}

@@ -1,0 +1,165 @@
+package backups
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/copying"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+// BackupToRestore finds the backup that a request names with restore_from. What is not there and what belongs to
+// somebody else gets the same answer.
+func (p *Backups) BackupToRestore(ctx context.Context, q engine.ProvisionRequest) (b store.Backup, err error) {
+	if p.vault == nil {
+		return b, errNoBackups
+	}
+	name := q.Parameters.RestoreFrom
+	b, err = p.Store.FindBackup(ctx, name)
+	if until := q.Parameters.RestoreToTime; err == nil && !until.IsZero() {
+		by, of := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), ownerOf(b)
+		if by.MayUse(of, q.Plan, p.Plans.Get(b.PlanID)) {
+			b, err = p.backupBefore(ctx, q.Plan, name, until)
+			if refusal, ok := errors.AsType[*engine.Error](err); ok {
+				return b, refusal
+			}
+		}
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return b, fmt.Errorf("look for the backup: %w", err)
+	}
+	by, of := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), ownerOf(b)
+	if err != nil || !by.MayUse(of, q.Plan, p.Plans.Get(b.PlanID)) {
+		return b, noBackup(name)
+	}
+	return b, backupFits(b, q.Plan)
+}
+
+// ownerOf is the tenant whose data a backup has.
+func ownerOf(b store.Backup) copying.Tenant {
+	return copying.Tenant{Platform: b.Platform, Organization: b.OrganizationGUID, Space: b.SpaceGUID}
+}
+
+// noBackup refuses a request that names a backup which does not exist or belongs to another tenant.
+func noBackup(name string) error {
+	return engine.Refuse(engine.Invalid, "There is no backup %s in this space.", name)
+}
+
+// backupFits refuses a backup of more data than a plan allows.
+func backupFits(b store.Backup, of plan.Plan) error {
+	if b.DataBytes <= of.Quota() {
+		return nil
+	}
+	return engine.Refuse(engine.Invalid, "The backup %s has %d MiB and plan %s allows %d MiB. Choose a larger plan.", b.ID,
+		(b.DataBytes+1<<20-1)>>20, of.Name, of.MaxStorageMB)
+}
+
+// nameOf is the name that the platform gave to an instance, "" if it sent none.
+func nameOf(i store.Instance) string {
+	var c struct {
+		Name string `json:"instance_name"`
+	}
+	if json.Unmarshal(i.Context, &c) != nil { // platforms may put anything there
+		return ""
+	}
+	return c.Name
+}
+
+// Restorer fills a new database from a backup, up to a time if the request names one.
+func (p *Backups) Restorer(id string) copying.Restore {
+	return func(ctx context.Context, run *task.Run, f copying.Filling, owner mysqladmin.Account,
+		events *transfer.Events) error {
+		return filling{f, p}.restore(ctx, run, id, owner, events)
+	}
+}
+
+// filling fills a new database from a backup.
+type filling struct {
+	copying.Filling
+	backups *Backups
+}
+
+func (f filling) restore(ctx context.Context, run *task.Run, id string, owner mysqladmin.Account,
+	events *transfer.Events) error {
+	if f.backups.vault == nil {
+		return task.RequeueElsewhere(errNoStoreHere)
+	}
+	of, err := f.Plan(f.Instance.PlanID)
+	if err != nil {
+		return err
+	}
+	b, err := f.Store.Backup(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return errBackupGone(err)
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of the backup: %w", err)
+	}
+	m, err := f.backups.vault.Manifest(ctx, b.InstanceID, b.ID)
+	if err != nil {
+		return f.backups.explainBackup(ctx, run, b.ID, err)
+	}
+	if !f.Parameters.RestoreToTime.IsZero() {
+		if err := f.undoReplay(ctx, run, owner); err != nil {
+			return err
+		}
+	}
+	err = f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
+		from := mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}
+		if _, err := f.CanHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
+			return err
+		}
+		return copying.LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
+			return f.backups.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,
+				MaxBytes: 4*of.Quota() + 64<<20, LeftOut: leftOut,
+				Progress: f.ReportProgress(ctx, run, "restored", engine.Percent("Restoring the backup"))})
+		})
+	})
+	if err == nil && !f.Parameters.RestoreToTime.IsZero() {
+		err = f.replay(ctx, run, of, owner, m, events)
+	}
+	return f.backups.explainRestore(ctx, run, b.ID, err)
+}
+
+// explainRestore says what users read about the restore of a backup that failed.
+func (p *Backups) explainRestore(ctx context.Context, run *task.Run, id string, err error) error {
+	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
+	_, ofBackup := errors.AsType[*transfer.SourceError](err)
+	switch {
+	case err == nil || ctx.Err() != nil || run.Alive() != nil:
+		return err
+	case isRefused:
+		return task.Permanent(refusal.Sentence, err)
+	case ofBackup:
+		return p.explainBackup(ctx, run, id, err)
+	}
+	return err
+}
+
+// explainBackup says what users read about a backup that cannot be read. It records that one is damaged, so that the
+// next restore of the instance's latest takes an older one.
+func (p *Backups) explainBackup(ctx context.Context, run *task.Run, id string, err error) error {
+	if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
+		if noting := p.Store.NoteVerification(ctx, id, err.Error()); noting != nil {
+			return fmt.Errorf("record that the backup %s is damaged: %w", id, noting)
+		}
+		return task.Permanent(fmt.Sprintf("The backup is damaged. Restore another one, and tell your operator about %s.",
+			task.Token(run.Task.ID)), err)
+	}
+	if errors.Is(err, backup.ErrNotFound) {
+		return errBackupGone(err)
+	}
+	return explainObjectStore(run, err)
+}
+
+func errBackupGone(err error) error {
+	return task.Permanent("The backup is gone. Restore another one.", err)
+}

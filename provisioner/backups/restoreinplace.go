@@ -1,0 +1,280 @@
+package backups
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/copying"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// beforeRestore is the reason of the backup of what a restore in place replaces.
+const beforeRestore = "restore"
+
+// RestoreInPlace begins to replace the data of an instance by those of a backup. The request has to name the instance,
+// as a confirmation: its data are replaced, and nobody can write meanwhile.
+func (p *Backups) RestoreInPlace(ctx context.Context, i store.Instance, q engine.UpdateRequest) (engine.Result, error) {
+	// The name may have changed since the creation.
+	name := cmp.Or(nameOf(store.Instance{Context: q.Context}), nameOf(i), i.ID)
+	of := p.PlanOf(i)
+	switch {
+	case q.Plan.ID != of.ID || q.Upgrade:
+		return engine.Result{}, engine.Refuse(engine.Invalid,
+			"A backup is not restored together with another change. Send two requests.")
+	case p.vault == nil:
+		return engine.Result{}, errNoBackups
+	case q.Parameters.Confirm != name:
+		return engine.Result{}, engine.Refuse(engine.Invalid,
+			`The backup replaces all data of the service instance. Repeat the name of the `+
+				`service instance to confirm that: "confirm":%q.`, name)
+	case !q.AcceptsIncomplete:
+		return engine.Result{}, engine.ErrAsyncRequired
+	}
+	b, err := p.Store.FindBackup(ctx, q.Parameters.RestoreBackup)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return engine.Result{}, fmt.Errorf("look for the backup: %w", err)
+	}
+	if err != nil || b.ID != q.Parameters.RestoreBackup || !p.mayRestore(b, i) {
+		return engine.Result{}, noBackup(q.Parameters.RestoreBackup)
+	}
+	if err := backupFits(b, of); err != nil {
+		return engine.Result{}, err
+	}
+	_, result, err := p.Operate(ctx, store.Restore, func(tx *store.Tx) (engine.Decision, error) {
+		return p.decideRestore(ctx, tx, i.ID, b.ID)
+	})
+	return result, err
+}
+
+// mayRestore reports whether a backup may be restored into an instance: its own backup, or one that its tenant may use.
+func (p *Backups) mayRestore(b store.Backup, i store.Instance) bool {
+	of := copying.TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
+	its := ownerOf(b)
+	// Another tenant's instance may have had the same id.
+	own := b.InstanceID == i.ID && its == of && !b.CreatedAt.Before(i.CreatedAt)
+	return own || of.MayUse(its, p.PlanOf(i), p.Plans.Get(b.PlanID))
+}
+
+func (p *Backups) decideRestore(ctx context.Context, tx *store.Tx, id, backupID string) (d engine.Decision, err error) {
+	there, err := engine.BeginOn(ctx, tx, id)
+	if err != nil {
+		return d, err
+	}
+	i, active := there.Instance, there.Task("")
+	d = engine.Decision{Instance: i, Async: true}
+	switch {
+	case active != nil && active.Kind == store.Restore && restores(*active, backupID):
+		d.Task, d.Joined = active, true
+		return d, nil
+	case len(there.Active) > 0:
+		return d, engine.ErrBusy
+	case i.State != store.Ready:
+		return d, engine.ErrNotReady
+	}
+	n, r := newRestore(tx, p.Plans, i, backupID, false)
+	d.Task = tx.InsertTask(p.NewTask(ctx, n))
+	d.Workflow = p.restoreWorkflow(i, r)
+	return d, nil
+}
+
+// restores reports whether a task restores that backup.
+func restores(t store.Task, backupID string) bool {
+	var r engine.Request
+	return json.Unmarshal(t.Request, &r) == nil && r.RestoreID == backupID
+}
+
+const restoringSentence = "Restoring a backup"
+
+// newRestore returns a task that restores a backup in place. It also records the backup of the present data, unless the
+// server has lost them.
+func newRestore(tx *store.Tx, plans plan.Set, i store.Instance, backupID string,
+	lost bool) (store.NewTask, engine.Request) {
+	r := engine.Request{Async: true, RestoreID: backupID, Lost: lost}
+	if !lost {
+		_, b := NewBackup(i, beforeRestore)
+		tx.InsertBackup(b, KeepBackups(plans.Get(i.PlanID)))
+		r.BackupID = b.ID
+	}
+	return store.NewTask{InstanceID: i.ID, Kind: store.Restore, PlanID: i.PlanID, Description: restoringSentence,
+		Request: r.JSON()}, r
+}
+
+// RestoreBackup records a task that restores a backup into an instance, for any broker. lost says that the instance's
+// server has lost the database and the accounts, or was lost itself. The error is store.ErrNotFound if there is no such
+// instance.
+func RestoreBackup(ctx context.Context, s *store.Store, plans plan.Set, backupID, instanceID string,
+	lost bool) (recorded store.Task, err error) {
+	b, err := s.FindBackup(ctx, backupID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && b.ID != backupID {
+		return recorded, noBackup(backupID)
+	}
+	if err != nil {
+		return recorded, err
+	}
+	var t *store.Task
+	err = s.InTx(ctx, func(tx *store.Tx) error {
+		there, err := tx.Begin(ctx, instanceID, "")
+		if err != nil {
+			return err
+		}
+		i := there.Instance
+		if len(there.Active) > 0 || i.State != store.Ready {
+			return errNotNow
+		}
+		if err := backupFits(b, plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))); err != nil {
+			return err
+		}
+		n, _ := newRestore(tx, plans, i, backupID, lost)
+		t = tx.InsertTask(n)
+		return nil
+	})
+	if err != nil {
+		return recorded, err
+	}
+	return *t, nil
+}
+
+var restoreKind = engine.Kind[*Backups]{
+	Beginning: restoringSentence,
+	Kind: task.Kind{Undoable: true, AdviceOf: func(t store.Task) string {
+		var r engine.Request
+		if err := json.Unmarshal(t.Request, &r); err != nil {
+			return "Restore the backup again later."
+		}
+		return undoneSentence(r.Lost) + " Restore the backup again later."
+	}},
+	Workflow: func(ctx context.Context, p *Backups, t store.Task) (task.Workflow, error) {
+		i, r, err := p.InstanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
+		}
+		return p.onlyWithStore(p.restoreWorkflow(i, r)), nil
+	},
+}
+
+// undoneSentence says what becomes of the data if a restore fails. A lost database has no earlier ones.
+func undoneSentence(lost bool) string {
+	if lost {
+		return "What was restored is dropped, and the database is lost as before."
+	}
+	return "The service instance gets its earlier data back."
+}
+
+// restoring is the work of a restore in place. First it reads the whole backup, so that a damaged one changes nothing.
+// From then on, nobody may write until the end. It backs up the present data and then replaces them; rows that are the
+// same stay. If somebody has dropped the database, there is nothing to back up. If it fails, or an operator cancels the
+// task, it puts the earlier data back from that backup. If that cannot be done either, the data are a mixture, and
+// nobody may write until another restore has succeeded.
+type restoring struct {
+	backingUp        // of what is there
+	from      string // the backup to restore
+	lost      bool
+}
+
+// Keys under which the task remembers that it has found the database lost, dropped or read-only, that accounts may be
+// frozen, that the data may have changed, when they could not be put back for the first time, that this was given up,
+// that the earlier data are there, and that the instance is no longer over its quota.
+const (
+	foundLost      = "found lost"
+	foundDropped   = "found dropped"
+	wasReadOnly    = "read-only"
+	accountsFrozen = "frozen"
+	dataChanged    = "changed"
+	notBackSince   = "not back since"
+	mixed          = "mixed"
+	asBefore       = "as before"
+	belowQuota     = "below"
+)
+
+func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workflow {
+	if r.Lost {
+		i.Endpoint = nil // a new server has a new one
+	}
+	w := restoring{backingUp{p, i, r.BackupID}, r.RestoreID, r.Lost}
+	flow := task.Workflow{
+		Durable: true,
+		Succeeded: func(tx *store.Tx, m task.Memory) {
+			tx.SetFrozen(i.ID, false)
+			below := false
+			if _, err := m.Recall(belowQuota, &below); err == nil && below {
+				tx.SetOver(i.ID, false)
+			}
+		},
+	}
+	check := task.Step{Name: "check", Progress: "Reading the backup", Timeout: backupTimeout, Do: p.copier.InTurn(w.check)}
+	replace := task.Step{Name: "restore", Progress: restoringSentence, Timeout: copying.FillTimeout,
+		Do: p.copier.KeepingTurn(true, w.replace)}
+	if r.Lost {
+		flow.Advice = fmt.Sprintf("The lost database has the data of the backup %s. The bindings are as before.",
+			r.RestoreID)
+		endOwner := w.end(w.endOwner)
+		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), replace, endOwner)
+		if i.Location.Dedicated() {
+			flow.Steps = append(flow.Steps, task.Step{Name: "keep", Progress: "Handing the server over",
+				Do: func(ctx context.Context, _ *task.Run) error { return p.Fleet.Keep(ctx, i.Location) }})
+		}
+		flow.Cleanup = []task.Step{{Name: "drop database", Progress: "Dropping the database", Timeout: servers.DropTimeout,
+			Do: w.dropIncomplete}, endOwner}
+		return flow
+	}
+	flow.Advice = fmt.Sprintf("The data are those of the backup %s again.", r.RestoreID)
+	flow.NotUndone = func(m task.Memory) string {
+		if remembers(m, asBefore) {
+			return "The backup could not be restored. The data are as before, but apps may be able only to read for some " +
+				"minutes more."
+		}
+		return fmt.Sprintf("The backup could not be restored, and that could not be undone. The data may be a mixture of "+
+			"both, so apps can only read until you restore a backup in place. What was there before is the backup %s.",
+			r.BackupID)
+	}
+	flow.Failed = func(tx *store.Tx, m task.Memory, undone bool) {
+		switch {
+		case undone:
+		case remembers(m, asBefore):
+			tx.MarkGrants(i.ID)
+		default:
+			tx.SetFrozen(i.ID, true)
+		}
+	}
+	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
+		Timeout: servers.AccountsTimeout,
+		Do:      w.dropReader}
+	endDefiners := w.end(w.endDefiners)
+	flow.Steps = []task.Step{check,
+		{Name: "freeze", Progress: "Waiting for the last writes", Timeout: servers.AccountsTimeout,
+			Do: p.copier.KeepingTurn(false, w.freeze)},
+		{Name: "write", Progress: "Backing up what is there", Timeout: backupTimeout,
+			Do: p.copier.KeepingTurn(false, w.write)},
+		dropReader,
+		{Name: "record", Progress: "Recording the backup", Do: w.record},
+		replace, endDefiners,
+		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: servers.AccountsTimeout, Do: w.thaw}}
+	flow.Cleanup = []task.Step{
+		{Name: "put back", Progress: "Putting the earlier data back", Timeout: copying.FillTimeout,
+			Do: p.copier.KeepingTurn(true, w.putBack)},
+		endDefiners,
+		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: servers.AccountsTimeout, Do: w.thawAsBefore},
+		dropReader,
+		{Name: "delete", Progress: "Deleting the unfinished backup",
+			Timeout: servers.AccountsTimeout, Do: w.deleteIncomplete},
+		{Name: "look", Progress: "Looking whether the earlier data are back", Do: w.looksBack}}
+	return flow
+}
+
+// remembers reports whether a task remembered something under name.
+func remembers(m task.Memory, name string) bool {
+	_, there := m[name]
+	return there
+}
+
+// end is the step that ends the access of accounts that have written the data.
+func (w restoring) end(do func(context.Context, *task.Run) error) task.Step {
+	return task.Step{Name: "end owner", Progress: "Finishing the database", Timeout: servers.AccountsTimeout, Do: do}
+}

@@ -1,0 +1,507 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/copying"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+// owner is the account that creates everything, and becomes the definer. Each restore has its own: programs of an
+// earlier one must not write while this one may.
+func (w restoring) owner() string { return copying.CopyAccount(w.instance, "restoring owner "+w.id) }
+
+func (w restoring) filling() copying.Filling {
+	return copying.Filling{Copier: w.copier, Instance: w.instance, Lock: servers.InstanceLock(w.instance.ID)}
+}
+
+// manifest reads the manifest of a backup that is recorded.
+func (w restoring) manifest(ctx context.Context, run *task.Run, id string) (m backup.Manifest, err error) {
+	b, err := w.Store.Backup(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return m, errBackupGone(err)
+	}
+	if err != nil {
+		return m, fmt.Errorf("read the record of the backup: %w", err)
+	}
+	if w.vault == nil {
+		return m, errNoStoreHere
+	}
+	m, err = w.vault.Manifest(ctx, b.InstanceID, b.ID)
+	if err != nil {
+		err = w.explainBackup(ctx, run, b.ID, err)
+	}
+	return m, err
+}
+
+// check reads the whole backup before anything is changed, and looks whether the server can take it.
+func (w restoring) check(ctx context.Context, run *task.Run) error {
+	m, err := w.manifest(ctx, run, w.from)
+	if err != nil {
+		return err
+	}
+	from := mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}
+	if !w.lost {
+		err = w.Fleet.AsAdmin(ctx, w.instance, func(admin *mysqladmin.Server) error {
+			to, err := admin.Flavour(ctx)
+			if err != nil {
+				return err
+			}
+			if !to.CanTake(from) {
+				return task.Permanent(fmt.Sprintf("The server of this service instance is %s, and cannot take a backup of %s.",
+					to, from), errors.New("another flavour, or an older version"))
+			}
+			return w.notLost(ctx, admin)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err = w.vault.Check(ctx, m, run.Alive, w.ReportProgress(ctx, run, "checked", engine.Percent("Reading the backup")))
+	if err == nil || ctx.Err() != nil || run.Alive() != nil {
+		return err
+	}
+	return w.explainBackup(ctx, run, m.ID, err)
+}
+
+// notLost refuses to restore what the server has lost, with the accounts of the bindings. If only the database is gone,
+// somebody has dropped it.
+func (w restoring) notLost(ctx context.Context, admin *mysqladmin.Server) error {
+	there, err := admin.DatabaseExists(ctx, w.instance.Database)
+	if err != nil || there {
+		return err
+	}
+	names, err := admin.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	users, err := w.users(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range users {
+		if a.BindingID != "" && !slices.Contains(names, a.Account) {
+			return task.Permanent("The database of this service instance is lost. As an operator, restore the backup with "+
+				"`mysql-broker backups restore --lost`.", fmt.Errorf("no database %s and no account %s", w.instance.Database,
+				a.Account))
+		}
+	}
+	return nil
+}
+
+// makeAgain returns the steps that create the server, the database and the accounts of the bindings again.
+func (w restoring) makeAgain() (steps []task.Step) {
+	if w.instance.Location.Dedicated() {
+		steps = append(steps, w.Launch(w.instance))
+	}
+	return append(steps, task.Step{Name: "create database", Progress: "Creating the database",
+		Do: w.InSession(w.instance, servers.InstanceLock(w.instance.ID), w.makeDatabase)},
+		task.Step{Name: "create accounts", Progress: "Creating the accounts of the bindings",
+			Timeout: servers.AccountsTimeout,
+			Do: func(ctx context.Context, run *task.Run) error {
+				accounts, err := w.users(ctx)
+				if err != nil {
+					return err
+				}
+				return w.copier.CreateAccounts(ctx, run, w.instance, accounts)
+			}})
+}
+
+// makeDatabase creates the lost database. Nothing backs up what is there, so it fails if the database holds data which
+// are not of this task.
+func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+	if found, err := run.Recall(foundLost, new(bool)); err != nil {
+		return err
+	} else if !found {
+		holds, err := s.HoldsData(ctx, w.instance.Database)
+		if err != nil {
+			return err
+		}
+		if holds {
+			return task.Permanent("The database is not lost: it holds data. Restore the backup without --lost, so that these "+
+				"are backed up before.", fmt.Errorf("database %s: %w", w.instance.Database, mysqladmin.ErrHoldsData))
+		}
+		if err := errors.Join(run.Remember(foundLost, true), run.Save(ctx)); err != nil {
+			return err
+		}
+	}
+	return s.CreateDatabase(ctx, w.instance.Database, "", "")
+}
+
+// dropIncomplete drops the database that the task has made in place of the lost one, so that the restore can be
+// repeated.
+func (w restoring) dropIncomplete(ctx context.Context, run *task.Run) error {
+	if found, err := run.Recall(foundLost, new(bool)); err != nil || !found {
+		return err
+	}
+	return w.dropRestored(ctx, run)
+}
+
+// dropRestored drops the database, which only the task has filled.
+func (w restoring) dropRestored(ctx context.Context, run *task.Run) error {
+	return w.InSession(w.instance, servers.InstanceLock(w.instance.ID),
+		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			if err := s.LockAccount(ctx, w.owner()); err != nil { // ends its sessions
+				return err
+			}
+			return s.DropDatabase(ctx, w.instance.Database)
+		})(ctx, run)
+}
+
+// writers lists the accounts that may write before the task does, also as definers.
+func (w restoring) writers(ctx context.Context) ([]store.BindingAccount, error) {
+	accounts, err := w.Store.Accounts(ctx, w.instance.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list the accounts: %w", err)
+	}
+	return copying.Without(accounts, w.reader()), nil
+}
+
+// users lists the accounts of the instance, without those of this task.
+func (w restoring) users(ctx context.Context) ([]store.BindingAccount, error) {
+	accounts, err := w.writers(ctx)
+	return copying.Without(accounts, w.owner()), err
+}
+
+// freeze takes the privileges to write from all accounts of the instance.
+func (w restoring) freeze(ctx context.Context, run *task.Run) error {
+	if err := errors.Join(run.Remember(accountsFrozen, true), run.Save(ctx)); err != nil {
+		return err
+	}
+	accounts, err := w.writers(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.copier.FreezeAccounts(ctx, run, w.instance, accounts); err != nil {
+		return err
+	}
+	return w.liftReadOnly(ctx, run)
+}
+
+// liftReadOnly lets the broker write to a database that a tenant has made read-only. The backup's data are writable.
+func (w restoring) liftReadOnly(ctx context.Context, run *task.Run) error {
+	is, err := w.copier.IsReadOnly(ctx, w.instance)
+	if err != nil || !is {
+		return err
+	}
+	if err := errors.Join(run.Remember(wasReadOnly, true), run.Save(ctx)); err != nil {
+		return err
+	}
+	return w.copier.SetReadOnly(ctx, run, w.instance, false)
+}
+
+// write backs up the present data. If somebody has dropped the database, there are none.
+func (w restoring) write(ctx context.Context, run *task.Run) error {
+	var there bool
+	err := w.Fleet.AsAdmin(ctx, w.instance, func(admin *mysqladmin.Server) (err error) {
+		there, err = admin.DatabaseExists(ctx, w.instance.Database)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if there {
+		return w.backingUp.write(ctx, run)
+	}
+	return run.Remember(foundDropped, true)
+}
+
+func wasDropped(run *task.Run) (bool, error) { return run.Recall(foundDropped, new(bool)) }
+
+// record records that the backup of the present data is complete. From then on it stays, even if the restore fails.
+func (w restoring) record(ctx context.Context, run *task.Run) error {
+	if dropped, err := wasDropped(run); err != nil {
+		return err
+	} else if dropped {
+		return w.deleteIncomplete(ctx, run)
+	}
+	var written store.Backup
+	if found, err := run.Recall(summary, &written); err != nil || !found {
+		return errors.Join(err, errors.New("the facts of the backup are lost"))
+	}
+	var mark *store.BackupPosition
+	if _, err := run.Recall(markKey, &mark); err != nil {
+		return err
+	}
+	return w.Store.RecordWritten(ctx, engine.LeaseOf(run.Task), written, mark)
+}
+
+// replace replaces the data by those of the backup.
+func (w restoring) replace(ctx context.Context, run *task.Run) error {
+	m, err := w.manifest(ctx, run, w.from)
+	if err != nil {
+		return err
+	}
+	of, err := w.Plan(w.instance.PlanID)
+	if err != nil {
+		return err
+	}
+	current, err := w.Store.Instance(ctx, w.instance.ID)
+	if err != nil {
+		return fmt.Errorf("read the instance: %w", err)
+	}
+	if err := errors.Join(run.Remember(dataChanged, true), run.Save(ctx)); err != nil {
+		return err
+	}
+	o := transfer.Options{Events: of.Events, MaxBytes: 4*of.Quota() + 64<<20,
+		Progress: w.ReportProgress(ctx, run, "restored", engine.Percent(restoringSentence))}
+	empty := current.OverSince != nil // the files of tables do not shrink with their rows
+	earlier := fmt.Sprintf("What was there before is the backup %s, which can be restored in the same way.", w.id)
+	dropped, err := wasDropped(run)
+	if err != nil {
+		return err
+	}
+	if dropped || w.lost {
+		earlier = ""
+	}
+	err = copying.LeavingOutBroken(run, earlier, func(leftOut func(string, bool, error) bool) error {
+		o.LeftOut = leftOut
+		return w.load(ctx, run, m, o, empty)
+	})
+	if mysqladmin.DiskFull(err) {
+		return task.Permanent(fmt.Sprintf("The disk of the MySQL server is full. %s Tell your operator about %s.",
+			undoneSentence(w.lost), task.Token(run.Task.ID)), err)
+	}
+	return w.explainRestore(ctx, run, m.ID, err)
+}
+
+// load replaces the data by those of a backup. If empty is true, it drops all tables first.
+func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o transfer.Options, empty bool) error {
+	err := w.Store.RecordCopyAccount(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: w.instance.ID,
+		Account: w.owner(), Role: string(plan.Admin)})
+	if err != nil {
+		return fmt.Errorf("record the owner: %w", err)
+	}
+	owner := mysqladmin.Account{Name: w.owner(), Password: engine.NewPassword(), Database: w.instance.Database,
+		Role: plan.Admin, Events: o.Events}
+	f := w.filling()
+	err = w.InSession(w.instance, f.Lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		if err := s.CreateDatabase(ctx, w.instance.Database, "", ""); err != nil { // unless it exists
+			return err
+		}
+		return copying.CreateAnew(ctx, s, owner)
+	})(ctx, run)
+	if err != nil {
+		return err
+	}
+	o.Alive, o.InPlace = run.Alive, true
+	return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
+		if empty {
+			if err := transfer.Empty(ctx, to, run.Alive); err != nil {
+				return err
+			}
+		}
+		return w.vault.Restore(ctx, m, to, o)
+	})
+}
+
+// For how long putBack retries: after failures that may pass by themselves, and after others. An object store or a
+// server can be away for hours.
+const (
+	putBackTime   = 24 * time.Hour
+	putBackLittle = 15 * time.Minute
+)
+
+// putBack restores the earlier data if they may have changed. It is retried for up to putBackTime.
+func (w restoring) putBack(ctx context.Context, run *task.Run) error {
+	changed, err := run.Recall(dataChanged, new(bool))
+	if err != nil {
+		return err
+	}
+	if changed {
+		err = w.putBackOnce(ctx, run)
+	}
+	if err == nil {
+		return run.Remember(asBefore, true)
+	}
+	if ctx.Err() != nil || run.Alive() != nil {
+		return err
+	}
+	err = fmt.Errorf("put the earlier data back: %w", err)
+	failing, remembering := run.Since(notBackSince)
+	if remembering != nil {
+		return remembering
+	}
+	limit := putBackTime
+	if lasts(err) {
+		limit = putBackLittle
+	}
+	if failing < limit {
+		return task.RequeueAfter(max(failing/8, time.Second), err)
+	}
+	w.Log.Error("a restore in place failed, and the earlier data could not be put back; see "+
+		"docs/runbook.md#mysqlbrokerinstancesfrozen", "task", task.Token(run.Task.ID), "instance_id", w.instance.ID,
+		"backup", w.id, "error", err)
+	return run.Remember(mixed, true)
+}
+
+// lasts reports whether a failure to put data back will hardly pass by itself: the backup is damaged or gone, or the
+// server refuses something in it.
+func lasts(err error) bool {
+	_, damaged := errors.AsType[*backup.DamagedError](err)
+	_, refused := errors.AsType[*transfer.RefusedError](err)
+	_, bySQL := errors.AsType[*mysql.MySQLError](err)
+	gone := errors.Is(err, backup.ErrNotFound) || errors.Is(err, store.ErrNotFound)
+	return damaged || refused || gone || bySQL && !mysqladmin.Unreachable(err) && !mysqladmin.DiskFull(err)
+}
+
+// looksBack fails if the earlier data could not be put back.
+func (w restoring) looksBack(_ context.Context, run *task.Run) error {
+	if found, err := run.Recall(mixed, new(bool)); err != nil || !found {
+		return err
+	}
+	return task.Abandon(errors.New("the earlier data could not be put back"))
+}
+
+func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {
+	if dropped, err := wasDropped(run); err != nil {
+		return err
+	} else if dropped {
+		return w.dropRestored(ctx, run)
+	}
+	m, err := w.manifest(ctx, run, w.id)
+	if err != nil {
+		return err
+	}
+	o := transfer.Options{Events: true,
+		Progress: w.ReportProgress(ctx, run, "put back", engine.Percent("Putting the data back")),
+		LeftOut: func(program string, _ bool, err error) bool {
+			w.Log.Warn("a program was broken before a backup was restored, and could not be put back", "task",
+				task.Token(run.Task.ID), "instance_id", w.instance.ID, "name", program, "error", err)
+			return true
+		}}
+	return w.load(ctx, run, m, o, false)
+}
+
+// endOwner locks the owner, or drops it if it defines nothing.
+func (w restoring) endOwner(ctx context.Context, run *task.Run) error {
+	of, err := w.Store.FindInstance(ctx, w.owner())
+	if errors.Is(err, store.ErrNotFound) { // it was not created
+		return nil
+	}
+	if err != nil || of != w.instance.ID {
+		return errors.Join(err, errors.New("the owner is recorded with another instance"))
+	}
+	return w.InSession(w.instance, servers.InstanceLock(w.instance.ID),
+		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+			return w.copier.EndCopyAccount(ctx, run, s, w.instance, w.owner(), plan.Admin)
+		})(ctx, run)
+}
+
+// endDefiners ends the owner, and drops the accounts that were kept only because they had defined something.
+func (w restoring) endDefiners(ctx context.Context, run *task.Run) error {
+	if err := w.endOwner(ctx, run); err != nil {
+		return err
+	}
+	accounts, err := w.users(ctx)
+	if err != nil {
+		return err
+	}
+	return w.InSession(w.instance, servers.InstanceLock(w.instance.ID),
+		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+			for _, a := range accounts {
+				// A copy may read with it, and it cannot define anything.
+				if a.BindingID != "" || servers.RoleOf(a) == plan.ReadOnly {
+					continue
+				}
+				if err := w.copier.EndCopyAccount(ctx, run, s, w.instance, a.Account, servers.RoleOf(a)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})(ctx, run)
+}
+
+// thaw lets applications write again. An instance that was over its quota may be below it now.
+func (w restoring) thaw(ctx context.Context, run *task.Run) error {
+	current, err := w.Store.Instance(ctx, w.instance.ID)
+	if err != nil {
+		return fmt.Errorf("read the instance: %w", err)
+	}
+	restricted := current.OverSince != nil
+	if restricted {
+		size, err := w.DatabaseSize(ctx, w.instance)
+		if err != nil {
+			return err
+		}
+		quota := w.Plans.Get(w.instance.PlanID).Quota()
+		restricted = size.Used(quota)*100 >= quota*plan.RestoreBelow
+		if err := run.Remember(belowQuota, !restricted); err != nil {
+			return err
+		}
+	}
+	accounts, err := w.users(ctx)
+	if err != nil {
+		return err
+	}
+	return w.copier.ThawAccounts(ctx, run, w.instance, accounts, restricted)
+}
+
+// thawAsBefore lets applications write as before the restore, unless the data are a mixture.
+func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
+	if found, err := run.Recall(accountsFrozen, new(bool)); err != nil || !found {
+		return err
+	}
+	if found, err := run.Recall(mixed, new(bool)); err != nil || found {
+		return err
+	}
+	current, err := w.Store.Instance(ctx, w.instance.ID)
+	if err != nil {
+		return fmt.Errorf("read the instance: %w", err)
+	}
+	if current.FrozenSince != nil { // since an earlier restore
+		return nil
+	}
+	accounts, err := w.writers(ctx)
+	if err != nil {
+		return err
+	}
+	readOnly, err := run.Recall(wasReadOnly, new(bool))
+	if err == nil && readOnly {
+		err = w.copier.SetReadOnly(ctx, run, w.instance, true)
+	}
+	if err != nil {
+		return err
+	}
+	return w.copier.ThawAccounts(ctx, run, w.instance, accounts, current.OverSince != nil)
+}
+
+// deleteIncomplete deletes the backup of the earlier data unless it is complete.
+func (w restoring) deleteIncomplete(ctx context.Context, run *task.Run) error {
+	b, err := w.Store.Backup(ctx, w.id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && b.State != store.BackupInProgress {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of the backup: %w", err)
+	}
+	return w.deleteUnfinished(ctx, run)
+}
+
+// First are the steps of an operation that backs an instance up before it changes anything, and those that undo them.
+// The operation has recorded the backup.
+func (p *Backups) First(i store.Instance, id string) (steps, cleanup []task.Step) {
+	w := restoring{backingUp: backingUp{p, i, id}}
+	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
+		Timeout: servers.AccountsTimeout,
+		Do:      w.dropReader}
+	return []task.Step{
+			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.copier.InTurn(w.write)},
+			dropReader,
+			{Name: "record", Progress: "Recording the backup", Do: w.record}},
+		[]task.Step{dropReader, {Name: "delete", Progress: "Deleting the unfinished backup",
+			Timeout: servers.AccountsTimeout, Do: w.deleteIncomplete}}
+}

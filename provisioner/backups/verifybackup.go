@@ -1,0 +1,195 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/copying"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+// VerifyBackups is the kind of the hourly task that restores backups into a scratch database, compares every chunk with
+// the checksums of the manifest, and drops the database. Of all brokers, one does that at a time.
+const VerifyBackups = "verify-backups"
+
+var verifyBackupsKind = engine.Kind[*Backups]{
+	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
+	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
+		dropScratch := task.Step{Name: "drop scratch", Progress: "Dropping the scratch database",
+			Timeout: servers.DropTimeout,
+			Do:      p.dropScratch}
+		return task.Workflow{Steps: []task.Step{{Name: "verify", Progress: "Verifying backups", Timeout: backupTimeout,
+			Do: p.verifyBackups}}, Cleanup: []task.Step{dropScratch}}, nil
+	},
+}
+
+// scratch is a database in which a backup is verified. The task remembers it before it is created.
+type scratch struct {
+	Location   store.Location
+	InstanceID string // of the backup
+	Database   string
+}
+
+const scratchKey = "scratch"
+
+func (s scratch) instance() store.Instance {
+	return store.Instance{ID: s.InstanceID, Location: s.Location, Database: s.Database}
+}
+
+func (s scratch) owner() string { return copying.CopyAccount(s.instance(), "owner") }
+
+// verifyBackups verifies all backups that were not verified, even if some of them cannot be.
+func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
+	if p.vault == nil {
+		return nil
+	}
+	if err := p.dropScratch(ctx, run); err != nil { // of an attempt that was interrupted
+		return err
+	}
+	all, err := p.Store.UnverifiedBackups(ctx)
+	if err != nil {
+		return fmt.Errorf("list the backups to verify: %w", err)
+	}
+	var failed []error
+	for _, b := range all {
+		if err := run.Alive(); err != nil {
+			return err
+		}
+		began := time.Now()
+		err := p.verifyBackup(ctx, run, b)
+		if dropping := p.dropScratch(ctx, run); dropping != nil {
+			return errors.Join(err, dropping)
+		}
+		problem := problemOf(err)
+		switch {
+		case err == nil:
+			p.Log.Info("verified a backup", "backup", b.ID, "instance_id", b.InstanceID,
+				"duration_ms", float64(time.Since(began).Microseconds())/1000)
+		case problem != "":
+			p.Log.Error("a backup cannot be restored", "backup", b.ID, "instance_id", b.InstanceID, "error", err)
+		case bySettings(err):
+			p.Log.Warn("a backup cannot be verified on a server with these settings, and is tried again in a day; see "+
+				"docs/runbook.md#mysqlbrokerbackupstooold", "backup", b.ID, "instance_id", b.InstanceID, "error", err)
+			if err := p.Store.NoteRefusal(ctx, b.ID, err.Error()); err != nil {
+				return fmt.Errorf("record that settings refuse the backup %s: %w", b.ID, err)
+			}
+			continue
+		default:
+			failed = append(failed, fmt.Errorf("verify the backup %s: %w", b.ID, servers.NotUnreachable(err)))
+			continue
+		}
+		if err := p.Store.NoteVerification(ctx, b.ID, problem); err != nil {
+			return fmt.Errorf("record the verification of the backup %s: %w", b.ID, err)
+		}
+		if err := run.Advance(ctx, "Verified backup "+b.ID); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// problemOf says why a backup cannot be restored. It is "" if err is not due to the backup: settings of shared servers
+// can forbid what the instance's own server allows.
+func problemOf(err error) string {
+	_, damaged := errors.AsType[*backup.DamagedError](err)
+	_, refused := errors.AsType[*transfer.RefusedError](err)
+	if damaged || refused && !bySettings(err) || errors.Is(err, backup.ErrNotFound) ||
+		errors.Is(err, transfer.ErrDiffers) {
+		return err.Error()
+	}
+	return ""
+}
+
+// bySettings reports whether settings of the server refuse a backup. Until they are changed, each attempt reads the
+// backup in vain, so that it is made once a day.
+func bySettings(err error) bool {
+	refusal, refused := errors.AsType[*transfer.RefusedError](err)
+	return refused && refusal.BySettings
+}
+
+func (p *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backup) error {
+	m, err := p.vault.Manifest(ctx, b.InstanceID, b.ID)
+	if err != nil {
+		return err
+	}
+	server, err := p.serverFor(ctx, mysqladmin.Flavour{Name: m.Flavour, Version: m.Version})
+	if err != nil {
+		return err
+	}
+	s := scratch{store.SharedLocation(server), b.InstanceID, engine.NewName(mysqladmin.DatabasePrefix)}
+	if err := errors.Join(run.Remember(scratchKey, s), run.Save(ctx)); err != nil {
+		return err
+	}
+	lease := engine.LeaseOf(run.Task)
+	if err := p.Store.RecordScratch(ctx, lease, server, s.Database, s.owner(), b.InstanceID); err != nil {
+		return fmt.Errorf("record the scratch database: %w", err)
+	}
+	owner := mysqladmin.Account{Name: s.owner(), Password: engine.NewPassword(), Database: s.Database, Role: plan.Admin,
+		Events: true}
+	f := copying.Filling{Copier: p.copier, Instance: s.instance(), Lock: scratchLock}
+	err = p.InSession(f.Instance, f.Lock, func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
+		if err := session.CreateDatabase(ctx, s.Database, "", ""); err != nil {
+			return err
+		}
+		return session.CreateAccount(ctx, owner)
+	})(ctx, run)
+	if err != nil {
+		return err
+	}
+	err = f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
+		return p.vault.Restore(ctx, m, to, transfer.Options{Events: true, Unpartitioned: true, Alive: run.Alive,
+			LeftOut:  func(_ string, broken bool, _ error) bool { return broken },
+			Progress: p.ReportProgress(ctx, run, "verified", engine.Percent("Verifying backup "+b.ID))})
+	})
+	if bySettings(err) {
+		err = fmt.Errorf("shared server %s: %w", server, err) // operators have to change its settings
+	}
+	return err
+}
+
+// scratchLock is held while a scratch database is created or dropped.
+var scratchLock = fleet.Lock{Key: "scratch databases of backups"}
+
+// serverFor finds a shared server that can hold what one of that flavour has written.
+func (p *Backups) serverFor(ctx context.Context, from mysqladmin.Flavour) (name string, err error) {
+	var failed error
+	for _, server := range p.Fleet.Shared.All() {
+		to, err := server.Flavour(ctx)
+		if err == nil && to.CanTake(from) {
+			return server.Name(), nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return "", errors.Join(fmt.Errorf("no shared server can hold a backup of %s", from), failed)
+}
+
+// dropScratch drops the scratch database that the task remembers, and its account.
+func (p *Backups) dropScratch(ctx context.Context, run *task.Run) error {
+	var s scratch
+	if found, err := run.Recall(scratchKey, &s); !found || err != nil || s.Database == "" {
+		return err
+	}
+	drop := func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
+		if err := session.LockAccount(ctx, s.owner()); err != nil { // ends its sessions
+			return err
+		}
+		if err := session.DropDatabase(ctx, s.Database); err != nil {
+			return err
+		}
+		return session.DropAccount(ctx, s.owner())
+	}
+	if err := p.InSession(s.instance(), scratchLock, drop)(ctx, run); err != nil {
+		return err
+	}
+	return errors.Join(run.Remember(scratchKey, scratch{}), run.Save(ctx))
+}

@@ -1,0 +1,40 @@
+// Package bindings creates, replaces and ends the accounts of bindings.
+package bindings
+
+import (
+	"mysql-broker/provisioner/credhub"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/store"
+)
+
+// Bindings are the bindings of all instances. Make them with New.
+type Bindings struct {
+	*servers.Servers
+
+	credHub  *credhub.Client
+	document func(Credentials) map[string]any
+	expired  chan struct{} // signals that there are expired bindings
+}
+
+// New returns the bindings of instances on the servers of a fleet. If credHub is not nil, it keeps what document
+// returns of the credentials.
+func New(s *servers.Servers, credHub *credhub.Client, document func(Credentials) map[string]any) *Bindings {
+	return &Bindings{s, credHub, document, make(chan struct{}, 1)}
+}
+
+// Expired says that the account of a binding has come to its end.
+func (p *Bindings) Expired() {
+	select {
+	case p.expired <- struct{}{}:
+	default:
+	}
+}
+
+// Kinds are the kinds of tasks about bindings.
+var Kinds = map[string]engine.Kind[*Bindings]{
+	store.Bind:   bindKind,
+	store.Unbind: unbindKind,
+	store.Expire: expireKind,
+	store.Rotate: rotateKind,
+}

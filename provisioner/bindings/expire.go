@@ -1,0 +1,197 @@
+package bindings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/leader"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+const (
+	// expiryInterval is the time between two rounds while there are expired bindings.
+	expiryInterval = 5 * time.Second
+	// expiredAtOnce is how many tasks are recorded each time. Many bindings may have expired while no broker ran.
+	expiredAtOnce = 500
+	// locksAtOnce is on how many servers accounts are locked at the same time.
+	locksAtOnce = 16
+	// lockTime limits the attempt to lock one account. The next round tries again.
+	lockTime = 10 * time.Second
+)
+
+// expiry returns when a binding that is created now ends by itself; nil for never.
+func expiry(now time.Time, asked plan.TTL, of plan.Plan) (*time.Time, error) {
+	if of.MaxBindingTTL > 0 && asked > of.MaxBindingTTL {
+		return nil, engine.Refuse(engine.Invalid, "Parameter \"ttl\" must be at most %s, the maximum of plan %s.",
+			of.MaxBindingTTL, of.Name)
+	}
+	if asked == 0 {
+		asked = of.MaxBindingTTL
+	}
+	if asked == 0 {
+		return nil, nil
+	}
+	at := now.Add(time.Duration(asked))
+	return &at, nil
+}
+
+// renewal returns when a binding that expires should be replaced: after three quarters of its time.
+func renewal(b store.Binding) time.Time {
+	return b.ExpiresAt.Add(-b.ExpiresAt.Sub(b.CreatedAt) / 4)
+}
+
+func hasExpired(b store.Binding, now time.Time) bool {
+	return b.ExpiresAt != nil && !b.ExpiresAt.After(now)
+}
+
+// Expire ends bindings that have expired by PostgreSQL's clock, until ctx ends. One broker does that for all. It sleeps
+// until the tasks' runner finds one that has expired.
+func (p *Bindings) Expire(ctx context.Context) {
+	leader.Work{Store: p.Store, Log: p.Log, Lease: "expiry", What: "ending expired bindings", Every: expiryInterval,
+		Await: func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-p.expired:
+			}
+		}, Do: p.expireDue}.Run(ctx)
+}
+
+// expireDue records a task for each expired binding. Any worker of any broker runs it.
+func (p *Bindings) expireDue(ctx context.Context) error {
+	if hold, err := p.Store.Hold(ctx); err != nil || hold != nil {
+		return err // the binding may have been changed since
+	}
+	due, err := p.Store.ExpiredBindings(ctx, expiredAtOnce)
+	if unsure := p.SureOfAges(ctx, len(due)); unsure != nil {
+		return errors.Join(err, unsure)
+	}
+	busy := map[store.Location][]expired{}
+	for _, b := range due {
+		if ctx.Err() != nil {
+			break
+		}
+		i, failed := p.expire(ctx, b)
+		if err = errors.Join(err, failed); i != nil {
+			busy[i.Location] = append(busy[i.Location], expired{*i, b})
+		}
+	}
+	if len(due) > 0 {
+		p.Tasks.Nudge()
+	}
+	return errors.Join(err, p.lockAll(ctx, busy))
+}
+
+// expired is an expired binding whose instance another task is changing.
+type expired struct {
+	instance store.Instance
+	binding  store.ExpiredBinding
+}
+
+// lockAll locks accounts on several servers at once, because one of them may not answer.
+func (p *Bindings) lockAll(ctx context.Context, busy map[store.Location][]expired) error {
+	var (
+		locking errgroup.Group
+		mu      sync.Mutex
+		all     error
+	)
+	locking.SetLimit(locksAtOnce)
+	for _, of := range busy {
+		locking.Go(func() error {
+			err := p.lockEach(ctx, of)
+			mu.Lock()
+			defer mu.Unlock()
+			all = errors.Join(all, err)
+			return nil
+		})
+	}
+	_ = locking.Wait() // the errors are in all
+	return all
+}
+
+// lockEach locks accounts on one server. If the server does not answer, it leaves the rest to the next round.
+func (p *Bindings) lockEach(ctx context.Context, of []expired) (all error) {
+	for _, e := range of {
+		err := p.lockExpired(ctx, e.instance, e.binding)
+		if all = errors.Join(all, err); errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return all
+}
+
+// expire records a task that ends a binding. If an operation is changing the instance, it returns the instance instead.
+func (p *Bindings) expire(ctx context.Context, b store.ExpiredBinding) (i *store.Instance, err error) {
+	err = p.Store.InTx(ctx, func(tx *store.Tx) error {
+		i = nil
+		there, err := tx.Begin(ctx, b.InstanceID, b.ID)
+		switch {
+		case errors.Is(err, store.ErrNotFound) || err == nil && (there.Binding == nil || there.Task(b.ID) != nil ||
+			there.Binding.Account != b.Account):
+			return nil // somebody else ends it, or has ended it and created another one
+		case err != nil:
+			return err
+		case changing(there):
+			i = &there.Instance
+			return nil
+		}
+		tx.SetBindingState(b.InstanceID, b.ID, store.Ending)
+		tx.InsertTask(store.NewTask{InstanceID: b.InstanceID, BindingID: b.ID, Kind: store.Expire,
+			PlanID: there.Instance.PlanID, Description: expireKind.Beginning})
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("end the expired binding %q of instance %q: %w", b.ID, b.InstanceID, err)
+	}
+	return i, err
+}
+
+// lockExpired locks the account of a binding while another task changes its instance, which may take long. The binding
+// itself ends after that task.
+func (p *Bindings) lockExpired(ctx context.Context, i store.Instance, b store.ExpiredBinding) error {
+	if i.State != store.Ready {
+		return nil // it is being deleted
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	session, err := p.Fleet.OpenSession(ctx, i, fleet.Lock{Key: fleet.BindingLock(i.ID, b.ID),
+		Alive: func() error { return ctx.Err() }})
+	if err == nil {
+		defer p.CloseSession(i, session)
+		err = session.Explain(session.LockAccount(session.Context(), b.Account))
+	}
+	if err != nil {
+		err = fmt.Errorf("lock the account of the expired binding %q of instance %q: %w", b.ID, b.InstanceID, err)
+	}
+	return err
+}
+
+var expireKind = engine.Kind[*Bindings]{
+	Beginning: "Ending the expired service binding",
+	Kind:      task.Kind{Advice: "The broker tries again."},
+	Workflow: func(ctx context.Context, p *Bindings, t store.Task) (task.Workflow, error) {
+		i, b, err := p.BindingTask(ctx, t)
+		return p.expireWorkflow(i, b), err
+	},
+}
+
+// expireWorkflow is the workflow of an unbind that no platform has requested. It leaves a record, so that a later
+// request of the platform succeeds.
+func (p *Bindings) expireWorkflow(i store.Instance, b store.Binding) task.Workflow {
+	w := p.unbindWorkflow(i, b)
+	unbound := w.Succeeded
+	w.Succeeded = func(tx *store.Tx, m task.Memory) {
+		tx.RecordExpired(i.ID, b.ID)
+		unbound(tx, m)
+		p.Log.Info("a service binding has expired", "instance_id", i.ID, "binding_id", b.ID)
+	}
+	return w
+}

@@ -1,0 +1,193 @@
+package bindings
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/credhub"
+	"mysql-broker/provisioner/leader"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+const (
+	// credHubInterval is how often one broker looks for differences between CredHub and the records.
+	credHubInterval = 10 * time.Second
+	// credHubAge is how old a comparison of an entry may become, if there are not too many.
+	credHubAge = time.Minute
+	// credHubAtOnce is how many entries are handled each time.
+	credHubAtOnce = 200
+	// credHubKeep is how long the record of a deleted entry is kept. Then the entry is deleted again, because a broker
+	// that was paused could have stored it meanwhile.
+	credHubKeep = 2 * time.Minute
+	// storeTime limits an attempt to store or delete one entry, while a request waits.
+	storeTime = 10 * time.Second
+)
+
+// chooseStore decides whether CredHub gets the credentials of a new binding, and who may read them there: the
+// application, or the client of UAA that reads them for the owner of a service key. Without either, nobody could.
+func (p *Bindings) chooseStore(b *store.Binding, q BindRequest, predecessor *store.Binding) {
+	if p.credHub == nil {
+		return
+	}
+	switch {
+	case q.AppGUID != "":
+		b.CredHubReader = credhub.Application(q.AppGUID)
+	case q.ReaderID != "":
+		b.CredHubReader = credhub.UAAClient(q.ReaderID)
+	case predecessor != nil:
+		b.CredHubReader = predecessor.CredHubReader
+	}
+	if b.CredHubReader != "" {
+		b.CredHubName = p.credHub.Name(b.Account)
+	}
+}
+
+// storeCredentials is the step that stores the credentials of a binding in CredHub.
+func (p *Bindings) storeCredentials(i store.Instance, b store.Binding) task.Step {
+	return task.Step{Name: "store credentials", Progress: "Storing the credentials", Timeout: storeTime,
+		Do: func(ctx context.Context, _ *task.Run) error {
+			if p.credHub == nil {
+				return task.RequeueElsewhere(errNoCredHub)
+			}
+			if err := p.storeEntry(ctx, i, b, nil); err != nil {
+				return task.Failure("The credentials could not be stored in CredHub.", err)
+			}
+			return nil
+		}}
+}
+
+var errNoCredHub = errors.New("this broker has no CredHub")
+
+// storeEntry stores the credentials of a binding unless the hash says that CredHub has them.
+func (p *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Binding, has []byte) error {
+	c, err := p.credentials(ctx, i, b)
+	if err != nil {
+		return err
+	}
+	document := p.document(c)
+	text, err := json.Marshal(document)
+	if err != nil {
+		return fmt.Errorf("encode the credentials: %w", err)
+	}
+	hash := sha256.Sum256(text)
+	if bytes.Equal(hash[:], has) {
+		return nil
+	}
+	attempt, err := p.Store.BeginCredHubStore(ctx, b.CredHubName)
+	if err != nil {
+		return fmt.Errorf("record that CredHub is to store it: %w", err)
+	}
+	if err := p.credHub.Store(ctx, b.CredHubName, document, b.CredHubReader); err != nil {
+		return err
+	}
+	if err := p.Store.SetCredHubStored(ctx, b.CredHubName, attempt, hash[:]); err != nil {
+		return fmt.Errorf("record what CredHub has: %w", err)
+	}
+	return nil
+}
+
+// deleteCredentials is the step that deletes the credentials of a binding from CredHub. If CredHub does not answer, it
+// leaves them to SyncCredHub: the account has ended, so nobody can use them.
+func (p *Bindings) deleteCredentials(b store.Binding) task.Step {
+	return task.Step{Name: "delete credentials", Progress: "Deleting the credentials", Timeout: storeTime,
+		Do: func(ctx context.Context, run *task.Run) error {
+			err := errNoCredHub
+			if p.credHub != nil {
+				within, cancel := context.WithTimeout(ctx, storeTime/2)
+				defer cancel()
+				var done bool
+				if done, err = p.credHub.Delete(within, b.CredHubName, b.CredHubReader); done && err == nil {
+					err = p.Store.SetCredHubDeleted(ctx, b.CredHubName)
+				}
+			}
+			if ctx.Err() != nil || run.Alive() != nil {
+				return errors.Join(err, ctx.Err(), run.Alive())
+			}
+			if err != nil {
+				p.Log.Warn("could not delete the credentials of a binding in CredHub; trying again later",
+					"instance_id", b.InstanceID, "binding_id", b.ID, "error", err)
+			}
+			return nil
+		}}
+}
+
+// SyncCredHub deletes from CredHub the credentials of bindings that are gone, and stores those that have changed, for
+// example because an instance was moved, until ctx ends. One broker does that for all.
+func (p *Bindings) SyncCredHub(ctx context.Context) {
+	leader.Work{Store: p.Store, Log: p.Log, Lease: "credhub", What: "bringing CredHub up to date", Every: credHubInterval,
+		Do: p.syncCredHub}.Run(ctx)
+}
+
+func (p *Bindings) syncCredHub(ctx context.Context) error {
+	if hold, err := p.Store.Hold(ctx); err != nil || hold != nil {
+		return err // the bindings may have changed since
+	}
+	failed := []error{p.deleteEnded(ctx)} // a broker that may not delete still stores what a move has changed
+	unchecked, err := p.Store.UncheckedCredHub(ctx, credHubAge, credHubAtOnce)
+	if err != nil {
+		failed = append(failed, fmt.Errorf("list what CredHub should have: %w", err))
+	}
+	for _, e := range unchecked {
+		err := p.checkEntry(ctx, e)
+		failed = append(failed, err)
+		if _, away := errors.AsType[*credhub.Error](err); away || ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// deleteEnded deletes from CredHub the credentials of bindings that are gone. It keeps their records unless CredHub has
+// deleted them, or lets the broker delete others under the same path: otherwise they may be there. After an error, it
+// leaves the other credentials under that path to the next round.
+func (p *Bindings) deleteEnded(ctx context.Context) (all error) {
+	ended, err := p.Store.EndedCredHub(ctx, credHubKeep, credHubAtOnce)
+	if err != nil {
+		return fmt.Errorf("list what CredHub should not have any more: %w", err)
+	}
+	checked := map[string]error{} // by path
+	for _, e := range ended {
+		path := credhub.PathOf(e.Name)
+		if checked[path] != nil {
+			continue
+		}
+		done, err := p.credHub.Delete(ctx, e.Name, e.Reader)
+		if _, known := checked[path]; err == nil && !done && !e.Deleted && !known {
+			err = p.credHub.CheckDeleting(ctx, path)
+			checked[path] = err
+		}
+		if err != nil {
+			checked[path], all = err, errors.Join(all, err)
+			continue
+		}
+		if err := p.Store.ForgetCredHub(ctx, e.Name, credHubKeep); err != nil {
+			return errors.Join(all, fmt.Errorf("forget what CredHub had: %w", err))
+		}
+	}
+	return all
+}
+
+// checkEntry stores the credentials of a binding if they are not what CredHub has.
+func (p *Bindings) checkEntry(ctx context.Context, e store.CredHubEntry) error {
+	i, err := p.Store.Instance(ctx, e.InstanceID)
+	var b store.Binding
+	if err == nil {
+		b, err = p.Store.Binding(ctx, e.InstanceID, e.BindingID)
+	}
+	if errors.Is(err, store.ErrNotFound) || err == nil && (b.CredHubName != e.Name || b.State != store.Ready) {
+		return nil // it has ended meanwhile
+	}
+	if err == nil {
+		err = p.storeEntry(ctx, i, b, e.Stored)
+	}
+	if err != nil {
+		return fmt.Errorf("store the credentials of binding %q of instance %q: %w", e.BindingID, e.InstanceID, err)
+	}
+	return nil
+}

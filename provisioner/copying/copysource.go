@@ -1,0 +1,300 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+// sourceLocation is the key under which the task remembers where the source is.
+const sourceLocation = "source"
+
+// copy copies the source's database. It sets the events that are to run once the database is filled.
+func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account,
+	events *transfer.Events) error {
+	source, err := f.Store.Instance(ctx, f.Parameters.CloneFrom)
+	if errors.Is(err, store.ErrNotFound) || err == nil && source.State != store.Ready {
+		return sourceGone(err)
+	}
+	if err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	}
+	err = errors.Join(run.Remember(sourceLocation, source.Location), run.Save(ctx))
+	if err != nil {
+		return err
+	}
+	err = f.Store.RecordCopyAccount(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: source.ID,
+		Account: f.reader(), Role: string(plan.ReadOnly)})
+	if errors.Is(err, store.ErrNotFound) {
+		return sourceGone(err)
+	}
+	if err != nil {
+		return fmt.Errorf("record the account that reads: %w", err)
+	}
+	reader := mysqladmin.Account{Name: f.reader(), Password: engine.NewPassword(), Database: source.Database,
+		Role: plan.ReadOnly, LockTables: true}
+	err = f.inSourceSession(ctx, run, source, func(ctx context.Context, s *mysqladmin.Session) error {
+		return CreateAnew(ctx, s, reader)
+	})
+	if err != nil {
+		return f.sourceFailed(ctx, source, err)
+	}
+	err = f.ReadFrom(ctx, source, func(ctx context.Context, admin *mysqladmin.Server) error {
+		return f.copyFrom(ctx, run, admin, source, reader, of, owner, events)
+	})
+	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
+	_, ofSource := errors.AsType[*transfer.SourceError](err)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case isRefused:
+		return task.Permanent(refusal.Sentence, err)
+	case errors.Is(err, transfer.ErrChanged):
+		return f.sourceFailed(ctx, source, task.Failure("The tables of the service instance to copy were changed meanwhile.",
+			err))
+	case errors.Is(err, transfer.ErrLocked):
+		return AwaitLocks(run, LockedPause, err)
+	case ofSource:
+		return f.sourceFailed(ctx, source, err)
+	}
+	return err
+}
+
+// ReadFrom runs fn on the server of an instance whose data are read. If that server hangs, fn's context ends, and the
+// error is a transfer.SourceError.
+func (p *Copier) ReadFrom(ctx context.Context, i store.Instance,
+	fn func(context.Context, *mysqladmin.Server) error) error {
+	return p.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+		attended, stop := admin.Attend(ctx)
+		defer stop()
+		err := fn(attended, admin)
+		if err != nil && context.Cause(attended) == mysqladmin.ErrSilent {
+			err = &transfer.SourceError{Err: fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)}
+		}
+		return notDenied(err)
+	})
+}
+
+// RunningEvents lists the events of an instance that another node of its cluster runs.
+func (p *Copier) RunningEvents(ctx context.Context, i store.Instance, admin *mysqladmin.Server) ([]string, error) {
+	running, unknown, err := admin.RunningEvents(ctx, i.Database)
+	if err != nil {
+		return nil, &transfer.SourceError{Err: err}
+	}
+	if len(unknown) > 0 {
+		p.Log.Warn("a node of the cluster cannot be reached; events are copied disabled, which may run there",
+			"instance_id", i.ID, "names", unknown)
+	}
+	return running, nil
+}
+
+const (
+	// lockedTime limits how long a task waits for a transaction of an application.
+	lockedTime  = 15 * time.Minute
+	LockedPause = 5 * time.Second
+	// xaPause is the pause for prepared XA transactions. They may have been forgotten, and writers wait during each
+	// attempt too.
+	xaPause = 30 * time.Second
+	// lockedSince is the key under which the task remembers when it first found the tables locked.
+	lockedSince = "locked since"
+)
+
+// AwaitLocks makes a task wait until no transaction locks the tables that it has to read. Between two attempts to lock
+// them, others may write for pause.
+func AwaitLocks(run *task.Run, pause time.Duration, err error) error {
+	locked, remembering := run.Since(lockedSince)
+	if remembering != nil {
+		return remembering
+	}
+	if locked > lockedTime {
+		return task.Permanent("A transaction has kept a table of the service instance locked for too long. End it, and try "+
+			"again. It may be a prepared XA transaction, which outlives its session: "+endXA, err)
+	}
+	return task.Pending(pause, "Waiting for a transaction that keeps a table locked")
+}
+
+// OnceLocked returns a transfer.Options.Locked that calls fn, unless that is nil. Another transaction that locks the
+// tables later has its own time.
+func OnceLocked(run *task.Run, fn func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		run.Forget(lockedSince)
+		if fn == nil {
+			return nil
+		}
+		return fn(ctx)
+	}
+}
+
+func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.Server, source store.Instance,
+	reader mysqladmin.Account, of plan.Plan, owner mysqladmin.Account, events *transfer.Events) error {
+	rows, err := admin.OpenDatabase(source.Database, &mysqladmin.Login{User: reader.Name, Password: reader.Password})
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	programs, err := admin.OpenDatabase(source.Database, nil)
+	if err != nil {
+		return err
+	}
+	defer programs.Close()
+	doing := "Copying"
+	if f.moves && !f.rowsOnly {
+		doing = "Comparing"
+	}
+	o := transfer.Options{Events: of.Events, Lossy: f.Parameters.AllowLossy, RowsOnly: f.rowsOnly, Later: events,
+		Gentle:   f.moves && f.rowsOnly, // applications write meanwhile
+		Known:    f.known,
+		Alive:    run.Alive,
+		Locked:   OnceLocked(run, nil),
+		MaxBytes: 4*of.Quota() + 64<<20,
+		Progress: f.turns.note(run.Task.ID, f.ReportProgress(ctx, run, "copied", func(done, total uint64) string {
+			return fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
+		}))}
+	defer f.turns.forget(run.Task.ID)
+	return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
+		flavour, err := admin.Flavour(ctx)
+		if err == nil {
+			o.Into, err = f.CanHold(ctx, flavour, fmt.Sprintf("what a %s server has", flavour))
+		}
+		if err != nil {
+			return err
+		}
+		running, err := f.RunningEvents(ctx, source, admin)
+		if err != nil {
+			return err
+		}
+		from := transfer.Source{Rows: rows, Programs: programs, Database: source.Database, Running: running}
+		if f.moves { // which keeps everything, or nothing
+			return transfer.Copy(ctx, from, to, o)
+		}
+		return LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
+			o.LeftOut = leftOut
+			return transfer.Copy(ctx, from, to, o)
+		})
+	})
+}
+
+// CanHold returns an error unless the instance's server can hold data that one of that flavour has written. what names
+// the data to users. If it is of the other flavour, into is its name; only a copy of an instance is translated.
+func (f Filling) CanHold(ctx context.Context, from mysqladmin.Flavour, what string) (into string, err error) {
+	err = f.Fleet.AsAdmin(ctx, f.Instance, func(admin *mysqladmin.Server) error {
+		to, err := admin.Flavour(ctx)
+		if err == nil && to.Name != from.Name && f.Parameters.CloneFrom != "" && !f.moves {
+			into = to.Name
+			return nil
+		}
+		if err == nil && !to.CanTake(from) {
+			err = &transfer.RefusedError{Sentence: fmt.Sprintf("The server of the new service instance is %s, and cannot take "+
+				"%s. Choose another plan.", to, what)}
+		}
+		return err
+	})
+	return into, err
+}
+
+// inSourceSession runs fn in a session on the source's server. Unlike InSession, it never returns a task.Unreachable,
+// which is for the task's own server.
+func (f Filling) inSourceSession(ctx context.Context, run *task.Run, source store.Instance,
+	fn func(context.Context, *mysqladmin.Session) error) error {
+	session, err := f.Fleet.OpenSession(ctx, source, fleet.Lock{Key: fleet.BindingLock(source.ID, f.reader()),
+		Alive: run.Alive})
+	if err != nil {
+		return err
+	}
+	err = session.Explain(fn(session.Context(), session.Session))
+	f.CloseSession(source, session)
+	return err
+}
+
+// sourceFailed explains a failure of the source to users: it may have been deleted meanwhile.
+func (f Filling) sourceFailed(ctx context.Context, source store.Instance, err error) error {
+	there, reading := f.Store.Instance(ctx, source.ID)
+	latest, readingTask := f.Store.LatestTask(ctx, source.ID, "", store.Deprovision)
+	switch {
+	case errors.Is(reading, store.ErrNotFound), reading == nil && there.State != store.Ready,
+		readingTask == nil && latest.State == store.InProgress:
+		return sourceGone(err)
+	case errors.Is(err, transfer.ErrChanged):
+		return err
+	}
+	sentence := "The MySQL server of the service instance to copy did not answer, or refused."
+	if f.moves {
+		sentence = "The MySQL server from which the data are moved did not answer, or refused. They are still there."
+	}
+	return task.Failure(sentence, servers.NotUnreachable(err))
+}
+
+func sourceGone(err error) error {
+	return task.Permanent("The service instance to copy was deleted, or is not ready. Delete this one.",
+		errors.Join(errors.New("the source is gone"), err))
+}
+
+const (
+	// sourceFailover is how long a source's server may take to answer again, for example because its primary has died.
+	sourceFailover = 20 * time.Second
+	// sourceAway is the key under which the task remembers since when that server has not answered.
+	sourceAway = "source away since"
+)
+
+// DropReader drops the account that reads the source, if there is one. If the source's server does not answer for
+// longer than a failover takes, the account stays recorded, and is dropped with the source: nobody knows its password.
+func (f Filling) DropReader(ctx context.Context, run *task.Run) error {
+	if f.Parameters.CloneFrom == "" {
+		return nil
+	}
+	source, err := f.Store.Instance(ctx, f.Parameters.CloneFrom)
+	if errors.Is(err, store.ErrNotFound) {
+		source = store.Instance{ID: f.Parameters.CloneFrom}
+		found, recalling := run.Recall(sourceLocation, &source.Location)
+		if recalling != nil || !found || source.Location.Dedicated() { // a dedicated server went with its instance
+			return recalling
+		}
+	} else if err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	} else if of, err := f.Store.FindInstance(ctx, f.reader()); errors.Is(err, store.ErrNotFound) {
+		return nil
+	} else if err != nil || of != source.ID {
+		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
+	}
+	drop := func(ctx context.Context, s *mysqladmin.Session) error { return s.DropAccount(ctx, f.reader()) }
+	err = f.inSourceSession(ctx, run, source, drop)
+	if err == nil && source.Former() { // it may have been moved while it was read
+		err = f.inSourceSession(ctx, run, source.Elsewhere(), drop)
+		if errors.Is(err, launcher.ErrNotFound) { // with the account
+			err = nil
+		}
+	}
+	if mysqladmin.CannotReach(err) && ctx.Err() == nil && run.Alive() == nil {
+		return f.awaitSource(run, source, err)
+	}
+	run.Forget(sourceAway)
+	if err != nil {
+		return err
+	}
+	return f.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), f.reader())
+}
+
+// awaitSource waits until a source's server answers, for as long as a failover takes.
+func (f Filling) awaitSource(run *task.Run, source store.Instance, err error) error {
+	away, remembering := run.Since(sourceAway)
+	if remembering != nil {
+		return remembering
+	}
+	if away > sourceFailover {
+		f.Log.Warn("the account by which an instance was copied is left on its server, which does not answer; it is "+
+			"dropped with the instance", "instance_id", source.ID, "name", f.reader(), "error", err)
+		return nil
+	}
+	return task.Pending(time.Second, "Waiting for the server from which the data were copied")
+}

@@ -1,0 +1,118 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// rollingBack is the key under which a task remembers the connections that it has killed and whose transactions are
+// being rolled back.
+const rollingBack = "rolling back"
+
+// FreezeAccounts takes the write privileges from accounts of an instance, and waits until their last writes have ended.
+func (p *Copier) FreezeAccounts(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount) error {
+	events := p.Plans.Get(i.PlanID).Events
+	return p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		var killed []int64
+		found, err := run.Recall(rollingBack, &killed)
+		switch {
+		case err != nil:
+			return err
+		case found: // all accounts are read-only now
+			killed, err = s.RollingBack(ctx, killed)
+		default:
+			killed, err = freezeEach(ctx, s, i.Database, accounts, events)
+		}
+		if err == nil {
+			err = run.Remember(rollingBack, killed)
+		}
+		if err != nil {
+			return err
+		}
+		if len(killed) > 0 {
+			return task.Pending(time.Second, "Waiting until the last writes are rolled back")
+		}
+		return withoutXA(ctx, run, s, i.Database)
+	})(ctx, run)
+}
+
+// freezeEach takes the write privileges from accounts, and ends their transactions. It returns the connections whose
+// transactions are still being rolled back.
+func freezeEach(ctx context.Context, s *mysqladmin.Session, database string, accounts []store.BindingAccount,
+	events bool) (killed []int64, err error) {
+	frozen := map[string]bool{}
+	for _, a := range accounts {
+		if err := s.Freeze(ctx, a.Account, servers.RoleOf(a), events, database); err != nil {
+			return nil, err
+		}
+		frozen[a.Account] = true
+	}
+	return s.EndWrites(ctx, frozen)
+}
+
+const (
+	// xaTime is how long a task waits for prepared XA transactions while nobody can write: a client that was cut off
+	// between XA PREPARE and XA COMMIT can end them when it has connected again.
+	xaTime = 30 * time.Second
+	// xaSince is the key under which the task remembers since when it has waited for them.
+	xaSince = "prepared since"
+)
+
+// withoutXA waits until no prepared XA transaction has changed the database, because a copy would lack its changes.
+// Nobody else can have locked its tables.
+func withoutXA(ctx context.Context, run *task.Run, s *mysqladmin.Session, database string) error {
+	blocked, err := s.BlockedByXA(ctx, database)
+	if err != nil || !blocked {
+		return err
+	}
+	prepared, err := run.Since(xaSince)
+	if err != nil {
+		return err
+	}
+	if prepared > xaTime {
+		return task.Permanent("A prepared XA transaction has changed data of the service instance, and such changes cannot "+
+			"be moved or backed up. End it, and try again: "+endXA, errors.New("prepared XA transactions"))
+	}
+	return task.Pending(time.Second, "Waiting for the end of a prepared XA transaction")
+}
+
+// endXA is how users end prepared XA transactions. MySQL lets only administrators list them.
+const endXA = "XA COMMIT or XA ROLLBACK ends it. On MariaDB, XA RECOVER lists prepared transactions; on MySQL, ask " +
+	"your operator for the list if your app does not know it."
+
+// ThawAccounts gives accounts of an instance back the privileges that FreezeAccounts took. If restricted is true, the
+// instance is over its quota, and they still may not add data.
+func (p *Copier) ThawAccounts(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount, restricted bool) error {
+	events := p.Plans.Get(i.PlanID).Events
+	return p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		for _, a := range accounts {
+			if err := s.Thaw(ctx, a.Account, servers.RoleOf(a), events, restricted, i.Database); err != nil {
+				return err
+			}
+		}
+		return nil
+	})(ctx, run)
+}
+
+// IsReadOnly reports whether a tenant has made the database of an instance read-only: then nobody can change it.
+func (p *Copier) IsReadOnly(ctx context.Context, i store.Instance) (is bool, err error) {
+	err = p.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+		is, err = admin.ReadOnly(ctx, i.Database)
+		return err
+	})
+	return is, err
+}
+
+func (p *Copier) SetReadOnly(ctx context.Context, run *task.Run, i store.Instance, is bool) error {
+	return p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		return s.SetReadOnly(ctx, i.Database, is)
+	})(ctx, run)
+}

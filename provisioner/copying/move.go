@@ -1,0 +1,365 @@
+package copying
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+const (
+	// frozenTime limits for how long a move keeps applications from writing. Then the move is given up, and they may
+	// write again.
+	frozenTime = 15 * time.Minute
+	// frozenSince is the key under which the task remembers when it took the write privileges.
+	frozenSince = "frozen since"
+	// handingOver is the key under which the task remembers that it has begun to hand the data over.
+	handingOver = "handing over"
+)
+
+// OwnerAt is the name of the account that owns the objects of an instance that were moved to its location.
+func OwnerAt(i store.Instance) string { return CopyAccount(i, "owner at "+i.Location.Server) }
+
+// Moves reports whether a change to a plan moves the data of an instance to another server.
+func (p *Copier) Moves(i store.Instance, to plan.Plan) (bool, error) {
+	if to.Kind == plan.Shared {
+		return i.Location.Dedicated(), nil
+	}
+	l, err := p.Fleet.Launcher(to.Launcher)
+	if err != nil && i.Location.Shared() {
+		return false, &engine.Error{Code: engine.PlanChangeRefused, Err: err,
+			Sentence: "This broker offers no dedicated servers. Choose a shared plan."}
+	}
+	return i.Location.Shared() || err == nil && l.Name != i.Location.Launcher, nil
+}
+
+// KeepsMembers refuses a plan that has another number of servers for an instance.
+func KeepsMembers(i store.Instance, from, to plan.Plan) error {
+	members := from.Members
+	if i.Endpoint != nil {
+		members = len(i.Endpoint.Members)
+	}
+	if members == to.Members {
+		return nil
+	}
+	return engine.Refuse(engine.PlanChangeRefused,
+		"Plan %s has another number of servers, and this service instance keeps those that "+
+			"it has. Create a service instance of that plan with clone_from.", to.Name)
+}
+
+// Destination is where data are to be moved to.
+type Destination struct {
+	From     store.Location
+	Location store.Location
+	Password string // of a dedicated server's administrator
+	max      int    // how many instances a shared server takes
+}
+
+// Record records the destination of an instance, which the transaction has locked.
+func (w *Destination) Record(ctx context.Context, tx *store.Tx, i *store.Instance) error {
+	if w == nil || w.From != i.Location || i.Other != nil { // it has changed since it was looked at
+		return engine.ErrBusy
+	}
+	there := *i
+	there.Location = w.Location
+	err := tx.SetDestination(ctx, *i, w.Location, w.Password, w.max, OwnerAt(there))
+	i.Other = &store.OtherPlace{Location: w.Location, AdminPassword: w.Password}
+	return err
+}
+
+func ToShared(i store.Instance, server *shared.Server) *Destination {
+	return &Destination{From: i.Location, Location: store.SharedLocation(server.Name()), max: server.MaxDatabases}
+}
+
+// move is the work of an update that moves the data of an instance to its other place: all rows are copied while
+// applications write, then nobody may write until the copy was compared and completed, and the update ends with the
+// record of the new place.
+type move struct {
+	*Copier
+	from store.Instance
+	to   store.Instance // as it will be, with the new plan
+	// known is for the comparison while nobody may write. Only this worker can write to the new place: another one would
+	// have other passwords, and know nothing.
+	known *transfer.Known
+}
+
+func (p *Copier) newMove(i store.Instance, planID string) move {
+	m := move{p, i, i.Elsewhere(), new(transfer.Known)}
+	m.to.PlanID = planID
+	return m
+}
+
+// filling copies the database. The first time, it copies rows alone; the second time, it compares them, and creates
+// everything else.
+func (m move) filling(rowsOnly bool) Filling {
+	return Filling{Copier: m.Copier, Instance: m.to, moves: true, rowsOnly: rowsOnly, known: m.known,
+		Parameters: plan.InstanceParameters{CloneFrom: m.from.ID}, Lock: servers.InstanceLock(m.from.ID)}
+}
+
+// MoveAdvice is what users read at the end.
+const MoveAdvice = "The data were moved. Give each app the new address: `cf bind-service APP INSTANCE --strategy " +
+	"multiple`, `cf restart APP --strategy rolling`, `cf cleanup-outdated-service-bindings APP`. Until then, apps read " +
+	"the data as they were at the old address, and cannot write."
+
+func (p *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow {
+	if i.Other == nil { // cannot be: it is recorded with the task
+		return task.Workflow{Steps: []task.Step{{Name: "look", Progress: "Looking for the destination",
+			Do: func(context.Context, *task.Run) error { return errors.New("no destination is recorded") }}}}
+	}
+	m := p.newMove(i, r.PlanID)
+	w := task.Workflow{
+		Durable: true,
+		Advice:  MoveAdvice,
+		Succeeded: func(tx *store.Tx, _ task.Memory) {
+			tx.SwapPlaces(i.ID)
+			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
+			if r.KeepDeletedDays.Named {
+				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
+			}
+			tx.SetEvents(i.ID, p.Plans.Get(r.PlanID).Events)
+			if i.OverSince != nil {
+				tx.SetOver(i.ID, false) // the next round of the quota guard finds out
+			}
+		},
+		Failed: func(tx *store.Tx, _ task.Memory, undone bool) {
+			tx.ForgetDestination(i.ID)
+			if !undone { // accounts may be frozen
+				tx.MarkGrants(i.ID)
+			}
+		},
+	}
+	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
+		Do: p.WithRoom(m.to, true, p.InSession(m.to, servers.InstanceLock(i.ID),
+			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+				return s.CreateDatabase(ctx, i.Database, "", "")
+			}))}
+	if m.to.Location.Dedicated() {
+		w.Steps = []task.Step{p.Launch(m.to), createDatabase, {Name: "check login", Progress: "Checking the first login",
+			Do: p.InSession(m.to, servers.InstanceLock(i.ID),
+				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+					err := p.Fleet.CheckLogin(ctx, m.to.Location, i.Database, engine.NewPassword(), s)
+					return cmp.Or(p.NoRoom(ctx, run, m.to, true, err), servers.NotUnreachable(err))
+				})}}
+	} else {
+		w.Steps = []task.Step{createDatabase}
+	}
+	w.Steps = append(w.Steps,
+		task.Step{Name: "copy", Progress: "Copying the data", Timeout: FillTimeout, Do: p.InTurn(m.copyRows)},
+		task.Step{Name: "freeze", Progress: "Waiting for the last writes", Timeout: servers.AccountsTimeout, Do: m.freeze},
+		task.Step{Name: "compare", Progress: "Comparing the data", Timeout: frozenTime, Do: m.whileFrozen(m.compare)},
+		task.Step{Name: "hand over", Progress: "Handing the data over", Do: m.handOver})
+	w.Cleanup = m.cleanup()
+	return w
+}
+
+// copyRows copies the rows while applications write. A prepared XA transaction that keeps a table locked may do so for
+// long, and the copy could wait for it in vain.
+func (m move) copyRows(ctx context.Context, run *task.Run) error {
+	err := m.InSession(m.from, servers.InstanceLock(m.from.ID),
+		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			blocked, err := s.BlockedByXA(ctx, m.from.Database)
+			if err != nil || !blocked {
+				return err
+			}
+			return AwaitLocks(run, xaPause, errors.New("a transaction keeps a table locked, and some are prepared by XA"))
+		})(ctx, run)
+	if err != nil {
+		return err
+	}
+	return m.filling(true).fill(ctx, run)
+}
+
+// freeze takes the privileges to write from all accounts of the instance, also from those in whose names programs run.
+func (m move) freeze(ctx context.Context, run *task.Run) error {
+	since := time.Now()
+	if found, err := run.Recall(frozenSince, &since); err != nil || !found {
+		if err := errors.Join(err, run.Remember(frozenSince, since), run.Save(ctx)); err != nil {
+			return err
+		}
+	}
+	if err := m.frozenTooLong(run); err != nil {
+		return err
+	}
+	accounts, err := m.writers(ctx)
+	if err != nil {
+		return err
+	}
+	writing := slices.DeleteFunc(accounts, func(a store.BindingAccount) bool { return servers.RoleOf(a) == plan.ReadOnly })
+	return m.FreezeAccounts(ctx, run, m.from, writing)
+}
+
+// writers lists the accounts of the instance, without those of the copy.
+func (m move) writers(ctx context.Context) (all []store.BindingAccount, err error) {
+	accounts, err := m.Store.Accounts(ctx, m.from.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list the accounts: %w", err)
+	}
+	f := m.filling(false)
+	return Without(accounts, f.reader(), f.owner()), nil
+}
+
+// Without returns the accounts, without those with the given names.
+func Without(accounts []store.BindingAccount, names ...string) (all []store.BindingAccount) {
+	for _, a := range accounts {
+		if !slices.Contains(names, a.Account) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// whileFrozen returns a Do function that gives the task up if applications have not been able to write for too long.
+func (m move) whileFrozen(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
+	return func(ctx context.Context, run *task.Run) error {
+		if err := m.frozenTooLong(run); err != nil {
+			return err
+		}
+		return do(ctx, run)
+	}
+}
+
+func (m move) frozenTooLong(run *task.Run) error {
+	var since time.Time
+	if _, err := run.Recall(frozenSince, &since); err != nil {
+		return err
+	}
+	if frozen := time.Since(since); frozen > frozenTime {
+		return task.Permanent("The data could not be compared in time, and apps can write again. Update the service "+
+			"instance again when its MySQL servers are less busy.", fmt.Errorf("apps could not write for %v", frozen))
+	}
+	return nil
+}
+
+// compare completes the copy, and creates the accounts of the bindings.
+func (m move) compare(ctx context.Context, run *task.Run) error {
+	f := m.filling(false)
+	if err := f.fill(ctx, run); err != nil {
+		return err
+	}
+	accounts, err := m.writers(ctx)
+	if err != nil {
+		return err
+	}
+	return m.WithRoom(m.to, true, func(ctx context.Context, run *task.Run) error {
+		return m.CreateAccounts(ctx, run, m.to, accounts)
+	})(ctx, run)
+}
+
+// CreateAccounts creates the accounts of the bindings of an instance on a server that does not have them, with their
+// names and passwords.
+func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount) error {
+	of, err := p.Plan(i.PlanID)
+	if err != nil {
+		return err
+	}
+	address, err := p.Fleet.Address(ctx, i)
+	if err != nil {
+		return fmt.Errorf("read the address of the server: %w", err)
+	}
+	return p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		for _, a := range accounts {
+			if a.BindingID == "" {
+				continue
+			}
+			b, err := p.Store.Binding(ctx, i.ID, a.BindingID)
+			if err != nil {
+				return fmt.Errorf("read the binding %q: %w", a.BindingID, err)
+			}
+			if b.State != store.Ready {
+				continue
+			}
+			if err := s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password, Database: i.Database,
+				Role: plan.Role(b.Role), MaxConnections: of.MaxConnections, Events: of.Events,
+				RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired || b.TLS == "" && address.CACertificate != nil,
+				OwnServer:  i.Location.Dedicated()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})(ctx, run)
+}
+
+// handOver marks the copy as finished, which keeps every cleanup from removing it: the record of the new place may have
+// been lost with a PostgreSQL that was restored. So a move that has begun to hand over goes on, however long it takes.
+func (m move) handOver(ctx context.Context, run *task.Run) error {
+	begun, err := run.Recall(handingOver, new(bool))
+	if err != nil {
+		return err
+	}
+	if !begun {
+		if err := m.frozenTooLong(run); err != nil {
+			return err
+		}
+		if err := errors.Join(run.Remember(handingOver, true), run.Save(ctx)); err != nil {
+			return err
+		}
+	}
+	if err := m.filling(false).finish(ctx, run); err != nil {
+		return err
+	}
+	readOnly, err := m.IsReadOnly(ctx, m.from)
+	if err == nil && readOnly {
+		err = m.SetReadOnly(ctx, run, m.to, true)
+	}
+	if err != nil || m.to.Location.Shared() {
+		return err
+	}
+	return m.Fleet.Keep(ctx, m.to.Location)
+}
+
+// cleanup gives the privileges to write back, and removes the copy.
+func (m move) cleanup() []task.Step {
+	steps := []task.Step{{Name: "thaw", Progress: "Giving the write privileges back", Timeout: servers.AccountsTimeout,
+		Do: m.thaw}}
+	steps = append(steps, m.filling(false).Cleanup()...)
+	if m.to.Location.Dedicated() {
+		steps = append(steps, m.DestroyUnused(m.to))
+	} else {
+		steps = append(steps, task.Step{Name: "drop accounts", Progress: "Dropping the accounts",
+			Timeout: servers.AccountsTimeout,
+			Do:      func(ctx context.Context, run *task.Run) error { return m.dropAccounts(ctx, run) }})
+	}
+	return append(steps, task.Step{Name: "forget owner", Progress: "Forgetting the owner",
+		Do: func(ctx context.Context, run *task.Run) error {
+			return m.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), m.filling(false).owner())
+		}})
+}
+
+func (m move) thaw(ctx context.Context, run *task.Run) error {
+	if found, err := run.Recall(frozenSince, new(time.Time)); err != nil || !found {
+		return err
+	}
+	accounts, err := m.writers(ctx)
+	if err != nil {
+		return err
+	}
+	current, err := m.Store.Instance(ctx, m.from.ID)
+	if err != nil {
+		return fmt.Errorf("read the instance: %w", err)
+	}
+	return m.ThawAccounts(ctx, run, m.from, accounts, current.OverSince != nil)
+}
+
+// dropAccounts drops the accounts of the bindings at the destination.
+func (m move) dropAccounts(ctx context.Context, run *task.Run) error {
+	accounts, err := m.writers(ctx)
+	if err != nil {
+		return err
+	}
+	return m.EachAccount(ctx, run, m.to, accounts,
+		func(ctx context.Context, s *mysqladmin.Session, account string) error {
+			return s.DropAccount(ctx, account)
+		})
+}

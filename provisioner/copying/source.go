@@ -1,0 +1,131 @@
+package copying
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// Tenant says to whom an instance belongs. Parameters of a create request can name another instance, or what is kept
+// of a deleted one; the new instance then gets its data. Brokers do not see the roles of users, so that both must
+// belong to the same tenant.
+type Tenant struct {
+	Platform     string // "cloudfoundry" or "kubernetes", for example
+	Organization string // the organization's GUID, or the id of the Kubernetes cluster
+	Space        string // the space's GUID, or the Kubernetes namespace
+}
+
+// TenantOf reads the tenant from a request, or from what was recorded of it. Only the context object says what kind of
+// platform sent a request, so that a tenant without one is incomplete.
+// https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/profile.md#context-object
+func TenantOf(organization, space string, context json.RawMessage) Tenant {
+	var c struct {
+		Platform  string `json:"platform"`
+		Cluster   string `json:"clusterid"`
+		Namespace string `json:"namespace"`
+	}
+	if json.Unmarshal(context, &c) != nil { // platforms may put anything there
+		return Tenant{}
+	}
+	if c.Platform == "kubernetes" {
+		return Tenant{c.Platform, c.Cluster, c.Namespace}
+	}
+	return Tenant{c.Platform, organization, space}
+}
+
+// Complete reports whether everything is known that tells this tenant from others.
+func (t Tenant) Complete() bool { return t.Platform != "" && t.Organization != "" && t.Space != "" }
+
+// MayUse reports whether a new instance of this tenant and plan may get the data of one of another tenant and plan.
+// Different or unknown tenants may only if the operator allows it for both plans.
+func (t Tenant) MayUse(of Tenant, its, source plan.Plan) bool {
+	return t.Complete() && t == of || its.AllowCrossSpace && source.AllowCrossSpace
+}
+
+// Source finds the instance that a request names with clone_from, and measures it.
+func (p *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.Instance, error) {
+	id := q.Parameters.CloneFrom
+	i, err := p.Store.Instance(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return i, noSource(id)
+	}
+	if err != nil {
+		return i, fmt.Errorf("read the source: %w", err)
+	}
+	by := TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context)
+	switch of := TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context); {
+	case !by.MayUse(of, q.Plan, p.Plans.Get(i.PlanID)) || i.ID == q.InstanceID:
+		return i, noSource(id)
+	case i.State != store.Ready:
+		return i, engine.Refuse(engine.Invalid, "The service instance %s is not ready, so it cannot be copied.", id)
+	}
+	size, err := p.DatabaseSize(ctx, i)
+	if err != nil {
+		return i, p.UnlessDeleted(ctx, i.ID, &engine.Error{Code: engine.Unavailable,
+			Err: fmt.Errorf("measure the source: %w", err),
+			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute, or " +
+				"tell your operator."})
+	}
+	if used := size.Used(q.Plan.Quota()); used > q.Plan.Quota() {
+		return i, engine.Refuse(engine.Invalid,
+			"The service instance %s holds %d MiB and plan %s allows %d MiB. Delete data, or choose a "+
+				"larger plan.", id, (used+1<<20-1)>>20, q.Plan.Name, q.Plan.MaxStorageMB)
+	}
+	return i, nil
+}
+
+// Takes returns a function that checks whether a shared server can hold what an instance's server holds; nil if there
+// is no such instance. For an instance that is restored from a backup, it is the server of the backup.
+func (p *Copier) Takes(ctx context.Context, source store.Instance,
+	restored store.Backup) (takes func(*shared.Server) error, err error) {
+	from := mysqladmin.Flavour{Name: restored.Flavour, Version: restored.Version}
+	switch {
+	case source.ID != "":
+		err = p.Fleet.AsAdmin(ctx, source, func(admin *mysqladmin.Server) (err error) {
+			from, err = admin.Flavour(ctx)
+			return err
+		})
+	case restored.ID == "":
+		return nil, nil
+	}
+	return func(server *shared.Server) error {
+		to, err := server.Flavour(ctx)
+		if err == nil && !to.CanTake(from) {
+			err = &servers.FlavourError{Of: from, Other: to.Name != from.Name}
+		}
+		return err
+	}, err
+}
+
+// TakesForeign returns a function that accepts only servers of the other flavour, for a copy of an instance. The copy
+// goes there if no server of its own flavour can take it.
+func TakesForeign(takes func(*shared.Server) error) func(*shared.Server) error {
+	return func(server *shared.Server) error {
+		err := takes(server)
+		foreign, ok := errors.AsType[*servers.FlavourError](err)
+		switch {
+		case err == nil:
+			return foreignOnly
+		case ok && foreign.Other:
+			return nil
+		}
+		return err
+	}
+}
+
+// foreignOnly passes over a server that was tried before.
+var foreignOnly = &servers.FlavourError{}
+
+// noSource refuses a request that names a source which does not exist or belongs to another tenant. Both get the same
+// sentence, so that nobody can find out which ids exist in other spaces.
+func noSource(id string) error {
+	return engine.Refuse(engine.Invalid, "There is no service instance %s in this space.", id)
+}

@@ -1,0 +1,60 @@
+// Package engine is the road of each operation, whether a platform, a schedule or an operator asks for it: a decision
+// in a transaction, which records a task, and the run of that task. It knows tasks, plans and what PostgreSQL records, but
+// nothing of MySQL. The operations themselves are in the packages beside it: see Kind.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// Engine records operations and runs them. Make it with Store, Plans and Log, and then start it.
+type Engine struct {
+	Store *store.Store
+	Plans plan.Set
+	Log   *slog.Logger
+	Tasks *task.Runner // set by Start
+
+	kinds Kinds
+}
+
+// Start begins to work on tasks of these kinds that are due, including those of processes that died.
+func (p *Engine) Start(cfg task.Config, kinds Kinds) {
+	p.kinds = kinds
+	cfg.Logger = p.Log
+	if cfg.MaxWait == nil {
+		cfg.MaxWait = p.maxWait
+	}
+	p.Tasks = task.New(p.Store, kinds.Tasks(), cfg)
+}
+
+// maxWait is how long a task may wait for its server: nine tenths of the time for which platforms poll, so that they
+// read the outcome before they give up.
+func (p *Engine) maxWait(t store.Task) time.Duration {
+	polled := p.Plans.Get(t.PlanID).MaxPolling
+	if polled == 0 {
+		polled = task.DefaultMaxWait
+	}
+	return polled / 10 * 9
+}
+
+// HandOver hands the tasks that no request waits for over to other processes.
+func (p *Engine) HandOver() { p.Tasks.HandOver() }
+
+// Held returns store.ErrHeld if PostgreSQL is older than the servers, which may hold what is not recorded.
+func (p *Engine) Held(ctx context.Context) error {
+	hold, err := p.Store.Hold(ctx)
+	if err != nil {
+		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
+	}
+	if hold != nil {
+		return store.ErrHeld
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+package instances
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"mysql-broker/provisioner/copying"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// Provision creates an instance. A request that repeats an earlier one gets the same result. One with the same id that
+// differs is a Conflict. OSB API, "Provisioning".
+func (p *Instances) Provision(ctx context.Context, q engine.ProvisionRequest) (engine.Result, error) {
+	async, err := engine.RespondsAsync(q.Plan, q.AcceptsIncomplete)
+	if q.Parameters.Fills() { // which takes longer than a platform waits
+		async = true
+		if !q.AcceptsIncomplete {
+			err = engine.ErrAsyncRequired
+		}
+	}
+	if err != nil {
+		return engine.Result{}, err
+	}
+	if q.Received.IsZero() {
+		q.Received = time.Now()
+	}
+	ctx, cancel := context.WithTimeout(ctx, engine.SyncDeadline)
+	defer cancel()
+	for {
+		d, err := p.provisionNew(ctx, q, async)
+		if errors.Is(err, store.ErrExists) {
+			d, err = p.Decide(ctx, func(tx *store.Tx) (engine.Decision, error) { return p.provisionAgain(ctx, tx, q, async) })
+		}
+		if errors.Is(err, errRaced) {
+			if q.ReportedAbsent, err = p.reportedAbsent(ctx, q); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return engine.Result{}, err
+		}
+		if result, err := p.Run(ctx, d); !errors.Is(err, engine.ErrUndone) {
+			return result, err
+		}
+	}
+}
+
+// reportedAbsent returns when the instance was last reported absent to the platform, or nil if that was not recently.
+// If that was after the request was received, it returns an error: the platform believes that the instance is deleted,
+// so it must not be created. So it does if the client has left: its request may have waited in the network, or at a
+// broker that was paused, since before that.
+func (p *Instances) reportedAbsent(ctx context.Context, q engine.ProvisionRequest) (*time.Time, error) {
+	reported, since, err := p.Store.ReportedAbsent(ctx, q.InstanceID, q.Received)
+	if err != nil {
+		return nil, fmt.Errorf("find out when the instance was last reported absent: %w", err)
+	}
+	if since || reported != nil && q.Left != nil && q.Left() {
+		return nil, errOvertaken
+	}
+	return reported, nil
+}
+
+var errOvertaken = engine.Refuse(engine.Busy,
+	"The service instance was deleted while this request was on its way, and is not made. "+
+		"Ask for it again.")
+
+// errRaced means that an instance was recorded or deleted between two transactions.
+var errRaced = errors.New("another request was faster")
+
+// provisionNew records a new instance, or returns store.ErrExists if it is recorded already.
+func (p *Instances) provisionNew(ctx context.Context, q engine.ProvisionRequest, async bool) (engine.Decision, error) {
+	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
+		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
+		Parameters: engine.Encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
+	if q.Parameters.Undelete != "" {
+		return p.undelete(ctx, q, i, async)
+	}
+	var source store.Instance
+	var restored store.Backup
+	var err error
+	switch {
+	case q.Parameters.CloneFrom != "":
+		source, err = p.copier.Source(ctx, q)
+	case q.Parameters.RestoreFrom != "":
+		restored, err = p.backups.BackupToRestore(ctx, q)
+	}
+	if err != nil {
+		return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), err)
+	}
+	r := engine.Request{Async: async, BackupID: restored.ID}
+	if q.Plan.Kind == plan.Dedicated {
+		l, err := p.Fleet.Launcher(q.Plan.Launcher)
+		if err != nil {
+			return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), error(&engine.Error{Code: engine.Invalid, Err: err,
+				Sentence: "This broker offers no dedicated servers. Choose a shared plan."}))
+		}
+		if err := plausibleCharset(q.Parameters); err != nil {
+			return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), err)
+		}
+		i.Location, i.AdminPassword = store.DedicatedLocation(l.Name, engine.NewName("d_")), engine.NewPassword()
+		d, _, err := p.recordProvision(ctx, q, i, 0, r)
+		return d, err
+	}
+	takes, err := p.copier.Takes(ctx, source, restored)
+	if err != nil {
+		return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), error(&engine.Error{Code: engine.Unavailable, Err: err,
+			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute."}))
+	}
+	d, err := p.provisionShared(ctx, q, i, r, takes)
+	if foreign, ok := errors.AsType[*servers.FlavourError](err); ok && foreign.Other && q.Parameters.CloneFrom != "" {
+		return p.provisionShared(ctx, q, i, r, copying.TakesForeign(takes))
+	}
+	return d, err
+}
+
+// provisionShared records a new instance on the best shared server that takes it.
+func (p *Instances) provisionShared(ctx context.Context, q engine.ProvisionRequest, i store.Instance, r engine.Request,
+	takes func(*shared.Server) error) (engine.Decision, error) {
+	search := &servers.Search{Servers: p.Servers, Parameters: q.Parameters, Takes: takes}
+	for server := range search.Candidates(ctx) {
+		i.Location = store.SharedLocation(server.Name())
+		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, r)
+		switch {
+		case errors.Is(err, store.ErrServerFull):
+			continue
+		case err == nil:
+			p.NoteLoad(server.Name(), load)
+		}
+		return d, err
+	}
+	if err := p.absent(ctx, i.ID); err != nil {
+		return engine.Decision{}, err
+	}
+	return engine.Decision{}, search.Failure()
+}
+
+// absent returns store.ErrExists if there is an instance with that id: the response to a repeated request does not
+// depend on room for another instance.
+func (p *Instances) absent(ctx context.Context, id string) error {
+	_, err := p.Store.Instance(ctx, id)
+	switch {
+	case err == nil:
+		return store.ErrExists
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	}
+	return fmt.Errorf("look for the instance: %w", err)
+}
+
+// recordProvision records an instance with its task. max is how many instances the shared server takes. load is how
+// many it then holds, or 0 if the instance was not recorded.
+func (p *Instances) recordProvision(ctx context.Context, q engine.ProvisionRequest, i store.Instance, max int,
+	r engine.Request) (d engine.Decision, load int, err error) {
+	since := time.Now()
+	i.Database = engine.NewName(mysqladmin.DatabasePrefix)
+	t, load, err := p.Store.RecordProvision(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i,
+		p.NewTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.JSON()}),
+		store.Room{OnServer: max, Within: p.within(q.Plan)})
+	if err != nil {
+		return d, load, fmt.Errorf("record the instance: %w", err)
+	}
+	w, err := p.provisionWorkflow(i, r)
+	return engine.Decision{Instance: i, Task: &t, Workflow: w, Async: r.Async, Since: since}, load, err
+}
+
+// provisionAgain decides about a request for an instance that is recorded already.
+func (p *Instances) provisionAgain(ctx context.Context, tx *store.Tx, q engine.ProvisionRequest,
+	async bool) (d engine.Decision, err error) {
+	there, err := tx.Begin(ctx, q.InstanceID, "")
+	if errors.Is(err, store.ErrNotFound) {
+		return d, errRaced
+	}
+	if err != nil {
+		return d, err
+	}
+	i, active := there.Instance, there.Task("")
+	d = engine.Decision{Instance: i, Async: async}
+	switch {
+	case active != nil && active.Kind == store.Deprovision:
+		return d, engine.ErrBusy
+	case !sameInstance(i, q):
+		return d, engine.Refuse(engine.Conflict,
+			"A service instance with this id exists already and differs from the one asked for.")
+	case active != nil && active.Kind == store.Provision:
+		d.Task, d.Joined = active, true
+		return d, nil
+	case active != nil || i.State == store.Ready:
+		return d, nil
+	case i.State == store.DeleteFailed:
+		return d, engine.ErrNotReady
+	}
+	// Its creation failed: the platform asks for another attempt.
+	r := engine.Request{Async: async}
+	if q.Parameters.RestoreFrom != "" {
+		b, err := p.backups.BackupToRestore(ctx, q)
+		if err != nil {
+			return d, err
+		}
+		r.BackupID = b.ID
+	}
+	if d.Workflow, err = p.provisionWorkflow(i, r); err != nil {
+		return d, err
+	}
+	tx.SetInstanceState(i.ID, store.Creating)
+	d.Task = tx.InsertTask(p.NewTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
+		Request: r.JSON()}))
+	return d, nil
+}
+
+// sameInstance reports whether a request asks for the recorded instance.
+func sameInstance(i store.Instance, q engine.ProvisionRequest) bool {
+	var parameters plan.InstanceParameters
+	return json.Unmarshal(i.Parameters, &parameters) == nil && parameters == q.Parameters &&
+		i.ServiceID == q.Plan.ServiceID && i.PlanID == q.Plan.ID &&
+		i.OrganizationGUID == q.OrganizationGUID && i.SpaceGUID == q.SpaceGUID
+}
+
+var provisionKind = engine.Kind[*Instances]{
+	Beginning: "Creating the service instance",
+	Kind:      task.Kind{Advice: "Delete the service instance and create it again.", Undoable: true},
+	Workflow: func(ctx context.Context, p *Instances, t store.Task) (task.Workflow, error) {
+		i, r, err := p.InstanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
+		}
+		return p.provisionWorkflow(i, r)
+	},
+}
+
+// provisionFailed records the end of a provision that failed. The platform of an asynchronous one deletes the instance.
+func provisionFailed(i store.Instance, r engine.Request) func(tx *store.Tx, m task.Memory, undone bool) {
+	return func(tx *store.Tx, _ task.Memory, undone bool) {
+		if r.Async || !undone {
+			tx.SetInstanceState(i.ID, store.CreateFailed)
+		} else {
+			tx.DeleteInstance(i.ID)
+		}
+	}
+}
+
+// provisionWorkflow creates an instance. If a synchronous provision fails, the response says so, and the instance is
+// deleted. If an asynchronous one fails, or its cleanup does, the instance stays until the platform deletes it.
+func (p *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task.Workflow, error) {
+	var parameters plan.InstanceParameters
+	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
+		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
+	}
+	if parameters.Undelete != "" {
+		return p.undeleteWorkflow(i, r), nil
+	}
+	w := task.Workflow{
+		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },
+		Failed:    provisionFailed(i, r),
+	}
+	lock := servers.InstanceLock(i.ID)
+	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
+		Do: p.WithRoom(i, false, p.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			err := s.CreateDatabase(ctx, i.Database, parameters.Charset, parameters.Collation)
+			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
+				return task.Permanent(charset.Sentence(), err)
+			}
+			return err
+		}))}
+	var filled, emptied []task.Step
+	if parameters.Fills() {
+		fill := copying.Filling{Copier: p.copier, Instance: i, Parameters: parameters, Lock: lock}
+		if parameters.RestoreFrom != "" {
+			fill.Restore = p.backups.Restorer(r.BackupID)
+		}
+		filled, emptied = fill.Steps(), fill.Cleanup()
+		w.Durable = true // what a user has written since must not be replaced by another copy
+	}
+	if i.Location.Shared() {
+		w.Steps = append([]task.Step{createDatabase}, filled...)
+		w.Cleanup = []task.Step{p.DropEmptyDatabase(i)}
+		if emptied != nil {
+			w.Cleanup = emptied
+		}
+		return w, nil
+	}
+	w.Steps = slices.Concat([]task.Step{
+		p.Launch(i),
+		createDatabase,
+		{Name: "check login", Progress: "Checking the first login",
+			Do: p.InSession(i, lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+				err := p.Fleet.CheckLogin(ctx, i.Location, i.Database, engine.NewPassword(), s)
+				return cmp.Or(p.NoRoom(ctx, run, i, false, err), servers.NotUnreachable(errors.Join(err, p.Fleet.Complete(ctx, i))))
+			})},
+	}, filled, []task.Step{
+		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {
+			return p.Fleet.Keep(ctx, i.Location)
+		}},
+	})
+	w.Cleanup = append(emptied, p.DestroyUnused(i))
+	return w, nil
+}

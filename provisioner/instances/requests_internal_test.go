@@ -1,0 +1,71 @@
+package instances
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/store"
+)
+
+// expectRefusal fails the test unless err is a refusal of that kind with these words; no words stand for no error.
+func expectRefusal(t *testing.T, what string, err error, code engine.Code, words ...string) {
+	t.Helper()
+	refusal, refused := errors.AsType[*engine.Error](err)
+	if refused != (words != nil) || err != nil && !refused || refused && refusal.Code != code {
+		t.Errorf("%s: %v", what, err)
+	}
+	for _, word := range words {
+		if refused && !strings.Contains(refusal.Sentence, word) {
+			t.Errorf("%s: %q does not say %q", what, refusal.Sentence, word)
+		}
+	}
+}
+
+func TestPlausibleCharset(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		charset, collation string
+		words              []string
+	}{
+		{"", "", nil},
+		{"utf8mb4", "", nil},
+		{"", "latin1_german1_ci", nil},
+		{"binary", "binary", nil},
+		{"latin1", "latin1_german1_ci", nil},
+		{"klingon", "", []string{`"charset" is "klingon"`}},
+		{"", "klingon_ci", []string{`"collation" is "klingon_ci"`}},
+		{"utf8mb4", "latin1_german1_ci", []string{"does not belong to", `"utf8mb4"`}},
+	} {
+		err := plausibleCharset(plan.InstanceParameters{Charset: test.charset, Collation: test.collation})
+		expectRefusal(t, test.charset+" "+test.collation, err, engine.Invalid, test.words...)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	small := plan.Plan{Name: "small", Limits: plan.Limits{Instances: 6, PerOrganization: 4}}
+	p := &Instances{limits: plan.Limits{Instances: 8, PerOrganization: 7}}
+	for what, test := range map[string]struct {
+		n     store.InstanceCounts // with the new one
+		words []string
+	}{
+		"the last that is allowed": {store.InstanceCounts{OfPlanAndOrganization: 4, OfPlan: 6, OfOrganization: 7, All: 8}, nil},
+		"of the plan and organization": {store.InstanceCounts{OfPlanAndOrganization: 5, OfPlan: 5, OfOrganization: 5, All: 5},
+			[]string{"Your organization has 4", "of plan small, and may have 4"}},
+		"of the plan": {store.InstanceCounts{OfPlanAndOrganization: 1, OfPlan: 7, OfOrganization: 1, All: 7},
+			[]string{"This service broker has 6", "of plan small, and may have 6"}},
+		"of the organization": {store.InstanceCounts{OfPlanAndOrganization: 1, OfPlan: 1, OfOrganization: 8, All: 8},
+			[]string{"Your organization has 7 service instances, and may have 7"}},
+		"of all": {store.InstanceCounts{OfPlanAndOrganization: 1, OfPlan: 1, OfOrganization: 1, All: 9},
+			[]string{"This service broker has 8 service instances, and may have 8"}},
+		"a limit that was lowered": {store.InstanceCounts{OfPlan: 10}, []string{"has 9", "may have 6"}},
+	} {
+		expectRefusal(t, what, p.within(small)(test.n), engine.Full, test.words...)
+	}
+	if (&Instances{}).within(plan.Plan{}) != nil {
+		t.Error("instances are counted without a limit")
+	}
+}

@@ -1,0 +1,331 @@
+package instances
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"mysql-broker/provisioner/copying"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// Update changes an instance's plan. A request that changes nothing succeeds at once. OSB API, "Updating a Service
+// Instance".
+func (p *Instances) Update(ctx context.Context, q engine.UpdateRequest) (engine.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, engine.SyncDeadline)
+	defer cancel()
+	i, err := p.Recorded(ctx, q.InstanceID)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	if i.ServiceID != q.ServiceID {
+		return engine.Result{}, engine.Refuse(engine.Invalid, "The service_id is not that of this service instance.")
+	}
+	from, to := p.PlanOf(i), q.Plan
+	async, err := engine.RespondsAsync(to, q.AcceptsIncomplete)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	if q.Parameters.Backup != "" {
+		return p.backups.BackUp(ctx, i, q)
+	}
+	if q.Parameters.RestoreBackup != "" {
+		return p.backups.RestoreInPlace(ctx, i, q)
+	}
+	moves, err := p.copier.Moves(i, to)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	if !moves && i.Location.Dedicated() {
+		if err := copying.KeepsMembers(i, from, to); err != nil {
+			return engine.Result{}, err
+		}
+	}
+	if moves { // which takes longer than a platform waits
+		if async = true; !q.AcceptsIncomplete {
+			return engine.Result{}, engine.ErrAsyncRequired
+		}
+	}
+	r := engine.Request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion, Moves: moves,
+		KeepDeletedDays: q.Parameters.KeepDeletedDays}
+	if r.MaintenanceVersion, r.Version, err = p.maintenance(i, from, q, moves); err != nil {
+		return engine.Result{}, err
+	}
+	idle, err := p.idle(ctx, i)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	if idle { // a server that is being changed may not answer how much data it holds
+		if err := p.fits(ctx, i, from, to); err != nil {
+			return engine.Result{}, err
+		}
+	}
+	if moves && idle {
+		return p.updateByMove(ctx, i, to, r)
+	}
+	return p.update(ctx, i, to, r, nil)
+}
+
+// maintenance returns the maintenance version that an update brings, and the version to which it upgrades the server.
+// Platforms that do not know of maintenance_info do not ask for an upgrade: with them, a change of plan brings none.
+func (p *Instances) maintenance(i store.Instance, from plan.Plan, q engine.UpdateRequest,
+	moves bool) (maintenance, version string, err error) {
+	if !q.Upgrade && q.Plan.ID == from.ID {
+		return i.MaintenanceVersion, "", nil
+	}
+	if moves {
+		return q.Plan.MaintenanceVersion, "", nil
+	}
+	version, err = upgradeTo(i, q.Plan)
+	if version != "" && !q.Upgrade {
+		return i.MaintenanceVersion, "", nil
+	}
+	return q.Plan.MaintenanceVersion, version, err
+}
+
+// update records an update and runs it. where is the destination of the data if they are to be moved.
+func (p *Instances) update(ctx context.Context, i store.Instance, to plan.Plan, r engine.Request,
+	where *copying.Destination) (engine.Result, error) {
+	_, result, err := p.Operate(ctx, store.Update, func(tx *store.Tx) (engine.Decision, error) {
+		return p.decideUpdate(ctx, tx, i.ID, to, r, where)
+	})
+	return result, err
+}
+
+// idle reports whether the instance is ready and nothing is in progress on it.
+func (p *Instances) idle(ctx context.Context, i store.Instance) (bool, error) {
+	latest, err := p.Store.LatestTask(ctx, i.ID, "", "")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, fmt.Errorf("read the instance's latest task: %w", err)
+	}
+	return i.State == store.Ready && latest.State != store.InProgress, nil
+}
+
+// fits returns an error if the plan allows less data than the instance holds.
+func (p *Instances) fits(ctx context.Context, i store.Instance, from, to plan.Plan) error {
+	if from.MaxStorageMB > 0 && to.MaxStorageMB >= from.MaxStorageMB || to.ID == from.ID {
+		return nil
+	}
+	size, err := p.DatabaseSize(ctx, i)
+	if mysqladmin.Unreachable(err) && !errors.Is(err, store.ErrUnavailable) {
+		return &engine.Error{Code: engine.Unavailable, Err: fmt.Errorf("measure the database: %w", err),
+			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
+	}
+	if err != nil {
+		return p.UnlessDeleted(ctx, i.ID, fmt.Errorf("measure the database: %w", err))
+	}
+	if used := size.Used(to.Quota()); used > to.Quota() {
+		return engine.Refuse(engine.TooMuchData, "The database holds %d MiB and plan %s allows %d MiB. "+
+			"Delete data, or choose a larger plan.", (used+1<<20-1)>>20, to.Name, to.MaxStorageMB)
+	}
+	return nil
+}
+
+// decideUpdate decides about an update of an instance that was ready when it was looked at.
+func (p *Instances) decideUpdate(ctx context.Context, tx *store.Tx, id string, to plan.Plan,
+	r engine.Request, where *copying.Destination) (d engine.Decision, err error) {
+	there, err := engine.BeginOn(ctx, tx, id)
+	if err != nil {
+		return d, err
+	}
+	i, active := there.Instance, there.Task("")
+	d = engine.Decision{Instance: i, Async: r.Async}
+	switch {
+	case active != nil && active.Kind == store.Update && sameUpdate(active.Request, r):
+		d.Task, d.Joined = active, true
+		return d, nil
+	case len(there.Active) > 0:
+		return d, engine.ErrBusy
+	case i.State != store.Ready:
+		return d, engine.ErrNotReady
+	case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion && r.Version == "":
+		if r.KeepDeletedDays.Named { // it concerns no server
+			tx.SetKeepDeletedDays(id, r.KeepDeletedDays.N)
+		}
+		return d, nil
+	case i.FrozenSince != nil:
+		return d, engine.ErrFrozen
+	}
+	if bindings := countBindings(there.Accounts); i.PlanID != to.ID && bindings > to.MaxBindings {
+		return d, engine.Refuse(engine.PlanChangeRefused,
+			"This service instance has %d service bindings, and plan %s allows %d. "+
+				"Delete %d of them, or choose a larger plan.", bindings, to.Name, to.MaxBindings, bindings-to.MaxBindings)
+	}
+	if r.Moves {
+		if err := where.Record(ctx, tx, &i); err != nil {
+			return d, err
+		}
+	}
+	if p.backups.Kept() {
+		recordUpgradeBackup(tx, p.Plans, i, &r)
+	}
+	d.Task = tx.InsertTask(p.NewTask(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
+		Request: r.JSON()}))
+	if i.PlanID != to.ID && to.Limits.Any() {
+		counts, err := tx.CountInstances(ctx, i.OrganizationGUID, to.ID)
+		if err == nil {
+			err = withinPlan(to, counts)
+		}
+		if err != nil {
+			return d, err
+		}
+	}
+	d.Workflow = p.updateWorkflow(i, r)
+	return d, nil
+}
+
+// countBindings counts the accounts whose bindings exist: some are kept after the unbind.
+func countBindings(accounts []store.BindingAccount) (n int) {
+	for _, a := range accounts {
+		if a.BindingID != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// sameUpdate reports whether a recorded request asks for the same as r.
+func sameUpdate(recorded json.RawMessage, r engine.Request) bool {
+	var was engine.Request
+	if json.Unmarshal(recorded, &was) != nil {
+		return false
+	}
+	was.Async, was.BackupID = r.Async, r.BackupID
+	return was == r
+}
+
+var updateKind = engine.Kind[*Instances]{
+	Beginning: "Updating the service instance",
+	Kind:      task.Kind{Advice: "The service instance stays as it was; update it again later.", Undoable: true},
+	Workflow: func(ctx context.Context, p *Instances, t store.Task) (task.Workflow, error) {
+		i, r, err := p.InstanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
+		}
+		return p.updateWorkflow(i, r), nil
+	},
+}
+
+// updateWorkflow changes an instance's plan. If the instance is over its quota but below that of the new plan, its
+// accounts may write again when the task ends.
+func (p *Instances) updateWorkflow(i store.Instance, r engine.Request) task.Workflow {
+	if r.Moves {
+		return p.copier.MoveWorkflow(i, r)
+	}
+	before, after, cleanup := p.upgradeSteps(i, r)
+	w := task.Workflow{
+		Steps:   slices.Concat(before, p.changePlan(i, i.PlanID, r.PlanID, true), after),
+		Cleanup: cleanup,
+		Durable: true,
+		Succeeded: func(tx *store.Tx, m task.Memory) {
+			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
+			p.setVersion(tx, i, r)
+			if r.KeepDeletedDays.Named {
+				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
+			}
+			if p.eventsDiffer(i.PlanID, r.PlanID) {
+				tx.SetEvents(i.ID, p.Plans.Get(r.PlanID).Events)
+			}
+			var released []store.BindingAccount
+			if found, err := m.Recall(releasedAccounts, &released); !found || err != nil {
+				return // the next round of the quota guard releases them if that is due
+			}
+			tx.SetOver(i.ID, false)
+			for _, a := range released {
+				tx.SetReconciled(a.Account, p.Plans.Get(r.PlanID).Events)
+			}
+		},
+	}
+	if !p.Plans.Get(i.PlanID).Removed {
+		w.Cleanup = append(w.Cleanup, p.changePlan(i, r.PlanID, i.PlanID, false)...)
+	}
+	return w
+}
+
+// eventsDiffer reports whether accounts have to lose or get the EVENT privilege. It is true if the old plan was removed
+// from the catalog.
+func (p *Instances) eventsDiffer(fromID, toID string) bool {
+	from := p.Plans.Get(fromID)
+	return from.Removed || from.Events != p.Plans.Get(toID).Events
+}
+
+// releasedAccounts is the key under which the task remembers the accounts of an instance over its quota that may write
+// again.
+const releasedAccounts = "lifted accounts"
+
+// changePlan returns the steps that apply a plan to an instance, even if it is applied already, wholly or in part. If
+// release is true, the accounts of an instance that is over its quota may write again if the new plan allows its data.
+func (p *Instances) changePlan(i store.Instance, fromID, toID string, release bool) []task.Step {
+	limitConnections := task.Step{Name: "limit connections", Progress: "Changing the connection limits",
+		Timeout: servers.AccountsTimeout,
+		Do: func(ctx context.Context, run *task.Run) error {
+			to, err := p.Plan(toID)
+			if err != nil {
+				return err
+			}
+			accounts, err := p.Store.Accounts(ctx, i.ID)
+			if err != nil || len(accounts) == 0 {
+				return err
+			}
+			current, err := p.Store.Instance(ctx, i.ID) // the quota guard may have changed it since
+			if err != nil {
+				return err
+			}
+			releases := false
+			if release && current.OverSince != nil {
+				if releases, err = p.below(ctx, i, to); err != nil {
+					return err
+				}
+			}
+			regrant := releases || current.OverSince == nil && p.eventsDiffer(fromID, toID)
+			err = p.InSession(i, servers.InstanceLock(i.ID),
+				func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+					return changeAccounts(ctx, s, i.Database, accounts, to, regrant)
+				})(ctx, run)
+			if err == nil && releases {
+				return run.Remember(releasedAccounts, accounts)
+			}
+			return err
+		}}
+	if i.Location.Dedicated() {
+		return []task.Step{p.Resize(i, fromID, toID), limitConnections}
+	}
+	return []task.Step{limitConnections}
+}
+
+// changeAccounts gives accounts the connection limit of a plan and, if regrant is true, the privileges.
+func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string, accounts []store.BindingAccount,
+	to plan.Plan, regrant bool) error {
+	for _, a := range accounts {
+		if err := s.SetConnectionLimit(ctx, a.Account, to.MaxConnections); err != nil {
+			return err
+		}
+		if !regrant {
+			continue
+		}
+		if err := s.RestoreWritePrivileges(ctx, a.Account, plan.Role(a.Role), to.Events, database); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below reports whether an instance that is over its quota is below the restoring mark of another plan. It uses the
+// last measurement, because the data could not grow since then.
+func (p *Instances) below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
+	usage, err := p.Store.Usage(ctx, i.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read how much storage the instance uses: %w", err)
+	}
+	return usage.Bytes*100 < of.Quota()*plan.RestoreBelow, nil
+}

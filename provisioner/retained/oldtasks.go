@@ -1,0 +1,50 @@
+package retained
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"mysql-broker/provisioner/clock"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// RemoveOldTasks is the kind of the daily task that deletes records that no platform asks for any more: those of tasks
+// that ended long ago, of deletions, and of bindings that have expired; and entries of the audit.
+const RemoveOldTasks = "remove-old-tasks"
+
+const (
+	keepTasks = 30 * 24 * time.Hour // Cloud Controller may ask about an operation for 7 days
+	// removalTime is long enough to delete millions of tasks. A removal that takes longer continues in its next attempt.
+	removalTime = 30 * time.Minute
+)
+
+var removeOldTasksKind = engine.Kind[*Retained]{
+	Kind: task.Kind{Schedule: store.Schedule{Every: 24 * time.Hour}},
+	Workflow: func(_ context.Context, p *Retained, _ store.Task) (task.Workflow, error) {
+		return task.Workflow{Steps: []task.Step{{Name: "delete old tasks", Progress: "Deleting old tasks",
+			Timeout: removalTime, Do: func(ctx context.Context, _ *task.Run) error { return p.removeOldTasks(ctx) }}}}, nil
+	},
+}
+
+func (p *Retained) removeOldTasks(ctx context.Context) error {
+	if err := clock.Compare(ctx, p.Store, p.Fleet.Shared); err != nil {
+		return err
+	}
+	deleted, err := p.Store.DeleteFinishedTasks(ctx, keepTasks)
+	if deleted > 0 {
+		p.Log.Info("deleted old tasks", "count", deleted)
+	}
+	_, forgetting := p.Store.ForgetAbsences(ctx)
+	audited, auditing := p.Store.DeleteAudit(ctx, p.keepAudit)
+	if audited > 0 {
+		p.Log.Info("deleted old entries of the audit", "count", audited)
+	}
+	expired, expiring := p.Store.DeleteExpired(ctx, p.keepAudit)
+	if expired > 0 {
+		p.Log.Info("deleted old records of expired bindings", "count", expired)
+	}
+	return errors.Join(err, forgetting, auditing, expiring)
+}

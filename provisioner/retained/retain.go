@@ -1,0 +1,181 @@
+package retained
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/copying"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// KeptAccounts is the key under which a task remembers the accounts that stay, because objects in the database run in
+// their names.
+const KeptAccounts = "kept accounts"
+
+// RetainsFor is for how many days the data of an instance are to be kept that is being deleted now. Data are kept only
+// if the instance was ready. A deletion that is asked for again does what the failed one has begun.
+func (p *Retained) RetainsFor(ctx context.Context, i store.Instance) (days int, err error) {
+	switch i.State {
+	case store.Ready:
+		return p.PlanOf(i).Keeps(engine.ParametersOf(i).KeepDeletedDays), nil
+	case store.DeleteFailed:
+		failed, err := p.Store.LatestTask(ctx, i.ID, "", store.Deprovision)
+		if errors.Is(err, store.ErrNotFound) { // tasks are forgotten; keeping too much does no harm
+			return p.PlanOf(i).Keeps(engine.ParametersOf(i).KeepDeletedDays), nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the deletion that failed: %w", err)
+		}
+		var r engine.Request
+		if err := engine.DecodeRequest(failed, &r); err != nil {
+			return 0, err
+		}
+		return r.RetainDays, nil
+	}
+	return 0, nil
+}
+
+// RetainWorkflow ends all access to an instance and keeps its data for some days. On a shared server, the database
+// stays where it is, and the accounts that define something in it can neither log in nor run anything. A dedicated
+// server is suspended; its accounts are ended once it runs again. So it can be deleted even if it does not respond.
+func (p *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAccount, days int) task.Workflow {
+	of := copying.TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
+	r := store.Retained{ID: engine.NewName("r_"), Platform: of.Platform, OrganizationGUID: of.Organization,
+		SpaceGUID: of.Space}
+	w := task.Workflow{
+		Steps: []task.Step{p.Suspend(i)},
+		Succeeded: func(tx *store.Tx, m task.Memory) {
+			var kept []string
+			if i.Location.Dedicated() {
+				for _, a := range accounts {
+					kept = append(kept, a.Account)
+				}
+			} else if _, err := m.Recall(KeptAccounts, &kept); err != nil {
+				tx.Fail(err)
+			}
+			tx.Retain(i.ID, r, days, kept)
+		},
+		Failed: func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
+	}
+	if i.Location.Shared() {
+		w.Steps = []task.Step{{Name: "end accounts", Progress: "Closing the accounts", Timeout: servers.AccountsTimeout,
+			Do: func(ctx context.Context, run *task.Run) error {
+				kept := []string{}
+				for _, a := range accounts {
+					err := p.InSession(i, servers.BindingLock(i.ID, a.BindingID),
+						func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+							stays, err := EndAccess(ctx, s, a, i.Database)
+							if stays {
+								kept = append(kept, a.Account)
+							}
+							return err
+						})(ctx, run)
+					if err != nil {
+						return err
+					}
+				}
+				return run.Remember(KeptAccounts, kept)
+			}}}
+	}
+	return w
+}
+
+// EndAccess ends the access of an account. One that objects in the database name as their definer stays, without any
+// privilege, so that they fail too.
+func EndAccess(ctx context.Context, s *mysqladmin.Session, a store.BindingAccount, database string) (bool, error) {
+	stays, err := s.RevokeAccess(ctx, a.Account, servers.RoleOf(a), database)
+	if err != nil || !stays {
+		return false, err
+	}
+	return true, s.StripAccount(ctx, a.Account)
+}
+
+// Suspend is the step that stops the dedicated server of an instance and keeps its data. A server that was lost cannot
+// keep its instance from being deleted.
+func (p *Retained) Suspend(i store.Instance) task.Step {
+	return task.Step{Name: "suspend", Progress: "Stopping the server", Timeout: servers.LaunchTimeout,
+		Do: func(ctx context.Context, run *task.Run) error {
+			err := p.Fleet.Suspend(ctx, i.Location)
+			if errors.Is(err, launcher.ErrNotFound) {
+				p.Log.Warn("a server that was to be suspended is gone", "server", i.Location.Server)
+				return nil
+			}
+			return servers.LaunchError(run.Task, err, "Try again later.")
+		}}
+}
+
+// PurgeRetained is the kind of the hourly task that drops expired data of deleted instances.
+const PurgeRetained = "purge-retained"
+
+var purgeRetainedKind = engine.Kind[*Retained]{
+	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
+	Workflow: func(_ context.Context, p *Retained, _ store.Task) (task.Workflow, error) {
+		return task.Workflow{Steps: []task.Step{{Name: "drop retained data", Progress: "Dropping retained data",
+			Timeout: servers.DropTimeout, Do: p.purgeRetained}}}, nil
+	},
+}
+
+// purgeRetained drops everything that is due by PostgreSQL's clock, even if some of it cannot be dropped. An instance
+// that is being created from retained data keeps them.
+func (p *Retained) purgeRetained(ctx context.Context, run *task.Run) error {
+	due, err := p.Store.Expired(ctx)
+	if err != nil {
+		return fmt.Errorf("list the retained data that are due: %w", err)
+	}
+	if err := p.SureOfAges(ctx, len(due)); err != nil {
+		return err
+	}
+	return engine.ForEach(run, due, func(r store.Retained) error {
+		err := p.Store.BeginPurge(ctx, r.ID)
+		if errors.Is(err, store.ErrTaken) {
+			return nil
+		}
+		if err == nil {
+			err = p.purge(ctx, run, r)
+		}
+		if err != nil {
+			return fmt.Errorf("drop what instance %q has left: %w", r.InstanceID, err)
+		}
+		p.Log.Info("dropped the data of a deleted instance", "instance_id", r.InstanceID, "retained", r.ID)
+		return nil
+	})
+}
+
+// purge drops retained data, as a deprovision would have done.
+func (p *Retained) purge(ctx context.Context, run *task.Run, r store.Retained) error {
+	i := store.Instance{ID: r.InstanceID, Location: r.Location, Database: r.Database}
+	if r.Location.Dedicated() {
+		if err := p.Fleet.Destroy(ctx, r.Location); err != nil {
+			return err
+		}
+		return p.Store.EndPurge(ctx, r.ID)
+	}
+	accounts, err := p.Store.RetainedAccounts(ctx, r.ID)
+	if err != nil {
+		return fmt.Errorf("list the retained accounts: %w", err)
+	}
+	err = p.InSession(i, fleet.Lock{Key: "retained " + r.ID},
+		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			if err := s.DropDatabase(ctx, r.Database); err != nil {
+				return err
+			}
+			for _, a := range accounts {
+				if err := s.DropAccount(ctx, a.Account); err != nil {
+					return err
+				}
+			}
+			return nil
+		})(ctx, run)
+	if err != nil {
+		return err
+	}
+	return p.Store.EndPurge(ctx, r.ID)
+}

@@ -1,0 +1,45 @@
+package servers
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// Why no server took a database, from the reason that helps most.
+func TestNoPlacement(t *testing.T) {
+	t.Parallel()
+	down := errors.New("connection refused")
+	foreign := &FlavourError{Of: mysqladmin.Flavour{}}
+	charset := &mysqladmin.CharsetError{Parameter: "charset", Reason: "is unknown"}
+	full := 0
+	on := New(&engine.Engine{Log: slog.New(slog.DiscardHandler)}, nil, func() { full++ }, false)
+	for what, test := range map[string]struct {
+		Search
+		code  engine.Code
+		words string
+	}{
+		"all are full":                     {Search{}, engine.Full, "no room"},
+		"the rest cannot be used":          {Search{unusable: down}, engine.Unavailable, "just now"},
+		"the rest is of another flavour":   {Search{foreign: foreign}, engine.Invalid, "Choose a dedicated plan"},
+		"one is down, one another flavour": {Search{foreign: foreign, unusable: down}, engine.Unavailable, "just now"},
+		"none has the character set":       {Search{refused: charset, unusable: down, foreign: foreign}, engine.Invalid, `"charset" is unknown.`},
+	} {
+		test.Servers = on
+		err := test.Failure()
+		refusal, refused := errors.AsType[*engine.Error](err)
+		if !refused || refusal.Code != test.code || !strings.Contains(refusal.Sentence, test.words) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if full != 1 {
+		t.Errorf("full servers were counted %d times", full)
+	}
+	if err := (&Search{failed: down}).Failure(); err != down {
+		t.Errorf("PostgreSQL does not answer: %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+package servers
+
+import (
+	"context"
+	"errors"
+
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// InstanceLock is the session lock for changes to an instance.
+func InstanceLock(id string) fleet.Lock { return fleet.Lock{Key: fleet.InstanceLock(id)} }
+
+// BindingLock is the session lock for changes to the account of a binding.
+func BindingLock(instanceID, id string) fleet.Lock {
+	return fleet.Lock{Key: fleet.BindingLock(instanceID, id)}
+}
+
+// InSession returns the Do function of a step that runs fn in a session with a session lock on the instance's server.
+// If the server cannot be reached, or hangs, the error is a task.Unreachable.
+func (p *Servers) InSession(i store.Instance, lock fleet.Lock,
+	fn func(context.Context, *task.Run, *mysqladmin.Session) error) func(context.Context, *task.Run) error {
+	return func(ctx context.Context, run *task.Run) error {
+		session, err := p.Fleet.OpenSession(ctx, i, fleet.Lock{Key: lock.Key, Alive: run.Alive, Adds: lock.Adds})
+		if err == nil {
+			run.Answered()
+			err = session.Explain(fn(session.Context(), run, session.Session))
+			p.CloseSession(i, session)
+		}
+		switch {
+		case err == nil || ctx.Err() != nil: // a timeout of the step says nothing about the server
+			return err
+		case errors.Is(err, mysqladmin.ErrSilent):
+			return task.Unreachable(err)
+		case mysqladmin.CannotReach(err) && run.Alive() == nil: // a worker that lost its lease lost its connection, too
+			return task.Unreachable(err)
+		}
+		return err
+	}
+}
+
+// CloseSession does not wait for a shared server to release the lock. The connections to a dedicated one are closed
+// before the next step opens new ones.
+func (p *Servers) CloseSession(i store.Instance, session *fleet.Session) {
+	if i.Location.Dedicated() {
+		p.logClose(session.Close())
+		return
+	}
+	p.closing.Go(func() { p.logClose(session.Close()) })
+}
+
+func (p *Servers) logClose(err error) {
+	if err != nil {
+		p.Log.Warn("could not release a session lock cleanly; its connection is closed", "error", err)
+	}
+}
+
+// NotUnreachable keeps InSession from taking an error for task.Unreachable: it is the error of a connection other than
+// the session's.
+func NotUnreachable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &otherError{err}
+}
+
+type otherError struct{ error }

@@ -77,7 +77,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 		return none, err
 	}
 	a, err := b.provisioner.Provision(asked(ctx), engine.ProvisionRequest{InstanceID: id, Plan: plan,
-		OrganizationGUID: organization, SpaceGUID: space, Context: d.RawContext, Parameters: parameters,
+		OrganizationGUID: organization, SpaceGUID: space, Context: kept(d.RawContext), Parameters: parameters,
 		AcceptsIncomplete: async, Received: from.Received, Left: from.Left})
 	if err != nil {
 		return none, apiError(err)

@@ -56,6 +56,9 @@ func apiError(err error) error {
 		a := apiErrors[engine.Busy]
 		return caused(locked, a.status, a.key, err)
 	}
+	if errors.Is(err, store.ErrText) {
+		return caused(unstorable, http.StatusBadRequest, "", err)
+	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
 		return invalid(err)
 	}
@@ -83,6 +86,9 @@ const storeOld = "The service broker's own database was restored from a backup a
 
 // locked is what users read if a request has waited too long for another one. The request has changed nothing.
 const locked = "Another operation, which this one has to wait for, is in progress. Try again in a minute."
+
+// unstorable is what users read of a request with such a character. The request has changed nothing.
+const unstorable = "The request has a character that the service broker cannot store, such as U+0000."
 
 // invalid refuses a request that can never succeed.
 func invalid(err error) error { return failure(err, http.StatusBadRequest, "") }

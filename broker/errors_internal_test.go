@@ -39,6 +39,7 @@ func TestAPIErrors(t *testing.T) {
 		{fmt.Errorf("read: %w", store.ErrUnavailable), 503, "", storeDown},
 		{fmt.Errorf("read: %w", store.ErrHeld), 503, "", storeOld},
 		{fmt.Errorf("wait: %w", store.ErrLocked), 422, "ConcurrencyError", locked},
+		{fmt.Errorf("record: %w", store.ErrText), 400, "", unstorable},
 		{catalog.ErrUnknownService, 400, "", "The service_id is not in the catalog."},
 		{catalog.ErrUnknownPlan, 400, "", "The plan_id is not that of a plan of this service offering."},
 		{fmt.Errorf("%s%w", "Parameter \"role\" is missing.", &catalog.ParameterError{}), 400, "", "Parameter \"role\" is missing."},

@@ -37,6 +37,21 @@ func TestWhere(t *testing.T) {
 	}
 }
 
+func TestKept(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		``: `{}`,
+		`{"platform":"cloudfoundry","organization_name":"ä €","space_annotations":{"n":1e131071}}`: `{"platform":"cloudfoundry","organization_name":"ä €"}`,
+		`{"platform":"kubernetes","clusterid":"c","namespace":"n"}`:                                `{"platform":"kubernetes","clusterid":"c","namespace":"n"}`,
+		`{"platform":1,"space_name":["s"],"instance_name":"\ud83d!\ud83d\udca9"}`:                  `{"instance_name":"�!💩"}`,
+		`{"platform":null,"organization_guid":"o","space_guid":"s"}`:                               `{"organization_guid":"o","space_guid":"s"}`,
+	} {
+		if got := string(kept(json.RawMessage(sent))); got != want {
+			t.Errorf("of %s, %s is kept instead of %s", sent, got, want)
+		}
+	}
+}
+
 func TestUser(t *testing.T) {
 	t.Parallel()
 	context := json.RawMessage(`{"organization_guid": "o", "space_guid": "s"}`)

@@ -17,6 +17,24 @@ const maxPlaceBytes = 256
 var errLongPlace = &shown{sentence: fmt.Sprintf("The organization_guid and the space_guid must have at most %d bytes.",
 	maxPlaceBytes)}
 
+// kept returns what the broker stores of the context of an instance: the fields that it uses. The rest may be large, or
+// nothing that PostgreSQL can store.
+func kept(context json.RawMessage) json.RawMessage {
+	var c struct {
+		Platform         string `json:"platform,omitempty"`
+		OrganizationGUID string `json:"organization_guid,omitempty"`
+		OrganizationName string `json:"organization_name,omitempty"`
+		SpaceGUID        string `json:"space_guid,omitempty"`
+		SpaceName        string `json:"space_name,omitempty"`
+		Cluster          string `json:"clusterid,omitempty"`
+		Namespace        string `json:"namespace,omitempty"`
+		InstanceName     string `json:"instance_name,omitempty"`
+	}
+	_ = json.Unmarshal(context, &c) // platforms may put anything there
+	encoded, _ := json.Marshal(c)   // strings always encode
+	return encoded
+}
+
 // user returns the organization and the space that use a binding, "" if the request does not say. If the instance is
 // shared, Cloud Controller names the application's space in bind_resource, and the instance's organization and space in
 // the context.

@@ -105,8 +105,20 @@ func explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", ErrLocked, err)
 	case outage(err):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case unstorable(err):
+		return fmt.Errorf("%w: %w", ErrText, err)
 	}
 	return err
+}
+
+// ErrText is in the chain of the error of a statement with a text that PostgreSQL cannot store, such as one with U+0000.
+// Its transaction has changed nothing.
+var ErrText = errors.New("store: PostgreSQL cannot store a character")
+
+// unstorable reports whether a character does not exist in the encoding of the database.
+func unstorable(err error) bool {
+	code := refusal(err)
+	return code == "22021" || code == "22P05" // character_not_in_repertoire; untranslatable_character, of jsonb
 }
 
 func locked(err error) bool {

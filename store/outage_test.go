@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/url"
 	"sync"
@@ -92,6 +93,23 @@ func TestConnectionsForgetWrongSettings(t *testing.T) {
 		}
 		alter("RESET " + setting)
 		testdrive.Eventually(t, limits.Stuck, "writes work again after "+setting, func() bool { return write() == nil })
+	}
+}
+
+// What a platform may send, and PostgreSQL cannot store.
+func TestTextThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	for what, i := range map[string]store.Instance{
+		"text": {SpaceGUID: "a\x00b"},
+		"JSON": {Context: json.RawMessage(`{"instance_name":"\u0000"}`)},
+	} {
+		i.ID, i.Location, i.Database = what, store.SharedLocation("a"), "db_"+what
+		_, _, err := s.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, provisionOf(i.ID), store.Room{OnServer: 10})
+		if !errors.Is(err, store.ErrText) {
+			t.Errorf("%s: %v", what, err)
+		}
+		expectUnrecorded(t, s, i.ID)
 	}
 }
 

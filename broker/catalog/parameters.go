@@ -218,6 +218,9 @@ func (s parameterSchema) check(raw json.RawMessage) (parameters, error) {
 	if err := s.checkNames(given); err != nil {
 		return parameters{}, err
 	}
+	if err := checkNumbers(given); err != nil {
+		return parameters{}, err
+	}
 	var violation *jsonschema.ValidationError
 	if err := s.compiled.Validate(given); errors.As(err, &violation) {
 		return parameters{}, violated(firstCause(violation))
@@ -239,6 +242,21 @@ func (s parameterSchema) check(raw json.RawMessage) (parameters, error) {
 		}
 	}
 	return found, nil
+}
+
+// maxNumber is how many characters a number may have.
+const maxNumber = 20
+
+// checkNumbers refuses numbers with many digits, or with an exponent: the validation calculates with all their digits,
+// which takes seconds for a million of them.
+func checkNumbers(given map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		number, _ := given[name].(json.Number)
+		if len(number) > maxNumber || strings.ContainsAny(number.String(), "eE") {
+			return parameterErrorf("Parameter %q must have at most %d digits and no exponent.", name, maxNumber)
+		}
+	}
+	return nil
 }
 
 // checkNames refuses names that are not properties of the schema, even if it allows additional ones: a parameter

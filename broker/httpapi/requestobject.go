@@ -20,9 +20,6 @@ func checkRequestObject(body []byte, d details) (object []byte, fault string) {
 	if !utf8.Valid(body) {
 		return nil, "The request body is not valid UTF-8."
 	}
-	if fault := scanJSON(body); fault != "" {
-		return nil, fault
-	}
 	if !json.Valid(body) {
 		return nil, "The request body is not one well-formed JSON document."
 	}

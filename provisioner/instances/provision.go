@@ -131,10 +131,10 @@ func (p *Instances) provisionShared(ctx context.Context, q engine.ProvisionReque
 	for server := range search.Candidates(ctx) {
 		i.Location = store.SharedLocation(server.Name())
 		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, r)
-		switch {
-		case errors.Is(err, store.ErrServerFull):
+		if errors.Is(err, store.ErrServerFull) {
 			continue
-		case err == nil:
+		}
+		if err == nil {
 			p.NoteLoad(server.Name(), load)
 		}
 		return d, err

@@ -13,6 +13,7 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
@@ -241,8 +242,9 @@ func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result
 		return u.check(ctx, i)
 	}
 	t, err := instances.Upgrade(ctx, u.store, u.plans, u.cfg.Backups.Configured(), i.ID)
+	_, notNow := errors.AsType[engine.NotNowError](err)
 	switch {
-	case errors.Is(err, instances.ErrNoUpgrade) || errors.Is(err, store.ErrNotFound):
+	case notNow || errors.Is(err, instances.ErrNoUpgrade) || errors.Is(err, store.ErrNotFound):
 		return skipped, err.Error()
 	case err != nil:
 		return failed, err.Error()

@@ -62,6 +62,8 @@ func (p *Backups) decideBackUp(ctx context.Context, tx *store.Tx, id string) (d 
 		return d, engine.ErrBusy
 	case i.State != store.Ready:
 		return d, engine.ErrNotReady
+	case i.FrozenSince != nil: // the backup would be taken for one of good data
+		return d, engine.ErrFrozen
 	}
 	n, b := NewBackup(i, onRequest)
 	tx.InsertBackup(b, KeepBackups(p.PlanOf(i)))

@@ -62,7 +62,7 @@ func (p *Backups) backUpDue(ctx context.Context, run *task.Run) error {
 			return err
 		}
 		_, err := recordBackup(ctx, p.Store, p.Plans, id, onSchedule)
-		if err != nil && !errors.Is(err, errNotNow) {
+		if _, notNow := errors.AsType[engine.NotNowError](err); err != nil && !notNow {
 			return fmt.Errorf("record a backup of instance %q: %w", id, err)
 		}
 		p.Tasks.Nudge()
@@ -70,35 +70,19 @@ func (p *Backups) backUpDue(ctx context.Context, run *task.Run) error {
 	return nil
 }
 
-// errNotNow says that an instance is not ready, or that something is in progress on it.
-var errNotNow = errors.New("the service instance is not ready, or another operation on it is in progress")
-
-// BackUpNow records a task that backs up an instance, for any broker. The error is store.ErrNotFound if there is no
-// such instance.
+// BackUpNow records a task that backs up an instance, for any broker. The errors are those of
+// engine.Record.
 func BackUpNow(ctx context.Context, s *store.Store, plans plan.Set, instanceID string) (store.Task, error) {
 	return recordBackup(ctx, s, plans, instanceID, byOperator)
 }
 
-func recordBackup(ctx context.Context, s *store.Store, plans plan.Set, instanceID,
-	reason string) (recorded store.Task, err error) {
-	var t *store.Task
-	err = s.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.Begin(ctx, instanceID, "")
-		if err != nil {
-			return err
-		}
-		if there.Task("") != nil || there.Instance.State != store.Ready {
-			return errNotNow
-		}
-		n, b := NewBackup(there.Instance, reason)
-		tx.InsertBackup(b, KeepBackups(plans.Get(there.Instance.PlanID)))
-		t = tx.InsertTask(n)
-		return nil
-	})
-	if err != nil {
-		return recorded, err
-	}
-	return *t, nil
+func recordBackup(ctx context.Context, s *store.Store, plans plan.Set, instanceID, reason string) (store.Task, error) {
+	return engine.Record(ctx, s, instanceID, engine.Beside{Bindings: true},
+		func(tx *store.Tx, i store.Instance) (store.NewTask, error) {
+			n, b := NewBackup(i, reason)
+			tx.InsertBackup(b, KeepBackups(plans.Get(i.PlanID)))
+			return n, nil
+		})
 }
 
 var purgeBackupsKind = engine.Kind[*Backups]{

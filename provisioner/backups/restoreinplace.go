@@ -118,27 +118,15 @@ func RestoreBackup(ctx context.Context, s *store.Store, plans plan.Set, backupID
 	if err != nil {
 		return recorded, err
 	}
-	var t *store.Task
-	err = s.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.Begin(ctx, instanceID, "")
-		if err != nil {
-			return err
-		}
-		i := there.Instance
-		if len(there.Active) > 0 || i.State != store.Ready {
-			return errNotNow
-		}
-		if err := backupFits(b, plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))); err != nil {
-			return err
-		}
-		n, _ := newRestore(tx, plans, i, backupID, lost)
-		t = tx.InsertTask(n)
-		return nil
-	})
-	if err != nil {
-		return recorded, err
-	}
-	return *t, nil
+	return engine.Record(ctx, s, instanceID, engine.Beside{Mixture: true},
+		func(tx *store.Tx, i store.Instance) (store.NewTask, error) {
+			err := backupFits(b, plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind)))
+			if err != nil {
+				return store.NewTask{}, err
+			}
+			n, _ := newRestore(tx, plans, i, backupID, lost)
+			return n, nil
+		})
 }
 
 var restoreKind = engine.Kind[*Backups]{

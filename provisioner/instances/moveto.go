@@ -13,12 +13,12 @@ import (
 	"mysql-broker/store"
 )
 
-// ErrCannotMove is returned by MoveTo if an instance cannot be moved to a server, as it is now.
+// ErrCannotMove is returned by MoveTo if an instance cannot be moved to that server.
 var ErrCannotMove = errors.New("cannot be moved")
 
 // MoveTo records an update that moves the data of an instance from its shared server to another one, and keeps its
-// plan. A broker runs it. It returns store.ErrServerFull if that server is full or drained, store.ErrNotFound if there
-// is no such instance, and ErrCannotMove with the reason.
+// plan. A broker runs it. The errors are those of engine.Record, store.ErrServerFull if that server is full or drained,
+// and ErrCannotMove with the reason.
 func MoveTo(ctx context.Context, s *store.Store, servers *shared.Servers, id, server string) (t store.Task, err error) {
 	i, err := s.Instance(ctx, id)
 	if err != nil {
@@ -35,39 +35,26 @@ func MoveTo(ctx context.Context, s *store.Store, servers *shared.Servers, id, se
 		return t, formerKept(ctx, s, i)
 	}
 	r := engine.Request{Async: true, PlanID: i.PlanID, MaintenanceVersion: i.MaintenanceVersion, Moves: true}
-	var recorded *store.Task
-	err = s.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.Begin(ctx, id, "")
-		if err != nil {
-			return err
+	t, err = engine.Record(ctx, s, id, engine.Beside{}, func(tx *store.Tx, now store.Instance) (store.NewTask, error) {
+		if err := copying.ToShared(i, to).Record(ctx, tx, &now); err != nil {
+			return store.NewTask{}, err
 		}
-		if len(there.Active) > 0 || there.Instance.State != store.Ready {
-			return fmt.Errorf("%w: an operation is in progress on it", ErrCannotMove)
-		}
-		if err := copying.ToShared(i, to).Record(ctx, tx, &there.Instance); err != nil {
-			return err
-		}
-		recorded = tx.InsertTask(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.JSON(),
-			Description: "Moving the data to another server"})
-		return nil
+		return store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.JSON(),
+			Description: "Moving the data to another server"}, nil
 	})
 	if err != nil {
 		return t, fmt.Errorf("record the move of instance %q: %w", id, err)
 	}
-	return *recorded, nil
+	return t, nil
 }
 
 // movable returns an error unless the data of an instance can be moved to a shared server.
 func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to *shared.Server) error {
 	switch {
-	case i.State != store.Ready:
-		return fmt.Errorf("%w: it is not ready", ErrCannotMove)
 	case i.Location.Dedicated():
 		return fmt.Errorf("%w: it has a server of its own; change its plan", ErrCannotMove)
 	case i.Location.Server == to.Name():
 		return fmt.Errorf("%w: it is there", ErrCannotMove)
-	case i.FrozenSince != nil:
-		return fmt.Errorf("%w: a restore of it failed, and its data may be a mixture", ErrCannotMove)
 	case i.Other != nil && !i.Former():
 		return fmt.Errorf("%w: its data are being moved", ErrCannotMove)
 	}

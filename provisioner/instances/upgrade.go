@@ -95,43 +95,33 @@ func (p *Instances) setVersion(tx *store.Tx, i store.Instance, r engine.Request)
 	}
 }
 
-// ErrNoUpgrade is returned by Upgrade if an instance needs none, or cannot be upgraded now.
+// ErrNoUpgrade is returned by Upgrade if an instance needs none, or if its plan has no version for it.
 var ErrNoUpgrade = errors.New("cannot be upgraded")
 
 // Upgrade records an update that upgrades the server of an instance to the version that its plan wants, for any broker.
 // It is for platforms that do not ask for it themselves. plans have the versions that the launchers offer. backups says
-// that the brokers have an object store. The error is store.ErrNotFound if there is no such instance, or wraps
-// ErrNoUpgrade with the reason.
+// that the brokers have an object store. The errors are those of engine.Record, and ErrNoUpgrade with the
+// reason.
 func Upgrade(ctx context.Context, s *store.Store, plans plan.Set, backups bool,
 	id string) (recorded store.Task, err error) {
-	var t *store.Task
-	err = s.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.Begin(ctx, id, "")
-		if err != nil {
-			return err
-		}
-		i := there.Instance
-		if len(there.Active) > 0 || i.State != store.Ready {
-			return fmt.Errorf("%w: an operation is in progress on it", ErrNoUpgrade)
-		}
+	recorded, err = engine.Record(ctx, s, id, engine.Beside{}, func(tx *store.Tx, i store.Instance) (store.NewTask, error) {
 		to := plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))
 		version, err := upgradeTo(i, to)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%w: %w", ErrNoUpgrade, err)
+			return store.NewTask{}, fmt.Errorf("%w: %w", ErrNoUpgrade, err)
 		case version == "" && i.MaintenanceVersion == to.MaintenanceVersion:
-			return fmt.Errorf("%w: it has the version of its plan", ErrNoUpgrade)
+			return store.NewTask{}, fmt.Errorf("%w: it has the version of its plan", ErrNoUpgrade)
 		}
 		r := engine.Request{Async: true, PlanID: i.PlanID, MaintenanceVersion: to.MaintenanceVersion, Version: version}
 		if backups {
 			recordUpgradeBackup(tx, plans, i, &r)
 		}
-		t = tx.InsertTask(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.JSON(),
-			Description: "Upgrading the server"})
-		return nil
+		return store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.JSON(),
+			Description: "Upgrading the server"}, nil
 	})
 	if err != nil {
 		return recorded, fmt.Errorf("record the upgrade of instance %q: %w", id, err)
 	}
-	return *t, nil
+	return recorded, nil
 }

@@ -1,0 +1,57 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// What operators and schedules begin waits for nothing: it is refused as platforms' requests are.
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		make    func(tx *store.Tx)
+		beside  engine.Beside
+		refused bool
+	}{
+		"ready":         {make: func(*store.Tx) {}},
+		"being deleted": {refused: true, make: func(tx *store.Tx) { tx.SetInstanceState("i", store.DeleteFailed) }},
+		"busy": {refused: true, make: func(tx *store.Tx) { tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Update}) },
+			beside: engine.Beside{Bindings: true, Mixture: true}},
+		"a binding is busy": {refused: true, make: bindingBusy},
+		"beside bindings":   {beside: engine.Beside{Bindings: true}, make: bindingBusy},
+		"a mixture":         {refused: true, make: func(tx *store.Tx) { tx.SetFrozen("i", true) }},
+		"even a mixture":    {beside: engine.Beside{Mixture: true}, make: func(tx *store.Tx) { tx.SetFrozen("i", true) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := servers.Store(t)
+			err := s.InTx(t.Context(), func(tx *store.Tx) error {
+				err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+				tx.SetInstanceState("i", store.Ready)
+				test.make(tx)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			recorded, err := engine.Record(t.Context(), s, "i", test.beside,
+				func(_ *store.Tx, i store.Instance) (store.NewTask, error) {
+					return store.NewTask{InstanceID: i.ID, Kind: store.BackUp}, nil
+				})
+			_, notNow := errors.AsType[engine.NotNowError](err)
+			if notNow != test.refused || !notNow && (err != nil || recorded.Kind != store.BackUp) {
+				t.Errorf("%v, %v", recorded, err)
+			}
+		})
+	}
+}
+
+func bindingBusy(tx *store.Tx) {
+	tx.InsertTask(store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind})
+}

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"sync"
 )
 
@@ -56,7 +55,7 @@ func (d *dumper) run(ctx context.Context, output func() Output) error {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				return fmt.Errorf("table %s: %w", k.table.name, err)
+				return k.table.failure(err)
 			}
 			if err := d.snapshot.releaseRead(ctx, from, k); err != nil {
 				return err

@@ -10,6 +10,13 @@ var odd = []string{
 	"INSERT INTO sáme VALUES (4)", "INSERT INTO samé VALUES (5)", "INSERT INTO SaMe VALUES (6)",
 	"CREATE TABLE binary_default (id INT PRIMARY KEY, b VARBINARY(5) DEFAULT x'00ff5c27')",
 	"INSERT INTO binary_default (id) VALUES (1)",
+	"CREATE TABLE computed (v INT AS (1 + 1))", "CREATE TABLE stored (v INT AS (1 + 1) STORED, w INT AS (v))",
+	"INSERT INTO computed () VALUES (), (), ()", "INSERT INTO stored () VALUES (), (), ()",
+	"CREATE TABLE emoji (id INT PRIMARY KEY, s VARCHAR(9) CHARACTER SET utf8mb4 DEFAULT '😀?', q VARCHAR(9) DEFAULT '?', " +
+		"e ENUM('?', '😀', 'it''s ?') CHARACTER SET utf8mb4 NOT NULL DEFAULT '😀', m SET('x', '😀') CHARACTER SET utf8mb4 NOT NULL, " +
+		"b ENUM(0xC840, 'x') CHARACTER SET big5, d VARCHAR(9) CHARACTER SET big5 DEFAULT 0xC840) " +
+		"PARTITION BY KEY (id)",
+	"INSERT INTO emoji (id, m, b) VALUES (1, '😀', 1)",
 	"CREATE TABLE commented (id INT AUTO_INCREMENT PRIMARY KEY COMMENT 'x AUTO_INCREMENT=99', v INT)",
 	"INSERT INTO commented (v) VALUES (1)",
 	"SET timestamp = 1000000000",
@@ -35,6 +42,8 @@ var odd = []string{
 
 var oddInMySQL = []string{
 	"CREATE TABLE indexed (id INT PRIMARY KEY, s VARCHAR(20), KEY ((CAST(s AS DATE))))", "INSERT INTO indexed VALUES (1, 'no date')",
+	"CREATE TABLE required (id INT PRIMARY KEY, v INT COMMENT 'DEFAULT', `at NOT NULL` TIMESTAMP NULL, b TEXT, n INT)",
+	"ALTER TABLE required ALTER v DROP DEFAULT, ALTER `at NOT NULL` DROP DEFAULT", "INSERT INTO required VALUES (1, 1, NULL, 'x', 1)",
 	"CREATE LIBRARY tools COMMENT 'it''s' LANGUAGE JAVASCRIPT AS $$ export function one() { return 1 } $$",
 }
 
@@ -70,6 +79,12 @@ func (f *fixture) expectSameCalls() {
 	if got := f.all(f.copied, "SELECT fü() AS f"); len(got) != 1 || got[0] != "f="+want+" " {
 		f.t.Errorf("the copy's function returns %q", got)
 	}
+	const inserted = "INSERT INTO emoji (id, e, m, b) VALUES (2, 1, 2, 1), (3, 3, 3, 1)"
+	f.exec(f.source, inserted)
+	f.exec(f.copied, inserted)
+	f.expectSame("SELECT id, HEX(s), HEX(q), HEX(e), HEX(m), HEX(b), HEX(d) FROM emoji ORDER BY id")
+	f.exec(f.source, "DELETE FROM emoji WHERE id > 1")
+	f.exec(f.copied, "DELETE FROM emoji WHERE id > 1")
 	if f.mariaDB {
 		f.expectSame("SELECT schema_comment FROM information_schema.schemata WHERE schema_name = DATABASE()")
 		f.expectSame("SELECT next_not_cached_value, cycle_count FROM twice")

@@ -188,15 +188,13 @@ func (p *program) open(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// Errors of a server that does not understand the text of a view that it stores.
-var unreadableText = []uint16{1064, 1525}
-
+// unreadable refuses a view of which the server does not understand the text that it stores.
 func unreadable(p program, err error) error {
-	if slices.Contains(unreadableText, number(err)) {
-		return refused(err, "The server cannot read the text of the %s (MySQL error %d). Drop it, or create it anew, and "+
-			"try again.", p, number(err))
+	if p.kind != "VIEW" || number(err) == 0 || number(err) == errNoSuchTable || passes(err) {
+		return sourceFailure(err)
 	}
-	return sourceFailure(err)
+	return refused(err, "The server cannot read the text of the %s (MySQL error %d). Drop it, or create it anew, and "+
+		"try again.", p, number(err))
 }
 
 // read reads how a program was created. A text that the account may not read is nil.

@@ -98,10 +98,22 @@ func (c *copier) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk
 				return context.Cause(ctx)
 			}
 		}); err != nil {
-			return err
+			return t.failure(err)
 		}
 	}
 	return nil
+}
+
+// Errors of a table whose file is missing, discarded or damaged.
+var lostTable = []uint16{1034, 1194, 1195, 1812, 1814, 1932}
+
+// failure says of which table an error is.
+func (t *table) failure(err error) error {
+	if source, ok := errors.AsType[*SourceError](err); ok && slices.Contains(lostTable, number(source)) {
+		return refused(err, "The server cannot read table %s (MySQL error %d), because its file is missing, discarded or "+
+			"damaged. Mend or drop it, and try again.", t.name, number(source))
+	}
+	return fmt.Errorf("table %s: %w", t.name, err)
 }
 
 // eachChunk calls fn with the chunks of a table. Rows may have been added at the end of those that are known.
@@ -131,7 +143,7 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return fmt.Errorf("table %s: %w", k.table.name, err)
+			return k.table.failure(err)
 		}
 		if err := c.snapshot.releaseRead(ctx, from, k); err != nil {
 			return err
@@ -479,15 +491,19 @@ func (r *rowReader) read(ctx context.Context, from *sql.Conn, setting string) er
 		default:
 			r.statement = append(r.buffer[:0], begin...)
 		}
-		separator := byte('(')
+		r.statement = append(r.statement, '(')
+		first := true
 		for n, v := range values {
-			if !columns[n].stored {
-				r.statement = columns[n].append(append(r.statement, separator), v)
-				separator = ','
+			if columns[n].stored {
+				continue
 			}
+			if !first {
+				r.statement = append(r.statement, ',')
+			}
+			r.statement, first = columns[n].append(r.statement, v), false
 		}
 		r.statement = append(r.statement, ')')
-		if r.values += len(values); len(r.statement) < r.size && r.values < statementValues {
+		if r.values += max(len(values), 1); len(r.statement) < r.size && r.values < statementValues {
 			return nil
 		}
 		return r.flush()
@@ -517,7 +533,7 @@ var expressionErrors = []uint16{1690, errCheckViolated}
 
 // write inserts rows. Statements of earlier releases can have too many values.
 func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []byte) error {
-	for _, part := range split(statement, k.table.insert(), statementValues/len(k.table.columns)) {
+	for _, part := range split(statement, k.table.insert(), statementValues/max(len(k.table.columns), 1)) {
 		if err := c.writePart(ctx, to, k, part); err != nil {
 			return err
 		}

@@ -175,6 +175,9 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 			if err := t.describe(ctx, conn, c.to.Database); err != nil {
 				return err
 			}
+			if err := t.mendTexts(ctx, conn); err != nil {
+				return err
+			}
 			early, keys := c.splitCreate(&c.snapshot.tables[at])
 			complete := sameDefinition(t.create, c.snapshot.tables[at].create)
 			if complete || sameDefinition(t.create, early) {
@@ -226,13 +229,23 @@ func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error 
 		return err
 	}
 	if !t.sequence {
-		return nil
+		return c.dropDefaults(ctx, conn, t)
 	}
 	// SETVAL also sets the round of a sequence that cycles, but does not go back, which RESTART does.
 	if err := c.exec(ctx, conn, "ALTER SEQUENCE "+t.String()+" RESTART "+t.next); err != nil {
 		return err
 	}
 	return c.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0, "+cmp.Or(t.round, "0")+")")
+}
+
+// dropDefaults takes the default NULL from columns that have none in the source: MySQL then requires a value. MariaDB has
+// no statement for that.
+func (c *copier) dropDefaults(ctx context.Context, conn *sql.Conn, t *table) error {
+	columns := t.withoutDefault()
+	if len(columns) == 0 || strings.Contains(c.snapshot.version, MariaDB) || c.options.Into != "" {
+		return nil
+	}
+	return c.exec(ctx, conn, "ALTER TABLE "+t.String()+" ALTER "+strings.Join(columns, " DROP DEFAULT, ALTER ")+" DROP DEFAULT")
 }
 
 // partitions matches how SHOW CREATE TABLE begins with them, on a line of their own; on MySQL, in a comment, which

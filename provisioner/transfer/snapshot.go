@@ -123,6 +123,9 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) e
 		if err := s.tables[n].describe(ctx, locks, database); err != nil {
 			return sourceFailure(err)
 		}
+		if err := s.tables[n].mendTexts(ctx, s.identities.conn); err != nil {
+			return sourceFailure(err)
+		}
 	}
 	if err := s.identify(ctx, justNow); err != nil {
 		return sourceFailure(err)

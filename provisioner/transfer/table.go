@@ -148,14 +148,10 @@ func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
 		return err
 	}
 	for n := range tables {
-		t := &tables[n]
-		switch {
-		case t.versioned:
+		if t := &tables[n]; t.versioned {
 			if err := t.addPeriod(); err != nil {
 				return err
 			}
-		case !t.sequence && !slices.ContainsFunc(t.columns, func(c column) bool { return !c.stored }):
-			return refused(nil, "Table %s has no columns but generated ones, which cannot be copied.", t.name)
 		}
 	}
 	return nil
@@ -240,6 +236,9 @@ func (t table) selectRows(k chunk, more string) string {
 	for n, c := range t.columns {
 		expressions[n] = c.expression()
 	}
+	if len(expressions) == 0 { // all columns are virtual
+		expressions = []string{"1"}
+	}
 	return fmt.Sprintf("SELECT %s%s FROM %s%s", strings.Join(expressions, ","), more, t.from(), t.where(k))
 }
 
@@ -262,6 +261,9 @@ func (t table) rowText() string {
 	if len(nulls) > 0 {
 		sums = append(sums, "CONCAT("+strings.Join(nulls, ",")+")")
 	}
+	if len(sums) == 0 {
+		return "''"
+	}
 	return "CONCAT_WS('#'," + strings.Join(sums, ",") + ")"
 }
 
@@ -274,6 +276,24 @@ func (t table) insert() string {
 		}
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES ", t, strings.Join(names, ","))
+}
+
+// Lines of what SHOW CREATE TABLE prints, with strings and names masked: those of columns, and of columns for which it
+// prints no DEFAULT NULL although they have it, or can have none.
+var (
+	columnLine = regexp.MustCompile(`(?m)^  (\x00\d+\x00) .*$`)
+	hasDefault = regexp.MustCompile(` (?:DEFAULT|NOT NULL|AUTO_INCREMENT|GENERATED ALWAYS|(?:tiny|medium|long)?(?:text|blob))\b`)
+)
+
+// withoutDefault lists the columns that can be NULL and have no default, quoted.
+func (t *table) withoutDefault() (names []string) {
+	create, texts := mask(t.create)
+	for _, found := range columnLine.FindAllStringSubmatch(create, -1) {
+		if !hasDefault.MatchString(found[0]) {
+			names = append(names, texts.restore(found[1]))
+		}
+	}
+	return names
 }
 
 // autoIncrement matches the option that changes with each row, in the line of a definition that has the options.

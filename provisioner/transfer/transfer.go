@@ -22,7 +22,7 @@ import (
 // Source is the database to copy. Each pool connects with the database as its default.
 type Source struct {
 	Rows     *sql.DB // may SELECT and LOCK TABLES in the database, and nothing else
-	Programs *sql.DB // may read the texts of routines, triggers, events and views
+	Programs *sql.DB // may read the texts of routines, triggers, events and views, and create temporary tables
 	Database string
 	Running  []string // events that another node of the cluster runs; on this one, they are disabled
 }

@@ -326,16 +326,21 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}
-		unreadable := []string{"SET NAMES sjis", "CREATE VIEW v AS SELECT '\x95\\' AS a"}
-		if s.Flavour == "mariadb" {
-			unreadable = []string{"CREATE TABLE h (id INT) WITH SYSTEM VERSIONING",
-				"CREATE VIEW v AS SELECT id FROM h FOR SYSTEM_TIME FROM '2000-01-01' TO NOW()"}
-		}
-		for says, statements := range map[string][]string{
-			"The server cannot ": unreadable,
+		cases := map[string][]string{
+			"The server cannot read table lost ": {"CREATE TABLE lost (id INT)", "ALTER TABLE lost DISCARD TABLESPACE"},
 			"Table u ": {"SET sql_mode = 'NO_UNSIGNED_SUBTRACTION'",
 				"CREATE TABLE u (a INT UNSIGNED, b INT UNSIGNED, c INT AS (a - b) STORED)", "INSERT INTO u (a, b) VALUES (1, 2)"},
-		} {
+		}
+		if s.Flavour == "mariadb" {
+			cases["The server cannot open v, "] = []string{"CREATE TABLE h (id INT) WITH SYSTEM VERSIONING",
+				"CREATE VIEW v AS SELECT id FROM h FOR SYSTEM_TIME FROM '2000-01-01' TO NOW()"}
+		} else {
+			cases["The server cannot read the text of the view sjis "] = []string{"SET NAMES sjis",
+				"CREATE VIEW sjis AS SELECT '\x95\\' AS a"}
+			cases["The server cannot read the text of the view ordered "] = []string{"CREATE TABLE t (a INT, b INT)",
+				"CREATE VIEW ordered AS SELECT a FROM t WHERE b = (SELECT 1 UNION SELECT a FROM t ORDER BY b)"}
+		}
+		for says, statements := range cases {
 			f := newFixture(t, s)
 			f.exec(f.source, statements...)
 			err := transfer.Copy(t.Context(), f.from, f.to, transfer.Options{})

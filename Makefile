@@ -10,6 +10,9 @@ MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 MARIADB118 ?= /opt/mariadb-11.8
 export LATER_MYSQLD ?= $(wildcard $(MARIADB118)/bin/mariadbd)
 
+# Where `make corpus` installs the servers' own test suites.
+CORPUS ?= /opt/mysql-corpus
+
 # Where `make kubernetes-programs` puts the programs of Kubernetes that tests run.
 KUBERNETES_PROGRAMS ?= /opt/kubernetes-programs
 
@@ -30,10 +33,10 @@ export CGO_ENABLED ?= 0
 TEST_MODULES := test/lint test/openid/provider
 
 .PHONY: help run build test test-long ci bench systemd lint vet analysis manifests fuzz clean mysql97 mariadb118 \
-	kubernetes kubernetes-programs
+	corpus kubernetes kubernetes-programs
 
 # What tests find in their environment.
-export MYSQLD KUBERNETES_PROGRAMS
+export MYSQLD KUBERNETES_PROGRAMS CORPUS
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -111,6 +114,10 @@ mysql97: ## install Oracle's MySQL 9.7 to test on it (needs root)
 mariadb118: ## install MariaDB 11.8 to test upgrades to it (needs root)
 	@deploy/dev/install-packages.sh mysql97
 	test/debian-tree/build.sh mariadb-11.8 $(MARIADB118)
+
+corpus: ## install the servers' own test suites, copy and restore what they create, and compare; takes hours
+	test/corpus/install.sh $(CORPUS)
+	LONG=1 REQUIRE_CORPUS=1 go test -count=1 -timeout 6h -v -run TestCorpus ./test/corpus
 
 kubernetes-programs: ## build Kubernetes and etcd for tests; takes ten minutes of one processor
 	test/kubernetes/programs/build.sh $(KUBERNETES_PROGRAMS)

@@ -1,0 +1,124 @@
+package corpus
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// sampled is how many files TestSample takes. It fails with the seed; others are in the lane long.
+const (
+	sampled = 12
+	seed    = 30
+)
+
+// createsEvent matches files with events, which run on the servers of other tests.
+var createsEvent = regexp.MustCompile(`(?i)\bcreate\s+(?:definer\s*=\s*\S+\s+)?event\b`)
+
+// TestSample copies and restores what some files of the suites create.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		r := newRun(t, s)
+		var files []string
+		choice := rand.New(rand.NewPCG(seed, 0))
+		for _, n := range choice.Perm(len(r.suite)) {
+			text, err := os.ReadFile(r.suite[n])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(files) < sampled && len(text) < 20000 && !createsEvent.Match(text) {
+				files = append(files, r.suite[n])
+			}
+		}
+		r.check(t, files)
+	})
+}
+
+// TestCorpus copies and restores what all files create, on servers of its own, later ones too. CORPUS_FILES, a pattern
+// of their names, chooses.
+func TestCorpus(t *testing.T) {
+	if os.Getenv("LONG") == "" {
+		t.Skip("takes hours: set LONG=1")
+	}
+	pattern, err := regexp.Compile(os.Getenv("CORPUS_FILES"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MYSQLD", os.Getenv("MYSQLD")+":"+os.Getenv("LATER_MYSQLD"))
+	var fleet servers.Fleet
+	t.Cleanup(func() {
+		if err := fleet.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	all, err := fleet.AllMySQL(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		t.Run(s.Flavour, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, s)
+			if _, err := r.admin.Exec("SET GLOBAL event_scheduler = OFF"); err != nil {
+				t.Fatal(err)
+			}
+			r.check(t, slices.DeleteFunc(r.suite, func(file string) bool { return !pattern.MatchString(r.short(file)) }))
+		})
+	}
+}
+
+func newRun(t *testing.T, s servers.MySQL) *run {
+	t.Helper()
+	root := filepath.Join(os.Getenv("CORPUS"), s.Flavour)
+	if _, err := os.Stat(root); err != nil {
+		if os.Getenv("REQUIRE_CORPUS") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("make corpus installs the suites")
+	}
+	suite, err := list(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Close() })
+	charset := "utf8mb4"
+	if s.Flavour == mysqld.MariaDB {
+		charset = "latin1"
+	}
+	return &run{server: s, admin: admin, root: root, suite: suite, charset: charset, log: t.Logf, same: map[string]bool{},
+		refused: map[string]bool{}, different: map[string]bool{}}
+}
+
+// check fails for each file that differs.
+func (r *run) check(t *testing.T, files []string) {
+	t.Helper()
+	if err := r.files(t.Context(), files); err != nil {
+		t.Fatal(err)
+	}
+	var version string
+	if err := r.admin.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %s", version, r.summary())
+	if len(r.same) == 0 {
+		t.Error("no file has created anything")
+	}
+	for file := range r.different {
+		t.Errorf("%s: CORPUS_FILES=%s", version, strings.TrimSuffix(filepath.Base(file), ".test"))
+	}
+}

@@ -584,12 +584,10 @@ func (c *copier) writePart(ctx context.Context, to *sql.Conn, k chunk, statement
 	if err == nil && !tooLong {
 		err = c.exec(ctx, to, text)
 	}
-	for _, refusal := range valueErrors {
-		if number(err) == refusal {
-			return c.writeLoosely(ctx, to, text)
-		}
+	if slices.Contains(valueErrors, number(err)) {
+		err = c.writeLoosely(ctx, to, text)
 	}
-	if slices.Contains(expressionErrors, number(err)) {
+	if slices.Contains(expressionErrors, number(err)) || slices.Contains(valueErrors, number(err)) {
 		return refused(err, "Table %s has a row for which a generated column or a check%s fails in the copy (MySQL error "+
 			"%d). It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
 			k.table.name, checkOf(err), number(err))

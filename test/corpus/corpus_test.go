@@ -14,7 +14,12 @@ import (
 	"mysql-broker/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) {
+	servers.Main(m, func() error { return fleet.Stop(context.Background()) })
+}
+
+// fleet has the servers of TestCorpus.
+var fleet servers.Fleet
 
 // sampled is how many files TestSample takes. It fails with the seed; others are in the lane long.
 const (
@@ -56,12 +61,6 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("MYSQLD", os.Getenv("MYSQLD")+":"+os.Getenv("LATER_MYSQLD"))
-	var fleet servers.Fleet
-	t.Cleanup(func() {
-		if err := fleet.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
 	all, err := fleet.AllMySQL(t.Context())
 	if err != nil {
 		t.Fatal(err)

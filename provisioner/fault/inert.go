@@ -13,8 +13,5 @@ func Statement(when, sql string) {}
 // Lease does nothing without the build tag "faults".
 func Lease(since time.Time, expire func()) {}
 
-// SessionLocksOff is false without the build tag "faults".
-const SessionLocksOff = false
-
 // ArchiveRoom is 0 without the build tag "faults".
 const ArchiveRoom int64 = 0

@@ -16,9 +16,6 @@ import (
 // socket is where a test listens; without it, points do nothing.
 var socket = os.Getenv("FAULT_SOCKET")
 
-// SessionLocksOff leaves out the locks on MySQL servers, to show what they are for.
-var SessionLocksOff = os.Getenv("FAULT_SESSION_LOCKS") == "off"
-
 // ArchiveRoom is how many bytes of unarchived binary logs servers keep; 0 for as many as otherwise.
 var ArchiveRoom, _ = strconv.ParseInt(os.Getenv("FAULT_ARCHIVE_ROOM"), 10, 64)
 

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"mysql-broker/provisioner/fault"
 )
 
 // lockWait is how long Lock waits for a session that it has killed, which may still finish a statement that cannot be
@@ -59,7 +57,7 @@ func (s *Session) take(ctx context.Context, allowed func(MarkReader) error) erro
 			return err
 		}
 	}
-	if !locked && !fault.SessionLocksOff {
+	if !locked {
 		if err := s.takeOver(ctx, holder); err != nil {
 			return err
 		}

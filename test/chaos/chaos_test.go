@@ -1,15 +1,14 @@
-// Package chaos kills and pauses brokers, which are processes, at points that their work passes, and audits what is left:
-// at every eighth, by chance other ones in each run and on each flavour, as test/stage takes all of them. The long form,
-// with the environment variable CHAOS=long, takes every point of the process launcher, too, and waits until leases run
-// out.
+// Package chaos kills brokers, which are processes, where launchers work on processes, files and pods, and kills the
+// primary of a cluster at every point of every workflow. It audits what is left. All else that a kill can cut short,
+// test/stage plays.
 package chaos
 
 import (
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 )
 
@@ -18,37 +17,40 @@ var onKubernetes cluster.Shared
 
 func TestMain(m *testing.M) { servers.Main(m, onKubernetes.Close) }
 
-func long() bool { return os.Getenv("CHAOS") == "long" }
-
-// chaos is what a test is given.
-type chaos struct {
-	flavour string
-	share   int // which points are taken: one of eight, and of copies one of sixteen
-	*tally
-}
+// sparseInKubernetes is how many points there are for each at which a broker is killed in Kubernetes, where operations
+// take longer. test/e2e/kubernetes kills brokers at all of them, in fewer workflows.
+const sparseInKubernetes = 6
 
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(*testing.T, chaos){
-		"killed":                        testKills,
-		"copies killed":                 testCopyKills,
-		"killed, servers in Kubernetes": testKubernetesKills,
-		"a statement in flight":         testStatementInFlight,
-	}
-	chance := 2 * rand.IntN(8)
-	var tallies []*tally
-	t.Cleanup(func() { t.Logf("what the brokers went through:\n%s", table(tallies)) })
-	for n, s := range servers.Chosen(t, servers.AllMySQL(t)) {
-		sum := &tally{flavour: s.Flavour}
-		tallies = append(tallies, sum)
-		t.Run(s.Flavour, func(t *testing.T) {
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		t.Run("processes", func(t *testing.T) {
 			t.Parallel()
-			for name, test := range tests {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					test(t, chaos{s.Flavour, n%2 + chance, sum})
-				})
-			}
+			newWorld(t, s.Flavour).killEverywhere(t, 1)
 		})
+		t.Run("Kubernetes", func(t *testing.T) {
+			t.Parallel()
+			onKubernetes.Start(t)
+			newKubernetesWorld(t, s.Flavour).killEverywhere(t, sparseInKubernetes)
+		})
+	})
+}
+
+// killEverywhere kills brokers at every point of the launcher, or at one of so many, in every workflow that starts,
+// changes or removes a dedicated server.
+func (w *world) killEverywhere(t *testing.T, sparse int) {
+	t.Helper()
+	next := rand.IntN(sparse)
+	for _, f := range platform.Workflows(t) {
+		if !f.Launches() || f.Copies() {
+			continue
+		}
+		points := w.cutShort(t, f, "")
+		t.Logf("%s passes %d points: %q", f, len(points), points)
+		for _, p := range points {
+			if next++; next%sparse == 0 {
+				w.cutShort(t, f, p)
+			}
+		}
 	}
 }

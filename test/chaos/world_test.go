@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,52 +18,44 @@ import (
 )
 
 const (
-	leaseTime = 10 * time.Second
-	// takeoverTime is how long a task may lie still after its broker died.
-	takeoverTime = leaseTime + 2*time.Second
 	// startAtOnce is how many brokers are started side by side.
 	startAtOnce = 3
 	// pollEach is how often platforms poll, and try again.
 	pollEach = 100 * time.Millisecond
 )
 
-// world is a platform with its brokers: two that nothing happens to, and any number of victims.
+// world is a platform with its brokers: two that carry out what it asks for, and any number of others.
 type world struct {
 	*platform.World
-	t         testing.TB
-	flavour   string
 	env       map[string]string
 	survivors [2]*testdrive.Broker
 	watch     *watch
-	tally     *tally
 	turn      atomic.Int32 // which survivor gets the next request
 }
 
 // newWorld starts the brokers, with a shared server of their own. Dedicated servers are processes of this host.
-func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) *world {
+func newWorld(t *testing.T, flavour string) *world {
 	t.Helper()
 	private := testdrive.Private(t, flavour)
 	env := testdrive.Environment(t, private)
-	return newWorldWith(t, private, sum, env, testdrive.Inspectors(env), more)
+	return newWorldWith(t, private, env, testdrive.Inspectors(env), nil)
 }
 
 // newKubernetesWorld is newWorld with dedicated servers in a namespace of onKubernetes.
-func newKubernetesWorld(t *testing.T, flavour string, sum *tally, more map[string]string) *world {
+func newKubernetesWorld(t *testing.T, flavour string) *world {
 	t.Helper()
 	private := testdrive.Private(t, flavour)
 	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), flavour, &onKubernetes, "")
-	return newWorldWith(t, private, sum, env, inspectors, more)
+	return newWorldWith(t, private, env, inspectors, nil)
 }
 
-func newWorldWith(t *testing.T, private servers.MySQL, sum *tally, env map[string]string,
+func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	inspectors map[string]launchertest.Inspector, more map[string]string) *world {
 	t.Helper()
-	w := &world{t: t, flavour: private.Flavour, env: env, tally: sum, World: &platform.World{PollEach: pollEach,
-		Counts: &sum.Counts}}
+	w := &world{env: env, World: &platform.World{PollEach: pollEach, Counts: &platform.Counts{}}}
 	w.Broker = w.survivor
-	for name, value := range more {
-		w.env[name] = value
-	}
+	maps.Copy(w.env, platform.Retaining(t))
+	maps.Copy(w.env, more)
 	if w.env["LAUNCHER"] == "process" {
 		w.offerUpgrade(t)
 	}
@@ -103,21 +96,4 @@ func (w *world) offerUpgrade(t *testing.T) {
 // survivor takes turns.
 func (w *world) survivor() *testdrive.Broker {
 	return w.survivors[int(w.turn.Add(1))%len(w.survivors)]
-}
-
-// victims launches brokers; they are ready when ready has returned.
-func (w *world) victims(t *testing.T, n int) (victims []*testdrive.Broker, ready func()) {
-	t.Helper()
-	for len(victims) < n {
-		victims = append(victims, testdrive.Launch(t, w.env, "serve"))
-		if len(victims)%startAtOnce == 0 {
-			victims[len(victims)-1].AwaitReady(t) // so that not too many start at the same time
-		}
-	}
-	return victims, func() {
-		t.Helper()
-		for _, b := range victims {
-			b.AwaitReady(t)
-		}
-	}
 }

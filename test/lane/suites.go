@@ -89,14 +89,14 @@ var (
 )
 
 var suites = []suite{
-	oneSuite("chaos on MariaDB", "./test/chaos", operations, []string{"CHAOS=long", "REQUIRE_KUBERNETES=1"}, "-run=TestChaos/mariadb"),
-	oneSuite("chaos on MySQL", "./test/chaos", operations, []string{"CHAOS=long", "REQUIRE_KUBERNETES=1"}, "-run=TestChaos/mysql"),
+	oneSuite("chaos on MariaDB", "./test/chaos", operations, []string{"REQUIRE_KUBERNETES=1"}, "-run=TestChaos/mariadb"),
+	oneSuite("chaos on MySQL", "./test/chaos", operations, []string{"REQUIRE_KUBERNETES=1"}, "-run=TestChaos/mysql"),
 	oneSuite("model on MariaDB", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mariadb"),
 	oneSuite("model on MySQL", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mysql"),
 	oneSuite("model in Kubernetes", "./test/model", kubernetes,
 		[]string{"CHAOS=long", "CHAOS_LAUNCHER=kubernetes", "REQUIRE_KUBERNETES=1"}),
 	oneSuite("high availability", "./test/ha", clusters, []string{"HA=long"}),
-	oneSuite("primaries killed", "./test/chaos", clusters, []string{"HA=long"}, "-run=TestPrimaryKills"),
+	oneSuite("primaries killed", "./test/chaos", clusters, nil, "-run=TestPrimaryKills"),
 	oneSuite("Kubernetes control plane", "./provisioner/launcher/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),
 	oneSuite("brokers with Kubernetes", "./test/e2e/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),
 	{"Kubernetes manifests", []string{"deploy/kubernetes", "test/kubernetes/manifests"},

@@ -101,16 +101,6 @@ func (p *Proxy) To(target string) {
 	p.Cut()
 }
 
-// Sources are the ports from which the connections that are open now come to the target.
-func (p *Proxy) Sources() (ports []int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, r := range p.open {
-		ports = append(ports, r.server.LocalAddr().(*net.TCPAddr).Port)
-	}
-	return ports
-}
-
 // ProxyURL puts a proxy before the server that a URL names, and returns the URL that leads through it.
 func ProxyURL(t testing.TB, direct string) (p *Proxy, through string) {
 	t.Helper()

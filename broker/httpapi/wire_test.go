@@ -1,9 +1,13 @@
 package httpapi
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 const (
@@ -186,4 +190,15 @@ func checkRefusalHeader(t *testing.T, got reply) {
 // nested returns a JSON value with that many levels.
 func nested(levels int) string {
 	return strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
+}
+
+func TestBodyThatDoesNotArrive(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]int{os.ErrDeadlineExceeded: http.StatusRequestTimeout, io.ErrUnexpectedEOF: http.StatusBadRequest} {
+		w := httptest.NewRecorder()
+		checkBody(func() details { return nil })(nil).ServeHTTP(w, httptest.NewRequest("PUT", anInstance, iotest.ErrReader(err)))
+		if w.Code != want {
+			t.Errorf("after %v: %d %s", err, w.Code, w.Body)
+		}
+	}
 }

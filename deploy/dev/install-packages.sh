@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs missing Debian or Ubuntu packages for one of four purposes:
 #   run         PostgreSQL and a MySQL or MariaDB server
-#   test        those of run, HAProxy, a C compiler for the race detector, faketime, a browser, a dump program,
+#   test        those of run, HAProxy, a C compiler for the race detector, a browser, a dump program,
 #               drivers of six languages for docs/connect.md, and checkers for the files in deploy
 #   mysql97     those that test/debian-tree/build.sh needs
 #   kubernetes  those of run, and those that a Kubernetes node runs (test/kubernetes/node)
@@ -58,7 +58,6 @@ missing_packages() {
     have gcc || echo gcc
     [ -e /usr/lib/galera/libgalera_smm.so ] || echo galera-4 # clusters of MariaDB
     have haproxy || echo haproxy # in front of clusters
-    have faketime || echo faketime # a PostgreSQL whose clock jumps
     have promtool || echo prometheus # checks the alerts
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
     have chromium || echo chromium # opens the dashboard; on Ubuntu it is a snap, not a package

@@ -1,6 +1,7 @@
 package task_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -42,4 +43,35 @@ func TestSleepingRunnerIsWoken(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	j.is(t, "a", "a", "a")
+}
+
+// PostgreSQL's clock is set back by an hour: its records lie an hour ahead. The task of a process that died then goes on
+// as soon as a whole lease is over, and one that keeps its lease runs once.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	s, j := servers.OpenStore(t, url), &journal{}
+	dead := recordOf(t, s, "dead", store.NewTask{Owner: "dead", LeaseTTL: time.Second})
+	began, goOn := make(chan bool, 2), make(chan bool)
+	w := task.Workflow{Steps: []task.Step{{Name: "hold", Do: func(context.Context, *task.Run) error {
+		began <- true
+		<-goOn
+		return nil
+	}}, j.step("a")}, Succeeded: nothing, Failed: ignored}
+	startWith(t, s, w, task.Config{LeaseTTL: time.Second})
+	working := recordOf(t, s, "working", store.NewTask{})
+	testdrive.Receive(t, began, "a task is under way")
+	testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url}).Exec(t, `UPDATE task SET run_at = run_at + '1 hour',
+		created_at = created_at + '1 hour', lease_until = lease_until + '1 hour'`)
+	testdrive.Receive(t, began, "the task of the dead process goes on")
+	close(goOn)
+	for _, id := range []int64{dead.ID, working.ID} {
+		if got := end(t, s, id); got.State != store.Succeeded {
+			t.Errorf("%+v", got)
+		}
+	}
+	j.is(t, "a", "a")
 }

@@ -16,10 +16,8 @@ import (
 )
 
 const (
-	Mebibyte      = 1 << 20
-	AnswerTime    = 20 * time.Second // for one answer, on a busy machine
-	HeaderTimeout = 10 * time.Second // as cmd/mysql-broker/app sets them
-	BodyTimeout   = 30 * time.Second
+	Mebibyte   = 1 << 20
+	AnswerTime = 20 * time.Second // for one answer, on a busy machine
 )
 
 // Hostile is a broker under attack.

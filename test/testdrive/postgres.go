@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,10 +24,10 @@ type Postgres struct {
 	cluster *pgcluster.Cluster
 }
 
-// StartPostgres starts a cluster, with additional environment variables (NAME=value). It is removed when the test ends.
-func StartPostgres(t testing.TB, environ ...string) *Postgres {
+// StartPostgres starts a cluster, which is removed when the test ends.
+func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
-	return startPostgres(t, pgcluster.Config{Env: environ})
+	return startPostgres(t, pgcluster.Config{})
 }
 
 func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
@@ -100,38 +98,6 @@ func (p *Postgres) signal(t testing.TB, s syscall.Signal) {
 func (p *Postgres) kill(t testing.TB, pid int, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(pid, s); err != nil && err != syscall.ESRCH {
-		t.Fatal(err)
-	}
-}
-
-// Clock is the clock of a PostgreSQL cluster: the host's, plus what Set adds.
-type Clock struct{ file string }
-
-// libfaketime is where Debian and Ubuntu put it. https://github.com/wolfcw/libfaketime
-const libfaketime = "/usr/lib/*/faketime/libfaketime.so.1"
-
-// StartPostgresWithClock starts a cluster whose clock the test sets. Timers are not affected: PostgreSQL waits as long
-// as before, as when an administrator or NTP sets a host's clock.
-func StartPostgresWithClock(t testing.TB) (*Postgres, Clock) {
-	t.Helper()
-	found, err := filepath.Glob(libfaketime)
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no %s: install faketime", libfaketime)
-	}
-	c := Clock{file: filepath.Join(launcherDir(t), "clock")}
-	c.Set(t, 0)
-	return StartPostgres(t, "LD_PRELOAD="+found[0], "FAKETIME_TIMESTAMP_FILE="+c.file, "FAKETIME_NO_CACHE=1",
-		"FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DISABLE_SHM=1"), c
-}
-
-// Set makes the clock differ from the host's by that much from now on.
-func (c Clock) Set(t testing.TB, ahead time.Duration) {
-	t.Helper()
-	next := c.file + ".new"
-	if err := os.WriteFile(next, fmt.Appendf(nil, "%+d\n", int(ahead.Seconds())), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, c.file); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package slow tests the compiled broker where that takes minutes: disks get full, servers and networks hang, clocks jump,
-// clients are slow, and servers are upgraded in every way.
+// Package slow tests the compiled broker where that takes minutes: disks get full, servers and a PostgreSQL
+// hang, and servers are upgraded in every way.
 package slow
 
 import (

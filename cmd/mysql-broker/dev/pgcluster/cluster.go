@@ -25,7 +25,6 @@ type Config struct {
 	Port    int                 // TCP port; 0 picks a free one, another at each start
 	User    *syscall.Credential // the server's user; nil: the caller, or nobody if the caller is root
 	Durable bool                // false is for tests: faster, but a power failure may lose everything
-	Env     []string            // additions to the server's environment, NAME=value: for tests that set its clock
 	Primary string              // URL of the server whose standby a new cluster becomes; "": it becomes a primary
 	Logger  *slog.Logger        // nil logs nothing
 }
@@ -53,7 +52,6 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	h.env = cfg.Env
 	if err := c.start(ctx, cfg.Primary, cfg.Durable); err != nil {
 		h.close()
 		return nil, fmt.Errorf("PostgreSQL cluster in %s: %w", cfg.Dir, err)

@@ -22,7 +22,6 @@ type home struct {
 	dir  string // absolute
 	bin  string // where initdb and postgres are
 	user *syscall.Credential
-	env  []string
 	lock *os.File
 }
 
@@ -148,7 +147,6 @@ func (h *home) command(ctx context.Context, program string, args ...string) *exe
 	cmd := exec.CommandContext(ctx, filepath.Join(h.bin, program), args...)
 	cmd.Dir = "/" // the server's user may not be able to enter the caller's
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
-	cmd.Env = append(cmd.Env, h.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: h.user}
 	return cmd
 }

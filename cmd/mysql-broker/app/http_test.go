@@ -1,0 +1,59 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/limits"
+)
+
+// Clients that send or read slowly are disconnected, however steadily they do so.
+func TestSlowClientsAreDisconnected(t *testing.T) {
+	t.Parallel()
+	page := make([]byte, 64<<10)
+	server := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write(page)
+	}), slog.New(slog.DiscardHandler))
+	if server.ReadHeaderTimeout != 10*time.Second || server.ReadTimeout != 30*time.Second { // docs/configuration.md
+		t.Errorf("headers may take %v, and requests %v", server.ReadHeaderTimeout, server.ReadTimeout)
+	}
+	server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond, time.Second
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(jsonListener{listener, slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { server.Close() })
+	const get = "GET / HTTP/1.1\r\nHost: broker\r\n"
+	for name, text := range map[string]string{
+		"slow headers":     get + "X-Slow: ",
+		"a slow body":      "PUT / HTTP/1.1\r\nHost: broker\r\nContent-Length: 1000000\r\n\r\n",
+		"no reader at all": strings.Repeat(get+"\r\n", 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.WriteString(conn, text)
+			for err == nil {
+				time.Sleep(20 * time.Millisecond)
+				_, err = io.WriteString(conn, "x")
+			}
+			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+				t.Error("it is still connected")
+			}
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,5 +93,29 @@ func TestUnreachableDatabase(t *testing.T) {
 	out := testdrive.Run(t, wrongly(t, nil), "serve").Expect(t, 1)
 	if strings.Contains(out.Stderr, secret) {
 		t.Errorf("a secret is quoted: %s", out.Stderr)
+	}
+}
+
+// Nor is an address that another program has. The log says which of its operator's applications the broker is.
+func TestAddressInUse(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for variable, says := range map[string]string{"ADDRESS": "cannot listen on %s; set ADDRESS or PORT to another one",
+		"PPROF_ADDRESS": "PPROF_ADDRESS: cannot listen on %s"} {
+		env := testdrive.AnyEnvironment(t)
+		delete(env, "PORT")
+		env["ADDRESS"] = "127.0.0.1:0"
+		env["VCAP_APPLICATION"] = `{"application_name":"mysql-broker","instance_index":1}`
+		env[variable] = taken.Addr().String()
+		out := testdrive.Run(t, env, "serve").Expect(t, 1)
+		starting := strings.Index(out.Stderr, `"msg":"starting","app":"mysql-broker","app_index":1`)
+		failed := strings.Index(out.Stderr, fmt.Sprintf(says, env[variable]))
+		if starting < 0 || failed < starting {
+			t.Errorf("%s: the log is\n%s", variable, out.Stderr)
+		}
 	}
 }

@@ -2,12 +2,7 @@ package testdrive
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"database/sql"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -24,7 +19,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
@@ -107,7 +101,7 @@ func startCluster(t testing.TB, c *Cluster, hosts []*network.Host) *Cluster {
 			MySQL: servers.MySQL{Flavour: flavour, Host: own, Port: FreePort(t),
 				User: "root_of_test", Password: "a-private-password"}}
 	}
-	ca, key, leaf := clusterCertificate(t, addresses)
+	ca, key, leaf := NewKeyPair(t, append(addresses, "localhost")...)
 	for _, node := range c.Nodes {
 		node.CA = ca
 	}
@@ -175,25 +169,6 @@ func (c *Cluster) Addresses() (all []string) {
 func (c *Cluster) URI() string {
 	return fmt.Sprintf("mysql://%s:%s@%s/", c.Nodes[0].BrokerUser, c.Nodes[0].BrokerPassword,
 		strings.Join(c.Addresses(), ","))
-}
-
-// clusterCertificate returns the CA in PEM, and the files of the key and the certificate of the nodes.
-func clusterCertificate(t testing.TB, addresses []string) (ca string, key, leaf []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	caDER, leafDER, err := certificate.New("cluster", private, append(addresses, "localhost")...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encode := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
-	return string(encode("CERTIFICATE", caDER)), encode("PRIVATE KEY", der), encode("CERTIFICATE", leafDER)
 }
 
 // nobody is the user of the servers if the tests run as root, because they refuse to run as root.

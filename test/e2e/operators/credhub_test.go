@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -24,18 +22,16 @@ import (
 // credHubDesk is a broker that stores credentials in a CredHub.
 type credHubDesk struct {
 	testdrive.Instance
-	hub    *credhub.Server
-	env    map[string]string
-	faults *testdrive.Faults
-	tasks  testdrive.Tasks
-	start  func() // starts a broker, after the former one has ended
+	hub   *credhub.Server
+	env   map[string]string
+	tasks testdrive.Tasks
+	start func() // starts a broker, after the former one has ended
 }
 
 // TestCredHub uses an imitation of CredHub: see package credhub.
 func TestCredHub(t *testing.T) {
 	eachCredHubDesk(t, func(t *testing.T, d *credHubDesk) {
 		t.Run("references", d.references)
-		t.Run("killed", d.killed)
 		t.Run("doctor", d.doctor)
 		t.Run("moved and deleted", d.movedAndDeleted)
 	})
@@ -55,7 +51,7 @@ func eachCredHubDesk(t *testing.T, run func(*testing.T, *credHubDesk)) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
-	d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env), tasks: testdrive.OpenTasks(t, env)}
+	d := &credHubDesk{hub: credhub.Start(t), env: env, tasks: testdrive.OpenTasks(t, env)}
 	d.hub.Environment(env)
 	d.start = func() {
 		d.Platform = testdrive.StartPlatform(t, server, env) // until the whole test ends
@@ -306,91 +302,6 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 		return gone
 	})
 	d.hub.Answer(nil)
-}
-
-// A broker that is killed at any point leaves nothing that the next one does not finish or delete. That one is an
-// application of Cloud Foundry, to which the operator has bound a service.
-func (d *credHubDesk) killed(t *testing.T) {
-	own := uuid.NewString()
-	certificate, key := d.hub.InstanceIdentity(own)
-	d.hub.Grant("mtls-app:"+own, credhub.Path)
-	described, err := json.Marshal(map[string]any{"user-provided": []any{map[string]any{"name": "mysql-credhub",
-		"credentials": map[string]string{"url": d.hub.URL, "ca_certificate": d.hub.CA}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	testdrive.StopBroker(t, d.Platform)
-	maps.DeleteFunc(d.env, func(name, _ string) bool { return strings.HasPrefix(name, "CREDHUB_") })
-	d.env["VCAP_SERVICES"], d.env["CF_INSTANCE_CERT"], d.env["CF_INSTANCE_KEY"] = string(described), certificate, key
-	d.start()
-	granted := d.hub.Granted()
-
-	for _, point := range []string{"bind: create account: done", "permission", "bind: store credentials: done"} {
-		fields, reader := app()
-		b := d.NewBinding()
-		d.dieAt(point)
-		_, _ = b.Send("PUT", b.Path(), b.With(fields), nil) // the broker dies
-		d.Wait(t)
-		d.revive(t)
-		b.Platform = d.Platform
-		r := b.Bind(t, fields)
-		if r.Status != http.StatusOK && r.Status != http.StatusCreated {
-			t.Fatalf("%s: %d %s", point, r.Status, r.Raw)
-		}
-		name := d.reference(t, r)
-		d.readAs(t, reader, name).Open(t)
-		d.expectOnly(t, name)
-		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
-	}
-	fields, _ := app()
-	b := d.NewBinding()
-	b.Bind(t, fields).Expect(t, http.StatusCreated)
-	d.dieAt("unbind: end account: done")
-	_, _ = b.Send("DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, nil)
-	d.Wait(t)
-	d.revive(t)
-	b.Platform = d.Platform
-	// The new broker goes on with the unbind, and may have done it already.
-	if r := b.Unbind(t); r.Status != http.StatusOK && r.Status != http.StatusGone {
-		t.Errorf("the unbind is repeated: %d %s", r.Status, r.Raw)
-	}
-	d.awaitOnly(t, 0)
-	d.expectNoAccount(t)
-	if d.hub.Granted() != granted {
-		t.Error("a broker with a certificate asked for a token")
-	}
-}
-
-// dieAt kills the broker at a fault point, or while it adds a permission.
-func (d *credHubDesk) dieAt(point string) {
-	pid := d.PID()
-	d.faults.Decide(func(_ int, reached string) testdrive.Word {
-		if reached == point {
-			return testdrive.Die
-		}
-		return testdrive.GoOn
-	})
-	if point != "permission" {
-		return
-	}
-	var done atomic.Bool
-	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
-		if r.Method != http.MethodPost || r.URL.Path != "/api/v2/permissions" || done.Swap(true) {
-			return nil
-		}
-		return func(http.ResponseWriter, *http.Request) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			panic(http.ErrAbortHandler)
-		}
-	})
-}
-
-func (d *credHubDesk) revive(t *testing.T) {
-	t.Helper()
-	testdrive.ExpireLeases(t, d.tasks.Pool)
-	d.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-	d.hub.Answer(nil)
-	d.start()
 }
 
 func (d *credHubDesk) doctor(t *testing.T) {

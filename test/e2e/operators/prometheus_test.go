@@ -32,7 +32,7 @@ func TestPrometheus(t *testing.T) {
 	env["BACKUP_STORE"] = "file://" + filepath.Join(dir, "backups")
 	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "backup_every_hours: 24, max_bindings:"))
 	plain := testdrive.StartPlatform(t, server, env)
-	writePair(t, filepath.Join(dir, "pair"), 1)
+	testdrive.WriteKeyPair(t, filepath.Join(dir, "pair"))
 	env["TLS_CERTIFICATE"] = filepath.Join(dir, "pair", "tls.crt")
 	env["TLS_KEY"] = filepath.Join(dir, "pair", "tls.key")
 	secure := testdrive.StartPlatform(t, server, env)

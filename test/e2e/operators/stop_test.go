@@ -1,8 +1,6 @@
 package operators
 
 import (
-	"database/sql"
-	"slices"
 	"syscall"
 	"testing"
 
@@ -74,44 +72,4 @@ func expectHandedOver(t *testing.T, ts testdrive.Tasks, instanceID string) {
 	if attempt != 0 {
 		t.Errorf("the task was not handed over: %d leases on it ran out", attempt)
 	}
-}
-
-func TestStopLeavesDedicatedServers(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	first := testdrive.StartPlatform(t, s, env)
-	i := first.MakeOwn(t, "dedicated-small")
-	b, c := i.Bound(t, nil)
-	db := c.Open(t)
-	before := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
-	first.Signal(t, syscall.SIGTERM)
-	testdrive.ExpectStopped(t, first, limits.Watch())
-	testdrive.Exec(t, db, "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (7)")
-
-	i = i.Via(testdrive.StartPlatform(t, s, env))
-	b.Instance = i
-	if again := i.Credentials(t, b.Fetch(t).Expect(t, 200)); again != c {
-		t.Error("the credentials are not those of before")
-	}
-	if after := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(after) != 1 || !slices.Equal(after, before) {
-		t.Errorf("the servers that run: %v, before: %v", after, before)
-	}
-	expectAdopted(t, before[0], testdrive.Connect(t, c.Fields(t)))
-	if n := testdrive.Read[int](t, c.Open(t), "SELECT n FROM kept"); n != 7 {
-		t.Errorf("the row reads %d", n)
-	}
-	i.Remove(t)
-	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
-}
-
-// expectAdopted fails the test unless the broker restarts the server after it was killed.
-func expectAdopted(t *testing.T, pid int, db *sql.DB) {
-	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	testdrive.Eventually(t, testdrive.RestartTime, "the server is started again", func() bool {
-		return db.PingContext(t.Context()) == nil
-	})
 }

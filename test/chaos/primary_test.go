@@ -50,7 +50,6 @@ func TestPrimaryKills(t *testing.T) {
 			return f.Plan.Dedicated() && (f.To.Name == "" || f.To.Dedicated())
 		})
 		w.meet(t, w.points(t, workflows))
-		w.meetUnrequested(t)
 		if n := len(w.took); n > 0 {
 			slices.Sort(w.took)
 			t.Logf("%d operations whose primary was killed: done after median %v, worst %v", n, w.took[n/2], w.took[n-1])

@@ -12,6 +12,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +22,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sys/unix"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -33,7 +33,6 @@ import (
 // these places, has to be found.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
-	allowCores(t)
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
 	testdrive.OwnTemplates(t, env) // so that the programs that make one are watched too
@@ -56,8 +55,9 @@ func TestNothingLeaks(t *testing.T) {
 
 	mysqlds := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
 	for _, pid := range append(mysqlds, p.PID()) {
-		if got := testdrive.CoreLimit(t, pid); got != "1 1" {
-			t.Errorf("cores of process %d may have %s bytes", pid, got)
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+		if err != nil || !noCores.Match(raw) {
+			t.Errorf("process %d may leave a core: %s %v", pid, raw, err)
 		}
 	}
 	crashServer(t, mysqlds[0])
@@ -79,13 +79,14 @@ func TestNothingLeaks(t *testing.T) {
 			t.Errorf("%s: the canary is not found there, so nothing would be", name)
 		}
 	}
-	env["GOTRACEBACK"] = "crash"
 	last := testdrive.StartPlatform(t, server, env)
 	for _, i := range made {
 		i.Via(last).Remove(t)
 	}
-	crash(t, last)
 }
+
+// noCores is the limit of one byte, soft and hard, with which no core is written.
+var noCores = regexp.MustCompile(`Max core file size +1 +1 `)
 
 // haveItWork runs every operation, including rotations, and returns the remaining instances.
 func haveItWork(t *testing.T, p testdrive.Platform, env map[string]string, canary string) (made []testdrive.Instance) {
@@ -388,19 +389,6 @@ func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary strin
 	}
 }
 
-// allowCores lets processes that do not forbid it themselves leave cores.
-func allowCores(t *testing.T) {
-	t.Helper()
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	limit.Cur = limit.Max
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // crashServer ends a server as a fault in its program would.
 func crashServer(t *testing.T, pid int) {
 	t.Helper()
@@ -411,20 +399,4 @@ func crashServer(t *testing.T, pid int) {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return err != nil || len(raw) == 0
 	})
-}
-
-// crash ends a broker like a fatal error of Go's runtime with core dumps turned on.
-func crash(t *testing.T, p testdrive.Platform) {
-	t.Helper()
-	p.Signal(t, syscall.SIGABRT)
-	if status := p.Wait(t); status != -1 {
-		t.Errorf("exit status %d, not a signal", status)
-	}
-	left, err := os.ReadDir(p.Dir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(left) > 0 {
-		t.Errorf("a broker that crashed left %v", left)
-	}
 }

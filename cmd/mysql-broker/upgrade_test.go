@@ -1,0 +1,200 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/store"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
+)
+
+// TestUpgradeAll upgrades several servers by one command: through Cloud Controller where the platform is Cloud Foundry,
+// and by tasks elsewhere, which the test ends as brokers do. A canary fails.
+func TestUpgradeAll(t *testing.T) {
+	t.Parallel()
+	env := testdrive.AnyEnvironment(t)
+	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
+	must(t, err)
+	_, err = store.Migrate(t.Context(), env["DATABASE_URL"])
+	must(t, err)
+	s, err := store.Open(t.Context(), env["DATABASE_URL"], keys)
+	must(t, err)
+	t.Cleanup(s.Close)
+	const earlier = "1.0.0"
+	serviceID, planID := testdrive.Plan(t, "dedicated-small")
+	for n := range 4 {
+		i := store.Instance{ID: fmt.Sprint("i", n), ServiceID: serviceID, PlanID: planID, Database: fmt.Sprint("db_", n),
+			Location: store.DedicatedLocation("process", fmt.Sprint("d_", n))}
+		if n == 0 {
+			i.Context, i.SpaceGUID = json.RawMessage(`{"platform":"cloudfoundry"}`), "a-space"
+		}
+		must(t, s.InTx(t.Context(), func(tx *store.Tx) error { return tx.InsertInstance(i) }))
+	}
+	tasks := testdrive.OpenTasks(t, env)
+	tasks.Exec(t, "UPDATE instance SET state = 'ready', server_flavour = $1, server_version = $2", present.Flavour, earlier)
+	controller := startController(t, func() {
+		tasks.Exec(t, "UPDATE instance SET server_version = $1 WHERE id = 'i0'", present.Version)
+	})
+	endUpgrades(t, tasks, present.Version)
+	upgrade := func(status int, args ...string) (rows []upgradedDocument) {
+		t.Helper()
+		out := testdrive.Run(t, env, append([]string{"upgrade", "--json"}, args...)...).Expect(t, status)
+		if err := json.Unmarshal([]byte(out.Stdout), &rows); err != nil {
+			t.Fatalf("%v: %q %q", err, out.Stdout, out.Stderr)
+		}
+		slices.SortFunc(rows, func(a, b upgradedDocument) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
+		return rows
+	}
+	expect := func(rows []upgradedDocument, want ...string) {
+		t.Helper()
+		var results []string
+		for _, r := range rows {
+			results = append(results, r.Result)
+		}
+		if !slices.Equal(results, want) {
+			t.Fatalf("%+v instead of %q", rows, want)
+		}
+	}
+	due := upgrade(0)
+	if expect(due, "", "", "", ""); due[0].From != earlier || due[0].To != present.Version || due[0].Plan != "dedicated-small" {
+		t.Fatalf("due are %+v", due)
+	}
+	expect(upgrade(0, "--plan", "dedicated-large"))
+	expect(upgrade(0, "--space", "a-space"), "")
+	if out := testdrive.Run(t, env, "upgrade", "--all").Expect(t, 1); !strings.Contains(out.Stderr, "CLOUD_CONTROLLER_CLIENT") {
+		t.Errorf("without a client: %+v", out)
+	}
+	maps.Copy(env, map[string]string{"CLOUD_CONTROLLER_URL": controller.URL,
+		"CLOUD_CONTROLLER_CLIENT": controllerClient, "CLOUD_CONTROLLER_CLIENT_SECRET": controllerSecret})
+
+	controller.state.Store("FAILED")
+	rows := upgrade(1, "--all", "--canaries", "2", "--max-in-flight", "2")
+	if expect(rows, failed, upgraded, notBegun, notBegun); !strings.Contains(rows[0].Reason, "a test wants it to fail") {
+		t.Errorf("it failed for this reason: %+v", rows[0])
+	}
+	// A developer's update of the last one is in progress. It ends when the one before has been upgraded.
+	tasks.Exec(t, `INSERT INTO task (instance_id, kind, plan_id, run_at) VALUES ('i3', 'update', '', now() + interval '1 h')`)
+	go testdrive.Eventually(t, limits.Stuck, "the one before is upgraded", func() (ended bool) {
+		tasks.Scan(t, &ended, `WITH ended AS (UPDATE task SET state = 'succeeded', finished_at = now() WHERE instance_id = 'i3' AND
+			run_at > now() AND EXISTS (SELECT FROM instance WHERE id = 'i2' AND server_version = '`+present.Version+`') RETURNING 1)
+			SELECT EXISTS (SELECT FROM ended)`)
+		return ended
+	})
+	controller.state.Store("busy")
+	expect(upgrade(1, "--all", "--canaries", "1", "--max-in-flight", "2"), skipped, upgraded, upgraded)
+	controller.state.Store("COMPLETE")
+	expect(upgrade(0, "--all"), upgraded)
+	expect(upgrade(0, "--all"))
+}
+
+// endUpgrades ends upgrades by tasks as brokers do, until the test ends.
+func endUpgrades(t *testing.T, tasks testdrive.Tasks, version string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-ended })
+	go func() {
+		defer close(ended)
+		for tick := time.NewTicker(20 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+			_, err := tasks.Pool.Exec(ctx, `WITH due AS (UPDATE task SET state = 'succeeded', finished_at = now()
+				WHERE state = 'in progress' AND kind = 'update' AND run_at <= now() RETURNING instance_id)
+				UPDATE instance SET server_version = $1 FROM due WHERE id = instance_id`, version)
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+}
+
+// The client with which operators upgrade.
+const (
+	controllerClient = "upgrader"
+	controllerSecret = "the upgrader's secret"
+)
+
+// controller imitates what Cloud Controller and UAA do when a client upgrades a service instance, by their documentation:
+// https://v3-apidocs.cloudfoundry.org/#update-a-service-instance, #get-a-job. It knows the instance i0. A request that it
+// does not expect fails the test.
+type controller struct {
+	URL   string
+	state atomic.Value // of the job, or "busy"
+}
+
+// startController starts one, which calls upgrade when it upgrades the instance.
+func startController(t *testing.T, upgrade func()) *controller {
+	t.Helper()
+	c := &controller{}
+	respond := func(w http.ResponseWriter, status int, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		if err := json.NewEncoder(w).Encode(v); err != nil {
+			t.Error(err)
+		}
+	}
+	fault := func(code int, detail string) []map[string]any {
+		return []map[string]any{{"code": code, "detail": detail}}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		respond(w, http.StatusOK, map[string]any{"links": map[string]any{"uaa": map[string]string{"href": c.URL + "/uaa"}}})
+	})
+	mux.HandleFunc("POST /uaa/oauth/token", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("grant_type") != "client_credentials" || r.PostFormValue("client_id") != controllerClient ||
+			r.PostFormValue("client_secret") != controllerSecret {
+			t.Errorf("to UAA: %v", r.PostForm)
+		}
+		respond(w, http.StatusOK, map[string]any{"access_token": "a-token", "token_type": "bearer", "expires_in": 3600})
+	})
+	mux.HandleFunc("PATCH /v3/service_instances/i0", func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			MaintenanceInfo struct{ Version string } `json:"maintenance_info"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.MaintenanceInfo.Version == "" ||
+			r.Header.Get("Authorization") != "Bearer a-token" || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("to Cloud Controller: %v, %+v, %v", err, q, r.Header)
+		}
+		if c.state.Load() == "busy" {
+			respond(w, http.StatusConflict, map[string]any{"errors": fault(60016, "An operation for service instance db is in progress.")})
+			return
+		}
+		w.Header().Set("Location", c.URL+"/v3/jobs/a-job")
+		w.WriteHeader(http.StatusAccepted)
+	})
+	var asked atomic.Int32
+	mux.HandleFunc("GET /v3/jobs/a-job", func(w http.ResponseWriter, _ *http.Request) {
+		switch state := c.state.Load(); {
+		case asked.Add(1)%2 == 1:
+			respond(w, http.StatusOK, map[string]any{"state": "POLLING", "errors": []any{}})
+		case state == "FAILED":
+			respond(w, http.StatusOK, map[string]any{"state": state, "errors": fault(10009, "a test wants it to fail")})
+		default:
+			upgrade()
+			respond(w, http.StatusOK, map[string]any{"state": state, "errors": []any{}})
+		}
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("to Cloud Controller: %s %s", r.Method, r.URL)
+		http.NotFound(w, r)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	c.URL = server.URL
+	return c
+}

@@ -103,7 +103,7 @@ func TestNothingOlderThanTLS12(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := newServer(http.NotFoundHandler(), log)
-	go server.Serve(jsonListener{tls.NewListener(plain, pair.config()), log})
+	go server.Serve(tls.NewListener(plain, pair.config()))
 	t.Cleanup(func() { server.Close() })
 	address := plain.Addr().String()
 	for version, served := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {

@@ -28,7 +28,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go server.Serve(jsonListener{listener, slog.New(slog.DiscardHandler)})
+	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
 	const get = "GET / HTTP/1.1\r\nHost: broker\r\n"
 	for name, text := range map[string]string{

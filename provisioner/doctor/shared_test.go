@@ -139,6 +139,28 @@ func TestMissingAccountIsMadeAgain(t *testing.T) {
 	})
 }
 
+// An account of an instance over its quota is created again without the write privileges.
+func TestMissingAccountOfAFullInstance(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(sharedPlan)
+		b := f.bind(i, plan.ReadWrite)
+		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "DROP USER `"+b.Account+"`")
+		f.inTx(func(tx *store.Tx) error {
+			_, err := tx.LockInstance(f.Context(), i.ID)
+			tx.SetOver(i.ID, true)
+			return err
+		})
+		f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
+		db := f.login(b.Account, b.Password, i.Database)
+		_, err := db.ExecContext(f.Context(), "DELETE FROM t")
+		f.must(err)
+		if _, err := db.ExecContext(f.Context(), "INSERT INTO t VALUES (1)"); err == nil {
+			f.Error("the account can add data")
+		}
+		f.expect(f.doctor)
+	})
+}
+
 // An account whose unbind has begun is not created again.
 func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
 	eachServer(t, func(f *fixture) {

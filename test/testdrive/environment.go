@@ -9,20 +9,15 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// How many MiB the plans of QuotaEnvironment have.
-const (
-	QuotaSmall     = 40 // shared-small, shared-async
-	QuotaLarge     = 80 // shared-large
-	QuotaDedicated = 64 // dedicated-small
-)
+// QuotaSmall is how many MiB shared-small and shared-async have in a QuotaEnvironment.
+const QuotaSmall = 40
 
-// QuotaEnvironment is that of brokers that measure every second, and whose plans are small.
+// QuotaEnvironment is that of brokers that measure every second, and whose smallest plans are smaller still.
 func QuotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	t.Helper()
 	env := Environment(t, server)
-	of := func(mebibytes int) string { return fmt.Sprintf("max_storage_mb: %d, max_connections: ", mebibytes) }
-	env["CATALOG"] = EditedCatalog(t, strings.NewReplacer(of(100), of(QuotaSmall), of(1024)+"60", of(QuotaLarge)+"60",
-		of(1024)+"50", of(QuotaDedicated)+"50").Replace)
+	of := func(mebibytes int) string { return fmt.Sprintf("max_storage_mb: %d,", mebibytes) }
+	env["CATALOG"] = EditedCatalog(t, strings.NewReplacer(of(100), of(QuotaSmall)).Replace)
 	env["QUOTA_INTERVAL"] = QuotaInterval.String()
 	return env
 }

@@ -1,0 +1,264 @@
+package quota_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/quota"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// quotaMB is small, so that tests need not write much, and large enough that a plan of one MiB more is less than five
+// per cent larger.
+const quotaMB = 32
+
+var (
+	small = plan.Plan{ID: "small", Name: "small", ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever,
+		MaxStorageMB: quotaMB, MaxConnections: 20, MaxBindings: 10}
+	same      = planLike(small, "same", quotaMB)
+	large     = planLike(small, "large", 3*quotaMB)
+	dedicated = plan.Plan{ID: "dedicated", Name: "dedicated", ServiceID: "mysql", Kind: plan.Dedicated,
+		Async: plan.AsyncPreferred, MaxStorageMB: quotaMB, MemoryMB: 256, MaxConnections: 20, MaxBindings: 10}
+)
+
+func planLike(p plan.Plan, name string, megabytes int) plan.Plan {
+	p.ID, p.Name, p.MaxStorageMB = name, name, megabytes
+	return p
+}
+
+func plans() plan.Set { return plan.Set{small, same, large, dedicated} }
+
+// fixture is a broker without its HTTP side, on servers that other tests may use too. No guard runs yet.
+type fixture struct {
+	*testing.T
+	env    map[string]string
+	store  *store.Store
+	fleet  *fleet.Fleet
+	broker *provisioner.Provisioner
+	root   *sql.DB
+	log    lines // of guards
+}
+
+func newFixture(t *testing.T, s servers.MySQL) *fixture {
+	t.Helper()
+	return newFixtureIn(t, s, testdrive.Environment(t, s))
+}
+
+func newFixtureIn(t *testing.T, s servers.MySQL, env map[string]string) *fixture {
+	t.Helper()
+	f := &fixture{T: t, env: env}
+	cfg, err := config.FromEnvironment(func(name string) string { return env[name] })
+	f.must(err)
+	f.store, err = store.Open(t.Context(), cfg.PostgresURL, cfg.Keys)
+	f.must(err)
+	t.Cleanup(f.store.Close)
+	key, err := f.store.SessionLockKey(t.Context())
+	f.must(err)
+	all, err := shared.Open(cfg.Shared, key)
+	f.must(err)
+	t.Cleanup(func() { f.must(all.Close()) })
+	process, err := cfg.Launchers[0].Open(launcher.Options{})
+	f.must(err)
+	f.fleet = fleet.New(fleet.Config{Store: f.store, Shared: all, SessionLockKey: key,
+		Launchers: map[string]launcher.Launcher{"process": process}})
+	f.broker = provisioner.New(provisioner.Config{Store: f.store, Plans: plans(), Fleet: f.fleet,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	t.Cleanup(f.broker.Stop)
+	f.root = testdrive.Platform{Server: s}.Admin(t)
+	t.Cleanup(f.removeAll)
+	return f
+}
+
+// removeAll removes everything that the test has recorded from the shared server.
+func (f *fixture) removeAll() {
+	ctx := context.Background()
+	f.must(f.store.EachResource(ctx, "shared-1", func(some []store.Resource) (err error) {
+		for _, r := range some {
+			switch r.Kind {
+			case store.DatabaseResource:
+				_, err = f.root.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+r.Name+"`")
+			case store.AccountResource:
+				_, err = f.root.ExecContext(ctx, "DROP USER IF EXISTS `"+r.Name+"`@'%'")
+			}
+			f.must(err)
+		}
+		return nil
+	}))
+}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// guard starts a guard that ends with the test, if not before. Where plans are given, they replace those of that id.
+func (f *fixture) guard(changed ...plan.Plan) *quota.Guard {
+	f.Helper()
+	return f.guardEvery(100*time.Millisecond, changed...)
+}
+
+func (f *fixture) guardEvery(interval time.Duration, changed ...plan.Plan) *quota.Guard {
+	f.Helper()
+	all := plans()
+	for n := range all {
+		for _, p := range changed {
+			if p.ID == all[n].ID {
+				all[n] = p
+			}
+		}
+	}
+	g := quota.Start(quota.Config{Store: f.store, Plans: all, Fleet: f.fleet, Interval: interval,
+		Logger: slog.New(slog.NewTextHandler(&f.log, nil))})
+	f.Cleanup(g.Close)
+	return g
+}
+
+func (f *fixture) provision(of plan.Plan) store.Instance {
+	f.Helper()
+	return f.provisionAs(uuid.NewString(), of)
+}
+
+func (f *fixture) provisionAs(id string, of plan.Plan) store.Instance {
+	f.Helper()
+	_, err := f.broker.Provision(f.Context(), provisioner.ProvisionRequest{InstanceID: id, Plan: of})
+	f.must(err)
+	return f.instance(id)
+}
+
+func (f *fixture) instance(id string) store.Instance {
+	f.Helper()
+	i, err := f.store.Instance(f.Context(), id)
+	f.must(err)
+	return i
+}
+
+// account is a binding and its login.
+type account struct {
+	id    string
+	login testdrive.Credentials
+	*sql.DB
+}
+
+func (f *fixture) bind(i store.Instance, role plan.Role) account {
+	f.Helper()
+	return f.bindAs(i, uuid.NewString(), role)
+}
+
+func (f *fixture) bindAs(i store.Instance, id string, role plan.Role) account {
+	f.Helper()
+	c, _, err := f.broker.Bind(f.Context(), provisioner.BindRequest{InstanceID: i.ID, BindingID: id,
+		ServiceID: i.ServiceID, Parameters: plan.BindingParameters{Role: role}})
+	f.must(err)
+	login := testdrive.Credentials{Host: c.Host, Port: c.Port, Username: c.Account, Password: c.Password,
+		Database: c.Database, CACertificate: string(c.CACertificate)}
+	return account{id, login, login.Open(f.T)}
+}
+
+// fill has an administrator, whose sessions no guard ends, add so many MiB to a table of the instance's tenant.
+func (f *fixture) fill(i store.Instance, mebibytes int) {
+	f.Helper()
+	testdrive.Exec(f.T, f.root, fmt.Sprintf("INSERT INTO `%s`.filler (content) SELECT REPEAT('x', 1 << 20) "+
+		"FROM information_schema.columns LIMIT %d", i.Database, mebibytes))
+}
+
+// makeTable makes the table that fill fills.
+func (f *fixture) makeTable(by account) {
+	f.Helper()
+	testdrive.Fill(f.T, by.DB, 0)
+}
+
+// awaitOver waits until an instance is recorded as over its quota, or not, and its accounts have the privileges.
+func (f *fixture) awaitOver(i store.Instance, over bool) {
+	f.Helper()
+	testdrive.Eventually(f, limits.Stuck, fmt.Sprintf("over its quota: %t", over), func() bool {
+		return (f.instance(i.ID).OverSince != nil) == over && f.due(i) == 0
+	})
+}
+
+// due counts the accounts whose privileges have to change.
+func (f *fixture) due(i store.Instance) int {
+	f.Helper()
+	due, err := f.store.DueAccounts(f.Context(), i.Location.Dedicated(), i.ID, store.DueAccount{}, 100)
+	f.must(err)
+	return len(due)
+}
+
+// awaitRound waits until a round has begun and ended since the call.
+func (f *fixture) awaitRound(server string) {
+	f.Helper()
+	for range 2 {
+		before := f.measured(server)
+		testdrive.Eventually(f, limits.Stuck, "all is measured", func() bool { return f.measured(server).After(before) })
+	}
+}
+
+// measured is when a shared server, or all dedicated ones (""), were last measured.
+func (f *fixture) measured(server string) time.Time {
+	f.Helper()
+	all, err := f.store.Measurements(f.Context())
+	f.must(err)
+	return all[server]
+}
+
+func (f *fixture) awaitLog(message string) {
+	f.Helper()
+	testdrive.Eventually(f, limits.Stuck, "the log says "+message, func() bool { return f.log.has(message) })
+}
+
+// expectRefused fails the test unless an account that may write otherwise can only read and remove. It removes nothing,
+// so that what is measured stays the same.
+func (f *fixture) expectRefused(a account) {
+	f.Helper()
+	for _, statement := range []string{testdrive.InsertOne, "CREATE TABLE more (id INT)"} {
+		if number := testdrive.RefusalOf(f.T, a.DB, statement); number != testdrive.Denied {
+			f.Errorf("%s: error %d, want %d", statement, number, testdrive.Denied)
+		}
+	}
+	testdrive.Exec(f.T, a.DB, "SELECT COUNT(*) FROM filler", "DELETE FROM filler WHERE id < 0")
+}
+
+// expectWrites fails the test unless an account can add data, once it has connected again.
+func (f *fixture) expectWrites(a account) {
+	f.Helper()
+	testdrive.AwaitAllowed(f.T, a.DB)
+	testdrive.Exec(f.T, a.DB, "CREATE TABLE more (id INT)", "DROP TABLE more")
+}
+
+// lines are what was logged. They can be read while more is written.
+type lines struct {
+	lock sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) has(message string) bool {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return strings.Contains(l.text.String(), message)
+}

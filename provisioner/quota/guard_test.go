@@ -1,0 +1,314 @@
+package quota_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+func TestOverQuota(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		i := f.provision(small)
+		writer, admin, reader := f.bind(i, plan.ReadWrite), f.bind(i, plan.Admin), f.bind(i, plan.ReadOnly)
+		retired := f.bind(i, plan.ReadWrite)
+		f.makeTable(writer)
+		testdrive.Exec(t, retired.DB, "CREATE PROCEDURE grow () INSERT INTO filler (content) VALUES ('z')",
+			"CREATE PROCEDURE shrink () DELETE FROM filler WHERE id < 0")
+		f.must(f.broker.Unbind(t.Context(), provisioner.UnbindRequest{InstanceID: i.ID, BindingID: retired.id}))
+		g := f.guard()
+		f.fill(i, quotaMB-5) // of which 80 per cent are less, and to which InnoDB adds up to 4 MiB of free space
+		f.awaitLog("a service instance uses much of its quota")
+		f.awaitOver(i, false)
+		testdrive.Exec(t, writer.DB, testdrive.InsertOne)
+		writing, err := writer.Conn(t.Context())
+		f.must(err)
+		reading, err := reader.Conn(t.Context())
+		f.must(err)
+
+		f.fill(i, 8)
+		f.awaitOver(i, true)
+		f.awaitLog("a service instance is over its quota")
+		for _, a := range []account{writer, admin} {
+			testdrive.Eventually(t, testdrive.QuotaTime, "the account connects again", func() bool { return a.Ping() == nil })
+			f.expectRefused(a)
+			testdrive.Exec(t, a.DB, "CALL shrink()")
+			if number := testdrive.RefusalOf(t, a.DB, "CALL grow()"); number != testdrive.Denied {
+				t.Errorf("a procedure of a retired account: error %d", number)
+			}
+		}
+		if _, err := writing.ExecContext(t.Context(), testdrive.InsertOne); err == nil || errors.As(err, new(*mysql.MySQLError)) {
+			t.Errorf("a session that was open: %v, want it ended", err)
+		}
+		if _, err := reading.ExecContext(t.Context(), "SELECT COUNT(*) FROM filler"); err != nil {
+			t.Errorf("an open session of a read-only account: %v", err)
+		}
+
+		f.awaitRound("shared-1") // the quota may have been noticed before all data were there
+		g.Close()                // it would restrict new bindings in its next round
+		for _, role := range []plan.Role{plan.ReadWrite, plan.Admin} {
+			made := f.bind(i, role)
+			f.expectRefused(made)
+			f.expectRefused(f.bindAs(i, made.id, role))
+		}
+
+		// The data stay the same, and the quota is such that they are just below it, and then below the restoring mark.
+		usage, err := f.store.Usage(t.Context(), i.ID)
+		f.must(err)
+		g = f.guard(planLike(small, small.ID, int(usage.Bytes>>20)+1))
+		f.awaitRound("shared-1")
+		f.expectRefused(writer)
+		g.Close()
+		f.guard(planLike(small, small.ID, int(usage.Bytes*100/85>>20)))
+		f.awaitOver(i, false)
+		f.awaitLog("a service instance is below its quota again")
+		f.expectWrites(writer)
+		f.expectWrites(admin)
+		testdrive.Exec(t, writer.DB, "CALL grow()")
+		if number := testdrive.RefusalOf(t, reader.DB, testdrive.InsertOne); number != testdrive.Denied {
+			t.Errorf("a read-only account can write: error %d", number)
+		}
+	})
+}
+
+// What deletes data makes room, in the same files too. Who has dropped the database can make it again.
+func TestRoomIsMade(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		i := f.provision(small)
+		a := f.bind(i, plan.Admin)
+		f.makeTable(a)
+		g := f.guard()
+		for _, statement := range []string{"DELETE FROM filler WHERE id > 3", "TRUNCATE filler"} {
+			f.fill(i, quotaMB+4)
+			f.awaitOver(i, true)
+			testdrive.Exec(t, f.bind(i, plan.ReadWrite).DB, statement)
+			f.awaitOver(i, false)
+			f.expectWrites(a)
+		}
+
+		f.fill(i, quotaMB+4)
+		f.awaitOver(i, true)
+		g.Close() // it might see the database half dropped
+		testdrive.Exec(t, f.bind(i, plan.Admin).DB, "DROP DATABASE `"+i.Database+"`")
+		f.guard()
+		f.awaitOver(i, false)
+		a.login.Database = ""
+		testdrive.Exec(t, a.login.Open(t), "CREATE DATABASE `"+i.Database+"`")
+		testdrive.Exec(t, f.bind(i, plan.Admin).DB, "CREATE TABLE made (id INT)")
+	})
+}
+
+// An instance that has the id of another one inherits nothing.
+func TestInstanceWithTheIDOfAnother(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, servers.Any(t))
+	i := f.provision(small)
+	f.makeTable(f.bind(i, plan.ReadWrite))
+	f.fill(i, quotaMB+4)
+	f.guard()
+	f.awaitOver(i, true)
+	_, err := f.broker.Deprovision(t.Context(), provisioner.DeprovisionRequest{InstanceID: i.ID, Plan: small})
+	f.must(err)
+	i = f.provisionAs(i.ID, small)
+	a := f.bind(i, plan.ReadWrite)
+	f.makeTable(a)
+	f.awaitRound("shared-1")
+	f.expectWrites(a)
+	f.awaitOver(i, false)
+}
+
+// Stored programs are in no table's file, but count towards the quota. Who has filled it with them can create no more,
+// and may write again after removing them.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	f := newFixture(t, testdrive.Private(t, s.Flavour))
+	i := f.provision(small)
+	a := f.bind(i, plan.ReadWrite)
+	f.makeTable(a)
+	testdrive.Exec(t, a.DB, "CREATE TRIGGER tr BEFORE DELETE ON filler FOR EACH ROW SET @x = 1")
+	const programs, programMB = 6, 3 // each counts twice, and is smaller than max_allowed_packet
+	text := strings.Repeat("x", programMB<<20)
+	for n := range programs {
+		testdrive.Exec(t, a.DB, fmt.Sprintf("CREATE PROCEDURE p%d() SELECT '%s'", n, text))
+	}
+	f.guard()
+	f.awaitOver(i, true)
+	a = f.bind(i, plan.ReadWrite)
+	f.expectRefused(a)
+	if number := testdrive.RefusalOf(t, a.DB, "CREATE PROCEDURE small() SELECT 1"); number != testdrive.DeniedInAll {
+		t.Errorf("another procedure: error %d, want %d", number, testdrive.DeniedInAll)
+	}
+	for _, statement := range []string{"DROP TRIGGER tr", "CREATE TRIGGER tr2 BEFORE INSERT ON filler FOR EACH ROW SET @x = 1"} {
+		if number := testdrive.RefusalOf(t, a.DB, statement); number != testdrive.Denied {
+			t.Errorf("%s: error %d, want %d", statement, number, testdrive.Denied)
+		}
+	}
+	for n := range programs {
+		testdrive.Exec(t, a.DB, fmt.Sprintf("DROP PROCEDURE p%d", n))
+	}
+	f.awaitOver(i, false)
+	f.expectWrites(a)
+}
+
+// A larger plan lifts the restriction without a guard, unless the data nearly fill that one too.
+func TestLargerPlan(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, servers.Any(t))
+	i := f.provision(small)
+	a := f.bind(i, plan.ReadWrite)
+	f.makeTable(a)
+	f.fill(i, quotaMB+4)
+	g := f.guard()
+	f.awaitOver(i, true)
+	g.Close()
+	update := func(to plan.Plan) {
+		t.Helper()
+		_, err := f.broker.Update(t.Context(), provisioner.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: to})
+		f.must(err)
+	}
+	update(same)
+	f.expectRefused(f.bind(i, plan.ReadWrite))
+	update(large)
+	f.awaitOver(i, false)
+	f.expectWrites(a)
+}
+
+func TestOff(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, servers.Any(t))
+	i := f.provision(small)
+	a := f.bind(i, plan.ReadWrite)
+	f.makeTable(a)
+	f.fill(i, quotaMB+4)
+	g := f.guard()
+	f.awaitOver(i, true)
+	g.Close()
+	f.guardEvery(0)
+	f.awaitOver(i, false)
+	f.expectWrites(a)
+}
+
+// The guard changes no privileges while an operation is in progress, and does so afterwards.
+func TestBusyInstance(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, servers.Any(t))
+	i := f.provision(small)
+	a := f.bind(i, plan.ReadWrite)
+	f.makeTable(a)
+	f.fill(i, quotaMB+4)
+	finish := f.begin(i)
+	f.guard()
+	testdrive.Eventually(t, testdrive.QuotaTime, "it is recorded", func() bool { return f.instance(i.ID).OverSince != nil })
+	f.awaitRound("shared-1")
+	testdrive.Exec(t, a.DB, testdrive.InsertOne)
+	if f.due(i) != 1 || f.log.has("could not change the privileges") {
+		t.Errorf("%d accounts are due, want 1, and nothing in the log", f.due(i))
+	}
+	finish()
+	f.awaitOver(i, true)
+}
+
+// begin records an update of another broker, which is in progress until finish is called.
+func (f *fixture) begin(i store.Instance) (finish func()) {
+	f.Helper()
+	var task *store.Task
+	f.inTx(func(tx *store.Tx) error {
+		_, err := tx.LockInstance(f.Context(), i.ID)
+		task = tx.InsertTask(store.NewTask{InstanceID: i.ID, Kind: store.Update, PlanID: i.PlanID, Owner: "another",
+			LeaseTTL: time.Hour})
+		return err
+	})
+	return func() {
+		f.Helper()
+		f.inTx(func(tx *store.Tx) error { tx.CancelTask(task.ID, "It was cancelled."); return nil })
+	}
+}
+
+func (f *fixture) inTx(fn func(*store.Tx) error) {
+	f.Helper()
+	f.must(f.store.InTx(f.Context(), fn))
+}
+
+// A server that does not respond keeps no other one from being measured. What is due there is done once it responds.
+func TestUnreachableServers(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	proxy := testdrive.NewProxy(t, s.Address())
+	through := s
+	through.Port = proxy.Port()
+	env := testdrive.Environment(t, s)
+	described, err := json.Marshal([]any{testdrive.Described("shared-1", through), testdrive.DeadServer(t, "dead")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["MYSQL_SERVERS"] = string(described)
+	f := newFixtureIn(t, s, env)
+	i := f.provision(small)
+	f.makeTable(f.bind(i, plan.ReadWrite))
+	f.fill(i, quotaMB+4)
+	f.guard()
+	f.awaitOver(i, true)
+	f.awaitLog("server=dead")
+	if at := f.measured("dead"); !at.IsZero() {
+		t.Errorf("the server that does not respond was measured at %v", at)
+	}
+
+	proxy.Refuse(true)
+	proxy.Cut()
+	f.inTx(func(tx *store.Tx) error { // accounts are due
+		_, err := tx.LockInstance(t.Context(), i.ID)
+		tx.MarkGrants(i.ID)
+		return err
+	})
+	f.awaitLog("could not change the privileges of some accounts")
+	if f.due(i) != 1 {
+		t.Errorf("%d accounts are due, want 1", f.due(i))
+	}
+	proxy.Refuse(false)
+	f.awaitOver(i, true)
+	f.awaitRound("shared-1")
+}
+
+func TestDedicatedServers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, servers.Any(t))
+	i := f.provision(dedicated)
+	a := f.bind(i, plan.ReadWrite)
+	testdrive.Fill(t, a.DB, quotaMB+4)
+	f.guard()
+	f.awaitOver(i, true)
+	f.expectRefused(f.bind(i, plan.ReadWrite))
+	testdrive.Exec(t, f.bind(i, plan.ReadWrite).DB, "DELETE FROM filler WHERE id > 3")
+	f.awaitOver(i, false)
+	f.expectWrites(a)
+
+	signal := func(s syscall.Signal) { testdrive.SignalMysqlds(t, f.env["LAUNCHER_DIR"], s) }
+	signal(syscall.SIGSTOP)
+	defer signal(syscall.SIGCONT)
+	f.awaitLog("measuring all databases of a server failed")
+	// A server that an operation may have stopped does not count as failed.
+	hanging, finish := f.measured(store.DedicatedServers), f.begin(i)
+	testdrive.Eventually(t, testdrive.QuotaTime, "all other servers count as measured", func() bool {
+		return f.measured(store.DedicatedServers).After(hanging)
+	})
+	finish()
+	signal(syscall.SIGCONT)
+	f.awaitRound(store.DedicatedServers)
+	f.awaitLog("measuring all databases of a server works again")
+}

@@ -1,5 +1,5 @@
-// Package tenants tests the limits of what tenants can do, with the compiled broker: quotas, privileges, hostile statements
-// and contents.
+// Package tenants tests the limits of what tenants can do, with the compiled broker: how many instances and bindings
+// they get, how much data, and what they can send and set.
 package tenants
 
 import (

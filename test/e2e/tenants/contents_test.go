@@ -9,8 +9,9 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// testContents sends unusual JSON that can be stored. What is refused, package httpapi tests.
-func testContents(t *testing.T, h testdrive.Hostile) {
+// TestUnusualContents sends unusual JSON that can be stored. What is refused, package httpapi tests.
+func TestUnusualContents(t *testing.T) {
+	p, _ := testdrive.OnePlatform(t)
 	keys := make([]string, 100_000)
 	for i := range keys {
 		keys[i] = fmt.Sprintf(`"%x":1`, i)
@@ -23,7 +24,7 @@ func testContents(t *testing.T, h testdrive.Hostile) {
 		"odd characters":          `"context":{"":"\u202e\ufeff\uffff\ud83d\udca9","\\u0000":"'\";--"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := h.NewInstance(t, "shared-small")
+			i := p.NewInstance(t, "shared-small")
 			body := fmt.Sprintf(`{"service_id":%q,"plan_id":%q,"organization_guid":"o","space_guid":"s",%s}`, i.ServiceID, i.PlanID, more)
 			i.Do(t, "PUT", i.Path(), []byte(body)).Expect(t, http.StatusCreated)
 			i.Fetch(t).Expect(t, http.StatusOK)

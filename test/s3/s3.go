@@ -54,12 +54,7 @@ func Start(t testing.TB) *Service {
 
 // Configure returns the variables of a broker that uses the service.
 func (s *Service) Configure(env map[string]string) {
-	s.ConfigureAt(env, s.Address)
-}
-
-// ConfigureAt does the same for a service that is reached through a proxy.
-func (s *Service) ConfigureAt(env map[string]string, address string) {
-	env["BACKUP_STORE"] = "http://" + address + "/" + Bucket + "/mysql"
+	env["BACKUP_STORE"] = "http://" + s.Address + "/" + Bucket + "/mysql"
 	env["BACKUP_ACCESS_KEY"], env["BACKUP_SECRET_KEY"] = AccessKey, SecretKey
 }
 

@@ -36,6 +36,7 @@ func TestBackup(t *testing.T) {
 
 		breakView(t, c)
 		testdrive.ExpectError(t, source.Update(t, testdrive.Sync, body{"parameters": body{"backup": "now"}}), "AsyncRequired")
+		expectBackupWithoutBucket(t, service, source)
 		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
 		if all := testdrive.AccountsOf(t, p, c); len(all) != 1 {
 			t.Errorf("the source has the accounts %q", all)
@@ -66,6 +67,25 @@ func TestBackup(t *testing.T) {
 				"There is no backup "+from+" in this space.")
 		}
 	})
+}
+
+// expectBackupWithoutBucket expects that a backup fails while its bucket is gone, and leaves nothing.
+func expectBackupWithoutBucket(t *testing.T, service *s3.Service, source testdrive.Instance) {
+	t.Helper()
+	away := service.Dir + "-away"
+	if err := os.Rename(service.Dir, away); err != nil {
+		t.Fatal(err)
+	}
+	state, shown := source.AwaitOperation(t, source.ID, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+	if state != "failed" || !strings.Contains(shown[len(shown)-1], "object store") {
+		t.Errorf("a backup without a bucket %s: %q", state, shown)
+	}
+	if err := os.Rename(away, service.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if objects := service.Objects(t); len(objects) != 0 {
+		t.Errorf("the bucket has %q", objects)
+	}
 }
 
 // breakView leaves a view of a table that is gone.
@@ -196,8 +216,6 @@ func TestBackupsAreCaredFor(t *testing.T) {
 	}
 	await("it is recorded as damaged", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
 	i.Remove(t)
-	d.Run(t, 0, "backups", "verify", second)
-	await("the verification finds the same", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
 	testdrive.ExpectTenants(t, d.AdminDB, 1, 1)
 	i = p.NewInstance(t, "shared-small")
 	i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation")) // the first one

@@ -143,8 +143,6 @@ func TestRestoreInPlace(t *testing.T) {
 			"another space's":  {stranger.RestoreBackup(t, backup, "db"), "There is no backup " + backup + " in this space."},
 			"with another plan": {shared.Update(t, testdrive.Async, body{"context": testdrive.Named, "plan_id": planID(t, "shared-large"),
 				"parameters": body{"restore_backup": backup, "confirm": "db"}}), "Send two requests."},
-			"with another parameter": {shared.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": backup, "confirm": "db",
-				"backup": "now"}}), `Parameters "backup" and "restore_backup" exclude each other`},
 		} {
 			if testdrive.ExpectRefusal(t, test.r, http.StatusBadRequest); !strings.Contains(test.r.String("description"), test.says) {
 				t.Errorf("%s: %q", name, test.r.String("description"))

@@ -12,11 +12,18 @@ import (
 )
 
 // A backup of a dedicated server that the settings of the shared server refuse is not damaged. It is not restored again
-// each hour, and verified as soon as an operator has changed the settings and asks for it.
+// each hour, and verified as soon as an operator has changed the settings and asks for it. Partitions, which those
+// settings forbid on MariaDB, are no reason to refuse it: they are restored to a dedicated server, and only a copy to the
+// shared one is refused.
 func TestVerifyWithOtherSettings(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
-	private := testdrive.PrivateWith(t, s.Flavour, "max_allowed_packet=2M")
+	settings := []string{"max_allowed_packet=2M"}
+	forbidden := s.Flavour == "mariadb"
+	if forbidden {
+		settings = append(settings, "partition=OFF")
+	}
+	private := testdrive.PrivateWith(t, s.Flavour, settings...)
 	env := testdrive.Environment(t, private)
 	s3.Start(t).Configure(env)
 	p := testdrive.StartPlatform(t, private, env)
@@ -25,7 +32,9 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 	i.Await(t, i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
 	_, c := i.Bound(t, nil)
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE wide (id INT PRIMARY KEY, b LONGBLOB)",
-		"INSERT INTO wide VALUES (1, REPEAT('x', 4 << 20))")
+		"INSERT INTO wide VALUES (1, REPEAT('x', 4 << 20))",
+		"CREATE TABLE parts (id INT PRIMARY KEY, name VARCHAR(20)) PARTITION BY HASH (id) PARTITIONS 4",
+		"INSERT INTO parts VALUES (1, 'one'), (2, 'two')")
 	id := i.BackedUp(t)
 	only := func() map[string]any {
 		t.Helper()
@@ -68,4 +77,20 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		b := only()
 		return b["verified_at"] != nil && b["verify_refused"] == nil
 	})
+
+	again := p.OwnInstance(t, "dedicated-small")
+	again.Await(t, again.Restored(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+	_, c = again.Bound(t, nil)
+	var name, create string
+	if err := c.Open(t).QueryRow("SHOW CREATE TABLE parts").Scan(&name, &create); err != nil ||
+		!strings.Contains(create, "PARTITION BY HASH") {
+		t.Errorf("the restored table: %s, %v", create, err)
+	}
+	smaller := p.NewInstance(t, "shared-small")
+	state, shown := smaller.AwaitOperation(t, smaller.ID,
+		smaller.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+	refused := state == "failed" && strings.Contains(shown[len(shown)-1], "Table parts has partitions")
+	if refused != forbidden || !refused && state != "succeeded" {
+		t.Errorf("a copy on the shared server %s: %q", state, shown)
+	}
 }

@@ -33,7 +33,7 @@ func Contents(t *testing.T, c Credentials) (all []string) {
 		WHERE table_schema = DATABASE() AND table_type LIKE '%TABLE' ORDER BY 1`)
 	for _, table := range tables {
 		var name, sum string
-		if err := db.QueryRow("CHECKSUM TABLE `"+table+"` EXTENDED").Scan(&name, &sum); err != nil {
+		if err := db.QueryRow("CHECKSUM TABLE `"+strings.ReplaceAll(table, "`", "``")+"` EXTENDED").Scan(&name, &sum); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, "checksum "+table+" "+sum)

@@ -19,14 +19,13 @@ func TestRecoverRetained(t *testing.T) {
 	env["CATALOG"] = testdrive.CatalogRetaining(t)
 	p := testdrive.StartPlatform(t, s, env)
 	plans := []string{"shared-small", "dedicated-small"}
-	was := map[string][]string{} // the state of each shop, by instance
+	was := map[string][]string{} // the contents of each shop, by instance
 	create := func(plan string) testdrive.Instance {
 		i := p.OwnInstance(t, plan)
 		i.Create(t, cf(nil), http.StatusCreated)
 		_, app := i.Bound(t, nil)
-		db := app.Open(t)
-		testdrive.Exec(t, db, shop...)
-		was[i.ID] = shopState(t, db)
+		testdrive.Exec(t, app.Open(t), shop...)
+		was[i.ID] = shopContents(t, app)
 		return i
 	}
 	undelete := func(i testdrive.Instance) {
@@ -82,9 +81,7 @@ func TestRecoverRetained(t *testing.T) {
 	}
 	for _, i := range slices.Concat(deleted, late, back) {
 		_, app := i.Via(p).Bound(t, nil)
-		if is := shopState(t, app.Open(t)); !slices.Equal(is, was[i.ID]) {
-			t.Errorf("before:\n%s\nafter:\n%s", strings.Join(was[i.ID], "\n"), strings.Join(is, "\n"))
-		}
+		expectShop(t, app, was[i.ID])
 	}
 	expectHealthy(t, env)
 }

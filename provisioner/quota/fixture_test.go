@@ -14,6 +14,8 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
@@ -141,7 +143,7 @@ func (f *fixture) provision(of plan.Plan) store.Instance {
 
 func (f *fixture) provisionAs(id string, of plan.Plan) store.Instance {
 	f.Helper()
-	_, err := f.broker.Provision(f.Context(), provisioner.ProvisionRequest{InstanceID: id, Plan: of})
+	_, err := f.broker.Provision(f.Context(), engine.ProvisionRequest{InstanceID: id, Plan: of})
 	f.must(err)
 	return f.instance(id)
 }
@@ -167,7 +169,7 @@ func (f *fixture) bind(i store.Instance, role plan.Role) account {
 
 func (f *fixture) bindAs(i store.Instance, id string, role plan.Role) account {
 	f.Helper()
-	c, _, err := f.broker.Bind(f.Context(), provisioner.BindRequest{InstanceID: i.ID, BindingID: id,
+	c, _, err := f.broker.Bind(f.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id,
 		ServiceID: i.ServiceID, Parameters: plan.BindingParameters{Role: role}})
 	f.must(err)
 	login := testdrive.Credentials{Host: c.Host, Port: c.Port, Username: c.Account, Password: c.Password,

@@ -11,7 +11,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/bindings"
+	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -28,7 +30,7 @@ func TestOverQuota(t *testing.T) {
 		f.makeTable(writer)
 		testdrive.Exec(t, retired.DB, "CREATE PROCEDURE grow () INSERT INTO filler (content) VALUES ('z')",
 			"CREATE PROCEDURE shrink () DELETE FROM filler WHERE id < 0")
-		f.must(f.broker.Unbind(t.Context(), provisioner.UnbindRequest{InstanceID: i.ID, BindingID: retired.id}))
+		f.must(f.broker.Unbind(t.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: retired.id}))
 		g := f.guard()
 		f.fill(i, quotaMB-5) // of which 80 per cent are less, and to which InnoDB adds up to 4 MiB of free space
 		f.awaitLog("a service instance uses much of its quota")
@@ -122,7 +124,7 @@ func TestInstanceWithTheIDOfAnother(t *testing.T) {
 	f.fill(i, quotaMB+4)
 	f.guard()
 	f.awaitOver(i, true)
-	_, err := f.broker.Deprovision(t.Context(), provisioner.DeprovisionRequest{InstanceID: i.ID, Plan: small})
+	_, err := f.broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: small})
 	f.must(err)
 	i = f.provisionAs(i.ID, small)
 	a := f.bind(i, plan.ReadWrite)
@@ -179,7 +181,7 @@ func TestLargerPlan(t *testing.T) {
 	g.Close()
 	update := func(to plan.Plan) {
 		t.Helper()
-		_, err := f.broker.Update(t.Context(), provisioner.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: to})
+		_, err := f.broker.Update(t.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: to})
 		f.must(err)
 	}
 	update(same)

@@ -103,7 +103,7 @@ func TestHostileInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := newServer(api, log)
-	go func() { _ = server.Serve(jsonListener{listener, log}) }()
+	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { server.Close() })
 	fields := "X-Broker-API-Version: 2.17\r\nAuthorization: Basic " +
 		base64.StdEncoding.EncodeToString([]byte(login.Username+":"+login.Password)) + "\r\n"

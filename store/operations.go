@@ -51,15 +51,15 @@ func (s *Store) RecordProvision(ctx context.Context, asked Asked, i Instance, n 
 		if err := tx.insertNew(ctx, i, asked.Absent); err != nil {
 			return err
 		}
-		recorded = tx.InsertTask(n)
 		if err := tx.within(ctx, room.Within, i); err != nil {
 			return err
 		}
-		if i.Location.Shared() { // last, as all provisions on that server wait for it
+		if i.Location.Shared() { // right before the commit, as all provisions on that server wait for it
 			if load, err = tx.takePlace(ctx, i.Location.Server, room.OnServer); err != nil {
 				return err
 			}
 		}
+		recorded = tx.InsertTask(n)
 		return asked.inTime()
 	})
 	if err != nil {

@@ -23,6 +23,10 @@ var ErrUnavailable = errors.New("store: PostgreSQL is unavailable")
 // nothing.
 var ErrLocked = errors.New("store: another transaction holds the lock")
 
+// ErrText is in the chain of the error of a statement with a text that PostgreSQL cannot store, such as one with
+// U+0000. Its transaction has changed nothing.
+var ErrText = errors.New("store: PostgreSQL cannot store a character")
+
 const (
 	// statementTime bounds one statement. It is far more than any takes, and far less than platforms wait.
 	statementTime = 5 * time.Second
@@ -94,12 +98,12 @@ const (
 	acquirePause       = 20 * time.Millisecond
 )
 
-// explain wraps the error of a statement in ErrUnavailable or ErrLocked if it is one. ctx is the caller's: once that
-// has ended, the error says nothing about PostgreSQL.
+// explain wraps the error of a statement in ErrUnavailable, ErrLocked or ErrText if it is one. ctx is the caller's: once
+// that has ended, the error says nothing about PostgreSQL.
 func explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLocked) ||
-		errors.Is(err, ErrHeld):
+		errors.Is(err, ErrText) || errors.Is(err, ErrHeld):
 		return err
 	case locked(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
@@ -110,10 +114,6 @@ func explain(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-// ErrText is in the chain of the error of a statement with a text that PostgreSQL cannot store, such as one with U+0000.
-// Its transaction has changed nothing.
-var ErrText = errors.New("store: PostgreSQL cannot store a character")
 
 // unstorable reports whether a character does not exist in the encoding of the database.
 func unstorable(err error) bool {

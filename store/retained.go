@@ -171,10 +171,10 @@ func (s *Store) RecordUndelete(ctx context.Context, asked Asked, i Instance, n N
 				return err
 			}
 		}
-		recorded = tx.InsertTask(n)
 		if err := tx.within(ctx, within, i); err != nil {
 			return err
 		}
+		recorded = tx.InsertTask(n)
 		return asked.inTime()
 	})
 	if err != nil {

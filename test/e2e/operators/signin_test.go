@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"mysql-broker/store"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/testdrive"
 )
@@ -17,7 +16,7 @@ import (
 const whoIsSignedIn = "/dashboard/sign-in/"
 
 // TestSignInOnCloudFoundry registers the dashboard's client by the catalog, signs a developer in, and replaces the
-// broker and its keys.
+// broker.
 func TestSignInOnCloudFoundry(t *testing.T) {
 	t.Parallel()
 	provider := openid.Start(t, openid.Options{})
@@ -55,17 +54,6 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 			t.Errorf("the log has the secret %q:\n%s", secret, b.Log())
 		}
 	}
-	change := func(step func(string) (string, error)) {
-		t.Helper()
-		var err error
-		if env["ENCRYPTION_KEYSET"], err = step(env["ENCRYPTION_KEYSET"]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	change(store.AddKey)
-	change(store.PromoteKey)
-	testdrive.Run(t, env, "rotate-keys").Expect(t, 0)
-	change(store.DropOldKeys)
 	testdrive.Start(t, env)
 	developer.Open(t, url+whoIsSignedIn).Expect(t, http.StatusOK, "You are signed in as dora.")
 	operator.Open(t, url+whoIsSignedIn).Expect(t, http.StatusOK, "As an operator you see all")

@@ -17,7 +17,10 @@ import (
 // Anybody who reaches a MySQL server can begin a login and leave it pending for the 10 s that servers wait. An unbind,
 // or the deprovision of an instance with many bindings, waits for that at most once.
 func TestHalfOpenLogins(t *testing.T) {
-	eachPrivatePlatform(t, func(t *testing.T, p testdrive.Platform, _ map[string]string) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		private := testdrive.Private(t, server.Flavour)
+		p := testdrive.StartPlatform(t, private, testdrive.Environment(t, private))
 		unbound, i := p.MakeOwn(t, "shared-small"), p.MakeOwn(t, "shared-small")
 		b, ended := unbound.Bound(t, nil)
 		const bindings = 10
@@ -83,15 +86,4 @@ func beginLogin(ctx context.Context, address string, begun func()) error {
 		return nil
 	}
 	return err
-}
-
-// eachPrivatePlatform is eachPlatform with shared servers that no other test uses.
-func eachPrivatePlatform(t *testing.T, run func(t *testing.T, p testdrive.Platform, env map[string]string)) {
-	t.Helper()
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		private := testdrive.Private(t, server.Flavour)
-		env := testdrive.Environment(t, private)
-		run(t, testdrive.StartPlatform(t, private, env), env)
-	})
 }

@@ -94,9 +94,9 @@ func (t *Tx) LockInstance(ctx context.Context, id string) (i Instance, err error
 	return i, err
 }
 
-// insertNew records a new instance that a platform asked for, with what will be on a server. It returns ErrHeld during a
-// Hold, and ErrExists if there is one with this id, or if the platform was told at another time than absent (nil: never)
-// that there is none. The transaction, which has the lock of the id, must not commit then.
+// insertNew records a new instance that a platform asked for, with what will be on a server. It returns ErrHeld during
+// a Hold, and ErrExists if there is one with this id, or if the platform was told at another time than absent (nil:
+// never) that there is none. The transaction, which has the lock of the id, must not commit then.
 func (t *Tx) insertNew(ctx context.Context, i Instance, absent *time.Time) error {
 	inserted, err := t.insertInstance(i)
 	if err != nil {

@@ -98,8 +98,8 @@ const (
 	acquirePause       = 20 * time.Millisecond
 )
 
-// explain wraps the error of a statement in ErrUnavailable, ErrLocked or ErrText if it is one. ctx is the caller's: once
-// that has ended, the error says nothing about PostgreSQL.
+// explain wraps the error of a statement in ErrUnavailable, ErrLocked or ErrText if it is one. ctx is the caller's:
+// once that has ended, the error says nothing about PostgreSQL.
 func explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLocked) ||

@@ -1,6 +1,6 @@
 // Package engine is the road of each operation, whether a platform, a schedule or an operator asks for it: a decision
-// in a transaction, which records a task, and the run of that task. It knows tasks, plans and what PostgreSQL records, but
-// nothing of MySQL. The operations themselves are in the packages beside it: see Kind.
+// in a transaction, which records a task, and the run of that task. It knows tasks, plans and what PostgreSQL records,
+// but nothing of MySQL. The operations themselves are in the packages beside it: see Kind.
 package engine
 
 import (

@@ -24,9 +24,9 @@ type Beside struct {
 	Mixture  bool // its data may be a mixture, because a restore failed
 }
 
-// Record records a task on an instance for any broker, as an operator or a schedule asks for. fn returns the task of the
-// instance, which is ready, and locked in the transaction. The error is store.ErrNotFound if there is no such instance,
-// or a NotNowError.
+// Record records a task on an instance for any broker, as an operator or a schedule asks for. fn returns the task of
+// the instance, which is ready, and locked in the transaction. The error is store.ErrNotFound if there is no such
+// instance, or a NotNowError.
 func Record(ctx context.Context, s *store.Store, id string, beside Beside,
 	fn func(*store.Tx, store.Instance) (store.NewTask, error)) (store.Task, error) {
 	var recorded *store.Task

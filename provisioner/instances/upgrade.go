@@ -104,7 +104,7 @@ var ErrNoUpgrade = errors.New("cannot be upgraded")
 // reason.
 func Upgrade(ctx context.Context, s *store.Store, plans plan.Set, backups bool,
 	id string) (recorded store.Task, err error) {
-	recorded, err = engine.Record(ctx, s, id, engine.Beside{}, func(tx *store.Tx, i store.Instance) (store.NewTask, error) {
+	record := func(tx *store.Tx, i store.Instance) (store.NewTask, error) {
 		to := plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))
 		version, err := upgradeTo(i, to)
 		switch {
@@ -119,8 +119,8 @@ func Upgrade(ctx context.Context, s *store.Store, plans plan.Set, backups bool,
 		}
 		return store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.JSON(),
 			Description: "Upgrading the server"}, nil
-	})
-	if err != nil {
+	}
+	if recorded, err = engine.Record(ctx, s, id, engine.Beside{}, record); err != nil {
 		return recorded, fmt.Errorf("record the upgrade of instance %q: %w", id, err)
 	}
 	return recorded, nil

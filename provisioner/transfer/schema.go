@@ -238,14 +238,15 @@ func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error 
 	return c.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0, "+cmp.Or(t.round, "0")+")")
 }
 
-// dropDefaults takes the default NULL from columns that have none in the source: MySQL then requires a value. MariaDB has
-// no statement for that.
+// dropDefaults takes the default NULL from columns that have none in the source: MySQL then requires a value. MariaDB
+// has no statement for that.
 func (c *copier) dropDefaults(ctx context.Context, conn *sql.Conn, t *table) error {
 	columns := t.withoutDefault()
 	if len(columns) == 0 || strings.Contains(c.snapshot.version, MariaDB) || c.options.Into != "" {
 		return nil
 	}
-	return c.exec(ctx, conn, "ALTER TABLE "+t.String()+" ALTER "+strings.Join(columns, " DROP DEFAULT, ALTER ")+" DROP DEFAULT")
+	return c.exec(ctx, conn, "ALTER TABLE "+t.String()+
+		" ALTER "+strings.Join(columns, " DROP DEFAULT, ALTER ")+" DROP DEFAULT")
 }
 
 // partitions matches how SHOW CREATE TABLE begins with them, on a line of their own; on MySQL, in a comment, which

@@ -31,10 +31,10 @@ func archiveEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	return env
 }
 
-// moment is a time, and the data of a database at that time. Nothing was committed in the same second.
+// moment is a time, and the contents of a database at that time. Nothing was committed in the same second.
 type moment struct {
-	at   time.Time
-	data []string
+	at       time.Time
+	contents []string
 }
 
 // momentOf lets a second pass in which nothing changes.
@@ -44,7 +44,7 @@ func momentOf(t *testing.T, c testdrive.Credentials) moment {
 	testdrive.Eventually(t, limits.Stuck, "the second has passed", func() bool {
 		return time.Now().After(at.Add(time.Second))
 	})
-	return moment{at, dataOf(t, c)}
+	return moment{at, testdrive.Contents(t, c)}
 }
 
 // expectAt fails the test unless an instance can be restored to a moment.
@@ -53,9 +53,7 @@ func expectAt(t *testing.T, p testdrive.Platform, from string, m moment) {
 	i := p.OwnInstance(t, "dedicated-small")
 	i.Await(t, i.RestoredTo(t, from, m.at).Expect(t, http.StatusAccepted).String("operation"))
 	_, c := i.Bound(t, nil)
-	if got := dataOf(t, c); !slices.Equal(got, m.data) {
-		t.Errorf("restored to %v:\n%s\ninstead of\n%s", m.at, strings.Join(got, "\n"), strings.Join(m.data, "\n"))
-	}
+	testdrive.ExpectContents(t, "what was restored to "+m.at.String(), c, m.contents)
 	i.Remove(t)
 }
 
@@ -151,9 +149,7 @@ func TestRestoreToTime(t *testing.T) {
 			}
 			i.Await(t, operation)
 			_, restored := i.Bound(t, nil)
-			if got := dataOf(t, restored); !slices.Equal(got, m.data) {
-				t.Errorf("moment %d:\n%s\ninstead of\n%s", n, strings.Join(got, "\n"), strings.Join(m.data, "\n"))
-			}
+			testdrive.ExpectContents(t, fmt.Sprintf("what was restored to moment %d", n), restored, m.contents)
 			if got := testdrive.Read[string](t, restored.Open(t), "SELECT VERSION()"); !strings.HasPrefix(got, next.Version) {
 				t.Errorf("it was restored to a server of version %s, want %s", got, next.Version)
 			}
@@ -205,27 +201,4 @@ func TestRestoreToTime(t *testing.T) {
 			}
 		}
 	})
-}
-
-// dataOf lists the objects of a database, and the checksums of its tables.
-func dataOf(t *testing.T, c testdrive.Credentials) (all []string) {
-	t.Helper()
-	db := c.Open(t)
-	tables := testdrive.ReadAll(t, db, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND "+
-		"table_type = 'BASE TABLE' ORDER BY 1")
-	for _, table := range tables {
-		columns := testdrive.ReadAll(t, db, fmt.Sprintf(`SELECT GROUP_CONCAT('COALESCE(HEX(', column_name, '), "-")' ORDER BY
-			ordinal_position) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = '%s'`, table))
-		sums := testdrive.ReadAll(t, db, fmt.Sprintf("SELECT CONCAT(COUNT(*), ' ', COALESCE(SUM(CRC32(CONCAT_WS('#', %s))), '')) FROM %s",
-			columns[0], table))
-		all = append(all, "table "+table+" "+sums[0])
-	}
-	for _, query := range []string{"SELECT CONCAT('view ', table_name) FROM information_schema.views WHERE table_schema = " +
-		"DATABASE() ORDER BY 1", "SELECT CONCAT('routine ', routine_name) FROM information_schema.routines WHERE " +
-		"routine_schema = DATABASE() ORDER BY 1", "SELECT CONCAT('trigger ', trigger_name) FROM information_schema.triggers " +
-		"WHERE trigger_schema = DATABASE() ORDER BY 1", "SELECT CONCAT('event ', event_name, ' ', status) FROM " +
-		"information_schema.events WHERE event_schema = DATABASE() ORDER BY 1"} {
-		all = append(all, testdrive.ReadAll(t, db, query)...)
-	}
-	return all
 }

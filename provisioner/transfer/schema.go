@@ -245,8 +245,8 @@ func (c *copier) dropDefaults(ctx context.Context, conn *sql.Conn, t *table) err
 	if len(columns) == 0 || strings.Contains(c.snapshot.version, MariaDB) || c.options.Into != "" {
 		return nil
 	}
-	return c.exec(ctx, conn, "ALTER TABLE "+t.String()+
-		" ALTER "+strings.Join(columns, " DROP DEFAULT, ALTER ")+" DROP DEFAULT")
+	return c.exec(ctx, conn, "ALTER TABLE "+t.String()+" ALTER "+strings.Join(columns, " DROP DEFAULT, ALTER ")+
+		" DROP DEFAULT")
 }
 
 // partitions matches how SHOW CREATE TABLE begins with them, on a line of their own; on MySQL, in a comment, which

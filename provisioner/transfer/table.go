@@ -282,8 +282,8 @@ func (t table) insert() string {
 // prints no DEFAULT NULL although they have it, or can have none.
 var (
 	columnLine = regexp.MustCompile(`(?m)^  (\x00\d+\x00) .*$`)
-	hasDefault = regexp.MustCompile(
-		` (?:DEFAULT|NOT NULL|AUTO_INCREMENT|GENERATED ALWAYS|(?:tiny|medium|long)?(?:text|blob))\b`)
+	hasDefault = regexp.MustCompile(` (?:DEFAULT|NOT NULL|AUTO_INCREMENT|GENERATED ALWAYS|` +
+		`(?:tiny|medium|long)?(?:text|blob))\b`)
 )
 
 // withoutDefault lists the columns that can be NULL and have no default, quoted.

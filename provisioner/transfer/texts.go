@@ -30,8 +30,8 @@ func (t *table) mendTexts(ctx context.Context, conn *sql.Conn) (err error) {
 		return nil
 	}
 	const scratch = "`broker_texts`"
-	if _, err := conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+scratch+
-		" AS SELECT "+strings.Join(columns, ", ")+" FROM "+t.String()+" LIMIT 0"); err != nil {
+	if _, err := conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+scratch+" AS SELECT "+strings.Join(columns, ", ")+
+		" FROM "+t.String()+" LIMIT 0"); err != nil {
 		return err
 	}
 	for _, l := range lost {

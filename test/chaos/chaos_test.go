@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { servers.Main(m, onKubernetes.Close) }
 
 // sparseInKubernetes is how many points there are for each at which a broker is killed in Kubernetes, where operations
 // take longer. test/e2e/kubernetes kills brokers at all of them, in fewer workflows.
-const sparseInKubernetes = 6
+const sparseInKubernetes = 2
 
 func TestChaos(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func (w *world) killEverywhere(t *testing.T, sparse int) {
 	t.Helper()
 	next := rand.IntN(sparse)
 	for _, f := range platform.Workflows(t) {
-		if !f.Launches() || f.Copies() {
+		if !f.Launches() {
 			continue
 		}
 		points := w.cutShort(t, f, "")

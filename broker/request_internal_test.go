@@ -10,7 +10,7 @@ import (
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -147,7 +147,7 @@ func TestStorageAttributes(t *testing.T) {
 		{101, 100, &at, "over quota", "Until it holds less than 95 %"},
 		{96, 100, &at, "over quota", "(errors 1142 and 1044)"}, // accounts cannot write yet
 	} {
-		s := servers.Storage{Usage: store.Usage{Bytes: test.bytes << 20, MeasuredAt: at, OverSince: test.over}, Quota: test.quota << 20}
+		s := steps.Storage{Usage: store.Usage{Bytes: test.bytes << 20, MeasuredAt: at, OverSince: test.over}, Quota: test.quota << 20}
 		got := storageAttributes(s)
 		message, _ := got["storage_message"].(string)
 		if got["storage_state"] != test.state || !strings.Contains(message, test.says) || (message == "") != (test.says == "") {

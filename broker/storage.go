@@ -9,7 +9,7 @@ import (
 
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -49,7 +49,7 @@ func (b *Broker) storage(ctx context.Context, i store.Instance) (map[string]any,
 	return storageAttributes(s), nil
 }
 
-func storageAttributes(s servers.Storage) map[string]any {
+func storageAttributes(s steps.Storage) map[string]any {
 	if s.Quota == 0 {
 		return map[string]any{}
 	}
@@ -72,7 +72,7 @@ func storageAttributes(s servers.Storage) map[string]any {
 }
 
 // overSentence says why MySQL refuses statements, because its own errors cannot.
-func overSentence(s servers.Storage) string {
+func overSentence(s steps.Storage) string {
 	return fmt.Sprintf("%s. Until it holds less than %d %%, the server refuses what adds data, such as INSERT, UPDATE, "+
 		"CREATE and ALTER (errors 1142 and 1044); SELECT, DELETE, TRUNCATE and DROP work. Delete data, or update the "+
 		"service instance to a larger plan; accounts may write again within minutes, and their connections have to be "+
@@ -80,6 +80,6 @@ func overSentence(s servers.Storage) string {
 		held(s), plan.RestoreBelow)
 }
 
-func held(s servers.Storage) string {
+func held(s steps.Storage) string {
 	return fmt.Sprintf("The database holds %.1f of %d MiB", float64(s.Bytes)/(1<<20), s.Quota>>20)
 }

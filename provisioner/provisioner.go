@@ -1,7 +1,7 @@
 // Package provisioner puts the operations on service instances and bindings together. Its terms are operations and
 // plans; it knows nothing about HTTP.
 //
-// Each operation takes the road of package engine, and works on MySQL servers by means of package servers. The
+// Each operation takes the road of package engine, and works on MySQL servers by means of package steps. The
 // operations are in the packages instances, bindings and backups. What several of them do with data is in copying, and
 // what stays of deleted instances in retained.
 package provisioner
@@ -22,7 +22,7 @@ import (
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/retained"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -47,7 +47,7 @@ type Config struct {
 
 // Provisioner runs the operations on instances and bindings. Make one with New.
 type Provisioner struct {
-	*servers.Servers
+	*steps.Servers
 	*instances.Instances
 	*bindings.Bindings
 	*copying.Copier
@@ -62,7 +62,7 @@ func New(cfg Config) *Provisioner {
 		cfg.OnFull = func() {}
 	}
 	e := &engine.Engine{Store: cfg.Store, Plans: cfg.Plans, Log: cfg.Logger}
-	on := servers.New(e, cfg.Fleet, cfg.OnFull, cfg.QuotasOff)
+	on := steps.New(e, cfg.Fleet, cfg.OnFull, cfg.QuotasOff)
 	c := copying.New(on, cfg.Tasks.Workers)
 	p := &Provisioner{Servers: on, Copier: c,
 		Bindings: bindings.New(on, cfg.CredHub, cfg.Document),

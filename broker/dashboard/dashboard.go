@@ -14,8 +14,8 @@ import (
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
 	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -27,7 +27,7 @@ type Config struct {
 	Limits plan.Limits // of all plans together
 	Shared *shared.Servers
 	// Inspect is provisioner.Provisioner.Inspect.
-	Inspect func(ctx context.Context, i store.Instance, accounts []string) (servers.Inspection, error)
+	Inspect func(ctx context.Context, i store.Instance, accounts []string) (steps.Inspection, error)
 	// Trouble is fleet.Fleet.Trouble.
 	Trouble func(ctx context.Context, at store.Location) (launcher.Trouble, error)
 	// Members is fleet.Fleet.Members.
@@ -35,7 +35,7 @@ type Config struct {
 	// Findings returns the findings and the time of the last examination; zero before the first.
 	Findings func() ([]doctor.Finding, time.Time)
 	// Storage is provisioner.Provisioner.Storage.
-	Storage func(ctx context.Context, i store.Instance) (s servers.Storage, found bool, err error)
+	Storage func(ctx context.Context, i store.Instance) (s steps.Storage, found bool, err error)
 	// Deleted is provisioner.Provisioner.Deleted.
 	Deleted func(ctx context.Context, i store.Instance) ([]store.Retained, error)
 	// AnswerTime bounds each wait for a server, and the wait for a slot before; 0 means DefaultAnswerTime.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -19,7 +19,7 @@ const (
 	inspectAtOnce = 2
 )
 
-type inspectFunc = func(ctx context.Context, i store.Instance, accounts []string) (servers.Inspection, error)
+type inspectFunc = func(ctx context.Context, i store.Instance, accounts []string) (steps.Inspection, error)
 
 // inspections queries servers about instances that have viewers. Viewers of the same instance share a query.
 type inspections struct {
@@ -38,7 +38,7 @@ type inspected struct {
 }
 
 type inspection struct {
-	servers.Inspection
+	steps.Inspection
 	err  error
 	done chan struct{} // closed once the others are set
 }
@@ -51,13 +51,13 @@ func newInspections(inspect inspectFunc, limit time.Duration) *inspections {
 // of returns what an instance's server reports, or a result from some seconds ago if the instance has not changed
 // since. It returns within twice the limit. If a server did not respond, the next call queries it again.
 func (n *inspections) of(ctx context.Context, i store.Instance, structure string,
-	accounts []string) (servers.Inspection, error) {
+	accounts []string) (steps.Inspection, error) {
 	one := n.begin(i, structure, accounts)
 	select {
 	case <-one.done:
 		return one.Inspection, one.err
 	case <-ctx.Done():
-		return servers.Inspection{}, ctx.Err()
+		return steps.Inspection{}, ctx.Err()
 	}
 }
 
@@ -101,7 +101,7 @@ func (n *inspections) turns(at store.Location) chan struct{} {
 }
 
 // ask does not depend on one request: others may wait for the same result.
-func (n *inspections) ask(turns chan struct{}, i store.Instance, accounts []string) (servers.Inspection, error) {
+func (n *inspections) ask(turns chan struct{}, i store.Instance, accounts []string) (steps.Inspection, error) {
 	if turns != nil {
 		waiting, stop := context.WithTimeout(context.Background(), n.limit)
 		defer stop()
@@ -109,7 +109,7 @@ func (n *inspections) ask(turns chan struct{}, i store.Instance, accounts []stri
 		case turns <- struct{}{}:
 			defer func() { <-turns }()
 		case <-waiting.Done():
-			return servers.Inspection{}, waiting.Err()
+			return steps.Inspection{}, waiting.Err()
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.limit)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -19,12 +19,12 @@ func TestInspectionsHoldUntilAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := false
 		asked := 0
-		n := newInspections(func(_ context.Context, _ store.Instance, accounts []string) (servers.Inspection, error) {
+		n := newInspections(func(_ context.Context, _ store.Instance, accounts []string) (steps.Inspection, error) {
 			asked++
 			if away {
-				return servers.Inspection{}, errors.New("away")
+				return steps.Inspection{}, errors.New("away")
 			}
-			return servers.Inspection{Tables: len(accounts)}, nil
+			return steps.Inspection{Tables: len(accounts)}, nil
 		}, DefaultAnswerTime)
 		i := store.Instance{Location: store.SharedLocation("shared"), Database: "db_1"}
 		for _, step := range []struct {
@@ -64,17 +64,17 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
-		n := newInspections(func(ctx context.Context, i store.Instance, _ []string) (servers.Inspection, error) {
+		n := newInspections(func(ctx context.Context, i store.Instance, _ []string) (steps.Inspection, error) {
 			switch i.Location.Server {
 			case "slow":
 				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
 				time.Sleep(DefaultAnswerTime - time.Millisecond)
-				return servers.Inspection{}, ctx.Err()
+				return steps.Inspection{}, ctx.Err()
 			case "silent":
 				<-ctx.Done()
 			}
-			return servers.Inspection{}, ctx.Err()
+			return steps.Inspection{}, ctx.Err()
 		}, DefaultAnswerTime)
 		of := func(i store.Instance) (time.Duration, error) {
 			begun := time.Now()

@@ -16,7 +16,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -222,7 +222,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 	for n, b := range bindings {
 		accounts[n] = b.Account
 	}
-	var inspection servers.Inspection
+	var inspection steps.Inspection
 	if p.Server.Asked = i.State == store.Ready; p.Server.Asked {
 		if inspection, err = d.inspections.of(ctx, i, p.Structure, accounts); err != nil {
 			if ctx.Err() == nil {
@@ -245,7 +245,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 	return err
 }
 
-func (s *serverPart) fill(from servers.Inspection) {
+func (s *serverPart) fill(from steps.Inspection) {
 	s.Flavour, s.Count = from.Server, from.Tables
 	s.Flavour.Version, _, _ = strings.Cut(s.Flavour.Version, "-") // MariaDB's ends with the packager
 	for _, t := range from.Largest {

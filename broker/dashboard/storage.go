@@ -6,7 +6,7 @@ import (
 
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -38,7 +38,7 @@ type spanLink struct {
 }
 
 // storage reads the quota's measurements. A newer figure from the server replaces the last of them.
-func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan, now servers.Inspection,
+func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan, now steps.Inspection,
 	span string) (storage, error) {
 	s := storage{Quota: of.Quota()}
 	last, measured, err := d.Storage(ctx, i)

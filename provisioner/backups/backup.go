@@ -12,7 +12,7 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
@@ -128,9 +128,9 @@ var errNoStoreHere = errors.New("this broker has no object store")
 func (p *Backups) backUpWorkflow(i store.Instance, id string) task.Workflow {
 	b := backingUp{p, i, id}
 	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
-		Timeout: servers.AccountsTimeout,
+		Timeout: steps.AccountsTimeout,
 		Do:      b.dropReader}
-	deleteAll := task.Step{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: servers.AccountsTimeout,
+	deleteAll := task.Step{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: steps.AccountsTimeout,
 		Do: b.deleteUnfinished}
 	return task.Workflow{
 		Steps: []task.Step{
@@ -223,7 +223,7 @@ func (b backingUp) onSecondary(ctx context.Context, admin *mysqladmin.Server,
 // asReader runs fn in a session with the lock of the account that reads. Binds and unbinds need not wait for it.
 func (b backingUp) asReader(ctx context.Context, run *task.Run,
 	fn func(context.Context, *mysqladmin.Session) error) error {
-	return b.InSession(b.instance, servers.BindingLock(b.instance.ID, b.reader()),
+	return b.InSession(b.instance, steps.BindingLock(b.instance.ID, b.reader()),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s) })(ctx, run)
 }
 
@@ -293,7 +293,7 @@ func explainObjectStore(run *task.Run, err error) error {
 		return task.Permanent(fmt.Sprintf("The object store for backups refused the request. Tell your operator about %s.",
 			task.Token(run.Task.ID)), err)
 	}
-	return task.Failure("The object store for backups failed, or did not answer.", servers.NotUnreachable(err))
+	return task.Failure("The object store for backups failed, or did not answer.", steps.NotUnreachable(err))
 }
 
 // deleteUnfinished deletes what was written and the record. Nobody waits for an object store that fails: what is left

@@ -9,7 +9,7 @@ import (
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -89,7 +89,7 @@ var purgeBackupsKind = engine.Kind[*Backups]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
 	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "delete backups", Progress: "Deleting backups whose days are over",
-			Timeout: servers.DropTimeout, Do: p.purgeBackups}}}, nil
+			Timeout: steps.DropTimeout, Do: p.purgeBackups}}}, nil
 	},
 }
 

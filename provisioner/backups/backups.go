@@ -6,13 +6,13 @@ import (
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/engine"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
 // Backups backs up the instances of a fleet. Make one with New.
 type Backups struct {
-	*servers.Servers
+	*steps.Servers
 
 	copier *copying.Copier
 	vault  *backup.Vault // nil if there is no object store

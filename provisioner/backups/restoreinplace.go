@@ -10,7 +10,7 @@ import (
 	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -208,7 +208,7 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 			flow.Steps = append(flow.Steps, task.Step{Name: "keep", Progress: "Handing the server over",
 				Do: func(ctx context.Context, _ *task.Run) error { return p.Fleet.Keep(ctx, i.Location) }})
 		}
-		flow.Cleanup = []task.Step{{Name: "drop database", Progress: "Dropping the database", Timeout: servers.DropTimeout,
+		flow.Cleanup = []task.Step{{Name: "drop database", Progress: "Dropping the database", Timeout: steps.DropTimeout,
 			Do: w.dropIncomplete}, endOwner}
 		return flow
 	}
@@ -232,26 +232,26 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 		}
 	}
 	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
-		Timeout: servers.AccountsTimeout,
+		Timeout: steps.AccountsTimeout,
 		Do:      w.dropReader}
 	endDefiners := w.end(w.endDefiners)
 	flow.Steps = []task.Step{check,
-		{Name: "freeze", Progress: "Waiting for the last writes", Timeout: servers.AccountsTimeout,
+		{Name: "freeze", Progress: "Waiting for the last writes", Timeout: steps.AccountsTimeout,
 			Do: p.copier.KeepingTurn(false, w.freeze)},
 		{Name: "write", Progress: "Backing up what is there", Timeout: backupTimeout,
 			Do: p.copier.KeepingTurn(false, w.write)},
 		dropReader,
 		{Name: "record", Progress: "Recording the backup", Do: w.record},
 		replace, endDefiners,
-		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: servers.AccountsTimeout, Do: w.thaw}}
+		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout, Do: w.thaw}}
 	flow.Cleanup = []task.Step{
 		{Name: "put back", Progress: "Putting the earlier data back", Timeout: copying.FillTimeout,
 			Do: p.copier.KeepingTurn(true, w.putBack)},
 		endDefiners,
-		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: servers.AccountsTimeout, Do: w.thawAsBefore},
+		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout, Do: w.thawAsBefore},
 		dropReader,
 		{Name: "delete", Progress: "Deleting the unfinished backup",
-			Timeout: servers.AccountsTimeout, Do: w.deleteIncomplete},
+			Timeout: steps.AccountsTimeout, Do: w.deleteIncomplete},
 		{Name: "look", Progress: "Looking whether the earlier data are back", Do: w.looksBack}}
 	return flow
 }
@@ -264,5 +264,5 @@ func remembers(m task.Memory, name string) bool {
 
 // end is the step that ends the access of accounts that have written the data.
 func (w restoring) end(do func(context.Context, *task.Run) error) task.Step {
-	return task.Step{Name: "end owner", Progress: "Finishing the database", Timeout: servers.AccountsTimeout, Do: do}
+	return task.Step{Name: "end owner", Progress: "Finishing the database", Timeout: steps.AccountsTimeout, Do: do}
 }

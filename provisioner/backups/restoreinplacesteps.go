@@ -14,7 +14,7 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
@@ -25,7 +25,7 @@ import (
 func (w restoring) owner() string { return copying.CopyAccount(w.instance, "restoring owner "+w.id) }
 
 func (w restoring) filling() copying.Filling {
-	return copying.Filling{Copier: w.copier, Instance: w.instance, Lock: servers.InstanceLock(w.instance.ID)}
+	return copying.Filling{Copier: w.copier, Instance: w.instance, Lock: steps.InstanceLock(w.instance.ID)}
 }
 
 // manifest reads the manifest of a backup that is recorded.
@@ -103,14 +103,14 @@ func (w restoring) notLost(ctx context.Context, admin *mysqladmin.Server) error 
 }
 
 // makeAgain returns the steps that create the server, the database and the accounts of the bindings again.
-func (w restoring) makeAgain() (steps []task.Step) {
+func (w restoring) makeAgain() (all []task.Step) {
 	if w.instance.Location.Dedicated() {
-		steps = append(steps, w.Launch(w.instance))
+		all = append(all, w.Launch(w.instance))
 	}
-	return append(steps, task.Step{Name: "create database", Progress: "Creating the database",
-		Do: w.InSession(w.instance, servers.InstanceLock(w.instance.ID), w.makeDatabase)},
+	return append(all, task.Step{Name: "create database", Progress: "Creating the database",
+		Do: w.InSession(w.instance, steps.InstanceLock(w.instance.ID), w.makeDatabase)},
 		task.Step{Name: "create accounts", Progress: "Creating the accounts of the bindings",
-			Timeout: servers.AccountsTimeout,
+			Timeout: steps.AccountsTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				accounts, err := w.users(ctx)
 				if err != nil {
@@ -152,7 +152,7 @@ func (w restoring) dropIncomplete(ctx context.Context, run *task.Run) error {
 
 // dropRestored drops the database, which only the task has filled.
 func (w restoring) dropRestored(ctx context.Context, run *task.Run) error {
-	return w.InSession(w.instance, servers.InstanceLock(w.instance.ID),
+	return w.InSession(w.instance, steps.InstanceLock(w.instance.ID),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			if err := s.LockAccount(ctx, w.owner()); err != nil { // ends its sessions
 				return err
@@ -395,7 +395,7 @@ func (w restoring) endOwner(ctx context.Context, run *task.Run) error {
 	if err != nil || of != w.instance.ID {
 		return errors.Join(err, errors.New("the owner is recorded with another instance"))
 	}
-	return w.InSession(w.instance, servers.InstanceLock(w.instance.ID),
+	return w.InSession(w.instance, steps.InstanceLock(w.instance.ID),
 		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			return w.copier.EndCopyAccount(ctx, run, s, w.instance, w.owner(), plan.Admin)
 		})(ctx, run)
@@ -410,14 +410,14 @@ func (w restoring) endDefiners(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	return w.InSession(w.instance, servers.InstanceLock(w.instance.ID),
+	return w.InSession(w.instance, steps.InstanceLock(w.instance.ID),
 		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			for _, a := range accounts {
 				// A copy may read with it, and it cannot define anything.
-				if a.BindingID != "" || servers.RoleOf(a) == plan.ReadOnly {
+				if a.BindingID != "" || steps.RoleOf(a) == plan.ReadOnly {
 					continue
 				}
-				if err := w.copier.EndCopyAccount(ctx, run, s, w.instance, a.Account, servers.RoleOf(a)); err != nil {
+				if err := w.copier.EndCopyAccount(ctx, run, s, w.instance, a.Account, steps.RoleOf(a)); err != nil {
 					return err
 				}
 			}
@@ -493,15 +493,15 @@ func (w restoring) deleteIncomplete(ctx context.Context, run *task.Run) error {
 
 // First are the steps of an operation that backs an instance up before it changes anything, and those that undo them.
 // The operation has recorded the backup.
-func (p *Backups) First(i store.Instance, id string) (steps, cleanup []task.Step) {
+func (p *Backups) First(i store.Instance, id string) (first, cleanup []task.Step) {
 	w := restoring{backingUp: backingUp{p, i, id}}
 	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
-		Timeout: servers.AccountsTimeout,
+		Timeout: steps.AccountsTimeout,
 		Do:      w.dropReader}
 	return []task.Step{
 			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.copier.InTurn(w.write)},
 			dropReader,
 			{Name: "record", Progress: "Recording the backup", Do: w.record}},
 		[]task.Step{dropReader, {Name: "delete", Progress: "Deleting the unfinished backup",
-			Timeout: servers.AccountsTimeout, Do: w.deleteIncomplete}}
+			Timeout: steps.AccountsTimeout, Do: w.deleteIncomplete}}
 }

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
@@ -26,7 +26,7 @@ var verifyBackupsKind = engine.Kind[*Backups]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
 	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
 		dropScratch := task.Step{Name: "drop scratch", Progress: "Dropping the scratch database",
-			Timeout: servers.DropTimeout,
+			Timeout: steps.DropTimeout,
 			Do:      p.dropScratch}
 		return task.Workflow{Steps: []task.Step{{Name: "verify", Progress: "Verifying backups", Timeout: backupTimeout,
 			Do: p.verifyBackups}}, Cleanup: []task.Step{dropScratch}}, nil
@@ -85,7 +85,7 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 			}
 			continue
 		default:
-			failed = append(failed, fmt.Errorf("verify the backup %s: %w", b.ID, servers.NotUnreachable(err)))
+			failed = append(failed, fmt.Errorf("verify the backup %s: %w", b.ID, steps.NotUnreachable(err)))
 			continue
 		}
 		if err := p.Store.NoteVerification(ctx, b.ID, problem); err != nil {

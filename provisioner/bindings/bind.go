@@ -9,7 +9,7 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -234,7 +234,7 @@ func errDropped(i store.Instance) error {
 // bindWorkflow creates the account of a binding and stores its credentials in CredHub, if they are to be there. If it
 // fails, the response says so, and the binding is deleted.
 func (p *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflow {
-	lock := servers.BindingLock(i.ID, b.ID)
+	lock := steps.BindingLock(i.ID, b.ID)
 	lock.Adds = true
 	w := task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",

@@ -4,13 +4,13 @@ package bindings
 import (
 	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/engine"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
 // Bindings are the bindings of all instances. Make them with New.
 type Bindings struct {
-	*servers.Servers
+	*steps.Servers
 
 	credHub  *credhub.Client
 	document func(Credentials) map[string]any
@@ -19,7 +19,7 @@ type Bindings struct {
 
 // New returns the bindings of instances on the servers of a fleet. If credHub is not nil, it keeps what document
 // returns of the credentials.
-func New(s *servers.Servers, credHub *credhub.Client, document func(Credentials) map[string]any) *Bindings {
+func New(s *steps.Servers, credHub *credhub.Client, document func(Credentials) map[string]any) *Bindings {
 	return &Bindings{s, credHub, document, make(chan struct{}, 1)}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -56,7 +56,7 @@ var rotateKind = engine.Kind[*Bindings]{
 // the account at the old place ends.
 func (p *Bindings) rotateWorkflow(i store.Instance, b store.Binding) task.Workflow {
 	w := task.Workflow{Steps: []task.Step{{Name: "replace password", Progress: "Replacing the password",
-		Do: p.InSession(i, servers.BindingLock(i.ID, b.ID),
+		Do: p.InSession(i, steps.BindingLock(i.ID, b.ID),
 			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return s.ReplacePassword(ctx, b.Account, b.Password)
 			})}}, Durable: true}

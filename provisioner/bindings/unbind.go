@@ -8,7 +8,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -84,7 +84,7 @@ const keptAccount = "kept account"
 func (p *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workflow {
 	w := task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
-			Do: p.InSession(i, servers.BindingLock(i.ID, b.ID),
+			Do: p.InSession(i, steps.BindingLock(i.ID, b.ID),
 				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 					kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), i.Database)
 					return errors.Join(err, run.Remember(keptAccount, kept))
@@ -109,7 +109,7 @@ func (p *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workfl
 // endFormer is the step of an unbind that ends the access of an account where the data were before they were moved.
 func (p *Bindings) endFormer(i store.Instance, b store.Binding) task.Step {
 	former := i.Elsewhere()
-	end := p.InSession(former, servers.BindingLock(i.ID, b.ID),
+	end := p.InSession(former, steps.BindingLock(i.ID, b.ID),
 		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), former.Database)
 			if err == nil && kept {

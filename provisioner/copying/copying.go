@@ -8,20 +8,20 @@ import (
 	"strings"
 
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
 // Copier copies between the servers of a fleet. Make one with New.
 type Copier struct {
-	*servers.Servers
+	*steps.Servers
 
 	turns *copyTurns
 }
 
 // New returns a copier for a process with so many task workers; 0 means the default.
-func New(s *servers.Servers, workers int) *Copier {
+func New(s *steps.Servers, workers int) *Copier {
 	return &Copier{Servers: s, turns: newCopyTurns(workers)}
 }
 
@@ -30,7 +30,7 @@ func New(s *servers.Servers, workers int) *Copier {
 func (p *Copier) EachAccount(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, fn func(ctx context.Context, s *mysqladmin.Session, account string) error) error {
 	for _, a := range accounts {
-		err := p.InSession(i, servers.BindingLock(i.ID, a.BindingID),
+		err := p.InSession(i, steps.BindingLock(i.ID, a.BindingID),
 			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s, a.Account) })(ctx, run)
 		if err != nil {
 			return err

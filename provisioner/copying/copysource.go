@@ -11,7 +11,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
@@ -232,7 +232,7 @@ func (f Filling) sourceFailed(ctx context.Context, source store.Instance, err er
 	if f.moves {
 		sentence = "The MySQL server from which the data are moved did not answer, or refused. They are still there."
 	}
-	return task.Failure(sentence, servers.NotUnreachable(err))
+	return task.Failure(sentence, steps.NotUnreachable(err))
 }
 
 func sourceGone(err error) error {

@@ -10,7 +10,7 @@ import (
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
@@ -47,26 +47,26 @@ func (f Filling) Steps() []task.Step {
 	return []task.Step{
 		{Name: "fill", Progress: "Filling the database", Timeout: FillTimeout,
 			Do: f.inTurnWith(f.Parameters.Bootstrap != "", f.fill)},
-		{Name: "finish", Progress: "Finishing the database", Timeout: servers.AccountsTimeout, Do: f.finish},
+		{Name: "finish", Progress: "Finishing the database", Timeout: steps.AccountsTimeout, Do: f.finish},
 	}
 }
 
 // Cleanup drops what steps have created. A dedicated server is destroyed afterwards.
 func (f Filling) Cleanup() []task.Step {
-	steps := []task.Step{{Name: "drop reader", Progress: "Dropping the account that read",
-		Timeout: servers.AccountsTimeout,
+	all := []task.Step{{Name: "drop reader", Progress: "Dropping the account that read",
+		Timeout: steps.AccountsTimeout,
 		Do:      f.DropReader}}
 	if f.Instance.Location.Dedicated() {
-		return steps
+		return all
 	}
-	return append(steps, task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: servers.DropTimeout,
+	return append(all, task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: steps.DropTimeout,
 		Do: f.InSession(f.Instance, f.Lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			if err := s.LockAccount(ctx, f.owner()); err != nil {
 				return err
 			}
 			err := s.DropUnfinished(ctx, f.Instance.Database)
 			if errors.Is(err, mysqladmin.ErrHoldsData) {
-				return servers.Keep(run.Task, err)
+				return steps.Keep(run.Task, err)
 			}
 			if err != nil {
 				return err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -19,7 +19,7 @@ const rollingBack = "rolling back"
 func (p *Copier) FreezeAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount) error {
 	events := p.Plans.Get(i.PlanID).Events
-	return p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		var killed []int64
 		found, err := run.Recall(rollingBack, &killed)
 		switch {
@@ -49,7 +49,7 @@ func freezeEach(ctx context.Context, s *mysqladmin.Session, database string, acc
 	events bool) (killed []int64, err error) {
 	frozen := map[string]bool{}
 	for _, a := range accounts {
-		if err := s.Freeze(ctx, a.Account, servers.RoleOf(a), events, database); err != nil {
+		if err := s.Freeze(ctx, a.Account, steps.RoleOf(a), events, database); err != nil {
 			return nil, err
 		}
 		frozen[a.Account] = true
@@ -92,9 +92,9 @@ const endXA = "XA COMMIT or XA ROLLBACK ends it. On MariaDB, XA RECOVER lists pr
 func (p *Copier) ThawAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, restricted bool) error {
 	events := p.Plans.Get(i.PlanID).Events
-	return p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		for _, a := range accounts {
-			if err := s.Thaw(ctx, a.Account, servers.RoleOf(a), events, restricted, i.Database); err != nil {
+			if err := s.Thaw(ctx, a.Account, steps.RoleOf(a), events, restricted, i.Database); err != nil {
 				return err
 			}
 		}
@@ -112,7 +112,7 @@ func (p *Copier) IsReadOnly(ctx context.Context, i store.Instance) (is bool, err
 }
 
 func (p *Copier) SetReadOnly(ctx context.Context, run *task.Run, i store.Instance, is bool) error {
-	return p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		return s.SetReadOnly(ctx, i.Database, is)
 	})(ctx, run)
 }

@@ -11,8 +11,8 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
 	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
@@ -104,7 +104,7 @@ func (p *Copier) newMove(i store.Instance, planID string) move {
 // everything else.
 func (m move) filling(rowsOnly bool) Filling {
 	return Filling{Copier: m.Copier, Instance: m.to, moves: true, rowsOnly: rowsOnly, known: m.known,
-		Parameters: plan.InstanceParameters{CloneFrom: m.from.ID}, Lock: servers.InstanceLock(m.from.ID)}
+		Parameters: plan.InstanceParameters{CloneFrom: m.from.ID}, Lock: steps.InstanceLock(m.from.ID)}
 }
 
 // MoveAdvice is what users read at the end.
@@ -140,23 +140,23 @@ func (p *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 		},
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: p.WithRoom(m.to, true, p.InSession(m.to, servers.InstanceLock(i.ID),
+		Do: p.WithRoom(m.to, true, p.InSession(m.to, steps.InstanceLock(i.ID),
 			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return s.CreateDatabase(ctx, i.Database, "", "")
 			}))}
 	if m.to.Location.Dedicated() {
 		w.Steps = []task.Step{p.Launch(m.to), createDatabase, {Name: "check login", Progress: "Checking the first login",
-			Do: p.InSession(m.to, servers.InstanceLock(i.ID),
+			Do: p.InSession(m.to, steps.InstanceLock(i.ID),
 				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 					err := p.Fleet.CheckLogin(ctx, m.to.Location, i.Database, engine.NewPassword(), s)
-					return cmp.Or(p.NoRoom(ctx, run, m.to, true, err), servers.NotUnreachable(err))
+					return cmp.Or(p.NoRoom(ctx, run, m.to, true, err), steps.NotUnreachable(err))
 				})}}
 	} else {
 		w.Steps = []task.Step{createDatabase}
 	}
 	w.Steps = append(w.Steps,
 		task.Step{Name: "copy", Progress: "Copying the data", Timeout: FillTimeout, Do: p.InTurn(m.copyRows)},
-		task.Step{Name: "freeze", Progress: "Waiting for the last writes", Timeout: servers.AccountsTimeout, Do: m.freeze},
+		task.Step{Name: "freeze", Progress: "Waiting for the last writes", Timeout: steps.AccountsTimeout, Do: m.freeze},
 		task.Step{Name: "compare", Progress: "Comparing the data", Timeout: frozenTime, Do: m.whileFrozen(m.compare)},
 		task.Step{Name: "hand over", Progress: "Handing the data over", Do: m.handOver})
 	w.Cleanup = m.cleanup()
@@ -166,7 +166,7 @@ func (p *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 // copyRows copies the rows while applications write. A prepared XA transaction that keeps a table locked may do so for
 // long, and the copy could wait for it in vain.
 func (m move) copyRows(ctx context.Context, run *task.Run) error {
-	err := m.InSession(m.from, servers.InstanceLock(m.from.ID),
+	err := m.InSession(m.from, steps.InstanceLock(m.from.ID),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			blocked, err := s.BlockedByXA(ctx, m.from.Database)
 			if err != nil || !blocked {
@@ -195,7 +195,7 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	writing := slices.DeleteFunc(accounts, func(a store.BindingAccount) bool { return servers.RoleOf(a) == plan.ReadOnly })
+	writing := slices.DeleteFunc(accounts, func(a store.BindingAccount) bool { return steps.RoleOf(a) == plan.ReadOnly })
 	return m.FreezeAccounts(ctx, run, m.from, writing)
 }
 
@@ -268,7 +268,7 @@ func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 	if err != nil {
 		return fmt.Errorf("read the address of the server: %w", err)
 	}
-	return p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		for _, a := range accounts {
 			if a.BindingID == "" {
 				continue
@@ -321,17 +321,17 @@ func (m move) handOver(ctx context.Context, run *task.Run) error {
 
 // cleanup gives the privileges to write back, and removes the copy.
 func (m move) cleanup() []task.Step {
-	steps := []task.Step{{Name: "thaw", Progress: "Giving the write privileges back", Timeout: servers.AccountsTimeout,
+	all := []task.Step{{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout,
 		Do: m.thaw}}
-	steps = append(steps, m.filling(false).Cleanup()...)
+	all = append(all, m.filling(false).Cleanup()...)
 	if m.to.Location.Dedicated() {
-		steps = append(steps, m.DestroyUnused(m.to))
+		all = append(all, m.DestroyUnused(m.to))
 	} else {
-		steps = append(steps, task.Step{Name: "drop accounts", Progress: "Dropping the accounts",
-			Timeout: servers.AccountsTimeout,
+		all = append(all, task.Step{Name: "drop accounts", Progress: "Dropping the accounts",
+			Timeout: steps.AccountsTimeout,
 			Do:      func(ctx context.Context, run *task.Run) error { return m.dropAccounts(ctx, run) }})
 	}
-	return append(steps, task.Step{Name: "forget owner", Progress: "Forgetting the owner",
+	return append(all, task.Step{Name: "forget owner", Progress: "Forgetting the owner",
 		Do: func(ctx context.Context, run *task.Run) error {
 			return m.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), m.filling(false).owner())
 		}})

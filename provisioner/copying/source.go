@@ -9,8 +9,8 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
 	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -99,7 +99,7 @@ func (p *Copier) Takes(ctx context.Context, source store.Instance,
 	return func(server *shared.Server) error {
 		to, err := server.Flavour(ctx)
 		if err == nil && !to.CanTake(from) {
-			err = &servers.FlavourError{Of: from, Other: to.Name != from.Name}
+			err = &steps.FlavourError{Of: from, Other: to.Name != from.Name}
 		}
 		return err
 	}, err
@@ -110,7 +110,7 @@ func (p *Copier) Takes(ctx context.Context, source store.Instance,
 func TakesForeign(takes func(*shared.Server) error) func(*shared.Server) error {
 	return func(server *shared.Server) error {
 		err := takes(server)
-		foreign, ok := errors.AsType[*servers.FlavourError](err)
+		foreign, ok := errors.AsType[*steps.FlavourError](err)
 		switch {
 		case err == nil:
 			return foreignOnly
@@ -122,7 +122,7 @@ func TakesForeign(takes func(*shared.Server) error) func(*shared.Server) error {
 }
 
 // foreignOnly passes over a server that was tried before.
-var foreignOnly = &servers.FlavourError{}
+var foreignOnly = &steps.FlavourError{}
 
 // noSource refuses a request that names a source which does not exist or belongs to another tenant. Both get the same
 // sentence, so that nobody can find out which ids exist in other spaces.

@@ -10,7 +10,7 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -123,12 +123,12 @@ func (p *Instances) deprovisionWorkflow(i store.Instance, accounts []store.Bindi
 	var undone []task.Step
 	if json.Unmarshal(i.Parameters, &parameters) == nil && parameters.CloneFrom != "" { // it may not have been finished
 		undone = []task.Step{{Name: "drop reader", Progress: "Dropping the account that read",
-			Timeout: servers.AccountsTimeout,
+			Timeout: steps.AccountsTimeout,
 			Do: copying.Filling{Copier: p.copier, Instance: i, Parameters: parameters,
-				Lock: servers.InstanceLock(i.ID)}.DropReader}}
+				Lock: steps.InstanceLock(i.ID)}.DropReader}}
 	}
 	if i.Location.Dedicated() {
-		w.Steps = []task.Step{{Name: "destroy", Progress: "Removing the server", Timeout: servers.LaunchTimeout,
+		w.Steps = []task.Step{{Name: "destroy", Progress: "Removing the server", Timeout: steps.LaunchTimeout,
 			Do: func(ctx context.Context, _ *task.Run) error { return p.Fleet.Destroy(ctx, i.Location) }}}
 		w.Steps = append(undone, w.Steps...)
 		return w
@@ -136,13 +136,13 @@ func (p *Instances) deprovisionWorkflow(i store.Instance, accounts []store.Bindi
 	// The accounts are shut before the database is dropped, because their sessions could create it again. They are dropped
 	// afterwards, because the server may refuse to drop an account that views or routines name as their definer.
 	w.Steps = []task.Step{
-		{Name: "end accounts", Progress: "Closing the accounts", Timeout: servers.AccountsTimeout,
+		{Name: "end accounts", Progress: "Closing the accounts", Timeout: steps.AccountsTimeout,
 			Do: func(ctx context.Context, run *task.Run) error { return p.shutAccounts(ctx, run, i, accounts) }},
-		{Name: "drop database", Progress: "Dropping the database", Timeout: servers.DropTimeout,
-			Do: p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		{Name: "drop database", Progress: "Dropping the database", Timeout: steps.DropTimeout,
+			Do: p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return s.DropDatabase(ctx, i.Database)
 			})},
-		{Name: "drop accounts", Progress: "Dropping the accounts", Timeout: servers.AccountsTimeout,
+		{Name: "drop accounts", Progress: "Dropping the accounts", Timeout: steps.AccountsTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				return p.copier.EachAccount(ctx, run, i, accounts,
 					func(ctx context.Context, s *mysqladmin.Session, account string) error {
@@ -173,7 +173,7 @@ func (p *Instances) shutAccounts(ctx context.Context, run *task.Run, i store.Ins
 	}
 	err := p.copier.EachAccount(ctx, run, i, accounts, shut)
 	if err == nil && pending.Any() {
-		err = p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		err = p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			return s.EndLogins(ctx, pending, names...)
 		})(ctx, run)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/engine"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -15,7 +15,7 @@ import (
 // removeOther is the step that removes the other place of an instance, with everything in it.
 func (p *Instances) removeOther(i store.Instance) task.Step {
 	return task.Step{Name: "remove other place", Progress: "Removing the other copy of the data",
-		Timeout: servers.DropTimeout,
+		Timeout: steps.DropTimeout,
 		Do:      func(ctx context.Context, run *task.Run) error { return p.removePlace(ctx, run, i) }}
 }
 
@@ -42,7 +42,7 @@ var removeFormerKind = engine.Kind[*Instances]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: 10 * time.Minute}},
 	Workflow: func(_ context.Context, p *Instances, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "remove", Progress: "Removing former places of data",
-			Timeout: servers.DropTimeout, Do: p.removeFormer}}}, nil
+			Timeout: steps.DropTimeout, Do: p.removeFormer}}}, nil
 	},
 }
 

@@ -10,13 +10,13 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/retained"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
 // Instances are all service instances. Make them with New.
 type Instances struct {
-	*servers.Servers
+	*steps.Servers
 
 	copier    *copying.Copier
 	backups   *backups.Backups

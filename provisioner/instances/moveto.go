@@ -8,8 +8,8 @@ import (
 	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
 	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -113,7 +113,7 @@ func (p *Instances) updateByMove(ctx context.Context, i store.Instance, to plan.
 		return engine.Result{}, &engine.Error{Code: engine.Unavailable, Err: err,
 			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
 	}
-	search := &servers.Search{Servers: p.Servers, Takes: takes}
+	search := &steps.Search{Servers: p.Servers, Takes: takes}
 	for server := range search.Candidates(ctx) {
 		result, err := p.update(ctx, i, to, r, copying.ToShared(i, server))
 		if errors.Is(err, store.ErrServerFull) {

@@ -13,8 +13,8 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
 	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -118,7 +118,7 @@ func (p *Instances) provisionNew(ctx context.Context, q engine.ProvisionRequest,
 			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute."}))
 	}
 	d, err := p.provisionShared(ctx, q, i, r, takes)
-	if foreign, ok := errors.AsType[*servers.FlavourError](err); ok && foreign.Other && q.Parameters.CloneFrom != "" {
+	if foreign, ok := errors.AsType[*steps.FlavourError](err); ok && foreign.Other && q.Parameters.CloneFrom != "" {
 		return p.provisionShared(ctx, q, i, r, copying.TakesForeign(takes))
 	}
 	return d, err
@@ -127,7 +127,7 @@ func (p *Instances) provisionNew(ctx context.Context, q engine.ProvisionRequest,
 // provisionShared records a new instance on the best shared server that takes it.
 func (p *Instances) provisionShared(ctx context.Context, q engine.ProvisionRequest, i store.Instance, r engine.Request,
 	takes func(*shared.Server) error) (engine.Decision, error) {
-	search := &servers.Search{Servers: p.Servers, Parameters: q.Parameters, Takes: takes}
+	search := &steps.Search{Servers: p.Servers, Parameters: q.Parameters, Takes: takes}
 	for server := range search.Candidates(ctx) {
 		i.Location = store.SharedLocation(server.Name())
 		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, r)
@@ -263,7 +263,7 @@ func (p *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task.
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },
 		Failed:    provisionFailed(i, r),
 	}
-	lock := servers.InstanceLock(i.ID)
+	lock := steps.InstanceLock(i.ID)
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
 		Do: p.WithRoom(i, false, p.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			err := s.CreateDatabase(ctx, i.Database, parameters.Charset, parameters.Collation)
@@ -295,7 +295,7 @@ func (p *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task.
 		{Name: "check login", Progress: "Checking the first login",
 			Do: p.InSession(i, lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 				err := p.Fleet.CheckLogin(ctx, i.Location, i.Database, engine.NewPassword(), s)
-				return cmp.Or(p.NoRoom(ctx, run, i, false, err), servers.NotUnreachable(errors.Join(err, p.Fleet.Complete(ctx, i))))
+				return cmp.Or(p.NoRoom(ctx, run, i, false, err), steps.NotUnreachable(errors.Join(err, p.Fleet.Complete(ctx, i))))
 			})},
 	}, filled, []task.Step{
 		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {

@@ -14,7 +14,7 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/retained"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -139,8 +139,8 @@ func (p *Instances) undeleteWorkflow(i store.Instance, r engine.Request) task.Wo
 	look := task.Step{Name: "look for the data", Progress: "Looking for the data",
 		Do: func(ctx context.Context, _ *task.Run) error { return p.databaseThere(ctx, i) }}
 	revive := task.Step{Name: "revive accounts", Progress: "Bringing back views and routines",
-		Timeout: servers.AccountsTimeout,
-		Do: p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+		Timeout: steps.AccountsTimeout,
+		Do: p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			return p.reviveAccounts(ctx, run, s, i)
 		})}
 	if i.Location.Shared() {
@@ -184,13 +184,13 @@ func (p *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysqla
 	}
 	kept := []string{}
 	for _, a := range accounts {
-		stays, err := s.RevokeAccess(ctx, a.Account, servers.RoleOf(a), i.Database)
+		stays, err := s.RevokeAccess(ctx, a.Account, steps.RoleOf(a), i.Database)
 		if err == nil && stays {
 			kept = append(kept, a.Account)
 			if adopted.Frozen {
-				err = s.GrantFrozen(ctx, a.Account, servers.RoleOf(a), i.Database)
+				err = s.GrantFrozen(ctx, a.Account, steps.RoleOf(a), i.Database)
 			} else {
-				err = s.GrantRole(ctx, a.Account, servers.RoleOf(a), of.Events, i.Database)
+				err = s.GrantRole(ctx, a.Account, steps.RoleOf(a), of.Events, i.Database)
 			}
 		}
 		if err != nil {
@@ -215,8 +215,8 @@ func (p *Instances) adopted(ctx context.Context, instanceID string) (store.Retai
 
 // retainAgain is the step that undoes an undelete on a shared server.
 func (p *Instances) retainAgain(i store.Instance) task.Step {
-	return task.Step{Name: "end accounts", Progress: "Closing the accounts", Timeout: servers.AccountsTimeout,
-		Do: p.InSession(i, servers.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+	return task.Step{Name: "end accounts", Progress: "Closing the accounts", Timeout: steps.AccountsTimeout,
+		Do: p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			_, accounts, err := p.adopted(ctx, i.ID)
 			for _, a := range accounts {
 				if _, ending := retained.EndAccess(ctx, s, a, i.Database); ending != nil {

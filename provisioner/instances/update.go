@@ -11,7 +11,7 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -264,7 +264,7 @@ const releasedAccounts = "lifted accounts"
 // release is true, the accounts of an instance that is over its quota may write again if the new plan allows its data.
 func (p *Instances) changePlan(i store.Instance, fromID, toID string, release bool) []task.Step {
 	limitConnections := task.Step{Name: "limit connections", Progress: "Changing the connection limits",
-		Timeout: servers.AccountsTimeout,
+		Timeout: steps.AccountsTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
 			to, err := p.Plan(toID)
 			if err != nil {
@@ -285,7 +285,7 @@ func (p *Instances) changePlan(i store.Instance, fromID, toID string, release bo
 				}
 			}
 			regrant := releases || current.OverSince == nil && p.eventsDiffer(fromID, toID)
-			err = p.InSession(i, servers.InstanceLock(i.ID),
+			err = p.InSession(i, steps.InstanceLock(i.ID),
 				func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 					return changeAccounts(ctx, s, i.Database, accounts, to, regrant)
 				})(ctx, run)

@@ -11,7 +11,7 @@ import (
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -66,11 +66,11 @@ func (p *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAcco
 		Failed: func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
 	if i.Location.Shared() {
-		w.Steps = []task.Step{{Name: "end accounts", Progress: "Closing the accounts", Timeout: servers.AccountsTimeout,
+		w.Steps = []task.Step{{Name: "end accounts", Progress: "Closing the accounts", Timeout: steps.AccountsTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				kept := []string{}
 				for _, a := range accounts {
-					err := p.InSession(i, servers.BindingLock(i.ID, a.BindingID),
+					err := p.InSession(i, steps.BindingLock(i.ID, a.BindingID),
 						func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 							stays, err := EndAccess(ctx, s, a, i.Database)
 							if stays {
@@ -91,7 +91,7 @@ func (p *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAcco
 // EndAccess ends the access of an account. One that objects in the database name as their definer stays, without any
 // privilege, so that they fail too.
 func EndAccess(ctx context.Context, s *mysqladmin.Session, a store.BindingAccount, database string) (bool, error) {
-	stays, err := s.RevokeAccess(ctx, a.Account, servers.RoleOf(a), database)
+	stays, err := s.RevokeAccess(ctx, a.Account, steps.RoleOf(a), database)
 	if err != nil || !stays {
 		return false, err
 	}
@@ -101,14 +101,14 @@ func EndAccess(ctx context.Context, s *mysqladmin.Session, a store.BindingAccoun
 // Suspend is the step that stops the dedicated server of an instance and keeps its data. A server that was lost cannot
 // keep its instance from being deleted.
 func (p *Retained) Suspend(i store.Instance) task.Step {
-	return task.Step{Name: "suspend", Progress: "Stopping the server", Timeout: servers.LaunchTimeout,
+	return task.Step{Name: "suspend", Progress: "Stopping the server", Timeout: steps.LaunchTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
 			err := p.Fleet.Suspend(ctx, i.Location)
 			if errors.Is(err, launcher.ErrNotFound) {
 				p.Log.Warn("a server that was to be suspended is gone", "server", i.Location.Server)
 				return nil
 			}
-			return servers.LaunchError(run.Task, err, "Try again later.")
+			return steps.LaunchError(run.Task, err, "Try again later.")
 		}}
 }
 
@@ -119,7 +119,7 @@ var purgeRetainedKind = engine.Kind[*Retained]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
 	Workflow: func(_ context.Context, p *Retained, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "drop retained data", Progress: "Dropping retained data",
-			Timeout: servers.DropTimeout, Do: p.purgeRetained}}}, nil
+			Timeout: steps.DropTimeout, Do: p.purgeRetained}}}, nil
 	},
 }
 

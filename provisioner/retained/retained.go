@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/engine"
-	"mysql-broker/provisioner/servers"
+	"mysql-broker/provisioner/steps"
 )
 
 // Retained keeps data. Make one with New.
 type Retained struct {
-	*servers.Servers
+	*steps.Servers
 
 	keepAudit time.Duration
 }
 
 // New returns what is retained on the servers of a fleet. keepAudit is how long entries of the audit are kept.
-func New(s *servers.Servers, keepAudit time.Duration) *Retained { return &Retained{s, keepAudit} }
+func New(s *steps.Servers, keepAudit time.Duration) *Retained { return &Retained{s, keepAudit} }
 
 // Kinds are the kinds of tasks that remove what was kept long enough.
 var Kinds = map[string]engine.Kind[*Retained]{

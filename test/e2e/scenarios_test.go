@@ -25,7 +25,7 @@ func TestAPI(t *testing.T) {
 	chosen := servers.Chosen(t, servers.AllMySQL(t))
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
-		env["LOG_LEVEL"], env["LAUNCHER_SPARES"] = "debug", "2"
+		env["LOG_LEVEL"] = "debug"
 		env["BROKER_PASSWORD_PREVIOUS"], env["EXTERNAL_URL"] = previousPassword, "https://broker.example.com"
 		p := testdrive.StartPlatform(t, server, env)
 		p.Seen.Add(previousPassword)

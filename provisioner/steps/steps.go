@@ -1,6 +1,6 @@
-// Package servers has what the steps of all operations do with MySQL servers: choose one, launch one, work there in a
+// Package steps has what the steps of all operations do with MySQL servers: choose one, launch one, work there in a
 // session under a lock, and undo what nobody uses yet.
-package servers
+package steps
 
 import (
 	"context"

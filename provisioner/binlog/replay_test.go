@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"testing"
@@ -34,6 +35,22 @@ func TestTimesOfClients(t *testing.T) {
 		ended, err := r.transaction(t.Context(), event{header: header{kind: mariaGTIDEvent, when: uint32(test.when.Unix())}})
 		if err != nil || ended != test.ended || !ended && r.committed.After(until) {
 			t.Errorf("%s: ended %v, committed %s, %v", name, ended, r.committed, err)
+		}
+	}
+}
+
+// MySQL writes when a transaction was committed, to the microsecond.
+func TestTimesOfCommits(t *testing.T) {
+	t.Parallel()
+	until := time.Unix(1_800_000_000, 0)
+	for after, want := range map[time.Duration]bool{-time.Second: false, 0: false, time.Microsecond: true} {
+		body := make([]byte, 1+16+8+1+16+7)
+		var micros [8]byte
+		binary.LittleEndian.PutUint64(micros[:], uint64(until.Add(after).UnixMicro()))
+		copy(body[len(body)-7:], micros[:])
+		ended, err := (&Replay{Until: until}).transaction(t.Context(), event{header: header{kind: gtidEvent}, body: body})
+		if err != nil || ended != want {
+			t.Errorf("%v after the time: ended %v, %v", after, ended, err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -12,13 +11,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/test/limits"
+	"mysql-broker/test/logged"
 )
 
 const (
@@ -30,7 +29,7 @@ const (
 type server struct {
 	broker  *recordingBroker
 	metrics *prometheus.Registry
-	log     *lockedBuffer
+	log     *logged.Text
 	address string
 }
 
@@ -41,7 +40,7 @@ func newServer(t *testing.T, b *recordingBroker) *server {
 
 func newServerWith(t *testing.T, b *recordingBroker, proxies Proxies) *server {
 	t.Helper()
-	s := &server{broker: b, metrics: prometheus.NewRegistry(), log: &lockedBuffer{}}
+	s := &server{broker: b, metrics: prometheus.NewRegistry(), log: &logged.Text{}}
 	h, err := New(b, Config{
 		Credentials: []Credential{{"old", "old password"}, {"broker", testPassword}},
 		Logger:      slog.New(slog.NewJSONHandler(s.log, nil)),
@@ -173,22 +172,4 @@ func (s *server) waitForLog(t *testing.T, n int) []map[string]any {
 	}
 	t.Fatalf("fewer than %d requests logged:\n%s", n, s.log)
 	return nil
-}
-
-// lockedBuffer is written by the server's goroutines and read by the test's.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

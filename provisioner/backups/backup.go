@@ -54,39 +54,32 @@ func (p *Backups) decideBackUp(ctx context.Context, tx *store.Tx, id string) (d 
 	}
 	i, active := there.Instance, there.Task("")
 	d = engine.Decision{Instance: i, Async: true}
-	switch {
-	case active != nil && active.Kind == store.BackUp:
+	if active != nil && active.Kind == store.BackUp {
 		d.Task, d.Joined = active, true
 		return d, nil
-	case active != nil:
-		return d, engine.ErrBusy
-	case i.State != store.Ready:
-		return d, engine.ErrNotReady
-	case i.FrozenSince != nil: // the backup would be taken for one of good data
-		return d, engine.ErrFrozen
 	}
-	n, b := NewBackup(i, onRequest)
-	tx.InsertBackup(b, KeepBackups(p.PlanOf(i)))
+	// A backup of a mixture would be taken for one of good data.
+	if err := (engine.Beside{Bindings: true}).Refusal(there); err != nil {
+		return d, err
+	}
+	n, backupID := Insert(tx, p.Plans, i, onRequest)
 	d.Task = tx.InsertTask(p.NewTask(ctx, n))
-	d.Workflow = p.backUpWorkflow(i, b.ID)
+	d.Workflow = p.backUpWorkflow(i, backupID)
 	return d, nil
 }
 
-// NewBackup returns a task that backs up an instance, and the record of the backup.
-func NewBackup(i store.Instance, reason string) (store.NewTask, store.Backup) {
+// Insert records a backup of an instance that is to be written, and returns the task that writes it, and its id. Other
+// operations that back up first have tasks of their own.
+func Insert(tx *store.Tx, plans plan.Set, i store.Instance, reason string) (n store.NewTask, id string) {
 	of := copying.TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
 	b := store.Backup{ID: engine.NewName("b_"), InstanceID: i.ID, InstanceName: nameOf(i), ServiceID: i.ServiceID,
 		PlanID: i.PlanID, Platform: of.Platform, OrganizationGUID: of.Organization, SpaceGUID: of.Space, Reason: reason}
+	tx.InsertBackup(b, time.Duration(plans.Get(i.PlanID).BackupKeepDays())*24*time.Hour)
 	return store.NewTask{InstanceID: i.ID, Kind: store.BackUp, PlanID: i.PlanID, Description: backingUpSentence,
-		Request: engine.Request{Async: true, BackupID: b.ID}.JSON()}, b
+		Request: engine.Request{Async: true, BackupID: b.ID}.JSON()}, b.ID
 }
 
 const backingUpSentence = "Backing up the service instance"
-
-// KeepBackups is for how long backups of an instance of a plan are kept.
-func KeepBackups(of plan.Plan) time.Duration {
-	return time.Duration(of.BackupKeepDays()) * 24 * time.Hour
-}
 
 var backUpKind = engine.Kind[*Backups]{
 	Beginning: backingUpSentence,

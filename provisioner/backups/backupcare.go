@@ -79,8 +79,7 @@ func BackUpNow(ctx context.Context, s *store.Store, plans plan.Set, instanceID s
 func recordBackup(ctx context.Context, s *store.Store, plans plan.Set, instanceID, reason string) (store.Task, error) {
 	return engine.Record(ctx, s, instanceID, engine.Beside{Bindings: true},
 		func(tx *store.Tx, i store.Instance) (store.NewTask, error) {
-			n, b := NewBackup(i, reason)
-			tx.InsertBackup(b, KeepBackups(plans.Get(i.PlanID)))
+			n, _ := Insert(tx, plans, i, reason)
 			return n, nil
 		})
 }

@@ -69,14 +69,12 @@ func (p *Backups) decideRestore(ctx context.Context, tx *store.Tx, id, backupID 
 	}
 	i, active := there.Instance, there.Task("")
 	d = engine.Decision{Instance: i, Async: true}
-	switch {
-	case active != nil && active.Kind == store.Restore && restores(*active, backupID):
+	if active != nil && active.Kind == store.Restore && restores(*active, backupID) {
 		d.Task, d.Joined = active, true
 		return d, nil
-	case len(there.Active) > 0:
-		return d, engine.ErrBusy
-	case i.State != store.Ready:
-		return d, engine.ErrNotReady
+	}
+	if err := (engine.Beside{Mixture: true}).Refusal(there); err != nil {
+		return d, err
 	}
 	n, r := newRestore(tx, p.Plans, i, backupID, false)
 	d.Task = tx.InsertTask(p.NewTask(ctx, n))
@@ -98,9 +96,7 @@ func newRestore(tx *store.Tx, plans plan.Set, i store.Instance, backupID string,
 	lost bool) (store.NewTask, engine.Request) {
 	r := engine.Request{Async: true, RestoreID: backupID, Lost: lost}
 	if !lost {
-		_, b := NewBackup(i, beforeRestore)
-		tx.InsertBackup(b, KeepBackups(plans.Get(i.PlanID)))
-		r.BackupID = b.ID
+		_, r.BackupID = Insert(tx, plans, i, beforeRestore)
 	}
 	return store.NewTask{InstanceID: i.ID, Kind: store.Restore, PlanID: i.PlanID, Description: restoringSentence,
 		Request: r.JSON()}, r

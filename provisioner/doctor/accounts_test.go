@@ -13,7 +13,7 @@ import (
 // An unrecorded account that may use an instance's database cannot be that of another broker.
 func TestStrayAndDeviatingAccounts(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(sharedPlan)
+		i := f.Provision(sharedPlan)
 		f.bind(i, plan.ReadOnly)
 		f.bind(i, plan.Admin)
 		b := f.bind(i, plan.ReadWrite)
@@ -35,20 +35,20 @@ func TestStrayAndDeviatingAccounts(t *testing.T) {
 
 func TestAccountsOnDedicatedServers(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(dedicatedPlan)
+		i := f.Provision(dedicatedPlan)
 		dropped, restricted := f.bind(i, plan.ReadWrite), f.bind(i, plan.ReadWrite)
 		f.bind(i, plan.Admin)
 		f.expect(f.doctor)
 
 		stray := foreign("u_")
-		f.must(f.fleet.AsAdmin(f.Context(), i, func(s *mysqladmin.Server) error {
+		f.Must(f.Fleet.AsAdmin(f.Context(), i, func(s *mysqladmin.Server) error {
 			session, err := s.Lock(f.Context(), "test", func() error { return nil })
 			if err != nil {
 				return err
 			}
 			defer session.Close()
-			f.must(session.DropAccount(f.Context(), dropped.Account))
-			f.must(session.RemoveWritePrivileges(f.Context(), restricted.Account, plan.ReadWrite, i.Database))
+			f.Must(session.DropAccount(f.Context(), dropped.Account))
+			f.Must(session.RemoveWritePrivileges(f.Context(), restricted.Account, plan.ReadWrite, i.Database))
 			return session.CreateAccount(f.Context(), mysqladmin.Account{Name: stray, Password: "unused-Passw0rd",
 				Database: i.Database, Role: plan.ReadOnly})
 		}))

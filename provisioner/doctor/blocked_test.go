@@ -25,30 +25,30 @@ func (f *fixture) prepare(i store.Instance, xid string) {
 	b := f.bind(i, plan.Admin)
 	db := f.login(b.Account, b.Password, i.Database)
 	conn, err := db.Conn(f.Context())
-	f.must(err)
+	f.Must(err)
 	for _, statement := range []string{"CREATE TABLE t (n INT)", "XA START '" + xid + "'", "INSERT INTO t VALUES (1)",
 		"XA END '" + xid + "'", "XA PREPARE '" + xid + "'"} {
 		if _, err := conn.ExecContext(f.Context(), statement); err != nil {
 			f.Fatalf("%s: %v", statement, err)
 		}
 	}
-	f.must(conn.Close())
-	f.must(db.Close())
+	f.Must(conn.Close())
+	f.Must(db.Close())
 }
 
 // prepared reports whether an XA transaction is still prepared.
 func (f *fixture) prepared(xid string) bool {
 	f.Helper()
-	rows, err := f.root.QueryContext(f.Context(), "XA RECOVER")
-	f.must(err)
+	rows, err := f.Root.QueryContext(f.Context(), "XA RECOVER")
+	f.Must(err)
 	defer rows.Close()
 	found := false
 	for rows.Next() {
 		var data string
-		f.must(rows.Scan(new(sql.RawBytes), new(sql.RawBytes), new(sql.RawBytes), &data))
+		f.Must(rows.Scan(new(sql.RawBytes), new(sql.RawBytes), new(sql.RawBytes), &data))
 		found = found || data == xid
 	}
-	f.must(rows.Err())
+	f.Must(rows.Err())
 	return found
 }
 
@@ -58,19 +58,19 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
-		all := f.openShared(f.config.Shared...)
-		impatient := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Fleet: f.fleetOf(all),
+		all := f.OpenShared(f.Config.Shared...)
+		impatient := doctor.New(doctor.Config{Store: f.Store, Plans: plans(), Fleet: f.FleetOf(all),
 			BlockedAge: time.Nanosecond})
-		leaving, staying := f.provision(sharedPlan), f.provision(sharedPlan)
+		leaving, staying := f.Provision(sharedPlan), f.Provision(sharedPlan)
 		f.prepare(leaving, "theirs")
 		f.prepare(staying, "others")
 		t.Cleanup(func() { // lest the databases cannot be dropped
 			for _, xid := range []string{"theirs", "others"} {
-				_, _ = f.root.ExecContext(context.Background(), "XA ROLLBACK '"+xid+"'")
+				_, _ = f.Root.ExecContext(context.Background(), "XA ROLLBACK '"+xid+"'")
 			}
 		})
 		remove := func() error {
-			_, err := f.broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
+			_, err := f.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
 			return err
 		}
 		if err := remove(); err == nil {
@@ -102,7 +102,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 			return found != nil && found.Repairable
 		})
 		// Another's that came since makes it uncertain again.
-		f.prepare(f.provision(sharedPlan), "others")
+		f.prepare(f.Provision(sharedPlan), "others")
 		if done, err := impatient.Repair(t.Context(), *found); !errors.Is(err, mysqladmin.ErrNotSure) {
 			t.Errorf("with another tenant's, %q: %v", done, err)
 		}
@@ -120,6 +120,6 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 		if f.prepared("theirs") || f.databaseExists(leaving.Database) {
 			t.Error("it is still in the way")
 		}
-		f.must(remove())
+		f.Must(remove())
 	})
 }

@@ -39,7 +39,7 @@ func TestOperationsUnderWayAreNoFindings(t *testing.T) {
 		}
 		examine := func() {
 			r, err := f.doctor.Examine(f.Context())
-			f.must(err)
+			f.Must(err)
 			for _, finding := range r.Findings {
 				f.Errorf("%+v", finding)
 			}
@@ -57,19 +57,19 @@ func TestOperationsUnderWayAreNoFindings(t *testing.T) {
 // comeAndGo provisions an instance, creates two bindings, deletes one, and deletes the instance with the other.
 func (f *fixture) comeAndGo() error {
 	ctx, id := f.Context(), uuid.NewString()
-	if _, err := f.broker.Provision(ctx, engine.ProvisionRequest{InstanceID: id, Plan: sharedPlan}); err != nil {
+	if _, err := f.Broker.Provision(ctx, engine.ProvisionRequest{InstanceID: id, Plan: sharedPlan}); err != nil {
 		return err
 	}
 	for _, binding := range []string{"first", "second"} {
-		_, _, err := f.broker.Bind(ctx, bindings.BindRequest{InstanceID: id, BindingID: binding,
+		_, _, err := f.Broker.Bind(ctx, bindings.BindRequest{InstanceID: id, BindingID: binding,
 			ServiceID: sharedPlan.ServiceID, Parameters: plan.BindingParameters{Role: plan.ReadWrite}})
 		if err != nil {
 			return err
 		}
 	}
-	if err := f.broker.Unbind(ctx, bindings.UnbindRequest{InstanceID: id, BindingID: "first"}); err != nil {
+	if err := f.Broker.Unbind(ctx, bindings.UnbindRequest{InstanceID: id, BindingID: "first"}); err != nil {
 		return err
 	}
-	_, err := f.broker.Deprovision(ctx, instances.DeprovisionRequest{InstanceID: id, Plan: sharedPlan})
+	_, err := f.Broker.Deprovision(ctx, instances.DeprovisionRequest{InstanceID: id, Plan: sharedPlan})
 	return err
 }

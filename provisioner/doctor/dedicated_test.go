@@ -21,29 +21,29 @@ import (
 
 func TestDedicatedServers(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(dedicatedPlan)
+		i := f.Provision(dedicatedPlan)
 		f.bind(i, plan.ReadWrite) // goes with the server, and is not looked for on its own
 		f.expect(f.doctor)
 
-		f.must(f.launcher.StopAll(f.Context()))
+		f.Must(f.Launcher.StopAll(f.Context()))
 		found := f.expect(f.doctor, "unreachable dedicated server "+i.Location.Server)
 		if found[0].InstanceID != i.ID || found[0].Repairable {
 			f.Errorf("%+v", found[0])
 		}
-		if left := testdrive.Mysqlds(f, f.launcherDir); len(left) > 0 {
+		if left := testdrive.Mysqlds(f, f.Env["LAUNCHER_DIR"]); len(left) > 0 {
 			f.Errorf("the examination started servers: %v", left)
 		}
-		f.must(f.launcher.StartAll(f.Context()))
+		f.Must(f.Launcher.StartAll(f.Context()))
 		f.expect(f.doctor)
 
 		f.forgetInstance(i)
 		found = f.expect(f.doctor, "orphan dedicated server "+i.Location.Server)
 		f.repair(found[0], "destroyed")
 		f.expect(f.doctor)
-		if left := testdrive.Processes(f, f.launcherDir); len(left) > 0 {
+		if left := testdrive.Processes(f, f.Env["LAUNCHER_DIR"]); len(left) > 0 {
 			f.Errorf("still running: %v", left)
 		}
-		if _, err := f.launcher.Endpoint(f.Context(), i.Location.Server); err != launcher.ErrNotFound {
+		if _, err := f.Launcher.Endpoint(f.Context(), i.Location.Server); err != launcher.ErrNotFound {
 			f.Errorf("the orphan's endpoint: %v", err)
 		}
 	})
@@ -52,9 +52,9 @@ func TestDedicatedServers(t *testing.T) {
 // If a broker dies during a rotation, the server may already have the next password.
 func TestDedicatedServerWithTheNextPassword(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(dedicatedPlan)
-		f.inTx(func(tx *store.Tx) error { return tx.SetNextAdminPassword(i.ID, "the-next-password") })
-		f.must(f.fleet.ChangeAdminPassword(f.Context(), i.Location, i.AdminPassword, "the-next-password", "lock",
+		i := f.Provision(dedicatedPlan)
+		f.InTx(func(tx *store.Tx) error { return tx.SetNextAdminPassword(i.ID, "the-next-password") })
+		f.Must(f.Fleet.ChangeAdminPassword(f.Context(), i.Location, i.AdminPassword, "the-next-password", "lock",
 			func() error { return nil }))
 		f.expect(f.doctor)
 	})
@@ -64,7 +64,7 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		gone := store.Instance{ID: "i", Location: store.DedicatedLocation("process", foreign("d_")),
 			Database: foreign("db_"), AdminPassword: "unused"}
-		f.inTx(func(tx *store.Tx) error {
+		f.InTx(func(tx *store.Tx) error {
 			err := tx.InsertInstance(gone)
 			tx.SetInstanceState(gone.ID, store.Ready)
 			return err
@@ -76,10 +76,10 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 		f.refuses(found[0])
 
 		other := foreign("d_")
-		dir := filepath.Join(f.launcherDir, "instances", other)
-		f.must(os.Mkdir(dir, 0o711))
+		dir := filepath.Join(f.Env["LAUNCHER_DIR"], "instances", other)
+		f.Must(os.Mkdir(dir, 0o711))
 		r, err := f.doctor.Examine(f.Context())
-		f.must(err)
+		f.Must(err)
 		at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Name == other })
 		if at < 0 || r.Findings[at].Problem != doctor.Unrecorded {
 			f.Fatalf("%s is not listed: %+v", other, r.Findings)
@@ -92,8 +92,8 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 			f.Errorf("the foreign server was touched: %v", err)
 		}
 
-		noLauncher := doctor.New(doctor.Config{Store: f.store, Plans: plans(),
-			Fleet: fleet.New(fleet.Config{Store: f.store, Shared: f.openShared(f.config.Shared...)})})
+		noLauncher := doctor.New(doctor.Config{Store: f.Store, Plans: plans(),
+			Fleet: fleet.New(fleet.Config{Store: f.Store, Shared: f.OpenShared(f.Config.Shared...)})})
 		f.expect(noLauncher, "unreachable launcher process")
 		f.forgetInstance(gone)
 		f.expect(noLauncher)
@@ -111,20 +111,20 @@ func (silentLauncher) List(context.Context) ([]string, error) {
 // they have the same ids.
 func TestOneOfSeveralLaunchersIsSilent(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		here, there := f.provision(dedicatedPlan), f.provision(dedicatedPlan)
-		conn, err := pgx.Connect(f.Context(), f.config.PostgresURL)
-		f.must(err)
+		here, there := f.Provision(dedicatedPlan), f.Provision(dedicatedPlan)
+		conn, err := pgx.Connect(f.Context(), f.Config.PostgresURL)
+		f.Must(err)
 		defer conn.Close(f.Context())
 		for _, moved := range []string{"UPDATE instance SET launcher = 'far' WHERE id = $1",
 			"UPDATE resource SET launcher = 'far' WHERE instance_id = $1"} {
 			_, err := conn.Exec(f.Context(), moved, there.ID)
-			f.must(err)
+			f.Must(err)
 		}
-		key, err := f.store.SessionLockKey(f.Context())
-		f.must(err)
-		two := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Fleet: fleet.New(fleet.Config{Store: f.store,
-			Shared: f.fleet.Shared, SessionLockKey: key,
-			Launchers: map[string]launcher.Launcher{"process": f.launcher, "far": silentLauncher{}}})})
+		key, err := f.Store.SessionLockKey(f.Context())
+		f.Must(err)
+		two := doctor.New(doctor.Config{Store: f.Store, Plans: plans(), Fleet: fleet.New(fleet.Config{Store: f.Store,
+			Shared: f.Fleet.Shared, SessionLockKey: key,
+			Launchers: map[string]launcher.Launcher{"process": f.Launcher, "far": silentLauncher{}}})})
 		f.forgetInstance(here)
 		found := f.expect(two, "orphan dedicated server "+here.Location.Server, "unreachable launcher far")
 		if !strings.Contains(found[1].ToDo, "no route to host") {

@@ -11,14 +11,14 @@ import (
 // Records of deleted objects are kept until examinations have found nothing of them for long enough.
 func TestForget(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		lost := f.provision(sharedPlan)
+		lost := f.Provision(sharedPlan)
 		f.forgetInstance(lost)
-		ended := f.provision(sharedPlan)
-		_, err := f.broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: ended.ID, Plan: sharedPlan})
-		f.must(err)
-		f.provision(sharedPlan) // lives on
-		hasty := doctor.New(doctor.Config{Store: f.store, Plans: plans(), KeepRecord: time.Nanosecond,
-			Fleet: f.fleetOf(f.openShared(f.config.Shared...))})
+		ended := f.Provision(sharedPlan)
+		_, err := f.Broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: ended.ID, Plan: sharedPlan})
+		f.Must(err)
+		f.Provision(sharedPlan) // lives on
+		hasty := doctor.New(doctor.Config{Store: f.Store, Plans: plans(), KeepRecord: time.Nanosecond,
+			Fleet: f.FleetOf(f.OpenShared(f.Config.Shared...))})
 		forget := func(d *doctor.Doctor, want int64) {
 			f.Helper()
 			if r, err := d.ExamineAndForget(f.Context()); err != nil || r.Forgotten != want {

@@ -13,17 +13,18 @@ import (
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
+	"mysql-broker/test/inprocess"
 )
 
 // A view breaks if its definer is dropped.
 func TestOrphanAccountOfALivingInstance(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(sharedPlan)
+		i := f.Provision(sharedPlan)
 		defines, plain := f.bind(i, plan.ReadWrite), f.bind(i, plan.ReadOnly)
 		db := f.login(defines.Account, defines.Password, i.Database)
 		_, err := db.ExecContext(f.Context(), "CREATE VIEW v AS SELECT 1 AS one")
-		f.must(err)
-		f.inTx(func(tx *store.Tx) error {
+		f.Must(err)
+		f.InTx(func(tx *store.Tx) error {
 			tx.DeleteBinding(i.ID, defines.ID)
 			tx.DeleteBinding(i.ID, plain.ID)
 			return nil
@@ -31,9 +32,9 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 		for _, finding := range f.find(f.doctor) {
 			switch finding.Name {
 			case plain.Account:
-				f.inTx(func(tx *store.Tx) error { // nobody needs to wait for it
+				f.InTx(func(tx *store.Tx) error { // nobody needs to wait for it
 					_, err := tx.LockInstance(f.Context(), i.ID)
-					f.must(err)
+					f.Must(err)
 					f.repair(finding, "dropped")
 					return nil
 				})
@@ -51,8 +52,8 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 		}
 		f.exec("SELECT one FROM `" + i.Database + "`.v")
 		f.expect(f.doctor)
-		_, err = f.broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
-		f.must(err)
+		_, err = f.Broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
+		f.Must(err)
 		if f.accountExists(defines.Account) {
 			f.Error("the retired account outlives its instance")
 		}
@@ -65,9 +66,9 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 		database, account := foreign("db_"), foreign("u_")
 		f.exec("CREATE DATABASE "+database, "CREATE USER "+account)
 		defer f.exec("DROP DATABASE "+database, "DROP USER "+account)
-		i := f.provision(sharedPlan)
+		i := f.Provision(sharedPlan)
 		r, err := f.doctor.Examine(f.Context())
-		f.must(err)
+		f.Must(err)
 		for kind, name := range map[string]string{store.DatabaseResource: database, store.AccountResource: account} {
 			at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Name == name })
 			if at < 0 {
@@ -82,7 +83,7 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 			finding.Problem, finding.Repairable = doctor.Orphan, true
 			f.refuses(finding)
 		}
-		f.refuses(doctor.Finding{Problem: doctor.Orphan, Kind: store.DatabaseResource, Server: sharedName, Name: i.Database,
+		f.refuses(doctor.Finding{Problem: doctor.Orphan, Kind: store.DatabaseResource, Server: inprocess.SharedName, Name: i.Database,
 			InstanceID: i.ID, Repairable: true})
 		if !f.databaseExists(database) || !f.accountExists(account) || !f.databaseExists(i.Database) {
 			f.Error("something was dropped")
@@ -93,13 +94,13 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 // An account that is created again requires TLS if it did before, even if new accounts no longer do.
 func TestMissingAccountRequiresTLSAsBefore(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(sharedPlan)
+		i := f.Provision(sharedPlan)
 		for asked, want := range map[plan.TLS]bool{plan.TLSRequired: true, "": false} {
 			b := f.bindWith(i, plan.BindingParameters{Role: plan.ReadOnly, TLS: asked})
 			f.exec("DROP USER `" + b.Account + "`")
 			f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
 			var created string
-			f.must(f.root.QueryRowContext(f.Context(), "SHOW CREATE USER `"+b.Account+"`@'%'").Scan(&created))
+			f.Must(f.Root.QueryRowContext(f.Context(), "SHOW CREATE USER `"+b.Account+"`@'%'").Scan(&created))
 			if required := strings.Contains(created, "REQUIRE SSL"); required != want {
 				f.Errorf("asked for %q: %s", asked, created)
 			}
@@ -109,7 +110,7 @@ func TestMissingAccountRequiresTLSAsBefore(t *testing.T) {
 
 func TestMissingAccountIsMadeAgain(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(sharedPlan)
+		i := f.Provision(sharedPlan)
 		b := f.bind(i, plan.ReadOnly)
 		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "DROP USER `"+b.Account+"`")
 		found := f.expect(f.doctor, "missing account "+b.Account)
@@ -120,14 +121,14 @@ func TestMissingAccountIsMadeAgain(t *testing.T) {
 		f.expect(f.doctor)
 		db := f.login(b.Account, b.Password, i.Database)
 		var n, limit int
-		f.must(db.QueryRowContext(f.Context(), "SELECT COUNT(*), @@max_user_connections FROM t").Scan(&n, &limit))
+		f.Must(db.QueryRowContext(f.Context(), "SELECT COUNT(*), @@max_user_connections FROM t").Scan(&n, &limit))
 		if limit != sharedPlan.MaxConnections {
 			f.Errorf("the account may have %d connections", limit)
 		}
 		if _, err := db.ExecContext(f.Context(), "INSERT INTO t VALUES (1)"); err == nil {
 			f.Error("the read-only account can write")
 		}
-		f.must(f.broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID}))
+		f.Must(f.Broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID}))
 		if f.accountExists(b.Account) {
 			f.Error("the account outlives its binding")
 		}
@@ -142,10 +143,10 @@ func TestMissingAccountIsMadeAgain(t *testing.T) {
 // An account of an instance over its quota is created again without the write privileges.
 func TestMissingAccountOfAFullInstance(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(sharedPlan)
+		i := f.Provision(sharedPlan)
 		b := f.bind(i, plan.ReadWrite)
 		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "DROP USER `"+b.Account+"`")
-		f.inTx(func(tx *store.Tx) error {
+		f.InTx(func(tx *store.Tx) error {
 			_, err := tx.LockInstance(f.Context(), i.ID)
 			tx.SetOver(i.ID, true)
 			return err
@@ -153,7 +154,7 @@ func TestMissingAccountOfAFullInstance(t *testing.T) {
 		f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
 		db := f.login(b.Account, b.Password, i.Database)
 		_, err := db.ExecContext(f.Context(), "DELETE FROM t")
-		f.must(err)
+		f.Must(err)
 		if _, err := db.ExecContext(f.Context(), "INSERT INTO t VALUES (1)"); err == nil {
 			f.Error("the account can add data")
 		}
@@ -164,11 +165,11 @@ func TestMissingAccountOfAFullInstance(t *testing.T) {
 // An account whose unbind has begun is not created again.
 func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(sharedPlan)
+		i := f.Provision(sharedPlan)
 		b := f.bind(i, plan.ReadWrite)
 		f.exec("DROP USER `" + b.Account + "`")
 		found := f.expect(f.doctor, "missing account "+b.Account)
-		f.inTx(func(tx *store.Tx) error {
+		f.InTx(func(tx *store.Tx) error {
 			tx.InsertTask(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
 				PlanID: i.PlanID, Owner: "another broker", LeaseTTL: time.Hour})
 			return nil
@@ -184,7 +185,7 @@ func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
 // After the unbind has succeeded, nothing is left, whichever of the two came first.
 func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.provision(sharedPlan)
+		i := f.Provision(sharedPlan)
 		for range 10 {
 			b := f.bind(i, plan.ReadWrite)
 			f.exec("DROP USER `" + b.Account + "`")
@@ -195,9 +196,9 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 					f.Logf("the unbind was faster: %v", err)
 				}
 			})
-			err := f.broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID})
+			err := f.Broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID})
 			repair.Wait()
-			f.must(err)
+			f.Must(err)
 			if f.accountExists(b.Account) {
 				f.Fatal("the account outlives its binding")
 			}
@@ -208,16 +209,16 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 // An unreachable server has no missing objects, because nothing is known about it.
 func TestServerThatCannotBeAsked(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		f.bind(f.provision(sharedPlan), plan.ReadWrite)
+		f.bind(f.Provision(sharedPlan), plan.ReadWrite)
 		silent, err := net.Listen("tcp", "127.0.0.1:0")
-		f.must(err)
+		f.Must(err)
 		defer silent.Close()
-		moved := f.config.Shared[0]
+		moved := f.Config.Shared[0]
 		moved.Admin.Addr = silent.Addr().String()
 		for name, d := range map[string]*doctor.Doctor{
-			"not configured": f.doctorOf(f.openShared()), "not answering": f.doctorOf(f.openShared(moved)),
+			"not configured": f.doctorOf(f.OpenShared()), "not answering": f.doctorOf(f.OpenShared(moved)),
 		} {
-			found := f.expect(d, "unreachable shared server "+sharedName)
+			found := f.expect(d, "unreachable shared server "+inprocess.SharedName)
 			if found[0].Repairable || !strings.Contains(found[0].ToDo, "2 resources") {
 				f.Errorf("%s: %+v", name, found[0])
 			}
@@ -227,8 +228,8 @@ func TestServerThatCannotBeAsked(t *testing.T) {
 
 func TestAbandonedInstanceIsFound(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		f.inTx(func(tx *store.Tx) error {
-			return tx.InsertInstance(store.Instance{ID: "half", Location: store.SharedLocation(sharedName), Database: foreign("db_")})
+		f.InTx(func(tx *store.Tx) error {
+			return tx.InsertInstance(store.Instance{ID: "half", Location: store.SharedLocation(inprocess.SharedName), Database: foreign("db_")})
 		})
 		if found := f.expect(f.doctor, "abandoned instance"); found[0].InstanceID != "half" || found[0].Repairable {
 			f.Errorf("%+v", found[0])

@@ -24,6 +24,24 @@ type Beside struct {
 	Mixture  bool // its data may be a mixture, because a restore failed
 }
 
+// refuses says why an operation cannot begin, "" if it can.
+func (b Beside) refuses(there store.Beginning) NotNowError {
+	switch {
+	case there.Task("") != nil || len(there.Active) > 0 && !b.Bindings:
+		return inProgress
+	case there.Instance.State != store.Ready:
+		return notReady
+	case there.Instance.FrozenSince != nil && !b.Mixture:
+		return mixture
+	}
+	return ""
+}
+
+// Refusal refuses the request of a platform for an operation that cannot begin now. It is nil if the operation can.
+func (b Beside) Refusal(there store.Beginning) error {
+	return map[NotNowError]error{notReady: ErrNotReady, inProgress: ErrBusy, mixture: ErrFrozen}[b.refuses(there)]
+}
+
 // Record records a task on an instance for any broker, as an operator or a schedule asks for. fn returns the task of
 // the instance, which is ready, and locked in the transaction. The error is store.ErrNotFound if there is no such
 // instance, or a NotNowError.
@@ -35,16 +53,10 @@ func Record(ctx context.Context, s *store.Store, id string, beside Beside,
 		if err != nil {
 			return err
 		}
-		i := there.Instance
-		switch {
-		case there.Task("") != nil || len(there.Active) > 0 && !beside.Bindings:
-			return inProgress
-		case i.State != store.Ready:
-			return notReady
-		case i.FrozenSince != nil && !beside.Mixture:
-			return mixture
+		if why := beside.refuses(there); why != "" {
+			return why
 		}
-		n, err := fn(tx, i)
+		n, err := fn(tx, there.Instance)
 		if err != nil {
 			return err
 		}

@@ -137,21 +137,19 @@ func (p *Instances) decideUpdate(ctx context.Context, tx *store.Tx, id string, t
 	}
 	i, active := there.Instance, there.Task("")
 	d = engine.Decision{Instance: i, Async: r.Async}
-	switch {
-	case active != nil && active.Kind == store.Update && sameUpdate(active.Request, r):
+	if active != nil && active.Kind == store.Update && sameUpdate(active.Request, r) {
 		d.Task, d.Joined = active, true
 		return d, nil
-	case len(there.Active) > 0:
-		return d, engine.ErrBusy
-	case i.State != store.Ready:
-		return d, engine.ErrNotReady
-	case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion && r.Version == "":
-		if r.KeepDeletedDays.Named { // it concerns no server
+	}
+	concerned := i.PlanID != r.PlanID || i.MaintenanceVersion != r.MaintenanceVersion || r.Version != "" // the server
+	if err := (engine.Beside{Mixture: !concerned}).Refusal(there); err != nil {
+		return d, err
+	}
+	if !concerned {
+		if r.KeepDeletedDays.Named {
 			tx.SetKeepDeletedDays(id, r.KeepDeletedDays.N)
 		}
 		return d, nil
-	case i.FrozenSince != nil:
-		return d, engine.ErrFrozen
 	}
 	if bindings := countBindings(there.Accounts); i.PlanID != to.ID && bindings > to.MaxBindings {
 		return d, engine.Refuse(engine.PlanChangeRefused,

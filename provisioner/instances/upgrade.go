@@ -58,9 +58,7 @@ func recordUpgradeBackup(tx *store.Tx, plans plan.Set, i store.Instance, r *engi
 	if r.Version == "" {
 		return
 	}
-	_, b := backups.NewBackup(i, beforeUpgrade)
-	tx.InsertBackup(b, backups.KeepBackups(plans.Get(i.PlanID)))
-	r.BackupID = b.ID
+	_, r.BackupID = backups.Insert(tx, plans, i, beforeUpgrade)
 }
 
 // upgradeSteps are the steps of an update that upgrades the server, and those that undo it. The backup stays once it

@@ -1,29 +1,23 @@
 package quota_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
-	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/bindings"
-	"mysql-broker/provisioner/engine"
-	"mysql-broker/provisioner/fleet"
-	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
-	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
+	"mysql-broker/test/inprocess"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -50,15 +44,10 @@ func planLike(p plan.Plan, name string, megabytes int) plan.Plan {
 
 func plans() plan.Set { return plan.Set{small, same, large, dedicated} }
 
-// fixture is a broker without its HTTP side, on servers that other tests may use too. No guard runs yet.
+// fixture is a site on which no guard runs yet.
 type fixture struct {
-	*testing.T
-	env    map[string]string
-	store  *store.Store
-	fleet  *fleet.Fleet
-	broker *provisioner.Provisioner
-	root   *sql.DB
-	log    lines // of guards
+	*inprocess.Site
+	log logged.Text // of guards
 }
 
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
@@ -68,51 +57,7 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 
 func newFixtureIn(t *testing.T, s servers.MySQL, env map[string]string) *fixture {
 	t.Helper()
-	f := &fixture{T: t, env: env}
-	cfg, err := config.FromEnvironment(func(name string) string { return env[name] })
-	f.must(err)
-	f.store, err = store.Open(t.Context(), cfg.PostgresURL, cfg.Keys)
-	f.must(err)
-	t.Cleanup(f.store.Close)
-	key, err := f.store.SessionLockKey(t.Context())
-	f.must(err)
-	all, err := shared.Open(cfg.Shared, key)
-	f.must(err)
-	t.Cleanup(func() { f.must(all.Close()) })
-	process, err := cfg.Launchers[0].Open(launcher.Options{})
-	f.must(err)
-	f.fleet = fleet.New(fleet.Config{Store: f.store, Shared: all, SessionLockKey: key,
-		Launchers: map[string]launcher.Launcher{"process": process}})
-	f.broker = provisioner.New(provisioner.Config{Store: f.store, Plans: plans(), Fleet: f.fleet,
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	t.Cleanup(f.broker.Stop)
-	f.root = testdrive.Platform{Server: s}.Admin(t)
-	t.Cleanup(f.removeAll)
-	return f
-}
-
-// removeAll removes everything that the test has recorded from the shared server.
-func (f *fixture) removeAll() {
-	ctx := context.Background()
-	f.must(f.store.EachResource(ctx, "shared-1", func(some []store.Resource) (err error) {
-		for _, r := range some {
-			switch r.Kind {
-			case store.DatabaseResource:
-				_, err = f.root.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+r.Name+"`")
-			case store.AccountResource:
-				_, err = f.root.ExecContext(ctx, "DROP USER IF EXISTS `"+r.Name+"`@'%'")
-			}
-			f.must(err)
-		}
-		return nil
-	}))
-}
-
-func (f *fixture) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
+	return &fixture{Site: inprocess.New(t, s, env, plans())}
 }
 
 // guard starts a guard that ends with the test, if not before. Where plans are given, they replace those of that id.
@@ -131,29 +76,10 @@ func (f *fixture) guardEvery(interval time.Duration, changed ...plan.Plan) *quot
 			}
 		}
 	}
-	g := quota.Start(quota.Config{Store: f.store, Plans: all, Fleet: f.fleet, Interval: interval,
+	g := quota.Start(quota.Config{Store: f.Store, Plans: all, Fleet: f.Fleet, Interval: interval,
 		Logger: slog.New(slog.NewTextHandler(&f.log, nil))})
 	f.Cleanup(g.Close)
 	return g
-}
-
-func (f *fixture) provision(of plan.Plan) store.Instance {
-	f.Helper()
-	return f.provisionAs(uuid.NewString(), of)
-}
-
-func (f *fixture) provisionAs(id string, of plan.Plan) store.Instance {
-	f.Helper()
-	_, err := f.broker.Provision(f.Context(), engine.ProvisionRequest{InstanceID: id, Plan: of})
-	f.must(err)
-	return f.instance(id)
-}
-
-func (f *fixture) instance(id string) store.Instance {
-	f.Helper()
-	i, err := f.store.Instance(f.Context(), id)
-	f.must(err)
-	return i
 }
 
 // account is a binding and its login.
@@ -170,9 +96,9 @@ func (f *fixture) bind(i store.Instance, role plan.Role) account {
 
 func (f *fixture) bindAs(i store.Instance, id string, role plan.Role) account {
 	f.Helper()
-	c, _, err := f.broker.Bind(f.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id,
+	c, _, err := f.Broker.Bind(f.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id,
 		ServiceID: i.ServiceID, Parameters: plan.BindingParameters{Role: role}})
-	f.must(err)
+	f.Must(err)
 	login := testdrive.Credentials{Host: c.Host, Port: c.Port, Username: c.Account, Password: c.Password,
 		Database: c.Database, CACertificate: string(c.CACertificate)}
 	return account{id, login, login.Open(f.T)}
@@ -182,7 +108,17 @@ func (f *fixture) bindAs(i store.Instance, id string, role plan.Role) account {
 func (f *fixture) fill(i store.Instance, mebibytes int) {
 	f.Helper()
 	rows := slices.Repeat([]string{"(REPEAT('x', 1 << 20))"}, mebibytes)
-	testdrive.Exec(f.T, f.root, "INSERT INTO `"+i.Database+"`.filler (content) VALUES "+strings.Join(rows, ", "))
+	testdrive.Exec(f.T, f.Root, "INSERT INTO `"+i.Database+"`.filler (content) VALUES "+strings.Join(rows, ", "))
+}
+
+// filled makes an instance that holds more than its quota, and a binding of it.
+func (f *fixture) filled() (store.Instance, account) {
+	f.Helper()
+	i := f.Provision(small)
+	a := f.bind(i, plan.ReadWrite)
+	f.makeTable(a)
+	f.fill(i, quotaMB+4)
+	return i, a
 }
 
 // makeTable makes the table that fill fills.
@@ -195,15 +131,15 @@ func (f *fixture) makeTable(by account) {
 func (f *fixture) awaitOver(i store.Instance, over bool) {
 	f.Helper()
 	testdrive.Eventually(f, limits.Stuck, fmt.Sprintf("over its quota: %t", over), func() bool {
-		return (f.instance(i.ID).OverSince != nil) == over && f.due(i) == 0
+		return (f.Instance(i.ID).OverSince != nil) == over && f.due(i) == 0
 	})
 }
 
 // due counts the accounts whose privileges have to change.
 func (f *fixture) due(i store.Instance) int {
 	f.Helper()
-	due, err := f.store.DueAccounts(f.Context(), i.Location.Dedicated(), i.ID, store.DueAccount{}, 100)
-	f.must(err)
+	due, err := f.Store.DueAccounts(f.Context(), i.Location.Dedicated(), i.ID, store.DueAccount{}, 100)
+	f.Must(err)
 	return len(due)
 }
 
@@ -219,14 +155,14 @@ func (f *fixture) awaitRound(server string) {
 // measured is when a shared server, or all dedicated ones (""), were last measured.
 func (f *fixture) measured(server string) time.Time {
 	f.Helper()
-	all, err := f.store.Measurements(f.Context())
-	f.must(err)
+	all, err := f.Store.Measurements(f.Context())
+	f.Must(err)
 	return all[server]
 }
 
 func (f *fixture) awaitLog(message string) {
 	f.Helper()
-	testdrive.Eventually(f, limits.Stuck, "the log says "+message, func() bool { return f.log.has(message) })
+	testdrive.Eventually(f, limits.Stuck, "the log says "+message, func() bool { return f.logged(message) })
 }
 
 // expectRefused fails the test unless an account that may write otherwise can only read and remove. It removes nothing,
@@ -248,20 +184,4 @@ func (f *fixture) expectWrites(a account) {
 	testdrive.Exec(f.T, a.DB, "CREATE TABLE more (id INT)", "DROP TABLE more")
 }
 
-// lines are what was logged. They can be read while more is written.
-type lines struct {
-	lock sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) has(message string) bool {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	return strings.Contains(l.text.String(), message)
-}
+func (f *fixture) logged(message string) bool { return f.log.Count(message) > 0 }

@@ -24,22 +24,22 @@ func TestOverQuota(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, s)
-		i := f.provision(small)
+		i := f.Provision(small)
 		writer, admin, reader := f.bind(i, plan.ReadWrite), f.bind(i, plan.Admin), f.bind(i, plan.ReadOnly)
 		retired := f.bind(i, plan.ReadWrite)
 		f.makeTable(writer)
 		testdrive.Exec(t, retired.DB, "CREATE PROCEDURE grow () INSERT INTO filler (content) VALUES ('z')",
 			"CREATE PROCEDURE shrink () DELETE FROM filler WHERE id < 0")
-		f.must(f.broker.Unbind(t.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: retired.id}))
+		f.Must(f.Broker.Unbind(t.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: retired.id}))
 		g := f.guard()
 		f.fill(i, quotaMB-5) // of which 80 per cent are less, and to which InnoDB adds up to 4 MiB of free space
 		f.awaitLog("a service instance uses much of its quota")
 		f.awaitOver(i, false)
 		testdrive.Exec(t, writer.DB, testdrive.InsertOne)
 		writing, err := writer.Conn(t.Context())
-		f.must(err)
+		f.Must(err)
 		reading, err := reader.Conn(t.Context())
-		f.must(err)
+		f.Must(err)
 
 		f.fill(i, 8)
 		f.awaitOver(i, true)
@@ -68,8 +68,8 @@ func TestOverQuota(t *testing.T) {
 		}
 
 		// The data stay the same, and the quota is such that they are just below it, and then below the restoring mark.
-		usage, err := f.store.Usage(t.Context(), i.ID)
-		f.must(err)
+		usage, err := f.Store.Usage(t.Context(), i.ID)
+		f.Must(err)
 		g = f.guard(planLike(small, small.ID, int(usage.Bytes>>20)+1))
 		f.awaitRound("shared-1")
 		f.expectRefused(writer)
@@ -91,7 +91,7 @@ func TestRoomIsMade(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, s)
-		i := f.provision(small)
+		i := f.Provision(small)
 		a := f.bind(i, plan.Admin)
 		f.makeTable(a)
 		g := f.guard()
@@ -119,14 +119,12 @@ func TestRoomIsMade(t *testing.T) {
 func TestInstanceWithTheIDOfAnother(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, servers.Any(t))
-	i := f.provision(small)
-	f.makeTable(f.bind(i, plan.ReadWrite))
-	f.fill(i, quotaMB+4)
+	i, _ := f.filled()
 	f.guard()
 	f.awaitOver(i, true)
-	_, err := f.broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: small})
-	f.must(err)
-	i = f.provisionAs(i.ID, small)
+	_, err := f.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: small})
+	f.Must(err)
+	i = f.ProvisionAs(i.ID, small)
 	a := f.bind(i, plan.ReadWrite)
 	f.makeTable(a)
 	f.awaitRound("shared-1")
@@ -140,7 +138,7 @@ func TestPrograms(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	f := newFixture(t, testdrive.Private(t, s.Flavour))
-	i := f.provision(small)
+	i := f.Provision(small)
 	a := f.bind(i, plan.ReadWrite)
 	f.makeTable(a)
 	testdrive.Exec(t, a.DB, "CREATE TRIGGER tr BEFORE DELETE ON filler FOR EACH ROW SET @x = 1")
@@ -172,17 +170,14 @@ func TestPrograms(t *testing.T) {
 func TestLargerPlan(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, servers.Any(t))
-	i := f.provision(small)
-	a := f.bind(i, plan.ReadWrite)
-	f.makeTable(a)
-	f.fill(i, quotaMB+4)
+	i, a := f.filled()
 	g := f.guard()
 	f.awaitOver(i, true)
 	g.Close()
 	update := func(to plan.Plan) {
 		t.Helper()
-		_, err := f.broker.Update(t.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: to})
-		f.must(err)
+		_, err := f.Broker.Update(t.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: to})
+		f.Must(err)
 	}
 	update(same)
 	f.expectRefused(f.bind(i, plan.ReadWrite))
@@ -194,10 +189,7 @@ func TestLargerPlan(t *testing.T) {
 func TestOff(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, servers.Any(t))
-	i := f.provision(small)
-	a := f.bind(i, plan.ReadWrite)
-	f.makeTable(a)
-	f.fill(i, quotaMB+4)
+	i, a := f.filled()
 	g := f.guard()
 	f.awaitOver(i, true)
 	g.Close()
@@ -210,16 +202,13 @@ func TestOff(t *testing.T) {
 func TestBusyInstance(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, servers.Any(t))
-	i := f.provision(small)
-	a := f.bind(i, plan.ReadWrite)
-	f.makeTable(a)
-	f.fill(i, quotaMB+4)
+	i, a := f.filled()
 	finish := f.begin(i)
 	f.guard()
-	testdrive.Eventually(t, testdrive.QuotaTime, "it is recorded", func() bool { return f.instance(i.ID).OverSince != nil })
+	testdrive.Eventually(t, testdrive.QuotaTime, "it is recorded", func() bool { return f.Instance(i.ID).OverSince != nil })
 	f.awaitRound("shared-1")
 	testdrive.Exec(t, a.DB, testdrive.InsertOne)
-	if f.due(i) != 1 || f.log.has("could not change the privileges") {
+	if f.due(i) != 1 || f.logged("could not change the privileges") {
 		t.Errorf("%d accounts are due, want 1, and nothing in the log", f.due(i))
 	}
 	finish()
@@ -230,7 +219,7 @@ func TestBusyInstance(t *testing.T) {
 func (f *fixture) begin(i store.Instance) (finish func()) {
 	f.Helper()
 	var task *store.Task
-	f.inTx(func(tx *store.Tx) error {
+	f.InTx(func(tx *store.Tx) error {
 		_, err := tx.LockInstance(f.Context(), i.ID)
 		task = tx.InsertTask(store.NewTask{InstanceID: i.ID, Kind: store.Update, PlanID: i.PlanID, Owner: "another",
 			LeaseTTL: time.Hour})
@@ -238,13 +227,8 @@ func (f *fixture) begin(i store.Instance) (finish func()) {
 	})
 	return func() {
 		f.Helper()
-		f.inTx(func(tx *store.Tx) error { tx.CancelTask(task.ID, "It was cancelled."); return nil })
+		f.InTx(func(tx *store.Tx) error { tx.CancelTask(task.ID, "It was cancelled."); return nil })
 	}
-}
-
-func (f *fixture) inTx(fn func(*store.Tx) error) {
-	f.Helper()
-	f.must(f.store.InTx(f.Context(), fn))
 }
 
 // A server that does not respond keeps no other one from being measured. What is due there is done once it responds.
@@ -261,9 +245,7 @@ func TestUnreachableServers(t *testing.T) {
 	}
 	env["MYSQL_SERVERS"] = string(described)
 	f := newFixtureIn(t, s, env)
-	i := f.provision(small)
-	f.makeTable(f.bind(i, plan.ReadWrite))
-	f.fill(i, quotaMB+4)
+	i, _ := f.filled()
 	f.guard()
 	f.awaitOver(i, true)
 	f.awaitLog("server=dead")
@@ -273,7 +255,7 @@ func TestUnreachableServers(t *testing.T) {
 
 	proxy.Refuse(true)
 	proxy.Cut()
-	f.inTx(func(tx *store.Tx) error { // accounts are due
+	f.InTx(func(tx *store.Tx) error { // accounts are due
 		_, err := tx.LockInstance(t.Context(), i.ID)
 		tx.MarkGrants(i.ID)
 		return err
@@ -290,7 +272,7 @@ func TestUnreachableServers(t *testing.T) {
 func TestDedicatedServers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, servers.Any(t))
-	i := f.provision(dedicated)
+	i := f.Provision(dedicated)
 	a := f.bind(i, plan.ReadWrite)
 	testdrive.Fill(t, a.DB, quotaMB+4)
 	f.guard()
@@ -300,7 +282,7 @@ func TestDedicatedServers(t *testing.T) {
 	f.awaitOver(i, false)
 	f.expectWrites(a)
 
-	signal := func(s syscall.Signal) { testdrive.SignalMysqlds(t, f.env["LAUNCHER_DIR"], s) }
+	signal := func(s syscall.Signal) { testdrive.SignalMysqlds(t, f.Env["LAUNCHER_DIR"], s) }
 	signal(syscall.SIGSTOP)
 	defer signal(syscall.SIGCONT)
 	f.awaitLog("measuring all databases of a server failed")

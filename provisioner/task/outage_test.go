@@ -1,18 +1,17 @@
 package task_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -34,7 +33,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			proxy, url := testdrive.ProxyURL(t, servers.Postgres(t))
-			var logged syncBuffer
+			var log logged.Text
 			s, running, release := servers.OpenStore(t, url), make(chan bool, 1), make(chan bool)
 			w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
 				running <- true
@@ -42,7 +41,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 				return nil
 			}}}, Succeeded: nothing, Failed: ignored}
 			r := task.New(s, always(w),
-				task.Config{LeaseTTL: tt.ttl, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+				task.Config{LeaseTTL: tt.ttl, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			t.Cleanup(r.Stop)
 			defer close(release)
 			if tt.busy {
@@ -54,43 +53,23 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 			proxy.Cut()
 			began := time.Now()
 			testdrive.Eventually(t, limits.Stuck, "the outage is told, and goes on for some beats", func() bool {
-				return !slices.ContainsFunc(tt.failures, func(f string) bool { return logged.count(f) == 0 }) &&
+				return !slices.ContainsFunc(tt.failures, func(f string) bool { return log.Count(f) == 0 }) &&
 					time.Since(began) > 4*beat
 			})
 			for _, failure := range tt.failures {
-				if n := logged.count(failure); n != 1 {
-					t.Errorf("%d lines say %q:\n%s", n, failure, logged.String())
+				if n := log.Count(failure); n != 1 {
+					t.Errorf("%d lines say %q:\n%s", n, failure, log.String())
 				}
 			}
-			if n := logged.count("level="); n != len(tt.failures) {
-				t.Errorf("%d lines:\n%s", n, logged.String())
+			if n := log.Count("level="); n != len(tt.failures) {
+				t.Errorf("%d lines:\n%s", n, log.String())
 			}
 			proxy.Refuse(false)
 			testdrive.Eventually(t, limits.Stuck, "the end of the outage is told", func() bool {
 				return !slices.ContainsFunc(tt.failures, func(f string) bool {
-					return logged.count(strings.TrimSuffix(f, "failed")+"works again") == 0
+					return log.Count(strings.TrimSuffix(f, "failed")+"works again") == 0
 				})
 			})
 		})
 	}
 }
-
-// syncBuffer is a bytes.Buffer for use by several goroutines.
-type syncBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-func (b *syncBuffer) count(text string) int { return strings.Count(b.String(), text) }

@@ -14,6 +14,7 @@ import (
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -96,7 +97,7 @@ var errAway = task.Unreachable(errors.New("connection refused"))
 func TestTaskWaitsForItsServer(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	var logged syncBuffer
+	var log logged.Text
 	var tries atomic.Int32
 	const attempts = 2
 	back := make(chan bool)
@@ -113,7 +114,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 		}}}}
 	r := task.New(s, always(w),
 		task.Config{Attempts: attempts, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
-			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	t.Cleanup(r.Stop)
 	recorded := recordOn(t, s, "away", "i")
 	testdrive.Eventually(t, limits.Stuck, "it is tried more often than a step that fails", func() bool {
@@ -128,8 +129,8 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
 		t.Errorf("%+v", got)
 	}
-	if n := logged.count("a task waits for its server"); n != 1 || logged.count("level=") != n {
-		t.Errorf("the log:\n%s", logged.String())
+	if n := log.Count("a task waits for its server"); n != 1 || log.Count("level=") != n {
+		t.Errorf("the log:\n%s", log.String())
 	}
 }
 
@@ -183,13 +184,13 @@ func TestKeptWorkEndsATask(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	var undone atomic.Bool
-	var logged bytes.Buffer
+	var log bytes.Buffer
 	keep := task.Keep("It holds data.", errors.New("a table"))
 	w := task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)}, Cleanup: []task.Step{j.step("undo", keep)},
 		Succeeded: nothing, Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}
 	r := task.New(s, always(w),
 		task.Config{Attempts: 2, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
-			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	got := end(t, s, record(t, s, store.NewTask{}).ID)
 	r.Stop()
 	want := "step a: boom; undoing it: step undo: kept what is there: a table"
@@ -199,8 +200,8 @@ func TestKeptWorkEndsATask(t *testing.T) {
 	if undone.Load() {
 		t.Error("the outcome was recorded as undone")
 	}
-	if !strings.Contains(logged.String(), "level=ERROR") {
-		t.Errorf("the log:\n%s", logged.String())
+	if !strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("the log:\n%s", log.String())
 	}
 	j.is(t, "a", "a", "undo")
 }

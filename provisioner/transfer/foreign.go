@@ -183,10 +183,14 @@ func mask(create string) (string, maskedTexts) {
 // restore puts them back.
 func (texts maskedTexts) restore(part string) string {
 	return mark.ReplaceAllStringFunc(part, func(mark string) string {
-		var n int
-		_, _ = fmt.Sscanf(mark, "\x00%d\x00", &n)
-		return texts[n]
+		return texts[index(mark)]
 	})
+}
+
+// index is the place of the text for which a mark stands.
+func index(mark string) (n int) {
+	_, _ = fmt.Sscanf(mark, "\x00%d\x00", &n) // mask has made it
+	return n
 }
 
 // translate rewrites the definition of a table.

@@ -45,9 +45,7 @@ func (t *table) mendTexts(ctx context.Context, conn *sql.Conn) (err error) {
 		if err := conn.QueryRowContext(ctx, "SELECT CAST("+l.column+" AS BINARY) FROM "+scratch).Scan(&text); err != nil {
 			return err
 		}
-		var n int
-		_, _ = fmt.Sscanf(l.mark, "\x00%d\x00", &n)
-		texts[n] = fmt.Sprintf(" x'%x'", text)
+		texts[index(l.mark)] = fmt.Sprintf(" x'%x'", text)
 	}
 	t.create = texts.restore(create)
 	_, err = conn.ExecContext(ctx, "DROP TEMPORARY TABLE "+scratch)

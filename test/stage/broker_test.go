@@ -3,7 +3,6 @@
 package stage
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,6 +19,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher/launchers"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/testdrive"
 )
 
@@ -29,7 +29,7 @@ type broker struct {
 	name  string
 	app   *app.App
 	cut   cutter
-	log   logBuffer
+	log   logged.Text
 	dying atomic.Bool     // no response counts any more
 	alive context.Context // until it is killed
 	end   context.CancelFunc
@@ -164,23 +164,8 @@ func (p *play) close(b *broker) {
 	b.app = nil
 }
 
-// logBuffer holds the last of what a broker has logged.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logBuffer) show(t *testing.T, whose string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t.Logf("log of %s:\n%s", whose, l.text.String())
-}
+// showLog prints what a broker has logged.
+func (b *broker) showLog(t *testing.T) { t.Logf("log of %s:\n%s", b.name, &b.log) }
 
 // cutStore is an object store that a killed broker does not reach.
 type cutStore struct {

@@ -85,7 +85,7 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	t.Cleanup(s.records.Close)
 	t.Cleanup(func() {
 		if t.Failed() {
-			s.now.log.show(t, s.now.name)
+			s.now.showLog(t)
 		}
 		s.close(s.now)
 		s.closing.Wait()
@@ -248,9 +248,9 @@ func (s *scene) stopAfterFailure(t *testing.T, victim *broker) {
 	if !t.Failed() {
 		return
 	}
-	victim.log.show(t, victim.name)
+	victim.showLog(t)
 	if s.now != victim {
-		s.now.log.show(t, s.now.name)
+		s.now.showLog(t)
 	}
 	t.FailNow()
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/test/limits"
-
 	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/test/limits"
 )
 
 // Exec runs statements one by one.
@@ -77,11 +77,7 @@ func ErrorNumber(err error) uint16 {
 // RefusalOf is the number of the server's error, 0 for success and where the connection was lost.
 func RefusalOf(t *testing.T, db *sql.DB, statement string) uint16 {
 	t.Helper()
-	refused := (*mysql.MySQLError)(nil)
-	if errors.As(ErrorOf(t, db, statement), &refused) {
-		return refused.Number
-	}
-	return 0
+	return ErrorNumber(ErrorOf(t, db, statement))
 }
 
 func ErrorOf(t *testing.T, db *sql.DB, statement string) error {

@@ -14,14 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/broker"
 	"mysql-broker/broker/catalog"
 	"mysql-broker/broker/httpapi"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -98,13 +96,7 @@ func TestHostileInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := newServer(api, log)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { server.Close() })
+	address := listen(t, newServer(api, log))
 	fields := "X-Broker-API-Version: 2.17\r\nAuthorization: Basic " +
 		base64.StdEncoding.EncodeToString([]byte(login.Username+":"+login.Password)) + "\r\n"
 	const host = " HTTP/1.1\r\nHost: broker\r\n"
@@ -113,14 +105,7 @@ func TestHostileInput(t *testing.T) {
 	for name, input := range hostileInput {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if err := conn.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
-				t.Fatal(err)
-			}
+			conn := dial(t, address)
 			go func() { // an early response ends it with the connection
 				if _, err := io.WriteString(conn, heads.Replace(input.text)); err != nil && !disconnected(err) {
 					t.Error(err)

@@ -24,12 +24,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 		t.Errorf("headers may take %v, and requests %v", server.ReadHeaderTimeout, server.ReadTimeout)
 	}
 	server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond, time.Second
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go server.Serve(listener)
-	t.Cleanup(func() { server.Close() })
+	address := listen(t, server)
 	const get = "GET / HTTP/1.1\r\nHost: broker\r\n"
 	for name, text := range map[string]string{
 		"slow headers":     get + "X-Slow: ",
@@ -38,15 +33,8 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if err := conn.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
-				t.Fatal(err)
-			}
-			_, err = io.WriteString(conn, text)
+			conn := dial(t, address)
+			_, err := io.WriteString(conn, text)
 			for err == nil {
 				time.Sleep(20 * time.Millisecond)
 				_, err = io.WriteString(conn, "x")
@@ -56,4 +44,30 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 			}
 		})
 	}
+}
+
+// listen has a server run until the test ends, and returns its address.
+func listen(t *testing.T, server *http.Server) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { server.Close() })
+	return listener.Addr().String()
+}
+
+// dial connects to a server until the test ends.
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }

@@ -1,12 +1,10 @@
 package kubernetes_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 )
 
@@ -93,13 +92,13 @@ func eachImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {
 type place struct {
 	cluster.Namespace
 	cfg kubernetes.Config
-	log *logText
+	log *logged.Text
 }
 
 // newPlace makes a namespace, in which a broker may do what deploy/kubernetes/launcher lets it.
 func newPlace(t *testing.T, image kubernetes.Image) *place {
 	t.Helper()
-	p := &place{Namespace: shared.NewNamespace(t), log: &logText{}}
+	p := &place{Namespace: shared.NewNamespace(t), log: &logged.Text{}}
 	p.cfg = kubernetes.Config{Namespace: p.Name, Images: []kubernetes.Image{image},
 		Credentials: kubernetes.Credentials{URL: shared.URL, CA: shared.CA, Token: p.Token},
 		Service:     kubernetes.NodePort, Host: shared.Node.Address(), User: 999,
@@ -147,21 +146,4 @@ func (p *place) readable(t *testing.T) string {
 		all += string(objects)
 	}
 	return all
-}
-
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -15,6 +15,7 @@ import (
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/logged"
 )
 
 // The launcher keeps what launcher.Launcher promises.
@@ -22,8 +23,8 @@ func TestConformance(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		launchertest.Run(t, func(t *testing.T) launchertest.Place {
 			cfg := newConfig(t, binary)
-			logged := &logText{}
-			cfg.Logger = slog.New(slog.NewTextHandler(logged, nil))
+			log := &logged.Text{}
+			cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 			child, err := json.Marshal(childConfig{cfg.Dir, cfg.Binary, cfg.PortMin, cfg.PortMax})
 			if err != nil {
 				t.Fatal(err)
@@ -37,7 +38,7 @@ func TestConformance(t *testing.T) {
 					return l
 				},
 				Fill:     func(t *testing.T) { takePorts(t, cfg) },
-				Readable: func(t *testing.T) string { return logged.String() + serverLogs(t, cfg) + arguments(t, cfg) },
+				Readable: func(t *testing.T) string { return log.String() + serverLogs(t, cfg) + arguments(t, cfg) },
 			}
 		})
 	})

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,31 +19,14 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/logged"
 )
 
-// logText is what a launcher logs.
-type logText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
 // warnings is what a launcher will log beyond information.
-func warnings(cfg *process.Config) *logText {
-	log := &logText{}
+func warnings(cfg *process.Config) *logged.Text {
+	log := &logged.Text{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return log
-}
-
-func (l *logText) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func TestKilledServerIsStartedAgain(t *testing.T) {

@@ -283,7 +283,7 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	}
 	frozen("in a mixture")
 	for what, r := range map[string]testdrive.Response{"a bind": r.i.NewBinding().Bind(t, nil),
-		"a move": r.i.UpdatePlan(t, testdrive.Async, "dedicated-small")} {
+		"a backup": r.i.BackUp(t), "a move": r.i.UpdatePlan(t, testdrive.Async, "dedicated-small")} {
 		if testdrive.ExpectRefusal(t, r, http.StatusBadRequest); !strings.Contains(r.String("description"), "restore_backup") {
 			t.Errorf("%s of a mixture: %q", what, r.String("description"))
 		}

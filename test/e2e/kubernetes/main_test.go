@@ -15,6 +15,5 @@ var onKubernetes cluster.Shared
 type body = testdrive.Body
 
 func TestMain(m *testing.M) {
-	testdrive.LaunchOnDisk()
 	servers.Main(m, onKubernetes.Close)
 }

@@ -12,6 +12,5 @@ import (
 type body = testdrive.Body
 
 func TestMain(m *testing.M) {
-	testdrive.LaunchOnDisk()
 	servers.Main(m)
 }

@@ -54,17 +54,13 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 		return plan.InstanceParameters{}, parameterErrorf("Parameter %q needs %q, the service instance or the backup.",
 			restoreToTime, restoreFrom)
 	}
-	if given.set[allowLossy] && given.texts["clone_from"] == "" {
-		return plan.InstanceParameters{}, parameterErrorf("Parameter %q needs %q.", allowLossy, "clone_from")
-	}
 	days, err := given.days(keepDeletedDays)
 	if err != nil {
 		return plan.InstanceParameters{}, err
 	}
 	return plan.InstanceParameters{Charset: given.texts["charset"], Collation: given.texts["collation"],
 		CloneFrom: given.texts["clone_from"], Bootstrap: given.texts["bootstrap"], Undelete: given.texts[undelete],
-		RestoreFrom: given.texts[restoreFrom], RestoreToTime: until, KeepDeletedDays: days,
-		AllowLossy: given.set[allowLossy]}, p.keeps(days)
+		RestoreFrom: given.texts[restoreFrom], RestoreToTime: until, KeepDeletedDays: days}, p.keeps(days)
 }
 
 // maxBootstrap is how many bytes of SQL a request may have.
@@ -79,7 +75,6 @@ const (
 	backUp          = "backup"
 	restoreBackup   = "restore_backup"
 	confirm         = "confirm"
-	allowLossy      = "allow_lossy"
 )
 
 // bindingTTL is a parameter of a bind.
@@ -173,7 +168,6 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 type parameters struct {
 	texts   map[string]string
 	numbers map[string]json.Number
-	set     map[string]bool // booleans
 }
 
 // time returns the parameter of that name as a time in UTC.
@@ -206,7 +200,7 @@ func (given parameters) days(name string) (plan.Days, error) {
 	return plan.InDays(n), nil
 }
 
-// check returns the parameters in raw. All are strings, except numbers of days and booleans.
+// check returns the parameters in raw. All are strings, except numbers of days.
 func (s parameterSchema) check(raw json.RawMessage) (parameters, error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
@@ -225,14 +219,11 @@ func (s parameterSchema) check(raw json.RawMessage) (parameters, error) {
 	if err := s.compiled.Validate(given); errors.As(err, &violation) {
 		return parameters{}, violated(firstCause(violation))
 	}
-	found := parameters{texts: map[string]string{}, numbers: map[string]json.Number{}, set: map[string]bool{}}
+	found := parameters{texts: map[string]string{}, numbers: map[string]json.Number{}}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		number, isNumber := given[name].(json.Number)
 		text, isText := given[name].(string)
-		set, isSet := given[name].(bool)
 		switch {
-		case isSet && name == allowLossy:
-			found.set[name] = set
 		case isNumber && name == keepDeletedDays:
 			found.numbers[name] = number
 		case isText:

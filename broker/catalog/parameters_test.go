@@ -80,8 +80,6 @@ func TestParametersRefused(t *testing.T) {
 	tests := []struct {
 		request, raw, want string
 	}{
-		{"create", `{"allow_lossy":true}`, `Parameter "allow_lossy" needs "clone_from".`},
-		{"create", `{"clone_from":"i","allow_lossy":"yes"}`, `Parameter "allow_lossy" must be of type boolean.`},
 		{"create", `{"clone_from":"i","charset":"latin1"}`, `Parameters "clone_from" and "charset" exclude each other: a copy ` +
 			`has the character set of its source.`},
 		{"create", `{"clone_from":"i","collation":"latin1_bin"}`, `Parameters "clone_from" and "collation" exclude each ` +
@@ -95,9 +93,9 @@ func TestParametersRefused(t *testing.T) {
 		{"create", `{`, "The parameters are not valid JSON."},
 		{"create", `{} {}`, "The parameters are not valid JSON."},
 		{"create", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "The parameters are not valid JSON."},
-		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts allow_lossy, bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
-		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts allow_lossy, bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
-		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts allow_lossy, bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
+		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
+		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
+		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
 		{"create", `{"charset":"a","charset":"b"}`, `Parameter "charset" is given twice.`},
 		{"create", `{"charset":"a","\u0063harset":"a"}`, `Parameter "charset" is given twice.`},
 		{"create", `{"charset":{"` + strings.Repeat("x", 257) + `":1}}`, "A parameter has a name longer than 256 bytes."},

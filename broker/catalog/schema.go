@@ -41,7 +41,7 @@ func readSchemas(plan *object) requestSchemas {
 	}
 	if instance, ok := schemas.object("service_instance"); ok {
 		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap", restoreFrom,
-			restoreToTime, undelete, keepDeletedDays, allowLossy)
+			restoreToTime, undelete, keepDeletedDays)
 		readSchema(instance, "update", &s.update, keepDeletedDays, backUp, restoreBackup, confirm)
 		instance.close()
 	}

@@ -114,7 +114,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 	}
 	err = f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		from := mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}
-		if _, err := f.CanHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
+		if err := f.CanHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
 			return err
 		}
 		return copying.LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {

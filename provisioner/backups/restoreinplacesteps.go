@@ -61,8 +61,8 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 				return err
 			}
 			if !to.CanTake(from) {
-				return task.Permanent(fmt.Sprintf("The server of this service instance is %s, and cannot take a backup of %s.",
-					to, from), errors.New("another flavour, or an older version"))
+				return task.Permanent(fmt.Sprintf("The server of this service instance is %s, and cannot take a backup of %s. "+
+					"Restore it into a new one. %s", to, from, steps.ByDump), errors.New("another flavour, or an older version"))
 			}
 			return w.notLost(ctx, admin)
 		})

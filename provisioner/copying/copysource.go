@@ -152,7 +152,7 @@ func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	if f.moves && !f.rowsOnly {
 		doing = "Comparing"
 	}
-	o := transfer.Options{Events: of.Events, Lossy: f.Parameters.AllowLossy, RowsOnly: f.rowsOnly, Later: events,
+	o := transfer.Options{Events: of.Events, RowsOnly: f.rowsOnly, Later: events,
 		Gentle:   f.moves && f.rowsOnly, // applications write meanwhile
 		Known:    f.known,
 		Alive:    run.Alive,
@@ -165,7 +165,7 @@ func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		flavour, err := admin.Flavour(ctx)
 		if err == nil {
-			o.Into, err = f.CanHold(ctx, flavour, fmt.Sprintf("what a %s server has", flavour))
+			err = f.CanHold(ctx, flavour, fmt.Sprintf("what a %s server has", flavour))
 		}
 		if err != nil {
 			return err
@@ -186,21 +186,16 @@ func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 }
 
 // CanHold returns an error unless the instance's server can hold data that one of that flavour has written. what names
-// the data to users. If it is of the other flavour, into is its name; only a copy of an instance is translated.
-func (f Filling) CanHold(ctx context.Context, from mysqladmin.Flavour, what string) (into string, err error) {
-	err = f.Fleet.AsAdmin(ctx, f.Instance, func(admin *mysqladmin.Server) error {
+// the data to users.
+func (f Filling) CanHold(ctx context.Context, from mysqladmin.Flavour, what string) error {
+	return f.Fleet.AsAdmin(ctx, f.Instance, func(admin *mysqladmin.Server) error {
 		to, err := admin.Flavour(ctx)
-		if err == nil && to.Name != from.Name && f.Parameters.CloneFrom != "" && !f.moves {
-			into = to.Name
-			return nil
-		}
 		if err == nil && !to.CanTake(from) {
 			err = &transfer.RefusedError{Sentence: fmt.Sprintf("The server of the new service instance is %s, and cannot take "+
-				"%s. Choose another plan.", to, what)}
+				"%s. %s", to, what, steps.OtherServer)}
 		}
 		return err
 	})
-	return into, err
 }
 
 // inSourceSession runs fn in a session on the source's server. Unlike InSession, it never returns a task.Unreachable,

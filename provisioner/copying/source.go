@@ -99,30 +99,11 @@ func (p *Copier) Takes(ctx context.Context, source store.Instance,
 	return func(server *shared.Server) error {
 		to, err := server.Flavour(ctx)
 		if err == nil && !to.CanTake(from) {
-			err = &steps.FlavourError{Of: from, Other: to.Name != from.Name}
+			err = &steps.FlavourError{Of: from}
 		}
 		return err
 	}, err
 }
-
-// TakesForeign returns a function that accepts only servers of the other flavour, for a copy of an instance. The copy
-// goes there if no server of its own flavour can take it.
-func TakesForeign(takes func(*shared.Server) error) func(*shared.Server) error {
-	return func(server *shared.Server) error {
-		err := takes(server)
-		foreign, ok := errors.AsType[*steps.FlavourError](err)
-		switch {
-		case err == nil:
-			return foreignOnly
-		case ok && foreign.Other:
-			return nil
-		}
-		return err
-	}
-}
-
-// foreignOnly passes over a server that was tried before.
-var foreignOnly = &steps.FlavourError{}
 
 // noSource refuses a request that names a source which does not exist or belongs to another tenant. Both get the same
 // sentence, so that nobody can find out which ids exist in other spaces.

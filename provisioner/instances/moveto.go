@@ -71,7 +71,8 @@ func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to 
 		return err
 	}
 	if !flavour.CanTake(has) {
-		return fmt.Errorf("%w: %s is %s, and it is on %s", ErrCannotMove, to.Name(), flavour, has)
+		return fmt.Errorf("%w: %s is %s, and it is on %s; mysqldump copies between MySQL and MariaDB", ErrCannotMove,
+			to.Name(), flavour, has)
 	}
 	there, err := to.DatabaseExists(ctx, i.Database)
 	if err == nil && there && !i.Former() {

@@ -117,11 +117,7 @@ func (p *Instances) provisionNew(ctx context.Context, q engine.ProvisionRequest,
 		return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), error(&engine.Error{Code: engine.Unavailable, Err: err,
 			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute."}))
 	}
-	d, err := p.provisionShared(ctx, q, i, r, takes)
-	if foreign, ok := errors.AsType[*steps.FlavourError](err); ok && foreign.Other && q.Parameters.CloneFrom != "" {
-		return p.provisionShared(ctx, q, i, r, copying.TakesForeign(takes))
-	}
-	return d, err
+	return p.provisionShared(ctx, q, i, r, takes)
 }
 
 // provisionShared records a new instance on the best shared server that takes it.

@@ -10,9 +10,6 @@ type InstanceParameters struct {
 	CloneFrom string `json:"clone_from,omitempty"` // the id of the instance to copy
 	Bootstrap string `json:"bootstrap,omitempty"`  // SQL to run in the new database
 
-	// AllowLossy accepts that a copy to the other flavour loses or changes what that flavour does not have.
-	AllowLossy bool `json:"allow_lossy,omitempty"`
-
 	// RestoreFrom is the id of a backup, or of an instance whose latest backup the new one gets.
 	RestoreFrom string `json:"restore_from,omitempty"`
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -86,8 +85,8 @@ func (s *Search) Failure() error {
 		return &engine.Error{Code: engine.Invalid, Sentence: s.refused.Sentence(), Err: s.refused}
 	case s.foreign != nil && s.unusable == nil:
 		return &engine.Error{Code: engine.Invalid, Err: s.foreign,
-			Sentence: fmt.Sprintf("No shared MySQL server that has room %s. Choose "+
-				"a dedicated plan.", strings.Replace(s.foreign.Error(), "cannot", "can", 1))}
+			Sentence: fmt.Sprintf("No shared MySQL server that has room can take what %s holds. %s", s.foreign.Of,
+				OtherServer)}
 	case s.unusable != nil:
 		return &engine.Error{Code: engine.Unavailable, Err: s.unusable,
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
@@ -146,9 +145,12 @@ func (l *loads) note(server string, load int) {
 func (p *Servers) NoteLoad(server string, load int) { p.loads.note(server, load) }
 
 // FlavourError says that a server cannot hold what one of another flavour or of a later version holds.
-type FlavourError struct {
-	Of    mysqladmin.Flavour
-	Other bool // the server is of the other flavour, not only of another version
-}
+type FlavourError struct{ Of mysqladmin.Flavour }
 
 func (e *FlavourError) Error() string { return "cannot take what " + e.Of.String() + " holds" }
+
+// What users do about data that a server cannot hold. A copy between the flavours would lose something.
+const (
+	ByDump      = "From MySQL to MariaDB, or back, load a dump of mysqldump into a new service instance instead."
+	OtherServer = "Choose another plan. " + ByDump
+)

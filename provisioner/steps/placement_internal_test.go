@@ -25,7 +25,7 @@ func TestNoPlacement(t *testing.T) {
 	}{
 		"all are full":                     {Search{}, engine.Full, "no room"},
 		"the rest cannot be used":          {Search{unusable: down}, engine.Unavailable, "just now"},
-		"the rest is of another flavour":   {Search{foreign: foreign}, engine.Invalid, "Choose a dedicated plan"},
+		"the rest is of another flavour":   {Search{foreign: foreign}, engine.Invalid, "Choose another plan. From MySQL to MariaDB, or back, load a dump of mysqldump"},
 		"one is down, one another flavour": {Search{foreign: foreign, unusable: down}, engine.Unavailable, "just now"},
 		"none has the character set":       {Search{refused: charset, unusable: down, foreign: foreign}, engine.Invalid, `"charset" is unknown.`},
 	} {

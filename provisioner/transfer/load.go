@@ -23,7 +23,7 @@ func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) err
 	}
 	c := &copier{snapshot: &snapshot{tables: s.tables, version: s.Version}, programs: s.programs, to: to, options: o}
 	c.anew = tablesWithoutLimits(parts)
-	if err := c.makeSchema(ctx, nil); err != nil {
+	if err := c.makeSchema(ctx); err != nil {
 		return err
 	}
 	if err := c.loadRows(ctx, parts); err != nil {

@@ -203,7 +203,7 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 		}
 		var sum rowSum
 		failure = c.copyChunk(ctx, from, to, k, present, &sum)
-		if k.again(failure, present && c.options.Into == "") {
+		if k.again(failure, present) {
 			continue
 		}
 		if failure != nil {
@@ -591,12 +591,6 @@ func (c *copier) writePart(ctx context.Context, to *sql.Conn, k chunk, statement
 		return refused(err, "Table %s has a row for which a generated column or a check%s fails in the copy (MySQL error "+
 			"%d). It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
 			k.table.name, checkOf(err), number(err))
-	}
-	if c.options.Into != "" && number(err) == errDuplicate {
-		return refused(err, "Table %s has rows that differ in the source, but are equal to a unique key of the copy, which "+
-			"has another collation. Change the collation of the source to one that both flavours have, such as "+
-			"utf8mb4_unicode_ci.",
-			k.table.name)
 	}
 	if number(err) == errConnectionMemory {
 		return refusedBySettings(err, "Table %s has rows for which the copy's server allows a connection too little memory.",

@@ -61,7 +61,7 @@ func (c *copier) connectLoosely(ctx context.Context) (*sql.Conn, error) {
 
 // makeSchema makes tables, sequences, routines and views, but no triggers, which rows would set off. It drops what an
 // interrupted copy has left and is not the same in the source.
-func (c *copier) makeSchema(ctx context.Context, lost losses) error {
+func (c *copier) makeSchema(ctx context.Context) error {
 	conn, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -84,15 +84,6 @@ func (c *copier) makeSchema(ctx context.Context, lost losses) error {
 	}
 	if err := c.makeTables(ctx, conn); err != nil || c.options.RowsOnly {
 		return err
-	}
-	if c.options.Into != "" {
-		more, err := c.tryPrograms(ctx, conn)
-		if err != nil {
-			return err
-		}
-		if lost = append(lost, more...); len(lost) > 0 && !c.options.Lossy {
-			return lost.refuse(c.options.Into)
-		}
 	}
 	if c.functionsLast() {
 		return nil
@@ -242,7 +233,7 @@ func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error 
 // has no statement for that.
 func (c *copier) dropDefaults(ctx context.Context, conn *sql.Conn, t *table) error {
 	columns := t.withoutDefault()
-	if len(columns) == 0 || strings.Contains(c.snapshot.version, MariaDB) || c.options.Into != "" {
+	if len(columns) == 0 || strings.Contains(c.snapshot.version, "MariaDB") {
 		return nil
 	}
 	return c.exec(ctx, conn, "ALTER TABLE "+t.String()+" ALTER "+strings.Join(columns, " DROP DEFAULT, ALTER ")+

@@ -118,7 +118,7 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) e
 		Scan(&s.version, &justNow); err != nil {
 		return ofSource(err)
 	}
-	s.identities.mariaDB = strings.Contains(s.version, MariaDB)
+	s.identities.mariaDB = strings.Contains(s.version, "MariaDB")
 	for n := range s.tables {
 		if err := s.tables[n].describe(ctx, locks, database); err != nil {
 			return sourceFailure(err)

@@ -1,4 +1,4 @@
-// Package transfer copies a database from one server to another, over the network. Both databases
+// Package transfer copies a database from one server to another of the same flavour, over the network. Both databases
 // belong to the same tenant, who may have made them hostile: rows are read by an account that can read nothing else,
 // and everything is created by an account that can reach nothing else and becomes the definer.
 //
@@ -44,8 +44,6 @@ type Options struct {
 	Events     bool    // the target may have events
 	Known      *Known  // if not nil, a gentle copy writes down what it knows of the target, and another one uses that
 	RowsOnly   bool    // leave out views, routines, triggers and events, but check that they can be copied
-	Into       string  // the target's flavour if it is not the source's, else ""
-	Lossy      bool    // a copy into another flavour may lack or change what that does not have
 	Later      *Events // if not nil, Copy and Load leave the events disabled and set them here
 	// LeftOut gets each program that cannot be created, and reports whether the copy may lack it. broken says that it is a
 	// view of something that does not exist, as it was in the source. If LeftOut is nil, the copy is refused.
@@ -229,11 +227,7 @@ type copier struct {
 }
 
 func (c *copier) run(ctx context.Context) error {
-	var lost losses
-	if c.options.Into != "" {
-		lost = c.translate()
-	}
-	if err := c.makeSchema(ctx, lost); err != nil {
+	if err := c.makeSchema(ctx); err != nil {
 		return err
 	}
 	if err := c.copyRows(ctx); err != nil {

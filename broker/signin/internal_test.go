@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
 )
 
 func TestGroups(t *testing.T) {
@@ -69,6 +71,74 @@ func TestPermissionsAreKeptForAShortTime(t *testing.T) {
 		}
 	})
 }
+
+// The browser's code, the client's secret and a person's token go only where nobody else reads them, and no response
+// takes much memory.
+func TestResponsesOfOthers(t *testing.T) {
+	t.Parallel()
+	var server *httptest.Server
+	var path, instead string
+	var location string
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, path) && location != "":
+			http.Redirect(w, r, location, http.StatusTemporaryRedirect)
+		case strings.HasSuffix(r.URL.Path, path) && instead != "":
+			fmt.Fprint(w, instead)
+		case r.URL.Path == "/":
+			fmt.Fprintf(w, `{"links": {"uaa": {"href": %q}}}`, server.URL)
+		case strings.HasPrefix(r.URL.Path, "/v3/"):
+			fmt.Fprint(w, `{"manage": true, "read": true}`)
+		default:
+			fmt.Fprintf(w, metadata, server.URL+"/oauth/token", server.URL, server.URL, server.URL, server.URL)
+		}
+	}))
+	defer server.Close()
+	const discovery, permitted = "/.well-known/openid-configuration", "/permissions"
+	named := func(authorization, token, keys, end string) string {
+		return fmt.Sprintf(metadata, server.URL+"/oauth/token", authorization, token, keys, end)
+	}
+	for what, test := range map[string]struct{ path, instead, location, says string }{
+		"as it should be":           {},
+		"root is redirected":        {"/", "", "/other", "redirects"},
+		"UAA by http":               {"/", `{"links": {"uaa": {"href": "http://uaa.example.com"}}}`, "", "https://"},
+		"metadata are redirected":   {discovery, "", "/other", "redirects"},
+		"metadata are large":        {discovery, strings.Repeat(" ", maxResponse+1), "", "more than"},
+		"browsers to http":          {discovery, named("http://a.example.com", server.URL, server.URL, ""), "", "https://"},
+		"browsers to a script":      {discovery, named("javascript:alert(1)", server.URL, server.URL, ""), "", "https://"},
+		"sign-out by http":          {discovery, named(server.URL, server.URL, server.URL, "http://a.example.com"), "", "https://"},
+		"secret to http":            {discovery, named(server.URL, "http://a.example.com", server.URL, ""), "", "https://"},
+		"keys by http":              {discovery, named(server.URL, server.URL, "http://a.example.com", ""), "", "https://"},
+		"permission is redirected":  {permitted, "", "/v3/other", "redirects"},
+		"permission is a large one": {permitted, `{"manage": true, "x": "` + strings.Repeat("x", maxResponse) + `"}`, "", "more than"},
+	} {
+		path, instead, location = test.path, test.instead, test.location
+		p := newProvider(Provider{ClientID: "client"}, server.URL, server.URL+"/callback")
+		e, err := p.endpoints(t.Context())
+		if err == nil {
+			err = p.fetchKeys(t.Context(), e)
+		}
+		if err == nil {
+			_, err = e.oauth.Exchange(oidc.ClientContext(t.Context(), p.client), "code")
+			if err != nil && strings.Contains(err.Error(), "access_token") { // it came as far as the provider's response
+				err = nil
+			}
+		}
+		if err == nil {
+			var access Access
+			access, err = newPermissions(server.URL).of(t.Context(), session{AccessToken: "token"}, "i1")
+			if err == nil && access != Manage {
+				t.Errorf("%s: access %d", what, access)
+			}
+		}
+		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+const metadata = `{"issuer": %q, "authorization_endpoint": %q, "token_endpoint": %q, "jwks_uri": %q,
+	"end_session_endpoint": %q, "id_token_signing_alg_values_supported": ["RS256"]}`
 
 func TestLinkEnds(t *testing.T) {
 	t.Parallel()

@@ -39,10 +39,7 @@ type decision struct {
 }
 
 func newPermissions(cloudController string) *permissions {
-	return &permissions{url: cloudController, kept: map[question]decision{},
-		client: &http.Client{Timeout: askTime, CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // only Cloud Controller may get the token
-		}}}
+	return &permissions{url: cloudController, kept: map[question]decision{}, client: newClient(cloudController)}
 }
 
 // of returns what a developer may see of an instance, from a response of Cloud Controller that is at most

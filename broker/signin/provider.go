@@ -1,24 +1,29 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"mysql-broker/outbound"
 )
 
 const (
 	askTime   = 5 * time.Second // for each request to the provider and to Cloud Controller
 	retryTime = 2 * time.Second // before the next attempt to find the provider
+
+	maxResponse = 1 << 20 // bytes
 )
 
 // Provider is an OpenID provider and the broker's client there.
@@ -44,7 +49,12 @@ type provider struct {
 
 func newProvider(p Provider, cloudController, callback string) *provider {
 	return &provider{Provider: p, cloudController: cloudController, callback: callback,
-		client: &http.Client{Timeout: askTime}}
+		client: newClient(cmp.Or(p.Issuer, cloudController))}
+}
+
+// newClient is for a server with that address, and those that its responses name.
+func newClient(address string) *http.Client {
+	return outbound.New(outbound.Options{URL: address, Time: askTime, Bytes: maxResponse})
 }
 
 // endpoints are those in a provider's metadata.
@@ -92,6 +102,11 @@ func (p *provider) discover(ctx context.Context) (*endpoints, error) {
 	}
 	if err := discovered.Claims(&more); err != nil {
 		return nil, fmt.Errorf("read the metadata of %s: %w", issuer, err)
+	}
+	for _, address := range []string{discovered.Endpoint().AuthURL, more.EndSession} { // browsers are sent there
+		if u, err := url.Parse(address); address != "" && (err != nil || !outbound.Safe(u)) {
+			return nil, fmt.Errorf("the metadata of %s name %q, which does not begin with https://", issuer, address)
+		}
 	}
 	return &endpoints{
 		keys:       more.Keys,
@@ -187,9 +202,6 @@ func (p *provider) fetchKeys(ctx context.Context, e *endpoints) error {
 	return nil
 }
 
-// maxResponse limits how much of a response is read, in bytes.
-const maxResponse = 1 << 20
-
 // getJSON decodes a response into v. With a status other than 200, the response may be something else, which leaves v
 // unchanged or partly filled. token may be "".
 func getJSON(ctx context.Context, client *http.Client, address, token string, v any) (status int, err error) {
@@ -206,7 +218,7 @@ func getJSON(ctx context.Context, client *http.Client, address, token string, v 
 		return 0, err
 	}
 	defer response.Body.Close()
-	err = json.NewDecoder(io.LimitReader(response.Body, maxResponse)).Decode(v)
+	err = json.NewDecoder(response.Body).Decode(v)
 	if err != nil && response.StatusCode == http.StatusOK {
 		return response.StatusCode, fmt.Errorf("read the response of %s: %w", address, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"mysql-broker/outbound"
 	"mysql-broker/store"
 )
 
@@ -66,7 +67,7 @@ func (c *console) cloudController(ctx context.Context, due []store.ListedInstanc
 			"CLOUD_CONTROLLER_URL, CLOUD_CONTROLLER_CLIENT and CLOUD_CONTROLLER_CLIENT_SECRET, or upgrade them with cf",
 			len(cc.has))
 	}
-	plain := &http.Client{Timeout: controllerTime}
+	plain := outbound.New(outbound.Options{URL: login.URL, Time: controllerTime, Bytes: 1 << 20})
 	var root struct {
 		Links struct{ UAA struct{ Href string } }
 	}
@@ -77,7 +78,7 @@ func (c *console) cloudController(ctx context.Context, due []store.ListedInstanc
 	uaa := clientcredentials.Config{ClientID: login.Client, ClientSecret: login.Secret,
 		TokenURL: strings.TrimSuffix(root.Links.UAA.Href, "/") + "/oauth/token", AuthStyle: oauth2.AuthStyleInParams}
 	cc.client = uaa.Client(context.WithValue(ctx, oauth2.HTTPClient, plain))
-	cc.client.Timeout = controllerTime
+	cc.client.Timeout, cc.client.CheckRedirect = plain.Timeout, plain.CheckRedirect
 	return cc, nil
 }
 
@@ -132,7 +133,7 @@ func (cc *cloudController) do(ctx context.Context, method, address string, body,
 		return "", fmt.Errorf("ask Cloud Controller: %w", err)
 	}
 	defer r.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		return "", fmt.Errorf("read the response of Cloud Controller: %w", err)
 	}
@@ -147,7 +148,11 @@ func (cc *cloudController) do(ctx context.Context, method, address string, body,
 		}
 	}
 	if r.StatusCode == http.StatusAccepted {
-		location = r.Header.Get("Location")
+		job, err := r.Location()
+		if err != nil || !strings.HasPrefix(job.Path, "/") {
+			return "", fmt.Errorf("read the response of Cloud Controller: it names no job: %w", err)
+		}
+		location = cc.url + job.EscapedPath() // the token goes nowhere else
 	}
 	return location, nil
 }

@@ -174,7 +174,7 @@ func startController(t *testing.T, upgrade func()) *controller {
 			respond(w, http.StatusConflict, map[string]any{"errors": fault(60016, "An operation for service instance db is in progress.")})
 			return
 		}
-		w.Header().Set("Location", c.URL+"/v3/jobs/a-job")
+		w.Header().Set("Location", "https://elsewhere.example.com/v3/jobs/a-job") // only its path counts
 		w.WriteHeader(http.StatusAccepted)
 	})
 	var asked atomic.Int32

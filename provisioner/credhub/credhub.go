@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,13 +18,17 @@ import (
 	"code.cloudfoundry.org/credhub-cli/credhub"
 	"code.cloudfoundry.org/credhub-cli/credhub/auth"
 	"code.cloudfoundry.org/credhub-cli/credhub/credentials/values"
+	"code.cloudfoundry.org/credhub-cli/credhub/permissions"
+	"github.com/google/uuid"
+
+	"mysql-broker/outbound"
 )
 
 const (
 	// requestTime limits one request, including those for tokens.
 	requestTime = 10 * time.Second
-	// idleTime is how long an unused connection stays open.
-	idleTime = 90 * time.Second
+	// maxResponse limits a response, in bytes. A list of names takes about 150 for each.
+	maxResponse = 8 << 20
 	// oldest is the first version whose permissions have an API of their own.
 	oldest = 2
 )
@@ -41,8 +46,8 @@ type Config struct {
 
 // Client is safe for concurrent use. Its requests end with their contexts, except renewals of tokens.
 type Client struct {
-	cfg       Config
-	transport *http.Transport
+	cfg  Config
+	http *http.Client
 
 	mu      sync.Mutex
 	login   auth.Strategy // nil before the first request, and after one that failed
@@ -58,19 +63,19 @@ func New(cfg Config) (*Client, error) {
 	if len(cfg.CA) > 0 && !roots.AppendCertsFromPEM(cfg.CA) {
 		return nil, errors.New("the CA holds no PEM certificate")
 	}
-	secure := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	secure := &tls.Config{RootCAs: roots}
 	if cfg.Certificate != "" {
 		secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(cfg.Certificate, cfg.Key)
 			return &pair, err
 		}
 	}
-	return &Client{cfg: cfg, transport: &http.Transport{TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment,
-		IdleConnTimeout: idleTime, ForceAttemptHTTP2: true}}, nil
+	return &Client{cfg: cfg, http: outbound.New(outbound.Options{URL: cfg.URL, TLS: secure, Time: requestTime,
+		Bytes: maxResponse})}, nil
 }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Name returns the name of the credential of an account. Accounts are never used twice, so a delayed request for one
 // binding cannot change what another one stores.
@@ -87,16 +92,32 @@ func UAAClient(id string) string { return "uaa-client:" + id }
 // Store sets a credential, a JSON object, and lets one reader read it. It may run again.
 func (c *Client) Store(ctx context.Context, name string, value map[string]any, reader string) error {
 	return c.do(ctx, "store "+name, func(hub *credhub.CredHub) error {
-		if _, err := hub.SetJSON(name, values.JSON(value)); err != nil {
+		stored, err := hub.SetJSON(name, values.JSON(value))
+		if err != nil {
 			return err
+		}
+		if stored.Name != name {
+			return fmt.Errorf("%w: it stored %q", ErrResponse, stored.Name)
 		}
 		// Adding a permission that exists is refused.
-		if _, err := hub.GetPermissionByPathActor(name, reader); !isAbsent(err) {
-			return err
+		p, err := hub.GetPermissionByPathActor(name, reader)
+		if isAbsent(err) {
+			p, err = hub.AddPermission(name, reader, []string{"read"})
 		}
-		_, err := hub.AddPermission(name, reader, []string{"read"})
-		return err
+		return checkPermission(p, err, name, reader)
 	})
+}
+
+// ErrResponse says that a response is not one to what CredHub was asked.
+var ErrResponse = errors.New("what CredHub responds is about something else")
+
+// checkPermission returns the error of a request, or one if its response is not the permission of that reader.
+func checkPermission(p *permissions.Permission, err error, name, reader string) error {
+	if err == nil && (p.Path != name || p.Actor != reader || !slices.Contains(p.Operations, "read") ||
+		uuid.Validate(p.UUID) != nil) {
+		err = fmt.Errorf("%w: a permission of %q for %q", ErrResponse, p.Actor, p.Path)
+	}
+	return err
 }
 
 // Delete deletes a credential and the permission of its reader. It may run again. CredHub keeps the permissions of
@@ -104,15 +125,15 @@ func (c *Client) Store(ctx context.Context, name string, value map[string]any, r
 // see CheckDeleting.
 func (c *Client) Delete(ctx context.Context, name, reader string) (done bool, err error) {
 	err = c.do(ctx, "delete "+name, func(hub *credhub.CredHub) error {
-		p, permission := hub.GetPermissionByPathActor(name, reader)
-		if permission == nil {
-			_, permission = hub.DeletePermission(p.UUID)
+		p, reading := hub.GetPermissionByPathActor(name, reader)
+		if reading = checkPermission(p, reading, name, reader); reading == nil {
+			_, reading = hub.DeletePermission(p.UUID)
 		}
-		if permission != nil && !isAbsent(permission) {
-			return permission
+		if reading != nil && !isAbsent(reading) {
+			return reading
 		}
 		credential := hub.Delete(name)
-		done = permission == nil && credential == nil
+		done = reading == nil && credential == nil
 		if isAbsent(credential) {
 			return nil
 		}
@@ -154,6 +175,9 @@ func (c *Client) Names(ctx context.Context, path string) (names []string, err er
 	err = c.do(ctx, "list the credentials under "+path, func(hub *credhub.CredHub) error {
 		found, err := hub.FindByPath(path)
 		for _, f := range found.Credentials {
+			if !strings.HasPrefix(f.Name, path+"/") {
+				return fmt.Errorf("%w: %q", ErrResponse, f.Name)
+			}
 			names = append(names, f.Name)
 		}
 		return err
@@ -218,7 +242,8 @@ func (c *Client) connect(ctx context.Context) (login auth.Strategy, version stri
 	var client *http.Client // which sends all requests, also those for tokens
 	hub, err := credhub.New(c.cfg.URL, credhub.Auth(func(cfg auth.Config) (_ auth.Strategy, err error) {
 		client = cfg.Client()
-		client.Transport, client.Timeout = transportWithin{ctx, c.transport}, requestTime
+		*client = *c.http
+		client.Transport = transportWithin{ctx, c.http.Transport}
 		login, err = log(cfg)
 		return login, err
 	}))
@@ -232,7 +257,7 @@ func (c *Client) connect(ctx context.Context) (login auth.Strategy, version stri
 	if found.Segments()[0] < oldest {
 		return nil, "", fmt.Errorf("its version is %s, and the broker needs %d.0 or newer", found, oldest)
 	}
-	client.Transport = c.transport
+	client.Transport = c.http.Transport
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.login, c.version = login, found.String()

@@ -1,10 +1,13 @@
 package credhub_test
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -147,6 +150,58 @@ func TestIdentities(t *testing.T) {
 	}
 	if _, err := credhub.New(credhub.Config{CA: []byte("not PEM")}); err == nil {
 		t.Error("a CA that is no PEM is taken")
+	}
+}
+
+// A CredHub that is broken, or that somebody else plays, makes no reference to nothing, and deletes nothing of others.
+func TestResponses(t *testing.T) {
+	t.Parallel()
+	reader := credhub.Application(uuid.NewString())
+	var reached atomic.Bool
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
+	defer plain.Close()
+	permission := `{"path": "/c/other", "actor": "` + reader + `", "operations": ["read"], "uuid": "` + uuid.NewString() + `"}`
+	for what, test := range map[string]struct {
+		method, path string
+		status       int
+		body         string // or the target of a redirect
+		says         string
+	}{
+		"stores nothing":            {"PUT", "/api/v1/data", 200, `{}`, "about something else"},
+		"stores another name":       {"PUT", "/api/v1/data", 200, `{"name": "/c/other"}`, "about something else"},
+		"sends a GET elsewhere":     {"PUT", "/api/v1/data", 302, "/info", "redirects"},
+		"sends a password to http":  {"PUT", "/api/v1/data", 307, plain.URL, "redirects"},
+		"another path's permission": {"GET", "/api/v2/permissions", 200, permission, "about something else"},
+		"no permission at all":      {"POST", "/api/v2/permissions", 201, `{}`, "about something else"},
+		"UAA by http":               {"GET", "/info", 200, `{"auth-server": {"url": "` + plain.URL + `"}}`, "https://"},
+		"400 MB":                    {"GET", "/api/v2/permissions", 200, "", "bytes"},
+	} {
+		hub := imitation.Start(t)
+		hub.Answer(func(r *http.Request) http.HandlerFunc {
+			if r.Method != test.method || r.URL.Path != test.path {
+				return nil
+			}
+			return func(w http.ResponseWriter, r *http.Request) {
+				if test.status/100 == 3 {
+					http.Redirect(w, r, test.body, test.status)
+					return
+				}
+				w.WriteHeader(test.status)
+				_, err := w.Write([]byte(test.body))
+				for n := 0; test.body == "" && err == nil && n < 400; n++ {
+					_, err = w.Write(bytes.Repeat([]byte(" "), 1<<20))
+				}
+			}
+		})
+		err := client(t, hub, nil).Store(t.Context(), name, secret, reader)
+		if err == nil || !strings.Contains(err.Error(), test.says) || reached.Load() {
+			t.Errorf("%s: reached another server: %t, %v", what, reached.Load(), err)
+		}
+		if test.path == "/api/v2/permissions" && test.method == "GET" {
+			if done, err := client(t, hub, nil).Delete(t.Context(), name, reader); done || err == nil {
+				t.Errorf("%s: deleted: %t, %v", what, done, err)
+			}
+		}
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 	"github.com/google/uuid"
+
+	"mysql-broker/outbound"
 )
 
 const (
@@ -40,7 +42,7 @@ func newBroker(a address) *broker {
 	return &broker{
 		address:  a,
 		identity: platform + " " + base64.StdEncoding.EncodeToString(who),
-		http:     &http.Client{Timeout: requestTimeout},
+		http:     outbound.New(outbound.Options{URL: a.URL, Time: requestTimeout, Bytes: maxResponseBytes}),
 	}
 }
 
@@ -101,7 +103,7 @@ func (b *broker) send(ctx context.Context, method, path string, query url.Values
 }
 
 func readResponse(res *http.Response) (*response, error) {
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponseBytes))
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		return nil, fmt.Errorf("the broker's response broke off: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mysql-broker/outbound"
 	"mysql-broker/provisioner/backup/objectstore"
 )
 
@@ -150,7 +151,7 @@ func (b bucketService) read() (Backups, error) {
 		c.CA = []byte(b.CA)
 	}
 	switch {
-	case !safe(u):
+	case !outbound.Safe(u):
 		return Backups{}, errors.New("it does not begin with https://, which only one on a loopback address may do")
 	case bucket == "":
 		return Backups{}, errNoBucket

@@ -2,8 +2,9 @@ package config
 
 import (
 	"errors"
-	"net/netip"
 	"net/url"
+
+	"mysql-broker/outbound"
 )
 
 // externalURL is the broker's URL for browsers: EXTERNAL_URL, or the application's first route on Cloud Foundry, whose
@@ -21,7 +22,7 @@ func (r *reader) externalURL(a Application) *url.URL {
 	case err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
 		r.note(errors.New("EXTERNAL_URL is not a URL of scheme and host alone, such as https://mysql-broker.example.com"))
 		return nil
-	case !safe(u):
+	case !outbound.Safe(u):
 		r.note(errors.New("EXTERNAL_URL does not begin with https://, which only one on a loopback address may do"))
 		return nil
 	}
@@ -37,17 +38,4 @@ func (a Application) route() *url.URL {
 		}
 	}
 	return nil
-}
-
-// safe reports whether nobody can read or change requests to u on the way.
-func safe(u *url.URL) bool {
-	switch u.Scheme {
-	case "https":
-		return u.Host != ""
-	case "http":
-		address, err := netip.ParseAddr(u.Hostname())
-		return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
-	default:
-		return false
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mysql-broker/broker/signin"
+	"mysql-broker/outbound"
 )
 
 // SignIn says how people sign in to the dashboard. There is no dashboard if Provider has no ClientID and Announce is
@@ -100,7 +101,7 @@ func (r *reader) address(name string) string {
 		return ""
 	}
 	u, err := url.Parse(text)
-	if err != nil || !safe(u) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || !outbound.Safe(u) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		r.note(fmt.Errorf("%s is not a URL such as https://uaa.example.com; only one on a loopback address may begin with "+
 			"http://", name))
 		return ""

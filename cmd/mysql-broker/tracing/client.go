@@ -80,7 +80,7 @@ func headers(text string) (http.Header, error) {
 // even without tracing. https://opentelemetry.io/docs/specs/otlp/#otlphttp
 type client struct {
 	cfg  Config
-	http http.Client
+	http *http.Client
 }
 
 // Start implements otlptrace.Client.
@@ -110,7 +110,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) 
 		return err
 	}
 	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20)); err != nil {
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		return err
 	}
 	if response.StatusCode/100 != 2 {

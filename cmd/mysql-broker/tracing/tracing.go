@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 
 	"mysql-broker/cmd/mysql-broker/version"
+	"mysql-broker/outbound"
 	"mysql-broker/provisioner/periodic"
 )
 
@@ -24,7 +25,8 @@ const ServiceName = "mysql-broker"
 // that is logged and slows nothing down.
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 func Start(ctx context.Context, cfg Config, log *slog.Logger) (*trace.TracerProvider, error) {
-	exporter, err := otlptrace.New(ctx, &client{cfg: cfg})
+	exporter, err := otlptrace.New(ctx, &client{cfg,
+		outbound.New(outbound.Options{URL: cfg.URL, Time: cfg.Timeout, Bytes: 1 << 20})})
 	if err != nil {
 		return nil, fmt.Errorf("prepare to send traces: %w", err)
 	}

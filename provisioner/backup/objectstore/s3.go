@@ -7,13 +7,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"mysql-broker/outbound"
 )
 
 // S3Config says where a bucket is, and who may use it.
@@ -42,26 +43,20 @@ const (
 	responseTime = 30 * time.Second
 	// partSize is for objects that are larger, which are sent in parts.
 	partSize = 16 << 20
+	// maxList limits a response other than an object, in bytes. A page of a listing has up to 1,000 names.
+	maxList = 4 << 20
 )
 
 // OpenS3 prepares the use of a bucket, without I/O.
 func OpenS3(c S3Config) (*S3, error) {
-	transport := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: responseTime,
-		IdleConnTimeout:       time.Minute,
-		MaxIdleConnsPerHost:   4,
-		DisableCompression:    true,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-	}
+	secure := &tls.Config{}
 	if c.CA != nil {
-		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(c.CA) {
+		secure.RootCAs = x509.NewCertPool()
+		if !secure.RootCAs.AppendCertsFromPEM(c.CA) {
 			return nil, errors.New("the CA certificate of the object store is no PEM certificate")
 		}
 	}
+	transport := outbound.New(outbound.Options{URL: c.url(), TLS: secure, Time: responseTime, Bytes: maxList}).Transport
 	client, err := minio.New(c.Endpoint, &minio.Options{Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""),
 		Secure: !c.Insecure, Region: c.Region, Transport: transport, MaxRetries: retries})
 	if err != nil {
@@ -70,13 +65,15 @@ func OpenS3(c S3Config) (*S3, error) {
 	return &S3{c, client}, nil
 }
 
-func (s *S3) String() string {
-	scheme := "https"
-	if s.config.Insecure {
-		scheme = "http"
+func (c S3Config) url() string {
+	if c.Insecure {
+		return "http://" + c.Endpoint
 	}
-	c := s.config
-	return strings.TrimSuffix(fmt.Sprintf("%s://%s/%s/%s", scheme, c.Endpoint, c.Bucket, c.Prefix), "/")
+	return "https://" + c.Endpoint
+}
+
+func (s *S3) String() string {
+	return strings.TrimSuffix(s.config.url()+"/"+s.config.Bucket+"/"+s.config.Prefix, "/")
 }
 
 func (s *S3) Put(ctx context.Context, name string, data []byte) error {
@@ -113,7 +110,8 @@ func (s *S3) Get(ctx context.Context, name string, max int64) (data []byte, err 
 }
 
 func (s *S3) get(ctx context.Context, name string, max int64) ([]byte, error) {
-	object, err := s.client.GetObject(ctx, s.config.Bucket, s.config.Prefix+name, minio.GetObjectOptions{})
+	object, err := s.client.GetObject(outbound.Allow(ctx, max+1), s.config.Bucket, s.config.Prefix+name,
+		minio.GetObjectOptions{})
 	if err != nil {
 		return nil, err
 	}

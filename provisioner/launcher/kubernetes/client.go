@@ -17,6 +17,8 @@ import (
 
 const (
 	requestTime = 30 * time.Second // for one request and its response
+	longestTime = 6 * time.Minute  // for a watch: it lasts watchTime
+	maxResponse = 64 << 20         // bytes; lists are read item by item
 	attempts    = 4                // of a request, while the API server is busy or cannot be reached
 	minPause    = 100 * time.Millisecond
 	maxPause    = 5 * time.Second // between two of them, whatever Retry-After says

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"mysql-broker/outbound"
 )
 
 // Credentials are the address of an API server and a login to it.
@@ -50,7 +50,7 @@ func (c Credentials) client(namespace string) (*client, error) {
 	if !strings.HasPrefix(c.URL, "https://") {
 		return nil, fmt.Errorf("the API server's URL %q does not begin with https://", c.URL)
 	}
-	verify := &tls.Config{MinVersion: tls.VersionTLS12}
+	verify := &tls.Config{}
 	if len(c.CA) > 0 {
 		verify.RootCAs = x509.NewCertPool()
 		if !verify.RootCAs.AppendCertsFromPEM(c.CA) {
@@ -72,8 +72,7 @@ func (c Credentials) client(namespace string) (*client, error) {
 	default:
 		return nil, errors.New("there is neither a token nor a client certificate")
 	}
-	made.http = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: verify,
-		MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: requestTime, ForceAttemptHTTP2: true}}
+	made.http = outbound.New(outbound.Options{URL: c.URL, TLS: verify, Time: longestTime, Bytes: maxResponse})
 	return made, nil
 }
 

@@ -1,0 +1,146 @@
+package outbound_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mysql-broker/outbound"
+	"mysql-broker/test/limits"
+)
+
+// client is one of that server, for bodies of up to ten bytes.
+func client(t *testing.T, server *httptest.Server, limit time.Duration) *http.Client {
+	t.Helper()
+	trusted := x509.NewCertPool()
+	if server.TLS != nil {
+		trusted.AddCert(server.Certificate())
+	}
+	c := outbound.New(outbound.Options{URL: server.URL, TLS: &tls.Config{RootCAs: trusted}, Time: limit, Bytes: 10})
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+func start(t *testing.T, make func(http.Handler) *httptest.Server, answer http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	server := make(answer)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server
+}
+
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	var size, sent atomic.Int64
+	server := start(t, httptest.NewTLSServer, func(w http.ResponseWriter, r *http.Request) {
+		if encoding := r.Header.Get("Accept-Encoding"); encoding != "" {
+			t.Errorf("the client asks for %s", encoding)
+		}
+		for sent.Store(0); sent.Load() < size.Load(); {
+			n, err := w.Write(bytes.Repeat([]byte("x"), int(min(size.Load()-sent.Load(), 1<<20))))
+			if sent.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	})
+	c := client(t, server, limits.Stuck)
+	for _, test := range []struct {
+		size, allowed int64
+		read          int
+		fails         bool
+	}{
+		{size: 0}, {size: 10, read: 10}, {size: 11, read: 10, fails: true}, {size: 400 << 20, read: 10, fails: true},
+		{size: 11, allowed: 11, read: 11}, {size: 9, allowed: 8, read: 9},
+	} {
+		size.Store(test.size)
+		ctx := t.Context()
+		if test.allowed > 0 {
+			ctx = outbound.Allow(ctx, test.allowed)
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if len(data) != test.read || (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "more than") {
+			t.Errorf("%+v: %d bytes are read, %v", test, len(data), err)
+		}
+	}
+}
+
+// No secret of a request goes anywhere else.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	var reached atomic.Bool
+	reach := func(http.ResponseWriter, *http.Request) { reached.Store(true) }
+	plain, secure := start(t, httptest.NewServer, reach), start(t, httptest.NewTLSServer, reach)
+	other := start(t, httptest.NewServer, reach)
+	redirects := func(make func(http.Handler) *httptest.Server, status int, to string) *httptest.Server {
+		return start(t, make, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, status) })
+	}
+	for name, test := range map[string]struct {
+		server  *httptest.Server
+		address string // instead of that of the server
+		says    string // "" if something is reached
+	}{
+		"http":                   {plain, "", ""},
+		"https":                  {secure, "", ""},
+		"http, then https":       {plain, "https://127.0.0.1:1", "refused"},
+		"http, then another one": {plain, "http://example.com", "http://example.com does not begin with https://"},
+		"http, then loopback":    {plain, other.URL, ""},
+		"https, then http":       {secure, plain.URL, "does not begin with https://"},
+		"https, then a file":     {secure, "file:///etc/passwd", "does not begin with https://"},
+		"moved":                  {redirects(httptest.NewTLSServer, 301, secure.URL), "", "redirects to https://"},
+		"found":                  {redirects(httptest.NewTLSServer, 302, secure.URL), "", "redirects to https://"},
+		"307 to http":            {redirects(httptest.NewTLSServer, 307, plain.URL), "", "redirects to http://"},
+		"308 on the same server": {redirects(httptest.NewTLSServer, 308, "/elsewhere"), "", "redirects to https://"},
+	} {
+		reached.Store(false)
+		address := test.address
+		if address == "" {
+			address = test.server.URL
+		}
+		response, err := client(t, test.server, limits.Stuck).Post(address, "text/plain", strings.NewReader("secret"))
+		if err == nil {
+			response.Body.Close()
+		}
+		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) ||
+			reached.Load() != (test.says == "") {
+			t.Errorf("%s: reached: %t, %v", name, reached.Load(), err)
+		}
+	}
+}
+
+func TestTime(t *testing.T) {
+	t.Parallel()
+	hang := start(t, httptest.NewTLSServer, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/body" {
+			http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	})
+	for _, path := range []string{"/", "/body"} {
+		response, err := client(t, hang, 50*time.Millisecond).Get(hang.URL + path)
+		if err == nil {
+			_, err = io.ReadAll(response.Body)
+			response.Body.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "imeout") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

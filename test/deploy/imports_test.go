@@ -16,15 +16,13 @@ import (
 
 const module = "mysql-broker/"
 
-// The picture of the packages is the import graph: each package imports those on lower lines only. The one in
-// docs/architecture.md has every package of the module.
+// The picture of the packages in docs/architecture.md is the import graph: it has every package of the module, and each
+// imports those on lower lines only.
 func TestPictureIsTheImportGraph(t *testing.T) {
 	t.Parallel()
-	imports := importGraph(t)
-	for document, complete := range map[string]bool{"docs/architecture.md": true, "README.md": false} {
-		for _, problem := range comparePicture(picture(readFile(t, document)), imports, complete) {
-			t.Errorf("%s: %s", document, problem)
-		}
+	const document = "docs/architecture.md"
+	for _, problem := range comparePicture(picture(readFile(t, document)), importGraph(t)) {
+		t.Errorf("%s: %s", document, problem)
 	}
 }
 
@@ -68,7 +66,7 @@ func TestPictureIsCompared(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			problems := comparePicture(lines, test.imports, true)
+			problems := comparePicture(lines, test.imports)
 			if got := strings.Join(problems, "\n"); (test.want == "") != (got == "") || !strings.HasPrefix(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -77,7 +75,7 @@ func TestPictureIsCompared(t *testing.T) {
 }
 
 // comparePicture returns what is wrong with a picture, which says what line each package is on.
-func comparePicture(lines map[string]int, imports map[string][]string, complete bool) (problems []string) {
+func comparePicture(lines map[string]int, imports map[string][]string) (problems []string) {
 	for name, line := range lines {
 		_, exists := imports[name]
 		if below, all := strings.CutSuffix(name, "…"); all {
@@ -92,9 +90,7 @@ func comparePicture(lines map[string]int, imports map[string][]string, complete 
 	for name, imported := range imports {
 		line := lineOf(lines, name)
 		if line == 0 {
-			if complete {
-				problems = append(problems, name+" is missing: add it"+between(lines, imports, name))
-			}
+			problems = append(problems, name+" is missing: add it"+between(lines, imports, name))
 			continue
 		}
 		for _, other := range imported {

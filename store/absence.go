@@ -62,9 +62,9 @@ func (t *Tx) BeginAbsent(ctx context.Context, instanceID string) (Beginning, err
 	return b, unknown(err)
 }
 
-// InstanceAfterOthers is Instance after a wait until nobody is recording one of this id.
-func (s *Store) InstanceAfterOthers(ctx context.Context, id string) (i Instance, err error) {
-	err = s.InTx(ctx, func(tx *Tx) error {
+// AfterOthers is Instance after a wait until nobody is recording one of this id.
+func (s Instances) AfterOthers(ctx context.Context, id string) (i Instance, err error) {
+	err = s.inTx(ctx, func(tx *Tx) error {
 		tx.waitLonger()
 		tx.lockID(id)
 		return read(ctx, tx, rowLockTime, &i, s.keys.scanInstance, selectInstance, id)
@@ -91,7 +91,7 @@ func unknown(err error) error {
 // since says that this was certainly after a broker had received a request. It reads PostgreSQL's clock once the age of
 // the request is known, so that by that clock, the request came then or earlier. If PostgreSQL's clock was set forward
 // since the platform was told, a request that is older by less than that seems to be newer.
-func (s *Store) ReportedAbsent(ctx context.Context, instanceID string,
+func (s Instances) ReportedAbsent(ctx context.Context, instanceID string,
 	received time.Time) (reported *time.Time, since bool, err error) {
 	type look struct {
 		Reported *time.Time
@@ -108,7 +108,7 @@ func (s *Store) ReportedAbsent(ctx context.Context, instanceID string,
 
 // ForgetAbsences deletes absences that platforms were told so long ago that no request can be older, and returns how
 // many.
-func (s *Store) ForgetAbsences(ctx context.Context) (forgotten int64, err error) {
+func (s Instances) ForgetAbsences(ctx context.Context) (forgotten int64, err error) {
 	for {
 		since := time.Now()
 		tag, err := s.db.Exec(ctx, `DELETE FROM absence WHERE instance_id IN (SELECT instance_id FROM absence

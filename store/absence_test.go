@@ -29,14 +29,14 @@ func tellGone(t *testing.T, s *store.Store) {
 func recordOne(t *testing.T, s *store.Store, absent *time.Time) (store.Task, error) {
 	t.Helper()
 	i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_" + time.Now().String()}
-	task, _, err := s.RecordProvision(t.Context(), store.Asked{At: time.Now(), Absent: absent}, i, provisionOf("i"), store.Room{OnServer: 10})
+	task, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now(), Absent: absent}, i, provisionOf("i"), store.Room{OnServer: 10})
 	return task, err
 }
 
 // reportedAbsent checks whether the platform was certainly told after a request that there is no instance "i".
 func reportedAbsent(t *testing.T, s *store.Store, received time.Time, want bool) *time.Time {
 	t.Helper()
-	reported, since, err := s.ReportedAbsent(t.Context(), "i", received)
+	reported, since, err := s.Instances.ReportedAbsent(t.Context(), "i", received)
 	if err != nil || since != want {
 		t.Errorf("told since then: %v, %v instead of %v", since, err, want)
 	}
@@ -75,7 +75,7 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	}
 	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
 		LeaseTTL: time.Minute})
-	if err := s.Finish(ctx, held(deletion), store.Succeeded, "", true, func(tx *store.Tx) { tx.DeleteInstance("i") }); err != nil {
+	if err := s.Queue.Finish(ctx, held(deletion), store.Succeeded, "", true, func(tx *store.Tx) { tx.DeleteInstance("i") }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := recordOne(t, s, absent); !errors.Is(err, store.ErrExists) {
@@ -135,14 +135,14 @@ func TestAbsencesAreForgotten(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	tellGone(t, s)
-	if n, err := s.ForgetAbsences(ctx); n != 0 || err != nil {
+	if n, err := s.Instances.ForgetAbsences(ctx); n != 0 || err != nil {
 		t.Errorf("forgotten too early: %d, %v", n, err)
 	}
 	exec(t, url, "UPDATE absence SET reported_at = reported_at - interval '3 hours'")
 	if _, err := recordOne(t, s, nil); err != nil {
 		t.Errorf("hours after the platform was told: %v", err)
 	}
-	if n, err := s.ForgetAbsences(ctx); n != 1 || err != nil {
+	if n, err := s.Instances.ForgetAbsences(ctx); n != 1 || err != nil {
 		t.Errorf("not forgotten: %d, %v", n, err)
 	}
 }

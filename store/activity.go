@@ -19,7 +19,7 @@ type Activity struct {
 }
 
 // Activities reads the activity of instances, in the order of ids, by one statement that reads few rows of each.
-func (s *Store) Activities(ctx context.Context, ids []string) ([]Activity, error) {
+func (s Reports) Activities(ctx context.Context, ids []string) ([]Activity, error) {
 	return allRows(ctx, s.pool, scanActivity, `SELECT asked.id, coalesce(i.state, ''), coalesce(i.plan_id, ''),
 			bound.*, coalesce(t.id, 0), coalesce(t.instance_id, ''), coalesce(t.binding_id, ''), coalesce(t.kind, ''),
 			coalesce(t.plan_id, ''), coalesce(t.state, ''), coalesce(t.description, ''), coalesce(t.last_error, ''),
@@ -62,7 +62,8 @@ var scanSummary = pgx.RowToStructByPos[TaskSummary]
 
 // RecentTasks lists the latest operations on an instance and its bindings, the newest first, since a time: ids of
 // instances can be reused, and tasks from before its creation belong to an earlier instance.
-func (s *Store) RecentTasks(ctx context.Context, instanceID string, since time.Time, limit int) ([]TaskSummary, error) {
+func (s Reports) RecentTasks(ctx context.Context, instanceID string, since time.Time,
+	limit int) ([]TaskSummary, error) {
 	// MATERIALIZED keeps PostgreSQL from walking the whole table backwards to find the few tasks of a quiet instance.
 	return allRows(ctx, s.pool, scanSummary, `WITH own AS MATERIALIZED (SELECT id FROM task WHERE instance_id = $1)
 		SELECT `+summaryColumns+` FROM task WHERE id IN (SELECT id FROM own ORDER BY id DESC LIMIT $3) AND created_at >= $2
@@ -82,7 +83,7 @@ type BindingSummary struct {
 }
 
 // BindingSummaries lists the bindings of an instance in the order of their creation.
-func (s *Store) BindingSummaries(ctx context.Context, instanceID string) ([]BindingSummary, error) {
+func (s Reports) BindingSummaries(ctx context.Context, instanceID string) ([]BindingSummary, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingSummary], `SELECT b.id, b.state, b.app_guid, b.role,
 			b.account, b.created_at, CASE WHEN b.space_guid = i.space_guid THEN '' ELSE b.space_guid END, b.expires_at
 		FROM binding b JOIN instance i ON i.id = b.instance_id WHERE i.id = $1 ORDER BY b.created_at, b.id`, instanceID)

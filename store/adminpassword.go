@@ -23,14 +23,14 @@ func (t *Tx) AdoptNextAdminPassword(id string) {
 		WHERE id = $1 AND next_admin_password IS NOT NULL`, id)
 }
 
-// InstanceAt returns the instance that a dedicated server belongs to, or ErrNotFound.
-func (s *Store) InstanceAt(ctx context.Context, at Location) (Instance, error) {
+// At returns the instance that a dedicated server belongs to, or ErrNotFound.
+func (s Instances) At(ctx context.Context, at Location) (Instance, error) {
 	id, err := oneRow(ctx, s.pool, pgx.RowTo[string],
 		"SELECT instance_id FROM resource WHERE kind = $1 AND server = '' AND name = $2", DedicatedResource, at.Server)
 	if err != nil {
 		return Instance{}, err
 	}
-	i, err := s.Instance(ctx, id)
+	i, err := s.Get(ctx, id)
 	switch {
 	case err != nil:
 		return Instance{}, err
@@ -42,9 +42,9 @@ func (s *Store) InstanceAt(ctx context.Context, at Location) (Instance, error) {
 	return Instance{}, ErrNotFound
 }
 
-// DedicatedInstances lists the ids of the instances that have or are getting a dedicated server, except those that can
+// Dedicated lists the ids of the instances that have or are getting a dedicated server, except those that can
 // only be deleted.
-func (s *Store) DedicatedInstances(ctx context.Context) ([]string, error) {
+func (s Instances) Dedicated(ctx context.Context) ([]string, error) {
 	return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance
 		WHERE location_kind = 'dedicated' AND state IN ('creating', 'ready') ORDER BY id`)
 }

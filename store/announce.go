@@ -27,8 +27,8 @@ const (
 
 // listener has the one connection on which this process hears what PostgreSQL announces.
 type listener struct {
-	store *Store
-	pool  *pgxpool.Pool // of that connection
+	db   *database
+	pool *pgxpool.Pool // of that connection
 
 	hears atomic.Bool // the last probe arrived
 
@@ -126,7 +126,7 @@ func (l *listener) listen(ctx context.Context) (heard bool) {
 // probe announces something by another connection, and waits until it arrives.
 func (l *listener) probe(ctx context.Context, conn *pgx.Conn) error {
 	token := rand.Text()
-	if _, err := l.store.db.Exec(ctx, "SELECT pg_notify($1, $2)", channel, token); err != nil {
+	if _, err := l.db.db.Exec(ctx, "SELECT pg_notify($1, $2)", channel, token); err != nil {
 		return err
 	}
 	return l.hear(ctx, conn, probeTime, token)

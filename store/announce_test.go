@@ -38,22 +38,22 @@ func TestTasksForAnyBrokerAreAnnounced(t *testing.T) {
 	own := provisionOf("own")
 	own.Owner, own.LeaseTTL = "other", time.Hour
 	mine := newTask(t, other, own)
-	if _, err := other.Extend(ctx, "other", []store.Lease{held(mine)}, time.Hour); err != nil {
+	if _, err := other.Queue.Extend(ctx, "other", []store.Lease{held(mine)}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Finish(ctx, held(mine), store.Succeeded, "", true, nothing); err != nil {
+	if err := other.Queue.Finish(ctx, held(mine), store.Succeeded, "", true, nothing); err != nil {
 		t.Fatal(err)
 	}
 	for what, do := range map[string]func(*testing.T, store.Task) error{
 		"postponed": func(t *testing.T, task store.Task) error {
-			return other.Postpone(ctx, held(task), time.Hour, 1, "")
+			return other.Queue.Postpone(ctx, held(task), time.Hour, 1, "")
 		},
-		"released": func(t *testing.T, task store.Task) error { return other.ReleaseLease(ctx, held(task)) },
+		"released": func(t *testing.T, task store.Task) error { return other.Queue.Release(ctx, held(task)) },
 		"released after it was cancelled": func(t *testing.T, task store.Task) error {
 			if err := other.InTx(ctx, func(tx *store.Tx) error { tx.CancelTask(task.ID, ""); return nil }); err != nil {
 				return err
 			}
-			return other.ReleaseCancelled(ctx, held(task), "other")
+			return other.Queue.ReleaseCancelled(ctx, held(task), "other")
 		},
 	} {
 		n := provisionOf(what)
@@ -72,7 +72,7 @@ func TestTasksForAnyBrokerAreAnnounced(t *testing.T) {
 	waiting := newTask(t, other, provisionOf("waiting"))
 	testdrive.Receive(t, heard, "a task that was recorded without a lease")
 	exec(t, url, "UPDATE task SET run_at = now() + interval '1 hour' WHERE instance_id = 'waiting'")
-	if _, err := other.RetryNow(ctx, waiting.ID); err != nil {
+	if _, err := other.Tasks.RetryNow(ctx, waiting.ID); err != nil {
 		t.Fatal(err)
 	}
 	testdrive.Receive(t, heard, "a task that is to be tried at once")
@@ -117,7 +117,7 @@ func TestAgenda(t *testing.T) {
 	}
 	look := func() store.Agenda {
 		t.Helper()
-		a, err := s.Agenda(ctx, 2*time.Hour, 2*time.Hour)
+		a, err := s.Queue.Agenda(ctx, 2*time.Hour, 2*time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestAgenda(t *testing.T) {
 	if a := look(); !about(a.Task, time.Hour) {
 		t.Errorf("a lease of an hour: %+v", a)
 	}
-	if err := s.Postpone(ctx, held(mine), 30*time.Minute, 1, ""); err != nil {
+	if err := s.Queue.Postpone(ctx, held(mine), 30*time.Minute, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	if a := look(); !about(a.Task, 30*time.Minute) {
@@ -149,7 +149,7 @@ func TestAgenda(t *testing.T) {
 	if a := look(); !a.ClockSetBack {
 		t.Errorf("a task waits for longer than any may: %+v", a)
 	}
-	if err := s.SetHold(ctx, "test", 0); err != nil {
+	if err := s.Recovery.SetHold(ctx, "test", 0); err != nil {
 		t.Fatal(err)
 	}
 	if a := look(); a.Task != nil || a.Expiry != nil {

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// AuditLog records who did what.
+type AuditLog struct{ *database }
+
 // Platforms of actors that are no platform.
 const (
 	ByOperator = "operator" // a command
@@ -54,14 +57,14 @@ type AuditQuery struct {
 	Since      time.Time
 }
 
-// EachAudit is EachInstance for the audit, the newest entry first.
-func (s *Store) EachAudit(ctx context.Context, q AuditQuery, fn func(AuditEntry) error) error {
+// Each is Instances.Each for the audit, the newest entry first.
+func (s AuditLog) Each(ctx context.Context, q AuditQuery, fn func(AuditEntry) error) error {
 	l := list{table: "audit a", key: "a.id", columns: auditColumns, descending: true}
 	l.only(q.InstanceID != "", "a.instance_id = ?", q.InstanceID)
 	l.where(q.User != "", "? IN (a.actor->>'user_id', a.actor->>'user_name', a.actor->>'email')", q.User)
 	l.where(q.Action != "", "a.action = ?", q.Action)
 	l.only(!q.Since.IsZero(), "a.at >= ?", q.Since)
-	return eachListed(ctx, s, l, fn)
+	return eachListed(ctx, s.database, l, fn)
 }
 
 // Operations on instances and bindings are tasks. The statement that records a task has auditBegun, and each one that
@@ -90,8 +93,8 @@ const (
 const auditCommand = `INSERT INTO audit (actor, action, instance_id, binding_id, object, result)
 	SELECT $1, $2, $3, $4, $5, 'begun'`
 
-// Audit records that the actor of ActAs begins to do something that is no task of an instance.
-func (s *Store) Audit(ctx context.Context, action, instanceID, bindingID, object string) error {
+// Record records that the actor of ActAs begins to do something that is no task of an instance.
+func (s AuditLog) Record(ctx context.Context, action, instanceID, bindingID, object string) error {
 	actor, err := s.actor.json()
 	if err == nil {
 		_, err = s.db.Exec(ctx, auditCommand, actor, action, instanceID, bindingID, object)
@@ -109,8 +112,8 @@ func (t *Tx) Audit(action, instanceID, bindingID, object string) {
 	t.write("record it for the audit", auditCommand, actor, action, instanceID, bindingID, object)
 }
 
-// DeleteAudit deletes entries that are older than age, and returns how many. It pauses for half of the time.
-func (s *Store) DeleteAudit(ctx context.Context, age time.Duration) (deleted int64, err error) {
+// Delete deletes entries that are older than age, and returns how many. It pauses for half of the time.
+func (s AuditLog) Delete(ctx context.Context, age time.Duration) (deleted int64, err error) {
 	for {
 		since := time.Now()
 		tag, err := s.db.Exec(ctx, `DELETE FROM audit WHERE id IN (SELECT id FROM audit

@@ -17,7 +17,7 @@ import (
 // audited lists the entries that match, the newest first.
 func audited(t *testing.T, s *store.Store, q store.AuditQuery) (all []string) {
 	t.Helper()
-	if err := s.EachAudit(t.Context(), q, func(e store.AuditEntry) error {
+	if err := s.Audit.Each(t.Context(), q, func(e store.AuditEntry) error {
 		who := e.Actor.Platform + ":" + e.Actor.UserID
 		all = append(all, strings.Join([]string{who, e.Action, e.InstanceID, e.BindingID, e.PlanID, e.Object, e.Result}, " "))
 		if ended := e.Result != "in progress" && e.Result != "begun"; ended != (e.EndedAt != nil) {
@@ -39,11 +39,11 @@ func TestAuditFollowsTasks(t *testing.T) {
 	jane := store.Actor{Platform: "cloudfoundry", UserID: "jane", Email: "jane@example.com", RequestID: "r"}
 	i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
 	by := func(n store.NewTask) store.NewTask { n.Actor = jane; return n }
-	if _, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, by(provisionOf("i")), store.Room{OnServer: 10}); err != nil {
+	if _, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, by(provisionOf("i")), store.Room{OnServer: 10}); err != nil {
 		t.Fatal(err)
 	}
 	j := store.Instance{ID: "j", PlanID: "plan", Location: store.SharedLocation("a"), Database: "other"}
-	if _, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, j, by(provisionOf("j")),
+	if _, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, j, by(provisionOf("j")),
 		store.Room{OnServer: 1}); !errors.Is(err, store.ErrServerFull) {
 		t.Fatalf("a full server: %v", err)
 	}
@@ -51,11 +51,11 @@ func TestAuditFollowsTasks(t *testing.T) {
 		got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	claimed, err := s.Claim(ctx, "worker", time.Minute)
+	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Finish(ctx, held(claimed), store.Succeeded, "", true, func(tx *store.Tx) {
+	if err := s.Queue.Finish(ctx, held(claimed), store.Succeeded, "", true, func(tx *store.Tx) {
 		tx.SetInstanceState("i", store.Ready)
 	}); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestAuditFollowsTasks(t *testing.T) {
 			Request: []byte(`{"plan_id":"other","secret":"hunter2"}`)})
 		return nil
 	})
-	if _, err := s.Drain(ctx, "a"); err != nil {
+	if _, err := s.Servers.Drain(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestAuditFollowsTasks(t *testing.T) {
 	if _, err := conn.Exec(ctx, "UPDATE audit SET at = now() - interval '3 d' WHERE action <> 'drain'"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.DeleteAudit(ctx, 48*time.Hour); n != 3 || err != nil {
+	if n, err := s.Audit.Delete(ctx, 48*time.Hour); n != 3 || err != nil {
 		t.Errorf("%d old entries were deleted: %v", n, err)
 	}
 	if got := fmt.Sprint(audited(t, s, store.AuditQuery{})); got != "[broker: drain    a begun]" {

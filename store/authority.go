@@ -10,6 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Authorities records the certificate authorities of dedicated servers.
+type Authorities struct{ *database }
+
 // Authority is a certificate authority of dedicated servers. Clients must trust all recorded ones.
 type Authority struct {
 	ID          int
@@ -19,15 +22,15 @@ type Authority struct {
 	TakesOver   bool       // servers with a CA of their own get a certificate signed by this one
 }
 
-// ErrAuthorityAdded is returned by AddAuthority if there is already a CA that does not sign yet.
+// ErrAuthorityAdded is returned by Authorities.Add if there is already a CA that does not sign yet.
 var ErrAuthorityAdded = errors.New("there is a new CA already, which does not sign yet")
 
 const authorityTable = "authority"
 
 func authorityPlace(id string) string { return "authority " + id }
 
-// Authorities returns all authorities, oldest first, and the one that signs; nil if there are none.
-func (s *Store) Authorities(ctx context.Context) (all []Authority, signing *Authority, err error) {
+// All returns all authorities, oldest first, and the one that signs; nil if there are none.
+func (s Authorities) All(ctx context.Context) (all []Authority, signing *Authority, err error) {
 	type row struct {
 		ID          int
 		Certificate string
@@ -54,8 +57,8 @@ func (s *Store) Authorities(ctx context.Context) (all []Authority, signing *Auth
 	return all, signing, nil
 }
 
-// AddFirstAuthority records the first authority, which signs at once. It does nothing if there is one already.
-func (s *Store) AddFirstAuthority(ctx context.Context, certificate, key string) error {
+// AddFirst records the first authority, which signs at once. It does nothing if there is one already.
+func (s Authorities) AddFirst(ctx context.Context, certificate, key string) error {
 	sealed, err := s.keys.seal(key, authorityPlace("1"))
 	if err != nil {
 		return err
@@ -68,10 +71,10 @@ func (s *Store) AddFirstAuthority(ctx context.Context, certificate, key string) 
 	return nil
 }
 
-// AddAuthority records another authority, which is trusted and does not sign yet. It returns ErrAuthorityAdded if there
+// Add records another authority, which is trusted and does not sign yet. It returns ErrAuthorityAdded if there
 // is such an authority already.
-func (s *Store) AddAuthority(ctx context.Context, certificate, key string) error {
-	all, _, err := s.Authorities(ctx)
+func (s Authorities) Add(ctx context.Context, certificate, key string) error {
+	all, _, err := s.All(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,15 +97,15 @@ func (s *Store) AddAuthority(ctx context.Context, certificate, key string) error
 	return err
 }
 
-// PromoteAuthority makes the newest authority sign, also for servers that have a CA of their own.
-func (s *Store) PromoteAuthority(ctx context.Context) error {
+// Promote makes the newest authority sign, also for servers that have a CA of their own.
+func (s Authorities) Promote(ctx context.Context) error {
 	_, err := s.db.Exec(ctx, `UPDATE authority SET signs_since = coalesce(signs_since, now()), takes_over = true
 		WHERE id = (SELECT max(id) FROM authority)`)
 	return err
 }
 
-// DropAuthority removes an authority, which is then no longer trusted.
-func (s *Store) DropAuthority(ctx context.Context, id int) error {
+// Drop removes an authority, which is then no longer trusted.
+func (s Authorities) Drop(ctx context.Context, id int) error {
 	_, err := s.db.Exec(ctx, "DELETE FROM authority WHERE id = $1", id)
 	return err
 }

@@ -16,12 +16,12 @@ type BackupSchedule struct {
 // backupPause is how long after an attempt the next scheduled backup of an instance begins at the earliest.
 const backupPause = time.Hour
 
-// DueBackups lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
+// Due lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
 // whose archive of binary logs has no backup to begin with, those with the oldest first. With the backups that are in
 // progress they are at most max. After a restore in place, an instance is due at once: its latest backup is of what was
 // replaced. Frozen instances, whose data are a mixture, are not among them: the latest backup is kept whatever its age,
 // and must be one of good data.
-func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max int) ([]string, error) {
+func (s Backups) Due(ctx context.Context, schedules []BackupSchedule, max int) ([]string, error) {
 	plans, every := make([]string, len(schedules)), make([]time.Duration, len(schedules))
 	for n, p := range schedules {
 		plans[n], every[n] = p.PlanID, p.Every
@@ -46,9 +46,9 @@ func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max 
 const unused = `NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress'
 	AND b.id IN (t.request->>'backup', t.request->>'restore_backup'))`
 
-// ExpiredBackups lists backups that are to be deleted: whose days are over, and which no task will complete. The latest
+// Expired lists backups that are to be deleted: whose days are over, and which no task will complete. The latest
 // complete backup of an instance that is still there is not among them.
-func (s *Store) ExpiredBackups(ctx context.Context) ([]Backup, error) {
+func (s Backups) Expired(ctx context.Context) ([]Backup, error) {
 	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup b
 		WHERE `+unused+` AND (state <> 'complete' OR keep_until <= now()
 			AND (NOT EXISTS (SELECT FROM instance i WHERE i.id = b.instance_id)
@@ -57,22 +57,22 @@ func (s *Store) ExpiredBackups(ctx context.Context) ([]Backup, error) {
 		ORDER BY keep_until`)
 }
 
-// BeginBackupDeletion records that a backup is being deleted, so that it is not restored any more. It returns
+// BeginDeletion records that a backup is being deleted, so that it is not restored any more. It returns
 // ErrNotFound if a task has begun to use it.
-func (s *Store) BeginBackupDeletion(ctx context.Context, id string) error {
+func (s Backups) BeginDeletion(ctx context.Context, id string) error {
 	_, err := oneRow(ctx, s.pool, pgx.RowTo[string],
 		"UPDATE backup b SET state = 'deleting' WHERE id = $1 AND "+unused+" RETURNING id", id)
 	return err
 }
 
-// EndBackupDeletion deletes the record of a backup of which nothing is left.
-func (s *Store) EndBackupDeletion(ctx context.Context, id string) error {
+// EndDeletion deletes the record of a backup of which nothing is left.
+func (s Backups) EndDeletion(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'deleting'", id)
 	return err
 }
 
-// KeepBackup changes until when a backup is kept.
-func (s *Store) KeepBackup(ctx context.Context, id string, until time.Time) error {
+// Keep changes until when a backup is kept.
+func (s Backups) Keep(ctx context.Context, id string, until time.Time) error {
 	_, err := s.db.Exec(ctx, "UPDATE backup SET keep_until = $2 WHERE id = $1", id, until)
 	return err
 }
@@ -80,40 +80,40 @@ func (s *Store) KeepBackup(ctx context.Context, id string, until time.Time) erro
 // refusedPause is how long after settings of a shared server refused a backup it is verified again at the earliest.
 const refusedPause = 24 * time.Hour
 
-// UnverifiedBackups lists complete backups that were not verified yet, the latest first, without those that settings
+// Unverified lists complete backups that were not verified yet, the latest first, without those that settings
 // refused less than a day ago.
-func (s *Store) UnverifiedBackups(ctx context.Context) ([]Backup, error) {
+func (s Backups) Unverified(ctx context.Context) ([]Backup, error) {
 	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
 		WHERE state = 'complete' AND verified_at IS NULL AND verify_error = ''
 			AND (verify_refused_at IS NULL OR verify_refused_at <= now() - $1::interval) ORDER BY taken_at DESC`, refusedPause)
 }
 
 // NoteVerification records that a backup was verified or, if problem is not empty, why it cannot be restored.
-func (s *Store) NoteVerification(ctx context.Context, id, problem string) error {
+func (s Backups) NoteVerification(ctx context.Context, id, problem string) error {
 	_, err := s.db.Exec(ctx, `UPDATE backup SET verify_error = $2, verify_refused = '', verify_refused_at = NULL,
 		verified_at = CASE WHEN $2 = '' THEN now() ELSE verified_at END WHERE id = $1`, id, storable(problem))
 	return err
 }
 
 // NoteRefusal records that the settings of a shared server refused a backup, so that it was not verified.
-func (s *Store) NoteRefusal(ctx context.Context, id, why string) error {
+func (s Backups) NoteRefusal(ctx context.Context, id, why string) error {
 	_, err := s.db.Exec(ctx, "UPDATE backup SET verify_refused = $2, verify_refused_at = now() WHERE id = $1", id,
 		storable(why))
 	return err
 }
 
-// ForgetVerification makes UnverifiedBackups list a backup again. It returns ErrNotFound if there is no complete backup
-// of that id.
-func (s *Store) ForgetVerification(ctx context.Context, id string) error {
+// ForgetVerification makes Unverified list a backup again. It returns ErrNotFound if there is no complete backup of
+// that id.
+func (s Backups) ForgetVerification(ctx context.Context, id string) error {
 	_, err := oneRow(ctx, s.pool, pgx.RowTo[string], `UPDATE backup SET verified_at = NULL, verify_error = '',
 			verify_refused = '', verify_refused_at = NULL
 		WHERE id = $1 AND state = 'complete' RETURNING id`, id)
 	return explainOldSchema(err)
 }
 
-// ImportBackup records a complete backup that was found in the object store, unless it is recorded. It reports whether
+// Import records a complete backup that was found in the object store, unless it is recorded. It reports whether
 // it was not.
-func (s *Store) ImportBackup(ctx context.Context, b Backup) (imported bool, err error) {
+func (s Backups) Import(ctx context.Context, b Backup) (imported bool, err error) {
 	tag, err := s.db.Exec(ctx, `INSERT INTO backup (id, instance_id, instance_name, service_id, plan_id, platform,
 			organization_guid, space_guid, reason, state, flavour, version, created_at, taken_at, finished_at, keep_until,
 			data_bytes, bytes, tables, table_rows)
@@ -126,8 +126,8 @@ func (s *Store) ImportBackup(ctx context.Context, b Backup) (imported bool, err 
 
 // RecordScratch records a database on a shared server, and an account, before a task creates them to verify a backup.
 // It returns ErrLeaseLost if another worker may have the task.
-func (s *Store) RecordScratch(ctx context.Context, l Lease, server, database, account, instanceID string) error {
-	return s.InTx(ctx, func(tx *Tx) error {
+func (s Backups) RecordScratch(ctx context.Context, l Lease, server, database, account, instanceID string) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		if err := tx.checkLease(ctx, l); err != nil {
 			return err
 		}
@@ -152,8 +152,8 @@ type BackupAge struct {
 	Age    time.Duration
 }
 
-// BackupStats counts the complete backups, and returns the ages for the plans that have a schedule.
-func (s *Store) BackupStats(ctx context.Context, schedules []BackupSchedule) (stats BackupStats, err error) {
+// Stats counts the complete backups, and returns the ages for the plans that have a schedule.
+func (s Backups) Stats(ctx context.Context, schedules []BackupSchedule) (stats BackupStats, err error) {
 	type counts struct{ Backups, Bytes, Damaged int64 }
 	c, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[counts], `SELECT count(*), coalesce(sum(bytes), 0)::bigint,
 		count(*) FILTER (WHERE verify_error <> '') FROM backup WHERE state = 'complete'`)

@@ -17,7 +17,7 @@ func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	daily := []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}
 	expectDue := func(when string, want ...string) {
 		t.Helper()
-		if due, err := s.DueBackups(ctx, daily, 3); err != nil || !slices.Equal(due, want) {
+		if due, err := s.Backups.Due(ctx, daily, 3); err != nil || !slices.Equal(due, want) {
 			t.Errorf("%s: %q, %v, want %q", when, due, err, want)
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Backups records the backups in the object store. backupcare.go finds which to take, verify and delete.
+type Backups struct{ *database }
+
 // States of a backup.
 const (
 	BackupInProgress = "in progress"
@@ -66,8 +69,8 @@ func (t *Tx) CompleteBackup(b Backup) {
 
 // RecordWritten is CompleteBackup, and MarkBackup unless mark is nil, for a task that goes on. It returns ErrLeaseLost
 // if another worker may have the task.
-func (s *Store) RecordWritten(ctx context.Context, l Lease, b Backup, mark *BackupPosition) error {
-	return s.InTx(ctx, func(tx *Tx) error {
+func (s Backups) RecordWritten(ctx context.Context, l Lease, b Backup, mark *BackupPosition) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		if err := tx.checkLease(ctx, l); err != nil {
 			return err
 		}
@@ -79,28 +82,28 @@ func (s *Store) RecordWritten(ctx context.Context, l Lease, b Backup, mark *Back
 	})
 }
 
-// ForgetUnfinishedBackup deletes the record of a backup that was not completed, and of which nothing is left.
-func (s *Store) ForgetUnfinishedBackup(ctx context.Context, id string) error {
+// ForgetUnfinished deletes the record of a backup that was not completed, and of which nothing is left.
+func (s Backups) ForgetUnfinished(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'in progress'", id)
 	return err
 }
 
-// Backup reads one backup, or returns ErrNotFound.
-func (s *Store) Backup(ctx context.Context, id string) (Backup, error) {
+// Get reads one backup, or returns ErrNotFound.
+func (s Backups) Get(ctx context.Context, id string) (Backup, error) {
 	b, err := oneRow(ctx, s.pool, scanBackup, "SELECT "+backupColumns+" FROM backup WHERE id = $1", id)
 	return b, explainOldSchema(err)
 }
 
-// BackupsOf lists the backups of an instance, or all for "", the latest first.
-func (s *Store) BackupsOf(ctx context.Context, instanceID string) ([]Backup, error) {
+// Of lists the backups of an instance, or all for "", the latest first.
+func (s Backups) Of(ctx context.Context, instanceID string) ([]Backup, error) {
 	all, err := allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
 		WHERE $1 = '' OR instance_id = $1 ORDER BY created_at DESC, id`, instanceID)
 	return all, explainOldSchema(err)
 }
 
-// FindBackup finds the complete backup of that id or, if it is the id of an instance, its latest that no verification
+// Find finds the complete backup of that id or, if it is the id of an instance, its latest that no verification
 // has found to be damaged.
-func (s *Store) FindBackup(ctx context.Context, backupOrInstance string) (Backup, error) {
+func (s Backups) Find(ctx context.Context, backupOrInstance string) (Backup, error) {
 	return oneRow(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
 		WHERE state = 'complete' AND (id = $1 OR instance_id = $1 AND verify_error = '')
 		ORDER BY id = $1 DESC, taken_at DESC LIMIT 1`, backupOrInstance)

@@ -7,6 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Logs records the archives of binary logs.
+type Logs struct{ *database }
+
 // BinaryLog is the archive of the binary logs of a dedicated server.
 type BinaryLog struct {
 	ID         string
@@ -30,19 +33,19 @@ const binaryLogColumns = `id, instance_id, server, launcher, begin_file, begin_a
 
 var scanBinaryLog = pgx.RowToStructByPos[BinaryLog]
 
-// GrowingLog reads the growing archive of an instance, or returns ErrNotFound.
-func (s *Store) GrowingLog(ctx context.Context, instanceID string) (BinaryLog, error) {
+// Growing reads the growing archive of an instance, or returns ErrNotFound.
+func (s Logs) Growing(ctx context.Context, instanceID string) (BinaryLog, error) {
 	return oneRow(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+
 		" FROM binary_log WHERE instance_id = $1 AND ended_at IS NULL", instanceID)
 }
 
-// BinaryLog reads an archive, or returns ErrNotFound.
-func (s *Store) BinaryLog(ctx context.Context, id string) (BinaryLog, error) {
+// Get reads an archive, or returns ErrNotFound.
+func (s Logs) Get(ctx context.Context, id string) (BinaryLog, error) {
 	return oneRow(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+" FROM binary_log WHERE id = $1", id)
 }
 
-// BeginLog records a new, growing archive, unless its instance already has one. It returns the recorded one.
-func (s *Store) BeginLog(ctx context.Context, l BinaryLog) (BinaryLog, error) {
+// Begin records a new, growing archive, unless its instance already has one. It returns the recorded one.
+func (s Logs) Begin(ctx context.Context, l BinaryLog) (BinaryLog, error) {
 	_, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
 			position, began_at, until)
 		VALUES ($1, $2, $3, $4, $5, $6, $5, $6, $7, $7) ON CONFLICT (instance_id) WHERE ended_at IS NULL DO NOTHING`, l.ID,
@@ -50,12 +53,12 @@ func (s *Store) BeginLog(ctx context.Context, l BinaryLog) (BinaryLog, error) {
 	if err != nil {
 		return l, err
 	}
-	return s.GrowingLog(ctx, l.InstanceID)
+	return s.Growing(ctx, l.InstanceID)
 }
 
-// GrowLog records that an archive has grown from one position to another. It returns ErrLeaseLost if another broker was
+// Grow records that an archive has grown from one position to another. It returns ErrLeaseLost if another broker was
 // faster.
-func (s *Store) GrowLog(ctx context.Context, l BinaryLog, file string, position, began, bytes int64) error {
+func (s Logs) Grow(ctx context.Context, l BinaryLog, file string, position, began, bytes int64) error {
 	tag, err := s.db.Exec(ctx, `UPDATE binary_log SET file = $4, position = $5, file_began = $6, bytes = bytes + $7
 		WHERE id = $1 AND file = $2 AND position = $3 AND ended_at IS NULL`, l.ID, l.File, l.Position, file, position,
 		began, bytes)
@@ -66,34 +69,34 @@ func (s *Store) GrowLog(ctx context.Context, l BinaryLog, file string, position,
 }
 
 // NoteArchived records that what was committed before that time is archived.
-func (s *Store) NoteArchived(ctx context.Context, id string, until time.Time) error {
+func (s Logs) NoteArchived(ctx context.Context, id string, until time.Time) error {
 	_, err := s.db.Exec(ctx, "UPDATE binary_log SET until = greatest(until, $2) WHERE id = $1 AND ended_at IS NULL", id,
 		until)
 	return err
 }
 
-// EndLog records that an archive does not grow any more.
-func (s *Store) EndLog(ctx context.Context, id, reason string) error {
+// End records that an archive does not grow any more.
+func (s Logs) End(ctx context.Context, id, reason string) error {
 	_, err := s.db.Exec(ctx, "UPDATE binary_log SET ended_at = now(), end_reason = $2 WHERE id = $1 AND ended_at IS NULL",
 		id, storable(reason))
 	return err
 }
 
-// EndLogOf records that the growing archive of an instance, if there is one, does not grow any more.
-func (s *Store) EndLogOf(ctx context.Context, instanceID, reason string) error {
+// EndOf records that the growing archive of an instance, if there is one, does not grow any more.
+func (s Logs) EndOf(ctx context.Context, instanceID, reason string) error {
 	_, err := s.db.Exec(ctx, `UPDATE binary_log SET ended_at = now(), end_reason = $2
 		WHERE instance_id = $1 AND ended_at IS NULL`, instanceID, storable(reason))
 	return err
 }
 
-// LoggingInstances lists the ids of the ready instances of those plans that have a server of their own.
-func (s *Store) LoggingInstances(ctx context.Context, plans []string) ([]string, error) {
+// Instances lists the ids of the ready instances of those plans that have a server of their own.
+func (s Logs) Instances(ctx context.Context, plans []string) ([]string, error) {
 	return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance
 		WHERE state = 'ready' AND location_kind = 'dedicated' AND plan_id = ANY ($1) ORDER BY created_at`, plans)
 }
 
-// AbandonedLogs lists growing archives whose instance is gone, has another server, or has none of those plans.
-func (s *Store) AbandonedLogs(ctx context.Context, plans []string) ([]BinaryLog, error) {
+// Abandoned lists growing archives whose instance is gone, has another server, or has none of those plans.
+func (s Logs) Abandoned(ctx context.Context, plans []string) ([]BinaryLog, error) {
 	return allRows(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+` FROM binary_log l
 		WHERE ended_at IS NULL AND NOT EXISTS (SELECT FROM instance i WHERE i.id = l.instance_id
 			AND i.dedicated_id = l.server AND i.plan_id = ANY ($1))`, plans)
@@ -113,9 +116,9 @@ type LogNeeded struct {
 	Position int64
 }
 
-// LogsNeeded lists all archives. The ones that have ended and that no backup needs can be deleted, unless a backup is
+// Needed lists all archives. The ones that have ended and that no backup needs can be deleted, unless a backup is
 // being written.
-func (s *Store) LogsNeeded(ctx context.Context) ([]LogNeeded, error) {
+func (s Logs) Needed(ctx context.Context) ([]LogNeeded, error) {
 	return allRows(ctx, s.pool, func(row pgx.CollectableRow) (n LogNeeded, err error) {
 		l := &n.Log
 		err = row.Scan(&l.ID, &l.InstanceID, &l.Server, &l.Launcher, &l.BeginFile, &l.BeginAt, &l.File, &l.Position,
@@ -128,8 +131,8 @@ func (s *Store) LogsNeeded(ctx context.Context) ([]LogNeeded, error) {
 			AND t.kind IN ('`+BackUp+`', '`+Restore+`'))`)
 }
 
-// ForgetLog deletes the record of an archive that has ended.
-func (s *Store) ForgetLog(ctx context.Context, id string) error {
+// Forget deletes the record of an archive that has ended.
+func (s Logs) Forget(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, "DELETE FROM binary_log WHERE id = $1 AND ended_at IS NOT NULL", id)
 	return err
 }
@@ -160,7 +163,7 @@ type Window struct {
 
 // Windows lists the windows of a backup, or of all backups of an instance that no verification has found to be damaged.
 // Those of an archive are together, the last in its logs first; the latest archive is first.
-func (s *Store) Windows(ctx context.Context, backupOrInstance string) ([]Window, error) {
+func (s Logs) Windows(ctx context.Context, backupOrInstance string) ([]Window, error) {
 	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Window], `SELECT b.id, l.id, p.taken_at, l.until
 		FROM backup b JOIN backup_position p ON p.backup_id = b.id JOIN binary_log l ON l.id = p.log_id
 		WHERE b.state = 'complete' AND (b.id = $1 OR b.instance_id = $1 AND b.verify_error = '') AND p.taken_at <= l.until
@@ -174,9 +177,9 @@ type LogStats struct {
 	Ages  []BackupAge
 }
 
-// LogStats returns, by plan, for how long changes have not been archived, for the instance whose archive is furthest
+// Stats returns, by plan, for how long changes have not been archived, for the instance whose archive is furthest
 // behind. An instance without an archive counts with its own age.
-func (s *Store) LogStats(ctx context.Context, plans []string) (stats LogStats, err error) {
+func (s Logs) Stats(ctx context.Context, plans []string) (stats LogStats, err error) {
 	if stats.Bytes, err = oneRow(ctx, s.pool, pgx.RowTo[int64],
 		"SELECT coalesce(sum(bytes), 0)::bigint FROM binary_log"); err != nil {
 		return stats, err
@@ -188,9 +191,9 @@ func (s *Store) LogStats(ctx context.Context, plans []string) (stats LogStats, e
 	return stats, err
 }
 
-// ImportLog records an archive that was found in the object store, unless it is recorded already. It grows if its
+// Import records an archive that was found in the object store, unless it is recorded already. It grows if its
 // instance still has that server.
-func (s *Store) ImportLog(ctx context.Context, l BinaryLog) (imported bool, err error) {
+func (s Logs) Import(ctx context.Context, l BinaryLog) (imported bool, err error) {
 	tag, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
 			position, began_at, until, bytes, ended_at, end_reason)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now(), 'imported') ON CONFLICT (id) DO NOTHING`, l.ID,
@@ -199,8 +202,8 @@ func (s *Store) ImportLog(ctx context.Context, l BinaryLog) (imported bool, err 
 }
 
 // ImportMark records where in an archive an imported backup was taken.
-func (s *Store) ImportMark(ctx context.Context, p BackupPosition) error {
-	return s.InTx(ctx, func(tx *Tx) error {
+func (s Logs) ImportMark(ctx context.Context, p BackupPosition) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		tx.MarkBackup(p)
 		return nil
 	})

@@ -21,12 +21,12 @@ func TestBinaryLogs(t *testing.T) {
 	}
 	defer conn.Close(ctx)
 	now := time.Now().Truncate(time.Second)
-	l, err := s.BeginLog(ctx, store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
+	l, err := s.Logs.Begin(ctx, store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
 		BeganAt: now.Add(-time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.NoteArchived(ctx, l.ID, now); err != nil {
+	if err := s.Logs.NoteArchived(ctx, l.ID, now); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []store.BackupPosition{
@@ -39,25 +39,25 @@ func TestBinaryLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.LogID = l.ID
-		if err := s.ImportMark(ctx, p); err != nil {
+		if err := s.Logs.ImportMark(ctx, p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	windows, err := s.Windows(ctx, "i")
+	windows, err := s.Logs.Windows(ctx, "i")
 	if err != nil || len(windows) != 3 || windows[0].BackupID != "third" || windows[1].BackupID != "second" ||
 		windows[2].BackupID != "first" {
 		t.Errorf("windows %+v, %v", windows, err)
 	}
-	needed, err := s.LogsNeeded(ctx)
+	needed, err := s.Logs.Needed(ctx)
 	if err != nil || len(needed) != 1 || needed[0].File != "binlog.999999" || needed[0].Position != 1000 {
 		t.Errorf("needed %+v, %v", needed, err)
 	}
 	for range 2 {
-		if err := s.EndLogOf(ctx, "i", "a reason"); err != nil {
+		if err := s.Logs.EndOf(ctx, "i", "a reason"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if l, err = s.BinaryLog(ctx, l.ID); err != nil || l.EndedAt == nil || l.EndReason != "a reason" {
+	if l, err = s.Logs.Get(ctx, l.ID); err != nil || l.EndedAt == nil || l.EndReason != "a reason" {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

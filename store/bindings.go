@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Bindings records service bindings and their accounts.
+type Bindings struct{ *database }
+
 // Ending is the state of a binding once its unbind has begun: its account may not work any more.
 const Ending = "ending"
 
@@ -52,8 +55,8 @@ func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	return b, err
 }
 
-// CountBindings counts the bindings of an instance, in any state.
-func (s *Store) CountBindings(ctx context.Context, instanceID string) (int, error) {
+// Count counts the bindings of an instance, in any state.
+func (s Bindings) Count(ctx context.Context, instanceID string) (int, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[int], countBindings, instanceID)
 }
 
@@ -61,8 +64,8 @@ const countBindings = "SELECT count(*) FROM binding WHERE instance_id = $1"
 
 const selectBinding = "SELECT " + bindingColumns + " FROM binding WHERE instance_id = $1 AND id = $2"
 
-// Binding reads one binding, or returns ErrNotFound.
-func (s *Store) Binding(ctx context.Context, instanceID, id string) (Binding, error) {
+// Get reads one binding, or returns ErrNotFound.
+func (s Bindings) Get(ctx context.Context, instanceID, id string) (Binding, error) {
 	return oneRow(ctx, s.pool, s.keys.scanBinding, selectBinding, instanceID, id)
 }
 
@@ -135,6 +138,6 @@ const selectAccounts = `SELECT id, account, role FROM binding WHERE instance_id 
 	UNION ALL SELECT '', account, role FROM retired_account WHERE instance_id = $1`
 
 // Accounts lists every account of an instance that may exist: those of its bindings in any state, and retired ones.
-func (s *Store) Accounts(ctx context.Context, instanceID string) ([]BindingAccount, error) {
+func (s Bindings) Accounts(ctx context.Context, instanceID string) ([]BindingAccount, error) {
 	return allRows(ctx, s.pool, scanAccount, selectAccounts, instanceID)
 }

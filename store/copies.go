@@ -53,7 +53,7 @@ const copyPage = 500
 
 // EachCopy calls fn with pages of the ready instances on a shared server, or on all dedicated servers for
 // DedicatedServers.
-func (s *Store) EachCopy(ctx context.Context, server string, fn func([]InstanceCopy) error) error {
+func (s Recovery) EachCopy(ctx context.Context, server string, fn func([]InstanceCopy) error) error {
 	kind, column := DatabaseResource, "database_name"
 	if server == DedicatedServers {
 		kind, column = DedicatedResource, "dedicated_id"
@@ -78,7 +78,7 @@ func (s *Store) EachCopy(ctx context.Context, server string, fn func([]InstanceC
 }
 
 // CopiesSince returns the ready instances on a shared server that were created or changed since that time.
-func (s *Store) CopiesSince(ctx context.Context, server string, since time.Time) ([]InstanceCopy, error) {
+func (s Recovery) CopiesSince(ctx context.Context, server string, since time.Time) ([]InstanceCopy, error) {
 	return allRows(ctx, s.pool, scanCopy, `SELECT `+copyColumns+` FROM instance i WHERE i.id IN (
 			SELECT instance_id FROM task WHERE finished_at >= $2 AND kind IN ('provision', 'update') AND state = 'succeeded')
 		AND i.server = $1 AND i.state = 'ready'`, server, since)
@@ -86,7 +86,7 @@ func (s *Store) CopiesSince(ctx context.Context, server string, since time.Time)
 
 // RetainedCopies returns copies of what was retained since that time on a shared server, or on all dedicated servers
 // for DedicatedServers. Data that are being dropped, or that an instance is being created from, are left out.
-func (s *Store) RetainedCopies(ctx context.Context, server string, since time.Time) ([]InstanceCopy, error) {
+func (s Recovery) RetainedCopies(ctx context.Context, server string, since time.Time) ([]InstanceCopy, error) {
 	return allRows(ctx, s.pool, scanRetainedCopy, `SELECT i.instance_id, i.service_id, i.plan_id, i.organization_guid,
 			i.space_guid, i.dedicated_id, `+launcherColumn+`, i.database_name, i.admin_password, i.next_admin_password,
 			i.id, i.name, i.platform, i.bytes, i.deleted_at, i.until,

@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// CopyAccounts records the accounts by which tasks copy databases, so that none stays.
+type CopyAccounts struct{ *database }
+
 // CopyAccount is an account by which a task reads or fills the database of an instance.
 type CopyAccount struct {
 	InstanceID string
@@ -15,11 +18,11 @@ type CopyAccount struct {
 	Role       string
 }
 
-// RecordCopyAccount records an account before a task creates it. It is recorded as a retired account, so that it is
+// Record records an account before a task creates it. It is recorded as a retired account, so that it is
 // dropped with its instance, and on a shared server as a resource. It returns ErrNotFound if there is no such instance,
 // or if it is being deleted, and ErrLeaseLost if another worker may have the task.
-func (s *Store) RecordCopyAccount(ctx context.Context, l Lease, a CopyAccount) error {
-	return s.InTx(ctx, func(tx *Tx) error {
+func (s CopyAccounts) Record(ctx context.Context, l Lease, a CopyAccount) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		there, err := tx.Begin(ctx, a.InstanceID, "")
 		if err != nil {
 			return err
@@ -39,9 +42,9 @@ func (s *Store) RecordCopyAccount(ctx context.Context, l Lease, a CopyAccount) e
 	})
 }
 
-// ForgetCopyAccount deletes the record of an account that was dropped.
-func (s *Store) ForgetCopyAccount(ctx context.Context, l Lease, account string) error {
-	return s.InTx(ctx, func(tx *Tx) error {
+// Forget deletes the record of an account that was dropped.
+func (s CopyAccounts) Forget(ctx context.Context, l Lease, account string) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		if err := tx.checkLease(ctx, l); err != nil {
 			return err
 		}
@@ -73,9 +76,9 @@ type CopyUnderWay struct {
 	Description string
 }
 
-// CopiesUnderWay lists the instances that are being created as copies of an instance, in the same organization and
+// UnderWay lists the instances that are being created as copies of an instance, in the same organization and
 // space.
-func (s *Store) CopiesUnderWay(ctx context.Context, id string) ([]CopyUnderWay, error) {
+func (s CopyAccounts) UnderWay(ctx context.Context, id string) ([]CopyUnderWay, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[CopyUnderWay], `SELECT i.id, i.plan_id, i.context, t.created_at,
 			t.description
 		FROM task t JOIN instance i ON i.id = t.instance_id

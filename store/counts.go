@@ -6,6 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Reports summarises what is recorded, for people and metrics.
+type Reports struct{ *database }
+
 // InstanceCounts are numbers of instances, including the one for which they are counted.
 type InstanceCounts struct {
 	All                   int
@@ -60,7 +63,7 @@ type VersionCount struct {
 }
 
 // VersionCounts counts the dedicated servers of instances that are ready.
-func (s *Store) VersionCounts(ctx context.Context) ([]VersionCount, error) {
+func (s Reports) VersionCounts(ctx context.Context) ([]VersionCount, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[VersionCount], `SELECT plan_id, server_flavour, server_version,
 		count(*) FROM instance WHERE location_kind = 'dedicated' AND state = $1
 		GROUP BY plan_id, server_flavour, server_version`, Ready)
@@ -68,7 +71,7 @@ func (s *Store) VersionCounts(ctx context.Context) ([]VersionCount, error) {
 
 // OrganizationCounts counts the instances of each organization, in the order of plans and organizations. Its cost grows
 // with their number.
-func (s *Store) OrganizationCounts(ctx context.Context) ([]OrganizationCount, error) {
+func (s Reports) OrganizationCounts(ctx context.Context) ([]OrganizationCount, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[OrganizationCount], `SELECT plan_id, organization_guid,
 			coalesce((array_agg(context->>'organization_name' ORDER BY created_at DESC)
 				FILTER (WHERE context->>'organization_name' <> ''))[1], ''), count(*)

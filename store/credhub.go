@@ -7,6 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// CredHub records what CredHub has of bindings.
+type CredHub struct{ *database }
+
 // CredHubEntry is what CredHub has, or may have, of a binding.
 type CredHubEntry struct {
 	Name       string
@@ -19,23 +22,23 @@ type CredHubEntry struct {
 
 const hubColumns = "e.name, e.reader, e.instance_id, e.binding_id, e.stored, e.deleted_at IS NOT NULL"
 
-// BeginCredHubStore records that it is not known what CredHub has of a binding, because it is about to be stored.
-func (s *Store) BeginCredHubStore(ctx context.Context, name string) (attempt int64, err error) {
+// BeginStore records that it is not known what CredHub has of a binding, because it is about to be stored.
+func (s CredHub) BeginStore(ctx context.Context, name string) (attempt int64, err error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[int64], `UPDATE credhub_entry SET stored = NULL, deleted_at = NULL,
 		attempt = attempt + 1 WHERE name = $1 RETURNING attempt`, name)
 }
 
-// SetCredHubStored records the hash of what an attempt has stored. If another one has begun since, CredHub may have
-// handled the two in either order: then the entry is due for UncheckedCredHub.
-func (s *Store) SetCredHubStored(ctx context.Context, name string, attempt int64, hash []byte) error {
+// SetStored records the hash of what an attempt has stored. If another one has begun since, CredHub may have
+// handled the two in either order: then the entry is due for CredHub.Unchecked.
+func (s CredHub) SetStored(ctx context.Context, name string, attempt int64, hash []byte) error {
 	_, err := s.db.Exec(ctx, `UPDATE credhub_entry SET stored = CASE WHEN attempt = $2 THEN $3::bytea END,
 		checked_at = CASE WHEN attempt = $2 THEN now() ELSE '-infinity' END WHERE name = $1`, name, attempt, hash)
 	return err
 }
 
-// UncheckedCredHub lists up to limit entries of ready bindings that were last compared longer ago than age, the oldest
+// Unchecked lists up to limit entries of ready bindings that were last compared longer ago than age, the oldest
 // first, and records that they are compared now.
-func (s *Store) UncheckedCredHub(ctx context.Context, age time.Duration, limit int) ([]CredHubEntry, error) {
+func (s CredHub) Unchecked(ctx context.Context, age time.Duration, limit int) ([]CredHubEntry, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[CredHubEntry], `UPDATE credhub_entry e SET checked_at = now()
 		FROM (SELECT c.name FROM credhub_entry c JOIN binding b ON b.account = c.account
 			WHERE c.checked_at < now() - $1::interval AND b.state = 'ready' ORDER BY c.checked_at LIMIT $2
@@ -43,16 +46,16 @@ func (s *Store) UncheckedCredHub(ctx context.Context, age time.Duration, limit i
 		WHERE e.name = due.name RETURNING `+hubColumns, age, limit)
 }
 
-// CheckCredHub makes an entry due for UncheckedCredHub, and forgets what CredHub was believed to have.
-func (s *Store) CheckCredHub(ctx context.Context, name string) error {
+// Check makes an entry due for CredHub.Unchecked, and forgets what CredHub was believed to have.
+func (s CredHub) Check(ctx context.Context, name string) error {
 	_, err := s.db.Exec(ctx, "UPDATE credhub_entry SET stored = NULL, checked_at = '-infinity' WHERE name = $1", name)
 	return err
 }
 
-// EndedCredHub lists up to limit entries whose bindings are gone and that CredHub may still have, those first that have
+// Ended lists up to limit entries whose bindings are gone and that CredHub may still have, those first that have
 // waited longest, and records since when the bindings have been gone. After keep, it lists them once more, because a
 // delayed request could have stored them again.
-func (s *Store) EndedCredHub(ctx context.Context, keep time.Duration, limit int) ([]CredHubEntry, error) {
+func (s CredHub) Ended(ctx context.Context, keep time.Duration, limit int) ([]CredHubEntry, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[CredHubEntry], `UPDATE credhub_entry e
 		SET ended_at = coalesce(ended_at, now()), checked_at = now() FROM (SELECT name FROM credhub_entry c
 			WHERE NOT EXISTS (SELECT FROM binding b WHERE b.account = c.account)
@@ -61,24 +64,24 @@ func (s *Store) EndedCredHub(ctx context.Context, keep time.Duration, limit int)
 		WHERE e.name = due.name RETURNING `+hubColumns, keep, limit)
 }
 
-// SetCredHubDeleted records that CredHub has nothing more of a binding.
-func (s *Store) SetCredHubDeleted(ctx context.Context, name string) error {
+// SetDeleted records that CredHub has nothing more of a binding.
+func (s CredHub) SetDeleted(ctx context.Context, name string) error {
 	_, err := s.db.Exec(ctx, "UPDATE credhub_entry SET stored = NULL, deleted_at = now() WHERE name = $1", name)
 	return err
 }
 
-// ForgetCredHub is SetCredHubDeleted, and deletes the record if the binding has been gone for as long as keep.
-func (s *Store) ForgetCredHub(ctx context.Context, name string, keep time.Duration) error {
-	if err := s.SetCredHubDeleted(ctx, name); err != nil {
+// Forget is CredHub.SetDeleted, and deletes the record if the binding has been gone for as long as keep.
+func (s CredHub) Forget(ctx context.Context, name string, keep time.Duration) error {
+	if err := s.SetDeleted(ctx, name); err != nil {
 		return err
 	}
 	_, err := s.db.Exec(ctx, "DELETE FROM credhub_entry WHERE name = $1 AND ended_at <= now() - $2::interval", name, keep)
 	return err
 }
 
-// CredHubPaths lists the paths under which CredHub has, or may have, credentials of bindings. It differs from the
+// Paths lists the paths under which CredHub has, or may have, credentials of bindings. It differs from the
 // configured one if that was changed.
-func (s *Store) CredHubPaths(ctx context.Context) ([]string, error) {
+func (s CredHub) Paths(ctx context.Context) ([]string, error) {
 	return allRows(ctx, s.pool, pgx.RowTo[string],
 		"SELECT DISTINCT regexp_replace(name, '/[^/]*/[^/]*$', '') FROM credhub_entry ORDER BY 1")
 }
@@ -92,8 +95,8 @@ type RecordedCredHub struct {
 	Ended      *time.Duration // since when the binding has been gone, if CredHub may still have something of it
 }
 
-// EachCredHub calls fn with pages of all entries, in the order of their names.
-func (s *Store) EachCredHub(ctx context.Context, fn func([]RecordedCredHub) error) error {
+// Each calls fn with pages of all entries, in the order of their names.
+func (s CredHub) Each(ctx context.Context, fn func([]RecordedCredHub) error) error {
 	for last := ""; ; {
 		page, err := allRows(ctx, s.pool, pgx.RowToStructByPos[RecordedCredHub], `
 			SELECT e.name, e.instance_id, e.binding_id, coalesce(b.state = 'ready', false) AND e.stored IS NOT NULL

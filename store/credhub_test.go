@@ -24,7 +24,7 @@ func TestCredHubEntries(t *testing.T) {
 	})
 	unchecked := func(age time.Duration) []store.CredHubEntry {
 		t.Helper()
-		found, err := s.UncheckedCredHub(ctx, age, 10)
+		found, err := s.CredHub.Unchecked(ctx, age, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestCredHubEntries(t *testing.T) {
 	})
 	begin := func() (attempt int64) {
 		t.Helper()
-		attempt, err := s.BeginCredHubStore(ctx, "/c/u_2")
+		attempt, err := s.CredHub.BeginStore(ctx, "/c/u_2")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestCredHubEntries(t *testing.T) {
 	}
 	stored := func(attempt int64) {
 		t.Helper()
-		if err := s.SetCredHubStored(ctx, "/c/u_2", attempt, []byte{1}); err != nil {
+		if err := s.CredHub.SetStored(ctx, "/c/u_2", attempt, []byte{1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,10 +66,10 @@ func TestCredHubEntries(t *testing.T) {
 		!slices.Equal(found[0].Stored, []byte{1}) {
 		t.Errorf("found %+v", found)
 	}
-	if err := s.SetHold(ctx, "A test holds.", 0); err != nil {
+	if err := s.Recovery.SetHold(ctx, "A test holds.", 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Resume(ctx, 0); err != nil {
+	if err := s.Recovery.Resume(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
 	if found := unchecked(time.Minute); len(found) != 1 || found[0].Stored != nil {
@@ -78,7 +78,7 @@ func TestCredHubEntries(t *testing.T) {
 
 	ended := func(keep time.Duration) int {
 		t.Helper()
-		found, err := s.EndedCredHub(ctx, keep, 10)
+		found, err := s.CredHub.Ended(ctx, keep, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestCredHubEntries(t *testing.T) {
 	}
 	left := func() (since *time.Duration) {
 		t.Helper()
-		if err := s.EachCredHub(ctx, func(page []store.RecordedCredHub) error {
+		if err := s.CredHub.Each(ctx, func(page []store.RecordedCredHub) error {
 			since = page[0].Ended
 			return nil
 		}); err != nil {
@@ -104,7 +104,7 @@ func TestCredHubEntries(t *testing.T) {
 	if first, again := ended(time.Hour), ended(time.Hour); first != 1 || again != 1 || left() == nil {
 		t.Error("what CredHub still has is not to be deleted")
 	}
-	if err := s.ForgetCredHub(ctx, "/c/u_2", time.Hour); err != nil {
+	if err := s.CredHub.Forget(ctx, "/c/u_2", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if ended(time.Hour) != 0 || left() != nil {
@@ -114,13 +114,13 @@ func TestCredHubEntries(t *testing.T) {
 	if ended(time.Hour) != 1 {
 		t.Error("what was stored again is not to be deleted")
 	}
-	if err := s.SetCredHubDeleted(ctx, "/c/u_2"); err != nil {
+	if err := s.CredHub.SetDeleted(ctx, "/c/u_2"); err != nil {
 		t.Fatal(err)
 	}
 	if ended(0) != 1 {
 		t.Error("it is not deleted once more")
 	}
-	if err := s.ForgetCredHub(ctx, "/c/u_2", 0); err != nil {
+	if err := s.CredHub.Forget(ctx, "/c/u_2", 0); err != nil {
 		t.Fatal(err)
 	}
 	if ended(0) != 0 {
@@ -141,7 +141,7 @@ func TestCredHubPaths(t *testing.T) {
 		}
 		return nil
 	})
-	if paths, err := s.CredHubPaths(t.Context()); err != nil || !slices.Equal(paths, []string{"/c/a", "/c/a/b"}) {
+	if paths, err := s.CredHub.Paths(t.Context()); err != nil || !slices.Equal(paths, []string{"/c/a", "/c/a/b"}) {
 		t.Errorf("%v, %v", paths, err)
 	}
 }

@@ -16,8 +16,8 @@ type ExpiredBinding struct {
 	Since      time.Duration
 }
 
-// ExpiredBindings lists up to limit expired bindings that no task is ending, the first to expire first.
-func (s *Store) ExpiredBindings(ctx context.Context, limit int) ([]ExpiredBinding, error) {
+// Expired lists up to limit expired bindings that no task is ending, the first to expire first.
+func (s Bindings) Expired(ctx context.Context, limit int) ([]ExpiredBinding, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[ExpiredBinding], `
 		SELECT b.instance_id, b.id, b.account, now() - b.expires_at FROM binding b
 		WHERE b.expires_at <= now() AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = b.instance_id
@@ -35,7 +35,7 @@ func (t *Tx) RecordExpired(instanceID, id string) {
 }
 
 // HasExpired reports whether a binding has ended by itself, and its platform has not deleted it yet.
-func (s *Store) HasExpired(ctx context.Context, instanceID, id string) (bool, error) {
+func (s Bindings) HasExpired(ctx context.Context, instanceID, id string) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT EXISTS ("+expiredBinding+")", instanceID, id)
 }
 
@@ -52,14 +52,14 @@ func (t *Tx) ForgetExpired(ctx context.Context, instanceID, id string) (found bo
 }
 
 // ForgetExpired is Tx.ForgetExpired outside of a transaction.
-func (s *Store) ForgetExpired(ctx context.Context, instanceID, id string) error {
+func (s Bindings) ForgetExpired(ctx context.Context, instanceID, id string) error {
 	_, err := s.db.Exec(ctx, forgetExpired, instanceID, id)
 	return err
 }
 
 // DeleteExpired deletes records of bindings that ended by themselves longer than age ago, and returns how many. A
 // platform that deletes such a binding only then is told that there is none.
-func (s *Store) DeleteExpired(ctx context.Context, age time.Duration) (deleted int64, err error) {
+func (s Bindings) DeleteExpired(ctx context.Context, age time.Duration) (deleted int64, err error) {
 	tag, err := s.db.Exec(ctx, "DELETE FROM expired_binding WHERE ended_at < now() - $1::interval", age)
 	return tag.RowsAffected(), err
 }

@@ -24,7 +24,7 @@ func TestDeleteExpired(t *testing.T) {
 		age  time.Duration
 		want int64
 	}{{time.Hour, 0}, {0, 1}, {0, 0}} {
-		if n, err := s.DeleteExpired(t.Context(), c.age); n != c.want || err != nil {
+		if n, err := s.Bindings.DeleteExpired(t.Context(), c.age); n != c.want || err != nil {
 			t.Errorf("%d records older than %v were deleted instead of %d: %v", n, c.age, c.want, err)
 		}
 	}

@@ -113,7 +113,7 @@ func (s *Store) OnFailover(fn func(Failover)) {
 
 // connected prepares a new connection. It refuses a server that was replaced. With the first connection to a new
 // primary, it compares what is there with what this process has recorded, before anything else is done there.
-func (s *Store) connected(ctx context.Context, conn *pgx.Conn) error {
+func (s *database) connected(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, statementTime) // the pool sets none
 	defer cancel()
 	if err := limitWaits(ctx, conn); err != nil {

@@ -90,11 +90,11 @@ func testSynchronousFailover(t *testing.T) {
 	close(stop)
 	writers.Wait()
 	for name, id := range acknowledged {
-		if task, err := s.Task(t.Context(), id); err != nil || task.InstanceID != name {
+		if task, err := s.Tasks.Get(t.Context(), id); err != nil || task.InstanceID != name {
 			t.Errorf("%s of task %d is lost: %+v, %v", name, id, task, err)
 		}
 	}
-	if hold, err := s.Hold(t.Context()); err != nil || hold != nil {
+	if hold, err := s.Recovery.Hold(t.Context()); err != nil || hold != nil {
 		t.Errorf("nothing was lost, but there is a hold: %+v, %v", hold, err)
 	}
 	if task, err := recordTask(t, s, "last"); err != nil || task.Epoch <= 1<<32 {
@@ -125,7 +125,7 @@ func testAsynchronousFailover(t *testing.T) {
 	pair.Promote(t)
 	var hold *store.Hold
 	testdrive.Eventually(t, limits.Stuck, "the new primary is used", func() bool {
-		hold, err = s.Hold(t.Context())
+		hold, err = s.Recovery.Hold(t.Context())
 		return err == nil
 	})
 	if hold == nil || !strings.Contains(hold.Reason, fmt.Sprintf("task_%d", lost.ID)) {
@@ -134,14 +134,14 @@ func testAsynchronousFailover(t *testing.T) {
 	if len(told) != 1 || told[0].LostTask != lost.ID || told[0].Timeline != 2 {
 		t.Errorf("told: %+v", told)
 	}
-	if _, err := s.Task(t.Context(), first.ID); err != nil {
+	if _, err := s.Tasks.Get(t.Context(), first.ID); err != nil {
 		t.Errorf("the first task: %v", err)
 	}
 	if next, err := recordTask(t, s, "next"); err != nil || next.ID <= lost.ID+1_000_000 {
 		t.Errorf("the next task is %d after %d, %v", next.ID, lost.ID, err)
 	}
 	// Even if the id of the lost task had been used again, its worker could not write.
-	if err := s.Progress(t.Context(), held(lost), "a", "…", false); !errors.Is(err, store.ErrLeaseLost) {
+	if err := s.Queue.Progress(t.Context(), held(lost), "a", "…", false); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("the worker of the lost task has written: %v", err)
 	}
 }
@@ -167,7 +167,7 @@ func testFrozenPrimary(t *testing.T) {
 	fresh := servers.OpenStore(t, pair.URL)
 	for n := range 20 {
 		for _, one := range []*store.Store{s, fresh} {
-			if _, err := one.LatestTask(t.Context(), "after", "", ""); err != nil {
+			if _, err := one.Tasks.Latest(t.Context(), "after", "", ""); err != nil {
 				t.Errorf("read %d did not come from the new primary: %v", n, err)
 			}
 		}

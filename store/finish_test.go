@@ -34,39 +34,39 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 			url, ctx := servers.Postgres(t), t.Context()
 			s := servers.OpenStore(t, url)
 			i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
-			if _, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10}); err != nil {
+			if _, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10}); err != nil {
 				t.Fatal(err)
 			}
 			inTx(t, s, func(tx *store.Tx) error {
 				tx.RecordRetiredAccount("i", "old")
 				return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
 			})
-			dead, err := s.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
+			dead, err := s.Queue.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
 			if err != nil {
 				t.Fatal(err)
 			}
-			alive, err := s.Claim(ctx, "alive", time.Minute)
+			alive, err := s.Queue.Claim(ctx, "alive", time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
 			before := rows(t, url)
-			if err := s.Finish(ctx, held(dead), store.Succeeded, "", true, outcome); !errors.Is(err, store.ErrLeaseLost) {
+			if err := s.Queue.Finish(ctx, held(dead), store.Succeeded, "", true, outcome); !errors.Is(err, store.ErrLeaseLost) {
 				t.Errorf("the dead worker: %v", err)
 			}
 			if after := rows(t, url); after != before {
 				t.Errorf("the dead worker left\n%s\ninstead of\n%s", after, before)
 			}
-			if err := s.Finish(ctx, held(alive), store.Succeeded, "", true, outcome); err != nil {
+			if err := s.Queue.Finish(ctx, held(alive), store.Succeeded, "", true, outcome); err != nil {
 				t.Errorf("the living worker: %v", err)
 			}
-			if got, err := s.Task(ctx, alive.ID); err != nil || got.State != store.Succeeded {
+			if got, err := s.Tasks.Get(ctx, alive.ID); err != nil || got.State != store.Succeeded {
 				t.Errorf("the task's state is %q, %v", got.State, err)
 			}
 			ended := rows(t, url)
 			if ended == before {
 				t.Error("the living worker changed nothing")
 			}
-			if err := s.Finish(ctx, held(alive), store.Failed, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
+			if err := s.Queue.Finish(ctx, held(alive), store.Failed, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
 				t.Errorf("once more: %v", err)
 			}
 			if after := rows(t, url); after != ended {
@@ -98,7 +98,7 @@ func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	newTask(t, s, provisionOf("i"))
-	task, err := s.Claim(ctx, "me", time.Minute)
+	task, err := s.Queue.Claim(ctx, "me", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,10 +106,10 @@ func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 		"refused by PostgreSQL":          func(tx *store.Tx) { tx.SetInstanceState("i", "no such state") },
 		"recorded with or without lease": func(tx *store.Tx) { tx.CancelTask(task.ID, "") },
 	} {
-		if err := s.Finish(ctx, held(task), store.Succeeded, "", true, outcome); err == nil || errors.Is(err, store.ErrLeaseLost) {
+		if err := s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, outcome); err == nil || errors.Is(err, store.ErrLeaseLost) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got, err := s.Task(ctx, task.ID); err != nil || got.State != store.InProgress {
+		if got, err := s.Tasks.Get(ctx, task.ID); err != nil || got.State != store.InProgress {
 			t.Errorf("%s: state %q, %v", name, got.State, err)
 		}
 	}

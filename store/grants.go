@@ -44,7 +44,7 @@ const fromDue = ` FROM (SELECT instance_id, id, account, role FROM binding WHERE
 
 // DueAccounts lists the due accounts of ready instances on dedicated servers or on shared ones; only of one instance if
 // instanceID is not "". It returns up to limit accounts that follow after.
-func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID string, after DueAccount,
+func (s Bindings) DueAccounts(ctx context.Context, dedicated bool, instanceID string, after DueAccount,
 	limit int) ([]DueAccount, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[DueAccount],
 		"SELECT due.instance_id, due.id, due.account, due.role, i.server || i.dedicated_id"+fromDue+`
@@ -72,7 +72,7 @@ func (t *Tx) SetEvents(instanceID string, events bool) {
 
 // MarkEvents marks accounts as due that have EVENT although their plan is among those without it, or lack it although
 // their plan is among those with it. Brokers that know no plan without EVENT give it to all accounts.
-func (s *Store) MarkEvents(ctx context.Context, with, without []string) error {
+func (s Bindings) MarkEvents(ctx context.Context, with, without []string) error {
 	for _, table := range []string{"binding", "retired_account"} {
 		_, err := s.db.Exec(ctx, `UPDATE `+table+` a SET grants_due = true FROM instance i
 			WHERE i.id = a.instance_id AND a.grants_due IS FALSE AND (a.events IS FALSE AND i.plan_id = ANY ($1)

@@ -58,20 +58,20 @@ func scanMark(row pgx.CollectableRow) (m Mark, err error) {
 }
 
 // Mark reads the position of this PostgreSQL, and whether it is held.
-func (s *Store) Mark(ctx context.Context) (Mark, error) {
+func (s Recovery) Mark(ctx context.Context) (Mark, error) {
 	m, err := oneRow(ctx, s.pool, scanMark, selectMark)
 	return m, explainOldSchema(err)
 }
 
 // Hold reads the hold, nil without one.
-func (s *Store) Hold(ctx context.Context) (*Hold, error) {
+func (s Recovery) Hold(ctx context.Context) (*Hold, error) {
 	m, err := s.Mark(ctx)
 	return m.Hold, err
 }
 
-// KnowsTask reports whether this PostgreSQL recorded the task of that id at that time. Tasks that ended are deleted
+// Knows reports whether this PostgreSQL recorded the task of that id at that time. Tasks that ended are deleted
 // after keep: about older ones it only knows whether the id was ever used.
-func (s *Store) KnowsTask(ctx context.Context, id int64, at time.Time, keep time.Duration) (bool, error) {
+func (s Tasks) Knows(ctx context.Context, id int64, at time.Time, keep time.Duration) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], knowsTask, id, at, keep)
 }
 
@@ -84,8 +84,8 @@ const taskReserve = 1_000_000
 // SetHold holds this PostgreSQL, unless it is held already. New tasks get ids above known, the latest that servers have
 // recorded, and above all that may have been used since: a platform that asks about an old task must never read of
 // another one.
-func (s *Store) SetHold(ctx context.Context, reason string, known int64) error {
-	return s.InTx(ctx, func(tx *Tx) error {
+func (s Recovery) SetHold(ctx context.Context, reason string, known int64) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		tx.write("hold", setHold, reason)
 		tx.skipTasks(known)
 		return nil
@@ -103,7 +103,7 @@ func (t *Tx) skipTasks(known int64) {
 
 // HoldRestored records a hold if PostgreSQL was loaded from a dump and has none yet. It returns the hold, whatever its
 // reason, or nil.
-func (s *Store) HoldRestored(ctx context.Context) (*Hold, error) {
+func (s Recovery) HoldRestored(ctx context.Context) (*Hold, error) {
 	m, err := s.Mark(ctx)
 	if err != nil || m.Hold == nil || m.recorded {
 		return m.Hold, err
@@ -115,8 +115,8 @@ func (s *Store) HoldRestored(ctx context.Context) (*Hold, error) {
 }
 
 // Resume ends a hold. New tasks get ids above known, as after SetHold.
-func (s *Store) Resume(ctx context.Context, known int64) error {
-	return s.InTx(ctx, func(tx *Tx) error {
+func (s Recovery) Resume(ctx context.Context, known int64) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		tx.skipTasks(known)
 		tx.write("end the hold", `UPDATE mark SET held_since = NULL, held_reason = '',
 			written_by = pg_current_xact_id()::xid`)

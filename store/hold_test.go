@@ -29,20 +29,20 @@ func TestForgottenTasksHoldNothing(t *testing.T) {
 			newTask(t, s, provisionOf("told"))
 			exec(t, url, "UPDATE task SET state = 'succeeded', finished_at = now() - '50 days'::interval, created_at = "+
 				c.created)
-			told, err := s.Mark(ctx)
+			told, err := s.Recovery.Mark(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if c.next {
 				newTask(t, s, provisionOf("next"))
 			}
-			if _, err := s.DeleteFinishedTasks(ctx, c.age); err != nil {
+			if _, err := s.Tasks.DeleteFinished(ctx, c.age); err != nil {
 				t.Fatal(err)
 			}
-			if knows, err := s.KnowsTask(ctx, told.TaskID, told.TaskAt, 28*day); err != nil || !knows {
+			if knows, err := s.Tasks.Knows(ctx, told.TaskID, told.TaskAt, 28*day); err != nil || !knows {
 				t.Errorf("a task that servers were told of is known: %v, %v", knows, err)
 			}
-			if m, err := s.Mark(ctx); err != nil || m.TaskID < told.TaskID {
+			if m, err := s.Recovery.Mark(ctx); err != nil || m.TaskID < told.TaskID {
 				t.Errorf("the mark went from task_%d to task_%d, %v", told.TaskID, m.TaskID, err)
 			}
 		})

@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Instances records service instances, and where their data is.
+type Instances struct{ *database }
+
 // States of an instance. A binding is Creating, Ready or Ending.
 const (
 	Creating     = "creating" // its provision has not ended yet
@@ -75,8 +78,8 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	return i, err
 }
 
-// Instance reads one instance, or returns ErrNotFound.
-func (s *Store) Instance(ctx context.Context, id string) (Instance, error) {
+// Get reads one instance, or returns ErrNotFound.
+func (s Instances) Get(ctx context.Context, id string) (Instance, error) {
 	return oneRow(ctx, s.pool, s.keys.scanInstance, selectInstance, id)
 }
 
@@ -184,9 +187,9 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// FindInstance returns the id of the instance that has this id, database or account, retired accounts included, or
+// Find returns the id of the instance that has this id, database or account, retired accounts included, or
 // ErrNotFound.
-func (s *Store) FindInstance(ctx context.Context, name string) (id string, err error) {
+func (s Instances) Find(ctx context.Context, name string) (id string, err error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance WHERE id = $1
 		UNION ALL SELECT id FROM instance WHERE database_name = $1
 		UNION ALL SELECT instance_id FROM binding WHERE account = $1
@@ -195,7 +198,7 @@ func (s *Store) FindInstance(ctx context.Context, name string) (id string, err e
 
 // HadPlan reports whether an instance has a plan or had it before, or a task of the instance, or of an earlier one with
 // that id, names the plan. For deleted instances, it knows that for as long as their tasks are kept.
-func (s *Store) HadPlan(ctx context.Context, instanceID, planID string) (bool, error) {
+func (s Instances) HadPlan(ctx context.Context, instanceID, planID string) (bool, error) {
 	had, err := oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT
 		EXISTS (SELECT FROM instance WHERE id = $1 AND (plan_id = $2 OR $2 = ANY (former_plans)))
 		OR EXISTS (SELECT FROM task WHERE instance_id = $1 AND plan_id = $2)`, instanceID, planID)

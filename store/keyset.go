@@ -11,7 +11,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// A key is replaced in steps: AddKey, PromoteKey, Store.RotateKeys, DropOldKeys. All brokers must have taken a step
+// A key is replaced in steps: AddKey, PromoteKey, Store.Keys.Rotate, DropOldKeys. All brokers must have taken a step
 // before the next one. Then brokers before and after a step can read what the others write. The functions take and
 // return a keyset in the form that ParseKeyset reads; their errors never quote it.
 

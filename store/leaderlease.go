@@ -7,16 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// AcquireLeaderLease makes owner the one broker that does some periodic work. If another broker does it, or the work is
+// Leader records which broker does periodic work that one does at a time.
+type Leader struct{ *database }
+
+// Acquire makes owner the one broker that does some periodic work. If another broker does it, or the work is
 // not due yet, acquired is false, and wait is how long to wait before the next call: while another broker does it, at
-// most hold. The lease lasts for hold, and longer if RenewLeaderLease is called. If its owner dies, another broker can
+// most hold. The lease lasts for hold, and longer if Leader.Renew is called. If its owner dies, another broker can
 // acquire it when it expires. If PostgreSQL's clock is set back, nobody waits for longer than hold, or than the pause
-// of ReleaseLeaderLease.
+// of Leader.Release.
 //
 // The statement reads clock_timestamp(), after the row is locked. If a statement has to wait, the time of its beginning
 // is older than what the previous one wrote, as if the clock had been set back.
 // https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-CURRENT
-func (s *Store) AcquireLeaderLease(ctx context.Context, name, owner string,
+func (s Leader) Acquire(ctx context.Context, name, owner string,
 	hold time.Duration) (acquired bool, wait time.Duration, err error) {
 	type result struct {
 		Acquired bool
@@ -36,19 +39,19 @@ func (s *Store) AcquireLeaderLease(ctx context.Context, name, owner string,
 	return r.Acquired, r.Wait, err
 }
 
-// RenewLeaderLease extends owner's lease to hold from now, or returns ErrLeaseLost.
-func (s *Store) RenewLeaderLease(ctx context.Context, name, owner string, hold time.Duration) error {
-	return s.changeLeaderLease(ctx, "until = clock_timestamp() + $3::interval", name, owner, hold)
+// Renew extends owner's lease to hold from now, or returns ErrLeaseLost.
+func (s Leader) Renew(ctx context.Context, name, owner string, hold time.Duration) error {
+	return s.change(ctx, "until = clock_timestamp() + $3::interval", name, owner, hold)
 }
 
-// ReleaseLeaderLease ends owner's lease. The work is due again when both each has passed since the lease was acquired
+// Release ends owner's lease. The work is due again when both each has passed since the lease was acquired
 // and rest has passed from now. With 0 for both, as for work that was interrupted, it is due at once.
-func (s *Store) ReleaseLeaderLease(ctx context.Context, name, owner string, each, rest time.Duration) error {
-	return s.changeLeaderLease(ctx, "until = now(), pause = greatest($3::interval, now() - began_at + $4::interval)",
+func (s Leader) Release(ctx context.Context, name, owner string, each, rest time.Duration) error {
+	return s.change(ctx, "until = now(), pause = greatest($3::interval, now() - began_at + $4::interval)",
 		name, owner, each, rest)
 }
 
-func (s *Store) changeLeaderLease(ctx context.Context, set, name, owner string, durations ...any) error {
+func (s Leader) change(ctx context.Context, set, name, owner string, durations ...any) error {
 	tag, err := s.db.Exec(ctx, "UPDATE leader_lease SET "+set+` WHERE name = $1 AND owner = $2
 		AND until > clock_timestamp()`, append([]any{name, owner}, durations...)...)
 	if err == nil && tag.RowsAffected() == 0 {

@@ -11,13 +11,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Queue records which worker has a task, how far that is, and how it ends.
+type Queue struct{ *database }
+
 // Claim leases to owner the task that has been due longest, or returns ErrNotFound. It passes over tasks of the given
 // servers, and those that a live lease keeps waiting (see conflicting). During a Hold nothing is claimed: the recorded
 // tasks may have been completed long ago, or undone.
 //
 // Taking over from a worker that died counts as an attempt. A second statement counts it: if the response to the first
 // is lost, or owner has died since it sent the first, no step runs under this lease, and the next claim counts instead.
-func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration, passOver ...string) (Task, error) {
+func (s Queue) Claim(ctx context.Context, owner string, ttl time.Duration, passOver ...string) (Task, error) {
 	type claimed struct {
 		Task
 		Abandoned bool // by a worker that died
@@ -49,7 +52,7 @@ type Lease struct {
 // Extend renews those leases of owner that are still live, for ttl from now by PostgreSQL's clock, and returns them.
 // The others are lost; during a Hold, so are those of tasks that do more than add. A lease of which owner never
 // learned, because the response was lost, is not among held and expires.
-func (s *Store) Extend(ctx context.Context, owner string, held []Lease, ttl time.Duration) ([]Lease, error) {
+func (s Queue) Extend(ctx context.Context, owner string, held []Lease, ttl time.Duration) ([]Lease, error) {
 	ids, epochs, adds := make([]int64, len(held)), make([]int64, len(held)), make([]bool, len(held))
 	for i, l := range held {
 		ids[i], epochs[i], adds[i] = l.ID, l.Epoch, l.Adds
@@ -69,7 +72,7 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Lease, ttl time
 // to maxLease, within which a living worker renews it. A task that waits for longer than maxDelay becomes due now. A
 // second is allowed on top, because others take leases at the same time. It returns how many tasks it changed. If there
 // are none, it reads the live leases and the end of an index.
-func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
+func (s Queue) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
 	tag, err := bounded{s.leases, &s.failover}.Exec(ctx, `
 		UPDATE task SET
 			lease_until = CASE WHEN lease_until > now() + $1::interval THEN now() + $1::interval ELSE lease_until END,
@@ -94,7 +97,7 @@ type Agenda struct {
 const agendaTasks = 1000
 
 // Agenda reads, by one cheap statement, when there is something to do. maxLease and maxDelay are those of MendClock.
-func (s *Store) Agenda(ctx context.Context, maxLease, maxDelay time.Duration) (Agenda, error) {
+func (s Queue) Agenda(ctx context.Context, maxLease, maxDelay time.Duration) (Agenda, error) {
 	return oneRow(ctx, s.leases, pgx.RowToStructByPos[Agenda], `
 		SELECT (SELECT min(greatest(run_at, lease_until)) - clock_timestamp() FROM (SELECT run_at, lease_until FROM task
 				WHERE finished_at IS NULL ORDER BY run_at, id LIMIT $3) first WHERE NOT `+isHeld+`),
@@ -106,21 +109,21 @@ func (s *Store) Agenda(ctx context.Context, maxLease, maxDelay time.Duration) (A
 
 // Progress records the last step that a worker has finished ("" for none yet), and the sentence that users see. further
 // says that the present step has done more than ever before.
-func (s *Store) Progress(ctx context.Context, l Lease, step, description string, further bool) error {
+func (s Queue) Progress(ctx context.Context, l Lease, step, description string, further bool) error {
 	return s.write(ctx, l, `step = $3, description = $4, attempt = CASE WHEN step = $3 THEN attempt ELSE 0 END,
 		progressed_at = CASE WHEN step = $3 AND NOT $5 THEN progressed_at ELSE now() END`, step, description, further)
 }
 
 // Postpone releases a task's lease until it is tried again after delay, and records the attempts at its present step.
 // lastError is for operators.
-func (s *Store) Postpone(ctx context.Context, l Lease, delay time.Duration, attempts int, lastError string) error {
+func (s Queue) Postpone(ctx context.Context, l Lease, delay time.Duration, attempts int, lastError string) error {
 	return s.write(ctx, l, `run_at = now() + $3::interval, attempt = $4, last_error = $5, lease_owner = NULL,
 		lease_until = NULL`, delay, attempts, storable(lastError))
 }
 
 // Await releases the lease of a task whose server cannot be reached, until it is tried again after delay. It does not
 // count as an attempt. description is for users, lastError for operators.
-func (s *Store) Await(ctx context.Context, l Lease, delay time.Duration, description, lastError string) error {
+func (s Queue) Await(ctx context.Context, l Lease, delay time.Duration, description, lastError string) error {
 	return s.write(ctx, l, `run_at = now() + $3::interval, description = $4, last_error = $5, lease_owner = NULL,
 		lease_until = NULL`, delay, description, storable(lastError))
 }
@@ -128,7 +131,7 @@ func (s *Store) Await(ctx context.Context, l Lease, delay time.Duration, descrip
 // Suspend releases the lease of a task whose present step, the one after step, is pending, until it runs again after
 // delay. It does not count as an attempt. description is for users. queued says that it waits for its turn, behind
 // tasks that make progress.
-func (s *Store) Suspend(ctx context.Context, l Lease, delay time.Duration, step, description string,
+func (s Queue) Suspend(ctx context.Context, l Lease, delay time.Duration, step, description string,
 	queued bool) error {
 	return s.write(ctx, l, `run_at = now() + $3::interval, step = $4, description = $5,
 		attempt = CASE WHEN step = $4 THEN attempt ELSE 0 END, lease_owner = NULL, lease_until = NULL,
@@ -137,17 +140,17 @@ func (s *Store) Suspend(ctx context.Context, l Lease, delay time.Duration, step,
 }
 
 // Remember replaces what a task's steps remember.
-func (s *Store) Remember(ctx context.Context, l Lease, memory map[string]json.RawMessage) error {
+func (s Queue) Remember(ctx context.Context, l Lease, memory map[string]json.RawMessage) error {
 	return s.write(ctx, l, "memory = $3", memory)
 }
 
 // NoteError records an error, for operators, of a task that is about to end.
-func (s *Store) NoteError(ctx context.Context, l Lease, lastError string) error {
+func (s Queue) NoteError(ctx context.Context, l Lease, lastError string) error {
 	return s.write(ctx, l, "last_error = $3", storable(lastError))
 }
 
 // GiveUp begins the cleanup phase of a task. The worker keeps the lease.
-func (s *Store) GiveUp(ctx context.Context, l Lease, description, lastError string) error {
+func (s Queue) GiveUp(ctx context.Context, l Lease, description, lastError string) error {
 	return s.write(ctx, l, `phase = 'cleanup', step = '', attempt = 0, description = $3, last_error = $4,
 		progressed_at = now()`,
 		storable(description), storable(lastError))
@@ -156,7 +159,7 @@ func (s *Store) GiveUp(ctx context.Context, l Lease, description, lastError stri
 // storable replaces what PostgreSQL's type text cannot hold. Errors may quote anything, for example a server's log.
 func storable(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "") }
 
-func (s *Store) write(ctx context.Context, l Lease, set string, args ...any) error {
+func (s Queue) write(ctx context.Context, l Lease, set string, args ...any) error {
 	tag, err := s.db.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND "+notEnded,
 		append([]any{l.ID, l.Epoch}, args...)...)
 	if err != nil {
@@ -175,9 +178,9 @@ func (s *Store) write(ctx context.Context, l Lease, set string, args ...any) err
 //
 // All statements go in one round trip, so that those of the outcome check themselves whether the task was ended. They
 // must be statements of Tx.change.
-func (s *Store) Finish(ctx context.Context, l Lease, state, description string, durable bool, outcome func(*Tx)) error {
+func (s Queue) Finish(ctx context.Context, l Lease, state, description string, durable bool, outcome func(*Tx)) error {
 	var ended *bool
-	err := s.InTx(ctx, func(tx *Tx) error {
+	err := s.inTx(ctx, func(tx *Tx) error {
 		if !durable {
 			tx.write("do not wait for the disk", "SELECT set_config('synchronous_commit', 'off', true)")
 		}
@@ -214,14 +217,14 @@ const lockSubject = `WITH locked_instance AS (
 		FOR NO KEY UPDATE)
 	SELECT id FROM locked_instance UNION ALL SELECT id FROM locked_binding`
 
-// ReleaseLease releases the lease of a task in progress, so that another worker can go on at once.
-func (s *Store) ReleaseLease(ctx context.Context, l Lease) error {
+// Release releases the lease of a task in progress, so that another worker can go on at once.
+func (s Queue) Release(ctx context.Context, l Lease) error {
 	return s.write(ctx, l, "lease_owner = NULL, lease_until = NULL")
 }
 
 // ReleaseCancelled releases owner's lease of a task that was cancelled or aborted meanwhile, so that the next task of
 // the instance, or the cleanup, need not wait until it expires.
-func (s *Store) ReleaseCancelled(ctx context.Context, l Lease, owner string) error {
+func (s Queue) ReleaseCancelled(ctx context.Context, l Lease, owner string) error {
 	_, err := s.db.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND lease_owner = $2 AND (state <> 'in progress' OR phase = 'cleanup' AND epoch = $3 + 1)`,
 		l.ID, owner, l.Epoch)
@@ -229,9 +232,9 @@ func (s *Store) ReleaseCancelled(ctx context.Context, l Lease, owner string) err
 }
 
 // WaitEnd returns the task once it has ended. It polls at intervals that double up to 250 ms.
-func (s *Store) WaitEnd(ctx context.Context, id int64) (Task, error) {
+func (s Tasks) WaitEnd(ctx context.Context, id int64) (Task, error) {
 	for pause := 5 * time.Millisecond; ; pause = min(pause*2, 250*time.Millisecond) {
-		task, err := s.Task(ctx, id)
+		task, err := s.Get(ctx, id)
 		if err != nil || task.State != InProgress {
 			return task, err
 		}

@@ -55,7 +55,7 @@ func (l *list) keyIs(operator string, values []any) condition {
 }
 
 // eachListed calls fn with every row.
-func eachListed[T any](ctx context.Context, s *Store, l list, fn func(T) error) error {
+func eachListed[T any](ctx context.Context, s *database, l list, fn func(T) error) error {
 	var after []any
 	for {
 		page, end, err := listedPage[T](ctx, s, l, after, 0)
@@ -76,7 +76,7 @@ func eachListed[T any](ctx context.Context, s *Store, l list, fn func(T) error) 
 
 // pageAfter reads up to limit rows after a key of one column. next is the key after which the next page begins, K's
 // zero value at the end.
-func pageAfter[T, K any](ctx context.Context, s *Store, l list, after K, limit int,
+func pageAfter[T, K any](ctx context.Context, s *database, l list, after K, limit int,
 	key func(T) K) (page []T, next K, err error) {
 	page, end, err := listedPage[T](ctx, s, l, []any{after}, limit+1)
 	switch {
@@ -93,7 +93,8 @@ func pageAfter[T, K any](ctx context.Context, s *Store, l list, after K, limit i
 // first page. It ends at end, the key of the row that is pageKeys further, nil for the last page. A first statement
 // reads end, a second one the rows up to there, so that a row that exists all the time is neither left out nor read
 // twice.
-func listedPage[T any](ctx context.Context, s *Store, l list, after []any, limit int) (page []T, end []any, err error) {
+func listedPage[T any](ctx context.Context, s *database, l list, after []any,
+	limit int) (page []T, end []any, err error) {
 	beyond, upTo, order := ">", "<=", " ORDER BY "+l.key
 	if l.descending {
 		beyond, upTo, order = "<", ">=", order+" DESC"

@@ -59,18 +59,18 @@ func (q InstanceQuery) list() list {
 	return l
 }
 
-// EachInstance calls fn with the instances that match, ordered by id. Each is as it was at some time since the call. It
+// Each calls fn with the instances that match, ordered by id. Each is as it was at some time since the call. It
 // holds one page of them in memory.
-func (s *Store) EachInstance(ctx context.Context, q InstanceQuery, fn func(ListedInstance) error) error {
-	return eachListed(ctx, s, q.list(), fn)
+func (s Instances) Each(ctx context.Context, q InstanceQuery, fn func(ListedInstance) error) error {
+	return eachListed(ctx, s.database, q.list(), fn)
 }
 
-// InstancesAfter lists up to limit instances that match, ordered by id, starting after an id ("" for the first ones).
+// After lists up to limit instances that match, ordered by id, starting after an id ("" for the first ones).
 // next is the id to pass for the following page, "" at the end. A page is short or empty if the next pageKeys instances
 // contain no more matches.
-func (s *Store) InstancesAfter(ctx context.Context, after string, q InstanceQuery,
+func (s Instances) After(ctx context.Context, after string, q InstanceQuery,
 	limit int) (page []ListedInstance, next string, err error) {
-	return pageAfter(ctx, s, q.list(), after, limit, func(i ListedInstance) string { return i.ID })
+	return pageAfter(ctx, s.database, q.list(), after, limit, func(i ListedInstance) string { return i.ID })
 }
 
 // ListedBinding is a binding in an operator's list, without password and parameters.
@@ -108,8 +108,8 @@ type BindingQuery struct {
 	Before     time.Time
 }
 
-// EachBinding is EachInstance for bindings, ordered by instance id and then binding id.
-func (s *Store) EachBinding(ctx context.Context, q BindingQuery, fn func(ListedBinding) error) error {
+// Each is Instances.Each for bindings, ordered by instance id and then binding id.
+func (s Bindings) Each(ctx context.Context, q BindingQuery, fn func(ListedBinding) error) error {
 	l := list{table: "binding b", key: "b.instance_id, b.id", columns: listedBinding,
 		join: "JOIN instance i ON i.id = b.instance_id"}
 	l.only(q.InstanceID != "", "b.instance_id = ?", q.InstanceID)
@@ -122,7 +122,7 @@ func (s *Store) EachBinding(ctx context.Context, q BindingQuery, fn func(ListedB
 	l.where(q.SpaceGUID != "", "? IN (i.space_guid, b.space_guid)", q.SpaceGUID)
 	l.where(!q.Since.IsZero(), "b.created_at >= ?", q.Since)
 	l.where(!q.Before.IsZero(), "b.created_at < ?", q.Before)
-	return eachListed(ctx, s, l, fn)
+	return eachListed(ctx, s.database, l, fn)
 }
 
 // ListedTask is a task in an operator's list. Of its request, it has only the kind and the plan.
@@ -174,21 +174,21 @@ func (q TaskQuery) list() list {
 	return l
 }
 
-// EachTask is EachInstance for tasks, the newest first.
-func (s *Store) EachTask(ctx context.Context, q TaskQuery, fn func(ListedTask) error) error {
-	return eachListed(ctx, s, q.list(), fn)
+// Each is Instances.Each for tasks, the newest first.
+func (s Tasks) Each(ctx context.Context, q TaskQuery, fn func(ListedTask) error) error {
+	return eachListed(ctx, s.database, q.list(), fn)
 }
 
-// TasksBefore is InstancesAfter for tasks, the newest first. It starts before a task's id (0 for the newest).
-func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery,
+// Before is Instances.After for tasks, the newest first. It starts before a task's id (0 for the newest).
+func (s Tasks) Before(ctx context.Context, before int64, q TaskQuery,
 	limit int) (page []ListedTask, next int64, err error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	return pageAfter(ctx, s, q.list(), before, limit, func(t ListedTask) int64 { return t.ID })
+	return pageAfter(ctx, s.database, q.list(), before, limit, func(t ListedTask) int64 { return t.ID })
 }
 
 // PlanInUse reports whether an instance has that plan, which may be a removed plan.
-func (s *Store) PlanInUse(ctx context.Context, id string) (bool, error) {
+func (s Instances) PlanInUse(ctx context.Context, id string) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT EXISTS (SELECT FROM instance WHERE plan_id = $1)", id)
 }

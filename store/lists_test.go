@@ -49,22 +49,22 @@ func TestListsOverPages(t *testing.T) {
 			var tasks []int64
 			odd := 0
 			err := errors.Join(
-				s.EachInstance(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
+				s.Instances.Each(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
 					instances = append(instances, i.ID)
 					if i.Bindings != 1 {
 						t.Errorf("%s has %d bindings", i.ID, i.Bindings)
 					}
 					return nil
 				}),
-				s.EachInstance(t.Context(), store.InstanceQuery{PlanIDs: []string{"p1"}}, func(i store.ListedInstance) error {
+				s.Instances.Each(t.Context(), store.InstanceQuery{PlanIDs: []string{"p1"}}, func(i store.ListedInstance) error {
 					odd++
 					return nil
 				}),
-				s.EachBinding(t.Context(), store.BindingQuery{Server: "a"}, func(b store.ListedBinding) error {
+				s.Bindings.Each(t.Context(), store.BindingQuery{Server: "a"}, func(b store.ListedBinding) error {
 					bindings = append(bindings, b.InstanceID)
 					return nil
 				}),
-				s.EachTask(t.Context(), store.TaskQuery{}, func(t store.ListedTask) error {
+				s.Tasks.Each(t.Context(), store.TaskQuery{}, func(t store.ListedTask) error {
 					tasks = append(tasks, t.ID)
 					return nil
 				}))
@@ -84,7 +84,7 @@ func TestListsOverPages(t *testing.T) {
 				}
 			}
 			failed := 0
-			if err := s.EachTask(t.Context(), store.TaskQuery{State: store.Failed}, func(store.ListedTask) error {
+			if err := s.Tasks.Each(t.Context(), store.TaskQuery{State: store.Failed}, func(store.ListedTask) error {
 				failed++
 				return nil
 			}); err != nil || failed != min(count, 1) {
@@ -126,7 +126,7 @@ func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 	for range 20 {
 		seen := 0
 		for after, pages := "", 0; after != "" || pages == 0; pages++ {
-			page, next, err := s.InstancesAfter(t.Context(), after, store.InstanceQuery{PlanIDs: []string{"stays"}}, 5000)
+			page, next, err := s.Instances.After(t.Context(), after, store.InstanceQuery{PlanIDs: []string{"stays"}}, 5000)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,14 +25,14 @@ func TestLocations(t *testing.T) {
 		return nil
 	})
 	got := map[string]store.Location{}
-	if err := s.EachInstance(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
+	if err := s.Instances.Each(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
 		got[i.ID] = i.Location
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	for id, at := range want {
-		i, err := s.Instance(t.Context(), id)
+		i, err := s.Instances.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestLocations(t *testing.T) {
 		if at.Shared() {
 			server = at.Server
 		}
-		recorded, err := s.RecordedInstances(t.Context(), server)
+		recorded, err := s.Recovery.Instances(t.Context(), server)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestSecondLocation(t *testing.T) {
 		{"after it", filled(t, shared, dedicated, account, made, moved), false, false, true, true},
 	} {
 		expect := func(key store.ResourceKey, live, expected bool) {
-			r, err := test.s.Resource(t.Context(), key.Kind, key.Server, key.Name)
+			r, err := test.s.Resources.Get(t.Context(), key.Kind, key.Server, key.Name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,15 +30,15 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 	const operations = 20
 	for n := range operations {
 		id := fmt.Sprint("instance ", n)
-		task, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, store.Instance{ID: id, Location: store.SharedLocation("one"), Database: "db_" + id},
+		task, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, store.Instance{ID: id, Location: store.SharedLocation("one"), Database: "db_" + id},
 			store.NewTask{InstanceID: id, Kind: store.Provision, Owner: "me", LeaseTTL: time.Minute}, store.Room{OnServer: operations})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Progress(ctx, held(task), "", "a sentence", false); err != nil {
+		if err := s.Queue.Progress(ctx, held(task), "", "a sentence", false); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Extend(ctx, "me", []store.Lease{held(task)}, time.Minute); err != nil {
+		if _, err := s.Queue.Extend(ctx, "me", []store.Lease{held(task)}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.InTx(ctx, func(tx *store.Tx) error {
@@ -50,7 +50,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Finish(ctx, held(task), store.Succeeded, "", true, nothing); err != nil {
+		if err := s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, nothing); err != nil {
 			t.Fatal(err)
 		}
 	}

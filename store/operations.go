@@ -43,10 +43,10 @@ func (a Asked) inTime() error {
 // RecordProvision records a new instance with its task and, on a shared server, counts it there. load is how many
 // instances the server holds then. If it returns ErrExists, ErrServerFull, ErrHeld or an error of Room.Within, it has
 // changed nothing.
-func (s *Store) RecordProvision(ctx context.Context, asked Asked, i Instance, n NewTask,
+func (s Instances) RecordProvision(ctx context.Context, asked Asked, i Instance, n NewTask,
 	room Room) (t Task, load int, err error) {
 	var recorded *Task
-	err = s.InTx(ctx, func(tx *Tx) error {
+	err = s.inTx(ctx, func(tx *Tx) error {
 		tx.lockID(i.ID)
 		if err := tx.insertNew(ctx, i, asked.Absent); err != nil {
 			return err

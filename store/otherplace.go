@@ -105,8 +105,8 @@ func (t *Tx) ForgetDestination(id string) {
 
 // ForgetFormer deletes the record of the place where an instance's data were, once nothing of it is left. kept are
 // accounts that exist where the data are now.
-func (s *Store) ForgetFormer(ctx context.Context, id string, kept ...string) error {
-	return s.InTx(ctx, func(tx *Tx) error {
+func (s Instances) ForgetFormer(ctx context.Context, id string, kept ...string) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		if _, err := tx.LockInstance(ctx, id); err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (s *Store) ForgetFormer(ctx context.Context, id string, kept ...string) err
 
 // DueFormer lists the instances whose data were moved and that need the place where they were no more: it is older
 // than keep, or no binding is left that was created before.
-func (s *Store) DueFormer(ctx context.Context, keep time.Duration) ([]Instance, error) {
+func (s Instances) DueFormer(ctx context.Context, keep time.Duration) ([]Instance, error) {
 	return allRows(ctx, s.pool, s.keys.scanInstance, "SELECT "+instanceColumns+` FROM instance i
 		WHERE i.moved_at IS NOT NULL AND (i.moved_at <= now() - $1::interval OR NOT EXISTS (
 			SELECT FROM binding b WHERE b.instance_id = i.id AND b.created_at < i.moved_at))
@@ -126,7 +126,7 @@ func (s *Store) DueFormer(ctx context.Context, keep time.Duration) ([]Instance, 
 }
 
 // FormerBindings counts the bindings of an instance that know only the place where its data were.
-func (s *Store) FormerBindings(ctx context.Context, id string) (n int, err error) {
+func (s Instances) FormerBindings(ctx context.Context, id string) (n int, err error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[int], `SELECT count(*) FROM binding b JOIN instance i ON i.id = b.instance_id
 		WHERE i.id = $1 AND b.created_at < i.moved_at`, id)
 }
@@ -138,8 +138,8 @@ type ListedFormer struct {
 	Bindings int // that know only this place
 }
 
-// ListedFormer returns the former place of an instance, or ErrNotFound if there is none.
-func (s *Store) ListedFormer(ctx context.Context, id string) (ListedFormer, error) {
+// Former returns the former place of an instance, or ErrNotFound if there is none.
+func (s Instances) Former(ctx context.Context, id string) (ListedFormer, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[ListedFormer], `SELECT
 			CASE WHEN i.next_dedicated_id = '' THEN 'shared' ELSE 'dedicated' END, i.next_server || i.next_dedicated_id,
 			coalesce(i.next_launcher, ''), i.moved_at,
@@ -156,7 +156,7 @@ type MoveStats struct {
 }
 
 // MoveStats counts moves. Former places are kept for as long as keep.
-func (s *Store) MoveStats(ctx context.Context, keep time.Duration) (MoveStats, error) {
+func (s Instances) MoveStats(ctx context.Context, keep time.Duration) (MoveStats, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[MoveStats], `SELECT count(*) FILTER (WHERE i.moved_at IS NULL),
 			coalesce(extract(epoch FROM max(now() - t.created_at) FILTER (WHERE i.moved_at IS NULL)), 0)::float8,
 			count(i.moved_at), greatest(coalesce(extract(epoch FROM max(now() - i.moved_at - $1::interval)), 0), 0)::float8

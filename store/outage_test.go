@@ -105,7 +105,7 @@ func TestTextThatCannotBeStored(t *testing.T) {
 		"JSON": {Context: json.RawMessage(`{"instance_name":"\u0000"}`)},
 	} {
 		i.ID, i.Location, i.Database = what, store.SharedLocation("a"), "db_"+what
-		_, _, err := s.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, provisionOf(i.ID), store.Room{OnServer: 10})
+		_, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, provisionOf(i.ID), store.Room{OnServer: 10})
 		if !errors.Is(err, store.ErrText) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -152,7 +152,7 @@ func TestReadsDuringAnOutage(t *testing.T) {
 	for range 20 {
 		all.Go(func() {
 			since := limits.Watch()
-			if _, err := s.TaskStatus(t.Context(), id, "i", ""); !errors.Is(err, store.ErrUnavailable) {
+			if _, err := s.Tasks.Status(t.Context(), id, "i", ""); !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("the error is %v", err)
 			}
 			since.Done(t, "an answer", answerTime)
@@ -161,7 +161,7 @@ func TestReadsDuringAnOutage(t *testing.T) {
 	all.Wait()
 	p.Thaw(t)
 	testdrive.Eventually(t, limits.Stuck, "statuses can be read again", func() bool {
-		got, err := s.TaskStatus(t.Context(), id, "i", "")
+		got, err := s.Tasks.Status(t.Context(), id, "i", "")
 		return err == nil && got.State == store.InProgress
 	})
 }
@@ -177,7 +177,7 @@ func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 		if _, err := tx.LockInstance(ctx, "i"); err != nil {
 			return err
 		}
-		return s.Finish(ctx, held(unbind), store.Succeeded, "", true, func(other *store.Tx) {
+		return s.Queue.Finish(ctx, held(unbind), store.Succeeded, "", true, func(other *store.Tx) {
 			other.RecordRetiredAccount("i", "u")
 		})
 	}); err != nil {

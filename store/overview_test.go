@@ -58,7 +58,7 @@ func TestInstancesAreListedPageByPage(t *testing.T) {
 		var ids []string
 		pages := 0
 		for after := ""; after != "" || pages == 0; pages++ {
-			page, next, err := s.InstancesAfter(t.Context(), after, tt.filter, 50)
+			page, next, err := s.Instances.After(t.Context(), after, tt.filter, 50)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func TestTasksAreListedPageByPage(t *testing.T) {
 		var ids []int64
 		pages := 0
 		for before := int64(0); before != 0 || pages == 0; pages++ {
-			page, next, err := s.TasksBefore(t.Context(), before, tt.filter, 50)
+			page, next, err := s.Tasks.Before(t.Context(), before, tt.filter, 50)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func TestActivityIsTheInstancesOwn(t *testing.T) {
 		`INSERT INTO binding (instance_id, id, state, app_guid, role, account, password, created_at)
 			VALUES ('bound', 'b', 'ready', 'app', 'admin', 'u_1', '', now()), ('bound', 'c', 'ending', '', 'read-only', 'u_2', '',
 				now() - '1 minute'::interval)`)
-	all, err := s.Activities(t.Context(), []string{"used", "again", "none", "bound", "gone"})
+	all, err := s.Reports.Activities(t.Context(), []string{"used", "again", "none", "bound", "gone"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,18 +153,18 @@ func TestActivityIsTheInstancesOwn(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%swanted\n%s", got, want)
 	}
-	used, err := s.Instance(t.Context(), "used")
+	used, err := s.Instances.Get(t.Context(), "used")
 	if err != nil {
 		t.Fatal(err)
 	}
-	recent, err := s.RecentTasks(t.Context(), "used", used.CreatedAt, 2)
+	recent, err := s.Reports.RecentTasks(t.Context(), "used", used.CreatedAt, 2)
 	if err != nil || len(recent) != 2 || recent[0].Kind != store.Bind || recent[1].Kind != store.Update {
 		t.Errorf("the latest two operations: %+v, %v", recent, err)
 	}
-	if old, err := s.RecentTasks(t.Context(), "again", used.CreatedAt, 20); err != nil || len(old) != 0 {
+	if old, err := s.Reports.RecentTasks(t.Context(), "again", used.CreatedAt, 20); err != nil || len(old) != 0 {
 		t.Errorf("operations of an instance of that id before: %+v, %v", old, err)
 	}
-	bindings, err := s.BindingSummaries(t.Context(), "bound")
+	bindings, err := s.Reports.BindingSummaries(t.Context(), "bound")
 	if err != nil || len(bindings) != 2 || bindings[0].ID != "c" || bindings[1].Account != "u_1" {
 		t.Errorf("bindings: %+v, %v", bindings, err)
 	}

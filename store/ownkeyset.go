@@ -28,10 +28,10 @@ func (e *ForeignKeysetError) Error() string {
 		"lost, see \"The keyset is lost\" in docs/runbook.md", e.KeyID)
 }
 
-// AdoptKeyset binds the database to the keyset. If it is bound already, AdoptKeyset is CheckKeys. If several brokers
+// AdoptKeyset binds the database to the keyset. If it is bound already, AdoptKeyset is Keys.Check. If several brokers
 // start at the same time, one of them binds it.
-func (s *Store) AdoptKeyset(ctx context.Context) error {
-	if err := s.CheckKeys(ctx); err != nil { // also checks the passwords of a database that older releases have used
+func (s Keys) AdoptKeyset(ctx context.Context) error {
+	if err := s.Check(ctx); err != nil { // also checks the passwords of a database that older releases have used
 		return err
 	}
 	sealed, err := s.sealOwn()
@@ -45,11 +45,11 @@ func (s *Store) AdoptKeyset(ctx context.Context) error {
 	return s.checkOwn(ctx)
 }
 
-// CheckKeys returns a *ForeignKeysetError if the database is bound to another keyset, or a *MissingKeyError if
+// Check returns a *ForeignKeysetError if the database is bound to another keyset, or a *MissingKeyError if
 // something stored is encrypted with a key that is not in the keyset. If both apply, it returns the *MissingKeyError,
 // which says more, unless only the key of a CA cannot be read: every database has a CA from the first start of a broker
 // on.
-func (s *Store) CheckKeys(ctx context.Context) error {
+func (s Keys) Check(ctx context.Context) error {
 	err := s.checkPasswords(ctx)
 	if missing, ok := errors.AsType[*MissingKeyError](err); err != nil && !(ok && missing.Table == authorityTable) {
 		return err
@@ -60,13 +60,13 @@ func (s *Store) CheckKeys(ctx context.Context) error {
 	return err
 }
 
-func (s *Store) sealOwn() (string, error) {
+func (s Keys) sealOwn() (string, error) {
 	sealed, err := s.keys.seal("", keysetPlace)
 	return base64.StdEncoding.EncodeToString(sealed), err
 }
 
 // own returns the ciphertext that binds the database to its keyset, or ErrNotFound.
-func (s *Store) own(ctx context.Context) (string, error) {
+func (s Keys) own(ctx context.Context) (string, error) {
 	text, err := oneRow(ctx, s.pool, pgx.RowTo[string], "SELECT value FROM secret WHERE name = $1", keysetName)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("read which keyset the database belongs to: %w", explainOldSchema(err))
@@ -75,7 +75,7 @@ func (s *Store) own(ctx context.Context) (string, error) {
 }
 
 // checkOwn returns an error if the database is bound to another keyset.
-func (s *Store) checkOwn(ctx context.Context) error {
+func (s Keys) checkOwn(ctx context.Context) error {
 	text, err := s.own(ctx)
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -95,7 +95,7 @@ func (s *Store) checkOwn(ctx context.Context) error {
 }
 
 // rotateOwn encrypts the record of the database's keyset again, with the primary key.
-func (s *Store) rotateOwn(ctx context.Context) error {
+func (s Keys) rotateOwn(ctx context.Context) error {
 	text, err := s.own(ctx)
 	if errors.Is(err, ErrNotFound) { // the next broker to start records it
 		return nil
@@ -115,7 +115,7 @@ func (s *Store) rotateOwn(ctx context.Context) error {
 }
 
 // SessionLockKey returns the key that all brokers on this database use to name their locks on MySQL servers.
-func (s *Store) SessionLockKey(ctx context.Context) ([]byte, error) {
+func (s Keys) SessionLockKey(ctx context.Context) ([]byte, error) {
 	key, err := oneRow(ctx, s.pool, pgx.RowTo[[]byte], "SELECT value::bytea FROM secret WHERE name = 'session lock'")
 	if err != nil {
 		return nil, fmt.Errorf("read the key of the session locks: %w", explainOldSchema(err))

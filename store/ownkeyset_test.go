@@ -25,12 +25,12 @@ func TestAdoptKeysetAtOnce(t *testing.T) {
 	outcomes := make([]chan error, brokers)
 	for n, s := range stores {
 		outcomes[n] = make(chan error, 1)
-		go func() { outcomes[n] <- s.AdoptKeyset(t.Context()) }()
+		go func() { outcomes[n] <- s.Keys.AdoptKeyset(t.Context()) }()
 	}
 	adopted := 0
 	for n, outcome := range outcomes {
 		err := <-outcome
-		if again := stores[n].AdoptKeyset(t.Context()); (again == nil) != (err == nil) {
+		if again := stores[n].Keys.AdoptKeyset(t.Context()); (again == nil) != (err == nil) {
 			t.Errorf("first %v, then %v", err, again)
 		}
 		switch {
@@ -51,20 +51,20 @@ func TestAdoptKeysetBesideAnAuthority(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	s, foreign := open(t, url, newKeyset(t)), open(t, url, newKeyset(t))
-	if err := s.AddFirstAuthority(t.Context(), "certificate", "key"); err != nil {
+	if err := s.Authorities.AddFirst(t.Context(), "certificate", "key"); err != nil {
 		t.Fatal(err)
 	}
-	if err := foreign.AdoptKeyset(t.Context()); !isMissing(err) {
+	if err := foreign.Keys.AdoptKeyset(t.Context()); !isMissing(err) {
 		t.Errorf("a foreign keyset before one is recorded: %v", err)
 	}
-	if err := s.AdoptKeyset(t.Context()); err != nil {
+	if err := s.Keys.AdoptKeyset(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := foreign.AdoptKeyset(t.Context()); !isForeign(err) {
+	if err := foreign.Keys.AdoptKeyset(t.Context()); !isForeign(err) {
 		t.Errorf("a foreign keyset: %v", err)
 	}
 	insert(t, s, "one", 1)
-	if err := foreign.AdoptKeyset(t.Context()); !isMissing(err) {
+	if err := foreign.Keys.AdoptKeyset(t.Context()); !isMissing(err) {
 		t.Errorf("a foreign keyset where passwords are stored: %v", err)
 	}
 }

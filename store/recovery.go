@@ -10,6 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Recovery makes PostgreSQL agree with the servers again after it was restored from a backup.
+type Recovery struct{ *database }
+
 // RecordedInstance is an instance without its secrets.
 type RecordedInstance struct {
 	ID     string
@@ -39,14 +42,14 @@ const selectRecordedInstances = `SELECT id, state, plan_id, ` + locationColumns 
 		SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress')
 	FROM instance i `
 
-// RecordedInstances reads the instances on a shared server, or those on dedicated servers ("").
-func (s *Store) RecordedInstances(ctx context.Context, server string) ([]RecordedInstance, error) {
+// Instances reads the instances on a shared server, or those on dedicated servers ("").
+func (s Recovery) Instances(ctx context.Context, server string) ([]RecordedInstance, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedInstance],
 		selectRecordedInstances+"WHERE server = $1 ORDER BY id", server)
 }
 
-// RecordedInstance reads one instance, or returns ErrNotFound.
-func (s *Store) RecordedInstance(ctx context.Context, id string) (RecordedInstance, error) {
+// Instance reads one instance, or returns ErrNotFound.
+func (s Recovery) Instance(ctx context.Context, id string) (RecordedInstance, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[RecordedInstance], selectRecordedInstances+"WHERE id = $1", id)
 }
 
@@ -67,34 +70,34 @@ type RecordedPlace struct {
 	Moved *time.Time // as in OtherPlace
 }
 
-// RecordedPlaces reads the other places of all instances.
-func (s *Store) RecordedPlaces(ctx context.Context) ([]RecordedPlace, error) {
+// Places reads the other places of all instances.
+func (s Recovery) Places(ctx context.Context) ([]RecordedPlace, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedPlace], `SELECT i.id, i.database_name,
 			CASE i.next_dedicated_id WHEN '' THEN 'shared' ELSE 'dedicated' END, i.next_server || i.next_dedicated_id,
 			i.next_launcher, i.moved_at
 		FROM instance i WHERE i.next_server IS NOT NULL ORDER BY i.id`)
 }
 
-// RecordedAccounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
-func (s *Store) RecordedAccounts(ctx context.Context, server string) ([]RecordedAccount, error) {
+// Accounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
+func (s Recovery) Accounts(ctx context.Context, server string) ([]RecordedAccount, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedAccount],
 		selectRecordedAccounts("WHERE i.server = $1"), server)
 }
 
-// RecordedAccountsOf reads the accounts of one instance.
-func (s *Store) RecordedAccountsOf(ctx context.Context, instanceID string) ([]RecordedAccount, error) {
+// AccountsOf reads the accounts of one instance.
+func (s Recovery) AccountsOf(ctx context.Context, instanceID string) ([]RecordedAccount, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[RecordedAccount],
 		selectRecordedAccounts("WHERE i.id = $1"), instanceID)
 }
 
-// TasksInProgress reads the tasks in progress that were recorded before then.
-func (s *Store) TasksInProgress(ctx context.Context, before time.Time) ([]Task, error) {
+// InProgress reads the tasks in progress that were recorded before then.
+func (s Tasks) InProgress(ctx context.Context, before time.Time) ([]Task, error) {
 	return allRows(ctx, s.pool, scanTask, "SELECT "+taskColumns+` FROM task
 		WHERE state = 'in progress' AND created_at < $1 ORDER BY id`, before)
 }
 
 // Busy reports whether a worker may be running a task of another kind than these.
-func (s *Store) Busy(ctx context.Context, except ...string) (bool, error) {
+func (s Recovery) Busy(ctx context.Context, except ...string) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM task
 		WHERE lease_until > clock_timestamp() AND kind <> ALL ($1) AND `+notEnded+`)`, append([]string{}, except...))
 }
@@ -224,7 +227,7 @@ func (t *Tx) MarkDue(account string) {
 }
 
 // Passwords decrypts the passwords of a copy: the admin account's, and the one that it is being changed to, or "".
-func (s *Store) Passwords(c InstanceCopy) (admin, next string, err error) {
+func (s Recovery) Passwords(c InstanceCopy) (admin, next string, err error) {
 	if len(c.AdminPassword) > 0 {
 		admin, err = s.keys.open(c.AdminPassword, instancePlace(c.ID))
 	}

@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// Resources records databases, accounts and servers until they are known to be gone.
+type Resources struct{ *database }
+
 // Kinds of resources.
 const (
 	DatabaseResource  = "database"         // on a shared server
@@ -33,7 +36,7 @@ type Resource struct {
 	Expected bool
 	// Failed says that the creation of a database or a dedicated server failed: usually it does not exist then.
 	Failed   bool
-	SeenGone bool // it was passed to ForgetResources, and not to RememberResources since
+	SeenGone bool // it was passed to Resources.Forget, and not to Resources.Remember since
 	// Retained is the id of the data that a deleted instance has left in a database or on a dedicated server, "" for none.
 	// They must exist, unless they are being dropped.
 	Retained string
@@ -88,9 +91,9 @@ func resourcesIn(some string) string {
 // for a statement to be short.
 const resourcePage = 1000
 
-// EachResource calls fn with pages of the resources of a shared server, or with the dedicated servers (""): databases
+// Each calls fn with pages of the resources of a shared server, or with the dedicated servers (""): databases
 // before accounts, in the order of their names. Each page is as recorded when it is read.
-func (s *Store) EachResource(ctx context.Context, server string, fn func([]Resource) error) error {
+func (s Resources) Each(ctx context.Context, server string, fn func([]Resource) error) error {
 	query := resourcesIn(`(SELECT * FROM resource WHERE kind = $1 AND server = $2 AND name > $3
 		ORDER BY name LIMIT $4)`) + " ORDER BY r.name"
 	for _, kind := range []string{DatabaseResource, AccountResource, DedicatedResource} {
@@ -111,9 +114,9 @@ func (s *Store) EachResource(ctx context.Context, server string, fn func([]Resou
 	return nil
 }
 
-// ResourceServers lists the servers that have resources, "" for dedicated servers. It skips from one to the next in the
+// Servers lists the servers that have resources, "" for dedicated servers. It skips from one to the next in the
 // index: https://wiki.postgresql.org/wiki/Loose_indexscan
-func (s *Store) ResourceServers(ctx context.Context) ([]string, error) {
+func (s Resources) Servers(ctx context.Context) ([]string, error) {
 	all, err := allRows(ctx, s.pool, pgx.RowTo[string], `WITH RECURSIVE used AS (
 		(SELECT kind, server FROM resource ORDER BY kind, server LIMIT 1)
 		UNION ALL SELECT next.kind, next.server FROM used, LATERAL (SELECT kind, server FROM resource
@@ -122,8 +125,8 @@ func (s *Store) ResourceServers(ctx context.Context) ([]string, error) {
 	return all, explainOldSchema(err)
 }
 
-// Resource reads one resource, or returns ErrNotFound.
-func (s *Store) Resource(ctx context.Context, kind, server, name string) (Resource, error) {
+// Get reads one resource, or returns ErrNotFound.
+func (s Resources) Get(ctx context.Context, kind, server, name string) (Resource, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[Resource],
 		resourcesIn("resource")+" WHERE r.kind = $1 AND r.server = $2 AND r.name = $3", kind, server, name)
 }
@@ -131,10 +134,10 @@ func (s *Store) Resource(ctx context.Context, kind, server, name string) (Resour
 // ResourceKey identifies a resource.
 type ResourceKey struct{ Kind, Server, Name string }
 
-// ForgetResources deletes the records of resources that are not live and were first passed to it longer ago than keep,
-// unless RememberResources was called for them since. It returns how many. The caller has checked that they do not
+// Forget deletes the records of resources that are not live and were first passed to it longer ago than keep,
+// unless Resources.Remember was called for them since. It returns how many. The caller has checked that they do not
 // exist on their servers.
-func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey, keep time.Duration) (int64, error) {
+func (s Resources) Forget(ctx context.Context, gone []ResourceKey, keep time.Duration) (int64, error) {
 	tag, err := s.eachDead(ctx, "DELETE FROM resource r USING dead WHERE r.gone_since <= now() - $4::interval", gone, keep)
 	if err != nil {
 		return 0, err
@@ -143,14 +146,14 @@ func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey, keep ti
 	return tag.RowsAffected(), err
 }
 
-// RememberResources undoes ForgetResources for resources that do exist on their servers.
-func (s *Store) RememberResources(ctx context.Context, there []ResourceKey) error {
+// Remember undoes Resources.Forget for resources that do exist on their servers.
+func (s Resources) Remember(ctx context.Context, there []ResourceKey) error {
 	_, err := s.eachDead(ctx, "UPDATE resource r SET gone_since = NULL FROM dead WHERE r.gone_since IS NOT NULL", there)
 	return err
 }
 
 // eachDead runs change for those of the resources that are not live.
-func (s *Store) eachDead(ctx context.Context, change string, keys []ResourceKey,
+func (s Resources) eachDead(ctx context.Context, change string, keys []ResourceKey,
 	more ...any) (pgconn.CommandTag, error) {
 	kinds, servers, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	for i, r := range keys {
@@ -177,7 +180,7 @@ const scanTime = time.Minute
 // Abandoned lists all abandoned instances and bindings. It reads whole tables: an index on the state would slow down
 // every change of it, for which users wait.
 // https://www.postgresql.org/docs/current/storage-hot.html
-func (s *Store) Abandoned(ctx context.Context) ([]Abandoned, error) {
+func (s Resources) Abandoned(ctx context.Context) ([]Abandoned, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Abandoned], `
 		SELECT instance_id, binding_id, greatest(now() - created_at, '0'::interval) FROM (
 			SELECT id AS instance_id, '' AS binding_id, created_at FROM instance
@@ -197,7 +200,7 @@ type Deletion struct {
 
 // Deletions lists those on a shared server that were requested longer ago than age, and are in progress or have failed.
 // Like Abandoned, it reads whole tables.
-func (s *Store) Deletions(ctx context.Context, server string, age time.Duration) ([]Deletion, error) {
+func (s Resources) Deletions(ctx context.Context, server string, age time.Duration) ([]Deletion, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Deletion], `
 		SELECT i.id, i.database_name, now() - min(t.created_at) FROM instance i
 		JOIN task t ON t.instance_id = i.id AND t.binding_id = '' AND t.kind = 'deprovision'

@@ -25,7 +25,7 @@ func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
 	t.Helper()
 	var got []store.Resource
 	for _, server := range []string{"", "a", "b"} {
-		if err := s.EachResource(t.Context(), server, func(some []store.Resource) error {
+		if err := s.Resources.Each(t.Context(), server, func(some []store.Resource) error {
 			got = append(got, some...)
 			return nil
 		}); err != nil {
@@ -109,10 +109,10 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	})
 	expectResources(t, s, db, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db2", InstanceID: "i",
 		Live: true}, u)
-	if r, err := s.Resource(t.Context(), u.Kind, u.Server, u.Name); err != nil || r.Live || r.InstanceID != "i" {
+	if r, err := s.Resources.Get(t.Context(), u.Kind, u.Server, u.Name); err != nil || r.Live || r.InstanceID != "i" {
 		t.Errorf("one resource: %+v, %v", r, err)
 	}
-	if _, err := s.Resource(t.Context(), u.Kind, "b", u.Name); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Resources.Get(t.Context(), u.Kind, "b", u.Name); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an account on another server: %v", err)
 	}
 }
@@ -133,14 +133,14 @@ func TestResourcesAreReadInPages(t *testing.T) {
 			('database', 'b'), ('account', 'c'), ('dedicated server', '')) AS of (kind, server)`, each); err != nil {
 		t.Fatal(err)
 	}
-	names, err := s.ResourceServers(ctx)
+	names, err := s.Resources.Servers(ctx)
 	slices.Sort(names)
 	if err != nil || !slices.Equal(names, []string{"", "a", "b", "c"}) {
 		t.Errorf("servers %q, %v", names, err)
 	}
 	for server, want := range map[string]int{"": each, "a": 2 * each, "b": each, "c": each, "d": 0} {
 		seen, last := map[store.ResourceKey]bool{}, ""
-		if err := s.EachResource(ctx, server, func(some []store.Resource) error {
+		if err := s.Resources.Each(ctx, server, func(some []store.Resource) error {
 			for _, r := range some {
 				if r.Server != server || r.Kind == store.DatabaseResource && last == store.AccountResource {
 					t.Errorf("server %q: %+v after a %s", server, r, last)
@@ -153,7 +153,7 @@ func TestResourcesAreReadInPages(t *testing.T) {
 		}
 	}
 	stop := errors.New("enough")
-	if err := s.EachResource(ctx, "a", func([]store.Resource) error { return stop }); !errors.Is(err, stop) {
+	if err := s.Resources.Each(ctx, "a", func([]store.Resource) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
 	}
 }
@@ -176,7 +176,7 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 		"live": {key("a", "live")}, "on another server": {key("b", "dead")}, "none": nil,
 	} {
 		for range 2 {
-			if n, err := s.ForgetResources(ctx, gone, 0); err != nil || n != 0 {
+			if n, err := s.Resources.Forget(ctx, gone, 0); err != nil || n != 0 {
 				t.Errorf("%s: forgot %d, %v", name, n, err)
 			}
 		}
@@ -185,7 +185,7 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	both := []store.ResourceKey{key("a", "dead"), key("a", "live")}
 	forget := func(keep time.Duration, want int64) {
 		t.Helper()
-		if n, err := s.ForgetResources(ctx, both, keep); err != nil || n != want {
+		if n, err := s.Resources.Forget(ctx, both, keep); err != nil || n != want {
 			t.Errorf("forgot %d instead of %d, %v", n, want, err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	dead.SeenGone = true
 	expectResources(t, s, dead, live)
 	forget(time.Hour, 0)
-	if err := s.RememberResources(ctx, both); err != nil {
+	if err := s.Resources.Remember(ctx, both); err != nil {
 		t.Fatal(err)
 	}
 	dead.SeenGone = false
@@ -228,7 +228,7 @@ func TestAbandoned(t *testing.T) {
 	newTask(t, s, store.NewTask{InstanceID: "ready", BindingID: "created", Kind: store.Bind, PlanID: "p"})
 	newTask(t, s, store.NewTask{InstanceID: "ready", BindingID: "ending", Kind: store.Unbind, PlanID: "p"})
 	newTask(t, s, store.NewTask{InstanceID: "delete again", Kind: store.Deprovision, PlanID: "p"})
-	got, err := s.Abandoned(t.Context())
+	got, err := s.Resources.Abandoned(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

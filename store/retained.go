@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Retentions records the data of deleted instances that can be taken back.
+type Retentions struct{ *database }
+
 // Retained is the data of a deleted instance, which can be taken back.
 type Retained struct {
 	ID                string // the broker's own
@@ -51,35 +54,35 @@ func (k *Keyring) scanRetained(row pgx.CollectableRow) (r Retained, err error) {
 
 const selectRetained = "SELECT " + retainedColumns + " FROM retained i WHERE "
 
-// FindRetained lists the data that can be taken back of deleted instances of that id or name, of any tenant, the latest
+// Find lists the data that can be taken back of deleted instances of that id or name, of any tenant, the latest
 // first.
-func (s *Store) FindRetained(ctx context.Context, serviceID, idOrName string) ([]Retained, error) {
+func (s Retentions) Find(ctx context.Context, serviceID, idOrName string) ([]Retained, error) {
 	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`service_id = $1 AND $2 IN (id, instance_id, name)
 			AND purged_since IS NULL AND until > now()
 		ORDER BY deleted_at DESC`, serviceID, idOrName)
 }
 
-// RetainedOf lists the data that a tenant can take back, the latest first, limit at most.
-func (s *Store) RetainedOf(ctx context.Context, platform, organization, space string, limit int) ([]Retained, error) {
+// Of lists the data that a tenant can take back, the latest first, limit at most.
+func (s Retentions) Of(ctx context.Context, platform, organization, space string, limit int) ([]Retained, error) {
 	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`platform = $1 AND organization_guid = $2
 			AND space_guid = $3 AND purged_since IS NULL AND until > now()
 		ORDER BY deleted_at DESC LIMIT $4`, platform, organization, space, limit)
 }
 
 // Adopted returns the data from which an instance is being created, or ErrNotFound.
-func (s *Store) Adopted(ctx context.Context, instanceID string) (Retained, error) {
+func (s Retentions) Adopted(ctx context.Context, instanceID string) (Retained, error) {
 	return oneRow(ctx, s.pool, s.keys.scanRetained, selectRetained+"adopted_by = $1", instanceID)
 }
 
 // Expired lists what is due to be dropped. What could not be dropped before comes last, so that one server that hangs
 // does not keep the data of all others.
-func (s *Store) Expired(ctx context.Context) ([]Retained, error) {
+func (s Retentions) Expired(ctx context.Context) ([]Retained, error) {
 	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`until <= now() AND adopted_by IS NULL
 		ORDER BY purged_since NULLS FIRST, until`)
 }
 
-// EachRetained calls fn with all that is retained, in the order in which it is dropped.
-func (s *Store) EachRetained(ctx context.Context, fn func(Retained) error) error {
+// Each calls fn with all that is retained, in the order in which it is dropped.
+func (s Retentions) Each(ctx context.Context, fn func(Retained) error) error {
 	all, err := allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+"true ORDER BY until, id")
 	if err != nil {
 		return explainOldSchema(err)
@@ -92,9 +95,9 @@ func (s *Store) EachRetained(ctx context.Context, fn func(Retained) error) error
 	return nil
 }
 
-// ExpireRetained ends the days of retained data now, and records that for the audit. It returns ErrTaken if an instance
+// Expire ends the days of retained data now, and records that for the audit. It returns ErrTaken if an instance
 // is being created from them, and ErrNotFound if there are none of that id.
-func (s *Store) ExpireRetained(ctx context.Context, id string) error {
+func (s Retentions) Expire(ctx context.Context, id string) error {
 	actor, err := s.actor.json()
 	if err != nil {
 		return err
@@ -111,13 +114,13 @@ func (s *Store) ExpireRetained(ctx context.Context, id string) error {
 	return explainOldSchema(err)
 }
 
-// RetainedAt lists all that is retained on a shared server, or on the dedicated servers ("").
-func (s *Store) RetainedAt(ctx context.Context, server string) ([]Retained, error) {
+// At lists all that is retained on a shared server, or on the dedicated servers ("").
+func (s Retentions) At(ctx context.Context, server string) ([]Retained, error) {
 	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+"server = $1 ORDER BY id", server)
 }
 
-// RetainedAccounts lists the accounts that retained data still have on their server.
-func (s *Store) RetainedAccounts(ctx context.Context, id string) ([]BindingAccount, error) {
+// Accounts lists the accounts that retained data still have on their server.
+func (s Retentions) Accounts(ctx context.Context, id string) ([]BindingAccount, error) {
 	return allRows(ctx, s.pool, scanAccount,
 		"SELECT '', account, role FROM retained_account WHERE retained_id = $1 ORDER BY account", id)
 }
@@ -148,10 +151,10 @@ var ErrTaken = errors.New("store: the retained data are taken")
 // RecordUndelete records a new instance that gets retained data, with its task. The data stay retained until
 // Tx.AdoptRetained. Its errors are those of RecordProvision, and ErrTaken, which it also returns if there is an
 // instance of that id. within is Room.Within.
-func (s *Store) RecordUndelete(ctx context.Context, asked Asked, i Instance, n NewTask, id string,
+func (s Retentions) RecordUndelete(ctx context.Context, asked Asked, i Instance, n NewTask, id string,
 	within func(InstanceCounts) error) (t Task, err error) {
 	var recorded *Task
-	err = s.InTx(ctx, func(tx *Tx) error {
+	err = s.inTx(ctx, func(tx *Tx) error {
 		tx.lockID(i.ID)
 		var claimed string
 		err := read(ctx, tx, rowLockTime, &claimed, pgx.RowTo[string], `UPDATE retained SET adopted_by = $2
@@ -201,7 +204,7 @@ func (t *Tx) AdoptRetained(instanceID string, accounts []string) {
 
 // BeginPurge records that retained data which are due are being dropped, so that they cannot come back any more. It
 // returns ErrTaken if they are not due any more, or an instance is being created from them.
-func (s *Store) BeginPurge(ctx context.Context, id string) error {
+func (s Retentions) BeginPurge(ctx context.Context, id string) error {
 	_, err := oneRow(ctx, s.pool, pgx.RowTo[string], `UPDATE retained SET purged_since = coalesce(purged_since, now())
 		WHERE id = $1 AND until <= now() AND adopted_by IS NULL RETURNING id`, id)
 	if errors.Is(err, ErrNotFound) {
@@ -211,7 +214,7 @@ func (s *Store) BeginPurge(ctx context.Context, id string) error {
 }
 
 // EndPurge deletes the record of retained data that were dropped, and gives their place on a shared server free.
-func (s *Store) EndPurge(ctx context.Context, id string) error {
+func (s Retentions) EndPurge(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, `WITH gone AS (DELETE FROM retained WHERE id = $1 AND purged_since IS NOT NULL
 			RETURNING server)
 		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)

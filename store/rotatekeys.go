@@ -7,6 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Keys encrypts secrets in PostgreSQL again when their key is replaced, and binds the database to its keyset.
+type Keys struct{ *database }
+
 // sealedColumn holds ciphertexts, or NULL.
 type sealedColumn struct {
 	table, column string
@@ -14,7 +17,7 @@ type sealedColumn struct {
 	place         func(key []string) string // what the row's ciphertexts are bound to
 }
 
-// sealedColumns are in the order in which missing keys are reported, the least informative column last: see CheckKeys.
+// sealedColumns are in the order in which missing keys are reported, the least informative column last: see Keys.Check.
 var sealedColumns = []sealedColumn{
 	{"instance", "admin_password", "ARRAY[id]", instanceKeyPlace},
 	{"instance", "next_admin_password", "ARRAY[id]", instanceKeyPlace},
@@ -40,7 +43,7 @@ func (e *MissingKeyError) Error() string {
 }
 
 // checkPasswords returns a *MissingKeyError if a stored password is encrypted with a key that is not in the keyset.
-func (s *Store) checkPasswords(ctx context.Context) error {
+func (s Keys) checkPasswords(ctx context.Context) error {
 	for _, c := range sealedColumns {
 		marks, err := allRows(ctx, s.pool, pgx.RowTo[[]byte], c.marks())
 		if err != nil {
@@ -78,12 +81,12 @@ func (c sealedColumn) marks() string {
 // rotateBatch is how many rows are read at a time.
 const rotateBatch = 500
 
-// RotateKeys encrypts everything again that was encrypted with another key than the keyset's primary key, and returns
+// Rotate encrypts everything again that was encrypted with another key than the keyset's primary key, and returns
 // how many passwords there were. Brokers may keep running: if one of them changes a row in between, the row is read
-// again. If RotateKeys fails halfway, the next call continues from there. If the keyset lacks a key that is in use, it
+// again. If Keys.Rotate fails halfway, the next call continues from there. If the keyset lacks a key that is in use, it
 // changes nothing.
-func (s *Store) RotateKeys(ctx context.Context) (rotated int, err error) {
-	if err := s.CheckKeys(ctx); err != nil {
+func (s Keys) Rotate(ctx context.Context) (rotated int, err error) {
+	if err := s.Check(ctx); err != nil {
 		return 0, err
 	}
 	for _, c := range sealedColumns {
@@ -103,7 +106,7 @@ type sealedRow struct {
 	Sealed  []byte
 }
 
-func (s *Store) rotateColumn(ctx context.Context, c sealedColumn) (rotated int, err error) {
+func (s Keys) rotateColumn(ctx context.Context, c sealedColumn) (rotated int, err error) {
 	// The order is that of the index, so that PostgreSQL uses it whatever it estimates.
 	const side = "(SELECT ctid::text, %s, %s FROM %s WHERE %[2]s IS NOT NULL AND %[4]s %[5]s $1 " +
 		"ORDER BY %[4]s LIMIT %[6]d)"

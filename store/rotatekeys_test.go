@@ -59,13 +59,13 @@ func bindingOf(id string, n int) store.Binding {
 // expectReadable fails the test unless the store can read what insert recorded.
 func expectReadable(t *testing.T, s *store.Store, id string, bindings int) {
 	t.Helper()
-	i, err := s.Instance(t.Context(), id)
+	i, err := s.Instances.Get(t.Context(), id)
 	if err != nil || i.AdminPassword != "admin of "+id || i.NextAdminPassword != "next of "+id {
 		t.Errorf("instance %s: %q, %q, %v", id, i.AdminPassword, i.NextAdminPassword, err)
 	}
 	for n := range bindings {
 		want := bindingOf(id, n)
-		if b, err := s.Binding(t.Context(), id, want.ID); err != nil || b.Password != want.Password {
+		if b, err := s.Bindings.Get(t.Context(), id, want.ID); err != nil || b.Password != want.Password {
 			t.Errorf("binding %d of %s: %q, %v", n, id, b.Password, err)
 		}
 	}
@@ -82,22 +82,22 @@ func TestRotateKeys(t *testing.T) {
 	insert(t, open(t, url, promoted), "two", 1)
 	expectReadable(t, open(t, url, added), "two", 1) // not yet promoted everywhere
 
-	if err := open(t, url, dropped).CheckKeys(t.Context()); !isMissing(err) {
+	if err := open(t, url, dropped).Keys.Check(t.Context()); !isMissing(err) {
 		t.Errorf("a keyset without the old key: %v", err)
 	}
 	s := open(t, url, promoted)
 	for _, want := range []int{bindings + 2, 0} {
-		if n, err := s.RotateKeys(t.Context()); err != nil || n != want {
+		if n, err := s.Keys.Rotate(t.Context()); err != nil || n != want {
 			t.Errorf("%d passwords, %v, want %d", n, err, want)
 		}
 	}
 	after := open(t, url, dropped)
-	if err := after.CheckKeys(t.Context()); err != nil {
+	if err := after.Keys.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	expectReadable(t, after, "one", bindings)
 	expectReadable(t, after, "two", 1)
-	if err := open(t, url, old).CheckKeys(t.Context()); !isMissing(err) {
+	if err := open(t, url, old).Keys.Check(t.Context()); !isMissing(err) {
 		t.Errorf("the old keyset: %v", err)
 	}
 }
@@ -148,7 +148,7 @@ func rotateBesideAWriter(t *testing.T) error {
 			return err
 		}
 		go func() {
-			n, err := rotating.RotateKeys(ctx)
+			n, err := rotating.Keys.Rotate(ctx)
 			done <- result{n, err}
 		}()
 		return awaitBlocked(ctx, conn)
@@ -163,7 +163,7 @@ func rotateBesideAWriter(t *testing.T) error {
 		t.Errorf("%d passwords", r.rotated)
 	}
 	after := open(t, url, changed(t, store.DropOldKeys, promoted))
-	if i, err := after.Instance(ctx, "one"); err != nil || i.AdminPassword != "next of one" || i.NextAdminPassword != "" {
+	if i, err := after.Instances.Get(ctx, "one"); err != nil || i.AdminPassword != "next of one" || i.NextAdminPassword != "" {
 		t.Errorf("what was written meanwhile is now %q, %q, %v", i.AdminPassword, i.NextAdminPassword, err)
 	}
 	return nil
@@ -201,15 +201,15 @@ func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
 		"UPDATE instance SET admin_password = (SELECT password FROM binding LIMIT 1)"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := open(t, url, promoted).RotateKeys(t.Context()); err == nil || n != 0 {
+	if n, err := open(t, url, promoted).Keys.Rotate(t.Context()); err == nil || n != 0 {
 		t.Errorf("%d passwords, %v", n, err)
 	}
 	// With a keyset that lacks the key, nothing is changed at all.
-	if n, err := open(t, url, newKeyset(t)).RotateKeys(t.Context()); !isMissing(err) || n != 0 {
+	if n, err := open(t, url, newKeyset(t)).Keys.Rotate(t.Context()); !isMissing(err) || n != 0 {
 		t.Errorf("%d passwords, %v", n, err)
 	}
 	for n := range 2 {
-		if _, err := s.Binding(t.Context(), "one", bindingOf("one", n).ID); err != nil {
+		if _, err := s.Bindings.Get(t.Context(), "one", bindingOf("one", n).ID); err != nil {
 			t.Errorf("the old keyset: %v", err)
 		}
 	}

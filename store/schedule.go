@@ -25,7 +25,7 @@ const asked = `'-infinity'::timestamptz`
 // several brokers call it at the same time, one of them records the task. While the previous task is in progress, none
 // is recorded: that one takes its place, but not that of a task that MakeDue has asked for. During a Hold, the task
 // waits.
-func (s *Store) RecordScheduled(ctx context.Context, kind string, by Schedule) (Task, error) {
+func (s Tasks) RecordScheduled(ctx context.Context, kind string, by Schedule) (Task, error) {
 	// A time that is too far ahead was recorded by a release that waits longer, or before the clock was set back.
 	if _, err := s.db.Exec(ctx, `INSERT INTO schedule (kind, next_at) VALUES ($1, `+nextTask+`)
 		ON CONFLICT (kind) DO UPDATE SET next_at = excluded.next_at WHERE schedule.next_at > excluded.next_at`,
@@ -43,7 +43,7 @@ func (s *Store) RecordScheduled(ctx context.Context, kind string, by Schedule) (
 
 // ScheduleWaits returns how long it is, by kind, until the next task of each recorded schedule is due, 0 for those that
 // are.
-func (s *Store) ScheduleWaits(ctx context.Context) (map[string]time.Duration, error) {
+func (s Tasks) ScheduleWaits(ctx context.Context) (map[string]time.Duration, error) {
 	type wait struct {
 		Kind string
 		For  time.Duration
@@ -59,7 +59,7 @@ func (s *Store) ScheduleWaits(ctx context.Context) (map[string]time.Duration, er
 
 // MakeDue makes the next RecordScheduled record a task of a scheduled kind. If one is in progress, which may not see
 // what it is asked for, the next one is recorded once that has ended.
-func (s *Store) MakeDue(ctx context.Context, kind string) error {
+func (s Tasks) MakeDue(ctx context.Context, kind string) error {
 	_, err := s.db.Exec(ctx, "UPDATE schedule SET next_at = "+asked+" WHERE kind = $1", kind)
 	return err
 }

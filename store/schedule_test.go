@@ -18,10 +18,10 @@ var hourly = store.Schedule{Every: time.Hour}
 // due makes the next task of a kind due, which RecordScheduled has heard of.
 func due(t *testing.T, s *store.Store, kind string) {
 	t.Helper()
-	if _, err := s.RecordScheduled(t.Context(), kind, hourly); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Tasks.RecordScheduled(t.Context(), kind, hourly); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("a task is due already: %v", err)
 	}
-	if err := s.MakeDue(t.Context(), kind); err != nil {
+	if err := s.Tasks.MakeDue(t.Context(), kind); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -34,7 +34,7 @@ func TestOneOfManyBrokersRecordsATaskThatIsDue(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			task, err := s.RecordScheduled(t.Context(), sweep, hourly)
+			task, err := s.Tasks.RecordScheduled(t.Context(), sweep, hourly)
 			if err == nil && task.Kind == sweep && task.InstanceID == "" && task.State == store.InProgress {
 				recorded.Add(1)
 			} else if !errors.Is(err, store.ErrNotFound) {
@@ -55,7 +55,7 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 	record := func(kind string) (store.Task, error) {
 		t.Helper()
 		due(t, s, kind)
-		return s.RecordScheduled(ctx, kind, hourly)
+		return s.Tasks.RecordScheduled(ctx, kind, hourly)
 	}
 	first, err := record(sweep)
 	if err != nil {
@@ -68,14 +68,14 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 		t.Errorf("a task of another kind: %v", err)
 	}
 	for _, kind := range []string{sweep, "backup"} {
-		if claimed, err := s.Claim(ctx, "me", time.Minute); err != nil || claimed.Kind != kind {
+		if claimed, err := s.Queue.Claim(ctx, "me", time.Minute); err != nil || claimed.Kind != kind {
 			t.Errorf("claimed %+v, %v, want a task of kind %q", claimed, err, kind)
 		}
 	}
-	if err := s.Finish(ctx, store.Lease{ID: first.ID, Epoch: first.Epoch + 1}, store.Succeeded, "", true, nothing); err != nil {
+	if err := s.Queue.Finish(ctx, store.Lease{ID: first.ID, Epoch: first.Epoch + 1}, store.Succeeded, "", true, nothing); err != nil {
 		t.Fatal(err)
 	}
-	if next, err := s.RecordScheduled(ctx, sweep, hourly); err != nil || next.ID == first.ID {
+	if next, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); err != nil || next.ID == first.ID {
 		t.Errorf("what was asked for during the first, after its end: %+v, %v", next, err)
 	}
 }
@@ -86,11 +86,11 @@ func TestALongScheduledTaskTakesThePlaceOfTheNext(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	due(t, s, sweep)
-	if _, err := s.RecordScheduled(ctx, sweep, hourly); err != nil {
+	if _, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, url, "UPDATE schedule SET next_at = now() - interval '1 min'")
-	if _, err := s.RecordScheduled(ctx, sweep, hourly); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a second task while the first is in progress: %v", err)
 	}
 	expectRows(t, url, "SELECT kind FROM schedule WHERE next_at > now()", sweep)
@@ -101,16 +101,16 @@ func TestNothingIsScheduledDuringAHold(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	due(t, s, sweep)
-	if err := s.SetHold(ctx, "A test holds.", 0); err != nil {
+	if err := s.Recovery.SetHold(ctx, "A test holds.", 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RecordScheduled(ctx, sweep, hourly); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("during the hold: %v", err)
 	}
-	if err := s.Resume(ctx, 0); err != nil {
+	if err := s.Recovery.Resume(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RecordScheduled(ctx, sweep, hourly); err != nil {
+	if _, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); err != nil {
 		t.Errorf("after the hold: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestWhenTheNextTaskIsDue(t *testing.T) {
 			if before != "none" {
 				exec(t, url, "UPDATE schedule SET next_at = "+before)
 			}
-			if _, err := s.RecordScheduled(ctx, name, c.by); !errors.Is(err, store.ErrNotFound) {
+			if _, err := s.Tasks.RecordScheduled(ctx, name, c.by); !errors.Is(err, store.ErrNotFound) {
 				t.Fatal(err)
 			}
 			expectRows(t, url, "SELECT kind FROM schedule WHERE kind = '"+name+"' AND "+c.want, name)

@@ -7,17 +7,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// InsertSession records a sign-in to the dashboard for its lifetime. The dashboard encrypts it. The statement also
+// Sessions records the sessions of the dashboard.
+type Sessions struct{ *database }
+
+// Insert records a sign-in to the dashboard for its lifetime. The dashboard encrypts it. The statement also
 // deletes up to 100 sessions that have ended, so that they do not accumulate.
-func (s *Store) InsertSession(ctx context.Context, id, sealed []byte, lifetime time.Duration) error {
+func (s Sessions) Insert(ctx context.Context, id, sealed []byte, lifetime time.Duration) error {
 	_, err := s.db.Exec(ctx, `WITH ended AS (DELETE FROM session WHERE id IN (
 			SELECT id FROM session WHERE ends_at <= now() ORDER BY ends_at LIMIT 100 FOR UPDATE SKIP LOCKED))
 		INSERT INTO session (id, sealed, ends_at) VALUES ($1, $2, now() + $3)`, id, sealed, lifetime)
 	return err
 }
 
-// Session reads what InsertSession recorded and how long it is still valid, or returns ErrNotFound.
-func (s *Store) Session(ctx context.Context, id []byte) (sealed []byte, left time.Duration, err error) {
+// Get reads what Sessions.Insert recorded and how long it is still valid, or returns ErrNotFound.
+func (s Sessions) Get(ctx context.Context, id []byte) (sealed []byte, left time.Duration, err error) {
 	type row struct {
 		Sealed []byte
 		Left   time.Duration
@@ -27,8 +30,8 @@ func (s *Store) Session(ctx context.Context, id []byte) (sealed []byte, left tim
 	return found.Sealed, found.Left, err
 }
 
-// DeleteSession deletes a session, if it exists.
-func (s *Store) DeleteSession(ctx context.Context, id []byte) error {
+// Delete deletes a session, if it exists.
+func (s Sessions) Delete(ctx context.Context, id []byte) error {
 	_, err := s.db.Exec(ctx, "DELETE FROM session WHERE id = $1", id)
 	return err
 }

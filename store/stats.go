@@ -15,8 +15,8 @@ type TaskStats struct {
 	Stalled    time.Duration // for how long one of them has made no progress at most, 0 without one
 }
 
-// TaskStats counts the tasks that have not ended.
-func (s *Store) TaskStats(ctx context.Context) (TaskStats, error) {
+// Stats counts the tasks that have not ended.
+func (s Tasks) Stats(ctx context.Context) (TaskStats, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStats], "SELECT "+taskStats)
 }
 
@@ -32,8 +32,8 @@ type KindStats struct {
 	TaskStats
 }
 
-// TaskStatsByKind counts the tasks that have not ended. Kinds without one are absent.
-func (s *Store) TaskStatsByKind(ctx context.Context) ([]KindStats, error) {
+// StatsByKind counts the tasks that have not ended. Kinds without one are absent.
+func (s Tasks) StatsByKind(ctx context.Context) ([]KindStats, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[KindStats], "SELECT kind, "+taskStats+" GROUP BY kind")
 }
 
@@ -63,7 +63,7 @@ type BindingCount struct {
 }
 
 // BindingCounts counts bindings by plan and server. Its cost grows with their number.
-func (s *Store) BindingCounts(ctx context.Context) ([]BindingCount, error) {
+func (s Reports) BindingCounts(ctx context.Context) ([]BindingCount, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingCount], `SELECT i.plan_id, i.server, sum(b.bindings)::bigint
 		FROM (SELECT instance_id, count(*) AS bindings FROM binding GROUP BY instance_id) b
 		JOIN instance i ON i.id = b.instance_id GROUP BY i.plan_id, i.server ORDER BY i.plan_id, i.server`)
@@ -77,7 +77,7 @@ type InstanceCount struct {
 }
 
 // Counts counts all instances and bindings. Its cost grows with their number.
-func (s *Store) Counts(ctx context.Context) (counts Counts, err error) {
+func (s Reports) Counts(ctx context.Context) (counts Counts, err error) {
 	counts.Instances, err = allRows(ctx, s.pool, pgx.RowToStructByPos[InstanceCount],
 		"SELECT plan_id, server, count(*) FROM instance GROUP BY plan_id, server ORDER BY plan_id, server")
 	if err != nil {
@@ -122,8 +122,8 @@ type QuotaStats struct {
 	Fullest []FullInstance // those of the highest level first
 }
 
-// QuotaStats counts these instances, and lists up to that many of the fullest. It uses indexes that contain only them.
-func (s *Store) QuotaStats(ctx context.Context, fullest int) (stats QuotaStats, err error) {
+// Stats counts these instances, and lists up to that many of the fullest. It uses indexes that contain only them.
+func (s Usages) Stats(ctx context.Context, fullest int) (stats QuotaStats, err error) {
 	const full = " FROM storage_usage u JOIN instance i USING (database_name) WHERE u.level > 0 AND i.state = 'ready' "
 	stats.Counts, err = allRows(ctx, s.pool, pgx.RowToStructByPos[QuotaCount],
 		"SELECT i.plan_id, u.level, count(*)"+full+"GROUP BY 1, 2 ORDER BY 1, 2")
@@ -136,20 +136,20 @@ func (s *Store) QuotaStats(ctx context.Context, fullest int) (stats QuotaStats, 
 }
 
 // DueCount counts the accounts that DueAccounts lists.
-func (s *Store) DueCount(ctx context.Context) (int64, error) {
+func (s Tasks) DueCount(ctx context.Context) (int64, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[int64], "SELECT count(*)"+fromDue)
 }
 
 // Measurements returns when each shared server, and the dedicated servers together (""), were last measured: see
 // RecordMeasurement.
-func (s *Store) Measurements(ctx context.Context) (map[string]time.Time, error) {
+func (s Usages) Measurements(ctx context.Context) (map[string]time.Time, error) {
 	return s.times(ctx, "SELECT server, measured_at FROM storage_measurement")
 }
 
 // Unmeasured lists dedicated servers, by id, whose instance is ready and was last measured longer ago than age. The
 // time is that of the last measurement or, without one, of the instance's creation. It returns at most limit servers,
 // those measured longest ago.
-func (s *Store) Unmeasured(ctx context.Context, age time.Duration, limit int) (map[string]time.Time, error) {
+func (s Usages) Unmeasured(ctx context.Context, age time.Duration, limit int) (map[string]time.Time, error) {
 	return s.times(ctx, `SELECT i.dedicated_id, coalesce(u.measured_at, i.created_at) AS at
 		FROM resource r JOIN instance i ON i.id = r.instance_id AND i.dedicated_id = r.name AND i.state = 'ready'
 		LEFT JOIN storage_usage u USING (database_name)
@@ -158,7 +158,7 @@ func (s *Store) Unmeasured(ctx context.Context, age time.Duration, limit int) (m
 }
 
 // times runs a query that yields the names of servers, each with a time.
-func (s *Store) times(ctx context.Context, query string, args ...any) (map[string]time.Time, error) {
+func (s Usages) times(ctx context.Context, query string, args ...any) (map[string]time.Time, error) {
 	type row struct {
 		Server string
 		At     time.Time

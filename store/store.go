@@ -18,8 +18,59 @@ import (
 // ErrNotFound is returned by reads of a row that does not exist.
 var ErrNotFound = errors.New("store: not found")
 
-// Store is safe for concurrent use.
+// Store has what brokers record in PostgreSQL, by subject. It is safe for concurrent use.
 type Store struct {
+	*database
+
+	Instances    Instances    // service instances, and where their data is
+	Bindings     Bindings     // service bindings and their accounts
+	CopyAccounts CopyAccounts // accounts by which tasks copy databases
+	CredHub      CredHub      // what CredHub has of bindings
+	Backups      Backups      // backups in the object store
+	Logs         Logs         // archives of binary logs
+	Retained     Retentions   // data of deleted instances that can be taken back
+	Resources    Resources    // databases, accounts and servers, until they are known to be gone
+	Usage        Usages       // storage of instances, now and earlier
+	Servers      Servers      // shared servers: how full they are, and which are drained
+	Authorities  Authorities  // certificate authorities of dedicated servers
+	Tasks        Tasks        // tasks, what platforms poll of them, and what operators do with them
+	Queue        Queue        // which worker has a task, its progress and its end
+	Leader       Leader       // periodic work that one broker at a time does
+	Audit        AuditLog     // who did what
+	Sessions     Sessions     // sessions of the dashboard
+	Keys         Keys         // the keys that secrets in PostgreSQL are encrypted with
+	Recovery     Recovery     // what makes PostgreSQL agree with the servers after it was restored
+	Reports      Reports      // numbers and summaries for people and metrics
+}
+
+func newStore(db *database) *Store {
+	return &Store{
+		database: db,
+
+		Instances:    Instances{db},
+		Bindings:     Bindings{db},
+		CopyAccounts: CopyAccounts{db},
+		CredHub:      CredHub{db},
+		Backups:      Backups{db},
+		Logs:         Logs{db},
+		Retained:     Retentions{db},
+		Resources:    Resources{db},
+		Usage:        Usages{db},
+		Servers:      Servers{db},
+		Authorities:  Authorities{db},
+		Tasks:        Tasks{db},
+		Queue:        Queue{db},
+		Leader:       Leader{db},
+		Audit:        AuditLog{db},
+		Sessions:     Sessions{db},
+		Keys:         Keys{db},
+		Recovery:     Recovery{db},
+		Reports:      Reports{db},
+	}
+}
+
+// database is the connections to PostgreSQL that all subjects share.
+type database struct {
 	pool *pgxpool.Pool
 	db   bounded // the pool
 	// leases has a connection of its own, so that requests that use up the pool cannot make leases run out.
@@ -70,7 +121,7 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	}
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
-	s := &Store{keys: keys}
+	s := newStore(&database{keys: keys})
 	cfg.AfterConnect = s.connected
 	keep := cfg.ConnConfig.OnPgError
 	cfg.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
@@ -104,7 +155,7 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL lease connection: %w", err)
 	}
-	s.listener.store = s
+	s.listener.db = s.database
 	if s.listener.pool, err = pgxpool.NewWithConfig(ctx, single.Copy()); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL connection that listens: %w", err)

@@ -59,15 +59,15 @@ func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
 func TestSessionLockKeyIsSharedAndLong(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	a, err := servers.OpenStore(t, url).SessionLockKey(t.Context())
+	a, err := servers.OpenStore(t, url).Keys.SessionLockKey(t.Context())
 	if err != nil || len(a) < 32 {
 		t.Fatalf("%d bytes, %v", len(a), err)
 	}
-	b, err := servers.OpenStore(t, url).SessionLockKey(t.Context())
+	b, err := servers.OpenStore(t, url).Keys.SessionLockKey(t.Context())
 	if err != nil || !bytes.Equal(a, b) {
 		t.Errorf("another broker reads another key, %v", err)
 	}
-	if other, err := servers.Store(t).SessionLockKey(t.Context()); err != nil || bytes.Equal(a, other) {
+	if other, err := servers.Store(t).Keys.SessionLockKey(t.Context()); err != nil || bytes.Equal(a, other) {
 		t.Errorf("another database has the same key, %v", err)
 	}
 }
@@ -83,11 +83,11 @@ func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.Binding(ctx, "i", "b")
+	b, err := s.Bindings.Get(ctx, "i", "b")
 	if err != nil || b.Password != "secret" {
 		t.Errorf("own key: %+v, %v", b, err)
 	}
-	if _, err := other.Binding(ctx, "i", "b"); err == nil {
+	if _, err := other.Bindings.Get(ctx, "i", "b"); err == nil {
 		t.Error("a store with another keyset read the password")
 	}
 }
@@ -97,7 +97,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	take := func(id string) error {
 		i := store.Instance{ID: id, Location: store.SharedLocation("a"), Database: "db_" + id}
-		_, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf(id), store.Room{OnServer: 2})
+		_, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf(id), store.Room{OnServer: 2})
 		return err
 	}
 	for _, id := range []string{"1", "2"} {
@@ -115,7 +115,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	if err := take("3"); err != nil {
 		t.Errorf("after one was deleted: %v", err)
 	}
-	if loads, err := s.ServerStates(ctx, []string{"a", "b"}); err != nil || loads["a"].Instances != 2 {
+	if loads, err := s.Servers.States(ctx, []string{"a", "b"}); err != nil || loads["a"].Instances != 2 {
 		t.Errorf("loads %v, %v", loads, err)
 	}
 }
@@ -123,13 +123,13 @@ func TestServerPlacesAreLimited(t *testing.T) {
 // expectUnrecorded checks that nothing is recorded of an instance whose provision was refused.
 func expectUnrecorded(t *testing.T, s *store.Store, id string) {
 	t.Helper()
-	if _, err := s.Instance(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Instances.Get(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the instance that was refused: %v", err)
 	}
-	if _, err := s.LatestTask(t.Context(), id, "", ""); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Tasks.Latest(t.Context(), id, "", ""); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("its task: %v", err)
 	}
-	if _, err := s.Resource(t.Context(), store.DatabaseResource, "a", "db_"+id); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Resources.Get(t.Context(), store.DatabaseResource, "a", "db_"+id); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("its database: %v", err)
 	}
 }
@@ -145,7 +145,7 @@ func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
 	for range 4 {
 		go func() {
 			for {
-				task, err := s.Claim(context.Background(), uuid.NewString(), time.Minute)
+				task, err := s.Queue.Claim(context.Background(), uuid.NewString(), time.Minute)
 				if err != nil {
 					claimed <- 0
 					return
@@ -195,12 +195,12 @@ func TestLostClaimIsNoAttempt(t *testing.T) {
 	lost := servers.OpenStore(t, through)
 	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Provision, PlanID: "p", Owner: "dead", LeaseTTL: -time.Second})
 	cut := network.CutAnswer(testdrive.Parameter("unlucky"), 0)
-	if _, err := lost.Claim(ctx, "unlucky", -time.Second); err == nil {
+	if _, err := lost.Queue.Claim(ctx, "unlucky", -time.Second); err == nil {
 		t.Fatal("the answer was not lost")
 	}
 	testdrive.Receive(t, cut, "the answer to the claim is lost")
 	expectRows(t, url, "SELECT lease_owner FROM task", "unlucky")
-	if got, err := s.Claim(ctx, "next", time.Minute); err != nil || got.Attempt != 1 {
+	if got, err := s.Queue.Claim(ctx, "next", time.Minute); err != nil || got.Attempt != 1 {
 		t.Errorf("attempt %d, %v, want 1: that of the worker that died", got.Attempt, err)
 	}
 	expectRows(t, url, "SELECT attempt::text FROM task", "1")
@@ -210,11 +210,11 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("i"))
-	dead, err := s.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
+	dead, err := s.Queue.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
 	if err != nil {
 		t.Fatal(err)
 	}
-	alive, err := s.Claim(ctx, "alive", time.Minute)
+	alive, err := s.Queue.Claim(ctx, "alive", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,23 +222,23 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 		t.Errorf("took over task %d as attempt %d", alive.ID, alive.Attempt)
 	}
 	writes := map[string]error{
-		"progress": s.Progress(ctx, held(dead), "step", "…", false),
-		"postpone": s.Postpone(ctx, held(dead), 0, 1, "…"),
-		"give up":  s.GiveUp(ctx, held(dead), "…", "…"),
-		"finish":   s.Finish(ctx, held(dead), store.Succeeded, "", true, nothing),
+		"progress": s.Queue.Progress(ctx, held(dead), "step", "…", false),
+		"postpone": s.Queue.Postpone(ctx, held(dead), 0, 1, "…"),
+		"give up":  s.Queue.GiveUp(ctx, held(dead), "…", "…"),
+		"finish":   s.Queue.Finish(ctx, held(dead), store.Succeeded, "", true, nothing),
 	}
 	for name, err := range writes {
 		if !errors.Is(err, store.ErrLeaseLost) {
 			t.Errorf("%s by the worker that lost the lease: %v", name, err)
 		}
 	}
-	if renewed, err := s.Extend(ctx, "dead", []store.Lease{held(dead)}, time.Minute); err != nil || len(renewed) != 0 {
+	if renewed, err := s.Queue.Extend(ctx, "dead", []store.Lease{held(dead)}, time.Minute); err != nil || len(renewed) != 0 {
 		t.Errorf("the lost lease was renewed: %v, %v", renewed, err)
 	}
-	if renewed, err := s.Extend(ctx, "alive", []store.Lease{held(alive)}, time.Minute); err != nil || len(renewed) != 1 {
+	if renewed, err := s.Queue.Extend(ctx, "alive", []store.Lease{held(alive)}, time.Minute); err != nil || len(renewed) != 1 {
 		t.Errorf("the live lease was not renewed: %v, %v", renewed, err)
 	}
-	if err := s.Finish(ctx, held(alive), store.Succeeded, "", true, nothing); err != nil {
+	if err := s.Queue.Finish(ctx, held(alive), store.Succeeded, "", true, nothing); err != nil {
 		t.Error(err)
 	}
 }
@@ -264,16 +264,16 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	if second.Leased {
 		t.Error("the second task got a lease beside the first one's")
 	}
-	if err := s.Finish(ctx, held(first), store.Succeeded, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
+	if err := s.Queue.Finish(ctx, held(first), store.Succeeded, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("the cancelled task's worker finished it: %v", err)
 	}
-	if _, err := s.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Queue.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("claimed while the cancelled one's lease was live: %v", err)
 	}
-	if err := s.ReleaseCancelled(ctx, held(first), "first"); err != nil {
+	if err := s.Queue.ReleaseCancelled(ctx, held(first), "first"); err != nil {
 		t.Fatal(err)
 	}
-	if claimed, err := s.Claim(ctx, "worker", time.Minute); err != nil || claimed.ID != second.ID {
+	if claimed, err := s.Queue.Claim(ctx, "worker", time.Minute); err != nil || claimed.ID != second.ID {
 		t.Errorf("claimed %d, %v after the release", claimed.ID, err)
 	}
 }
@@ -284,31 +284,31 @@ func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
 	n := provisionOf("i")
 	n.Owner, n.LeaseTTL = "first", time.Minute
 	first := newTask(t, s, n)
-	if _, err := s.Abort(ctx, first.ID, "aborted", "aborted"); err != nil {
+	if _, err := s.Tasks.Abort(ctx, first.ID, "aborted", "aborted"); err != nil {
 		t.Fatal(err)
 	}
 	for _, other := range []struct {
 		lease store.Lease
 		owner string
 	}{{held(first), "second"}, {store.Lease{ID: first.ID, Epoch: first.Epoch - 1}, "first"}} {
-		if err := s.ReleaseCancelled(ctx, other.lease, other.owner); err != nil {
+		if err := s.Queue.ReleaseCancelled(ctx, other.lease, other.owner); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Queue.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("claimed while the aborted worker's lease was live: %v", err)
 		}
 	}
-	if err := s.ReleaseCancelled(ctx, held(first), "first"); err != nil {
+	if err := s.Queue.ReleaseCancelled(ctx, held(first), "first"); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := s.Claim(ctx, "worker", time.Minute)
+	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute)
 	if err != nil || claimed.ID != first.ID || claimed.Phase != store.Cleanup || claimed.Attempt != 0 {
 		t.Fatalf("claimed %+v, %v after the release", claimed, err)
 	}
-	if err := s.ReleaseCancelled(ctx, held(first), "first"); err != nil {
+	if err := s.Queue.ReleaseCancelled(ctx, held(first), "first"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Finish(ctx, held(claimed), store.Failed, "", true, nothing); err != nil {
+	if err := s.Queue.Finish(ctx, held(claimed), store.Failed, "", true, nothing); err != nil {
 		t.Errorf("the former worker took the lease from the next one: %v", err)
 	}
 }
@@ -341,10 +341,10 @@ func TestOldTasksAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := s.DeleteFinishedTasks(ctx, time.Hour); err != nil || n != 0 {
+	if n, err := s.Tasks.DeleteFinished(ctx, time.Hour); err != nil || n != 0 {
 		t.Errorf("deleted %d young tasks, %v", n, err)
 	}
-	if n, err := s.DeleteFinishedTasks(ctx, 0); err != nil || n != 1 {
+	if n, err := s.Tasks.DeleteFinished(ctx, 0); err != nil || n != 1 {
 		t.Errorf("deleted %d old tasks, %v", n, err)
 	}
 }
@@ -371,7 +371,7 @@ func TestManyOldTasksAreForgotten(t *testing.T) {
 	for i := range deleted {
 		both.Go(func() {
 			var err error
-			if deleted[i], err = s.DeleteFinishedTasks(ctx, time.Hour); err != nil {
+			if deleted[i], err = s.Tasks.DeleteFinished(ctx, time.Hour); err != nil {
 				t.Error(err)
 			}
 		})
@@ -391,14 +391,14 @@ func TestTaskStatus(t *testing.T) {
 	s := servers.Store(t)
 	id := newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}).ID
 	want := store.TaskStatus{Kind: store.Bind, State: store.InProgress, PlanID: "p"}
-	if got, err := s.TaskStatus(t.Context(), id, "i", "b"); err != nil || got != want {
+	if got, err := s.Tasks.Status(t.Context(), id, "i", "b"); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	for _, other := range []struct {
 		id                int64
 		instance, binding string
 	}{{id + 1000, "i", "b"}, {id, "other", "b"}, {id, "i", ""}} {
-		if got, err := s.TaskStatus(t.Context(), other.id, other.instance, other.binding); err != store.ErrNotFound {
+		if got, err := s.Tasks.Status(t.Context(), other.id, other.instance, other.binding); err != store.ErrNotFound {
 			t.Errorf("task %d of %s %q is %+v, %v", other.id, other.instance, other.binding, got, err)
 		}
 	}
@@ -410,7 +410,7 @@ func TestRecordProvisionOnlyOnce(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	record := func(database string) (store.Task, int, error) {
 		i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: database}
-		return s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})
+		return s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})
 	}
 	first, load, err := record("db_1")
 	if err != nil || load != 1 || first.ID == 0 {
@@ -419,10 +419,10 @@ func TestRecordProvisionOnlyOnce(t *testing.T) {
 	if _, _, err := record("db_2"); !errors.Is(err, store.ErrExists) {
 		t.Fatalf("the second: %v", err)
 	}
-	if loads, err := s.ServerStates(ctx, []string{"a"}); err != nil || loads["a"].Instances != 1 {
+	if loads, err := s.Servers.States(ctx, []string{"a"}); err != nil || loads["a"].Instances != 1 {
 		t.Errorf("loads %v, %v", loads, err)
 	}
-	if latest, err := s.LatestTask(ctx, "i", "", ""); err != nil || latest.ID != first.ID {
+	if latest, err := s.Tasks.Latest(ctx, "i", "", ""); err != nil || latest.ID != first.ID {
 		t.Errorf("latest task %+v, %v", latest, err)
 	}
 	expectResources(t, s, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db_1", InstanceID: "i",

@@ -10,6 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Tasks records tasks: what platforms poll of them, and what operators do with them.
+type Tasks struct{ *database }
+
 // Kinds of tasks that the records' own statements name: the operations of the Open Service Broker API. What a broker
 // knows of these kinds and of others is registered with their workflows: see task.Kind.
 const (
@@ -150,8 +153,8 @@ func (t *Tx) CancelTask(id int64, description string) {
 			WHERE id = $1 AND `+notEnded+` RETURNING *) `+auditEnded, id, description, Cancelled)
 }
 
-// Task reads one task, or returns ErrNotFound.
-func (s *Store) Task(ctx context.Context, id int64) (Task, error) {
+// Get reads one task, or returns ErrNotFound.
+func (s Tasks) Get(ctx context.Context, id int64) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, "SELECT "+taskColumns+" FROM task WHERE id = $1", id)
 }
 
@@ -163,25 +166,25 @@ type TaskStatus struct {
 	PlanID      string
 }
 
-// TaskStatus reads the status of a task of the instance (bindingID "") or of the binding, or returns ErrNotFound.
-func (s *Store) TaskStatus(ctx context.Context, id int64, instanceID, bindingID string) (TaskStatus, error) {
+// Status reads the status of a task of the instance (bindingID "") or of the binding, or returns ErrNotFound.
+func (s Tasks) Status(ctx context.Context, id int64, instanceID, bindingID string) (TaskStatus, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStatus], `SELECT kind, state, description, plan_id FROM task
 		WHERE id = $1 AND instance_id = $2 AND binding_id = $3`, id, instanceID, bindingID)
 }
 
-// LatestTask reads the newest task of an instance (bindingID "") or a binding, of one kind or any (kind ""), or
+// Latest reads the newest task of an instance (bindingID "") or a binding, of one kind or any (kind ""), or
 // returns ErrNotFound.
-func (s *Store) LatestTask(ctx context.Context, instanceID, bindingID, kind string) (Task, error) {
+func (s Tasks) Latest(ctx context.Context, instanceID, bindingID, kind string) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, "SELECT "+taskColumns+` FROM task
 		WHERE instance_id = $1 AND binding_id = $2 AND ($3 = '' OR kind = $3) ORDER BY id DESC LIMIT 1`,
 		instanceID, bindingID, kind)
 }
 
-// DeleteFinishedTasks deletes tasks that ended longer ago than age, and returns how many. It pauses for half of the
+// DeleteFinished deletes tasks that ended longer ago than age, and returns how many. It pauses for half of the
 // time. Tasks that another broker is deleting are left to that broker. A task that servers have recorded must stay, or
 // PostgreSQL seems to be older than the servers. So the newest task stays, and one that was recorded while the clock
-// was ahead stays until KnowsTask no longer needs it.
-func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (deleted int64, err error) {
+// was ahead stays until Tasks.Knows no longer needs it.
+func (s Tasks) DeleteFinished(ctx context.Context, age time.Duration) (deleted int64, err error) {
 	for {
 		since := time.Now()
 		tag, err := s.db.Exec(ctx, `DELETE FROM task WHERE id IN (SELECT id FROM task
@@ -201,7 +204,7 @@ func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (del
 // worker has learned of it, and calls ReleaseCancelled, or until it expires: only then does the cleanup begin. If the
 // task has ended, or is in its cleanup already, Abort changes nothing and returns ErrNotFound. Only tasks of undoable
 // kinds may be aborted.
-func (s *Store) Abort(ctx context.Context, id int64, description, lastError string) (Task, error) {
+func (s Tasks) Abort(ctx context.Context, id int64, description, lastError string) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET phase = 'cleanup', step = '', attempt = 0, description = $2,
 			last_error = $3, epoch = epoch + 1, run_at = least(run_at, now()), progressed_at = now()
 		WHERE id = $1 AND `+notEnded+` AND phase = 'forward'
@@ -210,7 +213,7 @@ func (s *Store) Abort(ctx context.Context, id int64, description, lastError stri
 
 // RetryNow makes a waiting task due now, with its number of attempts reset. If the task has ended, or a worker is
 // running it, RetryNow changes nothing and returns ErrNotFound.
-func (s *Store) RetryNow(ctx context.Context, id int64) (Task, error) {
+func (s Tasks) RetryNow(ctx context.Context, id int64) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET run_at = least(run_at, now()), attempt = 0
 		WHERE id = $1 AND `+notEnded+` AND (lease_until IS NULL OR lease_until <= clock_timestamp())
 		RETURNING `+taskColumns, id)

@@ -48,7 +48,9 @@ const genericPlans = "SELECT set_config('plan_cache_mode', 'force_generic_plan',
 // InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise. After ErrUnavailable, either
 // may have happened. The transaction takes at most 10 seconds. Others wait 4 seconds for a lock, so that an fn that
 // holds one must bound what else it does to less.
-func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
+func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error { return s.inTx(ctx, fn) }
+
+func (s *database) inTx(ctx context.Context, fn func(*Tx) error) error {
 	limited, cancel := context.WithTimeout(ctx, txTime)
 	defer cancel()
 	conn, err := s.acquire(limited)
@@ -82,7 +84,7 @@ func (t *Tx) committed() error {
 }
 
 // acquire takes a connection from the pool. It fails after as long as a statement would.
-func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+func (s *database) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
 	return acquire(limited, s.pool)

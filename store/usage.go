@@ -7,6 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Usages records the storage of instances, now and earlier.
+type Usages struct{ *database }
+
 // Usage is the size of an instance's data when they were last measured.
 type Usage struct {
 	Bytes      int64
@@ -14,8 +17,8 @@ type Usage struct {
 	OverSince  *time.Time // when accounts lost the write privileges, nil while they have them
 }
 
-// Usage reads the usage of an instance. Before the first measurement it returns ErrNotFound.
-func (s *Store) Usage(ctx context.Context, instanceID string) (Usage, error) {
+// Get reads the usage of an instance. Before the first measurement it returns ErrNotFound.
+func (s Usages) Get(ctx context.Context, instanceID string) (Usage, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[Usage], `
 		SELECT u.bytes, greatest(u.measured_at, m.measured_at), i.over_since
 		FROM instance i JOIN storage_usage u USING (database_name)
@@ -29,10 +32,10 @@ type UsageSample struct {
 	Bytes int64
 }
 
-// UsageHistory lists the samples of an instance since a time, in the order of time, and before them the sample that
+// History lists the samples of an instance since a time, in the order of time, and before them the sample that
 // applied at that time. There are none before the first measurement. Small changes are not sampled: Usage has the
 // latest size.
-func (s *Store) UsageHistory(ctx context.Context, instanceID string, since time.Time) ([]UsageSample, error) {
+func (s Usages) History(ctx context.Context, instanceID string, since time.Time) ([]UsageSample, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[UsageSample], `
 		SELECT s.at, s.bytes FROM instance i JOIN storage_sample s USING (database_name)
 		WHERE i.id = $1 AND s.at >= coalesce(
@@ -59,7 +62,7 @@ const selectMeasured = `SELECT i.id, i.database_name, i.plan_id, i.over_since, i
 	FROM instance i LEFT JOIN storage_usage u USING (database_name)`
 
 // OnServer reads the ready instances that have one of these databases on a shared server.
-func (s *Store) OnServer(ctx context.Context, server string, databases []string) ([]Measured, error) {
+func (s Usages) OnServer(ctx context.Context, server string, databases []string) ([]Measured, error) {
 	return allRows(ctx, s.pool, scanMeasured, selectMeasured+`
 		WHERE i.database_name = ANY ($1) AND i.server = $2 AND i.state = 'ready' ORDER BY i.database_name`,
 		databases, server)
@@ -76,7 +79,7 @@ func scanMeasured(row pgx.CollectableRow) (m Measured, err error) {
 }
 
 // EachDedicated calls fn with pages of the ready instances that have a dedicated server.
-func (s *Store) EachDedicated(ctx context.Context, fn func([]Measured) error) error {
+func (s Usages) EachDedicated(ctx context.Context, fn func([]Measured) error) error {
 	for last := ""; ; {
 		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT name FROM resource
 			WHERE kind = $1 AND server = '' AND name > $2 ORDER BY name LIMIT $3`, DedicatedResource, last, resourcePage)
@@ -97,11 +100,11 @@ func (s *Store) EachDedicated(ctx context.Context, fn func([]Measured) error) er
 }
 
 // OverQuota reads the instances on a shared server, or on all dedicated servers (""), whose OverSince is set.
-func (s *Store) OverQuota(ctx context.Context, server string) ([]Measured, error) {
+func (s Usages) OverQuota(ctx context.Context, server string) ([]Measured, error) {
 	return allRows(ctx, s.pool, scanMeasured, selectMeasured+" WHERE i.over_since IS NOT NULL AND i.server = $1", server)
 }
 
-// UsageChange is what RecordUsage records of a measurement.
+// UsageChange is what Usage.Record records of a measurement.
 type UsageChange struct {
 	Database string
 	Bytes    int64
@@ -109,8 +112,8 @@ type UsageChange struct {
 	Sample   bool // add to the history
 }
 
-// RecordUsage records measurements with the present time.
-func (s *Store) RecordUsage(ctx context.Context, changes []UsageChange) error {
+// Record records measurements with the present time.
+func (s Usages) Record(ctx context.Context, changes []UsageChange) error {
 	names, bytes := make([]string, len(changes)), make([]int64, len(changes))
 	levels, samples := make([]int16, len(changes)), make([]bool, len(changes))
 	for n, c := range changes {
@@ -131,16 +134,16 @@ func (s *Store) RecordUsage(ctx context.Context, changes []UsageChange) error {
 
 // RecordMeasurement records that all databases of a shared server, or the dedicated servers (""), were measured now. A
 // dedicated server may have been left out: the Usage of its instance has its own time.
-func (s *Store) RecordMeasurement(ctx context.Context, server string) error {
+func (s Usages) RecordMeasurement(ctx context.Context, server string) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO storage_measurement VALUES ($1, now())
 		ON CONFLICT (server) DO UPDATE SET measured_at = excluded.measured_at`, server)
 	return err
 }
 
-// ForgetUsage deletes samples that are older than keep, and the usage of deleted instances, unless their data are
-// retained. Like DeleteFinishedTasks,
+// Forget deletes samples that are older than keep, and the usage of deleted instances, unless their data are
+// retained. Like Tasks.DeleteFinished,
 // it pauses for half of the time.
-func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
+func (s Usages) Forget(ctx context.Context, keep time.Duration) error {
 	for {
 		since := time.Now()
 		tag, err := s.db.Exec(ctx, `DELETE FROM storage_sample WHERE (database_name, at) IN (

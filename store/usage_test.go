@@ -27,14 +27,14 @@ func ready(t *testing.T, s *store.Store, id, database string) {
 
 func record(t *testing.T, s *store.Store, changes ...store.UsageChange) {
 	t.Helper()
-	if err := s.RecordUsage(t.Context(), changes); err != nil {
+	if err := s.Usage.Record(t.Context(), changes); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func sampled(t *testing.T, s *store.Store, id string, since time.Time) (bytes []int64) {
 	t.Helper()
-	all, err := s.UsageHistory(t.Context(), id, since)
+	all, err := s.Usage.History(t.Context(), id, since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +50,12 @@ func TestUsage(t *testing.T) {
 	s := servers.OpenStore(t, url)
 	ready(t, s, "i", "db_1")
 	ready(t, s, "untouched", "db_2")
-	if _, err := s.Usage(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Usage.Get(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("before the first measurement: %v", err)
 	}
 	begin := time.Now().Add(-time.Minute)
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Sample: true})
-	first, err := s.Usage(ctx, "i")
+	first, err := s.Usage.Get(ctx, "i")
 	if err != nil || first.Bytes != 10 || first.OverSince != nil {
 		t.Errorf("%+v, %v", first, err)
 	}
@@ -70,31 +70,31 @@ func TestUsage(t *testing.T) {
 	if got := sampled(t, s, "untouched", begin); got != nil {
 		t.Errorf("samples of another instance: %v", got)
 	}
-	found, err := s.OnServer(ctx, "a", []string{"db_0", "db_1", "db_2"})
+	found, err := s.Usage.OnServer(ctx, "a", []string{"db_0", "db_1", "db_2"})
 	if err != nil || len(found) != 2 || *found[0].Bytes != 30 || found[0].Level != 90 || found[0].SampledBytes != 30 ||
 		found[1].InstanceID != "untouched" || found[1].Bytes != nil {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if found, err := s.OnServer(ctx, "b", []string{"db_1"}); err != nil || len(found) != 0 {
+	if found, err := s.Usage.OnServer(ctx, "b", []string{"db_1"}); err != nil || len(found) != 0 {
 		t.Errorf("on another server: %+v, %v", found, err)
 	}
-	second, err := s.Usage(ctx, "i")
+	second, err := s.Usage.Get(ctx, "i")
 	if err != nil || !second.MeasuredAt.After(first.MeasuredAt) {
 		t.Errorf("%+v, %v", second, err)
 	}
-	if err := s.RecordMeasurement(ctx, "a"); err != nil {
+	if err := s.Usage.RecordMeasurement(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if third, err := s.Usage(ctx, "i"); err != nil || !third.MeasuredAt.After(second.MeasuredAt) {
+	if third, err := s.Usage.Get(ctx, "i"); err != nil || !third.MeasuredAt.After(second.MeasuredAt) {
 		t.Errorf("after a measurement that changed nothing: %+v, %v", third, err)
 	}
-	stats, err := s.QuotaStats(ctx, 1)
+	stats, err := s.Usage.Stats(ctx, 1)
 	if err != nil || !slices.Equal(stats.Counts, []store.QuotaCount{{PlanID: "p", Level: 90, Count: 1}}) ||
 		!slices.Equal(stats.Fullest, []store.FullInstance{{InstanceID: "i", PlanID: "p", Bytes: 30}}) {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	exec(t, url, "UPDATE instance SET state = 'delete failed'")
-	if stats, err := s.QuotaStats(ctx, 1); err != nil || len(stats.Counts)+len(stats.Fullest) > 0 {
+	if stats, err := s.Usage.Stats(ctx, 1); err != nil || len(stats.Counts)+len(stats.Fullest) > 0 {
 		t.Errorf("of an instance that could not be deleted: %+v, %v", stats, err)
 	}
 }
@@ -111,22 +111,22 @@ func TestUsageIsNotInherited(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready(t, s, "i", "db_2")
-	if usage, err := s.Usage(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
+	if usage, err := s.Usage.Get(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%+v, %v", usage, err)
 	}
-	if i, err := s.Instance(ctx, "i"); err != nil || i.OverSince != nil {
+	if i, err := s.Instances.Get(ctx, "i"); err != nil || i.OverSince != nil {
 		t.Errorf("%+v, %v", i, err)
 	}
 	if got := sampled(t, s, "i", time.Time{}); got != nil {
 		t.Errorf("samples %v", got)
 	}
 	record(t, s, store.UsageChange{Database: "db_2", Bytes: 20, Sample: true})
-	if err := s.ForgetUsage(ctx, time.Hour); err != nil {
+	if err := s.Usage.Forget(ctx, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	expectRows(t, url, "SELECT database_name FROM storage_usage", "db_2")
 	expectRows(t, url, "SELECT database_name FROM storage_sample ORDER BY 1", "db_1", "db_2")
-	if err := s.ForgetUsage(ctx, 0); err != nil {
+	if err := s.Usage.Forget(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
 	expectRows(t, url, "SELECT database_name FROM storage_sample")
@@ -141,7 +141,7 @@ func TestMuchUsageIsForgotten(t *testing.T) {
 	exec(t, url, `INSERT INTO storage_sample SELECT 'db_' || n, now() - '2 hours'::interval, n FROM generate_series(1, 2500) n`,
 		`INSERT INTO storage_usage SELECT 'db_' || n, n, now() FROM generate_series(1, 2500) n`)
 	record(t, s, store.UsageChange{Database: "db_kept", Bytes: 20, Sample: true})
-	if err := s.ForgetUsage(t.Context(), time.Hour); err != nil {
+	if err := s.Usage.Forget(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	expectRows(t, url, "SELECT database_name FROM storage_sample", "db_kept")
@@ -161,7 +161,7 @@ func TestEachDedicated(t *testing.T) {
 		t.Fatal(err)
 	}
 	var found []string
-	if err := s.EachDedicated(t.Context(), func(some []store.Measured) error {
+	if err := s.Usage.EachDedicated(t.Context(), func(some []store.Measured) error {
 		for _, m := range some {
 			found = append(found, m.InstanceID)
 		}
@@ -171,7 +171,7 @@ func TestEachDedicated(t *testing.T) {
 	}
 	unmeasured := func(age time.Duration, want ...string) {
 		t.Helper()
-		at, err := s.Unmeasured(t.Context(), age, 10)
+		at, err := s.Usage.Unmeasured(t.Context(), age, 10)
 		if got := slices.Sorted(maps.Keys(at)); err != nil || !slices.Equal(got, want) {
 			t.Errorf("not measured for %v: %v instead of %v, %v", age, got, want, err)
 		}
@@ -220,7 +220,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 		t.Helper()
 		var got []string
 		for after := (store.DueAccount{}); ; {
-			some, err := s.DueAccounts(ctx, false, "", after, 1)
+			some, err := s.Bindings.DueAccounts(ctx, false, "", after, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +238,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	bind("b")
 	due()
 	restrict(t, s, "i", true)
-	if i, err := s.Instance(ctx, "i"); err != nil || i.OverSince == nil {
+	if i, err := s.Instances.Get(ctx, "i"); err != nil || i.OverSince == nil {
 		t.Errorf("%+v, %v", i, err)
 	}
 	due("u_a a admin a", "u_b b admin a")
@@ -261,7 +261,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	due("u_b  admin a")
 	counted := func(want int64) {
 		t.Helper()
-		if n, err := s.DueCount(ctx); err != nil || n != want {
+		if n, err := s.Tasks.DueCount(ctx); err != nil || n != want {
 			t.Errorf("%d accounts are due instead of %d, %v", n, want, err)
 		}
 	}
@@ -281,7 +281,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	exec(t, url, "UPDATE binding SET grants_due = true WHERE account = 'u_c'")
 	retire("c")
 	due("u_b  admin a", "u_c  admin a")
-	if some, err := s.DueAccounts(ctx, true, "", store.DueAccount{}, 10); err != nil || len(some) != 0 {
+	if some, err := s.Bindings.DueAccounts(ctx, true, "", store.DueAccount{}, 10); err != nil || len(some) != 0 {
 		t.Errorf("due on dedicated servers: %+v, %v", some, err)
 	}
 	exec(t, url, "UPDATE instance SET state = 'delete failed'") // whatever becomes of its accounts, it will not be reconciled
@@ -296,7 +296,7 @@ func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	const each, hold = time.Hour, time.Minute
 	take := func(owner string, want bool, least, most time.Duration) {
 		t.Helper()
-		taken, wait, err := s.AcquireLeaderLease(ctx, "work", owner, hold)
+		taken, wait, err := s.Leader.Acquire(ctx, "work", owner, hold)
 		if err != nil || taken != want || !taken && (wait < least || wait > most) {
 			t.Errorf("%s: %v, wait %v, %v", owner, taken, wait, err)
 		}
@@ -304,28 +304,28 @@ func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	take("a", true, 0, 0)
 	take("b", false, hold-10*time.Second, hold)
 	take("a", false, hold-10*time.Second, hold)
-	if err := s.RenewLeaderLease(ctx, "work", "a", hold); err != nil {
+	if err := s.Leader.Renew(ctx, "work", "a", hold); err != nil {
 		t.Error(err)
 	}
-	if err := s.RenewLeaderLease(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
+	if err := s.Leader.Renew(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("another one's lease: %v", err)
 	}
 	exec(t, url, "UPDATE leader_lease SET until = now()")
 	take("b", true, 0, 0) // a has died during a run, which does not count
-	if err := s.ReleaseLeaderLease(ctx, "work", "a", each, 0); !errors.Is(err, store.ErrLeaseLost) {
+	if err := s.Leader.Release(ctx, "work", "a", each, 0); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("release of a lease that was lost: %v", err)
 	}
-	if err := s.ReleaseLeaderLease(ctx, "work", "b", 0, 0); err != nil { // it was broken off
+	if err := s.Leader.Release(ctx, "work", "b", 0, 0); err != nil { // it was broken off
 		t.Error(err)
 	}
 	take("a", true, 0, 0)
-	if err := s.ReleaseLeaderLease(ctx, "work", "a", each, 0); err != nil {
+	if err := s.Leader.Release(ctx, "work", "a", each, 0); err != nil {
 		t.Error(err)
 	}
 	take("b", false, each-time.Minute, each)
 	exec(t, url, "UPDATE leader_lease SET began_at = began_at - '1 hour'::interval")
 	take("b", true, 0, 0)
-	if err := s.ReleaseLeaderLease(ctx, "work", "b", each, 2*each); err != nil {
+	if err := s.Leader.Release(ctx, "work", "b", each, 2*each); err != nil {
 		t.Error(err)
 	}
 	take("a", false, 2*each-time.Minute, 2*each+time.Minute)

@@ -15,10 +15,10 @@ func TestRefusedVerification(t *testing.T) {
 		VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now())`)
 	expect := func(when string, want int, refused string) {
 		t.Helper()
-		if due, err := s.UnverifiedBackups(ctx); err != nil || len(due) != want {
+		if due, err := s.Backups.Unverified(ctx); err != nil || len(due) != want {
 			t.Errorf("%s: %d to verify, %v, want %d", when, len(due), err, want)
 		}
-		if b, err := s.Backup(ctx, "b"); err != nil || b.VerifyRefused != refused {
+		if b, err := s.Backups.Get(ctx, "b"); err != nil || b.VerifyRefused != refused {
 			t.Errorf("%s: refused %q, %v, want %q", when, b.VerifyRefused, err, refused)
 		}
 	}
@@ -29,17 +29,17 @@ func TestRefusedVerification(t *testing.T) {
 		}
 	}
 	expect("new", 1, "")
-	do(s.NoteRefusal(ctx, "b", "too long"))
+	do(s.Backups.NoteRefusal(ctx, "b", "too long"))
 	expect("refused", 0, "too long")
 	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '23 h 59 min'")
 	expect("refused earlier that day", 0, "too long")
 	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '1 day'")
 	expect("refused a day ago", 1, "too long")
-	do(s.NoteRefusal(ctx, "b", "still too long"))
+	do(s.Backups.NoteRefusal(ctx, "b", "still too long"))
 	expect("refused again", 0, "still too long")
-	do(s.ForgetVerification(ctx, "b"))
+	do(s.Backups.ForgetVerification(ctx, "b"))
 	expect("an operator asks", 1, "")
-	do(s.NoteRefusal(ctx, "b", "too long"))
-	do(s.NoteVerification(ctx, "b", ""))
+	do(s.Backups.NoteRefusal(ctx, "b", "too long"))
+	do(s.Backups.NoteVerification(ctx, "b", ""))
 	expect("verified", 0, "")
 }

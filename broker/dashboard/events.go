@@ -82,8 +82,8 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) er
 	defer look.Stop()
 	end := time.NewTimer(streamTime)
 	defer end.Stop()
-	page := openPage{id: id, read: d.Store.Activities, status: periodic.Status{What: "dashboard: updating an open page",
-		Log: d.Logger.With("instance_id", id)}}
+	page := openPage{id: id, read: d.Store.Reports.Activities, status: periodic.Status{
+		What: "dashboard: updating an open page", Log: d.Logger.With("instance_id", id)}}
 	for {
 		if a, isNews := page.news(r.Context()); isNews {
 			text, encoding := eventText(a)

@@ -149,11 +149,11 @@ func (d *Dashboard) instance(w http.ResponseWriter, r *http.Request) {
 func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Access) (*instancePage, error) {
 	ctx := r.Context()
 	// Read this first, so that events report changes that happen meanwhile.
-	activities, err := d.Store.Activities(ctx, []string{id})
+	activities, err := d.Store.Reports.Activities(ctx, []string{id})
 	if err != nil {
 		return nil, err
 	}
-	i, err := d.Store.Instance(ctx, id)
+	i, err := d.Store.Instances.Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -171,20 +171,20 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 	if v, _ := signin.FromContext(ctx); v.Operator {
 		p.Place = i.Location.Server
 	}
-	if p.Recent, err = d.Store.RecentTasks(ctx, id, i.CreatedAt, recentTasks); err != nil {
+	if p.Recent, err = d.Store.Reports.RecentTasks(ctx, id, i.CreatedAt, recentTasks); err != nil {
 		return nil, err
 	}
-	if p.Backups, err = d.Store.BackupsOf(ctx, id); err != nil {
+	if p.Backups, err = d.Store.Backups.Of(ctx, id); err != nil {
 		return nil, err
 	}
-	copies, err := d.Store.CopiesUnderWay(ctx, id)
+	copies, err := d.Store.CopyAccounts.UnderWay(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range copies {
 		p.Copies = append(p.Copies, d.newCopyRow(c))
 	}
-	windows, err := d.Store.Windows(ctx, id)
+	windows, err := d.Store.Logs.Windows(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func versions(of plan.Plan, flavour, version string) (has, upgrade string) {
 
 // fillIn adds the server's report and the measured storage.
 func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instance, span string) error {
-	bindings, err := d.Store.BindingSummaries(ctx, i.ID)
+	bindings, err := d.Store.Reports.BindingSummaries(ctx, i.ID)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func (d *Dashboard) instances(w http.ResponseWriter, r *http.Request) {
 	if p.Plan != "" {
 		wanted.PlanIDs = []string{p.Plan}
 	}
-	found, next, err := d.Store.InstancesAfter(r.Context(), query.Get("after"), wanted, pageRows)
+	found, next, err := d.Store.Instances.After(r.Context(), query.Get("after"), wanted, pageRows)
 	if err != nil {
 		d.fail(w, r, "list the instances", err)
 		return
@@ -105,7 +105,7 @@ func (d *Dashboard) tasks(w http.ResponseWriter, r *http.Request) {
 	}
 	var next int64
 	wanted := store.TaskQuery{InstanceID: p.Instance, State: p.State, Kind: p.Kind}
-	if p.Rows, next, err = d.Store.TasksBefore(r.Context(), before, wanted, pageRows); err != nil {
+	if p.Rows, next, err = d.Store.Tasks.Before(r.Context(), before, wanted, pageRows); err != nil {
 		d.fail(w, r, "list the tasks", err)
 		return
 	}

@@ -57,7 +57,7 @@ type findingCount struct {
 func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 	find := strings.TrimSpace(r.URL.Query().Get("find"))
 	if find != "" {
-		id, err := d.Store.FindInstance(r.Context(), find)
+		id, err := d.Store.Instances.Find(r.Context(), find)
 		if err == nil {
 			http.Redirect(w, r, InstancePath(id), http.StatusSeeOther)
 			return
@@ -69,7 +69,7 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	p := overviewPage{Find: find}
 	var err error
-	if p.Tasks, err = d.Store.TaskStats(r.Context()); err != nil {
+	if p.Tasks, err = d.Store.Tasks.Stats(r.Context()); err != nil {
 		d.fail(w, r, "count the operations", err)
 		return
 	}
@@ -80,13 +80,13 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 		d.fail(w, r, "read how full the servers are", err)
 		return
 	}
-	counts, err := d.Store.OrganizationCounts(r.Context())
+	counts, err := d.Store.Reports.OrganizationCounts(r.Context())
 	if err != nil {
 		d.fail(w, r, "count the instances", err)
 		return
 	}
 	p.Plans = d.planRows(counts)
-	versions, err := d.Store.VersionCounts(r.Context())
+	versions, err := d.Store.Reports.VersionCounts(r.Context())
 	if err != nil {
 		d.fail(w, r, "count the versions of servers", err)
 		return
@@ -103,11 +103,11 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
-	states, err := d.Store.ServerStates(r.Context(), d.Shared.Names())
+	states, err := d.Store.Servers.States(r.Context(), d.Shared.Names())
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := d.Store.BindingCounts(r.Context())
+	bindings, err := d.Store.Reports.BindingCounts(r.Context())
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan,
 	}
 	to := time.Now()
 	from := to.Add(-length)
-	samples, err := d.Store.UsageHistory(ctx, i.ID, from)
+	samples, err := d.Store.Usage.History(ctx, i.ID, from)
 	if err != nil {
 		return s, err
 	}

@@ -77,9 +77,9 @@ type backupDocument struct {
 // backups returns the backups of an instance, which may be deleted, or all for "". It is an error if there is neither a
 // backup nor an instance.
 func (c *console) backups(ctx context.Context, instance string) (all []backupDocument, err error) {
-	found, err := c.store.BackupsOf(ctx, instance)
+	found, err := c.store.Backups.Of(ctx, instance)
 	if err == nil && len(found) == 0 && instance != "" {
-		_, err = c.store.Instance(ctx, instance)
+		_, err = c.store.Instances.Get(ctx, instance)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("there is no service instance %q, nor a backup of a deleted one", instance)
@@ -165,7 +165,7 @@ shared server refuse is tried again once a day, or at once by this command.`,
 		RunE: begins(withBackups, "%s verifies all backups that are not verified, or the task that follows it.",
 			func(ctx context.Context, c *console, ids []string) (t store.Task, err error) {
 				for _, id := range ids {
-					err := c.store.ForgetVerification(ctx, id)
+					err := c.store.Backups.ForgetVerification(ctx, id)
 					if errors.Is(err, store.ErrNotFound) {
 						return t, fmt.Errorf("there is no complete backup %q; `mysql-broker backups` lists them", id)
 					}
@@ -249,12 +249,12 @@ func (c *console) importBackups(ctx context.Context, out, problems io.Writer) er
 			fmt.Fprintln(problems, cmp.Or(err.Error(), object))
 			return nil
 		}
-		isNew, err := c.store.ImportBackup(ctx, backups.RecordOf(m))
+		isNew, err := c.store.Backups.Import(ctx, backups.RecordOf(m))
 		if isNew {
 			imported++
 		}
 		if err == nil && m.BinaryLog != nil {
-			err = c.store.ImportMark(ctx, backups.MarkOf(m))
+			err = c.store.Logs.ImportMark(ctx, backups.MarkOf(m))
 		}
 		return err
 	})
@@ -280,7 +280,7 @@ func (c *console) importLogs(ctx context.Context, vault backup.Vault, problems i
 			_, err = fmt.Fprintf(problems, "%s: %v\n", object, err)
 			return err
 		}
-		_, err = c.store.ImportLog(ctx, store.BinaryLog{ID: l.ID, InstanceID: l.InstanceID, Server: l.Server,
+		_, err = c.store.Logs.Import(ctx, store.BinaryLog{ID: l.ID, InstanceID: l.InstanceID, Server: l.Server,
 			Launcher: l.Launcher, BeginFile: l.Begin.File, BeginAt: l.Begin.Offset, BeganAt: l.BeganAt, File: end.At.File,
 			Position: end.At.Offset, Until: end.Until})
 		return err

@@ -44,7 +44,7 @@ the one in progress, if any), created_at and expires_at (if it ends by itself); 
 }
 
 func (c *console) bindings(ctx context.Context, q store.BindingQuery) iter.Seq2[bindingDocument, error] {
-	return rowsOf(ctx, q, c.store.EachBinding, c.bindingDocument)
+	return rowsOf(ctx, q, c.store.Bindings.Each, c.bindingDocument)
 }
 
 // bindingDocument is a binding in the output of --json.

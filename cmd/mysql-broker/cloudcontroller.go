@@ -46,7 +46,7 @@ type cloudController struct {
 func (c *console) cloudController(ctx context.Context, due []store.ListedInstance) (*cloudController, error) {
 	cc := &cloudController{url: c.cfg.CloudController.URL, has: map[string]bool{}}
 	for _, i := range due {
-		full, err := c.store.Instance(ctx, i.ID)
+		full, err := c.store.Instances.Get(ctx, i.ID)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}

@@ -112,7 +112,7 @@ func (c *console) planIDs(ctx context.Context, name string) (ids []string, err e
 	if ids != nil {
 		return ids, nil
 	}
-	removed, err := c.store.PlanInUse(ctx, name)
+	removed, err := c.store.Instances.PlanInUse(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("look for the plan: %w", err)
 	}
@@ -124,7 +124,7 @@ func (c *console) planIDs(ctx context.Context, name string) (ids []string, err e
 
 // serverNames lists the shared servers that are configured or recorded.
 func (c *console) serverNames(ctx context.Context) (names []string, err error) {
-	recorded, err := c.store.RecordedServers(ctx)
+	recorded, err := c.store.Servers.Recorded(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which shared servers there are records of: %w", err)
 	}

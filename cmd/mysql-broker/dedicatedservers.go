@@ -83,7 +83,7 @@ func (c *console) dedicatedServers(ctx context.Context, warn io.Writer) iter.Seq
 		fmt.Fprintln(warn, "mysql-broker:", err)
 	}
 	q := store.InstanceQuery{Dedicated: true}
-	return rowsOf(ctx, q, c.store.EachInstance, func(i store.ListedInstance) dedicatedDocument {
+	return rowsOf(ctx, q, c.store.Instances.Each, func(i store.ListedInstance) dedicatedDocument {
 		d := c.dedicatedDocument(i)
 		d.Trouble = string(known.Troubles[i.Launcher][i.Server])
 		for _, m := range known.Members[i.Launcher][i.Server] {
@@ -98,7 +98,7 @@ func (c *console) dedicatedServers(ctx context.Context, warn io.Writer) iter.Seq
 }
 
 func (c *console) showDedicated(ctx context.Context, out io.Writer, name string, asJSON bool) error {
-	r, err := c.store.Resource(ctx, store.DedicatedResource, store.DedicatedServers, name)
+	r, err := c.store.Resources.Get(ctx, store.DedicatedResource, store.DedicatedServers, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("there is no server %q; `mysql-broker servers` lists the shared ones", name)
 	}
@@ -108,7 +108,8 @@ func (c *console) showDedicated(ctx context.Context, out io.Writer, name string,
 	// The instance is deleted. The doctor deletes the record when the server has been gone for long enough.
 	d := dedicatedDocument{Server: name, Kind: "dedicated", InstanceID: r.InstanceID, State: "deleted",
 		CreatedAt: time.Now().Add(-r.Age).Round(time.Second).UTC()}
-	found, err := collect(rowsOf(ctx, store.InstanceQuery{ID: r.InstanceID}, c.store.EachInstance, c.dedicatedDocument), 1)
+	q := store.InstanceQuery{ID: r.InstanceID}
+	found, err := collect(rowsOf(ctx, q, c.store.Instances.Each, c.dedicatedDocument), 1)
 	if err != nil {
 		return err
 	}

@@ -59,12 +59,12 @@ To take a server out of service, drain it, move or delete its instances, and rem
 // drain returns a sentence about the new state.
 func (c *console) drain(ctx context.Context, name string, undo bool) (string, error) {
 	if undo {
-		if err := c.store.Undrain(ctx, name); err != nil {
+		if err := c.store.Servers.Undrain(ctx, name); err != nil {
 			return "", fmt.Errorf("record that the server gets instances: %w", err)
 		}
 		return fmt.Sprintf("%s gets instances again.", name), nil
 	}
-	state, err := c.store.Drain(ctx, name)
+	state, err := c.store.Servers.Drain(ctx, name)
 	if err != nil {
 		return "", fmt.Errorf("record that the server gets no more instances: %w", err)
 	}
@@ -78,7 +78,7 @@ func (c *console) drain(ctx context.Context, name string, undo bool) (string, er
 
 // undrained lists the configured shared servers that are not drained.
 func (c *console) undrained(ctx context.Context) (names []string, err error) {
-	recorded, err := c.store.RecordedServers(ctx)
+	recorded, err := c.store.Servers.Recorded(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which shared servers are drained: %w", err)
 	}

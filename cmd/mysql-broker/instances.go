@@ -54,7 +54,7 @@ that place.`,
 }
 
 func (c *console) instances(ctx context.Context, q store.InstanceQuery) iter.Seq2[instanceDocument, error] {
-	return rowsOf(ctx, q, c.store.EachInstance, c.instanceDocument)
+	return rowsOf(ctx, q, c.store.Instances.Each, c.instanceDocument)
 }
 
 // instanceDocument is an instance in the output of --json.
@@ -146,7 +146,7 @@ type usageDocument struct {
 
 // usage is nil before the first measurement.
 func (c *console) usage(ctx context.Context, id string) (*usageDocument, error) {
-	u, err := c.store.Usage(ctx, id)
+	u, err := c.store.Usage.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -178,7 +178,7 @@ type formerDocument struct {
 
 // former is nil if there is no such place.
 func (c *console) former(ctx context.Context, id string) (*formerDocument, error) {
-	f, err := c.store.ListedFormer(ctx, id)
+	f, err := c.store.Instances.Former(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}

@@ -60,7 +60,7 @@ func (c *console) evacuate(ctx context.Context, name string, out io.Writer) erro
 		return err
 	}
 	var failed []error
-	err = c.store.EachInstance(ctx, store.InstanceQuery{Server: name}, func(i store.ListedInstance) error {
+	err = c.store.Instances.Each(ctx, store.InstanceQuery{Server: name}, func(i store.ListedInstance) error {
 		sentence, err := c.moveToAny(ctx, servers, i.ID, targets)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("instance %s: %w", i.ID, err))
@@ -88,7 +88,7 @@ func (c *console) moveToAny(ctx context.Context, servers *shared.Servers, id str
 		if err != nil {
 			return "", err
 		}
-		if t, err = c.store.WaitEnd(ctx, t.ID); err != nil {
+		if t, err = c.store.Tasks.WaitEnd(ctx, t.ID); err != nil {
 			return "", fmt.Errorf("wait for %s: %w", task.Token(t.ID), err)
 		}
 		if t.State != store.Succeeded {

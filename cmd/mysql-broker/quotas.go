@@ -50,7 +50,7 @@ func (d quotaDocument) cells() []cell {
 
 // quotas lists all plans together and then each plan: first its instances, then those of each organization.
 func (c *console) quotas(ctx context.Context) iter.Seq2[quotaDocument, error] {
-	counts, err := c.store.OrganizationCounts(ctx)
+	counts, err := c.store.Reports.OrganizationCounts(ctx)
 	if err != nil {
 		return these[quotaDocument](nil, fmt.Errorf("count the instances of organizations: %w", err))
 	}

@@ -100,7 +100,7 @@ var errNotHeld = errors.New("PostgreSQL does not seem to be restored from a back
 
 // recoverFrom lists the changes, and with apply makes them. Show its result even if there is an error.
 func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (report recoverReport, err error) {
-	held, err := cfg.Store.Hold(ctx)
+	held, err := cfg.Store.Recovery.Hold(ctx)
 	if err != nil {
 		return report, err
 	}
@@ -111,7 +111,7 @@ func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (r
 		if err := recovery.Begin(ctx, cfg.Store); err != nil {
 			return report, err
 		}
-		if err := cfg.Store.Audit(ctx, "recover", "", "", ""); err != nil {
+		if err := cfg.Store.Audit.Record(ctx, "recover", "", "", ""); err != nil {
 			return report, err
 		}
 	}

@@ -55,7 +55,7 @@ type retainedDocument struct {
 
 func (c *console) retained(ctx context.Context) iter.Seq2[retainedDocument, error] {
 	each := func(ctx context.Context, _ struct{}, fn func(store.Retained) error) error {
-		return c.store.EachRetained(ctx, fn)
+		return c.store.Retained.Each(ctx, fn)
 	}
 	return rowsOf(ctx, struct{}{}, each, func(r store.Retained) retainedDocument {
 		return retainedDocument{ID: r.ID, InstanceID: r.InstanceID, Name: r.Name, Plan: c.planName(r.PlanID),
@@ -84,7 +84,7 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 		Args:    exactly(1),
 		RunE: begins(withConsole, "%s drops what is due, or the task that follows it.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				err = c.store.ExpireRetained(ctx, args[0])
+				err = c.store.Retained.Expire(ctx, args[0])
 				switch {
 				case errors.Is(err, store.ErrNotFound):
 					return t, fmt.Errorf("nothing is retained with the id %q; `mysql-broker retained` lists the ids", args[0])

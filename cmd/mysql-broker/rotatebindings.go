@@ -71,7 +71,7 @@ func (c *console) checkInstance(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	_, err := c.store.Instance(ctx, id)
+	_, err := c.store.Instances.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("there is no service instance %q", id)
 	}
@@ -143,7 +143,7 @@ func (c *console) rotation(ctx context.Context, t *store.Task, err error) string
 	if err != nil {
 		return err.Error()
 	}
-	ended, err := c.store.WaitEnd(ctx, t.ID)
+	ended, err := c.store.Tasks.WaitEnd(ctx, t.ID)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%s is in progress: %v", task.Token(t.ID), err)

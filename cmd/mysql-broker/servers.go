@@ -128,11 +128,11 @@ func (d serverDocument) cells() []cell {
 
 // sharedServers queries the states of all shared servers concurrently. It returns those in a state, or all for "".
 func (c *console) sharedServers(ctx context.Context, state string) ([]serverDocument, error) {
-	recorded, err := c.store.RecordedServers(ctx)
+	recorded, err := c.store.Servers.Recorded(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which shared servers there are records of: %w", err)
 	}
-	bindings, err := c.store.BindingCounts(ctx)
+	bindings, err := c.store.Reports.BindingCounts(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("count the bindings on shared servers: %w", err)
 	}

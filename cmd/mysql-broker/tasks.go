@@ -54,7 +54,7 @@ broker runs it), retry_at (if it waits), description, last_error, created_at and
 }
 
 func (c *console) tasks(ctx context.Context, q store.TaskQuery) iter.Seq2[taskDocument, error] {
-	return rowsOf(ctx, q, c.store.EachTask, c.taskDocument)
+	return rowsOf(ctx, q, c.store.Tasks.Each, c.taskDocument)
 }
 
 func retryCommand() *cobra.Command {
@@ -162,12 +162,12 @@ func onTask(do func(context.Context, *store.Store, int64) (store.Task, error),
 
 // auditTask records what an operator is about to do with a task, if there is one.
 func (c *console) auditTask(ctx context.Context, action string, id int64) error {
-	t, err := c.store.Task(ctx, id)
+	t, err := c.store.Tasks.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err == nil {
-		err = c.store.Audit(ctx, action, t.InstanceID, t.BindingID, task.Token(id))
+		err = c.store.Audit.Record(ctx, action, t.InstanceID, t.BindingID, task.Token(id))
 	}
 	return err
 }

@@ -102,7 +102,7 @@ func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) 
 
 // outdated lists the instances whose servers have another version than their plans want, ordered by id.
 func (c *console) outdated(ctx context.Context, q store.InstanceQuery) (due []store.ListedInstance, err error) {
-	err = c.store.EachInstance(ctx, q, func(i store.ListedInstance) error {
+	err = c.store.Instances.Each(ctx, q, func(i store.ListedInstance) error {
 		if !hasVersion(c.plans.Get(i.PlanID), i.ServerFlavour, i.ServerVersion) {
 			due = append(due, i)
 		}
@@ -219,7 +219,7 @@ func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result
 	if err := u.awaitUpdate(ctx, i.ID); err != nil {
 		return u.outcome(ctx, err)
 	}
-	full, err := u.store.Instance(ctx, i.ID)
+	full, err := u.store.Instances.Get(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return skipped, "it was deleted"
 	}
@@ -260,7 +260,7 @@ func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result
 
 // awaitUpdate waits for the end of an update that somebody else has begun.
 func (u *upgrading) awaitUpdate(ctx context.Context, id string) error {
-	t, err := u.store.LatestTask(ctx, id, "", store.Update)
+	t, err := u.store.Tasks.Latest(ctx, id, "", store.Update)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
@@ -271,7 +271,7 @@ func (u *upgrading) awaitUpdate(ctx context.Context, id string) error {
 }
 
 func (u *upgrading) await(ctx context.Context, t store.Task) (store.Task, error) {
-	ended, err := u.store.WaitEnd(ctx, t.ID)
+	ended, err := u.store.Tasks.WaitEnd(ctx, t.ID)
 	if err != nil {
 		err = fmt.Errorf("wait for %s: %w", task.Token(t.ID), err)
 	}
@@ -288,7 +288,7 @@ func (u *upgrading) outcome(ctx context.Context, err error) (result, reason stri
 
 // check reports whether an instance has the version of its plan after an update, which may have been for another one.
 func (u *upgrading) check(ctx context.Context, i store.ListedInstance) (result, reason string) {
-	now, err := u.store.Instance(ctx, i.ID)
+	now, err := u.store.Instances.Get(ctx, i.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return skipped, "it was deleted"

@@ -100,17 +100,17 @@ func Plans(plans plan.Set) []string {
 // round archives what all servers have written. If a server fails, the error is logged, and the round goes on.
 func (a *Archiver) round(ctx context.Context) error {
 	plans := Plans(a.Plans)
-	abandoned, err := a.Store.AbandonedLogs(ctx, plans)
+	abandoned, err := a.Store.Logs.Abandoned(ctx, plans)
 	if err != nil {
 		return fmt.Errorf("list the archives whose servers are gone: %w", err)
 	}
 	for _, l := range abandoned {
-		if err := a.Store.EndLog(ctx, l.ID, "the server is gone, or its plan has no archive"); err != nil {
+		if err := a.Store.Logs.End(ctx, l.ID, "the server is gone, or its plan has no archive"); err != nil {
 			return fmt.Errorf("end the archive %s: %w", l.ID, err)
 		}
 		a.notes.add(l)
 	}
-	ids, err := a.Store.LoggingInstances(ctx, plans)
+	ids, err := a.Store.Logs.Instances(ctx, plans)
 	if err != nil {
 		return fmt.Errorf("list the servers to archive: %w", err)
 	}
@@ -138,7 +138,7 @@ func (a *Archiver) round(ctx context.Context) error {
 }
 
 func (a *Archiver) one(ctx context.Context, id string) {
-	i, err := a.Store.Instance(ctx, id)
+	i, err := a.Store.Instances.Get(ctx, id)
 	if err != nil || i.State != store.Ready || i.Location.Shared() { // it has changed since
 		return
 	}
@@ -160,11 +160,11 @@ var errOff = errors.New("the server keeps no binary logs: it was created before 
 
 // Begin returns the growing archive of an instance. If there is none, it begins one where the server's logs end now.
 func Begin(ctx context.Context, s *store.Store, i store.Instance, has mysqladmin.BinaryLogs) (store.BinaryLog, error) {
-	l, err := s.GrowingLog(ctx, i.ID)
+	l, err := s.Logs.Growing(ctx, i.ID)
 	if !errors.Is(err, store.ErrNotFound) {
 		return l, err
 	}
-	return s.BeginLog(ctx, store.BinaryLog{ID: "l_" + strings.ToLower(rand.Text()), InstanceID: i.ID,
+	return s.Logs.Begin(ctx, store.BinaryLog{ID: "l_" + strings.ToLower(rand.Text()), InstanceID: i.ID,
 		Server: i.Location.Server, Launcher: i.Location.Launcher, BeginFile: has.End.File, BeginAt: has.End.Offset,
 		BeganAt: has.Now})
 }
@@ -177,7 +177,7 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 	}
 	if !has.On {
 		// The file that the server begins when it has logs again has the next number, as if there were no gap.
-		return errors.Join(errOff, a.Store.EndLogOf(ctx, i.ID, "the server keeps no binary logs"))
+		return errors.Join(errOff, a.Store.Logs.EndOf(ctx, i.ID, "the server keeps no binary logs"))
 	}
 	l, err := Begin(ctx, a.Store, i, has)
 	if err != nil {
@@ -214,7 +214,7 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 	if at.Before(has.End) {
 		return fmt.Errorf("the server sent its logs up to %s, and they end at %s", at, has.End)
 	}
-	if err := a.Store.NoteArchived(ctx, l.ID, has.Now); err != nil {
+	if err := a.Store.Logs.NoteArchived(ctx, l.ID, has.Now); err != nil {
 		return fmt.Errorf("record what is archived: %w", err)
 	}
 	if has.First != l.File {
@@ -240,7 +240,7 @@ func (a *Archiver) catchUp(ctx context.Context, l store.BinaryLog) (store.Binary
 	if err != nil || !(binlog.Position{File: l.File, Offset: l.Position}).Before(end.At) {
 		return l, err
 	}
-	if err := a.Store.GrowLog(ctx, l, end.At.File, end.At.Offset, 0, 0); err != nil {
+	if err := a.Store.Logs.Grow(ctx, l, end.At.File, end.At.Offset, 0, 0); err != nil {
 		return l, fmt.Errorf("record how far the archive has come: %w", err)
 	}
 	l.File, l.Position, l.FileBegan = end.At.File, end.At.Offset, 0
@@ -251,7 +251,7 @@ func (a *Archiver) catchUp(ctx context.Context, l store.BinaryLog) (store.Binary
 func (a *Archiver) end(ctx context.Context, i store.Instance, l store.BinaryLog, reason string) error {
 	a.Logger.Error("an archive of binary logs has ended; the instance can be restored to later times from its next "+
 		"backup on", "instance_id", i.ID, "server", i.Location.Server, "archive", l.ID, "reason", reason)
-	return a.Store.EndLog(ctx, l.ID, reason)
+	return a.Store.Logs.End(ctx, l.ID, reason)
 }
 
 // endAndPurge ends an archive, and purges the logs that it lacks.
@@ -275,7 +275,7 @@ func (a *Archiver) copy(ctx context.Context, admin *mysqladmin.Server, log backu
 		var w *backup.LogWriter
 		grow := func(ctx context.Context, end binlog.Position, bytes int64) error {
 			fault.Point("archive", "written")
-			if err := a.Store.GrowLog(ctx, l, end.File, end.Offset, w.FileBegan, bytes); err != nil {
+			if err := a.Store.Logs.Grow(ctx, l, end.File, end.Offset, w.FileBegan, bytes); err != nil {
 				return fmt.Errorf("record a segment: %w", err)
 			}
 			l.File, l.Position, l.FileBegan = end.File, end.Offset, w.FileBegan
@@ -329,7 +329,7 @@ func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i sto
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTimeout)
 	defer cancel()
-	now, err := a.Store.GrowingLog(ctx, i.ID)
+	now, err := a.Store.Logs.Growing(ctx, i.ID)
 	if err != nil || now.ID != l.ID || now.File != l.File || now.Position != l.Position {
 		return err // another broker goes on with it
 	}
@@ -341,7 +341,7 @@ func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i sto
 
 // tidy deletes what no backup needs.
 func (a *Archiver) tidy(ctx context.Context) error {
-	all, err := a.Store.LogsNeeded(ctx)
+	all, err := a.Store.Logs.Needed(ctx)
 	if err != nil {
 		return fmt.Errorf("list the archives: %w", err)
 	}
@@ -363,7 +363,7 @@ func (a *Archiver) tidyOne(ctx context.Context, n store.LogNeeded) error {
 		if err := a.Vault.DeleteLog(ctx, l.InstanceID, l.ID); err != nil {
 			return err
 		}
-		return a.Store.ForgetLog(ctx, l.ID)
+		return a.Store.Logs.Forget(ctx, l.ID)
 	}
 	log, err := a.Vault.Log(ctx, l.InstanceID, l.ID)
 	if errors.Is(err, backup.ErrNotFound) { // nothing was archived yet

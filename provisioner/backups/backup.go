@@ -154,13 +154,13 @@ func (b backingUp) reader() string {
 
 // write writes the backup.
 func (b backingUp) write(ctx context.Context, run *task.Run) error {
-	recorded, err := b.Store.Backup(ctx, b.id)
+	recorded, err := b.Store.Backups.Get(ctx, b.id)
 	if err != nil {
 		return fmt.Errorf("read the record of the backup: %w", err)
 	}
 	reader := mysqladmin.Account{Name: b.reader(), Password: engine.NewPassword(), Database: b.instance.Database,
 		Role: plan.ReadOnly, LockTables: true, Secondary: b.instance.HasMembers()}
-	err = b.Store.RecordCopyAccount(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: b.instance.ID,
+	err = b.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: b.instance.ID,
 		Account: reader.Name, Role: string(reader.Role)})
 	if err != nil {
 		return fmt.Errorf("record the account that reads: %w", err)
@@ -304,12 +304,12 @@ func (b backingUp) deleteUnfinished(ctx context.Context, run *task.Run) error {
 	if err := run.Alive(); err != nil {
 		return err
 	}
-	return b.Store.ForgetUnfinishedBackup(ctx, b.id)
+	return b.Store.Backups.ForgetUnfinished(ctx, b.id)
 }
 
 // dropReader drops the account that reads, if it was recorded.
 func (b backingUp) dropReader(ctx context.Context, run *task.Run) error {
-	of, err := b.Store.FindInstance(ctx, b.reader())
+	of, err := b.Store.Instances.Find(ctx, b.reader())
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -321,5 +321,5 @@ func (b backingUp) dropReader(ctx context.Context, run *task.Run) error {
 	}); err != nil {
 		return err
 	}
-	return b.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), b.reader())
+	return b.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), b.reader())
 }

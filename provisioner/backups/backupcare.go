@@ -53,7 +53,7 @@ func (p *Backups) backUpDue(ctx context.Context, run *task.Run) error {
 	if p.vault == nil || len(schedules) == 0 {
 		return nil
 	}
-	due, err := p.Store.DueBackups(ctx, schedules, backupsAtOnce)
+	due, err := p.Store.Backups.Due(ctx, schedules, backupsAtOnce)
 	if err != nil {
 		return fmt.Errorf("list the instances whose backups are due: %w", err)
 	}
@@ -97,7 +97,7 @@ func (p *Backups) purgeBackups(ctx context.Context, run *task.Run) error {
 	if p.vault == nil {
 		return nil
 	}
-	due, err := p.Store.ExpiredBackups(ctx)
+	due, err := p.Store.Backups.Expired(ctx)
 	if err != nil {
 		return fmt.Errorf("list the backups that are due: %w", err)
 	}
@@ -120,9 +120,9 @@ func (p *Backups) purgeBackup(ctx context.Context, b store.Backup) error {
 	case err != nil:
 		return err
 	case b.State == store.BackupComplete && m.KeepUntil.After(b.KeepUntil.Add(time.Minute)):
-		return p.Store.KeepBackup(ctx, b.ID, m.KeepUntil)
+		return p.Store.Backups.Keep(ctx, b.ID, m.KeepUntil)
 	}
-	err = p.Store.BeginBackupDeletion(ctx, b.ID)
+	err = p.Store.Backups.BeginDeletion(ctx, b.ID)
 	if errors.Is(err, store.ErrNotFound) { // a task uses it
 		return nil
 	}
@@ -133,7 +133,7 @@ func (p *Backups) purgeBackup(ctx context.Context, b store.Backup) error {
 		return err
 	}
 	p.Log.Info("deleted a backup", "backup", b.ID, "instance_id", b.InstanceID)
-	return p.Store.EndBackupDeletion(ctx, b.ID)
+	return p.Store.Backups.EndDeletion(ctx, b.ID)
 }
 
 // MarkOf returns where in an archive of binary logs a backup was taken. Its manifest must have that position.

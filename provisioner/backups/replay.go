@@ -43,7 +43,7 @@ func (f filling) replay(ctx context.Context, run *task.Run, of plan.Plan, owner 
 	if m.BinaryLog == nil {
 		return task.Permanent("The backup does not say where in the binary logs it was taken.", errors.New("no position"))
 	}
-	recorded, err := f.Store.BinaryLog(ctx, m.BinaryLog.Log)
+	recorded, err := f.Store.Logs.Get(ctx, m.BinaryLog.Log)
 	if errors.Is(err, store.ErrNotFound) {
 		return errBackupGone(err)
 	}

@@ -23,7 +23,7 @@ func (p *Backups) BackupToRestore(ctx context.Context, q engine.ProvisionRequest
 		return b, errNoBackups
 	}
 	name := q.Parameters.RestoreFrom
-	b, err = p.Store.FindBackup(ctx, name)
+	b, err = p.Store.Backups.Find(ctx, name)
 	if until := q.Parameters.RestoreToTime; err == nil && !until.IsZero() {
 		by, of := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), ownerOf(b)
 		if by.MayUse(of, q.Plan, p.Plans.Get(b.PlanID)) {
@@ -96,7 +96,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 	if err != nil {
 		return err
 	}
-	b, err := f.Store.Backup(ctx, id)
+	b, err := f.Store.Backups.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return errBackupGone(err)
 	}
@@ -148,7 +148,7 @@ func (p *Backups) explainRestore(ctx context.Context, run *task.Run, id string, 
 // next restore of the instance's latest takes an older one.
 func (p *Backups) explainBackup(ctx context.Context, run *task.Run, id string, err error) error {
 	if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
-		if noting := p.Store.NoteVerification(ctx, id, err.Error()); noting != nil {
+		if noting := p.Store.Backups.NoteVerification(ctx, id, err.Error()); noting != nil {
 			return fmt.Errorf("record that the backup %s is damaged: %w", id, noting)
 		}
 		return task.Permanent(fmt.Sprintf("The backup is damaged. Restore another one, and tell your operator about %s.",

@@ -37,7 +37,7 @@ func (p *Backups) RestoreInPlace(ctx context.Context, i store.Instance, q engine
 	case !q.AcceptsIncomplete:
 		return engine.Result{}, engine.ErrAsyncRequired
 	}
-	b, err := p.Store.FindBackup(ctx, q.Parameters.RestoreBackup)
+	b, err := p.Store.Backups.Find(ctx, q.Parameters.RestoreBackup)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return engine.Result{}, fmt.Errorf("look for the backup: %w", err)
 	}
@@ -107,7 +107,7 @@ func newRestore(tx *store.Tx, plans plan.Set, i store.Instance, backupID string,
 // instance.
 func RestoreBackup(ctx context.Context, s *store.Store, plans plan.Set, backupID, instanceID string,
 	lost bool) (recorded store.Task, err error) {
-	b, err := s.FindBackup(ctx, backupID)
+	b, err := s.Backups.Find(ctx, backupID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && b.ID != backupID {
 		return recorded, noBackup(backupID)
 	}

@@ -30,7 +30,7 @@ func (w restoring) filling() copying.Filling {
 
 // manifest reads the manifest of a backup that is recorded.
 func (w restoring) manifest(ctx context.Context, run *task.Run, id string) (m backup.Manifest, err error) {
-	b, err := w.Store.Backup(ctx, id)
+	b, err := w.Store.Backups.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return m, errBackupGone(err)
 	}
@@ -163,7 +163,7 @@ func (w restoring) dropRestored(ctx context.Context, run *task.Run) error {
 
 // writers lists the accounts that may write before the task does, also as definers.
 func (w restoring) writers(ctx context.Context) ([]store.BindingAccount, error) {
-	accounts, err := w.Store.Accounts(ctx, w.instance.ID)
+	accounts, err := w.Store.Bindings.Accounts(ctx, w.instance.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list the accounts: %w", err)
 	}
@@ -236,7 +236,7 @@ func (w restoring) record(ctx context.Context, run *task.Run) error {
 	if _, err := run.Recall(markKey, &mark); err != nil {
 		return err
 	}
-	return w.Store.RecordWritten(ctx, engine.LeaseOf(run.Task), written, mark)
+	return w.Store.Backups.RecordWritten(ctx, engine.LeaseOf(run.Task), written, mark)
 }
 
 // replace replaces the data by those of the backup.
@@ -249,7 +249,7 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	current, err := w.Store.Instance(ctx, w.instance.ID)
+	current, err := w.Store.Instances.Get(ctx, w.instance.ID)
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}
@@ -280,7 +280,7 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 
 // load replaces the data by those of a backup. If empty is true, it drops all tables first.
 func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o transfer.Options, empty bool) error {
-	err := w.Store.RecordCopyAccount(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: w.instance.ID,
+	err := w.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: w.instance.ID,
 		Account: w.owner(), Role: string(plan.Admin)})
 	if err != nil {
 		return fmt.Errorf("record the owner: %w", err)
@@ -388,7 +388,7 @@ func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {
 
 // endOwner locks the owner, or drops it if it defines nothing.
 func (w restoring) endOwner(ctx context.Context, run *task.Run) error {
-	of, err := w.Store.FindInstance(ctx, w.owner())
+	of, err := w.Store.Instances.Find(ctx, w.owner())
 	if errors.Is(err, store.ErrNotFound) { // it was not created
 		return nil
 	}
@@ -427,7 +427,7 @@ func (w restoring) endDefiners(ctx context.Context, run *task.Run) error {
 
 // thaw lets applications write again. An instance that was over its quota may be below it now.
 func (w restoring) thaw(ctx context.Context, run *task.Run) error {
-	current, err := w.Store.Instance(ctx, w.instance.ID)
+	current, err := w.Store.Instances.Get(ctx, w.instance.ID)
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}
@@ -458,7 +458,7 @@ func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
 	if found, err := run.Recall(mixed, new(bool)); err != nil || found {
 		return err
 	}
-	current, err := w.Store.Instance(ctx, w.instance.ID)
+	current, err := w.Store.Instances.Get(ctx, w.instance.ID)
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}
@@ -481,7 +481,7 @@ func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
 
 // deleteIncomplete deletes the backup of the earlier data unless it is complete.
 func (w restoring) deleteIncomplete(ctx context.Context, run *task.Run) error {
-	b, err := w.Store.Backup(ctx, w.id)
+	b, err := w.Store.Backups.Get(ctx, w.id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && b.State != store.BackupInProgress {
 		return nil
 	}

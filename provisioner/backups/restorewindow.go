@@ -18,7 +18,7 @@ func (p *Backups) backupBefore(ctx context.Context, of plan.Plan, name string,
 			"Plan %s cannot restore to a time. Choose a dedicated plan, or leave restore_to_time out.",
 			of.Name)
 	}
-	all, err := p.Store.Windows(ctx, name)
+	all, err := p.Store.Logs.Windows(ctx, name)
 	if err != nil {
 		return b, fmt.Errorf("list the times to restore to: %w", err)
 	}
@@ -29,7 +29,7 @@ func (p *Backups) backupBefore(ctx context.Context, of plan.Plan, name string,
 	}
 	for _, w := range all {
 		if !until.Before(w.From) && !until.After(w.Until) {
-			return p.Store.Backup(ctx, w.BackupID)
+			return p.Store.Backups.Get(ctx, w.BackupID)
 		}
 	}
 	return b, engine.Refuse(engine.Invalid, "The time %s is not possible. %s can be restored to any time %s.",

@@ -56,7 +56,7 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 	if err := p.dropScratch(ctx, run); err != nil { // of an attempt that was interrupted
 		return err
 	}
-	all, err := p.Store.UnverifiedBackups(ctx)
+	all, err := p.Store.Backups.Unverified(ctx)
 	if err != nil {
 		return fmt.Errorf("list the backups to verify: %w", err)
 	}
@@ -80,7 +80,7 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 		case bySettings(err):
 			p.Log.Warn("a backup cannot be verified on a server with these settings, and is tried again in a day; see "+
 				"docs/runbook.md#mysqlbrokerbackupstooold", "backup", b.ID, "instance_id", b.InstanceID, "error", err)
-			if err := p.Store.NoteRefusal(ctx, b.ID, err.Error()); err != nil {
+			if err := p.Store.Backups.NoteRefusal(ctx, b.ID, err.Error()); err != nil {
 				return fmt.Errorf("record that settings refuse the backup %s: %w", b.ID, err)
 			}
 			continue
@@ -88,7 +88,7 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 			failed = append(failed, fmt.Errorf("verify the backup %s: %w", b.ID, steps.NotUnreachable(err)))
 			continue
 		}
-		if err := p.Store.NoteVerification(ctx, b.ID, problem); err != nil {
+		if err := p.Store.Backups.NoteVerification(ctx, b.ID, problem); err != nil {
 			return fmt.Errorf("record the verification of the backup %s: %w", b.ID, err)
 		}
 		if err := run.Advance(ctx, "Verified backup "+b.ID); err != nil {
@@ -131,7 +131,7 @@ func (p *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backu
 		return err
 	}
 	lease := engine.LeaseOf(run.Task)
-	if err := p.Store.RecordScratch(ctx, lease, server, s.Database, s.owner(), b.InstanceID); err != nil {
+	if err := p.Store.Backups.RecordScratch(ctx, lease, server, s.Database, s.owner(), b.InstanceID); err != nil {
 		return fmt.Errorf("record the scratch database: %w", err)
 	}
 	owner := mysqladmin.Account{Name: s.owner(), Password: engine.NewPassword(), Database: s.Database, Role: plan.Admin,

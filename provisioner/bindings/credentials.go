@@ -44,9 +44,9 @@ func (p *Bindings) credentials(ctx context.Context, i store.Instance, b store.Bi
 // Binding reads the credentials of a binding. A binding is NotFound while it is being created or deleted. OSB API,
 // "Fetching a Service Binding".
 func (p *Bindings) Binding(ctx context.Context, instanceID, id string) (Credentials, error) {
-	b, err := p.Store.Binding(ctx, instanceID, id)
+	b, err := p.Store.Bindings.Get(ctx, instanceID, id)
 	if errors.Is(err, store.ErrNotFound) {
-		expired, err := p.Store.HasExpired(ctx, instanceID, id)
+		expired, err := p.Store.Bindings.HasExpired(ctx, instanceID, id)
 		if err != nil {
 			return Credentials{}, fmt.Errorf("look for an expired binding: %w", err)
 		}
@@ -61,7 +61,7 @@ func (p *Bindings) Binding(ctx context.Context, instanceID, id string) (Credenti
 	if err != nil {
 		return Credentials{}, fmt.Errorf("read the binding: %w", err)
 	}
-	i, err := p.Store.Instance(ctx, instanceID)
+	i, err := p.Store.Instances.Get(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) { // the instance was deleted since, with its bindings
 		return Credentials{}, engine.Refuse(engine.NotFound, "There is no service binding with this id.")
 	}

@@ -67,10 +67,10 @@ func (p *Bindings) Expire(ctx context.Context) {
 
 // expireDue records a task for each expired binding. Any worker of any broker runs it.
 func (p *Bindings) expireDue(ctx context.Context) error {
-	if hold, err := p.Store.Hold(ctx); err != nil || hold != nil {
+	if hold, err := p.Store.Recovery.Hold(ctx); err != nil || hold != nil {
 		return err // the binding may have been changed since
 	}
-	due, err := p.Store.ExpiredBindings(ctx, expiredAtOnce)
+	due, err := p.Store.Bindings.Expired(ctx, expiredAtOnce)
 	if unsure := p.SureOfAges(ctx, len(due)); unsure != nil {
 		return errors.Join(err, unsure)
 	}

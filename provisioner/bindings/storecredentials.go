@@ -79,14 +79,14 @@ func (p *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Bin
 	if bytes.Equal(hash[:], has) {
 		return nil
 	}
-	attempt, err := p.Store.BeginCredHubStore(ctx, b.CredHubName)
+	attempt, err := p.Store.CredHub.BeginStore(ctx, b.CredHubName)
 	if err != nil {
 		return fmt.Errorf("record that CredHub is to store it: %w", err)
 	}
 	if err := p.credHub.Store(ctx, b.CredHubName, document, b.CredHubReader); err != nil {
 		return err
 	}
-	if err := p.Store.SetCredHubStored(ctx, b.CredHubName, attempt, hash[:]); err != nil {
+	if err := p.Store.CredHub.SetStored(ctx, b.CredHubName, attempt, hash[:]); err != nil {
 		return fmt.Errorf("record what CredHub has: %w", err)
 	}
 	return nil
@@ -103,7 +103,7 @@ func (p *Bindings) deleteCredentials(b store.Binding) task.Step {
 				defer cancel()
 				var done bool
 				if done, err = p.credHub.Delete(within, b.CredHubName, b.CredHubReader); done && err == nil {
-					err = p.Store.SetCredHubDeleted(ctx, b.CredHubName)
+					err = p.Store.CredHub.SetDeleted(ctx, b.CredHubName)
 				}
 			}
 			if ctx.Err() != nil || run.Alive() != nil {
@@ -125,11 +125,11 @@ func (p *Bindings) SyncCredHub(ctx context.Context) {
 }
 
 func (p *Bindings) syncCredHub(ctx context.Context) error {
-	if hold, err := p.Store.Hold(ctx); err != nil || hold != nil {
+	if hold, err := p.Store.Recovery.Hold(ctx); err != nil || hold != nil {
 		return err // the bindings may have changed since
 	}
 	failed := []error{p.deleteEnded(ctx)} // a broker that may not delete still stores what a move has changed
-	unchecked, err := p.Store.UncheckedCredHub(ctx, credHubAge, credHubAtOnce)
+	unchecked, err := p.Store.CredHub.Unchecked(ctx, credHubAge, credHubAtOnce)
 	if err != nil {
 		failed = append(failed, fmt.Errorf("list what CredHub should have: %w", err))
 	}
@@ -147,7 +147,7 @@ func (p *Bindings) syncCredHub(ctx context.Context) error {
 // deleted them, or lets the broker delete others under the same path: otherwise they may be there. After an error, it
 // leaves the other credentials under that path to the next round.
 func (p *Bindings) deleteEnded(ctx context.Context) (all error) {
-	ended, err := p.Store.EndedCredHub(ctx, credHubKeep, credHubAtOnce)
+	ended, err := p.Store.CredHub.Ended(ctx, credHubKeep, credHubAtOnce)
 	if err != nil {
 		return fmt.Errorf("list what CredHub should not have any more: %w", err)
 	}
@@ -166,7 +166,7 @@ func (p *Bindings) deleteEnded(ctx context.Context) (all error) {
 			checked[path], all = err, errors.Join(all, err)
 			continue
 		}
-		if err := p.Store.ForgetCredHub(ctx, e.Name, credHubKeep); err != nil {
+		if err := p.Store.CredHub.Forget(ctx, e.Name, credHubKeep); err != nil {
 			return errors.Join(all, fmt.Errorf("forget what CredHub had: %w", err))
 		}
 	}
@@ -175,10 +175,10 @@ func (p *Bindings) deleteEnded(ctx context.Context) (all error) {
 
 // checkEntry stores the credentials of a binding if they are not what CredHub has.
 func (p *Bindings) checkEntry(ctx context.Context, e store.CredHubEntry) error {
-	i, err := p.Store.Instance(ctx, e.InstanceID)
+	i, err := p.Store.Instances.Get(ctx, e.InstanceID)
 	var b store.Binding
 	if err == nil {
-		b, err = p.Store.Binding(ctx, e.InstanceID, e.BindingID)
+		b, err = p.Store.Bindings.Get(ctx, e.InstanceID, e.BindingID)
 	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && (b.CredHubName != e.Name || b.State != store.Ready) {
 		return nil // it has ended meanwhile

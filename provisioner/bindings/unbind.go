@@ -28,7 +28,7 @@ func (p *Bindings) Unbind(ctx context.Context, q UnbindRequest) error {
 		return p.decideUnbind(ctx, tx, q)
 	})
 	if err == nil && d.Joined && d.Task.Kind == store.Expire { // which left a record for this request
-		err = p.Store.ForgetExpired(ctx, q.InstanceID, q.BindingID)
+		err = p.Store.Bindings.ForgetExpired(ctx, q.InstanceID, q.BindingID)
 	}
 	return err
 }

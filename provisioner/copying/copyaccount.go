@@ -52,5 +52,5 @@ func (p *Copier) EndCopyAccount(ctx context.Context, run *task.Run, s *mysqladmi
 	if err != nil || kept {
 		return err
 	}
-	return p.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), account)
+	return p.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), account)
 }

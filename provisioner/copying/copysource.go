@@ -23,7 +23,7 @@ const sourceLocation = "source"
 // copy copies the source's database. It sets the events that are to run once the database is filled.
 func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account,
 	events *transfer.Events) error {
-	source, err := f.Store.Instance(ctx, f.Parameters.CloneFrom)
+	source, err := f.Store.Instances.Get(ctx, f.Parameters.CloneFrom)
 	if errors.Is(err, store.ErrNotFound) || err == nil && source.State != store.Ready {
 		return sourceGone(err)
 	}
@@ -34,7 +34,7 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	if err != nil {
 		return err
 	}
-	err = f.Store.RecordCopyAccount(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: source.ID,
+	err = f.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: source.ID,
 		Account: f.reader(), Role: string(plan.ReadOnly)})
 	if errors.Is(err, store.ErrNotFound) {
 		return sourceGone(err)
@@ -214,8 +214,8 @@ func (f Filling) inSourceSession(ctx context.Context, run *task.Run, source stor
 
 // sourceFailed explains a failure of the source to users: it may have been deleted meanwhile.
 func (f Filling) sourceFailed(ctx context.Context, source store.Instance, err error) error {
-	there, reading := f.Store.Instance(ctx, source.ID)
-	latest, readingTask := f.Store.LatestTask(ctx, source.ID, "", store.Deprovision)
+	there, reading := f.Store.Instances.Get(ctx, source.ID)
+	latest, readingTask := f.Store.Tasks.Latest(ctx, source.ID, "", store.Deprovision)
 	switch {
 	case errors.Is(reading, store.ErrNotFound), reading == nil && there.State != store.Ready,
 		readingTask == nil && latest.State == store.InProgress:
@@ -248,7 +248,7 @@ func (f Filling) DropReader(ctx context.Context, run *task.Run) error {
 	if f.Parameters.CloneFrom == "" {
 		return nil
 	}
-	source, err := f.Store.Instance(ctx, f.Parameters.CloneFrom)
+	source, err := f.Store.Instances.Get(ctx, f.Parameters.CloneFrom)
 	if errors.Is(err, store.ErrNotFound) {
 		source = store.Instance{ID: f.Parameters.CloneFrom}
 		found, recalling := run.Recall(sourceLocation, &source.Location)
@@ -257,7 +257,7 @@ func (f Filling) DropReader(ctx context.Context, run *task.Run) error {
 		}
 	} else if err != nil {
 		return fmt.Errorf("read the source: %w", err)
-	} else if of, err := f.Store.FindInstance(ctx, f.reader()); errors.Is(err, store.ErrNotFound) {
+	} else if of, err := f.Store.Instances.Find(ctx, f.reader()); errors.Is(err, store.ErrNotFound) {
 		return nil
 	} else if err != nil || of != source.ID {
 		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
@@ -277,7 +277,7 @@ func (f Filling) DropReader(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	return f.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), f.reader())
+	return f.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), f.reader())
 }
 
 // awaitSource waits until a source's server answers, for as long as a failover takes.

@@ -74,7 +74,7 @@ func (f Filling) Cleanup() []task.Step {
 			if err := s.DropAccount(ctx, f.owner()); err != nil {
 				return err
 			}
-			return f.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), f.owner())
+			return f.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), f.owner())
 		})})
 }
 
@@ -86,7 +86,7 @@ func (f Filling) fill(ctx context.Context, run *task.Run) error {
 // fillNow creates the accounts and runs what the request asks for.
 func (f Filling) fillNow(ctx context.Context, run *task.Run) error {
 	lease := engine.LeaseOf(run.Task)
-	err := f.Store.RecordCopyAccount(ctx, lease, store.CopyAccount{InstanceID: f.Instance.ID, Account: f.owner(),
+	err := f.Store.CopyAccounts.Record(ctx, lease, store.CopyAccount{InstanceID: f.Instance.ID, Account: f.owner(),
 		Role: string(plan.Admin)})
 	if err != nil {
 		return fmt.Errorf("record the owner: %w", err)

@@ -201,7 +201,7 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 
 // writers lists the accounts of the instance, without those of the copy.
 func (m move) writers(ctx context.Context) (all []store.BindingAccount, err error) {
-	accounts, err := m.Store.Accounts(ctx, m.from.ID)
+	accounts, err := m.Store.Bindings.Accounts(ctx, m.from.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list the accounts: %w", err)
 	}
@@ -273,7 +273,7 @@ func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 			if a.BindingID == "" {
 				continue
 			}
-			b, err := p.Store.Binding(ctx, i.ID, a.BindingID)
+			b, err := p.Store.Bindings.Get(ctx, i.ID, a.BindingID)
 			if err != nil {
 				return fmt.Errorf("read the binding %q: %w", a.BindingID, err)
 			}
@@ -333,7 +333,7 @@ func (m move) cleanup() []task.Step {
 	}
 	return append(all, task.Step{Name: "forget owner", Progress: "Forgetting the owner",
 		Do: func(ctx context.Context, run *task.Run) error {
-			return m.Store.ForgetCopyAccount(ctx, engine.LeaseOf(run.Task), m.filling(false).owner())
+			return m.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), m.filling(false).owner())
 		}})
 }
 
@@ -345,7 +345,7 @@ func (m move) thaw(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	current, err := m.Store.Instance(ctx, m.from.ID)
+	current, err := m.Store.Instances.Get(ctx, m.from.ID)
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}

@@ -53,7 +53,7 @@ func (t Tenant) MayUse(of Tenant, its, source plan.Plan) bool {
 // Source finds the instance that a request names with clone_from, and measures it.
 func (p *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.Instance, error) {
 	id := q.Parameters.CloneFrom
-	i, err := p.Store.Instance(ctx, id)
+	i, err := p.Store.Instances.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return i, noSource(id)
 	}

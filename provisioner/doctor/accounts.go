@@ -76,15 +76,15 @@ func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds conten
 	}
 	var r recorded
 	var err error
-	if r.instances, err = d.store.RecordedInstances(ctx, server); err != nil {
+	if r.instances, err = d.store.Recovery.Instances(ctx, server); err != nil {
 		return nil, fmt.Errorf("read the instances on a server: %w", err)
 	}
-	if r.accounts, err = d.store.RecordedAccounts(ctx, server); err != nil {
+	if r.accounts, err = d.store.Recovery.Accounts(ctx, server); err != nil {
 		return nil, fmt.Errorf("read the accounts on a server: %w", err)
 	}
 	findings := accounts(server, there, holds.grants, r)
 	return slices.DeleteFunc(findings, func(f Finding) bool { // an account with a record is an orphan already
-		_, err := d.store.Resource(ctx, f.Kind, f.Server, f.Name)
+		_, err := d.store.Resources.Get(ctx, f.Kind, f.Server, f.Name)
 		return f.Problem == Stray && !errors.Is(err, store.ErrNotFound)
 	}), nil
 }
@@ -93,14 +93,14 @@ func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds conten
 // there may be thousands of dedicated servers.
 func (d *Doctor) dedicatedAccounts(ctx context.Context, instanceID string, names []string,
 	grants []mysqladmin.Grant) ([]Finding, error) {
-	i, err := d.store.RecordedInstance(ctx, instanceID)
+	i, err := d.store.Recovery.Instance(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) { // deleted meanwhile
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read an instance: %w", err)
 	}
-	its, err := d.store.RecordedAccountsOf(ctx, instanceID)
+	its, err := d.store.Recovery.AccountsOf(ctx, instanceID)
 	if err != nil {
 		return nil, fmt.Errorf("read the accounts of an instance: %w", err)
 	}

@@ -27,7 +27,7 @@ func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
 	if err != nil || prepared.Old == 0 {
 		return nil, err
 	}
-	deletions, err := d.store.Deletions(ctx, name, d.blockedAge)
+	deletions, err := d.store.Resources.Deletions(ctx, name, d.blockedAge)
 	if err != nil {
 		return nil, fmt.Errorf("read which deletions are under way: %w", err)
 	}
@@ -49,7 +49,7 @@ func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
 // unblock drops the database of an instance that is being deleted, and rolls back the transaction that blocks it. The
 // deletion then completes by itself.
 func (d *Doctor) unblock(ctx context.Context, f Finding) (done string, err error) {
-	deletions, err := d.store.Deletions(ctx, f.Server, d.blockedAge)
+	deletions, err := d.store.Resources.Deletions(ctx, f.Server, d.blockedAge)
 	if err != nil {
 		return "", fmt.Errorf("read which deletions are under way: %w", err)
 	}

@@ -36,7 +36,7 @@ func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err err
 		return nil, err
 	}
 	recorded := 0
-	err = d.store.EachCredHub(ctx, func(page []store.RecordedCredHub) error {
+	err = d.store.CredHub.Each(ctx, func(page []store.RecordedCredHub) error {
 		recorded += len(page)
 		for _, r := range page {
 			f := Finding{Kind: credential, Name: r.Name, InstanceID: r.InstanceID, BindingID: r.BindingID}
@@ -73,7 +73,7 @@ func (d *Doctor) inCredHub(ctx context.Context) (there map[string]bool, unseen, 
 	if d.hub == nil {
 		return nil, errNotConfigured, nil
 	}
-	paths, err := d.store.CredHubPaths(ctx)
+	paths, err := d.store.CredHub.Paths(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read where credentials are: %w", err)
 	}

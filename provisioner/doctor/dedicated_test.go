@@ -120,7 +120,7 @@ func TestOneOfSeveralLaunchersIsSilent(t *testing.T) {
 			_, err := conn.Exec(f.Context(), moved, there.ID)
 			f.Must(err)
 		}
-		key, err := f.Store.SessionLockKey(f.Context())
+		key, err := f.Store.Keys.SessionLockKey(f.Context())
 		f.Must(err)
 		two := doctor.New(doctor.Config{Store: f.Store, Plans: plans(), Fleet: fleet.New(fleet.Config{Store: f.Store,
 			Shared: f.Fleet.Shared, SessionLockKey: key,

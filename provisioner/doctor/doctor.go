@@ -90,7 +90,7 @@ func (d *Doctor) ExamineAndForget(ctx context.Context) (Report, error) { return 
 const atOnce = 2
 
 func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
-	held, err := d.store.Hold(ctx)
+	held, err := d.store.Recovery.Hold(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
@@ -129,7 +129,7 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 		all.Findings = append(all.Findings, Finding{Problem: Deviating, Kind: clocks, Name: "PostgreSQL",
 			ToDo: wrong.Error()})
 	}
-	abandoned, err := d.store.Abandoned(ctx)
+	abandoned, err := d.store.Resources.Abandoned(ctx)
 	if err != nil {
 		return all, fmt.Errorf("look for what is left half-way: %w", err)
 	}

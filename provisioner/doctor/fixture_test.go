@@ -110,7 +110,7 @@ func (f *fixture) bindWith(i store.Instance, parameters plan.BindingParameters) 
 	_, _, err := f.Broker.Bind(f.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id,
 		ServiceID: i.ServiceID, Parameters: parameters})
 	f.Must(err)
-	b, err := f.Store.Binding(f.Context(), i.ID, id)
+	b, err := f.Store.Bindings.Get(f.Context(), i.ID, id)
 	f.Must(err)
 	return b
 }

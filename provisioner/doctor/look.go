@@ -17,7 +17,7 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 	if err := ctx.Err(); err != nil { // otherwise a cancelled examination would report the server as unreachable
 		return Report{}, err
 	}
-	err := d.store.EachResource(ctx, server, func(recorded []store.Resource) error {
+	err := d.store.Resources.Each(ctx, server, func(recorded []store.Resource) error {
 		gone, there := l.compare(recorded)
 		if forget {
 			forgotten, err := d.forget(ctx, gone, there)
@@ -150,12 +150,12 @@ func (l *comparison) end() {
 // store deleted.
 func (d *Doctor) forget(ctx context.Context, gone, there []store.ResourceKey) (forgotten int64, err error) {
 	if len(there) > 0 {
-		if err := d.store.RememberResources(ctx, there); err != nil {
+		if err := d.store.Resources.Remember(ctx, there); err != nil {
 			return 0, fmt.Errorf("keep the records of what is there still: %w", err)
 		}
 	}
 	if len(gone) > 0 {
-		if forgotten, err = d.store.ForgetResources(ctx, gone, d.keep); err != nil {
+		if forgotten, err = d.store.Resources.Forget(ctx, gone, d.keep); err != nil {
 			return 0, fmt.Errorf("remove the records of what is gone: %w", err)
 		}
 	}

@@ -31,14 +31,14 @@ var errHeld = errors.New("PostgreSQL was restored from a backup; run `mysql-brok
 func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
-	held, err := d.store.Hold(ctx)
+	held, err := d.store.Recovery.Hold(ctx)
 	if err != nil {
 		return "", fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
 	if held != nil {
 		return "", errHeld
 	}
-	if err := d.store.Audit(ctx, "repair", f.InstanceID, f.BindingID, f.Name); err != nil {
+	if err := d.store.Audit.Record(ctx, "repair", f.InstanceID, f.BindingID, f.Name); err != nil {
 		return "", fmt.Errorf("record the repair for the audit: %w", err)
 	}
 	switch {
@@ -47,13 +47,13 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	case f.Problem == Blocked:
 		return d.unblock(ctx, f)
 	case f.Kind == credential:
-		return "a running broker stores it within a minute", d.store.CheckCredHub(ctx, f.Name)
+		return "a running broker stores it within a minute", d.store.CredHub.Check(ctx, f.Name)
 	case f.Problem == Missing:
 		return "made again", d.makeAccount(ctx, f)
 	case f.Problem == Deviating:
 		return "privileges set", d.makeAccount(ctx, f)
 	}
-	r, err := d.store.Resource(ctx, f.Kind, f.Server, f.Name)
+	r, err := d.store.Resources.Get(ctx, f.Kind, f.Server, f.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", fmt.Errorf("read its record: %w", err)
 	}
@@ -74,7 +74,7 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 // dropAccount drops an orphan. If the instance still exists and the account is the definer of a view, trigger, routine
 // or event there, the account is kept, locked, and recorded as retired. Until that is recorded, it stays an orphan.
 func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err error) {
-	i, err := d.store.Instance(ctx, f.InstanceID)
+	i, err := d.store.Instances.Get(ctx, f.InstanceID)
 	gone := errors.Is(err, store.ErrNotFound)
 	if err != nil && !gone {
 		return "", fmt.Errorf("read its instance: %w", err)

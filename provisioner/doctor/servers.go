@@ -53,7 +53,7 @@ func (c contents) recorded(t thing) bool {
 
 // servers lists the shared servers that are configured or have records, and "" for the dedicated servers.
 func (d *Doctor) servers(ctx context.Context) ([]string, error) {
-	all, err := d.store.ResourceServers(ctx)
+	all, err := d.store.Resources.Servers(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Findin
 
 // hear returns a finding if a dedicated server does not answer, otherwise the findings about its accounts.
 func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) {
-	i, err := d.store.Instance(ctx, r.InstanceID)
+	i, err := d.store.Instances.Get(ctx, r.InstanceID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && i.Location.Server != r.Name {
 		return nil, nil // deleted meanwhile
 	}

@@ -49,7 +49,7 @@ func (p *Engine) HandOver() { p.Tasks.HandOver() }
 
 // Held returns store.ErrHeld if PostgreSQL is older than the servers, which may hold what is not recorded.
 func (p *Engine) Held(ctx context.Context) error {
-	hold, err := p.Store.Hold(ctx)
+	hold, err := p.Store.Recovery.Hold(ctx)
 	if err != nil {
 		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}

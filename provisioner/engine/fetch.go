@@ -13,11 +13,11 @@ import (
 // creation failed, and Busy while it is being changed. OSB API, "Fetching a Service Instance".
 func (p *Engine) Instance(ctx context.Context, id string) (store.Instance, error) {
 	// The task is read before the instance: if it ends in between, the instance shows how.
-	latest, err := p.Store.LatestTask(ctx, id, "", "")
+	latest, err := p.Store.Tasks.Latest(ctx, id, "", "")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.Instance{}, fmt.Errorf("read the instance's latest task: %w", err)
 	}
-	i, err := p.Store.Instance(ctx, id)
+	i, err := p.Store.Instances.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (i.State == store.Creating || i.State == store.CreateFailed) {
 		return i, Refuse(NotFound, "There is no service instance with this id.")
 	}
@@ -62,21 +62,21 @@ func (p *Engine) LastOperation(ctx context.Context, instanceID, bindingID, token
 
 func (p *Engine) findTask(ctx context.Context, instanceID, bindingID, token string) (store.TaskStatus, error) {
 	if _, isKind := p.kinds[token]; isKind || token == "" {
-		t, err := p.Store.LatestTask(ctx, instanceID, bindingID, token)
+		t, err := p.Store.Tasks.Latest(ctx, instanceID, bindingID, token)
 		return store.TaskStatus{Kind: t.Kind, State: t.State, Description: t.Description, PlanID: t.PlanID}, err
 	}
 	id, ok := task.ParseToken(token)
 	if !ok {
 		return store.TaskStatus{}, store.ErrNotFound
 	}
-	return p.Store.TaskStatus(ctx, id, instanceID, bindingID)
+	return p.Store.Tasks.Status(ctx, id, instanceID, bindingID)
 }
 
 // Recorded reads an instance in any state. If another transaction is recording it, instance waits for that.
 func (p *Engine) Recorded(ctx context.Context, id string) (store.Instance, error) {
-	i, err := p.Store.Instance(ctx, id)
+	i, err := p.Store.Instances.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		i, err = p.Store.InstanceAfterOthers(ctx, id)
+		i, err = p.Store.Instances.AfterOthers(ctx, id)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return i, Refuse(NotFound, "There is no service instance with this id.")

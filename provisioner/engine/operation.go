@@ -128,7 +128,7 @@ func (p *Engine) join(ctx context.Context, t store.Task, async bool) (Result, er
 	}
 	undoing := t.Phase == store.Cleanup
 	if undoing { // at once, even if its next attempt is due later
-		if _, err := p.Store.RetryNow(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if _, err := p.Store.Tasks.RetryNow(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return Result{}, fmt.Errorf("retry the cleanup of %s: %w", task.Token(t.ID), err)
 		}
 		p.Tasks.Nudge()

@@ -37,14 +37,14 @@ func (p *Engine) PlanID(ctx context.Context, id string) (planID string, err erro
 // service, or never had that plan.
 func (p *Engine) RemovedPlan(ctx context.Context, instanceID, serviceID,
 	planID string) (had plan.Plan, found bool, err error) {
-	recorded, err := p.Store.HadPlan(ctx, instanceID, planID)
+	recorded, err := p.Store.Instances.HadPlan(ctx, instanceID, planID)
 	if err != nil {
 		return had, false, fmt.Errorf("look for the instance's former plans: %w", err)
 	}
 	if !recorded {
 		return had, false, nil
 	}
-	i, err := p.Store.Instance(ctx, instanceID)
+	i, err := p.Store.Instances.Get(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) {
 		return plan.Plan{ID: planID, ServiceID: serviceID, Removed: true}, true, nil
 	}

@@ -23,11 +23,11 @@ import (
 //
 // The error says why a task is not tried again. It is store.ErrNotFound if there is no such task.
 func (k Kinds) Retry(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
-	t, err := s.RetryNow(ctx, id)
+	t, err := s.Tasks.RetryNow(ctx, id)
 	if !errors.Is(err, store.ErrNotFound) {
 		return t, err
 	}
-	if t, err = s.Task(ctx, id); err != nil {
+	if t, err = s.Tasks.Get(ctx, id); err != nil {
 		return t, err
 	}
 	switch {

@@ -18,7 +18,7 @@ func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn
 	if !mysqladmin.AccessDenied(err) {
 		return err
 	}
-	recorded, reading := s.Instance(ctx, i.ID)
+	recorded, reading := s.Instances.Get(ctx, i.ID)
 	if reading != nil {
 		return errors.Join(err, fmt.Errorf("look for another admin password: %w", reading))
 	}

@@ -182,7 +182,7 @@ func (f *Fleet) RecordVersion(ctx context.Context, i store.Instance, reported my
 	if name == i.ServerFlavour && version == i.ServerVersion {
 		return nil
 	}
-	if err := f.store.RecordVersion(ctx, i.Location, name, version); err != nil {
+	if err := f.store.Instances.RecordVersion(ctx, i.Location, name, version); err != nil {
 		return fmt.Errorf("record the version of the server %s: %w", i.Location.Server, err)
 	}
 	return nil
@@ -190,7 +190,7 @@ func (f *Fleet) RecordVersion(ctx context.Context, i store.Instance, reported my
 
 // Destroy removes a dedicated server with all its data. It is no error if there is no such server.
 func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
-	if err := f.store.ForgetEndpoint(ctx, at); err != nil {
+	if err := f.store.Instances.ForgetEndpoint(ctx, at); err != nil {
 		return fmt.Errorf("delete the recorded endpoint of the server %s: %w", at.Server, err)
 	}
 	return f.dedicated(ctx, at, "destroy", func(l launcher.Launcher) error { return l.Destroy(ctx, at.Server) })
@@ -198,7 +198,7 @@ func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
 
 // Suspend stops a dedicated server and keeps its data; Launch starts it again.
 func (f *Fleet) Suspend(ctx context.Context, at store.Location) error {
-	if err := f.store.ForgetEndpoint(ctx, at); err != nil {
+	if err := f.store.Instances.ForgetEndpoint(ctx, at); err != nil {
 		return fmt.Errorf("forget where the server %s listens: %w", at.Server, err)
 	}
 	return f.dedicated(ctx, at, "suspend", func(l launcher.Launcher) error { return l.Suspend(ctx, at.Server) })
@@ -225,7 +225,7 @@ func (f *Fleet) recorded(ctx context.Context, at store.Location, e launcher.Endp
 
 // RecordEndpoint records where a dedicated server listens.
 func RecordEndpoint(ctx context.Context, s *store.Store, at store.Location, e launcher.Endpoint) error {
-	if err := s.RecordEndpoint(ctx, at, store.Endpoint(e)); err != nil {
+	if err := s.Instances.RecordEndpoint(ctx, at, store.Endpoint(e)); err != nil {
 		return fmt.Errorf("record the endpoint of the server %s: %w", at.Server, err)
 	}
 	return nil
@@ -281,7 +281,7 @@ func (f *Fleet) Visit(ctx context.Context, i store.Instance, fn func(*mysqladmin
 // Exec runs a statement as the administrator of a dedicated server that listens there. The statement must not contain a
 // secret.
 func Exec(ctx context.Context, s *store.Store, at store.Location, e launcher.Endpoint, statement string) error {
-	i, err := s.InstanceAt(ctx, at)
+	i, err := s.Instances.At(ctx, at)
 	if err != nil {
 		return fmt.Errorf("read the instance of the server %s: %w", at.Server, err)
 	}

@@ -29,7 +29,7 @@ const (
 // rotation, no task begins and requests wait, at most 3 seconds at a time. If the instance is not ready, or an
 // operation is in progress on it, RotateAdminPassword returns an *Error.
 func RotateAdminPassword(ctx context.Context, s *store.Store, servers *fleet.Fleet, id string) error {
-	hold, err := s.Hold(ctx)
+	hold, err := s.Recovery.Hold(ctx)
 	if err != nil {
 		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}

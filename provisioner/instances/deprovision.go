@@ -88,7 +88,7 @@ var deprovisionKind = engine.Kind[*Instances]{
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		accounts, err := p.Store.Accounts(ctx, i.ID)
+		accounts, err := p.Store.Bindings.Accounts(ctx, i.ID)
 		if err != nil {
 			return task.Workflow{}, fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
 		}

@@ -20,7 +20,7 @@ func (p *Instances) removeOther(i store.Instance) task.Step {
 }
 
 func (p *Instances) removePlace(ctx context.Context, run *task.Run, i store.Instance) error {
-	accounts, err := p.Store.Accounts(ctx, i.ID)
+	accounts, err := p.Store.Bindings.Accounts(ctx, i.ID)
 	if err != nil {
 		return fmt.Errorf("list the accounts: %w", err)
 	}
@@ -29,7 +29,7 @@ func (p *Instances) removePlace(ctx context.Context, run *task.Run, i store.Inst
 			return err
 		}
 	}
-	if err := p.Store.ForgetFormer(ctx, i.ID, copying.OwnerAt(i)); err != nil {
+	if err := p.Store.Instances.ForgetFormer(ctx, i.ID, copying.OwnerAt(i)); err != nil {
 		return fmt.Errorf("forget the other place of instance %q: %w", i.ID, err)
 	}
 	return nil
@@ -48,7 +48,7 @@ var removeFormerKind = engine.Kind[*Instances]{
 
 // removeFormer removes all places that are not needed any more, even if some of them cannot be removed.
 func (p *Instances) removeFormer(ctx context.Context, run *task.Run) error {
-	due, err := p.Store.DueFormer(ctx, p.keepMoved)
+	due, err := p.Store.Instances.DueFormer(ctx, p.keepMoved)
 	if err != nil {
 		return fmt.Errorf("list the places that are not needed any more: %w", err)
 	}
@@ -68,7 +68,7 @@ func (p *Instances) removeFormer(ctx context.Context, run *task.Run) error {
 // formerBindings counts the bindings that need the place where the data of an instance were. If there are none, it
 // records a task that removes the place.
 func formerBindings(ctx context.Context, s *store.Store, i store.Instance) (int, error) {
-	bindings, err := s.FormerBindings(ctx, i.ID)
+	bindings, err := s.Instances.FormerBindings(ctx, i.ID)
 	if err != nil {
 		return 0, fmt.Errorf("count the bindings of before the move: %w", err)
 	}
@@ -89,7 +89,7 @@ type FormerPlace struct {
 
 // FormerPlace reads what users have to know about the former place of an instance.
 func (p *Instances) FormerPlace(ctx context.Context, i store.Instance) (FormerPlace, error) {
-	bindings, err := p.Store.FormerBindings(ctx, i.ID)
+	bindings, err := p.Store.Instances.FormerBindings(ctx, i.ID)
 	if err != nil {
 		return FormerPlace{}, fmt.Errorf("count the bindings of before the move: %w", err)
 	}

@@ -20,7 +20,7 @@ var ErrCannotMove = errors.New("cannot be moved")
 // plan. A broker runs it. The errors are those of engine.Record, store.ErrServerFull if that server is full or drained,
 // and ErrCannotMove with the reason.
 func MoveTo(ctx context.Context, s *store.Store, servers *shared.Servers, id, server string) (t store.Task, err error) {
-	i, err := s.Instance(ctx, id)
+	i, err := s.Instances.Get(ctx, id)
 	if err != nil {
 		return t, err
 	}

@@ -61,7 +61,7 @@ func (p *Instances) Provision(ctx context.Context, q engine.ProvisionRequest) (e
 // so it must not be created. So it does if the client has left: its request may have waited in the network, or at a
 // broker that was paused, since before that.
 func (p *Instances) reportedAbsent(ctx context.Context, q engine.ProvisionRequest) (*time.Time, error) {
-	reported, since, err := p.Store.ReportedAbsent(ctx, q.InstanceID, q.Received)
+	reported, since, err := p.Store.Instances.ReportedAbsent(ctx, q.InstanceID, q.Received)
 	if err != nil {
 		return nil, fmt.Errorf("find out when the instance was last reported absent: %w", err)
 	}
@@ -144,7 +144,7 @@ func (p *Instances) provisionShared(ctx context.Context, q engine.ProvisionReque
 // absent returns store.ErrExists if there is an instance with that id: the response to a repeated request does not
 // depend on room for another instance.
 func (p *Instances) absent(ctx context.Context, id string) error {
-	_, err := p.Store.Instance(ctx, id)
+	_, err := p.Store.Instances.Get(ctx, id)
 	switch {
 	case err == nil:
 		return store.ErrExists
@@ -160,7 +160,7 @@ func (p *Instances) recordProvision(ctx context.Context, q engine.ProvisionReque
 	r engine.Request) (d engine.Decision, load int, err error) {
 	since := time.Now()
 	i.Database = engine.NewName(mysqladmin.DatabasePrefix)
-	t, load, err := p.Store.RecordProvision(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i,
+	t, load, err := p.Store.Instances.RecordProvision(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i,
 		p.NewTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.JSON()}),
 		store.Room{OnServer: max, Within: p.within(q.Plan)})
 	if err != nil {

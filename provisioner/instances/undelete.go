@@ -34,7 +34,7 @@ func (p *Instances) undelete(ctx context.Context, q engine.ProvisionRequest, i s
 	i.Location, i.Database = r.Location, r.Database
 	i.AdminPassword, i.NextAdminPassword = r.AdminPassword, r.NextAdminPassword
 	asked := engine.Request{Async: async}
-	t, err := p.Store.RecordUndelete(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i, p.NewTask(ctx,
+	t, err := p.Store.Retained.RecordUndelete(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i, p.NewTask(ctx,
 		store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: asked.JSON()}), r.ID,
 		p.within(q.Plan))
 	if errors.Is(err, store.ErrTaken) {
@@ -54,7 +54,7 @@ var errTaken = engine.Refuse(engine.Invalid, "Another request is bringing this s
 // the same answer.
 func (p *Instances) findDeleted(ctx context.Context, q engine.ProvisionRequest) (store.Retained, error) {
 	name := q.Parameters.Undelete
-	found, err := p.Store.FindRetained(ctx, q.Plan.ServiceID, name)
+	found, err := p.Store.Retained.Find(ctx, q.Plan.ServiceID, name)
 	if err != nil {
 		return store.Retained{}, fmt.Errorf("look for the deleted instance: %w", err)
 	}
@@ -91,7 +91,7 @@ func (p *Instances) Deleted(ctx context.Context, i store.Instance) ([]store.Reta
 	if !of.Complete() {
 		return nil, nil
 	}
-	found, err := p.Store.RetainedOf(ctx, of.Platform, of.Organization, of.Space, shownDeleted)
+	found, err := p.Store.Retained.Of(ctx, of.Platform, of.Organization, of.Space, shownDeleted)
 	if err != nil {
 		return nil, fmt.Errorf("list the deleted instances: %w", err)
 	}
@@ -202,11 +202,11 @@ func (p *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysqla
 
 // adopted returns the retained data that an instance is being created from, and their accounts.
 func (p *Instances) adopted(ctx context.Context, instanceID string) (store.Retained, []store.BindingAccount, error) {
-	r, err := p.Store.Adopted(ctx, instanceID)
+	r, err := p.Store.Retained.Adopted(ctx, instanceID)
 	if err != nil {
 		return r, nil, fmt.Errorf("read what instance %q is created from: %w", instanceID, err)
 	}
-	accounts, err := p.Store.RetainedAccounts(ctx, r.ID)
+	accounts, err := p.Store.Retained.Accounts(ctx, r.ID)
 	if err != nil {
 		return r, nil, fmt.Errorf("list the retained accounts: %w", err)
 	}
@@ -245,7 +245,7 @@ func (p *Instances) adopts(ctx context.Context, i store.Instance) (bool, error) 
 	if engine.ParametersOf(i).Undelete == "" || i.State == store.Ready {
 		return false, nil
 	}
-	_, err := p.Store.Adopted(ctx, i.ID)
+	_, err := p.Store.Retained.Adopted(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}

@@ -101,7 +101,7 @@ func (p *Instances) update(ctx context.Context, i store.Instance, to plan.Plan, 
 
 // idle reports whether the instance is ready and nothing is in progress on it.
 func (p *Instances) idle(ctx context.Context, i store.Instance) (bool, error) {
-	latest, err := p.Store.LatestTask(ctx, i.ID, "", "")
+	latest, err := p.Store.Tasks.Latest(ctx, i.ID, "", "")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, fmt.Errorf("read the instance's latest task: %w", err)
 	}
@@ -268,11 +268,11 @@ func (p *Instances) changePlan(i store.Instance, fromID, toID string, release bo
 			if err != nil {
 				return err
 			}
-			accounts, err := p.Store.Accounts(ctx, i.ID)
+			accounts, err := p.Store.Bindings.Accounts(ctx, i.ID)
 			if err != nil || len(accounts) == 0 {
 				return err
 			}
-			current, err := p.Store.Instance(ctx, i.ID) // the quota guard may have changed it since
+			current, err := p.Store.Instances.Get(ctx, i.ID) // the quota guard may have changed it since
 			if err != nil {
 				return err
 			}
@@ -318,7 +318,7 @@ func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string,
 // below reports whether an instance that is over its quota is below the restoring mark of another plan. It uses the
 // last measurement, because the data could not grow since then.
 func (p *Instances) below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
-	usage, err := p.Store.Usage(ctx, i.ID)
+	usage, err := p.Store.Usage.Get(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}

@@ -53,7 +53,7 @@ func (w Work) Run(ctx context.Context) {
 				return 0
 			}
 		}
-		leads, wait, err := w.Store.AcquireLeaderLease(ctx, w.Lease, me, Hold)
+		leads, wait, err := w.Store.Leader.Acquire(ctx, w.Lease, me, Hold)
 		switch {
 		case err != nil:
 			return retryInterval // the tasks' runner logs the outage
@@ -80,7 +80,7 @@ func (w Work) lead(ctx context.Context, me string, status *periodic.Status) (wai
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryInterval)
 	defer cancel()
-	status.Report(ctx, errors.Join(err, w.Store.ReleaseLeaderLease(ending, w.Lease, me, every, rest)))
+	status.Report(ctx, errors.Join(err, w.Store.Leader.Release(ending, w.Lease, me, every, rest)))
 	return max(every-took, rest, time.Millisecond)
 }
 
@@ -90,7 +90,7 @@ func (w Work) run(ctx context.Context, me string) error {
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
 		periodic.Loop(ctx, keepInterval, func(ctx context.Context) time.Duration {
-			if err := w.Store.RenewLeaderLease(ctx, w.Lease, me, Hold); err != nil {
+			if err := w.Store.Leader.Renew(ctx, w.Lease, me, Hold); err != nil {
 				lose(fmt.Errorf("keep the lease: %w", err))
 			}
 			return keepInterval

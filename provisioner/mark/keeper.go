@@ -56,7 +56,7 @@ const (
 func Start(ctx context.Context, cfg Config) (*Keeper, error) {
 	k := &Keeper{Config: cfg, writing: periodic.Servers{Status: periodic.Status{
 		What: "writing the high-water mark to a server", Log: cfg.Logger, EachError: true}}}
-	m, err := cfg.Store.Mark(ctx)
+	m, err := cfg.Store.Recovery.Mark(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the high-water mark: %w", err)
 	}
@@ -85,7 +85,7 @@ func (k *Keeper) lead(ctx context.Context, lease, what string, to func(context.C
 
 // compareAll holds PostgreSQL if a mark is newer. Servers and launchers that do not answer are compared later.
 func (k *Keeper) compareAll(ctx context.Context) error {
-	if _, err := k.Store.HoldRestored(ctx); err != nil {
+	if _, err := k.Store.Recovery.HoldRestored(ctx); err != nil {
 		return fmt.Errorf("find out whether PostgreSQL was restored: %w", err)
 	}
 	for _, l := range k.Fleet.Launchers() {
@@ -123,7 +123,7 @@ func (k *Keeper) failedOver(f store.Failover) {
 
 // reportHold logs once that PostgreSQL is held, and once that the hold has ended.
 func (k *Keeper) reportHold(ctx context.Context) error {
-	held, err := k.Store.Hold(ctx)
+	held, err := k.Store.Recovery.Hold(ctx)
 	if err != nil {
 		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
@@ -181,7 +181,7 @@ func (k *Keeper) compare(ctx context.Context, who string, taskID int64, at time.
 	if taskID == 0 {
 		return nil
 	}
-	knows, err := k.Store.KnowsTask(ctx, taskID, at, keepTasks)
+	knows, err := k.Store.Tasks.Knows(ctx, taskID, at, keepTasks)
 	if err != nil {
 		return fmt.Errorf("look for task_%d: %w", taskID, err)
 	}
@@ -190,7 +190,7 @@ func (k *Keeper) compare(ctx context.Context, who string, taskID int64, at time.
 	}
 	reason := fmt.Sprintf("PostgreSQL is older than the servers: %s has a record of task_%d of %s, which "+
 		"PostgreSQL does not have.", who, taskID, at.UTC().Format(time.RFC3339))
-	if err := k.Store.SetHold(ctx, reason, taskID); err != nil {
+	if err := k.Store.Recovery.SetHold(ctx, reason, taskID); err != nil {
 		return fmt.Errorf("hold PostgreSQL: %w", err)
 	}
 	return errors.Join(store.ErrHeld, k.reportHold(ctx))
@@ -200,12 +200,12 @@ func (k *Keeper) compare(ctx context.Context, who string, taskID int64, at time.
 func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	m, err := k.Store.Mark(ctx)
+	m, err := k.Store.Recovery.Mark(ctx)
 	if err != nil {
 		return fmt.Errorf("read the high-water mark: %w", err)
 	}
 	if m.Hold != nil {
-		_, err = k.Store.HoldRestored(ctx) // records since when it is held
+		_, err = k.Store.Recovery.HoldRestored(ctx) // records since when it is held
 		return errors.Join(err, k.reportHold(ctx))
 	}
 	k.logHold(nil)

@@ -76,7 +76,7 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 	}
 	since := last.Add(-overlap)
 	if !last.IsZero() && last.Before(now) && sameDay(last, now) {
-		changed, err := k.Store.CopiesSince(ctx, server.Name(), since)
+		changed, err := k.Store.Recovery.CopiesSince(ctx, server.Name(), since)
 		if err != nil {
 			return fmt.Errorf("read which instances have changed: %w", err)
 		}
@@ -85,7 +85,7 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 		}
 		return k.listRetained(ctx, server, since, write)
 	}
-	if err := k.Store.EachCopy(ctx, server.Name(), write); err != nil {
+	if err := k.Store.Recovery.EachCopy(ctx, server.Name(), write); err != nil {
 		return fmt.Errorf("list the instances: %w", err)
 	}
 	if err := k.listRetained(ctx, server, time.Time{}, write); err != nil {
@@ -98,7 +98,7 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 // them. It is called after the instances are listed: one that is deleted in between is in both lists.
 func (k *Keeper) listRetained(ctx context.Context, server *shared.Server, since time.Time,
 	write func([]store.InstanceCopy) error) error {
-	retained, err := k.Store.RetainedCopies(ctx, server.Name(), since)
+	retained, err := k.Store.Recovery.RetainedCopies(ctx, server.Name(), since)
 	if err != nil {
 		return fmt.Errorf("read what deleted instances have left: %w", err)
 	}
@@ -153,7 +153,7 @@ func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) 
 		return err
 	}
 	n := note{position: position{m.TaskID, m.TaskAt.UTC()}}
-	err = k.Store.EachCopy(ctx, store.DedicatedServers, func(some []store.InstanceCopy) error {
+	err = k.Store.Recovery.EachCopy(ctx, store.DedicatedServers, func(some []store.InstanceCopy) error {
 		for _, i := range some {
 			if i.Launcher == l.Name {
 				n.Instances = append(n.Instances, i)
@@ -164,7 +164,7 @@ func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) 
 	if err != nil {
 		return fmt.Errorf("list the instances: %w", err)
 	}
-	retained, err := k.Store.RetainedCopies(ctx, store.DedicatedServers, time.Time{})
+	retained, err := k.Store.Recovery.RetainedCopies(ctx, store.DedicatedServers, time.Time{})
 	if err != nil {
 		return fmt.Errorf("read what deleted instances have left: %w", err)
 	}

@@ -138,7 +138,7 @@ func (f *fixture) awaitOver(i store.Instance, over bool) {
 // due counts the accounts whose privileges have to change.
 func (f *fixture) due(i store.Instance) int {
 	f.Helper()
-	due, err := f.Store.DueAccounts(f.Context(), i.Location.Dedicated(), i.ID, store.DueAccount{}, 100)
+	due, err := f.Store.Bindings.DueAccounts(f.Context(), i.Location.Dedicated(), i.ID, store.DueAccount{}, 100)
 	f.Must(err)
 	return len(due)
 }
@@ -155,7 +155,7 @@ func (f *fixture) awaitRound(server string) {
 // measured is when a shared server, or all dedicated ones (""), were last measured.
 func (f *fixture) measured(server string) time.Time {
 	f.Helper()
-	all, err := f.Store.Measurements(f.Context())
+	all, err := f.Store.Usage.Measurements(f.Context())
 	f.Must(err)
 	return all[server]
 }

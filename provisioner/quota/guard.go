@@ -56,7 +56,7 @@ type side struct {
 	dedicated bool
 	what      string    // for the log
 	marked    time.Time // when markEvents last ran
-	swept     time.Time // when ForgetUsage last ran, for both sides after a round of the shared servers
+	swept     time.Time // when Usage.Forget last ran, for both sides after a round of the shared servers
 }
 
 const (
@@ -112,7 +112,7 @@ func (g *Guard) markEvents(ctx context.Context, of *side) error {
 			without = append(without, p.ID)
 		}
 	}
-	if err := g.Store.MarkEvents(ctx, with, without); err != nil {
+	if err := g.Store.Bindings.MarkEvents(ctx, with, without); err != nil {
 		return fmt.Errorf("look for accounts that gain or lose the privilege to make events: %w", err)
 	}
 	of.marked = time.Now()
@@ -122,7 +122,7 @@ func (g *Guard) markEvents(ctx context.Context, of *side) error {
 // round measures all databases on one side, and reconciles the accounts that are due there. During a store.Hold it does
 // nothing, as the records of the instances may be out of date.
 func (g *Guard) round(ctx context.Context, of *side) (err error) {
-	held, err := g.Store.Hold(ctx)
+	held, err := g.Store.Recovery.Hold(ctx)
 	if err != nil || held != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (g *Guard) round(ctx context.Context, of *side) (err error) {
 	}
 	if !of.dedicated && time.Since(of.swept) >= sweepInterval && ctx.Err() == nil {
 		of.swept = time.Now()
-		err = errors.Join(err, g.Store.ForgetUsage(ctx, keepSamples))
+		err = errors.Join(err, g.Store.Usage.Forget(ctx, keepSamples))
 	}
 	return err
 }

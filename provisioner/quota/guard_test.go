@@ -68,7 +68,7 @@ func TestOverQuota(t *testing.T) {
 		}
 
 		// The data stay the same, and the quota is such that they are just below it, and then below the restoring mark.
-		usage, err := f.Store.Usage(t.Context(), i.ID)
+		usage, err := f.Store.Usage.Get(t.Context(), i.ID)
 		f.Must(err)
 		g = f.guard(planLike(small, small.ID, int(usage.Bytes>>20)+1))
 		f.awaitRound("shared-1")

@@ -60,7 +60,7 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 	if err != nil {
 		return err
 	}
-	over, err := g.Store.OverQuota(ctx, server.Name())
+	over, err := g.Store.Usage.OverQuota(ctx, server.Name())
 	if err != nil {
 		return fmt.Errorf("read which instances are over their quota: %w", err)
 	}
@@ -75,7 +75,7 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 	}
 	errs := []error{stored.err}
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(sizes)), page) {
-		instances, err := g.Store.OnServer(ctx, server.Name(), some)
+		instances, err := g.Store.Usage.OnServer(ctx, server.Name(), some)
 		if err != nil {
 			return fmt.Errorf("read the instances of a server: %w", err)
 		}
@@ -105,7 +105,7 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 		}
 	}
 	if incomplete == nil {
-		incomplete = g.Store.RecordMeasurement(ctx, server.Name())
+		incomplete = g.Store.Usage.RecordMeasurement(ctx, server.Name())
 	}
 	return errors.Join(append(errs, incomplete)...)
 }
@@ -114,7 +114,7 @@ func (g *Guard) record(ctx context.Context, changes []store.UsageChange) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	if err := g.Store.RecordUsage(ctx, changes); err != nil {
+	if err := g.Store.Usage.Record(ctx, changes); err != nil {
 		return fmt.Errorf("record how much storage the instances use: %w", err)
 	}
 	return nil
@@ -160,7 +160,7 @@ func (g *Guard) eachDedicated(ctx context.Context) error {
 		return nil
 	}
 	measured, failed := 0, 0
-	err := g.Store.EachDedicated(ctx, func(some []store.Measured) error {
+	err := g.Store.Usage.EachDedicated(ctx, func(some []store.Measured) error {
 		var mu sync.Mutex
 		var changes []store.UsageChange
 		var measuring errgroup.Group
@@ -189,13 +189,13 @@ func (g *Guard) eachDedicated(ctx context.Context) error {
 	if err != nil || measured == 0 && failed > 0 {
 		return err
 	}
-	return g.Store.RecordMeasurement(ctx, store.DedicatedServers)
+	return g.Store.Usage.RecordMeasurement(ctx, store.DedicatedServers)
 }
 
 // measureDedicated measures a dedicated server, and logs the error if that fails. If it fails because of an operation
 // on the instance, it logs nothing and returns errBusy.
 func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.UsageChange, error) {
-	i, err := g.Store.Instance(ctx, m.InstanceID)
+	i, err := g.Store.Instances.Get(ctx, m.InstanceID)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.UsageChange{}, errBusy
 	}
@@ -214,7 +214,7 @@ func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.U
 
 // operating reports whether an operation may have stopped or removed the instance's server.
 func (g *Guard) operating(ctx context.Context, instanceID string) bool {
-	latest, err := g.Store.LatestTask(ctx, instanceID, "", "")
+	latest, err := g.Store.Tasks.Latest(ctx, instanceID, "", "")
 	return err == nil && (latest.State == store.InProgress || latest.Kind == store.Deprovision)
 }
 

@@ -33,7 +33,7 @@ func (g *Guard) releaseAll(ctx context.Context, of *side) error {
 	}
 	var errs []error
 	for _, server := range servers {
-		over, err := g.Store.OverQuota(ctx, server)
+		over, err := g.Store.Usage.OverQuota(ctx, server)
 		if err != nil {
 			return fmt.Errorf("read which instances are over their quota: %w", err)
 		}
@@ -115,7 +115,7 @@ func (g *Guard) reconcileAll(ctx context.Context, dedicated bool, instanceID str
 	left := 0
 	var first error
 	for after := (store.DueAccount{}); ; {
-		due, err := g.Store.DueAccounts(ctx, dedicated, instanceID, after, reconcilePage)
+		due, err := g.Store.Bindings.DueAccounts(ctx, dedicated, instanceID, after, reconcilePage)
 		if err != nil {
 			return fmt.Errorf("read which accounts are due: %w", err)
 		}

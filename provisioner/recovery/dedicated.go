@@ -17,11 +17,11 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 		return r.launched.err
 	}
 	listing, marked, copies := r.launched.listing, r.launched.marked, r.launched.copies
-	instances, err := r.Store.RecordedInstances(ctx, store.DedicatedServers)
+	instances, err := r.Store.Recovery.Instances(ctx, store.DedicatedServers)
 	if err != nil {
 		return fmt.Errorf("read the instances on dedicated servers: %w", err)
 	}
-	recorded, err := r.Store.RecordedAccounts(ctx, store.DedicatedServers)
+	recorded, err := r.Store.Recovery.Accounts(ctx, store.DedicatedServers)
 	if err != nil {
 		return fmt.Errorf("read the accounts on dedicated servers: %w", err)
 	}
@@ -123,7 +123,7 @@ func (r *recovery) forgetServer(i store.RecordedInstance, marked bool) {
 // compareServer compares a dedicated server with the records of its instance.
 func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, c store.InstanceCopy,
 	recorded []store.RecordedAccount) {
-	whole, err := r.Store.Instance(ctx, i.ID)
+	whole, err := r.Store.Instances.Get(ctx, i.ID)
 	if err != nil {
 		r.silent(i.Server, i.ID, err)
 		return
@@ -168,7 +168,7 @@ func (r *recovery) compareMoved(ctx context.Context, i store.RecordedInstance, l
 		r.silent(l.at.Server, i.ID, err)
 		return nil
 	}
-	if s.recorded, err = r.Store.RecordedAccountsOf(ctx, i.ID); err != nil {
+	if s.recorded, err = r.Store.Recovery.AccountsOf(ctx, i.ID); err != nil {
 		return fmt.Errorf("read the accounts of instance %q: %w", i.ID, err)
 	}
 	s.instances = map[string]store.RecordedInstance{i.Database: r.adoptPlace(i, l)}
@@ -185,7 +185,7 @@ func (r *recovery) silent(server, instanceID string, err error) {
 
 // holdWith reads what a dedicated server holds, with the admin passwords of an instance's copy.
 func (r *recovery) holdWith(ctx context.Context, at store.Location, c store.InstanceCopy) (h holdings, err error) {
-	admin, next, err := r.Store.Passwords(c)
+	admin, next, err := r.Store.Recovery.Passwords(c)
 	if err != nil {
 		return h, err
 	}

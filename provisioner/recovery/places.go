@@ -78,7 +78,7 @@ func (p places) other(c store.InstanceCopy, at store.Location) bool {
 func (r *recovery) locate(ctx context.Context, servers []string) error {
 	r.places = newPlaces()
 	for _, name := range servers {
-		instances, err := r.Store.RecordedInstances(ctx, name)
+		instances, err := r.Store.Recovery.Instances(ctx, name)
 		if err != nil {
 			return fmt.Errorf("read the instances on the server %q: %w", name, err)
 		}
@@ -86,7 +86,7 @@ func (r *recovery) locate(ctx context.Context, servers []string) error {
 			r.places.recorded[i.ID] = i
 		}
 	}
-	others, err := r.Store.RecordedPlaces(ctx)
+	others, err := r.Store.Recovery.Places(ctx)
 	if err != nil {
 		return fmt.Errorf("read the other places of instances: %w", err)
 	}

@@ -81,7 +81,7 @@ func (i Item) Do(ctx context.Context) error {
 // left out keeps its newer mark, and holds PostgreSQL again if it comes back. New tasks get ids above those of all
 // marks.
 func (p Plan) End(ctx context.Context) error {
-	m, err := p.cfg.Store.Mark(ctx)
+	m, err := p.cfg.Store.Recovery.Mark(ctx)
 	if err != nil {
 		return fmt.Errorf("read the high-water mark: %w", err)
 	}
@@ -90,7 +90,7 @@ func (p Plan) End(ctx context.Context) error {
 			return fmt.Errorf("write the high-water mark to the server %q: %w", name, err)
 		}
 	}
-	return p.cfg.Store.Resume(ctx, p.known)
+	return p.cfg.Store.Recovery.Resume(ctx, p.known)
 }
 
 func (p Plan) restart(ctx context.Context, name string, m store.Mark) error {
@@ -122,9 +122,9 @@ const (
 // Begin holds PostgreSQL, if it is not held, and waits until no worker runs a task other than a bind, so that the
 // findings of a plan do not change.
 func Begin(ctx context.Context, s *store.Store) error {
-	held, err := s.HoldRestored(ctx)
+	held, err := s.Recovery.HoldRestored(ctx)
 	if err == nil && held == nil {
-		err = s.SetHold(ctx, "An operator runs mysql-broker recover.", 0)
+		err = s.Recovery.SetHold(ctx, "An operator runs mysql-broker recover.", 0)
 	}
 	if err != nil {
 		return fmt.Errorf("hold PostgreSQL: %w", err)
@@ -132,7 +132,7 @@ func Begin(ctx context.Context, s *store.Store) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, quietTime, errors.New("workers did not release their tasks"))
 	defer cancel()
 	for {
-		busy, err := s.Busy(ctx, store.Bind)
+		busy, err := s.Recovery.Busy(ctx, store.Bind)
 		if err != nil {
 			return fmt.Errorf("wait for workers: %w", errors.Join(err, context.Cause(ctx)))
 		}
@@ -149,7 +149,7 @@ func Begin(ctx context.Context, s *store.Store) error {
 
 // New compares all servers with the records and returns the plan. It changes nothing.
 func New(ctx context.Context, cfg Config) (Plan, error) {
-	m, err := cfg.Store.Mark(ctx)
+	m, err := cfg.Store.Recovery.Mark(ctx)
 	if err != nil {
 		return Plan{}, fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
@@ -161,7 +161,7 @@ func New(ctx context.Context, cfg Config) (Plan, error) {
 	if m.Hold != nil {
 		r.before = m.Hold.Since
 	}
-	tasks, err := cfg.Store.TasksInProgress(ctx, r.before)
+	tasks, err := cfg.Store.Tasks.InProgress(ctx, r.before)
 	if err != nil {
 		return Plan{}, fmt.Errorf("read the tasks in progress: %w", err)
 	}
@@ -213,7 +213,7 @@ func (r *recovery) add(i Item) { r.plan.Items = append(r.plan.Items, i) }
 
 // servers lists the shared servers that are configured or recorded, and "" for the dedicated ones.
 func (r *recovery) servers(ctx context.Context) ([]string, error) {
-	all, err := r.Store.ResourceServers(ctx)
+	all, err := r.Store.Resources.Servers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which servers there are records of: %w", err)
 	}

@@ -27,7 +27,7 @@ func (f formerInstance) listedBefore(c store.InstanceCopy) bool {
 // retained reads what deleted instances have left on a shared server, by database, or as dedicated servers (""), by
 // their ids.
 func (r *recovery) retained(ctx context.Context, server string) (map[string]formerInstance, error) {
-	all, err := r.Store.RetainedAt(ctx, server)
+	all, err := r.Store.Retained.At(ctx, server)
 	if err != nil {
 		return nil, fmt.Errorf("read what deleted instances have left: %w", err)
 	}

@@ -23,9 +23,9 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	if s.holds, err = hold(ctx, server.Server); err != nil {
 		return err
 	}
-	instances, err := r.Store.RecordedInstances(ctx, name)
+	instances, err := r.Store.Recovery.Instances(ctx, name)
 	if err == nil {
-		s.recorded, err = r.Store.RecordedAccounts(ctx, name)
+		s.recorded, err = r.Store.Recovery.Accounts(ctx, name)
 	}
 	if err != nil {
 		return fmt.Errorf("read what is recorded of the server: %w", err)
@@ -35,7 +35,7 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	}
 	for _, c := range record.Instances { // those that were moved here after the backup are recorded elsewhere
 		if l, moved := r.places.moved(r.places.recorded[c.ID]); moved && l.at == store.SharedLocation(name) {
-			accounts, err := r.Store.RecordedAccountsOf(ctx, c.ID)
+			accounts, err := r.Store.Recovery.AccountsOf(ctx, c.ID)
 			if err != nil {
 				return fmt.Errorf("read the accounts of instance %q: %w", c.ID, err)
 			}

@@ -223,7 +223,7 @@ func (r *recovery) onServer(ctx context.Context, at store.RecordedInstance, what
 	fn func(*mysqladmin.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, doTime)
 	defer cancel()
-	i, err := r.Store.Instance(ctx, at.ID)
+	i, err := r.Store.Instances.Get(ctx, at.ID)
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}

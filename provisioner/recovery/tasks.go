@@ -23,7 +23,7 @@ const (
 // is recorded.
 func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 	if r.moves(t) { // brokers remove what it has copied so far
-		_, err := r.Store.Abort(ctx, t.ID, restored, store.Recovered)
+		_, err := r.Store.Tasks.Abort(ctx, t.ID, restored, store.Recovered)
 		if err != nil && !errors.Is(err, store.ErrNotFound) { // it is being undone
 			return fmt.Errorf("undo %s: %w", taskName(t.ID), err)
 		}
@@ -40,7 +40,8 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 		}
 		state, description := store.Failed, restored
 		whole := r.whole[i.ID]
-		if _, err := r.Store.Adopted(ctx, i.ID); err == nil { // retained data, which stay until it is asked for them again
+		if _, err := r.Store.Retained.Adopted(ctx, i.ID); err == nil {
+			// Its retained data stays until it is asked for again.
 			whole = false
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err

@@ -33,16 +33,16 @@ func (p *Retained) removeOldTasks(ctx context.Context) error {
 	if err := clock.Compare(ctx, p.Store, p.Fleet.Shared); err != nil {
 		return err
 	}
-	deleted, err := p.Store.DeleteFinishedTasks(ctx, keepTasks)
+	deleted, err := p.Store.Tasks.DeleteFinished(ctx, keepTasks)
 	if deleted > 0 {
 		p.Log.Info("deleted old tasks", "count", deleted)
 	}
-	_, forgetting := p.Store.ForgetAbsences(ctx)
-	audited, auditing := p.Store.DeleteAudit(ctx, p.keepAudit)
+	_, forgetting := p.Store.Instances.ForgetAbsences(ctx)
+	audited, auditing := p.Store.Audit.Delete(ctx, p.keepAudit)
 	if audited > 0 {
 		p.Log.Info("deleted old entries of the audit", "count", audited)
 	}
-	expired, expiring := p.Store.DeleteExpired(ctx, p.keepAudit)
+	expired, expiring := p.Store.Bindings.DeleteExpired(ctx, p.keepAudit)
 	if expired > 0 {
 		p.Log.Info("deleted old records of expired bindings", "count", expired)
 	}

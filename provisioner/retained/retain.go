@@ -27,7 +27,7 @@ func (p *Retained) RetainsFor(ctx context.Context, i store.Instance) (days int, 
 	case store.Ready:
 		return p.PlanOf(i).Keeps(engine.ParametersOf(i).KeepDeletedDays), nil
 	case store.DeleteFailed:
-		failed, err := p.Store.LatestTask(ctx, i.ID, "", store.Deprovision)
+		failed, err := p.Store.Tasks.Latest(ctx, i.ID, "", store.Deprovision)
 		if errors.Is(err, store.ErrNotFound) { // tasks are forgotten; keeping too much does no harm
 			return p.PlanOf(i).Keeps(engine.ParametersOf(i).KeepDeletedDays), nil
 		}
@@ -126,7 +126,7 @@ var purgeRetainedKind = engine.Kind[*Retained]{
 // purgeRetained drops everything that is due by PostgreSQL's clock, even if some of it cannot be dropped. An instance
 // that is being created from retained data keeps them.
 func (p *Retained) purgeRetained(ctx context.Context, run *task.Run) error {
-	due, err := p.Store.Expired(ctx)
+	due, err := p.Store.Retained.Expired(ctx)
 	if err != nil {
 		return fmt.Errorf("list the retained data that are due: %w", err)
 	}
@@ -134,7 +134,7 @@ func (p *Retained) purgeRetained(ctx context.Context, run *task.Run) error {
 		return err
 	}
 	return engine.ForEach(run, due, func(r store.Retained) error {
-		err := p.Store.BeginPurge(ctx, r.ID)
+		err := p.Store.Retained.BeginPurge(ctx, r.ID)
 		if errors.Is(err, store.ErrTaken) {
 			return nil
 		}
@@ -156,9 +156,9 @@ func (p *Retained) purge(ctx context.Context, run *task.Run, r store.Retained) e
 		if err := p.Fleet.Destroy(ctx, r.Location); err != nil {
 			return err
 		}
-		return p.Store.EndPurge(ctx, r.ID)
+		return p.Store.Retained.EndPurge(ctx, r.ID)
 	}
-	accounts, err := p.Store.RetainedAccounts(ctx, r.ID)
+	accounts, err := p.Store.Retained.Accounts(ctx, r.ID)
 	if err != nil {
 		return fmt.Errorf("list the retained accounts: %w", err)
 	}
@@ -177,5 +177,5 @@ func (p *Retained) purge(ctx context.Context, run *task.Run, r store.Retained) e
 	if err != nil {
 		return err
 	}
-	return p.Store.EndPurge(ctx, r.ID)
+	return p.Store.Retained.EndPurge(ctx, r.ID)
 }

@@ -34,7 +34,7 @@ func (p *Servers) Resize(i store.Instance, fromID, toID string) task.Step {
 		if p.Plans.Get(fromID).ArchiveLogs && p.Plans.Get(toID).ArchiveLogs {
 			return nil
 		}
-		if err := p.Store.EndLogOf(ctx, i.ID, "the server may have run without binary logs"); err != nil {
+		if err := p.Store.Logs.EndOf(ctx, i.ID, "the server may have run without binary logs"); err != nil {
 			return fmt.Errorf("end the archive of binary logs: %w", err)
 		}
 		return nil

@@ -123,7 +123,7 @@ func (l *loads) read(ctx context.Context, s *store.Store, names []string,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); l.known == nil || now.Sub(l.since) >= maxAge {
-		known, err := s.ServerStates(ctx, names)
+		known, err := s.Servers.States(ctx, names)
 		if err != nil {
 			return nil, err
 		}

@@ -53,11 +53,11 @@ func (p *Servers) UnlessDeleted(ctx context.Context, instanceID string, err erro
 	if !errors.Is(err, launcher.ErrNotFound) {
 		return err
 	}
-	latest, taskErr := p.Store.LatestTask(ctx, instanceID, "", "")
+	latest, taskErr := p.Store.Tasks.Latest(ctx, instanceID, "", "")
 	if taskErr == nil && latest.Kind == store.Deprovision && latest.State == store.InProgress {
 		return engine.ErrBusy
 	}
-	if _, readErr := p.Store.Instance(ctx, instanceID); errors.Is(readErr, store.ErrNotFound) {
+	if _, readErr := p.Store.Instances.Get(ctx, instanceID); errors.Is(readErr, store.ErrNotFound) {
 		return engine.Refuse(engine.NotFound, "There is no service instance with this id.")
 	}
 	return err

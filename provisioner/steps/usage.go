@@ -12,7 +12,7 @@ import (
 
 // CountBindings counts the bindings of an instance. allowed is how many its plan allows, 0 if the plan was removed.
 func (p *Servers) CountBindings(ctx context.Context, i store.Instance) (n, allowed int, err error) {
-	if n, err = p.Store.CountBindings(ctx, i.ID); err != nil {
+	if n, err = p.Store.Bindings.Count(ctx, i.ID); err != nil {
 		return 0, 0, fmt.Errorf("count the instance's bindings: %w", err)
 	}
 	return n, p.PlanOf(i).MaxBindings, nil
@@ -30,7 +30,7 @@ func (p *Servers) Storage(ctx context.Context, i store.Instance) (s Storage, fou
 	if p.quotasOff {
 		return s, false, nil
 	}
-	usage, err := p.Store.Usage(ctx, i.ID)
+	usage, err := p.Store.Usage.Get(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return s, false, nil
 	}

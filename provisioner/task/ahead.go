@@ -33,7 +33,7 @@ func (r *Runner) lookAhead() {
 func (r *Runner) look() time.Duration {
 	ctx, cancel := context.WithTimeout(r.claiming, r.cfg.LeaseTTL/4)
 	defer cancel()
-	due, err := r.store.Agenda(ctx, r.cfg.LeaseTTL, maxDelay)
+	due, err := r.store.Queue.Agenda(ctx, r.cfg.LeaseTTL, maxDelay)
 	if err != nil {
 		r.Nudge() // dispatch meets the same error, reports it, and has it looked again when that is over
 		return r.cfg.LeaseTTL / 4
@@ -64,7 +64,7 @@ func (r *Runner) look() time.Duration {
 // mendClock keeps tasks from waiting for too long after PostgreSQL's clock was set back. No lease gets shorter than its
 // worker counts on.
 func (r *Runner) mendClock(ctx context.Context) {
-	mended, err := r.store.MendClock(ctx, r.cfg.LeaseTTL, maxDelay)
+	mended, err := r.store.Queue.MendClock(ctx, r.cfg.LeaseTTL, maxDelay)
 	if err != nil {
 		r.log.Warn("could not shorten leases and waiting times after PostgreSQL's clock was set back; retrying",
 			"error", err)

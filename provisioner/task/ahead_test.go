@@ -29,14 +29,14 @@ func TestSleepingRunnerIsWoken(t *testing.T) {
 	}
 	leased := recordOf(t, other, "postponed", store.NewTask{Owner: "other", LeaseTTL: time.Minute})
 	lease := store.Lease{ID: leased.ID, Epoch: leased.Epoch}
-	if err := other.Postpone(t.Context(), lease, time.Second, 0, ""); err != nil {
+	if err := other.Queue.Postpone(t.Context(), lease, time.Second, 0, ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := end(t, other, leased.ID); got.State != store.Succeeded {
 		t.Errorf("%+v", got)
 	}
 	leased = recordOf(t, other, "released", store.NewTask{Owner: "other", LeaseTTL: time.Minute})
-	if err := other.ReleaseLease(t.Context(), store.Lease{ID: leased.ID, Epoch: leased.Epoch}); err != nil {
+	if err := other.Queue.Release(t.Context(), store.Lease{ID: leased.ID, Epoch: leased.Epoch}); err != nil {
 		t.Fatal(err)
 	}
 	if got := end(t, other, leased.ID); got.State != store.Succeeded {

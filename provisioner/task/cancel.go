@@ -18,18 +18,18 @@ const cancelled = "cancelled by an operator"
 // cleanup. A task in its cleanup stays as it is. The error says why a task cannot be cancelled, or is
 // store.ErrNotFound. kinds need no workflows.
 func Cancel(ctx context.Context, s *store.Store, id int64, kinds map[string]Kind) (store.Task, error) {
-	t, err := s.Task(ctx, id)
+	t, err := s.Tasks.Get(ctx, id)
 	if err != nil {
 		return t, err
 	}
 	kind := kinds[t.Kind]
 	if kind.Undoable {
 		description := strings.TrimSpace("Cancelled by an operator. " + kind.advice(t))
-		if aborted, err := s.Abort(ctx, id, description, cancelled); !errors.Is(err, store.ErrNotFound) {
+		if aborted, err := s.Tasks.Abort(ctx, id, description, cancelled); !errors.Is(err, store.ErrNotFound) {
 			return aborted, err
 		}
 	}
-	if t, err = s.Task(ctx, id); err != nil {
+	if t, err = s.Tasks.Get(ctx, id); err != nil {
 		return t, err
 	}
 	switch {

@@ -80,7 +80,7 @@ func TestCancelRefusesWhatCannotBeUndone(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cannot be undone") {
 		t.Errorf("%v", err)
 	}
-	if now, err := s.Task(t.Context(), recorded.ID); err != nil || now.Phase != store.Forward {
+	if now, err := s.Tasks.Get(t.Context(), recorded.ID); err != nil || now.Phase != store.Forward {
 		t.Errorf("%+v, %v", now, err)
 	}
 }

@@ -104,7 +104,7 @@ func (x *execution) leave(err error) (description string, _ error) {
 	} else {
 		x.log("the cleanup of a task was given up; what the task made may be left", err)
 	}
-	if noting := x.runner.store.NoteError(x.lease.ctx, x.lease.held, x.lastError(err)); noting != nil {
+	if noting := x.runner.store.Queue.NoteError(x.lease.ctx, x.lease.held, x.lastError(err)); noting != nil {
 		x.log("could not record why a task was not undone", noting)
 		if errors.Is(noting, store.ErrLeaseLost) {
 			return description, noting
@@ -206,7 +206,7 @@ func (x *execution) progress(ctx context.Context, sentence string, further bool)
 		description = x.task.Description // users read the reason during the cleanup
 	}
 	return x.write(ctx, func() error {
-		return x.runner.store.Progress(ctx, x.lease.held, x.task.Step, description, further)
+		return x.runner.store.Queue.Progress(ctx, x.lease.held, x.task.Step, description, further)
 	})
 }
 
@@ -291,7 +291,7 @@ func (x *execution) postpone(err error, attempts int) {
 	x.runner.cfg.OnRetry(x.task)
 	lastError, ctx := x.lastError(err), x.lease.ctx
 	if err := x.write(ctx, func() error {
-		return x.runner.store.Postpone(ctx, x.lease.held, delay, attempts, lastError)
+		return x.runner.store.Queue.Postpone(ctx, x.lease.held, delay, attempts, lastError)
 	}); err != nil {
 		x.log("could not postpone a task; it goes on when its lease has expired", err)
 	}
@@ -312,7 +312,7 @@ func (x *execution) giveUp(failed Step, cause error) bool {
 	x.cause = cause
 	description := x.sentence(failed, cause)
 	if err := x.write(x.lease.ctx, func() error {
-		return x.runner.store.GiveUp(x.lease.ctx, x.lease.held, description, cause.Error())
+		return x.runner.store.Queue.GiveUp(x.lease.ctx, x.lease.held, description, cause.Error())
 	}); err != nil {
 		x.setBack(err)
 		return false
@@ -330,7 +330,7 @@ func (x *execution) finish(state, description string, durable bool, outcome func
 	defer cancel()
 	fault.Point(x.task.Kind, "ending as "+state)
 	for {
-		err := x.runner.store.Finish(ctx, x.lease.held, state, description, durable, outcome)
+		err := x.runner.store.Queue.Finish(ctx, x.lease.held, state, description, durable, outcome)
 		if errors.Is(err, store.ErrLeaseLost) && x.landed(ctx) {
 			err = nil
 		}
@@ -359,7 +359,7 @@ func (x *execution) finish(state, description string, durable bool, outcome func
 
 // landed reports whether the task's end was recorded under this lease.
 func (x *execution) landed(ctx context.Context) bool {
-	t, err := x.runner.store.Task(ctx, x.task.ID)
+	t, err := x.runner.store.Tasks.Get(ctx, x.task.ID)
 	return err == nil && t.State != store.InProgress && t.Epoch == x.lease.held.Epoch
 }
 

@@ -49,7 +49,7 @@ func (r *Runner) recordScheduled(ctx context.Context, checked map[string]bool) e
 	if !slices.ContainsFunc(slices.Collect(maps.Values(r.kinds)), func(k Kind) bool { return k.Schedule.Every > 0 }) {
 		return nil
 	}
-	waits, err := r.store.ScheduleWaits(ctx)
+	waits, err := r.store.Tasks.ScheduleWaits(ctx)
 	if err != nil {
 		return fmt.Errorf("read when scheduled tasks are due: %w", err)
 	}
@@ -60,7 +60,7 @@ func (r *Runner) recordScheduled(ctx context.Context, checked map[string]bool) e
 		if kind.Schedule.Every == 0 || sleeps {
 			continue
 		}
-		_, err := r.store.RecordScheduled(ctx, name, kind.Schedule)
+		_, err := r.store.Tasks.RecordScheduled(ctx, name, kind.Schedule)
 		if err == nil {
 			r.Nudge()
 		} else if !errors.Is(err, store.ErrNotFound) {
@@ -75,15 +75,15 @@ func (r *Runner) recordScheduled(ctx context.Context, checked map[string]bool) e
 // RunNow records a task of a scheduled kind, before the next is due, and returns it. If one is in progress, it returns
 // that one, and another one follows. During a store.Hold, it returns store.ErrHeld.
 func RunNow(ctx context.Context, s *store.Store, name string, kind Kind) (store.Task, error) {
-	if hold, err := s.Hold(ctx); err != nil || hold != nil {
+	if hold, err := s.Recovery.Hold(ctx); err != nil || hold != nil {
 		return store.Task{}, cmp.Or(err, store.ErrHeld)
 	}
-	if err := s.MakeDue(ctx, name); err != nil {
+	if err := s.Tasks.MakeDue(ctx, name); err != nil {
 		return store.Task{}, fmt.Errorf("make a task of kind %q due: %w", name, err)
 	}
-	t, err := s.RecordScheduled(ctx, name, kind.Schedule)
+	t, err := s.Tasks.RecordScheduled(ctx, name, kind.Schedule)
 	if errors.Is(err, store.ErrNotFound) { // one is in progress, or a broker has just recorded it
-		t, err = s.LatestTask(ctx, "", "", name)
+		t, err = s.Tasks.Latest(ctx, "", "", name)
 	}
 	if err != nil {
 		return t, fmt.Errorf("record a task of kind %q: %w", name, err)

@@ -72,9 +72,9 @@ func (r *Runner) drop(l *lease, ended bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL/4)
 	defer cancel()
-	err := r.store.ReleaseCancelled(ctx, l.held, r.owner)
+	err := r.store.Queue.ReleaseCancelled(ctx, l.held, r.owner)
 	if cause == errHandover && err == nil {
-		err = r.store.ReleaseLease(ctx, l.held)
+		err = r.store.Queue.Release(ctx, l.held)
 	}
 	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
 		r.log.Warn("could not release a lease; it expires by itself", "task", Token(l.held.ID), "error", err)
@@ -116,7 +116,7 @@ func (r *Runner) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/4)
 	defer cancel()
 	since := time.Now()
-	renewed, err := r.store.Extend(ctx, r.owner, held, r.cfg.LeaseTTL)
+	renewed, err := r.store.Queue.Extend(ctx, r.owner, held, r.cfg.LeaseTTL)
 	if err != nil {
 		return fmt.Errorf("renew the leases: %w", err)
 	}

@@ -85,7 +85,7 @@ func (x *execution) save(ctx context.Context) error {
 	if !x.unsaved {
 		return nil
 	}
-	if err := x.runner.store.Remember(ctx, x.lease.held, x.task.Memory); err != nil {
+	if err := x.runner.store.Queue.Remember(ctx, x.lease.held, x.task.Memory); err != nil {
 		return fmt.Errorf("store what the task remembers: %w", err)
 	}
 	x.unsaved = false

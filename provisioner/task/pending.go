@@ -56,7 +56,7 @@ func (x *execution) suspend(pending *pendingError) {
 	}
 	delay, ctx := min(pending.after, maxBackoff), x.lease.ctx
 	if err := x.write(ctx, func() error {
-		return x.runner.store.Suspend(ctx, x.lease.held, delay, x.task.Step, description, pending.queued)
+		return x.runner.store.Queue.Suspend(ctx, x.lease.held, delay, x.task.Step, description, pending.queued)
 	}); err != nil {
 		x.log("could not release a pending task; it goes on when its lease has expired", err)
 	}

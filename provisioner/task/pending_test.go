@@ -88,13 +88,13 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 	t.Cleanup(r.Stop)
 	end(t, s, quick.ID)
 	testdrive.Eventually(t, limits.Stuck, "the slow one is given back", func() bool {
-		pending, err := s.Task(t.Context(), slow.ID)
+		pending, err := s.Tasks.Get(t.Context(), slow.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return !pending.Leased && pending.State == store.InProgress && pending.Description == "Waiting for the crane (1 of 1)"
 	})
-	if _, err := s.RetryNow(t.Context(), slow.ID); err != nil {
+	if _, err := s.Tasks.RetryNow(t.Context(), slow.ID); err != nil {
 		t.Fatal(err)
 	}
 	if ended := end(t, s, slow.ID); ended.State != store.Succeeded {
@@ -165,7 +165,7 @@ func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
 			if err := run.Save(ctx); err != nil {
 				return err
 			}
-			stored, err := s.Task(ctx, recorded.ID)
+			stored, err := s.Tasks.Get(ctx, recorded.ID)
 			if raw, _ := json.Marshal(stored.Memory); err != nil || string(raw) != `{"id":42}` {
 				t.Errorf("stored %s, %v", raw, err)
 			}
@@ -192,7 +192,7 @@ func TestForget(t *testing.T) {
 			if err := run.Save(ctx); err != nil {
 				return err
 			}
-			if stored, err := s.Task(ctx, recorded.ID); err != nil || len(stored.Memory) > 0 {
+			if stored, err := s.Tasks.Get(ctx, recorded.ID); err != nil || len(stored.Memory) > 0 {
 				t.Errorf("stored %s, %v", stored.Memory, err)
 			}
 			if since, err := run.Since("since"); err != nil || since > time.Minute {
@@ -220,7 +220,7 @@ func TestUnknownKindWaits(t *testing.T) {
 	w := task.Workflow{Steps: []task.Step{j.step("a")}, Succeeded: nothing, Failed: ignored}
 	startWith(t, s, w, task.Config{Attempts: 1})
 	testdrive.Eventually(t, limits.Stuck, "the old release leaves it", func() bool {
-		left, err := s.Task(t.Context(), recorded.ID)
+		left, err := s.Tasks.Get(t.Context(), recorded.ID)
 		return err == nil && left.State == store.InProgress && strings.Contains(left.LastError, `"backup"`)
 	})
 	newer := kinds(nil)

@@ -31,7 +31,7 @@ func TestStalled(t *testing.T) {
 	}
 	expect := func(after string, stalled bool) {
 		t.Helper()
-		stats, err := s.TaskStats(t.Context())
+		stats, err := s.Tasks.Stats(t.Context())
 		if got := stats.Stalled > 30*time.Minute; err != nil || got != stalled || stats.Oldest < stats.Stalled {
 			t.Errorf("after %s: %+v, %v", after, stats, err)
 		}

@@ -242,7 +242,7 @@ func (r *Runner) claim() (store.Task, error) {
 	defer cancel()
 	unused := context.AfterFunc(r.claiming, func() { time.AfterFunc(r.cfg.LeaseTTL/4, cancel) })
 	defer unused()
-	return r.store.Claim(ctx, r.owner, r.cfg.LeaseTTL, r.servers.passedOver()...)
+	return r.store.Queue.Claim(ctx, r.owner, r.cfg.LeaseTTL, r.servers.passedOver()...)
 }
 
 // rest waits until there may be a task to claim again. err says why none was claimed.
@@ -350,7 +350,7 @@ func (r *Runner) free(t store.Task) {
 
 // Wait returns a task once it has ended, in whatever process. err says that it failed, or that ctx ended first.
 func (r *Runner) Wait(ctx context.Context, id int64) (store.Task, error) {
-	t, err := r.store.WaitEnd(ctx, id)
+	t, err := r.store.Tasks.WaitEnd(ctx, id)
 	if err == nil && t.State == store.Failed {
 		err = &FailedError{Task: t}
 	}

@@ -78,7 +78,7 @@ func end(t *testing.T, s *store.Store, id int64) store.Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
-	ended, err := s.WaitEnd(ctx, id)
+	ended, err := s.Tasks.WaitEnd(ctx, id)
 	if err != nil {
 		t.Fatalf("%v; last seen: %+v", err, ended)
 	}
@@ -202,7 +202,7 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	s, j := servers.Store(t), &journal{}
 	// A process took the task, finished a step and died: nobody renews its lease.
 	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
-	if err := s.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…", false); err != nil {
+	if err := s.Queue.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…", false); err != nil {
 		t.Fatal(err)
 	}
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
@@ -218,7 +218,7 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 	recorded := record(t, s, store.NewTask{})
 	const attempts = 3
 	for range attempts + 1 {
-		if _, err := s.Claim(t.Context(), "dies", -time.Second); err != nil {
+		if _, err := s.Queue.Claim(t.Context(), "dies", -time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -259,11 +259,11 @@ func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 // expire lets another worker's lease on a task run out now.
 func expire(t *testing.T, s *store.Store, id int64) {
 	t.Helper()
-	current, err := s.Task(t.Context(), id)
+	current, err := s.Tasks.Get(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ReleaseLease(t.Context(), store.Lease{ID: id, Epoch: current.Epoch}); err != nil {
+	if err := s.Queue.Release(t.Context(), store.Lease{ID: id, Epoch: current.Epoch}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -272,7 +272,7 @@ func expire(t *testing.T, s *store.Store, id int64) {
 func awaitEpoch(t *testing.T, s *store.Store, id, epoch int64) {
 	t.Helper()
 	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if current, err := s.Task(t.Context(), id); err != nil || current.Epoch >= epoch {
+		if current, err := s.Tasks.Get(t.Context(), id); err != nil || current.Epoch >= epoch {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -343,7 +343,7 @@ func TestProgressIsNumberedByStep(t *testing.T) {
 	s := servers.Store(t)
 	seen := make(chan string, 4)
 	look := func(ctx context.Context, run *task.Run) error {
-		now, err := s.Task(ctx, run.Task.ID)
+		now, err := s.Tasks.Get(ctx, run.Task.ID)
 		seen <- now.Description
 		return err
 	}

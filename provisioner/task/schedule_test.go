@@ -32,13 +32,13 @@ func ended(t *testing.T, s *store.Store, n int) (newest store.Task) {
 	t.Helper()
 	testdrive.Eventually(t, limits.Stuck, "the scheduled tasks end", func() bool {
 		succeeded := 0
-		if err := s.EachTask(t.Context(), store.TaskQuery{Kind: "sweep", State: store.Succeeded},
+		if err := s.Tasks.Each(t.Context(), store.TaskQuery{Kind: "sweep", State: store.Succeeded},
 			func(store.ListedTask) error { succeeded++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return succeeded == n
 	})
-	newest, err := s.LatestTask(t.Context(), "", "", "sweep")
+	newest, err := s.Tasks.Latest(t.Context(), "", "", "sweep")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +52,10 @@ func TestScheduledTasksRunOnce(t *testing.T) {
 	kinds := sweep(j)
 	startSweeping(t, s, kinds)
 	startSweeping(t, s, kinds)
-	if _, err := s.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
+	if _, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
 		t.Error("the first task is due at once")
 	}
-	if err := s.MakeDue(t.Context(), "sweep"); err != nil {
+	if err := s.Tasks.MakeDue(t.Context(), "sweep"); err != nil {
 		t.Fatal(err)
 	}
 	if got := ended(t, s, 1); got.InstanceID != "" || got.Attempt != 0 {
@@ -80,7 +80,7 @@ func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
 	}}}}
 	kinds["sweep"] = task.Kind{Schedule: kinds["sweep"].Schedule,
 		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}
-	if _, err := s.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
+	if _, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
 		t.Error("the first task is due at once")
 	}
 	startSweeping(t, s, kinds)
@@ -103,14 +103,14 @@ func TestScheduledTaskIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	kinds := sweep(j)
-	if _, err := s.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
+	if _, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
 		t.Error("the first task is due at once")
 	}
 	recorded, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dead, err := s.Claim(t.Context(), "dead", shortLease); err != nil || dead.ID != recorded.ID {
+	if dead, err := s.Queue.Claim(t.Context(), "dead", shortLease); err != nil || dead.ID != recorded.ID {
 		t.Fatalf("%+v, %v", dead, err)
 	}
 	startSweeping(t, s, kinds)

@@ -22,7 +22,7 @@ import (
 // recordOn records a task of an instance on a shared server.
 func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Task {
 	t.Helper()
-	recorded, _, err := s.RecordProvision(t.Context(), store.Asked{At: time.Now()},
+	recorded, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()},
 		store.Instance{ID: instanceID, Location: store.SharedLocation(server), Database: "db_" + instanceID},
 		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, store.Room{OnServer: 1000})
 	if err != nil {
@@ -70,7 +70,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 	}
 	// One that a request hands over is no exception.
 	owner, ttl := r.Lease()
-	direct, _, err := s.RecordProvision(t.Context(), store.Asked{At: time.Now()}, store.Instance{ID: "direct", Location: store.SharedLocation("sick"), Database: "d"},
+	direct, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, store.Instance{ID: "direct", Location: store.SharedLocation("sick"), Database: "d"},
 		store.NewTask{InstanceID: "direct", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 		return tries.Load() > 2*attempts
 	})
 	testdrive.Eventually(t, limits.Stuck, "it waits", func() bool {
-		got, err := s.Task(t.Context(), recorded.ID)
+		got, err := s.Tasks.Get(t.Context(), recorded.ID)
 		return err == nil && got.Attempt == 0 && !got.Leased && strings.Contains(got.Description, "does not answer") &&
 			strings.Contains(got.LastError, "connection refused")
 	})
@@ -165,7 +165,7 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	r := startWith(t, s, w, task.Config{Attempts: 1})
 	owner, ttl := r.Lease()
 	since := time.Now()
-	recorded, _, err := s.RecordProvision(t.Context(), store.Asked{At: since}, store.Instance{ID: "i", Location: store.SharedLocation("away"), Database: "d"},
+	recorded, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: since}, store.Instance{ID: "i", Location: store.SharedLocation("away"), Database: "d"},
 		store.NewTask{InstanceID: "i", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
 	if err != nil {
 		t.Fatal(err)

@@ -212,7 +212,7 @@ func (a *audit) adminPassword(ctx context.Context, of instanceRow) (string, erro
 		return "", err
 	}
 	defer s.Close()
-	i, err := s.Instance(ctx, of.ID)
+	i, err := s.Instances.Get(ctx, of.ID)
 	if err == nil && of.former() {
 		return i.Other.AdminPassword, nil
 	}

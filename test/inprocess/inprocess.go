@@ -85,7 +85,7 @@ func (s *Site) FleetOf(all *shared.Servers) *fleet.Fleet {
 
 func (s *Site) lockKey() []byte {
 	s.Helper()
-	key, err := s.Store.SessionLockKey(s.Context())
+	key, err := s.Store.Keys.SessionLockKey(s.Context())
 	s.Must(err)
 	return key
 }
@@ -93,7 +93,7 @@ func (s *Site) lockKey() []byte {
 // removeAll removes everything that the test has recorded from the shared server.
 func (s *Site) removeAll() {
 	ctx := context.Background()
-	s.Must(s.Store.EachResource(ctx, SharedName, func(some []store.Resource) (err error) {
+	s.Must(s.Store.Resources.Each(ctx, SharedName, func(some []store.Resource) (err error) {
 		for _, r := range some {
 			switch r.Kind {
 			case store.DatabaseResource:
@@ -130,7 +130,7 @@ func (s *Site) ProvisionAs(id string, of plan.Plan) store.Instance {
 // Instance reads what is recorded of an instance.
 func (s *Site) Instance(id string) store.Instance {
 	s.Helper()
-	i, err := s.Store.Instance(s.Context(), id)
+	i, err := s.Store.Instances.Get(s.Context(), id)
 	s.Must(err)
 	return i
 }

@@ -38,7 +38,7 @@ func TestPostgresIsLikeMigrated(t *testing.T) {
 			}
 		}
 		rows = found
-		if held, err := servers.OpenStore(t, copied).Hold(ctx); held != nil || err != nil {
+		if held, err := servers.OpenStore(t, copied).Recovery.Hold(ctx); held != nil || err != nil {
 			t.Errorf("a new broker takes a copy for a restored backup: %+v, %v", held, err)
 		}
 	}

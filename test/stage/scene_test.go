@@ -290,7 +290,7 @@ func (s *scene) clear(t *testing.T, x *platform.Target) {
 	}
 	ids, err := pgx.CollectRows(kept, pgx.RowTo[string])
 	for _, id := range ids {
-		err = errors.Join(err, s.records.ExpireRetained(t.Context(), id))
+		err = errors.Join(err, s.records.Retained.Expire(t.Context(), id))
 	}
 	kind := retained.PurgeRetained
 	if _, running := task.RunNow(t.Context(), s.records, kind, provisioner.TaskKinds()[kind]); err != nil || running != nil {

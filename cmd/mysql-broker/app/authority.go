@@ -23,7 +23,7 @@ func (a *App) authority(ctx context.Context) (certificate.Authority, error) {
 }
 
 func authorities(ctx context.Context, s *store.Store) ([]store.Authority, *store.Authority, error) {
-	all, signing, err := s.Authorities(ctx)
+	all, signing, err := s.Authorities.All(ctx)
 	if err != nil || signing != nil {
 		return all, signing, err
 	}
@@ -31,10 +31,10 @@ func authorities(ctx context.Context, s *store.Store) ([]store.Authority, *store
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.AddFirstAuthority(ctx, string(cert), string(key)); err != nil {
+	if err := s.Authorities.AddFirst(ctx, string(cert), string(key)); err != nil {
 		return nil, nil, err
 	}
-	if all, signing, err = s.Authorities(ctx); err == nil && signing == nil {
+	if all, signing, err = s.Authorities.All(ctx); err == nil && signing == nil {
 		err = errors.New("none of the recorded CAs of dedicated servers signs")
 	}
 	return all, signing, err
@@ -69,7 +69,7 @@ func AddCA(ctx context.Context, cfg config.Config) error {
 		if err != nil {
 			return err
 		}
-		return s.AddAuthority(ctx, string(cert), string(key))
+		return s.Authorities.Add(ctx, string(cert), string(key))
 	})
 }
 
@@ -79,7 +79,7 @@ func PromoteCA(ctx context.Context, cfg config.Config) error {
 		if _, _, err := authorities(ctx, s); err != nil {
 			return err
 		}
-		return s.PromoteAuthority(ctx)
+		return s.Authorities.Promote(ctx)
 	})
 }
 
@@ -112,7 +112,7 @@ func DropOldCAs(ctx context.Context, cfg config.Config, log *slog.Logger) (dropp
 				return fmt.Errorf("these servers still have a certificate of an old CA, which the broker that supervises "+
 					"them renews within a minute if they run: %s", strings.Join(users, ", "))
 			}
-			if err := s.DropAuthority(ctx, old.ID); err != nil {
+			if err := s.Authorities.Drop(ctx, old.ID); err != nil {
 				return err
 			}
 			dropped++

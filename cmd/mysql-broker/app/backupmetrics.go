@@ -43,7 +43,7 @@ func (c *stateCollector) collectBackups(ctx context.Context, ch chan<- prometheu
 	if c.backsUp {
 		schedules = backups.BackupSchedules(c.plans)
 	}
-	stats, err := c.store.BackupStats(ctx, schedules)
+	stats, err := c.store.Backups.Stats(ctx, schedules)
 	if err != nil {
 		c.log.Warn("could not read the figures of the backups for /metrics", "error", err)
 		return
@@ -68,7 +68,7 @@ func (c *stateCollector) collectLogs(ctx context.Context, ch chan<- prometheus.M
 	if len(plans) == 0 || !c.backsUp {
 		return
 	}
-	stats, err := c.store.LogStats(ctx, plans)
+	stats, err := c.store.Logs.Stats(ctx, plans)
 	if err != nil {
 		c.log.Warn("could not read the figures of the archived binary logs for /metrics", "error", err)
 		return

@@ -64,7 +64,7 @@ func newQuotaCollector(s *store.Store, servers *shared.Servers, dedicated bool, 
 	if dedicated {
 		c.servers = append(c.servers, store.DedicatedServers)
 	}
-	c.counter.count = func(ctx context.Context) (store.QuotaStats, error) { return s.QuotaStats(ctx, fullestShown) }
+	c.counter.count = func(ctx context.Context) (store.QuotaStats, error) { return s.Usage.Stats(ctx, fullestShown) }
 	return prometheus.CollectorFunc(c.collect)
 }
 
@@ -99,7 +99,7 @@ func (c *quotaCollector) collect(ch chan<- prometheus.Metric) {
 			gauge(ch, quotaLimitDesc, float64(limit), i.InstanceID, plan)
 		}
 	}
-	due, err := c.store.DueCount(ctx)
+	due, err := c.store.Tasks.DueCount(ctx)
 	if err != nil {
 		c.log.Warn("could not count for /metrics the accounts whose privileges are due", "error", err)
 		return
@@ -111,13 +111,13 @@ func (c *quotaCollector) collect(ch chan<- prometheus.Metric) {
 }
 
 func (c *quotaCollector) collectMeasurements(ctx context.Context, ch chan<- prometheus.Metric) error {
-	measured, err := c.store.Measurements(ctx)
+	measured, err := c.store.Usage.Measurements(ctx)
 	if err != nil {
 		return err
 	}
 	shown := map[string]time.Time{}
 	if c.dedicated {
-		if shown, err = c.store.Unmeasured(ctx, c.missed, unmeasuredShown); err != nil {
+		if shown, err = c.store.Usage.Unmeasured(ctx, c.missed, unmeasuredShown); err != nil {
 			return err
 		}
 	}

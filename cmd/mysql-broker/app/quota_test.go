@@ -31,7 +31,7 @@ func TestWhenServersWereMeasured(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = on.Close() })
 	for _, server := range []string{"measured", ""} {
-		if err := s.RecordMeasurement(ctx, server); err != nil {
+		if err := s.Usage.RecordMeasurement(ctx, server); err != nil {
 			t.Fatal(err)
 		}
 	}

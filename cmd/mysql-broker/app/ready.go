@@ -48,7 +48,7 @@ func readinessOf(s *store.Store, servers *shared.Servers, limit time.Duration) f
 			return "ok"
 		}
 		seen := readiness{Status: "ok", Postgres: status(s.Writable(ctx)), SharedServers: map[string]string{}}
-		held, err := s.Hold(ctx)
+		held, err := s.Recovery.Hold(ctx)
 		if err != nil {
 			seen.Postgres = status(err)
 		}

@@ -15,10 +15,10 @@ import (
 // store.Store.RotateKeys and backup.Vault.Rewrap.
 func RotateKeys(ctx context.Context, cfg config.Config) (passwords, backups int, err error) {
 	err = withStore(ctx, cfg, func(s *store.Store) error {
-		if err := s.Audit(ctx, "rotate-keys", "", "", ""); err != nil {
+		if err := s.Audit.Record(ctx, "rotate-keys", "", "", ""); err != nil {
 			return err
 		}
-		if passwords, err = s.RotateKeys(ctx); err != nil {
+		if passwords, err = s.Keys.Rotate(ctx); err != nil {
 			return err
 		}
 		vault, err := openVault(cfg)
@@ -39,7 +39,7 @@ func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logg
 	}
 	err = withServers(ctx, cfg, log, func(s *store.Store, servers *fleet.Fleet) (err error) {
 		if len(ids) == 0 {
-			if ids, err = s.DedicatedInstances(ctx); err != nil {
+			if ids, err = s.Instances.Dedicated(ctx); err != nil {
 				return err
 			}
 		}

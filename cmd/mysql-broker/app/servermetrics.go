@@ -40,7 +40,7 @@ var (
 
 // collectLoads exports how many instances the shared servers hold, and which are drained.
 func (c *stateCollector) collectLoads(ctx context.Context, ch chan<- prometheus.Metric) {
-	states, err := c.store.ServerStates(ctx, c.shared.Names())
+	states, err := c.store.Servers.States(ctx, c.shared.Names())
 	if err != nil {
 		c.log.Warn("could not read how full the shared servers are for /metrics", "error", err)
 		return

@@ -135,11 +135,11 @@ func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
 	}
 	defer s.Close()
 	s.ActAs(Operator())
-	lockKey, err := s.SessionLockKey(ctx)
+	lockKey, err := s.Keys.SessionLockKey(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.CheckKeys(ctx); err != nil {
+	if err := s.Keys.Check(ctx); err != nil {
 		return err
 	}
 	servers, err := shared.Open(cfg.Shared, lockKey)

@@ -81,9 +81,9 @@ var (
 )
 
 func (a *App) newStateCollector(backsUp bool) prometheus.Collector {
-	c := &stateCollector{store: a.store, totals: counter[store.Counts]{count: a.store.Counts},
-		bound:         counter[[]store.BindingCount]{count: a.store.BindingCounts},
-		organizations: counter[[]store.OrganizationCount]{count: a.store.OrganizationCounts}, shared: a.shared,
+	c := &stateCollector{store: a.store, totals: counter[store.Counts]{count: a.store.Reports.Counts},
+		bound:         counter[[]store.BindingCount]{count: a.store.Reports.BindingCounts},
+		organizations: counter[[]store.OrganizationCount]{count: a.store.Reports.OrganizationCounts}, shared: a.shared,
 		plans: a.catalog.Plans(), names: planNames(a.catalog.Plans()), limits: a.catalog.Limits(),
 		keepMoved: a.cfg.KeepMoved, backsUp: backsUp, log: a.log}
 	return prometheus.CollectorFunc(c.collect)
@@ -127,14 +127,14 @@ func oneIf(b bool) float64 {
 func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	tasks, err := c.store.TaskStatsByKind(ctx)
+	tasks, err := c.store.Tasks.StatsByKind(ctx)
 	readOnly := err == nil && errors.Is(c.store.Writable(ctx), store.ErrReadOnly)
 	gauge(ch, postgresUpDesc, oneIf(err == nil && !readOnly))
 	if err != nil {
 		c.log.Warn("could not count tasks for /metrics", "error", err)
 		return
 	}
-	if held, err := c.store.Hold(ctx); err != nil {
+	if held, err := c.store.Recovery.Hold(ctx); err != nil {
 		c.log.Warn("could not read for /metrics whether PostgreSQL is held", "error", err)
 	} else {
 		gauge(ch, heldDesc, oneIf(held != nil))
@@ -170,7 +170,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 }
 
 func (c *stateCollector) collectMoves(ctx context.Context, ch chan<- prometheus.Metric) {
-	stats, err := c.store.MoveStats(ctx, c.keepMoved)
+	stats, err := c.store.Instances.MoveStats(ctx, c.keepMoved)
 	if err != nil {
 		c.log.Warn("could not count the moves of data for /metrics", "error", err)
 		return

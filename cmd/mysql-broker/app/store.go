@@ -20,10 +20,10 @@ func (a *App) openStore(ctx context.Context) (end ending, err error) {
 	}
 	end.stop = a.store.Close
 	a.store.ActAs(store.Actor{Platform: store.ByBroker})
-	if err := a.store.AdoptKeyset(ctx); err != nil {
+	if err := a.store.Keys.AdoptKeyset(ctx); err != nil {
 		return end, err
 	}
-	a.lockKey, err = a.store.SessionLockKey(ctx)
+	a.lockKey, err = a.store.Keys.SessionLockKey(ctx)
 	return end, err
 }
 

@@ -70,7 +70,7 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 // expectCAKeyNowhere looks for the keys of the recorded CAs in the launcher's directory.
 func expectCAKeyNowhere(t *testing.T, env map[string]string) {
 	t.Helper()
-	all, _, err := openStore(t, env).Authorities(t.Context())
+	all, _, err := openStore(t, env).Authorities.All(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

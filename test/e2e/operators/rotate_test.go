@@ -135,7 +135,7 @@ func TestRotateKeyset(t *testing.T) {
 // recorded is the instance as it is in PostgreSQL, decrypted.
 func recorded(t *testing.T, env map[string]string, id string) store.Instance {
 	t.Helper()
-	i, err := openStore(t, env).Instance(t.Context(), id)
+	i, err := openStore(t, env).Instances.Get(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,14 +46,15 @@ func (s Backups) Due(ctx context.Context, schedules []BackupSchedule, max int) (
 const unused = `NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress'
 	AND b.id IN (t.request->>'backup', t.request->>'restore_backup'))`
 
-// Expired lists backups that are to be deleted: whose days are over, and which no task will complete. The latest
-// complete backup of an instance that is still there is not among them.
+// Expired lists backups that are to be deleted: whose days are over, and which no task will complete. Of an
+// instance that is still there, the latest complete backup is not among them, nor the latest verified one.
 func (s Backups) Expired(ctx context.Context) ([]Backup, error) {
 	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup b
 		WHERE `+unused+` AND (state <> 'complete' OR keep_until <= now()
 			AND (NOT EXISTS (SELECT FROM instance i WHERE i.id = b.instance_id)
 				OR EXISTS (SELECT FROM backup newer WHERE newer.instance_id = b.instance_id AND newer.state = 'complete'
-					AND newer.verify_error = '' AND newer.taken_at > b.taken_at)))
+					AND newer.verify_error = '' AND newer.taken_at > b.taken_at
+					AND (b.verified_at IS NULL OR b.verify_error <> '' OR newer.verified_at IS NOT NULL))))
 		ORDER BY keep_until`)
 }
 
@@ -81,10 +82,10 @@ func (s Backups) Keep(ctx context.Context, id string, until time.Time) error {
 const refusedPause = 24 * time.Hour
 
 // Unverified lists complete backups that were not verified yet, the latest first, without those that settings
-// refused less than a day ago.
+// refused less than a day ago, and those that a task in progress may verify.
 func (s Backups) Unverified(ctx context.Context) ([]Backup, error) {
-	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
-		WHERE state = 'complete' AND verified_at IS NULL AND verify_error = ''
+	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+" FROM backup b WHERE "+unused+`
+			AND state = 'complete' AND verified_at IS NULL AND verify_error = ''
 			AND (verify_refused_at IS NULL OR verify_refused_at <= now() - $1::interval) ORDER BY taken_at DESC`, refusedPause)
 }
 
@@ -140,9 +141,11 @@ func (s Backups) RecordScratch(ctx context.Context, l Lease, server, database, a
 
 // BackupStats are the figures of the backups.
 type BackupStats struct {
-	Backups, Bytes int64
-	Damaged        int64 // that could not be restored
-	Ages           []BackupAge
+	Backups    int64 // that are verified
+	Unverified int64 // that were neither restored nor found damaged
+	Damaged    int64 // that could not be restored
+	Bytes      int64 // of all
+	Ages       []BackupAge
 }
 
 // BackupAge is the age of the newest verified backup of that instance of a plan whose newest is the oldest. An instance
@@ -154,9 +157,11 @@ type BackupAge struct {
 
 // Stats counts the complete backups, and returns the ages for the plans that have a schedule.
 func (s Backups) Stats(ctx context.Context, schedules []BackupSchedule) (stats BackupStats, err error) {
-	type counts struct{ Backups, Bytes, Damaged int64 }
-	c, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[counts], `SELECT count(*), coalesce(sum(bytes), 0)::bigint,
-		count(*) FILTER (WHERE verify_error <> '') FROM backup WHERE state = 'complete'`)
+	type counts struct{ Backups, Unverified, Damaged, Bytes int64 }
+	c, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[counts], `SELECT
+		count(*) FILTER (WHERE verify_error = '' AND verified_at IS NOT NULL),
+		count(*) FILTER (WHERE verify_error = '' AND verified_at IS NULL), count(*) FILTER (WHERE verify_error <> ''),
+		coalesce(sum(bytes), 0)::bigint FROM backup WHERE state = 'complete'`)
 	if err != nil {
 		return stats, err
 	}
@@ -164,7 +169,7 @@ func (s Backups) Stats(ctx context.Context, schedules []BackupSchedule) (stats B
 	for n, p := range schedules {
 		plans[n] = p.PlanID
 	}
-	stats = BackupStats{Backups: c.Backups, Bytes: c.Bytes, Damaged: c.Damaged}
+	stats = BackupStats{Backups: c.Backups, Unverified: c.Unverified, Damaged: c.Damaged, Bytes: c.Bytes}
 	stats.Ages, err = allRows(ctx, s.pool, pgx.RowToStructByPos[BackupAge], `SELECT i.plan_id,
 			max(now() - coalesce((SELECT max(b.taken_at) FROM backup b WHERE b.instance_id = i.id AND b.state = 'complete'
 				AND b.verified_at IS NOT NULL AND b.verify_error = ''), i.created_at))

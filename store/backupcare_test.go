@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,49 @@ import (
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
+
+// What restores take and what expires depends on verified backups: unverified ones behind the last verified one neither
+// replace it nor outlive their days.
+func TestVerifiedBackupsCount(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	s := servers.OpenStore(t, url)
+	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
+	expect := func(when, found string, expired ...string) {
+		t.Helper()
+		if b, err := s.Backups.Find(ctx, "i"); err != nil || b.ID != found {
+			t.Errorf("%s, a restore takes %q, %v, want %q", when, b.ID, err, found)
+		}
+		all, err := s.Backups.Expired(ctx)
+		var ids []string
+		for _, b := range all {
+			ids = append(ids, b.ID)
+		}
+		if slices.Sort(ids); err != nil || !slices.Equal(ids, expired) {
+			t.Errorf("%s: %q have expired, %v, want %q", when, ids, err, expired)
+		}
+	}
+	for n, id := range []string{"b_1", "b_2", "b_3", "b_4"} {
+		exec(t, url, fmt.Sprintf(`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
+			VALUES ('%s', 'i', 's', 'p', 'schedule', 'complete', now() + %d * interval '1 s', now())`, id, n))
+	}
+	note := func(id, problem string) {
+		t.Helper()
+		if err := s.Backups.NoteVerification(ctx, id, problem); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("before a verification", "b_4", "b_1", "b_2", "b_3")
+	note("b_2", "")
+	expect("after one of an older backup", "b_2", "b_1", "b_3")
+	note("b_4", "damaged")
+	expect("while the latest is damaged", "b_2", "b_1")
+	note("b_3", "")
+	expect("after one of a later backup", "b_3", "b_1", "b_2")
+	note("b_3", "damaged after all")
+	expect("after that one was damaged", "b_2", "b_1")
+}
 
 // What a restore in place has put into an instance is in no backup of the schedule.
 func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {

@@ -101,10 +101,10 @@ func (s Backups) Of(ctx context.Context, instanceID string) ([]Backup, error) {
 	return all, explainOldSchema(err)
 }
 
-// Find finds the complete backup of that id or, if it is the id of an instance, its latest that no verification
-// has found to be damaged.
+// Find finds the complete backup of that id or, if it is the id of an instance, its latest verified one. If none
+// is verified, it is the latest that no verification has found to be damaged.
 func (s Backups) Find(ctx context.Context, backupOrInstance string) (Backup, error) {
 	return oneRow(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
 		WHERE state = 'complete' AND (id = $1 OR instance_id = $1 AND verify_error = '')
-		ORDER BY id = $1 DESC, taken_at DESC LIMIT 1`, backupOrInstance)
+		ORDER BY id = $1 DESC, verified_at IS NULL, taken_at DESC LIMIT 1`, backupOrInstance)
 }

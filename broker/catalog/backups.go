@@ -10,5 +10,8 @@ func readBackups(o *object) (b plan.Backups) {
 	if days := o.positive("backup_keep_days"); days != nil {
 		b.KeepDays = *days
 	}
+	if o.has("verify") {
+		b.VerifyLater = o.oneOf("verify", "now", "later") == "later"
+	}
 	return b
 }

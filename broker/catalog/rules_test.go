@@ -225,7 +225,9 @@ func TestParseRefuses(t *testing.T) {
 				`as one shared server in MYSQL_SERVERS, and offer it by a shared plan`},
 		{"unknown key of broker", 33, "      max_connections: 1\n      cpu: 1", `34: "cpu" is not a key of broker; ` +
 			`its keys are allow_cross_space, annotations, archive_binary_logs, async, backup_every_hours, backup_keep_days, events, flavour, keep_deleted_days, labels, launcher, limits, max_binding_ttl, max_bindings, max_connections, max_storage_mb, ` +
-			`members, memory_mb, milli_cpu, node, provisioner, shared_role, storage_class, tls, tolerations, version`},
+			`members, memory_mb, milli_cpu, node, provisioner, shared_role, storage_class, tls, tolerations, verify, version`},
+		{"unknown verification", 33, "      max_connections: 1\n      verify: never",
+			`34: "verify" of broker must be one of now, later`},
 		{"unknown TLS", 33, "      max_connections: 1\n      tls: never", `34: "tls" of broker must be one of optional, required`},
 		{"number out of range", 33, "      max_connections: 18446744073709551615",
 			"33: \"max_connections\" of broker must be a whole number above 0\n33: the number is out of range"},

@@ -119,29 +119,12 @@ func (p *Backups) onlyWithStore(w task.Workflow) task.Workflow {
 var errNoStoreHere = errors.New("this broker has no object store")
 
 func (p *Backups) backUpWorkflow(i store.Instance, id string) task.Workflow {
-	b := backingUp{p, i, id}
-	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
-		Timeout: steps.AccountsTimeout,
-		Do:      b.dropReader}
-	deleteAll := task.Step{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: steps.AccountsTimeout,
-		Do: b.deleteUnfinished}
+	first, cleanup := p.First(i, id)
+	dropScratch := p.dropScratchStep()
 	return task.Workflow{
-		Steps: []task.Step{
-			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.copier.InTurn(b.write)}, dropReader},
-		Cleanup: []task.Step{dropReader, deleteAll},
-		Succeeded: func(tx *store.Tx, m task.Memory) {
-			var written store.Backup
-			if found, err := m.Recall(summary, &written); err != nil || !found {
-				tx.Fail(errors.Join(err, errors.New("the facts of the backup are lost")))
-			}
-			tx.CompleteBackup(written)
-			var mark store.BackupPosition
-			if found, err := m.Recall(markKey, &mark); err != nil {
-				tx.Fail(err)
-			} else if found {
-				tx.MarkBackup(mark)
-			}
-		},
+		Steps: append(first, task.Step{Name: "verify", Progress: "Verifying the backup", Timeout: backupTimeout,
+			Do: p.copier.InTurn(backingUp{p, i, id}.verify)}, dropScratch),
+		Cleanup: append(cleanup, dropScratch),
 		Durable: true,
 		Advice: fmt.Sprintf("The backup is %s. To restore it, give its id as restore_from to `cf create-service`, or as "+
 			"restore_backup to `cf update-service`.", id),

@@ -40,6 +40,10 @@ func (p *Backups) BackupToRestore(ctx context.Context, q engine.ProvisionRequest
 	if err != nil || !by.MayUse(of, q.Plan, p.Plans.Get(b.PlanID)) {
 		return b, noBackup(name)
 	}
+	if b.ID != name && b.VerifiedAt == nil && q.Parameters.RestoreToTime.IsZero() {
+		return b, engine.Refuse(engine.Invalid, "No backup of the service instance %s is verified yet. Wait for that, or "+
+			"give the id of its latest backup as restore_from: %s.", name, b.ID)
+	}
 	return b, backupFits(b, q.Plan)
 }
 

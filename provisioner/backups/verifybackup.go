@@ -25,12 +25,14 @@ const VerifyBackups = "verify-backups"
 var verifyBackupsKind = engine.Kind[*Backups]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
 	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
-		dropScratch := task.Step{Name: "drop scratch", Progress: "Dropping the scratch database",
-			Timeout: steps.DropTimeout,
-			Do:      p.dropScratch}
 		return task.Workflow{Steps: []task.Step{{Name: "verify", Progress: "Verifying backups", Timeout: backupTimeout,
-			Do: p.verifyBackups}}, Cleanup: []task.Step{dropScratch}}, nil
+			Do: p.verifyBackups}}, Cleanup: []task.Step{p.dropScratchStep()}}, nil
 	},
+}
+
+func (p *Backups) dropScratchStep() task.Step {
+	return task.Step{Name: "drop scratch", Progress: "Dropping the scratch database", Timeout: steps.DropTimeout,
+		Do: p.dropScratch}
 }
 
 // scratch is a database in which a backup is verified. The task remembers it before it is created.
@@ -65,31 +67,13 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 		if err := run.Alive(); err != nil {
 			return err
 		}
-		began := time.Now()
 		err := p.verifyBackup(ctx, run, b)
 		if dropping := p.dropScratch(ctx, run); dropping != nil {
 			return errors.Join(err, dropping)
 		}
-		problem := problemOf(err)
-		switch {
-		case err == nil:
-			p.Log.Info("verified a backup", "backup", b.ID, "instance_id", b.InstanceID,
-				"duration_ms", float64(time.Since(began).Microseconds())/1000)
-		case problem != "":
-			p.Log.Error("a backup cannot be restored", "backup", b.ID, "instance_id", b.InstanceID, "error", err)
-		case bySettings(err):
-			p.Log.Warn("a backup cannot be verified on a server with these settings, and is tried again in a day; see "+
-				"docs/runbook.md#mysqlbrokerbackupstooold", "backup", b.ID, "instance_id", b.InstanceID, "error", err)
-			if err := p.Store.Backups.NoteRefusal(ctx, b.ID, err.Error()); err != nil {
-				return fmt.Errorf("record that settings refuse the backup %s: %w", b.ID, err)
-			}
+		if err := p.noteVerification(ctx, b, err); err != nil {
+			failed = append(failed, err)
 			continue
-		default:
-			failed = append(failed, fmt.Errorf("verify the backup %s: %w", b.ID, steps.NotUnreachable(err)))
-			continue
-		}
-		if err := p.Store.Backups.NoteVerification(ctx, b.ID, problem); err != nil {
-			return fmt.Errorf("record the verification of the backup %s: %w", b.ID, err)
 		}
 		if err := run.Advance(ctx, "Verified backup "+b.ID); err != nil {
 			return err
@@ -97,6 +81,62 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 	}
 	return errors.Join(failed...)
 }
+
+// noteVerification records how the verification of a backup ended. It returns an error if that says nothing about the
+// backup.
+func (p *Backups) noteVerification(ctx context.Context, b store.Backup, err error) error {
+	log, note := p.Log.With("backup", b.ID, "instance_id", b.InstanceID), p.Store.Backups.NoteVerification
+	problem := problemOf(err)
+	switch {
+	case err == nil:
+		log.Info("verified a backup")
+	case problem != "":
+		log.Error("a backup cannot be restored", "error", err)
+	case bySettings(err):
+		log.Warn("a backup cannot be verified on a server with these settings, and is tried again in a day; see "+
+			"docs/runbook.md#mysqlbrokerbackupstooold", "error", err)
+		note, problem = p.Store.Backups.NoteRefusal, err.Error()
+	default:
+		return fmt.Errorf("verify the backup %s: %w", b.ID, steps.NotUnreachable(err))
+	}
+	if err := note(ctx, b.ID, problem); err != nil {
+		return fmt.Errorf("record the verification of the backup %s: %w", b.ID, err)
+	}
+	return nil
+}
+
+// verify verifies the backup that the task has written, unless that is left to the hourly task: a backup of the
+// schedule, and one that cannot be verified now. Only a backup that cannot be restored is a failure.
+func (b backingUp) verify(ctx context.Context, run *task.Run) error {
+	recorded, err := b.Store.Backups.Get(ctx, b.id)
+	if err != nil {
+		return fmt.Errorf("read the record of the backup: %w", err)
+	}
+	if recorded.Reason == onSchedule || b.Plans.Get(b.instance.PlanID).Backups.VerifyLater {
+		return run.Advise(verifiedLater)
+	}
+	if err := b.dropScratch(ctx, run); err != nil { // of an attempt that was interrupted
+		return err
+	}
+	err = b.verifyBackup(ctx, run, recorded)
+	if ctx.Err() != nil || run.Alive() != nil {
+		return err
+	}
+	noting := b.noteVerification(ctx, recorded, err)
+	switch {
+	case problemOf(err) != "" && noting == nil:
+		return task.Permanent(fmt.Sprintf("The backup %s was written, but cannot be restored. Tell your operator about %s.",
+			b.id, task.Token(run.Task.ID)), err)
+	case err == nil && noting == nil:
+		return run.Advise("It was restored once, as a test, and has the data.")
+	case noting != nil:
+		b.Log.Warn("a backup could not be verified yet", "backup", b.id, "instance_id", b.instance.ID, "error", noting)
+	}
+	return run.Advise("It could not be restored as a test yet. " + verifiedLater)
+}
+
+const verifiedLater = "It is restored as a test by the hourly verification. Until then, restore_from with the id of " +
+	"the service instance does not mean this backup."
 
 // problemOf says why a backup cannot be restored. It is "" if err is not due to the backup: settings of shared servers
 // can forbid what the instance's own server allows.

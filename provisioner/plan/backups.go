@@ -4,6 +4,8 @@ package plan
 type Backups struct {
 	EveryHours int // 0 for never, except on request
 	KeepDays   int // 0 for DefaultBackupKeepDays
+
+	VerifyLater bool // a backup on request does not wait until it is verified
 }
 
 // DefaultBackupKeepDays is for how many days backups are kept if the plan does not say.

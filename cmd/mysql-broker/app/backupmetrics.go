@@ -19,7 +19,9 @@ var (
 		"Bytes that a copy in this process has copied or compared.", []string{"task"}, nil)
 	copyDesc = prometheus.NewDesc("mysql_broker_copy_bytes",
 		"About how many bytes a copy in this process will have copied or compared.", []string{"task"}, nil)
-	backupsDesc     = prometheus.NewDesc("mysql_broker_backups", "Complete backups.", nil, nil)
+	backupsDesc    = prometheus.NewDesc("mysql_broker_backups", "Backups that were verified.", nil, nil)
+	unverifiedDesc = prometheus.NewDesc("mysql_broker_backups_unverified",
+		"Complete backups that were not verified yet.", nil, nil)
 	backupBytesDesc = prometheus.NewDesc("mysql_broker_backup_bytes", "Bytes of complete backups in the object store.",
 		nil, nil)
 	damagedDesc = prometheus.NewDesc("mysql_broker_backups_damaged",
@@ -48,10 +50,11 @@ func (c *stateCollector) collectBackups(ctx context.Context, ch chan<- prometheu
 		c.log.Warn("could not read the figures of the backups for /metrics", "error", err)
 		return
 	}
-	if stats.Backups == 0 && len(schedules) == 0 {
+	if stats.Bytes == 0 && len(schedules) == 0 {
 		return
 	}
 	gauge(ch, backupsDesc, float64(stats.Backups))
+	gauge(ch, unverifiedDesc, float64(stats.Unverified))
 	gauge(ch, backupBytesDesc, float64(stats.Bytes))
 	gauge(ch, damagedDesc, float64(stats.Damaged))
 	for _, s := range schedules {

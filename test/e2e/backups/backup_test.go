@@ -145,7 +145,7 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		t.Errorf("backups of an instance without any: %q", out)
 	}
 	d.Refuse(t, `there is no service instance "none"`, "backups", "none")
-	d.Run(t, 0, "backups", "now", source.ID)
+	task, _, _ := strings.Cut(d.Run(t, 0, "backups", "now", source.ID).Stdout, " ")
 	backups := func() (all []map[string]any) {
 		t.Helper()
 		d.Read(t, &all, "backups", source.ID)
@@ -155,7 +155,7 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		t.Helper()
 		testdrive.Eventually(t, limits.Stuck, what, func() bool { return condition(backups()) })
 	}
-	await("a backup is complete", func(all []map[string]any) bool { return len(all) == 1 && all[0]["state"] == "complete" })
+	ts.Await(t, task, "has written and verified a backup", "state = 'succeeded'")
 	first := backups()[0]["backup"].(string)
 	testdrive.RunScheduled(t, ts, "back-up-due") // nothing is due
 	if all := backups(); len(all) != 1 {
@@ -174,6 +174,9 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		return len(all) == 2 && all[0]["reason"] == "schedule" && all[0]["state"] == "complete"
 	})
 	second := backups()[0]["backup"].(string)
+	if all := backups(); all[0]["verified_at"] != nil || all[1]["verified_at"] == nil {
+		t.Errorf("the first backup and that of the schedule: %v", all)
+	}
 	d.Run(t, 0, "backups", "verify", first, second)
 	await("both are verified", func(all []map[string]any) bool {
 		return all[0]["verified_at"] != nil && all[1]["verified_at"] != nil

@@ -35,7 +35,12 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		"INSERT INTO wide VALUES (1, REPEAT('x', 4 << 20))",
 		"CREATE TABLE parts (id INT PRIMARY KEY, name VARCHAR(20)) PARTITION BY HASH (id) PARTITIONS 4",
 		"INSERT INTO parts VALUES (1, 'one'), (2, 'two')")
-	id := i.BackedUp(t)
+	shown := i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+	id := testdrive.BackupIn(t, shown)
+	if last := shown[len(shown)-1]; !strings.Contains(last, "could not be restored as a test yet") {
+		t.Errorf("a backup that cannot be verified ends with %q", last)
+	}
+	testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").Restored(t, i.ID, nil), http.StatusBadRequest, id+".")
 	only := func() map[string]any {
 		t.Helper()
 		var all []map[string]any
@@ -50,7 +55,6 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		ts.Scan(t, &at, "SELECT coalesce(verify_refused_at::text, 'never') FROM backup")
 		return at
 	}
-	testdrive.RunScheduled(t, ts, "verify-backups")
 	p.AwaitLog(t, "a backup cannot be verified on a server with these settings")
 	why, _ := only()["verify_refused"].(string)
 	if !strings.HasPrefix(why, "shared server ") || !strings.Contains(why, "max_allowed_packet") {

@@ -20,6 +20,7 @@ import (
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/instances"
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/retained"
 	"mysql-broker/provisioner/steps"
@@ -34,6 +35,7 @@ type Config struct {
 	Limits  plan.Limits // of all plans together
 	Fleet   *fleet.Fleet
 	Logger  *slog.Logger
+	Memory  *memory.Budget  // of copies, backups and restores; nil for no limit
 	Tasks   task.Config     // its Logger is set from Logger
 	OnFull  func()          // called when an instance is refused because every shared server is full; may be nil
 	Backups *backup.Vault   // nil if there is no object store
@@ -63,7 +65,7 @@ func New(cfg Config) *Provisioner {
 	}
 	e := &engine.Engine{Store: cfg.Store, Plans: cfg.Plans, Log: cfg.Logger}
 	on := steps.New(e, cfg.Fleet, cfg.OnFull, cfg.QuotasOff)
-	c := copying.New(on, cfg.Tasks.Workers)
+	c := copying.New(on, cfg.Tasks.Workers, cfg.Memory)
 	p := &Provisioner{Servers: on, Copier: c,
 		Bindings: bindings.New(on, cfg.CredHub, cfg.Document),
 		backups:  backups.New(c, cfg.Backups),

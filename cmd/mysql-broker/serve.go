@@ -8,6 +8,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/version"
+	"mysql-broker/provisioner/memory"
 )
 
 func serveCommand() *cobra.Command {
@@ -34,7 +35,8 @@ Logs are JSON lines on standard error, text on a terminal.`,
 			if cfg.Application.Name != "" {
 				log = log.With("app", cfg.Application.Name, "app_index", cfg.Application.Index)
 			}
-			log.Info("starting", "version", version.Version)
+			cfg.MemoryLimit = memory.Limit(getenvOf(cmd))
+			log.Info("starting", "version", version.Version, "memory_mb", cfg.MemoryLimit>>20)
 			a, err := app.Start(cmd.Context(), cfg, c, log)
 			if err != nil {
 				return err

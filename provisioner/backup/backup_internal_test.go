@@ -1,12 +1,14 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
 )
@@ -36,11 +38,9 @@ func (s shelf) write(t *testing.T, instanceID, id string, statements ...string) 
 	return m
 }
 
-func alive() error { return nil }
-
 func (s shelf) check(t *testing.T, m Manifest) error {
 	t.Helper()
-	return s.Check(t.Context(), m, alive, func(uint64, uint64) {})
+	return s.Check(t.Context(), m, transfer.Options{Alive: func() error { return nil }, Progress: func(_, _ uint64) {}})
 }
 
 // A large statement ends an object, and enough of them end a part.
@@ -69,6 +69,28 @@ func TestBackupIsReadAsWritten(t *testing.T) {
 	}
 	if want := []string{"t0: INSERT 1", "t1: INSERT\n2;", "t2: " + large, "t3: INSERT 4"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("read %.100q", got)
+	}
+}
+
+// A restore reserves memory for objects with long statements; for those of earlier releases, it looks how long they are.
+func TestMemoryForLongStatements(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	m := s.write(t, "i", "b_1", strings.Repeat("x", 5<<20), "INSERT 2")
+	o := m.Parts[0].Objects[0]
+	o.Longest = 0 // as an earlier release wrote it
+	for _, o := range []object{m.Parts[0].Objects[0], o} {
+		var reserved int64
+		options := transfer.Options{Reserve: func(_ context.Context, bytes int64) (func(), error) {
+			reserved = bytes
+			return nil, memory.ErrTooLarge
+		}}
+		_, err := s.hold(t.Context(), m, m.Parts[0], o, options, timesInLoad)
+		refusal, ok := errors.AsType[*transfer.RefusedError](err)
+		if reserved != 15<<20 || !ok || !refusal.BySettings || !strings.Contains(refusal.Sentence, "Table t0, or table t1 has "+
+			"a row of 5 MiB") {
+			t.Errorf("reserved %d: %v", reserved, err)
+		}
 	}
 }
 

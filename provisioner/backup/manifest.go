@@ -64,6 +64,8 @@ type object struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
+	// Longest is the length of its longest statement, in bytes; 0 in backups of earlier releases, and of the schema.
+	Longest int64 `json:"longest,omitempty"`
 }
 
 // envelope is the contents of the manifest's object. The key is bound to the bytes of the manifest.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"mysql-broker/provisioner/transfer"
 )
@@ -25,8 +26,14 @@ func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o tr
 	parts := make([]transfer.Part, len(m.Parts))
 	for n, p := range m.Parts {
 		parts[n] = transfer.Part{Chunks: p.Chunks, Read: func(ctx context.Context, fn func(int, []byte) error) error {
-			for _, o := range p.Objects {
-				if err := v.readStatements(ctx, m, o, fn); err != nil {
+			for _, object := range p.Objects {
+				release, err := v.hold(ctx, m, p, object, o, timesInLoad)
+				if err != nil {
+					return err
+				}
+				err = v.readStatements(ctx, m, object, fn)
+				release()
+				if err != nil {
 					return err
 				}
 			}
@@ -36,37 +43,105 @@ func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o tr
 	return transfer.Load(ctx, schema, parts, to, o)
 }
 
-// Check reads all objects of a backup, and returns an error unless they are as they were written. It calls alive before
-// each object, and reports progress in objects.
-func (v Vault) Check(ctx context.Context, m Manifest, alive func() error, progress func(done, total uint64)) error {
-	all := []object{m.Schema}
-	for _, p := range m.Parts {
-		all = append(all, p.Objects...)
+// timesInLoad is how often a statement is in memory: as it is read, as a string for the driver, and in its packet.
+const timesInLoad = 3
+
+// hold waits for the memory for an object, if it is large, and for its longest statement, if that is long.
+func (v Vault) hold(ctx context.Context, m Manifest, p part, o object, options transfer.Options, times int64) (
+	release func(), err error) {
+	if options.Reserve == nil {
+		return func() {}, nil
 	}
-	for n, o := range all {
-		if err := alive(); err != nil {
-			return err
+	longest := o.Longest
+	if longest == 0 && times > 0 { // written by an earlier release
+		if longest, err = v.longest(ctx, m, o); err != nil {
+			return nil, err
 		}
-		if err := v.read(ctx, m, o, func(r io.Reader) error {
-			_, err := io.Copy(io.Discard, r)
-			if err != nil {
-				err = &DamagedError{folder(m.InstanceID, m.ID) + o.Name, err}
+	}
+	bytes := times * longest
+	if longest <= longStatement {
+		bytes = 0
+	}
+	if o.Bytes > 2*objectBytes {
+		bytes += o.Bytes
+	}
+	if bytes == 0 {
+		return func() {}, nil
+	}
+	var tables []string
+	for _, k := range p.Chunks {
+		if !slices.Contains(tables, k.Table) {
+			tables = append(tables, k.Table)
+		}
+	}
+	release, err = options.Reserve(ctx, bytes)
+	return release, transfer.RefuseLong(err, max(longest, o.Bytes), tables...)
+}
+
+// longest is the length of the longest statement in an object.
+func (v Vault) longest(ctx context.Context, m Manifest, o object) (longest int64, err error) {
+	return longest, v.eachStatement(ctx, m, o, func(_ int, length int64, in io.Reader) error {
+		longest = max(longest, length)
+		if _, err := io.CopyN(io.Discard, in, length); err != nil {
+			return &DamagedError{folder(m.InstanceID, m.ID) + o.Name, err}
+		}
+		return nil
+	})
+}
+
+// Check reads all objects of a backup, and returns an error unless they are as they were written. It calls o.Alive
+// before each object, and reports progress in objects.
+func (v Vault) Check(ctx context.Context, m Manifest, o transfer.Options) error {
+	all := slices.Concat([]part{{Objects: []object{m.Schema}}}, m.Parts)
+	var done, total uint64
+	for _, p := range all {
+		total += uint64(len(p.Objects))
+	}
+	for _, p := range all {
+		for _, object := range p.Objects {
+			if err := o.Alive(); err != nil {
+				return err
 			}
-			return err
-		}); err != nil {
-			return err
+			release, err := v.hold(ctx, m, p, object, o, 0)
+			if err != nil {
+				return err
+			}
+			err = v.read(ctx, m, object, func(r io.Reader) error {
+				_, err := io.Copy(io.Discard, r)
+				if err != nil {
+					err = &DamagedError{folder(m.InstanceID, m.ID) + object.Name, err}
+				}
+				return err
+			})
+			release()
+			if err != nil {
+				return err
+			}
+			done++
+			o.Progress(done, total)
 		}
-		progress(uint64(n+1), uint64(len(all))) // #nosec G115 -- lengths are not negative
 	}
 	return nil
 }
 
 // readStatements calls fn with the statements in an object.
 func (v Vault) readStatements(ctx context.Context, m Manifest, o object, fn func(int, []byte) error) error {
+	var statement []byte
+	return v.eachStatement(ctx, m, o, func(chunk int, length int64, in io.Reader) error {
+		statement = slices.Grow(statement[:0], int(length))[:length]
+		if _, err := io.ReadFull(in, statement); err != nil {
+			return &DamagedError{folder(m.InstanceID, m.ID) + o.Name, err}
+		}
+		return fn(chunk, statement)
+	})
+}
+
+// eachStatement calls fn with the chunk and the length of each statement in an object. fn reads the statement from in.
+func (v Vault) eachStatement(ctx context.Context, m Manifest, o object,
+	fn func(chunk int, length int64, in io.Reader) error) error {
 	damaged := func(err error) error { return &DamagedError{folder(m.InstanceID, m.ID) + o.Name, err} }
 	return v.read(ctx, m, o, func(r io.Reader) error {
 		in := bufio.NewReaderSize(r, 64<<10)
-		var statement []byte
 		for {
 			line, err := in.ReadString('\n')
 			if errors.Is(err, io.EOF) && line == "" {
@@ -75,19 +150,16 @@ func (v Vault) readStatements(ctx context.Context, m Manifest, o object, fn func
 			if err != nil {
 				return damaged(err)
 			}
-			var chunk, length int
+			var chunk int
+			var length int64
 			if _, err := fmt.Sscanf(line, "-- chunk %d, %d bytes\n", &chunk, &length); err != nil || length < 0 {
 				return damaged(errors.New("no statement begins where one should"))
 			}
-			if cap(statement) < length+2 {
-				statement = make([]byte, length+2)
-			}
-			statement = statement[:length+2]
-			if _, err := io.ReadFull(in, statement); err != nil {
-				return damaged(err)
-			}
-			if err := fn(chunk, statement[:length]); err != nil {
+			if err := fn(chunk, length, in); err != nil {
 				return err
+			}
+			if _, err := in.Discard(len(";\n")); err != nil {
+				return damaged(err)
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -129,6 +130,8 @@ type worker struct {
 	name   string // of the object that is being filled, "" for none
 	part   part
 	plain  int64 // bytes of SQL in the part
+
+	longest int64 // the longest statement in the object
 }
 
 // Insert writes a statement after a comment that says of which chunk it is, and how long. So the object can be read by
@@ -146,6 +149,10 @@ func (w *worker) Insert(ctx context.Context, statement []byte) (err error) {
 		}
 	}
 	w.plain += int64(len(statement))
+	w.longest = max(w.longest, int64(len(statement)))
+	if len(statement) > objectBytes { // to grow by and by would take more memory than reserved
+		w.sealer.buffer.Grow(len(statement))
+	}
 	_, err = fmt.Fprintf(w.sealer, "-- chunk %d, %d bytes\n", len(w.part.Chunks), len(statement))
 	if err == nil {
 		_, err = w.sealer.Write(statement)
@@ -168,7 +175,11 @@ func (w *worker) endObject(ctx context.Context) error {
 		return err
 	}
 	o, err := w.put(ctx, w.name, data)
-	w.part.Objects, w.name = append(w.part.Objects, o), ""
+	o.Longest = w.longest
+	w.part.Objects, w.name, w.longest = append(w.part.Objects, o), "", 0
+	if w.sealer.buffer.Cap() > 4*objectBytes { // the memory is reserved for this chunk only
+		w.sealer.buffer = bytes.Buffer{}
+	}
 	return err
 }
 

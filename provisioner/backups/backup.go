@@ -228,8 +228,7 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 		Organization: recorded.OrganizationGUID, Space: recorded.SpaceGUID, Reason: recorded.Reason,
 		Flavour: flavour.Name, Version: flavour.Version, KeepUntil: recorded.KeepUntil,
 		DataBytes: size.Used(size.Files)}
-	o := transfer.Options{Alive: run.Alive, Progress: b.ReportProgress(ctx, run, "written",
-		engine.Percent("Writing the backup"))}
+	o := b.copier.Options(ctx, run, "written", engine.Percent("Writing the backup"))
 	if err := b.mark(ctx, admin, &m, &o); err != nil {
 		return m, err
 	}

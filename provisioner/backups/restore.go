@@ -122,9 +122,9 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 			return err
 		}
 		return copying.LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
-			return f.backups.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,
-				MaxBytes: 4*of.Quota() + 64<<20, LeftOut: leftOut,
-				Progress: f.ReportProgress(ctx, run, "restored", engine.Percent("Restoring the backup"))})
+			o := f.Options(ctx, run, "restored", engine.Percent("Restoring the backup"))
+			o.Events, o.Later, o.MaxBytes, o.LeftOut = of.Events, events, 4*of.Quota()+64<<20, leftOut
+			return f.backups.vault.Restore(ctx, m, to, o)
 		})
 	})
 	if err == nil && !f.Parameters.RestoreToTime.IsZero() {

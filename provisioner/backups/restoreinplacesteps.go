@@ -70,7 +70,7 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 			return err
 		}
 	}
-	err = w.vault.Check(ctx, m, run.Alive, w.ReportProgress(ctx, run, "checked", engine.Percent("Reading the backup")))
+	err = w.vault.Check(ctx, m, w.copier.Options(ctx, run, "checked", engine.Percent("Reading the backup")))
 	if err == nil || ctx.Err() != nil || run.Alive() != nil {
 		return err
 	}
@@ -256,8 +256,8 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	if err := errors.Join(run.Remember(dataChanged, true), run.Save(ctx)); err != nil {
 		return err
 	}
-	o := transfer.Options{Events: of.Events, MaxBytes: 4*of.Quota() + 64<<20,
-		Progress: w.ReportProgress(ctx, run, "restored", engine.Percent(restoringSentence))}
+	o := w.copier.Options(ctx, run, "restored", engine.Percent(restoringSentence))
+	o.Events, o.MaxBytes = of.Events, 4*of.Quota()+64<<20
 	empty := current.OverSince != nil // the files of tables do not shrink with their rows
 	earlier := fmt.Sprintf("What was there before is the backup %s, which can be restored in the same way.", w.id)
 	dropped, err := wasDropped(run)
@@ -297,7 +297,7 @@ func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o
 	if err != nil {
 		return err
 	}
-	o.Alive, o.InPlace = run.Alive, true
+	o.InPlace = true
 	return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		if empty {
 			if err := transfer.Empty(ctx, to, run.Alive); err != nil {

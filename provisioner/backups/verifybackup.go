@@ -67,7 +67,7 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 		if err := run.Alive(); err != nil {
 			return err
 		}
-		err := p.verifyBackup(ctx, run, b)
+		err := p.copier.WithMemory(ctx, run, func() error { return p.verifyBackup(ctx, run, b) })
 		if dropping := p.dropScratch(ctx, run); dropping != nil {
 			return errors.Join(err, dropping)
 		}
@@ -187,9 +187,10 @@ func (p *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backu
 		return err
 	}
 	err = f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-		return p.vault.Restore(ctx, m, to, transfer.Options{Events: true, Unpartitioned: true, Alive: run.Alive,
-			LeftOut:  func(_ string, broken bool, _ error) bool { return broken },
-			Progress: p.ReportProgress(ctx, run, "verified", engine.Percent("Verifying backup "+b.ID))})
+		o := p.copier.Options(ctx, run, "verified", engine.Percent("Verifying backup "+b.ID))
+		o.Events, o.Unpartitioned = true, true
+		o.LeftOut = func(_ string, broken bool, _ error) bool { return broken }
+		return p.vault.Restore(ctx, m, to, o)
 	})
 	if bySettings(err) {
 		err = fmt.Errorf("shared server %s: %w", server, err) // operators have to change its settings

@@ -7,6 +7,7 @@ import (
 	"context"
 	"strings"
 
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
@@ -17,12 +18,13 @@ import (
 type Copier struct {
 	*steps.Servers
 
-	turns *copyTurns
+	turns  *copyTurns
+	memory *memory.Budget
 }
 
 // New returns a copier for a process with so many task workers; 0 means the default.
-func New(s *steps.Servers, workers int) *Copier {
-	return &Copier{Servers: s, turns: newCopyTurns(workers)}
+func New(s *steps.Servers, workers int, m *memory.Budget) *Copier {
+	return &Copier{Servers: s, turns: newCopyTurns(workers, m), memory: m}
 }
 
 // EachAccount runs fn for accounts of an instance, each under the lock of its binding, because a worker whose bind was

@@ -8,14 +8,16 @@ import (
 	"sync"
 	"time"
 
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/task"
 )
 
 // copyTurns limits how many copies, backups and restores a broker runs at the same time. Each keeps a worker busy for
-// as long as it copies. Further ones wait without a worker, so that quick operations always find one. One turn of all,
-// and one of each server, is not for copies with SQL of a tenant, which may sleep (bootstrap).
+// as long as it copies, and takes memory. Further ones wait without a worker, so that quick operations always find one.
+// One turn of all, and one of each server, is not for copies with SQL of a tenant, which may sleep (bootstrap).
 type copyTurns struct {
 	all, each int // the limits: of all copies, and of those of each server
+	memory    *memory.Budget
 
 	mu      sync.Mutex
 	running map[int64]turn      // by the id of the task, and so are these
@@ -61,21 +63,22 @@ func (c *copyTurns) forget(id int64) {
 }
 
 // newCopyTurns lets copies have half of the workers, and half of those that one server may have.
-func newCopyTurns(workers int) *copyTurns {
+func newCopyTurns(workers int, m *memory.Budget) *copyTurns {
 	workers = cmp.Or(workers, task.DefaultWorkers)
-	return &copyTurns{all: max(workers/2, 1), each: max(task.ServerShare(workers)/2, 1),
+	return &copyTurns{all: max(workers/2, 1), each: max(task.ServerShare(workers)/2, 1), memory: m,
 		running: map[int64]turn{}, kept: map[int64]time.Time{}, copies: map[int64]Copy{}}
 }
 
 // keepTurn is how long a turn is kept for a task that does not go on here.
 const keepTurn = time.Minute
 
-func (c *copyTurns) begin(id int64, t turn) bool {
+// begin takes a turn, or says for what the task waits.
+func (c *copyTurns) begin(id int64, t turn) (wait string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, has := c.kept[id]; has {
 		delete(c.kept, id)
-		return true
+		return ""
 	}
 	c.releaseKept()
 	var onServer, bootstraps, bootstrapsOnServer int
@@ -93,16 +96,25 @@ func (c *copyTurns) begin(id int64, t turn) bool {
 	}
 	if len(c.running) >= c.all || onServer >= c.each ||
 		t.bootstraps && (bootstraps >= max(c.all-1, 1) || bootstrapsOnServer >= max(c.each-1, 1)) {
-		return false
+		return "Waiting until other copies have ended"
+	}
+	if !c.memory.TryBegin() {
+		return waitingForMemory
 	}
 	c.running[id] = t
-	return true
+	return ""
 }
 
 func (c *copyTurns) end(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release(id)
+}
+
+// release needs the lock.
+func (c *copyTurns) release(id int64) {
 	delete(c.running, id)
+	c.memory.End()
 }
 
 // keep keeps the turn of a task for its next step.
@@ -117,13 +129,27 @@ func (c *copyTurns) releaseKept() {
 	for id, until := range c.kept {
 		if time.Now().After(until) {
 			delete(c.kept, id)
-			delete(c.running, id)
+			c.release(id)
 		}
 	}
 }
 
 // copyTurnInterval is how often a waiting copy checks whether it may begin.
 const copyTurnInterval = time.Second
+
+// WithMemory runs fn, which copies, outside of any turn: it waits for the memory of a copy.
+func (p *Copier) WithMemory(ctx context.Context, run *task.Run, fn func() error) error {
+	if !p.memory.TryBegin() {
+		if err := run.Report(ctx, waitingForMemory); err != nil {
+			return err
+		}
+		if err := p.memory.Begin(ctx); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+	defer p.memory.End()
+	return fn()
+}
 
 // InTurn returns a Do function that waits for its turn to copy.
 func (p *Copier) InTurn(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
@@ -134,8 +160,8 @@ func (p *Copier) InTurn(do func(context.Context, *task.Run) error) func(context.
 func (p *Copier) inTurnWith(bootstraps bool,
 	do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
-		if !p.turns.begin(run.Task.ID, turn{run.Task.Server, bootstraps}) {
-			return waitForTurn()
+		if wait := p.turns.begin(run.Task.ID, turn{run.Task.Server, bootstraps}); wait != "" {
+			return task.Queued(copyTurnInterval, wait)
 		}
 		defer p.turns.end(run.Task.ID)
 		return do(ctx, run)
@@ -147,8 +173,8 @@ func (p *Copier) inTurnWith(bootstraps bool,
 func (p *Copier) KeepingTurn(last bool,
 	do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) (err error) {
-		if !p.turns.begin(run.Task.ID, turn{server: run.Task.Server}) {
-			return waitForTurn()
+		if wait := p.turns.begin(run.Task.ID, turn{server: run.Task.Server}); wait != "" {
+			return task.Queued(copyTurnInterval, wait)
 		}
 		defer func() {
 			if last && err == nil {
@@ -159,8 +185,4 @@ func (p *Copier) KeepingTurn(last bool,
 		}()
 		return do(ctx, run)
 	}
-}
-
-func waitForTurn() error {
-	return task.Queued(copyTurnInterval, "Waiting until other copies have ended")
 }

@@ -5,10 +5,10 @@ import "testing"
 // The last turn of all, and of a server, is not for copies that run SQL of a tenant.
 func TestCopyTurnsOfBootstraps(t *testing.T) {
 	t.Parallel()
-	c := newCopyTurns(16) // eight turns, two of each server
+	c := newCopyTurns(16, nil) // eight turns, two of each server
 	begin := func(id int64, server string, bootstraps, want bool) {
 		t.Helper()
-		if got := c.begin(id, turn{server, bootstraps}); got != want {
+		if got := c.begin(id, turn{server, bootstraps}) == ""; got != want {
 			t.Errorf("task %d on %q: %v, want %v", id, server, got, want)
 		}
 	}
@@ -28,7 +28,7 @@ func TestCopyTurnsOfBootstraps(t *testing.T) {
 	c.end(1)
 	begin(20, "b", true, true)
 
-	c = newCopyTurns(1)
+	c = newCopyTurns(1, nil)
 	begin(1, "a", true, true)
 	begin(2, "b", false, false)
 }

@@ -74,8 +74,13 @@ func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) 
 	if err := d.options.Alive(); err != nil {
 		return err
 	}
+	_, release, err := d.options.reserve(ctx, from, k, timesInDump)
+	if err != nil {
+		return err
+	}
+	defer release()
 	var failure error
-	err := readRows(ctx, from, k, statementBytes, nil, func(statement []byte) ([]byte, error) {
+	err = readRows(ctx, from, k, statementBytes, nil, func(statement []byte) ([]byte, error) {
 		failure = out.Insert(ctx, statement)
 		return statement, failure
 	})

@@ -19,8 +19,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// statementBytes is about how long a statement with rows is. Three of them are in memory for each worker, or, if rows
-// are longer, three rows.
+// statementBytes is about how long a statement with rows is. Three of them are in memory for each worker. If rows are
+// longer, only one is: see Options.reserve.
 const statementBytes = 1 << 20
 
 // gentleStatementBytes is statementBytes for a gentle copy: between two of them, writers of the source have the
@@ -314,6 +314,11 @@ func (c *copier) inTarget(k chunk) chunk {
 // copyChunk copies a chunk in one transaction, and adds its rows up. If rows are present, it deletes those of the chunk
 // first.
 func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, present bool, sum *rowSum) (err error) {
+	longest, release, err := c.options.reserve(ctx, from, k, timesInCopy)
+	if err != nil {
+		return err
+	}
+	defer release()
 	defer c.takeTurn(k.replaces)()
 	if err := c.exec(ctx, to, "BEGIN"); err != nil {
 		return err
@@ -337,7 +342,7 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 		}
 	}
 	insert := c.insert
-	if c.options.Gentle {
+	if c.options.Gentle || longest > 0 { // several long statements at the same time would need more memory
 		insert = c.insertInTurn
 	}
 	if err := insert(ctx, from, to, k, sum); err != nil {
@@ -491,6 +496,9 @@ func (r *rowReader) read(ctx context.Context, from *sql.Conn, setting string) er
 		default:
 			r.statement = append(r.buffer[:0], begin...)
 		}
+		if n := length(values); n > statementBytes { // to grow by and by would take more memory than reserved
+			r.statement = slices.Grow(r.statement, 2*n)
+		}
 		r.statement = append(r.statement, '(')
 		first := true
 		for n, v := range values {
@@ -511,6 +519,16 @@ func (r *rowReader) read(ctx context.Context, from *sql.Conn, setting string) er
 		return err
 	}
 	return r.flush()
+}
+
+// length is that of the values whose length can differ.
+func length(values []value) (n int) {
+	for _, v := range values {
+		if text, ok := v.([]byte); ok {
+			n += len(text)
+		}
+	}
+	return n
 }
 
 // flush ends the statement, if there is one.

@@ -58,6 +58,9 @@ type Options struct {
 	// Progress is called after each chunk, with bytes; total is an estimate, which done may exceed. Load calls it after
 	// each part, with parts. It may be nil.
 	Progress func(done, total uint64)
+	// Reserve waits until the process has the memory for long rows, or returns memory.ErrTooLarge. nil stands for a
+	// process that has enough.
+	Reserve func(ctx context.Context, bytes int64) (release func(), err error)
 }
 
 // complete sets the defaults.
@@ -73,6 +76,9 @@ func (o Options) complete() Options {
 	}
 	if o.Alive == nil {
 		o.Alive = func() error { return nil }
+	}
+	if o.Reserve == nil {
+		o.Reserve = func(context.Context, int64) (func(), error) { return func() {}, nil }
 	}
 	return o
 }

@@ -10,6 +10,7 @@ import (
 	"mysql-broker/provisioner/backups"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mark"
+	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/provisioner/task"
 )
@@ -41,7 +42,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Limits: a.catalog.Limits(), Fleet: a.fleet, Logger: a.log, OnFull: metrics.full.Inc, Backups: vault,
 		CredHub: a.credHub, Document: broker.Document(a.cfg.CATrusted), QuotasOff: a.cfg.Quota.Interval == 0,
-		KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit,
+		KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit, Memory: memory.NewBudget(a.cfg.MemoryLimit),
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	a.registry.MustRegister(collectCopies(a.provisioner.Copies))

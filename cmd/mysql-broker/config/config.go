@@ -52,6 +52,7 @@ type Config struct {
 	CredHub     CredHub
 	// CloudController is only read for `upgrade`.
 	CloudController CloudController
+	MemoryLimit     int64         // bytes that this process may have; 0 for no limit
 	KeepAudit       time.Duration // how long the record of who did what is kept
 	KeepMoved       time.Duration // how long data can be read where they were before they were moved
 

@@ -1,6 +1,7 @@
 package objectstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -95,9 +96,17 @@ func (d *Directory) Get(_ context.Context, name string, max int64) ([]byte, erro
 	return data, explain(d, "read", name, err)
 }
 
+// knownBytes is up to which size callers give the size as max. Only for that, memory is taken at once.
+const knownBytes = 128 << 20
+
 // readAll reads at most max bytes.
 func readAll(r io.Reader, max int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, max+1))
+	var buffer bytes.Buffer
+	if max <= knownBytes {
+		buffer.Grow(int(max) + 1 + bytes.MinRead) // else it would grow to twice the size
+	}
+	_, err := buffer.ReadFrom(io.LimitReader(r, max+1))
+	data := buffer.Bytes()
 	if err == nil && int64(len(data)) > max {
 		err = fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, max)
 	}

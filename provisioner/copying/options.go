@@ -1,0 +1,32 @@
+package copying
+
+import (
+	"context"
+	"sync"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+)
+
+const waitingForMemory = "Waiting for memory of the broker that other copies use"
+
+// Options are those of a copy, a dump or a load for a task, which reports its progress, and whether it waits for
+// memory.
+func (p *Copier) Options(ctx context.Context, run *task.Run, point string,
+	sentence func(done, total uint64) string) transfer.Options {
+	var mu sync.Mutex // of what workers report
+	progress := p.ReportProgress(ctx, run, point, sentence)
+	return transfer.Options{Alive: run.Alive,
+		Progress: func(done, total uint64) {
+			mu.Lock()
+			defer mu.Unlock()
+			progress(done, total)
+		},
+		Reserve: func(ctx context.Context, bytes int64) (release func(), err error) {
+			return p.memory.Reserve(ctx, bytes, func() error {
+				mu.Lock()
+				defer mu.Unlock()
+				return run.Report(ctx, waitingForMemory)
+			})
+		}}
+}

@@ -1,0 +1,84 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestLimitsOfGroups(t *testing.T) {
+	t.Parallel()
+	type files map[string]string
+	const unlimited = "9223372036854771712\n"
+	for name, host := range map[string]struct {
+		groups string
+		files  files
+		want   int64
+	}{
+		"its own group":     {"0::/\n", files{"memory.max": "1000\n"}, 1000},
+		"one above it":      {"0::/a/b\n", files{"a/memory.max": "900\n", "a/b/memory.max": "1000\n"}, 900},
+		"no limit":          {"0::/a\n", files{"a/memory.max": "max\n"}, math.MaxInt64},
+		"no groups":         {"", nil, math.MaxInt64},
+		"version 1":         {"5:cpu:/x\n4:memory:/a\n", files{"memory/a/memory.limit_in_bytes": "1000\n"}, 1000},
+		"1, no limit":       {"4:memory:/\n", files{"memory/memory.limit_in_bytes": unlimited}, math.MaxInt64},
+		"1, in a container": {"4:memory:/not/mounted\n0::/\n", files{"memory/memory.limit_in_bytes": "1000\n"}, 1000},
+	} {
+		dir := t.TempDir()
+		write := func(name, text string) string {
+			path := filepath.Join(dir, name)
+			err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+		for file, text := range host.files {
+			write("mounted/"+file, text)
+		}
+		if got := ofGroups(write("cgroup", host.groups), filepath.Join(dir, "mounted")); got != host.want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+}
+
+// Copies that have begun can always have their long rows, one after the other.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(idleBytes + 90<<20) // 30 MiB for one copy, 60 MiB for rows
+	if !b.TryBegin() || b.TryBegin() {
+		t.Fatal("there is memory for one copy")
+	}
+	waited := 0
+	reserve := func(ctx context.Context, bytes int64) (func(), error) {
+		return b.Reserve(ctx, bytes, func() error { waited++; return nil })
+	}
+	if _, err := reserve(t.Context(), 61<<20); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("more than there is: %v", err)
+	}
+	release, err := reserve(t.Context(), 40<<20)
+	if err != nil || waited != 0 {
+		t.Fatal(err, waited)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := reserve(ended, 30<<20); !errors.Is(err, context.Canceled) || waited != 1 {
+		t.Errorf("rows that others have the memory for: %v, waited %d times", err, waited)
+	}
+	release()
+	if _, err := reserve(t.Context(), 60<<20); err != nil || waited != 1 {
+		t.Errorf("all of it: %v", err)
+	}
+	b.End()
+	if !b.TryBegin() {
+		t.Error("the next copy does not begin")
+	}
+	if least := NewBudget(1); !least.TryBegin() || least.TryBegin() {
+		t.Error("a process with too little memory copies one at a time")
+	}
+	if none := NewBudget(0); none != nil || !none.TryBegin() {
+		t.Error("a process without a limit")
+	}
+}

@@ -1,0 +1,43 @@
+package transfer_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	budget "mysql-broker/provisioner/memory"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/servers"
+)
+
+// A copy reserves memory for long rows only, gives it back, and refuses a table by name for whose rows there is too
+// little.
+func TestMemoryForLongRows(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		f.exec(f.source, "CREATE TABLE short (id INT PRIMARY KEY, b LONGBLOB, j JSON)",
+			"INSERT INTO short VALUES (1, REPEAT('x', 900000), '{}')",
+			"CREATE TABLE huge (id INT PRIMARY KEY, b MEDIUMBLOB, c LONGTEXT)",
+			"INSERT INTO huge VALUES (1, REPEAT(CHAR(0), 2 << 20), REPEAT('x', 1 << 20)), (2, 'y', NULL)")
+		var held, most atomic.Int64
+		o := transfer.Options{Reserve: func(_ context.Context, bytes int64) (func(), error) {
+			most.Store(max(most.Load(), held.Add(bytes)))
+			return func() { held.Add(-bytes) }, nil
+		}}
+		f.must(transfer.Copy(t.Context(), f.from, f.to, o))
+		f.expectSame("CHECKSUM TABLE short, huge", f.from.Database, f.to.Database)
+		if row := int64(3<<20 + 64<<10); most.Load() != 7*row || held.Load() != 0 {
+			t.Errorf("reserved %d bytes for a row of %d; %d are held", most.Load(), row, held.Load())
+		}
+		o.Reserve = func(context.Context, int64) (func(), error) { return nil, budget.ErrTooLarge }
+		f.exec(f.copied, "DROP TABLE huge")
+		err := transfer.Copy(t.Context(), f.from, f.to, o)
+		refusal, ok := errors.AsType[*transfer.RefusedError](err)
+		if !ok || !strings.Contains(refusal.Sentence, "Table huge has a row of 3 MiB") {
+			t.Errorf("too little memory: %v", err)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package slow
+
+import (
+	"crypto/rand"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestMemory runs a broker in a control group with the memory that manifest.yml and deploy/kubernetes ask for: it takes
+// three backups at the same time, and clones an instance with long rows. The kernel kills nothing, and the broker
+// answers health checks within the time that the manifest allows.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		const megabytes = 256
+		for file, line := range map[string]string{"manifest.yml": `memory: (\d+)M`,
+			"deploy/kubernetes/base/deployment.yaml": `limits:\n +memory: (\d+)Mi`} {
+			if found := regexp.MustCompile(line).FindStringSubmatch(testdrive.Shipped(t, file)); found == nil ||
+				found[1] != strconv.Itoa(megabytes) {
+				t.Errorf("%s asks for another size than is tested: %q", file, found)
+			}
+		}
+		g := newGroup(t, megabytes<<20)
+		env := testdrive.Environment(t, s)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		env["CATALOG"] = testdrive.EditedCatalog(t, func(text string) string {
+			return strings.ReplaceAll(text, "max_storage_mb: 100,", "max_storage_mb: 1024,")
+		})
+		p := testdrive.StartPlatformBy(t, g.start, s, env)
+		if log := p.Log(); !strings.Contains(log, `"memory_mb":230`) {
+			t.Errorf("the broker has not found its limit: %s", log)
+		}
+		fill := func(rows, bytes int) testdrive.Instance {
+			i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+			_, c := i.Bound(t, nil)
+			db := c.Open(t)
+			testdrive.Exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)")
+			filling := make([]byte, bytes)
+			for range rows {
+				_, _ = rand.Read(filling) // never fails
+				if _, err := db.ExecContext(t.Context(), "INSERT INTO large (filling) VALUES (?)", filling); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return i
+		}
+		long := fill(20, 15e6)
+		all := []testdrive.Instance{fill(145, 1<<20), fill(145, 1<<20), fill(145, 1<<20)}
+		failed := watchHealth(t, p)
+		var operations []string
+		for _, i := range all {
+			operations = append(operations, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		}
+		for n, i := range all {
+			i.Await(t, operations[n])
+		}
+		t.Logf("3 backups: %s", peak(t, p))
+		long.Await(t, long.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		for _, from := range []string{"clone_from", "restore_from"} {
+			made := p.OwnInstance(t, "shared-small")
+			made.Await(t, made.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry,
+				"parameters": body{from: long.ID}}).Expect(t, http.StatusAccepted).String("operation"))
+			t.Logf("%s: %s", from, peak(t, p))
+			made.Remove(t)
+		}
+		if n := failed(); n > 0 || g.kills(t) > 0 {
+			t.Errorf("%d health checks failed, and the kernel killed %d times", n, g.kills(t))
+		}
+	})
+}
+
+// watchHealth returns a function that says how many health checks have failed meanwhile.
+func watchHealth(t *testing.T, p testdrive.Platform) (failed func() int) {
+	t.Helper()
+	end, result := make(chan struct{}), make(chan int)
+	client := &http.Client{Timeout: 10 * time.Second}
+	go func() {
+		failed := 0
+		for {
+			r, err := client.Get(p.URL + "/healthz")
+			if err != nil || r.StatusCode != http.StatusOK {
+				failed++
+			}
+			if err == nil {
+				r.Body.Close()
+			}
+			select {
+			case <-end:
+				result <- failed
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}()
+	return func() int {
+		close(end)
+		return <-result
+	}
+}
+
+// group is a control group that limits memory.
+type group struct{ dir, limit, events string }
+
+func newGroup(t *testing.T, bytes int) group {
+	t.Helper()
+	name := "mysql-broker-test-" + strconv.Itoa(os.Getpid())
+	g := group{"/sys/fs/cgroup/memory/" + name, "memory.limit_in_bytes", "memory.oom_control"}
+	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
+		g = group{"/sys/fs/cgroup/" + name, "memory.max", "memory.events"}
+	}
+	err := os.Mkdir(g.dir, 0o755)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := os.Remove(g.dir); err != nil {
+				t.Error(err)
+			}
+		})
+		err = os.WriteFile(filepath.Join(g.dir, g.limit), []byte(strconv.Itoa(bytes)), 0o600)
+	}
+	if err != nil {
+		t.Skip("no control group can limit memory here:", err)
+	}
+	return g
+}
+
+// start starts a broker in the group.
+func (g group) start(t testing.TB, env map[string]string) *testdrive.Broker {
+	cmd := exec.Command("/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs"),
+		testdrive.Binary(t), "serve")
+	cmd.Dir = t.TempDir()
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	return testdrive.StartCommand(t, cmd)
+}
+
+// peak is the most memory that the broker has had so far. That of the group would include the cache of files.
+func peak(t *testing.T, p testdrive.Platform) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID()), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(regexp.MustCompile("VmHWM:.*").Find(text))
+}
+
+// kills is how many processes the kernel has killed.
+func (g group) kills(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(g.dir, g.events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^oom_kill (\d+)$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("%s: %s", g.events, text)
+	}
+	n, _ := strconv.Atoi(string(found[1]))
+	return n
+}

@@ -56,19 +56,6 @@ func MostInOrganization(counts []OrganizationCount) map[string]int {
 	return most
 }
 
-// VersionCount says how many dedicated servers of a plan have a version.
-type VersionCount struct {
-	PlanID, Flavour, Version string
-	Count                    int
-}
-
-// VersionCounts counts the dedicated servers of instances that are ready.
-func (s Reports) VersionCounts(ctx context.Context) ([]VersionCount, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[VersionCount], `SELECT plan_id, server_flavour, server_version,
-		count(*) FROM instance WHERE location_kind = 'dedicated' AND state = $1
-		GROUP BY plan_id, server_flavour, server_version`, Ready)
-}
-
 // OrganizationCounts counts the instances of each organization, in the order of plans and organizations. Its cost grows
 // with their number.
 func (s Reports) OrganizationCounts(ctx context.Context) ([]OrganizationCount, error) {

@@ -22,6 +22,7 @@ type list struct {
 	columns    string
 	join       string
 	descending bool
+	most       int         // rows, 0 for all
 	found      []condition // by an index
 	matches    []condition // row by row
 }
@@ -54,11 +55,11 @@ func (l *list) keyIs(operator string, values []any) condition {
 		strings.Repeat(", ?", len(values)-1) + ")", append([]any{values[0]}, values...)}
 }
 
-// eachListed calls fn with every row.
+// eachListed calls fn with the rows.
 func eachListed[T any](ctx context.Context, s *database, l list, fn func(T) error) error {
 	var after []any
-	for {
-		page, end, err := listedPage[T](ctx, s, l, after, 0)
+	for read := 0; ; {
+		page, end, err := listedPage[T](ctx, s, l, after, l.most-read)
 		if err != nil {
 			return err
 		}
@@ -67,26 +68,11 @@ func eachListed[T any](ctx context.Context, s *database, l list, fn func(T) erro
 				return err
 			}
 		}
-		if end == nil {
+		if read += len(page); end == nil || read == l.most {
 			return nil
 		}
 		after = end
 	}
-}
-
-// pageAfter reads up to limit rows after a key of one column. next is the key after which the next page begins, K's
-// zero value at the end.
-func pageAfter[T, K any](ctx context.Context, s *database, l list, after K, limit int,
-	key func(T) K) (page []T, next K, err error) {
-	page, end, err := listedPage[T](ctx, s, l, []any{after}, limit+1)
-	switch {
-	case len(page) > limit:
-		page = page[:limit]
-		next = key(page[limit-1])
-	case end != nil:
-		next = end[0].(K)
-	}
-	return page, next, err
 }
 
 // listedPage reads the matching rows of a page, at most limit, 0 for all. The page begins after a key, nil for the

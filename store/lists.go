@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,10 +43,11 @@ type InstanceQuery struct {
 	Organization string // its GUID or the name that the platform gave
 	Space        string // likewise
 	Since        time.Time
+	Most         int // how many at most, 0 for all
 }
 
 func (q InstanceQuery) list() list {
-	l := list{table: "instance i", key: "i.id", columns: listedInstance}
+	l := list{table: "instance i", key: "i.id", columns: listedInstance, most: q.Most}
 	l.only(q.ID != "", "i.id = ?", q.ID)
 	l.where(q.PlanIDs != nil, "i.plan_id = ANY (?)", q.PlanIDs)
 	l.where(q.State != "", "i.state = ?", q.State)
@@ -63,14 +63,6 @@ func (q InstanceQuery) list() list {
 // holds one page of them in memory.
 func (s Instances) Each(ctx context.Context, q InstanceQuery, fn func(ListedInstance) error) error {
 	return eachListed(ctx, s.database, q.list(), fn)
-}
-
-// After lists up to limit instances that match, ordered by id, starting after an id ("" for the first ones).
-// next is the id to pass for the following page, "" at the end. A page is short or empty if the next pageKeys instances
-// contain no more matches.
-func (s Instances) After(ctx context.Context, after string, q InstanceQuery,
-	limit int) (page []ListedInstance, next string, err error) {
-	return pageAfter(ctx, s.database, q.list(), after, limit, func(i ListedInstance) string { return i.ID })
 }
 
 // ListedBinding is a binding in an operator's list, without password and parameters.
@@ -156,10 +148,11 @@ type TaskQuery struct {
 	PlanIDs    []string
 	State      string
 	Since      time.Time
+	Most       int // how many at most, 0 for all
 }
 
 func (q TaskQuery) list() list {
-	l := list{table: "task t", key: "t.id", columns: listedTask, descending: true}
+	l := list{table: "task t", key: "t.id", columns: listedTask, descending: true, most: q.Most}
 	l.only(q.ID != 0, "t.id = ?", q.ID)
 	l.only(q.InstanceID != "", "t.instance_id = ?", q.InstanceID)
 	l.only(q.BindingID != "", "t.binding_id = ?", q.BindingID)
@@ -177,15 +170,6 @@ func (q TaskQuery) list() list {
 // Each is Instances.Each for tasks, the newest first.
 func (s Tasks) Each(ctx context.Context, q TaskQuery, fn func(ListedTask) error) error {
 	return eachListed(ctx, s.database, q.list(), fn)
-}
-
-// Before is Instances.After for tasks, the newest first. It starts before a task's id (0 for the newest).
-func (s Tasks) Before(ctx context.Context, before int64, q TaskQuery,
-	limit int) (page []ListedTask, next int64, err error) {
-	if before == 0 {
-		before = math.MaxInt64
-	}
-	return pageAfter(ctx, s.database, q.list(), before, limit, func(t ListedTask) int64 { return t.ID })
 }
 
 // PlanInUse reports whether an instance has that plan, which may be a removed plan.

@@ -24,7 +24,6 @@ type Config struct {
 	Store  *store.Store
 	SignIn *signin.SignIn
 	Plans  plan.Set
-	Limits plan.Limits // of all plans together
 	Shared *shared.Servers
 	// Inspect is provisioner.Provisioner.Inspect.
 	Inspect func(ctx context.Context, i store.Instance, accounts []string) (steps.Inspection, error)

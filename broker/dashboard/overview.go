@@ -4,38 +4,32 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"mysql-broker/provisioner/doctor"
-	"mysql-broker/provisioner/instances"
-	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
 
-// overviewPage is the operators' first page.
-type overviewPage struct {
-	Find     string // the search that found nothing
-	Tasks    store.TaskStats
-	Oldest   string
-	Servers  []serverRow
-	Plans    []planRow
-	Upgrades int // dedicated servers for which there is an upgrade
-	Findings []findingCount
-	Examined time.Time
-}
+// overviewRows is how many rows each list of the overview has at most. The commands for operators list all.
+const overviewRows = 50
 
-// planRow says how many instances there are of a plan, and may be. That of all plans together has no id.
-type planRow struct {
-	ID, Name  string
-	Instances int
-	Most      int // that an organization has
-	Limits    plan.Limits
+// overviewPage is the operators' page.
+type overviewPage struct {
+	Find      string // the search that found nothing
+	Now       store.TaskStats
+	Oldest    string
+	Servers   []serverRow
+	Running   []store.ListedTask
+	Failed    []store.ListedTask // the latest
+	Findings  []doctor.Finding
+	Found     int // all findings
+	Examined  time.Time
+	Instances []instanceRow
+	Most      int // rows of each list
 }
 
 type serverRow struct {
@@ -48,16 +42,18 @@ type serverRow struct {
 	Connections   mysqladmin.Connections // zero if the server does not report them
 }
 
-type findingCount struct {
-	Problem doctor.Problem
-	Count   int
+type instanceRow struct {
+	store.ListedInstance
+	state
+	Plan             string
+	Version, Upgrade string // of a dedicated server: see instancePage
 }
 
-// overview shows servers, operations and findings, or redirects to the instance of a search.
+// overview shows servers, operations, findings and instances, or redirects to the instance of a search.
 func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
-	find := strings.TrimSpace(r.URL.Query().Get("find"))
+	ctx, find := r.Context(), strings.TrimSpace(r.URL.Query().Get("find"))
 	if find != "" {
-		id, err := d.Store.Instances.Find(r.Context(), find)
+		id, err := d.Store.Instances.Find(ctx, find)
 		if err == nil {
 			http.Redirect(w, r, InstancePath(id), http.StatusSeeOther)
 			return
@@ -67,39 +63,46 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	p := overviewPage{Find: find}
-	var err error
-	if p.Tasks, err = d.Store.Tasks.Stats(r.Context()); err != nil {
-		d.fail(w, r, "count the operations", err)
-		return
-	}
-	if p.Tasks.InProgress+p.Tasks.Waiting > 0 {
-		p.Oldest = spanText(p.Tasks.Oldest)
-	}
-	if p.Servers, err = d.servers(r); err != nil {
-		d.fail(w, r, "read how full the servers are", err)
-		return
-	}
-	counts, err := d.Store.Reports.OrganizationCounts(r.Context())
-	if err != nil {
-		d.fail(w, r, "count the instances", err)
-		return
-	}
-	p.Plans = d.planRows(counts)
-	versions, err := d.Store.Reports.VersionCounts(r.Context())
-	if err != nil {
-		d.fail(w, r, "count the versions of servers", err)
-		return
-	}
-	for _, v := range versions {
-		has := launcher.Version{Flavour: v.Flavour, Version: v.Version}
-		if _, can := instances.Upgradable(d.Plans.Get(v.PlanID), has); can {
-			p.Upgrades += v.Count
+	p := overviewPage{Find: find, Most: overviewRows}
+	for doing, read := range map[string]func() error{
+		"count the operations":            func() (err error) { p.Now, err = d.Store.Tasks.Stats(ctx); return err },
+		"read how full the servers are":   func() (err error) { p.Servers, err = d.servers(r); return err },
+		"list the operations under way":   func() error { return d.tasks(r, store.InProgress, &p.Running) },
+		"list the operations that failed": func() error { return d.tasks(r, store.Failed, &p.Failed) },
+		"list the instances":              func() (err error) { p.Instances, err = d.instances(r); return err },
+	} {
+		if err := read(); err != nil {
+			d.fail(w, r, doing, err)
+			return
 		}
 	}
-	all, examined := d.Findings()
-	p.Examined, p.Findings = examined, counted(all)
+	if p.Now.InProgress+p.Now.Waiting > 0 {
+		p.Oldest = spanText(p.Now.Oldest)
+	}
+	p.Findings, p.Examined = d.Findings()
+	p.Found = len(p.Findings)
+	p.Findings = p.Findings[:min(p.Found, overviewRows)]
 	d.show(w, r, http.StatusOK, "overview.html", "Overview", p)
+}
+
+// tasks reads the newest tasks in a state.
+func (d *Dashboard) tasks(r *http.Request, state string, rows *[]store.ListedTask) error {
+	return d.Store.Tasks.Each(r.Context(), store.TaskQuery{State: state, Most: overviewRows},
+		func(t store.ListedTask) error {
+			*rows = append(*rows, t)
+			return nil
+		})
+}
+
+func (d *Dashboard) instances(r *http.Request) (rows []instanceRow, err error) {
+	err = d.Store.Instances.Each(r.Context(), store.InstanceQuery{Most: overviewRows}, func(i store.ListedInstance) error {
+		of := d.Plans.Get(i.PlanID)
+		row := instanceRow{ListedInstance: i, state: states[i.State], Plan: of.Name}
+		row.Version, row.Upgrade = versions(of, i.ServerFlavour, i.ServerVersion)
+		rows = append(rows, row)
+		return nil
+	})
+	return rows, err
 }
 
 func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
@@ -132,34 +135,4 @@ func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
 		rows = append(rows, row)
 	}
 	return rows, nil
-}
-
-// planRows adds up the instances of each plan of the catalog, and of all plans.
-func (d *Dashboard) planRows(counts []store.OrganizationCount) []planRow {
-	rows := make([]planRow, len(d.Plans), len(d.Plans)+1)
-	for n, p := range d.Plans {
-		rows[n] = planRow{ID: p.ID, Name: p.Name, Limits: p.Limits}
-	}
-	all := planRow{Name: "all plans", Limits: d.Limits}
-	most := store.MostInOrganization(counts)
-	all.Most = most[""]
-	for _, c := range counts {
-		all.Instances += c.Count
-		if n := slices.IndexFunc(rows, func(r planRow) bool { return r.ID == c.PlanID }); n >= 0 {
-			rows[n].Instances, rows[n].Most = rows[n].Instances+c.Count, most[c.PlanID]
-		}
-	}
-	return append(rows, all)
-}
-
-// counted counts findings by their problem, in the order in which they come.
-func counted(all []doctor.Finding) (counts []findingCount) {
-	for _, f := range all {
-		n := slices.IndexFunc(counts, func(c findingCount) bool { return c.Problem == f.Problem })
-		if n < 0 {
-			n, counts = len(counts), append(counts, findingCount{Problem: f.Problem})
-		}
-		counts[n].Count++
-	}
-	return counts
 }

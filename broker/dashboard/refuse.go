@@ -15,7 +15,6 @@ type refusal struct{ Title, Sentence string }
 var (
 	noPage       = refusal{"Page not found", "The dashboard has no such page. Check the address."}
 	noAddress    = refusal{"No address", "The address holds characters that none of the dashboard's has. Check it."}
-	noSuchPage   = refusal{"No such page of the list", "The address names none. Go back to the beginning of the list."}
 	forOperators = refusal{"For operators only", "This page shows everything that the broker holds, and you are not one " +
 		"of its operators. To see a service instance of yours, open the dashboard URL that `cf service NAME` prints."}
 	// It is the same whether the instance exists or not.

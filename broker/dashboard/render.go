@@ -26,8 +26,7 @@ var templates = func() map[string]*template.Template {
 		"capital": capital, "shell": shellText,
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
-	for _, name := range []string{"instance.html", "overview.html", "instances.html", "tasks.html", "findings.html",
-		"refusal.html"} {
+	for _, name := range []string{"instance.html", "overview.html", "refusal.html"} {
 		page := template.Must(shared.Clone())
 		all[name] = template.Must(page.ParseFS(templateFiles, "templates/"+name))
 	}

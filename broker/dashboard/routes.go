@@ -18,9 +18,6 @@ func Serves(path string) bool { return path == "/dashboard" || strings.HasPrefix
 func (d *Dashboard) routes() http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /dashboard/{$}", d.operators(d.overview))
-	pages.HandleFunc("GET /dashboard/instances", d.operators(d.instances))
-	pages.HandleFunc("GET /dashboard/tasks", d.operators(d.tasks))
-	pages.HandleFunc("GET /dashboard/findings", d.operators(d.findings))
 	pages.HandleFunc("GET /dashboard/instances/{id}", d.instance)
 	pages.HandleFunc("GET /dashboard/instances/{id}/events", d.events)
 	pages.HandleFunc("GET /dashboard/", func(w http.ResponseWriter, r *http.Request) {

@@ -4,6 +4,7 @@ package grafana
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -63,6 +64,24 @@ func TestDashboard(t *testing.T) {
 	for _, v := range d.Templating.List {
 		if !strings.Contains(string(text), "$"+v.Name) && !strings.Contains(string(text), "${"+v.Name+"}") {
 			t.Errorf("the variable %s is not used", v.Name)
+		}
+	}
+}
+
+// What has an alert is on the dashboard.
+func TestDashboardShowsWhatAlertsAreAbout(t *testing.T) {
+	t.Parallel()
+	shown, err := os.ReadFile("mysql-broker.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts, err := os.ReadFile("../prometheus/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`mysql_broker_\w+`).FindAllString(string(alerts), -1) {
+		if !strings.Contains(string(shown), name+"{") {
+			t.Errorf("the dashboard lacks %s", name)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (a *App) startDashboard(context.Context) (end ending, err error) {
 		return end, nil
 	}
 	a.dashboard = dashboard.New(dashboard.Config{Store: a.store, SignIn: a.signIn, Plans: a.catalog.Plans(),
-		Limits: a.catalog.Limits(), Shared: a.shared, Inspect: a.provisioner.Inspect, Storage: a.provisioner.Storage,
+		Shared: a.shared, Inspect: a.provisioner.Inspect, Storage: a.provisioner.Storage,
 		Deleted: a.provisioner.Deleted, Trouble: a.fleet.Trouble, Members: a.fleet.Members,
 		AnswerTime: max(dashboard.DefaultAnswerTime, a.cfg.AnswerTime), Findings: a.examinations.findings, Logger: a.log})
 	return ending{leave: a.dashboard.Close}, nil

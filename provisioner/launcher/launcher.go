@@ -76,8 +76,17 @@ type Launcher interface {
 	// again. It is called before a CA of Options.Authority is dropped.
 	SignedBy(ctx context.Context, ca []byte) (ids []string, err error)
 
-	// WriteNote stores a note of the broker next to the servers and replaces an earlier one of that name; after a crash,
-	// one of the two is there. A name consists of lower-case letters, digits and dashes. Servers cannot read notes.
+	// Record stores a text of at most 200 KiB beside the server and replaces an earlier one; after a crash, one of the two
+	// is there. "" removes it. It goes with the server, which cannot read it. Record may run at the same time as any other
+	// call. It returns ErrNotFound if there is no such server.
+	Record(ctx context.Context, id, text string) error
+
+	// Records returns the texts that Record has stored, by the ids of servers.
+	Records(ctx context.Context) (map[string]string, error)
+
+	// WriteNote stores a note of the broker, of at most 512 KiB, next to the servers and replaces an earlier one of that
+	// name; after a crash, one of the two is there. A name consists of lower-case letters, digits and dashes. Servers
+	// cannot read notes.
 	WriteNote(ctx context.Context, name string, content []byte) error
 
 	// ReadNote returns a note, or nil if there is none of that name.

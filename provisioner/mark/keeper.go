@@ -1,8 +1,8 @@
 // Package mark detects that PostgreSQL was restored from a backup, and so is older than what the servers hold. Once a
 // minute, one broker writes a mark to each shared server and launcher: the latest task, and the instances whose data
-// are there. Brokers compare the marks with PostgreSQL when they start, before they change anything on a server, and
-// before each new mark. If PostgreSQL is older than a mark, it is held: see store.Hold. A PostgreSQL that was loaded
-// from a dump is detected without marks.
+// are there; a launcher keeps each instance beside its server. Brokers compare the marks with PostgreSQL when they
+// start, before they change anything on a server, and before each new mark. If PostgreSQL is older than a mark, it is
+// held: see store.Hold. A PostgreSQL that was loaded from a dump is detected without marks.
 package mark
 
 import (
@@ -166,7 +166,7 @@ func (k *Keeper) verifyDedicated(ctx context.Context, l fleet.Launcher) error {
 
 // compareDedicated also returns the note that it has read.
 func (k *Keeper) compareDedicated(ctx context.Context, l fleet.Launcher) (content []byte, err error) {
-	n, content, err := readNote[position](ctx, l, k.identity)
+	n, content, err := readNote(ctx, l, k.identity)
 	if err != nil {
 		return nil, err
 	}

@@ -56,11 +56,14 @@ func TestCopiesOnASharedServer(t *testing.T) {
 	}
 }
 
-// directory is a launcher that only keeps notes.
+// directory is a launcher that only keeps notes and records.
 type directory struct {
 	launcher.Launcher
-	notes map[string][]byte
+	notes   map[string][]byte
+	records map[string]string
 }
+
+func (d directory) Records(context.Context) (map[string]string, error) { return d.records, nil }
 
 func (d directory) ReadNote(_ context.Context, name string) ([]byte, error) {
 	return d.notes[name], nil
@@ -73,20 +76,27 @@ func (d directory) WriteNote(_ context.Context, name string, content []byte) err
 
 func TestNotesOfLaunchers(t *testing.T) {
 	t.Parallel()
-	d := directory{notes: map[string][]byte{"mark-other": []byte(`{"task_id": 9}`)}}
+	d := directory{notes: map[string][]byte{"mark-other": []byte(`{"task_id": 9}`)}, records: map[string]string{
+		"d_o": `{"identity": "other", "instance_id": "o", "dedicated_id": "d_o"}`,
+		"d_1": `{"identity": "own", "instance_id": "i", "dedicated_id": "d_1", "plan_id": "new"}`}}
 	l := fleet.Launcher{Name: "here", Launcher: d}
-	if r, err := ReadDedicated(t.Context(), l, "own"); err != nil || r.Found {
+	if r, err := ReadDedicated(t.Context(), l, "own"); err != nil || r.Found || len(r.Instances) != 1 {
 		t.Errorf("without a mark: %+v, %v", r, err)
 	}
-	d.notes["mark-own"] = []byte(`{"task_id": 7, "task_at": "2026-05-01T12:00:00Z", "instances": [{"instance_id": "i"}]}`)
+	d.notes["mark-own"] = []byte(`{"task_id": 7, "task_at": "2026-05-01T12:00:00Z", "instances": [
+		{"instance_id": "i", "dedicated_id": "d_1", "plan_id": "old"}, {"instance_id": "j", "dedicated_id": "d_2"}]}`)
 	for _, want := range []int64{7, 3} {
 		r, err := ReadDedicated(t.Context(), l, "own")
-		if err != nil || !r.Found || r.TaskID != want || len(r.Instances) != 1 || r.Instances[0].ID != "i" {
+		if err != nil || !r.Found || r.TaskID != want || len(r.Instances) != 2 || r.Instances[0].PlanID != "new" || r.Instances[1].ID != "j" {
 			t.Errorf("read %+v, %v; want task %d", r, err, want)
 		}
 		if err := RestartDedicated(t.Context(), l, store.Mark{Identity: "own", TaskID: 3, TaskAt: noon}); err != nil {
 			t.Error(err)
 		}
+	}
+	d.records["d_1"] = "{"
+	if _, err := ReadDedicated(t.Context(), l, "own"); err == nil || !strings.Contains(err.Error(), "d_1") {
+		t.Errorf("a record that is cut off: %v", err)
 	}
 	d.notes["mark-own"] = []byte(`{"task_id": `)
 	if _, err := ReadDedicated(t.Context(), l, "own"); err == nil || !strings.Contains(err.Error(), "mark-own") {

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -112,21 +115,22 @@ func sameDay(a, b time.Time) bool {
 
 // note is the mark that a launcher stores.
 type note struct {
-	position
-	Instances []store.InstanceCopy `json:"instances"`
-}
-
-// position is what a comparison needs of a note. With thousands of instances, the rest takes much memory.
-type position struct {
 	TaskID int64     `json:"task_id"`
 	TaskAt time.Time `json:"task_at"`
+	// Instances are those of a broker of release 0.1, which kept them in the note instead of beside their servers.
+	Instances []store.InstanceCopy `json:"instances,omitempty"`
+}
+
+// serverRecord is the record beside a dedicated server.
+type serverRecord struct {
+	Identity string `json:"identity"` // whose it is: brokers of several PostgreSQL databases may share a launcher
+	store.InstanceCopy
 }
 
 func noteName(identity string) string { return "mark-" + identity }
 
-// readNote reads all of a note, or its position. It returns the zero value if there is none.
-func readNote[T note | position](ctx context.Context, l fleet.Launcher,
-	identity string) (n T, content []byte, err error) {
+// readNote reads a note. It returns the zero value if there is none.
+func readNote(ctx context.Context, l fleet.Launcher, identity string) (n note, content []byte, err error) {
 	content, err = l.ReadNote(ctx, noteName(identity))
 	if err != nil || content == nil {
 		return n, nil, err
@@ -137,50 +141,88 @@ func readNote[T note | position](ctx context.Context, l fleet.Launcher,
 	return n, content, nil
 }
 
+// records reads the records beside the servers of a launcher that are this identity's.
+func records(ctx context.Context, l fleet.Launcher, identity string) (texts map[string]string,
+	copies map[string]store.InstanceCopy, err error) {
+	if texts, err = l.Records(ctx); err != nil {
+		return nil, nil, err
+	}
+	copies = map[string]store.InstanceCopy{}
+	for id, text := range texts {
+		var r serverRecord
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			return nil, nil, fmt.Errorf("the record beside the server %s: %w", id, err)
+		}
+		if r.Identity == identity {
+			copies[id] = r.InstanceCopy
+		}
+	}
+	return texts, copies, nil
+}
+
 // writeDedicated writes to the launchers.
 func (k *Keeper) writeDedicated(ctx context.Context, m store.Mark) {
 	var err error
 	for _, l := range k.Fleet.Launchers() {
-		err = errors.Join(err, k.writeNote(ctx, l, m))
+		err = errors.Join(err, k.writeLauncher(ctx, l, m))
 	}
 	k.report(ctx, store.DedicatedServers, err)
 }
 
-// writeNote writes the mark and the instances of its servers to a launcher.
-func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) error {
+// writeLauncher writes the mark to a launcher, and the instances beside their servers.
+func (k *Keeper) writeLauncher(ctx context.Context, l fleet.Launcher, m store.Mark) error {
 	before, err := k.compareDedicated(ctx, l)
 	if err != nil {
 		return err
 	}
-	n := note{position: position{m.TaskID, m.TaskAt.UTC()}}
-	err = k.Store.Recovery.EachCopy(ctx, store.DedicatedServers, func(some []store.InstanceCopy) error {
-		for _, i := range some {
-			if i.Launcher == l.Name {
-				n.Instances = append(n.Instances, i)
+	there, own, err := records(ctx, l, k.identity)
+	if err != nil {
+		return err
+	}
+	next := map[string]string{}
+	for id := range own { // unless its instance is listed, it is removed
+		next[id] = ""
+	}
+	list := func(some []store.InstanceCopy) error {
+		for _, c := range some {
+			if c.Launcher != l.Name {
+				continue
 			}
+			text, err := json.Marshal(serverRecord{k.identity, c})
+			if err != nil {
+				return fmt.Errorf("instance %q: %w", c.ID, err)
+			}
+			next[c.DedicatedID] = string(text)
 		}
 		return nil
-	})
-	if err != nil {
+	}
+	if err := k.Store.Recovery.EachCopy(ctx, store.DedicatedServers, list); err != nil {
 		return fmt.Errorf("list the instances: %w", err)
 	}
 	retained, err := k.Store.Recovery.RetainedCopies(ctx, store.DedicatedServers, time.Time{})
 	if err != nil {
 		return fmt.Errorf("read what deleted instances have left: %w", err)
 	}
-	for _, c := range retained {
-		if c.Launcher == l.Name {
-			n.Instances = append(n.Instances, c)
+	if err := list(retained); err != nil {
+		return err
+	}
+	var failed error // one server's record keeps no other from being written
+	for id, text := range next {
+		if text == there[id] {
+			continue
+		}
+		if err := l.Record(ctx, id, text); !errors.Is(err, launcher.ErrNotFound) { // it was destroyed meanwhile
+			failed = errors.Join(failed, err)
 		}
 	}
-	content, err := json.Marshal(n)
+	content, err := json.Marshal(note{TaskID: m.TaskID, TaskAt: m.TaskAt.UTC()})
 	if err != nil {
 		return err
 	}
-	if bytes.Equal(content, before) {
-		return nil
+	if !bytes.Equal(content, before) {
+		failed = errors.Join(failed, l.WriteNote(ctx, noteName(k.identity), content))
 	}
-	return l.WriteNote(ctx, noteName(k.identity), content)
+	return failed
 }
 
 // Record is what a shared server or a launcher has recorded for a PostgreSQL: the mark, and the instances.
@@ -217,10 +259,20 @@ func copies(listed []mysqladmin.ListedInstance) (all []store.InstanceCopy, err e
 	return all, nil
 }
 
-// ReadDedicated reads the mark of a launcher.
+// ReadDedicated reads the mark of a launcher, and the records beside its servers.
 func ReadDedicated(ctx context.Context, l fleet.Launcher, identity string) (Record, error) {
-	n, _, err := readNote[note](ctx, l, identity)
-	return Record{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
+	n, _, err := readNote(ctx, l, identity)
+	if err != nil {
+		return Record{}, err
+	}
+	_, copies, err := records(ctx, l, identity)
+	r := Record{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: slices.Collect(maps.Values(copies))}
+	for _, c := range n.Instances {
+		if _, newer := copies[c.DedicatedID]; !newer {
+			r.Instances = append(r.Instances, c)
+		}
+	}
+	return r, err
 }
 
 // RestartShared replaces the mark of a shared server with PostgreSQL's current one, even if the mark is newer. The
@@ -231,11 +283,11 @@ func RestartShared(ctx context.Context, server *shared.Server, m store.Mark) err
 
 // RestartDedicated is RestartShared for a launcher.
 func RestartDedicated(ctx context.Context, l fleet.Launcher, m store.Mark) error {
-	n, _, err := readNote[note](ctx, l, m.Identity)
+	n, _, err := readNote(ctx, l, m.Identity)
 	if err != nil {
 		return err
 	}
-	n.position = position{m.TaskID, m.TaskAt.UTC()}
+	n.TaskID, n.TaskAt = m.TaskID, m.TaskAt.UTC()
 	content, err := json.Marshal(n)
 	if err != nil {
 		return err

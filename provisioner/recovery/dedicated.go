@@ -209,7 +209,7 @@ func (r *recovery) holdAs(ctx context.Context, at store.Location, password strin
 	return hold(ctx, server)
 }
 
-// adoptServer adds an item that records the instance of an unrecorded server, if the launcher's note has a copy of it.
+// adoptServer adds an item that records the instance of an unrecorded server, if the record beside it has a copy.
 func (r *recovery) adoptServer(ctx context.Context, at store.Location, c store.InstanceCopy, ids map[string]bool) {
 	item := Item{Action: Adopt, Kind: "instance", Server: at.Server, Name: at.Server, InstanceID: c.ID,
 		Why: "it was created after the backup"}

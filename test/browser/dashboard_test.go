@@ -395,7 +395,7 @@ func TestOverview(t *testing.T) {
 	b.signIn(w.Dashboard.URL+"/dashboard/", openid.Operator)
 	testdrive.Eventually(t, limits.Stuck, "the first examination", func() bool {
 		b.open(w.Dashboard.URL + "/dashboard/")
-		return strings.Contains(b.text("main"), "As of")
+		return strings.Contains(b.text("main"), "when it last compared")
 	})
 	read := b.text("main")
 	for _, want := range []string{"Nothing is left over", "orders", "shared-large", "Upgrade to " + upgrade} {

@@ -36,6 +36,7 @@ type playedServer struct {
 	phase   phase
 	started bool // it has its admin account: before, nobody reaches a real one
 	kept    bool
+	record  string
 	version string
 	spec    launcher.Spec
 	machine *machine
@@ -444,6 +445,37 @@ func (l *played) SignedBy(_ context.Context, ca []byte) (ids []string, err error
 	}
 	slices.Sort(ids)
 	return ids, nil
+}
+
+// Record implements launcher.Launcher.
+func (l *played) Record(_ context.Context, id, text string) (err error) {
+	if err := l.cut.pass(); err != nil {
+		return err
+	}
+	l.set(func() {
+		if s := l.servers[id]; s != nil {
+			s.record = text
+		} else {
+			err = launcher.ErrNotFound
+		}
+	})
+	return err
+}
+
+// Records implements launcher.Launcher.
+func (l *played) Records(context.Context) (map[string]string, error) {
+	if err := l.cut.pass(); err != nil {
+		return nil, err
+	}
+	records := map[string]string{}
+	l.set(func() {
+		for id, s := range l.servers {
+			if s.record != "" {
+				records[id] = s.record
+			}
+		}
+	})
+	return records, nil
 }
 
 // WriteNote implements launcher.Launcher.

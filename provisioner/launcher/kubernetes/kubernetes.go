@@ -168,12 +168,13 @@ func objectName(id string) (string, error) {
 }
 
 const (
-	managedByLabel  = "app.kubernetes.io/managed-by"
-	serverLabel     = "mysql-broker/server" // the id
-	memberLabel     = "mysql-broker/member" // the number of a member; on the Secret of a group, how many there are
-	managedBy       = "mysql-broker"
-	stateAnnotation = "mysql-broker/state"
-	keptAnnotation  = "mysql-broker/kept"
+	managedByLabel   = "app.kubernetes.io/managed-by"
+	serverLabel      = "mysql-broker/server" // the id
+	memberLabel      = "mysql-broker/member" // the number of a member; on the Secret of a group, how many there are
+	managedBy        = "mysql-broker"
+	stateAnnotation  = "mysql-broker/state"
+	keptAnnotation   = "mysql-broker/kept"
+	recordAnnotation = "mysql-broker/record" // see Record
 
 	// SHA-256 fingerprints of certificates in the Secret, and of the one that mysqld has loaded.
 	caAnnotation          = "mysql-broker/ca"                 // the CA that signed the certificate

@@ -2,11 +2,11 @@ package launchertest
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +111,20 @@ func testKeep(t *testing.T, p Place) {
 			t.Fatal(err)
 		}
 	}
+	if err := l.Record(bounded(t), "never", "text"); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("record what is not there: %v, want ErrNotFound", err)
+	}
+	long := strings.Repeat("recorded", 25<<10)
+	for _, text := range []string{"one", long, "", long} {
+		want := map[string]string{kept.ID: text, unused.ID: "short"}
+		for id, text := range want {
+			if err := l.Record(bounded(t), id, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		maps.DeleteFunc(want, func(_, text string) bool { return text == "" })
+		p.expectRecords(t, want)
+	}
 	heir := p.Open(t)
 	if err := heir.DestroyUnused(bounded(t), kept.ID); !errors.Is(err, launcher.ErrKept) {
 		t.Errorf("destroy what is kept: %v, want ErrKept", err)
@@ -121,6 +135,7 @@ func testKeep(t *testing.T, p Place) {
 	if there := ids(t, heir); !slices.Equal(there, []string{kept.ID}) {
 		t.Errorf("there are %q, want %q", there, kept.ID)
 	}
+	p.expectRecords(t, map[string]string{kept.ID: long})
 	lets(t, kept, end)
 }
 
@@ -233,17 +248,13 @@ func testSecrets(t *testing.T, p Place) {
 	}
 }
 
-// Every broker reads the whole note until it is replaced.
+// Every broker reads a note until it is replaced.
 func testNotes(t *testing.T, p Place) {
 	l := p.Open(t)
 	if note, err := l.ReadNote(bounded(t), "mark"); note != nil || err != nil {
 		t.Errorf("before the first note: %q, %v", note, err)
 	}
-	var list strings.Builder // as long as that of thousands of instances
-	for range 5000 {
-		fmt.Fprintf(&list, `{"id": %q, "about": %q}`, rand.Text(), strings.Repeat("an instance ", 40))
-	}
-	for _, content := range []string{"one", list.String(), "", "two"} {
+	for _, content := range []string{"one", strings.Repeat("long", 128<<10), "", "two"} {
 		if err := l.WriteNote(bounded(t), "mark", []byte(content)); err != nil {
 			t.Fatal(err)
 		}
@@ -259,5 +270,14 @@ func testNotes(t *testing.T, p Place) {
 	}
 	if there := ids(t, l); len(there) > 0 {
 		t.Errorf("there are %q: notes are no servers", there)
+	}
+}
+
+// expectRecords expects that the records beside servers are those, as every broker reads them.
+func (p Place) expectRecords(t *testing.T, want map[string]string) {
+	t.Helper()
+	if there, err := p.Open(t).Records(bounded(t)); err != nil || !maps.Equal(there, want) {
+		t.Errorf("there are the records of %v, %v; want those of %v", slices.Collect(maps.Keys(there)), err,
+			slices.Collect(maps.Keys(want)))
 	}
 }

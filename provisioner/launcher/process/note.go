@@ -26,18 +26,60 @@ func (l *Launcher) WriteNote(ctx context.Context, name string, content []byte) e
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(l.notesDir(), 0o700); err != nil {
-		return fmt.Errorf("write a note: %w", err)
-	}
-	unlock, err := lockDir(ctx, l.notesDir())
-	if err != nil {
-		return fmt.Errorf("write a note: %w", err)
-	}
-	defer unlock()
-	if err := replaceFile(path, content, 0o600); err != nil {
+	if err := l.withNotes(ctx, func() error { return replaceFile(path, content, 0o600) }); err != nil {
 		return fmt.Errorf("write a note: %w", err)
 	}
 	return nil
+}
+
+// Record implements launcher.Launcher. It does not wait for the server's lock, which an upgrade keeps for hours.
+func (l *Launcher) Record(ctx context.Context, id, text string) error {
+	sd, err := l.serverDir(id)
+	if err != nil {
+		return err
+	}
+	if err := l.withNotes(ctx, func() error {
+		if text == "" {
+			if _, err := os.Stat(sd.dir); err != nil {
+				return err
+			}
+			return os.RemoveAll(sd.recordFile())
+		}
+		return replaceFile(sd.recordFile(), []byte(text), 0o600)
+	}); errors.Is(err, fs.ErrNotExist) {
+		return launcher.ErrNotFound
+	} else if err != nil {
+		return fmt.Errorf("server %s: write its record: %w", id, err)
+	}
+	return nil
+}
+
+// Records implements launcher.Launcher.
+func (l *Launcher) Records(context.Context) (map[string]string, error) {
+	dirs, err := l.serverDirs()
+	records := map[string]string{}
+	for _, sd := range dirs {
+		text, err := os.ReadFile(sd.recordFile())
+		if err == nil {
+			records[sd.id] = string(text)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("server %s: read its record: %w", sd.id, err)
+		}
+	}
+	return records, err
+}
+
+// withNotes runs fn while no other broker writes a note or a record.
+func (l *Launcher) withNotes(ctx context.Context, fn func() error) error {
+	if err := os.MkdirAll(l.notesDir(), 0o700); err != nil {
+		return err
+	}
+	unlock, err := lockDir(ctx, l.notesDir())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return fn()
 }
 
 // ReadNote implements launcher.Launcher.

@@ -46,3 +46,4 @@ func (d serverDir) settingsFile() string { return filepath.Join(d.dir, "mysqld.c
 func (d serverDir) initFile() string     { return filepath.Join(d.dir, "init.sql") }
 func (d serverDir) logFile() string      { return filepath.Join(d.dir, "mysqld.log") }
 func (d serverDir) keptFile() string     { return filepath.Join(d.dir, "kept") }
+func (d serverDir) recordFile() string   { return filepath.Join(d.dir, "record") }

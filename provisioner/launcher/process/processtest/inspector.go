@@ -159,7 +159,7 @@ func (i *inspection) checkServer(id string) {
 	if st.Phase != "ready" {
 		i.report("The dedicated server %s is %s.", id, st.Phase)
 	}
-	belonging := []string{"data", "tmp", "tls", "state.json", "mysqld.cnf", "mysqld.log", "kept"}
+	belonging := []string{"data", "tmp", "tls", "state.json", "mysqld.cnf", "mysqld.log", "kept", "record"}
 	there := i.list(filepath.Join(i.instances, id))
 	for _, name := range there {
 		if !slices.Contains(belonging, name) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
@@ -139,7 +140,11 @@ func TestComparedAccounts(t *testing.T) {
 		"without a record":         {"s", true, []mysqladmin.Grant{has}, []store.RecordedInstance{instance}, nil, []string{"stray account " + anAccount}},
 		"of somebody else":         {"s", true, []mysqladmin.Grant{has}, nil, nil, nil},
 	} {
-		got := told(accounts(test.server, map[string]bool{anAccount: test.there}, test.grants, recorded{test.instances, test.accounts}))
+		holds := inventory.Holdings{Grants: test.grants}
+		if test.there {
+			holds.Accounts = []string{anAccount}
+		}
+		got := told(accounts(test.server, holds, test.instances, test.accounts))
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q", what, got)
 		}

@@ -19,6 +19,7 @@ import (
 	"mysql-broker/provisioner/clock"
 	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
@@ -100,9 +101,9 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 	}
 	// While PostgreSQL is held, what its records say was deleted may exist.
 	forget = forget && held == nil && wrong == nil
-	servers, err := d.servers(ctx)
+	servers, err := inventory.Servers(ctx, d.store, d.fleet)
 	if err != nil {
-		return Report{}, fmt.Errorf("read which servers there are records of: %w", err)
+		return Report{}, err
 	}
 	var all Report
 	var mu sync.Mutex

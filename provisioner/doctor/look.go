@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/store"
 )
 
@@ -140,7 +140,7 @@ func (l *comparison) end() {
 		}
 	}
 	for t, recorded := range l.holds.things {
-		if !recorded && ours[t.kind].MatchString(t.name) {
+		if !recorded && inventory.Ours(t.kind, t.name) {
 			l.report.Findings = append(l.report.Findings, unrecorded(l.server, t))
 		}
 	}
@@ -160,13 +160,6 @@ func (d *Doctor) forget(ctx context.Context, gone, there []store.ResourceKey) (f
 		}
 	}
 	return forgotten, nil
-}
-
-// ours are the names that the provisioner gives.
-var ours = map[string]*regexp.Regexp{
-	store.DatabaseResource:  regexp.MustCompile(`^db_[a-z2-7]{20}$`),
-	store.AccountResource:   regexp.MustCompile(`^u_[a-z2-7]{20}$`),
-	store.DedicatedResource: regexp.MustCompile(`^d_[a-z2-7]{20}$`),
 }
 
 func (c *Compared) count(kind string) {

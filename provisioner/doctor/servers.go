@@ -3,11 +3,10 @@ package doctor
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"mysql-broker/provisioner/fleet"
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -23,11 +22,11 @@ type thing struct{ kind, launcher, name string }
 
 // contents are the things on a server, or the error of reading them.
 type contents struct {
-	things map[thing]bool     // whether each has a record
-	limits []string           // what somebody can do so that nothing is limited on a shared server
-	grants []mysqladmin.Grant // of a shared server's accounts
-	asked  map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
-	err    error
+	things   map[thing]bool     // whether each has a record
+	limits   []string           // what somebody can do so that nothing is limited on a shared server
+	holdings inventory.Holdings // of a shared server
+	asked    map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
+	err      error
 }
 
 // unknown returns why it is not known whether a recorded resource exists, or nil if it is known.
@@ -51,22 +50,6 @@ func (c contents) recorded(t thing) bool {
 	return there
 }
 
-// servers lists the shared servers that are configured or have records, and "" for the dedicated servers.
-func (d *Doctor) servers(ctx context.Context) ([]string, error) {
-	all, err := d.store.Resources.Servers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(d.fleet.Launchers()) > 0 {
-		all = append(all, store.DedicatedServers)
-	}
-	for _, server := range d.fleet.Shared.All() {
-		all = append(all, server.Name())
-	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
-}
-
 // contents reads the contents of a shared server or, for "", lists the dedicated servers.
 func (d *Doctor) contents(ctx context.Context, name string) contents {
 	if name == store.DedicatedServers {
@@ -85,15 +68,7 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	databases, err := server.Databases(ctx)
-	if err != nil {
-		return contents{err: err}
-	}
-	accounts, err := server.Accounts(ctx)
-	if err != nil {
-		return contents{err: err}
-	}
-	grants, err := server.Grants(ctx)
+	holds, err := inventory.Read(ctx, server.Server)
 	if err != nil {
 		return contents{err: err}
 	}
@@ -101,9 +76,9 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 	if err != nil {
 		return contents{err: err}
 	}
-	c := contents{things: make(map[thing]bool, len(databases)+len(accounts)), grants: grants, limits: limits}
-	c.add(store.DatabaseResource, databases)
-	c.add(store.AccountResource, accounts)
+	c := contents{things: map[thing]bool{}, holdings: holds, limits: limits}
+	c.add(store.DatabaseResource, holds.Databases)
+	c.add(store.AccountResource, holds.Accounts)
 	return c
 }
 

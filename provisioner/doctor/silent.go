@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
@@ -46,17 +47,14 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read the instance: %w", err)
 	}
-	var names []string
-	var grants []mysqladmin.Grant
+	var holds inventory.Holdings
 	if err = d.fleet.Visit(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
-		if names, err = admin.Accounts(ctx); err == nil {
-			grants, err = admin.Grants(ctx)
-		}
+		holds, err = inventory.Read(ctx, admin)
 		return err
 	}); err == nil {
-		return d.dedicatedAccounts(ctx, i.ID, names, grants)
+		return d.dedicatedAccounts(ctx, i.ID, holds)
 	}
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil, err

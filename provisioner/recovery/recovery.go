@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/store"
 )
@@ -211,20 +212,12 @@ type recovery struct {
 
 func (r *recovery) add(i Item) { r.plan.Items = append(r.plan.Items, i) }
 
-// servers lists the shared servers that are configured or recorded, and "" for the dedicated ones.
+// servers lists the servers of the inventory that are not left out.
 func (r *recovery) servers(ctx context.Context) ([]string, error) {
-	all, err := r.Store.Resources.Servers(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read which servers there are records of: %w", err)
-	}
-	all = append(all, r.Fleet.Shared.Names()...)
-	if len(r.Fleet.Launchers()) > 0 {
-		all = append(all, store.DedicatedServers)
-	}
-	slices.Sort(all)
-	return slices.DeleteFunc(slices.Compact(all), func(name string) bool {
+	all, err := inventory.Servers(ctx, r.Store, r.Fleet)
+	return slices.DeleteFunc(all, func(name string) bool {
 		return name != store.DedicatedServers && slices.Contains(r.Without, name)
-	}), nil
+	}), err
 }
 
 func (r *recovery) unreachable(server string, err error) {

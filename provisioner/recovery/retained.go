@@ -78,7 +78,7 @@ func (r *recovery) retain(c store.InstanceCopy, at store.Location, recorded bool
 // lookForUsers adds items for accounts that can use a retained database: an instance has got it since the last copies
 // were made.
 func (r *recovery) lookForUsers(s site) {
-	for _, g := range s.holds.grants {
+	for _, g := range s.holds.Grants {
 		if _, retained := s.retained[g.Database]; !retained || slices.Contains(s.holds.locked, g.Account) {
 			continue
 		}

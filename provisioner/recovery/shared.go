@@ -3,7 +3,9 @@ package recovery
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
@@ -57,7 +59,7 @@ func (r *recovery) compareSite(s site, instances []store.RecordedInstance, recor
 		if _, moved := r.places.moved(i); moved {
 			continue
 		}
-		if s.holds.databases[i.Database] {
+		if s.has(i.Database) {
 			if c := listed[i.Database]; r.deletedSince(i, c) {
 				r.retain(c, store.SharedLocation(s.server), true)
 				s.retained[i.Database] = former(c)
@@ -92,7 +94,7 @@ func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
 	r.gone[i.ID] = true
 	var left []string
 	for _, a := range s.recorded {
-		if a.InstanceID == i.ID && s.holds.accounts[a.Account] {
+		if a.InstanceID == i.ID && slices.Contains(s.holds.Accounts, a.Account) {
 			left = append(left, a.Account)
 		}
 	}
@@ -119,7 +121,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 			r.learnPlan(i, c, s.server)
 			continue
 		}
-		if l, moved := r.places.moved(r.places.recorded[c.ID]); moved && l.at == here && s.holds.databases[c.Database] {
+		if l, moved := r.places.moved(r.places.recorded[c.ID]); moved && l.at == here && s.has(c.Database) {
 			s.instances[c.Database] = r.adoptPlace(r.places.recorded[c.ID], l)
 			continue
 		}
@@ -127,7 +129,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 			continue
 		}
 		left, retained := s.retained[c.Database]
-		if !s.holds.databases[c.Database] || retained && (c.Retained != nil || left.listedBefore(c)) {
+		if !s.has(c.Database) || retained && (c.Retained != nil || left.listedBefore(c)) {
 			continue
 		}
 		if c.Retained != nil {
@@ -182,10 +184,10 @@ func (r *recovery) lookForStrangers(s site, record mark.Record) {
 	for _, c := range record.Instances {
 		others[c.Database] = others[c.Database] || r.places.other(c, store.SharedLocation(s.server))
 	}
-	for name := range s.holds.databases {
+	for _, name := range s.holds.Databases {
 		_, own := s.instances[name]
-		if _, retained := s.retained[name]; own || retained || others[name] || !databaseName.MatchString(name) ||
-			!record.Found {
+		if _, retained := s.retained[name]; own || retained || others[name] || !record.Found ||
+			!inventory.Ours(store.DatabaseResource, name) {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,

@@ -4,53 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
-// accountName matches the names that the provisioner gives to accounts.
-var accountName = regexp.MustCompile(`^u_[a-z2-7]{20}$`)
-
-// databaseName matches the names that the provisioner gives to databases on shared servers.
-var databaseName = regexp.MustCompile(`^db_[a-z2-7]{20}$`)
-
 // holdings are what a mysqld holds.
 type holdings struct {
-	databases map[string]bool
-	accounts  map[string]bool
-	grants    []mysqladmin.Grant
-	locked    []string // as far as that is known
+	inventory.Holdings
+	locked []string // accounts, as far as that is known
 }
 
 func hold(ctx context.Context, server *mysqladmin.Server) (h holdings, err error) {
-	databases, err := server.Databases(ctx)
-	if err != nil {
-		return h, err
+	if h.Holdings, err = inventory.Read(ctx, server); err == nil {
+		h.locked, _, err = server.LockedAccounts(ctx)
 	}
-	accounts, err := server.Accounts(ctx)
-	if err != nil {
-		return h, err
-	}
-	if h.grants, err = server.Grants(ctx); err != nil {
-		return h, err
-	}
-	if h.locked, _, err = server.LockedAccounts(ctx); err != nil {
-		return h, err
-	}
-	h.databases, h.accounts = set(databases), set(accounts)
-	return h, nil
-}
-
-func set(names []string) map[string]bool {
-	all := make(map[string]bool, len(names))
-	for _, name := range names {
-		all[name] = true
-	}
-	return all
+	return h, err
 }
 
 // site is a mysqld with the records about it, including those of the instances that the plan adopts.
@@ -62,46 +35,41 @@ type site struct {
 	retained  map[string]formerInstance // what deleted instances have left, by database
 }
 
+func (s site) has(database string) bool { return slices.Contains(s.holds.Databases, database) }
+
 // compareAccounts finds bindings that were ended since the backup, accounts without a record, and accounts with the
 // wrong privileges.
 func (r *recovery) compareAccounts(s site) {
-	byID := map[string]store.RecordedInstance{}
 	for database, i := range s.instances {
-		byID[i.ID], r.whole[i.ID] = i, s.holds.databases[database]
+		r.whole[i.ID] = s.has(database)
 	}
-	known := map[string]bool{}
-	for _, a := range s.recorded {
-		known[a.Account] = true
-		i, there := byID[a.InstanceID]
-		if !there || !a.CreatedAt.Before(r.before) {
+	known, strays := s.holds.CompareAccounts(slices.Collect(maps.Values(s.instances)), s.recorded)
+	for _, a := range known {
+		if a.CreatedAt.Before(r.before) {
+			r.compareAccount(s, a)
+		}
+	}
+	seen := map[string]bool{}
+	for _, a := range strays {
+		if seen[a.Account] {
 			continue
 		}
-		r.compareAccount(s, i, a)
-	}
-	for account := range s.holds.accounts {
-		if !accountName.MatchString(account) || known[account] {
-			continue
-		}
-		for _, g := range s.holds.grants {
-			if i, own := s.instances[g.Database]; own && g.Account == account {
-				r.add(Item{Action: Shut, Kind: store.AccountResource, Server: s.server, Name: account, InstanceID: i.ID,
-					Why: "it may use the instance's database, and no binding has it: it was created after the backup",
-					do:  func(ctx context.Context) error { return r.shut(ctx, i, account) }})
-				break
-			}
-		}
+		seen[a.Account] = true
+		r.add(Item{Action: Shut, Kind: store.AccountResource, Server: s.server, Name: a.Account, InstanceID: a.Instance.ID,
+			Why: "it may use the instance's database, and no binding has it: it was created after the backup",
+			do:  func(ctx context.Context) error { return r.shut(ctx, a.Instance, a.Account) }})
 	}
 }
 
-func (r *recovery) compareAccount(s site, i store.RecordedInstance, a store.RecordedAccount) {
+func (r *recovery) compareAccount(s site, of inventory.Account) {
+	i, a := of.Instance, of.RecordedAccount
 	item := Item{Kind: "binding", Server: s.server, Name: a.Account, InstanceID: a.InstanceID, BindingID: a.BindingID}
-	there := s.holds.accounts[a.Account]
 	switch {
 	case a.BindingID == "":
-		if !there {
+		if !of.There {
 			return
 		}
-	case !there:
+	case !of.There:
 		item.Action, item.Why = Forget, "its account is gone: the binding was deleted after the backup"
 		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, false) }
 		r.add(item)
@@ -126,18 +94,15 @@ func (r *recovery) compareAccount(s site, i store.RecordedInstance, a store.Reco
 		item.do = func(ctx context.Context) error { return r.keepBinding(ctx, a) }
 		r.add(item)
 	}
-	role, over := plan.Role(a.Role), i.OverSince != nil
-	for _, g := range s.holds.grants {
-		if g.Account == a.Account && g.Database == i.Database && !a.GrantsDue && (!g.Known() || !g.Fits(role, over)) {
-			r.add(Item{Action: Settle, Kind: store.AccountResource, Server: s.server, Name: a.Account, InstanceID: i.ID,
-				BindingID: a.BindingID, Why: "it may have other privileges than its role and the instance's quota ask for",
-				do: func(ctx context.Context) error {
-					return r.Store.InTx(ctx, func(tx *store.Tx) error {
-						tx.MarkDue(a.Account)
-						return nil
-					})
-				}})
-		}
+	if g := of.Grant; g != nil && !a.GrantsDue && (!g.Known() || !g.Fits(plan.Role(a.Role), i.OverSince != nil)) {
+		r.add(Item{Action: Settle, Kind: store.AccountResource, Server: s.server, Name: a.Account, InstanceID: i.ID,
+			BindingID: a.BindingID, Why: "it may have other privileges than its role and the instance's quota ask for",
+			do: func(ctx context.Context) error {
+				return r.Store.InTx(ctx, func(tx *store.Tx) error {
+					tx.MarkDue(a.Account)
+					return nil
+				})
+			}})
 	}
 }
 

@@ -14,7 +14,8 @@
 //
 // Several brokers on one host may share a Config.Dir. They lock directories themselves (flock), so that no lock file is
 // left behind: instances/ID for changes to that server, instances/ID/tls by the server itself, instances for the choice
-// of a port, templates while one is created, notes while a note or record is written, and Dir by the broker that supervises.
+// of a port, templates while one is created, notes while a note or a record is written, and Dir by the broker that
+// supervises.
 package process
 
 import (

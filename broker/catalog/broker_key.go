@@ -33,6 +33,7 @@ func readBrokerKey(parent *object) plan.Plan {
 	}
 	keep(o.positive("max_bindings"), &made.MaxBindings)
 	keep(o.flag("events"), &made.Events)
+	keep(o.flag("exclusive"), &made.Exclusive)
 	keep(o.flag("allow_cross_space"), &made.AllowCrossSpace)
 	made.KeepDeletedDays = o.days("keep_deleted_days")
 	if o.has("shared_role") {
@@ -100,6 +101,9 @@ func checkShared(o *object, made plan.Plan) {
 }
 
 func checkDedicated(o *object, made plan.Plan) {
+	if o.has("exclusive") {
+		o.reject("exclusive", "left out: every dedicated instance has a server for itself")
+	}
 	if made.Async != "" && made.Async != plan.AsyncRequired {
 		o.reject("async", "required: a dedicated server takes longer to start than a platform waits")
 	}

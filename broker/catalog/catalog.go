@@ -108,13 +108,13 @@ func (c *Catalog) plan(id string) (entry, error) {
 	return entry{}, ErrUnknownPlan
 }
 
-// Without returns the catalog without the plans of one kind, for a broker that has no servers for them. It also removes
-// a service offering that has no plan left, because platforms refuse one.
-func (c *Catalog) Without(kind plan.Kind) *Catalog {
+// Without returns the catalog without some plans, for a broker that has no servers for them. It also removes a service
+// offering that has no plan left, because platforms refuse one.
+func (c *Catalog) Without(unserved func(plan.Plan) bool) *Catalog {
 	rest := &Catalog{offerings: []domain.Service{}, limits: c.limits}
 	kept := map[string]bool{}
 	for _, p := range c.plans {
-		if p.Kind != kind {
+		if !unserved(p.Plan) {
 			rest.plans = append(rest.plans, p)
 			kept[p.ID] = true
 		}

@@ -34,7 +34,8 @@ func OwnerAt(i store.Instance) string { return CopyAccount(i, "owner at "+i.Loca
 // Moves reports whether a change to a plan moves the data of an instance to another server.
 func (p *Copier) Moves(i store.Instance, to plan.Plan) (bool, error) {
 	if to.Kind == plan.Shared {
-		return i.Location.Dedicated(), nil
+		server, err := p.Fleet.Shared.Server(i.Location.Server)
+		return i.Location.Dedicated() || err == nil && server.Exclusive != to.Exclusive, nil
 	}
 	l, err := p.Fleet.Launcher(to.Launcher)
 	if err != nil && i.Location.Shared() {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"mysql-broker/provisioner/fleet"
@@ -59,7 +60,17 @@ func (d *Doctor) contents(ctx context.Context, name string) contents {
 	if err != nil {
 		return contents{err: errNotConfigured}
 	}
-	return contentsOf(ctx, server)
+	c := contentsOf(ctx, server)
+	if c.err != nil || !server.Exclusive {
+		return c
+	}
+	states, err := d.store.Servers.States(ctx, []string{name})
+	if held := states[name].Instances; held > 1 {
+		c.limits = append(c.limits, fmt.Sprintf("it is exclusive, and holds %d instances: turn exclusive off, move all but "+
+			"one to other servers, and turn it on again", held))
+	}
+	c.err = err
+	return c
 }
 
 func contentsOf(ctx context.Context, server *shared.Server) contents {

@@ -62,6 +62,10 @@ func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to 
 	if err != nil {
 		return err
 	}
+	if from.Exclusive != to.Exclusive {
+		return fmt.Errorf("%w: one of %s and %s is exclusive, the other is not; change its plan", ErrCannotMove, from.Name(),
+			to.Name())
+	}
 	has, err := from.Flavour(ctx)
 	if err != nil {
 		return err
@@ -114,7 +118,7 @@ func (p *Instances) updateByMove(ctx context.Context, i store.Instance, to plan.
 		return engine.Result{}, &engine.Error{Code: engine.Unavailable, Err: err,
 			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
 	}
-	search := &steps.Search{Servers: p.Servers, Takes: takes}
+	search := &steps.Search{Servers: p.Servers, Plan: to, Takes: takes}
 	for server := range search.Candidates(ctx) {
 		result, err := p.update(ctx, i, to, r, copying.ToShared(i, server))
 		if errors.Is(err, store.ErrServerFull) {

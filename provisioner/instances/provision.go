@@ -123,7 +123,7 @@ func (p *Instances) provisionNew(ctx context.Context, q engine.ProvisionRequest,
 // provisionShared records a new instance on the best shared server that takes it.
 func (p *Instances) provisionShared(ctx context.Context, q engine.ProvisionRequest, i store.Instance, r engine.Request,
 	takes func(*shared.Server) error) (engine.Decision, error) {
-	search := &steps.Search{Servers: p.Servers, Parameters: q.Parameters, Takes: takes}
+	search := &steps.Search{Servers: p.Servers, Plan: q.Plan, Parameters: q.Parameters, Takes: takes}
 	for server := range search.Candidates(ctx) {
 		i.Location = store.SharedLocation(server.Name())
 		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, r)

@@ -105,6 +105,10 @@ func (p *Instances) fitsRetained(to plan.Plan, r store.Retained) error {
 		return engine.Refuse(engine.Invalid, "The deleted service instance had a %s plan, and plan %s is a %s one. "+
 			"Choose a %[1]s plan.", was, to.Name, to.Kind)
 	}
+	if server, err := p.Fleet.Shared.Server(r.Location.Server); err == nil && server.Exclusive != to.Exclusive {
+		return engine.Refuse(engine.Invalid, "The server of the deleted service instance is not one for plan %s. "+
+			"Choose the plan of the deleted service instance.", to.Name)
+	}
 	if to.Kind == plan.Dedicated {
 		l, err := p.Fleet.Launcher(cmp.Or(to.Launcher, r.Location.Launcher))
 		if err != nil || l.Name != r.Location.Launcher {

@@ -44,6 +44,9 @@ type Plan struct {
 	TLS            TLS // of bindings that do not ask for a stricter setting
 	Limits         Limits
 
+	// Exclusive says that an instance of a shared plan has a shared server for itself.
+	Exclusive bool
+
 	// Events says that accounts may make events. These run without a connection, so that no limit bounds them.
 	Events bool
 

@@ -36,15 +36,23 @@ func TestCandidates(t *testing.T) {
 		loads   map[string]store.ServerState
 		doubted string
 		want    string
+		own     string // for a plan that is exclusive
 	}{
-		"new ones":             {nil, "", "a b c"},
-		"the emptiest first":   {map[string]store.ServerState{"a": {Instances: 5}, "b": {Instances: 9}, "c": {Instances: 1}}, "", "c a b"},
-		"a full one":           {map[string]store.ServerState{"a": {Instances: 10}, "b": {Instances: 11}}, "", "c"},
-		"a drained one":        {map[string]store.ServerState{"b": {DrainedSince: &now}}, "", "a c"},
-		"one that is silent":   {map[string]store.ServerState{"b": {Instances: 9}}, "a", "c b a"},
-		"none that is drained": {map[string]store.ServerState{"a": {DrainedSince: &now}, "b": {DrainedSince: &now}, "c": {Instances: 10}}, "", ""},
+		"new ones":             {nil, "", "a b c", "own"},
+		"the emptiest first":   {map[string]store.ServerState{"a": {Instances: 5}, "b": {Instances: 9}, "c": {Instances: 1}}, "", "c a b", "own"},
+		"a full one":           {map[string]store.ServerState{"a": {Instances: 10}, "b": {Instances: 11}, "own": {Instances: 1}}, "", "c", ""},
+		"a drained one":        {map[string]store.ServerState{"b": {DrainedSince: &now}, "own": {DrainedSince: &now}}, "", "a c", ""},
+		"one that is silent":   {map[string]store.ServerState{"b": {Instances: 9}}, "a", "c b a", "own"},
+		"none that is drained": {map[string]store.ServerState{"a": {DrainedSince: &now}, "b": {DrainedSince: &now}, "c": {Instances: 10}}, "", "", "own"},
 	} {
 		s := open(t, "a", "b", "c")
+		own, err := Open([]Config{{Admin: mysqladmin.Config{Name: "own", Addr: "127.0.0.1:1", User: "u", Password: "p"},
+			Exclusive: true}}, []byte("the key of the session locks"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = own.Close() })
+		s.all = append(s.all, own.all...)
 		if test.doubted != "" {
 			server, err := s.Server(test.doubted)
 			if err != nil {
@@ -52,12 +60,14 @@ func TestCandidates(t *testing.T) {
 			}
 			server.doubted.Store(true)
 		}
-		var got []string
-		for _, server := range s.Candidates(test.loads) {
-			got = append(got, server.Name())
-		}
-		if strings.Join(got, " ") != test.want {
-			t.Errorf("%s: %q, want %s", what, got, test.want)
+		for exclusive, want := range map[bool]string{false: test.want, true: test.own} {
+			var got []string
+			for _, server := range s.Candidates(test.loads, exclusive) {
+				got = append(got, server.Name())
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s, exclusive %t: %q, want %s", what, exclusive, got, want)
+			}
 		}
 	}
 }
@@ -71,7 +81,7 @@ func TestServerThatStoppedResponding(t *testing.T) {
 	if err := first.Check(t.Context()); !mysqladmin.CannotReach(err) {
 		t.Errorf("nobody listens there: %v", err)
 	}
-	if tried := s.Candidates(nil); tried[0] == first {
+	if tried := s.Candidates(nil, false); tried[0] == first {
 		t.Error("it is tried first")
 	}
 }

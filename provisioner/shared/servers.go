@@ -27,7 +27,8 @@ type Config struct {
 	Host         string // as applications reach it
 	Port         int
 	Hosts        []string // host:port of all nodes of a cluster that applications reach themselves, else nil
-	MaxDatabases int      // 0 means DefaultMaxDatabases
+	MaxDatabases int      // 0 means DefaultMaxDatabases, or 1 if the server is exclusive
+	Exclusive    bool     // it takes one instance, whose plan is exclusive
 	// AnswerTime bounds how long the server can delay a placement or a readiness check by not responding. 0 means
 	// DefaultAnswerTime.
 	AnswerTime time.Duration
@@ -41,6 +42,7 @@ type Server struct {
 	Hosts         []string // see Config
 	CACertificate []byte   // PEM; nil where connections are not verified
 	MaxDatabases  int
+	Exclusive     bool          // see Config
 	AnswerTime    time.Duration // see Config
 
 	// transport is nil until checkTransport has succeeded.
@@ -70,14 +72,17 @@ func Open(configs []Config, lockKey []byte) (*Servers, error) {
 	s := &Servers{}
 	for _, c := range configs {
 		c.Admin.SessionLockKey = lockKey
+		if c.Exclusive {
+			c.MaxDatabases = 1
+		}
 		admin, err := mysqladmin.Open(c.Admin)
 		if err != nil {
 			s.Close()
 			return nil, fmt.Errorf("shared server %q: %w", c.Admin.Name, err)
 		}
 		s.all = append(s.all, &Server{Server: admin, Host: c.Host, Port: c.Port, Hosts: c.Hosts, CACertificate: c.Admin.CA,
-			MaxDatabases: cmp.Or(c.MaxDatabases, DefaultMaxDatabases),
-			AnswerTime:   cmp.Or(c.AnswerTime, DefaultAnswerTime)})
+			MaxDatabases: cmp.Or(c.MaxDatabases, DefaultMaxDatabases), Exclusive: c.Exclusive,
+			AnswerTime: cmp.Or(c.AnswerTime, DefaultAnswerTime)})
 	}
 	return s, nil
 }
@@ -141,15 +146,15 @@ func (s *Server) Verified(ctx context.Context, from mysqladmin.MarkReader) error
 	return err
 }
 
-// Candidates lists the servers that may take one more database, in order of their fill ratio, the emptiest first.
-// Servers that did not respond come last, because it takes seconds to find out that they still do not. loads is the
-// recorded state of each.
-func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
+// Candidates lists the servers that may take one more database, in order of their fill ratio, the emptiest first: for a
+// plan that is exclusive, only servers that are, and else only others. Servers that did not respond come last, because
+// it takes seconds to find out that they still do not. loads is the recorded state of each.
+func (s *Servers) Candidates(loads map[string]store.ServerState, exclusive bool) []*Server {
 	fill := func(server *Server) float64 {
 		return float64(loads[server.Name()].Instances) / float64(server.MaxDatabases)
 	}
 	free := slices.DeleteFunc(slices.Clone(s.all), func(server *Server) bool {
-		return fill(server) >= 1 || loads[server.Name()].Drained()
+		return server.Exclusive != exclusive || fill(server) >= 1 || loads[server.Name()].Drained()
 	})
 	slices.SortStableFunc(free, func(a, b *Server) int { return cmp.Compare(fill(a), fill(b)) })
 	slices.SortStableFunc(free, func(a, b *Server) int { return cmp.Compare(a.doubt(), b.doubt()) })

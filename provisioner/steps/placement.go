@@ -19,6 +19,7 @@ import (
 // Search is the search for a shared server for one database.
 type Search struct {
 	Servers    *Servers
+	Plan       plan.Plan
 	Parameters plan.InstanceParameters
 	Takes      func(*shared.Server) error // nil, or whether a server can hold a copy: see copying.Copier.Takes
 	foreign    *FlavourError              // a server is of another flavour than the source's
@@ -38,7 +39,7 @@ func (s *Search) Candidates(ctx context.Context) iter.Seq[*shared.Server] {
 				return
 			}
 			s.unusable, s.refused, s.foreign = nil, nil, nil
-			for _, server := range s.Servers.Fleet.Shared.Candidates(loads) {
+			for _, server := range s.Servers.Fleet.Shared.Candidates(loads, s.Plan.Exclusive) {
 				if s.usable(ctx, server) && !yield(server) {
 					return
 				}
@@ -91,7 +92,8 @@ func (s *Search) Failure() error {
 		return &engine.Error{Code: engine.Unavailable, Err: s.unusable,
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
 	}
-	s.Servers.Log.Error("every shared server is full or drained; add one to the configuration")
+	s.Servers.Log.Error("every shared server for the plan is full or drained; add one to the configuration",
+		"plan_id", s.Plan.ID)
 	s.Servers.onFull()
 	return engine.ErrFull
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,10 +20,15 @@ import (
 )
 
 func (a *App) openShared(ctx context.Context) (end ending, err error) {
-	if len(a.cfg.Shared) == 0 {
-		a.catalog = a.catalog.Without(plan.Shared)
-		a.log.Warn("shared plans are not offered: no shared server is configured")
-	}
+	a.catalog = a.catalog.Without(func(p plan.Plan) bool {
+		has := func(s shared.Config) bool { return s.Exclusive == p.Exclusive }
+		if p.Kind != plan.Shared || slices.ContainsFunc(a.cfg.Shared, has) {
+			return false
+		}
+		a.log.Warn("a shared plan is not offered: no shared server for it is configured", "plan_id", p.ID,
+			"exclusive", p.Exclusive)
+		return true
+	})
 	if a.shared, err = shared.Open(a.cfg.Shared, a.lockKey); err != nil {
 		return end, err
 	}
@@ -38,7 +44,7 @@ func (a *App) openShared(ctx context.Context) (end ending, err error) {
 // openLaunchers also has them supervise their servers.
 func (a *App) openLaunchers(context.Context) (ending, error) {
 	if len(a.cfg.Launchers) == 0 {
-		a.catalog = a.catalog.Without(plan.Dedicated)
+		a.catalog = a.catalog.Without(func(p plan.Plan) bool { return p.Kind == plan.Dedicated })
 		a.log.Warn("dedicated plans are not offered: no launcher is configured")
 	}
 	redoFull := prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_dedicated_redo_log_full_total",

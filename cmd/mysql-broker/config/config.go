@@ -77,7 +77,8 @@ var Variables = slices.Concat([]Variable{
 	{"DATABASE_SERVICE", "mysql-broker-db", "name of the bound service with the PostgreSQL URL; " +
 		"if no service has this name, the one tagged postgresql or postgres"},
 	{"ENCRYPTION_KEYSET", "", "keyset that encrypts stored passwords, from `mysql-broker keyset`; required"},
-	{"MYSQL_SERVERS", "", "JSON array of shared servers, each {name, uri, ca_certificate, host, port, max_databases}; " +
+	{"MYSQL_SERVERS", "", "JSON array of shared servers, each {name, uri, ca_certificate, host, port, max_databases, " +
+		"exclusive}; " +
 		"the broker adds bound user-provided services tagged mysql-server or named mysql-server…"},
 	{"PLATFORM_TRUSTS_CA", "false", "true: applications trust the CAs of all MySQL servers, so jdbcUrl makes " +
 		"drivers verify servers"},

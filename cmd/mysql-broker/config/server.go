@@ -21,6 +21,7 @@ type server struct {
 	Host          string `json:"host"`           // for applications; default: the hosts of uri
 	Port          int    `json:"port"`           // for applications; default: the port of uri
 	MaxDatabases  int    `json:"max_databases"`
+	Exclusive     bool   `json:"exclusive"` // for one instance, of a plan that says so
 }
 
 func describedServers(text string) ([]server, error) {
@@ -31,7 +32,8 @@ func describedServers(text string) ([]server, error) {
 	decoder.DisallowUnknownFields()
 	var all []server
 	if decoder.Decode(&all) != nil { // the error could quote the text, and so a password
-		return nil, errors.New("is not a JSON array of objects with name, uri, ca_certificate, host, port, max_databases")
+		return nil, errors.New("is not a JSON array of objects with name, uri, ca_certificate, host, port, max_databases, " +
+			"exclusive")
 	}
 	return all, nil
 }
@@ -44,6 +46,8 @@ func (s server) config() (shared.Config, error) {
 		return shared.Config{}, errors.New("it has no uri")
 	case s.MaxDatabases < 0:
 		return shared.Config{}, errors.New("max_databases is negative")
+	case s.Exclusive && s.MaxDatabases > 1:
+		return shared.Config{}, errors.New("it is exclusive, so that max_databases is 1: leave that out")
 	}
 	admin, err := mysqladmin.ConfigFromURI(s.Name, s.URI)
 	if err != nil {
@@ -67,7 +71,7 @@ func (s server) config() (shared.Config, error) {
 		return shared.Config{}, errors.New("its port is not a port number")
 	}
 	c := shared.Config{Admin: admin, Host: cmp.Or(s.Host, host), Port: cmp.Or(s.Port, port),
-		MaxDatabases: s.MaxDatabases}
+		MaxDatabases: s.MaxDatabases, Exclusive: s.Exclusive}
 	if s.Host == "" && s.Port == 0 {
 		c.Hosts = admin.Nodes
 	}

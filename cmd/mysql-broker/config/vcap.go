@@ -109,7 +109,7 @@ func (all services) mysqlServers() (found []server, problems error) {
 		described := server{}
 		if json.Unmarshal(s.Credentials, &described) != nil { // the error could quote a password
 			problems = errors.Join(problems, fmt.Errorf("service %q: its credentials are not uri, ca_certificate, host "+
-				"and name as strings, port and max_databases as numbers", s.Name))
+				"and name as strings, port and max_databases as numbers, exclusive as true or false", s.Name))
 			continue
 		}
 		if described.Name == "" {

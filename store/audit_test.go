@@ -51,7 +51,7 @@ func TestAuditFollowsTasks(t *testing.T) {
 		got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute)
+	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	newTask(t, s, provisionOf("leased"))
-	if _, err := s.Queue.Claim(ctx, "dead", time.Minute); err != nil {
+	if _, err := s.Queue.Claim(ctx, "dead", time.Minute, store.Passed{}); err != nil {
 		t.Fatal(err)
 	}
 	newTask(t, s, provisionOf("waiting"))
@@ -31,21 +31,21 @@ func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 		t.Errorf("%d tasks were mended under a right clock, %v", n, err)
 	}
 	setBack(t, url)
-	if _, err := s.Queue.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("claimed before the clock was mended: %v", err)
 	}
 	if n, err := s.Queue.MendClock(ctx, time.Minute, time.Minute); err != nil || n != 2 {
 		t.Errorf("%d tasks were mended, %v", n, err)
 	}
-	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute)
+	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
 	if err != nil || claimed.InstanceID != "waiting" {
 		t.Errorf("claimed %q, %v: the dead worker's lease has not run out yet", claimed.InstanceID, err)
 	}
-	if claimed, err := s.Queue.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
+	if claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("claimed %q, %v: the dead worker's lease has not run out yet", claimed.InstanceID, err)
 	}
 	exec(t, url, "UPDATE task SET lease_until = lease_until - '1 minute'::interval") // a minute later
-	claimed, err = s.Queue.Claim(ctx, "worker", time.Minute)
+	claimed, err = s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
 	if err != nil || claimed.InstanceID != "leased" {
 		t.Errorf("claimed %q, %v instead of the dead worker's task", claimed.InstanceID, err)
 	}

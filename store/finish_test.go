@@ -41,11 +41,11 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 				tx.RecordRetiredAccount("i", "old")
 				return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
 			})
-			dead, err := s.Queue.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
+			dead, err := s.Queue.Claim(ctx, "dead", -time.Second, store.Passed{}) // run out as soon as it is taken
 			if err != nil {
 				t.Fatal(err)
 			}
-			alive, err := s.Queue.Claim(ctx, "alive", time.Minute)
+			alive, err := s.Queue.Claim(ctx, "alive", time.Minute, store.Passed{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	newTask(t, s, provisionOf("i"))
-	task, err := s.Queue.Claim(ctx, "me", time.Minute)
+	task, err := s.Queue.Claim(ctx, "me", time.Minute, store.Passed{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,16 +14,30 @@ import (
 // Queue records which worker has a task, how far that is, and how it ends.
 type Queue struct{ *database }
 
-// Claim leases to owner the task that has been due longest, or returns ErrNotFound. It passes over tasks of the given
-// servers, and those that a live lease keeps waiting (see conflicting). During a Hold nothing is claimed: the recorded
-// tasks may have been completed long ago, or undone.
+// Passed are the tasks that Claim passes over: those of servers, and those of instances of an organization, at a server
+// or, if that is "", at all of them.
+type Passed struct {
+	Servers       []string
+	Organizations []Place
+}
+
+// Place is an organization at a server, or at all of them ("").
+type Place struct{ Server, Organization string }
+
+// Claim leases to owner the task that has been due longest, or returns ErrNotFound. It passes over those that a live
+// lease keeps waiting (see conflicting). During a Hold nothing is claimed: the recorded tasks may have been completed
+// long ago, or undone.
 //
 // Taking over from a worker that died counts as an attempt. A second statement counts it: if the response to the first
 // is lost, or owner has died since it sent the first, no step runs under this lease, and the next claim counts instead.
-func (s Queue) Claim(ctx context.Context, owner string, ttl time.Duration, passOver ...string) (Task, error) {
+func (s Queue) Claim(ctx context.Context, owner string, ttl time.Duration, passed Passed) (Task, error) {
 	type claimed struct {
 		Task
 		Abandoned bool // by a worker that died
+	}
+	servers, organizations := make([]string, len(passed.Organizations)), make([]string, len(passed.Organizations))
+	for n, p := range passed.Organizations {
+		servers[n], organizations[n] = p.Server, p.Organization
 	}
 	t, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[claimed], `
 		WITH due AS MATERIALIZED (
@@ -31,10 +45,14 @@ func (s Queue) Claim(ctx context.Context, owner string, ttl time.Duration, passO
 			WHERE c.finished_at IS NULL AND c.run_at <= now() AND c.server <> ALL ($3) AND NOT `+isHeld+`
 				AND (c.lease_until IS NULL OR c.lease_until < clock_timestamp())
 				AND NOT EXISTS (`+conflicting+`)
+				AND NOT EXISTS (SELECT FROM unnest($5::text[], $6::text[]) AS p (server, organization)
+					WHERE p.server IN ('', c.server) AND p.organization = (SELECT organization_guid FROM instance
+						WHERE id = c.instance_id))
 			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE OF c SKIP LOCKED)
 		UPDATE task SET epoch = greatest(epoch, $4) + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
 		FROM due WHERE id = due_id
-		RETURNING `+taskColumns+`, abandoned`, owner, ttl, append([]string{}, passOver...), s.failover.firstEpoch())
+		RETURNING `+taskColumns+`, abandoned`, owner, ttl, append([]string{}, passed.Servers...), s.failover.firstEpoch(), servers,
+		organizations)
 	if err != nil || !t.Abandoned {
 		return t.Task, err
 	}

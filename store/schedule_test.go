@@ -68,7 +68,7 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 		t.Errorf("a task of another kind: %v", err)
 	}
 	for _, kind := range []string{sweep, "backup"} {
-		if claimed, err := s.Queue.Claim(ctx, "me", time.Minute); err != nil || claimed.Kind != kind {
+		if claimed, err := s.Queue.Claim(ctx, "me", time.Minute, store.Passed{}); err != nil || claimed.Kind != kind {
 			t.Errorf("claimed %+v, %v, want a task of kind %q", claimed, err, kind)
 		}
 	}

@@ -145,7 +145,7 @@ func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
 	for range 4 {
 		go func() {
 			for {
-				task, err := s.Queue.Claim(context.Background(), uuid.NewString(), time.Minute)
+				task, err := s.Queue.Claim(context.Background(), uuid.NewString(), time.Minute, store.Passed{})
 				if err != nil {
 					claimed <- 0
 					return
@@ -195,12 +195,12 @@ func TestLostClaimIsNoAttempt(t *testing.T) {
 	lost := servers.OpenStore(t, through)
 	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Provision, PlanID: "p", Owner: "dead", LeaseTTL: -time.Second})
 	cut := network.CutAnswer(testdrive.Parameter("unlucky"), 0)
-	if _, err := lost.Queue.Claim(ctx, "unlucky", -time.Second); err == nil {
+	if _, err := lost.Queue.Claim(ctx, "unlucky", -time.Second, store.Passed{}); err == nil {
 		t.Fatal("the answer was not lost")
 	}
 	testdrive.Receive(t, cut, "the answer to the claim is lost")
 	expectRows(t, url, "SELECT lease_owner FROM task", "unlucky")
-	if got, err := s.Queue.Claim(ctx, "next", time.Minute); err != nil || got.Attempt != 1 {
+	if got, err := s.Queue.Claim(ctx, "next", time.Minute, store.Passed{}); err != nil || got.Attempt != 1 {
 		t.Errorf("attempt %d, %v, want 1: that of the worker that died", got.Attempt, err)
 	}
 	expectRows(t, url, "SELECT attempt::text FROM task", "1")
@@ -210,11 +210,11 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("i"))
-	dead, err := s.Queue.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
+	dead, err := s.Queue.Claim(ctx, "dead", -time.Second, store.Passed{}) // run out as soon as it is taken
 	if err != nil {
 		t.Fatal(err)
 	}
-	alive, err := s.Queue.Claim(ctx, "alive", time.Minute)
+	alive, err := s.Queue.Claim(ctx, "alive", time.Minute, store.Passed{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,13 +267,13 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	if err := s.Queue.Finish(ctx, held(first), store.Succeeded, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("the cancelled task's worker finished it: %v", err)
 	}
-	if _, err := s.Queue.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("claimed while the cancelled one's lease was live: %v", err)
 	}
 	if err := s.Queue.ReleaseCancelled(ctx, held(first), "first"); err != nil {
 		t.Fatal(err)
 	}
-	if claimed, err := s.Queue.Claim(ctx, "worker", time.Minute); err != nil || claimed.ID != second.ID {
+	if claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); err != nil || claimed.ID != second.ID {
 		t.Errorf("claimed %d, %v after the release", claimed.ID, err)
 	}
 }
@@ -294,14 +294,14 @@ func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
 		if err := s.Queue.ReleaseCancelled(ctx, other.lease, other.owner); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Queue.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("claimed while the aborted worker's lease was live: %v", err)
 		}
 	}
 	if err := s.Queue.ReleaseCancelled(ctx, held(first), "first"); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute)
+	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
 	if err != nil || claimed.ID != first.ID || claimed.Phase != store.Cleanup || claimed.Attempt != 0 {
 		t.Fatalf("claimed %+v, %v after the release", claimed, err)
 	}

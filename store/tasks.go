@@ -61,12 +61,15 @@ type Task struct {
 	Leased      bool // a worker holds it, or held it when it died
 	CreatedAt   time.Time
 	Server      string // the task's server: a shared server's name or a dedicated server's id; "" for none
+	// Organization is that of its instance; "" if there is none, or the platform names none.
+	Organization string
 	// Memory holds what its steps remembered, by name.
 	Memory map[string]json.RawMessage
 }
 
 const taskColumns = `id, instance_id, binding_id, kind, plan_id, state, phase, request, step, description, last_error,
-	attempt, epoch, lease_owner IS NOT NULL, created_at, server, memory`
+	attempt, epoch, lease_owner IS NOT NULL, created_at, server,
+	coalesce((SELECT organization_guid FROM instance WHERE instance.id = instance_id), ''), memory`
 
 var scanTask = pgx.RowToStructByPos[Task]
 

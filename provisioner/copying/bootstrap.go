@@ -18,6 +18,22 @@ import (
 // bootstrapTimeout bounds the statements of the parameter bootstrap, all together.
 const bootstrapTimeout = 10 * time.Minute
 
+// bootstrap runs the script of the request. It may sleep, so that it has neither a turn nor a worker meanwhile.
+func (f Filling) bootstrap(ctx context.Context, run *task.Run, to transfer.Target) error {
+	if err := run.Report(ctx, "Running the SQL of the parameter bootstrap"); err != nil {
+		return err
+	}
+	f.turns.end(run.Task.ID)
+	return run.WithoutWorker(func() error {
+		free, err := f.bootstraps.Take(ctx, run.Task.Organization)
+		if err != nil {
+			return err
+		}
+		defer free()
+		return bootstrap(ctx, to, f.Parameters.Bootstrap, run.Alive)
+	})
+}
+
 // bootstrap runs the statements of a script one after the other, on one connection. An error of the server tells which
 // statement failed and the number of the error, but not its text, which can quote values.
 func bootstrap(ctx context.Context, to transfer.Target, text string, alive func() error) error {

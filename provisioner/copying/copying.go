@@ -4,9 +4,11 @@
 package copying
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
+	"mysql-broker/provisioner/fair"
 	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/steps"
@@ -18,13 +20,16 @@ import (
 type Copier struct {
 	*steps.Servers
 
-	turns  *copyTurns
-	memory *memory.Budget
+	turns      *copyTurns
+	memory     *memory.Budget
+	bootstraps *fair.Slots
 }
 
-// New returns a copier for a process with so many task workers; 0 means the default.
+// New returns a copier for a process with so many task workers; 0 means the default. As many scripts of bootstrap run
+// at the same time.
 func New(s *steps.Servers, workers int, m *memory.Budget) *Copier {
-	return &Copier{Servers: s, turns: newCopyTurns(workers, m), memory: m}
+	workers = cmp.Or(workers, task.DefaultWorkers)
+	return &Copier{Servers: s, turns: newCopyTurns(workers, m), memory: m, bootstraps: fair.NewSlots(workers)}
 }
 
 // EachAccount runs fn for accounts of an instance, each under the lock of its binding, because a worker whose bind was

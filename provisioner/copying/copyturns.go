@@ -1,34 +1,39 @@
 package copying
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"mysql-broker/provisioner/fair"
 	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
 )
 
 // copyTurns limits how many copies, backups and restores a broker runs at the same time. Each keeps a worker busy for
 // as long as it copies, and takes memory. Further ones wait without a worker, so that quick operations always find one.
-// One turn of all, and one of each server, is not for copies with SQL of a tenant, which may sleep (bootstrap).
+// No organization has all turns, neither of a server nor of the broker, and a free one goes to the organization that has
+// waited longest since its last one. A task that waits for anything else has none.
 type copyTurns struct {
-	all, each int // the limits: of all copies, and of those of each server
-	memory    *memory.Budget
+	memory *memory.Budget
 
 	mu      sync.Mutex
-	running map[int64]turn      // by the id of the task, and so are these
-	kept    map[int64]time.Time // until when turns are kept between two steps of their tasks
+	pool    fair.Pool
+	running map[int64]fair.Holder // by the id of the task, and so are these
+	kept    map[int64]time.Time   // until when turns are kept between two steps of their tasks
+	resumed map[int64]time.Time   // until when tasks that have had a turn need not wait for another one
+	waiting map[int64]waiting
 	copies  map[int64]Copy
+	last    map[string]time.Time // when an organization had its last turn
 }
 
-// turn is what a copy has while it runs.
-type turn struct {
-	server     string // of the task
-	bootstraps bool   // it runs SQL of a tenant
+// waiting is a task that waits for a turn.
+type waiting struct {
+	of    fair.Holder
+	until time.Time // when it is forgotten, unless it asks again
 }
 
 // Copy is how far a copy is, in bytes.
@@ -41,7 +46,7 @@ type Copy struct {
 func (p *Copier) Copies() (running int, all []Copy) {
 	p.turns.mu.Lock()
 	defer p.turns.mu.Unlock()
-	p.turns.releaseKept()
+	p.turns.expire(time.Now())
 	return len(p.turns.running), slices.Collect(maps.Values(p.turns.copies))
 }
 
@@ -62,47 +67,59 @@ func (c *copyTurns) forget(id int64) {
 	delete(c.copies, id)
 }
 
-// newCopyTurns lets copies have half of the workers, and half of those that one server may have.
+// newCopyTurns lets copies have half of the workers, and half of those that one server may have, as far as there is
+// memory for them.
 func newCopyTurns(workers int, m *memory.Budget) *copyTurns {
-	workers = cmp.Or(workers, task.DefaultWorkers)
-	return &copyTurns{all: max(workers/2, 1), each: max(task.ServerShare(workers)/2, 1), memory: m,
-		running: map[int64]turn{}, kept: map[int64]time.Time{}, copies: map[int64]Copy{}}
+	return &copyTurns{memory: m,
+		pool:    fair.Pool{All: min(max(workers/2, 1), m.Copies()), Each: max(task.ServerShare(workers)/2, 1)},
+		running: map[int64]fair.Holder{}, kept: map[int64]time.Time{}, resumed: map[int64]time.Time{},
+		waiting: map[int64]waiting{}, copies: map[int64]Copy{}, last: map[string]time.Time{}}
 }
 
-// keepTurn is how long a turn is kept for a task that does not go on here.
-const keepTurn = time.Minute
+const (
+	// keepTurn is how long a turn is kept for a task that does not go on here.
+	keepTurn = time.Minute
+	// resumeTurn is how long a task need not wait for a turn after an attempt that ended early.
+	resumeTurn = 10 * time.Minute
+	// waitsForTurn is how long a task counts as waiting that does not ask again.
+	waitsForTurn = 5 * copyTurnInterval
+)
 
-// begin takes a turn, or says for what the task waits.
-func (c *copyTurns) begin(id int64, t turn) (wait string) {
+// begin gives a task a turn, or says for what it waits.
+func (c *copyTurns) begin(t store.Task) (wait string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, has := c.kept[id]; has {
-		delete(c.kept, id)
+	now := time.Now()
+	if _, has := c.kept[t.ID]; has {
+		delete(c.kept, t.ID)
 		return ""
 	}
-	c.releaseKept()
-	var onServer, bootstraps, bootstrapsOnServer int
-	for _, r := range c.running {
-		there := t.server != "" && r.server == t.server
-		if there {
-			onServer++
-		}
-		if r.bootstraps {
-			bootstraps++
-		}
-		if r.bootstraps && there {
-			bootstrapsOnServer++
-		}
-	}
-	if len(c.running) >= c.all || onServer >= c.each ||
-		t.bootstraps && (bootstraps >= max(c.all-1, 1) || bootstrapsOnServer >= max(c.each-1, 1)) {
+	c.release(t.ID) // of an attempt that has lost its lease
+	c.expire(now)
+	of := fair.Holder{Server: t.Server, Organization: t.Organization}
+	if _, resumes := c.resumed[t.ID]; !resumes && (!c.pool.Room(of) || c.precedes(of)) {
+		c.waiting[t.ID] = waiting{of, now.Add(waitsForTurn)}
 		return "Waiting until other copies have ended"
 	}
 	if !c.memory.TryBegin() {
 		return waitingForMemory
 	}
-	c.running[id] = t
+	delete(c.resumed, t.ID)
+	delete(c.waiting, t.ID)
+	c.running[t.ID], c.last[t.Organization] = of, now
+	c.pool.Take(of)
 	return ""
+}
+
+// precedes reports whether a task of another organization waits for the turn that of could have, and goes first.
+func (c *copyTurns) precedes(of fair.Holder) bool {
+	lastOfAll := c.pool.Held(fair.Holder{})+1 >= c.pool.All
+	for _, w := range c.waiting {
+		if (lastOfAll || w.of.Server == of.Server) && c.last[w.of.Organization].Before(c.last[of.Organization]) && c.pool.Room(w.of) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *copyTurns) end(id int64) {
@@ -111,10 +128,14 @@ func (c *copyTurns) end(id int64) {
 	c.release(id)
 }
 
-// release needs the lock.
+// release is end. The caller holds mu.
 func (c *copyTurns) release(id int64) {
-	delete(c.running, id)
-	c.memory.End()
+	if of, has := c.running[id]; has {
+		delete(c.running, id)
+		delete(c.kept, id)
+		c.pool.Free(of)
+		c.memory.End()
+	}
 }
 
 // keep keeps the turn of a task for its next step.
@@ -124,14 +145,23 @@ func (c *copyTurns) keep(id int64) {
 	c.kept[id] = time.Now().Add(keepTurn)
 }
 
-// releaseKept ends the turns of tasks that have not gone on.
-func (c *copyTurns) releaseKept() {
+// leave ends the turn of a task, which gets another one at once when it goes on, even if there is none.
+func (c *copyTurns) leave(id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.release(id)
+	c.resumed[id] = time.Now().Add(resumeTurn)
+}
+
+// expire ends the turns of tasks that have not gone on, and forgets those that no longer wait.
+func (c *copyTurns) expire(now time.Time) {
 	for id, until := range c.kept {
-		if time.Now().After(until) {
-			delete(c.kept, id)
+		if now.After(until) {
 			c.release(id)
 		}
 	}
+	maps.DeleteFunc(c.resumed, func(_ int64, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(c.waiting, func(_ int64, w waiting) bool { return now.After(w.until) })
 }
 
 // copyTurnInterval is how often a waiting copy checks whether it may begin.
@@ -153,14 +183,8 @@ func (p *Copier) WithMemory(ctx context.Context, run *task.Run, fn func() error)
 
 // InTurn returns a Do function that waits for its turn to copy.
 func (p *Copier) InTurn(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
-	return p.inTurnWith(false, do)
-}
-
-// inTurnWith is InTurn for a copy that runs SQL of a tenant, if bootstraps is true.
-func (p *Copier) inTurnWith(bootstraps bool,
-	do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
-		if wait := p.turns.begin(run.Task.ID, turn{run.Task.Server, bootstraps}); wait != "" {
+		if wait := p.turns.begin(run.Task); wait != "" {
 			return task.Queued(copyTurnInterval, wait)
 		}
 		defer p.turns.end(run.Task.ID)
@@ -169,17 +193,20 @@ func (p *Copier) inTurnWith(bootstraps bool,
 }
 
 // KeepingTurn is InTurn for steps during which applications cannot write: the task keeps its turn until the last of
-// them succeeds, so that it need not wait again.
+// them succeeds. If a step fails, or waits for something, others have the turn until it runs again, which is at once.
 func (p *Copier) KeepingTurn(last bool,
 	do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) (err error) {
-		if wait := p.turns.begin(run.Task.ID, turn{server: run.Task.Server}); wait != "" {
+		if wait := p.turns.begin(run.Task); wait != "" {
 			return task.Queued(copyTurnInterval, wait)
 		}
 		defer func() {
-			if last && err == nil {
+			switch {
+			case err != nil:
+				p.turns.leave(run.Task.ID)
+			case last:
 				p.turns.end(run.Task.ID)
-			} else {
+			default:
 				p.turns.keep(run.Task.ID)
 			}
 		}()

@@ -1,34 +1,67 @@
 package copying
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+	"time"
 
-// The last turn of all, and of a server, is not for copies that run SQL of a tenant.
-func TestCopyTurnsOfBootstraps(t *testing.T) {
+	"mysql-broker/store"
+)
+
+// One organization takes all turns that it can get, and waits for more. Another one begins at once, a third one has the
+// next that is free, and who waits for something else has none.
+func TestCopyTurnsGoRoundByOrganization(t *testing.T) {
 	t.Parallel()
-	c := newCopyTurns(16, nil) // eight turns, two of each server
-	begin := func(id int64, server string, bootstraps, want bool) {
-		t.Helper()
-		if got := c.begin(id, turn{server, bootstraps}) == ""; got != want {
-			t.Errorf("task %d on %q: %v, want %v", id, server, got, want)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCopyTurns(16, nil) // eight turns, two of each server
+		begin := func(id int64, server, organization string, want bool) {
+			t.Helper()
+			time.Sleep(copyTurnInterval / 10)
+			if got := c.begin(store.Task{ID: id, Server: server, Organization: organization}) == ""; got != want {
+				t.Errorf("task %d on %q of %q: %v, want %v", id, server, organization, got, want)
+			}
+		}
+		begin(1, "a", "greedy", true)
+		begin(2, "a", "greedy", false)
+		begin(3, "a", "other", true)
+		begin(4, "a", "third", false)
+		c.end(1)
+		begin(2, "a", "greedy", false) // the third has had none yet
+		begin(5, "b", "greedy", true)  // which waits at another server
+		begin(4, "a", "third", true)
+		c.end(4)
+		begin(6, "a", "third", false)
+		begin(2, "a", "greedy", true) // its last one was before that of the third
+		c.end(3)
+		begin(6, "a", "third", true)
+
+		// What is frozen keeps its turn from step to step, and none while it waits.
+		c.keep(6)
+		begin(7, "a", "other", false)
+		begin(6, "a", "third", true)
+		c.leave(6)
+		begin(7, "a", "other", true)
+		begin(6, "a", "third", true)
+		c.keep(6)
+		c.end(2)
+		c.end(7)
+		time.Sleep(keepTurn)
+		begin(8, "a", "other", true)
+		begin(9, "a", "third", true) // the sixth did not go on
+
+		for id := range int64(6) {
+			begin(20+id, "", "greedy", id < 5) // with that on b, three quarters
+		}
+		time.Sleep(waitsForTurn)
+		begin(30, "", "", false)
+		c.end(20)
+		begin(30, "", "", true)
+	})
+
+	c := newCopyTurns(1, nil)
+	for id, want := range []bool{true, false} {
+		if c.begin(store.Task{ID: int64(id), Organization: "o"}) == "" != want {
+			t.Errorf("of a single turn, task %d: %v", id, !want)
 		}
 	}
-	begin(1, "a", true, true)
-	begin(2, "a", true, false)
-	begin(3, "a", false, true)
-	begin(4, "a", false, false) // the server has no more
-	for id := range int64(6) {
-		begin(10+id, "", true, true)
-	}
-	c.end(3)
-	begin(20, "b", true, false)
-	begin(21, "b", false, true)
-	begin(22, "c", false, false) // there are no more
-	c.keep(1)
-	begin(1, "a", true, true)
-	c.end(1)
-	begin(20, "b", true, true)
-
-	c = newCopyTurns(1, nil)
-	begin(1, "a", true, true)
-	begin(2, "b", false, false)
 }

@@ -45,8 +45,7 @@ type Restore func(ctx context.Context, run *task.Run, f Filling, owner mysqladmi
 // it.
 func (f Filling) Steps() []task.Step {
 	return []task.Step{
-		{Name: "fill", Progress: "Filling the database", Timeout: FillTimeout,
-			Do: f.inTurnWith(f.Parameters.Bootstrap != "", f.fill)},
+		{Name: "fill", Progress: "Filling the database", Timeout: FillTimeout, Do: f.fillInTurn},
 		{Name: "finish", Progress: "Finishing the database", Timeout: steps.AccountsTimeout, Do: f.finish},
 	}
 }
@@ -76,6 +75,14 @@ func (f Filling) Cleanup() []task.Step {
 			}
 			return f.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), f.owner())
 		})})
+}
+
+// fillInTurn fills the database, in its turn if it copies or restores anything.
+func (f Filling) fillInTurn(ctx context.Context, run *task.Run) error {
+	if f.Parameters.CloneFrom == "" && f.Restore == nil {
+		return f.fill(ctx, run)
+	}
+	return f.InTurn(f.fill)(ctx, run)
 }
 
 // fill fills the database.
@@ -129,10 +136,7 @@ func (f Filling) fillNow(ctx context.Context, run *task.Run) error {
 			}
 		}
 		if f.Parameters.Bootstrap != "" {
-			if err := run.Report(ctx, "Running the SQL of the parameter bootstrap"); err != nil {
-				return err
-			}
-			if err := bootstrap(ctx, to, f.Parameters.Bootstrap, run.Alive); err != nil {
+			if err := f.bootstrap(ctx, run, to); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"math"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -22,8 +23,8 @@ const (
 // bytes of it for one chunk at a time, and waits for nothing else meanwhile, so that copies cannot block each other.
 // A nil Budget has no limit.
 type Budget struct {
-	copies, rows   *semaphore.Weighted
-	ofCopy, ofRows int64 // what a copy has, and what all long rows can have
+	copies, rows             *semaphore.Weighted
+	ofCopy, ofCopies, ofRows int64 // what a copy has, all copies, and all long rows can have
 }
 
 // NewBudget divides what a process has that may take limit bytes. It returns nil for a limit of 0, which is none.
@@ -34,7 +35,15 @@ func NewBudget(limit int64) *Budget {
 	all := max(limit-idleBytes, leastBytes)
 	third := all / 3
 	return &Budget{copies: semaphore.NewWeighted(third), rows: semaphore.NewWeighted(all - third),
-		ofCopy: min(copyBytes, third), ofRows: all - third}
+		ofCopy: min(copyBytes, third), ofCopies: third, ofRows: all - third}
+}
+
+// Copies is how many copies have room.
+func (b *Budget) Copies() int {
+	if b == nil {
+		return math.MaxInt
+	}
+	return int(b.ofCopies / b.ofCopy)
 }
 
 // TryBegin gives a copy its share, until End, if there is one.

@@ -38,6 +38,7 @@ type execution struct {
 	task     store.Task
 	workflow Workflow
 	inline   bool // a request waits: no progress is recorded and failures are retried soon
+	worker   bool // it has one of the runner's workers
 	began    time.Time
 	place    string // of the present step in its phase, for users: " (2 of 5)"
 	unsaved  bool   // the memory was changed and is not stored yet

@@ -40,7 +40,7 @@ type Config struct {
 	Backoff      time.Duration // default 1 s: pause before the second try; doubles, up to a minute
 
 	// ServerWorkers is how many workers may run tasks of the same server; default a quarter of them, at least 2. A server
-	// that hangs blocks no more workers.
+	// that hangs blocks no more workers. An organization may have three quarters of these, and of all workers.
 	ServerWorkers int
 
 	// MaxWait returns how long after its creation a task may wait for a server that cannot be reached before it is given
@@ -144,7 +144,7 @@ func New(s *store.Store, kinds map[string]Kind, cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	r := &Runner{store: s, kinds: kinds, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
 		nudge: make(chan struct{}, 1), stir: make(chan struct{}, 1), slots: make(chan struct{}, cfg.Workers),
-		held: map[int64]*lease{}, servers: servers{share: cfg.ServerWorkers, all: map[string]*serverState{}}}
+		held: map[int64]*lease{}, servers: newServers(cfg.Workers, cfg.ServerWorkers)}
 	r.claiming, r.stopClaim = context.WithCancel(context.Background())
 	r.beating, r.stopBeat = context.WithCancel(context.Background())
 	r.working, r.handOver = context.WithCancelCause(context.Background())
@@ -226,7 +226,7 @@ func (r *Runner) dispatch() {
 			r.rest(err)
 			continue
 		}
-		r.servers.begin(t.Server)
+		r.servers.begin(t)
 		r.workers.Go(func() {
 			defer r.free(t)
 			r.resume(t, since)
@@ -236,13 +236,20 @@ func (r *Runner) dispatch() {
 
 // claim is bounded, so that a silent connection does not keep this process from working. If the response is lost, the
 // task waits until the lease expires. So a claim that is running when the process stops gets some time: its task is
-// then handed over at once.
+// then handed over at once. Tasks of organizations for which no worker is busy here go first.
 func (r *Runner) claim() (store.Task, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL)
 	defer cancel()
 	unused := context.AfterFunc(r.claiming, func() { time.AfterFunc(r.cfg.LeaseTTL/4, cancel) })
 	defer unused()
-	return r.store.Queue.Claim(ctx, r.owner, r.cfg.LeaseTTL, r.servers.passedOver()...)
+	newcomers, all := r.servers.passedOver()
+	if len(newcomers.Organizations) > 0 {
+		t, err := r.store.Queue.Claim(ctx, r.owner, r.cfg.LeaseTTL, newcomers)
+		if !errors.Is(err, store.ErrNotFound) {
+			return t, err
+		}
+	}
+	return r.store.Queue.Claim(ctx, r.owner, r.cfg.LeaseTTL, all)
 }
 
 // rest waits until there may be a task to claim again. err says why none was claimed.
@@ -263,7 +270,7 @@ func (r *Runner) rest(err error) {
 // resume runs a claimed task.
 func (r *Runner) resume(t store.Task, since time.Time) {
 	l := r.hold(r.working, t, since)
-	x := &execution{runner: r, lease: l, task: t}
+	x := &execution{runner: r, lease: l, task: t, worker: true}
 	defer func() { r.drop(l, x.ended) }()
 	workflow, err := r.workflow(l.ctx, t)
 	if err != nil {
@@ -321,29 +328,43 @@ func (r *Runner) Start(t store.Task, workflow Workflow, since time.Time) {
 	}
 	r.workers.Go(func() {
 		defer r.free(t)
-		x := &execution{runner: r, lease: l, task: t, workflow: workflow}
+		x := &execution{runner: r, lease: l, task: t, workflow: workflow, worker: true}
 		defer func() { r.drop(l, x.ended) }()
 		x.work()
 	})
 }
 
-// take reserves a worker for a task, if one is free and its server may have it.
+// take reserves a worker for a task, if one is free and its server and organization may have it.
 func (r *Runner) take(t store.Task) bool {
-	if !r.servers.tryBegin(t.Server) {
+	if !r.servers.tryBegin(t) {
 		return false
 	}
 	select {
 	case r.slots <- struct{}{}:
 		return true
 	default:
-		r.servers.end(t.Server)
+		r.servers.end(t)
 		return false
 	}
 }
 
+// WithoutWorker calls fn, which waits for what a tenant does, and leaves the worker to other tasks meanwhile. Then it
+// waits for a free one, whatever others of its server and organization are busy with.
+func (r *Run) WithoutWorker(fn func() error) error {
+	if r.execution.worker {
+		runner := r.execution.runner
+		runner.free(r.Task)
+		defer func() {
+			runner.slots <- struct{}{}
+			runner.servers.begin(r.Task)
+		}()
+	}
+	return fn()
+}
+
 // free returns a worker.
 func (r *Runner) free(t store.Task) {
-	r.servers.end(t.Server)
+	r.servers.end(t)
 	<-r.slots
 	r.Nudge()
 }

@@ -218,7 +218,7 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 	recorded := record(t, s, store.NewTask{})
 	const attempts = 3
 	for range attempts + 1 {
-		if _, err := s.Queue.Claim(t.Context(), "dies", -time.Second); err != nil {
+		if _, err := s.Queue.Claim(t.Context(), "dies", -time.Second, store.Passed{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -110,7 +110,7 @@ func TestScheduledTaskIsTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dead, err := s.Queue.Claim(t.Context(), "dead", shortLease); err != nil || dead.ID != recorded.ID {
+	if dead, err := s.Queue.Claim(t.Context(), "dead", shortLease, store.Passed{}); err != nil || dead.ID != recorded.ID {
 		t.Fatalf("%+v, %v", dead, err)
 	}
 	startSweeping(t, s, kinds)

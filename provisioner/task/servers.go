@@ -3,6 +3,9 @@ package task
 import (
 	"sync"
 	"time"
+
+	"mysql-broker/provisioner/fair"
+	"mysql-broker/store"
 )
 
 const (
@@ -16,13 +19,18 @@ const (
 
 // servers keeps the state of the servers of tasks, so that a sick server delays only its own tasks. No server has more
 // than its share of the workers, and a server that does not answer has a single worker at intervals. Tasks without a
-// server are not limited.
+// server are not limited. No organization has all workers, neither of a server nor of this process.
 type servers struct {
-	share int // of the workers, for each server
-
-	mu  sync.Mutex
-	all map[string]*serverState // those that are busy or silent
+	mu   sync.Mutex
+	busy fair.Pool
+	all  map[string]*serverState // those that are busy or silent
 }
+
+func newServers(workers, share int) servers {
+	return servers{busy: fair.Pool{All: workers, Each: share}, all: map[string]*serverState{}}
+}
+
+func holder(t store.Task) fair.Holder { return fair.Holder{Server: t.Server, Organization: t.Organization} }
 
 // serverState is the state of one server.
 type serverState struct {
@@ -43,19 +51,28 @@ func (s *serverState) free(share int, now time.Time) bool {
 	return s.busy < share
 }
 
-// passedOver lists the servers whose tasks must not be claimed now.
-func (s *servers) passedOver() (names []string) {
+// passedOver lists the servers and organizations whose tasks must not be claimed now: newcomers is for tasks of
+// organizations for which no worker is busy, all for those of any.
+func (s *servers) passedOver() (newcomers, all store.Passed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	for name, state := range s.all {
 		if state.busy == 0 && now.Sub(state.last) > forgetAfter {
 			delete(s.all, name)
-		} else if !state.free(s.share, now) {
-			names = append(names, name)
+		} else if !state.free(s.busy.Each, now) {
+			all.Servers = append(all.Servers, name)
 		}
 	}
-	return names
+	newcomers.Servers = all.Servers
+	holding, full := s.busy.Organizations()
+	for _, h := range holding {
+		newcomers.Organizations = append(newcomers.Organizations, store.Place(h))
+	}
+	for _, h := range full {
+		all.Organizations = append(all.Organizations, store.Place(h))
+	}
+	return newcomers, all
 }
 
 // state returns the state of a server, which it adds if necessary. The caller holds mu.
@@ -68,42 +85,45 @@ func (s *servers) state(name string) *serverState {
 	return state
 }
 
-// begin counts a worker that begins to run a task of the server.
-func (s *servers) begin(name string) {
-	if name == "" {
-		return
-	}
+// begin counts a worker that begins to run a task.
+func (s *servers) begin(t store.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state(name).busy++
+	s.count(t)
 }
 
-// tryBegin is begin if the server may have one more worker, else it returns false.
-func (s *servers) tryBegin(name string) bool {
-	if name == "" {
-		return true
+// count is begin. The caller holds mu.
+func (s *servers) count(t store.Task) {
+	s.busy.Take(holder(t))
+	if t.Server != "" {
+		s.state(t.Server).busy++
 	}
+}
+
+// tryBegin is begin if the server and the organization may have one more worker, else it returns false.
+func (s *servers) tryBegin(t store.Task) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, known := s.all[name]
-	if known && !state.free(s.share, time.Now()) {
+	state, known := s.all[t.Server]
+	if !s.busy.Room(holder(t)) || known && !state.free(s.busy.Each, time.Now()) {
 		return false
 	}
-	s.state(name).busy++
+	s.count(t)
 	return true
 }
 
 // end uncounts a worker that begin counted.
-func (s *servers) end(name string) {
-	if name == "" {
-		return
-	}
+func (s *servers) end(t store.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state := s.all[name]
+	s.busy.Free(holder(t))
+	if t.Server == "" {
+		return
+	}
+	state := s.all[t.Server]
 	state.busy--
 	if state.busy == 0 && !state.silent() {
-		delete(s.all, name)
+		delete(s.all, t.Server)
 	}
 }
 

@@ -22,8 +22,14 @@ import (
 // recordOn records a task of an instance on a shared server.
 func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Task {
 	t.Helper()
-	recorded, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()},
-		store.Instance{ID: instanceID, Location: store.SharedLocation(server), Database: "db_" + instanceID},
+	return recordFor(t, s, server, instanceID, "")
+}
+
+// recordFor is recordOn for an organization.
+func recordFor(t *testing.T, s *store.Store, server, instanceID, organization string) store.Task {
+	t.Helper()
+	recorded, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, store.Instance{ID: instanceID,
+		Location: store.SharedLocation(server), Database: "db_" + instanceID, OrganizationGUID: organization},
 		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, store.Room{OnServer: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +94,73 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 	if n := most.Load(); n != share {
 		t.Errorf("workers at the sick server at once: %d", n)
 	}
+}
+
+// One organization has many tasks that hang, and were due first. Tasks of another one begin beside them, on the same
+// server and on others, and a free worker goes to whom has none. A step that leaves its worker to others keeps no worker.
+func TestWorkersGoRoundByOrganization(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	for n := range 10 {
+		recordFor(t, s, "a", fmt.Sprint("greedy a", n), "greedy")
+		recordFor(t, s, fmt.Sprint("b", n), fmt.Sprint("greedy b", n), "greedy")
+	}
+	began, release := make(chan string, 50), make(chan bool)
+	w := task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{{Name: "hang",
+		Do: func(_ context.Context, run *task.Run) error {
+			wait := func() error {
+				began <- run.Task.Organization
+				<-release
+				return nil
+			}
+			if run.Task.Organization == "sleeps" {
+				return run.WithoutWorker(wait)
+			}
+			return wait()
+		}}}}
+	r := task.New(s, always(w), task.Config{Workers: 8, ServerWorkers: 4, Poll: 50 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(r.Stop)
+	next := func(want string) {
+		t.Helper()
+		if got := testdrive.Receive(t, began, "a task of "+want+" begins"); got != want {
+			t.Errorf("a task of %q began, want one of %q", got, want)
+		}
+	}
+	for range 6 { // of eight, three of four on server a
+		next("greedy")
+	}
+	// It may have no more of server a, although that has one worker left, and none elsewhere.
+	for n := range 5 {
+		recordFor(t, s, "a", fmt.Sprint("sleeps", n), "sleeps")
+		r.Nudge()
+		next("sleeps")
+	}
+	recordFor(t, s, "a", "other", "other")
+	r.Nudge()
+	next("other")
+	recordFor(t, s, "c", "third", "third")
+	r.Nudge()
+	next("third")
+	recordFor(t, s, "d", "fourth", "fourth") // all workers are busy
+	recordFor(t, s, "e", "other e", "other")
+	select {
+	case of := <-began:
+		t.Errorf("a task of %q began, too", of)
+	case <-time.After(200 * time.Millisecond):
+	}
+	close(release)
+	next("fourth")
+	testdrive.Eventually(t, limits.Stuck, "all tasks end", func() bool {
+		for n := range 10 {
+			for _, id := range []string{fmt.Sprint("greedy a", n), fmt.Sprint("greedy b", n)} {
+				if last, err := s.Tasks.Latest(t.Context(), id, "", store.Provision); err != nil || last.State != store.Succeeded {
+					return false
+				}
+			}
+		}
+		return true
+	})
 }
 
 // errAway is what a step says that cannot reach its server.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"mysql-broker/provisioner/fair"
 	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
@@ -14,8 +15,8 @@ const DefaultAnswerTime = 3 * time.Second
 
 const (
 	inspectAgain = 5 * time.Second // the age at which a server's response is no longer used
-	// inspectAtOnce limits concurrent inspections on a shared server, so that pages take no connections from operations. A
-	// dedicated server has only one instance.
+	// inspectAtOnce limits concurrent inspections on a shared server, so that pages take no connections from operations.
+	// One organization has one at a time. A dedicated server has only one instance.
 	inspectAtOnce = 2
 )
 
@@ -28,7 +29,7 @@ type inspections struct {
 
 	mu        sync.Mutex
 	latest    map[inspected]*inspection // running ones, and results younger than inspectAgain
-	perServer map[string]chan struct{}  // the slots of shared servers
+	perServer map[string]*fair.Slots    // of shared servers
 }
 
 // inspected identifies an instance between two changes: a result from before a change is not used after it.
@@ -45,7 +46,7 @@ type inspection struct {
 
 func newInspections(inspect inspectFunc, limit time.Duration) *inspections {
 	return &inspections{inspect: inspect, limit: limit, latest: map[inspected]*inspection{},
-		perServer: map[string]chan struct{}{}}
+		perServer: map[string]*fair.Slots{}}
 }
 
 // of returns what an instance's server reports, or a result from some seconds ago if the instance has not changed
@@ -90,27 +91,26 @@ func (n *inspections) forget(key inspected) {
 }
 
 // turns returns the slots of a shared server; the caller holds mu. Dedicated servers need none.
-func (n *inspections) turns(at store.Location) chan struct{} {
+func (n *inspections) turns(at store.Location) *fair.Slots {
 	if at.Dedicated() {
 		return nil
 	}
 	if n.perServer[at.Server] == nil {
-		n.perServer[at.Server] = make(chan struct{}, inspectAtOnce)
+		n.perServer[at.Server] = fair.NewSlots(inspectAtOnce)
 	}
 	return n.perServer[at.Server]
 }
 
 // ask does not depend on one request: others may wait for the same result.
-func (n *inspections) ask(turns chan struct{}, i store.Instance, accounts []string) (steps.Inspection, error) {
+func (n *inspections) ask(turns *fair.Slots, i store.Instance, accounts []string) (steps.Inspection, error) {
 	if turns != nil {
 		waiting, stop := context.WithTimeout(context.Background(), n.limit)
 		defer stop()
-		select {
-		case turns <- struct{}{}:
-			defer func() { <-turns }()
-		case <-waiting.Done():
-			return steps.Inspection{}, waiting.Err()
+		free, err := turns.Take(waiting, i.OrganizationGUID)
+		if err != nil {
+			return steps.Inspection{}, err
 		}
+		defer free()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.limit)
 	defer cancel()

@@ -103,5 +103,17 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 			t.Errorf("a shared server was asked about %d at a time", most.Load())
 		}
 		time.Sleep(2 * DefaultAnswerTime) // until all have ended
+
+		// One organization does not keep the page of another waiting.
+		for k := range 5 {
+			go of(store.Instance{Location: store.SharedLocation("slow"), Database: fmt.Sprint("greedy_", k),
+				OrganizationGUID: "greedy"})
+		}
+		synctest.Wait()
+		if took, err := of(store.Instance{Location: store.SharedLocation("slow"), Database: "other",
+			OrganizationGUID: "other"}); took >= DefaultAnswerTime || err != nil {
+			t.Errorf("another organization's was answered after %v: %v", took, err)
+		}
+		time.Sleep(3 * DefaultAnswerTime)
 	})
 }

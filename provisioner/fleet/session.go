@@ -14,6 +14,8 @@ type Lock struct {
 	Key   string
 	Alive func() error // for mysqladmin.Server.Lock
 	Adds  bool         // the session only adds, which is allowed during a store.Hold too
+
+	organization string // of the instance, on a shared server
 }
 
 // Session is an administrator's session that holds a session lock until it is closed. Whoever takes the same lock in
@@ -33,6 +35,7 @@ func (f *Fleet) OpenSession(ctx context.Context, i store.Instance, lock Lock) (o
 		if err != nil {
 			return nil, err
 		}
+		lock.organization = i.OrganizationGUID
 		return f.openSession(ctx, server.Server, i.Location, lock)
 	}
 	e, err := f.recordedEndpoint(ctx, i)
@@ -65,7 +68,8 @@ func (f *Fleet) openSession(ctx context.Context, admin *mysqladmin.Server, at st
 		return nil
 	}
 	var err error
-	if s.Session, err = admin.LockIf(s.attended, lock.Key, allowed, lock.Alive); err != nil {
+	if s.Session, err = admin.LockIf(s.attended, lock.Key, lock.organization, allowed,
+		lock.Alive); err != nil {
 		err = s.Explain(fmt.Errorf("take the session lock: %w", err))
 		s.stop()
 		return nil, err

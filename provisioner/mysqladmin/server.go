@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/fair"
 )
 
 const (
@@ -38,9 +40,8 @@ type Server struct {
 	nodes           *nodes           // nil for a single server
 	cluster         *nodes           // also if this is one of its nodes, from OpenSecondary
 
-	// turns has one slot for each session. Waiters get a slot in the order in which they came; sql.DB has no such order.
-	turns    chan struct{}
-	accounts chan struct{} // the same, for statements on accounts
+	turns    *fair.Slots // one for each session
+	accounts *fair.Slots // the same, for statements on accounts
 
 	// The last results of CheckPrivileges: whether the server refuses to drop definers, and whether the broker's account
 	// may read MariaDB's tables of routines and events, and MySQL's list of threads.
@@ -78,8 +79,8 @@ func Open(cfg Config) (*Server, error) {
 		connector: connector,
 		nodes:     all,
 		cluster:   all,
-		turns:     make(chan struct{}, maxConns),
-		accounts:  make(chan struct{}, accountStatements),
+		turns:     fair.NewSlots(maxConns),
+		accounts:  fair.NewSlots(accountStatements),
 	}, nil
 }
 

@@ -23,6 +23,9 @@ type Session struct {
 	alive   func() error
 	lock    string
 	failed  bool
+
+	organization string
+	free         func() // gives the server's slot back
 }
 
 // exec runs a statement that changes something, if the caller's lease still holds.
@@ -43,13 +46,12 @@ func (s *Session) exec(ctx context.Context, statement string, args ...any) error
 
 // execAccount is exec for a statement on an account. It waits while accountStatements others run.
 func (s *Session) execAccount(ctx context.Context, statement string, args ...any) error {
-	select {
-	case s.server.accounts <- struct{}{}:
-		defer func() { <-s.server.accounts }()
-		return s.exec(ctx, statement, args...)
-	case <-ctx.Done():
-		return fmt.Errorf("wait for other statements on accounts: %w", context.Cause(ctx))
+	free, err := s.server.accounts.Take(ctx, s.organization)
+	if err != nil {
+		return fmt.Errorf("wait for other statements on accounts: %w", err)
 	}
+	defer free()
+	return s.exec(ctx, statement, args...)
 }
 
 // exists runs a query that yields one boolean.
@@ -64,7 +66,7 @@ func (s *Session) exists(ctx context.Context, query string, args ...any) (found 
 // Close releases the lock and returns the connection; after any failure it discards the connection instead, which ends
 // the lock too.
 func (s *Session) Close() error {
-	defer func() { <-s.server.turns }()
+	defer s.free()
 	if s.failed || !s.release() {
 		// Raw passes ErrBadConn on to the pool, which then closes the connection.
 		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })

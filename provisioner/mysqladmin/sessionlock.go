@@ -22,23 +22,24 @@ const lockWait = 10 * time.Second
 // alive returns an error if the caller has lost its lease. It is called before another connection is killed, after the
 // lock is taken, and before every statement that changes something. The session fails with its error.
 func (s *Server) Lock(ctx context.Context, key string, alive func() error) (*Session, error) {
-	return s.LockIf(ctx, key, nil, alive)
+	return s.LockIf(ctx, key, "", nil, alive)
 }
 
-// LockIf is Lock, but first calls allowed, which may read the server's mark. It kills nobody if that returns an error.
-func (s *Server) LockIf(ctx context.Context, key string, allowed func(MarkReader) error,
+// LockIf is Lock for an organization, if it is not "". It first calls allowed, which may read the server's mark. It
+// kills nobody if that returns an error.
+func (s *Server) LockIf(ctx context.Context, key, organization string, allowed func(MarkReader) error,
 	alive func() error) (*Session, error) {
-	select {
-	case s.turns <- struct{}{}:
-	case <-ctx.Done():
-		return nil, s.explain("wait for a session", context.Cause(ctx))
+	free, err := s.turns.Take(ctx, organization)
+	if err != nil {
+		return nil, s.explain("wait for a session", err)
 	}
 	conn, err := s.sessions.Conn(ctx)
 	if err != nil {
-		<-s.turns
+		free()
 		return nil, s.explain("connect", err)
 	}
-	session := &Session{conn: conn, server: s, lock: lockName(s.lockKey, key), alive: alive}
+	session := &Session{conn: conn, server: s, lock: lockName(s.lockKey, key), alive: alive, free: free,
+		organization: organization}
 	if err := session.take(ctx, allowed); err != nil {
 		session.failed = true
 		return nil, s.explain("take the session lock", errors.Join(err, session.Close()))

@@ -1,6 +1,7 @@
 package mysqladmin_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -53,11 +54,36 @@ func TestSessionLockThatIsNotAllowedKillsNobody(t *testing.T) {
 		key := uniqueName("task_")
 		holder := f.lock(key, leaseHolds)
 		for _, which := range []string{key, uniqueName("task_")} {
-			if _, err := f.server.LockIf(t.Context(), which, refuse, leaseHolds); !errors.Is(err, older) {
+			if _, err := f.server.LockIf(t.Context(), which, "", refuse, leaseHolds); !errors.Is(err, older) {
 				t.Errorf("the lock is not refused: %v", err)
 			}
 		}
 		f.must(holder.CreateDatabase(t.Context(), f.database, "", ""))
+	})
+}
+
+// An organization that has all sessions that it can get does not keep others from theirs.
+func TestSessionsGoRoundByOrganization(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		f.config.MaxConns = 4
+		server, err := mysqladmin.Open(f.config)
+		f.must(err)
+		t.Cleanup(func() { f.must(server.Close()) })
+		for _, organization := range []string{"greedy", "greedy", "greedy", "other"} {
+			session, err := server.LockIf(t.Context(), uniqueName("task_"), organization, nil, leaseHolds)
+			f.must(err)
+			t.Cleanup(func() { f.must(session.Close()) })
+			if organization == "other" {
+				break
+			}
+			if server.Stats().InUse == 3 {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(100*time.Millisecond, cancel)
+				if _, err := server.LockIf(ctx, uniqueName("task_"), organization, nil, leaseHolds); !errors.Is(err, context.Canceled) {
+					t.Errorf("a fourth session of one organization: %v", err)
+				}
+			}
+		}
 	})
 }
 

@@ -30,7 +30,9 @@ func newServers(workers, share int) servers {
 	return servers{busy: fair.Pool{All: workers, Each: share}, all: map[string]*serverState{}}
 }
 
-func holder(t store.Task) fair.Holder { return fair.Holder{Server: t.Server, Organization: t.Organization} }
+func holder(t store.Task) fair.Holder {
+	return fair.Holder{Server: t.Server, Organization: t.Organization}
+}
 
 // serverState is the state of one server.
 type serverState struct {

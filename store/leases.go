@@ -51,8 +51,8 @@ func (s Queue) Claim(ctx context.Context, owner string, ttl time.Duration, passe
 			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE OF c SKIP LOCKED)
 		UPDATE task SET epoch = greatest(epoch, $4) + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
 		FROM due WHERE id = due_id
-		RETURNING `+taskColumns+`, abandoned`, owner, ttl, append([]string{}, passed.Servers...), s.failover.firstEpoch(), servers,
-		organizations)
+		RETURNING `+taskColumns+`, abandoned`, owner, ttl, append([]string{}, passed.Servers...), s.failover.firstEpoch(),
+		servers, organizations)
 	if err != nil || !t.Abandoned {
 		return t.Task, err
 	}

@@ -115,7 +115,8 @@ func (c *copyTurns) begin(t store.Task) (wait string) {
 func (c *copyTurns) precedes(of fair.Holder) bool {
 	lastOfAll := c.pool.Held(fair.Holder{})+1 >= c.pool.All
 	for _, w := range c.waiting {
-		if (lastOfAll || w.of.Server == of.Server) && c.last[w.of.Organization].Before(c.last[of.Organization]) && c.pool.Room(w.of) {
+		earlier := c.last[w.of.Organization].Before(c.last[of.Organization])
+		if earlier && (lastOfAll || w.of.Server == of.Server) && c.pool.Room(w.of) {
 			return true
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // copyTurns limits how many copies, backups and restores a broker runs at the same time. Each keeps a worker busy for
 // as long as it copies, and takes memory. Further ones wait without a worker, so that quick operations always find one.
-// No organization has all turns, neither of a server nor of the broker, and a free one goes to the organization that has
-// waited longest since its last one. A task that waits for anything else has none.
+// No organization has all turns, neither of a server nor of the broker, and a free one goes to the organization whose
+// last one is longest ago. A task that waits for anything else has none.
 type copyTurns struct {
 	memory *memory.Budget
 

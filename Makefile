@@ -30,9 +30,9 @@ export CGO_ENABLED ?= 0
 
 # Separate modules, whose dependencies the broker does not need. `make manifests` checks another one, which needs all of
 # Kubernetes' types.
-TEST_MODULES := test/lint test/openid/provider
+TEST_MODULES := test/lint test/openid/provider deploy/release
 
-.PHONY: help run build test test-long ci bench systemd lint vet analysis manifests fuzz clean mysql97 mariadb118 \
+.PHONY: help run build release test test-long ci bench systemd lint vet analysis manifests fuzz clean mysql97 mariadb118 \
 	corpus kubernetes kubernetes-programs
 
 # What tests find in their environment.
@@ -48,6 +48,9 @@ run: ## install missing packages, build, and run a broker with private servers
 
 build: ## make bin/mysql-broker, linked statically
 	go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
+
+release: ## make what operators download, in dist/: VERSION=1.0.0; needs no network
+	go -C deploy/release run . $(VERSION)
 
 test: ## install missing packages, then run the tests; COUNT=10 repeats them, LOAD=10 keeps processors busy beside them
 	@deploy/dev/install-packages.sh test
@@ -123,4 +126,4 @@ kubernetes-programs: ## build Kubernetes and etcd for tests; takes ten minutes o
 	test/kubernetes/programs/build.sh $(KUBERNETES_PROGRAMS)
 
 clean: ## remove built files, but no data
-	rm -rf bin
+	rm -rf bin dist

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/tern/v2/migrate"
@@ -48,6 +49,15 @@ func Migrate(ctx context.Context, url string, options ...Option) (version int32,
 		return 0, fmt.Errorf("migrate the schema: %w", err)
 	}
 	return int32(len(m.Migrations)), nil
+}
+
+// SchemaVersion is the version that Migrate brings the schema to.
+func SchemaVersion() int {
+	files, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		panic(err) // only for a pattern that is malformed
+	}
+	return len(files)
 }
 
 // explainOldSchema adds what to do to an error about a missing table or column.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/client"
+	"mysql-broker/cmd/mysql-broker/version"
 	"mysql-broker/store"
 )
 
@@ -39,7 +40,8 @@ func main() {
 // run executes the command that args name, until ctx ends, and returns its exit status.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (status int) {
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,
-		SilenceErrors: true}
+		SilenceErrors: true, Version: version.Version}
+	root.SetVersionTemplate(versionText())
 	root.SetHelpTemplate(helpTemplate)
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
 		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), rotateBindingsCommand(), versionCommand(),

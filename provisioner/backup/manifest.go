@@ -16,7 +16,7 @@ import (
 
 const (
 	manifestName = "manifest.json"
-	format       = 1
+	Format       = 1         // of backups that this release writes, and the only one that it reads
 	maxManifest  = 256 << 20 // bytes
 )
 
@@ -88,7 +88,7 @@ func (v Vault) seal(manifest json.RawMessage, key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encrypt the key of a backup: %w", err)
 	}
-	return json.Marshal(envelope{format, wrapped, manifest})
+	return json.Marshal(envelope{Format, wrapped, manifest})
 }
 
 // Manifest reads and verifies the manifest of a backup. It returns ErrNotFound if there is none.
@@ -127,8 +127,8 @@ func (v Vault) open(ctx context.Context, name string) (e envelope, key []byte, e
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, nil, &DamagedError{name, err}
 	}
-	if e.Format != format {
-		return e, nil, fmt.Errorf("%s has the format %d, and this release reads %d", name, e.Format, format)
+	if e.Format != Format {
+		return e, nil, fmt.Errorf("%s has the format %d, and this release reads %d", name, e.Format, Format)
 	}
 	key, err = v.Keys.Unwrap(e.Key, boundTo(e.Manifest))
 	if err != nil {

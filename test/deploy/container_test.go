@@ -31,7 +31,7 @@ var inImage = map[string]string{
 // chroot(2).
 func TestImage(t *testing.T) {
 	t.Parallel()
-	env := imageEnvironment(t)
+	env := imageEnvironment(t, servers.Any(t))
 	dockerfile, sources, root := readFile(t, "deploy/container/Dockerfile"), buildContext(t), t.TempDir()
 	build := exec.Command("make", "build", "VERSION=1.2.3-test")
 	build.Dir = sources
@@ -48,8 +48,14 @@ func TestImage(t *testing.T) {
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	expectImageServes(t, root, "1.2.3-test", env)
+}
+
+// expectImageServes runs the broker of the image whose files are in root.
+func expectImageServes(t *testing.T, root, version string, env map[string]string) {
+	t.Helper()
 	if out, err := inChroot(root, "version").CombinedOutput(); err != nil ||
-		!strings.HasPrefix(string(out), "mysql-broker 1.2.3-test ") {
+		!strings.HasPrefix(string(out), "mysql-broker "+version+" ") {
 		t.Errorf("version: %v: %s", err, out)
 	}
 	serve := inChroot(root, "serve")
@@ -117,9 +123,9 @@ func inChroot(root string, args ...string) *exec.Cmd {
 
 // imageEnvironment is that of a broker with shared servers, and a URL of PostgreSQL that holds a certificate: the broker
 // has to write that to a file. The catalog is the image's own.
-func imageEnvironment(t *testing.T) map[string]string {
+func imageEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	t.Helper()
-	env := maps.Clone(testdrive.Environment(t, servers.Any(t))) // which knows its launcher until the test ends
+	env := maps.Clone(testdrive.Environment(t, server)) // which knows its launcher until the test ends
 	var shared []struct {
 		CA string `json:"ca_certificate"`
 	}

@@ -104,6 +104,7 @@ var suites = []suite{
 	{"Kubernetes node", kubernetes, []step{{command: []string{"make", "--no-print-directory", "kubernetes"}}}},
 	{"systemd", []string{"deploy/systemd", "test/systemd"},
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
+	oneSuite("release", "./test/deploy", []string{"deploy/release", "manifest.yml", "catalog.yml"}, nil, "-run=TestRelease"),
 	oneSuite("stage on every flavour", "./test/stage", operations, []string{"CGO_ENABLED=1"}, "-tags=faults", "-race"),
 	oneSuite("soak", "./test/soak", everything, []string{"SOAK=15m"}),
 	{"end to end on every flavour", everything, []step{{packages: slices.Concat(contract, manners), args: more,

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Turns the process, which has namespaces of its own, into systemd on a root that is this host's, but for what is written:
-# that is kept in memory. What deploy/systemd/README.md has operators install is installed there before.
-# Usage: boot.sh EMPTY-DIRECTORY ENVIRONMENT-FILE
+# that is kept in memory. What deploy/systemd/README.md has operators install is installed there before, or a package.
+# Usage: boot.sh EMPTY-DIRECTORY ENVIRONMENT-FILE [PACKAGE]
 set -euo pipefail
-work=$1 environment=$2
+work=$1 environment=$2 package=${3:-}
 mount --make-rprivate /
 mount -t tmpfs -o mode=0755 tmpfs "$work"
 root=$work/root
@@ -11,9 +11,15 @@ mkdir "$work/upper" "$work/lower-work" "$root"
 mount -t overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/lower-work" overlay "$root"
 
 rm -rf "$root/etc/sysusers.d" "$root/etc/tmpfiles.d" # which not every host has
-commands=$(sed -n 's|^\(install .* \)\(/[^ ]*\)$|\1"$root"\2|p' deploy/systemd/README.md)
-[ -n "$commands" ]
-eval "$commands"
+mount -t proc proc "$root/proc"
+if [ -n "$package" ]; then
+  install -m 0644 "$package" "$root/mysql-broker.deb"
+  chroot "$root" dpkg --install /mysql-broker.deb
+else
+  commands=$(sed -n 's|^\(install .* \)\(/[^ ]*\)$|\1"$root"\2|p' deploy/systemd/README.md)
+  [ -n "$commands" ]
+  eval "$commands"
+fi
 install -m 0644 "$environment" "$root/etc/mysql-broker/environment" # tmpfiles.d makes it private
 
 # Of this host's services, none is to start; the network is the host's, and there already.
@@ -28,7 +34,6 @@ done
 : >"$root/etc/fstab"
 rm -rf "$root/var/log/journal" # the journal is in /run
 
-mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=0755 tmpfs "$root/dev"

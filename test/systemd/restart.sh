@@ -4,6 +4,7 @@
 # root, systemd, and a kernel with cgroup2 and overlayfs; nothing stays behind.
 #
 # Usage, after make build: go run ./test/servers/with-servers test/systemd/restart.sh [MYSQLD]
+# With PACKAGE=FILE, that .deb is installed instead.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 mysqld=${1:-$(PATH=$PATH:/usr/sbin; command -v mariadbd || command -v mysqld)}
@@ -57,7 +58,7 @@ step "boot systemd"
 mkdir "$group" "$work/root"
 # Nobody but what is in the container may be in its group: systemd could not divide that.
 unshare --mount --pid --ipc --uts --fork --kill-child bash -c 'echo 0 >"$1/cgroup.procs" &&
-  exec unshare --cgroup test/systemd/boot.sh "$2/root" "$2/environment"' - "$group" "$work" >"$work/boot.log" 2>&1 &
+  exec unshare --cgroup test/systemd/boot.sh "$2/root" "$2/environment" "$3"' - "$group" "$work" "${PACKAGE:-}" >"$work/boot.log" 2>&1 &
 unshare=$!
 booting() { container=$(pgrep -P "$unshare") && [ "$(cat "/proc/$container/comm")" = systemd ]; }
 eventually booting
@@ -65,7 +66,7 @@ inside() { nsenter --target "$container" --mount --pid --ipc --uts --cgroup --ro
 booted() { inside systemctl is-active basic.target; }
 eventually booted
 inside systemd-sysusers
-inside systemd-tmpfiles --create /etc/tmpfiles.d/mysql-broker.conf
+inside systemd-tmpfiles --create mysql-broker.conf
 mode=$(inside stat -c %a:%U /etc/mysql-broker/environment)
 [ "$mode" = 600:root ] || fail "the environment file is $mode"
 
@@ -163,7 +164,7 @@ step "a command beside the broker, as docs/runbook.md has it"
 inside systemctl start dbus.socket # which every host has, and systemd-run asks
 inside systemd-run --quiet --pipe --wait --collect -p User=mysql-broker \
   -p EnvironmentFile=/etc/mysql-broker/environment -E CATALOG=/etc/mysql-broker/catalog.yml -E LAUNCHER=process \
-  -E LAUNCHER_DIR=/var/lib/mysql-broker /usr/local/bin/mysql-broker doctor
+  -E LAUNCHER_DIR=/var/lib/mysql-broker "$(inside sh -c 'command -v mysql-broker')" doctor
 
 step "stop everything, and start it again"
 inside systemctl stop mysql-broker

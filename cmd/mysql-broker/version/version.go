@@ -3,8 +3,11 @@ package version
 
 import "runtime"
 
-// Version is set by the linker: -ldflags "-X mysql-broker/cmd/mysql-broker/version.Version=…".
-var Version = "devel"
+// The linker sets both: -ldflags "-X mysql-broker/cmd/mysql-broker/version.Version=…".
+var (
+	Version = "devel"
+	Commit  = "unknown"
+)
 
 // Go is the version of the Go toolchain that built the broker.
 func Go() string { return runtime.Version() }

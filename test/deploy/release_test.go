@@ -1,0 +1,195 @@
+package deploy
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+const mebibyte = 1 << 20
+
+// Two releases of one commit, made in two folders by two users' settings, are the same. Each file works without Go, as an
+// operator uses it.
+func TestRelease(t *testing.T) {
+	if os.Getenv("LONG") == "" {
+		t.Skip("compiles for two architectures; make test-long runs it")
+	}
+	first := makeRelease(t, "TZ=UTC", "LC_ALL=C")
+	second := makeRelease(t, "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "GOFLAGS=-v", "GOAMD64=v3")
+	if out, err := exec.Command("diff", "--recursive", first, second).CombinedOutput(); err != nil {
+		t.Errorf("the releases differ: %v\n%s", err, out)
+	}
+	in(t, first, "sha256sum", "--check", "--quiet", "SHA256SUMS")
+	expectSize(t, filepath.Join(first, "mysql-broker-0.9.0-image.oci.tar"), 45*mebibyte)
+	t.Run("Cloud Foundry", func(t *testing.T) { testCloudFoundryZip(t, first) })
+	t.Run("image", func(t *testing.T) { testImageArchive(t, first) })
+	t.Run("host", func(t *testing.T) { testHostArchive(t, first) })
+}
+
+// makeRelease makes a release of HEAD in a clone, and returns the folder with its files.
+func makeRelease(t *testing.T, env ...string) string {
+	t.Helper()
+	clone := filepath.Join(t.TempDir(), "clone")
+	in(t, "/", "git", "-c", "safe.directory=*", "clone", "-q", testdrive.Root(), clone)
+	cmd := exec.Command("make", "release", "VERSION=0.9.0")
+	cmd.Dir, cmd.Env = clone, append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(clone, "dist")
+}
+
+// in runs a command in a folder.
+func in(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
+func expectSize(t *testing.T, path string, most int64) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > most {
+		t.Errorf("%s: %v, %+v", path, err, info)
+	}
+}
+
+var startCommand = regexp.MustCompile(`(?m)^ +command: (.*)$`)
+
+// Cloud Foundry runs the manifest's command in the folder of what was pushed, as a user without rights.
+func testCloudFoundryZip(t *testing.T, dist string) {
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		dir, err := os.MkdirTemp("/tmp", "release-cf") // which other users can enter
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		in(t, dir, "unzip", "-q", filepath.Join(dist, "mysql-broker-0.9.0-cf.zip"))
+		app := filepath.Join(dir, "mysql-broker-0.9.0-cf")
+		in(t, app, "sha256sum", "--check", "--quiet", "SHA256SUMS")
+		expectSize(t, filepath.Join(app, "bin/mysql-broker"), 40*mebibyte)
+		manifest, err := os.ReadFile(filepath.Join(app, "manifest.yml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pattern := range strings.Fields(string(mustRead(t, filepath.Join(app, ".cfignore")))) {
+			if err := os.RemoveAll(filepath.Join(app, pattern)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(app, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		start := exec.Command("sh", "-c", "exec "+startCommand.FindStringSubmatch(string(manifest))[1])
+		start.Dir, start.Env = app, []string{"PATH=/usr/bin:/bin"}
+		for name, value := range imageEnvironment(t, s) {
+			start.Env = append(start.Env, name+"="+value)
+		}
+		if os.Geteuid() == 0 {
+			start.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}}
+		}
+		out, _, err := smokeTest(t, testdrive.StartCommand(t, start), nil, "mysql", "shared-small")
+		if err != nil || !strings.HasSuffix(out, "shared-small works\n") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// What the image for this machine has in it is enough to serve.
+func testImageArchive(t *testing.T, dist string) {
+	layout, root := t.TempDir(), t.TempDir()
+	in(t, layout, "tar", "-xf", filepath.Join(dist, "mysql-broker-0.9.0-image.oci.tar"))
+	var index, platforms, manifest struct {
+		Manifests []struct{ Digest string }
+		Layers    []struct{ Digest string }
+	}
+	blob := func(digest string) string {
+		return filepath.Join(layout, "blobs", strings.Replace(digest, ":", "/", 1))
+	}
+	for _, read := range []struct {
+		from func() string
+		to   any
+	}{{func() string { return filepath.Join(layout, "index.json") }, &index},
+		{func() string { return blob(index.Manifests[0].Digest) }, &platforms},
+		{func() string { return blob(platforms.Manifests[0].Digest) }, &manifest}} { // amd64
+		if err := json.Unmarshal(mustRead(t, read.from()), read.to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in(t, root, "tar", "-xzf", blob(manifest.Layers[0].Digest))
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	expectImageServes(t, root, "0.9.0", imageEnvironment(t, servers.Any(t)))
+	base := fileOf(t, filepath.Join(dist, "mysql-broker-0.9.0-kubernetes.tar.gz"), "/deploy/kubernetes/base/kustomization.yaml")
+	if !strings.Contains(base, "digest: "+index.Manifests[0].Digest+"\n") {
+		t.Errorf("the base of the Kubernetes archive does not name the image:\n%s", base)
+	}
+}
+
+// fileOf reads a file of a compressed archive, by the end of its name.
+func fileOf(t *testing.T, path, name string) string {
+	t.Helper()
+	unzipped, err := gzip.NewReader(bytes.NewReader(mustRead(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(unzipped); ; {
+		header, err := r.Next()
+		if err != nil {
+			t.Fatalf("%s: %s: %v", path, name, err)
+		}
+		if strings.HasSuffix(header.Name, name) {
+			text, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+	}
+}
+
+// The package is installed in a container of systemd, as deploy/systemd says of the program; bin is the archive's.
+func testHostArchive(t *testing.T, dist string) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	in(t, dist, "tar", "-xzf", "mysql-broker-0.9.0-linux-amd64.tar.gz")
+	unpacked, clone := filepath.Join(dist, "mysql-broker-0.9.0-linux-amd64"), filepath.Dir(dist)
+	in(t, unpacked, "sha256sum", "--check", "--quiet", "SHA256SUMS")
+	in(t, unpacked, "man", "--warnings", "--local-file", "share/man/man1/mysql-broker.1")
+	in(t, unpacked, "bash", "-n", "share/bash-completion/completions/mysql-broker")
+	if err := os.Symlink(filepath.Join(unpacked, "bin"), filepath.Join(clone, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	systemd := exec.Command("test/systemd/restart.sh")
+	systemd.Dir, systemd.Env = clone, append(os.Environ(), "PACKAGE="+filepath.Join(dist, "mysql-broker_0.9.0_amd64.deb"))
+	if out, err := systemd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

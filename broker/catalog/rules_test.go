@@ -224,7 +224,7 @@ func TestParseRefuses(t *testing.T) {
 			`33: "flavour" of broker must be mysql beside members: 3; for MariaDB, run a Galera cluster, list its nodes ` +
 				`as one shared server in MYSQL_SERVERS, and offer it by a shared plan`},
 		{"unknown key of broker", 33, "      max_connections: 1\n      cpu: 1", `34: "cpu" is not a key of broker; ` +
-			`its keys are allow_cross_space, annotations, archive_binary_logs, async, backup_every_hours, backup_keep_days, events, flavour, keep_deleted_days, labels, launcher, limits, max_binding_ttl, max_bindings, max_connections, max_storage_mb, ` +
+			`its keys are allow_cross_space, annotations, archive_binary_logs, async, backup_every_hours, backup_keep_days, events, exclusive, flavour, keep_deleted_days, labels, launcher, limits, max_binding_ttl, max_bindings, max_connections, max_storage_mb, ` +
 			`members, memory_mb, milli_cpu, node, provisioner, shared_role, storage_class, tls, tolerations, verify, version`},
 		{"unknown verification", 33, "      max_connections: 1\n      verify: never",
 			`34: "verify" of broker must be one of now, later`},

@@ -93,7 +93,7 @@ func (s *Search) Failure() error {
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
 	}
 	s.Servers.Log.Error("every shared server for the plan is full or drained; add one to the configuration",
-		"plan_id", s.Plan.ID)
+		"plan", s.Plan.Name)
 	s.Servers.onFull()
 	return engine.ErrFull
 }

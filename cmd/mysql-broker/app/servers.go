@@ -25,8 +25,7 @@ func (a *App) openShared(ctx context.Context) (end ending, err error) {
 		if p.Kind != plan.Shared || slices.ContainsFunc(a.cfg.Shared, has) {
 			return false
 		}
-		a.log.Warn("a shared plan is not offered: no shared server for it is configured", "plan_id", p.ID,
-			"exclusive", p.Exclusive)
+		a.log.Warn("a shared plan is not offered: no shared server for it is configured", "plan", p.Name)
 		return true
 	})
 	if a.shared, err = shared.Open(a.cfg.Shared, a.lockKey); err != nil {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -33,13 +35,13 @@ one task for each binding, and the command waits for the tasks. It skips binding
 changing; then the exit status is 1, and you can run it again.
 
 ` + jsonHelp + ` A row has what "mysql-broker bindings" has and, with --apply,
-result: changed, or why not.`,
+result: changed, with what is left to do, or why not.`,
 		Example: `  mysql-broker rotate-bindings --space 3f5f5a0e-8d7e-4f6d-9a3c-0d5c7e1b2a94
   mysql-broker rotate-bindings --instance 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10 --apply
   mysql-broker rotate-bindings --server mysql-server-1 --created-before 2026-01-31T12:00:00Z --apply`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) error {
+			return withConfig(cmd, config.ForRotation, func(ctx context.Context, c *console) error {
 				if err := c.checkServer(ctx, q.Server); err != nil {
 					return err
 				}
@@ -62,7 +64,8 @@ result: changed, or why not.`,
 	command.MarkFlagsMutuallyExclusive("instance", "space", "server")
 	return describe(command, `  0    the bindings are listed or, with --apply, all have new passwords
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
-`+exitConfiguration, recordedEnvironment)
+`+exitConfiguration, environmentOf(append(config.CredHubVariables(), "MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG",
+		"KEEP_MOVED_HOURS")...))
 }
 
 // checkInstance returns an error if there is no such instance: nobody may take a typing error for the end of a leak.
@@ -102,6 +105,13 @@ func (c *console) rotateBindings(ctx context.Context, out io.Writer, o output, q
 	if apply {
 		columns = append(columns, "result")
 	}
+	hub, err := c.cfg.CredHub.Open()
+	if err != nil {
+		return err
+	}
+	if hub != nil {
+		defer hub.Close()
+	}
 	var all []rotatedDocument
 	for b, err := range c.bindings(ctx, q) {
 		if err != nil {
@@ -109,7 +119,7 @@ func (c *console) rotateBindings(ctx context.Context, out io.Writer, o output, q
 		}
 		r := rotatedDocument{bindingDocument: b}
 		if apply {
-			r.task, r.err = bindings.RotateBinding(ctx, c.store, b.InstanceID, b.ID)
+			r.task, r.err = bindings.RotateBinding(ctx, c.store, hub, b.InstanceID, b.ID)
 			if errors.Is(r.err, store.ErrNotFound) {
 				continue // it was deleted meanwhile
 			}
@@ -119,11 +129,11 @@ func (c *console) rotateBindings(ctx context.Context, out io.Writer, o output, q
 		}
 	}
 	left := 0
-	err := printList(out, o, func(yield func(rotatedDocument, error) bool) {
+	err = printList(out, o, func(yield func(rotatedDocument, error) bool) {
 		for _, r := range all {
 			if apply {
 				r.Result = c.rotation(ctx, r.task, r.err)
-				if r.Result != changedPassword {
+				if !strings.HasPrefix(r.Result, changedPassword) {
 					left++
 				}
 			}
@@ -149,6 +159,8 @@ func (c *console) rotation(ctx context.Context, t *store.Task, err error) string
 		return fmt.Sprintf("%s is in progress: %v", task.Token(t.ID), err)
 	case ended.State != store.Succeeded:
 		return fmt.Sprintf("%s failed: %s", task.Token(t.ID), ended.Description)
+	case ended.Description != "":
+		return changedPassword + ": " + ended.Description
 	}
 	return changedPassword
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/steps"
@@ -17,10 +18,23 @@ var ErrChanging = errors.New("an operation is changing it")
 
 // RotateBinding records a new password for the account of a binding, and a task, for any broker, that sets it and ends
 // the account's sessions. Repeated binds and fetches get the new password from now on. It returns ErrChanging if the
-// instance or the binding is being changed, and store.ErrNotFound if there is no such binding.
-func RotateBinding(ctx context.Context, s *store.Store, instanceID, id string) (*store.Task, error) {
+// instance or the binding is being changed, and store.ErrNotFound if there is no such binding. It changes nothing while
+// CredHub, which is nil if there is none, does not store what it has to.
+func RotateBinding(ctx context.Context, s *store.Store, hub *credhub.Client, instanceID, id string) (*store.Task, error) {
+	b, err := s.Binding(ctx, instanceID, id)
+	if err != nil {
+		return nil, fmt.Errorf("read the binding: %w", err)
+	}
+	if b.CredHubName != "" {
+		if hub == nil {
+			return nil, errNoCredHub
+		}
+		if err := hub.CheckDeleting(ctx, credhub.PathOf(b.CredHubName)); err != nil {
+			return nil, err
+		}
+	}
 	var recorded *store.Task
-	err := s.InTx(ctx, func(tx *store.Tx) error {
+	err = s.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, instanceID, id)
 		switch {
 		case err == nil && there.Binding == nil:
@@ -64,7 +78,7 @@ func (p *Bindings) rotateWorkflow(i store.Instance, b store.Binding) task.Workfl
 		w.Steps = append(w.Steps, p.endFormer(i, b))
 	}
 	if b.CredHubName != "" {
-		w.Steps = append(w.Steps, p.storeCredentials(i, b))
+		w.Steps = append(w.Steps, p.storeChanged(i, b))
 	}
 	return w
 }

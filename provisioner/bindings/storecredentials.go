@@ -3,8 +3,6 @@ package bindings
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -25,8 +23,10 @@ const (
 	// credHubKeep is how long the record of a deleted entry is kept. Then the entry is deleted again, because a broker
 	// that was paused could have stored it meanwhile.
 	credHubKeep = 2 * time.Minute
-	// storeTime limits an attempt to store or delete one entry, while a request waits.
+	// storeTime limits an attempt to store one entry, while a request waits.
 	storeTime = 10 * time.Second
+	// deleteTime limits an attempt to delete one, while a request waits that does not need it.
+	deleteTime = time.Second
 )
 
 // chooseStore decides whether CredHub gets the credentials of a new binding, and who may read them there: the
@@ -48,7 +48,7 @@ func (p *Bindings) chooseStore(b *store.Binding, q BindRequest, predecessor *sto
 	}
 }
 
-// storeCredentials is the step that stores the credentials of a binding in CredHub.
+// storeCredentials is the step that stores the credentials of a new binding in CredHub.
 func (p *Bindings) storeCredentials(i store.Instance, b store.Binding) task.Step {
 	return task.Step{Name: "store credentials", Progress: "Storing the credentials", Timeout: storeTime,
 		Do: func(ctx context.Context, _ *task.Run) error {
@@ -62,7 +62,30 @@ func (p *Bindings) storeCredentials(i store.Instance, b store.Binding) task.Step
 		}}
 }
 
-var errNoCredHub = errors.New("this broker has no CredHub")
+var errNoCredHub = errors.New("CREDHUB_URL is not set where this runs, and CredHub has the credentials")
+
+// storeChanged is the step that stores the changed credentials of a binding in CredHub. If CredHub does not answer, it
+// leaves them to SyncCredHub: the account has changed already.
+func (p *Bindings) storeChanged(i store.Instance, b store.Binding) task.Step {
+	return task.Step{Name: "store credentials", Progress: "Storing the credentials", Timeout: storeTime,
+		Do: func(ctx context.Context, run *task.Run) error {
+			err := errNoCredHub
+			if p.credHub != nil {
+				within, cancel := context.WithTimeout(ctx, storeTime/2)
+				defer cancel()
+				err = p.storeEntry(within, i, b, nil)
+			}
+			if ctx.Err() != nil || run.Alive() != nil {
+				return errors.Join(err, ctx.Err(), run.Alive())
+			}
+			if err == nil {
+				return nil
+			}
+			p.Log.Warn("could not store the changed credentials of a binding in CredHub; trying again later",
+				"instance_id", b.InstanceID, "binding_id", b.ID, "error", err)
+			return run.Advise("CredHub gets the new password when it answers again. Restart the application after that.")
+		}}
+}
 
 // storeEntry stores the credentials of a binding unless the hash says that CredHub has them.
 func (p *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Binding, has []byte) error {
@@ -71,12 +94,11 @@ func (p *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Bin
 		return err
 	}
 	document := p.document(c)
-	text, err := json.Marshal(document)
+	sum, err := credhub.Sum(document)
 	if err != nil {
 		return fmt.Errorf("encode the credentials: %w", err)
 	}
-	hash := sha256.Sum256(text)
-	if bytes.Equal(hash[:], has) {
+	if bytes.Equal(sum, has) {
 		return nil
 	}
 	attempt, err := p.Store.CredHub.BeginStore(ctx, b.CredHubName)
@@ -86,7 +108,7 @@ func (p *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Bin
 	if err := p.credHub.Store(ctx, b.CredHubName, document, b.CredHubReader); err != nil {
 		return err
 	}
-	if err := p.Store.CredHub.SetStored(ctx, b.CredHubName, attempt, hash[:]); err != nil {
+	if err := p.Store.CredHub.SetStored(ctx, b.CredHubName, attempt, sum); err != nil {
 		return fmt.Errorf("record what CredHub has: %w", err)
 	}
 	return nil
@@ -99,7 +121,7 @@ func (p *Bindings) deleteCredentials(b store.Binding) task.Step {
 		Do: func(ctx context.Context, run *task.Run) error {
 			err := errNoCredHub
 			if p.credHub != nil {
-				within, cancel := context.WithTimeout(ctx, storeTime/2)
+				within, cancel := context.WithTimeout(ctx, deleteTime)
 				defer cancel()
 				var done bool
 				if done, err = p.credHub.Delete(within, b.CredHubName, b.CredHubReader); done && err == nil {

@@ -3,9 +3,12 @@
 package credhub
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -118,6 +121,37 @@ func checkPermission(p *permissions.Permission, err error, name, reader string) 
 		err = fmt.Errorf("%w: a permission of %q for %q", ErrResponse, p.Actor, p.Path)
 	}
 	return err
+}
+
+// Sum identifies what Store stores.
+func Sum(value map[string]any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	sum := sha256.Sum256(text)
+	return sum[:], err
+}
+
+// Holds reports whether CredHub has what was stored with that Sum, and lets its reader read it. Others may have changed
+// either, and CredHub may have been restored from a backup.
+func (c *Client) Holds(ctx context.Context, name string, sum []byte, reader string) (holds bool, err error) {
+	err = c.do(ctx, "read "+name, func(hub *credhub.CredHub) error {
+		there, err := hub.GetLatestVersion(name)
+		if err == nil && there.Name != name {
+			err = fmt.Errorf("%w: %q", ErrResponse, there.Name)
+		}
+		if err == nil {
+			var p *permissions.Permission
+			p, err = hub.GetPermissionByPathActor(name, reader)
+			err = checkPermission(p, err, name, reader)
+		}
+		if isAbsent(err) {
+			return nil
+		}
+		value, _ := there.Value.(map[string]any)
+		has, encoding := Sum(value)
+		holds = bytes.Equal(has, sum)
+		return errors.Join(err, encoding)
+	})
+	return holds, err
 }
 
 // Delete deletes a credential and the permission of its reader. It may run again. CredHub keeps the permissions of

@@ -71,6 +71,37 @@ func TestStoreAndDelete(t *testing.T) {
 	}
 }
 
+// Others may change what CredHub has: somebody restores it from a backup, or takes a permission away.
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	hub := imitation.Start(t)
+	c := client(t, hub, nil)
+	reader := credhub.Application(uuid.NewString())
+	sum, err := credhub.Sum(secret)
+	if err == nil {
+		err = c.Store(t.Context(), name, secret, reader)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		what  string
+		there map[string]any
+		who   string
+		holds bool
+	}{
+		{"what was stored", secret, reader, true},
+		{"a former password", map[string]any{"password": "former"}, reader, false},
+		{"nothing", nil, reader, false},
+		{"no permission", secret, credhub.Application("another"), false},
+	} {
+		hub.Lose(name, test.there)
+		if holds, err := c.Holds(t.Context(), name, sum, test.who); holds != test.holds || err != nil {
+			t.Errorf("%s: %t, %v", test.what, holds, err)
+		}
+	}
+}
+
 func TestCheckDeleting(t *testing.T) {
 	t.Parallel()
 	hub := imitation.Start(t)

@@ -17,7 +17,7 @@ const (
 	credHubGrace = 5 * time.Minute
 )
 
-// credentials compares what is recorded to be in CredHub with what is there. Like that of a server, its contents are
+// credentials compares what is recorded to be in CredHub with what is there, also the values. Like that of a server, its contents are
 // read twice, each time before the records.
 func (d *Doctor) credentials(ctx context.Context) ([]Finding, error) {
 	first, err := d.lookAtCredHub(ctx)
@@ -40,6 +40,14 @@ func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err err
 		recorded += len(page)
 		for _, r := range page {
 			f := Finding{Kind: credential, Name: r.Name, InstanceID: r.InstanceID, BindingID: r.BindingID}
+			if unseen == nil && r.Ready && there[r.Name] {
+				var holds bool
+				if holds, unseen = d.hub.Holds(ctx, r.Name, r.Stored, r.Reader); unseen == nil && !holds {
+					f.Problem, f.Repairable = Deviating, true
+					f.ToDo = "store it again: CredHub has other credentials than the broker has stored, or its reader may not read them"
+					findings = append(findings, f)
+				}
+			}
 			switch {
 			case unseen != nil:
 			case !there[r.Name] && r.Ready:

@@ -313,6 +313,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.delete(w, r, actor)
 	case r.URL.Path == "/api/v1/data" && r.Method == http.MethodGet && r.URL.Query().Has("path"):
 		s.find(w, r, actor)
+	case r.URL.Path == "/api/v1/data" && r.Method == http.MethodGet:
+		s.get(w, r, actor)
 	case r.URL.Path == "/api/v2/permissions" && r.Method == http.MethodGet:
 		s.findPermission(w, r, actor)
 	case r.URL.Path == "/api/v2/permissions" && r.Method == http.MethodPost:
@@ -380,6 +382,21 @@ func (s *Server) set(w http.ResponseWriter, r *http.Request, actor string) {
 		s.credentials[q.Name] = q.Value
 		respond(w, http.StatusOK, map[string]any{"id": uuid.NewString(), "name": q.Name, "type": q.Type, "value": q.Value,
 			"metadata": nil, "version_created_at": time.Now().UTC().Format(time.RFC3339)})
+	}
+}
+
+func (s *Server) get(w http.ResponseWriter, r *http.Request, actor string) {
+	values, ok := s.only(w, r, "name", "current")
+	switch {
+	case !ok:
+	case values[1] != "true":
+		s.broken(w, r, "it asks for other versions")
+	case s.credentials[values[0]] == nil || !s.may(actor, values[0], "read"):
+		refuse(w, http.StatusNotFound, noCredential)
+	default:
+		respond(w, http.StatusOK, map[string]any{"data": []any{map[string]any{"id": uuid.NewString(), "name": values[0],
+			"type": "json", "value": s.credentials[values[0]], "metadata": nil,
+			"version_created_at": time.Now().UTC().Format(time.RFC3339)}}})
 	}
 }
 

@@ -113,7 +113,7 @@ func (s *scene) expire(t *testing.T, x *platform.Target) {
 func (s *scene) rotate(t *testing.T, x platform.Target) {
 	t.Helper()
 	for _, b := range []audit.Binding{x.Binding, x.Before} {
-		if _, err := bindings.RotateBinding(t.Context(), s.records, b.InstanceID, b.ID); err != nil {
+		if _, err := bindings.RotateBinding(t.Context(), s.records, nil, b.InstanceID, b.ID); err != nil {
 			t.Fatal(err)
 		}
 	}

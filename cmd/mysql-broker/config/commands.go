@@ -19,6 +19,15 @@ func ForOperator(getenv func(string) string) (Config, error) {
 	return cfg, errors.Join(r.problems...)
 }
 
+// ForRotation is ForOperator with CredHub.
+func ForRotation(getenv func(string) string) (Config, error) {
+	cfg, err := ForOperator(getenv)
+	r, services := newReader(getenv)
+	r.problems = nil // ForOperator has those of the services
+	cfg.CredHub = r.credHub(services)
+	return cfg, errors.Join(append(r.problems, err)...)
+}
+
 // ForUpgrade is ForDoctor with where backups are, and who upgrades instances of Cloud Foundry.
 func ForUpgrade(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)

@@ -42,6 +42,7 @@ func TestCredHubAway(t *testing.T) {
 	eachCredHubDesk(t, func(t *testing.T, d *credHubDesk) {
 		t.Run("away during a bind", d.awayDuringBind)
 		t.Run("away during an unbind", d.awayDuringUnbind)
+		t.Run("away during a rotation", d.awayDuringRotation)
 		t.Run("without permission", d.withoutPermission)
 	})
 }
@@ -249,6 +250,42 @@ func (d *credHubDesk) awayDuringUnbind(t *testing.T) {
 	d.awaitOnly(t, 0)
 }
 
+// While CredHub is away, no password changes. If it fails in between, it gets the new one later, and the output says so.
+func (d *credHubDesk) awayDuringRotation(t *testing.T) {
+	fields, reader := app()
+	b := d.NewBinding()
+	name := d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
+	before := d.readAs(t, reader, name)
+	rotate := func(status int, says string) {
+		t.Helper()
+		out := d.Operator(d.env).Run(t, status, "rotate-bindings", "--instance", d.ID, "--apply")
+		if !strings.Contains(out.Stdout+out.Stderr, says) {
+			t.Errorf("it does not say %q: %s %s", says, out.Stdout, out.Stderr)
+		}
+	}
+	d.hub.Answer(failing()["is away"])
+	rotate(1, "not changed: 1")
+	before.Open(t)
+	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
+		sent, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+		if err != nil || r.Method != http.MethodPut || !bytes.Contains(sent, []byte(name)) {
+			return nil
+		}
+		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }
+	})
+	rotate(0, "CredHub gets the new password when it answers again")
+	testdrive.ExpectRefused(t, before.Fields(t))
+	d.hub.Answer(nil)
+	d.tasks.Exec(t, "UPDATE credhub_entry SET checked_at = '-infinity'")
+	testdrive.Eventually(t, limits.Stuck, "CredHub has the new password", func() bool {
+		return d.readAs(t, reader, name).Password != before.Password
+	})
+	d.readAs(t, reader, name).Open(t)
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	d.awaitOnly(t, 0)
+}
+
 // CredHub says the same about what it lacks and what the broker may not delete. The record stays until the broker has
 // deleted the credentials, also if they are where an earlier configuration had them.
 func (d *credHubDesk) withoutPermission(t *testing.T) {
@@ -316,6 +353,13 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	testdrive.Eventually(t, limits.Stuck, "it is stored again", func() bool {
 		_, allowed := d.hub.Read(reader, name)
 		return allowed
+	})
+	want := d.readAs(t, reader, name)
+	d.hub.Lose(name, map[string]any{"password": "the former one, from a backup of CredHub"})
+	d.expectCredentials(t, map[string]string{"deviating": name, "unrecorded": foreign})
+	testdrive.RunDoctor(t, d.env, "--repair")
+	testdrive.Eventually(t, limits.Stuck, "the right password is stored again", func() bool {
+		return d.readAs(t, reader, name).Password == want.Password
 	})
 	d.hub.Lose(foreign, nil)
 	const probe = credhub.Path + "/deeper/probe/credentials" // another broker checks whether it may delete there

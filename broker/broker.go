@@ -22,6 +22,7 @@ import (
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
+	"mysql-broker/visible"
 )
 
 // pollAgain is the time until a platform should poll an operation in progress again.
@@ -202,7 +203,7 @@ func (b *Broker) lastOperation(ctx context.Context, id, bindingID string,
 	if err != nil {
 		return last, apiError(err)
 	}
-	last.State, last.Description = domain.LastOperationState(op.State), op.Description
+	last.State, last.Description = domain.LastOperationState(op.State), visible.Text(op.Description)
 	if op.State == store.InProgress {
 		last.RetryAfter = pollAgain
 	}

@@ -10,6 +10,7 @@ import (
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/store"
+	"mysql-broker/visible"
 )
 
 // apiErrors maps each refusal to its status and error code in the OSB API. Cloud Controller deletes an instance or
@@ -98,7 +99,8 @@ func failure(err error, status int, key string) error {
 	if action == "" {
 		action = "refused"
 	}
-	return apiresponses.NewFailureResponseBuilder(err, status, action).WithErrorKey(key).Build()
+	sentence := &shown{visible.Text(err.Error()), err}
+	return apiresponses.NewFailureResponseBuilder(sentence, status, action).WithErrorKey(key).Build()
 }
 
 // shown has a text for users and wraps the cause, if there is one.

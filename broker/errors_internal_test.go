@@ -40,6 +40,7 @@ func TestAPIErrors(t *testing.T) {
 		{fmt.Errorf("read: %w", store.ErrHeld), 503, "", storeOld},
 		{fmt.Errorf("wait: %w", store.ErrLocked), 422, "ConcurrencyError", locked},
 		{fmt.Errorf("record: %w", store.ErrText), 400, "", unstorable},
+		{&engine.Error{Code: engine.Invalid, Sentence: "Drop view \x1b[2J\u202e."}, 400, "", `Drop view \u001b[2J\u202e.`},
 		{catalog.ErrUnknownService, 400, "", "The service_id is not in the catalog."},
 		{catalog.ErrUnknownPlan, 400, "", "The plan_id is not that of a plan of this service offering."},
 		{fmt.Errorf("%s%w", "Parameter \"role\" is missing.", &catalog.ParameterError{}), 400, "", "Parameter \"role\" is missing."},

@@ -47,7 +47,7 @@ type Dashboard struct {
 	Config
 	handler     http.Handler
 	inspections *inspections
-	streams     chan struct{} // has room for one entry for each
+	streams     streams
 	stopping    context.Context
 	stop        context.CancelFunc
 }
@@ -57,7 +57,6 @@ func New(cfg Config) *Dashboard {
 	cfg.AnswerTime = cmp.Or(cfg.AnswerTime, DefaultAnswerTime)
 	d := &Dashboard{Config: cfg}
 	d.inspections = newInspections(cfg.Inspect, cfg.AnswerTime)
-	d.streams = make(chan struct{}, maxStreams)
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	d.handler = d.routes()
 	return d

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
+	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner/periodic"
 	"mysql-broker/store"
 )
@@ -27,6 +29,8 @@ const (
 	// maxStreams limits the pages that this process keeps up to date at the same time. Each takes a connection and about
 	// 30 kB of memory.
 	maxStreams = 500
+	// maxPersonal limits those of one person.
+	maxPersonal = 20
 )
 
 // event is what an open page receives. Operation is the HTML of the operation. If Structure differs from the page's
@@ -58,14 +62,13 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 
 // stream writes events until the browser disconnects, the broker stops, the instance is deleted or streamTime is over.
 func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) error {
-	select {
-	case d.streams <- struct{}{}:
-		defer func() { <-d.streams }()
-	default:
+	viewer, _ := signin.FromContext(r.Context())
+	if !d.streams.begin(viewer.ID) {
 		w.Header().Set("Retry-After", retryAfter)
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return nil
 	}
+	defer d.streams.end(viewer.ID)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer events
 	out := http.NewResponseController(w)
@@ -104,6 +107,36 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) er
 			}
 		case <-look.C:
 		}
+	}
+}
+
+// streams counts the pages that are kept up to date, by person.
+type streams struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int
+}
+
+func (s *streams) begin(person string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= maxStreams || s.of[person] >= maxPersonal {
+		return false
+	}
+	if s.of == nil {
+		s.of = map[string]int{}
+	}
+	s.all++
+	s.of[person]++
+	return true
+}
+
+func (s *streams) end(person string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.of[person]--; s.of[person] == 0 {
+		delete(s.of, person)
 	}
 }
 

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -39,10 +40,22 @@ func TestOpenPageHearsOfChanges(t *testing.T) {
 // A stream beyond the limit is refused with a Retry-After.
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
-	d := &Dashboard{streams: make(chan struct{})} // which has no room
+	d := &Dashboard{}
+	for n := range maxStreams + maxPersonal {
+		person := fmt.Sprint(n / maxPersonal)
+		if (n%maxPersonal == 0) && n > 0 && d.streams.begin(fmt.Sprint(n/maxPersonal-1)) {
+			t.Errorf("a person gets more than %d", maxPersonal)
+		}
+		if d.streams.begin(person) != (n < maxStreams) {
+			t.Errorf("number %d", n)
+		}
+	}
 	w := httptest.NewRecorder()
 	if err := d.stream(w, httptest.NewRequest(http.MethodGet, "/", nil), "a"); err != nil ||
 		w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("one more is answered %d: %v", w.Code, err)
+	}
+	if d.streams.end("0"); !d.streams.begin("0") {
+		t.Error("a page that was closed still counts")
 	}
 }

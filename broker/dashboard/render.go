@@ -13,6 +13,7 @@ import (
 	"mysql-broker/broker/dashboard/assets"
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner/task"
+	"mysql-broker/visible"
 )
 
 //go:embed templates
@@ -54,14 +55,14 @@ func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, nam
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes()) // an error means that the client is gone
+	_, _ = visible.Writer(w).Write(out.Bytes()) // an error means that the client is gone
 }
 
 // fragment is a part of a page by itself.
 func fragment(name string, content any) (string, error) {
 	var out strings.Builder
 	err := templates["instance.html"].ExecuteTemplate(&out, name, content)
-	return strings.TrimSpace(out.String()), err
+	return visible.Text(strings.TrimSpace(out.String())), err
 }
 
 // bytesText is for people: 1.5 MiB.

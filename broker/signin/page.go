@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"mysql-broker/broker/dashboard/assets"
+	"mysql-broker/visible"
 )
 
 // page says what happened, and what to do next.
@@ -46,7 +47,7 @@ func (s *SignIn) show(w http.ResponseWriter, r *http.Request, p page) {
 		h.Set("Refresh", "0; url="+p.Link)
 	}
 	w.WriteHeader(p.Status)
-	w.Write(body.Bytes()) // an error means that the browser is gone
+	visible.Writer(w).Write(body.Bytes()) // an error means that the browser is gone
 }
 
 // Unavailable responds that the broker cannot find out now who somebody is or what they may see, and logs the reason.

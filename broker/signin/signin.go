@@ -84,6 +84,7 @@ func New(cfg Config) *SignIn {
 
 // Viewer is a signed-in person.
 type Viewer struct {
+	ID       string // the provider's, of the person
 	Name     string // the provider's display name, never empty
 	Operator bool
 }
@@ -102,7 +103,7 @@ type sessionKey struct{}
 // FromContext returns the sender of a request that Protect has accepted.
 func FromContext(ctx context.Context) (Viewer, bool) {
 	session, ok := ctx.Value(sessionKey{}).(session)
-	return Viewer{Name: session.Name, Operator: session.Operator}, ok
+	return Viewer{session.Subject, session.Name, session.Operator}, ok
 }
 
 // Protect calls next only if somebody is signed in; FromContext returns who. The request's context ends with the

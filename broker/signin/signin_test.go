@@ -215,7 +215,7 @@ func TestSignOut(t *testing.T) {
 		}
 		p.Expect(t, http.StatusForbidden, "")
 	}
-	b.Open(t, d.URL+signin.SignOutPath).Expect(t, http.StatusOK, "You are signed out.") // shows it, and does nothing
+	b.Open(t, d.URL+signin.SignOutPath).Expect(t, http.StatusOK, "You are still signed in.")
 	expect(t, b.Open(t, d.at(managed)), openid.Developer, signin.Manage)
 
 	p := signOut(t, b, d.URL)

@@ -32,10 +32,18 @@ func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) {
 		Follow: true})
 }
 
-// signedOut is the last page of a sign-out, to which the provider returns the browser. The browser's back button must
+// signedOut is the last page of a sign-out, to which the provider returns the browser. It signs nobody out. The browser's back button must
 // not show earlier pages, which browsers keep in memory despite Cache-Control.
 // https://www.w3.org/TR/clear-site-data/#grammardef-cache
 func (s *SignIn) signedOut(w http.ResponseWriter, r *http.Request) {
+	switch _, err := s.session(r); {
+	case err == nil:
+		s.show(w, r, page{Status: http.StatusOK, Title: "You are still signed in.", SignOut: true})
+		return
+	case !errors.Is(err, errNoSession):
+		s.Unavailable(w, r, err)
+		return
+	}
 	w.Header().Set("Clear-Site-Data", `"cache"`)
 	s.show(w, r, page{Status: http.StatusOK, Title: "You are signed out.",
 		Text: "Close the browser if others use it: the provider may still know you.", Link: Path,

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"mysql-broker/visible"
 )
 
 // row is what a list prints a line about: in JSON the value itself, in tables its cells. The names of the cells do not
@@ -175,5 +177,5 @@ func encode(document any) (string, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(document)
-	return strings.TrimSuffix(b.String(), "\n"), err
+	return visible.Text(strings.TrimSuffix(b.String(), "\n")), err
 }

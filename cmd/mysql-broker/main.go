@@ -16,6 +16,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/client"
 	"mysql-broker/cmd/mysql-broker/version"
 	"mysql-broker/store"
+	"mysql-broker/visible"
 )
 
 // exitConfig is the exit status for an invalid configuration: EX_CONFIG of sysexits.h.
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	} else if foreign, ok := errors.AsType[*store.ForeignKeysetError](err); ok {
 		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", foreign)}
 	}
-	fmt.Fprintln(stderr, err)
+	fmt.Fprintln(stderr, visible.Text(err.Error()))
 	if _, ok := errors.AsType[*configError](err); ok {
 		return exitConfig
 	}
@@ -87,7 +88,7 @@ func (e *configError) Unwrap() error { return e.err }
 func newLogger(cmd *cobra.Command, level slog.Level) *slog.Logger {
 	w, options := cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}
 	if onTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, options))
+		return slog.New(slog.NewTextHandler(visible.Writer(w), options))
 	}
-	return slog.New(slog.NewJSONHandler(w, options))
+	return slog.New(slog.NewJSONHandler(visible.Writer(w), options))
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"mysql-broker/visible"
 )
 
 // writeJSON prints an indented document.
 func writeJSON(out io.Writer, document any) error {
-	e := json.NewEncoder(out)
+	e := json.NewEncoder(visible.Writer(out))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(document)

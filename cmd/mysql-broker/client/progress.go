@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"mysql-broker/visible"
 )
 
 const barWidth = 20
@@ -33,11 +35,12 @@ func newProgress(out io.Writer) *progress {
 }
 
 func (p *progress) begin(title string) {
-	p.title, p.start, p.last = title, time.Now(), ""
+	p.title, p.start, p.last = visible.Text(title), time.Now(), ""
 }
 
 // show takes the broker's description of the running operation.
 func (p *progress) show(description string) {
+	description = visible.Text(description)
 	if p.terminal != nil {
 		p.draw(description)
 		return

@@ -30,11 +30,11 @@ func TestProgressAwayFromTerminalPrintsChanges(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out)
 	p.begin("Creating x")
-	for _, description := range []string{"", "one", "one", "two"} {
+	for _, description := range []string{"", "one", "one", "two\x1b[2J\u009b"} {
 		p.show(description)
 	}
 	p.end()
-	if want := "Creating x: one\nCreating x: two\n"; out.String() != want {
+	if want := "Creating x: one\nCreating x: two\\u001b[2J\\u009b\n"; out.String() != want {
 		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"mysql-broker/visible"
 )
 
 // options are the values of the command line and the environment.
@@ -49,7 +51,7 @@ func (o *options) session(cmd *cobra.Command) (*session, error) {
 	return &session{
 		broker:     newBroker(address),
 		inventory:  &inventory{file: file, url: address.URL},
-		out:        cmd.OutOrStdout(),
+		out:        visible.Writer(cmd.OutOrStdout()),
 		progress:   newProgress(cmd.ErrOrStderr()),
 		json:       o.json,
 		plan:       o.plan,

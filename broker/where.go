@@ -8,9 +8,6 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
-// errNowhere refuses a provision that names no organization or space.
-var errNowhere = &shown{sentence: "The request needs an organization_guid and a space_guid that are not empty."}
-
 // maxPlaceBytes limits the names of organizations and spaces: PostgreSQL has them in indexes.
 const maxPlaceBytes = 256
 
@@ -64,8 +61,11 @@ func where(d domain.ProvisionDetails) (organization, space string, err error) {
 		c.Organization, c.Space = "", ""
 	}
 	organization, space = cmp.Or(d.OrganizationGUID, c.Organization), cmp.Or(d.SpaceGUID, c.Space)
-	if organization == "" || space == "" {
-		return "", "", invalid(errNowhere)
+	for _, field := range []struct{ name, value string }{{"organization_guid", organization}, {"space_guid", space}} {
+		if field.value == "" {
+			return "", "", invalid(&shown{sentence: fmt.Sprintf("The request lacks the text %q. The platform has to send it in the "+
+				"body or, other than Cloud Foundry, in the context object beside platform.", field.name)})
+		}
 	}
 	if len(organization) > maxPlaceBytes || len(space) > maxPlaceBytes {
 		return "", "", invalid(errLongPlace)

@@ -38,7 +38,7 @@ func (p *Backups) BackupToRestore(ctx context.Context, q engine.ProvisionRequest
 	}
 	by, of := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), ownerOf(b)
 	if err != nil || !by.MayUse(of, q.Plan, p.Plans.Get(b.PlanID)) {
-		return b, noBackup(name)
+		return b, by.Refuse(noBackup(name))
 	}
 	if b.ID != name && b.VerifiedAt == nil && q.Parameters.RestoreToTime.IsZero() {
 		return b, engine.Refuse(engine.Invalid, "No backup of the service instance %s is verified yet. Wait for that, or "+

@@ -44,6 +44,29 @@ func TenantOf(organization, space string, context json.RawMessage) Tenant {
 // Complete reports whether everything is known that tells this tenant from others.
 func (t Tenant) Complete() bool { return t.Platform != "" && t.Organization != "" && t.Space != "" }
 
+// Refuse returns the refusal of a request of this tenant that names data of others, or none: notFound, or what the
+// platform has to send so that the request can name any data.
+func (t Tenant) Refuse(notFound error) error {
+	fields := [2]string{"organization_guid", "space_guid"}
+	if t.Platform == "kubernetes" {
+		fields = [2]string{"clusterid", "namespace"}
+	}
+	missing := ""
+	switch {
+	case t.Platform == "":
+		missing = "platform"
+	case t.Organization == "":
+		missing = fields[0]
+	case t.Space == "":
+		missing = fields[1]
+	default:
+		return notFound
+	}
+	return engine.Refuse(engine.Invalid, "The request does not say whose data it may use: its context object lacks the "+
+		"text %q, or is missing or wrong. The platform has to send platform, %s and %s there. This is nothing that you can "+
+		"change; tell your operator.", missing, fields[0], fields[1])
+}
+
 // MayUse reports whether a new instance of this tenant and plan may get the data of one of another tenant and plan.
 // Different or unknown tenants may only if the operator allows it for both plans.
 func (t Tenant) MayUse(of Tenant, its, source plan.Plan) bool {
@@ -53,17 +76,17 @@ func (t Tenant) MayUse(of Tenant, its, source plan.Plan) bool {
 // Source finds the instance that a request names with clone_from, and measures it.
 func (p *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.Instance, error) {
 	id := q.Parameters.CloneFrom
+	by := TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context)
 	i, err := p.Store.Instances.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return i, noSource(id)
+		return i, by.Refuse(noSource(id))
 	}
 	if err != nil {
 		return i, fmt.Errorf("read the source: %w", err)
 	}
-	by := TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context)
 	switch of := TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context); {
 	case !by.MayUse(of, q.Plan, p.Plans.Get(i.PlanID)) || i.ID == q.InstanceID:
-		return i, noSource(id)
+		return i, by.Refuse(noSource(id))
 	case i.State != store.Ready:
 		return i, engine.Refuse(engine.Invalid, "The service instance %s is not ready, so it cannot be copied.", id)
 	}

@@ -2,6 +2,7 @@ package copying
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"mysql-broker/provisioner/plan"
@@ -41,6 +42,15 @@ func TestTenants(t *testing.T) {
 	} {
 		if got := test.by.MayUse(test.of, test.target, test.source); got != test.want {
 			t.Errorf("%s: %t instead of %t", test.name, got, test.want)
+		}
+	}
+	for context, lacks := range map[string]string{cf: "", kubernetes: "", ``: `"platform"`, `[]`: `"platform"`,
+		`{"platform":1}`: `"platform"`, `{"platform":"kubernetes","namespace":"n"}`: `"clusterid"`,
+		`{"platform":"kubernetes","clusterid":"c"}`: `"namespace"`} {
+		by := TenantOf("o", "s", json.RawMessage(context))
+		if got := by.Refuse(noSource("x")).Error(); (got == noSource("x").Error()) != (lacks == "") ||
+			!strings.Contains(got, lacks) {
+			t.Errorf("with the context %s: %s", context, got)
 		}
 	}
 	if noSource("x").Error() != "There is no service instance x in this space." {

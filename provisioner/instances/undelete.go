@@ -65,9 +65,8 @@ func (p *Instances) findDeleted(ctx context.Context, q engine.ProvisionRequest) 
 	})
 	switch {
 	case len(found) == 0:
-		return store.Retained{}, engine.Refuse(engine.Invalid,
-			"There is no deleted service instance %s in this space that can come back.",
-			name)
+		return store.Retained{}, by.Refuse(engine.Refuse(engine.Invalid,
+			"There is no deleted service instance %s in this space that can come back.", name))
 	case len(found) > 1 && found[0].InstanceID != name:
 		ids := make([]string, len(found))
 		for n, r := range found {

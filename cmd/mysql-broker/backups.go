@@ -209,9 +209,10 @@ can run the command again.`,
 				return t, nil
 			}),
 	}
+	confirm(command, "The backup %s replaces the data of instance %s.")
 	command.Flags().BoolVar(&lost, "lost", false, "create the database and the accounts again, because they are lost")
 	return describe(command, `  0    a broker restores it
-  1    there is no such backup or instance, the plan allows less data, something else is in progress on the instance,
+  1    nobody has confirmed it, there is no such backup or instance, the plan allows less data, something else is in progress on the instance,
        or PostgreSQL cannot be reached; standard error says which
 `+exitConfiguration, backupsEnvironment)
 }

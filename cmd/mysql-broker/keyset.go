@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
 )
 
@@ -37,8 +39,32 @@ To replace its key, begin each step only when every broker runs with the result 
 	command.AddCommand(
 		changeKeysetCommand("add", "with a new key, which only reads yet", store.AddKey),
 		changeKeysetCommand("promote", "with its newest key as the one that writes", store.PromoteKey),
-		changeKeysetCommand("drop-old", "without the keys that only read; run rotate-keys before", store.DropOldKeys))
+		dropOldCommand())
 	return describe(command, "  0    the keyset is printed", "")
+}
+
+// dropOldCommand makes sure that the old keys are not needed any more.
+func dropOldCommand() *cobra.Command {
+	command := changeKeysetCommand("drop-old", "without the keys that only read; run rotate-keys before", store.DropOldKeys)
+	command.Long = command.Short + `.
+
+Give it the environment of the brokers: it refuses to drop a key with which a password in PostgreSQL or a recorded backup
+is encrypted, and names recorded backups that are not in the object store.`
+	force := command.Flags().Bool("force", false, "check nothing: what is encrypted with an old key is lost")
+	command.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if *force {
+			return nil
+		}
+		cfg, err := fromEnvironment(cmd, config.StoredWithBackups)
+		if err == nil {
+			err = app.CheckKeys(cmd.Context(), cfg)
+		}
+		if err != nil {
+			return fmt.Errorf("%w\nThe old keys may be needed. To drop them nevertheless, add --force", err)
+		}
+		return nil
+	}
+	return command
 }
 
 func changeKeysetCommand(name, with string, change func(string) (string, error)) *cobra.Command {
@@ -59,6 +85,7 @@ func changeKeysetCommand(name, with string, change func(string) (string, error))
 			return nil
 		},
 	}, `  0    the keyset is printed
+  1    an old key that drop-old should drop may be needed; standard error says for what
   78   ENCRYPTION_KEYSET is not set, or this change is not possible; standard error says why`,
 		variablesOf("ENCRYPTION_KEYSET"))
 }

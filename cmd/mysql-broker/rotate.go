@@ -35,7 +35,7 @@ key: see "mysql-broker keyset --help". The next run completes an interrupted one
 		},
 	}
 	return describe(command, `  0    every stored password and every backup's key is encrypted with the key in use
-  1    some are not; standard error says why
+  1    some are not, or a recorded backup is not in the object store; standard error says which
 `+exitConfiguration, environmentOf(config.BackupVariables()...))
 }
 

@@ -168,6 +168,15 @@ func (v Vault) eachNamed(ctx context.Context, last string, fn func(name string) 
 	return nil
 }
 
+// Current reports whether a backup is in the object store, and its key encrypted with the keyset's primary key.
+func (v Vault) Current(ctx context.Context, instanceID, id string) (bool, error) {
+	_, e, err := v.manifest(ctx, folder(instanceID, id)+manifestName)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && v.Keys.Current(e.Key), err
+}
+
 // Rewrap encrypts again the keys of all backups and logs that are not encrypted with the keyset's primary key. It
 // returns how many there were.
 func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {

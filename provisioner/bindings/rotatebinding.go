@@ -21,7 +21,7 @@ var ErrChanging = errors.New("an operation is changing it")
 // instance or the binding is being changed, and store.ErrNotFound if there is no such binding. It changes nothing while
 // CredHub, which is nil if there is none, does not store what it has to.
 func RotateBinding(ctx context.Context, s *store.Store, hub *credhub.Client, instanceID, id string) (*store.Task, error) {
-	b, err := s.Binding(ctx, instanceID, id)
+	b, err := s.Bindings.Get(ctx, instanceID, id)
 	if err != nil {
 		return nil, fmt.Errorf("read the binding: %w", err)
 	}

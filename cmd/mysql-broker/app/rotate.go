@@ -3,9 +3,12 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/store"
@@ -25,9 +28,62 @@ func RotateKeys(ctx context.Context, cfg config.Config) (passwords, backups int,
 		if err == nil && vault != nil {
 			backups, err = vault.Rewrap(ctx)
 		}
+		if err == nil {
+			err = checkKeysOfBackups(ctx, s, vault)
+		}
 		return err
 	})
 	return passwords, backups, err
+}
+
+// CheckKeys returns an error if anything that PostgreSQL knows could not be read any more without the old keys.
+func CheckKeys(ctx context.Context, cfg config.Config) error {
+	return withStore(ctx, cfg, func(s *store.Store) error {
+		stored, err := s.Keys.OldPasswords(ctx)
+		if err != nil {
+			return err
+		}
+		if stored > 0 {
+			return fmt.Errorf("%d stored passwords are encrypted with an old key; run `mysql-broker rotate-keys`", stored)
+		}
+		vault, err := openVault(cfg)
+		if err != nil {
+			return err
+		}
+		return checkKeysOfBackups(ctx, s, vault)
+	})
+}
+
+// checkKeysOfBackups returns an error that names the recorded backups that nobody could read without the old keys, if
+// their manifests come back from wherever they are.
+func checkKeysOfBackups(ctx context.Context, s *store.Store, vault *backup.Vault) error {
+	recorded, err := s.Backups.Of(ctx, "")
+	if err != nil {
+		return fmt.Errorf("read which backups there are: %w", err)
+	}
+	var old []string
+	for _, b := range recorded {
+		if b.State != store.BackupComplete || b.VerifyError != "" {
+			continue
+		}
+		current := false
+		if vault != nil {
+			if current, err = vault.Current(ctx, b.InstanceID, b.ID); err != nil {
+				return err
+			}
+		}
+		if !current {
+			old = append(old, b.ID)
+		}
+	}
+	switch {
+	case len(old) == 0:
+		return nil
+	case vault == nil:
+		return fmt.Errorf("%d backups are recorded, and BACKUP_STORE is not set", len(old))
+	}
+	return fmt.Errorf("not in the object store, or encrypted with an old key, are these backups: %s; put them back, and run "+
+		"`mysql-broker rotate-keys` again, before you drop the old keys", strings.Join(old, ", "))
 }
 
 // RotateAdminPasswords changes the passwords of the admin accounts on the instances' dedicated servers, or on all if

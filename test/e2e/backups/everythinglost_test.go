@@ -69,13 +69,13 @@ func TestEverythingLost(t *testing.T) {
 		i.Instance = i.Via(p)
 		i.binding.Instance = i.Instance
 		if i == all[0] {
-			out := run("backups", "restore", i.backup, i.ID)
+			out := run("backups", "restore", "--yes", i.backup, i.ID)
 			operation, _, _ := strings.Cut(out, " ")
 			if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, "is lost") {
 				t.Errorf("a restore of what is lost, without --lost, %s: %s", state, says)
 			}
 		}
-		out := run("backups", "restore", "--lost", d.IDs(t, "backup", "backups", i.ID)[0], i.ID)
+		out := run("backups", "restore", "--yes", "--lost", d.IDs(t, "backup", "backups", i.ID)[0], i.ID)
 		operation, _, _ := strings.Cut(out, " ")
 		if state, says := d.Ended(t, operation); state != "succeeded" {
 			t.Fatalf("the restore of %s %s: %s", i.ID, state, says)
@@ -88,7 +88,7 @@ func TestEverythingLost(t *testing.T) {
 		t.Logf("%d objects and checksums of %s are as in the backup", len(i.was), i.ID)
 		testdrive.Exec(t, again.Open(t), "CALL add_item()")
 		present := testdrive.Contents(t, again)
-		out = run("backups", "restore", "--lost", i.backup, i.ID)
+		out = run("backups", "restore", "--yes", "--lost", i.backup, i.ID)
 		operation, _, _ = strings.Cut(out, " ")
 		if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, "is not lost") {
 			t.Errorf("a restore of %s, which is not lost, %s: %s", i.ID, state, says)

@@ -26,7 +26,7 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 				return i.RestoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
 			}},
 			{"lost with its server", "What was restored is dropped", func() string {
-				operation, _, _ := strings.Cut(d.Run(t, 0, "backups", "restore", "--lost", id, i.ID).Stdout, " ")
+				operation, _, _ := strings.Cut(d.Run(t, 0, "backups", "restore", "--yes", "--lost", id, i.ID).Stdout, " ")
 				return operation
 			}},
 		} {

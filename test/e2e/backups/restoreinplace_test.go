@@ -237,12 +237,12 @@ func TestRestoreInPlaceOfDamagedBackups(t *testing.T) {
 
 	// An operator restores a sound backup with a command.
 	sound := r.IDs(t, "backup", "backups", r.i.ID)[0]
-	operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", sound, r.i.ID).Stdout, " ")
+	operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", "--yes", sound, r.i.ID).Stdout, " ")
 	if state, says := r.Ended(t, operation); state != "succeeded" {
 		t.Errorf("backups restore %s: %s", state, says)
 	}
-	r.Run(t, 1, "backups", "restore", "b_none", r.i.ID)
-	r.Run(t, 1, "backups", "restore", sound, "none")
+	r.Run(t, 1, "backups", "restore", "--yes", "b_none", r.i.ID)
+	r.Run(t, 1, "backups", "restore", "--yes", sound, "none")
 	r.remove(t)
 }
 

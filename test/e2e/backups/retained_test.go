@@ -62,7 +62,7 @@ func TestRetainedData(t *testing.T) {
 	if all = o.Retained(t); len(all) != 1 {
 		t.Fatalf("retained: %+v", all)
 	}
-	o.Refuse(t, "nothing is retained", "retained", "purge", "r_none")
+	o.Refuse(t, "nothing is retained", "retained", "purge", "--yes", "r_none")
 	if entries := o.Audit(t, "--action", "purge"); len(entries) > 0 {
 		t.Errorf("a purge of nothing is recorded: %+v", entries)
 	}
@@ -77,7 +77,8 @@ func TestRetainedData(t *testing.T) {
 	if lost.Status < 400 || !strings.Contains(lost.String("description"), "not on their server any more") {
 		t.Errorf("an undelete of what was lost: %d %s", lost.Status, lost.Raw)
 	}
-	o.Run(t, 0, "retained", "purge", all[0].ID)
+	o.Refuse(t, "add --yes", "retained", "purge", all[0].ID)
+	o.Run(t, 0, "retained", "purge", "--yes", all[0].ID)
 	if entries := o.Audit(t, "--action", "purge", "--instance", winner.ID); len(entries) != 1 ||
 		entries[0].Object != all[0].ID || entries[0].Platform != "operator" {
 		t.Errorf("the purge is recorded as %+v", entries)

@@ -33,14 +33,14 @@ func TestRotateKeyset(t *testing.T) {
 		env["ENCRYPTION_KEYSET"] = keyset
 		return testdrive.StartPlatform(t, server, env)
 	}
-	change := func(step, keyset string) string {
-		out := testdrive.Run(t, map[string]string{"ENCRYPTION_KEYSET": keyset}, "keyset", step).Expect(t, 0)
+	change := func(keyset string, step ...string) string {
+		out := testdrive.Run(t, map[string]string{"ENCRYPTION_KEYSET": keyset}, append([]string{"keyset"}, step...)...).Expect(t, 0)
 		return strings.TrimSpace(out.Stdout)
 	}
 	old := env["ENCRYPTION_KEYSET"]
-	added := change("add", old)
-	promoted := change("promote", added)
-	dropped := change("drop-old", promoted)
+	added := change(old, "add")
+	promoted := change(added, "promote")
+	dropped := change(promoted, "drop-old", "--force")
 
 	first, second := start(old), start(added)
 	i, d := first.OwnInstance(t, "shared-small"), first.OwnInstance(t, "dedicated-small")
@@ -100,9 +100,32 @@ func TestRotateKeyset(t *testing.T) {
 	refuse(dropped, "serve")
 	refuse(dropped, "rotate-keys")
 	restore(third) // with both keys
+	dropOld := func(status int, says string) {
+		t.Helper()
+		out := testdrive.Run(t, env, "keyset", "drop-old").Expect(t, status)
+		if !strings.Contains(out.Stderr, says) || status == 0 && strings.TrimSpace(out.Stdout) != dropped {
+			t.Errorf("drop-old printed %q", out.Stderr)
+		}
+	}
+	env["ENCRYPTION_KEYSET"] = promoted
+	dropOld(1, "stored passwords are encrypted with an old key")
+	// While the bucket lacks the backup, its key stays the old one.
+	if err := os.Rename(manifest, manifest+".away"); err != nil {
+		t.Fatal(err)
+	}
 	// The CA's key, the admin password, and seven bindings that the first two brokers made.
-	rotate("9.\nKeys of backups encrypted again: 1.")
+	out := testdrive.Run(t, env, "rotate-keys").Expect(t, 1)
+	if !strings.Contains(out.Stderr, "before this failed: 9") || !strings.Contains(out.Stderr, id) {
+		t.Errorf("rotate-keys printed %q", out.Stderr)
+	}
+	dropOld(1, id)
+	if err := os.Rename(manifest+".away", manifest); err != nil {
+		t.Fatal(err)
+	}
+	dropOld(1, id)
+	rotate("0.\nKeys of backups encrypted again: 1.")
 	rotate("0.")
+	dropOld(0, "")
 	refuse(old, "serve")
 	refuse(old, "rotate-admin-passwords")
 

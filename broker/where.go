@@ -63,8 +63,8 @@ func where(d domain.ProvisionDetails) (organization, space string, err error) {
 	organization, space = cmp.Or(d.OrganizationGUID, c.Organization), cmp.Or(d.SpaceGUID, c.Space)
 	for _, field := range []struct{ name, value string }{{"organization_guid", organization}, {"space_guid", space}} {
 		if field.value == "" {
-			return "", "", invalid(&shown{sentence: fmt.Sprintf("The request lacks the text %q. The platform has to send it in the "+
-				"body or, other than Cloud Foundry, in the context object beside platform.", field.name)})
+			return "", "", invalid(&shown{sentence: fmt.Sprintf("The request lacks the text %q. The platform has to send it "+
+				"in the body or, other than Cloud Foundry, in the context object beside platform.", field.name)})
 		}
 	}
 	if len(organization) > maxPlaceBytes || len(space) > maxPlaceBytes {

@@ -101,7 +101,8 @@ type RecordedCredHub struct {
 func (s CredHub) Each(ctx context.Context, fn func([]RecordedCredHub) error) error {
 	for last := ""; ; {
 		page, err := allRows(ctx, s.pool, pgx.RowToStructByPos[RecordedCredHub], `
-			SELECT e.name, e.reader, e.stored, e.instance_id, e.binding_id, coalesce(b.state = 'ready', false) AND e.stored IS NOT NULL
+			SELECT e.name, e.reader, e.stored, e.instance_id, e.binding_id,
+				coalesce(b.state = 'ready', false) AND e.stored IS NOT NULL
 				AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = e.instance_id
 					AND t.binding_id IN ('', e.binding_id) AND t.state = 'in progress'),
 				CASE WHEN e.deleted_at IS NULL THEN now() - e.ended_at END

@@ -32,8 +32,8 @@ func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) {
 		Follow: true})
 }
 
-// signedOut is the last page of a sign-out, to which the provider returns the browser. It signs nobody out. The browser's back button must
-// not show earlier pages, which browsers keep in memory despite Cache-Control.
+// signedOut is the last page of a sign-out, to which the provider returns the browser. It signs nobody out. The
+// browser's back button must not show earlier pages, which browsers keep in memory despite Cache-Control.
 // https://www.w3.org/TR/clear-site-data/#grammardef-cache
 func (s *SignIn) signedOut(w http.ResponseWriter, r *http.Request) {
 	switch _, err := s.session(r); {

@@ -212,8 +212,8 @@ can run the command again.`,
 	confirm(command, "The backup %s replaces the data of instance %s.")
 	command.Flags().BoolVar(&lost, "lost", false, "create the database and the accounts again, because they are lost")
 	return describe(command, `  0    a broker restores it
-  1    nobody has confirmed it, there is no such backup or instance, the plan allows less data, something else is in progress on the instance,
-       or PostgreSQL cannot be reached; standard error says which
+  1    nobody has confirmed it, there is no such backup or instance, the plan allows less data, something else is in
+       progress on the instance, or PostgreSQL cannot be reached; standard error says which
 `+exitConfiguration, backupsEnvironment)
 }
 

@@ -45,11 +45,12 @@ To replace its key, begin each step only when every broker runs with the result 
 
 // dropOldCommand makes sure that the old keys are not needed any more.
 func dropOldCommand() *cobra.Command {
-	command := changeKeysetCommand("drop-old", "without the keys that only read; run rotate-keys before", store.DropOldKeys)
+	command := changeKeysetCommand("drop-old", "without the keys that only read; run rotate-keys before",
+		store.DropOldKeys)
 	command.Long = command.Short + `.
 
-Give it the environment of the brokers: it refuses to drop a key with which a password in PostgreSQL or a recorded backup
-is encrypted, and names recorded backups that are not in the object store.`
+Give it the environment of the brokers: it refuses to drop a key with which a password in PostgreSQL or a recorded
+backup is encrypted, and names recorded backups that are not in the object store.`
 	force := command.Flags().Bool("force", false, "check nothing: what is encrypted with an old key is lost")
 	command.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *force {

@@ -98,6 +98,7 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 	}
 	confirm(command, "Nobody can take the data of %s back afterwards.")
 	return describe(command, `  0    a broker drops it
-  1    nobody has confirmed it, there is no such id, it is coming back, or PostgreSQL cannot be reached; standard error says which
+  1    nobody has confirmed it, there is no such id, it is coming back, or PostgreSQL cannot be reached; standard error
+       says which
 `+exitConfiguration, recordedEnvironment)
 }

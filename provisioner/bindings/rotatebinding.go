@@ -20,7 +20,8 @@ var ErrChanging = errors.New("an operation is changing it")
 // the account's sessions. Repeated binds and fetches get the new password from now on. It returns ErrChanging if the
 // instance or the binding is being changed, and store.ErrNotFound if there is no such binding. It changes nothing while
 // CredHub, which is nil if there is none, does not store what it has to.
-func RotateBinding(ctx context.Context, s *store.Store, hub *credhub.Client, instanceID, id string) (*store.Task, error) {
+func RotateBinding(ctx context.Context, s *store.Store, hub *credhub.Client, instanceID, id string) (*store.Task,
+	error) {
 	b, err := s.Bindings.Get(ctx, instanceID, id)
 	if err != nil {
 		return nil, fmt.Errorf("read the binding: %w", err)

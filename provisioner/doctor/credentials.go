@@ -17,8 +17,8 @@ const (
 	credHubGrace = 5 * time.Minute
 )
 
-// credentials compares what is recorded to be in CredHub with what is there, also the values. Like that of a server, its contents are
-// read twice, each time before the records.
+// credentials compares what is recorded to be in CredHub with what is there, also the values. Like that of a server,
+// its contents are read twice, each time before the records.
 func (d *Doctor) credentials(ctx context.Context) ([]Finding, error) {
 	first, err := d.lookAtCredHub(ctx)
 	if err != nil || len(first) == 0 {
@@ -44,7 +44,7 @@ func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err err
 				var holds bool
 				if holds, unseen = d.hub.Holds(ctx, r.Name, r.Stored, r.Reader); unseen == nil && !holds {
 					f.Problem, f.Repairable = Deviating, true
-					f.ToDo = "store it again: CredHub has other credentials than the broker has stored, or its reader may not read them"
+					f.ToDo = "store it again: it is not what the broker has stored, or its reader may not read it"
 					findings = append(findings, f)
 				}
 			}

@@ -82,8 +82,8 @@ func checkKeysOfBackups(ctx context.Context, s *store.Store, vault *backup.Vault
 	case vault == nil:
 		return fmt.Errorf("%d backups are recorded, and BACKUP_STORE is not set", len(old))
 	}
-	return fmt.Errorf("not in the object store, or encrypted with an old key, are these backups: %s; put them back, and run "+
-		"`mysql-broker rotate-keys` again, before you drop the old keys", strings.Join(old, ", "))
+	return fmt.Errorf("not in the object store, or encrypted with an old key, are these backups: %s; put them back, and "+
+		"run `mysql-broker rotate-keys` again, before you drop the old keys", strings.Join(old, ", "))
 }
 
 // RotateAdminPasswords changes the passwords of the admin accounts on the instances' dedicated servers, or on all if

@@ -101,8 +101,8 @@ type backingUp struct {
 	id       string
 }
 
-// summary is the key under which the task remembers the facts of the backup that it has written.
-const summary = "summary"
+// summary has the facts of the backup that the task has written.
+const summary task.Key[store.Backup] = "summary"
 
 // onlyWithStore leaves the steps of a workflow to a broker with an object store, if this one has none. It can be
 // cancelled here, too.
@@ -164,11 +164,11 @@ func (b backingUp) write(ctx context.Context, run *task.Run) error {
 		return b.explain(ctx, run, err)
 	}
 	if m.BinaryLog != nil {
-		if err := run.Remember(markKey, MarkOf(m)); err != nil {
+		if err := markKey.Remember(run, MarkOf(m)); err != nil {
 			return err
 		}
 	}
-	return run.Remember(summary, RecordOf(m))
+	return summary.Remember(run, RecordOf(m))
 }
 
 // onSecondary runs fn on a member of a group that is not the primary, so that applications do not have to wait for the

@@ -7,11 +7,13 @@ import (
 	"mysql-broker/provisioner/archive"
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
 )
 
-// markKey is the key under which a task remembers where in an archive of binary logs its backup was taken.
-const markKey = "mark"
+// markKey is where in an archive of binary logs a task has taken its backup.
+const markKey task.Key[store.BackupPosition] = "mark"
 
 // mark records in the manifest of a backup where in the archive of the server's binary logs it is taken, if there is
 // one.

@@ -22,13 +22,12 @@ import (
 	"mysql-broker/store"
 )
 
-// replaying is the key under which the task remembers that it has begun to change what the backup had.
-const replaying = "replaying"
+// replaying says that the task has begun to change what the backup had.
+const replaying task.Key[bool] = "replaying"
 
 // undoReplay drops the data if an interrupted attempt has replayed changes.
 func (f filling) undoReplay(ctx context.Context, run *task.Run, owner mysqladmin.Account) error {
-	var begun bool
-	if found, err := run.Recall(replaying, &begun); err != nil || !found {
+	if begun, _, err := replaying.Recall(run); err != nil || !begun {
 		return err
 	}
 	return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
@@ -50,7 +49,7 @@ func (f filling) replay(ctx context.Context, run *task.Run, of plan.Plan, owner 
 	if err != nil {
 		return fmt.Errorf("read the record of the archive: %w", err)
 	}
-	if err := errors.Join(run.Remember(replaying, true), run.Save(ctx)); err != nil {
+	if err := replaying.Save(ctx, run, true); err != nil {
 		return err
 	}
 	return f.Fleet.AsAdmin(ctx, f.Instance, func(admin *mysqladmin.Server) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/engine"
@@ -162,19 +163,17 @@ type restoring struct {
 	lost      bool
 }
 
-// Keys under which the task remembers that it has found the database lost, dropped or read-only, that accounts may be
-// frozen, that the data may have changed, when they could not be put back for the first time, that this was given up,
-// that the earlier data are there, and that the instance is no longer over its quota.
+// What the task remembers.
 const (
-	foundLost      = "found lost"
-	foundDropped   = "found dropped"
-	wasReadOnly    = "read-only"
-	accountsFrozen = "frozen"
-	dataChanged    = "changed"
-	notBackSince   = "not back since"
-	mixed          = "mixed"
-	asBefore       = "as before"
-	belowQuota     = "below"
+	foundLost      task.Key[bool]      = "found lost"
+	foundDropped   task.Key[bool]      = "found dropped"
+	wasReadOnly    task.Key[bool]      = "read-only"
+	accountsFrozen task.Key[bool]      = "frozen"         // accounts may be
+	dataChanged    task.Key[bool]      = "changed"        // the data may have
+	notBackSince   task.Key[time.Time] = "not back since" // the data could not be put back then, for the first time
+	mixed          task.Key[bool]      = "mixed"          // that was given up
+	asBefore       task.Key[bool]      = "as before"      // the earlier data are there
+	belowQuota     task.Key[bool]      = "below"          // the instance is no longer over its quota
 )
 
 func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workflow {
@@ -186,8 +185,7 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetFrozen(i.ID, false)
-			below := false
-			if _, err := m.Recall(belowQuota, &below); err == nil && below {
+			if below, _, err := belowQuota.In(m); err == nil && below {
 				tx.SetOver(i.ID, false)
 			}
 		},
@@ -210,7 +208,7 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 	}
 	flow.Advice = fmt.Sprintf("The data are those of the backup %s again.", r.RestoreID)
 	flow.NotUndone = func(m task.Memory) string {
-		if remembers(m, asBefore) {
+		if back, _, _ := asBefore.In(m); back {
 			return "The backup could not be restored. The data are as before, but apps may be able only to read for some " +
 				"minutes more."
 		}
@@ -219,9 +217,10 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 			r.BackupID)
 	}
 	flow.Failed = func(tx *store.Tx, m task.Memory, undone bool) {
+		back, _, _ := asBefore.In(m)
 		switch {
 		case undone:
-		case remembers(m, asBefore):
+		case back:
 			tx.MarkGrants(i.ID)
 		default:
 			tx.SetFrozen(i.ID, true)
@@ -250,12 +249,6 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 			Timeout: steps.AccountsTimeout, Do: w.deleteIncomplete},
 		{Name: "look", Progress: "Looking whether the earlier data are back", Do: w.looksBack}}
 	return flow
-}
-
-// remembers reports whether a task remembered something under name.
-func remembers(m task.Memory, name string) bool {
-	_, there := m[name]
-	return there
 }
 
 // end is the step that ends the access of accounts that have written the data.

@@ -123,7 +123,7 @@ func (w restoring) makeAgain() (all []task.Step) {
 // makeDatabase creates the lost database. Nothing backs up what is there, so it fails if the database holds data which
 // are not of this task.
 func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-	if found, err := run.Recall(foundLost, new(bool)); err != nil {
+	if found, _, err := foundLost.Recall(run); err != nil {
 		return err
 	} else if !found {
 		holds, err := s.HoldsData(ctx, w.instance.Database)
@@ -134,7 +134,7 @@ func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmi
 			return task.Permanent("The database is not lost: it holds data. Restore the backup without --lost, so that these "+
 				"are backed up before.", fmt.Errorf("database %s: %w", w.instance.Database, mysqladmin.ErrHoldsData))
 		}
-		if err := errors.Join(run.Remember(foundLost, true), run.Save(ctx)); err != nil {
+		if err := foundLost.Save(ctx, run, true); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmi
 // dropIncomplete drops the database that the task has made in place of the lost one, so that the restore can be
 // repeated.
 func (w restoring) dropIncomplete(ctx context.Context, run *task.Run) error {
-	if found, err := run.Recall(foundLost, new(bool)); err != nil || !found {
+	if found, _, err := foundLost.Recall(run); err != nil || !found {
 		return err
 	}
 	return w.dropRestored(ctx, run)
@@ -178,7 +178,7 @@ func (w restoring) users(ctx context.Context) ([]store.BindingAccount, error) {
 
 // freeze takes the privileges to write from all accounts of the instance.
 func (w restoring) freeze(ctx context.Context, run *task.Run) error {
-	if err := errors.Join(run.Remember(accountsFrozen, true), run.Save(ctx)); err != nil {
+	if err := accountsFrozen.Save(ctx, run, true); err != nil {
 		return err
 	}
 	accounts, err := w.writers(ctx)
@@ -197,7 +197,7 @@ func (w restoring) liftReadOnly(ctx context.Context, run *task.Run) error {
 	if err != nil || !is {
 		return err
 	}
-	if err := errors.Join(run.Remember(wasReadOnly, true), run.Save(ctx)); err != nil {
+	if err := wasReadOnly.Save(ctx, run, true); err != nil {
 		return err
 	}
 	return w.copier.SetReadOnly(ctx, run, w.instance, false)
@@ -216,25 +216,27 @@ func (w restoring) write(ctx context.Context, run *task.Run) error {
 	if there {
 		return w.backingUp.write(ctx, run)
 	}
-	return run.Remember(foundDropped, true)
+	return foundDropped.Remember(run, true)
 }
-
-func wasDropped(run *task.Run) (bool, error) { return run.Recall(foundDropped, new(bool)) }
 
 // record records that the backup of the present data is complete. From then on it stays, even if the restore fails.
 func (w restoring) record(ctx context.Context, run *task.Run) error {
-	if dropped, err := wasDropped(run); err != nil {
+	if dropped, _, err := foundDropped.Recall(run); err != nil {
 		return err
 	} else if dropped {
 		return w.deleteIncomplete(ctx, run)
 	}
-	var written store.Backup
-	if found, err := run.Recall(summary, &written); err != nil || !found {
+	written, found, err := summary.Recall(run)
+	if err != nil || !found {
 		return errors.Join(err, errors.New("the facts of the backup are lost"))
 	}
-	var mark *store.BackupPosition
-	if _, err := run.Recall(markKey, &mark); err != nil {
+	at, marked, err := markKey.Recall(run)
+	if err != nil {
 		return err
+	}
+	var mark *store.BackupPosition
+	if marked {
+		mark = &at
 	}
 	return w.Store.Backups.RecordWritten(ctx, engine.LeaseOf(run.Task), written, mark)
 }
@@ -253,14 +255,14 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}
-	if err := errors.Join(run.Remember(dataChanged, true), run.Save(ctx)); err != nil {
+	if err := dataChanged.Save(ctx, run, true); err != nil {
 		return err
 	}
 	o := w.copier.Options(ctx, run, "restored", engine.Percent(restoringSentence))
 	o.Events, o.MaxBytes = of.Events, 4*of.Quota()+64<<20
 	empty := current.OverSince != nil // the files of tables do not shrink with their rows
 	earlier := fmt.Sprintf("What was there before is the backup %s, which can be restored in the same way.", w.id)
-	dropped, err := wasDropped(run)
+	dropped, _, err := foundDropped.Recall(run)
 	if err != nil {
 		return err
 	}
@@ -317,7 +319,7 @@ const (
 
 // putBack restores the earlier data if they may have changed. It is retried for up to putBackTime.
 func (w restoring) putBack(ctx context.Context, run *task.Run) error {
-	changed, err := run.Recall(dataChanged, new(bool))
+	changed, _, err := dataChanged.Recall(run)
 	if err != nil {
 		return err
 	}
@@ -325,13 +327,13 @@ func (w restoring) putBack(ctx context.Context, run *task.Run) error {
 		err = w.putBackOnce(ctx, run)
 	}
 	if err == nil {
-		return run.Remember(asBefore, true)
+		return asBefore.Remember(run, true)
 	}
 	if ctx.Err() != nil || run.Alive() != nil {
 		return err
 	}
 	err = fmt.Errorf("put the earlier data back: %w", err)
-	failing, remembering := run.Since(notBackSince)
+	failing, remembering := task.Since(run, notBackSince)
 	if remembering != nil {
 		return remembering
 	}
@@ -345,7 +347,7 @@ func (w restoring) putBack(ctx context.Context, run *task.Run) error {
 	w.Log.Error("a restore in place failed, and the earlier data could not be put back; see "+
 		"docs/runbook.md#mysqlbrokerinstancesfrozen", "task", task.Token(run.Task.ID), "instance_id", w.instance.ID,
 		"backup", w.id, "error", err)
-	return run.Remember(mixed, true)
+	return mixed.Remember(run, true)
 }
 
 // lasts reports whether a failure to put data back will hardly pass by itself: the backup is damaged or gone, or the
@@ -360,14 +362,14 @@ func lasts(err error) bool {
 
 // looksBack fails if the earlier data could not be put back.
 func (w restoring) looksBack(_ context.Context, run *task.Run) error {
-	if found, err := run.Recall(mixed, new(bool)); err != nil || !found {
+	if found, _, err := mixed.Recall(run); err != nil || !found {
 		return err
 	}
 	return task.Abandon(errors.New("the earlier data could not be put back"))
 }
 
 func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {
-	if dropped, err := wasDropped(run); err != nil {
+	if dropped, _, err := foundDropped.Recall(run); err != nil {
 		return err
 	} else if dropped {
 		return w.dropRestored(ctx, run)
@@ -439,7 +441,7 @@ func (w restoring) thaw(ctx context.Context, run *task.Run) error {
 		}
 		quota := w.Plans.Get(w.instance.PlanID).Quota()
 		restricted = size.Used(quota)*100 >= quota*plan.RestoreBelow
-		if err := run.Remember(belowQuota, !restricted); err != nil {
+		if err := belowQuota.Remember(run, !restricted); err != nil {
 			return err
 		}
 	}
@@ -452,10 +454,10 @@ func (w restoring) thaw(ctx context.Context, run *task.Run) error {
 
 // thawAsBefore lets applications write as before the restore, unless the data are a mixture.
 func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
-	if found, err := run.Recall(accountsFrozen, new(bool)); err != nil || !found {
+	if found, _, err := accountsFrozen.Recall(run); err != nil || !found {
 		return err
 	}
-	if found, err := run.Recall(mixed, new(bool)); err != nil || found {
+	if found, _, err := mixed.Recall(run); err != nil || found {
 		return err
 	}
 	current, err := w.Store.Instances.Get(ctx, w.instance.ID)
@@ -469,7 +471,7 @@ func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	readOnly, err := run.Recall(wasReadOnly, new(bool))
+	readOnly, _, err := wasReadOnly.Recall(run)
 	if err == nil && readOnly {
 		err = w.copier.SetReadOnly(ctx, run, w.instance, true)
 	}

@@ -42,7 +42,7 @@ type scratch struct {
 	Database   string
 }
 
-const scratchKey = "scratch"
+const scratchKey task.Key[scratch] = "scratch"
 
 func (s scratch) instance() store.Instance {
 	return store.Instance{ID: s.InstanceID, Location: s.Location, Database: s.Database}
@@ -167,7 +167,7 @@ func (p *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backu
 		return err
 	}
 	s := scratch{store.SharedLocation(server), b.InstanceID, engine.NewName(mysqladmin.DatabasePrefix)}
-	if err := errors.Join(run.Remember(scratchKey, s), run.Save(ctx)); err != nil {
+	if err := scratchKey.Save(ctx, run, s); err != nil {
 		return err
 	}
 	lease := engine.LeaseOf(run.Task)
@@ -216,8 +216,8 @@ func (p *Backups) serverFor(ctx context.Context, from mysqladmin.Flavour) (name 
 
 // dropScratch drops the scratch database that the task remembers, and its account.
 func (p *Backups) dropScratch(ctx context.Context, run *task.Run) error {
-	var s scratch
-	if found, err := run.Recall(scratchKey, &s); !found || err != nil || s.Database == "" {
+	s, _, err := scratchKey.Recall(run)
+	if err != nil || s.Database == "" {
 		return err
 	}
 	drop := func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
@@ -232,5 +232,5 @@ func (p *Backups) dropScratch(ctx context.Context, run *task.Run) error {
 	if err := p.InSession(s.instance(), scratchLock, drop)(ctx, run); err != nil {
 		return err
 	}
-	return errors.Join(run.Remember(scratchKey, scratch{}), run.Save(ctx))
+	return scratchKey.Save(ctx, run, scratch{})
 }

@@ -75,9 +75,8 @@ var unbindKind = engine.Kind[*Bindings]{
 	},
 }
 
-// keptAccount is the key under which the task remembers that the account was not dropped, because objects run in its
-// name.
-const keptAccount = "kept account"
+// keptAccount says that the account was not dropped, because objects run in its name.
+const keptAccount task.Key[bool] = "kept account"
 
 // unbindWorkflow drops the account of a binding. If views, triggers, routines or events run in its name, the account is
 // locked instead, and dropped with the instance.
@@ -87,11 +86,10 @@ func (p *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workfl
 			Do: p.InSession(i, steps.BindingLock(i.ID, b.ID),
 				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 					kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), i.Database)
-					return errors.Join(err, run.Remember(keptAccount, kept))
+					return errors.Join(err, keptAccount.Remember(run, kept))
 				})}},
 		Succeeded: func(tx *store.Tx, m task.Memory) {
-			var kept bool
-			if _, err := m.Recall(keptAccount, &kept); kept || err != nil {
+			if kept, _, err := keptAccount.In(m); kept || err != nil {
 				tx.RecordRetiredAccount(i.ID, b.Account)
 			}
 			tx.DeleteBinding(i.ID, b.ID)
@@ -113,7 +111,7 @@ func (p *Bindings) endFormer(i store.Instance, b store.Binding) task.Step {
 		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), former.Database)
 			if err == nil && kept {
-				err = run.Remember(keptAccount, true)
+				err = keptAccount.Remember(run, true)
 			}
 			return err
 		})

@@ -17,8 +17,8 @@ import (
 	"mysql-broker/store"
 )
 
-// sourceLocation is the key under which the task remembers where the source is.
-const sourceLocation = "source"
+// sourceLocation is where the source is.
+const sourceLocation task.Key[store.Location] = "source"
 
 // copy copies the source's database. It sets the events that are to run once the database is filled.
 func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account,
@@ -30,8 +30,7 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}
-	err = errors.Join(run.Remember(sourceLocation, source.Location), run.Save(ctx))
-	if err != nil {
+	if err := sourceLocation.Save(ctx, run, source.Location); err != nil {
 		return err
 	}
 	err = f.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: source.ID,
@@ -106,14 +105,14 @@ const (
 	// xaPause is the pause for prepared XA transactions. They may have been forgotten, and writers wait during each
 	// attempt too.
 	xaPause = 30 * time.Second
-	// lockedSince is the key under which the task remembers when it first found the tables locked.
-	lockedSince = "locked since"
+	// lockedSince is when the task first found the tables locked.
+	lockedSince task.Key[time.Time] = "locked since"
 )
 
 // AwaitLocks makes a task wait until no transaction locks the tables that it has to read. Between two attempts to lock
 // them, others may write for pause.
 func AwaitLocks(run *task.Run, pause time.Duration, err error) error {
-	locked, remembering := run.Since(lockedSince)
+	locked, remembering := task.Since(run, lockedSince)
 	if remembering != nil {
 		return remembering
 	}
@@ -128,7 +127,7 @@ func AwaitLocks(run *task.Run, pause time.Duration, err error) error {
 // tables later has its own time.
 func OnceLocked(run *task.Run, fn func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		run.Forget(lockedSince)
+		lockedSince.Forget(run)
 		if fn == nil {
 			return nil
 		}
@@ -236,8 +235,8 @@ func sourceGone(err error) error {
 const (
 	// sourceFailover is how long a source's server may take to answer again, for example because its primary has died.
 	sourceFailover = 20 * time.Second
-	// sourceAway is the key under which the task remembers since when that server has not answered.
-	sourceAway = "source away since"
+	// sourceAway is since when that server has not answered.
+	sourceAway task.Key[time.Time] = "source away since"
 )
 
 // DropReader drops the account that reads the source, if there is one. If the source's server does not answer for
@@ -249,7 +248,8 @@ func (f Filling) DropReader(ctx context.Context, run *task.Run) error {
 	source, err := f.Store.Instances.Get(ctx, f.Parameters.CloneFrom)
 	if errors.Is(err, store.ErrNotFound) {
 		source = store.Instance{ID: f.Parameters.CloneFrom}
-		found, recalling := run.Recall(sourceLocation, &source.Location)
+		at, found, recalling := sourceLocation.Recall(run)
+		source.Location = at
 		if recalling != nil || !found || source.Location.Dedicated() { // a dedicated server went with its instance
 			return recalling
 		}
@@ -271,7 +271,7 @@ func (f Filling) DropReader(ctx context.Context, run *task.Run) error {
 	if mysqladmin.CannotReach(err) && ctx.Err() == nil && run.Alive() == nil {
 		return f.awaitSource(run, source, err)
 	}
-	run.Forget(sourceAway)
+	sourceAway.Forget(run)
 	if err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func (f Filling) DropReader(ctx context.Context, run *task.Run) error {
 
 // awaitSource waits until a source's server answers, for as long as a failover takes.
 func (f Filling) awaitSource(run *task.Run, source store.Instance, err error) error {
-	away, remembering := run.Since(sourceAway)
+	away, remembering := task.Since(run, sourceAway)
 	if remembering != nil {
 		return remembering
 	}

@@ -11,17 +11,15 @@ import (
 	"mysql-broker/store"
 )
 
-// rollingBack is the key under which a task remembers the connections that it has killed and whose transactions are
-// being rolled back.
-const rollingBack = "rolling back"
+// rollingBack are the connections that a task has killed and whose transactions are being rolled back.
+const rollingBack task.Key[[]int64] = "rolling back"
 
 // FreezeAccounts takes the write privileges from accounts of an instance, and waits until their last writes have ended.
 func (p *Copier) FreezeAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount) error {
 	events := p.Plans.Get(i.PlanID).Events
 	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-		var killed []int64
-		found, err := run.Recall(rollingBack, &killed)
+		killed, found, err := rollingBack.Recall(run)
 		switch {
 		case err != nil:
 			return err
@@ -31,7 +29,7 @@ func (p *Copier) FreezeAccounts(ctx context.Context, run *task.Run, i store.Inst
 			killed, err = freezeEach(ctx, s, i.Database, accounts, events)
 		}
 		if err == nil {
-			err = run.Remember(rollingBack, killed)
+			err = rollingBack.Remember(run, killed)
 		}
 		if err != nil {
 			return err
@@ -61,8 +59,8 @@ const (
 	// xaTime is how long a task waits for prepared XA transactions while nobody can write: a client that was cut off
 	// between XA PREPARE and XA COMMIT can end them when it has connected again.
 	xaTime = 30 * time.Second
-	// xaSince is the key under which the task remembers since when it has waited for them.
-	xaSince = "prepared since"
+	// xaSince is when a task began to wait for them.
+	xaSince task.Key[time.Time] = "prepared since"
 )
 
 // withoutXA waits until no prepared XA transaction has changed the database, because a copy would lack its changes.
@@ -72,7 +70,7 @@ func withoutXA(ctx context.Context, run *task.Run, s *mysqladmin.Session, databa
 	if err != nil || !blocked {
 		return err
 	}
-	prepared, err := run.Since(xaSince)
+	prepared, err := task.Since(run, xaSince)
 	if err != nil {
 		return err
 	}

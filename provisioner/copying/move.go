@@ -22,10 +22,10 @@ const (
 	// frozenTime limits for how long a move keeps applications from writing. Then the move is given up, and they may
 	// write again.
 	frozenTime = 15 * time.Minute
-	// frozenSince is the key under which the task remembers when it took the write privileges.
-	frozenSince = "frozen since"
-	// handingOver is the key under which the task remembers that it has begun to hand the data over.
-	handingOver = "handing over"
+	// frozenSince is when the task took the write privileges.
+	frozenSince task.Key[time.Time] = "frozen since"
+	// handingOver says that the task has begun to hand the data over.
+	handingOver task.Key[bool] = "handing over"
 )
 
 // OwnerAt is the name of the account that owns the objects of an instance that were moved to its location.
@@ -183,9 +183,10 @@ func (m move) copyRows(ctx context.Context, run *task.Run) error {
 
 // freeze takes the privileges to write from all accounts of the instance, also from those in whose names programs run.
 func (m move) freeze(ctx context.Context, run *task.Run) error {
-	since := time.Now()
-	if found, err := run.Recall(frozenSince, &since); err != nil || !found {
-		if err := errors.Join(err, run.Remember(frozenSince, since), run.Save(ctx)); err != nil {
+	if _, found, err := frozenSince.Recall(run); err != nil {
+		return err
+	} else if !found {
+		if err := frozenSince.Save(ctx, run, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -231,8 +232,8 @@ func (m move) whileFrozen(do func(context.Context, *task.Run) error) func(contex
 }
 
 func (m move) frozenTooLong(run *task.Run) error {
-	var since time.Time
-	if _, err := run.Recall(frozenSince, &since); err != nil {
+	since, _, err := frozenSince.Recall(run)
+	if err != nil {
 		return err
 	}
 	if frozen := time.Since(since); frozen > frozenTime {
@@ -295,7 +296,7 @@ func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 // handOver marks the copy as finished, which keeps every cleanup from removing it: the record of the new place may have
 // been lost with a PostgreSQL that was restored. So a move that has begun to hand over goes on, however long it takes.
 func (m move) handOver(ctx context.Context, run *task.Run) error {
-	begun, err := run.Recall(handingOver, new(bool))
+	begun, _, err := handingOver.Recall(run)
 	if err != nil {
 		return err
 	}
@@ -303,7 +304,7 @@ func (m move) handOver(ctx context.Context, run *task.Run) error {
 		if err := m.frozenTooLong(run); err != nil {
 			return err
 		}
-		if err := errors.Join(run.Remember(handingOver, true), run.Save(ctx)); err != nil {
+		if err := handingOver.Save(ctx, run, true); err != nil {
 			return err
 		}
 	}
@@ -339,7 +340,7 @@ func (m move) cleanup() []task.Step {
 }
 
 func (m move) thaw(ctx context.Context, run *task.Run) error {
-	if found, err := run.Recall(frozenSince, new(time.Time)); err != nil || !found {
+	if _, found, err := frozenSince.Recall(run); err != nil || !found {
 		return err
 	}
 	accounts, err := m.writers(ctx)

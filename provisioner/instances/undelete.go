@@ -130,8 +130,8 @@ func (p *Instances) undeleteWorkflow(i store.Instance, r engine.Request) task.Wo
 	w := task.Workflow{
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
-			var kept []string
-			if _, err := m.Recall(retained.KeptAccounts, &kept); err != nil {
+			kept, _, err := retained.KeptAccounts.In(m)
+			if err != nil {
 				tx.Fail(err)
 			}
 			tx.AdoptRetained(i.ID, kept)
@@ -200,7 +200,7 @@ func (p *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysqla
 			return err
 		}
 	}
-	return run.Remember(retained.KeptAccounts, kept)
+	return retained.KeptAccounts.Remember(run, kept)
 }
 
 // adopted returns the retained data that an instance is being created from, and their accounts.

@@ -231,8 +231,8 @@ func (p *Instances) updateWorkflow(i store.Instance, r engine.Request) task.Work
 			if p.eventsDiffer(i.PlanID, r.PlanID) {
 				tx.SetEvents(i.ID, p.Plans.Get(r.PlanID).Events)
 			}
-			var released []store.BindingAccount
-			if found, err := m.Recall(releasedAccounts, &released); !found || err != nil {
+			released, found, err := releasedAccounts.In(m)
+			if !found || err != nil {
 				return // the next round of the quota guard releases them if that is due
 			}
 			tx.SetOver(i.ID, false)
@@ -254,9 +254,8 @@ func (p *Instances) eventsDiffer(fromID, toID string) bool {
 	return from.Removed || from.Events != p.Plans.Get(toID).Events
 }
 
-// releasedAccounts is the key under which the task remembers the accounts of an instance over its quota that may write
-// again.
-const releasedAccounts = "lifted accounts"
+// releasedAccounts are the accounts of an instance over its quota that may write again.
+const releasedAccounts task.Key[[]store.BindingAccount] = "lifted accounts"
 
 // changePlan returns the steps that apply a plan to an instance, even if it is applied already, wholly or in part. If
 // release is true, the accounts of an instance that is over its quota may write again if the new plan allows its data.
@@ -288,7 +287,7 @@ func (p *Instances) changePlan(i store.Instance, fromID, toID string, release bo
 					return changeAccounts(ctx, s, i.Database, accounts, to, regrant)
 				})(ctx, run)
 			if err == nil && releases {
-				return run.Remember(releasedAccounts, accounts)
+				return releasedAccounts.Remember(run, accounts)
 			}
 			return err
 		}}

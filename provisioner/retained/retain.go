@@ -16,9 +16,8 @@ import (
 	"mysql-broker/store"
 )
 
-// KeptAccounts is the key under which a task remembers the accounts that stay, because objects in the database run in
-// their names.
-const KeptAccounts = "kept accounts"
+// KeptAccounts are the accounts that stay, because objects in the database run in their names.
+const KeptAccounts task.Key[[]string] = "kept accounts"
 
 // RetainsFor is for how many days the data of an instance are to be kept that is being deleted now. Data are kept only
 // if the instance was ready. A deletion that is asked for again does what the failed one has begun.
@@ -53,13 +52,14 @@ func (p *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAcco
 	w := task.Workflow{
 		Steps: []task.Step{p.Suspend(i)},
 		Succeeded: func(tx *store.Tx, m task.Memory) {
-			var kept []string
+			kept, _, err := KeptAccounts.In(m)
+			if err != nil {
+				tx.Fail(err)
+			}
 			if i.Location.Dedicated() {
 				for _, a := range accounts {
 					kept = append(kept, a.Account)
 				}
-			} else if _, err := m.Recall(KeptAccounts, &kept); err != nil {
-				tx.Fail(err)
 			}
 			tx.Retain(i.ID, r, days, kept)
 		},
@@ -82,7 +82,7 @@ func (p *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAcco
 						return err
 					}
 				}
-				return run.Remember(KeptAccounts, kept)
+				return KeptAccounts.Remember(run, kept)
 			}}}
 	}
 	return w

@@ -12,66 +12,73 @@ import (
 // one wrote.
 type Memory map[string]json.RawMessage
 
-// Recall decodes what was remembered under name into value. found is false, and value unchanged, if nothing was.
-func (m Memory) Recall(name string, value any) (found bool, err error) {
-	raw, found := m[name]
+// Key is the name of a thing that steps remember, unique in the workflow, and its type. It is stored as JSON at the
+// latest with the next change that is recorded of the task: that the step is done, failed or is pending. Never remember
+// a secret: values are not encrypted.
+type Key[T any] string
+
+// In returns what a memory has under the key. found is false, and value zero, if it has nothing.
+func (k Key[T]) In(m Memory) (value T, found bool, err error) {
+	raw, found := m[string(k)]
 	if !found {
-		return false, nil
+		return value, false, nil
 	}
-	if err := json.Unmarshal(raw, value); err != nil {
-		return false, fmt.Errorf("decode what the task remembered as %q: %w", name, err)
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return value, false, fmt.Errorf("decode what the task remembered as %q: %w", k, err)
 	}
-	return true, nil
+	return value, true, nil
 }
 
-// Recall reads what a step of the task remembered under name, in this attempt or an earlier one: see Memory.Recall.
-func (r *Run) Recall(name string, value any) (found bool, err error) {
-	return Memory(r.execution.task.Memory).Recall(name, value)
-}
+// Recall is In for what a step of the task has remembered, in this attempt or an earlier one.
+func (k Key[T]) Recall(r *Run) (value T, found bool, err error) { return k.In(r.execution.task.Memory) }
 
-// Remember sets the value of a name that is unique in the workflow. It is stored as JSON at the latest with the next
-// change that is recorded of the task: that the step is done, failed or is pending. A step that must not lose the value
-// if the process dies calls Save. Never remember a secret: values are not encrypted.
-func (r *Run) Remember(name string, value any) error {
+// Remember sets the value.
+func (k Key[T]) Remember(r *Run, value T) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("encode what the task is to remember as %q: %w", name, err)
+		return fmt.Errorf("encode what the task is to remember as %q: %w", k, err)
 	}
-	x := r.execution
-	x.task.Memory = maps.Clone(x.task.Memory) // the attempt's Run.Task keeps its initial memory
-	if x.task.Memory == nil {
-		x.task.Memory = map[string]json.RawMessage{}
-	}
-	x.task.Memory[name] = raw
-	x.unsaved = true
+	r.changeMemory(func(m Memory) { m[string(k)] = raw })
 	return nil
 }
 
-// Since returns how long ago it was first called with that name, in this attempt or an earlier one. The name is
-// remembered: see Remember.
-func (r *Run) Since(name string) (time.Duration, error) {
-	first := time.Now()
-	found, err := r.Recall(name, &first)
+// Save is Remember for a value that must not be lost if the process dies: it is stored at once. Save returns
+// store.ErrLeaseLost if another worker may have the task.
+func (k Key[T]) Save(ctx context.Context, r *Run, value T) error {
+	if err := k.Remember(r, value); err != nil {
+		return err
+	}
+	return r.execution.save(ctx)
+}
+
+// Forget makes the task remember nothing under the key any more. That is stored as what Remember sets.
+func (k Key[T]) Forget(r *Run) {
+	if _, there := r.execution.task.Memory[string(k)]; there {
+		r.changeMemory(func(m Memory) { delete(m, string(k)) })
+	}
+}
+
+// Since returns how long ago it was first called with that key, in this attempt or an earlier one, and since it was
+// forgotten.
+func Since(r *Run, k Key[time.Time]) (time.Duration, error) {
+	first, found, err := k.Recall(r)
 	if err == nil && !found {
-		err = r.Remember(name, first)
+		first = time.Now()
+		err = k.Remember(r, first)
 	}
 	return time.Since(first), err
 }
 
-// Forget makes the task remember nothing under name any more, so that Since begins again. That is stored as what
-// Remember sets.
-func (r *Run) Forget(name string) {
+// changeMemory changes a copy: the attempt's Run.Task keeps its initial memory.
+func (r *Run) changeMemory(change func(Memory)) {
 	x := r.execution
-	if _, there := x.task.Memory[name]; !there {
-		return
+	next := maps.Clone(x.task.Memory)
+	if next == nil {
+		next = map[string]json.RawMessage{}
 	}
-	x.task.Memory = maps.Clone(x.task.Memory) // the attempt's Run.Task keeps its initial memory
-	delete(x.task.Memory, name)
-	x.unsaved = true
+	change(next)
+	x.task.Memory, x.unsaved = next, true
 }
-
-// Save stores what was remembered. It returns store.ErrLeaseLost if another worker may have the task.
-func (r *Run) Save(ctx context.Context) error { return r.execution.save(ctx) }
 
 // write stores what was remembered, and then what fn records of the task.
 func (x *execution) write(ctx context.Context, fn func() error) error {

@@ -3,7 +3,6 @@ package task_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -24,11 +23,12 @@ type crane struct {
 	ready int // after so many looks
 }
 
+const orderKey task.Key[struct{ ID, Looks int }] = "order"
+
 // lift places an order, and looks for it repeatedly. Only the task's memory has the order, and the number of looks.
 func (c *crane) lift() task.Step {
 	return task.Step{Name: "lift", Progress: "Lifting", Do: func(ctx context.Context, run *task.Run) error {
-		var order struct{ ID, Looks int }
-		found, err := run.Recall("order", &order)
+		order, found, err := orderKey.Recall(run)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (c *crane) lift() task.Step {
 			c.note(fmt.Sprintf("look at %d", order.ID))
 			order.Looks++
 		}
-		if err := run.Remember("order", order); err != nil {
+		if err := orderKey.Remember(run, order); err != nil {
 			return err
 		}
 		if order.Looks < c.ready {
@@ -66,8 +66,7 @@ func TestPendingStepRunsAgain(t *testing.T) {
 		want = append(want, "look at 7")
 	}
 	c.is(t, append(want, "after")...)
-	var order struct{ Looks int }
-	if found, err := outcome.Load().(task.Memory).Recall("order", &order); !found || err != nil || order.Looks != c.ready {
+	if order, found, err := orderKey.In(outcome.Load().(task.Memory)); !found || err != nil || order.Looks != c.ready {
 		t.Errorf("remembered %v, %v: %+v", found, err, order)
 	}
 }
@@ -154,15 +153,12 @@ func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
 	died := false
 	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
 		{Name: "a", Progress: "Doing a", Do: func(ctx context.Context, run *task.Run) error {
-			var saved int
-			if found, err := run.Recall("id", &saved); found || err != nil {
+			const id task.Key[int] = "id"
+			if saved, found, err := id.Recall(run); found || err != nil {
 				j.note(fmt.Sprintf("found %d, %v", saved, err))
 				return err
 			}
-			if err := run.Remember("id", 42); err != nil {
-				return err
-			}
-			if err := run.Save(ctx); err != nil {
+			if err := id.Save(ctx, run, 42); err != nil {
 				return err
 			}
 			stored, err := s.Tasks.Get(ctx, recorded.ID)
@@ -185,17 +181,18 @@ func TestForget(t *testing.T) {
 	recorded := record(t, s, store.NewTask{})
 	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
 		{Name: "a", Progress: "Doing a", Do: func(ctx context.Context, run *task.Run) error {
-			if err := errors.Join(run.Remember("since", time.Now().Add(-time.Hour)), run.Save(ctx)); err != nil {
+			const key, other task.Key[time.Time] = "since", "other"
+			if err := key.Save(ctx, run, time.Now().Add(-time.Hour)); err != nil {
 				return err
 			}
-			run.Forget("since")
-			if err := run.Save(ctx); err != nil {
+			key.Forget(run)
+			if err := other.Save(ctx, run, time.Now()); err != nil {
 				return err
 			}
-			if stored, err := s.Tasks.Get(ctx, recorded.ID); err != nil || len(stored.Memory) > 0 {
+			if stored, err := s.Tasks.Get(ctx, recorded.ID); err != nil || len(stored.Memory) != 1 {
 				t.Errorf("stored %s, %v", stored.Memory, err)
 			}
-			if since, err := run.Since("since"); err != nil || since > time.Minute {
+			if since, err := task.Since(run, key); err != nil || since > time.Minute {
 				t.Errorf("since %s, %v", since, err)
 			}
 			return nil

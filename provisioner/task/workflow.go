@@ -72,26 +72,28 @@ func (r *Run) ReportWork(ctx context.Context, sentence string) error {
 	return r.execution.progress(ctx, sentence, true)
 }
 
-// furthestKey is the key under which a task remembers how far its present step has come.
-const furthestKey = "furthest"
+// furthest is how far the present step of a task has come.
+type furthest struct {
+	After string // the last finished step
+	Done  map[string]uint64
+}
+
+const furthestKey Key[furthest] = "furthest"
 
 // ReportDone is Report for a step that knows how much it has done of some work. As long as that is more than in all
 // attempts before, nobody takes the task for stuck, however long the step takes.
 func (r *Run) ReportDone(ctx context.Context, sentence, work string, done uint64) error {
-	var furthest struct {
-		After string // the last finished step
-		Done  map[string]uint64
-	}
-	if _, err := r.Recall(furthestKey, &furthest); err != nil {
+	most, _, err := furthestKey.Recall(r)
+	if err != nil {
 		return err
 	}
-	if furthest.Done == nil || furthest.After != r.Task.Step {
-		furthest.After, furthest.Done = r.Task.Step, map[string]uint64{}
+	if most.Done == nil || most.After != r.Task.Step {
+		most = furthest{r.Task.Step, map[string]uint64{}}
 	}
-	further := done > furthest.Done[work]
+	further := done > most.Done[work]
 	if further {
-		furthest.Done[work] = done
-		if err := r.Remember(furthestKey, furthest); err != nil {
+		most.Done[work] = done
+		if err := furthestKey.Remember(r, most); err != nil {
 			return err
 		}
 	}
@@ -101,22 +103,21 @@ func (r *Run) ReportDone(ctx context.Context, sentence, work string, done uint64
 // Advance is Report for a step that has finished a part of its work, which no attempt does again. From here, ReportDone
 // counts anew.
 func (r *Run) Advance(ctx context.Context, sentence string) error {
-	if err := r.Remember(furthestKey, struct{}{}); err != nil {
+	if err := furthestKey.Remember(r, furthest{}); err != nil {
 		return err
 	}
 	return r.execution.progress(ctx, sentence, true)
 }
 
-// adviceKey is the key under which a task remembers what Advise was called with.
-const adviceKey = "advice"
+const adviceKey Key[string] = "advice" // what Advise was called with
 
 // Advise sets a sentence that users read after the workflow's advice, once the task has succeeded. "" is for none.
-func (r *Run) Advise(sentence string) error { return r.Remember(adviceKey, sentence) }
+func (r *Run) Advise(sentence string) error { return adviceKey.Remember(r, sentence) }
 
 // advice is what users read once the task has succeeded.
 func (x *execution) advice() string {
-	sentence := ""
-	if _, err := Memory(x.task.Memory).Recall(adviceKey, &sentence); err != nil {
+	sentence, _, err := adviceKey.In(x.task.Memory)
+	if err != nil {
 		x.log("what a task has to say at its end is lost", err)
 	}
 	return strings.TrimSpace(x.workflow.Advice + " " + sentence)

@@ -166,6 +166,7 @@ func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 	ids := []string{i.BackedUp(t), i.BackedUp(t), i.BackedUp(t)}
 	d.tasks.Exec(t, "UPDATE backup SET verified_at = '2026-01-02 03:04:05Z' WHERE id = '"+ids[0]+"'")
 	d.tasks.Exec(t, "UPDATE backup SET verify_error = 'damaged' WHERE id = '"+ids[1]+"'")
+	d.tasks.Exec(t, "UPDATE backup SET verified_at = NULL WHERE id = '"+ids[2]+"'")
 
 	lock, err := c.Open(t).Conn(t.Context()) // the copy waits for it
 	if err != nil {

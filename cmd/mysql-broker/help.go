@@ -69,7 +69,7 @@ var (
 	upgradeEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(), config.BackupVariables(),
 		config.UpgradeVariables(), []string{"CATALOG", "LOG_LEVEL"})...)
 	serversEnvironment = environmentOf(slices.Concat(config.LauncherVariables(), config.CredHubVariables(),
-		[]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "LOG_LEVEL"})...)
+		config.BackupVariables(), []string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "LOG_LEVEL"})...)
 )
 
 // environmentOf describes the variables of every command that uses the records, and these variables.

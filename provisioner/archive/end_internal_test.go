@@ -26,10 +26,7 @@ func minute(n float64) time.Time { return noon.Add(time.Duration(n * float64(tim
 func openLog(t *testing.T) (v backup.Vault, l backup.Log, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	objects, err := objectstore.OpenDirectory(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := objectstore.OpenDirectory(dir)
 	keyset, err := store.NewKeyset()
 	if err != nil {
 		t.Fatal(err)

@@ -21,10 +21,7 @@ func (plainKeys) Current([]byte) bool                      { return true }
 // written is a backup with one object, in a directory.
 func written(t *testing.T, dir string) (Vault, Manifest) {
 	t.Helper()
-	objects, err := objectstore.OpenDirectory(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := objectstore.OpenDirectory(dir)
 	v := Vault{Objects: objects, Keys: plainKeys{}}
 	m := Manifest{ID: "b_1", InstanceID: "i", key: make([]byte, keyBytes)}
 	s, err := newSealer(m.key)

@@ -21,10 +21,7 @@ type shelf struct {
 func newShelf(t *testing.T) shelf {
 	t.Helper()
 	dir := t.TempDir()
-	objects, err := objectstore.OpenDirectory(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := objectstore.OpenDirectory(dir)
 	keyset, err := store.NewKeyset()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/clock"
 	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/fleet"
@@ -31,6 +32,8 @@ type Config struct {
 	Fleet *fleet.Fleet
 	// CredHub is nil if there is none.
 	CredHub *credhub.Client
+	// Objects is nil if there is no object store.
+	Objects objectstore.Store
 	// KeepRecord is how long the record of a resource is kept after the resource was first found deleted; default 1 h. It
 	// must be far longer than any call that began before the deletion can take.
 	KeepRecord time.Duration
@@ -47,13 +50,14 @@ type Doctor struct {
 	hub   *credhub.Client
 	keep  time.Duration
 
+	objects    objectstore.Store
 	blockedAge time.Duration
 }
 
 // New returns a doctor.
 func New(cfg Config) *Doctor {
 	return &Doctor{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet, hub: cfg.CredHub,
-		keep: cmp.Or(cfg.KeepRecord, time.Hour), blockedAge: cmp.Or(cfg.BlockedAge, blockedAge)}
+		objects: cfg.Objects, keep: cmp.Or(cfg.KeepRecord, time.Hour), blockedAge: cmp.Or(cfg.BlockedAge, blockedAge)}
 }
 
 // Report is the outcome of an examination.
@@ -126,6 +130,12 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 		return all, fmt.Errorf("compare what is recorded with CredHub: %w", err)
 	}
 	all.Findings = append(all.Findings, credentials...)
+	if d.objects != nil {
+		if err := objectstore.Probe(ctx, d.objects); err != nil && ctx.Err() == nil {
+			all.Findings = append(all.Findings, Finding{Problem: Unreachable, Kind: objectStore, Name: d.objects.String(),
+				ToDo: fmt.Sprintf("make it usable: %v", err)})
+		}
+	}
 	if wrong != nil {
 		all.Findings = append(all.Findings, Finding{Problem: Deviating, Kind: clocks, Name: "PostgreSQL",
 			ToDo: wrong.Error()})

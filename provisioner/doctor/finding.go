@@ -42,12 +42,13 @@ const (
 	credential    = "credential" // in CredHub
 	credHub       = "CredHub"
 	clocks        = "clock"
+	objectStore   = "object store"
 )
 
 // kinds in the order in which they are reported and repaired: a database before the accounts that may be definers of
 // its views.
 var kinds = []string{store.DatabaseResource, store.AccountResource, store.DedicatedResource, instance, binding,
-	credential, sharedServer, launcher, credHub, clocks, dedicatedPlan}
+	credential, sharedServer, launcher, credHub, objectStore, clocks, dedicatedPlan}
 
 // Finding is a difference between the records and the servers. It holds no secret.
 type Finding struct {

@@ -1,7 +1,12 @@
 package e2e
 
 import (
+	"errors"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"mysql-broker/test/limits"
@@ -31,6 +36,36 @@ func TestHealth(t *testing.T) {
 	r = ailing.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusServiceUnavailable)
 	if testdrive.Field(r.Body, "shared_servers", "dead") != "unreachable" || testdrive.Field(r.Body, "shared_servers", "alive") != "ok" {
 		t.Errorf("a broker with a dead shared server says %s", r.Raw)
+	}
+}
+
+// An object store that cannot be used is told at the start, by /readyz, by the doctor, and once it can be used again. A
+// directory is never created: what should be mounted there may be missing.
+func TestObjectStoreMissing(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t)
+	env := testdrive.Environment(t, server)
+	root := filepath.Join(t.TempDir(), "not-mounted")
+	env["BACKUP_STORE"] = "file://" + root
+	p := testdrive.StartPlatform(t, server, env)
+	p.AwaitLog(t, "use of the object store failed")
+	if r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusOK); r.String("status") != "degraded" ||
+		r.String("object_store") != "unusable" {
+		t.Errorf("a broker without its object store says %s", r.Raw)
+	}
+	out := p.Operator(env).Run(t, 1, "doctor").Stdout
+	if !strings.Contains(out, "unreachable   object store") || !strings.Contains(out, "file://"+root) {
+		t.Errorf("the doctor says %s", out)
+	}
+	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory was created: %v", err)
+	}
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.Operator(env).Run(t, 0, "doctor")
+	if all, err := os.ReadDir(root); err != nil || len(all) > 0 {
+		t.Errorf("the probe has left %v, %v", all, err)
 	}
 }
 

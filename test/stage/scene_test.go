@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
@@ -58,10 +57,8 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	oldest, newest := s.servers.versions[0].Version, s.servers.versions[1].Version
 	env["CATALOG"] = testdrive.CatalogWith(t, testdrive.RetainingCatalog(t, "shared-small", "dedicated-small"),
 		"dedicated-small", fmt.Sprintf("version: %q", oldest))
+	s.objects = objectstore.OpenDirectory(t.TempDir())
 	var err error
-	if s.objects, err = objectstore.OpenDirectory(filepath.Join(t.TempDir(), "backups")); err != nil {
-		t.Fatal(err)
-	}
 	if s.config, err = config.FromEnvironment(func(name string) string { return env[name] }); err != nil {
 		t.Fatal(err)
 	}

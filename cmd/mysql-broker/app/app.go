@@ -44,6 +44,7 @@ type App struct {
 	credHub      *credhub.Client // nil if credentials are not stored in CredHub
 	provisioner  *provisioner.Provisioner
 	examinations *examinations
+	objects      *objectStore         // nil without an object store
 	dashboard    *dashboard.Dashboard // nil without a sign-in
 }
 
@@ -65,6 +66,7 @@ func (a *App) components() []component {
 		{"examinations", a.startExaminations},
 		{"dashboard", a.startDashboard},
 		{"quotas", a.startQuotas},
+		{"object store", a.startProbes},
 		{"binary logs", a.startArchive},
 		{"HTTP server", a.serve},
 	}

@@ -19,8 +19,12 @@ func WithDoctor(ctx context.Context, cfg config.Config, c *catalog.Catalog, log 
 	if err != nil {
 		return err
 	}
+	objects, err := cfg.Backups.Open()
+	if err != nil {
+		return err
+	}
 	return withServers(ctx, cfg, log, func(s *store.Store, f *fleet.Fleet) error {
-		return fn(doctor.New(doctor.Config{Store: s, Plans: c.Plans(), Fleet: f, CredHub: hub}))
+		return fn(doctor.New(doctor.Config{Store: s, Plans: c.Plans(), Fleet: f, CredHub: hub, Objects: objects}))
 	})
 }
 

@@ -44,7 +44,8 @@ func (a *App) serve(context.Context) (end ending, err error) {
 		}
 		listener, follow = tls.NewListener(listener, certificate.config()), certificate.follow
 	}
-	server := newServer(routes(api, a.registry, readinessOf(a.store, a.shared, a.cfg.AnswerTime), a.dashboard), a.log)
+	ready := readinessOf(a.store, a.shared, a.objects, a.cfg.AnswerTime)
+	server := newServer(routes(api, a.registry, ready, a.dashboard), a.log)
 	following := background(follow)
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -68,8 +68,12 @@ func (a *App) startCredHub(context.Context) (ending, error) {
 }
 
 func (a *App) startExaminations(context.Context) (ending, error) {
+	objects, err := a.cfg.Backups.Open()
+	if err != nil {
+		return ending{}, err
+	}
 	a.examinations = newExaminations(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
-		Fleet: a.fleet, CredHub: a.credHub}), a.log)
+		Fleet: a.fleet, CredHub: a.credHub, Objects: objects}), a.log)
 	a.registry.MustRegister(prometheus.CollectorFunc(a.examinations.collect))
 	return background(a.examinations.run), nil
 }

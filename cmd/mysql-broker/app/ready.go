@@ -12,10 +12,11 @@ import (
 
 // readiness says whether the broker can work. Anyone can read it, so reasons go only to the log.
 type readiness struct {
-	Status        string            `json:"status"`         // "ok", "held" or "unavailable"
-	Postgres      string            `json:"postgresql"`     // "ok", "read-only" or "unreachable"
-	SharedServers map[string]string `json:"shared_servers"` // each "ok" or "unreachable"
-	Held          *heldState        `json:"held,omitempty"` // why only reads, polls and binds work
+	Status        string            `json:"status"`                 // "ok", "degraded", "held" or "unavailable"
+	Postgres      string            `json:"postgresql"`             // "ok", "read-only" or "unreachable"
+	SharedServers map[string]string `json:"shared_servers"`         // each "ok" or "unreachable"
+	ObjectStore   string            `json:"object_store,omitempty"` // "ok" or "unusable"
+	Held          *heldState        `json:"held,omitempty"`         // why only reads, polls and binds work
 }
 
 // heldState is a store.Hold.
@@ -30,8 +31,10 @@ var errUnavailable = errors.New("something that the broker needs does not answer
 // readinessOf returns a function that checks PostgreSQL and every shared server. Its error is errUnavailable if one
 // does not respond. It does not use a request's context, because other requests may wait for the same result. A hold is
 // reported, but is no error: reads, polls and binds work, and platforms would otherwise stop routing to all replicas at
-// once. limit bounds the wait for PostgreSQL; each shared server has its own limit.
-func readinessOf(s *store.Store, servers *shared.Servers, limit time.Duration) func() (readiness, error) {
+// once. Nor is an object store that cannot be used. limit bounds the wait for PostgreSQL; each shared server has its
+// own limit.
+func readinessOf(s *store.Store, servers *shared.Servers, objects *objectStore,
+	limit time.Duration) func() (readiness, error) {
 	return func() (readiness, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
@@ -48,6 +51,12 @@ func readinessOf(s *store.Store, servers *shared.Servers, limit time.Duration) f
 			return "ok"
 		}
 		seen := readiness{Status: "ok", Postgres: status(s.Writable(ctx)), SharedServers: map[string]string{}}
+		if objects != nil {
+			seen.ObjectStore = "ok"
+			if objects.failed.Load() {
+				seen.Status, seen.ObjectStore = "degraded", "unusable"
+			}
+		}
 		held, err := s.Recovery.Hold(ctx)
 		if err != nil {
 			seen.Postgres = status(err)

@@ -27,7 +27,7 @@ func (b Backups) Open() (objectstore.Store, error) {
 	case b.bucket != nil:
 		return objectstore.OpenS3(*b.bucket)
 	case b.directory != "":
-		return objectstore.OpenDirectory(b.directory)
+		return objectstore.OpenDirectory(b.directory), nil
 	}
 	return nil, nil
 }

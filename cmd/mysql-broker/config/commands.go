@@ -7,7 +7,7 @@ func ForDoctor(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(services), LogLevel: r.level("LOG_LEVEL"),
 		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services, r.answerTime()),
-		CredHub: r.credHub(services)}
+		CredHub: r.credHub(services), Backups: r.backups(services)}
 	return cfg, errors.Join(r.problems...)
 }
 

@@ -146,6 +146,9 @@ func startBroker(ctx context.Context, cfg Config, in surroundings, c *catalog.Ca
 		return nil, err
 	}
 	backups := filepath.Join(in.dir, "backups")
+	if err := os.MkdirAll(backups, 0o700); err != nil {
+		return nil, err
+	}
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: in.secrets.Username,
 		Password: in.secrets.Password, PostgresURL: in.postgresURL, Keys: keys,
 		Shared: []shared.Config{in.shared}, Launchers: configured, Quota: config.DefaultQuota(),

@@ -18,11 +18,9 @@ import (
 // file system. A file appears under its name when it is complete and on the disk.
 type Directory struct{ root string }
 
-// OpenDirectory creates the directory unless it exists. Only the broker's user can read what is in it.
-func OpenDirectory(root string) (*Directory, error) {
-	d := &Directory{root}
-	return d, explain(d, "create", "", os.MkdirAll(root, 0o700))
-}
+// OpenDirectory prepares the use of a directory, without I/O. It is never created: what should be mounted there may be
+// missing. Only the broker's user can read what is in it.
+func OpenDirectory(root string) *Directory { return &Directory{root} }
 
 func (d *Directory) String() string { return "file://" + d.root }
 
@@ -44,6 +42,9 @@ func (d *Directory) Create(_ context.Context, name string, data []byte) error {
 // write writes a file under another name, and then calls publish, which gives it its own.
 func (d *Directory) write(name string, data []byte, publish func(from, to string) error) (err error) {
 	to := filepath.Join(d.root, name)
+	if _, err := os.Stat(d.root); err != nil {
+		return err
+	}
 	// A Delete may remove the directory before the file is in it.
 	var f *os.File
 	for range 3 {

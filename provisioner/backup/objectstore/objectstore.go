@@ -2,9 +2,13 @@
 package objectstore
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 )
 
 // ErrNotFound is returned if there is no object of that name.
@@ -32,6 +36,24 @@ type Store interface {
 
 	// String is where the objects are, for people, without secrets.
 	String() string
+}
+
+// probeTime limits a probe.
+const probeTime = 30 * time.Second
+
+// Probe returns an error unless a small object can be written, read and deleted.
+func Probe(ctx context.Context, s Store) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	name, content := "probe-"+strings.ToLower(rand.Text()), []byte("mysql-broker")
+	if err := s.Put(ctx, name, content); err != nil {
+		return err
+	}
+	read, err := s.Get(ctx, name, int64(len(content)))
+	if err == nil && !bytes.Equal(read, content) {
+		err = explain(s, "read", name, errors.New("it is not what was written"))
+	}
+	return errors.Join(err, s.Delete(ctx, name))
 }
 
 func explain(s Store, doing, name string, err error) error {

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -23,11 +26,7 @@ func TestStores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	directory, err := objectstore.OpenDirectory(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []objectstore.Store{bucket, directory} {
+	for _, s := range []objectstore.Store{bucket, objectstore.OpenDirectory(t.TempDir())} {
 		t.Run(s.String()[:4], func(t *testing.T) {
 			t.Parallel()
 			testStore(t, s)
@@ -43,6 +42,7 @@ func testStore(t *testing.T, s objectstore.Store) {
 			t.Fatal(err)
 		}
 	}
+	must(objectstore.Probe(ctx, s))
 	large := bytes.Repeat([]byte("0123456789"), 2<<20) // more than one part
 	must(s.Put(ctx, "i/b/one", []byte("first")))
 	must(s.Put(ctx, "i/b/one", []byte("second")))
@@ -98,6 +98,18 @@ func testStore(t *testing.T, s objectstore.Store) {
 	must(s.Put(ctx, "i/b/one", []byte("again"))) // in a folder that was removed
 }
 
+// A directory on which nothing is mounted must not be filled.
+func TestDirectoryIsNotCreated(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "missing")
+	if err := objectstore.Probe(t.Context(), objectstore.OpenDirectory(root)); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it exists: %v", err)
+	}
+}
+
 // TestS3Refusals tells what a service refuses from what may work again.
 func TestS3Refusals(t *testing.T) {
 	t.Parallel()
@@ -129,6 +141,9 @@ func TestS3Refusals(t *testing.T) {
 	service.Stop()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	if err := objectstore.Probe(ctx, s); err == nil {
+		t.Error("a service that is down passes the probe")
+	}
 	if err := s.Put(ctx, "o", []byte("x")); err == nil || objectstore.Refused(err) {
 		t.Errorf("a service that is down: %v", err)
 	}

@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/memory"
 )
 
 func doctorCommand() *cobra.Command {
-	var repair, asJSON bool
+	var beforeStart, repair, asJSON bool
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find orphans and missing objects on the servers, and repair them",
@@ -44,13 +47,21 @@ problems.
 
 Dedicated servers are found only on their host: with the launcher "process", the broker's.
 
+With --before-start, it compares nothing, and tries all that the configuration names instead: PostgreSQL, which may be
+empty, the shared servers and the broker's privileges there, launchers, the object store, CredHub, the certificate, the
+port and the memory limit.
+
 With --json, the output is one object with findings, each with problem, kind, server, name, instance_id, binding_id,
 age_seconds, repairable, to_do, done and error, and compared, the number of objects.`,
-		Example: `  mysql-broker doctor
+		Example: `  mysql-broker doctor --before-start
+  mysql-broker doctor
   mysql-broker doctor --repair
   mysql-broker doctor --json | jq '.findings[] | select(.problem == "missing")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if beforeStart {
+				return checkBeforeStart(cmd)
+			}
 			cfg, c, err := configured(cmd, config.ForDoctor)
 			if err != nil {
 				return err
@@ -67,11 +78,39 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 			})
 		},
 	}
+	command.Flags().BoolVar(&beforeStart, "before-start", false, "try all that the configuration names, before the first start")
 	command.Flags().BoolVar(&repair, "repair", false, "repair the findings that can be repaired")
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	command.MarkFlagsMutuallyExclusive("before-start", "repair")
+	command.MarkFlagsMutuallyExclusive("before-start", "json")
 	return describe(command, `  0    nothing was found, or everything was repaired; limited and unrecorded do not count
   1    something remains, or the examination failed; standard error says which
 `+exitConfiguration, serversEnvironment)
+}
+
+// checkBeforeStart prints a line for each check.
+func checkBeforeStart(cmd *cobra.Command) error {
+	cfg, c, err := load(config.FromEnvironment, getenvOf(cmd))
+	if err != nil {
+		return err
+	}
+	if err := cfg.CheckPlans(c.Plans()); err != nil {
+		return &configError{err}
+	}
+	cfg.MemoryLimit = memory.Limit(getenvOf(cmd))
+	wrong := 0
+	for _, check := range app.BeforeStart(cmd.Context(), cfg, c, newLogger(cmd, slog.LevelError)) {
+		result := "ok"
+		if check.Err != nil {
+			result = strings.ReplaceAll(check.Err.Error(), "\n", "\n  ")
+			wrong++
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", check.What, result)
+	}
+	if wrong > 0 {
+		return fmt.Errorf("not ready to start; checks that failed: %d", wrong)
+	}
+	return nil
 }
 
 // diagnose returns what the doctor finds. With repair, it first repairs what can be repaired.

@@ -10,6 +10,9 @@ import (
 	"mysql-broker/store"
 )
 
+// CheckLaunchers is the part of Examine that needs no records: what keeps launchers from running servers.
+func (d *Doctor) CheckLaunchers(ctx context.Context) []Finding { return d.rights(ctx, nil) }
+
 // rights reports the launchers that lack rights or give advice, and the plans whose servers a launcher would refuse.
 // The launchers in unseen are reported already, if they do not respond.
 func (d *Doctor) rights(ctx context.Context, unseen map[string][]error) (findings []Finding) {

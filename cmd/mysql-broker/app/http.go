@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -20,9 +18,8 @@ import (
 
 // listen opens the port before any task starts. It serves nothing yet.
 func (a *App) listen(context.Context) (end ending, err error) {
-	address := net.JoinHostPort(a.cfg.Bind, strconv.Itoa(a.cfg.Port))
-	if a.listener, err = net.Listen("tcp", address); err != nil {
-		return end, fmt.Errorf("cannot listen on %s; set ADDRESS or PORT to another one: %w", address, err)
+	if a.listener, err = listenOn(a.cfg); err != nil {
+		return end, err
 	}
 	return ending{stop: func() { a.listener.Close() }}, nil
 }

@@ -78,7 +78,7 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 			})
 		},
 	}
-	command.Flags().BoolVar(&beforeStart, "before-start", false, "try all that the configuration names, before the first start")
+	command.Flags().BoolVar(&beforeStart, "before-start", false, "try all that the configuration names")
 	command.Flags().BoolVar(&repair, "repair", false, "repair the findings that can be repaired")
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	command.MarkFlagsMutuallyExclusive("before-start", "repair")

@@ -100,7 +100,7 @@ const forgetOther = `WITH gone AS (
 
 // ForgetDestination undoes SetDestination.
 func (t *Tx) ForgetDestination(id string) {
-	t.change("forget where the data were to be moved", forgetOther, id, []string{})
+	t.change("forget where the data was to be moved", forgetOther, id, []string{})
 }
 
 // ForgetFormer deletes the record of the place where an instance's data were, once nothing of it is left. kept are
@@ -110,7 +110,7 @@ func (s Instances) ForgetFormer(ctx context.Context, id string, kept ...string) 
 		if _, err := tx.LockInstance(ctx, id); err != nil {
 			return err
 		}
-		tx.change("forget where the data were", forgetOther, id, append([]string{}, kept...))
+		tx.change("forget where the data was", forgetOther, id, append([]string{}, kept...))
 		return nil
 	})
 }

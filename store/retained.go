@@ -146,7 +146,7 @@ func (t *Tx) Retain(instanceID string, r Retained, days int, accounts []string) 
 }
 
 // ErrTaken is returned when retained data are being dropped, or another instance is being created from them.
-var ErrTaken = errors.New("store: the retained data are taken")
+var ErrTaken = errors.New("store: the retained data is taken")
 
 // RecordUndelete records a new instance that gets retained data, with its task. The data stay retained until
 // Tx.AdoptRetained. Its errors are those of RecordProvision, and ErrTaken, which it also returns if there is an

@@ -31,7 +31,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}, []string{"route", "method"}),
 		failedLogins: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "mysql_broker_failed_logins_total",
-			Help: "Requests with a wrong user name or password, but those refused unread after too many of them.",
+			Help: "Requests with a wrong user name or password, except those refused unread after too many of them.",
 		}),
 	}
 	if reg == nil {

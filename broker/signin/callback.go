@@ -22,7 +22,7 @@ func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) {
 	if s.links != nil {
 		s.announce()
 		s.show(w, r, page{Status: http.StatusUnauthorized, Title: "Nobody is signed in.",
-			Text: "Open the link that the broker printed in its terminal, which holds once."})
+			Text: "Open the link that the broker printed in its terminal, which works once."})
 		return
 	}
 	e, err := s.provider.endpoints(r.Context())
@@ -68,7 +68,7 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.log.WarnContext(r.Context(), "a sign-in failed", "error", explain(err))
-		retry.Text = "What the provider answered does not fit it. If that happens again, the broker's operator finds the " +
+		retry.Text = "The provider's answer does not match it. If that happens again, the broker's operator finds the " +
 			"reason in its log."
 		s.show(w, r, retry)
 		return

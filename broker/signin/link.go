@@ -102,8 +102,8 @@ func (s *SignIn) announce() {
 func (s *SignIn) followLink(w http.ResponseWriter, r *http.Request) {
 	if !s.links.use(r.URL.Query().Get("token")) {
 		s.announce()
-		s.show(w, r, page{Status: http.StatusForbidden, Title: "This link does not hold, or no longer.",
-			Text: "Each holds once, for 15 minutes. The broker has printed another one in its terminal."})
+		s.show(w, r, page{Status: http.StatusForbidden, Title: "This link is not valid, or no longer.",
+			Text: "Each works once, for 15 minutes. The broker has printed another one in its terminal."})
 		return
 	}
 	if err := s.start(w, r, session{Subject: "dev", Name: "operator of this machine", Operator: true},

@@ -58,8 +58,8 @@ func TestLink(t *testing.T) {
 	if p := b.Open(t, link); p.URL.String() != address+"/dashboard/" || !strings.Contains(p.Text, `"Operator":true`) {
 		t.Errorf("the link led to %s: %d %s", p.URL, p.Status, p.Text)
 	}
-	b.Open(t, link).Expect(t, http.StatusForbidden, "This link does not hold, or no longer.")
-	openid.NewBrowser(t).Open(t, link).Expect(t, http.StatusForbidden, "This link does not hold, or no longer.")
+	b.Open(t, link).Expect(t, http.StatusForbidden, "This link is not valid, or no longer.")
+	openid.NewBrowser(t).Open(t, link).Expect(t, http.StatusForbidden, "This link is not valid, or no longer.")
 	b.Open(t, address+"/dashboard/instances/any").Expect(t, http.StatusOK, `"Access":2`) // the session goes on
 	signOut(t, b, address)
 	b.Open(t, address+"/dashboard/").Expect(t, http.StatusUnauthorized, "Open the link that the broker printed")
@@ -78,10 +78,10 @@ func TestLinkThatWasChanged(t *testing.T) {
 			letter = "B"
 		}
 		changed := token[:i] + letter + token[i+1:]
-		openid.NewBrowser(t).Open(t, base+"="+changed).Expect(t, http.StatusForbidden, "This link does not hold")
+		openid.NewBrowser(t).Open(t, base+"="+changed).Expect(t, http.StatusForbidden, "This link is not valid")
 	}
 	for _, changed := range []string{"", "x", token[1:], token + "A", token + "=", theirs} {
-		openid.NewBrowser(t).Open(t, base+"="+changed).Expect(t, http.StatusForbidden, "This link does not hold")
+		openid.NewBrowser(t).Open(t, base+"="+changed).Expect(t, http.StatusForbidden, "This link is not valid")
 	}
 	openid.NewBrowser(t).Open(t, link).Expect(t, http.StatusOK, `"Operator":true`)
 }

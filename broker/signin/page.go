@@ -33,7 +33,7 @@ const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-a
 func (s *SignIn) show(w http.ResponseWriter, r *http.Request, p page) {
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, p); err != nil {
-		s.log.ErrorContext(r.Context(), "a page of the sign-in cannot be made", "error", err)
+		s.log.ErrorContext(r.Context(), "could not render a page of the sign-in", "error", err)
 		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
 		return
 	}
@@ -58,11 +58,11 @@ func (s *SignIn) Unavailable(w http.ResponseWriter, r *http.Request, err error) 
 	s.log.WarnContext(r.Context(), "a request to the dashboard could not be decided", "error", explain(err))
 	w.Header().Set("Retry-After", "5")
 	if !navigation(r) {
-		http.Error(w, "It cannot be found out now who you are or what you may see. Try again.",
+		http.Error(w, "The broker cannot check now who you are or what you may see. Try again.",
 			http.StatusServiceUnavailable)
 		return
 	}
 	s.show(w, r, page{Status: http.StatusServiceUnavailable, Title: "The dashboard is not available now.",
-		Text: "It cannot be found out who you are, or what you may see. Try again in some seconds; if it stays so, the " +
-			"broker's operator finds the reason in its log."})
+		Text: "The broker cannot check who you are, or what you may see. Try again in some seconds. If that does " +
+			"not help, the broker's operator finds the reason in its log."})
 }

@@ -183,7 +183,7 @@ func (c *console) former(ctx context.Context, id string) (*formerDocument, error
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read where its data were before: %w", err)
+		return nil, fmt.Errorf("read where its data was before: %w", err)
 	}
 	return &formerDocument{MovedAt: f.Moved.UTC(), Server: f.Server, Until: f.Moved.Add(c.cfg.KeepMoved).UTC(),
 		BindingsToRenew: f.Bindings}, nil

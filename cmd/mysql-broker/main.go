@@ -81,7 +81,7 @@ func getenvOf(cmd *cobra.Command) func(string) string {
 // configError marks an error in the configuration.
 type configError struct{ err error }
 
-func (e *configError) Error() string { return "The configuration cannot work:\n" + e.err.Error() }
+func (e *configError) Error() string { return "invalid configuration:\n" + e.err.Error() }
 func (e *configError) Unwrap() error { return e.err }
 
 // newLogger writes to a command's standard error: JSON, or text on a terminal.

@@ -52,8 +52,8 @@ Logs are JSON lines on standard error, text on a terminal.`,
 			}
 		},
 	}
-	return describe(command, `  0    it was told to stop
-  1    for example, PostgreSQL cannot be reached, or the port is in use; standard error says what
+	return describe(command, `  0    stopped by SIGTERM or SIGINT
+  1    failed, for example because PostgreSQL cannot be reached or the port is in use; standard error has the reason
 `+exitConfiguration, variablesOf()+`
 On Cloud Foundry, serve reads the platform's PORT, VCAP_SERVICES and VCAP_APPLICATION.`)
 }

@@ -74,7 +74,7 @@ func Start(cfg Config) *Archiver {
 				return err
 			}}.Run(ctx)
 		if err := a.stopNotes(); err != nil {
-			cfg.Logger.Warn("could not note in the object store until when binary logs are archived", "error", err)
+			cfg.Logger.Warn("could not record in the object store up to when binary logs are archived", "error", err)
 		}
 	})
 	return a

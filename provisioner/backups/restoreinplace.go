@@ -206,14 +206,14 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 			Do: w.dropIncomplete}, endOwner}
 		return flow
 	}
-	flow.Advice = fmt.Sprintf("The data are those of the backup %s again.", r.RestoreID)
+	flow.Advice = fmt.Sprintf("The data is that of the backup %s again.", r.RestoreID)
 	flow.NotUndone = func(m task.Memory) string {
 		if back, _, _ := asBefore.In(m); back {
-			return "The backup could not be restored. The data are as before, but apps may be able only to read for some " +
+			return "The backup could not be restored. The data is as before, but apps may be able only to read for some " +
 				"minutes more."
 		}
 		return fmt.Sprintf("The backup could not be restored, and that could not be undone. The data may be a mixture of "+
-			"both, so apps can only read until you restore a backup in place. What was there before is the backup %s.",
+			"both, so apps can only read until you restore a backup in place. The earlier data is in the backup %s.",
 			r.BackupID)
 	}
 	flow.Failed = func(tx *store.Tx, m task.Memory, undone bool) {
@@ -247,7 +247,7 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 		dropReader,
 		{Name: "delete", Progress: "Deleting the unfinished backup",
 			Timeout: steps.AccountsTimeout, Do: w.deleteIncomplete},
-		{Name: "look", Progress: "Looking whether the earlier data are back", Do: w.looksBack}}
+		{Name: "look", Progress: "Checking that the earlier data is back", Do: w.looksBack}}
 	return flow
 }
 

@@ -261,7 +261,7 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	o := w.copier.Options(ctx, run, "restored", engine.Percent(restoringSentence))
 	o.Events, o.MaxBytes = of.Events, 4*of.Quota()+64<<20
 	empty := current.OverSince != nil // the files of tables do not shrink with their rows
-	earlier := fmt.Sprintf("What was there before is the backup %s, which can be restored in the same way.", w.id)
+	earlier := fmt.Sprintf("The earlier data is in the backup %s, which can be restored in the same way.", w.id)
 	dropped, _, err := foundDropped.Recall(run)
 	if err != nil {
 		return err

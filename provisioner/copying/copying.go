@@ -61,7 +61,7 @@ func LeavingOutBroken(run *task.Run, before string, fill func(leftOut func(strin
 	}
 	sentence := before
 	if len(all) > 0 {
-		sentence += " Left out, because it uses something that was not there when the data were read: " +
+		sentence += " Left out, because it uses something that was not there when the data was read: " +
 			strings.Join(all, ", ") + "."
 	}
 	return run.Advise(strings.TrimSpace(sentence))

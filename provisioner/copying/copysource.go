@@ -222,7 +222,7 @@ func (f Filling) sourceFailed(ctx context.Context, source store.Instance, err er
 	}
 	sentence := "The MySQL server of the service instance to copy did not answer, or refused."
 	if f.moves {
-		sentence = "The MySQL server from which the data are moved did not answer, or refused. They are still there."
+		sentence = "The MySQL server from which the data is moved did not answer, or refused. The data is still there."
 	}
 	return task.Failure(sentence, steps.NotUnreachable(err))
 }
@@ -289,5 +289,5 @@ func (f Filling) awaitSource(run *task.Run, source store.Instance, err error) er
 			"dropped with the instance", "instance_id", source.ID, "name", f.reader(), "error", err)
 		return nil
 	}
-	return task.Pending(time.Second, "Waiting for the server from which the data were copied")
+	return task.Pending(time.Second, "Waiting for the server from which the data was copied")
 }

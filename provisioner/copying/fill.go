@@ -107,7 +107,7 @@ func (f Filling) fillNow(ctx context.Context, run *task.Run) error {
 	err = f.InSession(f.Instance, f.Lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 		err := s.MarkUnfinished(ctx, f.Instance.Database)
 		if errors.Is(err, mysqladmin.ErrHoldsData) {
-			return task.Permanent("The new database holds data from earlier.", err)
+			return task.Permanent("The new database holds earlier data.", err)
 		}
 		if err != nil {
 			return err

@@ -109,7 +109,7 @@ func (m move) filling(rowsOnly bool) Filling {
 }
 
 // MoveAdvice is what users read at the end.
-const MoveAdvice = "The data were moved. Give each app the new address: `cf bind-service APP INSTANCE --strategy " +
+const MoveAdvice = "The data was moved. Give each app the new address: `cf bind-service APP INSTANCE --strategy " +
 	"multiple`, `cf restart APP --strategy rolling`, `cf cleanup-outdated-service-bindings APP`. Until then, apps read " +
 	"the data as they were at the old address, and cannot write."
 

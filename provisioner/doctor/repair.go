@@ -21,7 +21,7 @@ const (
 )
 
 // errChanged says that an operation or another doctor has changed what was found.
-var errChanged = errors.New("it has changed since it was found; examine again")
+var errChanged = errors.New("it has changed since it was found; run doctor again")
 
 // errHeld says that the records are older than the servers.
 var errHeld = errors.New("PostgreSQL was restored from a backup; run `mysql-broker recover` first")

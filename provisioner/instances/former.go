@@ -74,7 +74,7 @@ func formerBindings(ctx context.Context, s *store.Store, i store.Instance) (int,
 	}
 	if bindings == 0 {
 		if _, err := task.RunNow(ctx, s, RemoveFormer, removeFormerKind.Kind); err != nil {
-			return 0, fmt.Errorf("remove the place where the data were: %w", err)
+			return 0, fmt.Errorf("remove the place where the data was: %w", err)
 		}
 	}
 	return bindings, nil

@@ -56,7 +56,7 @@ func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to 
 	case i.Location.Server == to.Name():
 		return fmt.Errorf("%w: it is there", ErrCannotMove)
 	case i.Other != nil && !i.Former():
-		return fmt.Errorf("%w: its data are being moved", ErrCannotMove)
+		return fmt.Errorf("%w: its data is being moved", ErrCannotMove)
 	}
 	from, err := servers.Server(i.Location.Server)
 	if err != nil {
@@ -93,10 +93,10 @@ func formerKept(ctx context.Context, s *store.Store, i store.Instance) error {
 		return err
 	}
 	if bindings > 0 {
-		return fmt.Errorf("%w: the place where its data were before is kept for bindings that are older than the move: %d",
+		return fmt.Errorf("%w: the place where its data was before is kept for bindings that are older than the move: %d",
 			ErrCannotMove, bindings)
 	}
-	return fmt.Errorf("%w: the place where its data were before is being removed; try again in a minute", ErrCannotMove)
+	return fmt.Errorf("%w: the place where its data was before is being removed; try again in a minute", ErrCannotMove)
 }
 
 // updateByMove records an update that moves the data of an instance to a server for the plan, and starts it.

@@ -72,8 +72,7 @@ func (p *Instances) reportedAbsent(ctx context.Context, q engine.ProvisionReques
 }
 
 var errOvertaken = engine.Refuse(engine.Busy,
-	"The service instance was deleted while this request was on its way, and is not made. "+
-		"Ask for it again.")
+	"The service instance was deleted after this request was sent, so it was not created. Send the request again.")
 
 // errRaced means that an instance was recorded or deleted between two transactions.
 var errRaced = errors.New("another request was faster")

@@ -178,8 +178,8 @@ func (r *recovery) compareMoved(ctx context.Context, i store.RecordedInstance, l
 
 func (r *recovery) silent(server, instanceID string, err error) {
 	r.add(Item{Action: Look, Kind: store.DedicatedResource, Server: server, Name: server, InstanceID: instanceID,
-		Why: fmt.Sprintf("the broker cannot list what it holds; start it, or leave it out with --without if it is lost: %v",
-			err),
+		Why: fmt.Sprintf("the broker cannot list what the server holds: start the server, or leave it out with --without "+
+			"if it is lost: %v", err),
 		blocks: true})
 }
 
@@ -215,9 +215,7 @@ func (r *recovery) adoptServer(ctx context.Context, at store.Location, c store.I
 		Why: "it was created after the backup"}
 	switch {
 	case c.ID == "":
-		item.Action, item.Why = Look, "it belongs to another broker, or was created in the last minute before the loss: "+
-			"then the "+
-			"platform knows its instance; copy its data into a new one"
+		item.Action, item.Why = Look, unrecorded
 		r.add(item)
 		return
 	case ids[c.ID]:

@@ -181,7 +181,7 @@ func (p places) keeps(i store.RecordedInstance) bool {
 func (r *recovery) adoptPlace(i store.RecordedInstance, l listing) store.RecordedInstance {
 	kept := r.places.keeps(i)
 	r.add(Item{Action: Adopt, Kind: "place", Server: l.at.Server, Name: i.Database, InstanceID: i.ID,
-		Why: "its data were moved here after the backup", do: func(ctx context.Context) error {
+		Why: "its data was moved here after the backup", do: func(ctx context.Context) error {
 			return r.Store.InTx(ctx, func(tx *store.Tx) error {
 				if _, err := tx.LockInstance(ctx, i.ID); err != nil {
 					return err

@@ -26,6 +26,10 @@ type Config struct {
 	Without []string // names of lost servers: the records of what they held stay as they are
 }
 
+// unrecorded says of a database or server that neither PostgreSQL nor a record beside it knows.
+const unrecorded = "it belongs to another broker, or was created in the last minute before the loss; in that case " +
+	"the platform has its instance: copy the data into a new one"
+
 // Action is how a difference is resolved.
 type Action string
 

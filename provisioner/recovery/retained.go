@@ -61,7 +61,7 @@ func (r *recovery) retain(c store.InstanceCopy, at store.Location, recorded bool
 		name = at.Server
 	}
 	r.add(Item{Action: Adopt, Kind: "retained data", Server: at.Server, Name: name, InstanceID: c.ID,
-		Why: "the instance was deleted after the backup, and its data are kept", do: func(ctx context.Context) error {
+		Why: "the instance was deleted after the backup, and its data is kept", do: func(ctx context.Context) error {
 			return r.Store.InTx(ctx, func(tx *store.Tx) error {
 				if recorded {
 					if _, err := tx.LockInstance(ctx, c.ID); err != nil && !errors.Is(err, store.ErrNotFound) {

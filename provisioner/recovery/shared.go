@@ -191,8 +191,6 @@ func (r *recovery) lookForStrangers(s site, record mark.Record) {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,
-			Why: "it belongs to another broker, or was created in the last minute before the loss: then the platform " +
-				"knows its " +
-				"instance; copy its data into a new one"})
+			Why: unrecorded})
 	}
 }

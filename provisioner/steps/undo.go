@@ -13,11 +13,11 @@ import (
 )
 
 // Keep ends a cleanup that finds data, and keeps the data. A provision creates an empty database, and nobody gets
-// access to it before the provision has succeeded. So the data are older: for example, PostgreSQL was restored from a
+// access to it before the provision has succeeded. So the data is older: for example, PostgreSQL was restored from a
 // backup in which the provision is in progress.
 func Keep(t store.Task, err error) error {
-	return task.Keep(fmt.Sprintf("This service instance could not be made ready, but it holds data from earlier, which "+
-		"were kept. Do not delete it; tell your operator about %s.", task.Token(t.ID)), err)
+	return task.Keep(fmt.Sprintf("This service instance could not be created, but its database holds earlier data, which "+
+		"was kept. Do not delete it; tell your operator about %s.", task.Token(t.ID)), err)
 }
 
 // DropEmptyDatabase is the step that undoes the creation of a database.

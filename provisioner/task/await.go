@@ -13,7 +13,7 @@ import (
 
 const (
 	// waiting is the description of a task whose server cannot be reached.
-	waiting = "The MySQL server does not answer just now. The operation goes on as soon as it does."
+	waiting = "The MySQL server does not answer just now. The operation continues as soon as it does."
 
 	// unanswered is the prefix of the error in LastError.
 	unanswered = "waits for its server: "
@@ -46,7 +46,7 @@ func (x *execution) await(err error) {
 	x.err = err
 	x.runner.cfg.OnRetry(x.task)
 	if !strings.Contains(x.task.LastError, unanswered) {
-		x.log("a task waits for its server, which cannot be reached; it goes on as soon as the server answers", err,
+		x.log("a task waits for its server, which cannot be reached; it continues as soon as the server answers", err,
 			slog.String("server", x.task.Server),
 			slog.Time("until", x.task.CreatedAt.Add(x.runner.cfg.MaxWait(x.task)).UTC().Truncate(time.Second)))
 	}
@@ -60,6 +60,6 @@ func (x *execution) await(err error) {
 	if err := x.write(ctx, func() error {
 		return x.runner.store.Queue.Await(ctx, x.lease.held, delay, description, lastError)
 	}); err != nil {
-		x.log("could not release a waiting task; it goes on when its lease has expired", err)
+		x.log("could not release a waiting task; it continues when its lease has expired", err)
 	}
 }

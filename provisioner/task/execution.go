@@ -100,10 +100,11 @@ func (x *execution) leave(err error) (description string, _ error) {
 	}
 	if kept, ok := errors.AsType[*keepError](err); ok {
 		description = kept.sentence
-		x.runner.log.LogAttrs(x.lease.ctx, slog.LevelError, "a task failed, and what it was to undo is kept: it is "+
-			"more than the task made; see docs/runbook.md#a-provision-failed-and-its-data-were-kept", x.fields(err)...)
+		x.runner.log.LogAttrs(x.lease.ctx, slog.LevelError, "a task failed and was not undone, because that would "+
+			"delete data that it did not create; see docs/runbook.md#a-provision-failed-and-its-data-were-kept",
+			x.fields(err)...)
 	} else {
-		x.log("the cleanup of a task was given up; what the task made may be left", err)
+		x.log("the cleanup of a task failed too often; some of what the task created may remain", err)
 	}
 	if noting := x.runner.store.Queue.NoteError(x.lease.ctx, x.lease.held, x.lastError(err)); noting != nil {
 		x.log("could not record why a task was not undone", noting)
@@ -294,7 +295,7 @@ func (x *execution) postpone(err error, attempts int) {
 	if err := x.write(ctx, func() error {
 		return x.runner.store.Queue.Postpone(ctx, x.lease.held, delay, attempts, lastError)
 	}); err != nil {
-		x.log("could not postpone a task; it goes on when its lease has expired", err)
+		x.log("could not postpone a task; it continues when its lease has expired", err)
 	}
 }
 

@@ -58,6 +58,6 @@ func (x *execution) suspend(pending *pendingError) {
 	if err := x.write(ctx, func() error {
 		return x.runner.store.Queue.Suspend(ctx, x.lease.held, delay, x.task.Step, description, pending.queued)
 	}); err != nil {
-		x.log("could not release a pending task; it goes on when its lease has expired", err)
+		x.log("could not release a pending task; it continues when its lease has expired", err)
 	}
 }

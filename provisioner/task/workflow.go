@@ -101,7 +101,7 @@ func (r *Run) ReportDone(ctx context.Context, sentence, work string, done uint64
 }
 
 // Advance is Report for a step that has finished a part of its work, which no attempt does again. From here, ReportDone
-// counts anew.
+// counts from zero.
 func (r *Run) Advance(ctx context.Context, sentence string) error {
 	if err := furthestKey.Remember(r, furthest{}); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (r *Run) Advise(sentence string) error { return adviceKey.Remember(r, sente
 func (x *execution) advice() string {
 	sentence, _, err := adviceKey.In(x.task.Memory)
 	if err != nil {
-		x.log("what a task has to say at its end is lost", err)
+		x.log("could not read the advice of a task", err)
 	}
 	return strings.TrimSpace(x.workflow.Advice + " " + sentence)
 }

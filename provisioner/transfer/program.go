@@ -193,7 +193,7 @@ func unreadable(p program, err error) error {
 	if p.kind != "VIEW" || number(err) == 0 || number(err) == errNoSuchTable || passes(err) {
 		return sourceFailure(err)
 	}
-	return refused(err, "The server cannot read the text of the %s (MySQL error %d). Drop it, or create it anew, and "+
+	return refused(err, "The server cannot read the text of the %s (MySQL error %d). Drop it, or create it again, and "+
 		"try again.", p, number(err))
 }
 

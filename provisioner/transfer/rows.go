@@ -237,7 +237,7 @@ func (t *table) dependsOnSession() error {
 	}
 	return refused(nil, "Table %s has rows with stored values of generated columns, such as %s, that the copy's server "+
 		"does not compute again. They may depend on a setting of the session that wrote them, such as the time zone or the "+
-		"SQL mode. Write the expressions so that they do not, and compute the values anew.", t.name, t.columns[at].name)
+		"SQL mode. Write the expressions so that they do not, and compute the values again.", t.name, t.columns[at].name)
 }
 
 // retriable reports whether an error of a chunk may not occur in the next attempt.

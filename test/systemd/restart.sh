@@ -148,7 +148,7 @@ pid=$(server)
 limit=$(inside awk '/^Max data size/ {print $4}' "/proc/$pid/limits")
 [ "$limit" != unlimited ] || fail "it has no limit of memory any more"
 
-step "a configuration that cannot work is not tried again"
+step "an invalid configuration is not tried again"
 inside cp /etc/mysql-broker/environment /run/environment
 inside sed -i 's/^BROKER_PASSWORD=.*//' /etc/mysql-broker/environment
 inside systemctl restart mysql-broker || true

@@ -71,13 +71,13 @@ var (
 		"1 if PostgreSQL's clock is more than an hour apart from this host's or from the shared servers', so that nothing "+
 			"is destroyed for its age.", nil, nil)
 	movesDesc = prometheus.NewDesc("mysql_broker_moves",
-		"Service instances whose data are being moved to another server.", nil, nil)
+		"Service instances whose data is being moved to another server.", nil, nil)
 	moveAgeDesc = prometheus.NewDesc("mysql_broker_move_oldest_age_seconds",
 		"Age in seconds of the oldest move of data that has not ended; 0 if there is none.", nil, nil)
 	formerDesc = prometheus.NewDesc("mysql_broker_former_places",
-		"Service instances whose data were moved and can still be read where they were.", nil, nil)
+		"Service instances whose data was moved and can still be read where they were.", nil, nil)
 	formerOverdueDesc = prometheus.NewDesc("mysql_broker_former_place_overdue_seconds",
-		"For how long the place where an instance's data were before should have been removed already.", nil, nil)
+		"For how long the place where an instance's data was before should have been removed already.", nil, nil)
 )
 
 func (a *App) newStateCollector(backsUp bool) prometheus.Collector {

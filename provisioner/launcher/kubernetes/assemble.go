@@ -224,7 +224,7 @@ func (l *Launcher) endStalled(ctx context.Context, g *keptGroup, all []mysqlgrou
 	return l.startAgain(ctx, m, func(now mysqlgroup.Look) bool {
 		stays := all[n].Stays(now) && all[n].Executed == now.Executed
 		if stays {
-			l.cfg.Logger.Warn("a primary that commits nothing any more is started again", "server", m.id, "member", m.at())
+			l.cfg.Logger.Warn("restarting a primary that commits nothing any more", "server", m.id, "member", m.at())
 		}
 		return stays
 	})
@@ -241,7 +241,7 @@ func (l *Launcher) endStuck(ctx context.Context, g *keptGroup, all []mysqlgroup.
 		if !all[n].Stays(now) {
 			return false
 		}
-		l.cfg.Logger.Warn("a member that gets no further is started again", "server", m.id, "member", m.at(),
+		l.cfg.Logger.Warn("restarting a member that gets no further", "server", m.id, "member", m.at(),
 			"reason", now.State, "error", now.Err)
 		return true
 	})

@@ -23,7 +23,7 @@ func Kind() launcher.Kind {
 				"that of plans that name none; required"},
 			{Name: "LAUNCHER_API", Meaning: "URL of the API server; default: that of the cluster that the broker runs in"},
 			{Name: "LAUNCHER_API_CA", Meaning: "CA of the API server's certificate, in PEM"},
-			{Name: "LAUNCHER_API_TOKEN", Meaning: "token of the ServiceAccount that the broker asks as"},
+			{Name: "LAUNCHER_API_TOKEN", Meaning: "token of the broker's ServiceAccount"},
 			{Name: "LAUNCHER_KUBECONFIG", Meaning: "instead of the three, path of a kubeconfig, whose current context is used"},
 			{Name: "LAUNCHER_SERVICE", Default: string(InCluster), Meaning: "how applications reach the servers: cluster " +
 				"(only from its pods), node-port (at LAUNCHER_NODE_HOST) or load-balancer (one for each)"},
@@ -84,7 +84,7 @@ func configureCredentials(env *launcher.Environment) (c Credentials) {
 		env.Wrong("LAUNCHER_API", "is not a URL such as https://kubernetes.example.com:6443")
 	}
 	if c.Token == "" {
-		env.Wrong("LAUNCHER_API_TOKEN", "is missing, with which LAUNCHER_API is asked")
+		env.Wrong("LAUNCHER_API_TOKEN", "is missing, and LAUNCHER_API needs it")
 	}
 	return c
 }

@@ -144,7 +144,7 @@ func (l *Launcher) whyNoPod(ctx context.Context, s *server, set statefulSet) err
 		return err
 	}
 	for _, e := range found.Items {
-		err := fmt.Errorf("server %s: its pod may not be made: %s", s.id, e.Message)
+		err := fmt.Errorf("server %s: its pod cannot be created: %s", s.id, e.Message)
 		if saysNoRoom(e.Message) {
 			return launcher.NoRoom(err)
 		}

@@ -75,7 +75,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	case of.Flavour != to.Flavour || order < 0:
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.", of, to),
-			Err:      fmt.Errorf("server %s: its data are of %s, and %s is wanted", s.id, of, to)}
+			Err:      fmt.Errorf("server %s: its data is of %s, and %s is wanted", s.id, of, to)}
 	case s.state.Group != nil:
 		return l.upgradeGroup(ctx, s, spec, image, report, works)
 	case s.state.Upgrade != nil && s.state.Upgrade.Reverts:

@@ -86,7 +86,7 @@ func (m Look) has() string { return strings.Trim(m.Executed+","+m.Received, ",")
 func LostData(all []Look) error {
 	if CountEmpty(all) > 0 && CountEmpty(all) < len(all) {
 		return errors.New("no member is in a group, and one has lost its data, which may be the only ones with every " +
-			"transaction: an operator has to begin the group")
+			"transaction: an operator has to start the group")
 	}
 	return nil
 }

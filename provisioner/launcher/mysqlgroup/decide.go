@@ -68,7 +68,7 @@ func (d *Due) decideBegin(all []Look) error {
 		return nil
 	}
 	if out < len(all) {
-		return fmt.Errorf("no member is in a group, and only with all of them it can be told which one has every "+
+		return fmt.Errorf("no member is in a group, and only all of them together show which one has every "+
 			"transaction: %w", errors.Join(silent...))
 	}
 	d.Begin = true

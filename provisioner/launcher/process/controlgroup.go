@@ -163,7 +163,7 @@ func (g *controlGroups) enable() error {
 			return err
 		}
 	}
-	return fmt.Errorf("processes come again and again in the control group %s", g.name)
+	return fmt.Errorf("new processes keep appearing in the control group %s", g.name)
 }
 
 // clear moves all processes that are in the delegated group itself out of it.

@@ -38,7 +38,7 @@ func (l *Launcher) guardMemory(ctx context.Context, sd serverDir, s *server) {
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) > memoryPatience:
-			l.cfg.Logger.Warn("a server that had taken all the memory of its plan is started again", "server", sd.id)
+			l.cfg.Logger.Warn("restarting a server that had taken all the memory of its plan", "server", sd.id)
 			if err := s.kill(ctx); err != nil && ctx.Err() == nil {
 				l.cfg.Logger.Error("a server without memory cannot be ended", "server", sd.id, "error", err)
 			}

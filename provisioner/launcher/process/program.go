@@ -48,7 +48,7 @@ func (l *Launcher) offered(spec launcher.Spec) (mysqld.Binary, error) {
 func (l *Launcher) programFor(sd serverDir, st state) (mysqld.Binary, error) {
 	all := l.programs()
 	if st.Flavour != all[0].Flavour {
-		return mysqld.Binary{}, fmt.Errorf("server %s: its data are of %s, which %s cannot read", sd.id, st.Flavour,
+		return mysqld.Binary{}, fmt.Errorf("server %s: its data is of %s, which %s cannot read", sd.id, st.Flavour,
 			all[0].Path)
 	}
 	of := l.versionOfData(sd, st)
@@ -66,7 +66,7 @@ func (l *Launcher) programFor(sd serverDir, st state) (mysqld.Binary, error) {
 			return b, nil
 		}
 	}
-	return mysqld.Binary{}, fmt.Errorf("server %s: its data are of %s %s, and the programs here are %v", sd.id, st.Flavour,
+	return mysqld.Binary{}, fmt.Errorf("server %s: its data is of %s %s, and the programs here are %v", sd.id, st.Flavour,
 		of, l.Versions())
 }
 

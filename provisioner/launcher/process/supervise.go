@@ -97,7 +97,7 @@ func (l *Launcher) watch(ctx context.Context, sd serverDir, starting chan struct
 		}
 		starts := startsOnFullDisk(readLogEnd(sd, startsLogBytes))
 		if starts >= startsInVain && !reported {
-			l.cfg.Logger.Error("a server ends again and again because its disk is full; it goes on by itself when there is room",
+			l.cfg.Logger.Error("a server keeps ending because its disk is full; it continues by itself when there is room",
 				"server", sd.id, "count", starts, "error", logTail(sd))
 		}
 		reported = starts >= startsInVain

@@ -71,7 +71,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.",
 				launcher.Version{Flavour: st.Flavour, Version: of}, versionOf(to)),
-			Err: fmt.Errorf("server %s: its data are of %s %s, and %s is wanted", sd.id, st.Flavour, of, versionOf(to))}
+			Err: fmt.Errorf("server %s: its data is of %s %s, and %s is wanted", sd.id, st.Flavour, of, versionOf(to))}
 	case order > 0 || st.Phase == phaseUpgrading:
 		if st, err = l.upgradeData(ctx, sd, st, to, spec, report); err != nil {
 			return launcher.Endpoint{}, err

@@ -59,7 +59,7 @@ func TestCleanupKeepsData(t *testing.T) {
 				t.Errorf("it %s: %q", state, shown)
 			}
 			p.AwaitLog(t, `"level":"ERROR"`)
-			p.AwaitLog(t, "what it was to undo is kept")
+			p.AwaitLog(t, "a task failed and was not undone")
 			o := p.Operator(env)
 			if out := o.Run(t, 0, "tasks", task).Stdout; !strings.Contains(out, c.why) {
 				t.Errorf("the task is shown as %s", out)

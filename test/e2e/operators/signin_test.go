@@ -72,5 +72,5 @@ func expectLinkSignsIn(t *testing.T, dev *testdrive.Broker) {
 		t.Errorf("the link was answered %d: %s", p.Status, p.Text)
 	}
 	b.Open(t, dev.URL+whoIsSignedIn).Expect(t, http.StatusOK, "As an operator you see all")
-	b.Open(t, link).Expect(t, http.StatusForbidden, "This link does not hold, or no longer.")
+	b.Open(t, link).Expect(t, http.StatusForbidden, "This link is not valid, or no longer.")
 }

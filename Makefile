@@ -39,7 +39,7 @@ TEST_MODULES := test/lint test/openid/provider deploy/release
 export MYSQLD KUBERNETES_PROGRAMS CORPUS
 
 help: ## print this
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 run: ## install missing packages, build, and run a broker with private servers
 	@deploy/dev/install-packages.sh run

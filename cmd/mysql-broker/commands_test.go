@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
@@ -63,9 +64,10 @@ func TestKeyset(t *testing.T) {
 func TestServeHelp(t *testing.T) {
 	t.Parallel()
 	out := testdrive.Run(t, nil, "serve", "--help").Expect(t, 0)
+	unwrapped := strings.Join(strings.Fields(out.Stdout), " ")
 	for _, v := range config.Variables {
-		lines := containing(out.Stdout, "  "+v.Name+" ")
-		if len(lines) != 1 || !strings.Contains(lines[0], v.Meaning) || !strings.Contains(lines[0], v.Default) {
+		if lines := containing(out.Stdout, "  "+v.Name+" "); len(lines) != 1 || !strings.Contains(unwrapped, v.Name+" "+v.Meaning) ||
+			!strings.Contains(unwrapped, v.Default) {
 			t.Errorf("help about %s: %q", v.Name, lines)
 		}
 	}
@@ -92,7 +94,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(help) {
-			if strings.TrimSpace(line) == "<no value>" {
+			if strings.TrimSpace(line) == "<no value>" || utf8.RuneCountInString(line) > 121 {
 				t.Errorf("help of %s: %q", command, line)
 			}
 		}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -37,6 +39,11 @@ environment of its servers to the file environment in the state directory, which
 					return &configError{errors.New("PORT is not a port number")}
 				}
 			}
+			taken, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) // before any server starts
+			if err != nil {
+				return fmt.Errorf("cannot listen on port %d; set PORT to another one: %w", port, err)
+			}
+			taken.Close()
 			level := slog.LevelWarn
 			if verbose {
 				level = slog.LevelInfo

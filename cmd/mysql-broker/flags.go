@@ -18,7 +18,7 @@ type choice struct {
 }
 
 func (c *choice) String() string { return "" } // the default, for the help
-func (c *choice) Type() string   { return strings.Join(c.typed(), "|") }
+func (c *choice) Type() string   { return "value" }
 
 func (c *choice) typed() []string {
 	typed := make([]string, len(c.allowed))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -34,10 +35,10 @@ const helpTemplate = `{{.CommandPath}} - {{.Short}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
 
 {{end}}{{if .HasAvailableLocalFlags}}Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+{{.LocalFlags.FlagUsagesWrapped 120 | trimTrailingWhitespaces}}
 
 {{end}}{{if .HasAvailableInheritedFlags}}Flags of {{.Parent.CommandPath}}:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}
+{{.InheritedFlags.FlagUsagesWrapped 120 | trimTrailingWhitespaces}}
 
 {{end}}{{if .HasExample}}Examples:
 {{.Example}}
@@ -83,18 +84,46 @@ On Cloud Foundry, VCAP_SERVICES is read too. Without PostgreSQL in the environme
 broker: "mysql-broker dev" writes the environment of its servers to the file environment in MYSQL_BROKER_DEV_DIR
 (default .dev).`
 
-// variablesOf returns one line about each of these environment variables.
+// helpWidth is how long lines of help are, in characters.
+const helpWidth = 120
+
+// wrap breaks longer lines between words. What follows is indented by so many spaces.
+func wrap(text string, width, indent int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		for utf8.RuneCountInString(line) > width+1 { // with its end
+			at := strings.LastIndexByte(string([]rune(line)[:width+1]), ' ')
+			if strings.TrimSpace(line[:max(at, 0)]) == "" {
+				break
+			}
+			b.WriteString(strings.TrimRight(line[:at], " ") + "\n")
+			line = strings.Repeat(" ", indent) + line[at+1:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// wrapHelp wraps the descriptions of a command and those below it.
+func wrapHelp(c *cobra.Command) {
+	c.Long = wrap(c.Long, helpWidth, 0)
+	for _, below := range c.Commands() {
+		wrapHelp(below)
+	}
+}
+
+// variablesOf returns what each of these environment variables is for.
 func variablesOf(names ...string) string {
 	var b strings.Builder
 	for _, v := range config.Variables {
 		if len(names) > 0 && !slices.Contains(names, v.Name) {
 			continue
 		}
-		fmt.Fprintf(&b, "  %-24s %s", v.Name, v.Meaning)
+		line := fmt.Sprintf("  %-24s %s", v.Name, v.Meaning)
 		if v.Default != "" {
-			fmt.Fprintf(&b, " (default %s)", v.Default)
+			line += fmt.Sprintf(" (default %s)", v.Default)
 		}
-		b.WriteByte('\n')
+		b.WriteString(wrap(line+"\n", helpWidth, 27))
 	}
 	return b.String()
 }

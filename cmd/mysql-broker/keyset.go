@@ -45,7 +45,7 @@ To replace its key, begin each step only when every broker runs with the result 
 
 // dropOldCommand makes sure that the old keys are not needed any more.
 func dropOldCommand() *cobra.Command {
-	command := changeKeysetCommand("drop-old", "without the keys that only read; run rotate-keys before",
+	command := changeKeysetCommand("drop-old", "without the keys that only read",
 		store.DropOldKeys)
 	command.Long = command.Short + `.
 

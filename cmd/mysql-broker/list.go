@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,7 +70,8 @@ func (f *filters) text(to *string, name, which string) {
 }
 
 func (f *filters) choice(to *string, name, which string, allowed ...string) {
-	f.flags.Var(&choice{to, allowed}, name, "only "+f.of+" "+which)
+	c := &choice{to, allowed}
+	f.flags.Var(c, name, "only "+f.of+" "+which+": "+strings.Join(c.typed(), ", "))
 }
 
 func (f *filters) plan(ids *[]string) {

@@ -28,12 +28,12 @@ type cell struct{ name, text string }
 type output struct {
 	json  bool
 	lines bool // with json, instead of one array of them, so that a file of them can be added to
-	limit int  // the maximum number of rows, 0 for all
+	limit uint // the maximum number of rows, 0 for all
 }
 
 func (o *output) addFlags(command *cobra.Command) {
 	command.Flags().BoolVar(&o.json, "json", false, "print JSON")
-	command.Flags().IntVar(&o.limit, "limit", 0, "print so many rows at most; 0 prints all")
+	command.Flags().UintVar(&o.limit, "limit", 0, "print so many rows at most; 0 prints all")
 }
 
 // listing prints rows as they arrive, and keeps few of them in memory. On a terminal they are a table, elsewhere lines
@@ -44,7 +44,7 @@ type listing[R row] struct {
 	out     *bufio.Writer
 	table   *tabwriter.Writer // nil if not aligned
 	columns []string
-	printed int
+	printed uint
 }
 
 // alignAtOnce is the number of rows of a table that are aligned together.

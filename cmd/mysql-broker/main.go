@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/client"
+	"mysql-broker/cmd/mysql-broker/dev"
 	"mysql-broker/cmd/mysql-broker/version"
 	"mysql-broker/store"
 	"mysql-broker/visible"
@@ -51,12 +53,20 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		auditCommand(), serversCommand(), drainCommand(), moveCommand(), upgradeCommand(), recoverCommand())
 	root.InitDefaultCompletionCmd()
 	suggestBelow(root)
+	root.SetFlagErrorFunc(flagError)
+	wrapHelp(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(context.WithValue(ctx, environmentKey{}, getenv))
+	command, err := root.ExecuteContextC(context.WithValue(ctx, environmentKey{}, getenv))
 	if err == nil {
 		return 0
+	}
+	err = usageError(command, err)
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		if _, file, _ := dev.Environment(getenv); file != "" {
+			err = fmt.Errorf("%w\nIf you mean the development broker of %s: `make run` is not running", err, file)
+		}
 	}
 	if missing, ok := errors.AsType[*store.MissingKeyError](err); ok {
 		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", missing)}

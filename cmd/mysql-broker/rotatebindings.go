@@ -124,7 +124,7 @@ func (c *console) rotateBindings(ctx context.Context, out io.Writer, o output, q
 				continue // it was deleted meanwhile
 			}
 		}
-		if all = append(all, r); len(all) == o.limit {
+		if all = append(all, r); uint(len(all)) == o.limit {
 			break
 		}
 	}

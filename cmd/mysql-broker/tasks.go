@@ -97,11 +97,11 @@ know about the result. It has to request them again.`,
 func cancelCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cancel TASK",
-		Short: "Cancel and undo a provision, an update or a bind",
-		Long: `Cancel a provision, an update or a bind that is in progress. As after too many failures, its changes are
-undone, and then it fails. Until then platforms read "in progress", with a sentence that says that an operator cancelled
-it; a request that waits for the task gets a 503 with that sentence. A broker that runs the task stops by itself, and
-the cleanup begins within 10 seconds. The instance or binding can be deleted meanwhile.
+		Short: "Cancel and undo a provision, an update, a bind, a backup or a restore",
+		Long: `Cancel a provision, an update, a bind, a backup or a restore that is in progress. As after too many failures,
+its changes are undone, and then it fails. Until then platforms read "in progress", with a sentence that says that an
+operator cancelled it; a request that waits for the task gets a 503 with that sentence. A broker that runs the task
+stops by itself, and the cleanup begins within 10 seconds. The instance or binding can be deleted meanwhile.
 
 A deletion cannot be undone, and so cannot be cancelled.`,
 		Example: `  mysql-broker tasks cancel task_4711`,

@@ -127,12 +127,12 @@ if [ "$purpose" = test ] && [ -z "$(mariadb_java)" ]; then
 fi
 [ -n "$missing" ] || exit 0
 if ! have apt-get; then
-  echo "These packages are missing, and this script knows only Debian and Ubuntu:" $missing >&2
+  echo "These packages are missing, and this script knows only Debian and Ubuntu: ${missing//$'\n'/ }" >&2
   exit 1
 fi
 if [ "$(id -u)" != 0 ]; then
   have sudo && exec sudo MYSQLD="${MYSQLD:-}" bash "$0" "$purpose"
-  echo "Packages are missing:" $missing >&2
+  echo "Packages are missing: ${missing//$'\n'/ }" >&2
   echo "Install them as root, without starting their services:" >&2
   echo "  su -c '$(printf %q "$(realpath "$0")") $purpose'" >&2
   exit 1

@@ -49,7 +49,7 @@ func example(t *testing.T, file string) map[string]string {
 		env[name] = placeholder.ReplaceAllString(value, "")
 	}
 	for name, secret := range map[string]string{"BROKER_PASSWORD": "secret", "ENCRYPTION_KEYSET": keyset,
-		"OIDC_CLIENT_SECRET": "secret"} {
+		"OIDC_CLIENT_SECRET": "secret", "BACKUP_ACCESS_KEY": "key", "BACKUP_SECRET_KEY": "secret"} {
 		if value, shown := env[name]; !shown || value != "" {
 			t.Errorf("%s: %s is %q, and should be there to be filled in", file, name, value)
 		}

@@ -1,6 +1,6 @@
-// Package audit compares what the platform knows with what exists: in PostgreSQL, on every MySQL server, and at the
-// launchers, through their inspectors. It makes its own queries, so that it does not repeat the broker's mistakes. The
-// broker must be idle.
+// Package audit compares what the platform knows with what exists: in PostgreSQL, on every MySQL server, in the
+// object store, and at the launchers, through their inspectors. It makes its own queries, so that it does not repeat the
+// broker's mistakes. The broker must be idle.
 package audit
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/plan"
 )
@@ -30,6 +31,7 @@ type World struct {
 	Shared      *sql.DB // an administrator's login to the one shared server, which no other broker uses
 
 	Launchers map[string]launchertest.Inspector // by name
+	Objects   objectstore.Store                 // where backups are; nil if they are not compared
 
 	Plans    plan.Set // those of the brokers' catalog; connections are not compared if MaxConnections is 0
 	Reported Reported

@@ -85,7 +85,7 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 			a.report("Server %s is recorded to have %d instances and has %d.", s.Name, s.Recorded, s.Actual)
 		}
 	}
-	return r, errors.Join(errs[:]...)
+	return r, errors.Join(append(errs[:], a.checkBackups(ctx, conn))...)
 }
 
 // checkFormer reports places that are recorded for a move although none is in progress, and retired accounts that are

@@ -71,7 +71,7 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	s.World = &platform.World{Tasks: tasks, Later: newest, PollEach: pollEach, Counts: &platform.Counts{},
 		Broker: func() *testdrive.Broker { return s.now.Broker },
 		Audit: audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: s.shared.admin,
-			Launchers: map[string]launchertest.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t)}}
+			Launchers: map[string]launchertest.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t), Objects: s.objects}}
 	asStage := func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["application_name"] = "stage" }
 	if s.now, err = s.start(); err != nil { // which makes the schema
 		t.Fatal(err)

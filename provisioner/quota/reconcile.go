@@ -162,6 +162,9 @@ func (g *Guard) reconcile(ctx context.Context, d store.DueAccount) error {
 		if err != nil {
 			return fmt.Errorf("lock the instance: %w", err)
 		}
+		if i.FrozenSince != nil { // since it was listed
+			return nil
+		}
 		active, err := tx.ActiveTasks(ctx, i.ID)
 		if err != nil {
 			return fmt.Errorf("look for tasks in progress: %w", err)

@@ -1,0 +1,28 @@
+package quota
+
+import (
+	"testing"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// An instance that a failed restore freezes after its accounts were listed gets no write privileges: its server is not
+// even asked.
+func TestReconcileLeavesWhatWasFrozenMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+		tx.SetInstanceState("i", store.Ready)
+		tx.SetFrozen("i", true)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Guard{Config: Config{Store: s}}
+	if err := g.reconcile(t.Context(), store.DueAccount{InstanceID: "i", Account: "a"}); err != nil {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/shared"
@@ -89,13 +90,13 @@ func checkLaunchers(ctx context.Context, cfg config.Config, c *catalog.Catalog, 
 	return errors.Join(errs...)
 }
 
-// checkBackups reads from the object store.
+// checkBackups also writes to the object store, and deletes what it wrote.
 func checkBackups(ctx context.Context, backups config.Backups) error {
 	objects, err := backups.Open()
 	if err != nil {
 		return err
 	}
-	return objects.List(ctx, "probe/", func(string) error { return nil })
+	return objectstore.Probe(ctx, objects)
 }
 
 func checkCertificate(files config.TLS) error {

@@ -47,8 +47,8 @@ func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o tr
 const timesInLoad = 3
 
 // hold waits for the memory for an object, if it is large, and for its longest statement, if that is long.
-func (v Vault) hold(ctx context.Context, m Manifest, p part, o object, options transfer.Options, times int64) (
-	release func(), err error) {
+func (v Vault) hold(ctx context.Context, m Manifest, p part, o object, options transfer.Options,
+	times int64) (release func(), err error) {
 	if options.Reserve == nil {
 		return func() {}, nil
 	}

@@ -105,18 +105,18 @@ func TestWorkersGoRoundByOrganization(t *testing.T) {
 		recordFor(t, s, "a", fmt.Sprint("greedy a", n), "greedy")
 		recordFor(t, s, fmt.Sprint("b", n), fmt.Sprint("greedy b", n), "greedy")
 	}
-	began, release := make(chan string, 50), make(chan bool)
+	began, release, wake := make(chan string, 50), make(chan bool), make(chan bool)
 	w := task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{{Name: "hang",
 		Do: func(_ context.Context, run *task.Run) error {
-			wait := func() error {
+			until := func(end chan bool) error {
 				began <- run.Task.Organization
-				<-release
+				<-end
 				return nil
 			}
 			if run.Task.Organization == "sleeps" {
-				return run.WithoutWorker(wait)
+				return run.WithoutWorker(func() error { return until(wake) })
 			}
-			return wait()
+			return until(release)
 		}}}}
 	r := task.New(s, always(w), task.Config{Workers: 8, ServerWorkers: 4, Poll: 50 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler)})
@@ -149,8 +149,10 @@ func TestWorkersGoRoundByOrganization(t *testing.T) {
 		t.Errorf("a task of %q began, too", of)
 	case <-time.After(200 * time.Millisecond):
 	}
-	close(release)
+	release <- true // one worker is free
 	next("fourth")
+	close(release)
+	close(wake)
 	testdrive.Eventually(t, limits.Stuck, "all tasks end", func() bool {
 		for n := range 10 {
 			for _, id := range []string{fmt.Sprint("greedy a", n), fmt.Sprint("greedy b", n)} {

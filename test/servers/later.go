@@ -66,10 +66,15 @@ func renumber(b mysqld.Binary, version, dir string) error {
 	if err := LinkTree(b, dir); err != nil {
 		return err
 	}
-	// A program cannot be executed while a child that another test has just forked still has it open for writing.
+	return WriteProgram(filepath.Join(dir, "bin", filepath.Base(b.Path)), program)
+}
+
+// WriteProgram writes a program or script that can be executed at once: a child that another test forks meanwhile would
+// still have it open for writing.
+func WriteProgram(path string, program []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(filepath.Join(dir, "bin", filepath.Base(b.Path)), program, 0o755)
+	return os.WriteFile(path, program, 0o755)
 }
 
 // LinkTree makes a directory from which another program than b.Path can use all else of b's installation.

@@ -147,7 +147,7 @@ func (c *Cluster) prepareTransfers(t testing.TB) {
 	t.Helper()
 	err := os.Mkdir(c.transfers(), 0o755)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(c.transfers(), "wsrep_sst_increment"), []byte(transfer), 0o755)
+		err = servers.WriteProgram(filepath.Join(c.transfers(), "wsrep_sst_increment"), []byte(transfer))
 	}
 	if err == nil && c.user != nil {
 		err = os.Chown(c.transfers(), int(c.user.Uid), int(c.user.Gid))

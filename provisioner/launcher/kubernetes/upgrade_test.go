@@ -273,7 +273,7 @@ func altered(t *testing.T, b, real mysqld.Binary, name, script string) mysqld.Bi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(tree, "bin", name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+	if err := servers.WriteProgram(filepath.Join(tree, "bin", name), []byte("#!/bin/sh\n"+script)); err != nil {
 		t.Fatal(err)
 	}
 	b.BaseDir = tree

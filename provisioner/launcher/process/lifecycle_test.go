@@ -20,6 +20,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/test/logged"
+	"mysql-broker/test/servers"
 )
 
 // warnings is what a launcher will log beyond information.
@@ -250,7 +251,7 @@ exec %[2]s "$@"
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		slow := filepath.Join(cfg.Dir, "slow-mysqld")
-		if err := os.WriteFile(slow, fmt.Appendf(nil, slowMysqld, slow, binary.Path), 0o755); err != nil {
+		if err := servers.WriteProgram(slow, fmt.Appendf(nil, slowMysqld, slow, binary.Path)); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{slow + ".pids", slow + ".overlaps"} {

@@ -224,7 +224,7 @@ func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
 	later := servers.Renumbered(t, b)
 	text := fmt.Sprintf("#!/bin/bash\nreal=%s\nif [ \"$2\" = --version ]; then exec \"$real\" \"$@\"; fi\n%s\n", later.Path,
 		script)
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := servers.WriteProgram(path, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	program, err := mysqld.ReadBinary(path)

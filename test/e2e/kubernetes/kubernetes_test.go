@@ -145,7 +145,7 @@ func brokenProgram(t *testing.T, b mysqld.Binary) mysqld.Binary {
 		t.Fatal(err)
 	}
 	script := "#!/bin/sh\necho it is broken >&2\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(tree, "bin", filepath.Base(b.Path)), []byte(script), 0o755); err != nil {
+	if err := servers.WriteProgram(filepath.Join(tree, "bin", filepath.Base(b.Path)), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	b.BaseDir = tree

@@ -15,13 +15,9 @@ import (
 // Restore makes the target what a backup has, and compares every chunk with the sums of its manifest. It may be called
 // again after an interruption. An error of the object store or of the backup is a *transfer.SourceError.
 func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o transfer.Options) error {
-	var schema transfer.Schema
-	err := v.read(ctx, m, m.Schema, func(r io.Reader) error { return json.NewDecoder(r).Decode(&schema) })
+	schema, err := v.Schema(ctx, m)
 	if err != nil {
-		return &transfer.SourceError{Err: err}
-	}
-	if schema.Version == "" {
-		schema.Version = m.Version
+		return err
 	}
 	parts := make([]transfer.Part, len(m.Parts))
 	for n, p := range m.Parts {
@@ -87,6 +83,18 @@ func (v Vault) longest(ctx context.Context, m Manifest, o object) (longest int64
 		}
 		return nil
 	})
+}
+
+// Schema reads the definitions in a backup. Its errors are those of Restore.
+func (v Vault) Schema(ctx context.Context, m Manifest) (s transfer.Schema, err error) {
+	err = v.read(ctx, m, m.Schema, func(r io.Reader) error { return json.NewDecoder(r).Decode(&s) })
+	if err != nil {
+		return s, &transfer.SourceError{Err: err}
+	}
+	if s.Version == "" {
+		s.Version = m.Version
+	}
+	return s, nil
 }
 
 // Check reads all objects of a backup, and returns an error unless they are as they were written. It calls o.Alive

@@ -153,10 +153,11 @@ func undoneSentence(lost bool) string {
 }
 
 // restoring is the work of a restore in place. First it reads the whole backup, so that a damaged one changes nothing.
-// From then on, nobody may write until the end. It backs up the present data and then replaces them; rows that are the
-// same stay. If somebody has dropped the database, there is nothing to back up. If it fails, or an operator cancels the
-// task, it puts the earlier data back from that backup. If that cannot be done either, the data are a mixture, and
-// nobody may write until another restore has succeeded.
+// It restores the backup into a database beside that of the instance. From then on, nobody may write until the end: it
+// backs up the present data, moves their tables into another database, and those of the backup into their place. What
+// was there is dropped once everything is complete. If the restore fails before, or an operator cancels the task, the
+// tables are moved back; views, routines, triggers and events, which servers cannot move, come from the backup of the
+// present data. If that cannot be done either, nobody may write until another restore has succeeded.
 type restoring struct {
 	backingUp        // of what is there
 	from      string // the backup to restore
@@ -191,13 +192,13 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 		},
 	}
 	check := task.Step{Name: "check", Progress: "Reading the backup", Timeout: backupTimeout, Do: p.copier.InTurn(w.check)}
-	replace := task.Step{Name: "restore", Progress: restoringSentence, Timeout: copying.FillTimeout,
-		Do: p.copier.KeepingTurn(true, w.replace)}
+	restore := task.Step{Name: "restore", Progress: restoringSentence, Timeout: copying.FillTimeout,
+		Do: p.copier.KeepingTurn(r.Lost, w.restoreLost)}
 	if r.Lost {
 		flow.Advice = fmt.Sprintf("The lost database has the data of the backup %s. The bindings are as before.",
 			r.RestoreID)
 		endOwner := w.end(w.endOwner)
-		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), replace, endOwner)
+		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), restore, endOwner)
 		if i.Location.Dedicated() {
 			flow.Steps = append(flow.Steps, task.Step{Name: "keep", Progress: "Handing the server over",
 				Do: func(ctx context.Context, _ *task.Run) error { return p.Fleet.Keep(ctx, i.Location) }})
@@ -208,6 +209,10 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 	}
 	flow.Advice = fmt.Sprintf("The data is that of the backup %s again.", r.RestoreID)
 	flow.NotUndone = func(m task.Memory) string {
+		if done, _, _ := switched.In(m); done {
+			return fmt.Sprintf("The data are those of the backup %s, but apps may be able only to read for some minutes more.",
+				r.RestoreID)
+		}
 		if back, _, _ := asBefore.In(m); back {
 			return "The backup could not be restored. The data is as before, but apps may be able only to read for some " +
 				"minutes more."
@@ -218,9 +223,10 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 	}
 	flow.Failed = func(tx *store.Tx, m task.Memory, undone bool) {
 		back, _, _ := asBefore.In(m)
+		done, _, _ := switched.In(m)
 		switch {
 		case undone:
-		case back:
+		case back, done:
 			tx.MarkGrants(i.ID)
 		default:
 			tx.SetFrozen(i.ID, true)
@@ -230,21 +236,28 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 		Timeout: steps.AccountsTimeout,
 		Do:      w.dropReader}
 	endDefiners := w.end(w.endDefiners)
-	flow.Steps = []task.Step{check,
+	dropBeside := task.Step{Name: "drop beside", Progress: "Dropping what is not needed any more",
+		Timeout: steps.DropTimeout, Do: w.dropBeside}
+	dropKept := dropBeside
+	dropKept.Name, dropKept.Do = "drop kept", w.dropKept
+	restore.Do = p.copier.KeepingTurn(false, w.fill)
+	flow.Steps = []task.Step{check, restore,
 		{Name: "freeze", Progress: "Waiting for the last writes", Timeout: steps.AccountsTimeout,
 			Do: p.copier.KeepingTurn(false, w.freeze)},
 		{Name: "write", Progress: "Backing up what is there", Timeout: backupTimeout,
 			Do: p.copier.KeepingTurn(false, w.write)},
 		dropReader,
 		{Name: "record", Progress: "Recording the backup", Do: w.record},
-		replace, endDefiners,
+		{Name: "switch", Progress: "Switching to the restored data", Timeout: copying.FillTimeout,
+			Do: p.copier.KeepingTurn(true, w.switchOver)},
+		endDefiners, dropKept,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout, Do: w.thaw}}
 	flow.Cleanup = []task.Step{
 		{Name: "put back", Progress: "Putting the earlier data back", Timeout: copying.FillTimeout,
 			Do: p.copier.KeepingTurn(true, w.putBack)},
 		endDefiners,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout, Do: w.thawAsBefore},
-		dropReader,
+		dropBeside, dropReader,
 		{Name: "delete", Progress: "Deleting the unfinished backup",
 			Timeout: steps.AccountsTimeout, Do: w.deleteIncomplete},
 		{Name: "look", Progress: "Checking that the earlier data is back", Do: w.looksBack}}

@@ -241,75 +241,6 @@ func (w restoring) record(ctx context.Context, run *task.Run) error {
 	return w.Store.Backups.RecordWritten(ctx, engine.LeaseOf(run.Task), written, mark)
 }
 
-// replace replaces the data by those of the backup.
-func (w restoring) replace(ctx context.Context, run *task.Run) error {
-	m, err := w.manifest(ctx, run, w.from)
-	if err != nil {
-		return err
-	}
-	of, err := w.Plan(w.instance.PlanID)
-	if err != nil {
-		return err
-	}
-	current, err := w.Store.Instances.Get(ctx, w.instance.ID)
-	if err != nil {
-		return fmt.Errorf("read the instance: %w", err)
-	}
-	if err := dataChanged.Save(ctx, run, true); err != nil {
-		return err
-	}
-	o := w.copier.Options(ctx, run, "restored", engine.Percent(restoringSentence))
-	o.Events, o.MaxBytes = of.Events, 4*of.Quota()+64<<20
-	empty := current.OverSince != nil // the files of tables do not shrink with their rows
-	earlier := fmt.Sprintf("The earlier data is in the backup %s, which can be restored in the same way.", w.id)
-	dropped, _, err := foundDropped.Recall(run)
-	if err != nil {
-		return err
-	}
-	if dropped || w.lost {
-		earlier = ""
-	}
-	err = copying.LeavingOutBroken(run, earlier, func(leftOut func(string, bool, error) bool) error {
-		o.LeftOut = leftOut
-		return w.load(ctx, run, m, o, empty)
-	})
-	if mysqladmin.DiskFull(err) {
-		return task.Permanent(fmt.Sprintf("The disk of the MySQL server is full. %s Tell your operator about %s.",
-			undoneSentence(w.lost), task.Token(run.Task.ID)), err)
-	}
-	return w.explainRestore(ctx, run, m.ID, err)
-}
-
-// load replaces the data by those of a backup. If empty is true, it drops all tables first.
-func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o transfer.Options, empty bool) error {
-	err := w.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: w.instance.ID,
-		Account: w.owner(), Role: string(plan.Admin)})
-	if err != nil {
-		return fmt.Errorf("record the owner: %w", err)
-	}
-	owner := mysqladmin.Account{Name: w.owner(), Password: engine.NewPassword(), Database: w.instance.Database,
-		Role: plan.Admin, Events: o.Events}
-	f := w.filling()
-	err = w.InSession(w.instance, f.Lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-		if err := s.CreateDatabase(ctx, w.instance.Database, "", ""); err != nil { // unless it exists
-			return err
-		}
-		return copying.CreateAnew(ctx, s, owner)
-	})(ctx, run)
-	if err != nil {
-		return err
-	}
-	o.InPlace = true
-	return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-		if empty {
-			if err := transfer.Empty(ctx, to, run.Alive); err != nil {
-				return err
-			}
-		}
-		return w.vault.Restore(ctx, m, to, o)
-	})
-}
-
 // For how long putBack retries: after failures that may pass by themselves, and after others. An object store or a
 // server can be away for hours.
 const (
@@ -317,8 +248,12 @@ const (
 	putBackLittle = 15 * time.Minute
 )
 
-// putBack restores the earlier data if they may have changed. It is retried for up to putBackTime.
+// putBack puts the earlier data back if they may have changed, unless they are being dropped. It is retried for up to
+// putBackTime.
 func (w restoring) putBack(ctx context.Context, run *task.Run) error {
+	if done, _, err := switched.Recall(run); err != nil || done {
+		return err
+	}
 	changed, _, err := dataChanged.Recall(run)
 	if err != nil {
 		return err
@@ -360,8 +295,11 @@ func lasts(err error) bool {
 	return damaged || refused || gone || bySQL && !mysqladmin.Unreachable(err) && !mysqladmin.DiskFull(err)
 }
 
-// looksBack fails if the earlier data could not be put back.
+// looksBack fails unless the earlier data are back.
 func (w restoring) looksBack(_ context.Context, run *task.Run) error {
+	if done, _, err := switched.Recall(run); err != nil || done {
+		return errors.Join(err, task.Abandon(errors.New("the backup was restored before the task failed")))
+	}
 	if found, _, err := mixed.Recall(run); err != nil || !found {
 		return err
 	}
@@ -374,18 +312,7 @@ func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {
 	} else if dropped {
 		return w.dropRestored(ctx, run)
 	}
-	m, err := w.manifest(ctx, run, w.id)
-	if err != nil {
-		return err
-	}
-	o := transfer.Options{Events: true,
-		Progress: w.ReportProgress(ctx, run, "put back", engine.Percent("Putting the data back")),
-		LeftOut: func(program string, _ bool, err error) bool {
-			w.Log.Warn("a program was broken before a backup was restored, and could not be put back", "task",
-				task.Token(run.Task.ID), "instance_id", w.instance.ID, "name", program, "error", err)
-			return true
-		}}
-	return w.load(ctx, run, m, o, false)
+	return w.moveBack(ctx, run)
 }
 
 // endOwner locks the owner, or drops it if it defines nothing.

@@ -220,17 +220,50 @@ func (p *Backups) dropScratch(ctx context.Context, run *task.Run) error {
 	if err != nil || s.Database == "" {
 		return err
 	}
-	drop := func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
-		if err := session.LockAccount(ctx, s.owner()); err != nil { // ends its sessions
-			return err
-		}
-		if err := session.DropDatabase(ctx, s.Database); err != nil {
-			return err
-		}
-		return session.DropAccount(ctx, s.owner())
-	}
-	if err := p.InSession(s.instance(), scratchLock, drop)(ctx, run); err != nil {
+	if err := p.drop(ctx, run, s); err != nil {
 		return err
 	}
 	return scratchKey.Save(ctx, run, scratch{})
+}
+
+func (p *Backups) drop(ctx context.Context, run *task.Run, s scratch) error {
+	return p.InSession(s.instance(), scratchLock,
+		func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
+			if err := session.LockAccount(ctx, s.owner()); err != nil { // ends its sessions
+				return err
+			}
+			if err := session.DropDatabase(ctx, s.Database); err != nil {
+				return err
+			}
+			return session.DropAccount(ctx, s.owner())
+		})(ctx, run)
+}
+
+// DropLeft returns a step that drops the databases which backups and restores of an instance have left on shared
+// servers, whose tasks were cancelled because the instance is being deleted.
+func (p *Backups) DropLeft(i store.Instance) task.Step {
+	return task.Step{Name: "drop left", Progress: "Dropping what a backup or a restore has left",
+		Timeout: steps.DropTimeout,
+		Do: func(ctx context.Context, run *task.Run) error {
+			for _, kind := range []string{store.BackUp, store.Restore} {
+				t, err := p.Store.Tasks.Latest(ctx, i.ID, "", kind)
+				if errors.Is(err, store.ErrNotFound) {
+					continue
+				}
+				s, _, recalling := scratchKey.In(t.Memory)
+				b, _, recallingBeside := besideKey.In(t.Memory)
+				if err := errors.Join(err, recalling, recallingBeside); err != nil {
+					return fmt.Errorf("look what a task has left: %w", err)
+				}
+				for _, left := range []scratch{s, {i.Location, i.ID, b.Filled}, {i.Location, i.ID, b.Kept}} {
+					if left.Database == "" || left.Location.Dedicated() {
+						continue
+					}
+					if err := p.drop(ctx, run, left); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}}
 }

@@ -66,6 +66,8 @@ type Request struct {
 	RetainDays int `json:"retain_days,omitempty"`
 	// GivesBack says of a deprovision that the instance was to get retained data, which stay.
 	GivesBack bool `json:"gives_back,omitempty"`
+	// Interrupts says of a deprovision that it has cancelled another task of the instance, which may have left something.
+	Interrupts bool `json:"interrupts,omitempty"`
 }
 
 // JSON is what is recorded of the request.

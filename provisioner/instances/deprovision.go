@@ -64,7 +64,7 @@ func (p *Instances) decideDeprovision(ctx context.Context, tx *store.Tx,
 	for _, t := range d.Cancelled {
 		tx.CancelTask(t.ID, engine.CancelledByDeprovision)
 	}
-	r := engine.Request{Async: d.Async}
+	r := engine.Request{Async: d.Async, Interrupts: len(d.Cancelled) > 0}
 	if r.GivesBack, err = p.adopts(ctx, i); err == nil && !r.GivesBack {
 		r.RetainDays, err = p.retained.RetainsFor(ctx, i)
 	}
@@ -105,6 +105,9 @@ func (p *Instances) deletion(i store.Instance, r engine.Request, accounts []stor
 		w = p.retained.RetainWorkflow(i, accounts, r.RetainDays)
 	default:
 		w = p.deprovisionWorkflow(i, accounts)
+	}
+	if r.Interrupts {
+		w.Steps = append([]task.Step{p.backups.DropLeft(i)}, w.Steps...)
 	}
 	if i.Other != nil {
 		w.Steps = append([]task.Step{p.removeOther(i)}, w.Steps...)

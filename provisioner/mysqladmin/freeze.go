@@ -141,22 +141,12 @@ func (s *Session) BlockedByXA(ctx context.Context, database string) (bool, error
 
 // locked reports whether the tables of a database cannot be locked against changes.
 func (s *Session) locked(ctx context.Context, database string) (bool, error) {
-	var tables []string
-	rows, err := s.conn.QueryContext(ctx, `SELECT table_name FROM information_schema.tables
-		WHERE table_schema = ? AND table_type NOT LIKE '%VIEW' ORDER BY table_name`, database)
-	if err != nil {
+	tables, err := s.Tables(ctx, database)
+	if err != nil || len(tables) == 0 {
 		return false, err
 	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return false, err
-		}
-		tables = append(tables, quoteIdentifier(database)+"."+quoteIdentifier(name)+" READ")
-	}
-	if err := rows.Err(); err != nil || len(tables) == 0 {
-		return false, err
+	for n, name := range tables {
+		tables[n] = quoteIdentifier(database) + "." + quoteIdentifier(name) + " READ"
 	}
 	s.failed = true // nobody else gets the connection with these settings
 	// Without autocommit, InnoDB locks the tables too. After a restart, only these locks are left of a transaction.

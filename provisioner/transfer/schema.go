@@ -78,8 +78,7 @@ func (c *copier) makeSchema(ctx context.Context) error {
 	if err := c.dropPrograms(ctx, conn); err != nil {
 		return err
 	}
-	if err := c.exec(ctx, conn, "ALTER DATABASE "+quoteName(c.to.Database)+" COLLATE "+
-		quoteName(c.programs.collation)+c.programs.comment); err != nil {
+	if err := c.setDefaults(ctx, conn); err != nil {
 		return err
 	}
 	if err := c.makeTables(ctx, conn); err != nil || c.options.RowsOnly {
@@ -89,6 +88,12 @@ func (c *copier) makeSchema(ctx context.Context) error {
 		return nil
 	}
 	return c.makeRoutinesAndViews(ctx, conn)
+}
+
+// setDefaults gives the database the default collation and the comment that the source has.
+func (c *copier) setDefaults(ctx context.Context, conn *sql.Conn) error {
+	return c.exec(ctx, conn, "ALTER DATABASE "+quoteName(c.to.Database)+" COLLATE "+quoteName(c.programs.collation)+
+		c.programs.comment)
 }
 
 func (c *copier) makeRoutinesAndViews(ctx context.Context, conn *sql.Conn) error {

@@ -70,7 +70,7 @@ func failures(t *testing.T) (all []failing) {
 		{platform.Workflow{Kind: platform.Backup, Plan: shared}, "write", "done"},
 		{platform.Workflow{Kind: provision, Plan: shared, From: platform.Restore}, "fill", "done"},
 		{platform.Workflow{Kind: platform.Restore, Plan: shared, View: true}, "restore", "done"},
-		{platform.Workflow{Kind: platform.Restore, Plan: shared}, "thaw", "done"},
+		{platform.Workflow{Kind: platform.Restore, Plan: shared}, "switch", "done"},
 	}...)
 }
 

@@ -17,7 +17,8 @@ func Contents(t *testing.T, c Credentials) (all []string) {
 			extra, generation_expression) FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY 1`,
 		`SELECT CONCAT_WS(' ', 'index', table_name, index_name, seq_in_index, column_name, non_unique)
 			FROM information_schema.statistics WHERE table_schema = DATABASE() ORDER BY 1`,
-		`SELECT CONCAT_WS(' ', 'foreign key', table_name, constraint_name, referenced_table_name)
+		`SELECT CONCAT_WS(' ', 'foreign key', table_name, constraint_name, unique_constraint_schema,
+			referenced_table_name)
 			FROM information_schema.referential_constraints WHERE constraint_schema = DATABASE() ORDER BY 1`,
 		"SELECT CONCAT_WS(' ', 'view', table_name, view_definition) FROM information_schema.views WHERE table_schema = DATABASE() ORDER BY 1",
 		`SELECT CONCAT_WS(' ', 'trigger', trigger_name, event_object_table, action_timing, event_manipulation, action_statement)

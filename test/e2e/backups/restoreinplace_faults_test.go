@@ -32,9 +32,9 @@ func TestFaultRestoreInPlaceWithoutObjectStore(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		r := newSpoiltInstance(t, s.Flavour)
-		reached, release := testdrive.HoldAt(t, r.Faults, "restore: restored")
+		reached, release := testdrive.HoldAt(t, r.Faults, "after: RENAME TABLE")
 		operation := r.begin(t)
-		testdrive.Receive(t, reached, "rows are restored")
+		testdrive.Receive(t, reached, "the tables are those of the backup")
 		if again := r.begin(t); again != operation {
 			t.Errorf("a repeated request began %s beside %s", again, operation)
 		}
@@ -62,7 +62,7 @@ func TestFaultRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	r := newSpoiltInstance(t, s.Flavour)
-	for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
+	for _, point := range []string{"restore: put back: begins", "restore: put back: done", "restore: ending as failed"} {
 		const fails = "restore: end owner: begins" // until the restore is given up
 		r.Faults.Decide(func(_ int, at string) testdrive.Word {
 			switch at {

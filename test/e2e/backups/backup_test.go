@@ -103,7 +103,7 @@ func TestBackupsWithoutAnObjectStore(t *testing.T) {
 	p := testdrive.StartPlatform(t, s, env)
 	ts, o := testdrive.OpenTasks(t, env), p.Operator(env)
 	i := p.Provisioned(t, "shared-small", nil)
-	for _, command := range [][]string{{"now", i.ID}, {"verify", "b_1"}, {"restore", "b_1", i.ID}, {"import"}} {
+	for _, command := range [][]string{{"now", i.ID}, {"verify", "b_1"}, {"restore", "--yes", "b_1", i.ID}, {"import"}} {
 		r := testdrive.Run(t, env, append([]string{"backups"}, command...)...)
 		if r.Status != 78 || !strings.Contains(r.Stderr, "BACKUP_STORE is not set") {
 			t.Errorf("backups %q: %d, %s", command, r.Status, r.Stderr)
@@ -115,7 +115,7 @@ func TestBackupsWithoutAnObjectStore(t *testing.T) {
 	ts.Exec(t, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
 		SELECT 'b_1', id, service_id, plan_id, 'request', 'complete', now(), now() + interval '1 day' FROM instance
 		WHERE id = '`+another.ID+`'`)
-	for _, command := range [][]string{{"now", i.ID}, {"restore", "b_1", another.ID}} {
+	for _, command := range [][]string{{"now", i.ID}, {"restore", "--yes", "b_1", another.ID}} {
 		task, _, _ := strings.Cut(testdrive.Run(t, with, append([]string{"backups"}, command...)...).Expect(t, 0).Stdout, " ")
 		ts.Await(t, task, "waits for an object store", "last_error LIKE '%this broker has no object store%'")
 		o.Run(t, 0, "tasks", "cancel", task)

@@ -151,6 +151,9 @@ type spoiltInstance struct {
 func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
 	t.Helper()
 	r := &spoiltInstance{store: filepath.Join(t.TempDir(), "store")}
+	if err := os.Mkdir(r.store, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	r.Desk, r.i, r.c, r.restart = testdrive.Interrupted(t, flavour, func(env map[string]string) {
 		env["CATALOG"], env["BACKUP_STORE"] = testdrive.CatalogRetaining(t), "file://"+r.store
 	})

@@ -64,5 +64,9 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 	}
 	f := about(Unreachable, r)
 	f.ToDo = fmt.Sprintf("see its log; a broker that runs starts it again if it has ended: %v", err)
+	if mysqladmin.Damaged(err) {
+		f.ToDo = fmt.Sprintf("its tables of accounts are damaged; a bind or unbind repairs them, and so does %s: %v",
+			mysqladmin.RepairAccounts, err)
+	}
 	return []Finding{f}, nil
 }

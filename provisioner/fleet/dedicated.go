@@ -263,6 +263,11 @@ func (f *Fleet) Open(ctx context.Context, at store.Location, adminPassword strin
 func (f *Fleet) open(at store.Location, e launcher.Endpoint, adminPassword string) (*mysqladmin.Server, error) {
 	cfg := f.adminLogin(at.Server, e, adminPassword)
 	cfg.SessionLockKey = f.lockKey
+	if l, err := f.Launcher(at.Launcher); err == nil {
+		if roomer, ok := l.Launcher.(launcher.Roomer); ok {
+			cfg.Room = roomer.Room
+		}
+	}
 	return mysqladmin.Open(cfg)
 }
 

@@ -17,6 +17,14 @@ const (
 	NoNode      Trouble = "no-node"       // no node has room for it
 )
 
+// Roomer is a Launcher whose servers share a disk.
+type Roomer interface {
+	Launcher
+
+	// Room returns an error that wraps ErrNoRoom if the disk is so full that no account of a server may be changed.
+	Room() error
+}
+
 // AllTroubles lists every Trouble.
 func AllTroubles() []Trouble {
 	return []Trouble{NodeLost, Evicted, OutOfMemory, VolumeFull, Crashing, NotReady, NoImage, NoNode}

@@ -55,6 +55,9 @@ type Config struct {
 
 	Dial Dialer
 
+	// Room returns an error if the server's disk is too full to change accounts. It may be nil.
+	Room func() error
+
 	// SessionLockKey makes the names of the locks that Lock takes unguessable. All replicas of a broker must have the same
 	// key. Production must set it: a tenant can take any lock whose name it knows, and so block the broker's work for
 	// ever. Without a key, the names can be derived from the arguments of Lock.

@@ -105,7 +105,8 @@ var noSpace = regexp.MustCompile(`(?i)no space left on device|(errno|errcode|err
 // DiskFull reports whether an error of a server says that its disk is full.
 func DiskFull(err error) bool {
 	refused, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && (slices.Contains(diskFull, refused.Number) || noSpace.MatchString(refused.Message))
+	return ok && (slices.Contains(diskFull, refused.Number) || noSpace.MatchString(refused.Message)) ||
+		errors.Is(err, ErrNoRoom)
 }
 
 // CannotReach reports whether an error only says that the server cannot be reached, went away or accepts no connections

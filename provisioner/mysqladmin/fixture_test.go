@@ -29,6 +29,8 @@ type fixture struct {
 	session  *mysqladmin.Session
 	root     *sql.DB // looks behind the package's back
 	database string
+
+	rootUser, rootPassword string
 }
 
 // onEachServer runs a test in parallel on every flavour.
@@ -72,6 +74,7 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	f.server, err = mysqladmin.Open(f.config)
 	f.must(err)
 	t.Cleanup(func() { f.must(f.server.Close()) })
+	f.rootUser, f.rootPassword = s.User, s.Password
 	f.root = f.login(s.User, s.Password, "")
 	f.session = f.lock(f.database, leaseHolds)
 	t.Cleanup(f.dropAll)

@@ -197,6 +197,13 @@ func (s *Session) killSessions(ctx context.Context, account string) (pending Pen
 	return pending, nil
 }
 
+// dropUser changes nothing if there is no such account, even on a full disk.
 func (s *Session) dropUser(ctx context.Context, account string) error {
+	if s.server.room() != nil {
+		there, err := s.exists(ctx, "SELECT EXISTS (SELECT * FROM mysql.user WHERE user = ?)", account)
+		if err != nil || !there {
+			return err
+		}
+	}
 	return s.execAccount(ctx, "DROP USER IF EXISTS ?@'%'", account)
 }

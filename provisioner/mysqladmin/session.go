@@ -44,13 +44,23 @@ func (s *Session) exec(ctx context.Context, statement string, args ...any) error
 	return err
 }
 
-// execAccount is exec for a statement on an account. It waits while accountStatements others run.
+// execAccount is exec for a statement on an account. It waits while accountStatements others run. If the tables of
+// accounts are damaged, it repairs them.
 func (s *Session) execAccount(ctx context.Context, statement string, args ...any) error {
+	if err := s.server.room(); err != nil {
+		return err
+	}
 	free, err := s.server.accounts.Take(ctx, s.organization)
 	if err != nil {
 		return fmt.Errorf("wait for other statements on accounts: %w", err)
 	}
 	defer free()
+	if err = s.exec(ctx, statement, args...); !Damaged(err) {
+		return err
+	}
+	if repairing := s.repairAccounts(ctx); repairing != nil {
+		return errors.Join(err, repairing)
+	}
 	return s.exec(ctx, statement, args...)
 }
 

@@ -30,6 +30,10 @@ func (p *Servers) InSession(i store.Instance, lock fleet.Lock,
 			p.CloseSession(i, session)
 		}
 		switch {
+		case errors.Is(err, mysqladmin.ErrNoRoom) && lock.Adds:
+			return task.Permanent(diskFull, err)
+		case errors.Is(err, mysqladmin.ErrNoRoom):
+			return task.Failure(diskFull, err)
 		case err == nil || ctx.Err() != nil: // a timeout of the step says nothing about the server
 			return err
 		case errors.Is(err, mysqladmin.ErrSilent):
@@ -40,6 +44,8 @@ func (p *Servers) InSession(i store.Instance, lock fleet.Lock,
 		return err
 	}
 }
+
+const diskFull = "The disk of the MySQL server is full. Try again when there is room."
 
 // CloseSession does not wait for a shared server to release the lock. The connections to a dedicated one are closed
 // before the next step opens new ones.

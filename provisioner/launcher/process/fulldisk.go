@@ -3,12 +3,16 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // diskFull are the words by which programs of either flavour report a full disk: the system's text in the locale C, or
@@ -35,6 +39,58 @@ func roomToStart(dir string, st state, memoryMB int) error {
 			free>>20, dir, needed)
 	}
 	return err
+}
+
+// roomToLaunch returns an error if the disk has no room for a new server: what is copied, its redo log, and what it
+// writes as it starts.
+func (l *Launcher) roomToLaunch(sd serverDir, st state, program mysqld.Binary) error {
+	template, err := spaceTaken(l.templateDir(program)) // nothing if it is still to be made
+	if err != nil {
+		return fmt.Errorf("measure what new servers are copied from: %w", err)
+	}
+	needed := template>>20 + uint64(st.redoLogMB()) + startSpaceMB // #nosec G115 -- it is not negative
+	free, err := spaceLeft(sd.dir)
+	if err == nil && free < needed<<20 {
+		return fmt.Errorf("%w on the disk: %d MiB are left at %s, %d are needed for server %s", launcher.ErrNoRoom, free>>20,
+			sd.dir, needed, sd.id)
+	}
+	return err
+}
+
+// accountSpaceMB must be left for changes of accounts. On a full disk, they damage the tables of accounts of MariaDB.
+const accountSpaceMB = 16
+
+// Room implements launcher.Roomer.
+func (l *Launcher) Room() error {
+	free, err := spaceLeft(l.cfg.Dir)
+	if err == nil && free < accountSpaceMB<<20 {
+		return fmt.Errorf("%w on the disk: %d MiB are left at %s", launcher.ErrNoRoom, free>>20, l.cfg.Dir)
+	}
+	return err
+}
+
+// spaceTaken is how many bytes of the disk the files in a directory take. Files may come and go meanwhile.
+func spaceTaken(dir string) (bytes uint64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok { // holes take no room
+			bytes += uint64(st.Blocks) * 512
+		}
+		return nil
+	})
+	return bytes, err
 }
 
 // spaceLeft returns how many bytes can still be written below a directory.

@@ -64,6 +64,9 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB, Labels: spec.Labels,
 			BinaryLogs: spec.BinaryLogs,
 		}
+		if err := l.roomToLaunch(sd, st, program); err != nil {
+			return launcher.Endpoint{}, err
+		}
 		if written, err = l.prepare(ctx, sd, &st, program); err != nil {
 			return launcher.Endpoint{}, err
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -159,26 +158,7 @@ func ended(ctx context.Context) error {
 
 // roomToCopy returns an error if the disk has no room for a copy of the data.
 func roomToCopy(sd serverDir) error {
-	var needed uint64
-	err := filepath.WalkDir(sd.dataDir(), func(_ string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // the server runs, and may have removed it
-			return nil
-		}
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok { // holes take no room
-			needed += uint64(st.Blocks) * 512
-		}
-		return nil
-	})
+	needed, err := spaceTaken(sd.dataDir())
 	if err != nil {
 		return fmt.Errorf("server %s: measure its data: %w", sd.id, err)
 	}

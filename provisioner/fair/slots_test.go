@@ -47,8 +47,9 @@ func TestSlotsGoRoundByOrganization(t *testing.T) {
 			}
 		}
 		free := func(organization string) {
-			holding[organization][0]()
-			holding[organization] = holding[organization][1:]
+			release := holding[organization][0]
+			holding[organization] = holding[organization][1:] // before who gets the slot is recorded
+			release()
 		}
 		for range 10 {
 			take("greedy")

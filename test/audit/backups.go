@@ -28,6 +28,9 @@ func (a *audit) checkBackups(ctx context.Context, conn *pgx.Conn) error {
 	complete := map[string]bool{}
 	if err := a.Objects.List(ctx, "", func(name string) error {
 		end := strings.LastIndexByte(name, '/')
+		if end < 0 { // a broker looks whether the store can be used
+			return nil
+		}
 		if _, known := complete[name[:end]]; !known {
 			there = append(there, name[:end])
 		}

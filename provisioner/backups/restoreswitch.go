@@ -276,7 +276,7 @@ func (w restoring) dropBeside(ctx context.Context, run *task.Run) error {
 		}
 		if err := drop(ctx, b.Kept); errors.Is(err, mysqladmin.ErrHoldsData) {
 			w.Log.Error("a restore in place failed, and its earlier data are in another database", "task",
-				task.Token(run.Task.ID), "instance_id", w.instance.ID, "database", b.Kept)
+				task.Token(run.Task.ID), "instance_id", w.instance.ID, "name", b.Kept)
 		} else if err != nil {
 			return err
 		}

@@ -92,7 +92,7 @@ func (s *Search) Failure() error {
 		return &engine.Error{Code: engine.Unavailable, Err: s.unusable,
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
 	}
-	s.Servers.Log.Error("every shared server for the plan is full or drained; add one to the configuration",
+	s.Servers.Log.Error("every shared server is full or drained; add one to the configuration",
 		"plan", s.Plan.Name)
 	s.Servers.onFull()
 	return engine.ErrFull

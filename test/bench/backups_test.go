@@ -23,7 +23,7 @@ func BenchmarkBackups(b *testing.B) {
 	onEach(b, func(b *testing.B, s servers.MySQL) {
 		dir := b.TempDir()
 		env := environment(b, s)
-		env["BACKUP_STORE"] = "file://" + filepath.Join(dir, "objects")
+		env["BACKUP_STORE"] = "file://" + b.TempDir()
 		from := newInstance(b, testdrive.Start(b, env), "shared-large")
 		from.broker.Do(b, "PUT", from.path(), from.body(nil)).Expect(b, http.StatusCreated)
 		database := from.bind(b).Database

@@ -381,7 +381,8 @@ func fill(t *testing.T, w world, i instance, db *sql.DB) {
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	var upgrade string
-	w := newWorldWith(t, servers.Any(t), func(env map[string]string) { upgrade = offerUpgrade(t, env) })
+	server := testdrive.Private(t, servers.Any(t).Flavour) // what other tests leave on a server would be found
+	w := newWorldWith(t, server, func(env map[string]string) { upgrade = offerUpgrade(t, env) })
 	var dedicated instance
 	for n, name := range []string{"orders", "customers", "invoices"} {
 		i := w.own(t, []string{"shared-small", "shared-large", "dedicated-small"}[n], name)

@@ -52,6 +52,9 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	const room = 40 << 20
 	env := archiveEnvironment(t, s)
 	store := filepath.Join(t.TempDir(), "store")
+	if err := os.Mkdir(store, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	env["BACKUP_STORE"] = "file://" + store
 	env["FAULT_ARCHIVE_ROOM"] = fmt.Sprint(room)
 	testdrive.NewFaults(t, env)

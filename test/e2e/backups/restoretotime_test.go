@@ -174,7 +174,7 @@ func TestRestoreToTime(t *testing.T) {
 		objects := slices.DeleteFunc(service.Objects(t), func(name string) bool {
 			return !strings.Contains(name, "/l_") || strings.Count(name, "/") < 3 // segments are in the folder of their file
 		})
-		if err := os.Remove(filepath.Join(service.Dir, objects[1])); err != nil { // of which there are more before the upgrade
+		if err := os.Remove(filepath.Join(service.Dir, objects[0])); err != nil { // it begins where the backup was taken
 			t.Fatal(err)
 		}
 		i := p.OwnInstance(t, "dedicated-small")

@@ -122,8 +122,8 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 			return err
 		}
 		return copying.LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
-			o := f.Options(ctx, run, "restored", engine.Percent("Restoring the backup"))
-			o.Events, o.Later, o.MaxBytes, o.LeftOut = of.Events, events, 4*of.Quota()+64<<20, leftOut
+			o := f.OptionsFor(ctx, run, of, "restored", engine.Percent("Restoring the backup"))
+			o.Later, o.LeftOut = events, leftOut
 			return f.backups.vault.Restore(ctx, m, to, o)
 		})
 	})

@@ -232,9 +232,7 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 			tx.SetFrozen(i.ID, true)
 		}
 	}
-	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
-		Timeout: steps.AccountsTimeout,
-		Do:      w.dropReader}
+	dropReader, deleteIncomplete := w.endSteps()
 	endDefiners := w.end(w.endDefiners)
 	dropBeside := task.Step{Name: "drop beside", Progress: "Dropping what is not needed any more",
 		Timeout: steps.DropTimeout, Do: w.dropBeside}
@@ -258,8 +256,7 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 		endDefiners,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout, Do: w.thawAsBefore},
 		dropBeside, dropReader,
-		{Name: "delete", Progress: "Deleting the unfinished backup",
-			Timeout: steps.AccountsTimeout, Do: w.deleteIncomplete},
+		deleteIncomplete,
 		{Name: "look", Progress: "Checking that the earlier data is back", Do: w.looksBack}}
 	return flow
 }

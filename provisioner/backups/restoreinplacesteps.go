@@ -152,13 +152,12 @@ func (w restoring) dropIncomplete(ctx context.Context, run *task.Run) error {
 
 // dropRestored drops the database, which only the task has filled.
 func (w restoring) dropRestored(ctx context.Context, run *task.Run) error {
-	return w.InSession(w.instance, steps.InstanceLock(w.instance.ID),
-		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			if err := s.LockAccount(ctx, w.owner()); err != nil { // ends its sessions
-				return err
-			}
-			return s.DropDatabase(ctx, w.instance.Database)
-		})(ctx, run)
+	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		if err := s.LockAccount(ctx, w.owner()); err != nil { // ends its sessions
+			return err
+		}
+		return s.DropDatabase(ctx, w.instance.Database)
+	})
 }
 
 // writers lists the accounts that may write before the task does, also as definers.
@@ -324,10 +323,9 @@ func (w restoring) endOwner(ctx context.Context, run *task.Run) error {
 	if err != nil || of != w.instance.ID {
 		return errors.Join(err, errors.New("the owner is recorded with another instance"))
 	}
-	return w.InSession(w.instance, steps.InstanceLock(w.instance.ID),
-		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-			return w.copier.EndCopyAccount(ctx, run, s, w.instance, w.owner(), plan.Admin)
-		})(ctx, run)
+	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		return w.copier.EndCopyAccount(ctx, run, s, w.instance, w.owner(), plan.Admin)
+	})
 }
 
 // endDefiners ends the owner, and drops the accounts that were kept only because they had defined something.
@@ -339,19 +337,18 @@ func (w restoring) endDefiners(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	return w.InSession(w.instance, steps.InstanceLock(w.instance.ID),
-		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-			for _, a := range accounts {
-				// A copy may read with it, and it cannot define anything.
-				if a.BindingID != "" || steps.RoleOf(a) == plan.ReadOnly {
-					continue
-				}
-				if err := w.copier.EndCopyAccount(ctx, run, s, w.instance, a.Account, steps.RoleOf(a)); err != nil {
-					return err
-				}
+	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		for _, a := range accounts {
+			// A copy may read with it, and it cannot define anything.
+			if a.BindingID != "" || steps.RoleOf(a) == plan.ReadOnly {
+				continue
 			}
-			return nil
-		})(ctx, run)
+			if err := w.copier.EndCopyAccount(ctx, run, s, w.instance, a.Account, steps.RoleOf(a)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // thaw lets applications write again. An instance that was over its quota may be below it now.
@@ -424,13 +421,18 @@ func (w restoring) deleteIncomplete(ctx context.Context, run *task.Run) error {
 // The operation has recorded the backup.
 func (p *Backups) First(i store.Instance, id string) (first, cleanup []task.Step) {
 	w := restoring{backingUp: backingUp{p, i, id}}
-	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read",
-		Timeout: steps.AccountsTimeout,
-		Do:      w.dropReader}
+	dropReader, deleteIncomplete := w.endSteps()
 	return []task.Step{
 			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.copier.InTurn(w.write)},
 			dropReader,
 			{Name: "record", Progress: "Recording the backup", Do: w.record}},
-		[]task.Step{dropReader, {Name: "delete", Progress: "Deleting the unfinished backup",
-			Timeout: steps.AccountsTimeout, Do: w.deleteIncomplete}}
+		[]task.Step{dropReader, deleteIncomplete}
+}
+
+// endSteps are the steps after a backup of what is there was written, and after one could not be completed.
+func (w restoring) endSteps() (dropReader, deleteIncomplete task.Step) {
+	return task.Step{Name: "drop reader", Progress: "Dropping the account that read", Timeout: steps.AccountsTimeout,
+			Do: w.dropReader},
+		task.Step{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: steps.AccountsTimeout,
+			Do: w.deleteIncomplete}
 }

@@ -43,6 +43,16 @@ func (w restoring) underLock(ctx context.Context, run *task.Run,
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s) })(ctx, run)
 }
 
+// create creates the database of an owner, unless it exists, and the owner anew.
+func (w restoring) create(ctx context.Context, run *task.Run, owner mysqladmin.Account) error {
+	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		if err := s.CreateDatabase(ctx, owner.Database, "", ""); err != nil {
+			return err
+		}
+		return copying.CreateAnew(ctx, s, owner)
+	})
+}
+
 // fill restores the backup into a database beside that of the instance, and compares every chunk. Applications go on
 // reading and writing. Programs are created to see whether they can be, and dropped, since tables with triggers cannot
 // be moved.
@@ -75,16 +85,11 @@ func (w restoring) fill(ctx context.Context, run *task.Run) error {
 			return fmt.Errorf("record the database %s: %w", name, err)
 		}
 	}
-	if err := w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		if err := s.CreateDatabase(ctx, b.Filled, "", ""); err != nil {
-			return err
-		}
-		return copying.CreateAnew(ctx, s, owner)
-	}); err != nil {
+	if err := w.create(ctx, run, owner); err != nil {
 		return err
 	}
-	o := w.copier.Options(ctx, run, "restored", engine.Percent(restoringSentence))
-	o.Events, o.Later, o.MaxBytes = of.Events, new(transfer.Events), 4*of.Quota()+64<<20
+	o := w.copier.OptionsFor(ctx, run, of, "restored", engine.Percent(restoringSentence))
+	o.Later = new(transfer.Events)
 	o.LeftOut = func(_ string, broken bool, _ error) bool { return broken }
 	f := w.filling()
 	f.Instance = w.in(b.Filled)
@@ -267,9 +272,6 @@ func (w restoring) dropBeside(ctx context.Context, run *task.Run) error {
 	}
 	owner := copying.CopyAccount(w.in(b.Filled), "owner")
 	err = w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		if err := s.LockAccount(ctx, owner); err != nil { // ends its sessions
-			return err
-		}
 		drop := s.DropEmptyDatabase
 		if done {
 			drop = s.DropDatabase
@@ -280,10 +282,7 @@ func (w restoring) dropBeside(ctx context.Context, run *task.Run) error {
 		} else if err != nil {
 			return err
 		}
-		if err := s.DropDatabase(ctx, b.Filled); err != nil {
-			return err
-		}
-		return s.DropAccount(ctx, owner)
+		return dropWithOwner(ctx, s, b.Filled, owner)
 	})
 	if err != nil {
 		return err
@@ -302,13 +301,7 @@ func (w restoring) asOwner(ctx context.Context, run *task.Run, events bool,
 	}
 	owner := mysqladmin.Account{Name: w.owner(), Password: engine.NewPassword(), Database: w.instance.Database,
 		Role: plan.Admin, Events: events}
-	err = w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		if err := s.CreateDatabase(ctx, w.instance.Database, "", ""); err != nil {
-			return err
-		}
-		return copying.CreateAnew(ctx, s, owner)
-	})
-	if err != nil {
+	if err := w.create(ctx, run, owner); err != nil {
 		return err
 	}
 	return w.filling().AsOwner(ctx, run, owner, fn)
@@ -324,8 +317,8 @@ func (w restoring) restoreLost(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	o := w.copier.Options(ctx, run, "restored", engine.Percent(restoringSentence))
-	o.Events, o.MaxBytes, o.InPlace = of.Events, 4*of.Quota()+64<<20, true
+	o := w.copier.OptionsFor(ctx, run, of, "restored", engine.Percent(restoringSentence))
+	o.InPlace = true
 	err = copying.LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
 		o.LeftOut = leftOut
 		return w.asOwner(ctx, run, of.Events, func(ctx context.Context, to transfer.Target) error {

@@ -229,14 +229,19 @@ func (p *Backups) dropScratch(ctx context.Context, run *task.Run) error {
 func (p *Backups) drop(ctx context.Context, run *task.Run, s scratch) error {
 	return p.InSession(s.instance(), scratchLock,
 		func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
-			if err := session.LockAccount(ctx, s.owner()); err != nil { // ends its sessions
-				return err
-			}
-			if err := session.DropDatabase(ctx, s.Database); err != nil {
-				return err
-			}
-			return session.DropAccount(ctx, s.owner())
+			return dropWithOwner(ctx, session, s.Database, s.owner())
 		})(ctx, run)
+}
+
+// dropWithOwner drops a database that only the owner has filled, and the owner.
+func dropWithOwner(ctx context.Context, s *mysqladmin.Session, database, owner string) error {
+	if err := s.LockAccount(ctx, owner); err != nil { // ends its sessions
+		return err
+	}
+	if err := s.DropDatabase(ctx, database); err != nil {
+		return err
+	}
+	return s.DropAccount(ctx, owner)
 }
 
 // DropLeft returns a step that drops the databases which backups and restores of an instance have left on shared

@@ -151,12 +151,12 @@ func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	if f.moves && !f.rowsOnly {
 		doing = "Comparing"
 	}
-	o := f.Options(ctx, run, "copied", func(done, total uint64) string {
+	o := f.OptionsFor(ctx, run, of, "copied", func(done, total uint64) string {
 		return fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
 	})
-	o.Events, o.RowsOnly, o.Later = of.Events, f.rowsOnly, events
+	o.RowsOnly, o.Later = f.rowsOnly, events
 	o.Gentle, o.Known = f.moves && f.rowsOnly, f.known // applications write meanwhile
-	o.Locked, o.MaxBytes = OnceLocked(run, nil), 4*of.Quota()+64<<20
+	o.Locked = OnceLocked(run, nil)
 	o.Progress = f.turns.note(run.Task.ID, o.Progress)
 	defer f.turns.forget(run.Task.ID)
 	return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {

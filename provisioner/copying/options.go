@@ -4,9 +4,18 @@ import (
 	"context"
 	"sync"
 
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 )
+
+// OptionsFor are Options for what is copied into an instance of a plan.
+func (p *Copier) OptionsFor(ctx context.Context, run *task.Run, of plan.Plan, point string,
+	sentence func(done, total uint64) string) transfer.Options {
+	o := p.Options(ctx, run, point, sentence)
+	o.Events, o.MaxBytes = of.Events, 4*of.Quota()+64<<20
+	return o
+}
 
 const waitingForMemory = "Waiting for memory of the broker that other copies use"
 

@@ -64,15 +64,18 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p := overviewPage{Find: find, Most: overviewRows}
-	for doing, read := range map[string]func() error{
-		"count the operations":            func() (err error) { p.Now, err = d.Store.Tasks.Stats(ctx); return err },
-		"read how full the servers are":   func() (err error) { p.Servers, err = d.servers(r); return err },
-		"list the operations under way":   func() error { return d.tasks(r, store.InProgress, &p.Running) },
-		"list the operations that failed": func() error { return d.tasks(r, store.Failed, &p.Failed) },
-		"list the instances":              func() (err error) { p.Instances, err = d.instances(r); return err },
+	for _, part := range []struct {
+		doing string
+		read  func() error
+	}{
+		{"count the operations", func() (err error) { p.Now, err = d.Store.Tasks.Stats(ctx); return err }},
+		{"read how full the servers are", func() (err error) { p.Servers, err = d.servers(r); return err }},
+		{"list the operations under way", func() error { return d.tasks(r, store.InProgress, &p.Running) }},
+		{"list the operations that failed", func() error { return d.tasks(r, store.Failed, &p.Failed) }},
+		{"list the instances", func() (err error) { p.Instances, err = d.instances(r); return err }},
 	} {
-		if err := read(); err != nil {
-			d.fail(w, r, doing, err)
+		if err := part.read(); err != nil {
+			d.fail(w, r, part.doing, err)
 			return
 		}
 	}

@@ -83,6 +83,8 @@ const (
 	resumeTurn = 10 * time.Minute
 	// waitsForTurn is how long a task counts as waiting that does not ask again.
 	waitsForTurn = 5 * copyTurnInterval
+	// remembersTurn is for how long an organization's last turn counts.
+	remembersTurn = time.Hour
 )
 
 // begin gives a task a turn, or says for what it waits.
@@ -163,6 +165,7 @@ func (c *copyTurns) expire(now time.Time) {
 	}
 	maps.DeleteFunc(c.resumed, func(_ int64, until time.Time) bool { return now.After(until) })
 	maps.DeleteFunc(c.waiting, func(_ int64, w waiting) bool { return now.After(w.until) })
+	maps.DeleteFunc(c.last, func(_ string, at time.Time) bool { return now.Sub(at) > remembersTurn })
 }
 
 // copyTurnInterval is how often a waiting copy checks whether it may begin.

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// channel is where PostgreSQL announces tasks without a lease: see migrations/021_announce.sql.
+// channel is where PostgreSQL announces tasks without a lease: see migrations/001_schema.sql.
 const channel = "mysql_broker"
 
 const (

@@ -72,25 +72,21 @@ func TestBackupIsReadAsWritten(t *testing.T) {
 	}
 }
 
-// A restore reserves memory for objects with long statements; for those of earlier releases, it looks how long they are.
+// A restore reserves memory for objects with long statements.
 func TestMemoryForLongStatements(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	m := s.write(t, "i", "b_1", strings.Repeat("x", 5<<20), "INSERT 2")
-	o := m.Parts[0].Objects[0]
-	o.Longest = 0 // as an earlier release wrote it
-	for _, o := range []object{m.Parts[0].Objects[0], o} {
-		var reserved int64
-		options := transfer.Options{Reserve: func(_ context.Context, bytes int64) (func(), error) {
-			reserved = bytes
-			return nil, memory.ErrTooLarge
-		}}
-		_, err := s.hold(t.Context(), m, m.Parts[0], o, options, timesInLoad)
-		refusal, ok := errors.AsType[*transfer.RefusedError](err)
-		if reserved != 15<<20 || !ok || !refusal.BySettings || !strings.Contains(refusal.Sentence, "Table t0, or table t1 has "+
-			"a row of 5 MiB") {
-			t.Errorf("reserved %d: %v", reserved, err)
-		}
+	var reserved int64
+	options := transfer.Options{Reserve: func(_ context.Context, bytes int64) (func(), error) {
+		reserved = bytes
+		return nil, memory.ErrTooLarge
+	}}
+	_, err := hold(t.Context(), m.Parts[0], m.Parts[0].Objects[0], options, timesInLoad)
+	refusal, ok := errors.AsType[*transfer.RefusedError](err)
+	if reserved != 15<<20 || !ok || !refusal.BySettings || !strings.Contains(refusal.Sentence, "Table t0, or table t1 has "+
+		"a row of 5 MiB") {
+		t.Errorf("reserved %d: %v", reserved, err)
 	}
 }
 

@@ -64,7 +64,7 @@ type object struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// Longest is the length of its longest statement, in bytes; 0 in backups of earlier releases, and of the schema.
+	// Longest is the length of its longest statement, in bytes; 0 for the schema.
 	Longest int64 `json:"longest,omitempty"`
 }
 

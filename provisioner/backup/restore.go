@@ -23,7 +23,7 @@ func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o tr
 	for n, p := range m.Parts {
 		parts[n] = transfer.Part{Chunks: p.Chunks, Read: func(ctx context.Context, fn func(int, []byte) error) error {
 			for _, object := range p.Objects {
-				release, err := v.hold(ctx, m, p, object, o, timesInLoad)
+				release, err := hold(ctx, p, object, o, timesInLoad)
 				if err != nil {
 					return err
 				}
@@ -43,19 +43,12 @@ func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o tr
 const timesInLoad = 3
 
 // hold waits for the memory for an object, if it is large, and for its longest statement, if that is long.
-func (v Vault) hold(ctx context.Context, m Manifest, p part, o object, options transfer.Options,
-	times int64) (release func(), err error) {
+func hold(ctx context.Context, p part, o object, options transfer.Options, times int64) (release func(), err error) {
 	if options.Reserve == nil {
 		return func() {}, nil
 	}
-	longest := o.Longest
-	if longest == 0 && times > 0 { // written by an earlier release
-		if longest, err = v.longest(ctx, m, o); err != nil {
-			return nil, err
-		}
-	}
-	bytes := times * longest
-	if longest <= longStatement {
+	bytes := times * o.Longest
+	if o.Longest <= longStatement {
 		bytes = 0
 	}
 	if o.Bytes > 2*objectBytes {
@@ -71,18 +64,7 @@ func (v Vault) hold(ctx context.Context, m Manifest, p part, o object, options t
 		}
 	}
 	release, err = options.Reserve(ctx, bytes)
-	return release, transfer.RefuseLong(err, max(longest, o.Bytes), tables...)
-}
-
-// longest is the length of the longest statement in an object.
-func (v Vault) longest(ctx context.Context, m Manifest, o object) (longest int64, err error) {
-	return longest, v.eachStatement(ctx, m, o, func(_ int, length int64, in io.Reader) error {
-		longest = max(longest, length)
-		if _, err := io.CopyN(io.Discard, in, length); err != nil {
-			return &DamagedError{folder(m.InstanceID, m.ID) + o.Name, err}
-		}
-		return nil
-	})
+	return release, transfer.RefuseLong(err, max(o.Longest, o.Bytes), tables...)
 }
 
 // Schema reads the definitions in a backup. Its errors are those of Restore.
@@ -90,9 +72,6 @@ func (v Vault) Schema(ctx context.Context, m Manifest) (s transfer.Schema, err e
 	err = v.read(ctx, m, m.Schema, func(r io.Reader) error { return json.NewDecoder(r).Decode(&s) })
 	if err != nil {
 		return s, &transfer.SourceError{Err: err}
-	}
-	if s.Version == "" {
-		s.Version = m.Version
 	}
 	return s, nil
 }
@@ -110,7 +89,7 @@ func (v Vault) Check(ctx context.Context, m Manifest, o transfer.Options) error 
 			if err := o.Alive(); err != nil {
 				return err
 			}
-			release, err := v.hold(ctx, m, p, object, o, 0)
+			release, err := hold(ctx, p, object, o, 0)
 			if err != nil {
 				return err
 			}

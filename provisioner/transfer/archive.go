@@ -10,7 +10,7 @@ import (
 
 // Schema is all of a database but its rows. It can be encoded as JSON.
 type Schema struct {
-	Version  string // of the server; "" in backups of earlier releases
+	Version  string // of the server
 	tables   []table
 	programs programSet
 }

@@ -19,7 +19,6 @@ type chunk struct {
 	first    bool   // of its table
 	known    string // the checksum of the target's rows, "" if it is not known
 	replaces bool   // rows that have the same unique keys as those that are written
-	adds     bool   // rows to those that are there, within limits that are not known
 }
 
 // where is the condition for a chunk.

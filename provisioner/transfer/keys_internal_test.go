@@ -40,30 +40,3 @@ func TestSplitKeys(t *testing.T) {
 		}
 	}
 }
-
-// TestSplit divides statements between rows, not within strings.
-func TestSplit(t *testing.T) {
-	t.Parallel()
-	const begin = "INSERT INTO `t` (`a`,`b`) VALUES "
-	for _, test := range []struct {
-		rows string
-		most int
-		want []string
-	}{
-		{"(1,2),(3,4),(5,6)", 2, []string{"(1,2),(3,4)", "(5,6)"}},
-		{"(1,2),(3,4),(5,6),(7,8)", 2, []string{"(1,2),(3,4)", "(5,6),(7,8)"}},
-		{`(1,'),(\'),('),(2,'\\'),(3,_binary'x')`, 1, []string{`(1,'),(\'),(')`, `(2,'\\')`, "(3,_binary'x')"}},
-		{"(1,2),(3,4)", 2, []string{"(1,2),(3,4)"}},
-	} {
-		var got []string
-		for _, part := range split([]byte(begin+test.rows), begin, test.most) {
-			got = append(got, strings.TrimPrefix(string(part), begin))
-		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%s by %d: %q", test.rows, test.most, got)
-		}
-	}
-	if other := split([]byte("SET a = '),('"), begin, 0); len(other) != 1 {
-		t.Errorf("another statement: %q", other)
-	}
-}

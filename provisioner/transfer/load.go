@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 )
 
 // ErrDiffers says that a dump does not have the rows that it says it has.
@@ -22,14 +21,10 @@ func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) err
 		return err
 	}
 	c := &copier{snapshot: &snapshot{tables: s.tables, version: s.Version}, programs: s.programs, to: to, options: o}
-	c.anew = tablesWithoutLimits(parts)
 	if err := c.makeSchema(ctx); err != nil {
 		return err
 	}
 	if err := c.loadRows(ctx, parts); err != nil {
-		return err
-	}
-	if err := c.compareWhole(ctx, parts); err != nil {
 		return err
 	}
 	if err := c.addKeys(ctx); err != nil {
@@ -39,53 +34,6 @@ func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) err
 		return err
 	}
 	return c.makeLate(ctx)
-}
-
-// tablesWithoutLimits lists the tables of which it is not known between which keys their chunks are: earlier releases
-// wrote the Unicode replacement character for bytes of a key that are not UTF-8. All rows are in the dump.
-func tablesWithoutLimits(parts []Part) (all []string) {
-	for _, p := range parts {
-		for _, k := range p.Chunks {
-			if strings.ContainsRune(k.From+k.To, utf8.RuneError) && !slices.Contains(all, k.Table) {
-				all = append(all, k.Table)
-			}
-		}
-	}
-	return all
-}
-
-// compareWhole compares these tables: the sums of their chunks add up to that of the table.
-func (c *copier) compareWhole(ctx context.Context, parts []Part) error {
-	if len(c.anew) == 0 {
-		return nil
-	}
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer discard(conn)
-	for _, name := range c.anew {
-		var all rowSum
-		for _, p := range parts {
-			for _, k := range p.Chunks {
-				if k.Table == name {
-					one, err := parseSum(k.Sum)
-					if err != nil {
-						return ofSource(err)
-					}
-					all.rows, all.sum = all.rows+one.rows, all.sum+one.sum
-				}
-			}
-		}
-		sum, err := sumOf(ctx, conn, c.inTarget(chunk{table: find(c.snapshot.tables, name)}))
-		if err != nil {
-			return err
-		}
-		if sum != all.String() {
-			return fmt.Errorf("%w: table %s", ErrDiffers, name)
-		}
-	}
-	return nil
 }
 
 func (c *copier) loadRows(ctx context.Context, parts []Part) error {
@@ -137,17 +85,13 @@ func (c *copier) loadParts(ctx context.Context, parts <-chan Part) error {
 
 // loadPart makes the chunks of a part equal to those of the dump.
 func (c *copier) loadPart(ctx context.Context, conn *sql.Conn, p Part) error {
-	l := partLoader{copier: c, conn: conn, part: p, chunks: make([]chunk, len(p.Chunks)), there: map[string]bool{},
-		added: map[int]bool{}}
+	l := partLoader{copier: c, conn: conn, part: p, chunks: make([]chunk, len(p.Chunks)), there: map[string]bool{}}
 	for n, d := range p.Chunks {
 		t := find(c.snapshot.tables, d.Table)
 		if t == nil {
 			return ofSource(fmt.Errorf("the dump has rows of the table %q, and no such table", d.Table))
 		}
 		l.chunks[n] = chunk{table: t, from: d.From, to: d.To}
-		if slices.Contains(c.anew, t.name) {
-			l.chunks[n] = chunk{table: t, adds: true}
-		}
 		l.there[d.Table] = c.progress.kept[d.Table]
 	}
 	var failure error
@@ -177,8 +121,7 @@ type partLoader struct {
 	chunks    []chunk
 	there     map[string]bool // tables that may have rows of these chunks
 	differing map[int]bool
-	added     map[int]bool // chunks of which only the rows are known
-	open      int          // the chunk of the transaction in progress, -1 for none
+	open      int // the chunk of the transaction in progress, -1 for none
 }
 
 // again reports whether the part is to be written once more: see chunk.again.
@@ -212,10 +155,7 @@ func (l *partLoader) differs() error {
 func (l *partLoader) compare(ctx context.Context) error {
 	l.differing = map[int]bool{}
 	for n, k := range l.chunks {
-		if k.adds && l.added[n] {
-			continue
-		}
-		if k.adds || !l.there[k.table.name] {
+		if !l.there[k.table.name] {
 			l.differing[n] = true
 			continue
 		}
@@ -291,7 +231,7 @@ func (l *partLoader) begin(ctx context.Context, n int) error {
 		return err
 	}
 	l.open = n
-	if !l.there[t.name] || l.chunks[n].adds {
+	if !l.there[t.name] {
 		return nil
 	}
 	return l.exec(ctx, l.conn, "DELETE FROM "+t.String()+t.where(l.chunks[n]))
@@ -304,6 +244,6 @@ func (l *partLoader) end(ctx context.Context) error {
 	if err := l.exec(ctx, l.conn, "COMMIT"); err != nil {
 		return err
 	}
-	l.there[l.chunks[l.open].table.name], l.added[l.open], l.open = true, true, -1
+	l.there[l.chunks[l.open].table.name], l.open = true, -1
 	return nil
 }

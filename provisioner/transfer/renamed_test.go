@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 
@@ -89,37 +88,4 @@ func (f *fixture) copyOrRestore(ctx context.Context, dumps bool, o transfer.Opti
 	var read transfer.Schema
 	f.must(json.Unmarshal(raw, &read))
 	return transfer.Load(ctx, read, m.parts, f.to, o)
-}
-
-// TestLoadWithoutLimits loads dumps as earlier releases wrote them: with the Unicode replacement character for bytes of
-// keys that are not UTF-8.
-func TestLoadWithoutLimits(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
-		f.exec(f.source, filled("j", "(k BINARY(16) PRIMARY KEY, f VARCHAR(255))", hashed+", REPEAT('x', 250)", 5000)...)
-		var m memory
-		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{ChunkBytes: chunkBytes}, func() transfer.Output { return &output{to: &m} })
-		f.must(err)
-		if len(m.parts) < 2 {
-			t.Fatalf("the table has %d chunks", len(m.parts))
-		}
-		for n := range m.parts {
-			k := &m.parts[n].Chunks[0]
-			for _, limit := range []*string{&k.From, &k.To} {
-				if *limit != "" {
-					*limit = "_binary'\uFFFD\uFFFD\\0x'"
-				}
-			}
-		}
-		for range 2 { // also over what is there
-			f.must(transfer.Load(t.Context(), schema, m.parts, f.to, transfer.Options{ChunkBytes: chunkBytes, Workers: 2}))
-			f.expectSameTables()
-		}
-		lost := slices.Clone(m.parts)
-		lost[0].Read = func(context.Context, func(int, []byte) error) error { return nil }
-		if err := transfer.Load(t.Context(), schema, lost, f.to, transfer.Options{ChunkBytes: chunkBytes}); !errors.Is(err, transfer.ErrDiffers) {
-			t.Errorf("rows are missing: %v", err)
-		}
-	})
 }

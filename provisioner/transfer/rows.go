@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -549,41 +548,8 @@ var valueErrors = []uint16{1264, 1265, 1292, 1366, 1406, 1048, 1364, 3751, 3752,
 // range, or a check does not hold.
 var expressionErrors = []uint16{1690, errCheckViolated}
 
-// write inserts rows. Statements of earlier releases can have too many values.
+// write inserts rows with one statement.
 func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []byte) error {
-	for _, part := range split(statement, k.table.insert(), statementValues/max(len(k.table.columns), 1)) {
-		if err := c.writePart(ctx, to, k, part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// split divides a statement into some of so many rows at most, if it begins like that.
-func split(statement []byte, begin string, rows int) (all [][]byte) {
-	const end = "),("
-	if bytes.Count(statement, []byte(end)) < rows || !bytes.HasPrefix(statement, []byte(begin)) {
-		return [][]byte{statement}
-	}
-	from, found, quoted := len(begin), 0, false
-	for n := from; n < len(statement); n++ {
-		switch {
-		case statement[n] == '\'':
-			quoted = !quoted
-		case quoted && statement[n] == '\\':
-			n++
-		case !quoted && bytes.HasPrefix(statement[n:], []byte(end)):
-			if found++; found%max(rows, 1) == 0 {
-				all = append(all, slices.Concat([]byte(begin), statement[from:n+1]))
-				from = n + len(end) - 1
-			}
-		}
-	}
-	return append(all, slices.Concat([]byte(begin), statement[from:]))
-}
-
-// writePart inserts rows with one statement.
-func (c *copier) writePart(ctx context.Context, to *sql.Conn, k chunk, statement []byte) error {
 	c.progress.mu.Lock()
 	c.progress.written += int64(len(statement))
 	tooMuch := c.options.MaxBytes > 0 && c.progress.written > c.options.MaxBytes

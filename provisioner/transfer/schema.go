@@ -167,7 +167,7 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 			continue
 		}
 		at := slices.IndexFunc(c.snapshot.tables, func(s table) bool { return s.name == t.name })
-		if at >= 0 && !t.sequence && !t.versioned && !slices.Contains(c.anew, t.name) {
+		if at >= 0 && !t.sequence && !t.versioned {
 			if err := t.describe(ctx, conn, c.to.Database); err != nil {
 				return err
 			}

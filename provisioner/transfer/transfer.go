@@ -227,8 +227,6 @@ type copier struct {
 	counters []table      // of which the target has another counter for AUTO_INCREMENT
 	writing  sync.RWMutex // held exclusively for chunks that are written with REPLACE
 
-	anew []string // tables that are dropped first
-
 	presentThere, presentHere string // the ends of the period of rows that are present, on both servers
 }
 

@@ -25,8 +25,8 @@ var previousRelease = sync.OnceValues(func() (string, error) { return releaseBef
 // releaseHeadings matches the headings of the releases in CHANGELOG.md, the newest first.
 var releaseHeadings = regexp.MustCompile(`(?m)^## \[\d+\.\d+\.\d+\]`)
 
-// releaseBefore finds the commit of the release from which HEAD is upgraded: the newest one before HEAD. If HEAD is the
-// first release, it is HEAD itself, and the upgrade is to the uncommitted changes.
+// releaseBefore finds the commit of the release from which HEAD is upgraded: the newest one before HEAD. If there is
+// none, it is HEAD itself, and the upgrade is to the uncommitted changes.
 //
 // The commit of a release is the first one with its heading in CHANGELOG.md. It is looked up because clones need not
 // have tags, and a commit cannot contain its own id.
@@ -55,14 +55,11 @@ func releaseBefore(dir string) (commit string, err error) {
 		if len(commits) == 0 {
 			return "", fmt.Errorf("no commit has added %q to CHANGELOG.md", heading)
 		}
-		if commit = commits[len(commits)-1]; commit != head {
-			return commit, nil
+		if first := commits[len(commits)-1]; first != head {
+			return first, nil
 		}
 	}
-	if commit == "" {
-		return "", errors.New("CHANGELOG.md names no release")
-	}
-	return commit, nil
+	return head, nil
 }
 
 // git runs git on a repository that may be another user's, and returns what it prints without the end of the line.

@@ -33,10 +33,6 @@ func loadSecrets(path string) (s secrets, err error) {
 	if json.Unmarshal(raw, &s) != nil { // the error could quote a secret
 		return s, fmt.Errorf("%s is not what an earlier start wrote; remove the state directory to start over", path)
 	}
-	if s.AccountPassword == "" { // an earlier release used the administrator's account
-		s.AccountPassword = rand.Text()
-		return s, s.keep(path)
-	}
 	return s, nil
 }
 

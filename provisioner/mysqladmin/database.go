@@ -165,3 +165,115 @@ func (s *Session) killUsers(ctx context.Context, database string) error {
 	}
 	return s.killEach(ctx, using)
 }
+
+// CharsetError says which of the parameters charset and collation a server does not accept, and why.
+type CharsetError struct {
+	Parameter string // "charset" or "collation"
+	Reason    string // the rest of the sentence
+}
+
+// Sentence is for users.
+func (e *CharsetError) Sentence() string {
+	return fmt.Sprintf("Parameter %q %s.", e.Parameter, e.Reason)
+}
+
+func (e *CharsetError) Error() string { return e.Parameter + " " + e.Reason }
+
+// ValidateCharset uses the parameters in a query, to find out whether CreateDatabase will accept them. If not, it
+// returns a *CharsetError.
+func (s *Server) ValidateCharset(ctx context.Context, charset, collation string) error {
+	implied := charset == ""
+	if implied {
+		charset = defaultCharset
+	}
+	query := "SELECT CONVERT('' USING " + quoteIdentifier(charset) + ")"
+	if collation != "" {
+		query += " COLLATE " + quoteIdentifier(collation)
+	}
+	var empty string
+	err := s.reads.QueryRowContext(ctx, query).Scan(&empty)
+	if implied && hasNumber(err, errCollationMismatch) {
+		return nil // the collation implies a charset other than the default
+	}
+	if wrong := charsetError(err, charset, collation); wrong != nil {
+		return wrong
+	}
+	return s.explain("check charset and collation", err)
+}
+
+// charsetError translates a server's error about a charset or collation that it does not accept. It returns nil for
+// other errors.
+func charsetError(err error, charset, collation string) error {
+	switch {
+	case hasNumber(err, errUnknownCharset):
+		return &CharsetError{"charset", fmt.Sprintf("is %q, which the server does not know", charset)}
+	case hasNumber(err, errUnknownCollation):
+		return &CharsetError{"collation", fmt.Sprintf("is %q, which the server does not know", collation)}
+	case hasNumber(err, errCollationMismatch):
+		return &CharsetError{"collation", fmt.Sprintf("is %q, which does not belong to the character set %q",
+			collation, charset)}
+	}
+	return nil
+}
+
+// unfinished is a table that marks a database which the broker is filling. Its name belongs to that database alone, so
+// that no copy of another database has it.
+func unfinished(database string) string { return "unfinished " + database }
+
+// UnfinishedTable is the name of the table of MarkUnfinished.
+func UnfinishedTable(database string) string { return unfinished(database) }
+
+const hasTable = "SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = ?)"
+
+// Unfinished reports whether a database is marked by MarkUnfinished.
+func (s *Server) Unfinished(ctx context.Context, database string) (marked bool, err error) {
+	err = s.reads.QueryRowContext(ctx, hasTable, database, unfinished(database)).Scan(&marked)
+	return marked, s.explain("look into database "+database, err)
+}
+
+// MarkUnfinished marks a database that the broker is about to fill. It returns ErrHoldsData if the database is neither
+// empty nor marked.
+func (s *Session) MarkUnfinished(ctx context.Context, database string) error {
+	err := s.markUnfinished(ctx, database)
+	if err != nil && !errors.Is(err, ErrHoldsData) {
+		return fmt.Errorf("mark database %s: %w", database, err)
+	}
+	return err
+}
+
+func (s *Session) markUnfinished(ctx context.Context, database string) error {
+	marked, err := s.exists(ctx, hasTable, database, unfinished(database))
+	if err != nil || marked {
+		return err
+	}
+	holds, err := s.exists(ctx, holdsData, database, database, database)
+	if err != nil {
+		return err
+	}
+	if holds {
+		return fmt.Errorf("database %s: %w", database, ErrHoldsData)
+	}
+	return s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+quoteIdentifier(database)+"."+quoteIdentifier(unfinished(database))+
+		" (id INT PRIMARY KEY) ENGINE=InnoDB")
+}
+
+// MarkFinished undoes MarkUnfinished. It is no error if there is no mark.
+func (s *Session) MarkFinished(ctx context.Context, database string) error {
+	err := s.exec(ctx, "DROP TABLE IF EXISTS "+quoteIdentifier(database)+"."+quoteIdentifier(unfinished(database)))
+	if err != nil {
+		return fmt.Errorf("mark database %s as finished: %w", database, err)
+	}
+	return nil
+}
+
+// DropUnfinished is DropEmptyDatabase, which also drops a database with data that MarkUnfinished has marked.
+func (s *Session) DropUnfinished(ctx context.Context, database string) error {
+	marked, err := s.exists(ctx, hasTable, database, unfinished(database))
+	if err != nil {
+		return fmt.Errorf("look into database %s: %w", database, err)
+	}
+	if marked {
+		return s.DropDatabase(ctx, database)
+	}
+	return s.DropEmptyDatabase(ctx, database)
+}

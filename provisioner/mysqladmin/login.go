@@ -3,7 +3,10 @@ package mysqladmin
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -71,4 +74,126 @@ func ExecIf(ctx context.Context, cfg Config, statement string, check func() erro
 		return fmt.Errorf("server %s: %s: %w", cfg.Name, statement, err)
 	}
 	return nil
+}
+
+// Login is an account and its password.
+type Login struct{ User, Password string }
+
+// OpenDatabase prepares connections, outside of the broker's pools, whose default database is the given one: as an
+// account that the broker made, or as the broker itself (nil). Their sessions have the server's limits on waits, and
+// may send statements of any length. Of a cluster, all of them are to the node that is the primary when the first is
+// opened: what is read in several of them at once must come from one node. The caller closes the result.
+func (s *Server) OpenDatabase(database string, as *Login) (*sql.DB, error) {
+	cfg, err := s.config.driver()
+	if err != nil {
+		return nil, err
+	}
+	cfg.DBName, cfg.MaxAllowedPacket = database, 1<<30-1
+	if as != nil {
+		cfg.User, cfg.Passwd = as.User, as.Password
+	}
+	if s.nodes != nil {
+		return sql.OpenDB(&primaryConnector{server: s, cfg: cfg}), nil
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", s.name, err)
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// primaryConnector connects to the node of a cluster that was the primary at the first connection.
+type primaryConnector struct {
+	server *Server
+	cfg    *mysql.Config
+
+	mu     sync.Mutex
+	chosen driver.Connector
+}
+
+// Connect implements driver.Connector.
+func (c *primaryConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	connector, err := c.choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return connector.Connect(ctx)
+}
+
+func (c *primaryConnector) choose(ctx context.Context) (driver.Connector, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.chosen != nil {
+		return c.chosen, nil
+	}
+	if err := c.server.Ping(ctx); err != nil { // which finds the primary
+		return nil, err
+	}
+	primary, _ := c.server.nodes.state()
+	c.cfg.Addr = c.server.nodes.all[primary].addr
+	var err error
+	c.chosen, err = mysql.NewConnector(c.cfg)
+	return c.chosen, err
+}
+
+// Driver implements driver.Connector.
+func (c *primaryConnector) Driver() driver.Driver { return mysql.MySQLDriver{} }
+
+// CanTake reports whether a server of this flavour can hold all that one of the other flavour holds: it is of the same
+// flavour, and its major and minor version are not older.
+func (f Flavour) CanTake(of Flavour) bool {
+	var major, minor int
+	_, _ = fmt.Sscanf(of.Version, "%d.%d", &major, &minor) // parseVersion has read it
+	return f.Name == of.Name && !f.before(major, minor, 0)
+}
+
+// KeepReserve keeps a connection for sessions and one for reads open, so that the broker has them when others use all
+// that the server allows. Call it more often than idle connections are closed. It begins with the one for sessions,
+// because a full server accepts one connection beyond max_connections from an account with CONNECTION_ADMIN.
+// https://dev.mysql.com/doc/refman/8.4/en/too-many-connections.html
+func (s *Server) KeepReserve(ctx context.Context) error {
+	return s.explain("keep connections in reserve", errors.Join(keepOne(ctx, s.sessions), keepOne(ctx, s.reads)))
+}
+
+func keepOne(ctx context.Context, pool *sql.DB) error {
+	if stats := pool.Stats(); stats.InUse == stats.MaxOpenConnections {
+		return nil // a ping would wait
+	}
+	return pool.PingContext(ctx)
+}
+
+// OpenSecondary returns a node of Group Replication that is not the primary, as a single server, so that much can be
+// read without slowing applications down. It has everything that was committed before the call. Accounts log in there
+// that were created with Secondary. It returns nil and the reason if there is none. The caller closes it before s.
+func (s *Server) OpenSecondary(ctx context.Context) (*Server, error) {
+	if s.nodes == nil {
+		return nil, errors.New("it is no cluster")
+	}
+	here, err := s.clusterHere(ctx)
+	if err != nil {
+		return nil, s.explain("read the members of the cluster", err)
+	}
+	barrier, err := executedBarrier(ctx, s.reads)
+	if err != nil {
+		return nil, s.explain("choose a secondary to read from", err)
+	}
+	primary, _ := s.nodes.state()
+	errs := []error{errors.New("no other node is a member")}
+	for n, one := range s.nodes.all {
+		if n == primary {
+			continue
+		}
+		isMember, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error { return barrier(ctx, conn) })
+		if isMember && err == nil {
+			cfg := s.config
+			cfg.Addr, cfg.Nodes = one.addr, nil
+			secondary, err := Open(cfg)
+			if err == nil {
+				secondary.cluster = s.nodes
+			}
+			return secondary, err
+		}
+		errs = append(errs, fmt.Errorf("node %s: %w", one.addr, err))
+	}
+	return nil, s.explain("choose a secondary to read from", errors.Join(errs...))
 }

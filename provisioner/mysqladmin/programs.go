@@ -2,7 +2,11 @@ package mysqladmin
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -85,4 +89,116 @@ func (s *Server) programSizes(ctx context.Context, comparison, databases string,
 		args[n] = databases
 	}
 	return s.sizesOf(ctx, query, args...)
+}
+
+// Statements that take a database and a definer, for each kind of object.
+const (
+	definesTables = `EXISTS (SELECT 1 FROM information_schema.views WHERE table_schema = ? AND definer = ?) OR
+		EXISTS (SELECT 1 FROM information_schema.triggers WHERE trigger_schema = ? AND definer = ?)`
+	definesPrograms = `EXISTS (SELECT 1 FROM information_schema.routines WHERE routine_schema = ? AND definer = ?) OR
+		EXISTS (SELECT 1 FROM information_schema.events WHERE event_schema = ? AND definer = ?)`
+	definesProgramsMariaDB = `EXISTS (SELECT 1 FROM mysql.proc WHERE db = ? AND definer = ?) OR
+		EXISTS (SELECT 1 FROM mysql.event WHERE db = ? AND definer = ?)`
+)
+
+// defines reports whether an account is the definer of a view, trigger, routine or event in a database. For each query
+// of definers in information_schema, MariaDB fills a temporary table with room for large texts. defines avoids these
+// queries if the broker may read MariaDB's own tables and the database has no tables, and so no views or triggers. A
+// MariaDB that can open no more files lists no tables at all, not even its own; then views and triggers are queried.
+func (s *Session) defines(ctx context.Context, account, database string) (bool, error) {
+	definer := account + "@%"
+	if s.server.readsPrograms.Load() {
+		var programs, tables, listed bool
+		row := s.conn.QueryRowContext(ctx, s.dialect.defining+"SELECT "+definesProgramsMariaDB+
+			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?)"+
+			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'mysql')",
+			database, definer, database, definer, database)
+		if err := row.Scan(&programs, &tables, &listed); err != nil {
+			s.failed = true
+			return false, err
+		}
+		if programs || listed && !tables {
+			return programs, nil
+		}
+		return s.exists(ctx, s.dialect.defining+"SELECT "+definesTables, database, definer, database, definer)
+	}
+	return s.exists(ctx, s.dialect.defining+"SELECT "+definesTables+" OR "+definesPrograms,
+		database, definer, database, definer, database, definer, database, definer)
+}
+
+// readsPrograms reports whether the broker's account may read MariaDB's tables of routines and events.
+func readsPrograms(ctx context.Context, conn *sql.Conn, flavour Flavour) (bool, error) {
+	if flavour.Name != MariaDB {
+		return false, nil
+	}
+	for _, table := range []string{"mysql.proc", "mysql.event"} {
+		lacks, err := denied(ctx, conn, "SELECT db, definer FROM "+table+" LIMIT 0")
+		if lacks || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Statuses of events where they were created or altered last. Everywhere else they have another one, whichever of
+// these two they have there.
+const (
+	eventEnabled  = "ENABLED"
+	eventDisabled = "DISABLED"
+)
+
+// RunningEvents lists the events of a database that a node of the cluster runs: the one on which they were created or
+// altered last. On all others they are disabled, also those that the application has not disabled. Both lists are nil
+// on a server that is in no cluster. A node that cannot be reached is left out; unknown are the events that it may run,
+// or that the application may have disabled there.
+func (s *Server) RunningEvents(ctx context.Context, database string) (running, unknown []string, err error) {
+	if s.cluster == nil {
+		return nil, nil, nil
+	}
+	var errs []error
+	all := map[string]string{}
+	for _, one := range s.cluster.all {
+		found, err := one.events(ctx, database)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for name, status := range found {
+			if status == eventEnabled || all[name] != eventEnabled && all[name] != eventDisabled {
+				all[name] = status
+			}
+		}
+	}
+	if len(errs) == len(s.cluster.all) {
+		return nil, nil, s.explain("read which events run", errors.Join(errs...))
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		switch {
+		case all[name] == eventEnabled:
+			running = append(running, name)
+		case all[name] != eventDisabled && len(errs) > 0:
+			unknown = append(unknown, name)
+		}
+	}
+	return running, unknown, nil
+}
+
+// events returns the statuses of the events of a database on the node, by name.
+func (n *node) events(ctx context.Context, database string) (statuses map[string]string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	rows, err := n.db.QueryContext(ctx, "SELECT event_name, status FROM information_schema.events WHERE event_schema = ?",
+		database)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	statuses = map[string]string{}
+	for rows.Next() {
+		var name, status string
+		if err := rows.Scan(&name, &status); err != nil {
+			return nil, err
+		}
+		statuses[name] = status
+	}
+	return statuses, rows.Err()
 }

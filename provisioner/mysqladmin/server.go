@@ -132,3 +132,88 @@ func (s *Server) explain(doing string, err error) error {
 	}
 	return fmt.Errorf("server %s: %s: %w", s.name, doing, err)
 }
+
+// Transport is how clients can use TLS with a server.
+type Transport struct {
+	TLS     bool // it is offered
+	TLSOnly bool // no application can log in without it
+}
+
+// Transport asks the server whether it offers and requires TLS. TLSOnly is also true for a MySQL without the RSA keys
+// by which clients without TLS encrypt passwords.
+// https://dev.mysql.com/doc/refman/8.4/en/using-encrypted-connections.html#mandatory-encrypted-connections
+// https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
+func (s *Server) Transport(ctx context.Context) (Transport, error) {
+	var t Transport
+	version, err := s.status(ctx, "SESSION", "Ssl_version") // of a connection that uses TLS if the server offers it
+	if err == nil {
+		err = s.reads.QueryRowContext(ctx, "SELECT @@GLOBAL.require_secure_transport").Scan(&t.TLSOnly)
+	}
+	var flavour Flavour
+	if err == nil {
+		flavour, err = s.Flavour(ctx)
+	}
+	key := "not needed"
+	if err == nil && flavour.Name == MySQL {
+		key, err = s.status(ctx, "GLOBAL", "Caching_sha2_password_rsa_public_key")
+	}
+	t.TLS, t.TLSOnly = version != "", t.TLSOnly || key == ""
+	return t, s.explain("read the TLS settings", err)
+}
+
+func (s *Server) status(ctx context.Context, scope, name string) (value string, err error) {
+	err = s.reads.QueryRowContext(ctx, "SHOW "+scope+" STATUS LIKE '"+name+"'").Scan(&name, &value)
+	return value, err
+}
+
+// Databases lists all databases of the server that the broker's account may see, the server's own included.
+func (s *Server) Databases(ctx context.Context) ([]string, error) {
+	names, err := names(ctx, s.reads, "SHOW DATABASES")
+	return names, s.explain("list the databases", err)
+}
+
+// Accounts lists the accounts that may log in from any host, as all accounts of CreateAccount may. It includes locked
+// ones.
+func (s *Server) Accounts(ctx context.Context) ([]string, error) {
+	names, err := names(ctx, s.reads, "SELECT user FROM mysql.user WHERE host = '%'")
+	return names, s.explain("list the accounts", err)
+}
+
+// queryer is a connection or a pool.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// names runs a query that returns names.
+func names(ctx context.Context, on queryer, query string, args ...any) (names []string, err error) {
+	rows, err := on.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// readPairs reads a query with two columns, names and values.
+func readPairs(ctx context.Context, on queryer, into map[string]string, query string) error {
+	rows, err := on.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return err
+		}
+		into[name] = value
+	}
+	return rows.Err()
+}

@@ -2,8 +2,11 @@ package mysqladmin
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -95,3 +98,110 @@ func (s *Session) release() bool {
 	err := s.conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK(?)", s.lock).Scan(&released)
 	return err == nil && released.Bool
 }
+
+// lockWait is how long Lock waits for a session that it has killed, which may still finish a statement that cannot be
+// interrupted, such as DROP DATABASE.
+const lockWait = 10 * time.Second
+
+// Lock opens a session that excludes all others with the same key, of all replicas of the broker. It takes a user-level
+// lock on the server, which ends with the connection. If another connection holds the lock, Lock kills it and waits for
+// its end. So no statement of a worker that was paused, or died, can take effect once Lock has returned.
+//
+// alive returns an error if the caller has lost its lease. It is called before another connection is killed, after the
+// lock is taken, and before every statement that changes something. The session fails with its error.
+func (s *Server) Lock(ctx context.Context, key string, alive func() error) (*Session, error) {
+	return s.LockIf(ctx, key, "", nil, alive)
+}
+
+// LockIf is Lock for an organization, if it is not "". It first calls allowed, which may read the server's mark. It
+// kills nobody if that returns an error.
+func (s *Server) LockIf(ctx context.Context, key, organization string, allowed func(MarkReader) error,
+	alive func() error) (*Session, error) {
+	free, err := s.turns.Take(ctx, organization)
+	if err != nil {
+		return nil, s.explain("wait for a session", err)
+	}
+	conn, err := s.sessions.Conn(ctx)
+	if err != nil {
+		free()
+		return nil, s.explain("connect", err)
+	}
+	session := &Session{conn: conn, server: s, lock: lockName(s.lockKey, key), alive: alive, free: free,
+		organization: organization}
+	if err := session.take(ctx, allowed); err != nil {
+		session.failed = true
+		return nil, s.explain("take the session lock", errors.Join(err, session.Close()))
+	}
+	return session, nil
+}
+
+// take takes the lock, over if necessary, and checks the caller's lease.
+func (s *Session) take(ctx context.Context, allowed func(MarkReader) error) error {
+	locked, holder, err := s.tryLock(ctx)
+	if err != nil {
+		return err
+	}
+	if allowed != nil {
+		if err := allowed(s); err != nil {
+			return err
+		}
+	}
+	if !locked {
+		if err := s.takeOver(ctx, holder); err != nil {
+			return err
+		}
+	}
+	if err := s.fence(ctx); err != nil {
+		return s.server.nodes.demoted(err)
+	}
+	return s.alive()
+}
+
+// tryLock takes the lock if nobody holds it. Otherwise it returns the connection that does, if that has not ended
+// meanwhile. It also finds out the server's dialect.
+func (s *Session) tryLock(ctx context.Context) (locked bool, holder sql.NullInt64, err error) {
+	var version string
+	row := s.conn.QueryRowContext(ctx, "SELECT VERSION(), GET_LOCK(?, 0), IS_USED_LOCK(?)", s.lock, s.lock)
+	if err := row.Scan(&version, &locked, &holder); err != nil {
+		return false, holder, err
+	}
+	flavour, err := parseVersion(version)
+	if err != nil {
+		return false, holder, err
+	}
+	s.dialect = dialects[flavour.Name]
+	if flavour.Name == MariaDB && !flavour.before(11, 3, 0) {
+		s.dialect.adminPrivileges += ", SHOW CREATE ROUTINE"
+	}
+	return locked, holder, nil
+}
+
+// lockName derives the name of the lock from a key; servers allow 64 characters and ignore case. The name cannot be
+// guessed without the secret: GET_LOCK needs no privilege, so that tenants could take the lock too.
+// https://dev.mysql.com/doc/refman/8.4/en/locking-functions.html
+func lockName(secret []byte, key string) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(key))
+	return "mysql-broker:" + hex.EncodeToString(mac.Sum(nil)[:24])
+}
+
+// takeOver kills the connection that holds the lock, if there is one, and takes the lock.
+func (s *Session) takeOver(ctx context.Context, holder sql.NullInt64) error {
+	if holder.Valid {
+		if err := s.kill(ctx, holder.Int64); err != nil {
+			return fmt.Errorf("kill the connection that holds the lock: %w", err)
+		}
+	}
+	var locked sql.NullBool
+	row := s.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", s.lock, lockWait.Seconds())
+	if err := row.Scan(&locked); err != nil {
+		return fmt.Errorf("take the lock: %w", err)
+	}
+	if !locked.Bool {
+		return errLockHeld
+	}
+	return nil
+}
+
+// errLockHeld counts as Unreachable: the server is still busy with the last statement of the previous session.
+var errLockHeld = errors.New("another connection still holds the lock")

@@ -235,7 +235,7 @@ func StartOn(t testing.TB, on *network.Host, env map[string]string) *Broker {
 func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
 	env = maps.Clone(env)
-	env["CATALOG"] = previousCatalog(t)
+	env["CATALOG"] = PreviousCatalog(t)
 	return started(t, launch(t, env, previous(t), "serve"))
 }
 

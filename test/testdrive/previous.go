@@ -93,8 +93,8 @@ func previousSources(dir string) (string, error) {
 	return sources, nil
 }
 
-// previousCatalog is the catalog of the previous release, which may not know all keys of a newer one.
-func previousCatalog(t testing.TB) (path string) {
+// PreviousCatalog is the catalog of the previous release, which may not know all keys of a newer one.
+func PreviousCatalog(t testing.TB) (path string) {
 	t.Helper()
 	commit, err := previousRelease()
 	if err != nil {

@@ -17,6 +17,7 @@ func TestRollingUpgrade(t *testing.T) {
 	private := testdrive.Private(t, s.Flavour)
 	env := testdrive.Environment(t, private)
 	env["DATABASE_URL"] = servers.EmptyPostgres(t)
+	testdrive.Run(t, env, "catalog", "check", testdrive.PreviousCatalog(t)).Expect(t, 0)
 	old := startPrevious(t, private, env)
 	admin := old.Admin(t)
 	before := old.MakeOwn(t, "shared-small")

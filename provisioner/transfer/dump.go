@@ -51,7 +51,8 @@ func (d *dumper) run(ctx context.Context, output func() Output) error {
 	return d.eachWorker(ctx, func(ctx context.Context, n int, chunks <-chan chunk) error {
 		from, out := d.snapshot.conns[n], output()
 		for k := range chunks {
-			if err := d.dump(ctx, from, k, out); err != nil {
+			sum, err := d.dump(ctx, from, k, out)
+			if err != nil {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
@@ -60,7 +61,9 @@ func (d *dumper) run(ctx context.Context, output func() Output) error {
 			if err := d.snapshot.releaseRead(ctx, from, k); err != nil {
 				return err
 			}
-			d.note(k)
+			if err := d.note(k, sum); err != nil {
+				return err
+			}
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -69,14 +72,15 @@ func (d *dumper) run(ctx context.Context, output func() Output) error {
 	})
 }
 
-// dump writes a chunk. The server sums up the same rows in the same transaction: Load compares with what servers say.
-func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) error {
+// dump writes a chunk and returns its checksum. The server sums up the same rows in the same transaction: Load compares
+// with what servers say.
+func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) (sum string, err error) {
 	if err := d.options.Alive(); err != nil {
-		return err
+		return "", err
 	}
 	_, release, err := d.options.reserve(ctx, from, k, timesInDump)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer release()
 	var failure error
@@ -85,16 +89,15 @@ func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) 
 		return statement, failure
 	})
 	if failure != nil {
-		return failure // is not one of the source
+		return "", failure // is not one of the source
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	sum, err := sumOf(ctx, from, k)
-	if err != nil {
-		return sourceFailure(err)
+	if sum, err = sumOf(ctx, from, k); err != nil {
+		return "", sourceFailure(err)
 	}
-	return out.EndChunk(ctx, Chunk{Table: k.table.name, From: k.from, To: k.to, Sum: sum})
+	return sum, out.EndChunk(ctx, Chunk{Table: k.table.name, From: k.from, To: k.to, Sum: sum})
 }
 
 func sumOf(ctx context.Context, conn *sql.Conn, k chunk) (sum string, err error) {
@@ -104,6 +107,7 @@ func sumOf(ctx context.Context, conn *sql.Conn, k chunk) (sum string, err error)
 
 // eachWorker runs fn for each worker, with the chunks of all tables, which one more connection divides.
 func (c *copier) eachWorker(ctx context.Context, fn func(ctx context.Context, n int, chunks <-chan chunk) error) error {
+	c.progress.rows = map[string]uint64{}
 	for _, t := range c.snapshot.tables {
 		c.progress.total += t.bytes
 	}
@@ -125,5 +129,8 @@ func (c *copier) eachWorker(ctx context.Context, fn func(ctx context.Context, n 
 		}
 	})
 	workers.Wait()
-	return context.Cause(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return c.checkPartitions(ctx, c.snapshot.conns[c.options.Workers])
 }

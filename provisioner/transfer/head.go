@@ -5,12 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // rewriteHead mends what SHOW CREATE prints before the body of a program, which has the character set and the SQL mode
-// of its session. Servers print the name, the table of a trigger and the comment in UTF-8 always, and the comment with
-// backslashes escaped.
+// of its session. Servers print the name, the table of a trigger, the type that a function returns and the comment in
+// UTF-8 always, and the comment with backslashes escaped.
 func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
 	literally := strings.Contains(p.sqlMode, "NO_BACKSLASH_ESCAPES")
 	if p.kind == "VIEW" || p.kind == "LIBRARY" || !literally && strings.HasPrefix(p.client, "utf8") {
@@ -46,6 +47,13 @@ func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
 			p.replaceFirst(quote+strings.ReplaceAll(name, quote, quote+quote)+quote,
 				quote+strings.ReplaceAll(converted, quote, quote+quote)+quote)
 		}
+	}
+	if found := returned.FindSubmatchIndex(p.text); found != nil && p.kind == "FUNCTION" {
+		converted, err := p.inClient(ctx, conn, string(p.text[found[2]:found[3]]))
+		if err != nil {
+			return err
+		}
+		p.text = slices.Concat(p.text[:found[2]], []byte(converted), p.text[found[3]:])
 	}
 	if comment == "" {
 		return nil

@@ -97,6 +97,7 @@ func (c *copier) addKeys(ctx context.Context) error {
 		})
 	}
 	workers.Wait()
+	c.late = nil
 	return context.Cause(ctx)
 }
 

@@ -103,6 +103,9 @@ func (c *copier) loadPart(ctx context.Context, conn *sql.Conn, p Part) error {
 		if l.again(failure) {
 			continue
 		}
+		if failure != nil && l.open >= 0 {
+			return l.chunks[l.open].table.duplicates(failure)
+		}
 		if failure != nil {
 			return failure
 		}
@@ -141,7 +144,7 @@ func (l *partLoader) replaces() bool {
 func (l *partLoader) differs() error {
 	var tables []string
 	for n, k := range l.chunks {
-		if refusal := k.table.dependsOnSession(); l.differing[n] && refusal != nil {
+		if refusal := k.dependsOnSession(); l.differing[n] && refusal != nil {
 			return refusal
 		}
 		if l.differing[n] && !slices.Contains(tables, k.table.name) {

@@ -256,14 +256,23 @@ var order = regexp.MustCompile(`(?is)(\bROW\b` + gap + `)(?:FOLLOWS|PRECEDES)` +
 // usedLibraries matches how MySQL prints the beginning of a routine, up to the libraries that it uses.
 var usedLibraries = regexp.MustCompile(`(?s)^CREATE .*?\n    LANGUAGE \w+\n    USING \((?:` + quoted + `|[^()])*\)`)
 
+// returned matches how servers print the beginning of a function, up to the type that it returns.
+var returned = regexp.MustCompile(`(?s)^CREATE [^(]*?FUNCTION ` + quoted + `\((?:` + masked.String() +
+	`|[^()'` + "`" + `]|\((?:` + masked.String() + `|[^()'` + "`" + `])*\))*\)` +
+	` RETURNS? ((?:'(?:[^'\\]|\\.|'')*'|[^'\n])*)`)
+
 // leaveOwnNames leaves out the name of the database where servers keep it: before the names of a trigger, its table,
-// and libraries.
+// libraries, and the table of which a function returns a column or a row.
 func (p *program) leaveOwnNames(database string) {
 	var head []byte
 	switch p.kind {
 	case "TRIGGER":
 		head = triggerHead.Find(p.text)
-	case "FUNCTION", "PROCEDURE":
+	case "FUNCTION":
+		if head = usedLibraries.Find(p.text); head == nil {
+			head = returned.Find(p.text)
+		}
+	case "PROCEDURE":
 		head = usedLibraries.Find(p.text)
 	}
 	name := regexp.QuoteMeta(database)
@@ -376,6 +385,10 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 			}
 		}
 		if len(failed) == len(list) {
+			if len(c.late) > 0 && slices.ContainsFunc(failures, func(err error) bool { return number(err) == errNoSuchKey }) {
+				c.waiting = failed
+				return nil
+			}
 			return c.leaveOut(failed, failures)
 		}
 		list = failed

@@ -59,15 +59,49 @@ type progress struct {
 	mu          sync.Mutex
 	done, total uint64
 	written     int64
+	rows        map[string]uint64 // of divided tables with partitions
 }
 
-func (c *copier) note(k chunk) {
+// note notes that a chunk with that checksum is done.
+func (c *copier) note(k chunk, sum string) error {
 	c.progress.mu.Lock()
 	defer c.progress.mu.Unlock()
+	if k.table.prunes && k.from+k.to != "" {
+		read, err := parseSum(sum)
+		if err != nil {
+			return ofSource(err)
+		}
+		c.progress.rows[k.table.name] += read.rows
+	}
 	c.progress.done += k.table.bytes / (k.table.bytes/c.options.chunkBytes() + 1)
 	if c.options.Progress != nil {
 		c.options.Progress(c.progress.done, c.progress.total)
 	}
+	return nil
+}
+
+// checkPartitions refuses tables with rows that no chunk had. The server looks for a row only in the partition to which
+// it belongs, but EXCHANGE PARTITION … WITHOUT VALIDATION puts rows into others.
+func (c *copier) checkPartitions(ctx context.Context, conn *sql.Conn) error {
+	for name, rows := range c.progress.rows {
+		var all uint64
+		t := find(c.snapshot.tables, name)
+		if err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+t.from()).Scan(&all); err != nil {
+			return t.failure(sourceFailure(err))
+		}
+		if all != rows {
+			return t.misplaced(nil)
+		}
+		if err := c.snapshot.releaseRead(ctx, conn, chunk{table: t}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *table) misplaced(err error) error {
+	return refused(err, "Table %[1]s has rows in partitions to which they do not belong, as EXCHANGE PARTITION … WITHOUT "+
+		"VALIDATION can leave them. Move them with REPAIR TABLE %[1]s, and try again.", t.name)
 }
 
 // copyRows copies the rows of all tables and compares them. Each worker has a connection to each side; one more
@@ -138,7 +172,8 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 	}
 	defer discard(to)
 	for k := range chunks {
-		if err := c.transfer(ctx, from, to, k); err != nil {
+		sum, err := c.transfer(ctx, from, to, k)
+		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -147,7 +182,9 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 		if err := c.snapshot.releaseRead(ctx, from, k); err != nil {
 			return err
 		}
-		c.note(k)
+		if err := c.note(k, sum); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -176,12 +213,12 @@ func (c *copier) rest(ctx context.Context, since time.Time) error {
 // transferAttempts is how often a chunk is copied before the copy is given up: workers can deadlock.
 const transferAttempts = 5
 
-// transfer makes a chunk of the target equal to that of the source.
-func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) error {
+// transfer makes a chunk of the target equal to that of the source, and returns its checksum.
+func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) (sum string, err error) {
 	if k.known != "" {
 		sum, err := sumOf(ctx, from, k)
 		if err != nil || sum == k.known {
-			return sourceFailure(err)
+			return sum, sourceFailure(err)
 		}
 	}
 	var failure error
@@ -197,7 +234,7 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 				err = c.learn(k, sum)
 			}
 			if same || err != nil {
-				return err
+				return sum, err
 			}
 		}
 		var sum rowSum
@@ -206,7 +243,7 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 			continue
 		}
 		if failure != nil {
-			return failure
+			return "", k.table.duplicates(failure)
 		}
 		since = time.Now()
 		written, err := sumOf(ctx, to, c.inTarget(k))
@@ -214,24 +251,37 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 			err = c.rest(ctx, since)
 		}
 		if err == nil && !sum.inexact && written == sum.String() {
-			return c.learn(k, written)
+			return written, c.learn(k, written)
 		}
 		if err != nil {
-			return err
+			return "", err
 		}
 		present = true // compare with the source's own sum
 	}
 	if failure != nil {
-		return failure
+		return "", failure
 	}
-	return cmp.Or(k.table.dependsOnSession(), errors.New("the rows that were written are not those that were read"))
+	return "", cmp.Or(k.dependsOnSession(), errors.New("the rows that were written are not those that were read"))
+}
+
+// duplicates refuses a table of which rows have the same unique key in the copy, so that it has not all of them.
+func (t *table) duplicates(err error) error {
+	if number(err) != errDuplicate && err != nil {
+		return err
+	}
+	return refused(err, "Table %s has rows with equal values of a unique key in the copy (MySQL error %d). A generated "+
+		"column of the key may depend on a setting of the session, such as the time zone.", t.name, errDuplicate)
 }
 
 // dependsOnSession is the refusal of a table whose rows differ in the copy although they were written as they were
 // read; nil if all of its values are written.
-func (t *table) dependsOnSession() error {
+func (k chunk) dependsOnSession() error {
+	t := k.table
 	at := slices.IndexFunc(t.columns, func(c column) bool { return c.stored })
-	if at < 0 {
+	switch {
+	case k.replaces:
+		return t.duplicates(nil)
+	case at < 0:
 		return nil
 	}
 	return refused(nil, "Table %s has rows with stored values of generated columns, such as %s, that the copy's server "+
@@ -575,6 +625,9 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 		return refused(err, "Table %s has a row for which a generated column or a check%s fails in the copy (MySQL error "+
 			"%d). It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
 			k.table.name, checkOf(err), number(err))
+	}
+	if number(err) == errNoPartition {
+		return k.table.misplaced(err)
 	}
 	if number(err) == errConnectionMemory {
 		return refusedBySettings(err, "Table %s has rows for which the copy's server allows a connection too little memory.",

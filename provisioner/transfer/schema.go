@@ -289,7 +289,7 @@ func (c *copier) makeLate(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.makeAll(ctx, conn, c.programs.triggers); err != nil {
+	if err := c.makeAll(ctx, conn, slices.Concat(c.waiting, c.programs.triggers)); err != nil {
 		return err
 	}
 	later, err := c.makeEvents(ctx, conn)

@@ -134,6 +134,7 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) e
 		return sourceFailure(err)
 	}
 	for n := range s.tables {
+		s.tables[n].prunes = partitions.MatchString(s.tables[n].create)
 		s.tables[n].readSessionValues(s.identities.mariaDB)
 	}
 	if err := readKeys(ctx, locks, s.tables); err != nil {

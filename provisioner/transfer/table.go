@@ -27,6 +27,7 @@ type table struct {
 	created   string         // the time, in seconds: on MariaDB that of the last RENAME too
 	identity  string         // see identities
 	byNumber  bool           // the identity is InnoDB's number, not the time of creation
+	prunes    bool           // it has partitions, and the key may be one by which servers choose among them
 	session   *sessionValues // nil if nothing depends on the session that writes the rows
 }
 
@@ -134,6 +135,10 @@ func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
 		}
 		c.stored = generated != "" && strings.Contains(extra, "STORED")
 		t := find(tables, of)
+		if t != nil && strings.Contains(extra, "MASKING POLICY") {
+			return refused(nil, "Table %s has a masking policy, so that the broker may read other values than those of the "+
+				"column %s. Take the policy off the column, and try again.", of, c.name)
+		}
 		if t == nil || generated != "" && (!c.stored || strings.HasPrefix(generated, "ROW ")) {
 			continue // virtual, or of the period of a versioned table
 		}

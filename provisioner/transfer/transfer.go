@@ -151,9 +151,11 @@ const (
 	errDuplicate       = 1062
 	errUnknownTable    = 1109 // of information_schema
 	errNoSuchTable     = 1146
+	errNoSuchKey       = 1176
 	errLockWaitTimeout = 1205
 	errDeadlock        = 1213
 	errDefChanged      = 1412
+	errNoPartition     = 1526
 	errOptionPrevents  = 1290 // which forbids the statement
 
 	errMissingPrivilege = 1227
@@ -224,6 +226,7 @@ type copier struct {
 	options  Options
 	progress progress
 	late     []lateKeys
+	waiting  []program    // views that name some of these keys
 	counters []table      // of which the target has another counter for AUTO_INCREMENT
 	writing  sync.RWMutex // held exclusively for chunks that are written with REPLACE
 
@@ -259,8 +262,8 @@ func (c *copier) exec(ctx context.Context, conn *sql.Conn, statement string) err
 const quoted = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")"
 
 // definer matches the definer in what SHOW CREATE prints, and nothing in the text of a program.
-var definer = regexp.MustCompile(`(?s)^(CREATE (?:OR REPLACE )?(?:ALGORITHM=\w+ )?)DEFINER=` + quoted + "@" +
-	quoted + " ")
+var definer = regexp.MustCompile(`(?s)^(CREATE (?:OR REPLACE )?(?:ALGORITHM=\w+ )?(?:MATERIALIZED (?:/\*.*?\*/ )?)?)` +
+	"DEFINER=" + quoted + "@" + quoted + " ")
 
 // withoutDefiner makes the account that runs the statement the definer.
 func withoutDefiner(create string) string { return definer.ReplaceAllString(create, "$1") }

@@ -38,20 +38,18 @@ type built struct {
 }
 
 // build runs kustomize on a folder of deploy/kubernetes, and decodes what comes out with the types of Kubernetes: a field
-// that they do not know, or one of another type, is an error. The components are added to those of the folder.
+// that they do not know, or one of another type, is an error. The components are uncommented.
 func build(t *testing.T, folder string, components ...string) built {
 	t.Helper()
 	top := t.TempDir()
 	dir := filepath.Join(top, "deploy/kubernetes")
-	for _, own := range []string{"base", "example", "servicemonitor", "launcher", "dedicated"} { // and no folder that an operator made
+	for _, own := range []string{"base", "example", "servicemonitor", "https", "launcher", "dedicated"} { // and no folder that an operator made
 		if err := os.CopyFS(filepath.Join(dir, own), os.DirFS("../../../deploy/kubernetes/"+own)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	copyExample(t, top)
-	for _, component := range components {
-		addComponent(t, filepath.Join(dir, folder, "kustomization.yaml"), component)
-	}
+	uncomment(t, filepath.Join(dir, folder, "kustomization.yaml"), components)
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
 		filepath.Join(dir, folder))
 	if err != nil {
@@ -86,17 +84,26 @@ func copyExample(t *testing.T, top string) {
 	}
 }
 
-func addComponent(t *testing.T, path, component string) {
+func uncomment(t *testing.T, path string, components []string) {
 	t.Helper()
+	if len(components) == 0 {
+		return
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const list = "components:\n"
-	if !strings.Contains(string(text), list) {
-		t.Fatalf("%s has no components", path)
+	lines := []string{"components:"}
+	for _, c := range components {
+		lines = append(lines, "- ../"+c)
 	}
-	text = []byte(strings.Replace(string(text), list, list+"- ../"+component+"\n", 1))
+	for _, line := range lines {
+		before := "\n# " + line
+		if !strings.Contains(string(text), before) {
+			t.Fatalf("%s lacks the comment %q", path, line)
+		}
+		text = []byte(strings.Replace(string(text), before, "\n"+line, 1))
+	}
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}

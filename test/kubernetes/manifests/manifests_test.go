@@ -24,24 +24,62 @@ func TestBase(t *testing.T) {
 	b.expectSound(t)
 }
 
+// The example applies to a cluster that knows no types but Kubernetes' own.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	b := build(t, "mycluster")
 	b.expectSound(t)
-	b.expectMonitored(t)
-	broker := b.broker(t)
-	if from := broker.EnvFrom; len(from) != 1 || from[0].SecretRef.Name != b.secret.Name {
+	if b.monitor != nil {
+		t.Error("only the Prometheus operator knows ServiceMonitor")
+	}
+	for _, v := range b.deployment.Spec.Template.Spec.Volumes {
+		if v.Secret != nil {
+			t.Errorf("nobody has made the Secret %s", v.Secret.SecretName)
+		}
+	}
+	if from := b.broker(t).EnvFrom; len(from) != 1 || from[0].SecretRef.Name != b.secret.Name {
 		t.Errorf("the environment comes from %+v, and the Secret is %s", from, b.secret.Name)
 	}
-	for _, name := range []string{b.deployment.Namespace, b.service.Namespace, b.secret.Namespace, b.network.Namespace,
-		b.monitor.Namespace} {
+	for _, name := range []string{b.deployment.Namespace, b.service.Namespace, b.secret.Namespace, b.network.Namespace} {
 		if name != b.namespace.Name {
 			t.Errorf("something is in the namespace %q", name)
 		}
 	}
+	b.expectScheme(t, "")
+}
+
+func TestServiceMonitor(t *testing.T) {
+	t.Parallel()
+	b := build(t, "mycluster", "servicemonitor")
+	b.expectSound(t)
+	b.expectMonitored(t)
+	if e := b.monitor.Spec.Endpoints[0]; e.Scheme != "" {
+		t.Errorf("the broker serves HTTP, and is scraped by %s", e.Scheme)
+	}
+}
+
+func TestHTTPS(t *testing.T) {
+	t.Parallel()
+	for _, components := range [][]string{{"https"}, {"https", "dedicated"}, {"servicemonitor", "https"}} {
+		b := build(t, "mycluster", components...)
+		b.expectRestricted(t)
+		b.expectScheme(t, corev1.URISchemeHTTPS)
+		if b.monitor == nil {
+			continue
+		}
+		b.expectMonitored(t)
+		if e := b.monitor.Spec.Endpoints[0]; e.Scheme != "https" || e.TLSConfig == nil {
+			t.Errorf("the broker serves HTTPS, and is scraped by %+v", e)
+		}
+	}
+}
+
+func (b built) expectScheme(t *testing.T, want corev1.URIScheme) {
+	t.Helper()
+	broker := b.broker(t)
 	for _, p := range []*corev1.Probe{broker.StartupProbe, broker.LivenessProbe, broker.ReadinessProbe} {
-		if p.HTTPGet.Scheme != corev1.URISchemeHTTPS {
-			t.Errorf("the broker serves HTTPS, and is asked by %q", p.HTTPGet.Scheme)
+		if p.HTTPGet.Scheme != want {
+			t.Errorf("the broker is asked by %q instead of %q", p.HTTPGet.Scheme, want)
 		}
 	}
 }

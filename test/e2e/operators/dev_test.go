@@ -64,6 +64,29 @@ func TestDev(t *testing.T) {
 	interrupt(t, dev, env)
 }
 
+// What the README shows of a terminal is what the commands print.
+func TestRecording(t *testing.T) {
+	t.Parallel()
+	env := testdrive.DevEnvironment(t, servers.Any(t).Flavour)
+	dev := testdrive.StartDev(t, env)
+	record := osexec.Command(filepath.Join(testdrive.Root(), "deploy/dev/record.sh"), testdrive.Binary(t))
+	for name, value := range env {
+		record.Env = append(record.Env, name+"="+value)
+	}
+	out, err := record.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	readme, err := os.ReadFile(filepath.Join(testdrive.Root(), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(readme), "```console\n"+string(out)+"```\n") {
+		t.Errorf("README.md does not show what deploy/dev/record.sh prints:\n%s", out)
+	}
+	interrupt(t, dev, env)
+}
+
 // expectPrintedCommandWorks runs the curl line that dev prints in a shell. The password contains characters that shells
 // interpret.
 func expectPrintedCommandWorks(t *testing.T, dev *testdrive.Broker) {

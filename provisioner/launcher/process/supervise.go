@@ -83,7 +83,7 @@ func (l *Launcher) becomeSupervisor(ctx context.Context) *os.File {
 
 // watch keeps one server running until it is retired.
 func (l *Launcher) watch(ctx context.Context, sd serverDir, starting chan struct{}) {
-	reported := false // that it has no room
+	vain := 0 // ends on a full disk, one soon after the other
 	for backoff := minBackoff; ; {
 		lived, err := l.runOnce(ctx, sd, starting)
 		if ctx.Err() != nil || errors.Is(err, errRetired) {
@@ -95,12 +95,13 @@ func (l *Launcher) watch(ctx context.Context, sd serverDir, starting chan struct
 		if lived > maxBackoff {
 			backoff = minBackoff
 		}
-		starts := startsOnFullDisk(readLogEnd(sd, startsLogBytes))
-		if starts >= startsInVain && !reported {
-			l.cfg.Logger.Error("a server keeps ending because its disk is full; it continues by itself when there is room",
-				"server", sd.id, "count", starts, "error", logTail(sd))
+		if vain++; lived > startsWithin || !endedOnFullDisk(sd) {
+			vain = 0
 		}
-		reported = starts >= startsInVain
+		if vain == startsInVain {
+			l.cfg.Logger.Error("a server keeps ending because its disk is full; it continues by itself when there is room",
+				"server", sd.id, "count", vain, "error", logTail(sd))
+		}
 		select {
 		case <-ctx.Done():
 			return

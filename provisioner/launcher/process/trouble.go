@@ -81,6 +81,13 @@ const (
 // startLine matches the line that each flavour logs first.
 var startLine = regexp.MustCompile(`(?m)^(\d{4}-\d\d-\d\d)[T ]+(\d?\d:\d\d:\d\d).* as process \d+`)
 
+// endedOnFullDisk reports whether a server that has ended lacked room: its disk has none, in which case its log may say
+// nothing of that, or its log says so.
+func endedOnFullDisk(sd serverDir) bool {
+	free, err := spaceLeft(sd.dir)
+	return err == nil && free < startSpaceMB<<20 || startsOnFullDisk(readLogEnd(sd, startsLogBytes)) > 0
+}
+
 // startsOnFullDisk counts the last starts in a log that ended soon because the disk was full, one after the other. The
 // very last one may still go on.
 func startsOnFullDisk(log string) (n int) {

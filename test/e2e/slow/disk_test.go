@@ -46,7 +46,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		startOnFullDisk(t, p, disk, env)
 		if s.Flavour == "mariadb" { // MySQL hangs
-			p.AwaitLog(t, "a server ends again and again because its disk is full")
+			p.AwaitLog(t, "a server keeps ending because its disk is full")
 		}
 		i.Remove(t) // while the disk is full
 		i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)

@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 // Destroy implements launcher.Launcher. It moves the directory away in one rename, so that leftovers after a crash
@@ -50,7 +51,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 		return err
 	}
 	fault.Point("destroy", "stopped")
-	if err := l.groups.removeGroup(ctx, sd.id); err != nil { // the server is removed even if its group is not
+	if err := l.groups.Remove(ctx, sd.id); err != nil { // the server is removed even if its group is not
 		l.cfg.Logger.Warn("a control group is left behind", "error", err)
 	}
 	return l.discard(sd)
@@ -96,4 +97,37 @@ func (l *Launcher) emptyTrash(pattern string) error {
 		}
 	}
 	return nil
+}
+
+// Keep implements launcher.Launcher. The record is a file next to the state, which older brokers ignore.
+func (l *Launcher) Keep(ctx context.Context, id string) error {
+	sd, err := l.serverDir(id)
+	if err != nil {
+		return err
+	}
+	if kept, err := sd.kept(); kept || err != nil {
+		return err
+	}
+	unlock, err := sd.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	const why = "This server was reported ready. It may hold data that the broker's records do not know of.\n"
+	if err := files.Replace(sd.keptFile(), []byte(why), 0o600); err != nil {
+		return explainNoRoom(fmt.Errorf("server %s: record that it is to be kept: %w", id, err))
+	}
+	return nil
+}
+
+// kept reports whether Keep was called for the server.
+func (d serverDir) kept() (bool, error) {
+	_, err := os.Lstat(d.keptFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("server %s: %w", d.id, err)
+	}
+	return true, nil
 }

@@ -1,6 +1,9 @@
 package process
 
-import "time"
+import (
+	"mysql-broker/provisioner/launcher/process/cgroup"
+	"time"
+)
 
 // SetStartTimeout is for tests of what happens to servers that do not come up.
 func (l *Launcher) SetStartTimeout(limit time.Duration) {
@@ -9,25 +12,25 @@ func (l *Launcher) SetStartTimeout(limit time.Duration) {
 
 // FindControlGroups returns the directory of the group that was delegated to a process.
 func FindControlGroups(proc string) (dir string, err error) {
-	g, err := findControlGroups(proc)
+	g, err := cgroup.Find(proc)
 	if err != nil {
 		return "", err
 	}
-	return g.dir, nil
+	return g.Dir, nil
 }
 
 // SetControlGroups has servers in groups below one that was delegated. Where the kernel limits no memory by control
 // groups of version 2, they have no limits.
 func (c *Config) SetControlGroups(dir, name string, memory bool) {
-	c.controlGroups = func() (*controlGroups, error) {
-		g := &controlGroups{dir: dir, name: name, limits: groupLimits}
+	c.controlGroups = func() (*cgroup.Groups, error) {
+		g := &cgroup.Groups{Dir: dir, Name: name, Limits: cgroup.Limits}
 		if memory {
-			return g, g.enable()
+			return g, g.Enable()
 		}
-		g.limits = func(string, int) []groupLimit { return nil }
-		return g, g.clear()
+		g.Limits = func(string, int) []cgroup.Limit { return nil }
+		return g, g.Clear()
 	}
 }
 
 // MemoryMax is the limit of a server's group, in bytes.
-func MemoryMax(flavour string, memoryMB int) string { return groupLimits(flavour, memoryMB)[0].value }
+func MemoryMax(flavour string, memoryMB int) string { return cgroup.Limits(flavour, memoryMB)[0].Value }

@@ -3,16 +3,14 @@ package process
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 // diskFull are the words by which programs of either flavour report a full disk: the system's text in the locale C, or
@@ -33,7 +31,7 @@ func roomToStart(dir string, st state, memoryMB int) error {
 	if redo := next.redoLogMB(); redo != st.redoLogMB() {
 		needed += redo
 	}
-	free, err := spaceLeft(dir)
+	free, err := files.SpaceLeft(dir)
 	if err == nil && free < uint64(needed)<<20 {
 		return fmt.Errorf("%w: %d MiB are left at %s, %d are needed to start the server again", launcher.ErrNoRoom,
 			free>>20, dir, needed)
@@ -44,12 +42,12 @@ func roomToStart(dir string, st state, memoryMB int) error {
 // roomToLaunch returns an error if the disk has no room for a new server: what is copied, its redo log, and what it
 // writes as it starts.
 func (l *Launcher) roomToLaunch(sd serverDir, st state, program mysqld.Binary) error {
-	template, err := spaceTaken(l.templateDir(program)) // nothing if it is still to be made
+	template, err := files.SpaceTaken(l.templateDir(program)) // nothing if it is still to be made
 	if err != nil {
 		return fmt.Errorf("measure what new servers are copied from: %w", err)
 	}
 	needed := template>>20 + uint64(st.redoLogMB()) + startSpaceMB // #nosec G115 -- it is not negative
-	free, err := spaceLeft(sd.dir)
+	free, err := files.SpaceLeft(sd.dir)
 	if err == nil && free < needed<<20 {
 		return fmt.Errorf("%w on the disk: %d MiB are left at %s, %d are needed for server %s", launcher.ErrNoRoom, free>>20,
 			sd.dir, needed, sd.id)
@@ -62,44 +60,11 @@ const accountSpaceMB = 16
 
 // Room implements launcher.Roomer.
 func (l *Launcher) Room() error {
-	free, err := spaceLeft(l.cfg.Dir)
+	free, err := files.SpaceLeft(l.cfg.Dir)
 	if err == nil && free < accountSpaceMB<<20 {
 		return fmt.Errorf("%w on the disk: %d MiB are left at %s", launcher.ErrNoRoom, free>>20, l.cfg.Dir)
 	}
 	return err
-}
-
-// spaceTaken is how many bytes of the disk the files in a directory take. Files may come and go meanwhile.
-func spaceTaken(dir string) (bytes uint64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok { // holes take no room
-			bytes += uint64(st.Blocks) * 512
-		}
-		return nil
-	})
-	return bytes, err
-}
-
-// spaceLeft returns how many bytes can still be written below a directory.
-func spaceLeft(dir string) (uint64, error) {
-	var disk unix.Statfs_t
-	if err := unix.Statfs(dir, &disk); err != nil {
-		return 0, fmt.Errorf("space left at %s: %w", dir, err)
-	}
-	return disk.Bavail * uint64(disk.Bsize), nil
 }
 
 // explainNoRoom turns an error into a launcher.NoRoom if it says so or was caused by a full disk, whether the broker's

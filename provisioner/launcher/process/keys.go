@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"path/filepath"
 
 	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 func (d serverDir) certificateFile() string { return filepath.Join(d.tlsDir(), "server.pem") }
@@ -34,13 +37,13 @@ func (l *Launcher) writeKeys(sd serverDir, host string) error {
 	if err := errors.Join(l.writeCertificate(begun, host), l.writeRSAKeys(begun)); err != nil {
 		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	if err := syncDir(begun.tlsDir()); err != nil {
+	if err := files.SyncDir(begun.tlsDir()); err != nil {
 		return err
 	}
 	if err := os.Rename(begun.tlsDir(), sd.tlsDir()); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(begun.dir), syncDir(sd.dir))
+	return errors.Join(os.Remove(begun.dir), files.SyncDir(sd.dir))
 }
 
 func (l *Launcher) writeCertificate(sd serverDir, host string) error {
@@ -63,7 +66,7 @@ func (l *Launcher) writeCertificate(sd serverDir, host string) error {
 		return err
 	}
 	return errors.Join(
-		writeSynced(sd.caFile(), trusted, 0o644),
+		files.Write(sd.caFile(), trusted, 0o644),
 		l.writePublic(sd.certificateFile(), "CERTIFICATE", leaf),
 		l.writePrivate(sd.keyFile(), private))
 }
@@ -73,10 +76,52 @@ func certificateName(sd serverDir) string { return "mysql " + sd.id }
 func certificateHosts(host string) []string { return []string{host, "localhost", "127.0.0.1"} }
 
 func (l *Launcher) writePublic(path, kind string, der []byte) error {
-	return writeSynced(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
+	return files.Write(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
 }
 
 // writePrivate writes a PKCS #8 key that only the servers' owner can read.
 func (l *Launcher) writePrivate(path string, der []byte) error {
-	return l.owner.writeSecret(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	return l.owner.WriteSecret(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// rsaBits is the size of the keys that MySQL itself generates.
+const rsaBits = 2048
+
+func (d serverDir) rsaKeyFile() string       { return filepath.Join(d.tlsDir(), "rsa-key.pem") }
+func (d serverDir) rsaPublicKeyFile() string { return filepath.Join(d.tlsDir(), "rsa.pem") }
+
+// writeRSAKeys creates the keys that encrypt passwords on their way to MySQL when a client logs in without TLS.
+// https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
+func (l *Launcher) writeRSAKeys(sd serverDir) error {
+	if l.cfg.Binary.Flavour != mysqld.MySQL {
+		return nil
+	}
+	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
+	if err != nil {
+		return fmt.Errorf("RSA key: %w", err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("RSA key: %w", err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return fmt.Errorf("RSA key: %w", err)
+	}
+	return errors.Join(
+		l.writePublic(sd.rsaPublicKeyFile(), "PUBLIC KEY", public),
+		l.writePrivate(sd.rsaKeyFile(), private))
+}
+
+// rsaSettings returns the settings that name the keys to MySQL. Servers created before the broker made such keys
+// generate their own in their data directories.
+func rsaSettings(sd serverDir) []string {
+	if _, err := os.Stat(sd.rsaKeyFile()); err != nil {
+		return nil
+	}
+	return []string{
+		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
+		"caching-sha2-password-private-key-path=" + mysqld.Quote(sd.rsaKeyFile()),
+		"caching-sha2-password-public-key-path=" + mysqld.Quote(sd.rsaPublicKeyFile()),
+	}
 }

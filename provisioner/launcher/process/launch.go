@@ -13,6 +13,7 @@ import (
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 // portAttempts is how many ports are tried if another program takes the chosen port just before the server does.
@@ -155,7 +156,7 @@ func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state,
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	fault.Point("launch", "data copied")
-	if err := l.owner.mkdir(sd.tmpDir()); err != nil {
+	if err := l.owner.Mkdir(sd.tmpDir()); err != nil {
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	return written, nil
@@ -171,12 +172,12 @@ func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string,
 	}
 	keys := make(chan error, 1) // in parallel: this takes as long as the copy
 	go func() { keys <- l.writeKeys(sd, host) }()
-	err = copySparse(ctx, template, sd.dataDir(), l.owner)
+	err = files.Copy(ctx, template, sd.dataDir(), l.owner)
 	if err := errors.Join(err, <-keys); err != nil {
 		return nil, err
 	}
 	synced := make(chan error, 1)
-	go func() { synced <- syncFilesystem(sd.dir) }()
+	go func() { synced <- files.SyncFilesystem(sd.dir) }()
 	return synced, nil
 }
 
@@ -188,7 +189,7 @@ func (l *Launcher) bringUp(ctx context.Context, sd serverDir, st *state, spec la
 		starting()
 		return l.ensureUp(ctx, sd, *st)
 	}
-	if err := l.owner.writeSecret(sd.initFile(), mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)); err != nil {
+	if err := l.owner.WriteSecret(sd.initFile(), mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)); err != nil {
 		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	fault.Point("launch", "password written")

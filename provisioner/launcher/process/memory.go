@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/cgroup"
 )
 
 const (
@@ -92,4 +93,28 @@ func limited(limitMB int, grouped bool, path string, args ...string) *exec.Cmd {
 		script = `echo 0 >&4; exec 4>&-; ` + script // 0 stands for the writing process
 	}
 	return exec.Command("/bin/sh", append([]string{"-c", script, strconv.Itoa(limitMB * 1024), path}, args...)...)
+}
+
+// logMemoryLimit logs what limits the memory of dedicated servers on this host.
+func (l *Launcher) logMemoryLimit() {
+	switch {
+	case l.cfg.UnlimitedMemory:
+	case l.groups == nil:
+		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA alone", "reason", l.whyUngrouped)
+	default:
+		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA and by control groups",
+			"control_group", l.groups.Name)
+	}
+}
+
+// checkGroup logs a server that no group limits, because a broker without groups started it or it could not enter its
+// group.
+func (l *Launcher) checkGroup(sd serverDir, s *server) {
+	if l.groups == nil {
+		return
+	}
+	if inside, err := cgroup.Has(sd.id, s.pid); err == nil && !inside { // an error means that the server has exited
+		l.cfg.Logger.Warn("a server has no control group of its own until it is started again",
+			"server", sd.id, "pid", s.pid)
+	}
 }

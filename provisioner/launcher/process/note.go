@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 func (l *Launcher) notesDir() string { return filepath.Join(l.cfg.Dir, "notes") }
@@ -26,7 +27,7 @@ func (l *Launcher) WriteNote(ctx context.Context, name string, content []byte) e
 	if err != nil {
 		return err
 	}
-	if err := l.withNotes(ctx, func() error { return replaceFile(path, content, 0o600) }); err != nil {
+	if err := l.withNotes(ctx, func() error { return files.Replace(path, content, 0o600) }); err != nil {
 		return fmt.Errorf("write a note: %w", err)
 	}
 	return nil
@@ -45,7 +46,7 @@ func (l *Launcher) Record(ctx context.Context, id, text string) error {
 			}
 			return os.RemoveAll(sd.recordFile())
 		}
-		return replaceFile(sd.recordFile(), []byte(text), 0o600)
+		return files.Replace(sd.recordFile(), []byte(text), 0o600)
 	}); errors.Is(err, fs.ErrNotExist) {
 		return launcher.ErrNotFound
 	} else if err != nil {

@@ -34,6 +34,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/cgroup"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 // Config says how servers are run. The defaults of zero values are named.
@@ -46,7 +48,7 @@ type Config struct {
 	PortMin     int             // first port that may be used; 13400
 	PortMax     int             // last port that may be used; 13999
 
-	controlGroups func() (*controlGroups, error) // useControlGroups, except in tests
+	controlGroups func() (*cgroup.Groups, error) // cgroup.Use, except in tests
 	name          func(variable string) string   // full name of a variable; nil if not configured by variables
 
 	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It usually takes a
@@ -59,13 +61,13 @@ type Config struct {
 // Launcher is a launcher.Launcher.
 type Launcher struct {
 	cfg   Config
-	owner owner // of the servers' processes and data
+	owner files.Owner // of the servers' processes and data
 
 	startTimeout time.Duration // the constant, except in tests
 
 	signs atomic.Pointer[certificate.Signer] // nil if each server has its own CA
 
-	groups       *controlGroups // nil if servers have no control groups of their own
+	groups       *cgroup.Groups // nil if servers have no control groups of their own
 	whyUngrouped error          // why they have none
 
 	supervises atomic.Bool // this broker is the supervisor of the directory
@@ -87,7 +89,7 @@ func Open(cfg Config) (*Launcher, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	who, err := lookupOwner()
+	who, err := files.LookupOwner()
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +102,7 @@ func Open(cfg Config) (*Launcher, error) {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
 	}
-	if err := who.checkReach(l.serversDir()); err != nil {
+	if err := who.CheckReach(l.serversDir()); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	if !cfg.UnlimitedMemory {
@@ -129,7 +131,7 @@ func (l *Launcher) beginSupervision() error {
 	l.cfg.Logger.Info("supervising dedicated servers", "flavour", l.cfg.Binary.Flavour, "version", l.cfg.Binary.Version,
 		"dir", l.cfg.Dir)
 	l.logMemoryLimit()
-	if err := l.sweepGroups(); err != nil {
+	if err := l.groups.Sweep(func() ([]string, error) { return l.List(ctx) }); err != nil {
 		l.cfg.Logger.Warn("control groups of destroyed servers were not removed", "error", err)
 	}
 	l.supervision.Go(func() { l.supervise(ctx) })
@@ -212,7 +214,7 @@ func (c Config) withDefaults() Config {
 	c.Binary, c.Others = all[0], all[1:]
 	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, launchTimeout)
 	if c.controlGroups == nil {
-		c.controlGroups = func() (*controlGroups, error) { return useControlGroups("/proc/self") }
+		c.controlGroups = func() (*cgroup.Groups, error) { return cgroup.Use("/proc/self") }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -131,13 +131,3 @@ func startedVersion(log string) string {
 	}
 	return all[len(all)-1][1]
 }
-
-// removeIfThere removes a file or directory.
-func removeIfThere(paths ...string) error {
-	for _, path := range paths {
-		if err := os.RemoveAll(path); err != nil {
-			return err
-		}
-	}
-	return nil
-}

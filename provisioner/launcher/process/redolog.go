@@ -15,6 +15,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 	"mysql-broker/provisioner/periodic"
 )
 
@@ -94,7 +95,7 @@ func lastRedoFull(log string) (at time.Time) {
 // raiseRedoLog sets a server's redo log to its recorded capacity. If the log was full since it was last raised, it
 // doubles the capacity and records that for the next start. full is when the log was last full; zero if it was not.
 func (l *Launcher) raiseRedoLog(ctx context.Context, sd serverDir, full time.Time) error {
-	lock, err := tryLock(sd.dir)
+	lock, err := files.TryLock(sd.dir)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (l *Launcher) raiseRedoLog(ctx context.Context, sd serverDir, full time.Tim
 			"capacity_mb", capacity)
 		return nil
 	}
-	if free, err := spaceLeft(sd.dir); err != nil || free < uint64(next-capacity+startSpaceMB)<<20 {
+	if free, err := files.SpaceLeft(sd.dir); err != nil || free < uint64(next-capacity+startSpaceMB)<<20 {
 		return errors.Join(err, fmt.Errorf("its redo log is full, and the disk has %d MiB left: %w", free>>20,
 			launcher.ErrNoRoom))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 
 	"mysql-broker/provisioner/periodic"
 )
@@ -87,7 +88,7 @@ func (l *Launcher) reloadCertificate(ctx context.Context, sd serverDir) error {
 // renewCertificate writes the files that are due. If another process holds the server's lock, it does nothing until the
 // next run.
 func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed bool, err error) {
-	lock, err := tryLock(sd.dir)
+	lock, err := files.TryLock(sd.dir)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
 	}
@@ -121,7 +122,7 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 		if due {
 			trusted = joinTrusted(trusted, present)
 		}
-		if err := replaceFile(sd.caFile(), trusted, 0o644); err != nil {
+		if err := files.Replace(sd.caFile(), trusted, 0o644); err != nil {
 			return false, err
 		}
 		renewed = true
@@ -139,7 +140,7 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 		return renewed, err
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf})
-	if err := replaceFile(sd.certificateFile(), text, 0o644); err != nil {
+	if err := files.Replace(sd.certificateFile(), text, 0o644); err != nil {
 		return renewed, err
 	}
 	l.cfg.Logger.Info("renewed the certificate of a server", "server", sd.id)

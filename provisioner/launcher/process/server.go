@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"mysql-broker/provisioner/launcher/process/files"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,7 +40,7 @@ var errNotInTable = fmt.Errorf("a process has held the lock of its keys for %s, 
 //
 // While a server starts or exits, the process table shows other arguments or none: after its fork, while it is loaded,
 // and once its first thread has ended. It then still holds the lock of its keys' directory, and findServer waits.
-func findServer(ctx context.Context, sd serverDir, who owner) (*server, error) {
+func findServer(ctx context.Context, sd serverDir, who files.Owner) (*server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, tableTimeout, errNotInTable)
 	defer cancel()
 	for {
@@ -47,7 +48,7 @@ func findServer(ctx context.Context, sd serverDir, who owner) (*server, error) {
 		if s != nil || err != nil {
 			return s, err
 		}
-		lock, err := tryLock(sd.tlsDir())
+		lock, err := files.TryLock(sd.tlsDir())
 		if err == nil {
 			return nil, lock.Close()
 		}
@@ -67,7 +68,7 @@ func findServer(ctx context.Context, sd serverDir, who owner) (*server, error) {
 
 // searchProcesses searches the process table for a server. Processes of other users with the same arguments do not
 // count.
-func searchProcesses(sd serverDir, who owner) (*server, error) {
+func searchProcesses(sd serverDir, who files.Owner) (*server, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("process table: %w", err)
@@ -92,7 +93,7 @@ func searchProcesses(sd serverDir, who owner) (*server, error) {
 	return nil, nil
 }
 
-func isServer(pid int, sd serverDir, who owner) bool {
+func isServer(pid int, sd serverDir, who files.Owner) bool {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	arguments, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	if err != nil {
@@ -107,7 +108,7 @@ func isServer(pid int, sd serverDir, who owner) bool {
 		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == who.uid
+	return ok && int(st.Uid) == who.UID
 }
 
 // openServer opens a process. The error wraps unix.ESRCH if the process has exited.

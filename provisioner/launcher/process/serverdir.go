@@ -1,10 +1,19 @@
 package process
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 var validID = regexp.MustCompile(`^[a-z0-9_]{1,32}$`)
@@ -47,3 +56,124 @@ func (d serverDir) initFile() string     { return filepath.Join(d.dir, "init.sql
 func (d serverDir) logFile() string      { return filepath.Join(d.dir, "mysqld.log") }
 func (d serverDir) keptFile() string     { return filepath.Join(d.dir, "kept") }
 func (d serverDir) recordFile() string   { return filepath.Join(d.dir, "record") }
+
+// unfinished is the suffix of what is being made and must not be used.
+const unfinished = ".unfinished"
+
+// traversable is the mode of directories that belong to the broker and that servers pass through, but cannot list.
+const traversable = 0o711
+
+const (
+	// lockInterval is the longest pause between attempts to take a lock that another process holds. The first attempts
+	// follow faster, because most locks are held only briefly.
+	lockInterval = 20 * time.Millisecond
+
+	// lockTimeout is longer than the longest time that a lock's holder waits for a server.
+	lockTimeout = startTimeout + time.Minute
+)
+
+var errLockTimeout = fmt.Errorf("another process has held it for %s", lockTimeout)
+
+// lockDir waits up to lockTimeout for the exclusive lock of a directory. It fails with fs.ErrNotExist if the directory
+// does not exist, or no longer exists when its lock is free. The lock is released by unlock or when the process ends.
+func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	lock, err := holdLock(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// holdLock is lockDir for a caller that passes the lock on to other processes: it is released when all of them have
+// closed the file.
+func holdLock(ctx context.Context, dir string) (*os.File, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, errLockTimeout)
+	defer cancel()
+	return files.AwaitLock(ctx, dir, lockInterval)
+}
+
+// lock waits for the lock of a server. It fails with launcher.ErrNotFound if there is no such server.
+func (d serverDir) lock(ctx context.Context) (unlock func(), err error) {
+	unlock, err = lockDir(ctx, d.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("server %s: %w", d.id, launcher.ErrNotFound)
+	}
+	return unlock, err
+}
+
+// phase is the progress of a server. Only a ready server is kept running.
+type phase string
+
+const (
+	phaseLaunching  phase = "launching"  // not ready yet: Launch starts again from an empty data directory
+	phaseReady      phase = "ready"      // may hold a tenant's data
+	phaseSuspended  phase = "suspended"  // does not run, and has no port; Launch makes it ready again
+	phaseUpgrading  phase = "upgrading"  // only Upgrade and Revert start it, and nobody can connect; see upgrade.go
+	phaseDestroying phase = "destroying" // must never run again
+)
+
+// state is what is recorded of a server, each time before the launcher acts on it. The limits change only while the
+// server is stopped, so a running server always has the recorded limits.
+type state struct {
+	Phase     phase  `json:"phase"`
+	Flavour   string `json:"flavour"`
+	Version   string `json:"version,omitempty"` // that the data are of; brokers of before this field did not record it
+	Host      string `json:"host,omitempty"`    // at launch; applications and the certificate hold it for good
+	Port      int    `json:"port"`
+	MemoryMB  int    `json:"memory_mb"`
+	StorageMB int    `json:"storage_mb"`
+
+	BinaryLogs bool `json:"binary_logs,omitempty"`
+
+	Labels map[string]string `json:"labels,omitempty"` // for operators who look into the directory
+
+	// The size that the redo log was raised to, and when; see redolog.go.
+	RedoMB     int       `json:"redo_mb,omitempty"`
+	RedoRaised time.Time `json:"redo_raised,omitzero"`
+
+	Copied bool `json:"copied,omitempty"` // in phaseUpgrading: the copy of the data is complete
+}
+
+func (st state) redoLogMB() int { return mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) }
+
+// locked takes the lock of a server that was launched, and reads its state. The caller calls unlock.
+func (l *Launcher) locked(ctx context.Context, spec launcher.Spec) (sd serverDir, st state, unlock func(), err error) {
+	if sd, err = l.instanceOf(spec); err != nil {
+		return sd, st, nil, err
+	}
+	if unlock, err = sd.lock(ctx); err != nil {
+		return sd, st, nil, err
+	}
+	if st, err = sd.loadState(); err != nil {
+		unlock()
+		return sd, st, nil, err
+	}
+	return sd, st, unlock, nil
+}
+
+// loadState reads the state of a server. It returns launcher.ErrNotFound if there is none.
+func (d serverDir) loadState() (state, error) {
+	data, err := os.ReadFile(d.stateFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return state{}, launcher.ErrNotFound
+	}
+	if err != nil {
+		return state{}, fmt.Errorf("server %s: %w", d.id, err)
+	}
+	var st state
+	if err := json.Unmarshal(data, &st); err != nil {
+		return state{}, fmt.Errorf("server %s: %s: %w", d.id, d.stateFile(), err)
+	}
+	return st, nil
+}
+
+func (d serverDir) saveState(st state) error {
+	data, err := json.MarshalIndent(st, "", "  ")
+	if err != nil {
+		return fmt.Errorf("server %s: %w", d.id, err)
+	}
+	if err := files.Replace(d.stateFile(), append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("server %s: record its state: %w", d.id, err)
+	}
+	return nil
+}

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 const (
@@ -75,7 +78,7 @@ func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b m
 	}
 	defer lock.Close()
 	arguments := append([]string{settingsOption(sd)}, options...)
-	group, err := l.groups.openGroup(sd.id, st.Flavour, st.MemoryMB)
+	group, err := l.groups.Open(sd.id, st.Flavour, st.MemoryMB)
 	if err != nil { // a server limited by RLIMIT_DATA alone is better than none
 		l.cfg.Logger.Warn("a server is started without a control group", "server", sd.id, "error", err)
 	}
@@ -91,7 +94,7 @@ func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b m
 		defer group.Close()
 		cmd.ExtraFiles = append(cmd.ExtraFiles, group)
 	}
-	cmd.SysProcAttr = l.owner.attributes()
+	cmd.SysProcAttr = l.owner.Attributes()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
@@ -104,7 +107,7 @@ func (l *Launcher) writeSettings(sd serverDir, st state, b mysqld.Binary) error 
 	if present, err := os.ReadFile(sd.settingsFile()); err == nil && bytes.Equal(present, content) {
 		return nil
 	}
-	return replaceFile(sd.settingsFile(), content, 0o644)
+	return files.Replace(sd.settingsFile(), content, 0o644)
 }
 
 // adopt opens a child process, and reaps it when it exits. If it cannot open the process, it kills it.
@@ -176,4 +179,79 @@ func pollUp(ctx context.Context, sd serverDir, s *server) error {
 		case <-time.After(min(max(time.Since(began)/50, minProbeInterval), maxProbeInterval)):
 		}
 	}
+}
+
+// ensureUp starts a ready server unless it runs, and returns when it is up. The caller holds its lock.
+func (l *Launcher) ensureUp(ctx context.Context, sd serverDir, st state) error {
+	s, _, err := l.ensureRunning(ctx, sd, st)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return l.awaitUp(ctx, sd, s, l.startTimeout)
+}
+
+// ensureRunning returns a ready server, and starts it if it does not run. The caller holds its lock.
+func (l *Launcher) ensureRunning(ctx context.Context, sd serverDir, st state) (s *server, started bool, err error) {
+	if s, err = findServer(ctx, sd, l.owner); s != nil || err != nil {
+		if s != nil {
+			l.recordVersion(sd, st)
+		}
+		return s, false, err
+	}
+	log, asked := readLogTail(sd), shutDown(readLogEnd(sd, endLogBytes))
+	killed := l.groups.KilledForMemory(sd.id)
+	if s, err = l.start(ctx, sd, st); err != nil {
+		return nil, false, err
+	}
+	level := slog.LevelWarn
+	if asked { // for a resize, with the host, or by StopAll or an operator
+		level = slog.LevelInfo
+	}
+	// Its last log lines say why it exited, for example because another program has its port, or because the disk is full.
+	attributes := []slog.Attr{slog.String("server", sd.id), slog.Int("port", st.Port), slog.Int("pid", s.pid),
+		slog.Any("logged_last", tellingLines(log))}
+	if killed { // which it could not log
+		attributes = append(attributes, slog.Bool("killed_for_memory", true))
+	}
+	l.cfg.Logger.LogAttrs(ctx, level, "started a server that did not run", attributes...)
+	return s, true, nil
+}
+
+// stopIfRunning stops a server, by server.stop or server.kill. The caller holds its lock.
+func (l *Launcher) stopIfRunning(ctx context.Context, sd serverDir, end func(*server, context.Context) error) error {
+	s, err := findServer(ctx, sd, l.owner)
+	if s == nil || err != nil {
+		return err
+	}
+	defer s.close()
+	return end(s, ctx)
+}
+
+const socketName = "mysqld.sock"
+
+// settings returns the content of a server's settings file. It holds no secret.
+func (l *Launcher) settings(sd serverDir, st state, b mysqld.Binary) []byte {
+	lines := []string{
+		"# Written when the server starts; changes are lost.",
+		"[mysqld]",
+		fmt.Sprintf("port=%d", st.Port),
+		"bind-address=" + l.cfg.BindAddress,
+		"basedir=" + mysqld.Quote(b.BaseDir),
+		"datadir=" + mysqld.Quote(sd.dataDir()),
+		"tmpdir=" + mysqld.Quote(sd.tmpDir()),
+		"ssl-ca=" + mysqld.Quote(sd.caFile()),
+		"ssl-cert=" + mysqld.Quote(sd.certificateFile()),
+		"ssl-key=" + mysqld.Quote(sd.keyFile()),
+	}
+	// The socket is in the data directory, so that its path cannot exceed the 107 bytes of a socket address.
+	lines = append(lines, "socket="+socketName, "pid-file=mysqld.pid")
+	lines = append(lines, mysqld.Settings(b.Flavour, st.MemoryMB, st.RedoMB, st.BinaryLogs)...)
+	if b.Flavour == mysqld.MariaDB {
+		lines = append(lines, "secure-file-priv="+mysqld.Quote(sd.tmpDir()))
+	} else {
+		lines = append(lines, rsaSettings(sd)...)
+	}
+	lines = append(lines, l.cfg.Settings...)
+	return []byte(strings.Join(lines, "\n") + "\n")
 }

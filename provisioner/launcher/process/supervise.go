@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process/files"
 	"mysql-broker/provisioner/periodic"
 )
 
@@ -68,7 +69,7 @@ func (l *Launcher) becomeSupervisor(ctx context.Context) *os.File {
 	status := periodic.Status{What: "becoming the broker that supervises the servers", Level: slog.LevelError,
 		Log: l.cfg.Logger}
 	for {
-		lock, err := pollLock(ctx, l.cfg.Dir, standbyInterval)
+		lock, err := files.AwaitLock(ctx, l.cfg.Dir, standbyInterval)
 		status.Report(ctx, err)
 		if err == nil {
 			return lock
@@ -185,7 +186,7 @@ func (l *Launcher) keepRunningInTurn(ctx context.Context, sd serverDir, starting
 // takeTurn finds or starts a server. After a start, it waits until the server is up, for at most turnTime. It fails
 // with unix.EWOULDBLOCK if another process holds the server's lock, which may take minutes.
 func (l *Launcher) takeTurn(ctx context.Context, sd serverDir) (*server, error) {
-	lock, err := tryLock(sd.dir)
+	lock, err := files.TryLock(sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errRetired
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 	"mysql-broker/provisioner/mysqladmin"
 )
 
@@ -40,10 +41,10 @@ func (l *Launcher) template(ctx context.Context, b mysqld.Binary) (string, error
 	if err := l.initialise(ctx, b, lock, begun); err != nil {
 		return "", errors.Join(fmt.Errorf("make a template: %w", err), os.RemoveAll(begun))
 	}
-	if err := digHoles(begun); err != nil {
+	if err := files.DigHoles(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
-	if err := syncFilesystem(begun); err != nil {
+	if err := files.SyncFilesystem(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
 	if err := os.Rename(begun, dir); err != nil {
@@ -62,7 +63,7 @@ func (l *Launcher) initialise(ctx context.Context, b mysqld.Binary, lock *os.Fil
 	}
 	defer os.RemoveAll(tmp)
 	for _, d := range []string{dir, tmp} {
-		if err := l.owner.mkdir(d); err != nil {
+		if err := l.owner.Mkdir(d); err != nil {
 			return err
 		}
 	}
@@ -95,7 +96,7 @@ func (l *Launcher) initialiseMySQL(ctx context.Context, b mysqld.Binary, lock *o
 		return err
 	}
 	// auto.cnf holds the server's identity, the PEM files its keys: a copy must have its own.
-	return removeMatching(dir, "auto.cnf", "*.pem", "ib_buffer_pool", "binlog.*")
+	return files.RemoveMatching(dir, "auto.cnf", "*.pem", "ib_buffer_pool", "binlog.*")
 }
 
 // initialiseMariaDB removes the accounts that the installation script leaves without a password: root@localhost,
@@ -119,7 +120,7 @@ func (l *Launcher) initialiseMariaDB(ctx context.Context, b mysqld.Binary, lock 
 	if err := l.runTool(ctx, lock, zones+dropAccounts, b.Path, append(options, "--bootstrap")...); err != nil {
 		return err
 	}
-	return removeMatching(dir, "ib_buffer_pool")
+	return files.RemoveMatching(dir, "ib_buffer_pool")
 }
 
 // timeZones returns the statements that fill the tables of named time zones.
@@ -146,28 +147,13 @@ func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path strin
 	cmd.Dir = l.templatesDir()
 	cmd.Env = append(serverEnvironment(), "TMPDIR="+l.templateTmpDir())
 	cmd.Stdin = strings.NewReader(stdin)
-	cmd.SysProcAttr = l.owner.attributes()
+	cmd.SysProcAttr = l.owner.Attributes()
 	cmd.ExtraFiles = []*os.File{lock}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, tellingLines(string(out)))
-	}
-	return nil
-}
-
-func removeMatching(dir string, patterns ...string) error {
-	for _, pattern := range patterns {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return err
-		}
-		for _, path := range paths {
-			if err := os.Remove(path); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

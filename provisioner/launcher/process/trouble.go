@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // disk has no room to start them. Some servers end then, others hang; MariaDB does one after the other. It also sees
 // servers that end again and again because the disk is full, and free their temporary files each time.
 func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, error) {
-	free, err := spaceLeft(l.cfg.Dir)
+	free, err := files.SpaceLeft(l.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ var startLine = regexp.MustCompile(`(?m)^(\d{4}-\d\d-\d\d)[T ]+(\d?\d:\d\d:\d\d)
 // endedOnFullDisk reports whether a server that has ended lacked room: its disk has none, in which case its log may say
 // nothing of that, or its log says so.
 func endedOnFullDisk(sd serverDir) bool {
-	free, err := spaceLeft(sd.dir)
+	free, err := files.SpaceLeft(sd.dir)
 	return err == nil && free < startSpaceMB<<20 || startsOnFullDisk(readLogEnd(sd, startsLogBytes)) > 0
 }
 

@@ -17,6 +17,7 @@ import (
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 const (
@@ -42,7 +43,7 @@ func (d serverDir) loginFile() string     { return filepath.Join(d.dir, "upgrade
 
 // removeUpgradeFiles removes what only an unfinished upgrade needs, a password and a copy of the data among it.
 func (d serverDir) removeUpgradeFiles() error {
-	return removeIfThere(d.copyDir(), d.copyDir()+unfinished, d.inventoryFile(), d.loginFile())
+	return files.Remove(d.copyDir(), d.copyDir()+unfinished, d.inventoryFile(), d.loginFile())
 }
 
 // Upgrade implements launcher.Upgrader. While phaseUpgrading is recorded, applications cannot connect, so that going
@@ -62,7 +63,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
-	report, end := watchWork(sd.dir, workInterval, report, works)
+	report, end := files.WatchWork(sd.dir, files.WorkInterval, report, works)
 	defer end()
 	of := l.versionOfData(sd, st)
 	switch order := launcher.CompareVersions(to.Version, of); {
@@ -158,12 +159,12 @@ func ended(ctx context.Context) error {
 
 // roomToCopy returns an error if the disk has no room for a copy of the data.
 func roomToCopy(sd serverDir) error {
-	needed, err := spaceTaken(sd.dataDir())
+	needed, err := files.SpaceTaken(sd.dataDir())
 	if err != nil {
 		return fmt.Errorf("server %s: measure its data: %w", sd.id, err)
 	}
 	needed += startSpaceMB << 20
-	free, err := spaceLeft(sd.dir)
+	free, err := files.SpaceLeft(sd.dir)
 	if err == nil && free < needed {
 		return &launcher.Error{Action: launcher.GiveUp,
 			Sentence: "There is too little room on the disk to upgrade the server now: a copy of its data is kept meanwhile.",
@@ -181,28 +182,28 @@ func (l *Launcher) keepCopy(ctx context.Context, sd serverDir, st *state, spec l
 		return err
 	}
 	if st.Copied && err == nil {
-		if err := removeIfThere(sd.dataDir()); err != nil {
+		if err := files.Remove(sd.dataDir()); err != nil {
 			return err
 		}
-		return copySparse(ctx, sd.copyDir(), sd.dataDir(), l.owner)
+		return files.Copy(ctx, sd.copyDir(), sd.dataDir(), l.owner)
 	}
 	if err := l.takeInventory(ctx, sd, *st, spec); err != nil {
 		return err
 	}
 	begun := sd.copyDir() + unfinished
-	if err := removeIfThere(begun, sd.copyDir()); err != nil {
+	if err := files.Remove(begun, sd.copyDir()); err != nil {
 		return err
 	}
-	if err := copySparse(ctx, sd.dataDir(), begun, l.owner); err != nil {
+	if err := files.Copy(ctx, sd.dataDir(), begun, l.owner); err != nil {
 		return err
 	}
-	if err := syncFilesystem(begun); err != nil {
+	if err := files.SyncFilesystem(begun); err != nil {
 		return err
 	}
 	if err := os.Rename(begun, sd.copyDir()); err != nil {
 		return err
 	}
-	if err := syncDir(sd.dir); err != nil {
+	if err := files.SyncDir(sd.dir); err != nil {
 		return err
 	}
 	st.Copied = true
@@ -224,7 +225,7 @@ func (l *Launcher) takeInventory(ctx context.Context, sd serverDir, st state, sp
 		if err != nil {
 			return err
 		}
-		return replaceFile(sd.inventoryFile(), data, 0o600)
+		return files.Replace(sd.inventoryFile(), data, 0o600)
 	})
 }
 
@@ -302,11 +303,11 @@ func (l *Launcher) upgradeTables(ctx context.Context, sd serverDir, b mysqld.Bin
 		return err
 	}
 	login := fmt.Sprintf("[client]\nuser=%s\npassword=%s\nsocket=%s\n", spec.AdminUser, spec.AdminPassword, socketName)
-	if err := removeIfThere(sd.loginFile()); err != nil {
+	if err := files.Remove(sd.loginFile()); err != nil {
 		return err
 	}
 	defer os.Remove(sd.loginFile())
-	if err := l.owner.writeSecret(sd.loginFile(), []byte(login)); err != nil {
+	if err := l.owner.WriteSecret(sd.loginFile(), []byte(login)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dataUpgradeTime)
@@ -314,7 +315,7 @@ func (l *Launcher) upgradeTables(ctx context.Context, sd serverDir, b mysqld.Bin
 	cmd := exec.CommandContext(ctx, tool, "--defaults-file="+sd.loginFile())
 	cmd.Dir = sd.dataDir() // where the socket is: its path may be too long for an address
 	cmd.Env = append(serverEnvironment(), "TMPDIR="+sd.tmpDir())
-	cmd.SysProcAttr = l.owner.attributes()
+	cmd.SysProcAttr = l.owner.Attributes()
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
@@ -364,7 +365,7 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, sd serverDir, st state) (
 		return st, err
 	}
 	if _, err := os.Stat(sd.copyDir()); st.Copied && err == nil {
-		if err := removeIfThere(sd.dataDir()); err != nil {
+		if err := files.Remove(sd.dataDir()); err != nil {
 			return st, err
 		}
 		fault.Point("revert", "data removed")
@@ -375,7 +376,7 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, sd serverDir, st state) (
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return st, err
 	} // otherwise the data are unchanged, or the copy was moved before a crash
-	if err := syncDir(sd.dir); err != nil {
+	if err := files.SyncDir(sd.dir); err != nil {
 		return st, err
 	}
 	st.Phase, st.Copied = phaseReady, false

@@ -1,4 +1,4 @@
-package process
+package files
 
 import (
 	"io/fs"
@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// workInterval is how often an upgrade looks whether the files of the server change.
-const workInterval = time.Minute
+// WorkInterval is how often an upgrade looks whether the files of the server change.
+const WorkInterval = time.Minute
 
-// watchWork calls works with the latest sentence at every look that finds changes in the files under dir, until end is
+// WatchWork calls works with the latest sentence at every look that finds changes in the files under dir, until end is
 // called: a program copies or upgrades them. report is the given one for sentences.
-func watchWork(dir string, every time.Duration, report, works func(string)) (reporting func(string), end func()) {
+func WatchWork(dir string, every time.Duration, report, works func(string)) (reporting func(string), end func()) {
 	var mu sync.Mutex
 	latest := ""
 	stop := make(chan struct{})

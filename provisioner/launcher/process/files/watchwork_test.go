@@ -1,4 +1,4 @@
-package process
+package files
 
 import (
 	"os"
@@ -18,7 +18,7 @@ func TestWatchWork(t *testing.T) {
 		look := func(change func()) (all []string) {
 			t.Helper()
 			change()
-			time.Sleep(workInterval)
+			time.Sleep(WorkInterval)
 			synctest.Wait()
 			for len(said) > 0 {
 				all = append(all, <-said)
@@ -26,7 +26,7 @@ func TestWatchWork(t *testing.T) {
 			return all
 		}
 		note := func(sentence string) { said <- sentence }
-		report, end := watchWork(dir, workInterval, note, func(sentence string) { note("works: " + sentence) })
+		report, end := WatchWork(dir, WorkInterval, note, func(sentence string) { note("works: " + sentence) })
 		defer end()
 		synctest.Wait()
 		file := filepath.Join(dir, "a")

@@ -1,4 +1,4 @@
-package process
+package cgroup
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,10 +19,10 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// groupLimit is a file of a control group and its value.
-type groupLimit struct{ file, value string }
+// Limit is a file of a control group and its value.
+type Limit struct{ File, Value string }
 
-// groupLimits returns the limits of a server.
+// Limits returns the limits of a server.
 //
 // Memory is limited to what the server may reserve (mysqld.DataLimitMB), so that a statement that needs more fails
 // before the kernel has to kill the server. The group's limit also counts memory that this reservation does not: the
@@ -30,9 +31,9 @@ type groupLimit struct{ file, value string }
 //
 // A host that is short of memory may swap out an idle server, but a server at its limit gets no more swap than its plan
 // has memory.
-func groupLimits(flavour string, memoryMB int) []groupLimit {
+func Limits(flavour string, memoryMB int) []Limit {
 	megabytes := func(n int) string { return strconv.Itoa(n << 20) }
-	return []groupLimit{
+	return []Limit{
 		{"memory.max", megabytes(mysqld.DataLimitMB(flavour, memoryMB))},
 		{"memory.swap.max", megabytes(memoryMB)},
 		{"memory.oom.group", "1"}, // the server and its children are killed together
@@ -42,23 +43,23 @@ func groupLimits(flavour string, memoryMB int) []groupLimit {
 // groupRemoval is how long a group may stay busy after its server has ended.
 const groupRemoval = 5 * time.Second
 
-// openGroup creates the group of a server that is about to be started, sets its limits, and returns the file by which a
+// Open creates the group of a server that is about to be started, sets its limits, and returns the file by which a
 // process enters it. The counters of an existing group are reset. The file is nil if servers have no groups.
-func (g *controlGroups) openGroup(id, flavour string, memoryMB int) (*os.File, error) {
+func (g *Groups) Open(id, flavour string, memoryMB int) (*os.File, error) {
 	if g == nil {
 		return nil, nil
 	}
 	group := serverGroupPrefix + id
-	dir := filepath.Join(g.dir, group)
+	dir := filepath.Join(g.Dir, group)
 	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) {
 		return nil, fmt.Errorf("control group: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("control group: %w", err)
 	}
-	for _, limit := range g.limits(flavour, memoryMB) {
-		err := g.write(filepath.Join(group, limit.file), limit.value)
-		if errors.Is(err, fs.ErrNotExist) && limit.file == "memory.swap.max" { // a kernel without swap
+	for _, limit := range g.Limits(flavour, memoryMB) {
+		err := g.write(filepath.Join(group, limit.File), limit.Value)
+		if errors.Is(err, fs.ErrNotExist) && limit.File == "memory.swap.max" { // a kernel without swap
 			continue
 		}
 		if err != nil {
@@ -72,15 +73,15 @@ func (g *controlGroups) openGroup(id, flavour string, memoryMB int) (*os.File, e
 	return file, nil
 }
 
-// removeGroup removes the group of a server that has ended for good.
-func (g *controlGroups) removeGroup(ctx context.Context, id string) error {
+// Remove removes the group of a server that has ended for good.
+func (g *Groups) Remove(ctx context.Context, id string) error {
 	if g == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, groupRemoval)
 	defer cancel()
 	for {
-		err := unix.Rmdir(filepath.Join(g.dir, serverGroupPrefix+id))
+		err := unix.Rmdir(filepath.Join(g.Dir, serverGroupPrefix+id))
 		if err == nil || errors.Is(err, unix.ENOENT) {
 			return nil
 		}
@@ -95,30 +96,26 @@ func (g *controlGroups) removeGroup(ctx context.Context, id string) error {
 	}
 }
 
-// sweepGroups removes empty groups that belong to no server, because another broker or an operator's command has
-// destroyed it. It lists groups before servers, because a server's directory is created before its group.
-func (l *Launcher) sweepGroups() error {
-	g := l.groups
+// Sweep removes empty groups that belong to no server, because another broker or an operator's command has destroyed
+// it. It lists groups before it asks for the servers' IDs, because a server's directory is created before its group.
+func (g *Groups) Sweep(servers func() ([]string, error)) error {
 	if g == nil {
 		return nil
 	}
-	groups, err := subgroups(g.dir)
+	groups, err := subgroups(g.Dir)
 	if err != nil {
 		return err
 	}
-	servers, err := l.serverDirs()
+	ids, err := servers()
 	if err != nil {
 		return err
-	}
-	known := map[string]bool{}
-	for _, sd := range servers {
-		known[serverGroupPrefix+sd.id] = true
 	}
 	for _, name := range groups {
-		if known[name] || !strings.HasPrefix(name, serverGroupPrefix) && name != ungrouped {
+		id, isServer := strings.CutPrefix(name, serverGroupPrefix)
+		if isServer && slices.Contains(ids, id) || !isServer && name != ungrouped {
 			continue
 		}
-		err := unix.Rmdir(filepath.Join(g.dir, name))
+		err := unix.Rmdir(filepath.Join(g.Dir, name))
 		if err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("remove the control group %s: %w", name, err)
 		}
@@ -126,31 +123,19 @@ func (l *Launcher) sweepGroups() error {
 	return nil
 }
 
-// checkGroup logs a server that no group limits, because a broker without groups started it or it could not enter its
-// group.
-func (l *Launcher) checkGroup(sd serverDir, s *server) {
-	if l.groups == nil {
-		return
-	}
-	if inside, err := hasGroup(sd.id, s.pid); err == nil && !inside { // an error means that the server has exited
-		l.cfg.Logger.Warn("a server has no control group of its own until it is started again",
-			"server", sd.id, "pid", s.pid)
-	}
-}
-
-// hasGroup reports whether a running server is in a group of its own, possibly one that another broker has created.
-func hasGroup(id string, pid int) (bool, error) {
+// Has reports whether a running server is in a group of its own, possibly one that another broker has created.
+func Has(id string, pid int) (bool, error) {
 	group, err := groupOfProcess(filepath.Join("/proc", strconv.Itoa(pid)))
 	return path.Base(group) == serverGroupPrefix+id, err
 }
 
-// killedForMemory reports whether the kernel killed the last server of the group, at the group's limit or because the
+// KilledForMemory reports whether the kernel killed the last server of the group, at the group's limit or because the
 // host had no memory left.
-func (g *controlGroups) killedForMemory(id string) bool {
+func (g *Groups) KilledForMemory(id string) bool {
 	if g == nil {
 		return false
 	}
-	events, err := os.ReadFile(filepath.Join(g.dir, serverGroupPrefix+id, "memory.events"))
+	events, err := os.ReadFile(filepath.Join(g.Dir, serverGroupPrefix+id, "memory.events"))
 	return err == nil && oomKill.Match(events) // an error means that it had no group
 }
 

@@ -1,4 +1,6 @@
-package process
+// Package cgroup limits the memory of servers by control groups (cgroup v2) of their own, where systemd has delegated a
+// part of the tree to the broker.
+package cgroup
 
 import (
 	"bufio"
@@ -14,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlGroups is a part of the control group tree (cgroup v2) that the broker may arrange, as systemd delegates one
+// Groups is a part of the control group tree (cgroup v2) that the broker may arrange, as systemd delegates one
 // to a unit with Delegate= and DelegateSubgroup=. The broker is in one of its groups. Each dedicated server is in a
-// group of its own, with a memory limit. If nothing is delegated, controlGroups is nil and servers stay in the broker's
+// group of its own, with a memory limit. If nothing is delegated, *Groups is nil and servers stay in the broker's
 // group.
 //
 //	mysql-broker.service    delegated; once its groups have memory limits, the kernel allows no processes here
@@ -25,11 +27,11 @@ import (
 //	└─ ungrouped            servers started here by a broker that had nothing delegated
 //
 // https://docs.kernel.org/admin-guide/cgroup-v2.html, https://systemd.io/CGROUP_DELEGATION
-type controlGroups struct {
-	dir  string // where the delegated group is mounted
-	name string // the delegated group in the tree, as /proc/PID/cgroup has it
+type Groups struct {
+	Dir  string // where the delegated group is mounted
+	Name string // the delegated group in the tree, as /proc/PID/cgroup has it
 
-	limits func(flavour string, memoryMB int) []groupLimit // groupLimits, except in tests
+	Limits func(flavour string, memoryMB int) []Limit // the function Limits, except in tests
 }
 
 const (
@@ -37,11 +39,11 @@ const (
 	ungrouped         = "ungrouped"
 )
 
-// useControlGroups is findControlGroups, and prepares the delegated group for servers in groups of their own.
-func useControlGroups(proc string) (*controlGroups, error) {
-	g, err := findControlGroups(proc)
+// Use is Find, and prepares the delegated group for servers in groups of their own.
+func Use(proc string) (*Groups, error) {
+	g, err := Find(proc)
 	if err == nil {
-		err = g.enable()
+		err = g.Enable()
 	}
 	if err != nil {
 		return nil, err
@@ -49,21 +51,9 @@ func useControlGroups(proc string) (*controlGroups, error) {
 	return g, nil
 }
 
-// logMemoryLimit logs what limits the memory of dedicated servers on this host.
-func (l *Launcher) logMemoryLimit() {
-	switch {
-	case l.cfg.UnlimitedMemory:
-	case l.groups == nil:
-		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA alone", "reason", l.whyUngrouped)
-	default:
-		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA and by control groups",
-			"control_group", l.groups.name)
-	}
-}
-
-// findControlGroups finds the group that was delegated to a process, which is given by its directory in /proc. The
+// Find finds the group that was delegated to a process, which is given by its directory in /proc. The
 // error says why there is none.
-func findControlGroups(proc string) (*controlGroups, error) {
+func Find(proc string) (*Groups, error) {
 	own, err := groupOfProcess(proc)
 	if err != nil {
 		return nil, err
@@ -72,35 +62,35 @@ func findControlGroups(proc string) (*controlGroups, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &controlGroups{dir: filepath.Dir(ownDir), name: path.Dir(own), limits: groupLimits}
+	g := &Groups{Dir: filepath.Dir(ownDir), Name: path.Dir(own), Limits: Limits}
 	if err := g.checkDelegated(); err != nil {
 		return nil, err
 	}
 	if below, err := subgroups(ownDir); err != nil || len(below) > 0 {
 		return nil, errors.Join(fmt.Errorf("the control group %s has groups below it", own), err)
 	}
-	controllers, err := os.ReadFile(filepath.Join(g.dir, "cgroup.controllers"))
+	controllers, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.controllers"))
 	if err != nil {
-		return nil, fmt.Errorf("control group %s: %w", g.name, err)
+		return nil, fmt.Errorf("control group %s: %w", g.Name, err)
 	}
 	if !slices.Contains(strings.Fields(string(controllers)), "memory") {
-		return nil, fmt.Errorf("the control group %s cannot limit memory", g.name)
+		return nil, fmt.Errorf("the control group %s cannot limit memory", g.Name)
 	}
 	return g, nil
 }
 
 // checkDelegated returns an error unless systemd has delegated the group to the broker and the broker may change it.
 // Permissions alone do not show this: root may change any group, including systemd's own.
-func (g *controlGroups) checkDelegated() error {
+func (g *Groups) checkDelegated() error {
 	mark := make([]byte, 8)
-	n, err := unix.Getxattr(g.dir, "user.delegate", mark)
+	n, err := unix.Getxattr(g.Dir, "user.delegate", mark)
 	if err != nil || string(mark[:n]) != "1" {
 		return fmt.Errorf("systemd has not delegated the control group %s, which takes systemd 254 or later, and "+
-			"Delegate=memory and DelegateSubgroup= in the unit", g.name)
+			"Delegate=memory and DelegateSubgroup= in the unit", g.Name)
 	}
 	for _, file := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
-		if err := unix.Access(filepath.Join(g.dir, file), unix.W_OK); err != nil {
-			return fmt.Errorf("change the control group %s: %w", g.name, err)
+		if err := unix.Access(filepath.Join(g.Dir, file), unix.W_OK); err != nil {
+			return fmt.Errorf("change the control group %s: %w", g.Name, err)
 		}
 	}
 	return nil
@@ -148,9 +138,9 @@ func mountedGroup(proc, group string) (string, error) {
 	return "", notMounted
 }
 
-// enable lets the groups below the delegated one limit memory. The kernel refuses that while the delegated group itself
+// Enable lets the groups below the delegated one limit memory. The kernel refuses that while the delegated group itself
 // contains processes, so those that an earlier broker started there are moved to a group of their own, without limits.
-func (g *controlGroups) enable() error {
+func (g *Groups) Enable() error {
 	for range 10 { // processes may start others in between
 		err := g.write("cgroup.subtree_control", "+memory")
 		if err == nil {
@@ -159,19 +149,19 @@ func (g *controlGroups) enable() error {
 		if !errors.Is(err, unix.EBUSY) {
 			return err
 		}
-		if err := g.clear(); err != nil {
+		if err := g.Clear(); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("new processes keep appearing in the control group %s", g.name)
+	return fmt.Errorf("new processes keep appearing in the control group %s", g.Name)
 }
 
-// clear moves all processes that are in the delegated group itself out of it.
-func (g *controlGroups) clear() error {
-	if err := os.Mkdir(filepath.Join(g.dir, ungrouped), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+// Clear moves all processes that are in the delegated group itself out of it.
+func (g *Groups) Clear() error {
+	if err := os.Mkdir(filepath.Join(g.Dir, ungrouped), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("control group: %w", err)
 	}
-	processes, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+	processes, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.procs"))
 	if err != nil {
 		return fmt.Errorf("control group: %w", err)
 	}
@@ -185,8 +175,8 @@ func (g *controlGroups) clear() error {
 }
 
 // write writes to a file in or below the delegated group. Such files can be neither created nor truncated.
-func (g *controlGroups) write(file, value string) error {
-	f, err := os.OpenFile(filepath.Join(g.dir, file), os.O_WRONLY, 0)
+func (g *Groups) write(file, value string) error {
+	f, err := os.OpenFile(filepath.Join(g.Dir, file), os.O_WRONLY, 0)
 	if err != nil {
 		return fmt.Errorf("control group: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
@@ -195,8 +196,8 @@ func outOrSilent(now mysqlgroup.Look) bool { return now.Err != nil || now.Out() 
 // when it is asked to end. It does nothing unless hangs is true for another look at that pod's server: this broker may
 // have been paused, or another one may have deleted the pod.
 func (l *Launcher) startAgain(ctx context.Context, m *server, hangs func(now mysqlgroup.Look) bool) error {
-	var p pod
-	if err := l.api.get(ctx, l.api.path(pods, m.podName()), &p); err != nil {
+	var p api.Pod
+	if err := l.api.Get(ctx, l.api.Path(api.Pods, m.podName()), &p); err != nil {
 		return err
 	}
 	if !hangs(l.lookAtMember(ctx, m)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -47,14 +48,14 @@ func (l *Launcher) change(ctx context.Context, s *server, change func(*server)) 
 	for {
 		change(s)
 		s.writeState()
-		path := l.api.path(secrets, s.name)
-		err := l.api.merge(ctx, path, secretChange{Data: s.secret.Data, Metadata: metadataChange{
+		path := l.api.Path(api.Secrets, s.name)
+		err := l.api.Merge(ctx, path, secretChange{Data: s.secret.Data, Metadata: metadataChange{
 			UID: s.secret.Metadata.UID, ResourceVersion: s.secret.Metadata.ResourceVersion,
 			Annotations: s.secret.Metadata.Annotations}}, &s.secret)
-		if isNotFound(err) {
+		if api.IsNotFound(err) {
 			err = launcher.ErrNotFound
 		}
-		if !isConflict(err) {
+		if !api.IsConflict(err) {
 			return err
 		}
 		again, err := l.find(ctx, s.id)

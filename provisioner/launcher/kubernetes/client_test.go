@@ -15,6 +15,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -25,7 +26,7 @@ func apiServer(t *testing.T, answer http.HandlerFunc) kubernetes.Config {
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return kubernetes.Config{Namespace: "servers", Images: []kubernetes.Image{{Flavour: mysqld.MySQL, Version: "9.7",
-		Name: "mysql:9.7"}}, Credentials: kubernetes.Credentials{URL: server.URL, CA: ca, Token: "token"}}
+		Name: "mysql:9.7"}}, Credentials: api.Credentials{URL: server.URL, CA: ca, Token: "token"}}
 }
 
 func open(t *testing.T, cfg kubernetes.Config) *kubernetes.Launcher {
@@ -248,13 +249,13 @@ contexts:
 - {name: one, context: {cluster: here, user: broker}}
 - {name: two, context: {cluster: here, user: cloud}}
 `
-	c, err := kubernetes.ReadKubeconfig(write("one", fmt.Sprintf(config, "one")))
+	c, err := api.ReadKubeconfig(write("one", fmt.Sprintf(config, "one")))
 	if err != nil || c.URL != "https://here.example.com" || string(c.CA) != "CA" || c.Token != "t0ken" {
 		t.Errorf("read %+v, %v", c, err)
 	}
 	for _, path := range []string{write("two", fmt.Sprintf(config, "two")), write("three", fmt.Sprintf(config, "three")),
 		write("broken", "token: [t0ken"), filepath.Join(dir, "none")} {
-		if _, err := kubernetes.ReadKubeconfig(path); err == nil || strings.Contains(err.Error(), "t0ken") {
+		if _, err := api.ReadKubeconfig(path); err == nil || strings.Contains(err.Error(), "t0ken") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -272,7 +273,7 @@ func TestConfig(t *testing.T) {
 		"plain HTTP":       func(c *kubernetes.Config) { c.Credentials.URL = "http://api.example.com" },
 		"no token":         func(c *kubernetes.Config) { c.Credentials.Token = "" },
 		"CA that is not":   func(c *kubernetes.Config) { c.Credentials.CA = []byte("CA") },
-		"no pod of theirs": func(c *kubernetes.Config) { c.Credentials = kubernetes.Credentials{InCluster: true} },
+		"no pod of theirs": func(c *kubernetes.Config) { c.Credentials = api.Credentials{InCluster: true} },
 	} {
 		cfg := good
 		change(&cfg)

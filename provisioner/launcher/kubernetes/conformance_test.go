@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/logged"
@@ -44,7 +45,7 @@ func TestConformance(t *testing.T) {
 
 // childConfig is what another process needs to know of a place.
 type childConfig struct {
-	Credentials kubernetes.Credentials
+	Credentials api.Credentials
 	Namespace   string
 	Images      []kubernetes.Image
 	Service     kubernetes.Access
@@ -100,7 +101,7 @@ func newPlace(t *testing.T, image kubernetes.Image) *place {
 	t.Helper()
 	p := &place{Namespace: shared.NewNamespace(t), log: &logged.Text{}}
 	p.cfg = kubernetes.Config{Namespace: p.Name, Images: []kubernetes.Image{image},
-		Credentials: kubernetes.Credentials{URL: shared.URL, CA: shared.CA, Token: p.Token},
+		Credentials: api.Credentials{URL: shared.URL, CA: shared.CA, Token: p.Token},
 		Service:     kubernetes.NodePort, Host: shared.Node.Address(), User: 999,
 		Options: launcher.Options{Logger: slog.New(slog.NewTextHandler(p.log, nil))}}
 	return p

@@ -8,6 +8,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 // destroyTime limits how long Destroy waits until all objects are gone, which usually takes one to three seconds. The
@@ -16,22 +17,22 @@ const destroyTime = 30 * time.Second
 
 // Destroy implements launcher.Launcher. The volume may be free a moment later.
 func (l *Launcher) Destroy(ctx context.Context, id string) error {
-	return l.destroy(ctx, id, func(*server) (*preconditions, error) { return nil, nil })
+	return l.destroy(ctx, id, func(*server) (*api.Preconditions, error) { return nil, nil })
 }
 
 // DestroyUnused implements launcher.Launcher.
 func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
-	return l.destroy(ctx, id, func(s *server) (*preconditions, error) {
+	return l.destroy(ctx, id, func(s *server) (*api.Preconditions, error) {
 		if s.kept() {
 			return nil, fmt.Errorf("server %s: %w", id, launcher.ErrKept)
 		}
 		m := s.secret.Metadata
-		return &preconditions{UID: m.UID, ResourceVersion: m.ResourceVersion}, nil // a Keep meanwhile is a conflict
+		return &api.Preconditions{UID: m.UID, ResourceVersion: m.ResourceVersion}, nil // a Keep meanwhile is a conflict
 	})
 }
 
 // destroy removes a server if may returns no error. If the server changes meanwhile, destroy calls may again.
-func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*preconditions, error)) error {
+func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*api.Preconditions, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, destroyTime, errStays)
 	defer cancel()
 	for pause := minPoll; ; pause = min(2*pause, time.Second) {
@@ -57,13 +58,13 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 				return fmt.Errorf("server %s: %w", id, err)
 			}
 			fault.Point("destroy", "looked")
-			err = l.api.delete(ctx, l.api.path(secrets, s.name),
-				deleteOptions{PropagationPolicy: "Foreground", Preconditions: condition})
+			err = l.api.Delete(ctx, l.api.Path(api.Secrets, s.name),
+				api.DeleteOptions{PropagationPolicy: "Foreground", Preconditions: condition})
 			fault.Point("destroy", "deleted")
 			if err == nil {
 				err = l.killPods(ctx, uids)
 			}
-			if err != nil && !isNotFound(err) && !isConflict(err) {
+			if err != nil && !api.IsNotFound(err) && !api.IsConflict(err) {
 				return fmt.Errorf("server %s: %w", id, err)
 			}
 		}
@@ -79,9 +80,9 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 func (l *Launcher) memberPods(ctx context.Context, s *server) (map[string]string, error) {
 	uids := map[string]string{}
 	for _, m := range s.members() {
-		var p pod
-		err := l.api.get(ctx, l.api.path(pods, m.podName()), &p)
-		if err != nil && !isNotFound(err) {
+		var p api.Pod
+		err := l.api.Get(ctx, l.api.Path(api.Pods, m.podName()), &p)
+		if err != nil && !api.IsNotFound(err) {
 			return nil, err
 		}
 		if err == nil {
@@ -95,9 +96,9 @@ func (l *Launcher) memberPods(ctx context.Context, s *server) (map[string]string
 // that leave a group at the same time may wait for each other.
 func (l *Launcher) killPods(ctx context.Context, uids map[string]string) error {
 	for name, uid := range uids {
-		err := l.api.delete(ctx, l.api.path(pods, name),
-			deleteOptions{GracePeriodSeconds: new(1), Preconditions: &preconditions{UID: uid}})
-		if err != nil && !isNotFound(err) && !isConflict(err) {
+		err := l.api.Delete(ctx, l.api.Path(api.Pods, name),
+			api.DeleteOptions{GracePeriodSeconds: new(1), Preconditions: &api.Preconditions{UID: uid}})
+		if err != nil && !api.IsNotFound(err) && !api.IsConflict(err) {
 			return err
 		}
 	}

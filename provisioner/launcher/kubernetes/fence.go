@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 // A broker that was paused may continue after another one has finished or undone its work. What it does then must
@@ -58,11 +59,11 @@ func (l *Launcher) expectWork(ctx context.Context, s *server) error {
 // template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
 // into, which may be nil, gets the StatefulSet.
 func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
-	path := l.api.path(statefulSets, s.workName())
-	var known statefulSet
+	path := l.api.Path(api.StatefulSets, s.workName())
+	var known api.StatefulSet
 	if s.state.Host != "" { // else the server was never ready, and usually has none
-		err := l.api.merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
-		if err != nil && !isNotFound(err) {
+		err := l.api.Merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
+		if err != nil && !api.IsNotFound(err) {
 			return err
 		}
 		if err := l.expectWork(ctx, s); err != nil {
@@ -71,8 +72,8 @@ func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
 	}
 	set := l.statefulSetOf(s)
 	set.Metadata.ResourceVersion = known.Metadata.ResourceVersion
-	err := l.api.apply(ctx, path, set, into)
-	if isConflict(err) { // also if the cluster has reported on its pod
+	err := l.api.Apply(ctx, path, set, into)
+	if api.IsConflict(err) { // also if the cluster has reported on its pod
 		return launcher.NotYet(minPoll, "Waiting for the server's pod")
 	}
 	if err != nil || set.Metadata.ResourceVersion != "" {
@@ -101,18 +102,18 @@ func (l *Launcher) mendWork(ctx context.Context, s *server) error {
 }
 
 // deletePod deletes that pod, and no later one of its name, unless another broker has continued the work.
-func (l *Launcher) deletePod(ctx context.Context, s *server, p pod) error {
+func (l *Launcher) deletePod(ctx context.Context, s *server, p api.Pod) error {
 	return l.deletePodIn(ctx, s, p, nil)
 }
 
 // deletePodIn is deletePod, but the server is killed if it has not ended after so many seconds; nil: after stopGrace.
-func (l *Launcher) deletePodIn(ctx context.Context, s *server, p pod, grace *int) error {
+func (l *Launcher) deletePodIn(ctx context.Context, s *server, p api.Pod, grace *int) error {
 	if err := l.expectWork(ctx, s); err != nil {
 		return err
 	}
-	err := l.api.delete(ctx, l.api.path(pods, s.podName()),
-		deleteOptions{GracePeriodSeconds: grace, Preconditions: &preconditions{UID: p.Metadata.UID}})
-	if isNotFound(err) || isConflict(err) {
+	err := l.api.Delete(ctx, l.api.Path(api.Pods, s.podName()),
+		api.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &api.Preconditions{UID: p.Metadata.UID}})
+	if api.IsNotFound(err) || api.IsConflict(err) {
 		return nil
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -105,22 +106,22 @@ func (s *server) settingsFile() string {
 	return fmt.Sprintf("my-%d.cnf", s.member)
 }
 
-func (s *server) ports() []containerPort {
-	all := []containerPort{{Name: portName, ContainerPort: port}}
+func (s *server) ports() []api.ContainerPort {
+	all := []api.ContainerPort{{Name: portName, ContainerPort: port}}
 	if s.member > 0 {
-		all = append(all, containerPort{Name: groupPortName, ContainerPort: groupPort})
+		all = append(all, api.ContainerPort{Name: groupPortName, ContainerPort: groupPort})
 	}
 	return all
 }
 
 // groupAffinity keeps the members of a group on different nodes.
-func (s *server) groupAffinity() *affinity {
+func (s *server) groupAffinity() *api.Affinity {
 	if s.member == 0 {
 		return nil
 	}
-	others := podAffinityTerm{TopologyKey: "kubernetes.io/hostname",
-		LabelSelector: labelSelector{MatchLabels: s.of(0).selector()}}
-	return &affinity{PodAntiAffinity: podAntiAffinity{Required: []podAffinityTerm{others}}}
+	others := api.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname",
+		LabelSelector: api.LabelSelector{MatchLabels: s.of(0).selector()}}
+	return &api.Affinity{PodAntiAffinity: api.PodAntiAffinity{Required: []api.PodAffinityTerm{others}}}
 }
 
 // memberHost is the name by which the other members reach one.

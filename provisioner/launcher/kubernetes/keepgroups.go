@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqlgroup"
 	"mysql-broker/provisioner/periodic"
 )
@@ -33,9 +34,9 @@ type keptGroup struct {
 	version string  // of the Secret
 	working bool
 
-	primary *service  // nil if it has to be read
-	read    time.Time // when
-	missing time.Time // since when a member does not respond; zero if all do
+	primary *api.Service // nil if it has to be read
+	read    time.Time    // when
+	missing time.Time    // since when a member does not respond; zero if all do
 	events  mysqlgroup.Events
 	stall   mysqlgroup.Stall
 	stuck   mysqlgroup.Stuck
@@ -59,9 +60,9 @@ func (l *Launcher) keepGroups(ctx context.Context) {
 			return nil
 		}
 		listed = time.Now()
-		there := map[string]metadata{}
-		if err := l.api.listMetadata(ctx, secrets, groupsSelector, func(m metadata) {
-			s := server{secret: secret{Metadata: m}}
+		there := map[string]api.Metadata{}
+		if err := l.api.ListMetadata(ctx, api.Secrets, groupsSelector, func(m api.Metadata) {
+			s := server{secret: api.Secret{Metadata: m}}
 			if s.readState() == nil && s.state.Phase == phaseReady && m.DeletionTimestamp.IsZero() {
 				there[m.Labels[serverLabel]] = m
 			}
@@ -112,8 +113,8 @@ func (l *Launcher) keepGroup(ctx context.Context, g *keptGroup, id, version stri
 		g.server, g.version = s, version
 	}
 	if g.primary == nil || time.Since(g.read) > addressAge {
-		g.primary, g.read = &service{}, time.Now()
-		if err := l.api.get(ctx, l.api.path(services, g.server.name), g.primary); err != nil {
+		g.primary, g.read = &api.Service{}, time.Now()
+		if err := l.api.Get(ctx, l.api.Path(api.Services, g.server.name), g.primary); err != nil {
 			g.primary = nil
 			return err
 		}
@@ -125,7 +126,7 @@ func (l *Launcher) keepGroup(ctx context.Context, g *keptGroup, id, version stri
 		if leads = l.leadTo(ctx, g.server, g.primary, primary+1); leads != nil {
 			g.primary = nil
 		}
-		if isConflict(leads) { // another broker was faster
+		if api.IsConflict(leads) { // another broker was faster
 			leads = nil
 		}
 	}
@@ -223,7 +224,7 @@ func (l *Launcher) eachGroup(ctx context.Context, ids []string, each func(*serve
 	if len(ids) > 0 {
 		return nil
 	}
-	_, err := list(ctx, l.api, secrets, groupsSelector, fullPage, func(found secret) error {
+	_, err := api.List(ctx, l.api, api.Secrets, groupsSelector, api.FullPage, func(found api.Secret) error {
 		s := &server{id: found.Metadata.Labels[serverLabel], name: found.Metadata.Name, secret: found}
 		err := s.readState()
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 // Kind is how operators choose and configure this launcher.
@@ -68,9 +69,9 @@ func configure(env *launcher.Environment) launcher.Configured {
 	return c
 }
 
-func configureCredentials(env *launcher.Environment) (c Credentials) {
+func configureCredentials(env *launcher.Environment) (c api.Credentials) {
 	if path := env.Value("LAUNCHER_KUBECONFIG"); path != "" {
-		c, err := ReadKubeconfig(path)
+		c, err := api.ReadKubeconfig(path)
 		if err != nil {
 			env.Wrong("LAUNCHER_KUBECONFIG", "cannot be used: %w", err)
 		}
@@ -78,7 +79,7 @@ func configureCredentials(env *launcher.Environment) (c Credentials) {
 	}
 	c.URL, c.CA, c.Token = env.Value("LAUNCHER_API"), []byte(env.Value("LAUNCHER_API_CA")), env.Value("LAUNCHER_API_TOKEN")
 	if c.URL == "" {
-		return Credentials{InCluster: true}
+		return api.Credentials{InCluster: true}
 	}
 	if u, err := url.Parse(c.URL); err != nil || u.Scheme != "https" || u.Host == "" {
 		env.Wrong("LAUNCHER_API", "is not a URL such as https://kubernetes.example.com:6443")

@@ -29,11 +29,12 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 // Config says how servers run. A zero value stands for the default in its comment.
 type Config struct {
-	Credentials Credentials
+	Credentials api.Credentials
 	Namespace   string  // of all servers, and of nothing else
 	Images      []Image // to choose from; the default is the newest of the first one's flavour
 	Service     Access  // how applications reach servers; InCluster
@@ -83,7 +84,7 @@ const (
 // Launcher is a launcher.Launcher. If its options say that it supervises, it renews certificates until it is closed.
 type Launcher struct {
 	cfg Config
-	api *client
+	api *api.Client
 
 	stop       context.CancelFunc // ends the background work; nil if there is none
 	background sync.WaitGroup
@@ -107,7 +108,7 @@ func New(cfg Config) (*Launcher, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("kubernetes launcher: %w", err)
 	}
-	api, err := cfg.Credentials.client(cfg.Namespace)
+	api, err := cfg.Credentials.Client(cfg.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes launcher: %w", err)
 	}
@@ -150,7 +151,7 @@ func (l *Launcher) Close() {
 		l.stop()
 	}
 	l.background.Wait()
-	l.api.http.CloseIdleConnections()
+	l.api.Close()
 }
 
 var (
@@ -217,8 +218,8 @@ func (l *Launcher) load(ctx context.Context, id string) (*server, error) {
 		return nil, err
 	}
 	s := &server{id: id, name: name}
-	err = l.api.get(ctx, l.api.path(secrets, name), &s.secret)
-	if isNotFound(err) {
+	err = l.api.Get(ctx, l.api.Path(api.Secrets, name), &s.secret)
+	if api.IsNotFound(err) {
 		return s, launcher.ErrNotFound
 	}
 	if err != nil {
@@ -245,7 +246,7 @@ func (l *Launcher) Endpoint(ctx context.Context, id string) (launcher.Endpoint, 
 // List implements launcher.Launcher.
 func (l *Launcher) List(ctx context.Context) ([]string, error) {
 	ids := []string{}
-	err := l.eachServer(ctx, func(id string, _ metadata) { ids = append(ids, id) })
+	err := l.eachServer(ctx, func(id string, _ api.Metadata) { ids = append(ids, id) })
 	return ids, err
 }
 
@@ -255,7 +256,7 @@ func (l *Launcher) SignedBy(ctx context.Context, ca []byte) (ids []string, err e
 	if err != nil {
 		return nil, err
 	}
-	err = l.eachServer(ctx, func(id string, m metadata) {
+	err = l.eachServer(ctx, func(id string, m api.Metadata) {
 		if m.Annotations[caAnnotation] == fingerprint && !isSuspended(m) {
 			ids = append(ids, id)
 		}
@@ -263,8 +264,8 @@ func (l *Launcher) SignedBy(ctx context.Context, ca []byte) (ids []string, err e
 	return ids, err
 }
 
-func (l *Launcher) eachServer(ctx context.Context, each func(id string, m metadata)) error {
-	err := l.api.listMetadata(ctx, secrets, serversSelector, func(m metadata) { each(m.Labels[serverLabel], m) })
+func (l *Launcher) eachServer(ctx context.Context, each func(id string, m api.Metadata)) error {
+	err := l.api.ListMetadata(ctx, api.Secrets, serversSelector, func(m api.Metadata) { each(m.Labels[serverLabel], m) })
 	if err != nil {
 		return fmt.Errorf("list servers: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	mysqldimage "mysql-broker/deploy/mysqld-image"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -73,8 +74,8 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 		return nil, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
 	s.state = l.newState(spec, image)
-	s.secret = secret{APIVersion: "v1", Kind: "Secret",
-		Metadata: metadata{Name: s.name, Labels: secretLabels(s), Annotations: map[string]string{}},
+	s.secret = api.Secret{APIVersion: "v1", Kind: "Secret",
+		Metadata: api.Metadata{Name: s.name, Labels: secretLabels(s), Annotations: map[string]string{}},
 		Data: map[string][]byte{
 			prepareFile:    prepare(image.Flavour),
 			initialiseFile: mysqldimage.Initialise,
@@ -93,8 +94,8 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 	}
 	s.writeState()
 	fault.Point("launch", "state made")
-	err := l.api.create(ctx, l.api.path(secrets), s.secret, &s.secret)
-	if isConflict(err) { // another broker was faster, or the response to a first attempt was lost
+	err := l.api.Create(ctx, l.api.Path(api.Secrets), s.secret, &s.secret)
+	if api.IsConflict(err) { // another broker was faster, or the response to a first attempt was lost
 		return nil, launcher.NotYet(minPoll, "Waiting for a node")
 	}
 	return s, err
@@ -124,9 +125,9 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 	if s.state.Group != nil {
 		return l.bringUpGroup(ctx, s, spec)
 	}
-	var p pod
-	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
-	if isNotFound(err) {
+	var p api.Pod
+	err := l.api.Get(ctx, l.api.Path(api.Pods, s.podName()), &p)
+	if api.IsNotFound(err) {
 		return launcher.Endpoint{}, l.makeObjects(ctx, s)
 	}
 	if err != nil {
@@ -138,9 +139,9 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 	if err := l.lookAt(s, p); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	var address service
-	if err := l.api.get(ctx, l.api.path(services, s.workName()), &address); err != nil {
-		if isNotFound(err) {
+	var address api.Service
+	if err := l.api.Get(ctx, l.api.Path(api.Services, s.workName()), &address); err != nil {
+		if api.IsNotFound(err) {
 			return launcher.Endpoint{}, l.makeObjects(ctx, s)
 		}
 		return launcher.Endpoint{}, err
@@ -150,7 +151,7 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 	if err := l.login(ctx, s, spec, p); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	l.up.Store(s.id, p.containerID())
+	l.up.Store(s.id, mysqldOf(p).ContainerID)
 	fault.Point("launch", "answers")
 	s.state.Phase = phaseReady
 	if s.state != before {
@@ -177,8 +178,8 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 		return err
 	}
 	fault.Point("launch", "volume claimed")
-	var address service
-	if err := l.api.apply(ctx, l.api.path(services, s.workName()), l.serviceOf(s), &address); err != nil {
+	var address api.Service
+	if err := l.api.Apply(ctx, l.api.Path(api.Services, s.workName()), l.serviceOf(s), &address); err != nil {
 		return err
 	}
 	fault.Point("launch", "address made")
@@ -200,7 +201,7 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 			return err
 		}
 	}
-	var set statefulSet
+	var set api.StatefulSet
 	if err := l.applyWork(ctx, s, &set); err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func (l *Launcher) knownHost(s *server) string {
 
 // publicAddress returns the address for applications; the host is "" if it is not known yet. The address of a ready
 // server never changes, because bindings contain it.
-func (l *Launcher) publicAddress(s *server, address service) (host string, publicPort int) {
+func (l *Launcher) publicAddress(s *server, address api.Service) (host string, publicPort int) {
 	if a := s.address(); a.Host != "" {
 		return a.Host, a.Port
 	}
@@ -241,7 +242,7 @@ func (l *Launcher) publicAddress(s *server, address service) (host string, publi
 }
 
 // setEndpoint records the server's addresses.
-func (l *Launcher) setEndpoint(s *server, address service) {
+func (l *Launcher) setEndpoint(s *server, address api.Service) {
 	s.state.setAddress(l.addressFrom(s, address))
 }
 
@@ -251,7 +252,7 @@ func (st *state) setAddress(a memberAddress) {
 
 // addressFrom returns where a server listens whose Service is that one. A broker in the cluster uses the Service's IP
 // address, because a name server may cache for a while that the name does not exist.
-func (l *Launcher) addressFrom(s *server, address service) (a memberAddress) {
+func (l *Launcher) addressFrom(s *server, address api.Service) (a memberAddress) {
 	a.Host, a.Port = l.publicAddress(s, address)
 	if l.cfg.Credentials.InCluster || l.cfg.Service == InCluster {
 		a.AdminHost, a.AdminPort = address.Spec.ClusterIP, port

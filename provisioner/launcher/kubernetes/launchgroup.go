@@ -8,6 +8,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
 
@@ -17,9 +18,9 @@ const groupPoll = 500 * time.Millisecond
 // bringUpGroup is bringUp for a group. A new one is ready once all members are online, any other once it has a primary.
 func (l *Launcher) bringUpGroup(ctx context.Context, s *server, spec launcher.Spec) (launcher.Endpoint, error) {
 	for _, m := range s.members() {
-		var p pod
-		err := l.api.get(ctx, l.api.path(pods, m.podName()), &p)
-		if isNotFound(err) {
+		var p api.Pod
+		err := l.api.Get(ctx, l.api.Path(api.Pods, m.podName()), &p)
+		if api.IsNotFound(err) {
 			return launcher.Endpoint{}, l.makeGroup(ctx, s)
 		}
 		if err != nil {
@@ -42,12 +43,12 @@ func (l *Launcher) bringUpGroup(ctx context.Context, s *server, spec launcher.Sp
 		return launcher.Endpoint{}, launcher.NotYet(groupPoll, "Waiting until the servers form a group")
 	}
 	if err := l.leadTo(ctx, s, known, primary+1); err != nil {
-		if isConflict(err) {
+		if api.IsConflict(err) {
 			return launcher.Endpoint{}, launcher.NotYet(groupPoll, "Waiting for the servers' address")
 		}
 		return launcher.Endpoint{}, err
 	}
-	if err := l.login(ctx, s.of(primary+1), spec, pod{}); err != nil {
+	if err := l.login(ctx, s.of(primary+1), spec, api.Pod{}); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	fault.Point("launch", "group formed")
@@ -66,10 +67,10 @@ func (l *Launcher) bringUpGroup(ctx context.Context, s *server, spec launcher.Sp
 }
 
 // recordAddresses records where the members of a group listen, and returns the Service that leads to the primary.
-func (l *Launcher) recordAddresses(ctx context.Context, s *server) (*service, error) {
-	var primary service
-	if err := l.api.get(ctx, l.api.path(services, s.name), &primary); err != nil {
-		if isNotFound(err) {
+func (l *Launcher) recordAddresses(ctx context.Context, s *server) (*api.Service, error) {
+	var primary api.Service
+	if err := l.api.Get(ctx, l.api.Path(api.Services, s.name), &primary); err != nil {
+		if api.IsNotFound(err) {
 			err = l.makeGroup(ctx, s)
 		}
 		return nil, err
@@ -79,8 +80,8 @@ func (l *Launcher) recordAddresses(ctx context.Context, s *server) (*service, er
 		if found[n].Host != "" {
 			continue
 		}
-		var own service
-		if err := l.api.get(ctx, l.api.path(services, m.workName()), &own); err != nil {
+		var own api.Service
+		if err := l.api.Get(ctx, l.api.Path(api.Services, m.workName()), &own); err != nil {
 			return nil, fmt.Errorf("server %s: %w", s.id, err)
 		}
 		found[n] = l.addressFrom(m, own)

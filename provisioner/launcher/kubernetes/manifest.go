@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -8,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -30,10 +34,10 @@ const (
 	copyVol       = "before"
 )
 
-func (l *Launcher) claimOf(s *server) claim {
-	c := claim{APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: s.workMetadata(), Spec: claimSpec{
+func (l *Launcher) claimOf(s *server) api.Claim {
+	c := api.Claim{APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: s.workMetadata(), Spec: api.ClaimSpec{
 		AccessModes: []string{"ReadWriteOnce"},
-		Resources:   resources{Requests: map[string]string{storage: fmt.Sprintf("%dMi", s.state.volumeMB())}}}}
+		Resources:   api.Resources{Requests: map[string]string{storage: fmt.Sprintf("%dMi", s.state.volumeMB())}}}}
 	if s.state.Class != "" {
 		c.Spec.StorageClassName = &s.state.Class
 	}
@@ -43,19 +47,19 @@ func (l *Launcher) claimOf(s *server) claim {
 var serviceTypes = map[Access]string{InCluster: "ClusterIP", NodePort: "NodePort", LoadBalancer: "LoadBalancer"}
 
 // serviceOf publishes the address before the pod is ready, because the launcher logs in sooner than a probe succeeds.
-func (l *Launcher) serviceOf(s *server) service {
-	p := servicePort{Name: portName, Port: port, TargetPort: portName}
+func (l *Launcher) serviceOf(s *server) api.Service {
+	p := api.ServicePort{Name: portName, Port: port, TargetPort: portName}
 	if l.cfg.Service == NodePort {
 		p.NodePort = s.address().Port // 0 while it is not known
 	}
-	return service{APIVersion: "v1", Kind: "Service", Metadata: s.metadata(), Spec: serviceSpec{
+	return api.Service{APIVersion: "v1", Kind: "Service", Metadata: s.metadata(), Spec: api.ServiceSpec{
 		Type: serviceTypes[l.cfg.Service], Selector: s.selector(),
-		PublishNotReadyAddresses: true, Ports: []servicePort{p}}}
+		PublishNotReadyAddresses: true, Ports: []api.ServicePort{p}}}
 }
 
 // statefulSetOf returns a StatefulSet that restarts no pod when it changes. While the server is resized, its next pod
 // has the new size.
-func (l *Launcher) statefulSetOf(s *server) statefulSet {
+func (l *Launcher) statefulSetOf(s *server) api.StatefulSet {
 	resized := *s
 	resized.state.size = s.wanted()
 	s = &resized
@@ -63,16 +67,16 @@ func (l *Launcher) statefulSetOf(s *server) statefulSet {
 	if s.state.Phase == phaseSuspended {
 		replicas = 0
 	}
-	return statefulSet{APIVersion: "apps/v1", Kind: "StatefulSet", Metadata: s.workMetadata(), Spec: statefulSetSpec{
-		Replicas: replicas, ServiceName: s.governor(), PodManagementPolicy: "Parallel",
-		UpdateStrategy: map[string]string{"type": "OnDelete"},
-		Selector:       labelSelector{MatchLabels: s.selector()},
-		Template:       l.templateOf(s),
-	}}
+	return api.StatefulSet{APIVersion: "apps/v1", Kind: "StatefulSet", Metadata: s.workMetadata(),
+		Spec: api.StatefulSetSpec{Replicas: replicas, ServiceName: s.governor(), PodManagementPolicy: "Parallel",
+			UpdateStrategy: map[string]string{"type": "OnDelete"},
+			Selector:       api.LabelSelector{MatchLabels: s.selector()},
+			Template:       l.templateOf(s),
+		}}
 }
 
-func (l *Launcher) templateOf(s *server) podTemplate {
-	t := podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)}
+func (l *Launcher) templateOf(s *server) api.PodTemplate {
+	t := api.PodTemplate{Metadata: api.Metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)}
 	if s.member > 0 {
 		t.Metadata.Annotations[rollAnnotation] = s.roll()
 	}
@@ -89,15 +93,16 @@ func (l *Launcher) templateOf(s *server) podTemplate {
 var workScript string
 
 // workIn has a pod do the work of an upgrade. Its main container waits, so that the pod is not started again.
-func workIn(p *podSpec, s *server) {
+func workIn(p *api.PodSpec, s *server) {
 	u := s.state.Upgrade
-	p.Volumes = append(p.Volumes, volume{Name: copyVol, PersistentVolumeClaim: &claimVolume{ClaimName: s.copyName()}})
-	do := func(work, image, version string) container {
+	p.Volumes = append(p.Volumes, api.Volume{Name: copyVol,
+		PersistentVolumeClaim: &api.ClaimVolume{ClaimName: s.copyName()}})
+	do := func(work, image, version string) api.Container {
 		c := p.InitContainers[0]
 		c.Name, c.Image = work, image
 		c.Command = []string{"/bin/sh", "-c", workScript, "upgrade.sh", work, s.state.Flavour, version, u.ID,
 			strings.Join(mysqld.InventoryQueries, ";\n")}
-		c.VolumeMounts = append(slices.Clone(c.VolumeMounts), volumeMount{Name: copyVol, MountPath: copyDir})
+		c.VolumeMounts = append(slices.Clone(c.VolumeMounts), api.VolumeMount{Name: copyVol, MountPath: copyDir})
 		return c
 	}
 	if u.Reverts {
@@ -113,17 +118,18 @@ func workIn(p *podSpec, s *server) {
 
 // podOf complies with the restricted Pod Security Standard.
 // https://kubernetes.io/docs/concepts/security/pod-security-standards/
-func (l *Launcher) podOf(s *server) podSpec {
-	security := podSecurityContext{RunAsNonRoot: true, SeccompProfile: map[string]string{"type": "RuntimeDefault"}}
+func (l *Launcher) podOf(s *server) api.PodSpec {
+	security := api.PodSecurityContext{RunAsNonRoot: true, SeccompProfile: map[string]string{"type": "RuntimeDefault"}}
 	if user := l.cfg.User; user != 0 {
 		security.RunAsUser, security.RunAsGroup, security.FSGroup = &user, &user, &user
 		security.FSGroupChangePolicy = "OnRootMismatch"
 	}
-	mounts := []volumeMount{{Name: dataVol, MountPath: volumeDir}, {Name: secretVol, MountPath: secretDir, ReadOnly: true},
+	mounts := []api.VolumeMount{{Name: dataVol, MountPath: volumeDir},
+		{Name: secretVol, MountPath: secretDir, ReadOnly: true},
 		{Name: runVol, MountPath: runDir}, {Name: tmpVol, MountPath: "/tmp"}}
-	base := container{Image: s.image(), Resources: s.state.resources(), VolumeMounts: mounts,
+	base := api.Container{Image: s.image(), Resources: s.state.resources(), VolumeMounts: mounts,
 		TerminationMessagePolicy: "FallbackToLogsOnError", // the last lines of the log are then in the pod's status
-		SecurityContext: containerSecurityContext{ReadOnlyRootFilesystem: true,
+		SecurityContext: api.ContainerSecurityContext{ReadOnlyRootFilesystem: true,
 			Capabilities: map[string][]string{"drop": {"ALL"}}}}
 	prepare, server := base, base
 	prepare.Name, prepare.Command = "prepare", []string{"/bin/sh", secretDir + "/" + prepareFile}
@@ -132,17 +138,17 @@ func (l *Launcher) podOf(s *server) podSpec {
 	server.Ports = s.ports()
 	answers := map[string]string{"port": portName}
 	// There is no liveness probe: a restart would repair nothing, and could interrupt a recovery.
-	server.StartupProbe = &probe{TCPSocket: answers, PeriodSeconds: 1, FailureThreshold: startFailures}
-	server.ReadinessProbe = &probe{TCPSocket: answers, PeriodSeconds: 5, FailureThreshold: 3}
-	return podSpec{
+	server.StartupProbe = &api.Probe{TCPSocket: answers, PeriodSeconds: 1, FailureThreshold: startFailures}
+	server.ReadinessProbe = &api.Probe{TCPSocket: answers, PeriodSeconds: 5, FailureThreshold: 3}
+	return api.PodSpec{
 		Affinity: s.affinity(), Tolerations: s.state.placement().Tolerations,
 		TerminationGracePeriodSeconds: stopGrace,
 		SecurityContext:               security,
-		InitContainers:                []container{prepare},
-		Containers:                    []container{server},
-		Volumes: []volume{
-			{Name: dataVol, PersistentVolumeClaim: &claimVolume{ClaimName: s.workName()}},
-			{Name: secretVol, Secret: &secretVolume{SecretName: s.name, DefaultMode: secretMode}},
+		InitContainers:                []api.Container{prepare},
+		Containers:                    []api.Container{server},
+		Volumes: []api.Volume{
+			{Name: dataVol, PersistentVolumeClaim: &api.ClaimVolume{ClaimName: s.workName()}},
+			{Name: secretVol, Secret: &api.SecretVolume{SecretName: s.name, DefaultMode: secretMode}},
 			{Name: runVol, EmptyDir: &map[string]string{}},
 			{Name: tmpVol, EmptyDir: &map[string]string{}},
 		},
@@ -150,15 +156,16 @@ func (l *Launcher) podOf(s *server) podSpec {
 }
 
 // metadata is that of all objects but the Secret.
-func (s *server) metadata() metadata {
-	return metadata{Name: s.workName(), Labels: s.labels(), Annotations: s.userAnnotations(), OwnerReferences: s.owner()}
+func (s *server) metadata() api.Metadata {
+	return api.Metadata{Name: s.workName(), Labels: s.labels(), Annotations: s.userAnnotations(),
+		OwnerReferences: s.owner()}
 }
 
 // worksAnnotation is the number of the work that an object was applied for. So the object changes even if the work puts
 // its former content back, and a broker that was paused cannot replace it.
 const worksAnnotation = "mysql-broker/works"
 
-func (s *server) workMetadata() metadata {
+func (s *server) workMetadata() api.Metadata {
 	m := s.metadata()
 	m.Annotations[worksAnnotation] = strconv.Itoa(s.state.Works)
 	return m
@@ -167,13 +174,13 @@ func (s *server) workMetadata() metadata {
 // affinity keeps all other servers of the namespace, including later ones, away from the node of a server that has a
 // node of its own, and otherwise the members of a group apart.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
-func (s *server) affinity() *affinity {
+func (s *server) affinity() *api.Affinity {
 	if !s.state.placement().OwnNode {
 		return s.groupAffinity()
 	}
-	others := podAffinityTerm{TopologyKey: "kubernetes.io/hostname",
-		LabelSelector: labelSelector{MatchLabels: map[string]string{managedByLabel: managedBy}}}
-	return &affinity{PodAntiAffinity: podAntiAffinity{Required: []podAffinityTerm{others}}}
+	others := api.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname",
+		LabelSelector: api.LabelSelector{MatchLabels: map[string]string{managedByLabel: managedBy}}}
+	return &api.Affinity{PodAntiAffinity: api.PodAntiAffinity{Required: []api.PodAffinityTerm{others}}}
 }
 
 // labels are those of the plan and those of the launcher.
@@ -201,4 +208,87 @@ func (s *server) userAnnotations() map[string]string {
 		}
 	}
 	return all
+}
+
+// namesOf is the headless Service that gives the members of a group their names, also before they are ready.
+func namesOf(s *server) api.Service {
+	m := s.metadata()
+	m.Name = s.of(1).governor()
+	return api.Service{APIVersion: "v1", Kind: "Service", Metadata: m, Spec: api.ServiceSpec{
+		Type: "ClusterIP", ClusterIP: "None", Selector: s.selector(), PublishNotReadyAddresses: true,
+		Ports: []api.ServicePort{
+			{Name: portName, Port: port, TargetPort: portName},
+			{Name: groupPortName, Port: groupPort, TargetPort: groupPortName}}}}
+}
+
+// budgetOf lets nodes be drained one after the other.
+func budgetOf(s *server) api.Budget {
+	return api.Budget{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Metadata: s.metadata(),
+		Spec: api.BudgetSpec{MaxUnavailable: 1, Selector: api.LabelSelector{MatchLabels: s.selector()}}}
+}
+
+// leadingTo is the Service of a group for applications, which leads to a member, counted from 1. If that is not the
+// primary any more, the member refuses them.
+func (l *Launcher) leadingTo(s *server, member int) api.Service {
+	to := l.serviceOf(s)
+	to.Spec.Selector = s.of(member).selector()
+	return to
+}
+
+// makeGroup creates or corrects all objects of a group but the Secret, and returns NotYet.
+func (l *Launcher) makeGroup(ctx context.Context, s *server) error {
+	if err := l.api.Apply(ctx, l.api.Path(api.Services, s.of(1).governor()), namesOf(s), nil); err != nil {
+		return err
+	}
+	if err := l.api.Apply(ctx, l.api.Path(api.Budgets, s.name), budgetOf(s), nil); err != nil {
+		return err
+	}
+	var primary api.Service
+	err := l.api.Get(ctx, l.api.Path(api.Services, s.name), &primary)
+	if api.IsNotFound(err) { // one that is there leads to the primary
+		err = l.api.Apply(ctx, l.api.Path(api.Services, s.name), l.leadingTo(s, 1), nil)
+	}
+	if err != nil {
+		return err
+	}
+	fault.Point("launch", "address made")
+	for _, m := range s.members() {
+		if err := l.makeMember(ctx, m); err != nil {
+			return err
+		}
+		fault.Point("launch", "member ordered")
+	}
+	return launcher.NotYet(minPoll, "Waiting for nodes")
+}
+
+// makeMember creates or corrects the objects of a member.
+func (l *Launcher) makeMember(ctx context.Context, m *server) error {
+	if _, err := l.applyClaim(ctx, m); err != nil {
+		return err
+	}
+	if err := l.api.Apply(ctx, l.api.Path(api.Services, m.workName()), l.serviceOf(m), nil); err != nil {
+		return err
+	}
+	var set api.StatefulSet
+	if err := l.applyWork(ctx, m, &set); err != nil {
+		return err
+	}
+	return l.whyNoPod(ctx, m, set)
+}
+
+// leadTo has the Service of a group lead to a member. known is the Service as it was before the members were asked
+// which one is the primary, so that a broker that was paused since then changes nothing.
+func (l *Launcher) leadTo(ctx context.Context, s *server, known *api.Service, member int) error {
+	selector := s.of(member).selector()
+	if known.Spec.Selector[memberLabel] == selector[memberLabel] {
+		return nil
+	}
+	change := map[string]any{"metadata": map[string]string{"uid": known.Metadata.UID,
+		"resourceVersion": known.Metadata.ResourceVersion}, "spec": map[string]any{"selector": selector}}
+	err := l.api.Merge(ctx, l.api.Path(api.Services, s.name), change, known)
+	if err == nil {
+		l.cfg.Logger.Info("applications are led to another member of a group", "server", s.id, "member",
+			s.of(member).at())
+	}
+	return err
 }

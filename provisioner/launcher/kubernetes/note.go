@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 // Notes are Secrets that no pod mounts. No server has a name with a dot.
@@ -17,9 +18,9 @@ func (l *Launcher) WriteNote(ctx context.Context, name string, content []byte) e
 	if err := launcher.CheckNoteName(name); err != nil {
 		return err
 	}
-	note := secret{APIVersion: "v1", Kind: "Secret", Data: map[string][]byte{noteKey: append([]byte{}, content...)},
-		Metadata: metadata{Name: notePrefix + name, Labels: map[string]string{managedByLabel: managedBy}}}
-	if err := l.api.apply(ctx, l.api.path(secrets, notePrefix+name), note, nil); err != nil {
+	note := api.Secret{APIVersion: "v1", Kind: "Secret", Data: map[string][]byte{noteKey: append([]byte{}, content...)},
+		Metadata: api.Metadata{Name: notePrefix + name, Labels: map[string]string{managedByLabel: managedBy}}}
+	if err := l.api.Apply(ctx, l.api.Path(api.Secrets, notePrefix+name), note, nil); err != nil {
 		return fmt.Errorf("write the note %s: %w", name, err)
 	}
 	return nil
@@ -30,8 +31,8 @@ func (l *Launcher) ReadNote(ctx context.Context, name string) ([]byte, error) {
 	if err := launcher.CheckNoteName(name); err != nil {
 		return nil, err
 	}
-	var note secret
-	if err := l.api.get(ctx, l.api.path(secrets, notePrefix+name), &note); isNotFound(err) {
+	var note api.Secret
+	if err := l.api.Get(ctx, l.api.Path(api.Secrets, notePrefix+name), &note); api.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read the note %s: %w", name, err)
@@ -58,7 +59,7 @@ func (l *Launcher) Record(ctx context.Context, id, text string) error {
 // Records implements launcher.Launcher.
 func (l *Launcher) Records(ctx context.Context) (map[string]string, error) {
 	records := map[string]string{}
-	err := l.eachServer(ctx, func(id string, m metadata) {
+	err := l.eachServer(ctx, func(id string, m api.Metadata) {
 		if text := m.Annotations[recordAnnotation]; text != "" {
 			records[id] = text
 		}

@@ -2,13 +2,19 @@ package kubernetes
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 const (
@@ -26,13 +32,13 @@ func pollAfter(since time.Time) time.Duration {
 
 // lookAt returns nil once mysqld runs, NotYet while it starts, or else what is wrong. It always waits for a server that
 // was ready once; the task's deadline ends the wait.
-func (l *Launcher) lookAt(s *server, p pod) error {
+func (l *Launcher) lookAt(s *server, p api.Pod) error {
 	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
 	launching := s.state.Phase == phaseLaunching
-	if sentence := p.leaving(); sentence != "" {
+	if sentence := leaving(p); sentence != "" {
 		return wait(sentence)
 	}
-	if c := p.condition("PodScheduled"); c.Status == "False" {
+	if c := p.Condition("PodScheduled"); c.Status == "False" {
 		if launching && !c.LastTransitionTime.IsZero() && time.Since(c.LastTransitionTime) > l.cfg.PlaceTimeout {
 			return launcher.NoRoom(fmt.Errorf("server %s: no node for the pod %s in %v: %s", s.id, s.podName(),
 				l.cfg.PlaceTimeout, c.Message))
@@ -41,7 +47,7 @@ func (l *Launcher) lookAt(s *server, p pod) error {
 	}
 	if launching && time.Since(s.secret.Metadata.CreationTimestamp) > l.cfg.PlaceTimeout+l.cfg.LaunchTimeout {
 		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
-			Err: fmt.Errorf("server %s: the pod %s did not come up in time: %s", s.id, s.podName(), p.waits())}
+			Err: fmt.Errorf("server %s: the pod %s did not come up in time: %s", s.id, s.podName(), p.Waits())}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if launching && c.RestartCount >= restartsToFail && c.State.Running == nil {
@@ -53,7 +59,7 @@ func (l *Launcher) lookAt(s *server, p pod) error {
 			return wait(notRunning(c, "Preparing the data directory"))
 		}
 	}
-	switch c := p.mysqld(); {
+	switch c := mysqldOf(p); {
 	case c.State.Running != nil:
 		return nil
 	case c.Name != "":
@@ -63,8 +69,8 @@ func (l *Launcher) lookAt(s *server, p pod) error {
 }
 
 // leaving returns what to wait for if a pod is ending, or if its node is lost and nobody knows its state.
-func (p pod) leaving() string {
-	if a := p.trouble(); a.trouble == launcher.NodeLost && !time.Now().Before(a.from) {
+func leaving(p api.Pod) string {
+	if a := troubleOf(p); a.trouble == launcher.NodeLost && !time.Now().Before(a.from) {
 		return "Waiting for the server's machine, which does not respond"
 	}
 	if !p.Metadata.DeletionTimestamp.IsZero() {
@@ -90,18 +96,12 @@ func unscheduled(message string) string {
 
 const fetchingImage = "Fetching the image"
 
-// fetching reports whether the node has not got a container's image.
-func (c containerStatus) fetching() bool {
-	return c.State.Waiting != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull",
-		"InvalidImageName"}, c.State.Waiting.Reason)
-}
-
 // notRunning returns what a container waits for.
-func notRunning(c containerStatus, otherwise string) string {
+func notRunning(c api.ContainerStatus, otherwise string) string {
 	if c.State.Waiting == nil {
 		return otherwise
 	}
-	if c.fetching() {
+	if c.Fetching() {
 		return fetchingImage
 	}
 	switch c.State.Waiting.Reason {
@@ -116,9 +116,9 @@ func notRunning(c containerStatus, otherwise string) string {
 }
 
 // ended returns why a container keeps ending.
-func ended(s *server, c containerStatus) error {
+func ended(s *server, c api.ContainerStatus) error {
 	why, sentence := "it says nothing of why", noServers
-	for _, t := range []containerState{c.State, c.LastState} {
+	for _, t := range []api.ContainerState{c.State, c.LastState} {
 		if t.Terminated == nil {
 			continue
 		}
@@ -134,13 +134,13 @@ func ended(s *server, c containerStatus) error {
 // whyNoPod returns an error if the StatefulSet cannot create a pod. Only an event says so, no condition does. The API
 // server reads all events of the namespace to find those of one object, so whyNoPod asks only after the StatefulSet's
 // controller has failed to create a pod.
-func (l *Launcher) whyNoPod(ctx context.Context, s *server, set statefulSet) error {
+func (l *Launcher) whyNoPod(ctx context.Context, s *server, set api.StatefulSet) error {
 	if set.Status.ObservedGeneration != set.Metadata.Generation || set.Status.Replicas > 0 {
 		return nil
 	}
 	query := url.Values{"fieldSelector": {"reason=FailedCreate,involvedObject.uid=" + set.Metadata.UID}}
-	var found eventList
-	if err := l.api.get(ctx, l.api.path(events)+"?"+query.Encode(), &found); err != nil {
+	var found api.EventList
+	if err := l.api.Get(ctx, l.api.Path(api.Events)+"?"+query.Encode(), &found); err != nil {
 		return err
 	}
 	for _, e := range found.Items {
@@ -157,37 +157,7 @@ func (l *Launcher) whyNoPod(ctx context.Context, s *server, set statefulSet) err
 	return nil
 }
 
-func (p pod) condition(kind string) condition {
-	for _, c := range p.Status.Conditions {
-		if c.Type == kind {
-			return c
-		}
-	}
-	return condition{}
-}
-
-// mysqld returns the status of its container, or the zero value if that is not known yet.
-func (p pod) mysqld() containerStatus {
-	for _, c := range p.Status.ContainerStatuses {
-		if c.Name == containerName {
-			return c
-		}
-	}
-	return containerStatus{}
-}
-
-func (p pod) containerID() string { return p.mysqld().ContainerID }
-
-// waits describes what the containers wait for, for operators.
-func (p pod) waits() string {
-	var all []string
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil {
-			all = append(all, strings.TrimSpace(c.Name+": "+w.Reason+" "+w.Message))
-		}
-	}
-	return strings.Join(all, "; ")
-}
+func mysqldOf(p api.Pod) api.ContainerStatus { return p.Container(containerName) }
 
 // startingTime limits the request of Starting.
 const startingTime = 3 * time.Second
@@ -200,18 +170,43 @@ func (l *Launcher) Starting(id string) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startingTime)
 	defer cancel()
-	var p pod
-	if err := l.api.get(ctx, l.api.path(pods, name+"-0"), &p); err != nil {
+	var p api.Pod
+	if err := l.api.Get(ctx, l.api.Path(api.Pods, name+"-0"), &p); err != nil {
 		return false
 	}
 	if !p.Metadata.DeletionTimestamp.IsZero() { // another pod follows, unless the node is lost
-		a := p.trouble()
+		a := troubleOf(p)
 		return a.trouble != launcher.NodeLost || time.Now().Before(a.from)
 	}
-	c := p.mysqld()
+	c := mysqldOf(p)
 	if c.Ready || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
 		return false
 	}
 	up, known := l.up.Load(id)
 	return !known || up != c.ContainerID
+}
+
+// loginTime limits a login, because a server may accept connections and not respond.
+const loginTime = 5 * time.Second
+
+func adminLogin(s *server, spec launcher.Spec) mysqladmin.Config {
+	e := s.endpoint()
+	return mysqladmin.Config{Name: s.id, Addr: e.AdminAddress(), ServerName: e.Host, User: spec.AdminUser,
+		Password: spec.AdminPassword, CA: e.CACertificate, MaxConns: 1}
+}
+
+// login checks that the administrator can log in. It returns NotYet while the server does not respond.
+func (l *Launcher) login(ctx context.Context, s *server, spec launcher.Spec, p api.Pod) error {
+	limited, cancel := context.WithTimeout(ctx, loginTime)
+	defer cancel()
+	err := mysqladmin.CheckLogin(limited, adminLogin(s, spec), "")
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	_, refused := errors.AsType[*mysql.MySQLError](err)
+	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
+	if refused || unverified {
+		return fmt.Errorf("server %s: log in as its admin account: %w", s.id, err)
+	}
+	return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), "Starting mysqld")
 }

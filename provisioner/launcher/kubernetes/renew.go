@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/periodic"
 )
@@ -69,7 +70,7 @@ func (r *renewal) recordEndpoints(ctx context.Context) error {
 	if r.recorded || r.l.cfg.RecordEndpoint == nil {
 		return nil
 	}
-	_, err := list(ctx, r.l.api, secrets, serversSelector, fullPage, func(found secret) error {
+	_, err := api.List(ctx, r.l.api, api.Secrets, serversSelector, api.FullPage, func(found api.Secret) error {
 		s := server{id: found.Metadata.Labels[serverLabel], name: found.Metadata.Name, secret: found}
 		if s.readState() != nil || s.state.Phase != phaseReady || !found.Metadata.DeletionTimestamp.IsZero() {
 			return nil
@@ -100,7 +101,7 @@ func (r *renewal) sweep(ctx context.Context) error {
 	for _, c := range signs.All {
 		known[fingerprint(c.Raw)] = true
 	}
-	err = r.l.eachServer(ctx, func(id string, m metadata) {
+	err = r.l.eachServer(ctx, func(id string, m api.Metadata) {
 		expires, err := time.Parse(time.RFC3339, m.Annotations[expiresAnnotation])
 		switch issuer := m.Annotations[caAnnotation]; {
 		case m.Annotations[certificateAnnotation] == "": // it has none yet

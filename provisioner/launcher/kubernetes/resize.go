@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 // Resize implements launcher.Launcher. It resizes the pod in place and sets mysqld's variables by SQL, so sessions stay
@@ -137,9 +138,9 @@ func (l *Launcher) resizeOnline(ctx context.Context, s *server, spec launcher.Sp
 // replacePod deletes the pod of before, and returns NotYet.
 func (l *Launcher) replacePod(ctx context.Context, s *server) error {
 	if s.state.Resize.Pod == "" {
-		var p pod
-		err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
-		if err != nil && !isNotFound(err) {
+		var p api.Pod
+		err := l.api.Get(ctx, l.api.Path(api.Pods, s.podName()), &p)
+		if err != nil && !api.IsNotFound(err) {
 			return err
 		}
 		if err == nil { // recorded first, so that a repetition deletes no other one
@@ -149,7 +150,7 @@ func (l *Launcher) replacePod(ctx context.Context, s *server) error {
 		}
 	}
 	if old := s.state.Resize.Pod; old != "" {
-		if err := l.deletePod(ctx, s, pod{Metadata: metadata{UID: old}}); err != nil {
+		if err := l.deletePod(ctx, s, api.Pod{Metadata: api.Metadata{UID: old}}); err != nil {
 			return err
 		}
 	}
@@ -163,29 +164,30 @@ func (l *Launcher) replacePod(ctx context.Context, s *server) error {
 // replaced: it does not run, or the cluster cannot resize it (before 1.33, and before 1.34 for less memory).
 func (l *Launcher) resizeInPlace(ctx context.Context, s *server, spec launcher.Spec) (bool, error) {
 	next := s.state.Resize
-	var p pod
-	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
-	if isNotFound(err) {
+	var p api.Pod
+	err := l.api.Get(ctx, l.api.Path(api.Pods, s.podName()), &p)
+	if api.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if sentence := p.leaving(); sentence != "" { // what is patched now would be lost with it
+	if sentence := leaving(p); sentence != "" { // what is patched now would be lost with it
 		return false, launcher.NotYet(pollAfter(p.Metadata.DeletionTimestamp), sentence)
 	}
-	if p.mysqld().State.Running == nil || p.Metadata.Annotations[workAnnotation] != "" {
+	if mysqldOf(p).State.Running == nil || p.Metadata.Annotations[workAnnotation] != "" {
 		return false, nil
 	}
-	less := toMilli(p.mysqld().Resources.Limits[memory]) > toMilli(next.resources().Limits[memory])
+	less := api.ToMilli(mysqldOf(p).Resources.Limits[memory]) > api.ToMilli(next.resources().Limits[memory])
 	if less { // mysqld frees the memory before the limit changes
 		if err := l.setGlobals(ctx, s, spec, next.TriedMB > 0); err != nil {
 			return false, err
 		}
 	}
-	if len(p.Spec.Containers) == 1 && !equal(p.Spec.Containers[0].Resources, next.resources()) {
+	if len(p.Spec.Containers) == 1 && !api.Equal(p.Spec.Containers[0].Resources, next.resources()) {
 		p, err = l.patchPod(ctx, s, p.Metadata.UID, next.size)
-		if isNotFound(err) || isStatus(err, http.StatusMethodNotAllowed) || isStatus(err, http.StatusUnprocessableEntity) {
+		if api.IsNotFound(err) || api.IsStatus(err, http.StatusMethodNotAllowed) ||
+			api.IsStatus(err, http.StatusUnprocessableEntity) {
 			return false, nil
 		}
 		if err != nil {
@@ -205,12 +207,12 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, spec launcher.S
 
 // patchPod changes the limits of that pod. If another broker has continued the work meanwhile, patchPod restores what
 // that one wants: a pod that is as both of them know it has no version that could be a condition.
-func (l *Launcher) patchPod(ctx context.Context, s *server, uid string, to size) (resized pod, err error) {
+func (l *Launcher) patchPod(ctx context.Context, s *server, uid string, to size) (resized api.Pod, err error) {
 	if err := l.expectWork(ctx, s); err != nil {
 		return resized, err
 	}
-	path := l.api.path(pods, s.podName(), "resize")
-	if err := l.api.strategicMerge(ctx, path, podResize(uid, to), &resized); err != nil {
+	path := l.api.Path(api.Pods, s.podName(), "resize")
+	if err := l.api.StrategicMerge(ctx, path, podResize(uid, to), &resized); err != nil {
 		return resized, err
 	}
 	now, err := l.find(ctx, s.id)
@@ -218,7 +220,7 @@ func (l *Launcher) patchPod(ctx context.Context, s *server, uid string, to size)
 		return resized, err
 	}
 	if stale := now.sameWork(s); stale != nil {
-		return resized, errors.Join(stale, l.api.strategicMerge(ctx, path, podResize(uid, now.wanted()), nil))
+		return resized, errors.Join(stale, l.api.StrategicMerge(ctx, path, podResize(uid, now.wanted()), nil))
 	}
 	return resized, nil
 }
@@ -227,8 +229,8 @@ func (l *Launcher) patchPod(ctx context.Context, s *server, uid string, to size)
 // https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/
 func podResize(uid string, to size) any {
 	type resized struct {
-		Name      string    `json:"name"`
-		Resources resources `json:"resources"`
+		Name      string        `json:"name"`
+		Resources api.Resources `json:"resources"`
 	}
 	return map[string]any{"metadata": map[string]string{"uid": uid},
 		"spec": map[string]any{"containers": []resized{{containerName, to.resources()}}}}
@@ -236,10 +238,10 @@ func podResize(uid string, to size) any {
 
 // awaitResized returns NotYet until the node has changed the limits. If the node lacks room for too long, it restores
 // the pod's former size.
-func (l *Launcher) awaitResized(ctx context.Context, s *server, p pod) error {
-	pending := p.condition("PodResizePending")
+func (l *Launcher) awaitResized(ctx context.Context, s *server, p api.Pod) error {
+	pending := p.Condition("PodResizePending")
 	switch {
-	case equal(p.mysqld().Resources, s.state.Resize.resources()):
+	case api.Equal(mysqldOf(p).Resources, s.state.Resize.resources()):
 		return nil // what is pending is a size that was given up
 	case pending.Status == "True" && (pending.Reason == "Infeasible" ||
 		!pending.LastTransitionTime.IsZero() && time.Since(pending.LastTransitionTime) > l.cfg.PlaceTimeout):

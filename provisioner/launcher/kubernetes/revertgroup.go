@@ -9,6 +9,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
 
@@ -80,9 +81,9 @@ func (l *Launcher) revertMember(ctx context.Context, s *server) error {
 	if err := l.applyWork(ctx, m, nil); err != nil {
 		return err
 	}
-	var p pod
-	err = l.api.get(ctx, l.api.path(pods, m.podName()), &p)
-	if err != nil && !isNotFound(err) {
+	var p api.Pod
+	err = l.api.Get(ctx, l.api.Path(api.Pods, m.podName()), &p)
+	if err != nil && !api.IsNotFound(err) {
 		return err
 	}
 	if u.Claim == "" && !u.Keeps {
@@ -94,13 +95,13 @@ func (l *Launcher) revertMember(ctx context.Context, s *server) error {
 		}
 	}
 	switch {
-	case p.Metadata.UID == "" || p.leaving() != "":
+	case p.Metadata.UID == "" || leaving(p) != "":
 		return launcher.NotYet(groupPoll, goingBack)
 	case p.Metadata.UID == u.Pod:
 		return cmp.Or(l.deletePod(ctx, m, p), launcher.NotYet(groupPoll, goingBack))
 	case p.Metadata.Annotations[rollAnnotation] != m.roll(): // the cluster has made it from the StatefulSet of before
 		return l.chooseWayBack(ctx, m, p, all)
-	case p.mysqld().State.Running == nil || !l.lookAtMember(ctx, m).Online():
+	case mysqldOf(p).State.Running == nil || !l.lookAtMember(ctx, m).Online():
 		return launcher.NotYet(groupPoll, goingBack)
 	}
 	if err := l.changeUpgrade(ctx, s, func(_ *state, u *groupUpgrade) {
@@ -119,9 +120,9 @@ func (l *Launcher) keepNewerPrimary(ctx context.Context, s *server, all []mysqlg
 	if m.member == 0 {
 		return launcher.NotYet(groupPoll, "Waiting until the servers form a group")
 	}
-	var p pod
-	err := l.api.get(ctx, l.api.path(pods, m.podName()), &p)
-	if isNotFound(err) {
+	var p api.Pod
+	err := l.api.Get(ctx, l.api.Path(api.Pods, m.podName()), &p)
+	if api.IsNotFound(err) {
 		return launcher.NotYet(groupPoll, "Waiting until the servers form a group")
 	}
 	if err != nil || p.Metadata.Annotations[rollAnnotation] != strconv.Itoa(s.state.Group.Roll+1) {
@@ -138,16 +139,16 @@ func (l *Launcher) keepNewerPrimary(ctx context.Context, s *server, all []mysqlg
 
 // chooseWayBack records what becomes of the volume of a member whose StatefulSet has the former version again, as soon
 // as the other members are online. A pod of before that is still there has not changed the files.
-func (l *Launcher) chooseWayBack(ctx context.Context, m *server, p pod, all []mysqlgroup.Look) error {
+func (l *Launcher) chooseWayBack(ctx context.Context, m *server, p api.Pod, all []mysqlgroup.Look) error {
 	if !canDiscard(all, m) {
 		return launcher.NotYet(groupPoll, "Waiting until the other servers are up to date")
 	}
 	discarded := noClaim
-	keeps := p.Metadata.UID != "" && p.Metadata.UID == m.state.Group.Upgrade.Pod && p.leaving() == ""
+	keeps := p.Metadata.UID != "" && p.Metadata.UID == m.state.Group.Upgrade.Pod && leaving(p) == ""
 	if !keeps {
-		var c claim
-		err := l.api.get(ctx, l.api.path(claims, m.workName()), &c)
-		if err != nil && !isNotFound(err) {
+		var c api.Claim
+		err := l.api.Get(ctx, l.api.Path(api.Claims, m.workName()), &c)
+		if err != nil && !api.IsNotFound(err) {
 			return err
 		}
 		if err == nil {
@@ -172,10 +173,10 @@ func canDiscard(all []mysqlgroup.Look, m *server) bool {
 
 // discardVolume gives a member another volume than that of the claim that is recorded. The member then gets all data
 // from the others.
-func (l *Launcher) discardVolume(ctx context.Context, m *server, p pod, all []mysqlgroup.Look) error {
-	var c claim
-	err := l.api.get(ctx, l.api.path(claims, m.workName()), &c)
-	if err != nil && !isNotFound(err) {
+func (l *Launcher) discardVolume(ctx context.Context, m *server, p api.Pod, all []mysqlgroup.Look) error {
+	var c api.Claim
+	err := l.api.Get(ctx, l.api.Path(api.Claims, m.workName()), &c)
+	if err != nil && !api.IsNotFound(err) {
 		return err
 	}
 	if err != nil || c.Metadata.UID != m.state.Group.Upgrade.Claim {
@@ -190,15 +191,15 @@ func (l *Launcher) discardVolume(ctx context.Context, m *server, p pod, all []my
 		if err := l.expectWork(ctx, m); err != nil {
 			return err
 		}
-		err := l.api.delete(ctx, l.api.path(claims, m.workName()),
-			deleteOptions{Preconditions: &preconditions{UID: c.Metadata.UID}})
-		if err != nil && !isNotFound(err) && !isConflict(err) {
+		err := l.api.Delete(ctx, l.api.Path(api.Claims, m.workName()),
+			api.DeleteOptions{Preconditions: &api.Preconditions{UID: c.Metadata.UID}})
+		if err != nil && !api.IsNotFound(err) && !api.IsConflict(err) {
 			return err
 		}
 		fault.Point("revert", "volume discarded")
 	}
 	// The claim stays as long as a pod uses it that has a node.
-	if p.condition("PodScheduled").Status == "True" && p.leaving() == "" {
+	if p.Condition("PodScheduled").Status == "True" && leaving(p) == "" {
 		if err := l.deletePod(ctx, m, p); err != nil {
 			return err
 		}

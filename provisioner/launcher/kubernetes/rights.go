@@ -5,17 +5,20 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 // rights lists everything that the launcher does in its namespace. deploy/kubernetes/launcher grants these rights.
 var rights = []right{
-	{"", secrets, "get list create patch delete"},
-	{"", claims, "get create patch delete"},
-	{"", services, "get create patch"},
-	{"apps", statefulSets, "create patch"},
-	{"", pods, "get list watch delete"},
+	{"", api.Secrets, "get list create patch delete"},
+	{"", api.Claims, "get create patch delete"},
+	{"", api.Services, "get create patch"},
+	{"apps", api.StatefulSets, "create patch"},
+	{"", api.Pods, "get list watch delete"},
 	{"", "pods/resize", "patch"},
-	{"", events, "list"},
+	{"", api.Events, "list"},
 }
 
 type right struct{ group, resource, verbs string }
@@ -48,8 +51,8 @@ func (l *Launcher) MissingRights(ctx context.Context) (string, error) {
 			a := &review.Spec.ResourceAttributes
 			a.Namespace, a.Verb, a.Group = l.cfg.Namespace, verb, r.group
 			a.Resource, a.Subresource, _ = strings.Cut(r.resource, "/")
-			if err := l.api.do(ctx, call{method: http.MethodPost, contentType: "application/json", body: review,
-				path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}, &review); err != nil {
+			if err := l.api.Do(ctx, api.Call{Method: http.MethodPost, ContentType: "application/json", Body: review,
+				Path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}, &review); err != nil {
 				return "", fmt.Errorf("ask which rights the broker has: %w", err)
 			}
 			if !review.Status.Allowed {
@@ -85,4 +88,49 @@ func (c Config) variable(name string) string {
 		return name
 	}
 	return c.name(name)
+}
+
+// trialOwner stands for the UID of the Secret that a trial does not create.
+const trialOwner = "00000000-0000-4000-8000-000000000000"
+
+// Try implements launcher.Checker. The API server checks the objects of the server, also against quotas and policies,
+// and stores none of them. It does not check whether a storage class exists or a node fits.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
+func (l *Launcher) Try(ctx context.Context, spec launcher.Spec) (err error) {
+	defer func() { err = explain(err) }()
+	image, err := l.imageOf(spec)
+	if err != nil {
+		return err
+	}
+	name, err := objectName(spec.ID)
+	if err != nil {
+		return err
+	}
+	s := &server{id: spec.ID, name: name, state: l.newState(spec, image)}
+	s.secret.Metadata.UID = trialOwner
+	for _, m := range s.members() {
+		if err := l.tryWork(ctx, m); err != nil {
+			return err
+		}
+	}
+	if s.state.Group == nil {
+		return l.tryWork(ctx, s)
+	}
+	if err := l.api.TryApply(ctx, l.api.Path(api.Services, s.of(1).governor()), namesOf(s)); err != nil {
+		return err
+	}
+	return l.api.TryApply(ctx, l.api.Path(api.Budgets, name), budgetOf(s))
+}
+
+// tryWork is Try for a single server, or for a member of a group.
+func (l *Launcher) tryWork(ctx context.Context, s *server) error {
+	for _, o := range []struct {
+		kind   string
+		object any
+	}{{api.Claims, l.claimOf(s)}, {api.Services, l.serviceOf(s)}, {api.StatefulSets, l.statefulSetOf(s)}} {
+		if err := l.api.TryApply(ctx, l.api.Path(o.kind, s.workName()), o.object); err != nil {
+			return err
+		}
+	}
+	return nil
 }

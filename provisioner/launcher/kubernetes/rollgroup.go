@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
 
@@ -52,7 +53,7 @@ func (l *Launcher) roll(ctx context.Context, s *server, switches bool) error {
 		}
 		return launcher.NotYet(groupPoll, progress)
 	}
-	if p := found[next]; p.leaving() == "" {
+	if p := found[next]; leaving(p) == "" {
 		if err := l.deletePod(ctx, s.of(next+1), p); err != nil {
 			return err
 		}
@@ -62,15 +63,15 @@ func (l *Launcher) roll(ctx context.Context, s *server, switches bool) error {
 }
 
 // duePods applies what the pods of a group are to be, and returns which members, counted from 0, have another one.
-func (l *Launcher) duePods(ctx context.Context, s *server) (due []int, found []pod, err error) {
+func (l *Launcher) duePods(ctx context.Context, s *server) (due []int, found []api.Pod, err error) {
 	want := strconv.Itoa(s.state.Group.Roll)
-	found = make([]pod, len(s.state.Group.Members))
+	found = make([]api.Pod, len(s.state.Group.Members))
 	for n, m := range s.members() {
 		if err := l.applyWork(ctx, m, nil); err != nil {
 			return nil, nil, err
 		}
-		err := l.api.get(ctx, l.api.path(pods, m.podName()), &found[n])
-		if isNotFound(err) {
+		err := l.api.Get(ctx, l.api.Path(api.Pods, m.podName()), &found[n])
+		if api.IsNotFound(err) {
 			return nil, nil, launcher.NotYet(groupPoll, "Waiting for a node")
 		}
 		if err != nil {
@@ -81,12 +82,12 @@ func (l *Launcher) duePods(ctx context.Context, s *server) (due []int, found []p
 			due = append(due, n)
 			continue
 		}
-		if c := p.condition("PodScheduled"); c.Status == "False" && !c.LastTransitionTime.IsZero() &&
+		if c := p.Condition("PodScheduled"); c.Status == "False" && !c.LastTransitionTime.IsZero() &&
 			time.Since(c.LastTransitionTime) > l.cfg.PlaceTimeout {
 			return nil, nil, launcher.NoRoom(fmt.Errorf("server %s: no node for the pod %s in %v: %s", s.id, m.podName(),
 				l.cfg.PlaceTimeout, c.Message))
 		}
-		if i := slices.IndexFunc(p.Status.ContainerStatuses, func(c containerStatus) bool {
+		if i := slices.IndexFunc(p.Status.ContainerStatuses, func(c api.ContainerStatus) bool {
 			return c.RestartCount >= restartsToFail && c.State.Running == nil
 		}); i >= 0 {
 			return nil, nil, ended(m, p.Status.ContainerStatuses[i])

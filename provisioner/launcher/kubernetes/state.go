@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/plan"
 )
 
@@ -63,7 +64,7 @@ type server struct {
 	id     string
 	name   string // of its Secret
 	member int    // the number of a member of a group, counted from 1; 0 for a group itself, and for a single server
-	secret secret
+	secret api.Secret
 	state  state
 }
 
@@ -133,15 +134,15 @@ func (s *server) endpoint() launcher.Endpoint {
 }
 
 // owner makes the Secret the owner of an object, so that deleting the Secret deletes the object.
-func (s *server) owner() []ownerReference {
-	return []ownerReference{{APIVersion: "v1", Kind: "Secret", Name: s.name, UID: s.secret.Metadata.UID,
+func (s *server) owner() []api.OwnerReference {
+	return []api.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: s.name, UID: s.secret.Metadata.UID,
 		BlockOwnerDeletion: true}}
 }
 
 // resources returns the requests and limits of the plan.
-func (z size) resources() resources {
+func (z size) resources() api.Resources {
 	bytes := fmt.Sprintf("%dMi", z.MemoryMB)
-	r := resources{Requests: map[string]string{memory: bytes}, Limits: map[string]string{memory: bytes}}
+	r := api.Resources{Requests: map[string]string{memory: bytes}, Limits: map[string]string{memory: bytes}}
 	if z.MilliCPU > 0 {
 		cpu := fmt.Sprintf("%dm", z.MilliCPU)
 		r.Requests["cpu"], r.Limits["cpu"] = cpu, cpu

@@ -10,10 +10,12 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 const (
@@ -95,7 +97,7 @@ func (s *seen) troubles() map[string]launcher.Trouble {
 
 // listPods notes the state of every server's pod, and returns the version of the list.
 func (l *Launcher) listPods(ctx context.Context, s *seen) (version string, err error) {
-	version, err = list(ctx, l.api, pods, serversSelector, fullPage, func(p pod) error {
+	version, err = api.List(ctx, l.api, api.Pods, serversSelector, api.FullPage, func(p api.Pod) error {
 		s.note(p)
 		return nil
 	})
@@ -144,15 +146,16 @@ func (l *Launcher) watchPods(ctx context.Context) error {
 func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error) {
 	query := url.Values{"watch": {"1"}, "labelSelector": {serversSelector}, "resourceVersion": {version},
 		"allowWatchBookmarks": {"true"}, "timeoutSeconds": {watchTime}}
-	response, err := l.api.send(ctx, call{method: http.MethodGet, path: l.api.path(pods) + "?" + query.Encode()}, nil)
+	response, err := l.api.Send(ctx, api.Call{Method: http.MethodGet,
+		Path: l.api.Path(api.Pods) + "?" + query.Encode()}, nil)
 	if err != nil {
 		return version, err
 	}
 	defer response.Body.Close()
 	for events := json.NewDecoder(response.Body); events.More(); {
 		var event struct {
-			Type   string `json:"type"`
-			Object pod    `json:"object"`
+			Type   string  `json:"type"`
+			Object api.Pod `json:"object"`
 		}
 		if err := events.Decode(&event); err != nil {
 			return version, err
@@ -161,7 +164,7 @@ func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error
 		case "ERROR": // the version is too old
 			return version, errors.New("the API server has forgotten where the watch was")
 		case "DELETED":
-			event.Object = pod{Metadata: event.Object.Metadata}
+			event.Object = api.Pod{Metadata: event.Object.Metadata}
 			event.Object.Metadata.DeletionTimestamp = time.Time{}
 		}
 		version = event.Object.Metadata.ResourceVersion
@@ -177,8 +180,8 @@ func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error
 }
 
 // note records the state of a pod. begins reports whether its server was not in that trouble before.
-func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
-	now := p.trouble()
+func (s *seen) note(p api.Pod) (trouble launcher.Trouble, begins bool) {
+	now := troubleOf(p)
 	now.id = p.Metadata.Labels[serverLabel]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,10 +198,10 @@ func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
 var fullVolume = regexp.MustCompile(`(?i)no space left on device|out of disk space|disk is full|` +
 	`(errno|errcode|error)( number)?:? "?28\b`)
 
-// trouble returns what is wrong with a pod.
-func (p pod) trouble() ailing {
-	disrupted := p.condition("DisruptionTarget")
-	ready, containers := p.condition("Ready"), p.condition("ContainersReady")
+// troubleOf returns what is wrong with a pod.
+func troubleOf(p api.Pod) ailing {
+	disrupted := p.Condition("DisruptionTarget")
+	ready, containers := p.Condition("Ready"), p.Condition("ContainersReady")
 	switch {
 	case disrupted.Reason == "DeletionByTaintManager",
 		// The node controller sets Ready to false; a kubelet would have changed ContainersReady as well.
@@ -208,11 +211,11 @@ func (p pod) trouble() ailing {
 		return ailing{trouble: launcher.NodeLost, from: p.Metadata.DeletionTimestamp.Add(stopLate)}
 	case p.Status.Reason == "Evicted", disrupted.Reason == "TerminationByKubelet":
 		return ailing{trouble: launcher.Evicted}
-	case p.condition("PodScheduled").Status == "False":
+	case p.Condition("PodScheduled").Status == "False":
 		return ailing{trouble: launcher.NoNode}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		for _, ended := range []containerState{c.State, c.LastState} {
+		for _, ended := range []api.ContainerState{c.State, c.LastState} {
 			t := ended.Terminated
 			if t == nil || time.Since(t.FinishedAt) > killShown {
 				continue
@@ -228,11 +231,42 @@ func (p pod) trouble() ailing {
 			return ailing{trouble: launcher.NotReady, from: ready.LastTransitionTime.Add(readyLate)}
 		}
 		switch {
-		case c.fetching():
+		case c.Fetching():
 			return ailing{trouble: launcher.NoImage}
 		case c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff":
 			return ailing{trouble: launcher.Crashing}
 		}
 	}
 	return ailing{}
+}
+
+// noServers is the sentence for users if an operator has to change something first.
+const noServers = "The servers of this plan cannot be run here just now."
+
+// explain adds to an error what the caller should do. All refusals have the code 403; only their text distinguishes a
+// full quota from a missing right.
+func explain(err error) error {
+	if _, known := errors.AsType[*launcher.Error](err); known {
+		return err
+	}
+	e, ok := errors.AsType[*api.StatusError](err)
+	if !ok {
+		return err
+	}
+	switch {
+	case e.Code == http.StatusForbidden && saysNoRoom(e.Message):
+		return launcher.NoRoom(err)
+	case e.Code == http.StatusForbidden && strings.Contains(e.Message, "expansion"),
+		e.Code == http.StatusForbidden && strings.Contains(e.Message, "must support resize"):
+		return &launcher.Error{Action: launcher.GiveUp, Sentence: cannotGrow, Err: err}
+	case e.Code == http.StatusForbidden, e.Code == http.StatusUnauthorized, e.Code == http.StatusNotFound,
+		e.Code == http.StatusUnprocessableEntity, e.Code == http.StatusBadRequest:
+		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers, Err: err}
+	}
+	return err
+}
+
+// saysNoRoom recognizes the errors of quotas, limit ranges and the check of a pod's resize.
+func saysNoRoom(message string) bool {
+	return strings.Contains(message, "exceeded quota") || strings.Contains(message, "enough allocatable resources")
 }

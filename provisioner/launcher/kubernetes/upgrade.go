@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 // upgrade is an upgrade of a server that has not ended. It is done by a pod of another kind, which runs in place of the
@@ -201,16 +202,16 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 	}
 	fault.Point("upgrade", "pod ordered")
 	l.up.Delete(s.id)
-	var p pod
-	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
-	if isNotFound(err) {
+	var p api.Pod
+	err := l.api.Get(ctx, l.api.Path(api.Pods, s.podName()), &p)
+	if api.IsNotFound(err) {
 		return launcher.NotYet(minPoll, "Waiting for a node")
 	}
 	if err != nil {
 		return err
 	}
 	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
-	if sentence := p.leaving(); sentence != "" {
+	if sentence := leaving(p); sentence != "" {
 		return wait(sentence)
 	}
 	if p.Metadata.Annotations[workAnnotation] != s.state.Upgrade.work() {
@@ -219,9 +220,9 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 		}
 		return launcher.NotYet(minPoll, "Stopping the server")
 	}
-	var copied claim // read after the pod: no other one uses it now
-	err = l.api.get(ctx, l.api.path(claims, s.copyName()), &copied)
-	if err != nil && !isNotFound(err) {
+	var copied api.Claim // read after the pod: no other one uses it now
+	err = l.api.Get(ctx, l.api.Path(api.Claims, s.copyName()), &copied)
+	if err != nil && !api.IsNotFound(err) {
 		return err
 	}
 	unbound := copied.Status.Phase == "" || copied.Status.Phase == "Pending"
@@ -240,11 +241,11 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 			}
 			return wait(sentences[c.Name])
 		}
-		if c.fetching() {
+		if c.Fetching() {
 			return wait(fetchingImage)
 		}
 	}
-	if p.mysqld().State.Running == nil {
+	if mysqldOf(p).State.Running == nil {
 		return wait("Preparing the volumes")
 	}
 	return nil
@@ -252,8 +253,8 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 
 // failed returns why a pod cannot upgrade the data, or nil if it may succeed. unbound says that the copy has no volume
 // yet.
-func (l *Launcher) failed(s *server, p pod, unbound bool) error {
-	scheduled := p.condition("PodScheduled")
+func (l *Launcher) failed(s *server, p api.Pod, unbound bool) error {
+	scheduled := p.Condition("PodScheduled")
 	placed := later(p.Metadata.CreationTimestamp, scheduled.LastTransitionTime)
 	switch {
 	case scheduled.Status == "False" && time.Since(placed) > l.cfg.PlaceTimeout:
@@ -264,7 +265,7 @@ func (l *Launcher) failed(s *server, p pod, unbound bool) error {
 	}
 	since := placed // when the next container could start
 	for _, c := range p.Status.InitContainerStatuses {
-		for _, was := range []containerState{c.State, c.LastState} {
+		for _, was := range []api.ContainerState{c.State, c.LastState} {
 			if was.Terminated != nil && was.Terminated.ExitCode != 0 {
 				return fmt.Errorf("server %s: %s: %s, exit code %d: %s", s.id, c.Name, was.Terminated.Reason,
 					was.Terminated.ExitCode, was.Terminated.Message)
@@ -277,7 +278,7 @@ func (l *Launcher) failed(s *server, p pod, unbound bool) error {
 			since = later(since, c.State.Terminated.FinishedAt)
 		case time.Since(since) > l.cfg.LaunchTimeout: // its image cannot be fetched, or a volume cannot be attached
 			return fmt.Errorf("server %s: the pod %s did not come up in %v: %s", s.id, s.podName(), l.cfg.LaunchTimeout,
-				p.waits())
+				p.Waits())
 		}
 	}
 	return nil
@@ -307,11 +308,11 @@ func (l *Launcher) endWork(ctx context.Context, s *server, spec launcher.Spec) (
 }
 
 // endPod replaces the pod of an upgrade that has ended by one that runs the server, and returns NotYet.
-func (l *Launcher) endPod(ctx context.Context, s *server, p pod) error {
+func (l *Launcher) endPod(ctx context.Context, s *server, p api.Pod) error {
 	if err := l.applyWork(ctx, s, nil); err != nil {
 		return err
 	}
-	if sentence := p.leaving(); sentence != "" {
+	if sentence := leaving(p); sentence != "" {
 		return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence)
 	}
 	if err := l.deletePod(ctx, s, p); err != nil {
@@ -323,7 +324,7 @@ func (l *Launcher) endPod(ctx context.Context, s *server, p pod) error {
 func (s *server) copyName() string { return s.name + "-before" }
 
 // copyClaimOf is for a volume as large as that of the data.
-func (l *Launcher) copyClaimOf(s *server) claim {
+func (l *Launcher) copyClaimOf(s *server) api.Claim {
 	c := l.claimOf(s)
 	c.Metadata.Name = s.copyName()
 	return c
@@ -331,8 +332,8 @@ func (l *Launcher) copyClaimOf(s *server) claim {
 
 // claimCopy creates the claim for the copy.
 func (l *Launcher) claimCopy(ctx context.Context, s *server) error {
-	var copied claim
-	if err := l.api.apply(ctx, l.api.path(claims, s.copyName()), l.copyClaimOf(s), &copied); err != nil {
+	var copied api.Claim
+	if err := l.api.Apply(ctx, l.api.Path(api.Claims, s.copyName()), l.copyClaimOf(s), &copied); err != nil {
 		return err
 	}
 	if !copied.Metadata.DeletionTimestamp.IsZero() {
@@ -342,8 +343,8 @@ func (l *Launcher) claimCopy(ctx context.Context, s *server) error {
 }
 
 func (l *Launcher) deleteCopy(ctx context.Context, s *server) error {
-	err := l.api.delete(ctx, l.api.path(claims, s.copyName()), deleteOptions{})
-	if isNotFound(err) {
+	err := l.api.Delete(ctx, l.api.Path(api.Claims, s.copyName()), api.DeleteOptions{})
+	if api.IsNotFound(err) {
 		return nil
 	}
 	return err

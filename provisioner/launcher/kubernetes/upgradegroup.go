@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
 
@@ -152,8 +153,8 @@ func (l *Launcher) upgradeMembers(ctx context.Context, s *server, works func(str
 	if !mysqlgroup.OthersOnline(all, next) && (!u.recorded(s) || all[next].Online()) {
 		return launcher.NotYet(groupPoll, "Waiting until the other servers are up to date")
 	}
-	var former pod
-	if err := l.api.get(ctx, l.api.path(pods, s.of(next+1).podName()), &former); err != nil && !isNotFound(err) {
+	var former api.Pod
+	if err := l.api.Get(ctx, l.api.Path(api.Pods, s.of(next+1).podName()), &former); err != nil && !api.IsNotFound(err) {
 		return err
 	}
 	noWayBack := len(due) == 1 || slices.Contains(u.Begun, mysqlgroup.Primary(all)+1)
@@ -172,8 +173,8 @@ func (l *Launcher) upgradeMembers(ctx context.Context, s *server, works func(str
 // assembleOthers is assembleFor for a group of which some members may be unable to join. It leads applications to the
 // primary, sooner than the supervision does.
 func (l *Launcher) assembleOthers(ctx context.Context, s *server) ([]mysqlgroup.Look, error) {
-	var known service
-	if err := l.api.get(ctx, l.api.path(services, s.name), &known); err != nil {
+	var known api.Service
+	if err := l.api.Get(ctx, l.api.Path(api.Services, s.name), &known); err != nil {
 		return nil, err
 	}
 	all, err := l.assembleFor(ctx, s)
@@ -185,7 +186,7 @@ func (l *Launcher) assembleOthers(ctx context.Context, s *server) ([]mysqlgroup.
 		l.cfg.Logger.Warn("a member of a group that is upgraded does not join", "server", s.id, "error", err)
 	}
 	err = l.leadTo(ctx, s, &known, primary+1)
-	if isConflict(err) { // another broker was faster
+	if api.IsConflict(err) { // another broker was faster
 		err = nil
 	}
 	return all, err
@@ -210,15 +211,15 @@ func (l *Launcher) upgradeMember(ctx context.Context, m *server, all []mysqlgrou
 		return err
 	}
 	fault.Point("upgrade", "member ordered")
-	var p pod
-	err := l.api.get(ctx, l.api.path(pods, m.podName()), &p)
-	if isNotFound(err) {
+	var p api.Pod
+	err := l.api.Get(ctx, l.api.Path(api.Pods, m.podName()), &p)
+	if api.IsNotFound(err) {
 		return launcher.NotYet(groupPoll, l.upgrading(m))
 	}
 	if err != nil {
 		return err
 	}
-	if sentence := p.leaving(); sentence != "" {
+	if sentence := leaving(p); sentence != "" {
 		return launcher.NotYet(groupPoll, sentence)
 	}
 	if p.Metadata.Annotations[rollAnnotation] != m.roll() {
@@ -236,7 +237,7 @@ func (l *Launcher) upgradeMember(ctx context.Context, m *server, all []mysqlgrou
 	if err := l.failedMember(m, p); err != nil {
 		return &workError{err}
 	}
-	switch c := p.mysqld(); {
+	switch c := mysqldOf(p); {
 	case c.State.Running == nil:
 		return launcher.NotYet(groupPoll, l.upgrading(m))
 	case l.lookAtMember(ctx, m).Online(): // which all is too old to say of this pod
@@ -249,8 +250,8 @@ func (l *Launcher) upgradeMember(ctx context.Context, m *server, all []mysqlgrou
 }
 
 // failedMember returns why a member does not come up with its new version, or nil if it may.
-func (l *Launcher) failedMember(m *server, p pod) error {
-	scheduled := p.condition("PodScheduled")
+func (l *Launcher) failedMember(m *server, p api.Pod) error {
+	scheduled := p.Condition("PodScheduled")
 	placed := later(p.Metadata.CreationTimestamp, scheduled.LastTransitionTime)
 	if scheduled.Status == "False" {
 		if time.Since(placed) > l.cfg.PlaceTimeout {
@@ -264,10 +265,10 @@ func (l *Launcher) failedMember(m *server, p pod) error {
 			return ended(m, c)
 		}
 	}
-	c := p.mysqld()
+	c := mysqldOf(p)
 	if c.State.Running == nil && c.RestartCount == 0 && time.Since(placed) > l.cfg.LaunchTimeout {
 		return fmt.Errorf("server %s: the pod %s did not come up in %v: %s", m.id, m.podName(), l.cfg.LaunchTimeout,
-			p.waits())
+			p.Waits())
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 const (
@@ -21,15 +22,16 @@ const (
 
 // applyClaim creates or enlarges the claim of a server. A claim cannot shrink, so one that is larger already, from a
 // resize that failed later, keeps its size. It is left alone if another broker has continued the work.
-func (l *Launcher) applyClaim(ctx context.Context, s *server) (c claim, err error) {
+func (l *Launcher) applyClaim(ctx context.Context, s *server) (c api.Claim, err error) {
 	wanted := l.claimOf(s)
 	if s.state.Phase != phaseLaunching {
-		var present claim
-		err := l.api.get(ctx, l.api.path(claims, s.workName()), &present)
-		if err != nil && !isNotFound(err) {
+		var present api.Claim
+		err := l.api.Get(ctx, l.api.Path(api.Claims, s.workName()), &present)
+		if err != nil && !api.IsNotFound(err) {
 			return c, err
 		}
-		if now := present.Spec.Resources; toMilli(now.Requests[storage]) > toMilli(wanted.Spec.Resources.Requests[storage]) {
+		now, next := present.Spec.Resources, wanted.Spec.Resources
+		if api.ToMilli(now.Requests[storage]) > api.ToMilli(next.Requests[storage]) {
 			wanted.Spec.Resources = now
 		}
 		wanted.Metadata.ResourceVersion = present.Metadata.ResourceVersion
@@ -37,8 +39,8 @@ func (l *Launcher) applyClaim(ctx context.Context, s *server) (c claim, err erro
 			return c, err
 		}
 	}
-	err = l.api.apply(ctx, l.api.path(claims, s.workName()), wanted, &c)
-	if isConflict(err) { // also if the cluster has reported on its volume
+	err = l.api.Apply(ctx, l.api.Path(api.Claims, s.workName()), wanted, &c)
+	if api.IsConflict(err) { // also if the cluster has reported on its volume
 		return c, launcher.NotYet(minPoll, "Waiting for the server's volume")
 	}
 	return c, err
@@ -51,7 +53,7 @@ func (l *Launcher) growVolume(ctx context.Context, s *server) (online bool, err 
 	if err != nil {
 		return false, err
 	}
-	if toMilli(c.Status.Capacity[storage]) >= int64(s.state.volumeMB())*units["Mi"] {
+	if api.ToMilli(c.Status.Capacity[storage]) >= api.ToMilli(fmt.Sprintf("%dMi", s.state.volumeMB())) {
 		return true, nil
 	}
 	// https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/persistent-volume-claim-v1/
@@ -66,20 +68,10 @@ func (l *Launcher) growVolume(ctx context.Context, s *server) (online bool, err 
 			return false, nil
 		}
 	}
-	if since := c.Metadata.appliedAt(); !since.IsZero() && time.Since(since) > l.cfg.LaunchTimeout {
+	if since := c.Metadata.AppliedAt(); !since.IsZero() && time.Since(since) > l.cfg.LaunchTimeout {
 		return false, &launcher.Error{Action: launcher.GiveUp, Sentence: "The disk of this server did not grow in time.",
 			Err: fmt.Errorf("server %s: its volume has %s, and is to have %d MiB since %v", s.id, c.Status.Capacity[storage],
 				s.state.volumeMB(), since)}
 	}
-	return false, launcher.NotYet(pollAfter(c.Metadata.appliedAt()), "Enlarging the server's disk")
-}
-
-// appliedAt is when the launcher last changed an object; zero if it never did.
-func (m metadata) appliedAt() (last time.Time) {
-	for _, f := range m.ManagedFields {
-		if f.Manager == fieldManager && f.Time.After(last) {
-			last = f.Time
-		}
-	}
-	return last
+	return false, launcher.NotYet(pollAfter(c.Metadata.AppliedAt()), "Enlarging the server's disk")
 }

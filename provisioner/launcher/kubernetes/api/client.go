@@ -1,4 +1,5 @@
-package kubernetes
+// Package api sends requests to the API server of a Kubernetes cluster: a client, the objects, logins and errors.
+package api
 
 import (
 	"bytes"
@@ -25,7 +26,7 @@ const (
 
 	// pageSize and fullPage limit how many objects are in one response to a list, to save memory on both sides. The latter
 	// is for whole objects: a pod has 10 KiB.
-	pageSize, fullPage = 500, 250
+	pageSize, FullPage = 500, 250
 
 	mergePatch     = "application/merge-patch+json"
 	strategicPatch = "application/strategic-merge-patch+json"
@@ -36,67 +37,73 @@ const (
 	fieldManager = "mysql-broker"
 )
 
-// client sends requests about one namespace to the API server of a cluster.
-type client struct {
+// Client sends requests about one namespace to the API server of a cluster.
+type Client struct {
 	url       string // without a trailing slash
 	namespace string
 	http      *http.Client
 	token     *tokenSource // nil if the broker logs in with a client certificate
 }
 
-// path returns the path of all objects of a kind, or of one of them, such as "pods" and "d-1".
-func (c *client) path(kind string, name ...string) string {
+// Close closes connections that are not in use.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Path returns the path of all objects of a kind, or of one of them, such as "pods" and "d-1".
+func (c *Client) Path(kind string, name ...string) string {
 	group := "/api/v1"
 	switch kind {
-	case statefulSets:
+	case StatefulSets:
 		group = "/apis/apps/v1"
-	case budgets:
+	case Budgets:
 		group = "/apis/policy/v1"
 	}
 	return strings.Join(append([]string{group + "/namespaces/" + c.namespace + "/" + kind}, name...), "/")
 }
 
-func (c *client) get(ctx context.Context, path string, into any) error {
-	return c.do(ctx, call{method: http.MethodGet, path: path}, into)
+// Get reads an object.
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	return c.Do(ctx, Call{Method: http.MethodGet, Path: path}, into)
 }
 
-func (c *client) create(ctx context.Context, path string, object, into any) error {
-	return c.do(ctx, call{method: http.MethodPost, path: path, contentType: "application/json", body: object}, into)
+// Create creates an object.
+func (c *Client) Create(ctx context.Context, path string, object, into any) error {
+	return c.Do(ctx, Call{Method: http.MethodPost, Path: path, ContentType: "application/json", Body: object}, into)
 }
 
-// apply creates or changes an object. It removes fields that the broker applied before and now leaves out, and keeps
+// Apply creates or changes an object. It removes fields that the broker applied before and now leaves out, and keeps
 // the fields of others.
-func (c *client) apply(ctx context.Context, path string, object, into any) error {
+func (c *Client) Apply(ctx context.Context, path string, object, into any) error {
 	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}}
-	return c.do(ctx, call{method: http.MethodPatch, path: path + "?" + query.Encode(), contentType: applyPatch,
-		body: object}, into)
+	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path + "?" + query.Encode(), ContentType: applyPatch,
+		Body: object}, into)
 }
 
-// tryApply has the API server check what apply would do, without doing it.
-func (c *client) tryApply(ctx context.Context, path string, object any) error {
+// TryApply has the API server check what apply would do, without doing it.
+func (c *Client) TryApply(ctx context.Context, path string, object any) error {
 	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}, "dryRun": {"All"}}
-	return c.do(ctx, call{method: http.MethodPatch, path: path + "?" + query.Encode(), contentType: applyPatch,
-		body: object}, nil)
+	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path + "?" + query.Encode(), ContentType: applyPatch,
+		Body: object}, nil)
 }
 
-// merge changes the fields in the patch. If the patch has a resourceVersion, the object must still have it.
-func (c *client) merge(ctx context.Context, path string, change, into any) error {
-	return c.do(ctx, call{method: http.MethodPatch, path: path, contentType: mergePatch, body: change}, into)
+// Merge changes the fields in the patch. If the patch has a resourceVersion, the object must still have it.
+func (c *Client) Merge(ctx context.Context, path string, change, into any) error {
+	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path, ContentType: mergePatch, Body: change}, into)
 }
 
-// strategicMerge is merge for lists whose items have names.
-func (c *client) strategicMerge(ctx context.Context, path string, change, into any) error {
-	return c.do(ctx, call{method: http.MethodPatch, path: path, contentType: strategicPatch, body: change}, into)
+// StrategicMerge is merge for lists whose items have names.
+func (c *Client) StrategicMerge(ctx context.Context, path string, change, into any) error {
+	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path, ContentType: strategicPatch, Body: change}, into)
 }
 
-func (c *client) delete(ctx context.Context, path string, options deleteOptions) error {
+// Delete deletes an object.
+func (c *Client) Delete(ctx context.Context, path string, options DeleteOptions) error {
 	options.APIVersion, options.Kind = "v1", "DeleteOptions"
-	return c.do(ctx, call{method: http.MethodDelete, path: path, contentType: "application/json", body: options}, nil)
+	return c.Do(ctx, Call{Method: http.MethodDelete, Path: path, ContentType: "application/json", Body: options}, nil)
 }
 
-// listMetadata calls each with the metadata of the objects of a kind that have these labels.
-func (c *client) listMetadata(ctx context.Context, kind, labels string, each func(metadata)) error {
-	_, err := list(ctx, c, kind, labels, pageSize, func(o partialObject) error {
+// ListMetadata calls each with the metadata of the objects of a kind that have these labels.
+func (c *Client) ListMetadata(ctx context.Context, kind, labels string, each func(Metadata)) error {
+	_, err := List(ctx, c, kind, labels, pageSize, func(o partialObject) error {
 		each(o.Metadata)
 		return nil
 	})
@@ -106,12 +113,12 @@ func (c *client) listMetadata(ctx context.Context, kind, labels string, each fun
 // partialObject is an object without its content. Lists of them are smaller.
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches
 type partialObject struct {
-	Metadata metadata `json:"metadata"`
+	Metadata Metadata `json:"metadata"`
 }
 
-// list calls each with the objects of a kind that have these labels. It reads them in pages, and returns the version
+// List calls each with the objects of a kind that have these labels. It reads them in pages, and returns the version
 // from which a watch sees all later changes.
-func list[T any](ctx context.Context, c *client, kind, labels string, page int,
+func List[T any](ctx context.Context, c *Client, kind, labels string, page int,
 	each func(T) error) (version string, err error) {
 	query := url.Values{"labelSelector": {labels}, "limit": {strconv.Itoa(page)}}
 	accept := "application/json"
@@ -120,7 +127,7 @@ func list[T any](ctx context.Context, c *client, kind, labels string, page int,
 	}
 	for {
 		found := objects[T]{}
-		if err := c.do(ctx, call{method: http.MethodGet, path: c.path(kind) + "?" + query.Encode(), accept: accept},
+		if err := c.Do(ctx, Call{Method: http.MethodGet, Path: c.Path(kind) + "?" + query.Encode(), accept: accept},
 			&found); err != nil {
 			return "", err
 		}
@@ -189,21 +196,21 @@ func (o *objects[T]) readItems(from *json.Decoder) error {
 	return err
 }
 
-// call is a request to the API server.
-type call struct {
-	method, path string // the path with its query
+// Call is a request to the API server.
+type Call struct {
+	Method, Path string // the path with its query
 	accept       string // "" for application/json
-	contentType  string // of body
-	body         any    // nil for none
+	ContentType  string // of body
+	Body         any    // nil for none
 }
 
-// do sends a request until it is answered. Every request may be repeated: if it was carried out before, the repetition
+// Do sends a request until it is answered. Every request may be repeated: if it was carried out before, the repetition
 // changes nothing.
-func (c *client) do(ctx context.Context, request call, into any) error {
+func (c *Client) Do(ctx context.Context, request Call, into any) error {
 	var body []byte
-	if request.body != nil {
+	if request.Body != nil {
 		var err error
-		if body, err = json.Marshal(request.body); err != nil {
+		if body, err = json.Marshal(request.Body); err != nil {
 			return err
 		}
 	}
@@ -213,7 +220,7 @@ func (c *client) do(ctx context.Context, request call, into any) error {
 		if attempt == attempts || !passes(err) || ctx.Err() != nil {
 			return err
 		}
-		if status, ok := errors.AsType[*statusError](err); ok && status.retryAfter > 0 {
+		if status, ok := errors.AsType[*StatusError](err); ok && status.retryAfter > 0 {
 			pause = status.retryAfter
 		}
 		select {
@@ -226,12 +233,12 @@ func (c *client) do(ctx context.Context, request call, into any) error {
 }
 
 // try sends a request once. If the API server refuses the token and there is a file with a new one, it tries again.
-func (c *client) try(ctx context.Context, request call, body []byte, into any) error {
+func (c *Client) try(ctx context.Context, request Call, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	response, err := c.send(ctx, request, body)
-	if isStatus(err, http.StatusUnauthorized) && c.token != nil && c.token.renew() {
-		response, err = c.send(ctx, request, body)
+	response, err := c.Send(ctx, request, body)
+	if IsStatus(err, http.StatusUnauthorized) && c.token != nil && c.token.renew() {
+		response, err = c.Send(ctx, request, body)
 	}
 	if err != nil {
 		return err
@@ -251,16 +258,16 @@ func (c *client) try(ctx context.Context, request call, body []byte, into any) e
 	return nil
 }
 
-// send returns a response with a status of success, whose body the caller closes.
-func (c *client) send(ctx context.Context, request call, body []byte) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, request.method, c.url+request.path, bytes.NewReader(body))
+// Send returns a response with a status of success, whose body the caller closes.
+func (c *Client) Send(ctx context.Context, request Call, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, request.Method, c.url+request.Path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("User-Agent", fieldManager)
 	r.Header.Set("Accept", cmp.Or(request.accept, "application/json"))
-	if request.contentType != "" {
-		r.Header.Set("Content-Type", request.contentType)
+	if request.ContentType != "" {
+		r.Header.Set("Content-Type", request.ContentType)
 	}
 	if c.token != nil {
 		token, err := c.token.read()
@@ -281,7 +288,7 @@ func (c *client) send(ctx context.Context, request call, body []byte) (*http.Res
 }
 
 // String is the method and the path without its query.
-func (c call) String() string {
-	path, _, _ := strings.Cut(c.path, "?")
-	return c.method + " " + path
+func (c Call) String() string {
+	path, _, _ := strings.Cut(c.Path, "?")
+	return c.Method + " " + path
 }

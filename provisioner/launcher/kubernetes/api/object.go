@@ -1,4 +1,4 @@
-package kubernetes
+package api
 
 import (
 	"time"
@@ -12,20 +12,20 @@ import (
 
 // Kinds of objects, as paths have them.
 const (
-	secrets      = "secrets"
-	claims       = "persistentvolumeclaims"
-	services     = "services"
-	statefulSets = "statefulsets"
-	pods         = "pods"
-	events       = "events"
-	budgets      = "poddisruptionbudgets"
+	Secrets      = "secrets"
+	Claims       = "persistentvolumeclaims"
+	Services     = "services"
+	StatefulSets = "statefulsets"
+	Pods         = "pods"
+	Events       = "events"
+	Budgets      = "poddisruptionbudgets"
 )
 
-type metadata struct {
+type Metadata struct {
 	Name            string            `json:"name,omitempty"`
 	Labels          map[string]string `json:"labels,omitempty"`
 	Annotations     map[string]string `json:"annotations,omitempty"`
-	OwnerReferences []ownerReference  `json:"ownerReferences,omitempty"`
+	OwnerReferences []OwnerReference  `json:"ownerReferences,omitempty"`
 
 	UID               string    `json:"uid,omitempty"`
 	Generation        int       `json:"generation,omitempty"` // counts the changes of the spec
@@ -42,7 +42,7 @@ type managedFields struct {
 	Time    time.Time `json:"time"`
 }
 
-type ownerReference struct {
+type OwnerReference struct {
 	APIVersion         string `json:"apiVersion"`
 	Kind               string `json:"kind"`
 	Name               string `json:"name"`
@@ -50,31 +50,31 @@ type ownerReference struct {
 	BlockOwnerDeletion bool   `json:"blockOwnerDeletion"`
 }
 
-type deleteOptions struct {
+type DeleteOptions struct {
 	APIVersion         string         `json:"apiVersion"`
 	Kind               string         `json:"kind"`
 	PropagationPolicy  string         `json:"propagationPolicy,omitempty"`
 	GracePeriodSeconds *int           `json:"gracePeriodSeconds,omitempty"`
-	Preconditions      *preconditions `json:"preconditions,omitempty"`
+	Preconditions      *Preconditions `json:"preconditions,omitempty"`
 }
 
-type preconditions struct {
+type Preconditions struct {
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-type secret struct {
+type Secret struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
-	Metadata   metadata          `json:"metadata"`
+	Metadata   Metadata          `json:"metadata"`
 	Data       map[string][]byte `json:"data,omitempty"`
 }
 
-type claim struct {
+type Claim struct {
 	APIVersion string      `json:"apiVersion"`
 	Kind       string      `json:"kind"`
-	Metadata   metadata    `json:"metadata"`
-	Spec       claimSpec   `json:"spec"`
+	Metadata   Metadata    `json:"metadata"`
+	Spec       ClaimSpec   `json:"spec"`
 	Status     claimStatus `json:"status,omitzero"`
 }
 
@@ -85,23 +85,23 @@ type claimStatus struct {
 	Conditions                []condition       `json:"conditions"`
 }
 
-type claimSpec struct {
+type ClaimSpec struct {
 	AccessModes      []string  `json:"accessModes"`
 	StorageClassName *string   `json:"storageClassName,omitempty"`
-	Resources        resources `json:"resources"`
+	Resources        Resources `json:"resources"`
 }
 
-// resources are quantities by name: "memory": "256Mi".
-type resources struct {
+// Resources are quantities by name: "memory": "256Mi".
+type Resources struct {
 	Requests map[string]string `json:"requests,omitempty"`
 	Limits   map[string]string `json:"limits,omitempty"`
 }
 
-type service struct {
+type Service struct {
 	APIVersion string      `json:"apiVersion"`
 	Kind       string      `json:"kind"`
-	Metadata   metadata    `json:"metadata"`
-	Spec       serviceSpec `json:"spec"`
+	Metadata   Metadata    `json:"metadata"`
+	Spec       ServiceSpec `json:"spec"`
 	Status     struct {
 		LoadBalancer struct {
 			Ingress []struct {
@@ -112,88 +112,88 @@ type service struct {
 	} `json:"status,omitzero"`
 }
 
-type serviceSpec struct {
+type ServiceSpec struct {
 	Type                     string            `json:"type"`
 	Selector                 map[string]string `json:"selector"`
 	PublishNotReadyAddresses bool              `json:"publishNotReadyAddresses"`
-	Ports                    []servicePort     `json:"ports"`
+	Ports                    []ServicePort     `json:"ports"`
 	ClusterIP                string            `json:"clusterIP,omitempty"`
 }
 
-type servicePort struct {
+type ServicePort struct {
 	Name       string `json:"name"`
 	Port       int    `json:"port"`
 	TargetPort string `json:"targetPort"`
 	NodePort   int    `json:"nodePort,omitempty"`
 }
 
-type statefulSet struct {
+type StatefulSet struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
-	Metadata   metadata        `json:"metadata"`
-	Spec       statefulSetSpec `json:"spec"`
+	Metadata   Metadata        `json:"metadata"`
+	Spec       StatefulSetSpec `json:"spec"`
 	Status     struct {
 		ObservedGeneration int `json:"observedGeneration"` // the one that its controller has seen
 		Replicas           int `json:"replicas"`
 	} `json:"status,omitzero"`
 }
 
-type statefulSetSpec struct {
+type StatefulSetSpec struct {
 	Replicas            int               `json:"replicas"`
 	ServiceName         string            `json:"serviceName"`
 	PodManagementPolicy string            `json:"podManagementPolicy"`
 	UpdateStrategy      map[string]string `json:"updateStrategy"`
-	Selector            labelSelector     `json:"selector"`
-	Template            podTemplate       `json:"template"`
+	Selector            LabelSelector     `json:"selector"`
+	Template            PodTemplate       `json:"template"`
 }
 
-type budget struct {
+type Budget struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
-	Metadata   metadata   `json:"metadata"`
-	Spec       budgetSpec `json:"spec"`
+	Metadata   Metadata   `json:"metadata"`
+	Spec       BudgetSpec `json:"spec"`
 }
 
-type budgetSpec struct {
+type BudgetSpec struct {
 	MaxUnavailable int           `json:"maxUnavailable"`
-	Selector       labelSelector `json:"selector"`
+	Selector       LabelSelector `json:"selector"`
 }
 
-type labelSelector struct {
+type LabelSelector struct {
 	MatchLabels map[string]string `json:"matchLabels"`
 }
 
-type podTemplate struct {
-	Metadata metadata `json:"metadata"`
-	Spec     podSpec  `json:"spec"`
+type PodTemplate struct {
+	Metadata Metadata `json:"metadata"`
+	Spec     PodSpec  `json:"spec"`
 }
 
-type podSpec struct {
+type PodSpec struct {
 	AutomountServiceAccountToken  bool               `json:"automountServiceAccountToken"`
 	EnableServiceLinks            bool               `json:"enableServiceLinks"`
 	TerminationGracePeriodSeconds int                `json:"terminationGracePeriodSeconds"`
-	Affinity                      *affinity          `json:"affinity,omitempty"`
+	Affinity                      *Affinity          `json:"affinity,omitempty"`
 	Tolerations                   []plan.Toleration  `json:"tolerations,omitempty"`
-	SecurityContext               podSecurityContext `json:"securityContext"`
-	InitContainers                []container        `json:"initContainers"`
-	Containers                    []container        `json:"containers"`
-	Volumes                       []volume           `json:"volumes"`
+	SecurityContext               PodSecurityContext `json:"securityContext"`
+	InitContainers                []Container        `json:"initContainers"`
+	Containers                    []Container        `json:"containers"`
+	Volumes                       []Volume           `json:"volumes"`
 }
 
-type affinity struct {
-	PodAntiAffinity podAntiAffinity `json:"podAntiAffinity"`
+type Affinity struct {
+	PodAntiAffinity PodAntiAffinity `json:"podAntiAffinity"`
 }
 
-type podAntiAffinity struct {
-	Required []podAffinityTerm `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+type PodAntiAffinity struct {
+	Required []PodAffinityTerm `json:"requiredDuringSchedulingIgnoredDuringExecution"`
 }
 
-type podAffinityTerm struct {
-	LabelSelector labelSelector `json:"labelSelector"`
+type PodAffinityTerm struct {
+	LabelSelector LabelSelector `json:"labelSelector"`
 	TopologyKey   string        `json:"topologyKey"`
 }
 
-type podSecurityContext struct {
+type PodSecurityContext struct {
 	RunAsNonRoot        bool              `json:"runAsNonRoot"`
 	RunAsUser           *int              `json:"runAsUser,omitempty"`
 	RunAsGroup          *int              `json:"runAsGroup,omitempty"`
@@ -202,72 +202,72 @@ type podSecurityContext struct {
 	SeccompProfile      map[string]string `json:"seccompProfile"`
 }
 
-type container struct {
+type Container struct {
 	Name                     string                   `json:"name"`
 	Image                    string                   `json:"image"`
 	Command                  []string                 `json:"command"`
-	SecurityContext          containerSecurityContext `json:"securityContext"`
-	Resources                resources                `json:"resources"`
-	Ports                    []containerPort          `json:"ports,omitempty"`
+	SecurityContext          ContainerSecurityContext `json:"securityContext"`
+	Resources                Resources                `json:"resources"`
+	Ports                    []ContainerPort          `json:"ports,omitempty"`
 	TerminationMessagePolicy string                   `json:"terminationMessagePolicy"`
-	StartupProbe             *probe                   `json:"startupProbe,omitempty"`
-	ReadinessProbe           *probe                   `json:"readinessProbe,omitempty"`
-	VolumeMounts             []volumeMount            `json:"volumeMounts"`
+	StartupProbe             *Probe                   `json:"startupProbe,omitempty"`
+	ReadinessProbe           *Probe                   `json:"readinessProbe,omitempty"`
+	VolumeMounts             []VolumeMount            `json:"volumeMounts"`
 }
 
-type containerSecurityContext struct {
+type ContainerSecurityContext struct {
 	AllowPrivilegeEscalation bool                `json:"allowPrivilegeEscalation"`
 	ReadOnlyRootFilesystem   bool                `json:"readOnlyRootFilesystem"`
 	Capabilities             map[string][]string `json:"capabilities"`
 }
 
-type containerPort struct {
+type ContainerPort struct {
 	Name          string `json:"name"`
 	ContainerPort int    `json:"containerPort"`
 }
 
-type probe struct {
+type Probe struct {
 	TCPSocket        map[string]string `json:"tcpSocket"`
 	PeriodSeconds    int               `json:"periodSeconds"`
 	FailureThreshold int               `json:"failureThreshold"`
 }
 
-type volumeMount struct {
+type VolumeMount struct {
 	Name      string `json:"name"`
 	MountPath string `json:"mountPath"`
 	ReadOnly  bool   `json:"readOnly,omitempty"`
 }
 
-type volume struct {
+type Volume struct {
 	Name                  string             `json:"name"`
-	Secret                *secretVolume      `json:"secret,omitempty"`
-	PersistentVolumeClaim *claimVolume       `json:"persistentVolumeClaim,omitempty"`
+	Secret                *SecretVolume      `json:"secret,omitempty"`
+	PersistentVolumeClaim *ClaimVolume       `json:"persistentVolumeClaim,omitempty"`
 	EmptyDir              *map[string]string `json:"emptyDir,omitempty"`
 }
 
-type secretVolume struct {
+type SecretVolume struct {
 	SecretName  string `json:"secretName"`
 	DefaultMode int    `json:"defaultMode"` // decimal
 }
 
-type claimVolume struct {
+type ClaimVolume struct {
 	ClaimName string `json:"claimName"`
 }
 
-// pod has the fields that the launcher reads.
-type pod struct {
-	Metadata metadata `json:"metadata"`
+// Pod has the fields that the launcher reads.
+type Pod struct {
+	Metadata Metadata `json:"metadata"`
 	Spec     struct {
 		Containers []struct {
-			Resources resources `json:"resources"`
+			Resources Resources `json:"resources"`
 		} `json:"containers"`
 	} `json:"spec"`
 	Status struct {
 		Phase                 string            `json:"phase"`
 		Reason                string            `json:"reason"`
 		Conditions            []condition       `json:"conditions"`
-		InitContainerStatuses []containerStatus `json:"initContainerStatuses"`
-		ContainerStatuses     []containerStatus `json:"containerStatuses"`
+		InitContainerStatuses []ContainerStatus `json:"initContainerStatuses"`
+		ContainerStatuses     []ContainerStatus `json:"containerStatuses"`
 	} `json:"status"`
 }
 
@@ -279,17 +279,17 @@ type condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-type containerStatus struct {
+type ContainerStatus struct {
 	Name         string         `json:"name"`
 	Ready        bool           `json:"ready"`
 	RestartCount int            `json:"restartCount"`
 	ContainerID  string         `json:"containerID"`
-	Resources    resources      `json:"resources"`
-	State        containerState `json:"state"`
-	LastState    containerState `json:"lastState"`
+	Resources    Resources      `json:"resources"`
+	State        ContainerState `json:"state"`
+	LastState    ContainerState `json:"lastState"`
 }
 
-type containerState struct {
+type ContainerState struct {
 	Waiting *struct {
 		Reason  string `json:"reason"`
 		Message string `json:"message"`
@@ -305,7 +305,7 @@ type containerState struct {
 	} `json:"terminated"`
 }
 
-type eventList struct {
+type EventList struct {
 	Items []struct {
 		Message string `json:"message"`
 	} `json:"items"`

@@ -1,4 +1,4 @@
-package kubernetes
+package api
 
 import (
 	"maps"
@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// equal compares quantities. The API server may write those of the launcher in another form: 1024Mi as 1Gi.
-func equal(a, b resources) bool {
-	same := func(a, b string) bool { return a == b || toMilli(a) == toMilli(b) }
+// Equal compares quantities. The API server may write those of the launcher in another form: 1024Mi as 1Gi.
+func Equal(a, b Resources) bool {
+	same := func(a, b string) bool { return a == b || ToMilli(a) == ToMilli(b) }
 	return maps.EqualFunc(a.Limits, b.Limits, same) && maps.EqualFunc(a.Requests, b.Requests, same)
 }
 
-// toMilli parses a quantity; it returns -1 for one with an exponent, or that is too large.
+// ToMilli parses a quantity; it returns -1 for one with an exponent, or that is too large.
 // https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-func toMilli(quantity string) int64 {
+func ToMilli(quantity string) int64 {
 	unit := int64(1000)
 	for suffix, size := range units {
 		if number, ok := strings.CutSuffix(quantity, suffix); ok {

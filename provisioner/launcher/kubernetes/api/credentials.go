@@ -1,4 +1,4 @@
-package kubernetes
+package api
 
 import (
 	"crypto/tls"
@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -33,8 +35,8 @@ type Credentials struct {
 // https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// client returns a client that uses these credentials.
-func (c Credentials) client(namespace string) (*client, error) {
+// Client returns a client that uses these credentials.
+func (c Credentials) Client(namespace string) (*Client, error) {
 	if c.InCluster {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
@@ -57,7 +59,7 @@ func (c Credentials) client(namespace string) (*client, error) {
 			return nil, errors.New("the API server's CA is not PEM")
 		}
 	}
-	made := &client{url: strings.TrimRight(c.URL, "/"), namespace: namespace}
+	made := &Client{url: strings.TrimRight(c.URL, "/"), namespace: namespace}
 	switch {
 	case len(c.Certificate) > 0:
 		pair, err := tls.X509KeyPair(c.Certificate, c.Key)
@@ -168,4 +170,39 @@ func inline(data, file string) ([]byte, error) {
 		return nil, nil
 	}
 	return os.ReadFile(file)
+}
+
+// tokenAge is how long a token from a file is used before the file is read again. Kubernetes replaces tokens hourly.
+// https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
+const tokenAge = time.Minute
+
+// tokenSource is a constant token, or a file with the current one.
+type tokenSource struct {
+	file string // "" if the token does not change
+
+	mu    sync.Mutex
+	token string
+	since time.Time // when it was read
+}
+
+func (s *tokenSource) read() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == "" || time.Since(s.since) < tokenAge {
+		return s.token, nil
+	}
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		return "", fmt.Errorf("the token for Kubernetes: %w", err)
+	}
+	s.token, s.since = strings.TrimSpace(string(text)), time.Now()
+	return s.token, nil
+}
+
+// renew makes the next request read the file again. It returns false if there is no file.
+func (s *tokenSource) renew() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = time.Time{}
+	return s.file != ""
 }

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Fetching reports whether the node has not got a container's image.
+func (c ContainerStatus) Fetching() bool {
+	return c.State.Waiting != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull",
+		"InvalidImageName"}, c.State.Waiting.Reason)
+}
+
+// Condition returns a condition of the pod, or the zero value if it is not known yet.
+func (p Pod) Condition(kind string) condition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return condition{}
+}
+
+// Waits describes what the containers wait for, for operators.
+func (p Pod) Waits() string {
+	var all []string
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil {
+			all = append(all, strings.TrimSpace(c.Name+": "+w.Reason+" "+w.Message))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// AppliedAt is when the launcher last changed an object; zero if it never did.
+func (m Metadata) AppliedAt() (last time.Time) {
+	for _, f := range m.ManagedFields {
+		if f.Manager == fieldManager && f.Time.After(last) {
+			last = f.Time
+		}
+	}
+	return last
+}
+
+// Container returns the status of a container, or the zero value if that is not known yet.
+func (p Pod) Container(name string) ContainerStatus {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == name {
+			return c
+		}
+	}
+	return ContainerStatus{}
+}

@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -62,4 +65,104 @@ func (s Servers) Undrain(ctx context.Context, name string) error {
 			"UPDATE server SET drained_since = NULL WHERE name = $1 AND drained_since IS NOT NULL", name)
 		return nil
 	}))
+}
+
+// Authorities records the certificate authorities of dedicated servers.
+type Authorities struct{ *database }
+
+// Authority is a certificate authority of dedicated servers. Clients must trust all recorded ones.
+type Authority struct {
+	ID          int
+	Certificate string     // PEM
+	Key         string     // PEM
+	SignsSince  *time.Time // nil if it is only trusted so far
+	TakesOver   bool       // servers with a CA of their own get a certificate signed by this one
+}
+
+// ErrAuthorityAdded is returned by Authorities.Add if there is already a CA that does not sign yet.
+var ErrAuthorityAdded = errors.New("there is a new CA already, which does not sign yet")
+
+const authorityTable = "authority"
+
+func authorityPlace(id string) string { return "authority " + id }
+
+// All returns all authorities, oldest first, and the one that signs; nil if there are none.
+func (s Authorities) All(ctx context.Context) (all []Authority, signing *Authority, err error) {
+	type row struct {
+		ID          int
+		Certificate string
+		Key         []byte
+		SignsSince  *time.Time
+		TakesOver   bool
+	}
+	rows, err := allRows(ctx, s.pool, pgx.RowToStructByPos[row],
+		"SELECT id, certificate, key, signs_since, takes_over FROM authority ORDER BY id")
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the CAs of dedicated servers: %w", explainOldSchema(err))
+	}
+	all = make([]Authority, len(rows))
+	for n, r := range rows {
+		key, err := s.keys.open(r.Key, authorityPlace(strconv.Itoa(r.ID)))
+		if err != nil {
+			return nil, nil, err
+		}
+		all[n] = Authority{r.ID, r.Certificate, key, r.SignsSince, r.TakesOver}
+		if r.SignsSince != nil && (signing == nil || r.SignsSince.After(*signing.SignsSince)) {
+			signing = &all[n]
+		}
+	}
+	return all, signing, nil
+}
+
+// AddFirst records the first authority, which signs at once. It does nothing if there is one already.
+func (s Authorities) AddFirst(ctx context.Context, certificate, key string) error {
+	sealed, err := s.keys.seal(key, authorityPlace("1"))
+	if err != nil {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO authority (id, certificate, key, signs_since)
+		SELECT 1, $1, $2, now() WHERE NOT EXISTS (SELECT FROM authority) ON CONFLICT DO NOTHING`, certificate, sealed)
+	if err != nil {
+		return fmt.Errorf("record the CA of dedicated servers: %w", explainOldSchema(err))
+	}
+	return nil
+}
+
+// Add records another authority, which is trusted and does not sign yet. It returns ErrAuthorityAdded if there
+// is such an authority already.
+func (s Authorities) Add(ctx context.Context, certificate, key string) error {
+	all, _, err := s.All(ctx)
+	if err != nil {
+		return err
+	}
+	id := 1
+	for _, a := range all {
+		if a.SignsSince == nil {
+			return ErrAuthorityAdded
+		}
+		id = a.ID + 1
+	}
+	sealed, err := s.keys.seal(key, authorityPlace(strconv.Itoa(id)))
+	if err != nil {
+		return err
+	}
+	tag, err := s.db.Exec(ctx, `INSERT INTO authority (id, certificate, key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		id, certificate, sealed)
+	if err == nil && tag.RowsAffected() == 0 { // another process has just added one
+		err = ErrAuthorityAdded
+	}
+	return err
+}
+
+// Promote makes the newest authority sign, also for servers that have a CA of their own.
+func (s Authorities) Promote(ctx context.Context) error {
+	_, err := s.db.Exec(ctx, `UPDATE authority SET signs_since = coalesce(signs_since, now()), takes_over = true
+		WHERE id = (SELECT max(id) FROM authority)`)
+	return err
+}
+
+// Drop removes an authority, which is then no longer trusted.
+func (s Authorities) Drop(ctx context.Context, id int) error {
+	_, err := s.db.Exec(ctx, "DELETE FROM authority WHERE id = $1", id)
+	return err
 }

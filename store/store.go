@@ -1,3 +1,17 @@
+// Package store keeps everything that brokers record in PostgreSQL. Passwords and private keys are encrypted before
+// they are written. The tables are described in migrations/001_schema.sql.
+//
+// The connection: store.go opens it and runs single statements; tx.go runs transactions, whose statements are sent
+// together; outage.go limits every wait and distinguishes outages from refusals; hosts.go finds the primary among
+// several servers; failover.go prevents the use of an old primary, and finds lost commits; announce.go hears what
+// PostgreSQL announces; migrate.go updates the schema.
+//
+// Store has a field for each subject. Files with another name: location.go (where the data of instances is),
+// operations.go (how an operation begins, and what platforms have read to be absent), hold.go (detects that PostgreSQL
+// was restored, and holds what could do harm), lists.go, dashboard.go and stats.go (what people and metrics read).
+//
+// Secrets: keyset.go encrypts and decrypts with a keyset, and replaces a key in steps; keys.go knows the keyset that
+// the database belongs to, encrypts again with a new key, and has the key to the names of locks on MySQL servers.
 package store
 
 import (

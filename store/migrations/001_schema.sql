@@ -1,5 +1,5 @@
 -- The schema of PostgreSQL: what brokers record of service instances, of what they do about them, and of what that
--- leaves on the servers. Times are PostgreSQL's own. Passwords and private keys are encrypted (store/keyring.go).
+-- leaves on the servers. Times are PostgreSQL's own. Passwords and private keys are encrypted (store/keyset.go).
 
 -- Shared servers that ever held an instance or were drained. The number of their instances is kept here, so that
 -- placing one takes no count, and two brokers cannot overfill a server.
@@ -53,7 +53,7 @@ CREATE INDEX instance_plan ON instance (plan_id, server);
 CREATE INDEX instance_organization ON instance (organization_guid, plan_id); -- counts those of one, for its limit
 CREATE INDEX instance_moved ON instance (moved_at) WHERE moved_at IS NOT NULL;
 CREATE INDEX instance_over ON instance (server) WHERE over_since IS NOT NULL;
--- Which encryption keys are in use, and where (store/rotatekeys.go): what a ciphertext begins with names its key.
+-- Which encryption keys are in use, and where (store/keys.go): what a ciphertext begins with names its key.
 CREATE INDEX instance_key ON instance (substr(admin_password, 1, 5)) WHERE admin_password IS NOT NULL;
 CREATE INDEX instance_next_key ON instance (substr(next_admin_password, 1, 5)) WHERE next_admin_password IS NOT NULL;
 CREATE INDEX instance_other_key ON instance (substr(other_admin_password, 1, 5)) WHERE other_admin_password IS NOT NULL;
@@ -254,7 +254,7 @@ CREATE INDEX audit_instance ON audit (instance_id, id DESC) WHERE instance_id <>
 CREATE INDEX audit_task ON audit (task_id) WHERE task_id IS NOT NULL;
 
 -- When a platform was told that there is no instance of an id: a request of before that must not make one afterwards
--- (store/absence.go). Brokers forget it after some hours.
+-- (store/operations.go). Brokers forget it after some hours.
 CREATE TABLE absence (
   instance_id text PRIMARY KEY,
   reported_at timestamptz NOT NULL
@@ -415,7 +415,7 @@ INSERT INTO mark DEFAULT VALUES;
 
 -- What all brokers on this database share.
 CREATE TABLE secret (
-  name  text PRIMARY KEY,                          -- 'session lock', or 'keyset' (store/ownkeyset.go)
+  name  text PRIMARY KEY,                          -- 'session lock', or 'keyset' (store/keys.go)
   value text NOT NULL
 );
 -- The key to the names of the locks on MySQL servers: an application that could guess a name could hold the lock.

@@ -1,9 +1,14 @@
 package testdrive
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
 	"testing"
 
 	"mysql-broker/test/servers"
@@ -43,4 +48,103 @@ func program(t testing.TB, name string, sources func(dir string) (string, error)
 		}
 		return nil
 	})
+}
+
+// previous is the path of the broker of the previous release, which runs beside this one during an upgrade. It is built
+// without the race detector: it is this release that is tested.
+func previous(t testing.TB) string {
+	t.Helper()
+	return program(t, "mysql-broker-previous", previousSources)
+}
+
+// previousRelease is the commit of the previous release: see releaseBefore.
+var previousRelease = sync.OnceValues(func() (string, error) { return releaseBefore(Root()) })
+
+// releaseHeadings matches the headings of the releases in CHANGELOG.md, the newest first.
+var releaseHeadings = regexp.MustCompile(`(?m)^## \[\d+\.\d+\.\d+\]`)
+
+// releaseBefore finds the commit of the release from which HEAD is upgraded: the newest one before HEAD. If there is
+// none, it is HEAD itself, and the upgrade is to the uncommitted changes.
+//
+// The commit of a release is the first one with its heading in CHANGELOG.md. It is looked up because clones need not
+// have tags, and a commit cannot contain its own id.
+func releaseBefore(dir string) (commit string, err error) {
+	shallow, err := git(dir, "rev-parse", "--is-shallow-repository")
+	if err != nil {
+		return "", err
+	}
+	if shallow != "false" {
+		return "", errors.New("this is a shallow clone, which lacks the previous release: `git fetch --unshallow` gets it")
+	}
+	head, err := git(dir, "rev-parse", "HEAD")
+	if err != nil {
+		return "", err
+	}
+	changelog, err := git(dir, "show", "HEAD:CHANGELOG.md")
+	if err != nil {
+		return "", err
+	}
+	for _, heading := range releaseHeadings.FindAllString(changelog, -1) {
+		with, err := git(dir, "log", "--format=%H", "-S"+heading, "HEAD", "--", "CHANGELOG.md")
+		if err != nil {
+			return "", err
+		}
+		commits := strings.Fields(with)
+		if len(commits) == 0 {
+			return "", fmt.Errorf("no commit has added %q to CHANGELOG.md", heading)
+		}
+		if first := commits[len(commits)-1]; first != head {
+			return first, nil
+		}
+	}
+	return head, nil
+}
+
+// git runs git on a repository that may be another user's, and returns what it prints without the end of the line.
+func git(dir string, args ...string) (string, error) {
+	command := exec.Command("git", append([]string{"-c", "safe.directory=*", "-C", dir}, args...)...)
+	var complaint strings.Builder
+	command.Stderr = &complaint
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(complaint.String()))
+	}
+	return strings.TrimSuffix(string(out), "\n"), nil
+}
+
+func previousSources(dir string) (string, error) {
+	commit, err := previousRelease()
+	if err != nil {
+		return "", fmt.Errorf("find the previous release: %w", err)
+	}
+	sources := filepath.Join(dir, "sources-previous")
+	if err := errors.Join(os.RemoveAll(sources), os.Mkdir(sources, 0o755)); err != nil {
+		return "", err
+	}
+	archive := filepath.Join(sources, "sources.tar")
+	if _, err := git(Root(), "archive", "--output", archive, commit); err != nil {
+		return "", fmt.Errorf("get the sources of the previous release: %w", err)
+	}
+	if out, err := exec.Command("tar", "-xf", archive, "-C", sources).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("unpack the sources of the previous release: %w\n%s", err, out)
+	}
+	return sources, nil
+}
+
+// PreviousCatalog is the catalog of the previous release, which may not know all keys of a newer one.
+func PreviousCatalog(t testing.TB) (path string) {
+	t.Helper()
+	commit, err := previousRelease()
+	if err != nil {
+		t.Fatalf("find the previous release: %v", err)
+	}
+	content, err := git(Root(), "show", commit+":catalog.yml")
+	if err != nil {
+		t.Fatalf("get the catalog of the previous release: %v", err)
+	}
+	path = filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -3,6 +3,7 @@ package testdrive
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"maps"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
 )
 
@@ -103,4 +105,88 @@ func environ(env map[string]string) []string {
 		all = append(all, name+"="+value)
 	}
 	return all
+}
+
+// Terminal is where a person types client commands.
+type Terminal struct{ Env map[string]string }
+
+// Terminal is that of a person whom nobody has told of the broker's instances yet.
+func (p Platform) Terminal(t *testing.T) Terminal {
+	return Terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username, "BROKER_PASSWORD": p.Password,
+		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json")}}
+}
+
+// Run returns what a command that succeeds prints.
+func (u Terminal) Run(t *testing.T, args ...string) string {
+	t.Helper()
+	return Run(t, u.Env, append([]string{"client"}, args...)...).Expect(t, 0).Stdout
+}
+
+// Expect fails the test unless the command succeeds and prints a text.
+func (u Terminal) Expect(t *testing.T, text string, args ...string) {
+	t.Helper()
+	if out := u.Run(t, args...); !strings.Contains(out, text) {
+		t.Errorf("client %s printed %q without %q", strings.Join(args, " "), out, text)
+	}
+}
+
+// Read decodes the one JSON document that a command prints with --json.
+func (u Terminal) Read(t *testing.T, document any, args ...string) {
+	t.Helper()
+	out := u.Run(t, append(args, "--json")...)
+	if err := json.Unmarshal([]byte(out), document); err != nil {
+		t.Fatalf("client %s --json: %v: %q", strings.Join(args, " "), err, out)
+	}
+}
+
+// Fail returns what a command that fails prints to its standard error.
+func (u Terminal) Fail(t *testing.T, args ...string) string {
+	t.Helper()
+	return Run(t, u.Env, append([]string{"client"}, args...)...).Expect(t, 1).Stderr
+}
+
+// Refused fails the test unless the command fails and says why.
+func (u Terminal) Refused(t *testing.T, why string, args ...string) {
+	t.Helper()
+	if said := u.Fail(t, args...); !strings.Contains(said, why) {
+		t.Errorf("client %s says %q without %q", strings.Join(args, " "), said, why)
+	}
+}
+
+// DevEnvironment is the environment of a person who tries the broker: a state directory, a mysqld of that flavour, a
+// catalog. The kernel chooses PORT, so that tests do not collide.
+func DevEnvironment(t testing.TB, flavour string) map[string]string {
+	t.Helper()
+	admit.Enter(t, admit.Postgres+admit.Broker+serverUnits(flavour))
+	return map[string]string{
+		"MYSQL_BROKER_DEV_DIR":      launcherDir(t),
+		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json"),
+		"MYSQLD":                    binaryOf(t, flavour).Path + ":" + os.Getenv("MYSQLD"), // the first counts
+		"CATALOG":                   filepath.Join(Root(), "catalog.yml"),
+		"PORT":                      "0",
+		"PATH":                      os.Getenv("PATH"),
+	}
+}
+
+// StartDev runs `dev` until the test ends, and returns when it says that it is ready.
+func StartDev(t testing.TB, env map[string]string) *Broker {
+	t.Helper()
+	b := Launch(t, env, "dev")
+	line := b.AwaitLog(t, "The broker is ready at ")
+	b.AwaitLog(t, "Ctrl-C stops everything")
+	_, rest, _ := strings.Cut(line, " at ")
+	b.URL, _, _ = strings.Cut(rest, ",")
+	raw, err := os.ReadFile(filepath.Join(env["MYSQL_BROKER_DEV_DIR"], "client.json"))
+	if err != nil {
+		t.Fatalf("what the client needs was not left for it: %v", err)
+	}
+	var address struct{ URL, Username, Password string }
+	if err := json.Unmarshal(raw, &address); err != nil {
+		t.Fatalf("client.json: %v", err)
+	}
+	if address.URL != b.URL {
+		t.Errorf("client.json has the URL %s, but %s was printed", address.URL, b.URL)
+	}
+	b.Username, b.Password = address.Username, address.Password
+	return b
 }

@@ -2,9 +2,15 @@ package testdrive
 
 import (
 	"database/sql"
+	"fmt"
+	"maps"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"mysql-broker/test/limits"
 )
 
 // ExpectRefusal fails the test unless the response has this status and a description with each of the words.
@@ -62,5 +68,73 @@ func ExpectConnectionLimit(t *testing.T, admin *sql.DB, account string, want int
 	t.Helper()
 	if got := Read[int](t, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", account); got != want {
 		t.Errorf("the account may open %d connections instead of %d", got, want)
+	}
+}
+
+// AsksToRepeat reports whether a response says "not now", so that platforms send the request again: the broker cannot
+// work, or another request on the same instance is under way.
+func AsksToRepeat(r Response) bool {
+	return r.Status >= http.StatusInternalServerError || r.String("error") == "ConcurrencyError"
+}
+
+// Insist sends a request until the response is final, as platforms do.
+func Insist(send func() (Response, error)) (Response, error) {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(pollInterval) {
+		r, err := send()
+		if err != nil || !AsksToRepeat(r) {
+			return r, err
+		}
+		if time.Now().After(deadline) {
+			return r, fmt.Errorf("still %d after %v: %s", r.Status, limits.Stuck, r.Raw)
+		}
+	}
+}
+
+// Eventually waits until condition holds, and fails the test if it does not within limit. what says what is awaited.
+func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for deadline := time.Now().Add(limit); ; {
+		if condition() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, limit)
+		}
+		<-tick.C
+	}
+}
+
+const Racers = 8
+
+// RaceOver sends requests at the same time, alternating between the replicas; request returns the n-th one.
+func RaceOver(t *testing.T, replicas []Platform,
+	request func(n int) (method, path string, body any)) []Response {
+	t.Helper()
+	answers := make([]Response, Racers)
+	var all sync.WaitGroup
+	for n := range Racers {
+		all.Go(func() {
+			method, path, body := request(n)
+			var err error
+			if answers[n], err = replicas[n%len(replicas)].Send(method, path, body, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+// ExpectStatuses fails the test unless one answer has the status won and all others lost.
+func ExpectStatuses(t *testing.T, answers []Response, won, lost int) {
+	t.Helper()
+	got, want := map[int]int{}, map[int]int{won: 1, lost: Racers - 1}
+	for _, r := range answers {
+		got[r.Status]++
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("answers by status: %v instead of %v", got, want)
 	}
 }

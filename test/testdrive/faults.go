@@ -2,14 +2,19 @@ package testdrive
 
 import (
 	"bufio"
+	"context"
+	"database/sql"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 // Word is what a broker has to do at a fault point.
@@ -85,4 +90,80 @@ func (f *Faults) answer(conn net.Conn) {
 		return
 	}
 	fmt.Fprintln(conn, word)
+}
+
+// HoldAt holds brokers that come to a point until release is called, and closes at when the first has come there.
+func HoldAt(t *testing.T, f *Faults, point string) (at <-chan struct{}, release func()) {
+	t.Helper()
+	g := NewGate(t, point)
+	f.Decide(func(_ int, at string) Word {
+		g.Pass(at)
+		return GoOn
+	})
+	return g.Reached, g.Release
+}
+
+// Gate keeps brokers at a point until release.
+type Gate struct {
+	point   string
+	once    sync.Once
+	Reached chan struct{}
+	free    chan struct{}
+	Release func()
+}
+
+func NewGate(t *testing.T, point string) *Gate {
+	t.Helper()
+	g := &Gate{point: point, Reached: make(chan struct{}), free: make(chan struct{})}
+	g.Release = sync.OnceFunc(func() { close(g.free) })
+	t.Cleanup(g.Release)
+	return g
+}
+
+// Pass returns at once for a point other than its own.
+func (g *Gate) Pass(point string) {
+	if point == g.point {
+		g.once.Do(func() { close(g.Reached) })
+		<-g.free
+	}
+}
+
+// DieAt kills the broker when it reaches a point for the nth time.
+func DieAt(at string, n int32) func(int, string) Word {
+	var reached atomic.Int32
+	return func(_ int, point string) Word {
+		if point == at && reached.Add(1) == n {
+			return Die
+		}
+		return GoOn
+	}
+}
+
+// Stall makes every statement that changes something on a server wait until release, as one that is being backed up
+// does. The broker's statements give up after 2 s each.
+func Stall(t *testing.T, admin *sql.DB) (release func()) {
+	t.Helper()
+	conn, err := admin.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "FLUSH TABLES WITH READ LOCK"); err != nil {
+		t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() {
+		_, err := conn.ExecContext(context.Background(), "UNLOCK TABLES")
+		if err != nil && !mysqladmin.Unreachable(err) { // else the server was killed, and its locks ended with it
+			t.Errorf("release the server: %v", err)
+		}
+		conn.Close()
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// AwaitStatement waits until a session executes a statement that begins like this.
+func AwaitStatement(t *testing.T, admin *sql.DB, beginning string) {
+	t.Helper()
+	AwaitTrue(t, admin, `SELECT EXISTS (SELECT 1 FROM information_schema.processlist
+		WHERE id <> CONNECTION_ID() AND info LIKE CONCAT(?, '%'))`, beginning)
 }

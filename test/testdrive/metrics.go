@@ -1,12 +1,27 @@
 package testdrive
 
 import (
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // Metrics maps time series to values, both as Prometheus writes them.
@@ -58,4 +73,186 @@ func Differences(shown Metrics, want map[string]string) (sentences []string) {
 		}
 	}
 	return sentences
+}
+
+// Prometheus is a test's own Prometheus server.
+type Prometheus struct {
+	URL string
+}
+
+// StartPrometheus runs Prometheus with this configuration file until the test ends.
+func StartPrometheus(t testing.TB, config string) *Prometheus {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+	b := launch(t, map[string]string{}, "prometheus", "--config.file="+path, "--storage.tsdb.path="+dir,
+		"--web.listen-address="+address)
+	b.AwaitLog(t, "Server is ready to receive web requests")
+	return &Prometheus{URL: "http://" + address}
+}
+
+// LintMetrics checks /metrics with Prometheus's own tool.
+func LintMetrics(t testing.TB, text string) {
+	t.Helper()
+	check := exec.Command("promtool", "check", "metrics")
+	check.Stdin = strings.NewReader(text)
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
+}
+
+// Sample is one of the time series that a query yields, with its latest value.
+type Sample struct {
+	Metric map[string]string
+	Value  [2]any // the time, and the value as text
+}
+
+// Query evaluates an expression now. A malformed expression fails the test.
+func (p *Prometheus) Query(t testing.TB, expression string) []Sample {
+	t.Helper()
+	var data struct{ Result []Sample }
+	p.get(t, "/api/v1/query?query="+url.QueryEscape(expression), &data)
+	return data.Result
+}
+
+// Rule is a rule that Prometheus evaluates.
+type Rule struct {
+	Name      string
+	Query     string
+	Health    string // "ok" if it could be evaluated
+	LastError string
+}
+
+// Rules returns all rules.
+func (p *Prometheus) Rules(t testing.TB) (all []Rule) {
+	t.Helper()
+	var data struct{ Groups []struct{ Rules []Rule } }
+	p.get(t, "/api/v1/rules", &data)
+	for _, group := range data.Groups {
+		all = append(all, group.Rules...)
+	}
+	return all
+}
+
+// get asks Prometheus's API. https://prometheus.io/docs/prometheus/latest/querying/api/
+func (p *Prometheus) get(t testing.TB, path string, data any) {
+	t.Helper()
+	answer, err := http.Get(p.URL + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := struct {
+		Status string
+		Data   any
+	}{Data: data}
+	if err := json.Unmarshal(raw, &result); err != nil || result.Status != "success" {
+		t.Fatalf("%s: %v %s", path, err, raw)
+	}
+}
+
+// Await waits until an expression has a result.
+func (p *Prometheus) Await(t testing.TB, limit time.Duration, expression string) {
+	t.Helper()
+	Eventually(t, limit, "Prometheus has "+expression, func() bool { return len(p.Query(t, expression)) > 0 })
+}
+
+// Collector takes traces as an OpenTelemetry collector does, by OTLP over HTTP, and keeps them.
+// https://opentelemetry.io/docs/specs/otlp/#otlphttp
+type Collector struct {
+	URL string
+
+	mu    sync.Mutex
+	spans []Span
+}
+
+// Span is a received span.
+type Span struct {
+	*otlp.Span
+	Resource map[string]string // describes the process that sent it
+}
+
+// Attribute returns an attribute's value as text, or "" if the span does not have it.
+func (s Span) Attribute(name string) string {
+	for _, a := range s.Attributes {
+		if a.Key == name {
+			return text(a.Value)
+		}
+	}
+	return ""
+}
+
+// StartCollector listens until the test ends.
+func StartCollector(t testing.TB) *Collector {
+	t.Helper()
+	c := &Collector{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := c.take(r); err != nil {
+			t.Errorf("traces cannot be read: %v", err)
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
+	}))
+	t.Cleanup(server.Close)
+	c.URL = server.URL
+	return c
+}
+
+func (c *Collector) take(r *http.Request) error {
+	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" {
+		return fmt.Errorf("%s %s", r.Method, r.URL.Path)
+	}
+	var body io.Reader = r.Body
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		var err error
+		if body, err = gzip.NewReader(r.Body); err != nil {
+			return err
+		}
+	}
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	var request collector.ExportTraceServiceRequest
+	if err := proto.Unmarshal(raw, &request); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, of := range request.ResourceSpans {
+		resource := map[string]string{}
+		for _, a := range of.Resource.Attributes {
+			resource[a.Key] = text(a.Value)
+		}
+		for _, scope := range of.ScopeSpans {
+			for _, span := range scope.Spans {
+				c.spans = append(c.spans, Span{Span: span, Resource: resource})
+			}
+		}
+	}
+	return nil
+}
+
+// Spans returns the spans received so far.
+func (c *Collector) Spans() []Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.spans)
+}
+
+func text(v *common.AnyValue) string {
+	switch v := v.Value.(type) {
+	case *common.AnyValue_StringValue:
+		return v.StringValue
+	case *common.AnyValue_IntValue:
+		return fmt.Sprint(v.IntValue)
+	}
+	return v.String()
 }

@@ -1,11 +1,17 @@
 package testdrive
 
 import (
+	"encoding/json"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"testing"
 
+	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/provisioner/launcher/process/processtest"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 )
 
@@ -63,4 +69,73 @@ func ExpectStopped(t *testing.T, p Platform, since limits.Interval) {
 		t.Errorf("exit status %d", status)
 	}
 	since.Done(t, "the broker stops", stopTime)
+}
+
+// DeadServer is described like a server, but nothing listens there.
+func DeadServer(t *testing.T, name string) map[string]any {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return Described(name, servers.MySQL{BrokerUser: "admin", BrokerPassword: "unused-password", Host: "127.0.0.1",
+		Port: l.Addr().(*net.TCPAddr).Port})
+}
+
+// StartWith starts a broker with these shared servers and without a launcher.
+func StartWith(t *testing.T, server servers.MySQL, shared ...map[string]any) Platform {
+	t.Helper()
+	text, err := json.Marshal(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := Environment(t, server)
+	env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
+	return StartPlatform(t, server, env)
+}
+
+// EachPlatform runs a test with a broker on each flavour, in parallel. env is the broker's environment.
+func EachPlatform(t *testing.T, run func(t *testing.T, p Platform, env map[string]string)) {
+	t.Helper()
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := Environment(t, server)
+		run(t, StartPlatform(t, server, env), env)
+	})
+}
+
+// OnePlatform starts a broker, for what does not depend on the flavour.
+func OnePlatform(t *testing.T) (Platform, map[string]string) {
+	t.Helper()
+	t.Parallel()
+	server := servers.Any(t)
+	env := Environment(t, server)
+	return StartPlatform(t, server, env), env
+}
+
+// Inspectors returns the inspector of the one launcher of an environment, by the launcher's name, for audits.
+func Inspectors(env map[string]string) map[string]launchertest.Inspector {
+	return map[string]launchertest.Inspector{env["LAUNCHER"]: processtest.Inspector{Dir: env["LAUNCHER_DIR"]}}
+}
+
+// Dashboard has what a broker's dashboard needs for its sign-in: an OpenID provider and a fake Cloud Controller.
+type Dashboard struct {
+	URL      string // of the broker, as browsers see it
+	Provider *openid.Provider
+	Cloud    *openid.CloudController
+}
+
+// NewDashboard makes brokers started in env serve a dashboard. Only one of them can run at a time, because NewDashboard
+// chooses its port.
+func NewDashboard(t testing.TB, env map[string]string) Dashboard {
+	t.Helper()
+	port := strconv.Itoa(FreePort(t))
+	d := Dashboard{URL: "http://127.0.0.1:" + port, Provider: openid.Start(t, openid.Options{})}
+	d.Cloud = openid.StartCloudController(t, d.Provider)
+	env["PORT"], env["EXTERNAL_URL"] = port, d.URL
+	env["OIDC_CLIENT_ID"], env["OIDC_CLIENT_SECRET"] = openid.ClientID, openid.ClientSecret
+	env["OIDC_ISSUER"], env["CLOUD_CONTROLLER_URL"] = d.Provider.Issuer, d.Cloud.URL
+	env["DASHBOARD_OPERATOR_GROUP"] = openid.OperatorGroup
+	return d
 }

@@ -2,6 +2,9 @@ package testdrive
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,4 +58,50 @@ func SignalMysqlds(t testing.TB, dir string, s syscall.Signal) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Ports for launchers, followed by single ports. They are above the ports of test/servers and below those that the
+// kernel gives to clients.
+const (
+	firstRange = 22000
+	portsEach  = 20
+	ranges     = 500
+	firstPort  = firstRange + ranges*portsEach
+	ports      = 768
+)
+
+// PortRange returns twenty ports for one launcher. No other test, in any process, gets any of them until this one ends.
+func PortRange(t testing.TB) (low, high int) {
+	t.Helper()
+	low = firstRange + portsEach*reserve(t, "range of ports", ranges)
+	return low, low + portsEach - 1
+}
+
+// FreePort returns a port on which nobody listens. The kernel gives it to no client, and no other test, in any process,
+// gets it until this one ends.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for {
+		port := firstPort + reserve(t, "port", ports)
+		if l, err := net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+}
+
+// reserve takes one of count numbers for a test. A socket with an abstract name reserves each: it leaves no file, and
+// disappears with its process. https://man7.org/linux/man-pages/man7/unix.7.html
+func reserve(t testing.TB, kind string, count int) int {
+	t.Helper()
+	first := rand.IntN(count)
+	for i := range count {
+		n := (first + i) % count
+		if l, err := net.Listen("unix", fmt.Sprintf("@mysql-broker test %s %d", kind, n)); err == nil {
+			t.Cleanup(func() { _ = l.Close() })
+			return n
+		}
+	}
+	t.Fatalf("every %s that tests may use is taken", kind)
+	return 0
 }

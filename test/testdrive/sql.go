@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +87,116 @@ func ErrorOf(t *testing.T, db *sql.DB, statement string) error {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), statement)
 	return err
+}
+
+func DatabaseExists(t *testing.T, p Platform, name string) bool {
+	t.Helper()
+	return Read[bool](t, p.Admin(t),
+		"SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)", name)
+}
+
+// ExpectNothingLeft fails the test if the server knows anything of a database or of its accounts.
+func ExpectNothingLeft(t *testing.T, p Platform, database string, accounts ...string) {
+	t.Helper()
+	if DatabaseExists(t, p, database) {
+		t.Errorf("the database %s is still there", database)
+	}
+	for _, account := range accounts {
+		if AccountExists(t, p, account) {
+			t.Errorf("the account %s is still there", account)
+		}
+	}
+	pattern := strings.ReplaceAll(database, "_", `\_`)
+	for _, table := range []string{"db", "tables_priv", "columns_priv", "procs_priv"} {
+		left := Names(t, p.Admin(t), fmt.Sprintf("SELECT user FROM mysql.%s WHERE db IN ('%s', '%s')", table, database,
+			strings.ReplaceAll(pattern, `\`, `\\`)))
+		if len(left) > 0 {
+			t.Errorf("mysql.%s has privileges of %q", table, left)
+		}
+	}
+	const tablespaces = "SELECT COUNT(*) FROM information_schema.innodb_%stablespaces WHERE name LIKE CONCAT(?, '/%%')"
+	sys := map[string]string{"mysql": "", "mariadb": "sys_"}[p.Server.Flavour]
+	if n := Read[int](t, p.Admin(t), fmt.Sprintf(tablespaces, sys), database); n > 0 {
+		t.Errorf("%d files of the database are left", n)
+	}
+}
+
+// ExpectTenants fails the test unless the server has just these many databases and accounts of tenants.
+func ExpectTenants(t *testing.T, admin *sql.DB, databases, accounts int) {
+	t.Helper()
+	found := Names(t, admin, `SELECT schema_name FROM information_schema.schemata
+		WHERE schema_name LIKE 'db\_%' AND schema_name <> 'db_broker_marks'`)
+	if len(found) != databases {
+		t.Errorf("databases on the server: %q, want %d", found, databases)
+	}
+	found = Names(t, admin, `SELECT user FROM mysql.user WHERE user LIKE 'u\_%'`)
+	if len(found) != accounts {
+		t.Errorf("accounts on the server: %q, want %d", found, accounts)
+	}
+}
+
+// Names runs a query that yields one column, and sorts it.
+func Names(t *testing.T, db *sql.DB, query string) []string {
+	t.Helper()
+	all := ReadAll(t, db, query)
+	slices.Sort(all)
+	return all
+}
+
+func AccountExists(t *testing.T, p Platform, name string) bool {
+	t.Helper()
+	return Read[bool](t, p.Admin(t), "SELECT EXISTS (SELECT 1 FROM mysql.user WHERE user = ?)", name)
+}
+
+const (
+	QuotaInterval = time.Second
+	// QuotaTime is how long the broker may take to notice and act, on a busy machine.
+	QuotaTime = limits.Stuck
+)
+
+// Fill adds so many MiB to a table, which it makes.
+func Fill(t *testing.T, db *sql.DB, mebibytes int) {
+	t.Helper()
+	Exec(t, db, "CREATE TABLE IF NOT EXISTS filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
+	for range mebibytes {
+		Exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))")
+	}
+}
+
+const (
+	InsertOne   = "INSERT INTO filler (content) VALUES ('y')"
+	Denied      = 1142
+	DeniedInAll = 1044
+)
+
+// Overfill adds to the table until the server refuses that. Meanwhile the session is ended. Of MiB, it adds no more
+// than lead well over a quota of so many: DELETE could not make room of twice the quota.
+func Overfill(t *testing.T, db *sql.DB, quota int) {
+	t.Helper()
+	Fill(t, db, 0)
+	const well = 8
+	before := Read[int](t, db, "SELECT COALESCE(SUM(LENGTH(content)), 0) DIV (1 << 20) FROM filler")
+	there := before
+	Eventually(t, QuotaTime, "the quota is enforced", func() bool {
+		for there < quota+well && RefusalOf(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))") == 0 {
+			there++
+		}
+		return RefusalOf(t, db, InsertOne) == Denied
+	})
+	t.Logf("after %d MiB more, INSERT is refused: %v", there-before, ErrorOf(t, db, InsertOne))
+}
+
+// AwaitRefused waits until an account may add no data.
+func AwaitRefused(t *testing.T, db *sql.DB) {
+	t.Helper()
+	Eventually(t, QuotaTime, "inserts are refused", func() bool { return RefusalOf(t, db, InsertOne) == Denied })
+}
+
+func AwaitAllowed(t *testing.T, db *sql.DB) {
+	t.Helper()
+	since := time.Now()
+	Eventually(t, QuotaTime, "inserts are allowed", func() bool {
+		return ErrorOf(t, db, InsertOne) == nil
+	})
+	t.Logf("INSERT is allowed %v after there was room", time.Since(since).Round(time.Millisecond))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 )
 
@@ -34,36 +35,37 @@ Old servers with their own CA keep it, and ca_certificate has both CAs, until
 		RunE:    onCAs(config.Stored, app.CA),
 	}
 	command.AddCommand(
-		describe(&cobra.Command{Use: "add",
+		cli.Describe(&cobra.Command{Use: "add",
 			Short: "Make clients of dedicated servers trust a new CA, which signs nothing yet",
 			Args:  cobra.NoArgs,
 			RunE: onCAs(config.Stored, func(ctx context.Context, cfg config.Config) (string, error) {
 				return "Added. Give the output of `mysql-broker ca` to the platform.\n", app.AddCA(ctx, cfg)
-			})}, caExit, storedEnvironment),
-		describe(&cobra.Command{Use: "promote",
+			})}, caExit, cli.StoredEnvironment),
+		cli.Describe(&cobra.Command{Use: "promote",
 			Short: "Make the newest CA sign the certificates of all dedicated servers",
 			Args:  cobra.NoArgs,
 			RunE: onCAs(config.Stored, func(ctx context.Context, cfg config.Config) (string, error) {
 				return "Promoted. Brokers renew the certificates of their servers within a minute.\n", app.PromoteCA(ctx, cfg)
-			})}, caExit, storedEnvironment),
-		describe(&cobra.Command{Use: "drop-old",
+			})}, caExit, cli.StoredEnvironment),
+		cli.Describe(&cobra.Command{Use: "drop-old",
 			Short: "Remove old CAs from the trusted ones, unless a server on this host has a certificate of one",
 			Args:  cobra.NoArgs,
 			RunE: onCAs(config.Dedicated, func(ctx context.Context, cfg config.Config) (string, error) {
 				n, err := app.DropOldCAs(ctx, cfg, slog.New(slog.DiscardHandler))
 				return fmt.Sprintf("Dropped: %d.\n", n), err
-			})}, caExit, dedicatedEnvironment))
-	return describe(command, "  0    the CA is printed\n  1    it is not; standard error says why\n"+exitConfiguration,
-		storedEnvironment)
+			})}, caExit, cli.DedicatedEnvironment))
+	return cli.Describe(command,
+		"  0    the CA is printed\n  1    it is not; standard error says why\n"+cli.ExitConfiguration,
+		cli.StoredEnvironment)
 }
 
-const caExit = "  0    the step is done\n  1    it is not; standard error says why\n" + exitConfiguration
+const caExit = "  0    the step is done\n  1    it is not; standard error says why\n" + cli.ExitConfiguration
 
 // onCAs returns the RunE of a command that reads its configuration with read, calls do and prints the result.
 func onCAs(read func(getenv func(string) string) (config.Config, error),
 	do func(context.Context, config.Config) (string, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		cfg, err := fromEnvironment(cmd, read)
+		cfg, err := cli.FromEnvironment(cmd, read)
 		if err != nil {
 			return err
 		}

@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/broker/catalog"
+	"mysql-broker/cmd/mysql-broker/cli"
 )
 
 func catalogCommand() *cobra.Command {
 	command := &cobra.Command{Use: "catalog", Short: "Work on a catalog file", Args: cobra.NoArgs}
-	command.AddCommand(describe(&cobra.Command{
+	command.AddCommand(cli.Describe(&cobra.Command{
 		Use:     "check FILE",
 		Short:   "Report everything in a catalog that the broker or Cloud Controller would refuse",
 		Example: `  mysql-broker catalog check catalog.yml`,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/dev"
 )
 
@@ -32,11 +33,11 @@ environment of its servers to the file environment in the state directory, which
   MYSQL_BROKER_DEV_DIR=/var/tmp/second PORT=8081 mysql-broker dev --verbose`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			getenv, port := getenvOf(cmd), 8080
+			getenv, port := cli.Getenv(cmd), 8080
 			if text := getenv("PORT"); text != "" {
 				var err error
 				if port, err = strconv.Atoi(text); err != nil || port < 0 || port > 65535 {
-					return &configError{errors.New("PORT is not a port number")}
+					return &cli.ConfigError{Err: errors.New("PORT is not a port number")}
 				}
 			}
 			taken, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) // before any server starts
@@ -52,12 +53,12 @@ environment of its servers to the file environment in the state directory, which
 			defer stop()
 			return dev.Run(ctx, dev.Config{Dir: getenv("MYSQL_BROKER_DEV_DIR"), Port: port,
 				Username: getenv("BROKER_USERNAME"), Password: getenv("BROKER_PASSWORD"),
-				Mysqld: firstOf(getenv("MYSQLD")), CatalogPath: getenv("CATALOG"), Logger: newLogger(cmd, level),
+				Mysqld: firstOf(getenv("MYSQLD")), CatalogPath: getenv("CATALOG"), Logger: cli.Logger(cmd, level),
 				Out: cmd.OutOrStdout()})
 		},
 	}
 	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every request")
-	return describe(command, `  0    it was stopped
+	return cli.Describe(command, `  0    it was stopped
   1    something did not start, or ended by itself; standard error says what
   78   PORT is not a port number`, `  MYSQL_BROKER_DEV_DIR  state directory (default .dev)
   PORT                  port to listen on (default 8080)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
 )
@@ -40,7 +41,7 @@ To replace its key, begin each step only when every broker runs with the result 
 		changeKeysetCommand("add", "with a new key, which only reads yet", store.AddKey),
 		changeKeysetCommand("promote", "with its newest key as the one that writes", store.PromoteKey),
 		dropOldCommand())
-	return describe(command, "  0    the keyset is printed", "")
+	return cli.Describe(command, "  0    the keyset is printed", "")
 }
 
 // dropOldCommand makes sure that the old keys are not needed any more.
@@ -56,7 +57,7 @@ backup is encrypted, and names recorded backups that are not in the object store
 		if *force {
 			return nil
 		}
-		cfg, err := fromEnvironment(cmd, config.StoredWithBackups)
+		cfg, err := cli.FromEnvironment(cmd, config.StoredWithBackups)
 		if err == nil {
 			err = app.CheckKeys(cmd.Context(), cfg)
 		}
@@ -69,18 +70,18 @@ backup is encrypted, and names recorded backups that are not in the object store
 }
 
 func changeKeysetCommand(name, with string, change func(string) (string, error)) *cobra.Command {
-	return describe(&cobra.Command{
+	return cli.Describe(&cobra.Command{
 		Use:   name,
 		Short: "Print the ENCRYPTION_KEYSET of the environment " + with,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text := getenvOf(cmd)("ENCRYPTION_KEYSET")
+			text := cli.Getenv(cmd)("ENCRYPTION_KEYSET")
 			if text == "" {
-				return &configError{errors.New("ENCRYPTION_KEYSET is not set")}
+				return &cli.ConfigError{Err: errors.New("ENCRYPTION_KEYSET is not set")}
 			}
 			changed, err := change(text)
 			if err != nil {
-				return &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", err)}
+				return &cli.ConfigError{Err: fmt.Errorf("ENCRYPTION_KEYSET: %w", err)}
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), changed)
 			return nil
@@ -88,5 +89,5 @@ func changeKeysetCommand(name, with string, change func(string) (string, error))
 	}, `  0    the keyset is printed
   1    an old key that drop-old should drop may be needed; standard error says for what
   78   ENCRYPTION_KEYSET is not set, or this change is not possible; standard error says why`,
-		variablesOf("ENCRYPTION_KEYSET"))
+		cli.VariablesOf("ENCRYPTION_KEYSET"))
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -14,8 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/client"
 	"mysql-broker/cmd/mysql-broker/dev"
+	"mysql-broker/cmd/mysql-broker/operator"
 	"mysql-broker/cmd/mysql-broker/version"
 	"mysql-broker/store"
 	"mysql-broker/visible"
@@ -45,60 +46,35 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,
 		SilenceErrors: true, Version: version.Version}
 	root.SetVersionTemplate(versionText())
-	root.SetHelpTemplate(helpTemplate)
-	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
-		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), rotateBindingsCommand(), versionCommand(),
-		client.Command(getenv),
-		instancesCommand(), bindingsCommand(), tasksCommand(), retainedCommand(), backupsCommand(), quotasCommand(),
-		auditCommand(), serversCommand(), drainCommand(), moveCommand(), upgradeCommand(), recoverCommand())
+	root.SetHelpTemplate(cli.HelpTemplate)
+	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), catalogCommand(), keysetCommand(), rotateKeysCommand(),
+		caCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(getenv))
+	root.AddCommand(operator.Commands()...)
 	root.InitDefaultCompletionCmd()
-	suggestBelow(root)
-	root.SetFlagErrorFunc(flagError)
-	wrapHelp(root)
+	cli.SuggestBelow(root)
+	root.SetFlagErrorFunc(cli.FlagError)
+	cli.WrapHelp(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	command, err := root.ExecuteContextC(context.WithValue(ctx, environmentKey{}, getenv))
+	command, err := root.ExecuteContextC(cli.WithEnvironment(ctx, getenv))
 	if err == nil {
 		return 0
 	}
-	err = usageError(command, err)
+	err = cli.UsageError(command, err)
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
 		if _, file, _ := dev.Environment(getenv); file != "" {
 			err = fmt.Errorf("%w\nIf you mean the development broker of %s: `make run` is not running", err, file)
 		}
 	}
 	if missing, ok := errors.AsType[*store.MissingKeyError](err); ok {
-		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", missing)}
+		err = &cli.ConfigError{Err: fmt.Errorf("ENCRYPTION_KEYSET: %w", missing)}
 	} else if foreign, ok := errors.AsType[*store.ForeignKeysetError](err); ok {
-		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", foreign)}
+		err = &cli.ConfigError{Err: fmt.Errorf("ENCRYPTION_KEYSET: %w", foreign)}
 	}
 	fmt.Fprintln(stderr, visible.Text(err.Error()))
-	if _, ok := errors.AsType[*configError](err); ok {
+	if _, ok := errors.AsType[*cli.ConfigError](err); ok {
 		return exitConfig
 	}
 	return 1
-}
-
-// environmentKey is the key of the environment in a command's context.
-type environmentKey struct{}
-
-// getenvOf returns what reads the environment in which run executes the command.
-func getenvOf(cmd *cobra.Command) func(string) string {
-	return cmd.Context().Value(environmentKey{}).(func(string) string)
-}
-
-// configError marks an error in the configuration.
-type configError struct{ err error }
-
-func (e *configError) Error() string { return "invalid configuration:\n" + e.err.Error() }
-func (e *configError) Unwrap() error { return e.err }
-
-// newLogger writes to a command's standard error: JSON, or text on a terminal.
-func newLogger(cmd *cobra.Command, level slog.Level) *slog.Logger {
-	w, options := cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}
-	if onTerminal(w) {
-		return slog.New(slog.NewTextHandler(visible.Writer(w), options))
-	}
-	return slog.New(slog.NewJSONHandler(visible.Writer(w), options))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
 )
@@ -17,7 +18,7 @@ func migrateCommand() *cobra.Command {
 continue to work. A newer schema does not change. Concurrent migrations wait for one another.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			url, err := fromEnvironment(cmd, config.PostgresURL)
+			url, err := cli.FromEnvironment(cmd, config.PostgresURL)
 			if err != nil {
 				return err
 			}
@@ -29,7 +30,7 @@ continue to work. A newer schema does not change. Concurrent migrations wait for
 			return nil
 		},
 	}
-	return describe(command, `  0    the schema is at this version or a newer one
+	return cli.Describe(command, `  0    the schema is at this version or a newer one
   1    it is not; standard error says why
-`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE")+developmentEnvironment)
+`+cli.ExitConfiguration, cli.VariablesOf("DATABASE_URL", "DATABASE_SERVICE")+cli.DevelopmentEnvironment)
 }

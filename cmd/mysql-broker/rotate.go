@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 )
 
@@ -19,7 +20,7 @@ key: see "mysql-broker keyset --help". The next run completes an interrupted one
 		Example: `  cf run-task mysql-broker --command "bin/mysql-broker rotate-keys"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := fromEnvironment(cmd, config.StoredWithBackups)
+			cfg, err := cli.FromEnvironment(cmd, config.StoredWithBackups)
 			if err != nil {
 				return err
 			}
@@ -34,9 +35,9 @@ key: see "mysql-broker keyset --help". The next run completes an interrupted one
 			return nil
 		},
 	}
-	return describe(command, `  0    every stored password and every backup's key is encrypted with the key in use
+	return cli.Describe(command, `  0    every stored password and every backup's key is encrypted with the key in use
   1    some are not, or a recorded backup is not in the object store; standard error says which
-`+exitConfiguration, environmentOf(config.BackupVariables()...))
+`+cli.ExitConfiguration, cli.VariablesWith(config.BackupVariables()...))
 }
 
 func rotateAdminPasswordsCommand() *cobra.Command {
@@ -49,12 +50,12 @@ does not answer; then the exit status is 1, and you can run it again. Applicatio
 		Example: `  mysql-broker rotate-admin-passwords
   mysql-broker rotate-admin-passwords 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			cfg, err := fromEnvironment(cmd, config.Dedicated)
+			cfg, err := cli.FromEnvironment(cmd, config.Dedicated)
 			if err != nil {
 				return err
 			}
 			left := 0
-			rotated, err := app.RotateAdminPasswords(cmd.Context(), cfg, newLogger(cmd, slog.LevelWarn), ids,
+			rotated, err := app.RotateAdminPasswords(cmd.Context(), cfg, cli.Logger(cmd, slog.LevelWarn), ids,
 				func(id string, err error) {
 					left++
 					fmt.Fprintf(cmd.ErrOrStderr(), "instance %q is left as it is: %v\n", id, err)
@@ -69,7 +70,7 @@ does not answer; then the exit status is 1, and you can run it again. Applicatio
 			return nil
 		},
 	}
-	return describe(command, `  0    all that were asked for have new passwords
+	return cli.Describe(command, `  0    all that were asked for have new passwords
   1    some have not; standard error names them
-`+exitConfiguration, dedicatedEnvironment)
+`+cli.ExitConfiguration, cli.DedicatedEnvironment)
 }

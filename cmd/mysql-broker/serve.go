@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/version"
 	"mysql-broker/provisioner/memory"
@@ -24,18 +25,18 @@ Logs are JSON lines on standard error, text on a terminal.`,
     BROKER_PASSWORD="$PASSWORD" MYSQL_SERVERS="$(cat servers.json)" mysql-broker serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, c, err := load(config.FromEnvironment, getenvOf(cmd))
+			cfg, c, err := cli.Load(config.FromEnvironment, cli.Getenv(cmd))
 			if err != nil {
 				return err
 			}
 			if err := cfg.CheckPlans(c.Plans()); err != nil {
-				return &configError{err}
+				return &cli.ConfigError{Err: err}
 			}
-			log := newLogger(cmd, cfg.LogLevel)
+			log := cli.Logger(cmd, cfg.LogLevel)
 			if cfg.Application.Name != "" {
 				log = log.With("app", cfg.Application.Name, "app_index", cfg.Application.Index)
 			}
-			cfg.MemoryLimit = memory.Limit(getenvOf(cmd))
+			cfg.MemoryLimit = memory.Limit(cli.Getenv(cmd))
 			log.Info("starting", "version", version.Version, "memory_mb", cfg.MemoryLimit>>20)
 			a, err := app.Start(cmd.Context(), cfg, c, log)
 			if err != nil {
@@ -52,8 +53,8 @@ Logs are JSON lines on standard error, text on a terminal.`,
 			}
 		},
 	}
-	return describe(command, `  0    stopped by SIGTERM or SIGINT
+	return cli.Describe(command, `  0    stopped by SIGTERM or SIGINT
   1    failed, for example because PostgreSQL cannot be reached or the port is in use; standard error has the reason
-`+exitConfiguration, variablesOf()+`
+`+cli.ExitConfiguration, cli.VariablesOf()+`
 On Cloud Foundry, serve reads the platform's PORT, VCAP_SERVICES and VCAP_APPLICATION.`)
 }

@@ -20,6 +20,16 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
+// upgradedRow is a row of the output of --json.
+type upgradedRow struct {
+	InstanceID string `json:"instance_id"`
+	Plan       string
+	Server     string
+	From, To   string
+	Result     string
+	Reason     string
+}
+
 // TestUpgradeAll upgrades several servers by one command: through Cloud Controller where the platform is Cloud Foundry,
 // and by tasks elsewhere, which the test ends as brokers do. A canary fails.
 func TestUpgradeAll(t *testing.T) {
@@ -52,16 +62,16 @@ func TestUpgradeAll(t *testing.T) {
 		tasks.Exec(t, "UPDATE instance SET server_version = $1 WHERE id = 'i0'", present.Version)
 	})
 	endUpgrades(t, tasks, present.Version)
-	upgrade := func(status int, args ...string) (rows []upgradedDocument) {
+	upgrade := func(status int, args ...string) (rows []upgradedRow) {
 		t.Helper()
 		out := testdrive.Run(t, env, append([]string{"upgrade", "--json"}, args...)...).Expect(t, status)
 		if err := json.Unmarshal([]byte(out.Stdout), &rows); err != nil {
 			t.Fatalf("%v: %q %q", err, out.Stdout, out.Stderr)
 		}
-		slices.SortFunc(rows, func(a, b upgradedDocument) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
+		slices.SortFunc(rows, func(a, b upgradedRow) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
 		return rows
 	}
-	expect := func(rows []upgradedDocument, want ...string) {
+	expect := func(rows []upgradedRow, want ...string) {
 		t.Helper()
 		var results []string
 		for _, r := range rows {
@@ -85,7 +95,7 @@ func TestUpgradeAll(t *testing.T) {
 
 	controller.state.Store("FAILED")
 	rows := upgrade(1, "--all", "--canaries", "2", "--max-in-flight", "2")
-	if expect(rows, failed, upgraded, notBegun, notBegun); !strings.Contains(rows[0].Reason, "a test wants it to fail") {
+	if expect(rows, "failed", "upgraded", "not begun", "not begun"); !strings.Contains(rows[0].Reason, "a test wants it to fail") {
 		t.Errorf("it failed for this reason: %+v", rows[0])
 	}
 	// A developer's update of the last one is in progress. It ends when the one before has been upgraded.
@@ -97,9 +107,9 @@ func TestUpgradeAll(t *testing.T) {
 		return ended
 	})
 	controller.state.Store("busy")
-	expect(upgrade(1, "--all", "--canaries", "1", "--max-in-flight", "2"), skipped, upgraded, upgraded)
+	expect(upgrade(1, "--all", "--canaries", "1", "--max-in-flight", "2"), "skipped", "upgraded", "upgraded")
 	controller.state.Store("COMPLETE")
-	expect(upgrade(0, "--all"), upgraded)
+	expect(upgrade(0, "--all"), "upgraded")
 	expect(upgrade(0, "--all"))
 }
 

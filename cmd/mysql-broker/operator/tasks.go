@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -31,7 +32,7 @@ A task is "in progress", "succeeded" or "failed". While it is in progress, a bro
 attempt. In the phase "cleanup" its changes are undone, before the task fails. Its description is the text for users,
 its last error the text for operators.
 
-` + jsonHelp + ` A task has task, instance_id, binding_id, kind, plan,
+` + cli.JSONHelp + ` A task has task, instance_id, binding_id, kind, plan,
 plan_id, state, phase, step (the last completed one), attempts (that failed in the current step), worker (whether a
 broker runs it), retry_at (if it waits), description, last_error, created_at and finished_at.`,
 		Example: `  mysql-broker tasks --state in-progress
@@ -89,9 +90,9 @@ know about the result. It has to request them again.`,
 			return task.Token(now.ID) + " is retried now."
 		}),
 	}
-	return describe(command, `  0    the task is running or will run now
+	return cli.Describe(command, `  0    the task is running or will run now
   1    it cannot be retried, there is no such task, or PostgreSQL cannot be reached; standard error says which
-`+exitConfiguration, recordedEnvironment)
+`+cli.ExitConfiguration, cli.RecordedEnvironment)
 }
 
 func cancelCommand() *cobra.Command {
@@ -111,9 +112,9 @@ A deletion cannot be undone, and so cannot be cancelled.`,
 				task.Token(t.ID))
 		}),
 	}
-	return describe(command, `  0    the task is being undone
+	return cli.Describe(command, `  0    the task is being undone
   1    it has ended, cannot be undone or does not exist, or PostgreSQL cannot be reached; standard error says which
-`+exitConfiguration, recordedEnvironment)
+`+cli.ExitConfiguration, cli.RecordedEnvironment)
 }
 
 // begins returns the RunE of a command that records a task and prints a sentence with the task's name as its operand.

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/memory"
@@ -66,7 +67,7 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 			if err != nil {
 				return err
 			}
-			return app.WithDoctor(cmd.Context(), cfg, c, newLogger(cmd, cfg.LogLevel), func(d *doctor.Doctor) error {
+			return app.WithDoctor(cmd.Context(), cfg, c, cli.Logger(cmd, cfg.LogLevel), func(d *doctor.Doctor) error {
 				compared, lines, err := diagnose(cmd.Context(), d, repair)
 				if err == nil {
 					err = show(cmd.OutOrStdout(), compared, lines, asJSON)
@@ -83,23 +84,23 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	command.MarkFlagsMutuallyExclusive("before-start", "repair")
 	command.MarkFlagsMutuallyExclusive("before-start", "json")
-	return describe(command, `  0    nothing was found, or everything was repaired; limited and unrecorded do not count
+	return cli.Describe(command, `  0    nothing was found, or everything was repaired; limited and unrecorded do not count
   1    something remains, or the examination failed; standard error says which
-`+exitConfiguration, serversEnvironment)
+`+cli.ExitConfiguration, cli.ServersEnvironment)
 }
 
 // checkBeforeStart prints a line for each check.
 func checkBeforeStart(cmd *cobra.Command) error {
-	cfg, c, err := load(config.FromEnvironment, getenvOf(cmd))
+	cfg, c, err := cli.Load(config.FromEnvironment, cli.Getenv(cmd))
 	if err != nil {
 		return err
 	}
 	if err := cfg.CheckPlans(c.Plans()); err != nil {
-		return &configError{err}
+		return &cli.ConfigError{Err: err}
 	}
-	cfg.MemoryLimit = memory.Limit(getenvOf(cmd))
+	cfg.MemoryLimit = memory.Limit(cli.Getenv(cmd))
 	wrong := 0
-	for _, check := range app.BeforeStart(cmd.Context(), cfg, c, newLogger(cmd, slog.LevelError)) {
+	for _, check := range app.BeforeStart(cmd.Context(), cfg, c, cli.Logger(cmd, slog.LevelError)) {
 		result := "ok"
 		if check.Err != nil {
 			result = strings.ReplaceAll(check.Err.Error(), "\n", "\n  ")

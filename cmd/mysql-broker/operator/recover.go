@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/recovery"
 )
@@ -49,7 +50,7 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
 			if err != nil {
 				return err
 			}
-			return app.WithRecovery(cmd.Context(), cfg, newLogger(cmd, cfg.LogLevel), func(r recovery.Config) error {
+			return app.WithRecovery(cmd.Context(), cfg, cli.Logger(cmd, cfg.LogLevel), func(r recovery.Config) error {
 				r.Without = without
 				report, err := recoverFrom(cmd.Context(), r, apply, force)
 				if showing := report.show(cmd.OutOrStdout(), asJSON, apply); err == nil {
@@ -65,9 +66,9 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
 	flags.StringSliceVar(&without, "without", nil,
 		"leave out a server that is lost: a shared one's name, or a dedicated one's id")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
-	return describe(command, `  0    it is shown or, with --apply, done, and brokers carry on
+	return cli.Describe(command, `  0    it is shown or, with --apply, done, and brokers carry on
   1    something is unknown or failed; standard error says what
-`+exitConfiguration, serversEnvironment)
+`+cli.ExitConfiguration, cli.ServersEnvironment)
 }
 
 // recoverReport is the output of --json.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 // rawUsage has the beginnings of what Cobra says of wrong arguments and flags.
 var rawUsage = []string{"accepts ", "requires at least ", "at least one of the flags ", "if any flags in the group "}
 
-// usageError returns an error with how to use the command instead of one of Cobra's about its arguments.
-func usageError(command *cobra.Command, err error) error {
+// UsageError returns an error with how to use the command instead of one of Cobra's about its arguments.
+func UsageError(command *cobra.Command, err error) error {
 	text := err.Error()
 	raw := func(beginning string) bool { return strings.HasPrefix(text, beginning) }
 	if slices.ContainsFunc(rawUsage, raw) || !command.HasSubCommands() && raw("unknown command ") {
@@ -23,8 +23,8 @@ func usageError(command *cobra.Command, err error) error {
 	return err
 }
 
-// flagError returns an error that says what a flag's value must be, instead of the message of the library that read it.
-func flagError(_ *cobra.Command, err error) error {
+// FlagError returns an error that says what a flag's value must be, instead of the message of the library that read it.
+func FlagError(_ *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err

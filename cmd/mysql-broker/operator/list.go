@@ -1,10 +1,11 @@
-package main
+package operator
 
 import (
 	"context"
 	"errors"
 	"io"
 	"iter"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ func (l *list[R]) command(command *cobra.Command) *cobra.Command {
 	l.addFlags(command)
 	command.Args = atMost(len(l.arguments))
 	command.RunE = l.run
-	return describe(command, recordedExit, recordedEnvironment)
+	return cli.Describe(command, cli.RecordedExit, cli.RecordedEnvironment)
 }
 
 func (l *list[R]) run(cmd *cobra.Command, args []string) error {

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/store"
 )
 
@@ -24,7 +25,7 @@ func quotasCommand() *cobra.Command {
 there may be (the keys limits in the catalog). "all" stands for all plans or organizations; JSON lacks the field then.
 "mysql-broker instances" shows how much data each instance has.
 
-` + jsonHelp + ` One has plan, plan_id, organization_guid, organization_name,
+` + cli.JSONHelp + ` One has plan, plan_id, organization_guid, organization_name,
 instances and limit.`,
 		Example: `  mysql-broker quotas
   mysql-broker quotas --json | jq '.[] | select(.limit and .instances >= .limit)'`,

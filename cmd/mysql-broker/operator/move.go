@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
@@ -43,9 +44,9 @@ the data at the old address until their bindings are renewed; see docs/moving.md
 				return t, err
 			}),
 	}
-	return describe(command, `  0    a broker moves it
+	return cli.Describe(command, `  0    a broker moves it
   1    it cannot be moved there, or a server cannot be reached; standard error says which
-`+exitConfiguration, recordedEnvironment)
+`+cli.ExitConfiguration, cli.RecordedEnvironment)
 }
 
 // evacuate moves all instances of a shared server to others, one after the other, and waits for each move.

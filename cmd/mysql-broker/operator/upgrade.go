@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/instances"
@@ -42,7 +43,7 @@ Running brokers do the work, as for "cf upgrade-service": see docs/upgrade.md. I
 through Cloud Controller, so that it knows their version. That needs CLOUD_CONTROLLER_CLIENT, a client of UAA with the
 authority cloud_controller.admin. Run this where a broker with the launcher runs, because that knows the versions.
 
-` + jsonHelp + ` A row has instance_id, name, plan, server, from, to, result (absent without
+` + cli.JSONHelp + ` A row has instance_id, name, plan, server, from, to, result (absent without
 --all: upgraded, failed, skipped, unfinished or "not begun"), reason and seconds.`,
 		Example: `  mysql-broker upgrade
   mysql-broker upgrade --all --canaries 2 --max-in-flight 4
@@ -68,7 +69,7 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 					}
 					return printList(to, out, these(rows, nil), "instance", "name", "plan", "server", "from", "to")
 				}
-				u := upgrading{console: c, rows: newListing[upgradedDocument](to, onTerminal(to), out)}
+				u := upgrading{console: c, rows: newListing[upgradedDocument](to, cli.OnTerminal(to), out)}
 				if u.platform, err = c.cloudController(ctx, due); err != nil {
 					return err
 				}
@@ -84,9 +85,9 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 	flags.BoolVar(&all, "all", false, "upgrade the listed instances")
 	flags.IntVar(&canaries, "canaries", 2, "how many are upgraded before the others")
 	flags.IntVar(&inFlight, "max-in-flight", 4, "how many are upgraded at a time")
-	return describe(command, `  0    the instances are listed or, with --all, have the versions of their plans
+	return cli.Describe(command, `  0    the instances are listed or, with --all, have the versions of their plans
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
-`+exitConfiguration, upgradeEnvironment)
+`+cli.ExitConfiguration, cli.UpgradeEnvironment)
 }
 
 // withVersions is withConsole for a console that knows the versions that plans want.
@@ -95,7 +96,7 @@ func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) 
 	if err != nil {
 		return err
 	}
-	return app.WithPlans(cmd.Context(), cfg, c, newLogger(cmd, cfg.LogLevel), func(s *store.Store, plans plan.Set) error {
+	return app.WithPlans(cmd.Context(), cfg, c, cli.Logger(cmd, cfg.LogLevel), func(s *store.Store, plans plan.Set) error {
 		return fn(cmd.Context(), &console{cfg: cfg, plans: plans, store: s})
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -17,14 +17,14 @@ const (
 	environmentSection = "environment"
 )
 
-// describe adds sections to a command's help: its exit statuses and its environment variables.
-func describe(command *cobra.Command, exit, environment string) *cobra.Command {
+// Describe adds sections to a command's help: its exit statuses and its environment variables.
+func Describe(command *cobra.Command, exit, environment string) *cobra.Command {
 	command.Annotations = map[string]string{exitSection: exit, environmentSection: environment}
 	return command
 }
 
-// helpTemplate has the order of manual pages.
-const helpTemplate = `{{.CommandPath}} - {{.Short}}
+// HelpTemplate has the order of manual pages.
+const HelpTemplate = `{{.CommandPath}} - {{.Short}}
 
 {{if .Runnable}}Usage:
   {{.UseLine}}
@@ -52,34 +52,34 @@ const helpTemplate = `{{.CommandPath}} - {{.Short}}
 {{end}}{{if .HasAvailableSubCommands}}"{{.CommandPath}} COMMAND --help" describes a command.
 {{end}}`
 
-const jsonHelp = `With --json, a list is one array with an object on each line, and a single item is one object.
+const JSONHelp = `With --json, a list is one array with an object on each line, and a single item is one object.
 Releases only add fields; empty fields may be absent; times are RFC 3339 in UTC.`
 
 const (
-	exitConfiguration = `  78   the configuration is invalid; standard error lists every problem`
-	recordedExit      = `  0    the output is complete, even if it is empty
+	ExitConfiguration = `  78   the configuration is invalid; standard error lists every problem`
+	RecordedExit      = `  0    the output is complete, even if it is empty
   1    there is no such item, an argument is wrong, or PostgreSQL cannot be reached; standard error says which
-` + exitConfiguration
+` + ExitConfiguration
 )
 
 // The environment of commands that change records, show records, use dedicated servers, or use all servers.
 var (
-	storedEnvironment    = environmentOf()
-	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS")
-	dedicatedEnvironment = environmentOf(config.LauncherVariables()...)
-	upgradeEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(), config.BackupVariables(),
+	StoredEnvironment    = VariablesWith()
+	RecordedEnvironment  = VariablesWith("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS")
+	DedicatedEnvironment = VariablesWith(config.LauncherVariables()...)
+	UpgradeEnvironment   = VariablesWith(slices.Concat(config.LauncherVariables(), config.BackupVariables(),
 		config.UpgradeVariables(), []string{"CATALOG", "LOG_LEVEL"})...)
-	serversEnvironment = environmentOf(slices.Concat(config.LauncherVariables(), config.CredHubVariables(),
+	ServersEnvironment = VariablesWith(slices.Concat(config.LauncherVariables(), config.CredHubVariables(),
 		config.BackupVariables(), []string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "LOG_LEVEL"})...)
 )
 
-// environmentOf describes the variables of every command that uses the records, and these variables.
-func environmentOf(names ...string) string {
+// VariablesWith describes the variables of every command that uses the records, and these variables.
+func VariablesWith(names ...string) string {
 	stored := []string{"DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET"}
-	return variablesOf(append(stored, names...)...) + developmentEnvironment
+	return VariablesOf(append(stored, names...)...) + DevelopmentEnvironment
 }
 
-const developmentEnvironment = `
+const DevelopmentEnvironment = `
 On Cloud Foundry, VCAP_SERVICES is read too. Without PostgreSQL in the environment, the command uses the development
 broker: "mysql-broker dev" writes the environment of its servers to the file environment in MYSQL_BROKER_DEV_DIR
 (default .dev).`
@@ -104,16 +104,16 @@ func wrap(text string, width, indent int) string {
 	return b.String()
 }
 
-// wrapHelp wraps the descriptions of a command and those below it.
-func wrapHelp(c *cobra.Command) {
+// WrapHelp wraps the descriptions of a command and those below it.
+func WrapHelp(c *cobra.Command) {
 	c.Long = wrap(c.Long, helpWidth, 0)
 	for _, below := range c.Commands() {
-		wrapHelp(below)
+		WrapHelp(below)
 	}
 }
 
-// variablesOf returns what each of these environment variables is for.
-func variablesOf(names ...string) string {
+// VariablesOf returns what each of these environment variables is for.
+func VariablesOf(names ...string) string {
 	var b strings.Builder
 	for _, v := range config.Variables {
 		if len(names) > 0 && !slices.Contains(names, v.Name) {
@@ -128,9 +128,9 @@ func variablesOf(names ...string) string {
 	return b.String()
 }
 
-// suggestBelow makes commands with subcommands refuse unknown words, and suggest a subcommand. Cobra does so only for
+// SuggestBelow makes commands with subcommands refuse unknown words, and suggest a subcommand. Cobra does so only for
 // the first word.
-func suggestBelow(parent *cobra.Command) {
+func SuggestBelow(parent *cobra.Command) {
 	for _, c := range parent.Commands() {
 		if !c.HasSubCommands() {
 			continue

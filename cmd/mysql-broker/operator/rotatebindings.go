@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/task"
@@ -34,7 +35,7 @@ once, until they are bound again or their platform has fetched the new credentia
 one task for each binding, and the command waits for the tasks. It skips bindings of instances that an operation is
 changing; then the exit status is 1, and you can run it again.
 
-` + jsonHelp + ` A row has what "mysql-broker bindings" has and, with --apply,
+` + cli.JSONHelp + ` A row has what "mysql-broker bindings" has and, with --apply,
 result: changed, with what is left to do, or why not.`,
 		Example: `  mysql-broker rotate-bindings --space 3f5f5a0e-8d7e-4f6d-9a3c-0d5c7e1b2a94
   mysql-broker rotate-bindings --instance 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10 --apply
@@ -62,10 +63,10 @@ result: changed, with what is left to do, or why not.`,
 	out.addFlags(command)
 	command.MarkFlagsOneRequired("instance", "space", "server")
 	command.MarkFlagsMutuallyExclusive("instance", "space", "server")
-	return describe(command, `  0    the bindings are listed or, with --apply, all have new passwords
+	return cli.Describe(command, `  0    the bindings are listed or, with --apply, all have new passwords
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
-`+exitConfiguration, environmentOf(append(config.CredHubVariables(), "MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG",
-		"KEEP_MOVED_HOURS")...))
+`+cli.ExitConfiguration, cli.VariablesWith(append(config.CredHubVariables(),
+		"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS")...))
 }
 
 // checkInstance returns an error if there is no such instance: nobody may take a typing error for the end of a leak.

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/archive"
 	"mysql-broker/provisioner/backup"
@@ -29,7 +30,7 @@ func backupsCommand() *cobra.Command {
   cf create-service OFFERING PLAN NAME -c '{"restore_from":"BACKUP"}'
   cf update-service NAME -c '{"restore_backup":"BACKUP","confirm":"NAME"}'
 
-` + jsonHelp + ` One has backup, instance_id, name, plan, plan_id,
+` + cli.JSONHelp + ` One has backup, instance_id, name, plan, plan_id,
 organization_guid, space_guid, reason (request, schedule, operator or restore), state (in progress, complete or
 deleting), flavour, version, created_at, taken_at (the data are not older), keep_until, data_bytes (of the database),
 bytes (in the object store), tables, rows, verified_at, verify_error (why it cannot be restored) and verify_refused (why
@@ -113,7 +114,7 @@ func (d backupDocument) cells() []cell {
 }
 
 // backupsEnvironment describes the environment of withBackups.
-var backupsEnvironment = environmentOf(slices.Concat([]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG"},
+var backupsEnvironment = cli.VariablesWith(slices.Concat([]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG"},
 	config.BackupVariables())...)
 
 // withBackups is withConsole for a console whose configuration has an object store. Without one, as brokers have the
@@ -121,7 +122,7 @@ var backupsEnvironment = environmentOf(slices.Concat([]string{"MYSQL_SERVERS", "
 func withBackups(cmd *cobra.Command, fn func(context.Context, *console) error) error {
 	return withConfig(cmd, config.ForBackups, func(ctx context.Context, c *console) error {
 		if !c.cfg.Backups.Configured() {
-			return &configError{errors.New("BACKUP_STORE is not set, and no bound service has a bucket")}
+			return &cli.ConfigError{Err: errors.New("BACKUP_STORE is not set, and no bound service has a bucket")}
 		}
 		return fn(ctx, c)
 	})
@@ -147,9 +148,9 @@ affected; meanwhile, the instance cannot be updated.`,
 				return t, nil
 			}),
 	}
-	return describe(command, `  0    a broker backs it up
+	return cli.Describe(command, `  0    a broker backs it up
   1    there is no such instance, something else is in progress on it, or PostgreSQL cannot be reached
-`+exitConfiguration, backupsEnvironment)
+`+cli.ExitConfiguration, backupsEnvironment)
 }
 
 func verifyBackupCommand() *cobra.Command {
@@ -176,9 +177,9 @@ shared server refuse is tried again once a day, or at once by this command.`,
 				return c.runNow(ctx, backups.VerifyBackups)
 			}),
 	}
-	return describe(command, `  0    a broker verifies them
+	return cli.Describe(command, `  0    a broker verifies them
   1    there is no such backup, or PostgreSQL cannot be reached; standard error says which
-`+exitConfiguration, backupsEnvironment)
+`+cli.ExitConfiguration, backupsEnvironment)
 }
 
 func restoreBackupCommand() *cobra.Command {
@@ -211,10 +212,10 @@ can run the command again.`,
 	}
 	confirm(command, "The backup %s replaces the data of instance %s.")
 	command.Flags().BoolVar(&lost, "lost", false, "create the database and the accounts again, because they are lost")
-	return describe(command, `  0    a broker restores it
+	return cli.Describe(command, `  0    a broker restores it
   1    nobody has confirmed it, there is no such backup or instance, the plan allows less data, something else is in
        progress on the instance, or PostgreSQL cannot be reached; standard error says which
-`+exitConfiguration, backupsEnvironment)
+`+cli.ExitConfiguration, backupsEnvironment)
 }
 
 func importBackupsCommand() *cobra.Command {
@@ -232,9 +233,9 @@ store. Backups that cannot be read are named on standard error; then the exit st
 			})
 		},
 	}
-	return describe(command, `  0    all are recorded
+	return cli.Describe(command, `  0    all are recorded
   1    some cannot be read, or PostgreSQL or the object store cannot be reached; standard error says which
-`+exitConfiguration, backupsEnvironment)
+`+cli.ExitConfiguration, backupsEnvironment)
 }
 
 func (c *console) importBackups(ctx context.Context, out, problems io.Writer) error {

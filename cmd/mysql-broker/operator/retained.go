@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/provisioner/retained"
 	"mysql-broker/store"
 )
@@ -23,7 +24,7 @@ catalog), those first that are dropped first. A developer takes one back with:
 
   cf create-service OFFERING PLAN NAME -c '{"undelete":"INSTANCE"}'
 
-` + jsonHelp + ` One has id, instance_id, name, plan, plan_id, kind (shared or dedicated),
+` + cli.JSONHelp + ` One has id, instance_id, name, plan, plan_id, kind (shared or dedicated),
 server, database, organization_guid, space_guid, bytes (as last measured, if it was), deleted_at, until, and adopted_by
 while an instance is being created from it.`,
 		Example: `  mysql-broker retained
@@ -97,8 +98,8 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 			}),
 	}
 	confirm(command, "Nobody can take the data of %s back afterwards.")
-	return describe(command, `  0    a broker drops it
+	return cli.Describe(command, `  0    a broker drops it
   1    nobody has confirmed it, there is no such id, it is coming back, or PostgreSQL cannot be reached; standard error
        says which
-`+exitConfiguration, recordedEnvironment)
+`+cli.ExitConfiguration, cli.RecordedEnvironment)
 }

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
@@ -41,7 +42,7 @@ says why a server does not run: volume-full or, with a launcher for Kubernetes, 
 crashing, not-ready, no-image or no-node. members shows the servers of plans with "members: 3" by their ports: the
 primary, which accepts writes, and those that are online, recovering (it gets what it has missed) or missing.
 
-` + jsonHelp + ` A shared server has server, kind, state, reason (why it
+` + cli.JSONHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated

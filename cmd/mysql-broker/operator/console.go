@@ -1,9 +1,8 @@
-package main
+package operator
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +11,8 @@ import (
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/cmd/mysql-broker/dev"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
@@ -32,7 +31,7 @@ func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) e
 }
 
 // withConfig is withConsole for a configuration that a function of package config reads.
-func withConfig(cmd *cobra.Command, read reading, fn func(context.Context, *console) error) error {
+func withConfig(cmd *cobra.Command, read cli.Reading, fn func(context.Context, *console) error) error {
 	cfg, c, err := configured(cmd, read)
 	if err != nil {
 		return err
@@ -46,52 +45,13 @@ func withConfig(cmd *cobra.Command, read reading, fn func(context.Context, *cons
 	return fn(cmd.Context(), &console{cfg: cfg, catalog: c, plans: c.Plans(), store: s})
 }
 
-// reading is a function of package config.
-type reading = func(getenv func(string) string) (config.Config, error)
-
 // configured reads a command's configuration from the environment, and the catalog.
-func configured(cmd *cobra.Command, read reading) (cfg config.Config, c *catalog.Catalog, err error) {
-	getenv, err := environment(cmd)
+func configured(cmd *cobra.Command, read cli.Reading) (cfg config.Config, c *catalog.Catalog, err error) {
+	getenv, err := cli.Environment(cmd)
 	if err != nil {
 		return cfg, nil, err
 	}
-	return load(read, getenv)
-}
-
-// load reads a configuration, and the catalog.
-func load(read reading, getenv func(string) string) (config.Config, *catalog.Catalog, error) {
-	cfg, problems := read(getenv)
-	c, err := catalog.Load(cfg.CatalogPath)
-	if err := errors.Join(problems, err); err != nil {
-		return cfg, nil, &configError{err}
-	}
-	return cfg, c, nil
-}
-
-// environment is that of the process. If that has no PostgreSQL, it is that of the broker of "mysql-broker dev", and
-// environment prints a line about it.
-func environment(cmd *cobra.Command) (func(string) string, error) {
-	getenv, file, err := dev.Environment(getenvOf(cmd))
-	if err != nil {
-		return nil, &configError{err}
-	}
-	if file != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "This is the development broker of %s.\n", file)
-	}
-	return getenv, nil
-}
-
-// fromEnvironment calls read, a function of package config, with the environment.
-func fromEnvironment[T any](cmd *cobra.Command,
-	read func(getenv func(string) string) (T, error)) (needed T, err error) {
-	getenv, err := environment(cmd)
-	if err != nil {
-		return needed, err
-	}
-	if needed, err = read(getenv); err != nil {
-		return needed, &configError{err}
-	}
-	return needed, nil
+	return cli.Load(read, getenv)
 }
 
 // planName is a plan's name or, if it is no longer in the catalog, its id.

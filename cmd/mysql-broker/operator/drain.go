@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/store"
 )
 
@@ -50,10 +51,10 @@ To take a server out of service, drain it, move or delete its instances, and rem
 	command.Flags().BoolVar(&evacuate, "evacuate", false, "move its instances to other shared servers")
 	command.Flags().BoolVar(&undo, "undo", false, "let the server get instances again")
 	command.MarkFlagsMutuallyExclusive("undo", "evacuate")
-	return describe(command, `  0    it is as asked for, or was already
+	return cli.Describe(command, `  0    it is as asked for, or was already
   1    there is no such shared server, PostgreSQL cannot be reached, or an instance was not moved; standard error says
        which
-`+exitConfiguration, recordedEnvironment)
+`+cli.ExitConfiguration, cli.RecordedEnvironment)
 }
 
 // drain returns a sentence about the new state.

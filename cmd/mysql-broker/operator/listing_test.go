@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -20,14 +20,14 @@ func TestTableAligns(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	l := newListing[fruit](&out, true, output{})
-	must(t, l.add(fruit{"größer", ""}))
+	check(t, l.add(fruit{"größer", ""}))
 	for range alignAtOnce {
-		must(t, l.add(fruit{"a", "b\nc"}))
+		check(t, l.add(fruit{"a", "b\nc"}))
 	}
 	if out.Len() == 0 {
 		t.Error("all rows are kept in memory")
 	}
-	must(t, l.end())
+	check(t, l.end())
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != alignAtOnce+3 || lines[0] != "name     state" || lines[1] != "größer   -" ||
 		lines[2] != `a        "b\nc"` || lines[alignAtOnce+1] != `a   "b\nc"` {
@@ -89,5 +89,12 @@ func TestRowsOfEndsEarly(t *testing.T) {
 	}
 	if found, err := collect(rows, 0); err == nil || found != nil {
 		t.Errorf("all, and an error: %v, %v", found, err)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

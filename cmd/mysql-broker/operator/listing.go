@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"bufio"
@@ -6,14 +6,13 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/visible"
 )
 
@@ -67,17 +66,12 @@ func newListing[R row](out io.Writer, aligned bool, o output, columns ...string)
 
 // printList prints rows.
 func printList[R row](out io.Writer, o output, rows iter.Seq2[R, error], columns ...string) error {
-	return newListing[R](out, onTerminal(out), o, columns...).all(rows)
+	return newListing[R](out, cli.OnTerminal(out), o, columns...).all(rows)
 }
 
 // printTable prints rows, always aligned.
 func printTable[R row](out io.Writer, rows []R) error {
 	return newListing[R](out, true, output{}).all(these(rows, nil))
-}
-
-func onTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // all prints rows up to the limit, and ends the listing.

@@ -42,12 +42,10 @@ help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 run: ## install missing packages, build, and run a broker with private servers
-	@deploy/dev/install-packages.sh run
-	@$(MAKE) --no-print-directory build
-	@exec bin/mysql-broker dev
+	@exec deploy/dev/run.sh
 
 build: ## make bin/mysql-broker, linked statically
-	go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
+	go build $(BUILDFLAGS) -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
 
 release: ## make what operators download, in dist/: VERSION=1.0.0; needs no network
 	go -C deploy/release run . $(VERSION)

@@ -12,6 +12,8 @@ import (
 
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
@@ -37,6 +39,12 @@ type Config struct {
 	Storage func(ctx context.Context, i store.Instance) (s steps.Storage, found bool, err error)
 	// Deleted is provisioner.Provisioner.Deleted.
 	Deleted func(ctx context.Context, i store.Instance) ([]store.Retained, error)
+	// Former is provisioner.Provisioner.FormerPlace.
+	Former func(ctx context.Context, i store.Instance) (instances.FormerPlace, error)
+	// Address is fleet.Fleet.Address.
+	Address func(ctx context.Context, i store.Instance) (fleet.Address, error)
+	// TLSOnly is fleet.Fleet.TLSOnly.
+	TLSOnly func(at store.Location) bool
 	// AnswerTime bounds each wait for a server, and the wait for a slot before; 0 means DefaultAnswerTime.
 	AnswerTime time.Duration
 	Logger     *slog.Logger

@@ -38,6 +38,8 @@ type instancePage struct {
 	Manage   bool
 	Place    string // for operators: the server's name
 	Database string
+	Connect  *connect               // nil until the instance is ready
+	Former   *instances.FormerPlace // nil unless the data were moved, and the old place is there
 	Storage  storage
 	Server   serverPart
 	Members  []launcher.Member // of a server that is a group
@@ -171,6 +173,13 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 	if v, _ := signin.FromContext(ctx); v.Operator {
 		p.Place = i.Location.Server
 	}
+	if i.Former() {
+		former, err := d.Former(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		p.Former = &former
+	}
 	if p.Recent, err = d.Store.Reports.RecentTasks(ctx, id, i.CreatedAt, recentTasks); err != nil {
 		return nil, err
 	}
@@ -233,6 +242,9 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 	}
 	p.Members = d.members(ctx, i)
 	p.Server.fill(inspection)
+	if i.State == store.Ready {
+		p.Connect = d.connect(ctx, i, p, bindings)
+	}
 	for _, b := range bindings {
 		sessions, known := inspection.Sessions[b.Account]
 		if !known {

@@ -30,7 +30,7 @@ var doing = map[string][3]string{
 	store.Provision: {"This service instance is being created", "Created", "The creation failed"},
 	store.BackUp:    {"A backup is being taken", "A backup was taken", "The backup failed"},
 	store.Restore:   {"A backup is being restored", "A backup was restored", "The restore failed"},
-	store.Update:    {"The plan is being changed", "The plan was changed", "The change of the plan failed"},
+	store.Update:    {"This service instance is being changed", "Changed", "The change failed"},
 	store.Deprovision: {"This service instance is being deleted", "This service instance has been deleted",
 		"The deletion failed"},
 }
@@ -63,7 +63,7 @@ func newOperation(a store.Activity) operation {
 	case o.Failed:
 		o.Title = words[2]
 	default:
-		o.Title, o.Description = words[1], ""
+		o.Title = words[1] // the description says what to do, or the id of a backup
 	}
 	return o
 }

@@ -6,7 +6,7 @@
 #   mysql97     those that test/debian-tree/build.sh needs
 #   kubernetes  those of run, and those that a Kubernetes node runs (test/kubernetes/node)
 # It starts, restarts and configures no service of the system: it installs programs only, and no PostgreSQL cluster.
-# Usage: install-packages.sh run|test|mysql97|kubernetes
+# Usage: install-packages.sh run|test|mysql97|kubernetes [missing]; with "missing", it only prints what is missing
 set -euo pipefail
 purpose=${1:?usage: install-packages.sh run|test|mysql97|kubernetes}
 PATH=$PATH:/usr/sbin:/sbin # not in an ordinary user's PATH on Debian
@@ -126,6 +126,7 @@ if [ "$purpose" = test ] && [ -z "$(mariadb_java)" ]; then
   missing="$missing mariadb-java" # not a package: see install_mariadb_java
 fi
 [ -n "$missing" ] || exit 0
+[ "${2:-}" != missing ] || { echo "$missing"; exit; }
 if ! have apt-get; then
   echo "These packages are missing, and this script knows only Debian and Ubuntu: ${missing//$'\n'/ }" >&2
   exit 1

@@ -339,7 +339,8 @@ func TestInstancePage(t *testing.T) {
 		b.do(emulation.SetScriptExecutionDisabled(true))
 		b.open(i.page)
 		read := b.text("main")
-		for _, want := range []string{"orders", "Ready", "100 MiB", "customers", "read-only", "Recent operations", "UTC"} {
+		for _, want := range []string{"orders", "Ready", "100 MiB", "customers", "read-only", "Recent operations", "UTC",
+			"Connect", "--host=127.0.0.1 --port="} {
 			if !strings.Contains(read, want) {
 				t.Errorf("without JavaScript, the page does not show %q", want)
 			}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -47,12 +48,20 @@ type Config struct {
 
 // Run starts everything, prints how to use it, and stops everything when ctx ends.
 func Run(ctx context.Context, cfg Config) (err error) {
-	cfg.CatalogPath = cmp.Or(cfg.CatalogPath, "catalog.yml")
-	c, err := catalog.Load(cfg.CatalogPath)
+	binary, err := findPrograms(cfg.Mysqld)
 	if err != nil {
 		return err
 	}
 	dir, err := stateDir(cfg.Dir)
+	if err != nil {
+		return err
+	}
+	if cfg.CatalogPath == "" {
+		if cfg.CatalogPath, err = trialCatalog(dir); err != nil {
+			return err
+		}
+	}
+	c, err := catalog.Load(cfg.CatalogPath)
 	if err != nil {
 		return err
 	}
@@ -62,7 +71,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	secrets.Username = cmp.Or(cfg.Username, secrets.Username)
 	secrets.Password = cmp.Or(cfg.Password, secrets.Password)
-	fmt.Fprintf(cfg.Out, "Starting PostgreSQL, a shared server and the broker in %s …\n", dir)
+	fmt.Fprintf(cfg.Out, "Starting PostgreSQL in %s …\n", dir)
 
 	var parts parts
 	defer func() {
@@ -78,10 +87,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			"MYSQL_BROKER_DEV_DIR and PORT make room for another)", err)
 	}
 	parts.started(postgres.Stop)
-	binary, err := mysqld.ChooseBinary(cfg.Mysqld)
-	if err != nil {
-		return err
-	}
+	fmt.Fprintf(cfg.Out, "Starting a shared server, %s %s …\n", binary.Flavour, binary.Version)
 	sharedServers, server, err := startShared(ctx, cfg, filepath.Join(dir, "shared"), binary, secrets)
 	if sharedServers != nil {
 		parts.started(sharedServers.StopAll)
@@ -89,12 +95,15 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("start the shared server: %w", err)
 	}
+	fmt.Fprintln(cfg.Out, "Starting the broker, and dedicated servers of earlier runs …")
 	broker, err := startBroker(ctx, cfg, surroundings{dir: dir, secrets: secrets, postgresURL: postgres.URL(),
 		shared: server, binary: binary}, c, &parts)
 	if err != nil {
 		return err
 	}
-	printUsage(cfg.Out, urlOf(broker), binary, secrets)
+	if err := printUsage(cfg, urlOf(broker), dir, secrets); err != nil {
+		return err
+	}
 	printLink(cfg.Out, broker.SignIn().Link())
 	select {
 	case <-ctx.Done():
@@ -203,19 +212,41 @@ func printLink(out io.Writer, link string) {
 	fmt.Fprintf(out, "\nOpen the dashboard in a browser on this machine, once within 15 minutes:\n  %s\n", link)
 }
 
-func printUsage(out io.Writer, url string, binary mysqld.Binary, s secrets) {
-	fmt.Fprintf(out, `
-The broker is ready at %[1]s, with %[2]s %[3]s.
-  user name  %[4]s
-  password   %[5]s
+// printUsage prints commands that work as they are in another terminal.
+func printUsage(cfg Config, url, dir string, s secrets) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	find := "cd " + quoteIfNeeded(here)
+	if cfg.Dir != "" {
+		find = "export MYSQL_BROKER_DEV_DIR=" + quoteIfNeeded(dir)
+	}
+	command := "mysql-broker"
+	if found, err := exec.LookPath(command); err != nil || found != program {
+		command = quoteIfNeeded(program)
+		if inside, err := filepath.Rel(here, program); err == nil && cfg.Dir == "" && filepath.IsLocal(inside) {
+			command = quoteIfNeeded("./" + inside)
+		}
+	}
+	fmt.Fprintf(cfg.Out, `
+The broker is ready at %[1]s, with the catalog %[6]s.
+  user name  %[2]s
+  password   %[3]s
 
 Try it from another terminal:
-  bin/mysql-broker client catalog
-  bin/mysql-broker client create-service shared-small db
-  bin/mysql-broker client create-service-key db key
-  bin/mysql-broker instances
-  curl -s -u %[6]s -H 'X-Broker-Api-Version: 2.17' %[1]s/v2/catalog
+  %[4]s
+  %[5]s client create-service shared-small db
+  %[5]s client create-service-key db key
+  %[5]s client update-service db -c '{"backup":"now"}'
+  %[5]s instances
+  curl -s -u %[7]s -H 'X-Broker-Api-Version: 2.17' %[1]s/v2/catalog
 
 Ctrl-C stops everything and keeps the data.
-`, url, binary.Flavour, binary.Version, s.Username, s.Password, quote(s.Username+":"+s.Password))
+`, url, s.Username, s.Password, find, command, cfg.CatalogPath, quote(s.Username+":"+s.Password))
+	return nil
 }

@@ -11,6 +11,12 @@ import (
 // debianBinaries matches the directories of Debian and Ubuntu for each major version, which are not in PATH.
 const debianBinaries = "/usr/lib/postgresql/*/bin/initdb"
 
+// Find returns an error unless PostgreSQL's server is installed.
+func Find() error {
+	_, err := findBinaries()
+	return err
+}
+
 // findBinaries returns the directory of initdb and postgres: the one in PATH, or the newest of Debian's.
 func findBinaries() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {

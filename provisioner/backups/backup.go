@@ -99,7 +99,10 @@ type backingUp struct {
 	*Backups
 	instance store.Instance
 	id       string
+	patience time.Duration // how long the backup may make no progress; then, and if it fails, it is given up. 0: no limit
 }
+
+var errStalled = errors.New("the backup made no progress")
 
 // summary has the facts of the backup that the task has written.
 const summary task.Key[store.Backup] = "summary"
@@ -123,7 +126,7 @@ func (p *Backups) backUpWorkflow(i store.Instance, id string) task.Workflow {
 	dropScratch := p.dropScratchStep()
 	return task.Workflow{
 		Steps: append(first, task.Step{Name: "verify", Progress: "Verifying the backup", Timeout: backupTimeout,
-			Do: p.copier.InTurn(backingUp{p, i, id}.verify)}, dropScratch),
+			Do: p.copier.InTurn(backingUp{Backups: p, instance: i, id: id}.verify)}, dropScratch),
 		Cleanup: append(cleanup, dropScratch),
 		Durable: true,
 		Advice: fmt.Sprintf("The backup is %s. To restore it, give its id as restore_from to `cf create-service`, or as "+
@@ -233,12 +236,28 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 		return m, err
 	}
 	o.Locked = copying.OnceLocked(run, o.Locked)
+	if b.patience > 0 {
+		var stall context.CancelCauseFunc
+		ctx, stall = context.WithCancelCause(ctx)
+		defer stall(nil)
+		stalled := time.AfterFunc(b.patience, func() { stall(errStalled) })
+		defer stalled.Stop()
+		progress := o.Progress
+		o.Progress = func(done, total uint64) {
+			stalled.Reset(b.patience)
+			progress(done, total)
+		}
+	}
 	running, err := b.copier.RunningEvents(ctx, b.instance, admin)
 	if err != nil {
 		return m, err
 	}
-	return b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database,
+	m, err = b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database,
 		Running: running}, o)
+	if context.Cause(ctx) == errStalled {
+		err = errStalled
+	}
+	return m, err
 }
 
 // explain says what users read about a backup that failed.
@@ -258,6 +277,8 @@ func (b backingUp) explain(ctx context.Context, run *task.Run, err error) error 
 		return task.Unreachable(err)
 	case ofSource:
 		return err
+	case b.patience > 0 && !objectstore.Refused(err):
+		return task.Permanent("The object store for backups failed, or did not answer.", err)
 	}
 	return explainObjectStore(run, err)
 }

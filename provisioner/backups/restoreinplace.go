@@ -164,6 +164,10 @@ type restoring struct {
 	lost      bool
 }
 
+// frozenPatience is for the backup of what is there: nobody may write meanwhile, so that a restore fails rather than
+// waits for an object store.
+const frozenPatience = 30 * time.Second
+
 // What the task remembers.
 const (
 	foundLost      task.Key[bool]      = "found lost"
@@ -181,7 +185,7 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 	if r.Lost {
 		i.Endpoint = nil // a new server has a new one
 	}
-	w := restoring{backingUp{p, i, r.BackupID}, r.RestoreID, r.Lost}
+	w := restoring{backingUp{p, i, r.BackupID, frozenPatience}, r.RestoreID, r.Lost}
 	flow := task.Workflow{
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {

@@ -420,7 +420,7 @@ func (w restoring) deleteIncomplete(ctx context.Context, run *task.Run) error {
 // First are the steps of an operation that backs an instance up before it changes anything, and those that undo them.
 // The operation has recorded the backup.
 func (p *Backups) First(i store.Instance, id string) (first, cleanup []task.Step) {
-	w := restoring{backingUp: backingUp{p, i, id}}
+	w := restoring{backingUp: backingUp{Backups: p, instance: i, id: id}}
 	dropReader, deleteIncomplete := w.endSteps()
 	return []task.Step{
 			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.copier.InTurn(w.write)},

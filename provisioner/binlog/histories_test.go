@@ -155,6 +155,8 @@ var histories = map[string]history{
 				"PARTITION q VALUES LESS THAN MAXVALUE) AS SELECT * FROM s",
 			"CREATE TABLE f (j INT AS (id + 1) STORED, CHECK (id > 0)) AS SELECT * FROM s", "INSERT INTO b VALUES (3, 3)",
 			"CREATE PROCEDURE p () BEGIN START TRANSACTION; COMMIT; END"}},
+	"a materialized view": {on: mysqld.MySQL, before: keyed, after: []string{"CREATE MATERIALIZED VIEW m AS SELECT v FROM t",
+		"CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT d FROM t"}},
 	"options of a selection, MySQL": {on: mysqld.MySQL, before: []string{"CREATE TABLE s (id INT NOT NULL, v INT)", "INSERT INTO s VALUES (1, 1), (2, 2)"},
 		after: []string{"CREATE TABLE b (PRIMARY KEY (id)) SECONDARY_ENGINE_ATTRIBUTE='{}' AUTOEXTEND_SIZE=4M " +
 			"AS SELECT * FROM s", "CREATE TABLE d (PRIMARY KEY (id)) SECONDARY_ENGINE_ATTRIBUTE='{}' PARTITION BY KEY () AS SELECT * FROM s"}},

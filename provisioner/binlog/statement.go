@@ -25,11 +25,13 @@ var (
 	createDatabase = regexp.MustCompile(`(?is)^CREATE\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\s+` +
 		`(?:IF\s+NOT\s+EXISTS\s+)?` + anyName + `\s*`)
 
-	definer = regexp.MustCompile(`(?is)^((?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:ALGORITHM\s*=\s*\w+\s+)?)` +
+	definer = regexp.MustCompile(`(?is)^((?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:ALGORITHM\s*=\s*\w+\s+)?` +
+		`(?:MATERIALIZED\s+(?:/\*.*?\*/\s*)?)?)` +
 		`DEFINER\s*=\s*` + anyName + `(?:\s*@\s*` + anyName + `)?\s+`)
 
 	// program matches the creation of a view, routine, trigger or event without its definer.
-	program = regexp.MustCompile(`(?is)^CREATE\s+(?:ALGORITHM\s*=\s*\w+\s+)?(?:SQL\s+SECURITY\s+\w+\s+)?` +
+	program = regexp.MustCompile(`(?is)^CREATE\s+(?:ALGORITHM\s*=\s*\w+\s+)?(?:MATERIALIZED\s+(?:/\*.*?\*/\s*)?)?` +
+		`(?:SQL\s+SECURITY\s+\w+\s+)?` +
 		`(?:AGGREGATE\s+)?(VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT)\s+(?:IF\s+NOT\s+EXISTS\s+)?` +
 		`(` + anyName + `(?:\s*\.\s*` + anyName + `)?)`)
 

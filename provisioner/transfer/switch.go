@@ -60,14 +60,15 @@ func (c *copier) leaveFormerName(ctx context.Context, from string) error {
 	if err := c.exec(ctx, conn, keepHistory); err != nil {
 		return err
 	}
-	tables, _, err := listTables(ctx, conn)
+	tables, err := names(ctx, conn, `SELECT 'TABLE', table_name FROM information_schema.columns
+		WHERE table_schema = DATABASE() AND column_default LIKE `+utf8Literal("%"+escapedPattern(quoteName(from))+".%")+`
+		UNION SELECT 'TABLE', table_name FROM information_schema.referential_constraints
+		WHERE constraint_schema = DATABASE() AND unique_constraint_schema = `+utf8Literal(from))
 	if err != nil {
 		return err
 	}
-	for _, t := range tables {
-		if t.sequence {
-			continue
-		}
+	for _, found := range tables {
+		t := table{name: found.name}
 		var name, create string
 		if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.String()).Scan(&name, &create); err != nil {
 			return err

@@ -131,12 +131,14 @@ type BindingAccount struct {
 	BindingID string
 	Account   string
 	Role      string // "" if it is not known
+	Expired   bool   // the binding has expired by PostgreSQL's clock
 }
 
 var scanAccount = pgx.RowToStructByPos[BindingAccount]
 
-const selectAccounts = `SELECT id, account, role FROM binding WHERE instance_id = $1
-	UNION ALL SELECT '', account, role FROM retired_account WHERE instance_id = $1`
+const selectAccounts = `SELECT id, account, role, coalesce(expires_at <= now(), false) FROM binding
+		WHERE instance_id = $1
+	UNION ALL SELECT '', account, role, false FROM retired_account WHERE instance_id = $1`
 
 // Accounts lists every account of an instance that may exist: those of its bindings in any state, and retired ones.
 func (s Bindings) Accounts(ctx context.Context, instanceID string) ([]BindingAccount, error) {

@@ -122,7 +122,7 @@ func (s Retentions) At(ctx context.Context, server string) ([]Retained, error) {
 // Accounts lists the accounts that retained data still have on their server.
 func (s Retentions) Accounts(ctx context.Context, id string) ([]BindingAccount, error) {
 	return allRows(ctx, s.pool, scanAccount,
-		"SELECT '', account, role FROM retained_account WHERE retained_id = $1 ORDER BY account", id)
+		"SELECT '', account, role, false FROM retained_account WHERE retained_id = $1 ORDER BY account", id)
 }
 
 // Retain deletes an instance as DeleteInstance does, but records that its data stay for some days, with these of its

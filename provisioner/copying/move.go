@@ -26,6 +26,8 @@ const (
 	frozenSince task.Key[time.Time] = "frozen since"
 	// handingOver says that the task has begun to hand the data over.
 	handingOver task.Key[bool] = "handing over"
+	// withinQuota says that the instance was over its quota, and is below that of its new plan.
+	withinQuota task.Key[bool] = "within its quota"
 )
 
 // OwnerAt is the name of the account that owns the objects of an instance that were moved to its location.
@@ -122,15 +124,15 @@ func (p *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 	w := task.Workflow{
 		Durable: true,
 		Advice:  MoveAdvice,
-		Succeeded: func(tx *store.Tx, _ task.Memory) {
+		Succeeded: func(tx *store.Tx, memory task.Memory) {
 			tx.SwapPlaces(i.ID)
 			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
 			if r.KeepDeletedDays.Named {
 				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
 			}
 			tx.SetEvents(i.ID, p.Plans.Get(r.PlanID).Events)
-			if i.OverSince != nil {
-				tx.SetOver(i.ID, false) // the next round of the quota guard finds out
+			if within, _, err := withinQuota.In(memory); err == nil && within {
+				tx.SetOver(i.ID, false)
 			}
 		},
 		Failed: func(tx *store.Tx, _ task.Memory, undone bool) {
@@ -259,10 +261,15 @@ func (m move) compare(ctx context.Context, run *task.Run) error {
 }
 
 // CreateAccounts creates the accounts of the bindings of an instance on a server that does not have them, with their
-// names and passwords.
+// names and passwords, and what the instance allows them: nobody may add data to one that is over its quota or frozen,
+// or log in after the end of a binding.
 func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount) error {
 	of, err := p.Plan(i.PlanID)
+	if err != nil {
+		return err
+	}
+	restricted, err := p.restricted(ctx, run, i, of)
 	if err != nil {
 		return err
 	}
@@ -283,7 +290,8 @@ func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 				continue
 			}
 			if err := s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password, Database: i.Database,
-				Role: plan.Role(b.Role), MaxConnections: of.MaxConnections, Events: of.Events,
+				Role: plan.Role(b.Role), MaxConnections: of.MaxConnections, Events: of.Events, Restricted: restricted,
+				Locked:     a.Expired && p.SureOfAges(ctx, 1) == nil,
 				RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired || b.TLS == "" && address.CACertificate != nil,
 				OwnServer:  i.Location.Dedicated()}); err != nil {
 				return err
@@ -291,6 +299,22 @@ func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 		}
 		return nil
 	})(ctx, run)
+}
+
+// restricted reports whether the accounts of an instance may add no data under a plan.
+func (p *Copier) restricted(ctx context.Context, run *task.Run, i store.Instance, of plan.Plan) (bool, error) {
+	current, err := p.Store.Instances.Get(ctx, i.ID) // the quota guard may have changed it since
+	if err != nil {
+		return false, fmt.Errorf("read the instance: %w", err)
+	}
+	if current.OverSince == nil || current.PlanID == of.ID {
+		return current.OverSince != nil || current.FrozenSince != nil, nil
+	}
+	below, err := p.Below(ctx, i, of)
+	if err == nil {
+		err = withinQuota.Remember(run, below)
+	}
+	return !below, err
 }
 
 // handOver marks the copy as finished, which keeps every cleanup from removing it: the record of the new place may have

@@ -277,7 +277,7 @@ func (p *Instances) changePlan(i store.Instance, fromID, toID string, release bo
 			}
 			releases := false
 			if release && current.OverSince != nil {
-				if releases, err = p.below(ctx, i, to); err != nil {
+				if releases, err = p.Below(ctx, i, to); err != nil {
 					return err
 				}
 			}
@@ -312,17 +312,4 @@ func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string,
 		}
 	}
 	return nil
-}
-
-// below reports whether an instance that is over its quota is below the restoring mark of another plan. It uses the
-// last measurement, because the data could not grow since then.
-func (p *Instances) below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
-	usage, err := p.Store.Usage.Get(ctx, i.ID)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read how much storage the instance uses: %w", err)
-	}
-	return usage.Bytes*100 < of.Quota()*plan.RestoreBelow, nil
 }

@@ -22,6 +22,7 @@ type Account struct {
 	RequireTLS     bool // logins without TLS are refused
 	Events         bool // it may create events, unless its role is ReadOnly
 	Restricted     bool // it has no write privileges, as after RemoveWritePrivileges
+	Locked         bool // nobody can log in
 	LockTables     bool // in addition to what its role has
 	Secondary      bool // it may log in to members of a group that are not the primary
 	OwnServer      bool // no other tenant uses the server: an Admin may read every routine
@@ -84,8 +85,12 @@ func (s *Session) identify(ctx context.Context, verb string, a Account) error {
 	if a.RequireTLS {
 		require = "SSL"
 	}
-	statement := fmt.Sprintf("%s ?@'%%' %s REQUIRE %s WITH MAX_USER_CONNECTIONS %d PASSWORD EXPIRE NEVER ACCOUNT UNLOCK",
-		verb, s.dialect.identified, require, a.MaxConnections)
+	lock := "UNLOCK"
+	if a.Locked {
+		lock = "LOCK"
+	}
+	statement := fmt.Sprintf("%s ?@'%%' %s REQUIRE %s WITH MAX_USER_CONNECTIONS %d PASSWORD EXPIRE NEVER ACCOUNT %s",
+		verb, s.dialect.identified, require, a.MaxConnections, lock)
 	return withholdMessage(s.execAccount(ctx, statement, a.Name, s.dialect.hash(a.Password)))
 }
 

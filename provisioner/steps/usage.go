@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -38,6 +39,19 @@ func (p *Servers) Storage(ctx context.Context, i store.Instance) (s Storage, fou
 		return s, false, fmt.Errorf("read how much storage the instance uses: %w", err)
 	}
 	return Storage{usage, p.PlanOf(i).Quota()}, true, nil
+}
+
+// Below reports whether an instance that is over its quota is below the restoring mark of another plan. It uses the
+// last measurement, because the data could not grow since then.
+func (p *Servers) Below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
+	usage, err := p.Store.Usage.Get(ctx, i.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read how much storage the instance uses: %w", err)
+	}
+	return usage.Bytes*100 < of.Quota()*plan.RestoreBelow, nil
 }
 
 // shownTables is how many tables an Inspection lists.

@@ -44,6 +44,10 @@ func keepLinked(dir string) []string { return []string{"-o=" + dir, "-ldflags=-s
 // onOne runs tests of servers.EachMySQL on one flavour each.
 var onOne = []string{"TEST_ON_ONE_MYSQL=1"}
 
+// seldom has programs of Go, linkers too, collect garbage less often: memory is there, and processors are what tests wait
+// for. Tests that measure memory run without it.
+var seldom = []string{"GOGC=400"}
+
 // third has brokers killed at every third point.
 var third = append([]string{"STAGE=3"}, onOne...)
 
@@ -51,17 +55,17 @@ var third = append([]string{"STAGE=3"}, onOne...)
 var testSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet"}},
 	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, stage, contract, manners, []string{"./test/soak"})),
-		args: slices.Concat(keepLinked("bin/tests/"), few), env: onOne},
-	{packages: stage, args: append(keepLinked("bin/tests/faults/"), "-tags=faults"), env: third, beside: true},
-	{packages: contract, args: slices.Concat(keepLinked("bin/tests/"), more), env: onOne, beside: true},
+		args: slices.Concat(keepLinked("bin/tests/"), few), env: slices.Concat(onOne, seldom)},
+	{packages: stage, args: append(keepLinked("bin/tests/faults/"), "-tags=faults"), env: slices.Concat(third, seldom), beside: true},
+	{packages: contract, args: slices.Concat(keepLinked("bin/tests/"), more), env: slices.Concat(onOne, seldom), beside: true},
 }
 
 // ciSteps are what .ci/run runs.
 var ciSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
 	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
-		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
-	{packages: stage, args: []string{"-tags=faults"}, env: third, beside: true},
+		args: append([]string{"-race"}, few...), env: slices.Concat([]string{"CGO_ENABLED=1"}, seldom), rerun: true},
+	{packages: stage, args: []string{"-tags=faults"}, env: slices.Concat(third, seldom), beside: true},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}),
 		args: more, env: onOne, rerun: true},
 }

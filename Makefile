@@ -74,12 +74,12 @@ systemd: build ## boot systemd in a container, install the broker, and check tha
 
 # Modules and packages come first: the namespaces of the node reach nothing. The race detector is not needed: the control
 # plane tests run the same code with it.
-kubernetes: ## deploy brokers to a real Kubernetes node, and run the launcher's tests there (needs root, and 2 GB of memory)
+kubernetes: ## deploy brokers to a real Kubernetes node, and test there; NODES=3 GROUPS=long breaks groups (needs root, and 2 GB)
 	@[ "$$(id -u)" = 0 ] || { echo 'make kubernetes needs root, for namespaces and control groups' >&2; exit 1; }
 	@deploy/dev/install-packages.sh kubernetes
 	@$(MAKE) --no-print-directory kubernetes-programs
 	@go mod download
-	go run ./test/kubernetes/with-node \
+	NODES=$(NODES) GROUP_CASES=$(GROUPS) go run ./test/kubernetes/with-node \
 		test/kubernetes/node.sh
 
 lint: vet analysis ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -33,6 +34,9 @@ var classes = []string{StorageClass, LimitedClass, FixedClass, PendingClass}
 const (
 	provisioner = "test/local"
 	nodeName    = "node"
+
+	// chosenNode is the annotation by which the scheduler tells on which node a claim's volume has to be.
+	chosenNode = "volume.kubernetes.io/selected-node"
 )
 
 type claim struct {
@@ -55,18 +59,22 @@ type metadata struct {
 	Name, Namespace, UID, ResourceVersion string
 	DeletionTimestamp                     string
 	DeletionGracePeriodSeconds            int
-	Labels                                map[string]string
+	Labels, Annotations                   map[string]string
 }
 
 // startProvisioner makes a volume for every claim, and removes released ones. The controller-manager's own provisioner
 // makes directories that only root can enter.
 func (c *Cluster) startProvisioner(ctx context.Context) error {
+	mode := "Immediate"
+	if c.cfg.OnNodes {
+		mode = "WaitForFirstConsumer"
+	}
 	for _, class := range classes {
 		if err := c.send(ctx, http.MethodPost, "/apis/storage.k8s.io/v1/storageclasses", map[string]any{
 			"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
 			"metadata": map[string]any{"name": class, "annotations": map[string]string{
 				"storageclass.kubernetes.io/is-default-class": strconv.FormatBool(class == StorageClass)}},
-			"provisioner": provisioner, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate",
+			"provisioner": provisioner, "reclaimPolicy": "Delete", "volumeBindingMode": mode,
 			"allowVolumeExpansion": class != FixedClass,
 		}); err != nil {
 			return err
@@ -86,6 +94,7 @@ func (c *Cluster) provide(ctx context.Context, what string, claim claim) {
 	var err error
 	wanted := claim.Spec.Resources.Requests["storage"]
 	switch {
+	case claim.Spec.VolumeName == "" && c.cfg.OnNodes && claim.Metadata.Annotations[chosenNode] == "":
 	case claim.Spec.VolumeName == "":
 		err = c.makeVolume(ctx, claim)
 	case len(claim.Status.Capacity) > 0 && claim.Status.Capacity["storage"] != wanted &&
@@ -142,7 +151,7 @@ func (c *Cluster) makeVolume(ctx context.Context, claim claim) error {
 			},
 			"nodeAffinity": map[string]any{"required": map[string]any{"nodeSelectorTerms": []any{map[string]any{
 				"matchExpressions": []any{map[string]any{
-					"key": "kubernetes.io/hostname", "operator": "In", "values": []string{nodeName}}},
+					"key": "kubernetes.io/hostname", "operator": "In", "values": []string{cmp.Or(claim.Metadata.Annotations[chosenNode], nodeName)}}},
 			}}}},
 		},
 	})

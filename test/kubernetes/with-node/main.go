@@ -1,7 +1,7 @@
-// Command with-node runs a command beside a Kubernetes cluster with one real node (see test/kubernetes/node), which has
-// images of every mysqld of this host and of the broker, and ends it with the command. It needs root, the programs of
-// `make kubernetes-programs` in the directory that $KUBERNETES_PROGRAMS names, and the packages of
-// `deploy/dev/install-packages.sh kubernetes`. Run it in the project's folder.
+// Command with-node runs a command beside a Kubernetes cluster with $NODES real nodes, by default one (see
+// test/kubernetes/node), which has images of every mysqld of this host and of the broker, and ends it with the command. It
+// needs root, the programs of `make kubernetes-programs` in the directory that $KUBERNETES_PROGRAMS names, and the packages
+// of `deploy/dev/install-packages.sh kubernetes`. Run it in the project's folder.
 //
 //	KUBERNETES_PROGRAMS=/opt/kubernetes-programs go run ./test/kubernetes/with-node kubectl get nodes
 //
@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,8 +35,11 @@ const stateVar = "KUBERNETES_NODE_STATE"
 // imagesVar lists an image of each mysqld for the command.
 const imagesVar = "MYSQLD_IMAGES"
 
-// kubeletVar names the process of the kubelet, which the command may stop with SIGSTOP for a while.
+// kubeletVar names the process of the only node's kubelet, which the command may stop with SIGSTOP for a while.
 const kubeletVar = "KUBELET_PID"
+
+// nodesVar is how many nodes there are.
+const nodesVar = "NODES"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -50,6 +55,10 @@ func main() {
 }
 
 func enter() (code int, err error) {
+	nodes, err := strconv.Atoi(cmp.Or(os.Getenv(nodesVar), "1"))
+	if err != nil || nodes < 1 || nodes > 250 {
+		return 2, fmt.Errorf("%s=%s is no number of nodes", nodesVar, os.Getenv(nodesVar))
+	}
 	if os.Getenv(stateVar) == "" {
 		dir, failed := os.MkdirTemp("", "kubernetes-node")
 		if failed != nil {
@@ -60,14 +69,14 @@ func enter() (code int, err error) {
 			return 1, err
 		}
 	}
-	inside, code, err := node.Enter()
+	inside, code, err := node.Enter(nodes)
 	if inside {
-		return run(os.Args[1:], os.Getenv(stateVar))
+		return run(os.Args[1:], os.Getenv(stateVar), nodes)
 	}
 	return code, err
 }
 
-func run(command []string, dir string) (code int, err error) {
+func run(command []string, dir string, nodes int) (code int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	programs := os.Getenv(cluster.ProgramsVar)
@@ -81,13 +90,13 @@ func run(command []string, dir string) (code int, err error) {
 	}
 	log.Printf("images were made in %.1f s", time.Since(begun).Seconds())
 	begun = time.Now()
-	n, err := node.Start(ctx, cluster.Config{Programs: programs, Dir: dir, Logf: log.Printf}, archives)
+	n, err := node.Start(ctx, cluster.Config{Programs: programs, Dir: dir, Logf: log.Printf}, nodes, archives)
 	if err != nil {
 		return 1, err
 	}
 	defer n.Stop()
 	log.Printf("the cluster was ready in %.1f s", time.Since(begun).Seconds())
-	if err := n.Share(node.Address); err != nil {
+	if err := n.Share(node.Address, n.All); err != nil {
 		return 1, err
 	}
 	var images []string

@@ -16,7 +16,7 @@ import (
 func caCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ca",
-		Short: "Print the CA that signs the certificates of dedicated servers, for a platform's trusted certificates",
+		Short: "Print the CA of dedicated servers, for a platform's trusted certificates",
 		Long: `Print, in PEM, the CA that signs the certificates of all dedicated servers, for the trusted certificates of a
 platform. The broker creates it when it first needs it, and stores its key encrypted in PostgreSQL.
 
@@ -48,7 +48,7 @@ Old servers with their own CA keep it, and ca_certificate has both CAs, until
 				return "Promoted. Brokers renew the certificates of their servers within a minute.\n", app.PromoteCA(ctx, cfg)
 			})}, caExit, cli.StoredEnvironment),
 		cli.Describe(&cobra.Command{Use: "drop-old",
-			Short: "Remove old CAs from the trusted ones, unless a server on this host has a certificate of one",
+			Short: "Remove old CAs from the trusted ones, unless a server here has a certificate of one",
 			Args:  cobra.NoArgs,
 			RunE: onCAs(config.Dedicated, func(ctx context.Context, cfg config.Config) (string, error) {
 				n, err := app.DropOldCAs(ctx, cfg, slog.New(slog.DiscardHandler))

@@ -13,7 +13,7 @@ func catalogCommand() *cobra.Command {
 	command := &cobra.Command{Use: "catalog", Short: "Work on a catalog file", Args: cobra.NoArgs}
 	command.AddCommand(cli.Describe(&cobra.Command{
 		Use:     "check FILE",
-		Short:   "Report everything in a catalog that the broker or Cloud Controller would refuse",
+		Short:   "Report all in a catalog that the broker or Cloud Controller refuses",
 		Example: `  mysql-broker catalog check catalog.yml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

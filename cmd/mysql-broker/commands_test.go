@@ -94,7 +94,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(help) {
-			if strings.TrimSpace(line) == "<no value>" || utf8.RuneCountInString(line) > 121 {
+			if strings.TrimSpace(line) == "<no value>" || utf8.RuneCountInString(line) > 101 {
 				t.Errorf("help of %s: %q", command, line)
 			}
 		}

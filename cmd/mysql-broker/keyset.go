@@ -72,7 +72,7 @@ backup is encrypted, and names recorded backups that are not in the object store
 func changeKeysetCommand(name, with string, change func(string) (string, error)) *cobra.Command {
 	return cli.Describe(&cobra.Command{
 		Use:   name,
-		Short: "Print the ENCRYPTION_KEYSET of the environment " + with,
+		Short: "Print ENCRYPTION_KEYSET " + with,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text := cli.Getenv(cmd)("ENCRYPTION_KEYSET")

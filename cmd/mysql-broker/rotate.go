@@ -14,7 +14,7 @@ import (
 func rotateKeysCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rotate-keys",
-		Short: "Encrypt stored passwords again, with the key in use of ENCRYPTION_KEYSET, while brokers run",
+		Short: "Encrypt stored passwords again, with the key in use, while brokers run",
 		Long: `Encrypt all stored passwords, and the keys of all backups, with the key in use, the third step of replacing a
 key: see "mysql-broker keyset --help". The next run completes an interrupted one.`,
 		Example: `  cf run-task mysql-broker --command "bin/mysql-broker rotate-keys"`,
@@ -43,7 +43,7 @@ key: see "mysql-broker keyset --help". The next run completes an interrupted one
 func rotateAdminPasswordsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rotate-admin-passwords [INSTANCE-ID…]",
-		Short: "Change the passwords of the broker's accounts on dedicated servers",
+		Short: "Change the broker's passwords on dedicated servers",
 		Long: `Change the password of the broker's account on each dedicated server, or on those of the named instances. Run
 it on the brokers' host, with their environment. It skips instances that have an operation in progress, or whose server
 does not answer; then the exit status is 1, and you can run it again. Applications are not affected.`,

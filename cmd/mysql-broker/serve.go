@@ -21,8 +21,9 @@ other brokers, and exits within 10 seconds. Any number of brokers can share a Po
 schema.
 
 Logs are JSON lines on standard error, text on a terminal.`,
-		Example: `  DATABASE_URL=postgres://broker@localhost/broker ENCRYPTION_KEYSET="$KEYSET" BROKER_USERNAME=broker \
-    BROKER_PASSWORD="$PASSWORD" MYSQL_SERVERS="$(cat servers.json)" mysql-broker serve`,
+		Example: `  DATABASE_URL=postgres://broker@localhost/broker ENCRYPTION_KEYSET="$KEYSET" \
+    BROKER_USERNAME=broker BROKER_PASSWORD="$PASSWORD" \
+    MYSQL_SERVERS="$(cat servers.json)" mysql-broker serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, c, err := cli.Load(config.FromEnvironment, cli.Getenv(cmd))

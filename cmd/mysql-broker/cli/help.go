@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -35,10 +36,10 @@ const HelpTemplate = `{{.CommandPath}} - {{.Short}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
 
 {{end}}{{if .HasAvailableLocalFlags}}Flags:
-{{.LocalFlags.FlagUsagesWrapped 120 | trimTrailingWhitespaces}}
+{{.LocalFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}
 
 {{end}}{{if .HasAvailableInheritedFlags}}Flags of {{.Parent.CommandPath}}:
-{{.InheritedFlags.FlagUsagesWrapped 120 | trimTrailingWhitespaces}}
+{{.InheritedFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}
 
 {{end}}{{if .HasExample}}Examples:
 {{.Example}}
@@ -85,7 +86,7 @@ broker: "mysql-broker dev" writes the environment of its servers to the file env
 (default .dev).`
 
 // helpWidth is how long lines of help are, in characters.
-const helpWidth = 120
+const helpWidth = 100
 
 // wrap breaks longer lines between words. What follows is indented by so many spaces.
 func wrap(text string, width, indent int) string {
@@ -104,9 +105,51 @@ func wrap(text string, width, indent int) string {
 	return b.String()
 }
 
+// reflow breaks paragraphs and items of lists so that no line is longer than helpWidth. One goes on with lines that are
+// indented more than its first line, or not at all like that one.
+func reflow(text string) string {
+	var b strings.Builder
+	var block []string
+	flush := func() {
+		if len(block) == 0 {
+			return
+		}
+		hanging := len(itemGap.FindString(block[0]))
+		if len(block) > 1 {
+			hanging = indentOf(block[1])
+		}
+		for n := range block[1:] {
+			block[n+1] = strings.TrimLeft(block[n+1], " ")
+		}
+		b.WriteString(wrap(strings.Join(block, " ")+"\n", helpWidth, hanging))
+		block = nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if len(block) == 0 || line == "" ||
+			indentOf(line) <= indentOf(block[0]) && indentOf(line)+indentOf(block[0]) > 0 {
+			flush()
+		}
+		if line == "" {
+			b.WriteString("\n")
+			continue
+		}
+		block = append(block, line)
+	}
+	flush()
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// itemGap matches the name of an item, up to its description.
+var itemGap = regexp.MustCompile(`^ *\S+(?: \S+)* {2,}`)
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
 // WrapHelp wraps the descriptions of a command and those below it.
 func WrapHelp(c *cobra.Command) {
-	c.Long = wrap(c.Long, helpWidth, 0)
+	c.Long = reflow(c.Long)
+	for name, text := range c.Annotations {
+		c.Annotations[name] = reflow(text)
+	}
 	for _, below := range c.Commands() {
 		WrapHelp(below)
 	}

@@ -20,7 +20,7 @@ func recoverCommand() *cobra.Command {
 	var without []string
 	command := &cobra.Command{
 		Use:   "recover",
-		Short: "Make a PostgreSQL that was restored from a backup agree with the servers again",
+		Short: "Make a restored PostgreSQL and the servers agree again",
 		Long: `Show what has changed on the servers since the backup from which PostgreSQL was restored and, with --apply,
 record it. Until then, while PostgreSQL is older than the servers, brokers change and remove nothing by themselves;
 /readyz has the status "held". Brokers can run meanwhile.

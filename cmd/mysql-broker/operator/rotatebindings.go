@@ -22,7 +22,7 @@ func rotateBindingsCommand() *cobra.Command {
 	var apply bool
 	command := &cobra.Command{
 		Use:   "rotate-bindings (--instance ID | --space GUID | --server NAME)",
-		Short: "After a leak: list bindings and their apps, and replace their passwords",
+		Short: "After a leak: list bindings and apps, and replace passwords",
 		Long: `List the service bindings and keys of an instance, a space or a shared server, with the apps to restart.
 Nothing is changed without --apply.
 

@@ -78,7 +78,8 @@ func retryCommand() *cobra.Command {
 Other failed tasks were undone, and the platform has read that. They cannot be retried, because the platform would not
 know about the result. It has to request them again.`,
 		Example: `  mysql-broker tasks retry task_4711
-  mysql-broker tasks --state failed --kind deprovision --json | jq -r '.[].task' | xargs -n 1 mysql-broker tasks retry`,
+  mysql-broker tasks --state failed --kind deprovision --json | jq -r '.[].task' |
+    xargs -n 1 mysql-broker tasks retry`,
 		Args: exactly(1),
 		RunE: onTask(provisioner.RetryTask, func(asked, now store.Task) string {
 			switch {

@@ -50,6 +50,20 @@ func TestCopyToAServerThatBecomesReadOnly(t *testing.T) {
 	})
 }
 
+// On MySQL, changing the database waits for everybody who uses it, even if nothing changes.
+func TestCopyBesideATransaction(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		f.exec(f.source, "CREATE TABLE used (id INT PRIMARY KEY)", "INSERT INTO used VALUES (1)")
+		f.exec(f.copied, "ALTER DATABASE CHARACTER SET latin1 COLLATE latin1_german2_ci",
+			"CREATE TABLE used (id INT PRIMARY KEY)", "START TRANSACTION", "SELECT id FROM used")
+		f.must(transfer.Copy(t.Context(), f.from, f.to, transfer.Options{Workers: 1}))
+		f.exec(f.copied, "ROLLBACK")
+		f.expectSame("SELECT id FROM used")
+	})
+}
+
 // A server without partitions, which only MariaDB can be, refuses them, or makes the table without them.
 func TestCopyPartitionsWithoutThem(t *testing.T) {
 	t.Parallel()

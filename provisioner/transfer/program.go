@@ -100,6 +100,17 @@ func checkKinds(ctx context.Context, conn *sql.Conn, known []string) error {
 // databaseComment finds the clause in what SHOW CREATE DATABASE prints.
 var databaseComment = regexp.MustCompile(`(?s) COMMENT '(?:[^'\\]|\\.|\'\')*'$`)
 
+// defaultsOf reads the default collation and the comment of a database.
+func defaultsOf(ctx context.Context, conn *sql.Conn, database string) (collation, comment string, err error) {
+	if err := conn.QueryRowContext(ctx, "SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA "+
+		"WHERE SCHEMA_NAME = ?", database).Scan(&collation); err != nil {
+		return "", "", err
+	}
+	var create string
+	err = conn.QueryRowContext(ctx, "SHOW CREATE DATABASE "+quoteName(database)).Scan(new(string), &create)
+	return collation, databaseComment.FindString(create), err
+}
+
 // names lists the kinds and names of programs.
 func names(ctx context.Context, conn *sql.Conn, query string) (list []program, err error) {
 	rows, err := conn.QueryContext(ctx, query)
@@ -131,15 +142,9 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 		return all, ofSource(err)
 	}
 	all.database = from.Database
-	if err := conn.QueryRowContext(ctx, "SELECT @@collation_database").Scan(&all.collation); err != nil {
+	if all.collation, all.comment, err = defaultsOf(ctx, conn, from.Database); err != nil {
 		return all, ofSource(err)
 	}
-	var create string
-	if err := conn.QueryRowContext(ctx, "SHOW CREATE DATABASE "+quoteName(from.Database)).
-		Scan(new(string), &create); err != nil {
-		return all, ofSource(err)
-	}
-	all.comment = databaseComment.FindString(create)
 	if err := checkKinds(ctx, conn, knownViews); err != nil {
 		return all, err
 	}

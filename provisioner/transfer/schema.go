@@ -13,7 +13,7 @@ import (
 // number. Dates may be as invalid as they are in the source, and on MariaDB, where sessions can turn checks off, so may
 // rows. The strings have their character set because the session can have one that is not of bytes, such as ucs2.
 const writeSession = `SET SESSION character_set_client = utf8mb4, character_set_results = NULL,
-	collation_connection = utf8mb4_bin, ` + utcSession + `, foreign_key_checks = 0, lock_wait_timeout = 50,
+	collation_connection = utf8mb4_bin, ` + utcSession + `, foreign_key_checks = 0, lock_wait_timeout = 5,
 	timestamp = DEFAULT,
 	sql_mode = _utf8mb4'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'
 	/*M! , check_constraint_checks = 0 */`
@@ -90,8 +90,13 @@ func (c *copier) makeSchema(ctx context.Context) error {
 	return c.makeRoutinesAndViews(ctx, conn)
 }
 
-// setDefaults gives the database the default collation and the comment that the source has.
+// setDefaults gives the database the default collation and the comment that the source has. On MySQL, the statement
+// waits for everybody who uses the database, so it runs only if it changes something.
 func (c *copier) setDefaults(ctx context.Context, conn *sql.Conn) error {
+	collation, comment, err := defaultsOf(ctx, conn, c.to.Database)
+	if err != nil || collation == c.programs.collation && comment == c.programs.comment {
+		return err
+	}
 	return c.exec(ctx, conn, "ALTER DATABASE "+quoteName(c.to.Database)+" COLLATE "+quoteName(c.programs.collation)+
 		c.programs.comment)
 }

@@ -21,6 +21,7 @@ func TestUsage(t *testing.T) {
 		"backups restore b i":       "nobody is there to confirm it: add --yes",
 		"tasks --state half-done":   "must be one of",
 		"audit --since last-summer": "must be an age such as 90m or 3d",
+		"audit --action foo":        "must be one of",
 	} {
 		if out := testdrive.Run(t, nil, strings.Fields(args)...).Expect(t, 1); !strings.HasPrefix(out.Stderr, says) &&
 			!strings.Contains(says, "must be ") || !strings.Contains(out.Stderr, says) {

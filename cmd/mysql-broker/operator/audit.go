@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -41,9 +43,21 @@ absent; times are RFC 3339 in UTC.`,
 		}}
 	l.text(&q.InstanceID, "instance", "about this instance and its bindings, deleted or not")
 	l.text(&q.User, "user", "about what this user did, by id, name or e-mail address")
-	l.text(&q.Action, "action", "of this action, such as bind or drain")
+	l.choice(&q.Action, "action", "of this action", auditedActions()...)
 	l.since(&q.Since)
 	return l.command(command)
+}
+
+// auditedActions are the operations on instances and bindings, and the commands that change something else.
+func auditedActions() []string {
+	all := []string{"cancel", "drain", "recover", "repair", "retry", "rotate-admin-password", "rotate-keys", "undrain"}
+	for name, kind := range provisioner.TaskKinds() {
+		if kind.Schedule.Every == 0 {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // auditDocument is a line of the output of --json.

@@ -276,8 +276,9 @@ type RetainedCopy struct {
 	Accounts  map[string]string `json:"accounts"` // the roles of the accounts that are kept
 }
 
-const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid, i.parameters, i.context,
-	i.maintenance_version, i.dedicated_id, ` + launcherColumn + `, i.database_name,
+// The SQL of bootstrap has run. It may be longer than what Kubernetes keeps beside a server.
+const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid, i.parameters - 'bootstrap',
+	i.context, i.maintenance_version, i.dedicated_id, ` + launcherColumn + `, i.database_name,
 	i.admin_password, i.next_admin_password, i.created_at, i.moved_at`
 
 var scanCopy = pgx.RowToStructByPos[InstanceCopy]

@@ -31,23 +31,23 @@ var errNoBackups = engine.Refuse(engine.Invalid, "This broker keeps no backups. 
 
 // BackUp begins to back up an instance for a developer. A request that is repeated meanwhile joins the first one; the
 // next one after that is for another backup.
-func (p *Backups) BackUp(ctx context.Context, i store.Instance, q engine.UpdateRequest) (engine.Result, error) {
+func (bs *Backups) BackUp(ctx context.Context, i store.Instance, q engine.UpdateRequest) (engine.Result, error) {
 	switch {
-	case q.Plan.ID != p.PlanOf(i).ID || q.Upgrade:
+	case q.Plan.ID != bs.PlanOf(i).ID || q.Upgrade:
 		return engine.Result{}, engine.Refuse(engine.Invalid,
 			"A backup is not taken together with another change. Send two requests.")
-	case p.vault == nil:
+	case bs.vault == nil:
 		return engine.Result{}, errNoBackups
 	case !q.AcceptsIncomplete:
 		return engine.Result{}, engine.ErrAsyncRequired
 	}
-	_, result, err := p.Operate(ctx, store.BackUp, func(tx *store.Tx) (engine.Decision, error) {
-		return p.decideBackUp(ctx, tx, i.ID)
+	_, result, err := bs.Operate(ctx, store.BackUp, func(tx *store.Tx) (engine.Decision, error) {
+		return bs.decideBackUp(ctx, tx, i.ID)
 	})
 	return result, err
 }
 
-func (p *Backups) decideBackUp(ctx context.Context, tx *store.Tx, id string) (d engine.Decision, err error) {
+func (bs *Backups) decideBackUp(ctx context.Context, tx *store.Tx, id string) (d engine.Decision, err error) {
 	there, err := engine.BeginOn(ctx, tx, id)
 	if err != nil {
 		return d, err
@@ -62,9 +62,9 @@ func (p *Backups) decideBackUp(ctx context.Context, tx *store.Tx, id string) (d 
 	if err := (engine.Beside{Bindings: true}).Refusal(there); err != nil {
 		return d, err
 	}
-	n, backupID := Insert(tx, p.Plans, i, onRequest)
-	d.Task = tx.InsertTask(p.NewTask(ctx, n))
-	d.Workflow = p.backUpWorkflow(i, backupID)
+	n, backupID := Insert(tx, bs.Plans, i, onRequest)
+	d.Task = tx.InsertTask(bs.NewTask(ctx, n))
+	d.Workflow = bs.backUpWorkflow(i, backupID)
 	return d, nil
 }
 
@@ -84,12 +84,12 @@ const backingUpSentence = "Backing up the service instance"
 var backUpKind = engine.Kind[*Backups]{
 	Beginning: backingUpSentence,
 	Kind:      task.Kind{Advice: "The service instance is as it was; back it up again later.", Undoable: true},
-	Workflow: func(ctx context.Context, p *Backups, t store.Task) (task.Workflow, error) {
-		i, r, err := p.InstanceTask(ctx, t)
+	Workflow: func(ctx context.Context, bs *Backups, t store.Task) (task.Workflow, error) {
+		i, r, err := bs.InstanceTask(ctx, t)
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		return p.onlyWithStore(p.backUpWorkflow(i, r.BackupID)), nil
+		return bs.onlyWithStore(bs.backUpWorkflow(i, r.BackupID)), nil
 	},
 }
 
@@ -109,8 +109,8 @@ const summary task.Key[store.Backup] = "summary"
 
 // onlyWithStore leaves the steps of a workflow to a broker with an object store, if this one has none. It can be
 // cancelled here, too.
-func (p *Backups) onlyWithStore(w task.Workflow) task.Workflow {
-	if p.vault != nil {
+func (bs *Backups) onlyWithStore(w task.Workflow) task.Workflow {
+	if bs.vault != nil {
 		return w
 	}
 	for n := range w.Steps {
@@ -121,12 +121,12 @@ func (p *Backups) onlyWithStore(w task.Workflow) task.Workflow {
 
 var errNoStoreHere = errors.New("this broker has no object store")
 
-func (p *Backups) backUpWorkflow(i store.Instance, id string) task.Workflow {
-	first, cleanup := p.First(i, id)
-	dropScratch := p.dropScratchStep()
+func (bs *Backups) backUpWorkflow(i store.Instance, id string) task.Workflow {
+	first, cleanup := bs.First(i, id)
+	dropScratch := bs.dropScratchStep()
 	return task.Workflow{
 		Steps: append(first, task.Step{Name: "verify", Progress: "Verifying the backup", Timeout: backupTimeout,
-			Do: p.copier.InTurn(backingUp{Backups: p, instance: i, id: id}.verify)}, dropScratch),
+			Do: bs.copier.InTurn(backingUp{Backups: bs, instance: i, id: id}.verify)}, dropScratch),
 		Cleanup: append(cleanup, dropScratch),
 		Durable: true,
 		Advice: fmt.Sprintf("The backup is %s. To restore it, give its id as restore_from to `cf create-service`, or as "+

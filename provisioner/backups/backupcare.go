@@ -42,18 +42,18 @@ func BackupSchedules(plans plan.Set) (all []store.BackupSchedule) {
 
 var backUpDueKind = engine.Kind[*Backups]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: 10 * time.Minute}},
-	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
+	Workflow: func(_ context.Context, bs *Backups, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "begin backups", Progress: "Beginning the backups that are due",
-			Do: func(ctx context.Context, run *task.Run) error { return p.backUpDue(ctx, run) }}}}, nil
+			Do: func(ctx context.Context, run *task.Run) error { return bs.backUpDue(ctx, run) }}}}, nil
 	},
 }
 
-func (p *Backups) backUpDue(ctx context.Context, run *task.Run) error {
-	schedules := BackupSchedules(p.Plans)
-	if p.vault == nil || len(schedules) == 0 {
+func (bs *Backups) backUpDue(ctx context.Context, run *task.Run) error {
+	schedules := BackupSchedules(bs.Plans)
+	if bs.vault == nil || len(schedules) == 0 {
 		return nil
 	}
-	due, err := p.Store.Backups.Due(ctx, schedules, backupsAtOnce)
+	due, err := bs.Store.Backups.Due(ctx, schedules, backupsAtOnce)
 	if err != nil {
 		return fmt.Errorf("list the instances whose backups are due: %w", err)
 	}
@@ -61,11 +61,11 @@ func (p *Backups) backUpDue(ctx context.Context, run *task.Run) error {
 		if err := run.Alive(); err != nil {
 			return err
 		}
-		_, err := recordBackup(ctx, p.Store, p.Plans, id, onSchedule)
+		_, err := recordBackup(ctx, bs.Store, bs.Plans, id, onSchedule)
 		if _, notNow := errors.AsType[engine.NotNowError](err); err != nil && !notNow {
 			return fmt.Errorf("record a backup of instance %q: %w", id, err)
 		}
-		p.Tasks.Nudge()
+		bs.Tasks.Nudge()
 	}
 	return nil
 }
@@ -86,26 +86,26 @@ func recordBackup(ctx context.Context, s *store.Store, plans plan.Set, instanceI
 
 var purgeBackupsKind = engine.Kind[*Backups]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
-	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
+	Workflow: func(_ context.Context, bs *Backups, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "delete backups", Progress: "Deleting backups whose days are over",
-			Timeout: steps.DropTimeout, Do: p.purgeBackups}}}, nil
+			Timeout: steps.DropTimeout, Do: bs.purgeBackups}}}, nil
 	},
 }
 
 // purgeBackups deletes all backups that are due by PostgreSQL's clock, even if some of them cannot be deleted.
-func (p *Backups) purgeBackups(ctx context.Context, run *task.Run) error {
-	if p.vault == nil {
+func (bs *Backups) purgeBackups(ctx context.Context, run *task.Run) error {
+	if bs.vault == nil {
 		return nil
 	}
-	due, err := p.Store.Backups.Expired(ctx)
+	due, err := bs.Store.Backups.Expired(ctx)
 	if err != nil {
 		return fmt.Errorf("list the backups that are due: %w", err)
 	}
-	if err := p.SureOfAges(ctx, len(due)); err != nil {
+	if err := bs.SureOfAges(ctx, len(due)); err != nil {
 		return err
 	}
 	return engine.ForEach(run, due, func(b store.Backup) error {
-		if err := p.purgeBackup(ctx, b); err != nil {
+		if err := bs.purgeBackup(ctx, b); err != nil {
 			return fmt.Errorf("delete the backup %s: %w", b.ID, err)
 		}
 		return nil
@@ -113,27 +113,27 @@ func (p *Backups) purgeBackups(ctx context.Context, run *task.Run) error {
 }
 
 // purgeBackup deletes a backup, unless its manifest says that its days are not over: then the record was wrong.
-func (p *Backups) purgeBackup(ctx context.Context, b store.Backup) error {
-	m, err := p.vault.Manifest(ctx, b.InstanceID, b.ID)
+func (bs *Backups) purgeBackup(ctx context.Context, b store.Backup) error {
+	m, err := bs.vault.Manifest(ctx, b.InstanceID, b.ID)
 	switch {
 	case errors.Is(err, backup.ErrNotFound):
 	case err != nil:
 		return err
 	case b.State == store.BackupComplete && m.KeepUntil.After(b.KeepUntil.Add(time.Minute)):
-		return p.Store.Backups.Keep(ctx, b.ID, m.KeepUntil)
+		return bs.Store.Backups.Keep(ctx, b.ID, m.KeepUntil)
 	}
-	err = p.Store.Backups.BeginDeletion(ctx, b.ID)
+	err = bs.Store.Backups.BeginDeletion(ctx, b.ID)
 	if errors.Is(err, store.ErrNotFound) { // a task uses it
 		return nil
 	}
 	if err == nil {
-		err = p.vault.Delete(ctx, b.InstanceID, b.ID)
+		err = bs.vault.Delete(ctx, b.InstanceID, b.ID)
 	}
 	if err != nil {
 		return err
 	}
-	p.Log.Info("deleted a backup", "backup", b.ID, "instance_id", b.InstanceID)
-	return p.Store.Backups.EndDeletion(ctx, b.ID)
+	bs.Log.Info("deleted a backup", "backup", b.ID, "instance_id", b.InstanceID)
+	return bs.Store.Backups.EndDeletion(ctx, b.ID)
 }
 
 // MarkOf returns where in an archive of binary logs a backup was taken. Its manifest must have that position.

@@ -22,7 +22,7 @@ type Backups struct {
 func New(c *copying.Copier, vault *backup.Vault) *Backups { return &Backups{c.Servers, c, vault} }
 
 // Kept reports whether this broker has an object store.
-func (p *Backups) Kept() bool { return p.vault != nil }
+func (bs *Backups) Kept() bool { return bs.vault != nil }
 
 // Kinds are the kinds of tasks about backups.
 var Kinds = map[string]engine.Kind[*Backups]{

@@ -18,16 +18,16 @@ import (
 
 // BackupToRestore finds the backup that a request names with restore_from. What is not there and what belongs to
 // somebody else gets the same answer.
-func (p *Backups) BackupToRestore(ctx context.Context, q engine.ProvisionRequest) (b store.Backup, err error) {
-	if p.vault == nil {
+func (bs *Backups) BackupToRestore(ctx context.Context, q engine.ProvisionRequest) (b store.Backup, err error) {
+	if bs.vault == nil {
 		return b, errNoBackups
 	}
 	name := q.Parameters.RestoreFrom
-	b, err = p.Store.Backups.Find(ctx, name)
+	b, err = bs.Store.Backups.Find(ctx, name)
 	if until := q.Parameters.RestoreToTime; err == nil && !until.IsZero() {
 		by, of := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), ownerOf(b)
-		if by.MayUse(of, q.Plan, p.Plans.Get(b.PlanID)) {
-			b, err = p.backupBefore(ctx, q.Plan, name, until)
+		if by.MayUse(of, q.Plan, bs.Plans.Get(b.PlanID)) {
+			b, err = bs.backupBefore(ctx, q.Plan, name, until)
 			if refusal, ok := errors.AsType[*engine.Error](err); ok {
 				return b, refusal
 			}
@@ -37,7 +37,7 @@ func (p *Backups) BackupToRestore(ctx context.Context, q engine.ProvisionRequest
 		return b, fmt.Errorf("look for the backup: %w", err)
 	}
 	by, of := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), ownerOf(b)
-	if err != nil || !by.MayUse(of, q.Plan, p.Plans.Get(b.PlanID)) {
+	if err != nil || !by.MayUse(of, q.Plan, bs.Plans.Get(b.PlanID)) {
 		return b, by.Refuse(noBackup(name))
 	}
 	if b.ID != name && b.VerifiedAt == nil && q.Parameters.RestoreToTime.IsZero() {
@@ -78,10 +78,10 @@ func nameOf(i store.Instance) string {
 }
 
 // Restorer fills a new database from a backup, up to a time if the request names one.
-func (p *Backups) Restorer(id string) copying.Restore {
+func (bs *Backups) Restorer(id string) copying.Restore {
 	return func(ctx context.Context, run *task.Run, f copying.Filling, owner mysqladmin.Account,
 		events *transfer.Events) error {
-		return filling{f, p}.restore(ctx, run, id, owner, events)
+		return filling{f, bs}.restore(ctx, run, id, owner, events)
 	}
 }
 
@@ -134,7 +134,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 }
 
 // explainRestore says what users read about the restore of a backup that failed.
-func (p *Backups) explainRestore(ctx context.Context, run *task.Run, id string, err error) error {
+func (bs *Backups) explainRestore(ctx context.Context, run *task.Run, id string, err error) error {
 	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
 	_, ofBackup := errors.AsType[*transfer.SourceError](err)
 	switch {
@@ -143,16 +143,16 @@ func (p *Backups) explainRestore(ctx context.Context, run *task.Run, id string, 
 	case isRefused:
 		return task.Permanent(refusal.Sentence, err)
 	case ofBackup:
-		return p.explainBackup(ctx, run, id, err)
+		return bs.explainBackup(ctx, run, id, err)
 	}
 	return err
 }
 
 // explainBackup says what users read about a backup that cannot be read. It records that one is damaged, so that the
 // next restore of the instance's latest takes an older one.
-func (p *Backups) explainBackup(ctx context.Context, run *task.Run, id string, err error) error {
+func (bs *Backups) explainBackup(ctx context.Context, run *task.Run, id string, err error) error {
 	if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
-		if noting := p.Store.Backups.NoteVerification(ctx, id, err.Error()); noting != nil {
+		if noting := bs.Store.Backups.NoteVerification(ctx, id, err.Error()); noting != nil {
 			return fmt.Errorf("record that the backup %s is damaged: %w", id, noting)
 		}
 		return task.Permanent(fmt.Sprintf("The backup is damaged. Restore another one, and tell your operator about %s.",

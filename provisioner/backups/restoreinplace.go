@@ -21,15 +21,16 @@ const beforeRestore = "restore"
 
 // RestoreInPlace begins to replace the data of an instance by those of a backup. The request has to name the instance,
 // as a confirmation: its data are replaced, and nobody can write meanwhile.
-func (p *Backups) RestoreInPlace(ctx context.Context, i store.Instance, q engine.UpdateRequest) (engine.Result, error) {
+func (bs *Backups) RestoreInPlace(ctx context.Context, i store.Instance,
+	q engine.UpdateRequest) (engine.Result, error) {
 	// The name may have changed since the creation.
 	name := cmp.Or(nameOf(store.Instance{Context: q.Context}), nameOf(i), i.ID)
-	of := p.PlanOf(i)
+	of := bs.PlanOf(i)
 	switch {
 	case q.Plan.ID != of.ID || q.Upgrade:
 		return engine.Result{}, engine.Refuse(engine.Invalid,
 			"A backup is not restored together with another change. Send two requests.")
-	case p.vault == nil:
+	case bs.vault == nil:
 		return engine.Result{}, errNoBackups
 	case q.Parameters.Confirm != name:
 		return engine.Result{}, engine.Refuse(engine.Invalid,
@@ -38,32 +39,33 @@ func (p *Backups) RestoreInPlace(ctx context.Context, i store.Instance, q engine
 	case !q.AcceptsIncomplete:
 		return engine.Result{}, engine.ErrAsyncRequired
 	}
-	b, err := p.Store.Backups.Find(ctx, q.Parameters.RestoreBackup)
+	b, err := bs.Store.Backups.Find(ctx, q.Parameters.RestoreBackup)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return engine.Result{}, fmt.Errorf("look for the backup: %w", err)
 	}
-	if err != nil || b.ID != q.Parameters.RestoreBackup || !p.mayRestore(b, i) {
+	if err != nil || b.ID != q.Parameters.RestoreBackup || !bs.mayRestore(b, i) {
 		return engine.Result{}, noBackup(q.Parameters.RestoreBackup)
 	}
 	if err := backupFits(b, of); err != nil {
 		return engine.Result{}, err
 	}
-	_, result, err := p.Operate(ctx, store.Restore, func(tx *store.Tx) (engine.Decision, error) {
-		return p.decideRestore(ctx, tx, i.ID, b.ID)
+	_, result, err := bs.Operate(ctx, store.Restore, func(tx *store.Tx) (engine.Decision, error) {
+		return bs.decideRestore(ctx, tx, i.ID, b.ID)
 	})
 	return result, err
 }
 
 // mayRestore reports whether a backup may be restored into an instance: its own backup, or one that its tenant may use.
-func (p *Backups) mayRestore(b store.Backup, i store.Instance) bool {
+func (bs *Backups) mayRestore(b store.Backup, i store.Instance) bool {
 	of := copying.TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
 	its := ownerOf(b)
 	// Another tenant's instance may have had the same id.
 	own := b.InstanceID == i.ID && its == of && !b.CreatedAt.Before(i.CreatedAt)
-	return own || of.MayUse(its, p.PlanOf(i), p.Plans.Get(b.PlanID))
+	return own || of.MayUse(its, bs.PlanOf(i), bs.Plans.Get(b.PlanID))
 }
 
-func (p *Backups) decideRestore(ctx context.Context, tx *store.Tx, id, backupID string) (d engine.Decision, err error) {
+func (bs *Backups) decideRestore(ctx context.Context, tx *store.Tx,
+	id, backupID string) (d engine.Decision, err error) {
 	there, err := engine.BeginOn(ctx, tx, id)
 	if err != nil {
 		return d, err
@@ -77,9 +79,9 @@ func (p *Backups) decideRestore(ctx context.Context, tx *store.Tx, id, backupID 
 	if err := (engine.Beside{Mixture: true}).Refusal(there); err != nil {
 		return d, err
 	}
-	n, r := newRestore(tx, p.Plans, i, backupID, false)
-	d.Task = tx.InsertTask(p.NewTask(ctx, n))
-	d.Workflow = p.restoreWorkflow(i, r)
+	n, r := newRestore(tx, bs.Plans, i, backupID, false)
+	d.Task = tx.InsertTask(bs.NewTask(ctx, n))
+	d.Workflow = bs.restoreWorkflow(i, r)
 	return d, nil
 }
 
@@ -135,12 +137,12 @@ var restoreKind = engine.Kind[*Backups]{
 		}
 		return undoneSentence(r.Lost) + " Restore the backup again later."
 	}},
-	Workflow: func(ctx context.Context, p *Backups, t store.Task) (task.Workflow, error) {
-		i, r, err := p.InstanceTask(ctx, t)
+	Workflow: func(ctx context.Context, bs *Backups, t store.Task) (task.Workflow, error) {
+		i, r, err := bs.InstanceTask(ctx, t)
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		return p.onlyWithStore(p.restoreWorkflow(i, r)), nil
+		return bs.onlyWithStore(bs.restoreWorkflow(i, r)), nil
 	},
 }
 
@@ -181,11 +183,11 @@ const (
 	belowQuota     task.Key[bool]      = "below"          // the instance is no longer over its quota
 )
 
-func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workflow {
+func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workflow {
 	if r.Lost {
 		i.Endpoint = nil // a new server has a new one
 	}
-	w := restoring{backingUp{p, i, r.BackupID, frozenPatience}, r.RestoreID, r.Lost}
+	w := restoring{backingUp{bs, i, r.BackupID, frozenPatience}, r.RestoreID, r.Lost}
 	flow := task.Workflow{
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
@@ -198,9 +200,10 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 			}
 		},
 	}
-	check := task.Step{Name: "check", Progress: "Reading the backup", Timeout: backupTimeout, Do: p.copier.InTurn(w.check)}
+	check := task.Step{Name: "check", Progress: "Reading the backup", Timeout: backupTimeout,
+		Do: bs.copier.InTurn(w.check)}
 	restore := task.Step{Name: "restore", Progress: restoringSentence, Timeout: copying.FillTimeout,
-		Do: p.copier.KeepingTurn(r.Lost, w.restoreLost)}
+		Do: bs.copier.KeepingTurn(r.Lost, w.restoreLost)}
 	if r.Lost {
 		flow.Advice = fmt.Sprintf("The lost database has the data of the backup %s. The bindings are as before.",
 			r.RestoreID)
@@ -208,7 +211,7 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), restore, endOwner)
 		if i.Location.Dedicated() {
 			flow.Steps = append(flow.Steps, task.Step{Name: "keep", Progress: "Handing the server over",
-				Do: func(ctx context.Context, _ *task.Run) error { return p.Fleet.Keep(ctx, i.Location) }})
+				Do: func(ctx context.Context, _ *task.Run) error { return bs.Fleet.Keep(ctx, i.Location) }})
 		}
 		flow.Cleanup = []task.Step{{Name: "drop database", Progress: "Dropping the database", Timeout: steps.DropTimeout,
 			Do: w.dropIncomplete}, endOwner}
@@ -245,21 +248,21 @@ func (p *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Workf
 		Timeout: steps.DropTimeout, Do: w.dropBeside}
 	dropKept := dropBeside
 	dropKept.Name, dropKept.Do = "drop kept", w.dropKept
-	restore.Do = p.copier.KeepingTurn(false, w.fill)
+	restore.Do = bs.copier.KeepingTurn(false, w.fill)
 	flow.Steps = []task.Step{check, restore,
 		{Name: "freeze", Progress: "Waiting for the last writes", Timeout: steps.AccountsTimeout,
-			Do: p.copier.KeepingTurn(false, w.freeze)},
+			Do: bs.copier.KeepingTurn(false, w.freeze)},
 		{Name: "write", Progress: "Backing up what is there", Timeout: backupTimeout,
-			Do: p.copier.KeepingTurn(false, w.write)},
+			Do: bs.copier.KeepingTurn(false, w.write)},
 		dropReader,
 		{Name: "record", Progress: "Recording the backup", Do: w.record},
 		{Name: "switch", Progress: "Switching to the restored data", Timeout: copying.FillTimeout,
-			Do: p.copier.KeepingTurn(true, w.switchOver)},
+			Do: bs.copier.KeepingTurn(true, w.switchOver)},
 		endDefiners, dropKept,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout, Do: w.thaw}}
 	flow.Cleanup = []task.Step{
 		{Name: "put back", Progress: "Putting the earlier data back", Timeout: copying.FillTimeout,
-			Do: p.copier.KeepingTurn(true, w.putBack)},
+			Do: bs.copier.KeepingTurn(true, w.putBack)},
 		endDefiners,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout, Do: w.thawAsBefore},
 		dropBeside, dropReader,

@@ -419,11 +419,11 @@ func (w restoring) deleteIncomplete(ctx context.Context, run *task.Run) error {
 
 // First are the steps of an operation that backs an instance up before it changes anything, and those that undo them.
 // The operation has recorded the backup.
-func (p *Backups) First(i store.Instance, id string) (first, cleanup []task.Step) {
-	w := restoring{backingUp: backingUp{Backups: p, instance: i, id: id}}
+func (bs *Backups) First(i store.Instance, id string) (first, cleanup []task.Step) {
+	w := restoring{backingUp: backingUp{Backups: bs, instance: i, id: id}}
 	dropReader, deleteIncomplete := w.endSteps()
 	return []task.Step{
-			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.copier.InTurn(w.write)},
+			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: bs.copier.InTurn(w.write)},
 			dropReader,
 			{Name: "record", Progress: "Recording the backup", Do: w.record}},
 		[]task.Step{dropReader, deleteIncomplete}

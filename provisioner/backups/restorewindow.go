@@ -11,14 +11,14 @@ import (
 )
 
 // backupBefore finds the backup from which a restore to a time begins. name is its id, or that of its instance.
-func (p *Backups) backupBefore(ctx context.Context, of plan.Plan, name string,
+func (bs *Backups) backupBefore(ctx context.Context, of plan.Plan, name string,
 	until time.Time) (b store.Backup, err error) {
 	if of.Kind != plan.Dedicated {
 		return b, engine.Refuse(engine.Invalid,
 			"Plan %s cannot restore to a time. Choose a dedicated plan, or leave restore_to_time out.",
 			of.Name)
 	}
-	all, err := p.Store.Logs.Windows(ctx, name)
+	all, err := bs.Store.Logs.Windows(ctx, name)
 	if err != nil {
 		return b, fmt.Errorf("list the times to restore to: %w", err)
 	}
@@ -29,7 +29,7 @@ func (p *Backups) backupBefore(ctx context.Context, of plan.Plan, name string,
 	}
 	for _, w := range all {
 		if !until.Before(w.From) && !until.After(w.Until) {
-			return p.Store.Backups.Get(ctx, w.BackupID)
+			return bs.Store.Backups.Get(ctx, w.BackupID)
 		}
 	}
 	return b, engine.Refuse(engine.Invalid, "The time %s is not possible. %s can be restored to any time %s.",

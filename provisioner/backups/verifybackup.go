@@ -24,15 +24,15 @@ const VerifyBackups = "verify-backups"
 
 var verifyBackupsKind = engine.Kind[*Backups]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
-	Workflow: func(_ context.Context, p *Backups, _ store.Task) (task.Workflow, error) {
+	Workflow: func(_ context.Context, bs *Backups, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "verify", Progress: "Verifying backups", Timeout: backupTimeout,
-			Do: p.verifyBackups}}, Cleanup: []task.Step{p.dropScratchStep()}}, nil
+			Do: bs.verifyBackups}}, Cleanup: []task.Step{bs.dropScratchStep()}}, nil
 	},
 }
 
-func (p *Backups) dropScratchStep() task.Step {
+func (bs *Backups) dropScratchStep() task.Step {
 	return task.Step{Name: "drop scratch", Progress: "Dropping the scratch database", Timeout: steps.DropTimeout,
-		Do: p.dropScratch}
+		Do: bs.dropScratch}
 }
 
 // scratch is a database in which a backup is verified. The task remembers it before it is created.
@@ -51,14 +51,14 @@ func (s scratch) instance() store.Instance {
 func (s scratch) owner() string { return copying.CopyAccount(s.instance(), "owner") }
 
 // verifyBackups verifies all backups that were not verified, even if some of them cannot be.
-func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
-	if p.vault == nil {
+func (bs *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
+	if bs.vault == nil {
 		return nil
 	}
-	if err := p.dropScratch(ctx, run); err != nil { // of an attempt that was interrupted
+	if err := bs.dropScratch(ctx, run); err != nil { // of an attempt that was interrupted
 		return err
 	}
-	all, err := p.Store.Backups.Unverified(ctx)
+	all, err := bs.Store.Backups.Unverified(ctx)
 	if err != nil {
 		return fmt.Errorf("list the backups to verify: %w", err)
 	}
@@ -67,11 +67,11 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 		if err := run.Alive(); err != nil {
 			return err
 		}
-		err := p.copier.WithMemory(ctx, run, func() error { return p.verifyBackup(ctx, run, b) })
-		if dropping := p.dropScratch(ctx, run); dropping != nil {
+		err := bs.copier.WithMemory(ctx, run, func() error { return bs.verifyBackup(ctx, run, b) })
+		if dropping := bs.dropScratch(ctx, run); dropping != nil {
 			return errors.Join(err, dropping)
 		}
-		if err := p.noteVerification(ctx, b, err); err != nil {
+		if err := bs.noteVerification(ctx, b, err); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -84,8 +84,8 @@ func (p *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 
 // noteVerification records how the verification of a backup ended. It returns an error if that says nothing about the
 // backup.
-func (p *Backups) noteVerification(ctx context.Context, b store.Backup, err error) error {
-	log, note := p.Log.With("backup", b.ID, "instance_id", b.InstanceID), p.Store.Backups.NoteVerification
+func (bs *Backups) noteVerification(ctx context.Context, b store.Backup, err error) error {
+	log, note := bs.Log.With("backup", b.ID, "instance_id", b.InstanceID), bs.Store.Backups.NoteVerification
 	problem := problemOf(err)
 	switch {
 	case err == nil:
@@ -95,7 +95,7 @@ func (p *Backups) noteVerification(ctx context.Context, b store.Backup, err erro
 	case bySettings(err):
 		log.Warn("a backup cannot be verified on a server with these settings, and is tried again in a day; see "+
 			"docs/runbook.md#mysqlbrokerbackupstooold", "error", err)
-		note, problem = p.Store.Backups.NoteRefusal, err.Error()
+		note, problem = bs.Store.Backups.NoteRefusal, err.Error()
 	default:
 		return fmt.Errorf("verify the backup %s: %w", b.ID, steps.NotUnreachable(err))
 	}
@@ -157,12 +157,12 @@ func bySettings(err error) bool {
 	return refused && refusal.BySettings
 }
 
-func (p *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backup) error {
-	m, err := p.vault.Manifest(ctx, b.InstanceID, b.ID)
+func (bs *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backup) error {
+	m, err := bs.vault.Manifest(ctx, b.InstanceID, b.ID)
 	if err != nil {
 		return err
 	}
-	server, err := p.serverFor(ctx, mysqladmin.Flavour{Name: m.Flavour, Version: m.Version})
+	server, err := bs.serverFor(ctx, mysqladmin.Flavour{Name: m.Flavour, Version: m.Version})
 	if err != nil {
 		return err
 	}
@@ -171,13 +171,13 @@ func (p *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backu
 		return err
 	}
 	lease := engine.LeaseOf(run.Task)
-	if err := p.Store.Backups.RecordScratch(ctx, lease, server, s.Database, s.owner(), b.InstanceID); err != nil {
+	if err := bs.Store.Backups.RecordScratch(ctx, lease, server, s.Database, s.owner(), b.InstanceID); err != nil {
 		return fmt.Errorf("record the scratch database: %w", err)
 	}
 	owner := mysqladmin.Account{Name: s.owner(), Password: engine.NewPassword(), Database: s.Database, Role: plan.Admin,
 		Events: true}
-	f := copying.Filling{Copier: p.copier, Instance: s.instance(), Lock: scratchLock}
-	err = p.InSession(f.Instance, f.Lock, func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
+	f := copying.Filling{Copier: bs.copier, Instance: s.instance(), Lock: scratchLock}
+	err = bs.InSession(f.Instance, f.Lock, func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
 		if err := session.CreateDatabase(ctx, s.Database, "", ""); err != nil {
 			return err
 		}
@@ -187,10 +187,10 @@ func (p *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backu
 		return err
 	}
 	err = f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-		o := p.copier.Options(ctx, run, "verified", engine.Percent("Verifying backup "+b.ID))
+		o := bs.copier.Options(ctx, run, "verified", engine.Percent("Verifying backup "+b.ID))
 		o.Events, o.Unpartitioned = true, true
 		o.LeftOut = func(_ string, broken bool, _ error) bool { return broken }
-		return p.vault.Restore(ctx, m, to, o)
+		return bs.vault.Restore(ctx, m, to, o)
 	})
 	if bySettings(err) {
 		err = fmt.Errorf("shared server %s: %w", server, err) // operators have to change its settings
@@ -202,9 +202,9 @@ func (p *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Backu
 var scratchLock = fleet.Lock{Key: "scratch databases of backups"}
 
 // serverFor finds a shared server that can hold what one of that flavour has written.
-func (p *Backups) serverFor(ctx context.Context, from mysqladmin.Flavour) (name string, err error) {
+func (bs *Backups) serverFor(ctx context.Context, from mysqladmin.Flavour) (name string, err error) {
 	var failed error
-	for _, server := range p.Fleet.Shared.All() {
+	for _, server := range bs.Fleet.Shared.All() {
 		to, err := server.Flavour(ctx)
 		if err == nil && to.CanTake(from) {
 			return server.Name(), nil
@@ -215,19 +215,19 @@ func (p *Backups) serverFor(ctx context.Context, from mysqladmin.Flavour) (name 
 }
 
 // dropScratch drops the scratch database that the task remembers, and its account.
-func (p *Backups) dropScratch(ctx context.Context, run *task.Run) error {
+func (bs *Backups) dropScratch(ctx context.Context, run *task.Run) error {
 	s, _, err := scratchKey.Recall(run)
 	if err != nil || s.Database == "" {
 		return err
 	}
-	if err := p.drop(ctx, run, s); err != nil {
+	if err := bs.drop(ctx, run, s); err != nil {
 		return err
 	}
 	return scratchKey.Save(ctx, run, scratch{})
 }
 
-func (p *Backups) drop(ctx context.Context, run *task.Run, s scratch) error {
-	return p.InSession(s.instance(), scratchLock,
+func (bs *Backups) drop(ctx context.Context, run *task.Run, s scratch) error {
+	return bs.InSession(s.instance(), scratchLock,
 		func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
 			return dropWithOwner(ctx, session, s.Database, s.owner())
 		})(ctx, run)
@@ -246,12 +246,12 @@ func dropWithOwner(ctx context.Context, s *mysqladmin.Session, database, owner s
 
 // DropLeft returns a step that drops the databases which backups and restores of an instance have left on shared
 // servers, whose tasks were cancelled because the instance is being deleted.
-func (p *Backups) DropLeft(i store.Instance) task.Step {
+func (bs *Backups) DropLeft(i store.Instance) task.Step {
 	return task.Step{Name: "drop left", Progress: "Dropping what a backup or a restore has left",
 		Timeout: steps.DropTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
 			for _, kind := range []string{store.BackUp, store.Restore} {
-				t, err := p.Store.Tasks.Latest(ctx, i.ID, "", kind)
+				t, err := bs.Store.Tasks.Latest(ctx, i.ID, "", kind)
 				if errors.Is(err, store.ErrNotFound) {
 					continue
 				}
@@ -264,7 +264,7 @@ func (p *Backups) DropLeft(i store.Instance) task.Step {
 					if left.Database == "" || left.Location.Dedicated() {
 						continue
 					}
-					if err := p.drop(ctx, run, left); err != nil {
+					if err := bs.drop(ctx, run, left); err != nil {
 						return err
 					}
 				}

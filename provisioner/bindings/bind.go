@@ -34,20 +34,20 @@ type BindRequest struct {
 
 // Bind creates a MySQL account for a binding, and always completes that before it returns. A request that repeats an
 // earlier one gets the same credentials. One with the same id that differs is a Conflict. OSB API, "Binding".
-func (p *Bindings) Bind(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
+func (bs *Bindings) Bind(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.SyncDeadline)
 	defer cancel()
-	d, result, err := p.Operate(ctx, store.Bind, func(tx *store.Tx) (engine.Decision, error) {
-		return p.decideBind(ctx, tx, q)
+	d, result, err := bs.Operate(ctx, store.Bind, func(tx *store.Tx) (engine.Decision, error) {
+		return bs.decideBind(ctx, tx, q)
 	})
 	if err != nil {
 		return c, false, err
 	}
-	c, err = p.credentials(ctx, d.Instance, d.Binding)
+	c, err = bs.credentials(ctx, d.Instance, d.Binding)
 	return c, result.Existed, err
 }
 
-func (p *Bindings) decideBind(ctx context.Context, tx *store.Tx, q BindRequest) (d engine.Decision, err error) {
+func (bs *Bindings) decideBind(ctx context.Context, tx *store.Tx, q BindRequest) (d engine.Decision, err error) {
 	there, err := tx.BeginBind(ctx, q.InstanceID, q.BindingID, q.Predecessor)
 	if errors.Is(err, store.ErrNotFound) {
 		return d, engine.Refuse(engine.NotFound, "There is no service instance with this id.")
@@ -55,16 +55,16 @@ func (p *Bindings) decideBind(ctx context.Context, tx *store.Tx, q BindRequest) 
 	if err != nil {
 		return d, err
 	}
-	if err := p.bindable(there, q); err != nil {
+	if err := bs.bindable(there, q); err != nil {
 		return d, err
 	}
 	i := there.Instance
 	d.Instance = i
-	if q, err = limitRole(i, p.Plans.Get(i.PlanID), q); err != nil {
+	if q, err = limitRole(i, bs.Plans.Get(i.PlanID), q); err != nil {
 		return d, err
 	}
 	if there.Binding == nil {
-		if d.Binding, err = p.newBinding(there, q); err != nil {
+		if d.Binding, err = bs.newBinding(there, q); err != nil {
 			return d, err
 		}
 		if err := tx.InsertBinding(d.Binding); err != nil {
@@ -72,21 +72,21 @@ func (p *Bindings) decideBind(ctx context.Context, tx *store.Tx, q BindRequest) 
 		}
 	} else {
 		d.Binding = *there.Binding
-		d.Task, err = p.bindAgain(there, q)
+		d.Task, err = bs.bindAgain(there, q)
 		if d.Joined = d.Task != nil; d.Joined || err != nil || d.Binding.State == store.Ready {
 			return d, err
 		}
 		// An earlier unbind failed half-way: the account is created again.
 		tx.SetBindingState(i.ID, d.Binding.ID, store.Creating)
 	}
-	d.Task = tx.InsertTask(p.NewTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: d.Binding.ID, Kind: store.Bind,
+	d.Task = tx.InsertTask(bs.NewTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: d.Binding.ID, Kind: store.Bind,
 		PlanID: i.PlanID}))
-	d.Workflow = p.bindWorkflow(i, d.Binding)
+	d.Workflow = bs.bindWorkflow(i, d.Binding)
 	return d, nil
 }
 
 // bindable refuses a bind if the instance is not in the right state, or has as many bindings as its plan allows.
-func (p *Bindings) bindable(there store.Beginning, q BindRequest) error {
+func (bs *Bindings) bindable(there store.Beginning, q BindRequest) error {
 	switch {
 	case there.Instance.ServiceID != q.ServiceID:
 		return engine.Refuse(engine.Invalid, "The service_id is not that of this service instance.")
@@ -100,7 +100,7 @@ func (p *Bindings) bindable(there store.Beginning, q BindRequest) error {
 	case there.Instance.FrozenSince != nil && (there.Binding == nil || there.Binding.State != store.Ready):
 		return engine.ErrFrozen // a new account could write
 	}
-	plan, err := p.Plan(there.Instance.PlanID)
+	plan, err := bs.Plan(there.Instance.PlanID)
 	if err != nil {
 		return &engine.Error{Code: engine.Invalid, Err: err,
 			Sentence: "The plan of this service instance is not offered any more. Update the service instance to another one."}
@@ -129,9 +129,9 @@ func changing(there store.Beginning) bool {
 }
 
 // bindAgain returns the task in progress of a binding that is already recorded, or nil if there is none.
-func (p *Bindings) bindAgain(there store.Beginning, q BindRequest) (*store.Task, error) {
+func (bs *Bindings) bindAgain(there store.Beginning, q BindRequest) (*store.Task, error) {
 	t := there.Task(q.BindingID)
-	plan := p.Plans.Get(there.Instance.PlanID)
+	plan := bs.Plans.Get(there.Instance.PlanID)
 	switch {
 	case engine.Ends(t) || t != nil && t.Kind == store.Rotate:
 		return nil, engine.ErrBusy
@@ -142,13 +142,13 @@ func (p *Bindings) bindAgain(there store.Beginning, q BindRequest) (*store.Task,
 	return t, nil
 }
 
-func (p *Bindings) newBinding(there store.Beginning, q BindRequest) (store.Binding, error) {
+func (bs *Bindings) newBinding(there store.Beginning, q BindRequest) (store.Binding, error) {
 	q, asked, err := succeed(there, q)
 	if err != nil {
 		return store.Binding{}, err
 	}
-	of := p.Plans.Get(there.Instance.PlanID)
-	tls, err := p.bindingTLS(there.Instance, of, asked)
+	of := bs.Plans.Get(there.Instance.PlanID)
+	tls, err := bs.bindingTLS(there.Instance, of, asked)
 	if err != nil {
 		return store.Binding{}, err
 	}
@@ -162,12 +162,12 @@ func (p *Bindings) newBinding(there store.Beginning, q BindRequest) (store.Bindi
 		Parameters: engine.Encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
 		Events: of.Events, Account: engine.NewName(mysqladmin.AccountPrefix), Password: engine.NewPassword(),
 		CreatedAt: there.Now, ExpiresAt: expires}
-	p.chooseStore(&b, q, there.Predecessor)
+	bs.chooseStore(&b, q, there.Predecessor)
 	return b, err
 }
 
 // bindingTLS is the setting of a new binding: that of the plan, or a stricter one if the request asks for it.
-func (p *Bindings) bindingTLS(i store.Instance, of plan.Plan, asked plan.TLS) (plan.TLS, error) {
+func (bs *Bindings) bindingTLS(i store.Instance, of plan.Plan, asked plan.TLS) (plan.TLS, error) {
 	switch {
 	case asked == plan.TLSOptional && of.TLS == plan.TLSRequired:
 		return "", engine.Refuse(engine.Invalid,
@@ -175,7 +175,7 @@ func (p *Bindings) bindingTLS(i store.Instance, of plan.Plan, asked plan.TLS) (p
 			of.Name, plan.TLSRequired)
 	case asked != plan.TLSRequired && of.TLS != plan.TLSRequired:
 		return plan.TLSOptional, nil
-	case p.Fleet.WithoutTLS(i.Location):
+	case bs.Fleet.WithoutTLS(i.Location):
 		return "", engine.Refuse(engine.Invalid,
 			"The MySQL server of this service instance offers no TLS, so a binding cannot require "+
 				"it. Ask your operator to give the server a certificate.")
@@ -218,9 +218,9 @@ func sameTLS(b store.Binding, of plan.Plan, asked plan.TLS) bool {
 var bindKind = engine.Kind[*Bindings]{
 	Beginning: "Creating the service binding",
 	Kind:      task.Kind{Advice: "Bind again later.", Undoable: true, Adds: true},
-	Workflow: func(ctx context.Context, p *Bindings, t store.Task) (task.Workflow, error) {
-		i, b, err := p.BindingTask(ctx, t)
-		return p.bindWorkflow(i, b), err
+	Workflow: func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
+		i, b, err := bs.BindingTask(ctx, t)
+		return bs.bindWorkflow(i, b), err
 	},
 }
 
@@ -233,17 +233,17 @@ func errDropped(i store.Instance) error {
 
 // bindWorkflow creates the account of a binding and stores its credentials in CredHub, if they are to be there. If it
 // fails, the response says so, and the binding is deleted.
-func (p *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflow {
+func (bs *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflow {
 	lock := steps.BindingLock(i.ID, b.ID)
 	lock.Adds = true
 	w := task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
 			Do: func(ctx context.Context, run *task.Run) error {
-				has, err := p.Plan(i.PlanID)
+				has, err := bs.Plan(i.PlanID)
 				if err != nil {
 					return err
 				}
-				return p.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+				return bs.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 					if there, err := s.DatabaseExists(ctx, i.Database); err != nil {
 						return err
 					} else if !there {
@@ -256,7 +256,7 @@ func (p *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflow
 				})(ctx, run)
 			}}},
 		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",
-			Do: p.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			Do: bs.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return s.DropAccount(ctx, b.Account)
 			})}},
 		Durable:   true,
@@ -269,8 +269,8 @@ func (p *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflow
 		},
 	}
 	if b.CredHubName != "" {
-		w.Steps = append(w.Steps, p.storeCredentials(i, b))
-		w.Cleanup = append([]task.Step{p.deleteCredentials(b)}, w.Cleanup...)
+		w.Steps = append(w.Steps, bs.storeCredentials(i, b))
+		w.Cleanup = append([]task.Step{bs.deleteCredentials(b)}, w.Cleanup...)
 	}
 	return w
 }

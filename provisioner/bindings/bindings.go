@@ -24,9 +24,9 @@ func New(s *steps.Servers, credHub *credhub.Client, document func(Credentials) m
 }
 
 // Expired says that the account of a binding has come to its end.
-func (p *Bindings) Expired() {
+func (bs *Bindings) Expired() {
 	select {
-	case p.expired <- struct{}{}:
+	case bs.expired <- struct{}{}:
 	default:
 	}
 }

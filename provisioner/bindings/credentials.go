@@ -27,12 +27,12 @@ type Credentials struct {
 	ExpiresAt, RenewBefore time.Time
 }
 
-func (p *Bindings) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
-	address, err := p.Fleet.Address(ctx, i)
+func (bs *Bindings) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
+	address, err := bs.Fleet.Address(ctx, i)
 	if err != nil {
-		return Credentials{}, p.UnlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
+		return Credentials{}, bs.UnlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
 	}
-	tlsOnly := plan.TLS(b.TLS) == plan.TLSRequired || p.Fleet.TLSOnly(i.Location)
+	tlsOnly := plan.TLS(b.TLS) == plan.TLSRequired || bs.Fleet.TLSOnly(i.Location)
 	c := Credentials{Address: address, Database: i.Database, Account: b.Account, Password: b.Password,
 		Parameters: b.Parameters, TLSOnly: tlsOnly, Reference: b.CredHubName}
 	if b.ExpiresAt != nil {
@@ -43,10 +43,10 @@ func (p *Bindings) credentials(ctx context.Context, i store.Instance, b store.Bi
 
 // Binding reads the credentials of a binding. A binding is NotFound while it is being created or deleted. OSB API,
 // "Fetching a Service Binding".
-func (p *Bindings) Binding(ctx context.Context, instanceID, id string) (Credentials, error) {
-	b, err := p.Store.Bindings.Get(ctx, instanceID, id)
+func (bs *Bindings) Binding(ctx context.Context, instanceID, id string) (Credentials, error) {
+	b, err := bs.Store.Bindings.Get(ctx, instanceID, id)
 	if errors.Is(err, store.ErrNotFound) {
-		expired, err := p.Store.Bindings.HasExpired(ctx, instanceID, id)
+		expired, err := bs.Store.Bindings.HasExpired(ctx, instanceID, id)
 		if err != nil {
 			return Credentials{}, fmt.Errorf("look for an expired binding: %w", err)
 		}
@@ -61,12 +61,12 @@ func (p *Bindings) Binding(ctx context.Context, instanceID, id string) (Credenti
 	if err != nil {
 		return Credentials{}, fmt.Errorf("read the binding: %w", err)
 	}
-	i, err := p.Store.Instances.Get(ctx, instanceID)
+	i, err := bs.Store.Instances.Get(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) { // the instance was deleted since, with its bindings
 		return Credentials{}, engine.Refuse(engine.NotFound, "There is no service binding with this id.")
 	}
 	if err != nil {
 		return Credentials{}, fmt.Errorf("read the binding's instance: %w", err)
 	}
-	return p.credentials(ctx, i, b)
+	return bs.credentials(ctx, i, b)
 }

@@ -55,23 +55,23 @@ func hasExpired(b store.Binding, now time.Time) bool {
 
 // Expire ends bindings that have expired by PostgreSQL's clock, until ctx ends. One broker does that for all. It sleeps
 // until the tasks' runner finds one that has expired.
-func (p *Bindings) Expire(ctx context.Context) {
-	leader.Work{Store: p.Store, Log: p.Log, Lease: "expiry", What: "ending expired bindings", Every: expiryInterval,
+func (bs *Bindings) Expire(ctx context.Context) {
+	leader.Work{Store: bs.Store, Log: bs.Log, Lease: "expiry", What: "ending expired bindings", Every: expiryInterval,
 		Await: func(ctx context.Context) {
 			select {
 			case <-ctx.Done():
-			case <-p.expired:
+			case <-bs.expired:
 			}
-		}, Do: p.expireDue}.Run(ctx)
+		}, Do: bs.expireDue}.Run(ctx)
 }
 
 // expireDue records a task for each expired binding. Any worker of any broker runs it.
-func (p *Bindings) expireDue(ctx context.Context) error {
-	if hold, err := p.Store.Recovery.Hold(ctx); err != nil || hold != nil {
+func (bs *Bindings) expireDue(ctx context.Context) error {
+	if hold, err := bs.Store.Recovery.Hold(ctx); err != nil || hold != nil {
 		return err // the binding may have been changed since
 	}
-	due, err := p.Store.Bindings.Expired(ctx, expiredAtOnce)
-	if unsure := p.SureOfAges(ctx, len(due)); unsure != nil {
+	due, err := bs.Store.Bindings.Expired(ctx, expiredAtOnce)
+	if unsure := bs.SureOfAges(ctx, len(due)); unsure != nil {
 		return errors.Join(err, unsure)
 	}
 	busy := map[store.Location][]expired{}
@@ -79,15 +79,15 @@ func (p *Bindings) expireDue(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		i, failed := p.expire(ctx, b)
+		i, failed := bs.expire(ctx, b)
 		if err = errors.Join(err, failed); i != nil {
 			busy[i.Location] = append(busy[i.Location], expired{*i, b})
 		}
 	}
 	if len(due) > 0 {
-		p.Tasks.Nudge()
+		bs.Tasks.Nudge()
 	}
-	return errors.Join(err, p.lockAll(ctx, busy))
+	return errors.Join(err, bs.lockAll(ctx, busy))
 }
 
 // expired is an expired binding whose instance another task is changing.
@@ -97,7 +97,7 @@ type expired struct {
 }
 
 // lockAll locks accounts on several servers at once, because one of them may not answer.
-func (p *Bindings) lockAll(ctx context.Context, busy map[store.Location][]expired) error {
+func (bs *Bindings) lockAll(ctx context.Context, busy map[store.Location][]expired) error {
 	var (
 		locking errgroup.Group
 		mu      sync.Mutex
@@ -106,7 +106,7 @@ func (p *Bindings) lockAll(ctx context.Context, busy map[store.Location][]expire
 	locking.SetLimit(locksAtOnce)
 	for _, of := range busy {
 		locking.Go(func() error {
-			err := p.lockEach(ctx, of)
+			err := bs.lockEach(ctx, of)
 			mu.Lock()
 			defer mu.Unlock()
 			all = errors.Join(all, err)
@@ -118,9 +118,9 @@ func (p *Bindings) lockAll(ctx context.Context, busy map[store.Location][]expire
 }
 
 // lockEach locks accounts on one server. If the server does not answer, it leaves the rest to the next round.
-func (p *Bindings) lockEach(ctx context.Context, of []expired) (all error) {
+func (bs *Bindings) lockEach(ctx context.Context, of []expired) (all error) {
 	for _, e := range of {
-		err := p.lockExpired(ctx, e.instance, e.binding)
+		err := bs.lockExpired(ctx, e.instance, e.binding)
 		if all = errors.Join(all, err); errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
@@ -129,8 +129,8 @@ func (p *Bindings) lockEach(ctx context.Context, of []expired) (all error) {
 }
 
 // expire records a task that ends a binding. If an operation is changing the instance, it returns the instance instead.
-func (p *Bindings) expire(ctx context.Context, b store.ExpiredBinding) (i *store.Instance, err error) {
-	err = p.Store.InTx(ctx, func(tx *store.Tx) error {
+func (bs *Bindings) expire(ctx context.Context, b store.ExpiredBinding) (i *store.Instance, err error) {
+	err = bs.Store.InTx(ctx, func(tx *store.Tx) error {
 		i = nil
 		there, err := tx.Begin(ctx, b.InstanceID, b.ID)
 		switch {
@@ -156,16 +156,16 @@ func (p *Bindings) expire(ctx context.Context, b store.ExpiredBinding) (i *store
 
 // lockExpired locks the account of a binding while another task changes its instance, which may take long. The binding
 // itself ends after that task.
-func (p *Bindings) lockExpired(ctx context.Context, i store.Instance, b store.ExpiredBinding) error {
+func (bs *Bindings) lockExpired(ctx context.Context, i store.Instance, b store.ExpiredBinding) error {
 	if i.State != store.Ready {
 		return nil // it is being deleted
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
-	session, err := p.Fleet.OpenSession(ctx, i, fleet.Lock{Key: fleet.BindingLock(i.ID, b.ID),
+	session, err := bs.Fleet.OpenSession(ctx, i, fleet.Lock{Key: fleet.BindingLock(i.ID, b.ID),
 		Alive: func() error { return ctx.Err() }})
 	if err == nil {
-		defer p.CloseSession(i, session)
+		defer bs.CloseSession(i, session)
 		err = session.Explain(session.LockAccount(session.Context(), b.Account))
 	}
 	if err != nil {
@@ -177,21 +177,21 @@ func (p *Bindings) lockExpired(ctx context.Context, i store.Instance, b store.Ex
 var expireKind = engine.Kind[*Bindings]{
 	Beginning: "Ending the expired service binding",
 	Kind:      task.Kind{Advice: "The broker tries again."},
-	Workflow: func(ctx context.Context, p *Bindings, t store.Task) (task.Workflow, error) {
-		i, b, err := p.BindingTask(ctx, t)
-		return p.expireWorkflow(i, b), err
+	Workflow: func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
+		i, b, err := bs.BindingTask(ctx, t)
+		return bs.expireWorkflow(i, b), err
 	},
 }
 
 // expireWorkflow is the workflow of an unbind that no platform has requested. It leaves a record, so that a later
 // request of the platform succeeds.
-func (p *Bindings) expireWorkflow(i store.Instance, b store.Binding) task.Workflow {
-	w := p.unbindWorkflow(i, b)
+func (bs *Bindings) expireWorkflow(i store.Instance, b store.Binding) task.Workflow {
+	w := bs.unbindWorkflow(i, b)
 	unbound := w.Succeeded
 	w.Succeeded = func(tx *store.Tx, m task.Memory) {
 		tx.RecordExpired(i.ID, b.ID)
 		unbound(tx, m)
-		p.Log.Info("a service binding has expired", "instance_id", i.ID, "binding_id", b.ID)
+		bs.Log.Info("a service binding has expired", "instance_id", i.ID, "binding_id", b.ID)
 	}
 	return w
 }

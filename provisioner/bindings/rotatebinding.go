@@ -61,25 +61,25 @@ func RotateBinding(ctx context.Context, s *store.Store, hub *credhub.Client, ins
 var rotateKind = engine.Kind[*Bindings]{
 	Beginning: "Replacing the password of the service binding",
 	Kind:      task.Kind{Advice: "An operator has to replace the password again."},
-	Workflow: func(ctx context.Context, p *Bindings, t store.Task) (task.Workflow, error) {
-		i, b, err := p.BindingTask(ctx, t)
-		return p.rotateWorkflow(i, b), err
+	Workflow: func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
+		i, b, err := bs.BindingTask(ctx, t)
+		return bs.rotateWorkflow(i, b), err
 	},
 }
 
 // rotateWorkflow sets the recorded password of a binding's account, and ends its sessions. If the instance was moved,
 // the account at the old place ends.
-func (p *Bindings) rotateWorkflow(i store.Instance, b store.Binding) task.Workflow {
+func (bs *Bindings) rotateWorkflow(i store.Instance, b store.Binding) task.Workflow {
 	w := task.Workflow{Steps: []task.Step{{Name: "replace password", Progress: "Replacing the password",
-		Do: p.InSession(i, steps.BindingLock(i.ID, b.ID),
+		Do: bs.InSession(i, steps.BindingLock(i.ID, b.ID),
 			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return s.ReplacePassword(ctx, b.Account, b.Password)
 			})}}, Durable: true}
 	if i.Former() {
-		w.Steps = append(w.Steps, p.endFormer(i, b))
+		w.Steps = append(w.Steps, bs.endFormer(i, b))
 	}
 	if b.CredHubName != "" {
-		w.Steps = append(w.Steps, p.storeChanged(i, b))
+		w.Steps = append(w.Steps, bs.storeChanged(i, b))
 	}
 	return w
 }

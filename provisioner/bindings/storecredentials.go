@@ -31,8 +31,8 @@ const (
 
 // chooseStore decides whether CredHub gets the credentials of a new binding, and who may read them there: the
 // application, or the client of UAA that reads them for the owner of a service key. Without either, nobody could.
-func (p *Bindings) chooseStore(b *store.Binding, q BindRequest, predecessor *store.Binding) {
-	if p.credHub == nil {
+func (bs *Bindings) chooseStore(b *store.Binding, q BindRequest, predecessor *store.Binding) {
+	if bs.credHub == nil {
 		return
 	}
 	switch {
@@ -44,18 +44,18 @@ func (p *Bindings) chooseStore(b *store.Binding, q BindRequest, predecessor *sto
 		b.CredHubReader = predecessor.CredHubReader
 	}
 	if b.CredHubReader != "" {
-		b.CredHubName = p.credHub.Name(b.Account)
+		b.CredHubName = bs.credHub.Name(b.Account)
 	}
 }
 
 // storeCredentials is the step that stores the credentials of a new binding in CredHub.
-func (p *Bindings) storeCredentials(i store.Instance, b store.Binding) task.Step {
+func (bs *Bindings) storeCredentials(i store.Instance, b store.Binding) task.Step {
 	return task.Step{Name: "store credentials", Progress: "Storing the credentials", Timeout: storeTime,
 		Do: func(ctx context.Context, _ *task.Run) error {
-			if p.credHub == nil {
+			if bs.credHub == nil {
 				return task.RequeueElsewhere(errNoCredHub)
 			}
-			if err := p.storeEntry(ctx, i, b, nil); err != nil {
+			if err := bs.storeEntry(ctx, i, b, nil); err != nil {
 				return task.Failure("The credentials could not be stored in CredHub.", err)
 			}
 			return nil
@@ -66,14 +66,14 @@ var errNoCredHub = errors.New("CREDHUB_URL is not set where this runs, and CredH
 
 // storeChanged is the step that stores the changed credentials of a binding in CredHub. If CredHub does not answer, it
 // leaves them to SyncCredHub: the account has changed already.
-func (p *Bindings) storeChanged(i store.Instance, b store.Binding) task.Step {
+func (bs *Bindings) storeChanged(i store.Instance, b store.Binding) task.Step {
 	return task.Step{Name: "store credentials", Progress: "Storing the credentials", Timeout: storeTime,
 		Do: func(ctx context.Context, run *task.Run) error {
 			err := errNoCredHub
-			if p.credHub != nil {
+			if bs.credHub != nil {
 				within, cancel := context.WithTimeout(ctx, storeTime/2)
 				defer cancel()
-				err = p.storeEntry(within, i, b, nil)
+				err = bs.storeEntry(within, i, b, nil)
 			}
 			if ctx.Err() != nil || run.Alive() != nil {
 				return errors.Join(err, ctx.Err(), run.Alive())
@@ -81,19 +81,19 @@ func (p *Bindings) storeChanged(i store.Instance, b store.Binding) task.Step {
 			if err == nil {
 				return nil
 			}
-			p.Log.Warn("could not store the changed credentials of a binding in CredHub; trying again later",
+			bs.Log.Warn("could not store the changed credentials of a binding in CredHub; trying again later",
 				"instance_id", b.InstanceID, "binding_id", b.ID, "error", err)
 			return run.Advise("CredHub gets the new password when it answers again. Restart the application after that.")
 		}}
 }
 
 // storeEntry stores the credentials of a binding unless the hash says that CredHub has them.
-func (p *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Binding, has []byte) error {
-	c, err := p.credentials(ctx, i, b)
+func (bs *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Binding, has []byte) error {
+	c, err := bs.credentials(ctx, i, b)
 	if err != nil {
 		return err
 	}
-	document := p.document(c)
+	document := bs.document(c)
 	sum, err := credhub.Sum(document)
 	if err != nil {
 		return fmt.Errorf("encode the credentials: %w", err)
@@ -101,14 +101,14 @@ func (p *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Bin
 	if bytes.Equal(sum, has) {
 		return nil
 	}
-	attempt, err := p.Store.CredHub.BeginStore(ctx, b.CredHubName)
+	attempt, err := bs.Store.CredHub.BeginStore(ctx, b.CredHubName)
 	if err != nil {
 		return fmt.Errorf("record that CredHub is to store it: %w", err)
 	}
-	if err := p.credHub.Store(ctx, b.CredHubName, document, b.CredHubReader); err != nil {
+	if err := bs.credHub.Store(ctx, b.CredHubName, document, b.CredHubReader); err != nil {
 		return err
 	}
-	if err := p.Store.CredHub.SetStored(ctx, b.CredHubName, attempt, sum); err != nil {
+	if err := bs.Store.CredHub.SetStored(ctx, b.CredHubName, attempt, sum); err != nil {
 		return fmt.Errorf("record what CredHub has: %w", err)
 	}
 	return nil
@@ -116,23 +116,23 @@ func (p *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Bin
 
 // deleteCredentials is the step that deletes the credentials of a binding from CredHub. If CredHub does not answer, it
 // leaves them to SyncCredHub: the account has ended, so nobody can use them.
-func (p *Bindings) deleteCredentials(b store.Binding) task.Step {
+func (bs *Bindings) deleteCredentials(b store.Binding) task.Step {
 	return task.Step{Name: "delete credentials", Progress: "Deleting the credentials", Timeout: storeTime,
 		Do: func(ctx context.Context, run *task.Run) error {
 			err := errNoCredHub
-			if p.credHub != nil {
+			if bs.credHub != nil {
 				within, cancel := context.WithTimeout(ctx, deleteTime)
 				defer cancel()
 				var done bool
-				if done, err = p.credHub.Delete(within, b.CredHubName, b.CredHubReader); done && err == nil {
-					err = p.Store.CredHub.SetDeleted(ctx, b.CredHubName)
+				if done, err = bs.credHub.Delete(within, b.CredHubName, b.CredHubReader); done && err == nil {
+					err = bs.Store.CredHub.SetDeleted(ctx, b.CredHubName)
 				}
 			}
 			if ctx.Err() != nil || run.Alive() != nil {
 				return errors.Join(err, ctx.Err(), run.Alive())
 			}
 			if err != nil {
-				p.Log.Warn("could not delete the credentials of a binding in CredHub; trying again later",
+				bs.Log.Warn("could not delete the credentials of a binding in CredHub; trying again later",
 					"instance_id", b.InstanceID, "binding_id", b.ID, "error", err)
 			}
 			return nil
@@ -141,22 +141,23 @@ func (p *Bindings) deleteCredentials(b store.Binding) task.Step {
 
 // SyncCredHub deletes from CredHub the credentials of bindings that are gone, and stores those that have changed, for
 // example because an instance was moved, until ctx ends. One broker does that for all.
-func (p *Bindings) SyncCredHub(ctx context.Context) {
-	leader.Work{Store: p.Store, Log: p.Log, Lease: "credhub", What: "bringing CredHub up to date", Every: credHubInterval,
-		Do: p.syncCredHub}.Run(ctx)
+func (bs *Bindings) SyncCredHub(ctx context.Context) {
+	leader.Work{Store: bs.Store, Log: bs.Log, Lease: "credhub",
+		What: "bringing CredHub up to date", Every: credHubInterval,
+		Do: bs.syncCredHub}.Run(ctx)
 }
 
-func (p *Bindings) syncCredHub(ctx context.Context) error {
-	if hold, err := p.Store.Recovery.Hold(ctx); err != nil || hold != nil {
+func (bs *Bindings) syncCredHub(ctx context.Context) error {
+	if hold, err := bs.Store.Recovery.Hold(ctx); err != nil || hold != nil {
 		return err // the bindings may have changed since
 	}
-	failed := []error{p.deleteEnded(ctx)} // a broker that may not delete still stores what a move has changed
-	unchecked, err := p.Store.CredHub.Unchecked(ctx, credHubAge, credHubAtOnce)
+	failed := []error{bs.deleteEnded(ctx)} // a broker that may not delete still stores what a move has changed
+	unchecked, err := bs.Store.CredHub.Unchecked(ctx, credHubAge, credHubAtOnce)
 	if err != nil {
 		failed = append(failed, fmt.Errorf("list what CredHub should have: %w", err))
 	}
 	for _, e := range unchecked {
-		err := p.checkEntry(ctx, e)
+		err := bs.checkEntry(ctx, e)
 		failed = append(failed, err)
 		if _, away := errors.AsType[*credhub.Error](err); away || ctx.Err() != nil {
 			break
@@ -168,8 +169,8 @@ func (p *Bindings) syncCredHub(ctx context.Context) error {
 // deleteEnded deletes from CredHub the credentials of bindings that are gone. It keeps their records unless CredHub has
 // deleted them, or lets the broker delete others under the same path: otherwise they may be there. After an error, it
 // leaves the other credentials under that path to the next round.
-func (p *Bindings) deleteEnded(ctx context.Context) (all error) {
-	ended, err := p.Store.CredHub.Ended(ctx, credHubKeep, credHubAtOnce)
+func (bs *Bindings) deleteEnded(ctx context.Context) (all error) {
+	ended, err := bs.Store.CredHub.Ended(ctx, credHubKeep, credHubAtOnce)
 	if err != nil {
 		return fmt.Errorf("list what CredHub should not have any more: %w", err)
 	}
@@ -179,16 +180,16 @@ func (p *Bindings) deleteEnded(ctx context.Context) (all error) {
 		if checked[path] != nil {
 			continue
 		}
-		done, err := p.credHub.Delete(ctx, e.Name, e.Reader)
+		done, err := bs.credHub.Delete(ctx, e.Name, e.Reader)
 		if _, known := checked[path]; err == nil && !done && !e.Deleted && !known {
-			err = p.credHub.CheckDeleting(ctx, path)
+			err = bs.credHub.CheckDeleting(ctx, path)
 			checked[path] = err
 		}
 		if err != nil {
 			checked[path], all = err, errors.Join(all, err)
 			continue
 		}
-		if err := p.Store.CredHub.Forget(ctx, e.Name, credHubKeep); err != nil {
+		if err := bs.Store.CredHub.Forget(ctx, e.Name, credHubKeep); err != nil {
 			return errors.Join(all, fmt.Errorf("forget what CredHub had: %w", err))
 		}
 	}
@@ -196,17 +197,17 @@ func (p *Bindings) deleteEnded(ctx context.Context) (all error) {
 }
 
 // checkEntry stores the credentials of a binding if they are not what CredHub has.
-func (p *Bindings) checkEntry(ctx context.Context, e store.CredHubEntry) error {
-	i, err := p.Store.Instances.Get(ctx, e.InstanceID)
+func (bs *Bindings) checkEntry(ctx context.Context, e store.CredHubEntry) error {
+	i, err := bs.Store.Instances.Get(ctx, e.InstanceID)
 	var b store.Binding
 	if err == nil {
-		b, err = p.Store.Bindings.Get(ctx, e.InstanceID, e.BindingID)
+		b, err = bs.Store.Bindings.Get(ctx, e.InstanceID, e.BindingID)
 	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && (b.CredHubName != e.Name || b.State != store.Ready) {
 		return nil // it has ended meanwhile
 	}
 	if err == nil {
-		err = p.storeEntry(ctx, i, b, e.Stored)
+		err = bs.storeEntry(ctx, i, b, e.Stored)
 	}
 	if err != nil {
 		return fmt.Errorf("store the credentials of binding %q of instance %q: %w", e.BindingID, e.InstanceID, err)

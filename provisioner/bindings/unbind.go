@@ -21,19 +21,19 @@ type UnbindRequest struct {
 
 // Unbind deletes a binding: when it returns, the account cannot log in and its sessions are closed. OSB API,
 // "Unbinding".
-func (p *Bindings) Unbind(ctx context.Context, q UnbindRequest) error {
+func (bs *Bindings) Unbind(ctx context.Context, q UnbindRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.SyncDeadline)
 	defer cancel()
-	d, _, err := p.Operate(ctx, store.Unbind, func(tx *store.Tx) (engine.Decision, error) {
-		return p.decideUnbind(ctx, tx, q)
+	d, _, err := bs.Operate(ctx, store.Unbind, func(tx *store.Tx) (engine.Decision, error) {
+		return bs.decideUnbind(ctx, tx, q)
 	})
 	if err == nil && d.Joined && d.Task.Kind == store.Expire { // which left a record for this request
-		err = p.Store.Bindings.ForgetExpired(ctx, q.InstanceID, q.BindingID)
+		err = bs.Store.Bindings.ForgetExpired(ctx, q.InstanceID, q.BindingID)
 	}
 	return err
 }
 
-func (p *Bindings) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRequest) (d engine.Decision, err error) {
+func (bs *Bindings) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRequest) (d engine.Decision, err error) {
 	there, err := tx.Begin(ctx, q.InstanceID, q.BindingID)
 	expired := false
 	if err == nil && there.Binding == nil {
@@ -60,18 +60,18 @@ func (p *Bindings) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindReque
 		tx.CancelTask(active.ID, "Cancelled, because the binding is being deleted.")
 		d.Cancelled = []store.Task{*active}
 	}
-	d.Task = tx.InsertTask(p.NewTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
+	d.Task = tx.InsertTask(bs.NewTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
 		PlanID: i.PlanID}))
-	d.Workflow = p.unbindWorkflow(i, b)
+	d.Workflow = bs.unbindWorkflow(i, b)
 	return d, nil
 }
 
 var unbindKind = engine.Kind[*Bindings]{
 	Beginning: "Deleting the service binding",
 	Kind:      task.Kind{Advice: "Unbind again later."},
-	Workflow: func(ctx context.Context, p *Bindings, t store.Task) (task.Workflow, error) {
-		i, b, err := p.BindingTask(ctx, t)
-		return p.unbindWorkflow(i, b), err
+	Workflow: func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
+		i, b, err := bs.BindingTask(ctx, t)
+		return bs.unbindWorkflow(i, b), err
 	},
 }
 
@@ -80,10 +80,10 @@ const keptAccount task.Key[bool] = "kept account"
 
 // unbindWorkflow drops the account of a binding. If views, triggers, routines or events run in its name, the account is
 // locked instead, and dropped with the instance.
-func (p *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workflow {
+func (bs *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workflow {
 	w := task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
-			Do: p.InSession(i, steps.BindingLock(i.ID, b.ID),
+			Do: bs.InSession(i, steps.BindingLock(i.ID, b.ID),
 				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 					kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), i.Database)
 					return errors.Join(err, keptAccount.Remember(run, kept))
@@ -96,18 +96,18 @@ func (p *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workfl
 		},
 	}
 	if i.Former() {
-		w.Steps = append(w.Steps, p.endFormer(i, b))
+		w.Steps = append(w.Steps, bs.endFormer(i, b))
 	}
 	if b.CredHubName != "" {
-		w.Steps = append(w.Steps, p.deleteCredentials(b))
+		w.Steps = append(w.Steps, bs.deleteCredentials(b))
 	}
 	return w
 }
 
 // endFormer is the step of an unbind that ends the access of an account where the data were before they were moved.
-func (p *Bindings) endFormer(i store.Instance, b store.Binding) task.Step {
+func (bs *Bindings) endFormer(i store.Instance, b store.Binding) task.Step {
 	former := i.Elsewhere()
-	end := p.InSession(former, steps.BindingLock(i.ID, b.ID),
+	end := bs.InSession(former, steps.BindingLock(i.ID, b.ID),
 		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), former.Database)
 			if err == nil && kept {

@@ -46,11 +46,11 @@ func CreateAnew(ctx context.Context, s *mysqladmin.Session, a mysqladmin.Account
 
 // EndCopyAccount ends the access of an account that has written a copy. It drops and forgets the account unless that
 // defines something.
-func (p *Copier) EndCopyAccount(ctx context.Context, run *task.Run, s *mysqladmin.Session, i store.Instance,
+func (c *Copier) EndCopyAccount(ctx context.Context, run *task.Run, s *mysqladmin.Session, i store.Instance,
 	account string, role plan.Role) error {
 	kept, err := s.RevokeAccess(ctx, account, role, i.Database)
 	if err != nil || kept {
 		return err
 	}
-	return p.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), account)
+	return c.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), account)
 }

@@ -34,10 +34,10 @@ func New(s *steps.Servers, workers int, m *memory.Budget) *Copier {
 
 // EachAccount runs fn for accounts of an instance, each under the lock of its binding, because a worker whose bind was
 // cancelled may still be running.
-func (p *Copier) EachAccount(ctx context.Context, run *task.Run, i store.Instance,
+func (c *Copier) EachAccount(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, fn func(ctx context.Context, s *mysqladmin.Session, account string) error) error {
 	for _, a := range accounts {
-		err := p.InSession(i, steps.BindingLock(i.ID, a.BindingID),
+		err := c.InSession(i, steps.BindingLock(i.ID, a.BindingID),
 			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s, a.Account) })(ctx, run)
 		if err != nil {
 			return err

@@ -72,9 +72,9 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 
 // ReadFrom runs fn on the server of an instance whose data are read. If that server hangs, fn's context ends, and the
 // error is a transfer.SourceError.
-func (p *Copier) ReadFrom(ctx context.Context, i store.Instance,
+func (c *Copier) ReadFrom(ctx context.Context, i store.Instance,
 	fn func(context.Context, *mysqladmin.Server) error) error {
-	return p.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+	return c.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
 		attended, stop := admin.Attend(ctx)
 		defer stop()
 		err := fn(attended, admin)
@@ -86,13 +86,13 @@ func (p *Copier) ReadFrom(ctx context.Context, i store.Instance,
 }
 
 // RunningEvents lists the events of an instance that another node of its cluster runs.
-func (p *Copier) RunningEvents(ctx context.Context, i store.Instance, admin *mysqladmin.Server) ([]string, error) {
+func (c *Copier) RunningEvents(ctx context.Context, i store.Instance, admin *mysqladmin.Server) ([]string, error) {
 	running, unknown, err := admin.RunningEvents(ctx, i.Database)
 	if err != nil {
 		return nil, &transfer.SourceError{Err: err}
 	}
 	if len(unknown) > 0 {
-		p.Log.Warn("a node of the cluster cannot be reached; events are copied disabled, which may run there",
+		c.Log.Warn("a node of the cluster cannot be reached; events are copied disabled, which may run there",
 			"instance_id", i.ID, "names", unknown)
 	}
 	return running, nil

@@ -43,11 +43,11 @@ type Copy struct {
 }
 
 // Copies returns how many copies, backups and restores run in this process, and how far the copies are.
-func (p *Copier) Copies() (running int, all []Copy) {
-	p.turns.mu.Lock()
-	defer p.turns.mu.Unlock()
-	p.turns.expire(time.Now())
-	return len(p.turns.running), slices.Collect(maps.Values(p.turns.copies))
+func (c *Copier) Copies() (running int, all []Copy) {
+	c.turns.mu.Lock()
+	defer c.turns.mu.Unlock()
+	c.turns.expire(time.Now())
+	return len(c.turns.running), slices.Collect(maps.Values(c.turns.copies))
 }
 
 // note returns a function that notes how far a task's copy is before it calls next.
@@ -172,46 +172,46 @@ func (c *copyTurns) expire(now time.Time) {
 const copyTurnInterval = time.Second
 
 // WithMemory runs fn, which copies, outside of any turn: it waits for the memory of a copy.
-func (p *Copier) WithMemory(ctx context.Context, run *task.Run, fn func() error) error {
-	if !p.memory.TryBegin() {
+func (c *Copier) WithMemory(ctx context.Context, run *task.Run, fn func() error) error {
+	if !c.memory.TryBegin() {
 		if err := run.Report(ctx, waitingForMemory); err != nil {
 			return err
 		}
-		if err := p.memory.Begin(ctx); err != nil {
+		if err := c.memory.Begin(ctx); err != nil {
 			return context.Cause(ctx)
 		}
 	}
-	defer p.memory.End()
+	defer c.memory.End()
 	return fn()
 }
 
 // InTurn returns a Do function that waits for its turn to copy.
-func (p *Copier) InTurn(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
+func (c *Copier) InTurn(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
-		if wait := p.turns.begin(run.Task); wait != "" {
+		if wait := c.turns.begin(run.Task); wait != "" {
 			return task.Queued(copyTurnInterval, wait)
 		}
-		defer p.turns.end(run.Task.ID)
+		defer c.turns.end(run.Task.ID)
 		return do(ctx, run)
 	}
 }
 
 // KeepingTurn is InTurn for steps during which applications cannot write: the task keeps its turn until the last of
 // them succeeds. If a step fails, or waits for something, others have the turn until it runs again, which is at once.
-func (p *Copier) KeepingTurn(last bool,
+func (c *Copier) KeepingTurn(last bool,
 	do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) (err error) {
-		if wait := p.turns.begin(run.Task); wait != "" {
+		if wait := c.turns.begin(run.Task); wait != "" {
 			return task.Queued(copyTurnInterval, wait)
 		}
 		defer func() {
 			switch {
 			case err != nil:
-				p.turns.leave(run.Task.ID)
+				c.turns.leave(run.Task.ID)
 			case last:
-				p.turns.end(run.Task.ID)
+				c.turns.end(run.Task.ID)
 			default:
-				p.turns.keep(run.Task.ID)
+				c.turns.keep(run.Task.ID)
 			}
 		}()
 		return do(ctx, run)

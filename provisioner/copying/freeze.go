@@ -15,10 +15,10 @@ import (
 const rollingBack task.Key[[]int64] = "rolling back"
 
 // FreezeAccounts takes the write privileges from accounts of an instance, and waits until their last writes have ended.
-func (p *Copier) FreezeAccounts(ctx context.Context, run *task.Run, i store.Instance,
+func (c *Copier) FreezeAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount) error {
-	events := p.Plans.Get(i.PlanID).Events
-	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+	events := c.Plans.Get(i.PlanID).Events
+	return c.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		killed, found, err := rollingBack.Recall(run)
 		switch {
 		case err != nil:
@@ -87,10 +87,10 @@ const endXA = "XA COMMIT or XA ROLLBACK ends it. On MariaDB, XA RECOVER lists pr
 
 // ThawAccounts gives accounts of an instance back the privileges that FreezeAccounts took. If restricted is true, the
 // instance is over its quota, and they still may not add data.
-func (p *Copier) ThawAccounts(ctx context.Context, run *task.Run, i store.Instance,
+func (c *Copier) ThawAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, restricted bool) error {
-	events := p.Plans.Get(i.PlanID).Events
-	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+	events := c.Plans.Get(i.PlanID).Events
+	return c.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		for _, a := range accounts {
 			if err := s.Thaw(ctx, a.Account, steps.RoleOf(a), events, restricted, i.Database); err != nil {
 				return err
@@ -101,16 +101,16 @@ func (p *Copier) ThawAccounts(ctx context.Context, run *task.Run, i store.Instan
 }
 
 // IsReadOnly reports whether a tenant has made the database of an instance read-only: then nobody can change it.
-func (p *Copier) IsReadOnly(ctx context.Context, i store.Instance) (is bool, err error) {
-	err = p.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+func (c *Copier) IsReadOnly(ctx context.Context, i store.Instance) (is bool, err error) {
+	err = c.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		is, err = admin.ReadOnly(ctx, i.Database)
 		return err
 	})
 	return is, err
 }
 
-func (p *Copier) SetReadOnly(ctx context.Context, run *task.Run, i store.Instance, is bool) error {
-	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+func (c *Copier) SetReadOnly(ctx context.Context, run *task.Run, i store.Instance, is bool) error {
+	return c.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		return s.SetReadOnly(ctx, i.Database, is)
 	})(ctx, run)
 }

@@ -34,12 +34,12 @@ const (
 func OwnerAt(i store.Instance) string { return CopyAccount(i, "owner at "+i.Location.Server) }
 
 // Moves reports whether a change to a plan moves the data of an instance to another server.
-func (p *Copier) Moves(i store.Instance, to plan.Plan) (bool, error) {
+func (c *Copier) Moves(i store.Instance, to plan.Plan) (bool, error) {
 	if to.Kind == plan.Shared {
-		server, err := p.Fleet.Shared.Server(i.Location.Server)
+		server, err := c.Fleet.Shared.Server(i.Location.Server)
 		return i.Location.Dedicated() || err == nil && server.Exclusive != to.Exclusive, nil
 	}
-	l, err := p.Fleet.Launcher(to.Launcher)
+	l, err := c.Fleet.Launcher(to.Launcher)
 	if err != nil && i.Location.Shared() {
 		return false, &engine.Error{Code: engine.PlanChangeRefused, Err: err,
 			Sentence: "This broker offers no dedicated servers. Choose a shared plan."}
@@ -97,8 +97,8 @@ type move struct {
 	known *transfer.Known
 }
 
-func (p *Copier) newMove(i store.Instance, planID string) move {
-	m := move{p, i, i.Elsewhere(), new(transfer.Known)}
+func (c *Copier) newMove(i store.Instance, planID string) move {
+	m := move{c, i, i.Elsewhere(), new(transfer.Known)}
 	m.to.PlanID = planID
 	return m
 }
@@ -115,12 +115,12 @@ const MoveAdvice = "The data was moved. Give each app the new address: `cf bind-
 	"multiple`, `cf restart APP --strategy rolling`, `cf cleanup-outdated-service-bindings APP`. Until then, apps read " +
 	"the data as they were at the old address, and cannot write."
 
-func (p *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow {
+func (c *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow {
 	if i.Other == nil { // cannot be: it is recorded with the task
 		return task.Workflow{Steps: []task.Step{{Name: "look", Progress: "Looking for the destination",
 			Do: func(context.Context, *task.Run) error { return errors.New("no destination is recorded") }}}}
 	}
-	m := p.newMove(i, r.PlanID)
+	m := c.newMove(i, r.PlanID)
 	w := task.Workflow{
 		Durable: true,
 		Advice:  MoveAdvice,
@@ -130,7 +130,7 @@ func (p *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 			if r.KeepDeletedDays.Named {
 				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
 			}
-			tx.SetEvents(i.ID, p.Plans.Get(r.PlanID).Events)
+			tx.SetEvents(i.ID, c.Plans.Get(r.PlanID).Events)
 			if within, _, err := withinQuota.In(memory); err == nil && within {
 				tx.SetOver(i.ID, false)
 			}
@@ -143,22 +143,22 @@ func (p *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 		},
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: p.WithRoom(m.to, true, p.InSession(m.to, steps.InstanceLock(i.ID),
+		Do: c.WithRoom(m.to, true, c.InSession(m.to, steps.InstanceLock(i.ID),
 			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return s.CreateDatabase(ctx, i.Database, "", "")
 			}))}
 	if m.to.Location.Dedicated() {
-		w.Steps = []task.Step{p.Launch(m.to), createDatabase, {Name: "check login", Progress: "Checking the first login",
-			Do: p.InSession(m.to, steps.InstanceLock(i.ID),
+		w.Steps = []task.Step{c.Launch(m.to), createDatabase, {Name: "check login", Progress: "Checking the first login",
+			Do: c.InSession(m.to, steps.InstanceLock(i.ID),
 				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-					err := p.Fleet.CheckLogin(ctx, m.to.Location, i.Database, engine.NewPassword(), s)
-					return cmp.Or(p.NoRoom(ctx, run, m.to, true, err), steps.NotUnreachable(err))
+					err := c.Fleet.CheckLogin(ctx, m.to.Location, i.Database, engine.NewPassword(), s)
+					return cmp.Or(c.NoRoom(ctx, run, m.to, true, err), steps.NotUnreachable(err))
 				})}}
 	} else {
 		w.Steps = []task.Step{createDatabase}
 	}
 	w.Steps = append(w.Steps,
-		task.Step{Name: "copy", Progress: "Copying the data", Timeout: FillTimeout, Do: p.InTurn(m.copyRows)},
+		task.Step{Name: "copy", Progress: "Copying the data", Timeout: FillTimeout, Do: c.InTurn(m.copyRows)},
 		task.Step{Name: "freeze", Progress: "Waiting for the last writes", Timeout: steps.AccountsTimeout, Do: m.freeze},
 		task.Step{Name: "compare", Progress: "Comparing the data", Timeout: frozenTime, Do: m.whileFrozen(m.compare)},
 		task.Step{Name: "hand over", Progress: "Handing the data over", Do: m.handOver})
@@ -263,26 +263,26 @@ func (m move) compare(ctx context.Context, run *task.Run) error {
 // CreateAccounts creates the accounts of the bindings of an instance on a server that does not have them, with their
 // names and passwords, and what the instance allows them: nobody may add data to one that is over its quota or frozen,
 // or log in after the end of a binding.
-func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Instance,
+func (c *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount) error {
-	of, err := p.Plan(i.PlanID)
+	of, err := c.Plan(i.PlanID)
 	if err != nil {
 		return err
 	}
-	restricted, err := p.restricted(ctx, run, i, of)
+	restricted, err := c.restricted(ctx, run, i, of)
 	if err != nil {
 		return err
 	}
-	address, err := p.Fleet.Address(ctx, i)
+	address, err := c.Fleet.Address(ctx, i)
 	if err != nil {
 		return fmt.Errorf("read the address of the server: %w", err)
 	}
-	return p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+	return c.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		for _, a := range accounts {
 			if a.BindingID == "" {
 				continue
 			}
-			b, err := p.Store.Bindings.Get(ctx, i.ID, a.BindingID)
+			b, err := c.Store.Bindings.Get(ctx, i.ID, a.BindingID)
 			if err != nil {
 				return fmt.Errorf("read the binding %q: %w", a.BindingID, err)
 			}
@@ -291,7 +291,7 @@ func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 			}
 			if err := s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password, Database: i.Database,
 				Role: plan.Role(b.Role), MaxConnections: of.MaxConnections, Events: of.Events, Restricted: restricted,
-				Locked:     a.Expired && p.SureOfAges(ctx, 1) == nil,
+				Locked:     a.Expired && c.SureOfAges(ctx, 1) == nil,
 				RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired || b.TLS == "" && address.CACertificate != nil,
 				OwnServer:  i.Location.Dedicated()}); err != nil {
 				return err
@@ -302,15 +302,15 @@ func (p *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 }
 
 // restricted reports whether the accounts of an instance may add no data under a plan.
-func (p *Copier) restricted(ctx context.Context, run *task.Run, i store.Instance, of plan.Plan) (bool, error) {
-	current, err := p.Store.Instances.Get(ctx, i.ID) // the quota guard may have changed it since
+func (c *Copier) restricted(ctx context.Context, run *task.Run, i store.Instance, of plan.Plan) (bool, error) {
+	current, err := c.Store.Instances.Get(ctx, i.ID) // the quota guard may have changed it since
 	if err != nil {
 		return false, fmt.Errorf("read the instance: %w", err)
 	}
 	if current.OverSince == nil || current.PlanID == of.ID {
 		return current.OverSince != nil || current.FrozenSince != nil, nil
 	}
-	below, err := p.Below(ctx, i, of)
+	below, err := c.Below(ctx, i, of)
 	if err == nil {
 		err = withinQuota.Remember(run, below)
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // OptionsFor are Options for what is copied into an instance of a plan.
-func (p *Copier) OptionsFor(ctx context.Context, run *task.Run, of plan.Plan, point string,
+func (c *Copier) OptionsFor(ctx context.Context, run *task.Run, of plan.Plan, point string,
 	sentence func(done, total uint64) string) transfer.Options {
-	o := p.Options(ctx, run, point, sentence)
+	o := c.Options(ctx, run, point, sentence)
 	o.Events, o.MaxBytes = of.Events, 4*of.Quota()+64<<20
 	return o
 }
@@ -21,10 +21,10 @@ const waitingForMemory = "Waiting for memory of the broker that other copies use
 
 // Options are those of a copy, a dump or a load for a task, which reports its progress, and whether it waits for
 // memory.
-func (p *Copier) Options(ctx context.Context, run *task.Run, point string,
+func (c *Copier) Options(ctx context.Context, run *task.Run, point string,
 	sentence func(done, total uint64) string) transfer.Options {
 	var mu sync.Mutex // of what workers report
-	progress := p.ReportProgress(ctx, run, point, sentence)
+	progress := c.ReportProgress(ctx, run, point, sentence)
 	return transfer.Options{Alive: run.Alive,
 		Progress: func(done, total uint64) {
 			mu.Lock()
@@ -32,7 +32,7 @@ func (p *Copier) Options(ctx context.Context, run *task.Run, point string,
 			progress(done, total)
 		},
 		Reserve: func(ctx context.Context, bytes int64) (release func(), err error) {
-			return p.memory.Reserve(ctx, bytes, func() error {
+			return c.memory.Reserve(ctx, bytes, func() error {
 				mu.Lock()
 				defer mu.Unlock()
 				return run.Report(ctx, waitingForMemory)

@@ -74,10 +74,10 @@ func (t Tenant) MayUse(of Tenant, its, source plan.Plan) bool {
 }
 
 // Source finds the instance that a request names with clone_from, and measures it.
-func (p *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.Instance, error) {
+func (c *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.Instance, error) {
 	id := q.Parameters.CloneFrom
 	by := TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context)
-	i, err := p.Store.Instances.Get(ctx, id)
+	i, err := c.Store.Instances.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return i, by.Refuse(noSource(id))
 	}
@@ -85,14 +85,14 @@ func (p *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.I
 		return i, fmt.Errorf("read the source: %w", err)
 	}
 	switch of := TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context); {
-	case !by.MayUse(of, q.Plan, p.Plans.Get(i.PlanID)) || i.ID == q.InstanceID:
+	case !by.MayUse(of, q.Plan, c.Plans.Get(i.PlanID)) || i.ID == q.InstanceID:
 		return i, by.Refuse(noSource(id))
 	case i.State != store.Ready:
 		return i, engine.Refuse(engine.Invalid, "The service instance %s is not ready, so it cannot be copied.", id)
 	}
-	size, err := p.DatabaseSize(ctx, i)
+	size, err := c.DatabaseSize(ctx, i)
 	if err != nil {
-		return i, p.UnlessDeleted(ctx, i.ID, &engine.Error{Code: engine.Unavailable,
+		return i, c.UnlessDeleted(ctx, i.ID, &engine.Error{Code: engine.Unavailable,
 			Err: fmt.Errorf("measure the source: %w", err),
 			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute, or " +
 				"tell your operator."})
@@ -107,12 +107,12 @@ func (p *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.I
 
 // Takes returns a function that checks whether a shared server can hold what an instance's server holds; nil if there
 // is no such instance. For an instance that is restored from a backup, it is the server of the backup.
-func (p *Copier) Takes(ctx context.Context, source store.Instance,
+func (c *Copier) Takes(ctx context.Context, source store.Instance,
 	restored store.Backup) (takes func(*shared.Server) error, err error) {
 	from := mysqladmin.Flavour{Name: restored.Flavour, Version: restored.Version}
 	switch {
 	case source.ID != "":
-		err = p.Fleet.AsAdmin(ctx, source, func(admin *mysqladmin.Server) (err error) {
+		err = c.Fleet.AsAdmin(ctx, source, func(admin *mysqladmin.Server) (err error) {
 			from, err = admin.Flavour(ctx)
 			return err
 		})

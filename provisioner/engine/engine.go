@@ -25,19 +25,19 @@ type Engine struct {
 }
 
 // Start begins to work on tasks of these kinds that are due, including those of processes that died.
-func (p *Engine) Start(cfg task.Config, kinds Kinds) {
-	p.kinds = kinds
-	cfg.Logger = p.Log
+func (e *Engine) Start(cfg task.Config, kinds Kinds) {
+	e.kinds = kinds
+	cfg.Logger = e.Log
 	if cfg.MaxWait == nil {
-		cfg.MaxWait = p.maxWait
+		cfg.MaxWait = e.maxWait
 	}
-	p.Tasks = task.New(p.Store, kinds.Tasks(), cfg)
+	e.Tasks = task.New(e.Store, kinds.Tasks(), cfg)
 }
 
 // maxWait is how long a task may wait for its server: nine tenths of the time for which platforms poll, so that they
 // read the outcome before they give up.
-func (p *Engine) maxWait(t store.Task) time.Duration {
-	polled := p.Plans.Get(t.PlanID).MaxPolling
+func (e *Engine) maxWait(t store.Task) time.Duration {
+	polled := e.Plans.Get(t.PlanID).MaxPolling
 	if polled == 0 {
 		polled = task.DefaultMaxWait
 	}
@@ -45,11 +45,11 @@ func (p *Engine) maxWait(t store.Task) time.Duration {
 }
 
 // HandOver hands the tasks that no request waits for over to other processes.
-func (p *Engine) HandOver() { p.Tasks.HandOver() }
+func (e *Engine) HandOver() { e.Tasks.HandOver() }
 
 // Held returns store.ErrHeld if PostgreSQL is older than the servers, which may hold what is not recorded.
-func (p *Engine) Held(ctx context.Context) error {
-	hold, err := p.Store.Recovery.Hold(ctx)
+func (e *Engine) Held(ctx context.Context) error {
+	hold, err := e.Store.Recovery.Hold(ctx)
 	if err != nil {
 		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}

@@ -11,13 +11,13 @@ import (
 
 // Instance reads an instance that a platform may fetch. An instance is NotFound while it is being created, and if its
 // creation failed, and Busy while it is being changed. OSB API, "Fetching a Service Instance".
-func (p *Engine) Instance(ctx context.Context, id string) (store.Instance, error) {
+func (e *Engine) Instance(ctx context.Context, id string) (store.Instance, error) {
 	// The task is read before the instance: if it ends in between, the instance shows how.
-	latest, err := p.Store.Tasks.Latest(ctx, id, "", "")
+	latest, err := e.Store.Tasks.Latest(ctx, id, "", "")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.Instance{}, fmt.Errorf("read the instance's latest task: %w", err)
 	}
-	i, err := p.Store.Instances.Get(ctx, id)
+	i, err := e.Store.Instances.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (i.State == store.Creating || i.State == store.CreateFailed) {
 		return i, Refuse(NotFound, "There is no service instance with this id.")
 	}
@@ -41,10 +41,10 @@ type Operation struct {
 // binding. Some platforms keep no tokens. So token may also be empty, which means the latest operation, or a kind of
 // operation, which means the latest of that kind. A finished deletion is reported as succeeded for as long as its task
 // is kept. OSB API, "Polling Last Operation".
-func (p *Engine) LastOperation(ctx context.Context, instanceID, bindingID, token string) (Operation, error) {
-	t, err := p.findTask(ctx, instanceID, bindingID, token)
+func (e *Engine) LastOperation(ctx context.Context, instanceID, bindingID, token string) (Operation, error) {
+	t, err := e.findTask(ctx, instanceID, bindingID, token)
 	if errors.Is(err, store.ErrNotFound) {
-		if err := p.Held(ctx); err != nil {
+		if err := e.Held(ctx); err != nil {
 			return Operation{}, err
 		}
 		// 400 ends the platform's polling; after a 404 it would poll for days.
@@ -55,28 +55,28 @@ func (p *Engine) LastOperation(ctx context.Context, instanceID, bindingID, token
 	}
 	op := Operation{State: t.State, Description: t.Description}
 	if op.State == store.InProgress && op.Description == "" { // it was retried, and no step has begun
-		op.Description = p.kinds[t.Kind].beginning
+		op.Description = e.kinds[t.Kind].beginning
 	}
 	return op, nil
 }
 
-func (p *Engine) findTask(ctx context.Context, instanceID, bindingID, token string) (store.TaskStatus, error) {
-	if _, isKind := p.kinds[token]; isKind || token == "" {
-		t, err := p.Store.Tasks.Latest(ctx, instanceID, bindingID, token)
+func (e *Engine) findTask(ctx context.Context, instanceID, bindingID, token string) (store.TaskStatus, error) {
+	if _, isKind := e.kinds[token]; isKind || token == "" {
+		t, err := e.Store.Tasks.Latest(ctx, instanceID, bindingID, token)
 		return store.TaskStatus{Kind: t.Kind, State: t.State, Description: t.Description, PlanID: t.PlanID}, err
 	}
 	id, ok := task.ParseToken(token)
 	if !ok {
 		return store.TaskStatus{}, store.ErrNotFound
 	}
-	return p.Store.Tasks.Status(ctx, id, instanceID, bindingID)
+	return e.Store.Tasks.Status(ctx, id, instanceID, bindingID)
 }
 
 // Recorded reads an instance in any state. If another transaction is recording it, instance waits for that.
-func (p *Engine) Recorded(ctx context.Context, id string) (store.Instance, error) {
-	i, err := p.Store.Instances.Get(ctx, id)
+func (e *Engine) Recorded(ctx context.Context, id string) (store.Instance, error) {
+	i, err := e.Store.Instances.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		i, err = p.Store.Instances.AfterOthers(ctx, id)
+		i, err = e.Store.Instances.AfterOthers(ctx, id)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return i, Refuse(NotFound, "There is no service instance with this id.")

@@ -62,24 +62,24 @@ func WithActor(ctx context.Context, a store.Actor) context.Context {
 }
 
 // NewTask adds what every new task has: this process holds its lease and will work on it.
-func (p *Engine) NewTask(ctx context.Context, n store.NewTask) store.NewTask {
+func (e *Engine) NewTask(ctx context.Context, n store.NewTask) store.NewTask {
 	fault.Point(n.Kind, "recording")
-	n.Owner, n.LeaseTTL = p.Tasks.Lease()
+	n.Owner, n.LeaseTTL = e.Tasks.Lease()
 	n.Request = task.Traced(ctx, n.Request)
 	n.Actor, _ = ctx.Value(actorKey{}).(store.Actor)
-	n.Description, n.Adds = p.kinds[n.Kind].beginning, p.kinds[n.Kind].Adds
+	n.Description, n.Adds = e.kinds[n.Kind].beginning, e.kinds[n.Kind].Adds
 	return n
 }
 
 // Operate makes the decision about a request for a kind of task, and runs it.
-func (p *Engine) Operate(ctx context.Context, kind string,
+func (e *Engine) Operate(ctx context.Context, kind string,
 	decide func(*store.Tx) (Decision, error)) (Decision, Result, error) {
 	for {
-		d, err := p.Decide(ctx, decide)
+		d, err := e.Decide(ctx, decide)
 		if err != nil {
 			return d, Result{}, fmt.Errorf("record the %s: %w", kind, err)
 		}
-		result, err := p.Run(ctx, d)
+		result, err := e.Run(ctx, d)
 		if !errors.Is(err, ErrUndone) {
 			return d, result, err
 		}
@@ -87,9 +87,9 @@ func (p *Engine) Operate(ctx context.Context, kind string,
 }
 
 // Decide runs fn in a transaction.
-func (p *Engine) Decide(ctx context.Context, fn func(*store.Tx) (Decision, error)) (d Decision, err error) {
+func (e *Engine) Decide(ctx context.Context, fn func(*store.Tx) (Decision, error)) (d Decision, err error) {
 	since := time.Now()
-	err = p.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+	err = e.Store.InTx(ctx, func(tx *store.Tx) (err error) {
 		d, err = fn(tx)
 		return err
 	})
@@ -98,9 +98,9 @@ func (p *Engine) Decide(ctx context.Context, fn func(*store.Tx) (Decision, error
 }
 
 // Run carries out a decision. It waits for the end of the task unless the response is asynchronous.
-func (p *Engine) Run(ctx context.Context, d Decision) (Result, error) {
+func (e *Engine) Run(ctx context.Context, d Decision) (Result, error) {
 	for _, t := range d.Cancelled {
-		p.Tasks.Cancelled(t)
+		e.Tasks.Cancelled(t)
 	}
 	switch {
 	case d.Refusal != nil:
@@ -108,32 +108,32 @@ func (p *Engine) Run(ctx context.Context, d Decision) (Result, error) {
 	case d.Task == nil:
 		return Result{Existed: true}, nil
 	case d.Joined:
-		return p.join(ctx, *d.Task, d.Async)
+		return e.join(ctx, *d.Task, d.Async)
 	}
 	fault.Point(d.Task.Kind, "recorded")
 	if d.Async {
-		p.Tasks.Start(*d.Task, d.Workflow, d.Since)
+		e.Tasks.Start(*d.Task, d.Workflow, d.Since)
 		return Result{Operation: task.Token(d.Task.ID)}, nil
 	}
-	_, err := p.Tasks.Do(ctx, *d.Task, d.Workflow, d.Since)
+	_, err := e.Tasks.Do(ctx, *d.Task, d.Workflow, d.Since)
 	return Result{}, outcome(*d.Task, err)
 }
 
 // join responds to a repeated request with the task that the first one recorded. If that task has failed and is being
 // undone, join waits for the end of the cleanup and returns ErrUndone. The request then starts again, because the
 // servers may work again.
-func (p *Engine) join(ctx context.Context, t store.Task, async bool) (Result, error) {
+func (e *Engine) join(ctx context.Context, t store.Task, async bool) (Result, error) {
 	if async {
 		return Result{Operation: task.Token(t.ID)}, nil
 	}
 	undoing := t.Phase == store.Cleanup
 	if undoing { // at once, even if its next attempt is due later
-		if _, err := p.Store.Tasks.RetryNow(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if _, err := e.Store.Tasks.RetryNow(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return Result{}, fmt.Errorf("retry the cleanup of %s: %w", task.Token(t.ID), err)
 		}
-		p.Tasks.Nudge()
+		e.Tasks.Nudge()
 	}
-	_, err := p.Tasks.Wait(ctx, t.ID)
+	_, err := e.Tasks.Wait(ctx, t.ID)
 	failed, ended := errors.AsType[*task.FailedError](err)
 	if undoing && ended && failed.Task.LastError != store.Cancelled {
 		return Result{}, ErrUndone

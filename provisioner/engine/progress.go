@@ -11,7 +11,7 @@ import (
 
 // ReportProgress returns a function that reports progress in a sentence, at once and then once a second, and
 // passes a fault point.
-func (p *Engine) ReportProgress(ctx context.Context, run *task.Run, point string,
+func (e *Engine) ReportProgress(ctx context.Context, run *task.Run, point string,
 	sentence func(done, total uint64) string) func(done, total uint64) {
 	var reported time.Time
 	return func(done, total uint64) {
@@ -21,7 +21,7 @@ func (p *Engine) ReportProgress(ctx context.Context, run *task.Run, point string
 		}
 		reported = time.Now()
 		if err := run.ReportDone(ctx, sentence(min(done, total), total), point, done); err != nil {
-			p.Log.Warn("could not record the progress of a task", "task", task.Token(run.Task.ID), "error", err)
+			e.Log.Warn("could not record the progress of a task", "task", task.Token(run.Task.ID), "error", err)
 		}
 	}
 }

@@ -80,8 +80,8 @@ func Encode(v any) json.RawMessage {
 }
 
 // InstanceTask reads the instance and the request of a task.
-func (p *Engine) InstanceTask(ctx context.Context, t store.Task) (i store.Instance, r Request, err error) {
-	if i, err = p.Store.Instances.Get(ctx, t.InstanceID); err != nil {
+func (e *Engine) InstanceTask(ctx context.Context, t store.Task) (i store.Instance, r Request, err error) {
+	if i, err = e.Store.Instances.Get(ctx, t.InstanceID); err != nil {
 		return i, r, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
 	}
 	return i, r, DecodeRequest(t, &r)
@@ -96,11 +96,11 @@ func DecodeRequest(t store.Task, r *Request) error {
 }
 
 // BindingTask reads the instance and the binding of a task.
-func (p *Engine) BindingTask(ctx context.Context, t store.Task) (i store.Instance, b store.Binding, err error) {
-	if i, err = p.Store.Instances.Get(ctx, t.InstanceID); err != nil {
+func (e *Engine) BindingTask(ctx context.Context, t store.Task) (i store.Instance, b store.Binding, err error) {
+	if i, err = e.Store.Instances.Get(ctx, t.InstanceID); err != nil {
 		return i, b, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
 	}
-	if b, err = p.Store.Bindings.Get(ctx, t.InstanceID, t.BindingID); err != nil {
+	if b, err = e.Store.Bindings.Get(ctx, t.InstanceID, t.BindingID); err != nil {
 		return i, b, fmt.Errorf("read the binding of %s: %w", task.Token(t.ID), err)
 	}
 	return i, b, nil

@@ -13,23 +13,23 @@ import (
 )
 
 // removeOther is the step that removes the other place of an instance, with everything in it.
-func (p *Instances) removeOther(i store.Instance) task.Step {
+func (is *Instances) removeOther(i store.Instance) task.Step {
 	return task.Step{Name: "remove other place", Progress: "Removing the other copy of the data",
 		Timeout: steps.DropTimeout,
-		Do:      func(ctx context.Context, run *task.Run) error { return p.removePlace(ctx, run, i) }}
+		Do:      func(ctx context.Context, run *task.Run) error { return is.removePlace(ctx, run, i) }}
 }
 
-func (p *Instances) removePlace(ctx context.Context, run *task.Run, i store.Instance) error {
-	accounts, err := p.Store.Bindings.Accounts(ctx, i.ID)
+func (is *Instances) removePlace(ctx context.Context, run *task.Run, i store.Instance) error {
+	accounts, err := is.Store.Bindings.Accounts(ctx, i.ID)
 	if err != nil {
 		return fmt.Errorf("list the accounts: %w", err)
 	}
-	for _, step := range p.deprovisionWorkflow(i.Elsewhere(), accounts).Steps {
+	for _, step := range is.deprovisionWorkflow(i.Elsewhere(), accounts).Steps {
 		if err := step.Do(ctx, run); err != nil {
 			return err
 		}
 	}
-	if err := p.Store.Instances.ForgetFormer(ctx, i.ID, copying.OwnerAt(i)); err != nil {
+	if err := is.Store.Instances.ForgetFormer(ctx, i.ID, copying.OwnerAt(i)); err != nil {
 		return fmt.Errorf("forget the other place of instance %q: %w", i.ID, err)
 	}
 	return nil
@@ -40,26 +40,26 @@ const RemoveFormer = "remove-former-places"
 
 var removeFormerKind = engine.Kind[*Instances]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: 10 * time.Minute}},
-	Workflow: func(_ context.Context, p *Instances, _ store.Task) (task.Workflow, error) {
+	Workflow: func(_ context.Context, is *Instances, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "remove", Progress: "Removing former places of data",
-			Timeout: steps.DropTimeout, Do: p.removeFormer}}}, nil
+			Timeout: steps.DropTimeout, Do: is.removeFormer}}}, nil
 	},
 }
 
 // removeFormer removes all places that are not needed any more, even if some of them cannot be removed.
-func (p *Instances) removeFormer(ctx context.Context, run *task.Run) error {
-	due, err := p.Store.Instances.DueFormer(ctx, p.keepMoved)
+func (is *Instances) removeFormer(ctx context.Context, run *task.Run) error {
+	due, err := is.Store.Instances.DueFormer(ctx, is.keepMoved)
 	if err != nil {
 		return fmt.Errorf("list the places that are not needed any more: %w", err)
 	}
-	if err := p.SureOfAges(ctx, len(due)); err != nil {
+	if err := is.SureOfAges(ctx, len(due)); err != nil {
 		return err
 	}
 	return engine.ForEach(run, due, func(i store.Instance) error {
-		if err := p.removePlace(ctx, run, i); err != nil {
+		if err := is.removePlace(ctx, run, i); err != nil {
 			return fmt.Errorf("remove the former place of instance %q: %w", i.ID, err)
 		}
-		p.Log.Info("removed the place where the data of a service instance were before", "instance_id", i.ID,
+		is.Log.Info("removed the place where the data of a service instance were before", "instance_id", i.ID,
 			"server", i.Other.Location.Server)
 		return nil
 	})
@@ -88,17 +88,17 @@ type FormerPlace struct {
 }
 
 // FormerPlace reads what users have to know about the former place of an instance.
-func (p *Instances) FormerPlace(ctx context.Context, i store.Instance) (FormerPlace, error) {
-	bindings, err := p.Store.Instances.FormerBindings(ctx, i.ID)
+func (is *Instances) FormerPlace(ctx context.Context, i store.Instance) (FormerPlace, error) {
+	bindings, err := is.Store.Instances.FormerBindings(ctx, i.ID)
 	if err != nil {
 		return FormerPlace{}, fmt.Errorf("count the bindings of before the move: %w", err)
 	}
-	return FormerPlace{Until: i.Other.Moved.Add(p.keepMoved), Bindings: bindings, ToDo: copying.MoveAdvice}, nil
+	return FormerPlace{Until: i.Other.Moved.Add(is.keepMoved), Bindings: bindings, ToDo: copying.MoveAdvice}, nil
 }
 
 // formerInUse refuses to move data again while the place where they were exists.
-func (p *Instances) formerInUse(ctx context.Context, i store.Instance) error {
-	bindings, err := formerBindings(ctx, p.Store, i)
+func (is *Instances) formerInUse(ctx context.Context, i store.Instance) error {
+	bindings, err := formerBindings(ctx, is.Store, i)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (p *Instances) formerInUse(ctx context.Context, i store.Instance) error {
 			"The data of this service instance were moved before, and service bindings still "+
 				"have the old address: %d. Bind their apps again, delete these bindings, and try again.", bindings)
 	}
-	p.Tasks.Nudge()
+	is.Tasks.Nudge()
 	return engine.Refuse(engine.Busy, "The place where the data of this service instance were before is being removed. "+
 		"Try again in a minute.")
 }

@@ -8,15 +8,15 @@ import (
 
 // Within returns a function that refuses an instance of a plan if it is one more than the catalog allows; nil if the
 // catalog allows any number. The counts include the instance.
-func (p *Instances) within(of plan.Plan) func(store.InstanceCounts) error {
-	if !of.Limits.Any() && !p.limits.Any() {
+func (is *Instances) within(of plan.Plan) func(store.InstanceCounts) error {
+	if !of.Limits.Any() && !is.limits.Any() {
 		return nil
 	}
 	return func(n store.InstanceCounts) error {
 		if err := withinPlan(of, n); err != nil {
 			return err
 		}
-		return withinLimits(p.limits, n.OfOrganization, n.All, "")
+		return withinLimits(is.limits, n.OfOrganization, n.All, "")
 	}
 }
 

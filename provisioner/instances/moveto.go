@@ -100,27 +100,27 @@ func formerKept(ctx context.Context, s *store.Store, i store.Instance) error {
 }
 
 // updateByMove records an update that moves the data of an instance to a server for the plan, and starts it.
-func (p *Instances) updateByMove(ctx context.Context, i store.Instance, to plan.Plan,
+func (is *Instances) updateByMove(ctx context.Context, i store.Instance, to plan.Plan,
 	r engine.Request) (engine.Result, error) {
 	if i.Former() {
-		return engine.Result{}, p.formerInUse(ctx, i)
+		return engine.Result{}, is.formerInUse(ctx, i)
 	}
 	if to.Kind == plan.Dedicated {
-		l, err := p.Fleet.Launcher(to.Launcher)
+		l, err := is.Fleet.Launcher(to.Launcher)
 		if err != nil {
 			return engine.Result{}, err
 		}
-		return p.update(ctx, i, to, r, &copying.Destination{From: i.Location, Password: engine.NewPassword(),
+		return is.update(ctx, i, to, r, &copying.Destination{From: i.Location, Password: engine.NewPassword(),
 			Location: store.DedicatedLocation(l.Name, engine.NewName("d_"))})
 	}
-	takes, err := p.copier.Takes(ctx, i, store.Backup{})
+	takes, err := is.copier.Takes(ctx, i, store.Backup{})
 	if err != nil {
 		return engine.Result{}, &engine.Error{Code: engine.Unavailable, Err: err,
 			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
 	}
-	search := &steps.Search{Servers: p.Servers, Plan: to, Takes: takes}
+	search := &steps.Search{Servers: is.Servers, Plan: to, Takes: takes}
 	for server := range search.Candidates(ctx) {
-		result, err := p.update(ctx, i, to, r, copying.ToShared(i, server))
+		result, err := is.update(ctx, i, to, r, copying.ToShared(i, server))
 		if errors.Is(err, store.ErrServerFull) {
 			continue
 		}

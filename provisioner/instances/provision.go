@@ -21,7 +21,7 @@ import (
 
 // Provision creates an instance. A request that repeats an earlier one gets the same result. One with the same id that
 // differs is a Conflict. OSB API, "Provisioning".
-func (p *Instances) Provision(ctx context.Context, q engine.ProvisionRequest) (engine.Result, error) {
+func (is *Instances) Provision(ctx context.Context, q engine.ProvisionRequest) (engine.Result, error) {
 	async, err := engine.RespondsAsync(q.Plan, q.AcceptsIncomplete)
 	if q.Parameters.Fills() { // which takes longer than a platform waits
 		async = true
@@ -38,19 +38,19 @@ func (p *Instances) Provision(ctx context.Context, q engine.ProvisionRequest) (e
 	ctx, cancel := context.WithTimeout(ctx, engine.SyncDeadline)
 	defer cancel()
 	for {
-		d, err := p.provisionNew(ctx, q, async)
+		d, err := is.provisionNew(ctx, q, async)
 		if errors.Is(err, store.ErrExists) {
-			d, err = p.Decide(ctx, func(tx *store.Tx) (engine.Decision, error) { return p.provisionAgain(ctx, tx, q, async) })
+			d, err = is.Decide(ctx, func(tx *store.Tx) (engine.Decision, error) { return is.provisionAgain(ctx, tx, q, async) })
 		}
 		if errors.Is(err, errRaced) {
-			if q.ReportedAbsent, err = p.reportedAbsent(ctx, q); err == nil {
+			if q.ReportedAbsent, err = is.reportedAbsent(ctx, q); err == nil {
 				continue
 			}
 		}
 		if err != nil {
 			return engine.Result{}, err
 		}
-		if result, err := p.Run(ctx, d); !errors.Is(err, engine.ErrUndone) {
+		if result, err := is.Run(ctx, d); !errors.Is(err, engine.ErrUndone) {
 			return result, err
 		}
 	}
@@ -60,8 +60,8 @@ func (p *Instances) Provision(ctx context.Context, q engine.ProvisionRequest) (e
 // If that was after the request was received, it returns an error: the platform believes that the instance is deleted,
 // so it must not be created. So it does if the client has left: its request may have waited in the network, or at a
 // broker that was paused, since before that.
-func (p *Instances) reportedAbsent(ctx context.Context, q engine.ProvisionRequest) (*time.Time, error) {
-	reported, since, err := p.Store.Instances.ReportedAbsent(ctx, q.InstanceID, q.Received)
+func (is *Instances) reportedAbsent(ctx context.Context, q engine.ProvisionRequest) (*time.Time, error) {
+	reported, since, err := is.Store.Instances.ReportedAbsent(ctx, q.InstanceID, q.Received)
 	if err != nil {
 		return nil, fmt.Errorf("find out when the instance was last reported absent: %w", err)
 	}
@@ -78,63 +78,63 @@ var errOvertaken = engine.Refuse(engine.Busy,
 var errRaced = errors.New("another request was faster")
 
 // provisionNew records a new instance, or returns store.ErrExists if it is recorded already.
-func (p *Instances) provisionNew(ctx context.Context, q engine.ProvisionRequest, async bool) (engine.Decision, error) {
+func (is *Instances) provisionNew(ctx context.Context, q engine.ProvisionRequest, async bool) (engine.Decision, error) {
 	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
 		Parameters: engine.Encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
 	if q.Parameters.Undelete != "" {
-		return p.undelete(ctx, q, i, async)
+		return is.undelete(ctx, q, i, async)
 	}
 	var source store.Instance
 	var restored store.Backup
 	var err error
 	switch {
 	case q.Parameters.CloneFrom != "":
-		source, err = p.copier.Source(ctx, q)
+		source, err = is.copier.Source(ctx, q)
 	case q.Parameters.RestoreFrom != "":
-		restored, err = p.backups.BackupToRestore(ctx, q)
+		restored, err = is.backups.BackupToRestore(ctx, q)
 	}
 	if err != nil {
-		return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), err)
+		return engine.Decision{}, cmp.Or(is.absent(ctx, i.ID), err)
 	}
 	r := engine.Request{Async: async, BackupID: restored.ID}
 	if q.Plan.Kind == plan.Dedicated {
-		l, err := p.Fleet.Launcher(q.Plan.Launcher)
+		l, err := is.Fleet.Launcher(q.Plan.Launcher)
 		if err != nil {
-			return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), error(&engine.Error{Code: engine.Invalid, Err: err,
+			return engine.Decision{}, cmp.Or(is.absent(ctx, i.ID), error(&engine.Error{Code: engine.Invalid, Err: err,
 				Sentence: "This broker offers no dedicated servers. Choose a shared plan."}))
 		}
 		if err := plausibleCharset(q.Parameters); err != nil {
-			return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), err)
+			return engine.Decision{}, cmp.Or(is.absent(ctx, i.ID), err)
 		}
 		i.Location, i.AdminPassword = store.DedicatedLocation(l.Name, engine.NewName("d_")), engine.NewPassword()
-		d, _, err := p.recordProvision(ctx, q, i, 0, r)
+		d, _, err := is.recordProvision(ctx, q, i, 0, r)
 		return d, err
 	}
-	takes, err := p.copier.Takes(ctx, source, restored)
+	takes, err := is.copier.Takes(ctx, source, restored)
 	if err != nil {
-		return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), error(&engine.Error{Code: engine.Unavailable, Err: err,
+		return engine.Decision{}, cmp.Or(is.absent(ctx, i.ID), error(&engine.Error{Code: engine.Unavailable, Err: err,
 			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute."}))
 	}
-	return p.provisionShared(ctx, q, i, r, takes)
+	return is.provisionShared(ctx, q, i, r, takes)
 }
 
 // provisionShared records a new instance on the best shared server that takes it.
-func (p *Instances) provisionShared(ctx context.Context, q engine.ProvisionRequest, i store.Instance, r engine.Request,
+func (is *Instances) provisionShared(ctx context.Context, q engine.ProvisionRequest, i store.Instance, r engine.Request,
 	takes func(*shared.Server) error) (engine.Decision, error) {
-	search := &steps.Search{Servers: p.Servers, Plan: q.Plan, Parameters: q.Parameters, Takes: takes}
+	search := &steps.Search{Servers: is.Servers, Plan: q.Plan, Parameters: q.Parameters, Takes: takes}
 	for server := range search.Candidates(ctx) {
 		i.Location = store.SharedLocation(server.Name())
-		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, r)
+		d, load, err := is.recordProvision(ctx, q, i, server.MaxDatabases, r)
 		if errors.Is(err, store.ErrServerFull) {
 			continue
 		}
 		if err == nil {
-			p.NoteLoad(server.Name(), load)
+			is.NoteLoad(server.Name(), load)
 		}
 		return d, err
 	}
-	if err := p.absent(ctx, i.ID); err != nil {
+	if err := is.absent(ctx, i.ID); err != nil {
 		return engine.Decision{}, err
 	}
 	return engine.Decision{}, search.Failure()
@@ -142,8 +142,8 @@ func (p *Instances) provisionShared(ctx context.Context, q engine.ProvisionReque
 
 // absent returns store.ErrExists if there is an instance with that id: the response to a repeated request does not
 // depend on room for another instance.
-func (p *Instances) absent(ctx context.Context, id string) error {
-	_, err := p.Store.Instances.Get(ctx, id)
+func (is *Instances) absent(ctx context.Context, id string) error {
+	_, err := is.Store.Instances.Get(ctx, id)
 	switch {
 	case err == nil:
 		return store.ErrExists
@@ -155,22 +155,22 @@ func (p *Instances) absent(ctx context.Context, id string) error {
 
 // recordProvision records an instance with its task. max is how many instances the shared server takes. load is how
 // many it then holds, or 0 if the instance was not recorded.
-func (p *Instances) recordProvision(ctx context.Context, q engine.ProvisionRequest, i store.Instance, max int,
+func (is *Instances) recordProvision(ctx context.Context, q engine.ProvisionRequest, i store.Instance, max int,
 	r engine.Request) (d engine.Decision, load int, err error) {
 	since := time.Now()
 	i.Database = engine.NewName(mysqladmin.DatabasePrefix)
-	t, load, err := p.Store.Instances.RecordProvision(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i,
-		p.NewTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.JSON()}),
-		store.Room{OnServer: max, Within: p.within(q.Plan)})
+	t, load, err := is.Store.Instances.RecordProvision(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i,
+		is.NewTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.JSON()}),
+		store.Room{OnServer: max, Within: is.within(q.Plan)})
 	if err != nil {
 		return d, load, fmt.Errorf("record the instance: %w", err)
 	}
-	w, err := p.provisionWorkflow(i, r)
+	w, err := is.provisionWorkflow(i, r)
 	return engine.Decision{Instance: i, Task: &t, Workflow: w, Async: r.Async, Since: since}, load, err
 }
 
 // provisionAgain decides about a request for an instance that is recorded already.
-func (p *Instances) provisionAgain(ctx context.Context, tx *store.Tx, q engine.ProvisionRequest,
+func (is *Instances) provisionAgain(ctx context.Context, tx *store.Tx, q engine.ProvisionRequest,
 	async bool) (d engine.Decision, err error) {
 	there, err := tx.Begin(ctx, q.InstanceID, "")
 	if errors.Is(err, store.ErrNotFound) {
@@ -198,17 +198,17 @@ func (p *Instances) provisionAgain(ctx context.Context, tx *store.Tx, q engine.P
 	// Its creation failed: the platform asks for another attempt.
 	r := engine.Request{Async: async}
 	if q.Parameters.RestoreFrom != "" {
-		b, err := p.backups.BackupToRestore(ctx, q)
+		b, err := is.backups.BackupToRestore(ctx, q)
 		if err != nil {
 			return d, err
 		}
 		r.BackupID = b.ID
 	}
-	if d.Workflow, err = p.provisionWorkflow(i, r); err != nil {
+	if d.Workflow, err = is.provisionWorkflow(i, r); err != nil {
 		return d, err
 	}
 	tx.SetInstanceState(i.ID, store.Creating)
-	d.Task = tx.InsertTask(p.NewTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
+	d.Task = tx.InsertTask(is.NewTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
 		Request: r.JSON()}))
 	return d, nil
 }
@@ -224,12 +224,12 @@ func sameInstance(i store.Instance, q engine.ProvisionRequest) bool {
 var provisionKind = engine.Kind[*Instances]{
 	Beginning: "Creating the service instance",
 	Kind:      task.Kind{Advice: "Delete the service instance and create it again.", Undoable: true},
-	Workflow: func(ctx context.Context, p *Instances, t store.Task) (task.Workflow, error) {
-		i, r, err := p.InstanceTask(ctx, t)
+	Workflow: func(ctx context.Context, is *Instances, t store.Task) (task.Workflow, error) {
+		i, r, err := is.InstanceTask(ctx, t)
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		return p.provisionWorkflow(i, r)
+		return is.provisionWorkflow(i, r)
 	},
 }
 
@@ -246,13 +246,13 @@ func provisionFailed(i store.Instance, r engine.Request) func(tx *store.Tx, m ta
 
 // provisionWorkflow creates an instance. If a synchronous provision fails, the response says so, and the instance is
 // deleted. If an asynchronous one fails, or its cleanup does, the instance stays until the platform deletes it.
-func (p *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task.Workflow, error) {
+func (is *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task.Workflow, error) {
 	var parameters plan.InstanceParameters
 	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
 		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
 	}
 	if parameters.Undelete != "" {
-		return p.undeleteWorkflow(i, r), nil
+		return is.undeleteWorkflow(i, r), nil
 	}
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },
@@ -260,7 +260,7 @@ func (p *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task.
 	}
 	lock := steps.InstanceLock(i.ID)
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: p.WithRoom(i, false, p.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		Do: is.WithRoom(i, false, is.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			err := s.CreateDatabase(ctx, i.Database, parameters.Charset, parameters.Collation)
 			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
 				return task.Permanent(charset.Sentence(), err)
@@ -269,34 +269,34 @@ func (p *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task.
 		}))}
 	var filled, emptied []task.Step
 	if parameters.Fills() {
-		fill := copying.Filling{Copier: p.copier, Instance: i, Parameters: parameters, Lock: lock}
+		fill := copying.Filling{Copier: is.copier, Instance: i, Parameters: parameters, Lock: lock}
 		if parameters.RestoreFrom != "" {
-			fill.Restore = p.backups.Restorer(r.BackupID)
+			fill.Restore = is.backups.Restorer(r.BackupID)
 		}
 		filled, emptied = fill.Steps(), fill.Cleanup()
 		w.Durable = true // what a user has written since must not be replaced by another copy
 	}
 	if i.Location.Shared() {
 		w.Steps = append([]task.Step{createDatabase}, filled...)
-		w.Cleanup = []task.Step{p.DropEmptyDatabase(i)}
+		w.Cleanup = []task.Step{is.DropEmptyDatabase(i)}
 		if emptied != nil {
 			w.Cleanup = emptied
 		}
 		return w, nil
 	}
 	w.Steps = slices.Concat([]task.Step{
-		p.Launch(i),
+		is.Launch(i),
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login",
-			Do: p.InSession(i, lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-				err := p.Fleet.CheckLogin(ctx, i.Location, i.Database, engine.NewPassword(), s)
-				return cmp.Or(p.NoRoom(ctx, run, i, false, err), steps.NotUnreachable(errors.Join(err, p.Fleet.Complete(ctx, i))))
+			Do: is.InSession(i, lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+				err := is.Fleet.CheckLogin(ctx, i.Location, i.Database, engine.NewPassword(), s)
+				return cmp.Or(is.NoRoom(ctx, run, i, false, err), steps.NotUnreachable(errors.Join(err, is.Fleet.Complete(ctx, i))))
 			})},
 	}, filled, []task.Step{
 		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {
-			return p.Fleet.Keep(ctx, i.Location)
+			return is.Fleet.Keep(ctx, i.Location)
 		}},
 	})
-	w.Cleanup = append(emptied, p.DestroyUnused(i))
+	w.Cleanup = append(emptied, is.DestroyUnused(i))
 	return w, nil
 }

@@ -47,7 +47,7 @@ func TestPlausibleCharset(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	small := plan.Plan{Name: "small", Limits: plan.Limits{Instances: 6, PerOrganization: 4}}
-	p := &Instances{limits: plan.Limits{Instances: 8, PerOrganization: 7}}
+	is := &Instances{limits: plan.Limits{Instances: 8, PerOrganization: 7}}
 	for what, test := range map[string]struct {
 		n     store.InstanceCounts // with the new one
 		words []string
@@ -63,7 +63,7 @@ func TestLimits(t *testing.T) {
 			[]string{"This service broker has 8 service instances, and may have 8"}},
 		"a limit that was lowered": {store.InstanceCounts{OfPlan: 10}, []string{"has 9", "may have 6"}},
 	} {
-		expectRefusal(t, what, p.within(small)(test.n), engine.Full, test.words...)
+		expectRefusal(t, what, is.within(small)(test.n), engine.Full, test.words...)
 	}
 	if (&Instances{}).within(plan.Plan{}) != nil {
 		t.Error("instances are counted without a limit")

@@ -21,29 +21,29 @@ import (
 
 // undelete records a new instance that gets the data of a deleted one, or returns store.ErrExists if it is recorded
 // already.
-func (p *Instances) undelete(ctx context.Context, q engine.ProvisionRequest, i store.Instance,
+func (is *Instances) undelete(ctx context.Context, q engine.ProvisionRequest, i store.Instance,
 	async bool) (engine.Decision, error) {
 	since := time.Now()
-	r, err := p.findDeleted(ctx, q)
+	r, err := is.findDeleted(ctx, q)
 	if err == nil {
-		err = p.fitsRetained(q.Plan, r)
+		err = is.fitsRetained(q.Plan, r)
 	}
 	if err != nil {
-		return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), err)
+		return engine.Decision{}, cmp.Or(is.absent(ctx, i.ID), err)
 	}
 	i.Location, i.Database = r.Location, r.Database
 	i.AdminPassword, i.NextAdminPassword = r.AdminPassword, r.NextAdminPassword
 	asked := engine.Request{Async: async}
-	t, err := p.Store.Retained.RecordUndelete(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i, p.NewTask(ctx,
+	t, err := is.Store.Retained.RecordUndelete(ctx, store.Asked{At: since, Absent: q.ReportedAbsent}, i, is.NewTask(ctx,
 		store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: asked.JSON()}), r.ID,
-		p.within(q.Plan))
+		is.within(q.Plan))
 	if errors.Is(err, store.ErrTaken) {
-		return engine.Decision{}, cmp.Or(p.absent(ctx, i.ID), errTaken)
+		return engine.Decision{}, cmp.Or(is.absent(ctx, i.ID), errTaken)
 	}
 	if err != nil {
 		return engine.Decision{}, fmt.Errorf("record the instance: %w", err)
 	}
-	w, err := p.provisionWorkflow(i, asked)
+	w, err := is.provisionWorkflow(i, asked)
 	return engine.Decision{Instance: i, Task: &t, Workflow: w, Async: async, Since: since}, err
 }
 
@@ -52,16 +52,16 @@ var errTaken = engine.Refuse(engine.Invalid, "Another request is bringing this s
 
 // findDeleted finds the deleted instance that a request names. What is not there and what belongs to somebody else gets
 // the same answer.
-func (p *Instances) findDeleted(ctx context.Context, q engine.ProvisionRequest) (store.Retained, error) {
+func (is *Instances) findDeleted(ctx context.Context, q engine.ProvisionRequest) (store.Retained, error) {
 	name := q.Parameters.Undelete
-	found, err := p.Store.Retained.Find(ctx, q.Plan.ServiceID, name)
+	found, err := is.Store.Retained.Find(ctx, q.Plan.ServiceID, name)
 	if err != nil {
 		return store.Retained{}, fmt.Errorf("look for the deleted instance: %w", err)
 	}
 	by := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context)
 	found = slices.DeleteFunc(found, func(r store.Retained) bool {
 		of := copying.Tenant{Platform: r.Platform, Organization: r.OrganizationGUID, Space: r.SpaceGUID}
-		return !by.MayUse(of, q.Plan, p.Plans.Get(r.PlanID))
+		return !by.MayUse(of, q.Plan, is.Plans.Get(r.PlanID))
 	})
 	switch {
 	case len(found) == 0:
@@ -85,12 +85,12 @@ func (p *Instances) findDeleted(ctx context.Context, q engine.ProvisionRequest) 
 const shownDeleted = 50
 
 // Deleted lists the deleted instances of an instance's tenant that can come back, the latest first.
-func (p *Instances) Deleted(ctx context.Context, i store.Instance) ([]store.Retained, error) {
+func (is *Instances) Deleted(ctx context.Context, i store.Instance) ([]store.Retained, error) {
 	of := copying.TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
 	if !of.Complete() {
 		return nil, nil
 	}
-	found, err := p.Store.Retained.Of(ctx, of.Platform, of.Organization, of.Space, shownDeleted)
+	found, err := is.Store.Retained.Of(ctx, of.Platform, of.Organization, of.Space, shownDeleted)
 	if err != nil {
 		return nil, fmt.Errorf("list the deleted instances: %w", err)
 	}
@@ -98,18 +98,18 @@ func (p *Instances) Deleted(ctx context.Context, i store.Instance) ([]store.Reta
 }
 
 // fitsRetained returns an error if an instance of that plan cannot have the retained data.
-func (p *Instances) fitsRetained(to plan.Plan, r store.Retained) error {
+func (is *Instances) fitsRetained(to plan.Plan, r store.Retained) error {
 	was := plan.Kind(r.Location.Kind)
 	if to.Kind != was {
 		return engine.Refuse(engine.Invalid, "The deleted service instance had a %s plan, and plan %s is a %s one. "+
 			"Choose a %[1]s plan.", was, to.Name, to.Kind)
 	}
-	if server, err := p.Fleet.Shared.Server(r.Location.Server); err == nil && server.Exclusive != to.Exclusive {
+	if server, err := is.Fleet.Shared.Server(r.Location.Server); err == nil && server.Exclusive != to.Exclusive {
 		return engine.Refuse(engine.Invalid, "The server of the deleted service instance is not one for plan %s. "+
 			"Choose the plan of the deleted service instance.", to.Name)
 	}
 	if to.Kind == plan.Dedicated {
-		l, err := p.Fleet.Launcher(cmp.Or(to.Launcher, r.Location.Launcher))
+		l, err := is.Fleet.Launcher(cmp.Or(to.Launcher, r.Location.Launcher))
 		if err != nil || l.Name != r.Location.Launcher {
 			return &engine.Error{Code: engine.Invalid, Err: err,
 				Sentence: fmt.Sprintf("Plan %s has its servers elsewhere. "+
@@ -126,7 +126,7 @@ func (p *Instances) fitsRetained(to plan.Plan, r store.Retained) error {
 
 // undeleteWorkflow gives an instance the data of a deleted one. The accounts that objects in the database name as their
 // definers get their privileges back, and nobody can log in to them. If it fails, the data stay retained.
-func (p *Instances) undeleteWorkflow(i store.Instance, r engine.Request) task.Workflow {
+func (is *Instances) undeleteWorkflow(i store.Instance, r engine.Request) task.Workflow {
 	w := task.Workflow{
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
@@ -140,26 +140,26 @@ func (p *Instances) undeleteWorkflow(i store.Instance, r engine.Request) task.Wo
 		Failed: provisionFailed(i, r),
 	}
 	look := task.Step{Name: "look for the data", Progress: "Looking for the data",
-		Do: func(ctx context.Context, _ *task.Run) error { return p.databaseThere(ctx, i) }}
+		Do: func(ctx context.Context, _ *task.Run) error { return is.databaseThere(ctx, i) }}
 	revive := task.Step{Name: "revive accounts", Progress: "Bringing back views and routines",
 		Timeout: steps.AccountsTimeout,
-		Do: p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-			return p.reviveAccounts(ctx, run, s, i)
+		Do: is.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+			return is.reviveAccounts(ctx, run, s, i)
 		})}
 	if i.Location.Shared() {
 		w.Steps = []task.Step{look, revive}
-		w.Cleanup = []task.Step{p.retainAgain(i)}
+		w.Cleanup = []task.Step{is.retainAgain(i)}
 		return w
 	}
-	w.Steps = []task.Step{p.Launch(i), look, revive}
-	w.Cleanup = []task.Step{p.retained.Suspend(i)}
+	w.Steps = []task.Step{is.Launch(i), look, revive}
+	w.Cleanup = []task.Step{is.retained.Suspend(i)}
 	return w
 }
 
 // databaseThere returns an error unless the server has the database: one that was lost must not come back empty.
-func (p *Instances) databaseThere(ctx context.Context, i store.Instance) error {
+func (is *Instances) databaseThere(ctx context.Context, i store.Instance) error {
 	var there bool
-	err := p.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+	err := is.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		there, err = admin.DatabaseExists(ctx, i.Database)
 		return err
 	})
@@ -175,13 +175,13 @@ func (p *Instances) databaseThere(ctx context.Context, i store.Instance) error {
 
 // reviveAccounts gives the retained accounts that are definers their privileges back, or only those to read if the data
 // are frozen, and ends the others.
-func (p *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysqladmin.Session,
+func (is *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysqladmin.Session,
 	i store.Instance) error {
-	of, err := p.Plan(i.PlanID)
+	of, err := is.Plan(i.PlanID)
 	if err != nil {
 		return err
 	}
-	adopted, accounts, err := p.adopted(ctx, i.ID)
+	adopted, accounts, err := is.adopted(ctx, i.ID)
 	if err != nil {
 		return err
 	}
@@ -204,12 +204,12 @@ func (p *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysqla
 }
 
 // adopted returns the retained data that an instance is being created from, and their accounts.
-func (p *Instances) adopted(ctx context.Context, instanceID string) (store.Retained, []store.BindingAccount, error) {
-	r, err := p.Store.Retained.Adopted(ctx, instanceID)
+func (is *Instances) adopted(ctx context.Context, instanceID string) (store.Retained, []store.BindingAccount, error) {
+	r, err := is.Store.Retained.Adopted(ctx, instanceID)
 	if err != nil {
 		return r, nil, fmt.Errorf("read what instance %q is created from: %w", instanceID, err)
 	}
-	accounts, err := p.Store.Retained.Accounts(ctx, r.ID)
+	accounts, err := is.Store.Retained.Accounts(ctx, r.ID)
 	if err != nil {
 		return r, nil, fmt.Errorf("list the retained accounts: %w", err)
 	}
@@ -217,10 +217,10 @@ func (p *Instances) adopted(ctx context.Context, instanceID string) (store.Retai
 }
 
 // retainAgain is the step that undoes an undelete on a shared server.
-func (p *Instances) retainAgain(i store.Instance) task.Step {
+func (is *Instances) retainAgain(i store.Instance) task.Step {
 	return task.Step{Name: "end accounts", Progress: "Closing the accounts", Timeout: steps.AccountsTimeout,
-		Do: p.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			_, accounts, err := p.adopted(ctx, i.ID)
+		Do: is.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			_, accounts, err := is.adopted(ctx, i.ID)
 			for _, a := range accounts {
 				if _, ending := retained.EndAccess(ctx, s, a, i.Database); ending != nil {
 					return ending
@@ -231,24 +231,24 @@ func (p *Instances) retainAgain(i store.Instance) task.Step {
 }
 
 // giveBackWorkflow deletes an instance that was to get retained data and is not ready. The data stay retained.
-func (p *Instances) giveBackWorkflow(i store.Instance) task.Workflow {
+func (is *Instances) giveBackWorkflow(i store.Instance) task.Workflow {
 	w := task.Workflow{
-		Steps:     []task.Step{p.retained.Suspend(i)},
+		Steps:     []task.Step{is.retained.Suspend(i)},
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
 		Failed:    func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
 	if i.Location.Shared() {
-		w.Steps = []task.Step{p.retainAgain(i)}
+		w.Steps = []task.Step{is.retainAgain(i)}
 	}
 	return w
 }
 
 // adopts reports whether an instance that is not ready is being created from retained data, which it must not drop.
-func (p *Instances) adopts(ctx context.Context, i store.Instance) (bool, error) {
+func (is *Instances) adopts(ctx context.Context, i store.Instance) (bool, error) {
 	if engine.ParametersOf(i).Undelete == "" || i.State == store.Ready {
 		return false, nil
 	}
-	_, err := p.Store.Retained.Adopted(ctx, i.ID)
+	_, err := is.Store.Retained.Adopted(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}

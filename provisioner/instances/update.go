@@ -18,28 +18,28 @@ import (
 
 // Update changes an instance's plan. A request that changes nothing succeeds at once. OSB API, "Updating a Service
 // Instance".
-func (p *Instances) Update(ctx context.Context, q engine.UpdateRequest) (engine.Result, error) {
+func (is *Instances) Update(ctx context.Context, q engine.UpdateRequest) (engine.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.SyncDeadline)
 	defer cancel()
-	i, err := p.Recorded(ctx, q.InstanceID)
+	i, err := is.Recorded(ctx, q.InstanceID)
 	if err != nil {
 		return engine.Result{}, err
 	}
 	if i.ServiceID != q.ServiceID {
 		return engine.Result{}, engine.Refuse(engine.Invalid, "The service_id is not that of this service instance.")
 	}
-	from, to := p.PlanOf(i), q.Plan
+	from, to := is.PlanOf(i), q.Plan
 	async, err := engine.RespondsAsync(to, q.AcceptsIncomplete)
 	if err != nil {
 		return engine.Result{}, err
 	}
 	if q.Parameters.Backup != "" {
-		return p.backups.BackUp(ctx, i, q)
+		return is.backups.BackUp(ctx, i, q)
 	}
 	if q.Parameters.RestoreBackup != "" {
-		return p.backups.RestoreInPlace(ctx, i, q)
+		return is.backups.RestoreInPlace(ctx, i, q)
 	}
-	moves, err := p.copier.Moves(i, to)
+	moves, err := is.copier.Moves(i, to)
 	if err != nil {
 		return engine.Result{}, err
 	}
@@ -55,27 +55,27 @@ func (p *Instances) Update(ctx context.Context, q engine.UpdateRequest) (engine.
 	}
 	r := engine.Request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion, Moves: moves,
 		KeepDeletedDays: q.Parameters.KeepDeletedDays}
-	if r.MaintenanceVersion, r.Version, err = p.maintenance(i, from, q, moves); err != nil {
+	if r.MaintenanceVersion, r.Version, err = is.maintenance(i, from, q, moves); err != nil {
 		return engine.Result{}, err
 	}
-	idle, err := p.idle(ctx, i)
+	idle, err := is.idle(ctx, i)
 	if err != nil {
 		return engine.Result{}, err
 	}
 	if idle { // a server that is being changed may not answer how much data it holds
-		if err := p.fits(ctx, i, from, to); err != nil {
+		if err := is.fits(ctx, i, from, to); err != nil {
 			return engine.Result{}, err
 		}
 	}
 	if moves && idle {
-		return p.updateByMove(ctx, i, to, r)
+		return is.updateByMove(ctx, i, to, r)
 	}
-	return p.update(ctx, i, to, r, nil)
+	return is.update(ctx, i, to, r, nil)
 }
 
 // maintenance returns the maintenance version that an update brings, and the version to which it upgrades the server.
 // Platforms that do not know of maintenance_info do not ask for an upgrade: with them, a change of plan brings none.
-func (p *Instances) maintenance(i store.Instance, from plan.Plan, q engine.UpdateRequest,
+func (is *Instances) maintenance(i store.Instance, from plan.Plan, q engine.UpdateRequest,
 	moves bool) (maintenance, version string, err error) {
 	if !q.Upgrade && q.Plan.ID == from.ID {
 		return i.MaintenanceVersion, "", nil
@@ -91,17 +91,17 @@ func (p *Instances) maintenance(i store.Instance, from plan.Plan, q engine.Updat
 }
 
 // update records an update and runs it. where is the destination of the data if they are to be moved.
-func (p *Instances) update(ctx context.Context, i store.Instance, to plan.Plan, r engine.Request,
+func (is *Instances) update(ctx context.Context, i store.Instance, to plan.Plan, r engine.Request,
 	where *copying.Destination) (engine.Result, error) {
-	_, result, err := p.Operate(ctx, store.Update, func(tx *store.Tx) (engine.Decision, error) {
-		return p.decideUpdate(ctx, tx, i.ID, to, r, where)
+	_, result, err := is.Operate(ctx, store.Update, func(tx *store.Tx) (engine.Decision, error) {
+		return is.decideUpdate(ctx, tx, i.ID, to, r, where)
 	})
 	return result, err
 }
 
 // idle reports whether the instance is ready and nothing is in progress on it.
-func (p *Instances) idle(ctx context.Context, i store.Instance) (bool, error) {
-	latest, err := p.Store.Tasks.Latest(ctx, i.ID, "", "")
+func (is *Instances) idle(ctx context.Context, i store.Instance) (bool, error) {
+	latest, err := is.Store.Tasks.Latest(ctx, i.ID, "", "")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, fmt.Errorf("read the instance's latest task: %w", err)
 	}
@@ -109,17 +109,17 @@ func (p *Instances) idle(ctx context.Context, i store.Instance) (bool, error) {
 }
 
 // fits returns an error if the plan allows less data than the instance holds.
-func (p *Instances) fits(ctx context.Context, i store.Instance, from, to plan.Plan) error {
+func (is *Instances) fits(ctx context.Context, i store.Instance, from, to plan.Plan) error {
 	if from.MaxStorageMB > 0 && to.MaxStorageMB >= from.MaxStorageMB || to.ID == from.ID {
 		return nil
 	}
-	size, err := p.DatabaseSize(ctx, i)
+	size, err := is.DatabaseSize(ctx, i)
 	if mysqladmin.Unreachable(err) && !errors.Is(err, store.ErrUnavailable) {
 		return &engine.Error{Code: engine.Unavailable, Err: fmt.Errorf("measure the database: %w", err),
 			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
 	}
 	if err != nil {
-		return p.UnlessDeleted(ctx, i.ID, fmt.Errorf("measure the database: %w", err))
+		return is.UnlessDeleted(ctx, i.ID, fmt.Errorf("measure the database: %w", err))
 	}
 	if used := size.Used(to.Quota()); used > to.Quota() {
 		return engine.Refuse(engine.TooMuchData, "The database holds %d MiB and plan %s allows %d MiB. "+
@@ -129,7 +129,7 @@ func (p *Instances) fits(ctx context.Context, i store.Instance, from, to plan.Pl
 }
 
 // decideUpdate decides about an update of an instance that was ready when it was looked at.
-func (p *Instances) decideUpdate(ctx context.Context, tx *store.Tx, id string, to plan.Plan,
+func (is *Instances) decideUpdate(ctx context.Context, tx *store.Tx, id string, to plan.Plan,
 	r engine.Request, where *copying.Destination) (d engine.Decision, err error) {
 	there, err := engine.BeginOn(ctx, tx, id)
 	if err != nil {
@@ -161,10 +161,10 @@ func (p *Instances) decideUpdate(ctx context.Context, tx *store.Tx, id string, t
 			return d, err
 		}
 	}
-	if p.backups.Kept() {
-		recordUpgradeBackup(tx, p.Plans, i, &r)
+	if is.backups.Kept() {
+		recordUpgradeBackup(tx, is.Plans, i, &r)
 	}
-	d.Task = tx.InsertTask(p.NewTask(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
+	d.Task = tx.InsertTask(is.NewTask(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
 		Request: r.JSON()}))
 	if i.PlanID != to.ID && to.Limits.Any() {
 		counts, err := tx.CountInstances(ctx, i.OrganizationGUID, to.ID)
@@ -175,7 +175,7 @@ func (p *Instances) decideUpdate(ctx context.Context, tx *store.Tx, id string, t
 			return d, err
 		}
 	}
-	d.Workflow = p.updateWorkflow(i, r)
+	d.Workflow = is.updateWorkflow(i, r)
 	return d, nil
 }
 
@@ -202,34 +202,34 @@ func sameUpdate(recorded json.RawMessage, r engine.Request) bool {
 var updateKind = engine.Kind[*Instances]{
 	Beginning: "Updating the service instance",
 	Kind:      task.Kind{Advice: "The service instance stays as it was; update it again later.", Undoable: true},
-	Workflow: func(ctx context.Context, p *Instances, t store.Task) (task.Workflow, error) {
-		i, r, err := p.InstanceTask(ctx, t)
+	Workflow: func(ctx context.Context, is *Instances, t store.Task) (task.Workflow, error) {
+		i, r, err := is.InstanceTask(ctx, t)
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		return p.updateWorkflow(i, r), nil
+		return is.updateWorkflow(i, r), nil
 	},
 }
 
 // updateWorkflow changes an instance's plan. If the instance is over its quota but below that of the new plan, its
 // accounts may write again when the task ends.
-func (p *Instances) updateWorkflow(i store.Instance, r engine.Request) task.Workflow {
+func (is *Instances) updateWorkflow(i store.Instance, r engine.Request) task.Workflow {
 	if r.Moves {
-		return p.copier.MoveWorkflow(i, r)
+		return is.copier.MoveWorkflow(i, r)
 	}
-	before, after, cleanup := p.upgradeSteps(i, r)
+	before, after, cleanup := is.upgradeSteps(i, r)
 	w := task.Workflow{
-		Steps:   slices.Concat(before, p.changePlan(i, i.PlanID, r.PlanID, true), after),
+		Steps:   slices.Concat(before, is.changePlan(i, i.PlanID, r.PlanID, true), after),
 		Cleanup: cleanup,
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
-			p.setVersion(tx, i, r)
+			is.setVersion(tx, i, r)
 			if r.KeepDeletedDays.Named {
 				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
 			}
-			if p.eventsDiffer(i.PlanID, r.PlanID) {
-				tx.SetEvents(i.ID, p.Plans.Get(r.PlanID).Events)
+			if is.eventsDiffer(i.PlanID, r.PlanID) {
+				tx.SetEvents(i.ID, is.Plans.Get(r.PlanID).Events)
 			}
 			released, found, err := releasedAccounts.In(m)
 			if !found || err != nil {
@@ -237,21 +237,21 @@ func (p *Instances) updateWorkflow(i store.Instance, r engine.Request) task.Work
 			}
 			tx.SetOver(i.ID, false)
 			for _, a := range released {
-				tx.SetReconciled(a.Account, p.Plans.Get(r.PlanID).Events)
+				tx.SetReconciled(a.Account, is.Plans.Get(r.PlanID).Events)
 			}
 		},
 	}
-	if !p.Plans.Get(i.PlanID).Removed {
-		w.Cleanup = append(w.Cleanup, p.changePlan(i, r.PlanID, i.PlanID, false)...)
+	if !is.Plans.Get(i.PlanID).Removed {
+		w.Cleanup = append(w.Cleanup, is.changePlan(i, r.PlanID, i.PlanID, false)...)
 	}
 	return w
 }
 
 // eventsDiffer reports whether accounts have to lose or get the EVENT privilege. It is true if the old plan was removed
 // from the catalog.
-func (p *Instances) eventsDiffer(fromID, toID string) bool {
-	from := p.Plans.Get(fromID)
-	return from.Removed || from.Events != p.Plans.Get(toID).Events
+func (is *Instances) eventsDiffer(fromID, toID string) bool {
+	from := is.Plans.Get(fromID)
+	return from.Removed || from.Events != is.Plans.Get(toID).Events
 }
 
 // releasedAccounts are the accounts of an instance over its quota that may write again.
@@ -259,30 +259,30 @@ const releasedAccounts task.Key[[]store.BindingAccount] = "lifted accounts"
 
 // changePlan returns the steps that apply a plan to an instance, even if it is applied already, wholly or in part. If
 // release is true, the accounts of an instance that is over its quota may write again if the new plan allows its data.
-func (p *Instances) changePlan(i store.Instance, fromID, toID string, release bool) []task.Step {
+func (is *Instances) changePlan(i store.Instance, fromID, toID string, release bool) []task.Step {
 	limitConnections := task.Step{Name: "limit connections", Progress: "Changing the connection limits",
 		Timeout: steps.AccountsTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
-			to, err := p.Plan(toID)
+			to, err := is.Plan(toID)
 			if err != nil {
 				return err
 			}
-			accounts, err := p.Store.Bindings.Accounts(ctx, i.ID)
+			accounts, err := is.Store.Bindings.Accounts(ctx, i.ID)
 			if err != nil || len(accounts) == 0 {
 				return err
 			}
-			current, err := p.Store.Instances.Get(ctx, i.ID) // the quota guard may have changed it since
+			current, err := is.Store.Instances.Get(ctx, i.ID) // the quota guard may have changed it since
 			if err != nil {
 				return err
 			}
 			releases := false
 			if release && current.OverSince != nil {
-				if releases, err = p.Below(ctx, i, to); err != nil {
+				if releases, err = is.Below(ctx, i, to); err != nil {
 					return err
 				}
 			}
-			regrant := releases || current.OverSince == nil && p.eventsDiffer(fromID, toID)
-			err = p.InSession(i, steps.InstanceLock(i.ID),
+			regrant := releases || current.OverSince == nil && is.eventsDiffer(fromID, toID)
+			err = is.InSession(i, steps.InstanceLock(i.ID),
 				func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 					return changeAccounts(ctx, s, i.Database, accounts, to, regrant)
 				})(ctx, run)
@@ -292,7 +292,7 @@ func (p *Instances) changePlan(i store.Instance, fromID, toID string, release bo
 			return err
 		}}
 	if i.Location.Dedicated() {
-		return []task.Step{p.Resize(i, fromID, toID), limitConnections}
+		return []task.Step{is.Resize(i, fromID, toID), limitConnections}
 	}
 	return []task.Step{limitConnections}
 }

@@ -63,33 +63,33 @@ func recordUpgradeBackup(tx *store.Tx, plans plan.Set, i store.Instance, r *engi
 
 // upgradeSteps are the steps of an update that upgrades the server, and those that undo it. The backup stays once it
 // is complete. The launcher compares what the server has before and afterwards; see launcher.Upgrader.
-func (p *Instances) upgradeSteps(i store.Instance, r engine.Request) (before, after, cleanup []task.Step) {
+func (is *Instances) upgradeSteps(i store.Instance, r engine.Request) (before, after, cleanup []task.Step) {
 	if r.Version == "" {
 		return nil, nil, nil
 	}
 	step := func(name, progress string,
 		do func(ctx context.Context, i store.Instance, size fleet.Size, report, works func(string)) error) task.Step {
 		return task.Step{Name: name, Progress: progress, Timeout: upgradeTimeout,
-			Do: p.WithLauncher(r.PlanID, "Upgrade it again later.",
+			Do: is.WithLauncher(r.PlanID, "Upgrade it again later.",
 				func(ctx context.Context, size fleet.Size, report, works func(string)) error {
 					size.Version = r.Version
 					return do(ctx, i, size, report, works)
 				})}
 	}
 	if r.BackupID != "" {
-		before, cleanup = p.backups.First(i, r.BackupID)
+		before, cleanup = is.backups.First(i, r.BackupID)
 		// An earlier upgrade may have left it stopped.
-		before = append([]task.Step{step("ready", "Checking that the server runs", p.Fleet.RevertUpgrade)}, before...)
+		before = append([]task.Step{step("ready", "Checking that the server runs", is.Fleet.RevertUpgrade)}, before...)
 	}
-	after = []task.Step{step("upgrade", "Upgrading the server", p.Fleet.Upgrade)}
-	revert := step("revert", "Putting the earlier data back", p.Fleet.RevertUpgrade)
+	after = []task.Step{step("upgrade", "Upgrading the server", is.Fleet.Upgrade)}
+	revert := step("revert", "Putting the earlier data back", is.Fleet.RevertUpgrade)
 	return before, after, append([]task.Step{revert}, cleanup...)
 }
 
 // setVersion records what the server was upgraded to.
-func (p *Instances) setVersion(tx *store.Tx, i store.Instance, r engine.Request) {
+func (is *Instances) setVersion(tx *store.Tx, i store.Instance, r engine.Request) {
 	if r.Version != "" {
-		tx.SetVersion(i.ID, p.Plans.Get(r.PlanID).Flavour, r.Version)
+		tx.SetVersion(i.ID, is.Plans.Get(r.PlanID).Flavour, r.Version)
 	}
 }
 

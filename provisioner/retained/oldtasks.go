@@ -23,28 +23,28 @@ const (
 
 var removeOldTasksKind = engine.Kind[*Retained]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: 24 * time.Hour}},
-	Workflow: func(_ context.Context, p *Retained, _ store.Task) (task.Workflow, error) {
+	Workflow: func(_ context.Context, rs *Retained, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "delete old tasks", Progress: "Deleting old tasks",
-			Timeout: removalTime, Do: func(ctx context.Context, _ *task.Run) error { return p.removeOldTasks(ctx) }}}}, nil
+			Timeout: removalTime, Do: func(ctx context.Context, _ *task.Run) error { return rs.removeOldTasks(ctx) }}}}, nil
 	},
 }
 
-func (p *Retained) removeOldTasks(ctx context.Context) error {
-	if err := clock.Compare(ctx, p.Store, p.Fleet.Shared); err != nil {
+func (rs *Retained) removeOldTasks(ctx context.Context) error {
+	if err := clock.Compare(ctx, rs.Store, rs.Fleet.Shared); err != nil {
 		return err
 	}
-	deleted, err := p.Store.Tasks.DeleteFinished(ctx, keepTasks)
+	deleted, err := rs.Store.Tasks.DeleteFinished(ctx, keepTasks)
 	if deleted > 0 {
-		p.Log.Info("deleted old tasks", "count", deleted)
+		rs.Log.Info("deleted old tasks", "count", deleted)
 	}
-	_, forgetting := p.Store.Instances.ForgetAbsences(ctx)
-	audited, auditing := p.Store.Audit.Delete(ctx, p.keepAudit)
+	_, forgetting := rs.Store.Instances.ForgetAbsences(ctx)
+	audited, auditing := rs.Store.Audit.Delete(ctx, rs.keepAudit)
 	if audited > 0 {
-		p.Log.Info("deleted old entries of the audit", "count", audited)
+		rs.Log.Info("deleted old entries of the audit", "count", audited)
 	}
-	expired, expiring := p.Store.Bindings.DeleteExpired(ctx, p.keepAudit)
+	expired, expiring := rs.Store.Bindings.DeleteExpired(ctx, rs.keepAudit)
 	if expired > 0 {
-		p.Log.Info("deleted old records of expired bindings", "count", expired)
+		rs.Log.Info("deleted old records of expired bindings", "count", expired)
 	}
 	return errors.Join(err, forgetting, auditing, expiring)
 }

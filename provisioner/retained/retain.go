@@ -21,14 +21,14 @@ const KeptAccounts task.Key[[]string] = "kept accounts"
 
 // RetainsFor is for how many days the data of an instance are to be kept that is being deleted now. Data are kept only
 // if the instance was ready. A deletion that is asked for again does what the failed one has begun.
-func (p *Retained) RetainsFor(ctx context.Context, i store.Instance) (days int, err error) {
+func (rs *Retained) RetainsFor(ctx context.Context, i store.Instance) (days int, err error) {
 	switch i.State {
 	case store.Ready:
-		return p.PlanOf(i).Keeps(engine.ParametersOf(i).KeepDeletedDays), nil
+		return rs.PlanOf(i).Keeps(engine.ParametersOf(i).KeepDeletedDays), nil
 	case store.DeleteFailed:
-		failed, err := p.Store.Tasks.Latest(ctx, i.ID, "", store.Deprovision)
+		failed, err := rs.Store.Tasks.Latest(ctx, i.ID, "", store.Deprovision)
 		if errors.Is(err, store.ErrNotFound) { // tasks are forgotten; keeping too much does no harm
-			return p.PlanOf(i).Keeps(engine.ParametersOf(i).KeepDeletedDays), nil
+			return rs.PlanOf(i).Keeps(engine.ParametersOf(i).KeepDeletedDays), nil
 		}
 		if err != nil {
 			return 0, fmt.Errorf("read the deletion that failed: %w", err)
@@ -45,12 +45,12 @@ func (p *Retained) RetainsFor(ctx context.Context, i store.Instance) (days int, 
 // RetainWorkflow ends all access to an instance and keeps its data for some days. On a shared server, the database
 // stays where it is, and the accounts that define something in it can neither log in nor run anything. A dedicated
 // server is suspended; its accounts are ended once it runs again. So it can be deleted even if it does not respond.
-func (p *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAccount, days int) task.Workflow {
+func (rs *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAccount, days int) task.Workflow {
 	of := copying.TenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
 	r := store.Retained{ID: engine.NewName("r_"), Platform: of.Platform, OrganizationGUID: of.Organization,
 		SpaceGUID: of.Space}
 	w := task.Workflow{
-		Steps: []task.Step{p.Suspend(i)},
+		Steps: []task.Step{rs.Suspend(i)},
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			kept, _, err := KeptAccounts.In(m)
 			if err != nil {
@@ -70,7 +70,7 @@ func (p *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAcco
 			Do: func(ctx context.Context, run *task.Run) error {
 				kept := []string{}
 				for _, a := range accounts {
-					err := p.InSession(i, steps.BindingLock(i.ID, a.BindingID),
+					err := rs.InSession(i, steps.BindingLock(i.ID, a.BindingID),
 						func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 							stays, err := EndAccess(ctx, s, a, i.Database)
 							if stays {
@@ -100,12 +100,12 @@ func EndAccess(ctx context.Context, s *mysqladmin.Session, a store.BindingAccoun
 
 // Suspend is the step that stops the dedicated server of an instance and keeps its data. A server that was lost cannot
 // keep its instance from being deleted.
-func (p *Retained) Suspend(i store.Instance) task.Step {
+func (rs *Retained) Suspend(i store.Instance) task.Step {
 	return task.Step{Name: "suspend", Progress: "Stopping the server", Timeout: steps.LaunchTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
-			err := p.Fleet.Suspend(ctx, i.Location)
+			err := rs.Fleet.Suspend(ctx, i.Location)
 			if errors.Is(err, launcher.ErrNotFound) {
-				p.Log.Warn("a server that was to be suspended is gone", "server", i.Location.Server)
+				rs.Log.Warn("a server that was to be suspended is gone", "server", i.Location.Server)
 				return nil
 			}
 			return steps.LaunchError(run.Task, err, "Try again later.")
@@ -117,52 +117,52 @@ const PurgeRetained = "purge-retained"
 
 var purgeRetainedKind = engine.Kind[*Retained]{
 	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
-	Workflow: func(_ context.Context, p *Retained, _ store.Task) (task.Workflow, error) {
+	Workflow: func(_ context.Context, rs *Retained, _ store.Task) (task.Workflow, error) {
 		return task.Workflow{Steps: []task.Step{{Name: "drop retained data", Progress: "Dropping retained data",
-			Timeout: steps.DropTimeout, Do: p.purgeRetained}}}, nil
+			Timeout: steps.DropTimeout, Do: rs.purgeRetained}}}, nil
 	},
 }
 
 // purgeRetained drops everything that is due by PostgreSQL's clock, even if some of it cannot be dropped. An instance
 // that is being created from retained data keeps them.
-func (p *Retained) purgeRetained(ctx context.Context, run *task.Run) error {
-	due, err := p.Store.Retained.Expired(ctx)
+func (rs *Retained) purgeRetained(ctx context.Context, run *task.Run) error {
+	due, err := rs.Store.Retained.Expired(ctx)
 	if err != nil {
 		return fmt.Errorf("list the retained data that are due: %w", err)
 	}
-	if err := p.SureOfAges(ctx, len(due)); err != nil {
+	if err := rs.SureOfAges(ctx, len(due)); err != nil {
 		return err
 	}
 	return engine.ForEach(run, due, func(r store.Retained) error {
-		err := p.Store.Retained.BeginPurge(ctx, r.ID)
+		err := rs.Store.Retained.BeginPurge(ctx, r.ID)
 		if errors.Is(err, store.ErrTaken) {
 			return nil
 		}
 		if err == nil {
-			err = p.purge(ctx, run, r)
+			err = rs.purge(ctx, run, r)
 		}
 		if err != nil {
 			return fmt.Errorf("drop what instance %q has left: %w", r.InstanceID, err)
 		}
-		p.Log.Info("dropped the data of a deleted instance", "instance_id", r.InstanceID, "retained", r.ID)
+		rs.Log.Info("dropped the data of a deleted instance", "instance_id", r.InstanceID, "retained", r.ID)
 		return nil
 	})
 }
 
 // purge drops retained data, as a deprovision would have done.
-func (p *Retained) purge(ctx context.Context, run *task.Run, r store.Retained) error {
+func (rs *Retained) purge(ctx context.Context, run *task.Run, r store.Retained) error {
 	i := store.Instance{ID: r.InstanceID, Location: r.Location, Database: r.Database}
 	if r.Location.Dedicated() {
-		if err := p.Fleet.Destroy(ctx, r.Location); err != nil {
+		if err := rs.Fleet.Destroy(ctx, r.Location); err != nil {
 			return err
 		}
-		return p.Store.Retained.EndPurge(ctx, r.ID)
+		return rs.Store.Retained.EndPurge(ctx, r.ID)
 	}
-	accounts, err := p.Store.Retained.Accounts(ctx, r.ID)
+	accounts, err := rs.Store.Retained.Accounts(ctx, r.ID)
 	if err != nil {
 		return fmt.Errorf("list the retained accounts: %w", err)
 	}
-	err = p.InSession(i, fleet.Lock{Key: "retained " + r.ID},
+	err = rs.InSession(i, fleet.Lock{Key: "retained " + r.ID},
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			if err := s.DropDatabase(ctx, r.Database); err != nil {
 				return err
@@ -177,5 +177,5 @@ func (p *Retained) purge(ctx context.Context, run *task.Run, r store.Retained) e
 	if err != nil {
 		return err
 	}
-	return p.Store.Retained.EndPurge(ctx, r.ID)
+	return rs.Store.Retained.EndPurge(ctx, r.ID)
 }

@@ -18,34 +18,34 @@ import (
 const LaunchTimeout = time.Hour
 
 // Launch is the step that starts the dedicated server of a new instance.
-func (p *Servers) Launch(i store.Instance) task.Step {
+func (ss *Servers) Launch(i store.Instance) task.Step {
 	return task.Step{Name: "launch", Progress: "Launching the server", Timeout: LaunchTimeout,
-		Do: p.WithLauncher(i.PlanID, "Delete the service instance and create it again later, or choose a shared plan.",
+		Do: ss.WithLauncher(i.PlanID, "Delete the service instance and create it again later, or choose a shared plan.",
 			func(ctx context.Context, size fleet.Size, report, _ func(string)) error {
-				return p.Fleet.Launch(ctx, i, size, report)
+				return ss.Fleet.Launch(ctx, i, size, report)
 			})}
 }
 
 // Resize is the step that gives a dedicated server the size of a plan. If one of the plans keeps no binary logs, the
 // archive of the instance ends: the server may run without them for a while, even if this step or a later one fails.
 // The archiver may begin another archive until the server stops, so it is ended before and after that.
-func (p *Servers) Resize(i store.Instance, fromID, toID string) task.Step {
+func (ss *Servers) Resize(i store.Instance, fromID, toID string) task.Step {
 	endArchive := func(ctx context.Context) error {
-		if p.Plans.Get(fromID).ArchiveLogs && p.Plans.Get(toID).ArchiveLogs {
+		if ss.Plans.Get(fromID).ArchiveLogs && ss.Plans.Get(toID).ArchiveLogs {
 			return nil
 		}
-		if err := p.Store.Logs.EndOf(ctx, i.ID, "the server may have run without binary logs"); err != nil {
+		if err := ss.Store.Logs.EndOf(ctx, i.ID, "the server may have run without binary logs"); err != nil {
 			return fmt.Errorf("end the archive of binary logs: %w", err)
 		}
 		return nil
 	}
 	return task.Step{Name: "resize", Progress: "Resizing the server", Timeout: LaunchTimeout,
-		Do: p.WithLauncher(toID, "The service instance keeps its plan.",
+		Do: ss.WithLauncher(toID, "The service instance keeps its plan.",
 			func(ctx context.Context, size fleet.Size, report, _ func(string)) error {
 				if err := endArchive(ctx); err != nil {
 					return err
 				}
-				return errors.Join(p.Fleet.Resize(ctx, i, size, report), endArchive(ctx))
+				return errors.Join(ss.Fleet.Resize(ctx, i, size, report), endArchive(ctx))
 			})}
 }
 
@@ -55,9 +55,9 @@ type launcherCall func(ctx context.Context, size fleet.Size, report, works func(
 // WithLauncher returns the Do function of a step that calls a launcher with the server size of a plan. Users see what
 // the launcher reports. As long as it calls works, nobody takes the task for stuck. advice is what a user can do if the
 // launcher gives up.
-func (p *Servers) WithLauncher(planID, advice string, call launcherCall) func(context.Context, *task.Run) error {
+func (ss *Servers) WithLauncher(planID, advice string, call launcherCall) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
-		plan, err := p.Plan(planID)
+		plan, err := ss.Plan(planID)
 		if err != nil {
 			return err
 		}

@@ -144,7 +144,7 @@ func (l *loads) note(server string, load int) {
 }
 
 // NoteLoad records the number of instances that a shared server holds now.
-func (p *Servers) NoteLoad(server string, load int) { p.loads.note(server, load) }
+func (ss *Servers) NoteLoad(server string, load int) { ss.loads.note(server, load) }
 
 // FlavourError says that a server cannot hold what one of another flavour or of a later version holds.
 type FlavourError struct{ Of mysqladmin.Flavour }

@@ -20,14 +20,14 @@ func BindingLock(instanceID, id string) fleet.Lock {
 
 // InSession returns the Do function of a step that runs fn in a session with a session lock on the instance's server.
 // If the server cannot be reached, or hangs, the error is a task.Unreachable.
-func (p *Servers) InSession(i store.Instance, lock fleet.Lock,
+func (ss *Servers) InSession(i store.Instance, lock fleet.Lock,
 	fn func(context.Context, *task.Run, *mysqladmin.Session) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
-		session, err := p.Fleet.OpenSession(ctx, i, fleet.Lock{Key: lock.Key, Alive: run.Alive, Adds: lock.Adds})
+		session, err := ss.Fleet.OpenSession(ctx, i, fleet.Lock{Key: lock.Key, Alive: run.Alive, Adds: lock.Adds})
 		if err == nil {
 			run.Answered()
 			err = session.Explain(fn(session.Context(), run, session.Session))
-			p.CloseSession(i, session)
+			ss.CloseSession(i, session)
 		}
 		switch {
 		case errors.Is(err, mysqladmin.ErrNoRoom) && lock.Adds:
@@ -49,17 +49,17 @@ const diskFull = "The disk of the MySQL server is full. Try again when there is 
 
 // CloseSession does not wait for a shared server to release the lock. The connections to a dedicated one are closed
 // before the next step opens new ones.
-func (p *Servers) CloseSession(i store.Instance, session *fleet.Session) {
+func (ss *Servers) CloseSession(i store.Instance, session *fleet.Session) {
 	if i.Location.Dedicated() {
-		p.logClose(session.Close())
+		ss.logClose(session.Close())
 		return
 	}
-	p.closing.Go(func() { p.logClose(session.Close()) })
+	ss.closing.Go(func() { ss.logClose(session.Close()) })
 }
 
-func (p *Servers) logClose(err error) {
+func (ss *Servers) logClose(err error) {
 	if err != nil {
-		p.Log.Warn("could not release a session lock cleanly; its connection is closed", "error", err)
+		ss.Log.Warn("could not release a session lock cleanly; its connection is closed", "error", err)
 	}
 }
 

@@ -42,33 +42,33 @@ func New(e *engine.Engine, f *fleet.Fleet, onFull func(), quotasOff bool) *Serve
 }
 
 // Stop hands over all tasks and waits until nothing runs in this process any more. Requests should have ended before.
-func (p *Servers) Stop() {
-	p.Tasks.Stop()
-	p.closing.Wait()
+func (ss *Servers) Stop() {
+	ss.Tasks.Stop()
+	ss.closing.Wait()
 }
 
 // UnlessDeleted returns err, or an *Error for users if a dedicated server was not found because its instance is being
 // deleted, or was deleted after it was read.
-func (p *Servers) UnlessDeleted(ctx context.Context, instanceID string, err error) error {
+func (ss *Servers) UnlessDeleted(ctx context.Context, instanceID string, err error) error {
 	if !errors.Is(err, launcher.ErrNotFound) {
 		return err
 	}
-	latest, taskErr := p.Store.Tasks.Latest(ctx, instanceID, "", "")
+	latest, taskErr := ss.Store.Tasks.Latest(ctx, instanceID, "", "")
 	if taskErr == nil && latest.Kind == store.Deprovision && latest.State == store.InProgress {
 		return engine.ErrBusy
 	}
-	if _, readErr := p.Store.Instances.Get(ctx, instanceID); errors.Is(readErr, store.ErrNotFound) {
+	if _, readErr := ss.Store.Instances.Get(ctx, instanceID); errors.Is(readErr, store.ErrNotFound) {
 		return engine.Refuse(engine.NotFound, "There is no service instance with this id.")
 	}
 	return err
 }
 
 // SureOfAges returns an error if something is due for its age and clocks disagree about how old it is.
-func (p *Servers) SureOfAges(ctx context.Context, due int) error {
+func (ss *Servers) SureOfAges(ctx context.Context, due int) error {
 	if due == 0 {
 		return nil
 	}
-	return clock.Compare(ctx, p.Store, p.Fleet.Shared)
+	return clock.Compare(ctx, ss.Store, ss.Fleet.Shared)
 }
 
 // RoleOf is the role of an account. One whose role is not known gets that of an administrator of its database, without
@@ -81,8 +81,8 @@ func RoleOf(a store.BindingAccount) plan.Role {
 }
 
 // DatabaseSize measures an instance on its server.
-func (p *Servers) DatabaseSize(ctx context.Context, i store.Instance) (size mysqladmin.Size, err error) {
-	err = p.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+func (ss *Servers) DatabaseSize(ctx context.Context, i store.Instance) (size mysqladmin.Size, err error) {
+	err = ss.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		size, err = admin.DatabaseSize(ctx, i.Database)
 		return err
 	})

@@ -21,9 +21,9 @@ func Keep(t store.Task, err error) error {
 }
 
 // DropEmptyDatabase is the step that undoes the creation of a database.
-func (p *Servers) DropEmptyDatabase(i store.Instance) task.Step {
+func (ss *Servers) DropEmptyDatabase(i store.Instance) task.Step {
 	return task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: DropTimeout,
-		Do: p.InSession(i, InstanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+		Do: ss.InSession(i, InstanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 			err := s.DropEmptyDatabase(ctx, i.Database)
 			if errors.Is(err, mysqladmin.ErrHoldsData) {
 				return Keep(run.Task, err)
@@ -33,13 +33,13 @@ func (p *Servers) DropEmptyDatabase(i store.Instance) task.Step {
 }
 
 // DestroyUnused is the step that undoes the launch of a server.
-func (p *Servers) DestroyUnused(i store.Instance) task.Step {
+func (ss *Servers) DestroyUnused(i store.Instance) task.Step {
 	return task.Step{Name: "destroy", Progress: "Removing the server", Timeout: LaunchTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
-			if err := p.unused(ctx, i); err != nil {
+			if err := ss.unused(ctx, i); err != nil {
 				return Keep(run.Task, err)
 			}
-			err := p.Fleet.DestroyUnused(ctx, i.Location)
+			err := ss.Fleet.DestroyUnused(ctx, i.Location)
 			if errors.Is(err, launcher.ErrKept) {
 				return Keep(run.Task, err)
 			}
@@ -53,11 +53,11 @@ const unusedTimeout = 10 * time.Second
 // unused returns an error if a dedicated server holds data, or has another admin password than the provision gave it.
 // It is a second check: the launcher also keeps servers that were handed over (launcher.Launcher.Keep). If the server
 // does not answer, only the launcher checks.
-func (p *Servers) unused(ctx context.Context, i store.Instance) error {
+func (ss *Servers) unused(ctx context.Context, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, unusedTimeout)
 	defer cancel()
 	holds := false
-	err := p.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+	err := ss.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
 		unfinished, err := admin.Unfinished(ctx, i.Database) // the data of a provision that fills the database
 		if err == nil && !unfinished {
 			holds, err = admin.HoldsData(ctx, i.Database)

@@ -12,11 +12,11 @@ import (
 )
 
 // CountBindings counts the bindings of an instance. allowed is how many its plan allows, 0 if the plan was removed.
-func (p *Servers) CountBindings(ctx context.Context, i store.Instance) (n, allowed int, err error) {
-	if n, err = p.Store.Bindings.Count(ctx, i.ID); err != nil {
+func (ss *Servers) CountBindings(ctx context.Context, i store.Instance) (n, allowed int, err error) {
+	if n, err = ss.Store.Bindings.Count(ctx, i.ID); err != nil {
 		return 0, 0, fmt.Errorf("count the instance's bindings: %w", err)
 	}
-	return n, p.PlanOf(i).MaxBindings, nil
+	return n, ss.PlanOf(i).MaxBindings, nil
 }
 
 // Storage is how much storage an instance used when it was last measured, and how much its plan allows.
@@ -27,24 +27,24 @@ type Storage struct {
 
 // Storage returns the last measurement of an instance's storage. found is false before the first one, and while quotas
 // are off.
-func (p *Servers) Storage(ctx context.Context, i store.Instance) (s Storage, found bool, err error) {
-	if p.quotasOff {
+func (ss *Servers) Storage(ctx context.Context, i store.Instance) (s Storage, found bool, err error) {
+	if ss.quotasOff {
 		return s, false, nil
 	}
-	usage, err := p.Store.Usage.Get(ctx, i.ID)
+	usage, err := ss.Store.Usage.Get(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return s, false, nil
 	}
 	if err != nil {
 		return s, false, fmt.Errorf("read how much storage the instance uses: %w", err)
 	}
-	return Storage{usage, p.PlanOf(i).Quota()}, true, nil
+	return Storage{usage, ss.PlanOf(i).Quota()}, true, nil
 }
 
 // Below reports whether an instance that is over its quota is below the restoring mark of another plan. It uses the
 // last measurement, because the data could not grow since then.
-func (p *Servers) Below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
-	usage, err := p.Store.Usage.Get(ctx, i.ID)
+func (ss *Servers) Below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
+	usage, err := ss.Store.Usage.Get(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -69,9 +69,9 @@ type Inspection struct {
 
 // Inspect reads the size, the largest tables and the open sessions of some accounts from an instance's server. It
 // changes nothing, and only ctx bounds how long it takes.
-func (p *Servers) Inspect(ctx context.Context, i store.Instance, accounts []string) (Inspection, error) {
+func (ss *Servers) Inspect(ctx context.Context, i store.Instance, accounts []string) (Inspection, error) {
 	found := Inspection{At: time.Now()}
-	err := p.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+	err := ss.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		if found.Server, err = admin.Flavour(ctx); err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func TestEveryDiscrepancyIsReported(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		b := newBench(t, s.Flavour)
 		b.expectNothing(t, "a world in order")
-		b.plant(t, slices.Concat(b.lies(t), b.inPostgres(t), b.onTheServer(t), b.atTheLauncher(t)))
+		b.plant(t, slices.Concat(b.lies(t), b.inPostgres(t), b.onTheServer(t), b.atTheLauncher(t), b.inTheStore()))
 		b.move(t)
 		b.expectNothing(t, "after data were moved")
 		b.plant(t, b.afterMove(t))
@@ -96,7 +96,7 @@ func (b *bench) afterMove(t *testing.T) []discrepancy {
 		}
 	}
 	inPostgres := func(statement string) func(*testing.T) {
-		return func(t *testing.T) { b.retire(t, statement) }
+		return func(t *testing.T) { b.exec(t, statement) }
 	}
 	var truth audit.Credentials
 	return []discrepancy{
@@ -141,6 +141,7 @@ func newBench(t *testing.T, flavour string) *bench {
 	private := testdrive.Private(t, flavour)
 	env := testdrive.Environment(t, private)
 	testdrive.OwnTemplates(t, env)
+	env["BACKUP_STORE"] = "file://" + t.TempDir()
 	env["QUOTA_INTERVAL"] = "1h" // quotas would repair the discrepancy
 	admin, err := private.Open()
 	if err != nil {
@@ -149,7 +150,7 @@ func newBench(t *testing.T, flavour string) *bench {
 	t.Cleanup(func() { admin.Close() })
 	b := &bench{broker: testdrive.Start(t, env), launcherDir: env["LAUNCHER_DIR"]}
 	b.World = audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
-		Launchers: testdrive.Inspectors(env), Plans: testdrive.Plans(t)}
+		Launchers: testdrive.Inspectors(env), Objects: testdrive.Objects(env), Plans: testdrive.Plans(t)}
 	if b.postgres, err = pgx.Connect(t.Context(), b.PostgresURL); err != nil {
 		t.Fatal(err)
 	}
@@ -339,15 +340,15 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 		}},
 		{"a retired account that is not locked", "is not locked", func(t *testing.T) {
 			run("CREATE USER u_retired")(t)
-			b.retire(t, "INSERT INTO retired_account SELECT 'u_retired', id FROM instance WHERE server <> ''")
+			b.exec(t, "INSERT INTO retired_account SELECT 'u_retired', id FROM instance WHERE server <> ''")
 		}, func(t *testing.T) {
 			run("DROP USER u_retired")(t)
-			b.retire(t, "DELETE FROM retired_account")
+			b.exec(t, "DELETE FROM retired_account")
 		}},
 	}
 }
 
-func (b *bench) retire(t *testing.T, statement string) {
+func (b *bench) exec(t *testing.T, statement string) {
 	t.Helper()
 	if _, err := b.postgres.Exec(t.Context(), statement); err != nil {
 		t.Fatal(err)
@@ -416,6 +417,42 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 				t.Fatal(err)
 			}
 		}},
+	}
+}
+
+// inTheStore are discrepancies among the backups.
+func (b *bench) inTheStore() []discrepancy {
+	write := func(names ...string) func(*testing.T) {
+		return func(t *testing.T) {
+			for _, name := range names {
+				if err := b.Objects.Put(t.Context(), name, []byte("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	remove := func(names ...string) func(*testing.T) {
+		return func(t *testing.T) {
+			for _, name := range names {
+				if err := b.Objects.Delete(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	record := func(state, takenAt string) func(*testing.T) {
+		return func(t *testing.T) {
+			b.exec(t, "INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until) "+
+				"VALUES ('b', 'i', 's', 'p', 'request', '"+state+"', "+takenAt+", now() + interval '1 d')")
+		}
+	}
+	forget := func(t *testing.T) { b.exec(t, "DELETE FROM backup") }
+	return []discrepancy{
+		{"a part of a backup", "in the object store, i/b has no manifest", write("i/b/00000000"), remove("i/b/00000000")},
+		{"a backup of nobody", "Orphan: in the object store, backup i/b", write("i/b/00000000", "i/b/manifest.json"),
+			remove("i/b/00000000", "i/b/manifest.json")},
+		{"a backup that is lost", "Missing: in the object store, backup i/b", record("complete", "now()"), forget},
+		{"a backup that is not complete", "of instance \"i\" is recorded as in progress", record("in progress", "NULL"), forget},
 	}
 }
 

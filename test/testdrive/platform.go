@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 
+	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/process/processtest"
 	"mysql-broker/test/limits"
@@ -117,6 +119,11 @@ func OnePlatform(t *testing.T) (Platform, map[string]string) {
 // Inspectors returns the inspector of the one launcher of an environment, by the launcher's name, for audits.
 func Inspectors(env map[string]string) map[string]launchertest.Inspector {
 	return map[string]launchertest.Inspector{env["LAUNCHER"]: processtest.Inspector{Dir: env["LAUNCHER_DIR"]}}
+}
+
+// Objects returns the object store of an environment, a directory, for audits.
+func Objects(env map[string]string) objectstore.Store {
+	return objectstore.OpenDirectory(strings.TrimPrefix(env["BACKUP_STORE"], "file://"))
 }
 
 // Dashboard has what a broker's dashboard needs for its sign-in: an OpenID provider and a fake Cloud Controller.

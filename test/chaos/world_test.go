@@ -70,7 +70,7 @@ func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	}
 	t.Cleanup(w.Tasks.Close)
 	w.Audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
-		Launchers: inspectors, Plans: testdrive.Plans(t)}
+		Launchers: inspectors, Objects: testdrive.Objects(w.env), Plans: testdrive.Plans(t)}
 	for n := range w.survivors {
 		w.survivors[n] = testdrive.Launch(t, w.env, "serve")
 	}

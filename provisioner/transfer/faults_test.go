@@ -15,7 +15,7 @@ import (
 // fault is a database that copies or restores once changed, or could not make.
 type fault struct {
 	name    string
-	on      string   // the flavour that has such databases, or "later" for a later MariaDB; "" for both flavours
+	on      string   // the flavour that has such databases, "later" for a later MariaDB, or "?" for unusualSettings; "" for both
 	create  []string // DB is the name of the database
 	then    []string // run in the source and in the copy before they are compared
 	same    []string // queries with the same result in both
@@ -135,6 +135,12 @@ func faults(flavour string) []fault {
 			"CREATE FUNCTION f() RETURNS TYPE OF t.a RETURN 'x'", "SET sql_mode = 'ORACLE'", "CREATE FUNCTION g RETURN t.b%TYPE AS BEGIN RETURN 5; END"},
 			same: []string{"SELECT f(), g()", "SELECT REPLACE(dtd_identifier, DATABASE(), '') FROM information_schema.routines " +
 				"WHERE routine_schema = DATABASE()"}},
+		{name: "times without a default", on: "?", create: []string{"SET SESSION explicit_defaults_for_timestamp = 1",
+			"CREATE TABLE t (id INT PRIMARY KEY, a TIMESTAMP NOT NULL, b TIMESTAMP NULL)"}},
+		{name: "a table without a key", on: "mysql?", refused: "Table t has no primary key", create: []string{
+			"SET SESSION sql_generate_invisible_primary_key = 0", "CREATE TABLE t (a INT)"}},
+		{name: "a key that MySQL has added", on: "mysql?", create: []string{"CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1), (1), (2)",
+			"DELETE FROM t WHERE my_row_id = 2"}, same: []string{"SELECT my_row_id, a FROM t ORDER BY 1"}},
 		{name: "columns that are not seen", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, h VARBINARY(9) INVISIBLE DEFAULT x'FE')",
 			"INSERT INTO t (id) VALUES (1)"}, same: []string{"SELECT id, HEX(h) FROM t"}},
 		{name: "a foreign key without an index of its parent", create: []string{"CREATE TABLE p (id INT PRIMARY KEY, k INT, UNIQUE KEY u (k))",
@@ -209,6 +215,24 @@ func TestLaterServer(t *testing.T) {
 			one.expectSame(t, into, into)
 		}
 	}
+}
+
+// unusualSettings are those of servers that make other tables of some definitions than others.
+var unusualSettings = map[string][]string{"mariadb": {"explicit-defaults-for-timestamp=OFF"}, "mysql": {
+	"explicit-defaults-for-timestamp=OFF", "sql-generate-invisible-primary-key=ON",
+	"show-gipk-in-create-table-and-information-schema=OFF"}}
+
+// TestUnusualSettings copies on servers that have them.
+func TestUnusualSettings(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		unusual := testdrive.PrivateWith(t, s.Flavour, unusualSettings[s.Flavour]...)
+		for _, one := range faults(s.Flavour) {
+			if on, is := strings.CutSuffix(one.on, "?"); is && (on == "" || on == s.Flavour) {
+				t.Run(one.name, func(t *testing.T) { one.expectSame(t, unusual, unusual) })
+			}
+		}
+	})
 }
 
 func eachFault(t *testing.T, s servers.MySQL) {

@@ -11,12 +11,17 @@ import (
 
 // writeSession are the settings of the connections that write. Without NO_AUTO_VALUE_ON_ZERO, a 0 would become a new
 // number. Dates may be as invalid as they are in the source, and on MariaDB, where sessions can turn checks off, so may
-// rows. The strings have their character set because the session can have one that is not of bytes, such as ucs2.
+// rows. The strings have their character set because the session can have one that is not of bytes, such as ucs2. A
+// TIMESTAMP NOT NULL has no other default than the one that is printed, whatever the server's setting.
 const writeSession = `SET SESSION character_set_client = utf8mb4, character_set_results = NULL,
 	collation_connection = utf8mb4_bin, ` + utcSession + `, foreign_key_checks = 0, lock_wait_timeout = 5,
 	timestamp = DEFAULT,
 	sql_mode = _utf8mb4'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'
-	/*M! , check_constraint_checks = 0 */`
+	/*M! , check_constraint_checks = 0 */
+	/*!80000 , explicit_defaults_for_timestamp = 1 */ /*M!100802 , explicit_defaults_for_timestamp = 1 */` + withHidden
+
+// withHidden has MySQL print primary keys that it has generated, even where they are to be hidden.
+const withHidden = ` /*!80030 , show_gipk_in_create_table_and_information_schema = ON */`
 
 // looseSession allows definitions that a strict server refuses, and values that only look wrong, such as the empty
 // value of an ENUM. The comparison finds values that the server changes. On MariaDB, where anybody may create tables
@@ -162,6 +167,10 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 	if err := c.exec(ctx, conn, looseSession); err != nil {
 		return err
 	}
+	if err := conn.QueryRowContext(ctx, "SELECT 0 /*!80030 + @@sql_generate_invisible_primary_key */").
+		Scan(&c.addsKeys); err != nil {
+		return err
+	}
 	old, _, err := listTables(ctx, conn)
 	if err != nil {
 		return err
@@ -211,6 +220,10 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 }
 
 func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error {
+	if c.addsKeys && !t.sequence && !strings.Contains(t.create, "\n  PRIMARY KEY (") {
+		return refusedBySettings(nil, "Table %s has no primary key, and the copy's server adds one to each such table. Add "+
+			"one yourself, or ask your operator to turn sql_generate_invisible_primary_key off.", t.name)
+	}
 	early, keys := c.splitCreate(t)
 	if len(keys.clauses) > 0 {
 		c.late = append(c.late, keys)

@@ -28,7 +28,7 @@ const readSession = `SET SESSION character_set_results = NULL, ` + utcSession + 
 // are not UTF-8. MySQL's figures of tables would else be up to a day old; MariaDB skips the comment.
 const lockSession = `SET SESSION lock_wait_timeout = 5, character_set_results = NULL, sql_mode = '',
 	sql_quote_show_create = 1, time_zone = '+00:00'
-	/*!80000 , information_schema_stats_expiry = 0 */`
+	/*!80000 , information_schema_stats_expiry = 0 */` + withHidden
 
 // snapshotAttempts is how often the list of tables may change between two queries.
 const snapshotAttempts = 5

@@ -229,6 +229,7 @@ type copier struct {
 	waiting  []program    // views that name some of these keys
 	counters []table      // of which the target has another counter for AUTO_INCREMENT
 	writing  sync.RWMutex // held exclusively for chunks that are written with REPLACE
+	addsKeys bool         // the target adds a primary key to a table that has none
 
 	presentThere, presentHere string // the ends of the period of rows that are present, on both servers
 }

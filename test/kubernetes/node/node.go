@@ -104,10 +104,24 @@ func Start(ctx context.Context, cfg cluster.Config, count int, archives []string
 			return nil, err
 		}
 	}
-	if count > 1 { // for node ports and Services in the control plane's own network
-		return n, n.Run("kube-proxy", "--config="+filepath.Join(n.machines[0].Dir, "kube-proxy.yaml"))
+	if count > 1 {
+		return n, n.startRouter()
 	}
 	return n, nil
+}
+
+// startRouter starts a kube-proxy for node ports and Services in the control plane's own network. It knows those of the
+// first node, but goes on without that: its files are not the node's, see RealNode.Signal.
+func (n *Nodes) startRouter() error {
+	text, err := os.ReadFile(filepath.Join(n.machines[0].Dir, "kube-proxy.yaml"))
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(n.machines[0].Cluster, "kube-proxy.yaml")
+	if err := os.WriteFile(config, text, 0o644); err != nil {
+		return err
+	}
+	return n.Run("kube-proxy", "--config="+config)
 }
 
 func (n *Nodes) startNode(ctx context.Context, m machine, archives []string) error {

@@ -184,3 +184,25 @@ func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A request that waits too long for another one on its instance is refused as concurrent, and no outage.
+func TestWaitForALockEnds(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	lock := func(tx *store.Tx) error {
+		_, err := tx.LockInstance(t.Context(), "i")
+		return err
+	}
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		if err := lock(tx); err != nil {
+			return err
+		}
+		if err := s.InTx(t.Context(), lock); !errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -12,7 +12,6 @@ import (
 var bindScenarios = []scenario{
 	{"bind and log in", testBind},
 	{"bind and repeat", testBindTwice},
-	{"bind with roles", testRoles},
 	{"bind what cannot be bound", testBindInvalid},
 	{"service key", testServiceKey},
 	{"rotate a binding", testRotateBinding},
@@ -71,35 +70,9 @@ func testBindTwice(t *testing.T, p testdrive.Platform) {
 	}
 }
 
-func testRoles(t *testing.T, p testdrive.Platform) {
-	i := p.Provisioned(t, "shared-small", nil)
-	_, writer := i.Bound(t, nil)
-	testdrive.Exec(t, writer.Open(t), "CREATE TABLE fruit (name TEXT)", "INSERT INTO fruit VALUES ('apple')")
-
-	_, reader := i.Bound(t, body{"parameters": body{"role": "read-only"}})
-	db := reader.Open(t)
-	if got := testdrive.Read[string](t, db, "SELECT name FROM fruit"); got != "apple" {
-		t.Errorf("read %q", got)
-	}
-	if _, err := db.ExecContext(t.Context(), "INSERT INTO fruit VALUES ('pear')"); err == nil {
-		t.Error("the read-only account could write")
-	}
-
-	_, admin := i.Bound(t, body{"parameters": body{"role": "admin"}})
-	testdrive.Exec(t, admin.Open(t), "ALTER TABLE fruit ADD weight INT", "DROP TABLE fruit")
-}
-
 func testBindInvalid(t *testing.T, p testdrive.Platform) {
 	i := p.Provisioned(t, "shared-small", nil)
-	b := i.NewBinding()
-	testdrive.ExpectRefusal(t, b.Bind(t, body{"bind_resource": body{"route": "shop.example.com"}}), 400, "route")
-	testdrive.ExpectRefusal(t, b.Bind(t, body{"parameters": body{"rolle": "admin"}}), 400, `"rolle"`, "role")
-	testdrive.ExpectRefusal(t, b.Bind(t, body{"parameters": body{"role": "root"}}), 400, `"role"`, "read-only")
-	testdrive.ExpectRefusal(t, b.Bind(t, body{"service_id": "no-such-service"}), 400)
-	testdrive.ExpectRefusal(t, b.Bind(t, body{"plan_id": nil}), 400)
-	b.Fetch(t).Expect(t, http.StatusNotFound)
-	b.Unbind(t).Expect(t, http.StatusGone)
-
+	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, body{"bind_resource": body{"route": "shop.example.com"}}), 400, "route")
 	nowhere := p.NewInstance(t, "shared-small").NewBinding()
 	nowhere.Bind(t, nil).Expect(t, http.StatusNotFound)
 	nowhere.Unbind(t).Expect(t, http.StatusGone)

@@ -10,7 +10,6 @@ import (
 var deprovisionScenarios = []scenario{
 	{"deprovision with bindings left", testDeprovision},
 	{"deprovision and provision again", testReuseOfID},
-	{"deprovision what does not fit the catalog", testDeprovisionInvalid},
 }
 
 func testDeprovision(t *testing.T, p testdrive.Platform) {
@@ -40,13 +39,4 @@ func testReuseOfID(t *testing.T, p testdrive.Platform) {
 	if n != 0 {
 		t.Errorf("the new instance has %d tables", n)
 	}
-}
-
-func testDeprovisionInvalid(t *testing.T, p testdrive.Platform) {
-	i := p.Provisioned(t, "shared-small", nil)
-	for _, query := range []string{"", "?service_id=" + i.ServiceID, "?plan_id=" + i.PlanID,
-		"?service_id=no-such-service&plan_id=" + i.PlanID, "?plan_id=no-such-plan&service_id=" + i.ServiceID} {
-		testdrive.ExpectRefusal(t, i.Do(t, "DELETE", i.Path()+query, nil), 400)
-	}
-	i.Fetch(t).Expect(t, http.StatusOK)
 }

@@ -36,15 +36,6 @@ func TestFullServer(t *testing.T) {
 	testdrive.ExpectEmpty(t, rivals[loser].Provision(t, testdrive.Sync, nil), http.StatusCreated)
 }
 
-func TestEveryServerDead(t *testing.T) {
-	t.Parallel()
-	server := servers.Any(t)
-	p := testdrive.StartWith(t, server, testdrive.DeadServer(t, "dead"))
-	i := p.NewInstance(t, "shared-small")
-	testdrive.ExpectRefusal(t, i.Provision(t, testdrive.Sync, nil), http.StatusServiceUnavailable, "No shared MySQL server")
-	i.Fetch(t).Expect(t, http.StatusNotFound)
-}
-
 // While the server is down, nobody knows whether the data fit a smaller plan, so the change is refused. A bind fails, and
 // its repeat succeeds, even if the cleanup of the first attempt is still pending.
 func TestServerThatIsDown(t *testing.T) {

@@ -11,7 +11,6 @@ var updateScenarios = []scenario{
 	{"update between shared plans", testUpdate},
 	{"update to a plan that is too small", testUpdateTooMuchData},
 	{"update nothing", testUpdateNothing},
-	{"update what cannot be changed", testUpdateInvalid},
 }
 
 func testUpdate(t *testing.T, p testdrive.Platform) {
@@ -58,13 +57,4 @@ func testUpdateNothing(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Async, body{"parameters": body{}}), http.StatusOK)
 	testdrive.ExpectEmpty(t, i.Update(t, testdrive.Sync, body{"plan_id": i.PlanID, "context": body{"instance_name": "renamed"}}),
 		http.StatusOK)
-}
-
-func testUpdateInvalid(t *testing.T, p testdrive.Platform) {
-	i := p.Provisioned(t, "shared-small", nil)
-	testdrive.ExpectRefusal(t, i.Update(t, testdrive.Sync, body{"parameters": body{"charset": "latin1"}}), 400, "charset")
-	testdrive.ExpectRefusal(t, i.Update(t, testdrive.Sync, body{"plan_id": "no-such-plan"}), 400)
-	testdrive.ExpectRefusal(t, i.Update(t, testdrive.Sync, body{"service_id": "no-such-service"}), 400)
-	testdrive.ExpectRefusal(t, i.Do(t, "PATCH", i.Path(), body{"plan_id": i.PlanID}), 400)
-	p.NewInstance(t, "shared-small").UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusNotFound)
 }

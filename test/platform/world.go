@@ -166,12 +166,3 @@ type Task struct {
 	State, Owner string
 	Epoch        int
 }
-
-// LatestTask reads the newest task of what a request is about; none is fine.
-func (w *World) LatestTask(ctx context.Context, q Request) (row Task, err error) {
-	err = w.Tasks.QueryRow(ctx, `SELECT coalesce(max(state), ''), coalesce(max(lease_owner), ''),
-		coalesce(max(epoch), 0) FROM (
-		SELECT state, lease_owner, epoch FROM task WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1) t`,
-		q.InstanceID, q.BindingID).Scan(&row.State, &row.Owner, &row.Epoch)
-	return row, err
-}

@@ -11,12 +11,13 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// The audit has each request with its user and its result, and contains no secret.
+// The audit has each request with its user and its result, and contains no secret. Old entries are deleted.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	private := testdrive.Private(t, server.Flavour)
 	env := testdrive.Environment(t, private)
+	env["KEEP_AUDIT_DAYS"] = "2"
 	p := testdrive.StartPlatform(t, private, env)
 	o := p.Operator(env)
 	const canary = "canary-in-a-request"
@@ -80,6 +81,12 @@ func TestAudit(t *testing.T) {
 		t.Errorf("the table is\n%s", table)
 	}
 	var text string
-	testdrive.OpenTasks(t, env).Scan(t, &text, "SELECT string_agg(a::text, ' ') FROM audit a")
+	ts := testdrive.OpenTasks(t, env)
+	ts.Scan(t, &text, "SELECT string_agg(a::text, ' ') FROM audit a")
 	p.Seen.Check(t, "the audit", text)
+	ts.Exec(t, "UPDATE audit SET at = at - interval '3 days' WHERE action = 'drain'")
+	testdrive.RunScheduled(t, ts, "remove-old-tasks")
+	if got := o.Audit(t, "--action", "drain"); len(got) != 0 {
+		t.Errorf("after more days than entries are kept: %+v", got)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
-	"syscall"
 	"testing"
 
 	"mysql-broker/test/limits"
@@ -98,22 +97,4 @@ func expectPeriodicExamination(t *testing.T, p testdrive.Platform, orphan, missi
 	if strings.Contains(p.Log(), "u_aaaaaaaaaaaaaaaaaaaa") {
 		t.Error("the broker warns of what is another's")
 	}
-}
-
-// The doctor starts no server.
-func TestDoctorStartsNothing(t *testing.T) {
-	p, env := testdrive.OnePlatform(t)
-	i := p.MakeOwn(t, "dedicated-small")
-	p.Signal(t, syscall.SIGTERM)
-	p.Wait(t)
-	testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGKILL)
-	testdrive.Eventually(t, limits.Stuck, "the server has ended", func() bool {
-		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
-	})
-	out := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)
-	testdrive.ExpectLine(t, out.Stdout, "unreachable", "dedicated server", i.ID)
-	if pids := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(pids) > 0 {
-		t.Errorf("doctor started %v", pids)
-	}
-	i.Via(testdrive.StartPlatform(t, p.Server, env)).Remove(t)
 }

@@ -18,10 +18,8 @@ var races = []struct {
 	run   func(t *testing.T, c cluster, plan string)
 }{
 	{"identical provisions", []string{"shared-small", "shared-async", "dedicated-small"}, raceSameProvisions},
-	{"different provisions", []string{"shared-small", "shared-async"}, raceDifferentProvisions},
 	{"deletion during creation", []string{"shared-small", "shared-async", "dedicated-small"}, raceDeletionDuringCreation},
 	{"binds and unbinds", []string{"shared-small"}, raceBinds},
-	{"updates against binds and unbinds", []string{"shared-small"}, raceUpdates},
 	{"updates and binds against a deletion", []string{"shared-small", "shared-async"}, raceDeletionWithOthers},
 }
 
@@ -157,19 +155,6 @@ func raceSameProvisions(t *testing.T, c cluster, plan string) {
 	}
 }
 
-func raceDifferentProvisions(t *testing.T, c cluster, plan string) {
-	i, mode := c[0].NewInstance(t, plan), modeOf(plan)
-	won := http.StatusCreated
-	if mode == testdrive.Async {
-		won = http.StatusAccepted
-	}
-	answers, _ := c.race(t, i, func(n int) (string, string, any) {
-		return "PUT", i.Path() + mode, i.ProvisionBody(body{"space_guid": strconv.Itoa(n)})
-	}, statuses{"PUT": {won, http.StatusConflict}})
-	testdrive.ExpectStatuses(t, answers, won, http.StatusConflict)
-	c.delete(t, i, mode)
-}
-
 // A deletion cancels the creation, or comes after it. Either way nothing is left.
 func raceDeletionDuringCreation(t *testing.T, c cluster, plan string) {
 	i, mode := c[0].NewInstance(t, plan), modeOf(plan)
@@ -224,43 +209,6 @@ func raceBinds(t *testing.T, c cluster, plan string) {
 	}
 	c.delete(t, i, testdrive.Sync)
 	testdrive.ExpectRefused(t, login.Fields(t))
-}
-
-// Identical updates all succeed. Whatever the order of an update and of binds, every account ends with the new plan's limit.
-func raceUpdates(t *testing.T, c cluster, plan string) {
-	i := c[0].Provisioned(t, plan, nil)
-	ended, _ := i.Bound(t, nil)
-	_, large := testdrive.Plan(t, "shared-large")
-	fields := body{"service_id": i.ServiceID, "plan_id": large}
-	c.race(t, i, func(int) (string, string, any) { return "PATCH", i.Path(), fields }, statuses{"PATCH": {http.StatusOK}})
-	i.UpdatePlan(t, testdrive.Sync, "shared-small").Expect(t, http.StatusOK)
-	bindings := make([]testdrive.Binding, testdrive.Racers)
-	for n := range bindings {
-		bindings[n] = i.NewBinding()
-	}
-	c.race(t, i, func(n int) (string, string, any) {
-		switch n % 4 {
-		case 0, 1:
-			return "PATCH", i.Path(), fields
-		case 2:
-			return "DELETE", ended.Deletion(ended.Path(), testdrive.Sync), nil
-		}
-		return "PUT", bindings[n].Path(), i.With(nil)
-	}, statuses{
-		"PATCH":  {http.StatusOK, http.StatusUnprocessableEntity},
-		"DELETE": {http.StatusOK, http.StatusGone, http.StatusUnprocessableEntity},
-		"PUT":    {http.StatusCreated, http.StatusUnprocessableEntity},
-	})
-	i.Do(t, "PATCH", i.Path(), fields).Expect(t, http.StatusOK)
-	i.PlanID = large
-	for n, b := range bindings {
-		if n%4 == 3 {
-			r := b.Bind(t, nil)
-			expectOneOf(t, r, http.StatusOK, http.StatusCreated)
-			testdrive.ExpectConnectionLimit(t, i.Admin(t), i.Credentials(t, r).Username, 60)
-		}
-	}
-	c.delete(t, i, testdrive.Sync)
 }
 
 // Whatever the order, no account outlives the instance.

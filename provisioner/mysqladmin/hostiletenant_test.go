@@ -200,7 +200,7 @@ func fillSystemTablespace(f *fixture, hostile mysqladmin.Account) {
 	}
 	size := testdrive.Read[int](f.t, f.root, `SELECT SUM(TOTAL_EXTENTS * EXTENT_SIZE) FROM information_schema.FILES
 		WHERE TABLESPACE_NAME = 'innodb_system'`)
-	if size > 24*testdrive.Mebibyte {
+	if size > 24<<20 {
 		f.t.Errorf("the system tablespace has %d bytes", size)
 	}
 }

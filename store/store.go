@@ -39,6 +39,7 @@ type Store struct {
 	Instances    Instances    // service instances, and where their data is
 	Bindings     Bindings     // service bindings and their accounts
 	CopyAccounts CopyAccounts // accounts by which tasks copy databases
+	FatalObjects FatalObjects // objects of instances at which their servers end
 	CredHub      CredHub      // what CredHub has of bindings
 	Backups      Backups      // backups in the object store
 	Logs         Logs         // archives of binary logs
@@ -64,6 +65,7 @@ func newStore(db *database) *Store {
 		Instances:    Instances{db},
 		Bindings:     Bindings{db},
 		CopyAccounts: CopyAccounts{db},
+		FatalObjects: FatalObjects{db},
 		CredHub:      CredHub{db},
 		Backups:      Backups{db},
 		Logs:         Logs{db},

@@ -248,12 +248,11 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 			progress(done, total)
 		}
 	}
-	running, err := b.copier.RunningEvents(ctx, b.instance, admin)
-	if err != nil {
-		return m, err
-	}
-	m, err = b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database,
-		Running: running}, o)
+	from := transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database}
+	err = b.copier.Read(ctx, b.instance, admin, from, func(from transfer.Source) (err error) {
+		m, err = b.vault.Write(ctx, m, from, o)
+		return err
+	})
 	if context.Cause(ctx) == errStalled {
 		err = errStalled
 	}

@@ -85,17 +85,34 @@ func (c *Copier) ReadFrom(ctx context.Context, i store.Instance,
 	})
 }
 
-// RunningEvents lists the events of an instance that another node of its cluster runs.
-func (c *Copier) RunningEvents(ctx context.Context, i store.Instance, admin *mysqladmin.Server) ([]string, error) {
+// Read calls fn with the database of an instance, and with what is known of it: the events that another node of its
+// cluster runs, and the objects at which its server ended.
+func (c *Copier) Read(ctx context.Context, i store.Instance, admin *mysqladmin.Server, from transfer.Source,
+	fn func(transfer.Source) error) error {
 	running, unknown, err := admin.RunningEvents(ctx, i.Database)
 	if err != nil {
-		return nil, &transfer.SourceError{Err: err}
+		return &transfer.SourceError{Err: err}
 	}
 	if len(unknown) > 0 {
 		c.Log.Warn("a node of the cluster cannot be reached; events are copied disabled, which may run there",
 			"instance_id", i.ID, "names", unknown)
 	}
-	return running, nil
+	flavour, uptime, err := admin.Uptime(ctx)
+	if err != nil {
+		return &transfer.SourceError{Err: err}
+	}
+	from.Running = running
+	if from.Fatal, err = c.Store.FatalObjects.List(ctx, i.ID, flavour.Version, uptime); err != nil {
+		return fmt.Errorf("read at what objects the server ended: %w", err)
+	}
+	err = fn(from)
+	if lost, ok := errors.AsType[*transfer.LostError](err); ok {
+		return errors.Join(err, c.Store.FatalObjects.Record(ctx, i.ID, flavour.Version, lost.Object, lost.For))
+	}
+	if err == nil {
+		err = c.Store.FatalObjects.Forget(ctx, i.ID)
+	}
+	return err
 }
 
 const (
@@ -167,17 +184,15 @@ func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 		if err != nil {
 			return err
 		}
-		running, err := f.RunningEvents(ctx, source, admin)
-		if err != nil {
-			return err
-		}
-		from := transfer.Source{Rows: rows, Programs: programs, Database: source.Database, Running: running}
-		if f.moves { // which keeps everything, or nothing
-			return transfer.Copy(ctx, from, to, o)
-		}
-		return LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
-			o.LeftOut = leftOut
-			return transfer.Copy(ctx, from, to, o)
+		from := transfer.Source{Rows: rows, Programs: programs, Database: source.Database}
+		return f.Read(ctx, source, admin, from, func(from transfer.Source) error {
+			if f.moves { // which keeps everything, or nothing
+				return transfer.Copy(ctx, from, to, o)
+			}
+			return LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
+				o.LeftOut = leftOut
+				return transfer.Copy(ctx, from, to, o)
+			})
 		})
 	})
 }

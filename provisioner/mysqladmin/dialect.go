@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Flavour is the kind of a server, MySQL or MariaDB, and its version.
@@ -38,6 +39,16 @@ func (s *Server) Flavour(ctx context.Context) (Flavour, error) {
 	}
 	f, err := parseVersion(version)
 	return f, s.explain("ask for the version", err)
+}
+
+// Uptime asks a server for its flavour, and for how long it has run.
+func (s *Server) Uptime(ctx context.Context) (f Flavour, up time.Duration, err error) {
+	if f, err = s.Flavour(ctx); err != nil {
+		return f, 0, err
+	}
+	var seconds int64
+	err = s.reads.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(new(string), &seconds)
+	return f, time.Duration(seconds) * time.Second, s.explain("ask for the uptime", err)
 }
 
 // before reports whether the version is older than another.

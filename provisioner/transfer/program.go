@@ -154,13 +154,13 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 			return all, ofSource(err)
 		}
 		for n := range list {
-			if err := list[n].open(ctx, conn); err != nil {
+			if err := from.ask(ctx, list[n].String(), func() error { return list[n].open(ctx, conn) }); err != nil {
 				return all, sourceFailure(err)
 			}
 			if list[n].broken != nil {
 				continue
 			}
-			if err := list[n].read(ctx, conn); err != nil {
+			if err := from.ask(ctx, list[n].String(), func() error { return list[n].read(ctx, conn) }); err != nil {
 				return all, unreadable(list[n], err)
 			}
 			list[n].leaveOwnNames(from.Database)

@@ -78,13 +78,13 @@ func trySnapshot(ctx context.Context, from Source, o Options) (s *snapshot, err 
 	if _, err := locks.ExecContext(ctx, lockSession); err != nil {
 		return s, ofSource(err)
 	}
-	if err := s.fill(ctx, locks, from.Database); err != nil || o.Locked == nil {
+	if err := s.fill(ctx, locks, from); err != nil || o.Locked == nil {
 		return s, err
 	}
 	return s, ofSource(o.Locked(ctx))
 }
 
-func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) error {
+func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source) error {
 	before, _, err := listTables(ctx, locks)
 	if err != nil {
 		return sourceFailure(err)
@@ -120,10 +120,12 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) e
 	}
 	s.identities.mariaDB = strings.Contains(s.version, "MariaDB")
 	for n := range s.tables {
-		if err := s.tables[n].describe(ctx, locks, database); err != nil {
+		t := &s.tables[n]
+		describe := func() error { return t.describe(ctx, locks, from.Database) }
+		if err := from.ask(ctx, "table "+t.name, describe); err != nil {
 			return sourceFailure(err)
 		}
-		if err := s.tables[n].mendTexts(ctx, s.identities.conn); err != nil {
+		if err := t.mendTexts(ctx, s.identities.conn); err != nil {
 			return sourceFailure(err)
 		}
 	}

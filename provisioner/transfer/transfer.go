@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -25,7 +26,33 @@ type Source struct {
 	Programs *sql.DB // may read the texts of routines, triggers, events and views, and create temporary tables
 	Database string
 	Running  []string // events that another node of the cluster runs; on this one, they are disabled
+	Fatal    []string // objects whose definition the server is not asked for, because it ended when it was
 }
+
+// ask calls fn, which asks the server for the definition of an object. Some server ends at some definition.
+func (s Source) ask(ctx context.Context, object string, fn func() error) error {
+	if slices.Contains(s.Fatal, object) {
+		return refused(nil, "The MySQL server ended when it was asked for the definition of the %s, and is not asked again. "+
+			"Drop it, or have your operator upgrade the server, and try again.", object)
+	}
+	asked := time.Now()
+	err := fn()
+	if err == nil || number(err) != 0 || ctx.Err() != nil {
+		return err
+	}
+	return &LostError{Object: object, For: time.Since(asked), Err: err}
+}
+
+// LostError says that the connection was lost after a server was asked for the definition of an object. If the server
+// has ended, too, the object belongs to Source.Fatal.
+type LostError struct {
+	Object string
+	For    time.Duration // since the server was asked
+	Err    error
+}
+
+func (e *LostError) Error() string { return "read the " + e.Object + ": " + e.Err.Error() }
+func (e *LostError) Unwrap() error { return e.Err }
 
 // Target is the database to copy to.
 type Target struct {

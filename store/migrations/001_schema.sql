@@ -110,6 +110,17 @@ CREATE TABLE retired_account (
 CREATE INDEX retired_account_instance ON retired_account (instance_id);
 CREATE INDEX retired_account_grants_due ON retired_account (instance_id) WHERE grants_due;
 
+-- Objects of which a server was asked for the definition when the connection to it was lost. If it has begun again
+-- since then, it is not asked any more: another copy would end it for all its tenants again. A copy that succeeds
+-- forgets them: they are gone.
+CREATE TABLE fatal_object (
+  instance_id text NOT NULL REFERENCES instance ON DELETE CASCADE,
+  object      text NOT NULL,                       -- its kind and name
+  version     text NOT NULL,                       -- of the server: another one may have been mended
+  asked_at    timestamptz NOT NULL,
+  PRIMARY KEY (instance_id, object)
+);
+
 -- What is on the servers: everything that was ever to be made there, and has not been seen to be gone since. Rows come
 -- with those of instances and bindings, in the same statement (store/resources.go). What is in here and belongs to no
 -- instance any more, but is still there, is an orphan of this broker; what is not in here is somebody else's, whatever

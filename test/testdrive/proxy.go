@@ -26,6 +26,7 @@ type Proxy struct {
 	refuses bool
 	hideTLS bool
 	cut     *cut
+	hold    *cut
 }
 
 // relay is one connection and its other half.
@@ -38,7 +39,7 @@ type relay struct {
 	close          func()
 }
 
-// cut is a pending call of CutAnswer.
+// cut is a pending call of CutAnswer or HoldRequest.
 type cut struct {
 	text []byte
 	skip int
@@ -164,6 +165,16 @@ func (p *Proxy) CutAnswer(text string, skip int) (done <-chan struct{}) {
 	return c.done
 }
 
+// HoldRequest holds back the next bytes from a client that hold text, until their connection ends. The channel is closed
+// when they are there.
+func (p *Proxy) HoldRequest(text string) (reached <-chan struct{}) {
+	c := &cut{text: []byte(text), done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold = c
+	return c.done
+}
+
 // HideTLS removes the offer of TLS from a MySQL server's greetings, so that clients connect without TLS.
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html
 func (p *Proxy) HideTLS() {
@@ -263,6 +274,10 @@ func (p *Proxy) await(r *relay) bool {
 }
 
 func (p *Proxy) beforeServer(r *relay, sent []byte) bool {
+	if p.holds(sent) {
+		<-r.closed
+		return false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut == nil || !bytes.Contains(sent, p.cut.text) {
@@ -271,6 +286,17 @@ func (p *Proxy) beforeServer(r *relay, sent []byte) bool {
 	if p.cut.skip--; p.cut.skip < 0 {
 		r.cut, p.cut = p.cut, nil
 	}
+	return true
+}
+
+func (p *Proxy) holds(sent []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hold == nil || !bytes.Contains(sent, p.hold.text) {
+		return false
+	}
+	close(p.hold.done)
+	p.hold = nil
 	return true
 }
 

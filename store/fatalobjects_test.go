@@ -1,0 +1,40 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// An object counts if the server has begun again since it was asked, and has the same version.
+func TestFatalObjects(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		return tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_i"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for object, ago := range map[string]time.Duration{"view v": time.Minute, "table t": time.Hour} {
+		if err := s.FatalObjects.Record(t.Context(), "i", "1.2", object, ago); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(version string, uptime time.Duration, want ...string) {
+		t.Helper()
+		if got, err := s.FatalObjects.List(t.Context(), "i", version, uptime); err != nil || !slices.Equal(got, want) {
+			t.Errorf("version %s, up for %s: %q, %v", version, uptime, got, err)
+		}
+	}
+	expect("1.2", time.Second, "table t", "view v")
+	expect("1.2", 10*time.Minute, "table t") // the connection to the server that was asked for v broke by itself
+	expect("1.3", time.Second)
+	if err := s.FatalObjects.Forget(t.Context(), "i"); err != nil {
+		t.Fatal(err)
+	}
+	expect("1.2", time.Second)
+}

@@ -32,7 +32,7 @@ type Backup struct {
 	Flavour          string
 	Version          string
 	CreatedAt        time.Time
-	TakenAt          *time.Time // the data are not older than this; nil until it is complete
+	TakenAt          *time.Time // the data is not older than this; nil until it is complete
 	FinishedAt       *time.Time
 	KeepUntil        time.Time
 	DataBytes        int64 // of the database
@@ -121,7 +121,7 @@ const backupPause = time.Hour
 // Due lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
 // whose archive of binary logs has no backup to begin with, those with the oldest first. With the backups that are in
 // progress they are at most max. After a restore in place, an instance is due at once: its latest backup is of what was
-// replaced. Frozen instances, whose data are a mixture, are not among them: the latest backup is kept whatever its age,
+// replaced. Frozen instances, whose data is a mixture, are not among them: the latest backup is kept whatever its age,
 // and must be one of good data.
 func (s Backups) Due(ctx context.Context, schedules []BackupSchedule, max int) ([]string, error) {
 	plans, every := make([]string, len(schedules)), make([]time.Duration, len(schedules))

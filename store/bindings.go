@@ -220,7 +220,7 @@ func (t *Tx) MarkGrants(instanceID string) {
 		"UPDATE retired_account SET grants_due = true WHERE instance_id = $1 AND :allowed", instanceID)
 }
 
-// SetFrozen records whether the accounts of an instance may not write because its data are a mixture.
+// SetFrozen records whether the accounts of an instance may not write because its data is a mixture.
 func (t *Tx) SetFrozen(instanceID string, frozen bool) {
 	t.change("set whether the instance is frozen", `UPDATE instance SET frozen_since = CASE WHEN $2
 		THEN coalesce(frozen_since, now()) END WHERE id = $1 AND :allowed`, instanceID, frozen)

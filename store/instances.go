@@ -164,7 +164,7 @@ func (t *Tx) SetInstancePlan(id, planID, maintenanceVersion string) {
 		WHERE id = $1 AND :allowed`, id, planID, maintenanceVersion)
 }
 
-// SetKeepDeletedDays records for how many days the data of an instance are kept once it is deleted.
+// SetKeepDeletedDays records for how many days the data of an instance is kept once it is deleted.
 func (t *Tx) SetKeepDeletedDays(id string, days int) {
 	t.change("set the days of deleted data", `UPDATE instance
 		SET parameters = jsonb_set(parameters, '{keep_deleted_days}', to_jsonb($2::int)), updated_at = now()

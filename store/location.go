@@ -149,7 +149,7 @@ func (s Instances) Dedicated(ctx context.Context) ([]string, error) {
 type OtherPlace struct {
 	Location      Location
 	AdminPassword string     // of a dedicated server
-	Moved         *time.Time // when the data were moved; nil while they are being moved
+	Moved         *time.Time // when the data was moved; nil while it is being moved
 }
 
 // otherColumns are those of an OtherPlace, from the table instance, which is named i. The location is "" if there is
@@ -165,10 +165,10 @@ func (i Instance) Elsewhere() Instance {
 	return i
 }
 
-// Former reports whether the instance's data were moved, and the place where they were still exists.
+// Former reports whether the instance's data was moved, and the place where it was still exists.
 func (i Instance) Former() bool { return i.Other != nil && i.Other.Moved != nil }
 
-// SetDestination records where the data of an instance are going to be moved to, and what will be there: the database
+// SetDestination records where the data of an instance is going to be moved to, and what will be there: the database
 // or the dedicated server and, on a shared server, the accounts of the bindings and those with the names given. It
 // counts the instance on a shared server, which accepts max of them. It returns ErrServerFull if that server is full or
 // drained, or if the instance has another place already. The transaction has locked the instance.
@@ -211,7 +211,7 @@ func (t *Tx) SetDestination(ctx context.Context, i Instance, to Location, adminP
 	return nil
 }
 
-// SwapPlaces records that the data of an instance have been moved to its other place.
+// SwapPlaces records that the data of an instance has been moved to its other place.
 func (t *Tx) SwapPlaces(id string) {
 	t.change("record the move", `UPDATE instance SET server = next_server, dedicated_id = next_dedicated_id,
 			launcher = next_launcher, admin_password = other_admin_password, next_admin_password = NULL, endpoint = NULL,
@@ -224,7 +224,7 @@ func (t *Tx) SwapPlaces(id string) {
 }
 
 // forgetOther deletes the record of an instance's other place and uncounts it there. Accounts that were retired before
-// the data were moved from there went with it, except those that exist at the new place too.
+// the data was moved from there went with it, except those that exist at the new place too.
 const forgetOther = `WITH gone AS (
 		UPDATE instance i SET next_server = NULL, next_dedicated_id = NULL, next_launcher = NULL,
 			other_admin_password = NULL, moved_at = NULL
@@ -239,8 +239,8 @@ func (t *Tx) ForgetDestination(id string) {
 	t.change("forget where the data was to be moved", forgetOther, id, []string{})
 }
 
-// ForgetFormer deletes the record of the place where an instance's data were, once nothing of it is left. kept are
-// accounts that exist where the data are now.
+// ForgetFormer deletes the record of the place where an instance's data was, once nothing of it is left. kept are
+// accounts that exist where the data is now.
 func (s Instances) ForgetFormer(ctx context.Context, id string, kept ...string) error {
 	return s.inTx(ctx, func(tx *Tx) error {
 		if _, err := tx.LockInstance(ctx, id); err != nil {
@@ -251,7 +251,7 @@ func (s Instances) ForgetFormer(ctx context.Context, id string, kept ...string) 
 	})
 }
 
-// DueFormer lists the instances whose data were moved and that need the place where they were no more: it is older
+// DueFormer lists the instances whose data was moved and that no longer need the place where it was: it is older
 // than keep, or no binding is left that was created before.
 func (s Instances) DueFormer(ctx context.Context, keep time.Duration) ([]Instance, error) {
 	return allRows(ctx, s.pool, s.keys.scanInstance, "SELECT "+instanceColumns+` FROM instance i
@@ -261,13 +261,13 @@ func (s Instances) DueFormer(ctx context.Context, keep time.Duration) ([]Instanc
 		ORDER BY i.id`, keep)
 }
 
-// FormerBindings counts the bindings of an instance that know only the place where its data were.
+// FormerBindings counts the bindings of an instance that know only the place where its data was.
 func (s Instances) FormerBindings(ctx context.Context, id string) (n int, err error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[int], `SELECT count(*) FROM binding b JOIN instance i ON i.id = b.instance_id
 		WHERE i.id = $1 AND b.created_at < i.moved_at`, id)
 }
 
-// ListedFormer is the place where the data of an instance were before they were moved, for operators.
+// ListedFormer is the place where the data of an instance was before it was moved, for operators.
 type ListedFormer struct {
 	Location
 	Moved    time.Time
@@ -285,7 +285,7 @@ func (s Instances) Former(ctx context.Context, id string) (ListedFormer, error) 
 
 // MoveStats are figures of all moves of data.
 type MoveStats struct {
-	Moving  int     // instances whose data are being moved
+	Moving  int     // instances whose data is being moved
 	Oldest  float64 // for how many seconds the first of them has been
 	Former  int     // old places that are kept
 	Overdue float64 // for how many seconds the most overdue one should have been gone

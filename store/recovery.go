@@ -138,7 +138,7 @@ func (t *Tx) Adopt(c InstanceCopy, at Location) {
 	}
 }
 
-// AdoptPlace records from a copy that the data of an instance are at a location, to which they were moved since. If the
+// AdoptPlace records from a copy that the data of an instance is at a location, to which it was moved since. If the
 // place that was recorded still exists, it is kept as long as after any move. It returns ErrNotFound if there is no
 // such instance. The transaction has locked it.
 func (t *Tx) AdoptPlace(ctx context.Context, c InstanceCopy, at Location, kept bool) error {
@@ -259,10 +259,10 @@ type InstanceCopy struct {
 	AdminPassword      []byte          `json:"admin_password,omitempty"`
 	NextAdminPassword  []byte          `json:"next_admin_password,omitempty"`
 	CreatedAt          time.Time       `json:"created_at"`
-	// MovedAt is when the data were moved here; nil once the place where they were before is gone.
+	// MovedAt is when the data was moved here; nil once the place where it was before is gone.
 	MovedAt *time.Time `json:"moved_at,omitempty"`
 
-	Retained *RetainedCopy `json:"retained,omitempty" db:"-"` // nil unless the instance was deleted, and its data are kept
+	Retained *RetainedCopy `json:"retained,omitempty" db:"-"` // nil unless the instance was deleted, and its data is kept
 }
 
 // RetainedCopy is what the copy of a deleted instance has besides.
@@ -319,7 +319,7 @@ func (s Recovery) CopiesSince(ctx context.Context, server string, since time.Tim
 }
 
 // RetainedCopies returns copies of what was retained since that time on a shared server, or on all dedicated servers
-// for DedicatedServers. Data that are being dropped, or that an instance is being created from, are left out.
+// for DedicatedServers. Data that is being dropped, or that an instance is being created from, is left out.
 func (s Recovery) RetainedCopies(ctx context.Context, server string, since time.Time) ([]InstanceCopy, error) {
 	return allRows(ctx, s.pool, scanRetainedCopy, `SELECT i.instance_id, i.service_id, i.plan_id, i.organization_guid,
 			i.space_guid, i.dedicated_id, `+launcherColumn+`, i.database_name, i.admin_password, i.next_admin_password,

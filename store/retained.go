@@ -27,7 +27,7 @@ type Retained struct {
 	NextAdminPassword string
 	Bytes             *int64 // at the last measurement; nil if there was none
 	DeletedAt         time.Time
-	Until             time.Time // then the data are dropped
+	Until             time.Time // then the data is dropped
 	AdoptedBy         string    // the instance that is being created from it, "" for none
 	Frozen            bool      // its accounts may not write: see Instance.FrozenSince
 }
@@ -125,7 +125,7 @@ func (s Retentions) Accounts(ctx context.Context, id string) ([]BindingAccount, 
 		"SELECT '', account, role, false FROM retained_account WHERE retained_id = $1 ORDER BY account", id)
 }
 
-// Retain deletes an instance as DeleteInstance does, but records that its data stay for some days, with these of its
+// Retain deletes an instance as DeleteInstance does, but records that its data stays for some days, with these of its
 // accounts. The data keep their place on a shared server. r has the new id, and to whom the instance belonged.
 func (t *Tx) Retain(instanceID string, r Retained, days int, accounts []string) {
 	t.change("retain the instance's data", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND :allowed RETURNING *),
@@ -145,10 +145,10 @@ func (t *Tx) Retain(instanceID string, r Retained, days int, accounts []string) 
 		r.SpaceGUID, time.Now())
 }
 
-// ErrTaken is returned when retained data are being dropped, or another instance is being created from them.
+// ErrTaken is returned when retained data is being dropped, or another instance is being created from it.
 var ErrTaken = errors.New("store: the retained data is taken")
 
-// RecordUndelete records a new instance that gets retained data, with its task. The data stay retained until
+// RecordUndelete records a new instance that gets retained data, with its task. The data stays retained until
 // Tx.AdoptRetained. Its errors are those of RecordProvision, and ErrTaken, which it also returns if there is an
 // instance of that id. within is Room.Within.
 func (s Retentions) RecordUndelete(ctx context.Context, asked Asked, i Instance, n NewTask, id string,
@@ -213,7 +213,7 @@ func (s Retentions) BeginPurge(ctx context.Context, id string) error {
 	return err
 }
 
-// EndPurge deletes the record of retained data that were dropped, and gives their place on a shared server free.
+// EndPurge deletes the record of retained data that was dropped, and gives its place on a shared server free.
 func (s Retentions) EndPurge(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, `WITH gone AS (DELETE FROM retained WHERE id = $1 AND purged_since IS NOT NULL
 			RETURNING server)

@@ -109,7 +109,7 @@ type QuotaCount struct {
 	Count  int64
 }
 
-// FullInstance is an instance whose data take much of its quota.
+// FullInstance is an instance whose data takes much of its quota.
 type FullInstance struct {
 	InstanceID string
 	PlanID     string

@@ -43,7 +43,7 @@ func (s Usages) History(ctx context.Context, instanceID string, since time.Time)
 		ORDER BY s.at`, instanceID, since)
 }
 
-// Measured is an instance whose data are measured, with its last recorded measurement.
+// Measured is an instance whose data is measured, with its last recorded measurement.
 type Measured struct {
 	InstanceID string
 	Database   string
@@ -140,7 +140,7 @@ func (s Usages) RecordMeasurement(ctx context.Context, server string) error {
 	return err
 }
 
-// Forget deletes samples that are older than keep, and the usage of deleted instances, unless their data are
+// Forget deletes samples that are older than keep, and the usage of deleted instances, unless their data is
 // retained. Like Tasks.DeleteFinished,
 // it pauses for half of the time.
 func (s Usages) Forget(ctx context.Context, keep time.Duration) error {

@@ -146,7 +146,7 @@ func (o *object) tls() plan.TLS {
 	return plan.TLS(o.oneOf("tls", string(plan.TLSOptional), string(plan.TLSRequired)))
 }
 
-// maxKeptDays limits for how long deleted data are kept. The certificate of a suspended server is valid for longer than
+// maxKeptDays limits for how long deleted data is kept. The certificate of a suspended server is valid for longer than
 // that: launchers renew it a year before it expires.
 const maxKeptDays = 365
 

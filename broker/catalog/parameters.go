@@ -39,7 +39,7 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	}
 	for _, name := range []string{"charset", "collation", "clone_from", restoreFrom, "bootstrap"} {
 		if given.texts[undelete] != "" && given.texts[name] != "" {
-			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: the data come back as "+
+			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: the data comes back as "+
 				"they were.", undelete, name)
 		}
 	}

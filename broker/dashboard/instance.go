@@ -39,7 +39,7 @@ type instancePage struct {
 	Place    string // for operators: the server's name
 	Database string
 	Connect  *connect               // nil until the instance is ready
-	Former   *instances.FormerPlace // nil unless the data were moved, and the old place is there
+	Former   *instances.FormerPlace // nil unless the data was moved, and the old place is there
 	Storage  storage
 	Server   serverPart
 	Members  []launcher.Member // of a server that is a group

@@ -34,7 +34,7 @@ type Manifest struct {
 	Flavour      string    `json:"flavour"` // MySQL or MariaDB
 	Version      string    `json:"version"` // of the server
 	Broker       string    `json:"broker,omitempty"`
-	TakenAt      time.Time `json:"taken_at"` // the data are not older than this
+	TakenAt      time.Time `json:"taken_at"` // the data is not older than this
 	FinishedAt   time.Time `json:"finished_at"`
 	KeepUntil    time.Time `json:"keep_until"`
 

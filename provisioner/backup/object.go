@@ -78,7 +78,7 @@ func (s *sealer) Write(p []byte) (int, error) {
 // full reports whether the object is large enough.
 func (s *sealer) full() bool { return s.buffer.Len() >= objectBytes || s.plain >= plainBytes }
 
-// end completes the object. The data are valid until the next one begins.
+// end completes the object. The data is valid until the next one begins.
 func (s *sealer) end() ([]byte, error) {
 	err := errors.Join(s.compressor.Close(), s.encrypted.Close())
 	s.encrypted = nil

@@ -20,7 +20,7 @@ import (
 const beforeRestore = "restore"
 
 // RestoreInPlace begins to replace the data of an instance by those of a backup. The request has to name the instance,
-// as a confirmation: its data are replaced, and nobody can write meanwhile.
+// as a confirmation: its data is replaced, and nobody can write meanwhile.
 func (bs *Backups) RestoreInPlace(ctx context.Context, i store.Instance,
 	q engine.UpdateRequest) (engine.Result, error) {
 	// The name may have changed since the creation.
@@ -179,7 +179,7 @@ const (
 	dataChanged    task.Key[bool]      = "changed"        // the data may have
 	notBackSince   task.Key[time.Time] = "not back since" // the data could not be put back then, for the first time
 	mixed          task.Key[bool]      = "mixed"          // that was given up
-	asBefore       task.Key[bool]      = "as before"      // the earlier data are there
+	asBefore       task.Key[bool]      = "as before"      // the earlier data is there
 	belowQuota     task.Key[bool]      = "below"          // the instance is no longer over its quota
 )
 
@@ -220,7 +220,7 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 	flow.Advice = fmt.Sprintf("The data is that of the backup %s again.", r.RestoreID)
 	flow.NotUndone = func(m task.Memory) string {
 		if done, _, _ := switched.In(m); done {
-			return fmt.Sprintf("The data are those of the backup %s, but apps may be able only to read for some minutes more.",
+			return fmt.Sprintf("The data is those of the backup %s, but apps may be able only to read for some minutes more.",
 				r.RestoreID)
 		}
 		if back, _, _ := asBefore.In(m); back {

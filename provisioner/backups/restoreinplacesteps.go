@@ -190,7 +190,7 @@ func (w restoring) freeze(ctx context.Context, run *task.Run) error {
 	return w.liftReadOnly(ctx, run)
 }
 
-// liftReadOnly lets the broker write to a database that a tenant has made read-only. The backup's data are writable.
+// liftReadOnly lets the broker write to a database that a tenant has made read-only. The backup's data is writable.
 func (w restoring) liftReadOnly(ctx context.Context, run *task.Run) error {
 	is, err := w.copier.IsReadOnly(ctx, w.instance)
 	if err != nil || !is {
@@ -294,7 +294,7 @@ func lasts(err error) bool {
 	return damaged || refused || gone || bySQL && !mysqladmin.Unreachable(err) && !mysqladmin.DiskFull(err)
 }
 
-// looksBack fails unless the earlier data are back.
+// looksBack fails unless the earlier data is back.
 func (w restoring) looksBack(_ context.Context, run *task.Run) error {
 	if done, _, err := switched.Recall(run); err != nil || done {
 		return errors.Join(err, task.Abandon(errors.New("the backup was restored before the task failed")))
@@ -376,7 +376,7 @@ func (w restoring) thaw(ctx context.Context, run *task.Run) error {
 	return w.copier.ThawAccounts(ctx, run, w.instance, accounts, restricted)
 }
 
-// thawAsBefore lets applications write as before the restore, unless the data are a mixture.
+// thawAsBefore lets applications write as before the restore, unless the data is a mixture.
 func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
 	if found, _, err := accountsFrozen.Recall(run); err != nil || !found {
 		return err

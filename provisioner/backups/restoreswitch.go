@@ -23,7 +23,7 @@ type beside struct{ Filled, Kept string }
 // moved are the tables of the instance and those of the backup, once they may have changed their databases.
 type moved struct{ Old, New []string }
 
-// Keys under which the task remembers these, and that the earlier data are being dropped.
+// Keys under which the task remembers these, and that the earlier data is being dropped.
 const (
 	besideKey task.Key[beside] = "beside"
 	movedKey  task.Key[moved]  = "moved"
@@ -277,7 +277,7 @@ func (w restoring) dropBeside(ctx context.Context, run *task.Run) error {
 			drop = s.DropDatabase
 		}
 		if err := drop(ctx, b.Kept); errors.Is(err, mysqladmin.ErrHoldsData) {
-			w.Log.Error("a restore in place failed, and its earlier data are in another database", "task",
+			w.Log.Error("a restore in place failed, and its earlier data is in another database", "task",
 				task.Token(run.Task.ID), "instance_id", w.instance.ID, "name", b.Kept)
 		} else if err != nil {
 			return err

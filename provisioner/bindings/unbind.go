@@ -104,7 +104,7 @@ func (bs *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workf
 	return w
 }
 
-// endFormer is the step of an unbind that ends the access of an account where the data were before they were moved.
+// endFormer is the step of an unbind that ends the access of an account where the data was before it was moved.
 func (bs *Bindings) endFormer(i store.Instance, b store.Binding) task.Step {
 	former := i.Elsewhere()
 	end := bs.InSession(former, steps.BindingLock(i.ID, b.ID),

@@ -70,7 +70,7 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	return err
 }
 
-// ReadFrom runs fn on the server of an instance whose data are read. If that server hangs, fn's context ends, and the
+// ReadFrom runs fn on the server of an instance whose data is read. If that server hangs, fn's context ends, and the
 // error is a transfer.SourceError.
 func (c *Copier) ReadFrom(ctx context.Context, i store.Instance,
 	fn func(context.Context, *mysqladmin.Server) error) error {

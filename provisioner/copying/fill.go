@@ -32,7 +32,7 @@ type Filling struct {
 	Parameters plan.InstanceParameters
 	Lock       fleet.Lock
 	Restore    Restore // nil unless the request names a backup
-	moves      bool    // the source is the same instance, whose data are being moved
+	moves      bool    // the source is the same instance, whose data is being moved
 	rowsOnly   bool    // programs are copied later
 	known      *transfer.Known
 }

@@ -61,7 +61,7 @@ func KeepsMembers(i store.Instance, from, to plan.Plan) error {
 			"it has. Create a service instance of that plan with clone_from.", to.Name)
 }
 
-// Destination is where data are to be moved to.
+// Destination is where data is to be moved to.
 type Destination struct {
 	From     store.Location
 	Location store.Location

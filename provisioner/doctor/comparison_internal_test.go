@@ -58,7 +58,7 @@ func TestCompare(t *testing.T) {
 			[]string{"kept database " + aDatabase}, 0, 0},
 		"its creation failed, and it is not there": {[]store.Resource{as(database, func(r *store.Resource) { r.Expected, r.Failed = false, true })},
 			nil, nil, 0, 0},
-		"retained data are missing": {[]store.Resource{as(database, func(r *store.Resource) { r.Expected, r.Retained = false, "r_1" })}, nil,
+		"retained data is missing": {[]store.Resource{as(database, func(r *store.Resource) { r.Expected, r.Retained = false, "r_1" })}, nil,
 			[]string{"missing database " + aDatabase}, 0, 0},
 		"a name like the broker's": {nil, []string{aDatabase, anAccount, "mysql", "db_short"},
 			[]string{"unrecorded database " + aDatabase, "unrecorded account " + anAccount}, 0, 0},

@@ -14,7 +14,7 @@ const (
 	NeedsAsync                    // the plan works asynchronously only
 	Busy                          // another operation is in progress
 	PlanChangeRefused             // this plan cannot become that one
-	TooMuchData                   // the data do not fit the plan
+	TooMuchData                   // the data does not fit the plan
 	TooManyBindings               // the plan allows no more
 	Full                          // no shared server has room
 	Unavailable                   // the broker or a server failed; trying again may help

@@ -52,7 +52,7 @@ type Request struct {
 	MaintenanceVersion string `json:"maintenance_version,omitempty"` // of an update
 	// Version is what an update upgrades the server to; "" if it does not.
 	Version string `json:"version,omitempty"`
-	// Moves says of an update that the data are moved to where store.Instance.Other says.
+	// Moves says of an update that the data is moved to where store.Instance.Other says.
 	Moves bool `json:"moves,omitempty"`
 	// KeepDeletedDays is what an update asks for.
 	KeepDeletedDays plan.Days `json:"keep_deleted_days,omitzero"`

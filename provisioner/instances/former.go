@@ -35,7 +35,7 @@ func (is *Instances) removePlace(ctx context.Context, run *task.Run, i store.Ins
 	return nil
 }
 
-// RemoveFormer is the kind of the task that removes the places where data were before they were moved.
+// RemoveFormer is the kind of the task that removes the places where data was before it was moved.
 const RemoveFormer = "remove-former-places"
 
 var removeFormerKind = engine.Kind[*Instances]{
@@ -59,7 +59,7 @@ func (is *Instances) removeFormer(ctx context.Context, run *task.Run) error {
 		if err := is.removePlace(ctx, run, i); err != nil {
 			return fmt.Errorf("remove the former place of instance %q: %w", i.ID, err)
 		}
-		is.Log.Info("removed the place where the data of a service instance were before", "instance_id", i.ID,
+		is.Log.Info("removed the place where the data of a service instance was before", "instance_id", i.ID,
 			"server", i.Other.Location.Server)
 		return nil
 	})
@@ -80,7 +80,7 @@ func formerBindings(ctx context.Context, s *store.Store, i store.Instance) (int,
 	return bindings, nil
 }
 
-// FormerPlace is what users read about the place where the data of an instance were before they were moved.
+// FormerPlace is what users read about the place where the data of an instance was before it was moved.
 type FormerPlace struct {
 	Until    time.Time // it is removed then, or when there is no such binding any more
 	Bindings int       // that were created before, so that apps may know its address alone
@@ -104,10 +104,10 @@ func (is *Instances) formerInUse(ctx context.Context, i store.Instance) error {
 	}
 	if bindings > 0 {
 		return engine.Refuse(engine.PlanChangeRefused,
-			"The data of this service instance were moved before, and service bindings still "+
+			"The data of this service instance was moved before, and service bindings still "+
 				"have the old address: %d. Bind their apps again, delete these bindings, and try again.", bindings)
 	}
 	is.Tasks.Nudge()
-	return engine.Refuse(engine.Busy, "The place where the data of this service instance were before is being removed. "+
+	return engine.Refuse(engine.Busy, "The place where the data of this service instance was before is being removed. "+
 		"Try again in a minute.")
 }

@@ -1,4 +1,4 @@
-// Package instances creates, changes and deletes service instances. Where their data come from, and what becomes of the
+// Package instances creates, changes and deletes service instances. Where their data comes from, and what becomes of the
 // data, is in the packages copying, backups and retained.
 package instances
 

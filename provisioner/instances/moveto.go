@@ -86,7 +86,7 @@ func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to 
 	return err
 }
 
-// formerKept says why an instance whose data were moved before cannot be moved again.
+// formerKept says why an instance whose data was moved before cannot be moved again.
 func formerKept(ctx context.Context, s *store.Store, i store.Instance) error {
 	bindings, err := formerBindings(ctx, s, i)
 	if err != nil {

@@ -125,7 +125,7 @@ func (is *Instances) fitsRetained(to plan.Plan, r store.Retained) error {
 }
 
 // undeleteWorkflow gives an instance the data of a deleted one. The accounts that objects in the database name as their
-// definers get their privileges back, and nobody can log in to them. If it fails, the data stay retained.
+// definers get their privileges back, and nobody can log in to them. If it fails, the data stays retained.
 func (is *Instances) undeleteWorkflow(i store.Instance, r engine.Request) task.Workflow {
 	w := task.Workflow{
 		Durable: true,
@@ -167,7 +167,7 @@ func (is *Instances) databaseThere(ctx context.Context, i store.Instance) error 
 	case mysqladmin.CannotReach(err):
 		return task.Unreachable(err)
 	case err == nil && !there:
-		return task.Permanent("The data of the deleted service instance are not on their server any more. Ask your operator.",
+		return task.Permanent("The data of the deleted service instance is not on its server any more. Ask your operator.",
 			fmt.Errorf("the server %s has no database %s", i.Location.Server, i.Database))
 	}
 	return err
@@ -230,7 +230,7 @@ func (is *Instances) retainAgain(i store.Instance) task.Step {
 		})}
 }
 
-// giveBackWorkflow deletes an instance that was to get retained data and is not ready. The data stay retained.
+// giveBackWorkflow deletes an instance that was to get retained data and is not ready. The data stays retained.
 func (is *Instances) giveBackWorkflow(i store.Instance) task.Workflow {
 	w := task.Workflow{
 		Steps:     []task.Step{is.retained.Suspend(i)},

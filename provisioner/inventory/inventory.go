@@ -56,7 +56,7 @@ func Read(ctx context.Context, server *mysqladmin.Server) (h Holdings, err error
 	return h, err
 }
 
-// Account is an account of an instance whose data are on a server. A stray one has no record but its name: it may use
+// Account is an account of an instance whose data is on a server. A stray one has no record but its name: it may use
 // the instance's database.
 type Account struct {
 	store.RecordedAccount

@@ -116,11 +116,11 @@ type Upgrader interface {
 	Versions() []Version
 
 	// Upgrade stops the server, keeps a copy of its data, and starts it with the newest offered version that matches the
-	// spec's. Applications cannot connect before the data are upgraded, and the databases, programs and accounts of before
+	// spec's. Applications cannot connect before the data is upgraded, and the databases, programs and accounts of before
 	// are there. Address, limits, accounts and passwords stay the same. A server that has the version is left alone. It
 	// returns ErrNotFound if there is no such server, and gives up if the version is older than the server's, or fails.
 	// After that, and if ctx ends, the caller calls Upgrade again or Revert. works is report for what goes on: it is
-	// called every few minutes as long as the data are copied or upgraded, so that nobody takes the upgrade for stuck.
+	// called every few minutes as long as the data is copied or upgraded, so that nobody takes the upgrade for stuck.
 	Upgrade(ctx context.Context, spec Spec, report, works func(progress string)) (Endpoint, error)
 
 	// Revert ends an upgrade that did not succeed: the server runs its former version, on the earlier data. It does

@@ -13,12 +13,12 @@ type InstanceParameters struct {
 	// RestoreFrom is the id of a backup, or of an instance whose latest backup the new one gets.
 	RestoreFrom string `json:"restore_from,omitempty"`
 
-	// RestoreToTime is the time to which the data of RestoreFrom are restored, in UTC; zero for the time of the backup.
+	// RestoreToTime is the time to which the data of RestoreFrom is restored, in UTC; zero for the time of the backup.
 	RestoreToTime time.Time `json:"restore_to_time,omitzero"`
 
 	// Undelete is the id or the name of a deleted instance whose data the new one gets.
 	Undelete string `json:"undelete,omitempty"`
-	// KeepDeletedDays is for how long the data are kept once the instance is deleted, if not as long as its plan says.
+	// KeepDeletedDays is for how long the data is kept once the instance is deleted, if not as long as its plan says.
 	KeepDeletedDays Days `json:"keep_deleted_days,omitzero"`
 }
 

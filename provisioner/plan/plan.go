@@ -65,7 +65,7 @@ type Plan struct {
 	// Placement is nil if the plan says nothing about it.
 	Placement *Placement
 
-	// KeepDeletedDays is for how many days the data of a deleted instance are kept; 0 if they are dropped at once.
+	// KeepDeletedDays is for how many days the data of a deleted instance is kept; 0 if it is dropped at once.
 	KeepDeletedDays int
 
 	// Backups says how often instances are backed up, and for how long backups are kept.
@@ -83,7 +83,7 @@ type Plan struct {
 // Quota is how many bytes of data an instance may have; 0 if the plan was removed.
 func (p Plan) Quota() int64 { return int64(p.MaxStorageMB) << 20 }
 
-// Keeps is for how many days the data of a deleted instance are kept, if its developer asked for that many: never
+// Keeps is for how many days the data of a deleted instance is kept, if its developer asked for that many: never
 // longer than the plan says.
 func (p Plan) Keeps(asked Days) int {
 	if asked.Named {
@@ -93,5 +93,5 @@ func (p Plan) Keeps(asked Days) int {
 }
 
 // RestoreBelow is a percentage of the quota. The accounts of an instance that was over its quota may write again once
-// its data are below that.
+// its data is below that.
 const RestoreBelow = 95

@@ -59,7 +59,7 @@ func TestOverQuota(t *testing.T) {
 			t.Errorf("an open session of a read-only account: %v", err)
 		}
 
-		f.awaitRound("shared-1") // the quota may have been noticed before all data were there
+		f.awaitRound("shared-1") // the quota may have been noticed before all data was there
 		g.Close()                // it would restrict new bindings in its next round
 		for _, role := range []plan.Role{plan.ReadWrite, plan.Admin} {
 			made := f.bind(i, role)
@@ -67,7 +67,7 @@ func TestOverQuota(t *testing.T) {
 			f.expectRefused(f.bindAs(i, made.id, role))
 		}
 
-		// The data stay the same, and the quota is such that they are just below it, and then below the restoring mark.
+		// The data stays the same, and the quota is such that it is just below it, and then below the restoring mark.
 		usage, err := f.Store.Usage.Get(t.Context(), i.ID)
 		f.Must(err)
 		g = f.guard(planLike(small, small.ID, int(usage.Bytes>>20)+1))

@@ -6,7 +6,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// Levels of a quota, in per cent. An instance leaves a level only when its data are margin below it: otherwise
+// Levels of a quota, in per cent. An instance leaves a level only when its data is margin below it: otherwise
 // privileges would change, and log lines appear, each time the data cross the level.
 const (
 	Over   = 100 // accounts lose the write privileges
@@ -15,7 +15,7 @@ const (
 
 var levels = []int{Over, 90, 80}
 
-// Level is the highest level that the data of an instance have reached and not left, or 0. before is the level at the
+// Level is the highest level that the data of an instance has reached and not left, or 0. before is the level at the
 // last measurement.
 func Level(used, quota int64, before int) int {
 	for _, level := range levels {

@@ -160,7 +160,7 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 	r.compareAccounts(s)
 }
 
-// compareMoved compares a dedicated server, to which the data of an instance were moved after the backup, with the
+// compareMoved compares a dedicated server, to which the data of an instance was moved after the backup, with the
 // records of the instance.
 func (r *recovery) compareMoved(ctx context.Context, i store.RecordedInstance, l listing) (err error) {
 	s := site{server: l.at.Server}

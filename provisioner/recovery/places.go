@@ -10,7 +10,7 @@ import (
 	"mysql-broker/store"
 )
 
-// places say where the data of instances are, by what is recorded and by the lists of all servers. Data that are being
+// places say where the data of instances is, by what is recorded and by the lists of all servers. Data that is being
 // moved, or were, are in two places.
 type places struct {
 	recorded map[string]store.RecordedInstance
@@ -36,8 +36,8 @@ func newPlaces() places {
 		map[placed]bool{}}
 }
 
-// list notes that a server has a copy of an instance, whose data are there. Of two places, that is the right one to
-// which the data were moved later.
+// list notes that a server has a copy of an instance, whose data is there. Of two places, that is the right one to
+// which the data was moved later.
 func (p places) list(c store.InstanceCopy, at store.Location) {
 	known, found := p.listed[c.ID]
 	if c.Retained != nil || found && movedAt(known.copy).After(movedAt(c)) ||
@@ -54,7 +54,7 @@ func movedAt(c store.InstanceCopy) time.Time {
 	return *c.MovedAt
 }
 
-// moved returns the place to which the data of an instance were moved after the backup. What the backup already knows
+// moved returns the place to which the data of an instance was moved after the backup. What the backup already knows
 // as the former place is not one.
 func (p places) moved(i store.RecordedInstance) (l listing, yes bool) {
 	l, found := p.listed[i.ID]
@@ -63,7 +63,7 @@ func (p places) moved(i store.RecordedInstance) (l listing, yes bool) {
 	return l, found && l.at != i.Location && l.copy.CreatedAt.Equal(i.CreatedAt) && !former
 }
 
-// other reports whether a place is recorded as another one of an instance's, or was one before its data were moved.
+// other reports whether a place is recorded as another one of an instance's, or was one before its data was moved.
 func (p places) other(c store.InstanceCopy, at store.Location) bool {
 	i, recorded := p.recorded[c.ID]
 	if l, moved := p.moved(i); moved {
@@ -176,7 +176,7 @@ func (p places) keeps(i store.RecordedInstance) bool {
 	return p.exists[of]
 }
 
-// adoptPlace adds an item that records to where the data of an instance were moved, and returns the instance as it is
+// adoptPlace adds an item that records to where the data of an instance was moved, and returns the instance as it is
 // then.
 func (r *recovery) adoptPlace(i store.RecordedInstance, l listing) store.RecordedInstance {
 	kept := r.places.keeps(i)

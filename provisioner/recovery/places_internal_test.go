@@ -71,7 +71,7 @@ func TestWhereDataAre(t *testing.T) {
 	}
 }
 
-// At both places of data that were moved, nothing is shut, forgotten or recorded a second time.
+// At both places of data that was moved, nothing is shut, forgotten or recorded a second time.
 func TestComparedPlaces(t *testing.T) {
 	t.Parallel()
 	there := instance("i", db, before)
@@ -90,7 +90,7 @@ func TestComparedPlaces(t *testing.T) {
 		"the same, no longer listed": {recorded: there, database: true,
 			other:  &store.RecordedPlace{InstanceID: "i", Database: db, Location: here, Moved: &before},
 			listed: map[store.Location]store.InstanceCopy{elsewhere: copiedAt(before)}},
-		"the place to which the data are being moved": {recorded: there, database: true,
+		"the place to which the data is being moved": {recorded: there, database: true,
 			other:  &store.RecordedPlace{InstanceID: "i", Database: db, Location: here},
 			listed: map[store.Location]store.InstanceCopy{elsewhere: copiedAt(time.Time{})}},
 		"moved here after the backup": {recorded: there, database: true, want: []string{"adopt place " + db, "settle account " + account},

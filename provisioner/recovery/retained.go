@@ -45,7 +45,7 @@ func (r *recovery) retained(ctx context.Context, server string) (map[string]form
 	return found, nil
 }
 
-// deletedSince reports whether the copy says that a recorded instance was deleted and its data are retained.
+// deletedSince reports whether the copy says that a recorded instance was deleted and its data is retained.
 func (r *recovery) deletedSince(i store.RecordedInstance, c store.InstanceCopy) bool {
 	return c.Retained != nil && c.ID == i.ID && i.CreatedAt.Before(r.before) && i.CreatedAt.Before(c.Retained.DeletedAt)
 }

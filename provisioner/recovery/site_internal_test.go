@@ -66,7 +66,7 @@ func copied(id, database, plan string, created time.Time) store.InstanceCopy {
 	return store.InstanceCopy{ID: id, Database: database, PlanID: plan, CreatedAt: created}
 }
 
-// left is the copy of an instance that was deleted, and whose data are kept.
+// left is the copy of an instance that was deleted, and whose data is kept.
 func left(c store.InstanceCopy, deleted time.Time) store.InstanceCopy {
 	c.Retained = &store.RetainedCopy{ID: "r_" + c.ID, DeletedAt: deleted}
 	return c

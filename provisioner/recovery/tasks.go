@@ -69,7 +69,7 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 	return nil
 }
 
-// moves reports whether a task was moving the data of an instance, and they were not moved since.
+// moves reports whether a task was moving the data of an instance, and it was not moved since.
 func (r *recovery) moves(t store.Task) bool {
 	to, has := r.places.others[t.InstanceID]
 	_, moved := r.places.moved(r.places.recorded[t.InstanceID])

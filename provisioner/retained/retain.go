@@ -19,7 +19,7 @@ import (
 // KeptAccounts are the accounts that stay, because objects in the database run in their names.
 const KeptAccounts task.Key[[]string] = "kept accounts"
 
-// RetainsFor is for how many days the data of an instance are to be kept that is being deleted now. Data are kept only
+// RetainsFor is for how many days the data of an instance that is being deleted now is to be kept. Data is kept only
 // if the instance was ready. A deletion that is asked for again does what the failed one has begun.
 func (rs *Retained) RetainsFor(ctx context.Context, i store.Instance) (days int, err error) {
 	switch i.State {
@@ -128,7 +128,7 @@ var purgeRetainedKind = engine.Kind[*Retained]{
 func (rs *Retained) purgeRetained(ctx context.Context, run *task.Run) error {
 	due, err := rs.Store.Retained.Expired(ctx)
 	if err != nil {
-		return fmt.Errorf("list the retained data that are due: %w", err)
+		return fmt.Errorf("list the retained data that is due: %w", err)
 	}
 	if err := rs.SureOfAges(ctx, len(due)); err != nil {
 		return err

@@ -38,12 +38,12 @@ CREATE TABLE instance (
   frozen_since        timestamptz,                 -- since when accounts may not write, because a restore in place
                                                    -- failed and could not be undone; NULL: they may
   former_plans        text[] NOT NULL DEFAULT '{}', -- that it had before: platforms go on naming the one they know
-  -- While data are moved, these say where to; what is there already is no orphan. Once the data were moved, they say
-  -- where the data were, until that place is removed. Else they are NULL.
+  -- While data is moved, these columns say where to; what is there already is no orphan. Afterwards they say where it
+  -- was before, until that place is removed. Otherwise they are NULL.
   next_server          text,
   next_dedicated_id    text,
   next_launcher        text,
-  moved_at             timestamptz,                -- NULL until the data were moved
+  moved_at             timestamptz,                -- NULL until the data was moved
   other_admin_password bytea,                      -- of the dedicated server there, encrypted
   CHECK ((server = '') <> (dedicated_id = '')),
   CHECK ((next_server IS NULL) = (next_dedicated_id IS NULL) AND (next_server IS NULL) = (next_launcher IS NULL)),
@@ -157,9 +157,9 @@ CREATE TABLE retained (
   next_admin_password bytea,
   bytes               bigint,                      -- of data at the last measurement; NULL if there was none
   deleted_at          timestamptz NOT NULL DEFAULT now(),
-  until               timestamptz NOT NULL,        -- then the data are dropped
+  until               timestamptz NOT NULL,        -- then the data is dropped
   adopted_by          text UNIQUE,                 -- the instance that is being created from it
-  purged_since        timestamptz,                 -- since when the data are being dropped: they cannot come back
+  purged_since        timestamptz,                 -- since when the data is being dropped: it cannot come back
   frozen_since        timestamptz,                 -- as in the table instance
   CHECK ((server = '') <> (dedicated_id = '')),
   CHECK (adopted_by IS NULL OR purged_since IS NULL)
@@ -287,7 +287,7 @@ CREATE TABLE backup (
   flavour           text NOT NULL DEFAULT '',      -- 'MySQL' or 'MariaDB'
   version           text NOT NULL DEFAULT '',      -- of the server
   created_at        timestamptz NOT NULL DEFAULT now(),
-  taken_at          timestamptz,                   -- the data are not older than this; NULL until it is complete
+  taken_at          timestamptz,                   -- the data is not older than this; NULL until it is complete
   finished_at       timestamptz,
   keep_until        timestamptz NOT NULL,          -- then it is deleted
   data_bytes        bigint NOT NULL DEFAULT 0,     -- of the database
@@ -366,7 +366,7 @@ CREATE TABLE storage_usage (
 ) WITH (fillfactor = 80);
 CREATE INDEX storage_usage_level ON storage_usage (level) WHERE level > 0;
 
--- When all databases of a shared server were last measured. Those whose data are as they were have no row rewritten.
+-- When all databases of a shared server were last measured. Those whose data is as it was have no row rewritten.
 CREATE TABLE storage_measurement (
   server      text PRIMARY KEY,                    -- '' for the dedicated servers, all together
   measured_at timestamptz NOT NULL

@@ -58,8 +58,8 @@ type Binding struct {
 	Role        string // read-write if it is empty
 	State       State
 	Credentials Credentials // zero if none were reported
-	// Former are the credentials from before the instance's data were moved, zero if they were not. With them, the data
-	// can be read for as long as the place exists where they were.
+	// Former are the credentials from before the instance's data was moved, zero if they were not. With them, the data
+	// can be read for as long as the place exists where it was.
 	Former Credentials
 }
 

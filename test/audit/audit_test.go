@@ -43,7 +43,7 @@ func TestEveryDiscrepancyIsReported(t *testing.T) {
 		b.expectNothing(t, "a world in order")
 		b.plant(t, slices.Concat(b.lies(t), b.inPostgres(t), b.onTheServer(t), b.atTheLauncher(t), b.inTheStore()))
 		b.move(t)
-		b.expectNothing(t, "after data were moved")
+		b.expectNothing(t, "after data was moved")
 		b.plant(t, b.afterMove(t))
 		b.killServer(t)
 	})
@@ -84,7 +84,7 @@ func (b *bench) move(t *testing.T) {
 	}
 }
 
-// afterMove are discrepancies of an instance whose data were moved.
+// afterMove are discrepancies of an instance whose data was moved.
 func (b *bench) afterMove(t *testing.T) []discrepancy {
 	former := b.Reported.Bindings[0].Former
 	account := "'" + former.Username + "'@'%'"
@@ -100,13 +100,13 @@ func (b *bench) afterMove(t *testing.T) []discrepancy {
 	}
 	var truth audit.Credentials
 	return []discrepancy{
-		{"an account that writes where the data were", "where the data were before, the account",
+		{"an account that writes where the data was", "where the data was before, the account",
 			onServer("GRANT INSERT ON " + b.pattern() + ".* TO " + account),
 			onServer("REVOKE INSERT ON " + b.pattern() + ".* FROM " + account)},
 		{"a former place that is lost", "Missing: on the shared server, database", inPostgres(
 			"UPDATE instance SET database_name = 'x' || database_name WHERE moved_at IS NOT NULL"), inPostgres(
 			"UPDATE instance SET database_name = substr(database_name, 2) WHERE moved_at IS NOT NULL")},
-		{"data that are to be moved by nobody", "is recorded to be moved", inPostgres(
+		{"data that is to be moved by nobody", "is recorded to be moved", inPostgres(
 			"UPDATE instance SET moved_at = NULL, updated_at = moved_at WHERE moved_at IS NOT NULL"), inPostgres(
 			"UPDATE instance SET moved_at = updated_at WHERE next_server IS NOT NULL")},
 		{"a retired account at neither place", "at both places", inPostgres(
@@ -239,7 +239,7 @@ func (b *bench) lies(*testing.T) []discrepancy {
 		b.flip("an account without EVENT though its plan has events", "(events: true", "shared-small"),
 		b.flip("an account of a dedicated server with EVENT though its plan has no events", "(events: false",
 			"dedicated-small"),
-		lie("data that were lost", "the note is", func(reported *audit.Reported) { reported.Instances[1].Note = "another" }),
+		lie("data that was lost", "the note is", func(reported *audit.Reported) { reported.Instances[1].Note = "another" }),
 	}
 }
 

@@ -104,7 +104,7 @@ func (a *audit) checkLogins(ctx context.Context, r records) {
 	}
 }
 
-// checkFormerLogin logs in where the data were before they were moved. That must work for as long as the place is kept
+// checkFormerLogin logs in where the data was before it was moved. That must work for as long as the place is kept
 // and the binding exists.
 func (a *audit) checkFormerLogin(ctx context.Context, b Binding, r records) {
 	if b.Former == (Credentials{}) {
@@ -120,10 +120,10 @@ func (a *audit) checkFormerLogin(ctx context.Context, b Binding, r records) {
 	case kept && err != nil:
 		a.report("Missing: with the former credentials of binding %q of instance %q: %v.", b.ID, b.InstanceID, err)
 	case !kept && err == nil:
-		a.report("Binding %q of instance %q is %s, and its account still logs in where the data were before.", b.ID,
+		a.report("Binding %q of instance %q is %s, and its account still logs in where the data was before.", b.ID,
 			b.InstanceID, b.State)
 	case !kept && !refused(err):
-		a.report("Binding %q of instance %q is %s; its login where the data were before is not refused but fails: %v.",
+		a.report("Binding %q of instance %q is %s; its login where the data was before is not refused but fails: %v.",
 			b.ID, b.InstanceID, b.State, err)
 	}
 }

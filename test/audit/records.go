@@ -14,7 +14,7 @@ import (
 // records is what PostgreSQL holds.
 type records struct {
 	instances []instanceRow
-	former    []instanceRow // the places where data were before they were moved, with the state "former"
+	former    []instanceRow // the places where data was before it was moved, with the state "former"
 	bindings  []bindingRow
 	retired   []retiredRow
 	retained  []instanceRow // what deleted instances have left, with the state "retained"
@@ -103,7 +103,7 @@ func (a *audit) checkFormer(r records) {
 	}
 }
 
-// movedFrom reports whether the place is kept where an instance's data were before. Accounts that are retired may be at
+// movedFrom reports whether the place is kept where an instance's data was before. Accounts that are retired may be at
 // either of its places.
 func (r records) movedFrom(id string) bool {
 	return slices.ContainsFunc(r.former, func(i instanceRow) bool { return i.ID == id })

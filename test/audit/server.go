@@ -40,7 +40,7 @@ var (
 		"REFERENCES", "TRIGGER", "UPDATE", event}
 )
 
-// frozen are the privileges that accounts have where the data were before they were moved.
+// frozen are the privileges that accounts have where the data was before it was moved.
 var frozen = []string{"EXECUTE", "SELECT", "SHOW VIEW"}
 
 func (a *audit) checkShared(ctx context.Context, r records) {
@@ -185,7 +185,7 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 	return a.checkPrivileges(ctx, where, admin, i, b, of)
 }
 
-// checkPrivileges compares the privileges of an account with its role. Where the data were before they were moved, it
+// checkPrivileges compares the privileges of an account with its role. Where the data was before it was moved, it
 // may only read.
 func (a *audit) checkPrivileges(ctx context.Context, where string, admin *sql.DB, i instanceRow, b bindingRow,
 	of plan.Plan) error {
@@ -215,7 +215,7 @@ func (a *audit) checkPrivileges(ctx context.Context, where string, admin *sql.DB
 	if i.former() {
 		if slices.ContainsFunc(granted, func(p string) bool { return !slices.Contains(frozen, p) }) ||
 			!slices.Contains(granted, "SELECT") {
-			a.report("On %s, where the data were before, the account %s has, as %s: %q.", where, b.Account, b.Role, granted)
+			a.report("On %s, where the data was before, the account %s has, as %s: %q.", where, b.Account, b.Role, granted)
 		}
 		return nil
 	}

@@ -19,7 +19,7 @@ func restShows(text string) string {
 	return fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, text)
 }
 
-// awaitMeasurement waits until the broker has measured that an instance's data take so much, or more.
+// awaitMeasurement waits until the broker has measured that an instance's data takes so much, or more.
 func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.postgres)

@@ -74,7 +74,7 @@ var rules = map[request]map[phase]map[int]phase{
 		ready:    {200: absent, 202: deleting},
 		updating: {200: absent, 202: deleting},
 		backing:  {200: absent, 202: deleting},
-		changing: {200: absent, 202: deleting, 422: changing}, // 422: its data are to be kept, and are half restored
+		changing: {200: absent, 202: deleting, 422: changing}, // 422: its data is to be kept, and is half restored
 		deleting: {200: absent, 202: deleting},
 		failed:   {200: absent, 202: deleting},
 	},

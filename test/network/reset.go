@@ -9,7 +9,7 @@ import (
 // progress is what a host has received on a connection.
 type progress struct {
 	next   uint32 // the sequence number that it expects
-	doomed *trap  // whose text it was sent: its next data are lost, and the connection is reset
+	doomed *trap  // whose text it was sent: its next data is lost, and the connection is reset
 }
 
 // trap is a pending call of ResetAfter.
@@ -74,7 +74,7 @@ func (n *Network) watch(s segment) (resets [][]byte) {
 	return nil
 }
 
-// catch springs a trap: the other end's next data are lost.
+// catch springs a trap: the other end's next data is lost.
 func (n *Network) catch(s segment) {
 	other := n.flows[s.flow.back()]
 	i := slices.IndexFunc(n.traps, func(t *trap) bool {

@@ -56,7 +56,7 @@ func BindingPath(instance, id string) string {
 // ids is the query of a DELETE.
 func (p Plan) ids() string { return "?service_id=" + p.ServiceID + "&plan_id=" + p.ID + "&" }
 
-// Provision asks for an instance whose data are dropped when it is deleted.
+// Provision asks for an instance whose data is dropped when it is deleted.
 func (p Plan) Provision(id string) Request {
 	return p.ProvisionWith(id, map[string]any{"keep_deleted_days": 0})
 }

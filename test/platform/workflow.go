@@ -36,7 +36,7 @@ func (f Workflow) String() string {
 		name += " with a view"
 	}
 	if f.Keep {
-		name += ", whose data are kept"
+		name += ", whose data is kept"
 	}
 	if f.From != "" {
 		name += " by " + f.From
@@ -243,7 +243,7 @@ func DefineView(ctx context.Context, c audit.Credentials) error {
 	return err
 }
 
-// Make provisions an instance. Its data are kept when it is deleted, if keep is true.
+// Make provisions an instance. Its data is kept when it is deleted, if keep is true.
 func (w *World) Make(p Plan, keep bool, i *audit.Instance) error {
 	q := p.Provision(i.ID)
 	if keep {
@@ -365,7 +365,7 @@ func (w *World) Learn(x *Target, q Request, got Outcome) (err error) {
 	return err
 }
 
-// LearnMove reads the credentials that a binding has after its instance's data were moved.
+// LearnMove reads the credentials that a binding has after its instance's data was moved.
 func (w *World) LearnMove(x *Target) error {
 	if !x.Moves() {
 		return nil

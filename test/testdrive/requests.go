@@ -240,7 +240,7 @@ func (i Instance) Delete(t *testing.T) {
 	}
 }
 
-// UpdateWhenFree begins to change the plan of an instance once the place where its data were before is removed.
+// UpdateWhenFree begins to change the plan of an instance once the place where its data was before is removed.
 func (i Instance) UpdateWhenFree(t *testing.T, plan string) (operation string) {
 	t.Helper()
 	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(100 * time.Millisecond) {

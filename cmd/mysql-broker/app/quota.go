@@ -38,7 +38,7 @@ type quotaCollector struct {
 
 var (
 	quotaInstancesDesc = prometheus.NewDesc("mysql_broker_quota_instances",
-		"Service instances whose data take at least 80 or 90 per cent of their plan's storage (level), or have reached 100 "+
+		"Service instances whose data takes at least 80 or 90 per cent of their plan's storage (level), or have reached 100 "+
 			"and cannot grow until they take less than 95. If counting takes longer than 0.1 s, the figure is up "+
 			"to a minute old.", []string{"plan", "level"}, nil)
 	quotaBytesDesc = prometheus.NewDesc("mysql_broker_instance_storage_bytes",

@@ -123,7 +123,7 @@ func (p *parts) started(stop func(context.Context) error) { *p = append(*p, stop
 // stop gives each part time of its own: the context of the run has ended by then.
 func (p parts) stop(out io.Writer) (err error) {
 	if len(p) > 0 {
-		fmt.Fprintln(out, "\nStopping everything; the data stay.")
+		fmt.Fprintln(out, "\nStopping everything; the data stays.")
 	}
 	for _, stop := range slices.Backward(p) {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTime)

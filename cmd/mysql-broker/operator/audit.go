@@ -25,7 +25,7 @@ ends it, with its result. Commands that change something are recorded before the
 the log. Entries are kept for KEEP_AUDIT_DAYS. They have no passwords and no SQL.
 
 An upgrade and a move are an update, whose object says so: "upgrade to 11.8.9", "move". The object of a provision says
-where its data come from: "clone of", "restore of" or "undelete of" an instance or a backup.
+where its data comes from: "clone of", "restore of" or "undelete of" an instance or a backup.
 
 The user comes from X-Broker-API-Originating-Identity; for commands, entries have the user and the host.
 

@@ -32,7 +32,7 @@ func backupsCommand() *cobra.Command {
 
 ` + cli.JSONHelp + ` One has backup, instance_id, name, plan, plan_id,
 organization_guid, space_guid, reason (request, schedule, operator or restore), state (in progress, complete or
-deleting), flavour, version, created_at, taken_at (the data are not older), keep_until, data_bytes (of the database),
+deleting), flavour, version, created_at, taken_at (the data is not older), keep_until, data_bytes (of the database),
 bytes (in the object store), tables, rows, verified_at, verify_error (why it cannot be restored) and verify_refused (why
 the settings of a shared server do not let it be verified).`,
 		Example: `  mysql-broker backups

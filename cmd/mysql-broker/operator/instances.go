@@ -30,8 +30,8 @@ long: rows may be from different moments, nothing is blocked meanwhile, and list
 ` + cli.JSONHelp + ` An instance has id, name, plan, plan_id, state, kind (shared
 or dedicated), server, database, organization_guid, organization_name, space_guid, space_name, binding_count, operation
 (the kind of the one in progress, if any), created_at and updated_at; a single one also has bindings,
-latest_tasks, at most ` + strconv.Itoa(latest) + `, and once its data are measured storage_bytes, storage_measured_at
-and, while it is over its quota, over_quota_since. While the place is kept where its data were before a move, it has
+latest_tasks, at most ` + strconv.Itoa(latest) + `, and once its data is measured storage_bytes, storage_measured_at
+and, while it is over its quota, over_quota_since. While the place is kept where its data was before a move, it has
 moved_at, former_server, former_until (when the place is removed at the latest) and bindings_to_renew, which know only
 that place.`,
 		Example: `  mysql-broker instances --state delete-failed
@@ -169,7 +169,7 @@ func (d *usageDocument) String() string {
 	return text
 }
 
-// formerDocument is the place where the data of an instance were before they were moved.
+// formerDocument is the place where the data of an instance was before it was moved.
 type formerDocument struct {
 	MovedAt         time.Time `json:"moved_at"`
 	Server          string    `json:"former_server"` // or the id of a dedicated one

@@ -19,7 +19,7 @@ func retainedCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "retained",
 		Short: "List what deleted service instances have left, or drop it",
-		Long: `List the deleted service instances whose data are kept for the days of their plan (keep_deleted_days in the
+		Long: `List the deleted service instances whose data is kept for the days of their plan (keep_deleted_days in the
 catalog), those first that are dropped first. A developer takes one back with:
 
   cf create-service OFFERING PLAN NAME -c '{"undelete":"INSTANCE"}'

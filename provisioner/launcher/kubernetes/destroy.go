@@ -92,7 +92,7 @@ func (l *Launcher) memberPods(ctx context.Context, s *server) (map[string]string
 	return uids, nil
 }
 
-// killPods has the servers of pods of a removed group killed after a second: their data are not needed, and servers
+// killPods has the servers of pods of a removed group killed after a second: their data is not needed, and servers
 // that leave a group at the same time may wait for each other.
 func (l *Launcher) killPods(ctx context.Context, uids map[string]string) error {
 	for name, uid := range uids {

@@ -11,7 +11,7 @@ import (
 	"mysql-broker/test/kubernetes/cluster"
 )
 
-// If a server's volume is full to the last byte, all data are there once the volume has grown. MariaDB ends, and the
+// If a server's volume is full to the last byte, all data is there once the volume has grown. MariaDB ends, and the
 // launcher sees why, whether it found the volume full as it wrote pages, the log or a rollback. MySQL refuses to write;
 // after a kill, it waits for room before it responds again.
 func TestVolumeFull(t *testing.T) {

@@ -119,7 +119,7 @@ func (l *Launcher) findReady(ctx context.Context, id string) (*server, error) {
 	return s, err
 }
 
-// upgradeData returns once the data are upgraded. It has the pod do the work.
+// upgradeData returns once the data is upgraded. It has the pod do the work.
 func (l *Launcher) upgradeData(ctx context.Context, s *server, of launcher.Version, works func(string)) error {
 	u := *s.state.Upgrade
 	to := launcher.Version{Flavour: of.Flavour, Version: u.Version}
@@ -168,7 +168,7 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	return l.endWork(ctx, s, spec)
 }
 
-// abandonUpgrade returns once the data are as they were before an upgrade that has not succeeded. It does nothing in
+// abandonUpgrade returns once the data is as it was before an upgrade that has not succeeded. It does nothing in
 // other phases.
 func (l *Launcher) abandonUpgrade(ctx context.Context, s *server, works func(string)) error {
 	if s.state.Group != nil {
@@ -226,7 +226,7 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 		return err
 	}
 	unbound := copied.Status.Phase == "" || copied.Status.Phase == "Pending"
-	if s.state.Upgrade.Reverts && unbound { // nothing was copied, so the data are as they were
+	if s.state.Upgrade.Reverts && unbound { // nothing was copied, so the data is as it was
 		return l.deleteCopy(ctx, s)
 	}
 	if !s.state.Upgrade.Reverts { // the cluster repeats what fails, which is right for a revert alone

@@ -117,7 +117,7 @@ const (
 type state struct {
 	Phase     phase  `json:"phase"`
 	Flavour   string `json:"flavour"`
-	Version   string `json:"version,omitempty"` // that the data are of; brokers of before this field did not record it
+	Version   string `json:"version,omitempty"` // that the data is of; brokers of before this field did not record it
 	Host      string `json:"host,omitempty"`    // at launch; applications and the certificate hold it for good
 	Port      int    `json:"port"`
 	MemoryMB  int    `json:"memory_mb"`

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// stopTime is how long a server may take to shut down before its data are copied. It is not killed then, because a
+	// stopTime is how long a server may take to shut down before its data is copied. It is not killed then, because a
 	// newer version may be unable to recover the redo log.
 	stopTime = 10 * time.Minute
 
@@ -48,7 +48,7 @@ func (d serverDir) removeUpgradeFiles() error {
 
 // Upgrade implements launcher.Upgrader. While phaseUpgrading is recorded, applications cannot connect, so that going
 // back loses nothing that they have written. If a broker dies in that phase, the next call starts again from the copy
-// or, if that is not complete, from the data, which are unchanged then.
+// or, if that is not complete, from the data, which is unchanged then.
 func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	report, works func(progress string)) (_ launcher.Endpoint, err error) {
 	to, err := l.offered(spec)
@@ -175,7 +175,7 @@ func roomToCopy(sd serverDir) error {
 }
 
 // keepCopy makes the copy of the data of a server that does not run. If there is one, it makes the data equal to it. If
-// a revert has moved the copy back and then ended, the data are those of before.
+// a revert has moved the copy back and then ended, the data is those of before.
 func (l *Launcher) keepCopy(ctx context.Context, sd serverDir, st *state, spec launcher.Spec) error {
 	_, err := os.Stat(sd.copyDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -375,7 +375,7 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, sd serverDir, st state) (
 		fault.Point("revert", "copy moved")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return st, err
-	} // otherwise the data are unchanged, or the copy was moved before a crash
+	} // otherwise the data is unchanged, or the copy was moved before a crash
 	if err := files.SyncDir(sd.dir); err != nil {
 		return st, err
 	}

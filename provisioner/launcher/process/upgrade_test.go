@@ -261,7 +261,7 @@ func TestUpgradeThatFails(t *testing.T) {
 					t.Fatalf("error %v", err)
 				}
 				if err := db.PingContext(t.Context()); err == nil {
-					t.Error("applications can connect before the data are back")
+					t.Error("applications can connect before the data is back")
 				}
 				for range 2 { // the second one repeats a revert whose outcome was lost
 					if _, err := l.Revert(t.Context(), spec, ignore, ignore); err != nil {

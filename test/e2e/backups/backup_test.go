@@ -166,7 +166,7 @@ func TestBackupsAreCaredFor(t *testing.T) {
 	ts.Exec(t, "UPDATE instance SET frozen_since = now()")
 	testdrive.RunScheduled(t, ts, "back-up-due") // a backup of a mixture would replace the one of good data
 	if all := backups(); len(all) != 1 {
-		t.Errorf("backups of an instance whose data are a mixture: %v", all)
+		t.Errorf("backups of an instance whose data is a mixture: %v", all)
 	}
 	ts.Exec(t, "UPDATE instance SET frozen_since = NULL")
 	testdrive.RunScheduled(t, ts, "back-up-due")

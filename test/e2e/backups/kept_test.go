@@ -65,7 +65,7 @@ func TestCleanupKeepsData(t *testing.T) {
 				t.Errorf("the task is shown as %s", out)
 			}
 			testdrive.ExpectLine(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "kept", i.ID)
-			login.Open(t) // its data are where they were
+			login.Open(t) // its data is where it was
 
 			// What the platform asks for is done, as ever.
 			i.Remove(t)

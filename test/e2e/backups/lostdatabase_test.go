@@ -41,7 +41,7 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 			expectDropped("at first")
 			reached, release := testdrive.HoldAt(t, d.Faults, "restore: end owner: begins")
 			operation := loss.restore()
-			testdrive.Receive(t, reached, "the data are restored")
+			testdrive.Receive(t, reached, "the data is restored")
 			d.Run(t, 0, "tasks", "cancel", operation)
 			release()
 			if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, loss.advice) {

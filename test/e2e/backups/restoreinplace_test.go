@@ -246,7 +246,7 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	})
 	if state, says := r.Ended(t, operation); state != "failed" || !strings.Contains(says, "mixture") ||
 		!strings.Contains(says, before) {
-		t.Errorf("the restore whose earlier data were lost %s: %s", state, says)
+		t.Errorf("the restore whose earlier data was lost %s: %s", state, says)
 	}
 	counted := func(when string) {
 		t.Helper()

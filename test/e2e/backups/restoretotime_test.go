@@ -67,7 +67,7 @@ func archived(t *testing.T, ts testdrive.Tasks, i testdrive.Instance, at time.Ti
 	})
 }
 
-// TestRestoreToTime restores a dedicated instance to several times at which its data are known, before and after an
+// TestRestoreToTime restores a dedicated instance to several times at which its data is known, before and after an
 // upgrade: the backup and the binary logs of the older version go to a server of the newer one. How each statement is
 // replayed, package binlog tests.
 func TestRestoreToTime(t *testing.T) {

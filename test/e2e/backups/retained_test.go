@@ -83,7 +83,7 @@ func TestRetainedData(t *testing.T) {
 		entries[0].Object != all[0].ID || entries[0].Platform != "operator" {
 		t.Errorf("the purge is recorded as %+v", entries)
 	}
-	testdrive.Eventually(t, testdrive.TakeoverTime, "the data are dropped", func() bool { return len(o.Retained(t)) == 0 })
+	testdrive.Eventually(t, testdrive.TakeoverTime, "the data is dropped", func() bool { return len(o.Retained(t)) == 0 })
 	expectNoDatabase(t, p, app.Database)
 	rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}})).Expect(t, http.StatusBadRequest)
 	expectHealthy(t, env)

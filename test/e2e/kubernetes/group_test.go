@@ -36,7 +36,7 @@ func TestKubernetesGroup(t *testing.T) {
 		t.Skip("no program of MySQL is installed")
 	}
 	present := all[at]
-	server := testdrive.Private(t, present.Flavour) // nobody else's data are on it
+	server := testdrive.Private(t, present.Flavour) // nobody else's data is on it
 	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, server), present.Flavour, &onKubernetes, "")
 	withMembers(t, env)
 	cluster := inspectors["kubernetes"].(kubernetestest.Inspector)

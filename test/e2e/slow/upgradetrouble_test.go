@@ -65,7 +65,7 @@ func TestUpgradeTroubled(t *testing.T) {
 
 		copied, release := testdrive.HoldAt(t, faults, "upgrade: copied")
 		upgrading := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted)
-		testdrive.Receive(t, copied, "the data are copied")
+		testdrive.Receive(t, copied, "the data is copied")
 		p.Operator(env).Run(t, 0, "tasks", "cancel", upgrading.String("operation"))
 		release()
 		expectFailedUpgrade(t, i, upgrading, "stays as it was")
@@ -96,7 +96,7 @@ func TestUpgradeTroubled(t *testing.T) {
 
 		copied, release = testdrive.HoldAt(t, faults, "upgrade: copied")
 		upgrading = deleted.Upgrade(t, next.Version).Expect(t, http.StatusAccepted)
-		testdrive.Receive(t, copied, "the data are copied")
+		testdrive.Receive(t, copied, "the data is copied")
 		deletion := deleted.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
 		release()
 		deleted.Await(t, deletion)

@@ -24,7 +24,7 @@ func TestQuota(t *testing.T) {
 	_, c := i.Bound(t, nil)
 	db := c.Open(t)
 	testdrive.Fill(t, db, 1)
-	testdrive.Eventually(t, testdrive.QuotaTime, "the platform is told what the data take", func() bool {
+	testdrive.Eventually(t, testdrive.QuotaTime, "the platform is told what the data takes", func() bool {
 		return storageOf(t, i)["storage_state"] == "ok"
 	})
 

@@ -59,6 +59,6 @@ func TestReadOnlyDatabase(t *testing.T) {
 		expectWritable("a copy", of, true)
 		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
 		_, moved := i.Bound(t, nil)
-		expectWritable("where the data were moved", moved, false)
+		expectWritable("where the data was moved", moved, false)
 	})
 }

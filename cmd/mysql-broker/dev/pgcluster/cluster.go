@@ -96,7 +96,7 @@ func (c *Cluster) URL() string {
 // Done is closed when the server has ended, for any reason.
 func (c *Cluster) Done() <-chan struct{} { return c.server.done }
 
-// Stop disconnects every client and returns when the server has ended and its data are safe. If the context ends first,
+// Stop disconnects every client and returns when the server has ended and its data is safe. If the context ends first,
 // Stop ends the server at once, which recovers at its next start, and returns the context's error. Stopping a stopped
 // cluster does nothing.
 func (c *Cluster) Stop(ctx context.Context) error {

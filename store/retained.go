@@ -119,7 +119,7 @@ func (s Retentions) At(ctx context.Context, server string) ([]Retained, error) {
 	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+"server = $1 ORDER BY id", server)
 }
 
-// Accounts lists the accounts that retained data still have on their server.
+// Accounts lists the accounts that retained data still has on their server.
 func (s Retentions) Accounts(ctx context.Context, id string) ([]BindingAccount, error) {
 	return allRows(ctx, s.pool, scanAccount,
 		"SELECT '', account, role, false FROM retained_account WHERE retained_id = $1 ORDER BY account", id)

@@ -1,5 +1,5 @@
-// Package instances creates, changes and deletes service instances. Where their data comes from, and what becomes of the
-// data, is in the packages copying, backups and retained.
+// Package instances creates, changes and deletes service instances. Where their data comes from and what becomes of it
+// is in the packages copying, backups and retained.
 package instances
 
 import (

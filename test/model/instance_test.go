@@ -35,7 +35,7 @@ type instance struct {
 	source *instance // it was asked for with this one's data
 	from   string    // the backup of it, or "" for a clone
 	backup string    // the newest backup of it with the note
-	moved  bool      // its data may have been moved, or are being moved
+	moved  bool      // its data may have been moved, or is being moved
 
 	rotating bool // an operator has begun to replace the passwords of its bindings, and may not have replaced all
 }
@@ -49,7 +49,7 @@ func (i *instance) settled() bool {
 		!slices.ContainsFunc(i.bindings, func(b *credential) bool { return b.doubt || b.late || b.ends() })
 }
 
-// arrived notes that the data with which the instance was asked for are there.
+// arrived notes that the data with which the instance was asked for is there.
 func (i *instance) arrived() {
 	switch {
 	case i.undelete:
@@ -62,7 +62,7 @@ func (i *instance) arrived() {
 // retains reports whether a plan keeps the data of deleted instances: see newWorld.
 func retains(plan string) bool { return slices.Contains(retaining, plan) }
 
-// beforeDeletion notes whether the data will be kept. Where that is not certain, they are not asked for.
+// beforeDeletion notes whether the data will be kept. Where that is not certain, it is not asked for.
 func (i *instance) beforeDeletion() {
 	switch {
 	case i.source != nil && i.note == "", i.phases[backing], i.phases[changing]:

@@ -15,7 +15,7 @@ type attributes struct {
 	MaxBindings int `json:"max_bindings"`
 }
 
-// storage is what an instance's data take.
+// storage is what an instance's data takes.
 type storage struct {
 	Bytes   int64  `json:"storage_bytes"`
 	Quota   int64  `json:"storage_quota_bytes"`

@@ -113,7 +113,7 @@ func TestPartsStop(t *testing.T) {
 	}
 	all.started(func(ctx context.Context) error { stopped = append(stopped, "broker"); return ctx.Err() })
 	var out bytes.Buffer
-	if err := all.stop(&out); !errors.Is(err, failed) || strings.Join(stopped, " ") != "broker server" || !strings.Contains(out.String(), "data stay") {
+	if err := all.stop(&out); !errors.Is(err, failed) || strings.Join(stopped, " ") != "broker server" || !strings.Contains(out.String(), "data stays") {
 		t.Errorf("%v, stopped %q, printed %q", err, stopped, out.String())
 	}
 	out.Reset()

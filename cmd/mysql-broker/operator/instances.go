@@ -152,7 +152,7 @@ func (c *console) usage(ctx context.Context, id string) (*usageDocument, error) 
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what its data take: %w", err)
+		return nil, fmt.Errorf("read what its data takes: %w", err)
 	}
 	return &usageDocument{StorageBytes: u.Bytes, MeasuredAt: u.MeasuredAt.UTC(), OverQuotaSince: utc(u.OverSince)}, nil
 }

@@ -134,7 +134,7 @@ func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
 	return conn
 }
 
-// Kubernetes restarts a server whose container dies. Meanwhile Starting is true. The data stay.
+// Kubernetes restarts a server whose container dies. Meanwhile Starting is true. The data stays.
 func TestContainerKilled(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)

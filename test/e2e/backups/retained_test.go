@@ -74,7 +74,7 @@ func TestRetainedData(t *testing.T) {
 		t.Errorf("the doctor says %s", found)
 	}
 	lost := rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}}))
-	if lost.Status < 400 || !strings.Contains(lost.String("description"), "not on their server any more") {
+	if lost.Status < 400 || !strings.Contains(lost.String("description"), "not on its server any more") {
 		t.Errorf("an undelete of what was lost: %d %s", lost.Status, lost.Raw)
 	}
 	o.Refuse(t, "add --yes", "retained", "purge", all[0].ID)

@@ -40,7 +40,7 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	for _, name := range []string{"charset", "collation", "clone_from", restoreFrom, "bootstrap"} {
 		if given.texts[undelete] != "" && given.texts[name] != "" {
 			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: the data comes back as "+
-				"they were.", undelete, name)
+				"it was.", undelete, name)
 		}
 	}
 	if len(given.texts["bootstrap"]) > maxBootstrap {

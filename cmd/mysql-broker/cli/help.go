@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -147,6 +148,7 @@ func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, "
 // WrapHelp wraps the descriptions of a command and those below it.
 func WrapHelp(c *cobra.Command) {
 	c.Long = reflow(c.Long)
+	c.Annotations = maps.Clone(c.Annotations) // several commands may have the same map
 	for name, text := range c.Annotations {
 		c.Annotations[name] = reflow(text)
 	}

@@ -8,15 +8,15 @@ program=${1:-bin/mysql-broker}
 # Progress goes to standard error.
 show() {
   echo "\$ $1"
-  bash -c "${1//mysql-broker/\"\$PROGRAM\"}" 2>/dev/null |
+  bash -c "${1//bin\/mysql-broker/\"\$PROGRAM\"}" 2>/dev/null |
     sed -E 's/\b(u|db)_[a-z0-9]{20}\b/\1_…/g; s/(u_…):[^@]*@/\1:…@/; s/:[0-9]+\/db/:PORT\/db/; s/ +$//'
 }
 export PROGRAM=$program
 
-show 'mysql-broker client create-service shared-small orders'
-show 'mysql-broker client create-service-key orders app | jq -r .uri'
-show "mysql-broker client update-service orders -c '{\"backup\":\"now\"}'"
-show 'mysql-broker client update-service orders -p dedicated-small   # moves the data to a server of its own'
-show 'mysql-broker client services | cut -c-63'
-show 'mysql-broker doctor'
-show 'mysql-broker client delete-service orders'
+show 'bin/mysql-broker client create-service shared-small orders'
+show 'bin/mysql-broker client create-service-key orders app | jq -r .uri'
+show "bin/mysql-broker client update-service orders -c '{\"backup\":\"now\"}'"
+show 'bin/mysql-broker client update-service orders -p dedicated-small   # moves the data to a server of its own'
+show 'bin/mysql-broker client services | cut -c-63'
+show 'bin/mysql-broker doctor'
+show 'bin/mysql-broker client delete-service orders'

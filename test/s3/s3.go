@@ -94,6 +94,19 @@ func (s *Service) Stop() {
 	s.command = nil
 }
 
+// Freeze stops the service with SIGSTOP: the kernel accepts connections, but nothing is answered. thaw continues it.
+func (s *Service) Freeze(t testing.TB) (thaw func()) {
+	t.Helper()
+	if err := s.command.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := s.command.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Objects lists the names of all objects in the bucket.
 func (s *Service) Objects(t testing.TB) (names []string) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
 )
 
 const (
@@ -185,7 +186,13 @@ func (p Platform) Desk(t *testing.T, env map[string]string, faults *Faults) Desk
 func Interrupted(t *testing.T, flavour string, configure func(env map[string]string)) (d Desk, i Instance,
 	c Credentials, restart func() Platform) {
 	t.Helper()
-	private := Private(t, flavour)
+	return InterruptedOn(t, Private(t, flavour), configure)
+}
+
+// InterruptedOn is Interrupted on a server of the test's own.
+func InterruptedOn(t *testing.T, private servers.MySQL, configure func(env map[string]string)) (d Desk, i Instance,
+	c Credentials, restart func() Platform) {
+	t.Helper()
 	env := Environment(t, private)
 	configure(env)
 	faults := NewFaults(t, env)

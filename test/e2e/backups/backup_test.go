@@ -80,6 +80,9 @@ func expectBackupWithoutBucket(t *testing.T, service *s3.Service, source testdri
 	if state != "failed" || !strings.Contains(shown[len(shown)-1], "object store") {
 		t.Errorf("a backup without a bucket %s: %q", state, shown)
 	}
+	made := source
+	made.ID = uuid.NewString()
+	testdrive.ExpectRefusal(t, made.Restored(t, source.ID, nil), 400, "There is no backup") // nothing counts as one
 	if err := os.Rename(away, service.Dir); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -77,6 +78,59 @@ func TestFaultRestoreInPlaceWithoutBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.remove(t)
+}
+
+// TestFaultRestoreInPlaceBesideAHangingObjectStore has the object store hang while nobody may write: it accepts
+// connections, and does not answer. Applications can write again before it answers.
+func TestFaultRestoreInPlaceBesideAHangingObjectStore(t *testing.T) {
+	t.Parallel()
+	service := s3.Start(t)
+	r := newSpoiltInstanceOn(t, testdrive.Private(t, servers.Any(t).Flavour), service.Configure)
+	reached, release := testdrive.HoldAt(t, r.Faults, "restore: write: begins")
+	operation := r.begin(t)
+	testdrive.Receive(t, reached, "nobody may write")
+	thaw := service.Freeze(t)
+	release()
+	reached, release = testdrive.HoldAt(t, r.Faults, "restore: drop beside: begins")
+	testdrive.Receive(t, reached, "the restore is given up")
+	r.expectSpoilt(t, "after a restore beside an object store that hangs")
+	thaw()
+	release()
+	if state, says := r.Ended(t, operation); state != "failed" || !strings.Contains(says, "The object store for backups failed") {
+		t.Errorf("the restore beside an object store that hangs %s: %s", state, says)
+	}
+	r.expectSpoilt(t, "after a restore that a hanging object store has ended")
+	r.remove(t)
+}
+
+// TestFaultRestoreInPlaceOnServerThatEnds kills the server while nobody may write, in the middle of the switch, and while
+// the earlier data are dropped. Each restore succeeds once the server runs again, and leaves no other database.
+func TestFaultRestoreInPlaceOnServerThatEnds(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		server := testdrive.StartCrashable(t, s.Flavour)
+		store := t.TempDir()
+		r := newSpoiltInstanceOn(t, server.MySQL, func(env map[string]string) { env["BACKUP_STORE"] = "file://" + store })
+		for _, point := range []string{"restore: write: begins", "after: RENAME TABLE", "restore: drop kept: begins"} {
+			reached, release := testdrive.HoldAt(t, r.Faults, point)
+			operation := r.begin(t)
+			testdrive.Receive(t, reached, point)
+			start := server.Crash(t)
+			release()
+			r.Tasks.Await(t, operation, "finds no server", "last_error <> ''")
+			start()
+			if state, says := r.Ended(t, operation); state != "succeeded" {
+				t.Errorf("the restore whose server ended at %q %s: %s", point, state, says)
+			}
+			r.expectRestored(t, "after a restore whose server ended at "+point)
+			if all := testdrive.ReadAll(t, r.AdminDB, "SELECT schema_name FROM information_schema.schemata WHERE schema_name "+
+				`LIKE 'db\_%' AND schema_name <> 'db_broker_marks'`); len(all) != 1 {
+				t.Errorf("after a restore whose server ended at %q, the server has the databases %q", point, all)
+			}
+			r.spoil(t)
+		}
+		r.remove(t)
+	})
 }
 
 // TestFaultRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.

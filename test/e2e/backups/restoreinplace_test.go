@@ -150,12 +150,23 @@ type spoiltInstance struct {
 
 func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
 	t.Helper()
-	r := &spoiltInstance{store: filepath.Join(t.TempDir(), "store")}
-	if err := os.Mkdir(r.store, 0o700); err != nil {
+	store := filepath.Join(t.TempDir(), "store")
+	if err := os.Mkdir(store, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r.Desk, r.i, r.c, r.restart = testdrive.Interrupted(t, flavour, func(env map[string]string) {
-		env["CATALOG"], env["BACKUP_STORE"] = testdrive.CatalogRetaining(t), "file://"+r.store
+	r := newSpoiltInstanceOn(t, testdrive.Private(t, flavour),
+		func(env map[string]string) { env["BACKUP_STORE"] = "file://" + store })
+	r.store = store
+	return r
+}
+
+// newSpoiltInstanceOn is newSpoiltInstance with a server and an object store of the test's own.
+func newSpoiltInstanceOn(t *testing.T, s servers.MySQL, configure func(env map[string]string)) *spoiltInstance {
+	t.Helper()
+	r := &spoiltInstance{}
+	r.Desk, r.i, r.c, r.restart = testdrive.InterruptedOn(t, s, func(env map[string]string) {
+		env["CATALOG"] = testdrive.CatalogRetaining(t)
+		configure(env)
 	})
 	r.was = testdrive.Contents(t, r.c)
 	r.backup = r.i.BackedUp(t)

@@ -208,7 +208,10 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 		flow.Advice = fmt.Sprintf("The lost database has the data of the backup %s. The bindings are as before.",
 			r.RestoreID)
 		endOwner := w.end(w.endOwner)
-		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), restore, endOwner)
+		// Applications must not write before all data are there.
+		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), restore,
+			task.Step{Name: "create accounts", Progress: "Creating the accounts of the bindings",
+				Timeout: steps.AccountsTimeout, Do: w.createAccounts}, endOwner)
 		if i.Location.Dedicated() {
 			flow.Steps = append(flow.Steps, task.Step{Name: "keep", Progress: "Handing the server over",
 				Do: func(ctx context.Context, _ *task.Run) error { return bs.Fleet.Keep(ctx, i.Location) }})

@@ -1,10 +1,13 @@
 package backups
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -16,5 +19,22 @@ func TestAdviceAfterAFailedRestore(t *testing.T) {
 		if !strings.Contains(says, want) || strings.Contains(says, "earlier data") == lost {
 			t.Errorf("lost %t: %q", lost, says)
 		}
+	}
+}
+
+// Applications that log in as soon as their accounts are back must not write into a database that is filled only in part.
+func TestAccountsComeBackAfterLostData(t *testing.T) {
+	t.Parallel()
+	flow := New(&copying.Copier{}, nil).restoreWorkflow(store.Instance{}, engine.Request{Lost: true})
+	step := func(name string) int {
+		t.Helper()
+		n := slices.IndexFunc(flow.Steps, func(s task.Step) bool { return s.Name == name })
+		if n < 0 {
+			t.Fatalf("no step %q", name)
+		}
+		return n
+	}
+	if step("create accounts") < step("restore") {
+		t.Error("the accounts are created before the data are restored")
 	}
 }

@@ -102,22 +102,22 @@ func (w restoring) notLost(ctx context.Context, admin *mysqladmin.Server) error 
 	return nil
 }
 
-// makeAgain returns the steps that create the server, the database and the accounts of the bindings again.
+// makeAgain returns the steps that create the server and the database again.
 func (w restoring) makeAgain() (all []task.Step) {
 	if w.instance.Location.Dedicated() {
 		all = append(all, w.Launch(w.instance))
 	}
 	return append(all, task.Step{Name: "create database", Progress: "Creating the database",
-		Do: w.InSession(w.instance, steps.InstanceLock(w.instance.ID), w.makeDatabase)},
-		task.Step{Name: "create accounts", Progress: "Creating the accounts of the bindings",
-			Timeout: steps.AccountsTimeout,
-			Do: func(ctx context.Context, run *task.Run) error {
-				accounts, err := w.users(ctx)
-				if err != nil {
-					return err
-				}
-				return w.copier.CreateAccounts(ctx, run, w.instance, accounts)
-			}})
+		Do: w.InSession(w.instance, steps.InstanceLock(w.instance.ID), w.makeDatabase)})
+}
+
+// createAccounts creates the accounts of the bindings again.
+func (w restoring) createAccounts(ctx context.Context, run *task.Run) error {
+	accounts, err := w.users(ctx)
+	if err != nil {
+		return err
+	}
+	return w.copier.CreateAccounts(ctx, run, w.instance, accounts)
 }
 
 // makeDatabase creates the lost database. Nothing backs up what is there, so it fails if the database holds data which

@@ -13,9 +13,9 @@ func (e NotNowError) Error() string { return string(e) }
 
 // Reasons why nothing can begin on an instance.
 const (
-	notReady   NotNowError = "it is not ready"
-	inProgress NotNowError = "another operation on it is in progress"
-	mixture    NotNowError = "a restore of it failed, and its data may be a mixture: restore one of its backups first"
+	NotReady   NotNowError = "it is not ready"
+	InProgress NotNowError = "another operation on it is in progress"
+	Mixture    NotNowError = "a restore of it failed, and its data may be a mixture: restore one of its backups first"
 )
 
 // Beside is what may be so on an instance when an operation begins.
@@ -28,18 +28,18 @@ type Beside struct {
 func (b Beside) refuses(there store.Beginning) NotNowError {
 	switch {
 	case there.Task("") != nil || len(there.Active) > 0 && !b.Bindings:
-		return inProgress
+		return InProgress
 	case there.Instance.State != store.Ready:
-		return notReady
+		return NotReady
 	case there.Instance.FrozenSince != nil && !b.Mixture:
-		return mixture
+		return Mixture
 	}
 	return ""
 }
 
 // Refusal refuses the request of a platform for an operation that cannot begin now. It is nil if the operation can.
 func (b Beside) Refusal(there store.Beginning) error {
-	return map[NotNowError]error{notReady: ErrNotReady, inProgress: ErrBusy, mixture: ErrFrozen}[b.refuses(there)]
+	return map[NotNowError]error{NotReady: ErrNotReady, InProgress: ErrBusy, Mixture: ErrFrozen}[b.refuses(there)]
 }
 
 // Record records a task on an instance for any broker, as an operator or a schedule asks for. fn returns the task of

@@ -12,6 +12,7 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
@@ -51,7 +52,13 @@ func New(t *testing.T, s servers.MySQL, env map[string]string, plans plan.Set) *
 	site.Must(err)
 	site.Launcher = dedicated.(launcher.Stopper)
 	site.Fleet = site.FleetOf(site.OpenShared(site.Config.Shared...))
-	site.Broker = provisioner.New(provisioner.Config{Store: site.Store, Plans: plans, Fleet: site.Fleet,
+	var vault *backup.Vault
+	objects, err := site.Config.Backups.Open()
+	site.Must(err)
+	if objects != nil {
+		vault = &backup.Vault{Objects: objects, Keys: site.Config.Keys}
+	}
+	site.Broker = provisioner.New(provisioner.Config{Store: site.Store, Plans: plans, Fleet: site.Fleet, Backups: vault,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	t.Cleanup(site.Broker.Stop)
 	site.Root = testdrive.Platform{Server: s}.Admin(t)

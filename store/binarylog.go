@@ -44,6 +44,11 @@ func (s Logs) Get(ctx context.Context, id string) (BinaryLog, error) {
 	return oneRow(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+" FROM binary_log WHERE id = $1", id)
 }
 
+// All lists the archives that are recorded.
+func (s Logs) All(ctx context.Context) ([]BinaryLog, error) {
+	return allRows(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+" FROM binary_log ORDER BY began_at")
+}
+
 // Begin records a new, growing archive, unless its instance already has one. It returns the recorded one.
 func (s Logs) Begin(ctx context.Context, l BinaryLog) (BinaryLog, error) {
 	_, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,

@@ -50,8 +50,8 @@ func dropOldCommand() *cobra.Command {
 		store.DropOldKeys)
 	command.Long = command.Short + `.
 
-Give it the environment of the brokers: it refuses to drop a key with which a password in PostgreSQL or a recorded
-backup is encrypted, and names recorded backups that are not in the object store.`
+Give it the environment of the brokers: it refuses to drop a key with which a password in PostgreSQL, a recorded
+backup or a log archive is encrypted, and names those that are recorded and not in the object store.`
 	force := command.Flags().Bool("force", false, "check nothing: what is encrypted with an old key is lost")
 	command.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *force {

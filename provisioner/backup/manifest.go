@@ -177,6 +177,15 @@ func (v Vault) Current(ctx context.Context, instanceID, id string) (bool, error)
 	return err == nil && v.Keys.Current(e.Key), err
 }
 
+// CurrentLog is Current for a log.
+func (v Vault) CurrentLog(ctx context.Context, instanceID, id string) (bool, error) {
+	_, e, err := v.log(ctx, folder(instanceID, id)+logName)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && v.Keys.Current(e.Key), err
+}
+
 // Rewrap encrypts again the keys of all backups and logs that are not encrypted with the keyset's primary key. It
 // returns how many there were.
 func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {

@@ -54,36 +54,44 @@ func CheckKeys(ctx context.Context, cfg config.Config) error {
 	})
 }
 
-// checkKeysOfBackups returns an error that names the recorded backups that nobody could read without the old keys, if
-// their manifests come back from wherever they are.
+// checkKeysOfBackups returns an error that names the recorded backups and log archives that nobody could read without
+// the old keys, if what is missing in the object store comes back from wherever it is.
 func checkKeysOfBackups(ctx context.Context, s *store.Store, vault *backup.Vault) error {
-	recorded, err := s.Backups.Of(ctx, "")
+	backups, err := s.Backups.Of(ctx, "")
 	if err != nil {
 		return fmt.Errorf("read which backups there are: %w", err)
 	}
+	logs, err := s.Logs.All(ctx)
+	if err != nil {
+		return fmt.Errorf("read which archives of binary logs there are: %w", err)
+	}
 	var old []string
-	for _, b := range recorded {
-		if b.State != store.BackupComplete || b.VerifyError != "" {
-			continue
-		}
-		current := false
+	look := func(current func(backup.Vault) (bool, error), id string) error {
 		if vault != nil {
-			if current, err = vault.Current(ctx, b.InstanceID, b.ID); err != nil {
+			if is, err := current(*vault); is || err != nil {
 				return err
 			}
 		}
-		if !current {
-			old = append(old, b.ID)
+		old = append(old, id)
+		return nil
+	}
+	for _, b := range backups {
+		if b.State == store.BackupComplete && b.VerifyError == "" {
+			err = errors.Join(err, look(func(v backup.Vault) (bool, error) { return v.Current(ctx, b.InstanceID, b.ID) }, b.ID))
 		}
 	}
-	switch {
-	case len(old) == 0:
-		return nil
-	case vault == nil:
-		return fmt.Errorf("%d backups are recorded, and BACKUP_STORE is not set", len(old))
+	for _, l := range logs {
+		current := func(v backup.Vault) (bool, error) { return v.CurrentLog(ctx, l.InstanceID, l.ID) }
+		err = errors.Join(err, look(current, l.ID))
 	}
-	return fmt.Errorf("not in the object store, or encrypted with an old key, are these backups: %s; put them back, and "+
-		"run `mysql-broker rotate-keys` again, before you drop the old keys", strings.Join(old, ", "))
+	switch {
+	case err != nil || len(old) == 0:
+		return err
+	case vault == nil:
+		return fmt.Errorf("%d backups and log archives are recorded, and BACKUP_STORE is not set", len(old))
+	}
+	return fmt.Errorf("not in the object store, or encrypted with an old key, are these backups and log archives: %s; "+
+		"put them back, and run `mysql-broker rotate-keys` again, before you drop the old keys", strings.Join(old, ", "))
 }
 
 // RotateAdminPasswords changes the passwords of the admin accounts on the instances' dedicated servers, or on all if

@@ -39,7 +39,7 @@ var (
 	newer = func() plan.Plan { p := small; p.MaintenanceVersion = "2.0.0"; return p }()
 )
 
-// states are set in the store as operations set them.
+// states are set in the store as operations set them. Without set, the instance is deleted.
 var states = []struct {
 	name string
 	set  func(scene, *store.Tx)
@@ -51,6 +51,7 @@ var states = []struct {
 	{"being backed up", func(s scene, tx *store.Tx) { s.busy(tx, store.BackUp, "") }},
 	{"another binding changes", func(s scene, tx *store.Tx) { s.busy(tx, store.Bind, "another") }},
 	{"deletion failed", func(s scene, tx *store.Tx) { tx.SetInstanceState(s.instance.ID, store.DeleteFailed) }},
+	{"deleted", nil},
 }
 
 // busy records a task that another broker works on.
@@ -69,41 +70,41 @@ var operations = []struct {
 		_, _, err := s.Broker.Bind(ctx, bindings.BindRequest{InstanceID: s.instance.ID, BindingID: uuid.NewString(),
 			ServiceID: small.ServiceID, Parameters: plan.BindingParameters{Role: plan.ReadWrite}})
 		return err
-	}}, "yes yes frozen busy yes yes unready"},
+	}}, "yes yes frozen busy yes yes unready gone"},
 	{"unbind", roads{"platform": func(ctx context.Context, s scene) error {
 		return s.Broker.Unbind(ctx, bindings.UnbindRequest{InstanceID: s.instance.ID, BindingID: s.binding})
-	}}, "yes yes yes busy yes yes yes"},
+	}}, "yes yes yes busy yes yes yes gone"},
 	{"rotate the password of a binding", roads{"command": func(ctx context.Context, s scene) error {
 		_, err := bindings.RotateBinding(ctx, s.Store, nil, s.instance.ID, s.binding)
 		return err
-	}}, "yes yes yes busy yes yes yes"},
+	}}, "yes yes yes busy yes yes yes gone"},
 	{"change the plan", roads{"platform": func(ctx context.Context, s scene) error {
 		return s.update(ctx, large, false, plan.UpdateParameters{})
-	}}, "yes yes frozen busy busy busy unready"},
+	}}, "yes yes frozen busy busy busy unready gone"},
 	{"change keep_deleted_days", roads{"platform": func(ctx context.Context, s scene) error {
 		return s.update(ctx, small, false, plan.UpdateParameters{KeepDeletedDays: plan.InDays(3)})
-	}}, "yes yes yes busy busy busy unready"},
+	}}, "yes yes yes busy busy busy unready gone"},
 	{"upgrade", roads{"platform": func(ctx context.Context, s scene) error {
 		return s.update(ctx, newer, true, plan.UpdateParameters{})
 	}, "command": func(ctx context.Context, s scene) error {
 		_, err := instances.Upgrade(ctx, s.Store, plan.Set{newer, large}, true, s.instance.ID)
 		return err
-	}}, "yes yes frozen busy busy busy unready"},
+	}}, "yes yes frozen busy busy busy unready gone"},
 	{"back up", roads{"platform": func(ctx context.Context, s scene) error {
 		return s.update(ctx, small, false, plan.UpdateParameters{Backup: plan.BackupNow})
 	}, "command": func(ctx context.Context, s scene) error {
 		_, err := backups.BackUpNow(ctx, s.Store, plan.Set{small, large}, s.instance.ID)
 		return err
-	}}, "yes yes frozen busy busy yes unready"},
+	}}, "yes yes frozen busy busy yes unready gone"},
 	{"restore in place", roads{"platform": func(ctx context.Context, s scene) error {
 		return s.update(ctx, small, false, plan.UpdateParameters{RestoreBackup: s.backup, Confirm: s.instance.ID})
 	}, "command": restore(false), "command with --lost": restore(true)},
-		"yes yes yes busy busy busy unready"},
+		"yes yes yes busy busy busy unready gone"},
 	{"delete", roads{"platform": func(ctx context.Context, s scene) error {
 		_, err := s.Broker.Deprovision(ctx, instances.DeprovisionRequest{InstanceID: s.instance.ID, Plan: small,
 			AcceptsIncomplete: true})
 		return err
-	}}, "yes yes yes yes yes yes yes"},
+	}}, "yes yes yes yes yes yes yes gone"},
 }
 
 type roads = map[string]func(context.Context, scene) error
@@ -124,7 +125,11 @@ func (s scene) update(ctx context.Context, to plan.Plan, upgrade bool, p plan.Up
 // answer is the word of the table for what a road returns.
 func answer(err error) string {
 	notNow, _ := errors.AsType[engine.NotNowError](err)
+	refusal, refused := errors.AsType[*engine.Error](err)
 	switch {
+	case errors.Is(err, store.ErrNotFound),
+		refused && (refusal.Code == engine.NotFound || refusal.Code == engine.AlreadyDeleted):
+		return "gone"
 	case err == nil:
 		return "yes"
 	case errors.Is(err, engine.ErrBusy), errors.Is(err, bindings.ErrChanging), notNow == engine.InProgress:
@@ -161,7 +166,13 @@ func TestStates(t *testing.T) {
 					continue // it joins that backup, and waits for nothing
 				}
 				in := newScene(site)
-				site.InTx(func(tx *store.Tx) error { states[n].set(in, tx); return nil })
+				if set := states[n].set; set != nil {
+					site.InTx(func(tx *store.Tx) error { set(in, tx); return nil })
+				} else {
+					_, err := site.Broker.Deprovision(t.Context(),
+						instances.DeprovisionRequest{InstanceID: in.instance.ID, Plan: small})
+					site.Must(err)
+				}
 				if got := answer(ask(t.Context(), in)); got != want {
 					t.Errorf("%s by %s, %s: %s, not %s", o.name, road, states[n].name, got, want)
 				}

@@ -58,17 +58,19 @@ func newGroup(t *testing.T) *group {
 	g := &group{t: t, nodes: onKubernetes.Node.(cluster.RealNodes), acked: map[int]bool{},
 		namespace: inspectors["kubernetes"].(kubernetestest.Inspector).Namespace,
 		start:     func() testdrive.Platform { return testdrive.StartPlatform(t, server, env) }}
-	t.Cleanup(func() {
+	explain := sync.OnceFunc(func() {
 		if t.Failed() {
 			g.explain()
 		}
 	})
+	t.Cleanup(explain)
 	g.p = g.start()
 	began := time.Now()
 	i := g.p.MakeOwn(t, "dedicated-small")
 	t.Logf("created after %.1f s", time.Since(began).Seconds())
 	_, g.credentials = i.Bound(t, nil)
 	g.findMembers(env, i.ID)
+	t.Cleanup(explain) // before the members' sessions are closed
 	testdrive.Exec(t, g.credentials.Open(t), "CREATE TABLE numbered (n INT PRIMARY KEY)")
 	var writing sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
@@ -173,9 +175,9 @@ func (g *group) writable(t *testing.T, since time.Time) (took time.Duration) {
 	return took
 }
 
-// lost returns how many rows were acknowledged, and how many of them some member lacks although it has applied all that
-// the group has.
-func (g *group) lost(t *testing.T) (lost, acked int) {
+// lost returns how many rows were acknowledged, and how many of them some member lacks although it has executed all that
+// the primary has. A member that gets no further is no loss: it fails the test by itself.
+func (g *group) lost(t *testing.T, primary int) (lost, acked int) {
 	t.Helper()
 	g.mu.Lock()
 	var all []int
@@ -183,31 +185,73 @@ func (g *group) lost(t *testing.T) (lost, acked int) {
 		all = append(all, n)
 	}
 	g.mu.Unlock()
-	missing := map[int]bool{}
-	for member, admin := range g.admins {
-		clear(missing)
-		deadline := time.Now().Add(lagTime)
-		testdrive.Eventually(t, limits.Stuck, fmt.Sprintf("member %d is read", member+1), func() bool {
-			there, err := readNumbers(t.Context(), admin)
-			if err != nil {
+	g.executed(t, primary, g.text(t, primary, "SELECT received_transaction_set "+
+		"FROM performance_schema.replication_connection_status WHERE channel_name = 'group_replication_applier'"))
+	everything := g.text(t, primary, "SELECT @@GLOBAL.gtid_executed")
+	lackedBy := map[int]int{}
+	for n := range size {
+		member := (primary + n) % size // what applications read is first
+		g.executed(t, member, everything)
+		var there map[int]bool
+		testdrive.Eventually(t, limits.Stuck, fmt.Sprintf("member %d is read", member+1), func() (read bool) {
+			var err error
+			if there, err = readNumbers(t.Context(), g.admins[member]); err != nil {
 				t.Logf("member %d: %v", member+1, err)
-				return false
 			}
-			clear(missing)
-			for _, n := range all {
-				if !there[n] {
-					missing[n] = true
-				}
-			}
-			return len(missing) == 0 || time.Now().After(deadline) // a secondary may have to apply some yet
+			return err == nil
 		})
-		lost = max(lost, len(missing))
+		missing := 0
+		for _, n := range all {
+			if !there[n] {
+				missing++
+				lackedBy[n]++
+			}
+		}
+		if missing > 0 {
+			t.Logf("member %d lacks %d rows, the primary is member %d", member+1, missing, primary+1)
+		}
 	}
-	return lost, len(all)
+	byAll := 0
+	for _, members := range lackedBy {
+		if members == size {
+			byAll++
+		}
+	}
+	if len(lackedBy) > 0 {
+		t.Logf("every member lacks %d rows, some member %d", byAll, len(lackedBy))
+	}
+	return len(lackedBy), len(all)
 }
 
-// lagTime is how long a member that is online may take to apply what it has received, before rows count as lost.
-const lagTime = 2 * time.Minute
+// executed waits until a member has executed some transactions.
+func (g *group) executed(t *testing.T, member int, transactions string) {
+	t.Helper()
+	testdrive.Eventually(t, limits.Stuck, fmt.Sprintf("member %d, which is online, executes what it lacks", member+1),
+		func() bool {
+			var late bool
+			return g.admins[member].QueryRowContext(t.Context(), "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 5)",
+				transactions).Scan(&late) == nil && !late
+		})
+}
+
+// text returns what a member says once it does.
+func (g *group) text(t *testing.T, member int, query string) (text string) {
+	t.Helper()
+	testdrive.Eventually(t, limits.Stuck, fmt.Sprintf("member %d responds", member+1), func() bool {
+		return g.admins[member].QueryRowContext(t.Context(), query).Scan(&text) == nil
+	})
+	return text
+}
+
+// out waits until the others have excluded a member.
+func (g *group) out(t *testing.T, member int) {
+	t.Helper()
+	testdrive.Eventually(t, limits.Stuck, fmt.Sprintf("member %d is excluded", member+1), func() bool {
+		var members int
+		return g.admins[(member+1)%size].QueryRowContext(t.Context(),
+			"SELECT COUNT(*) FROM performance_schema.replication_group_members").Scan(&members) == nil && members == size-1
+	})
+}
 
 func readNumbers(ctx context.Context, admin *sql.DB) (map[int]bool, error) {
 	rows, err := admin.QueryContext(ctx, "SELECT n FROM numbered")

@@ -85,10 +85,19 @@ func (s *S3) Create(ctx context.Context, name string, data []byte) error {
 	o.SetMatchETagExcept("*") // If-None-Match
 	o.DisableMultipart = true // the completion of an upload in parts would not carry it
 	err := s.put(ctx, name, data, o)
-	if status(err) == http.StatusPreconditionFailed {
+	switch {
+	case err == nil:
+	case status(err) == http.StatusPreconditionFailed, status(err) == 0 && s.exists(ctx, name):
 		err = ErrExists
 	}
 	return explain(s, "create", name, err)
+}
+
+// exists reports whether there is an object of that name, after a request to create it had no response: a service may
+// refuse one before it has read all of it, and end the connection.
+func (s *S3) exists(ctx context.Context, name string) bool {
+	_, err := s.client.StatObject(ctx, s.config.Bucket, s.config.Prefix+name, minio.StatObjectOptions{})
+	return err == nil
 }
 
 func (s *S3) put(ctx context.Context, name string, data []byte, o minio.PutObjectOptions) error {

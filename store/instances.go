@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -194,6 +197,38 @@ func (s Instances) Find(ctx context.Context, name string) (id string, err error)
 		UNION ALL SELECT id FROM instance WHERE database_name = $1
 		UNION ALL SELECT instance_id FROM binding WHERE account = $1
 		UNION ALL SELECT instance_id FROM retired_account WHERE account = $1 LIMIT 1`, name)
+}
+
+// AmbiguousError says that several instances have a name.
+type AmbiguousError struct {
+	Name string
+	IDs  []string // some of them
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("several service instances are called %q; take the id of one of them: %s", e.Name,
+		strings.Join(e.IDs, ", "))
+}
+
+// Named is Find for what a person has typed: it also takes the name that the platform gave to an instance, if only one
+// has it, and returns an AmbiguousError otherwise. Whoever creates instances chooses their names, so an id, a database
+// or an account comes first.
+func (s Instances) Named(ctx context.Context, name string) (id string, err error) {
+	id, err = s.Find(ctx, name)
+	if !errors.Is(err, ErrNotFound) || name == "" {
+		return id, err
+	}
+	ids, err := allRows(ctx, s.pool, pgx.RowTo[string],
+		"SELECT id FROM instance WHERE context->>'instance_name' = $1 ORDER BY id LIMIT 10", name)
+	switch {
+	case err != nil:
+		return "", err
+	case len(ids) == 0:
+		return "", ErrNotFound
+	case len(ids) > 1:
+		return "", &AmbiguousError{name, ids}
+	}
+	return ids[0], nil
 }
 
 // HadPlan reports whether an instance has a plan or had it before, or a task of the instance, or of an earlier one with

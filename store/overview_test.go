@@ -2,7 +2,9 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -115,5 +117,30 @@ func TestActivityIsTheInstancesOwn(t *testing.T) {
 	bindings, err := s.Reports.BindingSummaries(t.Context(), "bound")
 	if err != nil || len(bindings) != 2 || bindings[0].ID != "c" || bindings[1].Account != "u_1" {
 		t.Errorf("bindings: %+v, %v", bindings, err)
+	}
+}
+
+// A name of one instance finds it. Nobody hides an instance behind another by calling that by its id.
+func TestInstancesAreFoundByName(t *testing.T) {
+	t.Parallel()
+	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, context) VALUES
+		('a', 's', 'p', 'ready', 'one', 'db_a', '{"instance_name":"orders"}'),
+		('b', 's', 'p', 'ready', 'one', 'db_b', '{"instance_name":"twice"}'),
+		('c', 's', 'p', 'ready', 'one', 'db_c', '{"instance_name":"twice"}'),
+		('d', 's', 'p', 'ready', 'one', 'db_d', '{"instance_name":"a"}')`)
+	for name, want := range map[string]string{"orders": "a", "a": "a", "db_b": "b"} {
+		if id, err := s.Instances.Named(t.Context(), name); id != want || err != nil {
+			t.Errorf("%q is instance %q, %v", name, id, err)
+		}
+	}
+	_, err := s.Instances.Named(t.Context(), "twice")
+	if several, ok := errors.AsType[*store.AmbiguousError](err); !ok || !slices.Equal(several.IDs, []string{"b", "c"}) {
+		t.Errorf("a name of two instances: %v", err)
+	}
+	if _, err := s.Instances.Named(t.Context(), "nothing"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a name of no instance: %v", err)
+	}
+	if _, err := s.Instances.Find(t.Context(), "orders"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the broker itself goes by names: %v", err)
 	}
 }

@@ -19,7 +19,8 @@ const overviewRows = 50
 
 // overviewPage is the operators' page.
 type overviewPage struct {
-	Find      string // the search that found nothing
+	Find      string   // the search that found nothing, or several
+	Several   []string // their ids
 	Now       store.TaskStats
 	Oldest    string
 	Servers   []serverRow
@@ -52,18 +53,22 @@ type instanceRow struct {
 // overview shows servers, operations, findings and instances, or redirects to the instance of a search.
 func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 	ctx, find := r.Context(), strings.TrimSpace(r.URL.Query().Get("find"))
+	var several *store.AmbiguousError
 	if find != "" {
-		id, err := d.Store.Instances.Find(ctx, find)
+		id, err := d.Store.Instances.Named(ctx, find)
 		if err == nil {
 			http.Redirect(w, r, InstancePath(id), http.StatusSeeOther)
 			return
 		}
-		if !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, store.ErrNotFound) && !errors.As(err, &several) {
 			d.fail(w, r, "look for an instance", err)
 			return
 		}
 	}
 	p := overviewPage{Find: find, Most: overviewRows}
+	if several != nil {
+		p.Several = several.IDs
+	}
 	for _, part := range []struct {
 		doing string
 		read  func() error

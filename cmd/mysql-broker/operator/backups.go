@@ -130,7 +130,7 @@ func withBackups(cmd *cobra.Command, fn func(context.Context, *console) error) e
 
 func backUpNowCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "now INSTANCE-ID",
+		Use:   "now INSTANCE",
 		Short: "Back up an instance",
 		Long: `Back up an instance. A running broker does that, as a task whose name is printed. Applications are not
 affected; meanwhile, the instance cannot be updated.`,
@@ -138,7 +138,10 @@ affected; meanwhile, the instance cannot be updated.`,
 		Args:    exactly(1),
 		RunE: begins(withBackups, "%s backs it up; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				t, err = backups.BackUpNow(ctx, c.store, c.plans, args[0])
+				id, err := c.store.Instances.Named(ctx, args[0])
+				if err == nil {
+					t, err = backups.BackUpNow(ctx, c.store, c.plans, id)
+				}
 				if errors.Is(err, store.ErrNotFound) {
 					return t, fmt.Errorf("there is no instance %q", args[0])
 				}

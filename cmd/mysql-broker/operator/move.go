@@ -34,7 +34,10 @@ the data at the old address until their bindings are renewed; see docs/moving.md
 					return t, err
 				}
 				defer servers.Close()
-				t, err = instances.MoveTo(ctx, c.store, servers, args[0], args[1])
+				id, err := c.store.Instances.Named(ctx, args[0])
+				if err == nil {
+					t, err = instances.MoveTo(ctx, c.store, servers, id, args[1])
+				}
 				switch {
 				case errors.Is(err, store.ErrNotFound):
 					err = fmt.Errorf("there is no service instance %q", args[0])

@@ -112,9 +112,11 @@ func testAsynchronousFailover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, limits.Stuck, "the standby has the first task", func() bool {
-		return pair.Standby.Has(t, "SELECT FROM task WHERE instance_id = 'first'")
-	})
+	for _, query := range []string{"SELECT FROM pg_class WHERE relname = 'task'", "SELECT FROM task WHERE instance_id = 'first'"} {
+		testdrive.Eventually(t, limits.Stuck, "the standby has the schema and the first task", func() bool {
+			return pair.Standby.Has(t, query)
+		})
+	}
 	pair.Standby.Kill(t) // what is sent to one that is only frozen is not lost
 	lost, err := recordTask(t, s, "lost")
 	if err != nil {

@@ -112,11 +112,7 @@ func testAsynchronousFailover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, query := range []string{"SELECT FROM pg_class WHERE relname = 'task'", "SELECT FROM task WHERE instance_id = 'first'"} {
-		testdrive.Eventually(t, limits.Stuck, "the standby has the schema and the first task", func() bool {
-			return pair.Standby.Has(t, query)
-		})
-	}
+	awaitOnStandby(t, pair, "first")
 	pair.Standby.Kill(t) // what is sent to one that is only frozen is not lost
 	lost, err := recordTask(t, s, "lost")
 	if err != nil {
@@ -148,6 +144,15 @@ func testAsynchronousFailover(t *testing.T) {
 	}
 }
 
+// awaitOnStandby waits until a standby that is asynchronous has the schema, and then the task of an instance.
+func awaitOnStandby(t *testing.T, pair *testdrive.PostgresPair, instance string) {
+	t.Helper()
+	for _, query := range []string{"SELECT FROM pg_class WHERE relname = 'task'",
+		"SELECT FROM task WHERE instance_id = '" + instance + "'"} {
+		testdrive.Eventually(t, limits.Stuck, "on the standby: "+query, func() bool { return pair.Standby.Has(t, query) })
+	}
+}
+
 // A primary that comes back after another one was promoted is not used, although it would accept reads and writes.
 func testFrozenPrimary(t *testing.T) {
 	t.Parallel()
@@ -156,9 +161,7 @@ func testFrozenPrimary(t *testing.T) {
 	if _, err := recordTask(t, s, "before"); err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, limits.Stuck, "the standby has the task", func() bool {
-		return pair.Standby.Has(t, "SELECT FROM task WHERE instance_id = 'before'")
-	})
+	awaitOnStandby(t, pair, "before")
 	pair.Primary.Freeze(t)
 	pair.Promote(t)
 	testdrive.Eventually(t, limits.Stuck, "the new primary is used", func() bool {

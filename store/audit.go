@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -93,9 +95,27 @@ const (
 const auditCommand = `INSERT INTO audit (actor, action, instance_id, binding_id, object, result)
 	SELECT $1, $2, $3, $4, $5, 'begun'`
 
+// AuditedCommands are the actions in the audit that are no tasks. Only these can be recorded, so that whoever looks for
+// one finds its name.
+func AuditedCommands() []string {
+	return []string{"cancel", "drain", purged, "recover", "repair", "retry", "rotate-admin-password", "rotate-keys",
+		"undrain"}
+}
+
+// purged is the action of Retentions.Expire.
+const purged = "purge"
+
+// doing is json, or an error if the action is not one of AuditedCommands.
+func (a Actor) doing(action string) (json.RawMessage, error) {
+	if !slices.Contains(AuditedCommands(), action) {
+		return nil, fmt.Errorf("the audit knows no action %q", action)
+	}
+	return a.json()
+}
+
 // Record records that the actor of ActAs begins to do something that is no task of an instance.
 func (s AuditLog) Record(ctx context.Context, action, instanceID, bindingID, object string) error {
-	actor, err := s.actor.json()
+	actor, err := s.actor.doing(action)
 	if err == nil {
 		_, err = s.db.Exec(ctx, auditCommand, actor, action, instanceID, bindingID, object)
 	}
@@ -104,7 +124,7 @@ func (s AuditLog) Record(ctx context.Context, action, instanceID, bindingID, obj
 
 // Audit is Store.Audit in a transaction.
 func (t *Tx) Audit(action, instanceID, bindingID, object string) {
-	actor, err := t.actor.json()
+	actor, err := t.actor.doing(action)
 	if err != nil {
 		t.Fail(err)
 		return

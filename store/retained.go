@@ -98,7 +98,7 @@ func (s Retentions) Each(ctx context.Context, fn func(Retained) error) error {
 // Expire ends the days of retained data now, and records that for the audit. It returns ErrTaken if an instance
 // is being created from them, and ErrNotFound if there are none of that id.
 func (s Retentions) Expire(ctx context.Context, id string) error {
-	actor, err := s.actor.json()
+	actor, err := s.actor.doing(purged)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s Retentions) Expire(ctx context.Context, id string) error {
 			SET until = CASE WHEN adopted_by IS NULL THEN least(until, now()) ELSE until END
 			WHERE id = $2 RETURNING id, instance_id, adopted_by IS NOT NULL AS adopted),
 		audited AS (INSERT INTO audit (actor, action, instance_id, object, result)
-			SELECT $1, 'purge', instance_id, id, 'begun' FROM due WHERE NOT adopted)
+			SELECT $1, '`+purged+`', instance_id, id, 'begun' FROM due WHERE NOT adopted)
 		SELECT adopted FROM due`, actor, id)
 	if err == nil && adopted {
 		return ErrTaken

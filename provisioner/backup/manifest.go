@@ -171,15 +171,16 @@ func (v Vault) eachNamed(ctx context.Context, last string, fn func(name string) 
 // Current reports whether a backup is in the object store, and its key encrypted with the keyset's primary key.
 func (v Vault) Current(ctx context.Context, instanceID, id string) (bool, error) {
 	_, e, err := v.manifest(ctx, folder(instanceID, id)+manifestName)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && v.Keys.Current(e.Key), err
+	return v.current(e, err)
 }
 
 // CurrentLog is Current for a log.
 func (v Vault) CurrentLog(ctx context.Context, instanceID, id string) (bool, error) {
 	_, e, err := v.log(ctx, folder(instanceID, id)+logName)
+	return v.current(e, err)
+}
+
+func (v Vault) current(e envelope, err error) (bool, error) {
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

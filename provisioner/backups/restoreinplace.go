@@ -208,7 +208,7 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 		flow.Advice = fmt.Sprintf("The lost database has the data of the backup %s. The bindings are as before.",
 			r.RestoreID)
 		endOwner := w.end(w.endOwner)
-		// Applications must not write before all data are there.
+		// Applications must not write before all data is there.
 		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), restore,
 			task.Step{Name: "create accounts", Progress: "Creating the accounts of the bindings",
 				Timeout: steps.AccountsTimeout, Do: w.createAccounts}, endOwner)

@@ -35,6 +35,6 @@ func TestAccountsComeBackAfterLostData(t *testing.T) {
 		return n
 	}
 	if step("create accounts") < step("restore") {
-		t.Error("the accounts are created before the data are restored")
+		t.Error("the accounts are created before the data is restored")
 	}
 }

@@ -43,7 +43,7 @@ func (w restoring) underLock(ctx context.Context, run *task.Run,
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s) })(ctx, run)
 }
 
-// create creates the database of an owner, unless it exists, and the owner anew.
+// create creates the database of an owner, unless it exists, and creates the owner again.
 func (w restoring) create(ctx context.Context, run *task.Run, owner mysqladmin.Account) error {
 	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
 		if err := s.CreateDatabase(ctx, owner.Database, "", ""); err != nil {

@@ -62,7 +62,7 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	if s.config, err = config.FromEnvironment(func(name string) string { return env[name] }); err != nil {
 		t.Fatal(err)
 	}
-	// On each connection of an heir, PostgreSQL plans each statement anew: once is enough.
+	// On each connection of an heir, PostgreSQL plans each statement again: once is enough.
 	s.config.PostgresURL = with(t, with(t, env["DATABASE_URL"], "pool_max_conns", "3"), "plan_cache_mode", "force_generic_plan")
 	tasks, err := pgxpool.New(t.Context(), with(t, env["DATABASE_URL"], "application_name", "stage"))
 	if err != nil {

@@ -65,28 +65,34 @@ func checkKeysOfBackups(ctx context.Context, s *store.Store, vault *backup.Vault
 	if err != nil {
 		return fmt.Errorf("read which archives of binary logs there are: %w", err)
 	}
-	var old []string
-	look := func(current func(backup.Vault) (bool, error), id string) error {
-		if vault != nil {
-			if is, err := current(*vault); is || err != nil {
-				return err
-			}
-		}
-		old = append(old, id)
-		return nil
+	type recorded struct {
+		instanceID, id string
+		current        func(v backup.Vault, ctx context.Context, instanceID, id string) (bool, error)
 	}
+	var all []recorded
 	for _, b := range backups {
 		if b.State == store.BackupComplete && b.VerifyError == "" {
-			err = errors.Join(err, look(func(v backup.Vault) (bool, error) { return v.Current(ctx, b.InstanceID, b.ID) }, b.ID))
+			all = append(all, recorded{b.InstanceID, b.ID, backup.Vault.Current})
 		}
 	}
 	for _, l := range logs {
-		current := func(v backup.Vault) (bool, error) { return v.CurrentLog(ctx, l.InstanceID, l.ID) }
-		err = errors.Join(err, look(current, l.ID))
+		all = append(all, recorded{l.InstanceID, l.ID, backup.Vault.CurrentLog})
+	}
+	var old []string
+	for _, r := range all {
+		current := false
+		if vault != nil {
+			if current, err = r.current(*vault, ctx, r.instanceID, r.id); err != nil {
+				return err
+			}
+		}
+		if !current {
+			old = append(old, r.id)
+		}
 	}
 	switch {
-	case err != nil || len(old) == 0:
-		return err
+	case len(old) == 0:
+		return nil
 	case vault == nil:
 		return fmt.Errorf("%d backups and log archives are recorded, and BACKUP_STORE is not set", len(old))
 	}

@@ -145,16 +145,17 @@ var itemGap = regexp.MustCompile(`^ *\S+(?: \S+)* {2,}`)
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// WrapHelp wraps the descriptions of a command and those below it.
-func WrapHelp(c *cobra.Command) {
-	c.Long = reflow(c.Long)
-	c.Annotations = maps.Clone(c.Annotations) // several commands may have the same map
-	for name, text := range c.Annotations {
-		c.Annotations[name] = reflow(text)
-	}
-	for _, below := range c.Commands() {
-		WrapHelp(below)
-	}
+// WrapHelp has the help of a command, and of those below it, wrap their descriptions.
+func WrapHelp(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		c.Long = reflow(c.Long)
+		c.Annotations = maps.Clone(c.Annotations) // several commands may have the same map
+		for name, text := range c.Annotations {
+			c.Annotations[name] = reflow(text)
+		}
+		help(c, args)
+	})
 }
 
 // VariablesOf returns what each of these environment variables is for.

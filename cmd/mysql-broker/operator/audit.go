@@ -50,8 +50,7 @@ absent; times are RFC 3339 in UTC.`,
 
 // auditedActions are the operations on instances and bindings, and the commands that change something else.
 func auditedActions() []string {
-	all := []string{"cancel", "drain", "purge", "recover", "repair", "retry", "rotate-admin-password", "rotate-keys",
-		"undrain"}
+	all := store.AuditedCommands()
 	for name, kind := range provisioner.TaskKinds() {
 		if kind.Schedule.Every == 0 {
 			all = append(all, name)

@@ -85,9 +85,7 @@ func (s *S3) Create(ctx context.Context, name string, data []byte) error {
 	o.SetMatchETagExcept("*") // If-None-Match
 	o.DisableMultipart = true // the completion of an upload in parts would not carry it
 	err := s.put(ctx, name, data, o)
-	switch {
-	case err == nil:
-	case status(err) == http.StatusPreconditionFailed, status(err) == 0 && s.exists(ctx, name):
+	if code := status(err); err != nil && (code == http.StatusPreconditionFailed || code == 0 && s.exists(ctx, name)) {
 		err = ErrExists
 	}
 	return explain(s, "create", name, err)

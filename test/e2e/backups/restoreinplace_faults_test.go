@@ -104,7 +104,7 @@ func TestFaultRestoreInPlaceBesideAHangingObjectStore(t *testing.T) {
 }
 
 // TestFaultRestoreInPlaceOnServerThatEnds kills the server while nobody may write, in the middle of the switch, and while
-// the earlier data are dropped. Each restore succeeds once the server runs again, and leaves no other database.
+// the earlier data is dropped. Each restore succeeds once the server runs again, and leaves no other database.
 func TestFaultRestoreInPlaceOnServerThatEnds(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

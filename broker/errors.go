@@ -9,7 +9,6 @@ import (
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/engine"
-	"mysql-broker/store"
 	"mysql-broker/visible"
 )
 
@@ -40,25 +39,12 @@ func apiError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*engine.Error](err); ok {
+	if refusal := engine.Explain(err); refusal != nil {
 		a := apiErrors[refusal.Code]
 		if refusal.Code == engine.NeedsAsync {
 			return apiresponses.ErrAsyncRequired // the specification requires this text
 		}
 		return caused(refusal.Sentence, a.status, a.key, err)
-	}
-	if errors.Is(err, store.ErrUnavailable) {
-		return caused(storeDown, http.StatusServiceUnavailable, "", err)
-	}
-	if errors.Is(err, store.ErrHeld) {
-		return caused(storeOld, http.StatusServiceUnavailable, "", err)
-	}
-	if errors.Is(err, store.ErrLocked) {
-		a := apiErrors[engine.Busy]
-		return caused(locked, a.status, a.key, err)
-	}
-	if errors.Is(err, store.ErrText) {
-		return caused(unstorable, http.StatusBadRequest, "", err)
 	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
 		return invalid(err)
@@ -76,20 +62,6 @@ var unknownIDs = map[error]string{
 	catalog.ErrUnknownService: "The service_id is not in the catalog.",
 	catalog.ErrUnknownPlan:    "The plan_id is not that of a plan of this service offering.",
 }
-
-// storeDown is what users read while the broker cannot reach its PostgreSQL, and so can do nothing.
-const storeDown = "The service broker cannot reach its own database just now. Databases and apps are not affected. " +
-	"Try again in a minute, or tell your operator."
-
-// storeOld is what users read while PostgreSQL is older than the servers: see store.Hold.
-const storeOld = "The service broker's own database was restored from a backup and is being compared with the " +
-	"servers. Databases and apps are not affected. Nothing was changed. Try again later, or ask your operator."
-
-// locked is what users read if a request has waited too long for another one. The request has changed nothing.
-const locked = "Another operation, which this one has to wait for, is in progress. Try again in a minute."
-
-// unstorable is what users read of a request with such a character. The request has changed nothing.
-const unstorable = "The request has a character that the service broker cannot store, such as U+0000."
 
 // invalid refuses a request that can never succeed.
 func invalid(err error) error { return failure(err, http.StatusBadRequest, "") }

@@ -261,34 +261,25 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 
 // explain says what users read about a backup that failed.
 func (b backingUp) explain(ctx context.Context, run *task.Run, err error) error {
-	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
-	_, ofSource := errors.AsType[*transfer.SourceError](err)
-	switch {
-	case ctx.Err() != nil || run.Alive() != nil:
+	return copying.Failed(ctx, run, err, func(err error) error {
+		if mysqladmin.CannotReach(err) {
+			return engine.Fail(run.Task, engine.ServerSilent, err)
+		}
 		return err
-	case isRefused:
-		return task.Permanent(refusal.Sentence, err)
-	case errors.Is(err, transfer.ErrChanged):
-		return task.Failure("The tables of the service instance were changed meanwhile.", err)
-	case errors.Is(err, transfer.ErrLocked):
-		return copying.AwaitLocks(run, copying.LockedPause, err)
-	case ofSource && mysqladmin.CannotReach(err):
-		return task.Unreachable(err)
-	case ofSource:
-		return err
-	case b.patience > 0 && !objectstore.Refused(err):
-		return task.Permanent("The object store for backups failed, or did not answer.", err)
-	}
-	return explainObjectStore(run, err)
+	}, func(err error) error {
+		if b.patience > 0 && !objectstore.Refused(err) {
+			return engine.Fail(run.Task, engine.StoreStalled, err)
+		}
+		return explainObjectStore(run, err)
+	})
 }
 
 // explainObjectStore says what users read about a failure of the object store.
 func explainObjectStore(run *task.Run, err error) error {
 	if objectstore.Refused(err) {
-		return task.Permanent(fmt.Sprintf("The object store for backups refused the request. Tell your operator about %s.",
-			task.Token(run.Task.ID)), err)
+		return engine.Fail(run.Task, engine.StoreRefused, err)
 	}
-	return task.Failure("The object store for backups failed, or did not answer.", steps.NotUnreachable(err))
+	return engine.Fail(run.Task, engine.StoreFailed, err)
 }
 
 // deleteUnfinished deletes what was written and the record. Nobody waits for an object store that fails: what is left

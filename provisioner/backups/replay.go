@@ -40,11 +40,11 @@ func (f filling) replay(ctx context.Context, run *task.Run, of plan.Plan, owner 
 	events *transfer.Events) error {
 	until := f.Parameters.RestoreToTime
 	if m.BinaryLog == nil {
-		return task.Permanent("The backup does not say where in the binary logs it was taken.", errors.New("no position"))
+		return engine.Fail(run.Task, engine.BackupWithoutPosition, errors.New("no position"))
 	}
 	recorded, err := f.Store.Logs.Get(ctx, m.BinaryLog.Log)
 	if errors.Is(err, store.ErrNotFound) {
-		return errBackupGone(err)
+		return engine.Fail(run.Task, engine.BackupGone, err)
 	}
 	if err != nil {
 		return fmt.Errorf("read the record of the archive: %w", err)

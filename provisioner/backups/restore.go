@@ -102,7 +102,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 	}
 	b, err := f.Store.Backups.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return errBackupGone(err)
+		return engine.Fail(run.Task, engine.BackupGone, err)
 	}
 	if err != nil {
 		return fmt.Errorf("read the record of the backup: %w", err)
@@ -135,17 +135,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 
 // explainRestore says what users read about the restore of a backup that failed.
 func (bs *Backups) explainRestore(ctx context.Context, run *task.Run, id string, err error) error {
-	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
-	_, ofBackup := errors.AsType[*transfer.SourceError](err)
-	switch {
-	case err == nil || ctx.Err() != nil || run.Alive() != nil:
-		return err
-	case isRefused:
-		return task.Permanent(refusal.Sentence, err)
-	case ofBackup:
-		return bs.explainBackup(ctx, run, id, err)
-	}
-	return err
+	return copying.Failed(ctx, run, err, func(err error) error { return bs.explainBackup(ctx, run, id, err) }, nil)
 }
 
 // explainBackup says what users read about a backup that cannot be read. It records that one is damaged, so that the
@@ -155,15 +145,10 @@ func (bs *Backups) explainBackup(ctx context.Context, run *task.Run, id string, 
 		if noting := bs.Store.Backups.NoteVerification(ctx, id, err.Error()); noting != nil {
 			return fmt.Errorf("record that the backup %s is damaged: %w", id, noting)
 		}
-		return task.Permanent(fmt.Sprintf("The backup is damaged. Restore another one, and tell your operator about %s.",
-			task.Token(run.Task.ID)), err)
+		return engine.Fail(run.Task, engine.BackupDamaged, err)
 	}
 	if errors.Is(err, backup.ErrNotFound) {
-		return errBackupGone(err)
+		return engine.Fail(run.Task, engine.BackupGone, err)
 	}
 	return explainObjectStore(run, err)
-}
-
-func errBackupGone(err error) error {
-	return task.Permanent("The backup is gone. Restore another one.", err)
 }

@@ -32,7 +32,7 @@ func (w restoring) filling() copying.Filling {
 func (w restoring) manifest(ctx context.Context, run *task.Run, id string) (m backup.Manifest, err error) {
 	b, err := w.Store.Backups.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return m, errBackupGone(err)
+		return m, engine.Fail(run.Task, engine.BackupGone, err)
 	}
 	if err != nil {
 		return m, fmt.Errorf("read the record of the backup: %w", err)
@@ -61,10 +61,10 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 				return err
 			}
 			if !to.CanTake(from) {
-				return task.Permanent(fmt.Sprintf("The server of this service instance is %s, and cannot take a backup of %s. "+
-					"Restore it into a new one. %s", to, from, steps.ByDump), errors.New("another flavour, or an older version"))
+				return engine.Fail(run.Task, engine.BackupUnfit, errors.New("another flavour, or an older version"), to, from,
+					steps.ByDump)
 			}
-			return w.notLost(ctx, admin)
+			return w.notLost(ctx, run, admin)
 		})
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 
 // notLost refuses to restore what the server has lost, with the accounts of the bindings. If only the database is gone,
 // somebody has dropped it.
-func (w restoring) notLost(ctx context.Context, admin *mysqladmin.Server) error {
+func (w restoring) notLost(ctx context.Context, run *task.Run, admin *mysqladmin.Server) error {
 	there, err := admin.DatabaseExists(ctx, w.instance.Database)
 	if err != nil || there {
 		return err
@@ -94,9 +94,8 @@ func (w restoring) notLost(ctx context.Context, admin *mysqladmin.Server) error 
 	}
 	for _, a := range users {
 		if a.BindingID != "" && !slices.Contains(names, a.Account) {
-			return task.Permanent("The database of this service instance is lost. As an operator, restore the backup with "+
-				"`mysql-broker backups restore --lost`.", fmt.Errorf("no database %s and no account %s", w.instance.Database,
-				a.Account))
+			return engine.Fail(run.Task, engine.DatabaseLost, fmt.Errorf("no database %s and no account %s",
+				w.instance.Database, a.Account))
 		}
 	}
 	return nil
@@ -131,8 +130,8 @@ func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmi
 			return err
 		}
 		if holds {
-			return task.Permanent("The database is not lost: it holds data. Restore the backup without --lost, so that these "+
-				"are backed up before.", fmt.Errorf("database %s: %w", w.instance.Database, mysqladmin.ErrHoldsData))
+			return engine.Fail(run.Task, engine.DatabaseNotLost, fmt.Errorf("database %s: %w", w.instance.Database,
+				mysqladmin.ErrHoldsData))
 		}
 		if err := foundLost.Save(ctx, run, true); err != nil {
 			return err

@@ -105,8 +105,7 @@ func (w restoring) fill(ctx context.Context, run *task.Run) error {
 // explainFilling says what users read about a restore that failed.
 func (w restoring) explainFilling(ctx context.Context, run *task.Run, id string, err error) error {
 	if mysqladmin.DiskFull(err) {
-		return task.Permanent(fmt.Sprintf("The disk of the MySQL server is full. %s Tell your operator about %s.",
-			undoneSentence(w.lost), task.Token(run.Task.ID)), err)
+		return engine.Fail(run.Task, engine.RestoringFull, err, undoneSentence(w.lost))
 	}
 	return w.explainRestore(ctx, run, id, err)
 }

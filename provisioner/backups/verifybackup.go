@@ -97,7 +97,7 @@ func (bs *Backups) noteVerification(ctx context.Context, b store.Backup, err err
 			"docs/runbook.md#mysqlbrokerbackupstooold", "error", err)
 		note, problem = bs.Store.Backups.NoteRefusal, err.Error()
 	default:
-		return fmt.Errorf("verify the backup %s: %w", b.ID, steps.NotUnreachable(err))
+		return fmt.Errorf("verify the backup %s: %w", b.ID, engine.OfOther(err))
 	}
 	if err := note(ctx, b.ID, problem); err != nil {
 		return fmt.Errorf("record the verification of the backup %s: %w", b.ID, err)
@@ -125,8 +125,7 @@ func (b backingUp) verify(ctx context.Context, run *task.Run) error {
 	noting := b.noteVerification(ctx, recorded, err)
 	switch {
 	case problemOf(err) != "" && noting == nil:
-		return task.Permanent(fmt.Sprintf("The backup %s was written, but cannot be restored. Tell your operator about %s.",
-			b.id, task.Token(run.Task.ID)), err)
+		return engine.Fail(run.Task, engine.BackupUseless, err, b.id)
 	case err == nil && noting == nil:
 		return run.Advise("It was restored once, as a test, and has the data.")
 	case noting != nil:

@@ -224,13 +224,6 @@ var bindKind = engine.Kind[*Bindings]{
 	},
 }
 
-// errDropped says that somebody has dropped the database of an instance, as accounts with the role admin can.
-func errDropped(i store.Instance) error {
-	return task.Permanent("The database of this service instance does not exist: somebody has dropped it. Restore a "+
-		"backup in place, with the parameters restore_backup and confirm, or delete the service instance.",
-		fmt.Errorf("no database %s", i.Database))
-}
-
 // bindWorkflow creates the account of a binding and stores its credentials in CredHub, if they are to be there. If it
 // fails, the response says so, and the binding is deleted.
 func (bs *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflow {
@@ -247,7 +240,7 @@ func (bs *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflo
 					if there, err := s.DatabaseExists(ctx, i.Database); err != nil {
 						return err
 					} else if !there {
-						return errDropped(i)
+						return engine.Fail(run.Task, engine.DatabaseDropped, fmt.Errorf("no database %s", i.Database))
 					}
 					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 						Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/credhub"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/leader"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -51,12 +52,12 @@ func (bs *Bindings) chooseStore(b *store.Binding, q BindRequest, predecessor *st
 // storeCredentials is the step that stores the credentials of a new binding in CredHub.
 func (bs *Bindings) storeCredentials(i store.Instance, b store.Binding) task.Step {
 	return task.Step{Name: "store credentials", Progress: "Storing the credentials", Timeout: storeTime,
-		Do: func(ctx context.Context, _ *task.Run) error {
+		Do: func(ctx context.Context, run *task.Run) error {
 			if bs.credHub == nil {
 				return task.RequeueElsewhere(errNoCredHub)
 			}
 			if err := bs.storeEntry(ctx, i, b, nil); err != nil {
-				return task.Failure("The credentials could not be stored in CredHub.", err)
+				return engine.Fail(run.Task, engine.CredHubFailed, err)
 			}
 			return nil
 		}}

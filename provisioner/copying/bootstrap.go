@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 )
@@ -30,13 +31,13 @@ func (f Filling) bootstrap(ctx context.Context, run *task.Run, to transfer.Targe
 			return err
 		}
 		defer free()
-		return bootstrap(ctx, to, f.Parameters.Bootstrap, run.Alive)
+		return bootstrap(ctx, run, to, f.Parameters.Bootstrap)
 	})
 }
 
 // bootstrap runs the statements of a script one after the other, on one connection. An error of the server tells which
 // statement failed and the number of the error, but not its text, which can quote values.
-func bootstrap(ctx context.Context, to transfer.Target, text string, alive func() error) error {
+func bootstrap(ctx context.Context, run *task.Run, to transfer.Target, text string) error {
 	limited, cancel := context.WithTimeout(ctx, bootstrapTimeout)
 	defer cancel()
 	conn, err := to.DB.Conn(limited)
@@ -59,18 +60,16 @@ func bootstrap(ctx context.Context, to transfer.Target, text string, alive func(
 		if statement, found = statements.next(escapes); !found {
 			return nil
 		}
-		if err := alive(); err != nil {
+		if err := run.Alive(); err != nil {
 			return err
 		}
 		_, err := conn.ExecContext(limited, statement)
 		if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok {
-			return task.Permanent(fmt.Sprintf("Statement %d of the parameter bootstrap%s failed with MySQL's error %d. "+
-				"Delete the service instance, mend the SQL, and create it again.", n+1, beginning(statement), refusal.Number),
-				fmt.Errorf("bootstrap: error %d (%s)", refusal.Number, refusal.SQLState[:]))
+			return engine.Fail(run.Task, engine.BootstrapFailed, fmt.Errorf("bootstrap: error %d (%s)", refusal.Number,
+				refusal.SQLState[:]), n+1, beginning(statement), refusal.Number)
 		}
 		if limited.Err() != nil && ctx.Err() == nil {
-			return task.Permanent(fmt.Sprintf("The parameter bootstrap took longer than %v. Delete the service instance, "+
-				"shorten the SQL, and create it again.", bootstrapTimeout), err)
+			return engine.Fail(run.Task, engine.BootstrapLong, err, bootstrapTimeout)
 		}
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	events *transfer.Events) error {
 	source, err := f.Store.Instances.Get(ctx, f.Parameters.CloneFrom)
 	if errors.Is(err, store.ErrNotFound) || err == nil && source.State != store.Ready {
-		return sourceGone(err)
+		return sourceGone(run, err)
 	}
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
@@ -36,7 +36,7 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	err = f.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: source.ID,
 		Account: f.reader(), Role: string(plan.ReadOnly)})
 	if errors.Is(err, store.ErrNotFound) {
-		return sourceGone(err)
+		return sourceGone(run, err)
 	}
 	if err != nil {
 		return fmt.Errorf("record the account that reads: %w", err)
@@ -47,25 +47,35 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 		return CreateAnew(ctx, s, reader)
 	})
 	if err != nil {
-		return f.sourceFailed(ctx, source, err)
+		return f.sourceFailed(ctx, run, source, err)
 	}
 	err = f.ReadFrom(ctx, source, func(ctx context.Context, admin *mysqladmin.Server) error {
 		return f.copyFrom(ctx, run, admin, source, reader, of, owner, events)
 	})
+	if errors.Is(err, transfer.ErrChanged) && ctx.Err() == nil && f.gone(ctx, source) {
+		return sourceGone(run, err)
+	}
+	return Failed(ctx, run, err, func(err error) error { return f.sourceFailed(ctx, run, source, err) }, nil)
+}
+
+// Failed says what follows from the error of a copy, a backup or a restore. ofSource explains an error of what is read,
+// and ofTarget, which may be nil, one of what is written.
+func Failed(ctx context.Context, run *task.Run, err error, ofSource, ofTarget func(error) error) error {
 	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
-	_, ofSource := errors.AsType[*transfer.SourceError](err)
+	_, isOfSource := errors.AsType[*transfer.SourceError](err)
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case err == nil || ctx.Err() != nil || run.Alive() != nil:
 		return err
 	case isRefused:
-		return task.Permanent(refusal.Sentence, err)
+		return engine.Fail(run.Task, engine.Refused, err, refusal.Sentence)
 	case errors.Is(err, transfer.ErrChanged):
-		return f.sourceFailed(ctx, source, task.Failure("The tables of the service instance to copy were changed meanwhile.",
-			err))
+		return engine.Fail(run.Task, engine.TablesChanged, err)
 	case errors.Is(err, transfer.ErrLocked):
-		return AwaitLocks(run, LockedPause, err)
-	case ofSource:
-		return f.sourceFailed(ctx, source, err)
+		return AwaitLocks(run, engine.TablesLocked, err)
+	case isOfSource:
+		return ofSource(err)
+	case ofTarget != nil:
+		return ofTarget(err)
 	}
 	return err
 }
@@ -117,27 +127,21 @@ func (c *Copier) Read(ctx context.Context, i store.Instance, admin *mysqladmin.S
 
 const (
 	// lockedTime limits how long a task waits for a transaction of an application.
-	lockedTime  = 15 * time.Minute
-	LockedPause = 5 * time.Second
-	// xaPause is the pause for prepared XA transactions. They may have been forgotten, and writers wait during each
-	// attempt too.
-	xaPause = 30 * time.Second
+	lockedTime = 15 * time.Minute
 	// lockedSince is when the task first found the tables locked.
 	lockedSince task.Key[time.Time] = "locked since"
 )
 
-// AwaitLocks makes a task wait until no transaction locks the tables that it has to read. Between two attempts to lock
-// them, others may write for pause.
-func AwaitLocks(run *task.Run, pause time.Duration, err error) error {
-	locked, remembering := task.Since(run, lockedSince)
+// AwaitLocks makes a task wait until no transaction locks the tables that it has to read.
+func AwaitLocks(run *task.Run, locked engine.Failure, err error) error {
+	since, remembering := task.Since(run, lockedSince)
 	if remembering != nil {
 		return remembering
 	}
-	if locked > lockedTime {
-		return task.Permanent("A transaction has kept a table of the service instance locked for too long. End it, and try "+
-			"again. It may be a prepared XA transaction, which outlives its session: "+endXA, err)
+	if since > lockedTime {
+		locked = engine.LockedTooLong
 	}
-	return task.Pending(pause, "Waiting for a transaction that keeps a table locked")
+	return engine.Fail(run.Task, locked, err)
 }
 
 // OnceLocked returns a transfer.Options.Locked that calls fn, unless that is nil. Another transaction that locks the
@@ -225,26 +229,26 @@ func (f Filling) inSourceSession(ctx context.Context, run *task.Run, source stor
 }
 
 // sourceFailed explains a failure of the source to users: it may have been deleted meanwhile.
-func (f Filling) sourceFailed(ctx context.Context, source store.Instance, err error) error {
-	there, reading := f.Store.Instances.Get(ctx, source.ID)
-	latest, readingTask := f.Store.Tasks.Latest(ctx, source.ID, "", store.Deprovision)
+func (f Filling) sourceFailed(ctx context.Context, run *task.Run, source store.Instance, err error) error {
 	switch {
-	case errors.Is(reading, store.ErrNotFound), reading == nil && there.State != store.Ready,
-		readingTask == nil && latest.State == store.InProgress:
-		return sourceGone(err)
-	case errors.Is(err, transfer.ErrChanged):
-		return err
+	case f.gone(ctx, source):
+		return sourceGone(run, err)
+	case f.moves:
+		return engine.Fail(run.Task, engine.MovedSourceSilent, err)
 	}
-	sentence := "The MySQL server of the service instance to copy did not answer, or refused."
-	if f.moves {
-		sentence = "The MySQL server from which the data is moved did not answer, or refused. The data is still there."
-	}
-	return task.Failure(sentence, steps.NotUnreachable(err))
+	return engine.Fail(run.Task, engine.SourceSilent, err)
 }
 
-func sourceGone(err error) error {
-	return task.Permanent("The service instance to copy was deleted, or is not ready. Delete this one.",
-		errors.Join(errors.New("the source is gone"), err))
+// gone reports whether the source was deleted meanwhile.
+func (f Filling) gone(ctx context.Context, source store.Instance) bool {
+	there, reading := f.Store.Instances.Get(ctx, source.ID)
+	latest, readingTask := f.Store.Tasks.Latest(ctx, source.ID, "", store.Deprovision)
+	return errors.Is(reading, store.ErrNotFound) || reading == nil && there.State != store.Ready ||
+		readingTask == nil && latest.State == store.InProgress
+}
+
+func sourceGone(run *task.Run, err error) error {
+	return engine.Fail(run.Task, engine.SourceGone, errors.Join(errors.New("the source is gone"), err))
 }
 
 const (
@@ -304,5 +308,5 @@ func (f Filling) awaitSource(run *task.Run, source store.Instance, err error) er
 			"dropped with the instance", "instance_id", source.ID, "name", f.reader(), "error", err)
 		return nil
 	}
-	return task.Pending(time.Second, "Waiting for the server from which the data was copied")
+	return engine.Fail(run.Task, engine.SourceAway, nil)
 }

@@ -107,7 +107,7 @@ func (f Filling) fillNow(ctx context.Context, run *task.Run) error {
 	err = f.InSession(f.Instance, f.Lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 		err := s.MarkUnfinished(ctx, f.Instance.Database)
 		if errors.Is(err, mysqladmin.ErrHoldsData) {
-			return task.Permanent("The new database holds earlier data.", err)
+			return engine.Fail(run.Task, engine.DatabaseUsed, err)
 		}
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func (f Filling) AsOwner(ctx context.Context, run *task.Run, owner mysqladmin.Ac
 	})
 	if _, ofSource := errors.AsType[*transfer.SourceError](err); !ofSource && ctx.Err() == nil && run.Alive() == nil &&
 		mysqladmin.CannotReach(err) {
-		return task.Unreachable(err)
+		return engine.Fail(run.Task, engine.ServerSilent, err)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
@@ -35,7 +36,7 @@ func (c *Copier) FreezeAccounts(ctx context.Context, run *task.Run, i store.Inst
 			return err
 		}
 		if len(killed) > 0 {
-			return task.Pending(time.Second, "Waiting until the last writes are rolled back")
+			return engine.Fail(run.Task, engine.RollingBack, nil)
 		}
 		return withoutXA(ctx, run, s, i.Database)
 	})(ctx, run)
@@ -75,15 +76,10 @@ func withoutXA(ctx context.Context, run *task.Run, s *mysqladmin.Session, databa
 		return err
 	}
 	if prepared > xaTime {
-		return task.Permanent("A prepared XA transaction has changed data of the service instance, and such changes cannot "+
-			"be moved or backed up. End it, and try again: "+endXA, errors.New("prepared XA transactions"))
+		return engine.Fail(run.Task, engine.PreparedTooLong, errors.New("prepared XA transactions"))
 	}
-	return task.Pending(time.Second, "Waiting for the end of a prepared XA transaction")
+	return engine.Fail(run.Task, engine.PreparedXA, nil)
 }
-
-// endXA is how users end prepared XA transactions. MySQL lets only administrators list them.
-const endXA = "XA COMMIT or XA ROLLBACK ends it. On MariaDB, XA RECOVER lists prepared transactions; on MySQL, ask " +
-	"your operator for the list if your app does not know it."
 
 // ThawAccounts gives accounts of an instance back the privileges that FreezeAccounts took. If restricted is true, the
 // instance is over its quota, and they still may not add data.

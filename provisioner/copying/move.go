@@ -152,7 +152,7 @@ func (c *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 			Do: c.InSession(m.to, steps.InstanceLock(i.ID),
 				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 					err := c.Fleet.CheckLogin(ctx, m.to.Location, i.Database, engine.NewPassword(), s)
-					return cmp.Or(c.NoRoom(ctx, run, m.to, true, err), steps.NotUnreachable(err))
+					return cmp.Or(c.NoRoom(ctx, run, m.to, true, err), engine.OfOther(err))
 				})}}
 	} else {
 		w.Steps = []task.Step{createDatabase}
@@ -175,7 +175,8 @@ func (m move) copyRows(ctx context.Context, run *task.Run) error {
 			if err != nil || !blocked {
 				return err
 			}
-			return AwaitLocks(run, xaPause, errors.New("a transaction keeps a table locked, and some are prepared by XA"))
+			return AwaitLocks(run, engine.TablesLockedByXA,
+				errors.New("a transaction keeps a table locked, and some are prepared by XA"))
 		})(ctx, run)
 	if err != nil {
 		return err
@@ -239,8 +240,7 @@ func (m move) frozenTooLong(run *task.Run) error {
 		return err
 	}
 	if frozen := time.Since(since); frozen > frozenTime {
-		return task.Permanent("The data could not be compared in time, and apps can write again. Update the service "+
-			"instance again when its MySQL servers are less busy.", fmt.Errorf("apps could not write for %v", frozen))
+		return engine.Fail(run.Task, engine.ComparedTooLong, fmt.Errorf("apps could not write for %v", frozen))
 	}
 	return nil
 }

@@ -73,6 +73,9 @@ func (t Tenant) MayUse(of Tenant, its, source plan.Plan) bool {
 	return t.Complete() && t == of || its.AllowCrossSpace && source.AllowCrossSpace
 }
 
+// OfSource completes engine.Silent.
+const OfSource = " of the service instance to copy"
+
 // Source finds the instance that a request names with clone_from, and measures it.
 func (c *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.Instance, error) {
 	id := q.Parameters.CloneFrom
@@ -92,10 +95,7 @@ func (c *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.I
 	}
 	size, err := c.DatabaseSize(ctx, i)
 	if err != nil {
-		return i, c.UnlessDeleted(ctx, i.ID, &engine.Error{Code: engine.Unavailable,
-			Err: fmt.Errorf("measure the source: %w", err),
-			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute, or " +
-				"tell your operator."})
+		return i, c.UnlessDeleted(ctx, i.ID, engine.Silent(OfSource, fmt.Errorf("measure the source: %w", err)))
 	}
 	if used := size.Used(q.Plan.Quota()); used > q.Plan.Quota() {
 		return i, engine.Refuse(engine.Invalid,

@@ -115,8 +115,7 @@ func (is *Instances) updateByMove(ctx context.Context, i store.Instance, to plan
 	}
 	takes, err := is.copier.Takes(ctx, i, store.Backup{})
 	if err != nil {
-		return engine.Result{}, &engine.Error{Code: engine.Unavailable, Err: err,
-			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
+		return engine.Result{}, engine.Silent("", err)
 	}
 	search := &steps.Search{Servers: is.Servers, Plan: to, Takes: takes}
 	for server := range search.Candidates(ctx) {

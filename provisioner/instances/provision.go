@@ -113,8 +113,7 @@ func (is *Instances) provisionNew(ctx context.Context, q engine.ProvisionRequest
 	}
 	takes, err := is.copier.Takes(ctx, source, restored)
 	if err != nil {
-		return engine.Decision{}, cmp.Or(is.absent(ctx, i.ID), error(&engine.Error{Code: engine.Unavailable, Err: err,
-			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute."}))
+		return engine.Decision{}, cmp.Or(is.absent(ctx, i.ID), engine.Silent(copying.OfSource, err))
 	}
 	return is.provisionShared(ctx, q, i, r, takes)
 }
@@ -260,10 +259,11 @@ func (is *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task
 	}
 	lock := steps.InstanceLock(i.ID)
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: is.WithRoom(i, false, is.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		Do: is.WithRoom(i, false, is.InSession(i, lock, func(ctx context.Context, run *task.Run,
+			s *mysqladmin.Session) error {
 			err := s.CreateDatabase(ctx, i.Database, parameters.Charset, parameters.Collation)
 			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
-				return task.Permanent(charset.Sentence(), err)
+				return engine.Fail(run.Task, engine.Refused, err, charset.Sentence())
 			}
 			return err
 		}))}
@@ -290,7 +290,7 @@ func (is *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task
 		{Name: "check login", Progress: "Checking the first login",
 			Do: is.InSession(i, lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 				err := is.Fleet.CheckLogin(ctx, i.Location, i.Database, engine.NewPassword(), s)
-				return cmp.Or(is.NoRoom(ctx, run, i, false, err), steps.NotUnreachable(errors.Join(err, is.Fleet.Complete(ctx, i))))
+				return cmp.Or(is.NoRoom(ctx, run, i, false, err), engine.OfOther(errors.Join(err, is.Fleet.Complete(ctx, i))))
 			})},
 	}, filled, []task.Step{
 		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {

@@ -140,7 +140,7 @@ func (is *Instances) undeleteWorkflow(i store.Instance, r engine.Request) task.W
 		Failed: provisionFailed(i, r),
 	}
 	look := task.Step{Name: "look for the data", Progress: "Looking for the data",
-		Do: func(ctx context.Context, _ *task.Run) error { return is.databaseThere(ctx, i) }}
+		Do: func(ctx context.Context, run *task.Run) error { return is.databaseThere(ctx, run, i) }}
 	revive := task.Step{Name: "revive accounts", Progress: "Bringing back views and routines",
 		Timeout: steps.AccountsTimeout,
 		Do: is.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
@@ -157,7 +157,7 @@ func (is *Instances) undeleteWorkflow(i store.Instance, r engine.Request) task.W
 }
 
 // databaseThere returns an error unless the server has the database: one that was lost must not come back empty.
-func (is *Instances) databaseThere(ctx context.Context, i store.Instance) error {
+func (is *Instances) databaseThere(ctx context.Context, run *task.Run, i store.Instance) error {
 	var there bool
 	err := is.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		there, err = admin.DatabaseExists(ctx, i.Database)
@@ -165,9 +165,9 @@ func (is *Instances) databaseThere(ctx context.Context, i store.Instance) error 
 	})
 	switch {
 	case mysqladmin.CannotReach(err):
-		return task.Unreachable(err)
+		return engine.Fail(run.Task, engine.ServerSilent, err)
 	case err == nil && !there:
-		return task.Permanent("The data of the deleted service instance is not on its server any more. Ask your operator.",
+		return engine.Fail(run.Task, engine.RetainedLost,
 			fmt.Errorf("the server %s has no database %s", i.Location.Server, i.Database))
 	}
 	return err

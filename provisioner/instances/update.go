@@ -115,8 +115,7 @@ func (is *Instances) fits(ctx context.Context, i store.Instance, from, to plan.P
 	}
 	size, err := is.DatabaseSize(ctx, i)
 	if mysqladmin.Unreachable(err) && !errors.Is(err, store.ErrUnavailable) {
-		return &engine.Error{Code: engine.Unavailable, Err: fmt.Errorf("measure the database: %w", err),
-			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
+		return engine.Silent("", fmt.Errorf("measure the database: %w", err))
 	}
 	if err != nil {
 		return is.UnlessDeleted(ctx, i.ID, fmt.Errorf("measure the database: %w", err))

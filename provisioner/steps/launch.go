@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
@@ -93,11 +94,10 @@ func LaunchError(t store.Task, err error, advice string) error {
 	case launcher.Wait:
 		return task.Pending(known.After, known.Sentence)
 	case launcher.GiveUp:
-		return task.Permanent(fmt.Sprintf("%s %s Tell your operator about %s.", known.Sentence, advice,
-			task.Token(t.ID)), err)
+		return engine.Fail(t, engine.LauncherRefused, err, known.Sentence, advice)
 	}
 	if known.Sentence == "" {
 		return err
 	}
-	return task.Failure(known.Sentence, err)
+	return engine.Fail(t, engine.LauncherFailed, err, known.Sentence)
 }

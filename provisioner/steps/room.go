@@ -3,8 +3,8 @@ package steps
 import (
 	"context"
 	"errors"
-	"fmt"
 
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/task"
@@ -44,10 +44,8 @@ func (ss *Servers) NoRoom(ctx context.Context, run *task.Run, i store.Instance, 
 	if !full {
 		return nil
 	}
-	what, next := "new service instance", "Delete the service instance, and create it again when there is room."
 	if moves {
-		what, next = "plan", "The service instance stays where it was."
+		return engine.Fail(run.Task, engine.OtherServerFull, err)
 	}
-	return task.Permanent(fmt.Sprintf("The disk of the MySQL server for the %s is full. %s Tell your operator about %s.",
-		what, next, task.Token(run.Task.ID)), NotUnreachable(err))
+	return engine.Fail(run.Task, engine.NewServerFull, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/task"
@@ -31,21 +32,18 @@ func (ss *Servers) InSession(i store.Instance, lock fleet.Lock,
 		}
 		switch {
 		case errors.Is(err, mysqladmin.ErrNoRoom) && lock.Adds:
-			return task.Permanent(diskFull, err)
+			return engine.Fail(run.Task, engine.ServerFull, err)
 		case errors.Is(err, mysqladmin.ErrNoRoom):
-			return task.Failure(diskFull, err)
+			return engine.Fail(run.Task, engine.AccountsFull, err)
 		case err == nil || ctx.Err() != nil: // a timeout of the step says nothing about the server
 			return err
-		case errors.Is(err, mysqladmin.ErrSilent):
-			return task.Unreachable(err)
-		case mysqladmin.CannotReach(err) && run.Alive() == nil: // a worker that lost its lease lost its connection, too
-			return task.Unreachable(err)
+		case errors.Is(err, mysqladmin.ErrSilent),
+			mysqladmin.CannotReach(err) && run.Alive() == nil: // a worker that lost its lease lost its connection, too
+			return engine.Fail(run.Task, engine.ServerSilent, err)
 		}
 		return err
 	}
 }
-
-const diskFull = "The disk of the MySQL server is full. Try again when there is room."
 
 // CloseSession does not wait for a shared server to release the lock. The connections to a dedicated one are closed
 // before the next step opens new ones.
@@ -62,14 +60,3 @@ func (ss *Servers) logClose(err error) {
 		ss.Log.Warn("could not release a session lock cleanly; its connection is closed", "error", err)
 	}
 }
-
-// NotUnreachable keeps InSession from taking an error for task.Unreachable: it is the error of a connection other than
-// the session's.
-func NotUnreachable(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &otherError{err}
-}
-
-type otherError struct{ error }

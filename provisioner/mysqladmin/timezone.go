@@ -102,6 +102,8 @@ type zoneTransition struct {
 	kind int
 }
 
+const secondsPerHour = 3600
+
 // readZone reads the rules from 1970 on. That which holds before begins at the smallest time.
 func readZone(location *time.Location) (z zone) {
 	for at := int64(math.MinInt32); ; {
@@ -118,12 +120,15 @@ func readZone(location *time.Location) (z zone) {
 		if n == len(z.kinds) {
 			z.kinds = append(z.kinds, kind)
 		}
-		z.transitions = append(z.transitions, zoneTransition{at, n})
+		if last := len(z.transitions) - 1; last < 0 || z.transitions[last].kind != n {
+			z.transitions = append(z.transitions, zoneTransition{at, n})
+		}
 		_, end := t.ZoneBounds()
 		if end.IsZero() || end.Unix() > math.MaxInt32 {
 			return z
 		}
-		at = end.Unix()
+		// Where a rule holds, Go also ends a time span 365 days after each New Year, even on the last day of a leap year.
+		at = max(end.Unix(), max(at, 0)+secondsPerHour)
 	}
 }
 

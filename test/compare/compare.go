@@ -28,6 +28,7 @@ type fact struct{ object, aspect string }
 type Facts struct {
 	lines  map[fact][]string
 	broken []string // views that the server cannot open
+	past   []string // events that run no more, and that servers drop
 }
 
 // Difference is one between two databases.
@@ -54,7 +55,7 @@ func (d Difference) String() string {
 }
 
 // Diff lists the differences of a copy from its source. The copy may lack views that the source's server cannot open,
-// and the objects in leftOut.
+// events that run no more, and the objects in leftOut.
 func Diff(source, copied Facts, leftOut ...string) (all []Difference) {
 	facts := slices.Collect(maps.Keys(source.lines))
 	for f := range copied.lines {
@@ -62,12 +63,13 @@ func Diff(source, copied Facts, leftOut ...string) (all []Difference) {
 			facts = append(facts, f)
 		}
 	}
+	mayLack := slices.Concat(source.broken, source.past, leftOut)
 	slices.SortFunc(facts, func(a, b fact) int {
 		return strings.Compare(a.object+"\x00"+a.aspect, b.object+"\x00"+b.aspect)
 	})
 	for _, f := range facts {
 		there, here := source.lines[f], copied.lines[f]
-		if len(here) == 0 && (slices.Contains(source.broken, f.object) || slices.Contains(leftOut, f.object)) {
+		if len(here) == 0 && slices.Contains(mayLack, f.object) {
 			continue
 		}
 		if lacks, has := without(there, here), without(here, there); lacks != "" || has != "" {
@@ -137,8 +139,13 @@ type describer struct {
 
 // note adds a line to a fact. The name of the database is not part of it.
 func (d *describer) note(object, aspect, line string) {
+	d.noteAsIs(object, aspect, strings.ReplaceAll(line, d.side.Database, "DATABASE"))
+}
+
+// noteAsIs adds a line to a fact, with the name of the database: a copy of a row has that of its source.
+func (d *describer) noteAsIs(object, aspect, line string) {
 	f := fact{object, aspect}
-	d.facts.lines[f] = append(d.facts.lines[f], strings.ReplaceAll(line, d.side.Database, "DATABASE"))
+	d.facts.lines[f] = append(d.facts.lines[f], line)
 }
 
 // noteError adds that the server refuses to tell. The message may have what differs.
@@ -200,8 +207,16 @@ func (d *describer) readInformationSchema(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return d.each(ctx, `SELECT event_name FROM information_schema.events WHERE event_schema = `+d.literal()+
+		` AND status = 'ENABLED' AND on_completion = 'NOT PRESERVE'
+		AND CONVERT_TZ(COALESCE(execute_at, ends), time_zone, '+00:00') < NOW()`, func(row []cell) {
+		d.facts.past = append(d.facts.past, row[0].text)
+	})
 }
+
+// hiddenIndex is an index that InnoDB adds to a table with a FULLTEXT index, and keeps without one. One that a user has
+// declared is in STATISTICS, too.
+const hiddenIndex = "FTS_DOC_ID_INDEX"
 
 func (d *describer) noteRow(view string, row []cell) {
 	object, line := "", ""
@@ -211,6 +226,9 @@ func (d *describer) noteRow(view string, row []cell) {
 			object = row[at].text
 			break
 		}
+	}
+	if view == "TABLE_CONSTRAINTS_EXTENSIONS" && slices.ContainsFunc(row, func(c cell) bool { return c.text == hiddenIndex }) {
+		return
 	}
 	for _, c := range row {
 		if column := strings.ToUpper(c.column); !incidental.MatchString(column) {

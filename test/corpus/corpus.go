@@ -63,6 +63,7 @@ func (r *run) files(ctx context.Context, files []string) error {
 		if _, ok := errors.AsType[*unnamedError](err); err != nil && !ok {
 			return err
 		}
+		r.log("%s: %d files, up to %s", r.server.Flavour, n, r.short(files[n-1]))
 		files = files[n:]
 	}
 	return nil

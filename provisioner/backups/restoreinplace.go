@@ -223,7 +223,7 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 	flow.Advice = fmt.Sprintf("The data is that of the backup %s again.", r.RestoreID)
 	flow.NotUndone = func(m task.Memory) string {
 		if done, _, _ := switched.In(m); done {
-			return fmt.Sprintf("The data is those of the backup %s, but apps may be able only to read for some minutes more.",
+			return fmt.Sprintf("The data is that of the backup %s, but apps may be able only to read for some minutes more.",
 				r.RestoreID)
 		}
 		if back, _, _ := asBefore.In(m); back {

@@ -21,7 +21,7 @@ func TestNoRoomForTheData(t *testing.T) {
 		disk := testdrive.MountDisk(t, env["LAUNCHER_DIR"], diskMiB)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		faults := testdrive.NewFaults(t, env)
-		p := testdrive.StartPlatformBy(t, disk.Start, private, env)
+		p, tasks := testdrive.StartPlatformBy(t, disk.Start, private, env), testdrive.OpenTasks(t, env)
 		i := p.OwnInstance(t, "shared-small")
 		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
 		_, c := i.Bound(t, nil)
@@ -51,7 +51,7 @@ func TestNoRoomForTheData(t *testing.T) {
 		release()
 		expectFull(i, operation, "stays where it was")
 
-		i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		backup := i.BackedUp(t)
 		for from, room := range map[string]int64{"clone_from": 8, "restore_from": 0} { // MiB, not even for the database
 			reached, release = testdrive.HoldAt(t, faults, "provision: launch: done")
 			made := p.OwnInstance(t, "dedicated-small")
@@ -74,6 +74,23 @@ func TestNoRoomForTheData(t *testing.T) {
 		}
 		release()
 		i.Await(t, operation)
+
+		// A restore in place, before and after nobody may write: the data is as before.
+		_, c = i.Bound(t, nil)
+		testdrive.Exec(t, c.Open(t), "CALL add_item()")
+		was := testdrive.Contents(t, c)
+		for point, room := range map[string]int64{"restore: check: done": 8, "restore: freeze: done": 0} {
+			reached, release = testdrive.HoldAt(t, faults, point)
+			operation = i.RestoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
+			testdrive.Receive(t, reached, point)
+			disk.Fill(t, room)
+			release()
+			tasks.Await(t, operation, "is given up", "state = 'failed' OR phase = 'cleanup'")
+			disk.Free(t)
+			tasks.Await(t, operation, "has failed", "state = 'failed'")
+			testdrive.ExpectContents(t, "after a full disk at "+point, c, was)
+			testdrive.Exec(t, c.Open(t), "CALL add_item()", "DELETE FROM items ORDER BY id DESC LIMIT 1")
+		}
 	})
 }
 

@@ -286,5 +286,6 @@ func (w *world) audit(reported audit.Reported) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	return audit.Check(ctx, audit.World{PostgresURL: w.direct, Keyset: w.env["ENCRYPTION_KEYSET"], Shared: w.admin,
-		Launchers: w.inspectors, Plans: slices.Collect(maps.Values(w.plans)), Reported: reported})
+		Launchers: w.inspectors, Objects: testdrive.Objects(w.env), Plans: slices.Collect(maps.Values(w.plans)),
+		Reported: reported})
 }

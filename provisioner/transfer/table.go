@@ -93,11 +93,49 @@ func (t *table) describe(ctx context.Context, conn *sql.Conn, database string) e
 		t.create = strings.ReplaceAll(t.create, function+quoteName(database)+".", function)
 	}
 	t.create = inUTF8(t.create)
+	if geometryLine.MatchString(t.create) {
+		if err := t.readReferenceSystems(ctx, conn); err != nil {
+			return err
+		}
+	}
 	if t.sequence {
 		return conn.QueryRowContext(ctx, "SELECT next_not_cached_value, cycle_count FROM "+t.String()).
 			Scan(&t.next, &t.round)
 	}
 	return nil
+}
+
+// geometryLine matches the line of a column for geometries, and the end of its type.
+var geometryLine = regexp.MustCompile("(?m)^  (`(?:[^`]|``)+`) (?:geometry(?:collection)?|" +
+	`(?:multi)?(?:point|linestring|polygon))\b`)
+
+const errUnknownView = 1109
+
+// readReferenceSystems adds the spatial reference systems of columns, which SHOW CREATE prints only on MySQL.
+// https://mariadb.com/docs/server/reference/system-tables/information-schema/information-schema-tables/information-schema-geometry_columns-table
+func (t *table) readReferenceSystems(ctx context.Context, conn *sql.Conn) error {
+	rows, err := conn.QueryContext(ctx, `SELECT g_geometry_column, srid FROM information_schema.geometry_columns
+		WHERE g_table_schema = DATABASE() AND g_table_name = ? AND srid <> 0`, t.name)
+	if number(err) == errUnknownView {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name, system string
+		if err := rows.Scan(&name, &system); err != nil {
+			return err
+		}
+		t.create = geometryLine.ReplaceAllStringFunc(t.create, func(line string) string {
+			if geometryLine.FindStringSubmatch(line)[1] == quoteName(name) {
+				line += " REF_SYSTEM_ID=" + system
+			}
+			return line
+		})
+	}
+	return rows.Err()
 }
 
 // inUTF8 writes the strings of a definition in hexadecimal that are not UTF-8: on MariaDB, defaults of binary columns;

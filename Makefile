@@ -50,31 +50,31 @@ build: ## make bin/mysql-broker, linked statically
 release: ## make what operators download, in dist/: VERSION=1.0.0; needs no network
 	go -C deploy/release run . $(VERSION)
 
-test: ## install missing packages, then run the tests; COUNT=10 repeats them, LOAD=10 keeps processors busy beside them
+test: ## run the tests, with missing packages; COUNT=10 repeats them, LOAD=10 adds load
 	@deploy/dev/install-packages.sh test
 	@go run ./test/lane test
 
-test-long: ## run suites that take hours for BUDGET (2h), the one that passed longest ago first; SUITES='chaos*' chooses
+test-long: ## run suites that take hours for BUDGET (2h); SUITES='chaos*' chooses
 	@deploy/dev/install-packages.sh test
 	@go run ./test/lane long
 
-ci: ## run what CI runs, with packages that are there: linters, the race detector, and all that takes minutes
+ci: ## run what CI runs, with packages that are there: linters, race detector, browser
 	@go -C test/lint build -o $(CURDIR)/bin/gotestsum gotest.tools/gotestsum
 	@go run ./test/lane ci
 
-bench: ## compare the broker with the same work without it, on every installed mysqld; BENCH= is a pattern
+bench: ## compare the broker with the same work without it; BENCH= is a pattern
 	@deploy/dev/install-packages.sh test
 	go run ./test/servers/with-servers \
 		go test -run '^$$' -bench '$(BENCH)' -benchtime 5s -timeout 60m ./test/bench
 
-systemd: build ## boot systemd in a container, install the broker, and check that its servers outlive it (needs root)
+systemd: build ## boot systemd in a container, with the broker; its servers outlive it (needs root)
 	@deploy/dev/install-packages.sh test
 	@for mysqld in '' $(subst :, ,$(MYSQLD)); do \
 		go run ./test/servers/with-servers test/systemd/restart.sh $$mysqld || exit; done
 
 # Modules and packages come first: the namespaces of the node reach nothing. The race detector is not needed: the control
 # plane tests run the same code with it.
-kubernetes: ## deploy brokers to a real Kubernetes node, and test there; NODES=3 GROUPS=long breaks groups (needs root, and 2 GB)
+kubernetes: ## test on a real Kubernetes node, or NODES=3, GROUPS=long (needs root, and 2 GB)
 	@[ "$$(id -u)" = 0 ] || { echo 'make kubernetes needs root, for namespaces and control groups' >&2; exit 1; }
 	@deploy/dev/install-packages.sh kubernetes
 	@$(MAKE) --no-print-directory kubernetes-programs
@@ -116,7 +116,7 @@ mariadb118: ## install MariaDB 11.8 to test upgrades to it (needs root)
 	@deploy/dev/install-packages.sh mysql97
 	test/debian-tree/build.sh mariadb-11.8 $(MARIADB118)
 
-corpus: ## install the servers' own test suites, copy and restore what they create, and compare; takes hours
+corpus: ## copy and restore what the servers' own test suites create; takes hours
 	test/corpus/install.sh $(CORPUS)
 	LONG=1 REQUIRE_CORPUS=1 go test -count=1 -timeout 6h -v -run TestCorpus ./test/corpus
 

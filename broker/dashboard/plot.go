@@ -12,7 +12,7 @@ import (
 // The plot's own units; browsers scale it to the page.
 const (
 	plotWidth, plotHeight           = 760, 240
-	plotLeft, plotRight             = 72, 748
+	plotLeft, plotRight             = 72, 728 // half a label fits beside it
 	plotTop, plotBottom             = 14, 206
 	plotColumns                     = 240 // as many points are drawn at most
 	tableRows                       = 24  // in the table with the same data

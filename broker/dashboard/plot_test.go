@@ -20,14 +20,14 @@ func TestPlotDrawsStepsAgainstTheQuota(t *testing.T) {
 		{At: from.Add(12 * time.Hour), Bytes: 50 * mib},
 		{At: noon, Bytes: 50 * mib},
 	}, 100*mib, from, noon)
-	// 192 units high and 676 wide, from 72 and 206: a quarter is 48 up, half of the time 338 along.
-	if want := "M72 158H410V110H748V110H748"; p.Line != want {
+	// 192 units high and 656 wide, from 72 and 206: a quarter is 48 up, half of the time 328 along.
+	if want := "M72 158H400V110H728V110H728"; p.Line != want {
 		t.Errorf("the line is %s, wanted %s", p.Line, want)
 	}
 	if want := p.Line + "V206H72Z"; p.Area != want {
 		t.Errorf("the area is %s, wanted %s", p.Area, want)
 	}
-	if p.QuotaY != 14 || p.LastX != 748 || p.LastY != 110 {
+	if p.QuotaY != 14 || p.LastX != 728 || p.LastY != 110 {
 		t.Errorf("the quota is at %g, the last point at %g, %g", p.QuotaY, p.LastX, p.LastY)
 	}
 	if got := labels(p.Y); got != "0 B|25 MiB|50 MiB|75 MiB|100 MiB" {

@@ -66,7 +66,7 @@ environment of its servers to the file environment in the state directory, which
   BROKER_PASSWORD       password that clients send (default: generated)
   MYSQLD                path of the mysqld or mariadbd to run; of several, separated by colons, the first (default:
                         the first one found)
-  CATALOG               path of the catalog (default: the shipped one, with keep_deleted_days and archive_binary_logs)`)
+  CATALOG               path of the catalog (default: the shipped one, with all that it leaves to choose)`)
 }
 
 // untilHangup also ends the context when the terminal closes, except under nohup.

@@ -22,10 +22,14 @@ fi
 say 'modules: downloading what is not there'
 total=$(go list -deps ./cmd/mysql-broker | wc -l)
 say "compile: $total packages, but for those that are compiled already"
-make --silent build BUILDFLAGS=-v 2>&1 | awk -v begun="$(date +%s)" -v before="$SECONDS" '
-  /^[A-Za-z0-9_.\/-]+$/ { if (++n % 100 == 0) { "date +%s" | getline now; close("date +%s")
-    printf "%3d s  compile: %d\n", before + now - begun, n; fflush() }; next }
-  { print; fflush() }'
+make --silent build BUILDFLAGS=-v 2>&1 | while IFS= read -r line; do
+  if [[ $line =~ ^[A-Za-z0-9_./-]+$ ]]; then # a package
+    compiled=$((${compiled:-0} + 1))
+    [ $((compiled % 100)) != 0 ] || say "compile: $compiled"
+  else
+    echo "$line"
+  fi
+done
 
 if [ -n "$installing" ]; then
   say 'packages: waiting for their installation'

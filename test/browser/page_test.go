@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/jackc/pgx/v5"
@@ -77,6 +78,15 @@ func checkPlot(t *testing.T, b *tab) {
 	if seen := eval[string](b, `getComputedStyle(document.querySelector("svg.plot .line")).stroke`); seen == "none" {
 		t.Error("the line is not drawn")
 	}
+	if !eval[bool](b, `[...document.querySelectorAll("svg.plot .middle")].every((label) =>
+		document.querySelector("svg.plot .grid").x2.baseVal.value + label.getBBox().width / 2 <= 760)`) {
+		t.Error("a label at the right end would be cut")
+	}
+	b.do(emulation.SetDeviceMetricsOverride(390, 800, 1, true))
+	if at := eval[float64](b, `document.querySelector("svg.plot .now").getBoundingClientRect().right`); at < 300 || at > 390 {
+		t.Errorf("on a screen of 390 pixels, the newest point is at %g", at)
+	}
+	b.do(emulation.ClearDeviceMetricsOverride())
 }
 
 // lowContrast lists texts that are hard to read against what is behind them. WCAG 2.2 asks for 4.5 : 1.

@@ -50,23 +50,17 @@ func shippedCatalog() ([]byte, error) {
 	return nil, fmt.Errorf("none of %s exists; set CATALOG to the path of a catalog", strings.Join(paths, ", "))
 }
 
-var provisioners = regexp.MustCompile(`\{provisioner: (shared|dedicated),`)
+// choices are what the shipped plans leave to operators, because it costs more.
+var choices = regexp.MustCompile(`(?m)^( +)# (keep_deleted_days: .*)$`)
 
-// trialCatalog writes the shipped catalog to the state directory, where commands find it, with the keys that cost disk
-// space, and so are not in the shipped plans: deleted instances can come back, dedicated ones be restored to a time.
+// trialCatalog writes the shipped catalog with all choices to the state directory, where commands find it.
 func trialCatalog(dir string) (path string, err error) {
 	text, err := shippedCatalog()
 	if err != nil {
 		return "", fmt.Errorf("find the catalog: %w", err)
 	}
-	trial := provisioners.ReplaceAllStringFunc(string(text), func(key string) string {
-		if strings.Contains(key, "dedicated") {
-			key += " backup_every_hours: 24, archive_binary_logs: true,"
-		}
-		return key + " keep_deleted_days: 7,"
-	})
 	path = filepath.Join(dir, "catalog.yml")
-	if err := os.WriteFile(path, []byte(trial), 0o600); err != nil {
+	if err := os.WriteFile(path, choices.ReplaceAll(text, []byte("$1$2")), 0o600); err != nil {
 		return "", fmt.Errorf("write the catalog: %w", err)
 	}
 	return path, nil

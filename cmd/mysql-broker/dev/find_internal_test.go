@@ -19,7 +19,7 @@ func TestTrialCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range c.Plans() {
-		if p.KeepDeletedDays == 0 || p.ArchiveLogs != (p.Kind == plan.Dedicated) {
+		if p.KeepDeletedDays == 0 || p.Backups.EveryHours == 0 || p.ArchiveLogs != (p.Kind == plan.Dedicated) {
 			t.Errorf("plan %s: %d days, archive %t", p.Name, p.KeepDeletedDays, p.ArchiveLogs)
 		}
 	}

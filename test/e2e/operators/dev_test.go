@@ -43,7 +43,7 @@ func TestDev(t *testing.T) {
 	user.Run(t, "update-service", "my-shared-small", "-c", `{"backup":"now"}`) // there is an object store
 	var backups []struct{ Backup string }
 	out := testdrive.Run(t, env, "backups", "--json").Expect(t, 0).Stdout
-	if err := json.Unmarshal([]byte(out), &backups); err != nil || len(backups) != 1 {
+	if err := json.Unmarshal([]byte(out), &backups); err != nil || len(backups) == 0 { // the broker may have taken some by itself
 		t.Fatalf("backups printed %q: %v", out, err)
 	}
 	user.Expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",

@@ -83,8 +83,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	postgres, err := pgcluster.Start(ctx, pgcluster.Config{Dir: filepath.Join(dir, "postgres"), Durable: true,
 		Logger: cfg.Logger})
 	if err != nil {
-		return fmt.Errorf("start PostgreSQL: %w\n(one `mysql-broker dev` at a time works in a directory; "+
-			"MYSQL_BROKER_DEV_DIR and PORT make room for another)", err)
+		if errors.Is(err, pgcluster.ErrTaken) {
+			return fmt.Errorf("another `mysql-broker dev` runs in %s; set MYSQL_BROKER_DEV_DIR and PORT to run one beside it",
+				dir)
+		}
+		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	parts.started(postgres.Stop)
 	fmt.Fprintf(cfg.Out, "Starting a shared server, %s %s …\n", binary.Flavour, binary.Version)

@@ -7,6 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 )
 
 const (
@@ -38,7 +43,59 @@ func stateDir(chosen string) (string, error) {
 		return "", fmt.Errorf("the servers run as nobody and cannot enter %s; "+
 			"set MYSQL_BROKER_DEV_DIR to a directory that others may enter", dir)
 	}
-	return dir, nil
+	if err := tryFiles(dir); err != nil {
+		return "", fmt.Errorf("servers cannot keep their files in %s: %w; "+
+			"if that is NFS, set MYSQL_BROKER_DEV_DIR to a directory on a local disk", dir, err)
+	}
+	return dir, checkRoom(dir)
+}
+
+// tryFiles does with files what servers do, and what not every file system can.
+func tryFiles(dir string) error {
+	tried, err := os.MkdirTemp(dir, "try")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tried)
+	f, err := os.Create(filepath.Join(tried, "lock"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("lock a file: %w", err)
+	}
+	if os.Geteuid() == 0 {
+		as, err := pgcluster.Nobody()
+		if err != nil {
+			return err
+		}
+		if err := f.Chown(int(as.Uid), int(as.Gid)); err != nil {
+			return fmt.Errorf("give a file to the user nobody: %w", err)
+		}
+	}
+	if err := unix.Mknod(filepath.Join(tried, "socket"), unix.S_IFSOCK|0o600, 0); err != nil {
+		return fmt.Errorf("make a socket: %w", err)
+	}
+	return nil
+}
+
+// firstStart is how much room PostgreSQL and a shared server take at their first start, with some for instances.
+const firstStart = 400 << 20
+
+func checkRoom(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, environmentFile)); err == nil {
+		return nil // they have been started before
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return fmt.Errorf("ask how much room is left in %s: %w", dir, err)
+	}
+	if left := disk.Bavail * uint64(disk.Bsize); left < firstStart { // #nosec G115 -- blocks have positive sizes
+		return fmt.Errorf("%d MiB are left on the disk of %s, and the first start needs %d: "+
+			"free some, or set MYSQL_BROKER_DEV_DIR to a directory on another disk", left>>20, dir, firstStart>>20)
+	}
+	return nil
 }
 
 // linkForRoot makes dir a link to a directory that the servers can enter, if they could not enter dir itself, for

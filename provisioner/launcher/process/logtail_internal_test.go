@@ -31,3 +31,17 @@ func TestShutDown(t *testing.T) {
 		}
 	}
 }
+
+// Of MariaDB 10.11.19 and MySQL 9.7.4, whose data directories were denied to them.
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		`[ERROR] mariadbd: Can't create/write to file './ddl_recovery.log' (Errcode: 13 "Permission denied")`:              true,
+		"[ERROR] [MY-010460] [Server] --initialize specified but the data directory exists and is not writable. Aborting.": true,
+		"[ERROR] mariadbd: Error writing file './ddl_recovery.log' (Errcode: 28 \"No space left on device\")":              false,
+	} {
+		if denied.MatchString(line) != want {
+			t.Errorf("%s: %t", line, !want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -152,8 +153,17 @@ func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path strin
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
+	if err != nil && denied.Match(out) {
+		return fmt.Errorf("%s may not write to %s, which is its user's. If AppArmor confines it, put the line "+
+			"\"%s/** rwk,\" into /etc/apparmor.d/local/usr.sbin.mysqld, and run "+
+			"apparmor_parser -r /etc/apparmor.d/usr.sbin.mysqld: %s",
+			filepath.Base(path), l.cfg.Dir, l.cfg.Dir, tellingLines(string(out)))
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, tellingLines(string(out)))
 	}
 	return nil
 }
+
+// denied matches what both flavours print if their data directory is not writable.
+var denied = regexp.MustCompile(`Permission denied|is not writable`)

@@ -17,6 +17,9 @@ import (
 
 const superuser = "postgres"
 
+// ErrTaken says that a cluster is that of another process, which lives.
+var ErrTaken = errors.New("another process runs it")
+
 // home is a cluster's locked directory, in which it runs PostgreSQL's programs.
 type home struct {
 	dir  string // absolute
@@ -35,7 +38,7 @@ func openHome(dir string, as *syscall.Credential) (*home, error) {
 		return nil, err
 	}
 	if as == nil && os.Geteuid() == 0 {
-		if as, err = nobody(); err != nil {
+		if as, err = Nobody(); err != nil {
 			return nil, err
 		}
 	}
@@ -160,8 +163,8 @@ func (h *home) giveToUser(path string) error {
 	return os.Chown(path, int(h.user.Uid), int(h.user.Gid))
 }
 
-// nobody is the server's user if the caller is root, because PostgreSQL does not run as root.
-func nobody() (*syscall.Credential, error) {
+// Nobody is the server's user if the caller is root, because PostgreSQL does not run as root.
+func Nobody() (*syscall.Credential, error) {
 	u, err := user.Lookup("nobody")
 	if err != nil {
 		return nil, err
@@ -186,7 +189,7 @@ func lockFile(path string) (*os.File, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = errors.New("another process runs it")
+			err = ErrTaken
 		}
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 	}
 	a, err := b.provisioner.Update(asked(ctx), engine.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID,
 		Plan: plan, Parameters: parameters, Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async,
-		Context: d.RawContext})
+		Context: kept(d.RawContext)})
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, apiError(err)
 	}

@@ -46,6 +46,7 @@ func TestKept(t *testing.T) {
 		`{"platform":"kubernetes","clusterid":"c","namespace":"n"}`:                                `{"platform":"kubernetes","clusterid":"c","namespace":"n"}`,
 		`{"platform":1,"space_name":["s"],"instance_name":"\ud83d!\ud83d\udca9"}`:                  `{"instance_name":"�!💩"}`,
 		`{"platform":null,"organization_guid":"o","space_guid":"s"}`:                               `{"organization_guid":"o","space_guid":"s"}`,
+		`{"instance_name":"` + strings.Repeat("ä", 300) + `"}`:                                     `{"instance_name":"` + strings.Repeat("ä", 255) + `"}`,
 	} {
 		if got := string(kept(json.RawMessage(sent))); got != want {
 			t.Errorf("of %s, %s is kept instead of %s", sent, got, want)

@@ -14,18 +14,30 @@ const maxPlaceBytes = 256
 var errLongPlace = &shown{sentence: fmt.Sprintf("The organization_guid and the space_guid must have at most %d bytes.",
 	maxPlaceBytes)}
 
+// maxName is how many characters of a name from the context people see: Cloud Controller allows no more.
+const maxName = 255
+
+// name is one that nothing but people reads.
+type name string
+
+// MarshalText implements encoding.TextMarshaler.
+func (n name) MarshalText() ([]byte, error) {
+	characters := []rune(n)
+	return []byte(string(characters[:min(len(characters), maxName)])), nil
+}
+
 // kept returns what the broker stores of the context of an instance: the fields that it uses. The rest may be large, or
 // nothing that PostgreSQL can store.
 func kept(context json.RawMessage) json.RawMessage {
 	var c struct {
 		Platform         string `json:"platform,omitempty"`
 		OrganizationGUID string `json:"organization_guid,omitempty"`
-		OrganizationName string `json:"organization_name,omitempty"`
+		OrganizationName name   `json:"organization_name,omitempty"`
 		SpaceGUID        string `json:"space_guid,omitempty"`
-		SpaceName        string `json:"space_name,omitempty"`
+		SpaceName        name   `json:"space_name,omitempty"`
 		Cluster          string `json:"clusterid,omitempty"`
 		Namespace        string `json:"namespace,omitempty"`
-		InstanceName     string `json:"instance_name,omitempty"`
+		InstanceName     name   `json:"instance_name,omitempty"`
 	}
 	_ = json.Unmarshal(context, &c) // platforms may put anything there
 	encoded, _ := json.Marshal(c)   // strings always encode

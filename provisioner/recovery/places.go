@@ -55,11 +55,11 @@ func movedAt(c store.InstanceCopy) time.Time {
 }
 
 // moved returns the place to which the data of an instance was moved after the backup. What the backup already knows
-// as the former place is not one.
+// as the former place is not one, unless the data was moved back there later.
 func (p places) moved(i store.RecordedInstance) (l listing, yes bool) {
 	l, found := p.listed[i.ID]
 	other, has := p.others[i.ID]
-	former := has && other.Moved != nil && other.Location == l.at
+	former := has && other.Moved != nil && other.Location == l.at && !movedAt(l.copy).After(*other.Moved)
 	return l, found && l.at != i.Location && l.copy.CreatedAt.Equal(i.CreatedAt) && !former
 }
 

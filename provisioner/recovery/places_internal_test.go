@@ -47,6 +47,8 @@ func TestWhereDataAre(t *testing.T) {
 			listed: map[store.Location]store.InstanceCopy{elsewhere: copiedAt(never)}},
 		"both places of a recorded move are listed": {other: other(&before),
 			listed: map[store.Location]store.InstanceCopy{here: copiedAt(before), elsewhere: copiedAt(never)}},
+		"moved back to the former place that the backup knows": {other: other(&before), moved: true,
+			listed: map[store.Location]store.InstanceCopy{here: copiedAt(before), elsewhere: copiedAt(after)}},
 		"the move was completed after the backup": {other: other(nil), moved: true,
 			listed: map[store.Location]store.InstanceCopy{here: copiedAt(never), elsewhere: copiedAt(after)}},
 		"the move was not completed": {other: other(nil),

@@ -23,6 +23,7 @@ type RecordedInstance struct {
 	Database  string
 	CreatedAt time.Time
 	OverSince *time.Time
+	Frozen    bool // see Instance.FrozenSince
 	Busy      bool // a task is in progress, which may have changed privileges for some time, or the instance is frozen
 }
 
@@ -39,7 +40,7 @@ type RecordedAccount struct {
 }
 
 const selectRecordedInstances = `SELECT id, state, plan_id, ` + locationColumns + `, database_name, created_at,
-	over_since, frozen_since IS NOT NULL OR EXISTS (
+	over_since, frozen_since IS NOT NULL, frozen_since IS NOT NULL OR EXISTS (
 		SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress')
 	FROM instance i `
 
@@ -121,12 +122,13 @@ func (t *Tx) Adopt(c InstanceCopy, at Location) {
 	t.write("adopt the instance", `WITH inserted AS (
 			INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid, parameters, context,
 				maintenance_version, state, server, dedicated_id, launcher, database_name, admin_password,
-				next_admin_password, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'ready', $9, $10, $11, $12, $13, $14, $15)
+				next_admin_password, created_at, frozen_since)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'ready', $9, $10, $11, $12, $13, $14, $15, $16)
 			RETURNING id, location_kind, server, dedicated_id, launcher, database_name)
 		`+recordOfInstance,
 		c.ID, c.ServiceID, c.PlanID, c.OrganizationGUID, c.SpaceGUID, orEmpty(c.Parameters), orEmpty(c.Context),
-		c.MaintenanceVersion, server, dedicatedID, launcher, c.Database, c.AdminPassword, c.NextAdminPassword, c.CreatedAt)
+		c.MaintenanceVersion, server, dedicatedID, launcher, c.Database, c.AdminPassword, c.NextAdminPassword, c.CreatedAt,
+		c.FrozenSince)
 	t.write("end what was retained", `WITH gone AS (DELETE FROM retained WHERE database_name = $1
 			RETURNING server, database_name, dedicated_id),
 		moved AS (UPDATE resource r SET instance_id = $2 FROM gone WHERE r.kind <> 'account' AND r.server = gone.server
@@ -165,10 +167,11 @@ func (t *Tx) AdoptPlace(ctx context.Context, c InstanceCopy, at Location, kept b
 				endpoint = NULL, server_flavour = '', server_version = '', plan_id = $7, maintenance_version = $8,
 				next_server = CASE WHEN $9 THEN server END, next_dedicated_id = CASE WHEN $9 THEN dedicated_id END,
 				next_launcher = CASE WHEN $9 THEN launcher END, other_admin_password = CASE WHEN $9 THEN admin_password END,
-				moved_at = CASE WHEN $9 THEN coalesce($10, now()) END, updated_at = now()
+				moved_at = CASE WHEN $9 THEN coalesce($10, now()) END, frozen_since = coalesce(frozen_since, $11),
+				updated_at = now()
 			WHERE id = $1 RETURNING id, location_kind, server, dedicated_id, launcher, database_name)
 		`+recordOfInstance, c.ID, server, dedicatedID, launcher, c.AdminPassword, c.NextAdminPassword, c.PlanID,
-		c.MaintenanceVersion, kept, c.MovedAt)
+		c.MaintenanceVersion, kept, c.MovedAt, c.FrozenSince)
 	t.write("record the accounts there", `INSERT INTO resource (kind, server, name, instance_id)
 		SELECT 'account', i.server, a.account, i.id FROM instance i JOIN (
 			SELECT instance_id, account FROM binding UNION SELECT instance_id, account FROM retired_account) AS a
@@ -188,8 +191,9 @@ func (t *Tx) RetainCopy(c InstanceCopy, at Location) {
 	}
 	t.write("retain the data", `WITH inserted AS (
 			INSERT INTO retained (id, instance_id, name, service_id, plan_id, organization_guid, space_guid, platform, server,
-				dedicated_id, launcher, database_name, admin_password, next_admin_password, bytes, deleted_at, until)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+				dedicated_id, launcher, database_name, admin_password, next_admin_password, bytes, deleted_at, until,
+				frozen_since)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $20)
 			RETURNING id AS retained_id, instance_id AS id, location_kind, server, dedicated_id, launcher, database_name),
 		kept AS (INSERT INTO retained_account (account, retained_id, role)
 			SELECT a.account, retained_id, a.role FROM inserted, unnest($18::text[], $19::text[]) AS a (account, role)),
@@ -198,10 +202,16 @@ func (t *Tx) RetainCopy(c InstanceCopy, at Location) {
 			WHERE location_kind = 'shared' ON CONFLICT DO NOTHING)
 		`+recordOfInstance, c.Retained.ID, c.ID, c.Retained.Name, c.ServiceID, c.PlanID, c.OrganizationGUID, c.SpaceGUID,
 		c.Retained.Platform, server, dedicatedID, launcher, c.Database, c.AdminPassword, c.NextAdminPassword,
-		c.Retained.Bytes, c.Retained.DeletedAt, c.Retained.Until, accounts, roles)
+		c.Retained.Bytes, c.Retained.DeletedAt, c.Retained.Until, accounts, roles, c.FrozenSince)
 	t.write("take a place", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND database_name = $2 RETURNING server)
 		INSERT INTO server (name, instances) SELECT $3, 1 WHERE $3 <> '' AND NOT EXISTS (SELECT FROM gone)
 			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1`, c.ID, c.Database, server)
+}
+
+// Freeze freezes an instance, as its copy says.
+func (t *Tx) Freeze(c InstanceCopy) {
+	t.write("freeze the instance", "UPDATE instance SET frozen_since = $2 WHERE id = $1 AND frozen_since IS NULL", c.ID,
+		c.FrozenSince)
 }
 
 // AdoptAdminPassword records the encrypted passwords of a copy, because the dedicated server's password was changed
@@ -261,6 +271,8 @@ type InstanceCopy struct {
 	CreatedAt          time.Time       `json:"created_at"`
 	// MovedAt is when the data was moved here; nil once the place where it was before is gone.
 	MovedAt *time.Time `json:"moved_at,omitempty"`
+	// FrozenSince is that of the instance, or of what is retained of it.
+	FrozenSince *time.Time `json:"frozen_since,omitempty"`
 
 	Retained *RetainedCopy `json:"retained,omitempty" db:"-"` // nil unless the instance was deleted, and its data is kept
 }
@@ -279,7 +291,7 @@ type RetainedCopy struct {
 // The SQL of bootstrap has run. It may be longer than what Kubernetes keeps beside a server.
 const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid, i.parameters - 'bootstrap',
 	i.context, i.maintenance_version, i.dedicated_id, ` + launcherColumn + `, i.database_name,
-	i.admin_password, i.next_admin_password, i.created_at, i.moved_at`
+	i.admin_password, i.next_admin_password, i.created_at, i.moved_at, i.frozen_since`
 
 var scanCopy = pgx.RowToStructByPos[InstanceCopy]
 
@@ -314,7 +326,8 @@ func (s Recovery) EachCopy(ctx context.Context, server string, fn func([]Instanc
 // CopiesSince returns the ready instances on a shared server that were created or changed since that time.
 func (s Recovery) CopiesSince(ctx context.Context, server string, since time.Time) ([]InstanceCopy, error) {
 	return allRows(ctx, s.pool, scanCopy, `SELECT `+copyColumns+` FROM instance i WHERE i.id IN (
-			SELECT instance_id FROM task WHERE finished_at >= $2 AND kind IN ('provision', 'update') AND state = 'succeeded')
+			SELECT instance_id FROM task WHERE finished_at >= $2
+			AND (kind IN ('provision', 'update') AND state = 'succeeded' OR kind = 'restore'))
 		AND i.server = $1 AND i.state = 'ready'`, server, since)
 }
 
@@ -324,7 +337,8 @@ func (s Recovery) RetainedCopies(ctx context.Context, server string, since time.
 	return allRows(ctx, s.pool, scanRetainedCopy, `SELECT i.instance_id, i.service_id, i.plan_id, i.organization_guid,
 			i.space_guid, i.dedicated_id, `+launcherColumn+`, i.database_name, i.admin_password, i.next_admin_password,
 			i.id, i.name, i.platform, i.bytes, i.deleted_at, i.until,
-			(SELECT coalesce(json_object_agg(a.account, a.role), '{}') FROM retained_account a WHERE a.retained_id = i.id)
+			(SELECT coalesce(json_object_agg(a.account, a.role), '{}') FROM retained_account a WHERE a.retained_id = i.id),
+			i.frozen_since
 		FROM retained i WHERE i.server = $1 AND i.deleted_at >= $2 AND i.adopted_by IS NULL AND i.purged_since IS NULL
 		ORDER BY i.database_name`, server, since)
 }
@@ -333,7 +347,7 @@ func scanRetainedCopy(row pgx.CollectableRow) (c InstanceCopy, err error) {
 	var r RetainedCopy
 	err = row.Scan(&c.ID, &c.ServiceID, &c.PlanID, &c.OrganizationGUID, &c.SpaceGUID, &c.DedicatedID, &c.Launcher,
 		&c.Database, &c.AdminPassword, &c.NextAdminPassword, &r.ID, &r.Name, &r.Platform, &r.Bytes, &r.DeletedAt, &r.Until,
-		&r.Accounts)
+		&r.Accounts, &c.FrozenSince)
 	c.Retained, c.CreatedAt = &r, r.DeletedAt
 	return c, err
 }

@@ -155,7 +155,7 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 		return
 	}
 	if c.ID != "" {
-		r.learnPlan(i, c, i.Server)
+		s.instances[i.Database] = r.learn(i, c, i.Server)
 	}
 	r.compareAccounts(s)
 }

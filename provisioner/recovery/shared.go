@@ -118,7 +118,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 	for _, c := range listed {
 		i, recorded := s.instances[c.Database]
 		if recorded {
-			r.learnPlan(i, c, s.server)
+			s.instances[c.Database] = r.learn(i, c, s.server)
 			continue
 		}
 		if l, moved := r.places.moved(r.places.recorded[c.ID]); moved && l.at == here && s.has(c.Database) {
@@ -158,21 +158,37 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 	}
 }
 
-// learnPlan adds an item that records the new plan of an instance, if it was changed after the backup.
-func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, server string) {
-	if i.ID != c.ID || i.PlanID == c.PlanID {
-		return
-	}
-	r.add(Item{Action: Adopt, Kind: "plan", Server: server, Name: i.Database, InstanceID: i.ID,
-		Why: "it was changed to another plan after the backup", do: func(ctx context.Context) error {
-			return r.Store.InTx(ctx, func(tx *store.Tx) error {
-				if _, err := tx.LockInstance(ctx, i.ID); err != nil {
+// learn adds items that record what has changed of an instance after the backup: its plan, or that it was frozen. It
+// returns the instance as it is then.
+func (r *recovery) learn(i store.RecordedInstance, c store.InstanceCopy, server string) store.RecordedInstance {
+	change := func(kind, why string, fn func(*store.Tx)) {
+		r.add(Item{Action: Adopt, Kind: kind, Server: server, Name: i.Database, InstanceID: i.ID, Why: why,
+			do: func(ctx context.Context) error {
+				return r.Store.InTx(ctx, func(tx *store.Tx) error {
+					_, err := tx.LockInstance(ctx, i.ID)
+					if err == nil {
+						fn(tx)
+					}
 					return err
-				}
-				tx.SetInstancePlan(i.ID, c.PlanID, c.MaintenanceVersion)
-				return nil
-			})
-		}})
+				})
+			}})
+	}
+	if i.ID != c.ID {
+		return i
+	}
+	if i.PlanID != c.PlanID {
+		change("plan", "it was changed to another plan after the backup", func(tx *store.Tx) {
+			tx.SetInstancePlan(i.ID, c.PlanID, c.MaintenanceVersion)
+		})
+		i.PlanID = c.PlanID
+	}
+	if !i.Frozen && c.FrozenSince != nil {
+		change("freeze", "a restore failed after the backup, and the data may be a mixture", func(tx *store.Tx) {
+			tx.Freeze(c)
+		})
+		i.Frozen, i.Busy = true, true
+	}
+	return i
 }
 
 // lookForStrangers adds items for databases that may be this broker's and are not in the server's list.

@@ -94,7 +94,8 @@ func (r *recovery) compareAccount(s site, of inventory.Account) {
 		item.do = func(ctx context.Context) error { return r.keepBinding(ctx, a) }
 		r.add(item)
 	}
-	if g := of.Grant; g != nil && !a.GrantsDue && (!g.Known() || !g.Fits(plan.Role(a.Role), i.OverSince != nil)) {
+	g := of.Grant
+	if g != nil && !a.GrantsDue && !i.Frozen && (!g.Known() || !g.Fits(plan.Role(a.Role), i.OverSince != nil)) {
 		r.add(Item{Action: Settle, Kind: store.AccountResource, Server: s.server, Name: a.Account, InstanceID: i.ID,
 			BindingID: a.BindingID, Why: "it may have other privileges than its role and the instance's quota ask for",
 			do: func(ctx context.Context) error {

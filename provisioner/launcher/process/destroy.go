@@ -32,13 +32,13 @@ func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
 
 // destroy removes a server if may, called with the server's lock held, returns nil.
 func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) error) error {
-	sd, err := l.serverDir(id)
+	sd, err := l.run.place.server(id)
 	if err != nil {
 		return err
 	}
 	unlock, err := lockDir(ctx, sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l.emptyTrash(sd.id + "-*") // the broker that was destroying it may have died
+		return l.run.place.emptyTrash(sd.id + "-*") // the broker that was destroying it may have died
 	}
 	if err != nil {
 		return err
@@ -51,10 +51,10 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 		return err
 	}
 	fault.Point("destroy", "stopped")
-	if err := l.groups.Remove(ctx, sd.id); err != nil { // the server is removed even if its group is not
-		l.cfg.Logger.Warn("a control group is left behind", "error", err)
+	if err := l.run.groups.Remove(ctx, sd.id); err != nil { // the server is removed even if its group is not
+		l.run.cfg.Logger.Warn("a control group is left behind", "error", err)
 	}
-	return l.discard(sd)
+	return l.run.place.discard(sd)
 }
 
 // retire stops a server for good. Its data is no longer needed, so it is killed. A full disk must not prevent the
@@ -63,18 +63,18 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 func (l *Launcher) retire(ctx context.Context, sd serverDir) error {
 	st, err := sd.loadState()
 	if err != nil && !errors.Is(err, launcher.ErrNotFound) { // its state no longer matters
-		l.cfg.Logger.Warn("the state of a server that is destroyed cannot be read", "server", sd.id, "error", err)
+		l.run.cfg.Logger.Warn("the state of a server that is destroyed cannot be read", "server", sd.id, "error", err)
 	}
 	st.Phase = phaseDestroying
 	if err := sd.saveState(st); err != nil && !saysDiskFull(err) {
 		return err
 	}
 	fault.Point("destroy", "recorded")
-	return l.stopIfRunning(ctx, sd, (*server).kill)
+	return l.run.stopIfRunning(ctx, sd, (*server).kill)
 }
 
-func (l *Launcher) discard(sd serverDir) error {
-	grave := filepath.Join(l.trashDir(), sd.id+"-"+rand.Text())
+func (p place) discard(sd serverDir) error {
+	grave := filepath.Join(p.trashDir(), sd.id+"-"+rand.Text())
 	if err := os.Rename(sd.dir, grave); err != nil {
 		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
@@ -86,8 +86,8 @@ func (l *Launcher) discard(sd serverDir) error {
 }
 
 // emptyTrash removes the matching directories that brokers left when they died during Destroy.
-func (l *Launcher) emptyTrash(pattern string) error {
-	graves, err := filepath.Glob(filepath.Join(l.trashDir(), pattern))
+func (p place) emptyTrash(pattern string) error {
+	graves, err := filepath.Glob(filepath.Join(p.trashDir(), pattern))
 	if err != nil {
 		return fmt.Errorf("empty the trash: %w", err)
 	}
@@ -101,7 +101,7 @@ func (l *Launcher) emptyTrash(pattern string) error {
 
 // Keep implements launcher.Launcher. The record is a file next to the state, which older brokers ignore.
 func (l *Launcher) Keep(ctx context.Context, id string) error {
-	sd, err := l.serverDir(id)
+	sd, err := l.run.place.server(id)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 // SetStartTimeout is for tests of what happens to servers that do not come up.
 func (l *Launcher) SetStartTimeout(limit time.Duration) {
-	l.startTimeout, l.cfg.LaunchTimeout = limit, limit
+	l.run.startTimeout, l.run.cfg.LaunchTimeout = limit, limit
 }
 
 // FindControlGroups returns the directory of the group that was delegated to a process.

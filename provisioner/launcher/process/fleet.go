@@ -13,8 +13,8 @@ const startsAtOnce = 4
 // StartAll returns when every launched server is up. It leaves running servers alone and starts the others. If one
 // cannot be started, the others still are.
 func (l *Launcher) StartAll(ctx context.Context) error {
-	return l.each(func(sd serverDir) error {
-		s, err := l.keepRunning(ctx, sd)
+	return l.run.place.each(func(sd serverDir) error {
+		s, err := l.run.keepRunning(ctx, sd)
 		if errors.Is(err, errRetired) {
 			return nil
 		}
@@ -22,7 +22,7 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 			return err
 		}
 		defer s.close()
-		return l.awaitUp(ctx, sd, s, l.startTimeout)
+		return awaitUp(ctx, sd, s, l.run.startTimeout)
 	})
 }
 
@@ -31,10 +31,10 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 // started.
 func (l *Launcher) StopAll(ctx context.Context) error {
 	l.Close()
-	return l.each(func(sd serverDir) error {
+	return l.run.place.each(func(sd serverDir) error {
 		err := l.stopOne(ctx, sd)
 		if err != nil && ctx.Err() != nil {
-			return l.stopIfRunning(context.WithoutCancel(ctx), sd, (*server).kill)
+			return l.run.stopIfRunning(context.WithoutCancel(ctx), sd, (*server).kill)
 		}
 		return err
 	})
@@ -46,12 +46,12 @@ func (l *Launcher) stopOne(ctx context.Context, sd serverDir) error {
 		return err
 	}
 	defer unlock()
-	return l.stopIfRunning(ctx, sd, (*server).stop)
+	return l.run.stopIfRunning(ctx, sd, (*server).stop)
 }
 
 // each calls do for every server, and returns all errors.
-func (l *Launcher) each(do func(serverDir) error) error {
-	instances, err := l.serverDirs()
+func (p place) each(do func(serverDir) error) error {
+	instances, err := p.servers()
 	if err != nil {
 		return err
 	}

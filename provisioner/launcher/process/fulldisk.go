@@ -42,7 +42,7 @@ func roomToStart(dir string, st state, memoryMB int) error {
 // roomToLaunch returns an error if the disk has no room for a new server: what is copied, its redo log, and what it
 // writes as it starts.
 func (l *Launcher) roomToLaunch(sd serverDir, st state, program mysqld.Binary) error {
-	template, err := files.SpaceTaken(l.templateDir(program)) // nothing if it is still to be made
+	template, err := files.SpaceTaken(l.templates.path(program)) // nothing if it is still to be made
 	if err != nil {
 		return fmt.Errorf("measure what new servers are copied from: %w", err)
 	}
@@ -60,9 +60,9 @@ const accountSpaceMB = 16
 
 // Room implements launcher.Roomer.
 func (l *Launcher) Room() error {
-	free, err := files.SpaceLeft(l.cfg.Dir)
+	free, err := files.SpaceLeft(l.run.cfg.Dir)
 	if err == nil && free < accountSpaceMB<<20 {
-		return fmt.Errorf("%w on the disk: %d MiB are left at %s", launcher.ErrNoRoom, free>>20, l.cfg.Dir)
+		return fmt.Errorf("%w on the disk: %d MiB are left at %s", launcher.ErrNoRoom, free>>20, l.run.cfg.Dir)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -21,9 +22,16 @@ import (
 func (d serverDir) certificateFile() string { return filepath.Join(d.tlsDir(), "server.pem") }
 func (d serverDir) keyFile() string         { return filepath.Join(d.tlsDir(), "server-key.pem") }
 
-// writeKeys creates a server's keys and its certificate for that host. The keys stay for the server's lifetime; the
+// keys writes the keys and certificates of new servers.
+type keys struct {
+	cfg   Config
+	owner files.Owner
+	signs atomic.Pointer[certificate.Signer] // nil if each server has its own CA
+}
+
+// write creates a server's keys and its certificate for that host. The keys stay for the server's lifetime; the
 // certificate is renewed, see renew.go.
-func (l *Launcher) writeKeys(sd serverDir, host string) error {
+func (k *keys) write(sd serverDir, host string) error {
 	if _, err := os.Stat(sd.tlsDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -34,7 +42,7 @@ func (l *Launcher) writeKeys(sd serverDir, host string) error {
 	if err := os.MkdirAll(begun.tlsDir(), traversable); err != nil {
 		return err
 	}
-	if err := errors.Join(l.writeCertificate(begun, host), l.writeRSAKeys(begun)); err != nil {
+	if err := errors.Join(k.writeCertificate(begun, host), k.writeRSAKeys(begun)); err != nil {
 		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	if err := files.SyncDir(begun.tlsDir()); err != nil {
@@ -46,7 +54,7 @@ func (l *Launcher) writeKeys(sd serverDir, host string) error {
 	return errors.Join(os.Remove(begun.dir), files.SyncDir(sd.dir))
 }
 
-func (l *Launcher) writeCertificate(sd serverDir, host string) error {
+func (k *keys) writeCertificate(sd serverDir, host string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("certificate: %w", err)
@@ -56,7 +64,7 @@ func (l *Launcher) writeCertificate(sd serverDir, host string) error {
 		return err
 	}
 	var trusted, leaf []byte
-	if signs := l.signs.Load(); signs != nil {
+	if signs := k.signs.Load(); signs != nil {
 		trusted = signs.Trusted
 		leaf, err = signs.Sign(certificateName(sd), key.Public(), certificateHosts(host)...)
 	} else if trusted, leaf, err = certificate.New(certificateName(sd), key, certificateHosts(host)...); err == nil {
@@ -67,21 +75,21 @@ func (l *Launcher) writeCertificate(sd serverDir, host string) error {
 	}
 	return errors.Join(
 		files.Write(sd.caFile(), trusted, 0o644),
-		l.writePublic(sd.certificateFile(), "CERTIFICATE", leaf),
-		l.writePrivate(sd.keyFile(), private))
+		writePublic(sd.certificateFile(), "CERTIFICATE", leaf),
+		k.writePrivate(sd.keyFile(), private))
 }
 
 func certificateName(sd serverDir) string { return "mysql " + sd.id }
 
 func certificateHosts(host string) []string { return []string{host, "localhost", "127.0.0.1"} }
 
-func (l *Launcher) writePublic(path, kind string, der []byte) error {
+func writePublic(path, kind string, der []byte) error {
 	return files.Write(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
 }
 
 // writePrivate writes a PKCS #8 key that only the servers' owner can read.
-func (l *Launcher) writePrivate(path string, der []byte) error {
-	return l.owner.WriteSecret(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+func (k *keys) writePrivate(path string, der []byte) error {
+	return k.owner.WriteSecret(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 // rsaBits is the size of the keys that MySQL itself generates.
@@ -92,8 +100,8 @@ func (d serverDir) rsaPublicKeyFile() string { return filepath.Join(d.tlsDir(), 
 
 // writeRSAKeys creates the keys that encrypt passwords on their way to MySQL when a client logs in without TLS.
 // https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
-func (l *Launcher) writeRSAKeys(sd serverDir) error {
-	if l.cfg.Binary.Flavour != mysqld.MySQL {
+func (k *keys) writeRSAKeys(sd serverDir) error {
+	if k.cfg.Binary.Flavour != mysqld.MySQL {
 		return nil
 	}
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
@@ -109,8 +117,8 @@ func (l *Launcher) writeRSAKeys(sd serverDir) error {
 		return fmt.Errorf("RSA key: %w", err)
 	}
 	return errors.Join(
-		l.writePublic(sd.rsaPublicKeyFile(), "PUBLIC KEY", public),
-		l.writePrivate(sd.rsaKeyFile(), private))
+		writePublic(sd.rsaPublicKeyFile(), "PUBLIC KEY", public),
+		k.writePrivate(sd.rsaKeyFile(), private))
 }
 
 // rsaSettings returns the settings that name the keys to MySQL. Servers created before the broker made such keys

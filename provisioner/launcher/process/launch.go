@@ -32,7 +32,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	program, err := l.offered(spec)
+	program, err := l.run.cfg.offered(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -46,7 +46,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
+	if st, err = l.run.abandonUpgrade(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if st.Phase == phaseSuspended {
@@ -61,7 +61,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 		}
 		st = state{
 			Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
-			Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port,
+			Host: cmp.Or(st.Host, l.run.cfg.Host), Port: st.Port,
 			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB, Labels: spec.Labels,
 			BinaryLogs: spec.BinaryLogs,
 		}
@@ -116,7 +116,7 @@ func (l *Launcher) instanceOf(spec launcher.Spec) (serverDir, error) {
 	if err := mysqld.CheckAdmin(spec.AdminUser, spec.AdminPassword); err != nil {
 		return serverDir{}, fmt.Errorf("server %s: %w", spec.ID, err)
 	}
-	return l.serverDir(spec.ID)
+	return l.run.place.server(spec.ID)
 }
 
 func (d serverDir) makeAndLock(ctx context.Context) (unlock func(), err error) {
@@ -139,7 +139,7 @@ func (d serverDir) makeAndLock(ctx context.Context) (unlock func(), err error) {
 func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state,
 	program mysqld.Binary) (written <-chan error, err error) {
 	if st.Port != 0 { // otherwise nothing was ever started
-		if err := l.stopIfRunning(ctx, sd, (*server).kill); err != nil {
+		if err := l.run.stopIfRunning(ctx, sd, (*server).kill); err != nil {
 			return nil, err
 		}
 	}
@@ -156,7 +156,7 @@ func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state,
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	fault.Point("launch", "data copied")
-	if err := l.owner.Mkdir(sd.tmpDir()); err != nil {
+	if err := l.run.owner.Mkdir(sd.tmpDir()); err != nil {
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	return written, nil
@@ -166,13 +166,13 @@ func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state,
 // before Launch returns.
 func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string,
 	program mysqld.Binary) (written <-chan error, err error) {
-	template, err := l.template(ctx, program)
+	template, err := l.templates.get(ctx, program)
 	if err != nil {
 		return nil, err
 	}
 	keys := make(chan error, 1) // in parallel: this takes as long as the copy
-	go func() { keys <- l.writeKeys(sd, host) }()
-	err = files.Copy(ctx, template, sd.dataDir(), l.owner)
+	go func() { keys <- l.keys.write(sd, host) }()
+	err = files.Copy(ctx, template, sd.dataDir(), l.run.owner)
 	if err := errors.Join(err, <-keys); err != nil {
 		return nil, err
 	}
@@ -187,9 +187,9 @@ func (l *Launcher) bringUp(ctx context.Context, sd serverDir, st *state, spec la
 	starting := sync.OnceFunc(func() { report("Starting mysqld") })
 	if st.Phase == phaseReady {
 		starting()
-		return l.ensureUp(ctx, sd, *st)
+		return l.run.ensureUp(ctx, sd, *st)
 	}
-	if err := l.owner.WriteSecret(sd.initFile(), mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)); err != nil {
+	if err := l.run.owner.WriteSecret(sd.initFile(), mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)); err != nil {
 		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	fault.Point("launch", "password written")
@@ -207,21 +207,21 @@ func (l *Launcher) bringUp(ctx context.Context, sd serverDir, st *state, spec la
 // startAndAwait starts the server, calls starting, and returns when the server is up.
 func (l *Launcher) startAndAwait(ctx context.Context, sd serverDir, st state, starting func(),
 	options ...string) error {
-	s, err := l.start(ctx, sd, st, options...)
+	s, err := l.run.start(ctx, sd, st, options...)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	fault.Point("launch", "process started")
 	starting()
-	return l.awaitUp(ctx, sd, s, l.cfg.LaunchTimeout)
+	return awaitUp(ctx, sd, s, l.run.cfg.LaunchTimeout)
 }
 
 // answerFor checks that the admin account can log in, and then records the server as ready: from now on it is kept
 // running. Every start has already checked that root cannot log in.
 func (l *Launcher) answerFor(ctx context.Context, sd serverDir, st state,
 	spec launcher.Spec) (launcher.Endpoint, error) {
-	end, err := l.endpoint(sd, st)
+	end, err := l.run.endpoint(sd, st)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -232,7 +232,7 @@ func (l *Launcher) answerFor(ctx context.Context, sd serverDir, st state,
 	if err := os.Remove(sd.initFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	l.settled.Store(sd.id, nil)
+	l.supervisor.settled.Store(sd.id, nil)
 	if st.Phase == phaseReady {
 		return end, nil
 	}

@@ -63,7 +63,7 @@ func (l *Launcher) checkAdmin(ctx context.Context, spec launcher.Spec, end launc
 	roots.AppendCertsFromPEM(end.CACertificate)
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd = spec.AdminUser, spec.AdminPassword
-	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(l.dialAddress(), strconv.Itoa(end.Port))
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(l.run.cfg.dialAddress(), strconv.Itoa(end.Port))
 	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: "localhost"}
 	if err := login(ctx, cfg); err != nil {
 		return fmt.Errorf("server %s: log in as its admin account: %w", spec.ID, err)
@@ -72,9 +72,9 @@ func (l *Launcher) checkAdmin(ctx context.Context, spec launcher.Spec, end launc
 }
 
 // dialAddress is the address by which this host connects to its own servers. It may be unable to reach Config.Host.
-func (l *Launcher) dialAddress() string {
-	if ip := net.ParseIP(l.cfg.BindAddress); ip != nil && !ip.IsUnspecified() {
-		return l.cfg.BindAddress
+func (c Config) dialAddress() string {
+	if ip := net.ParseIP(c.BindAddress); ip != nil && !ip.IsUnspecified() {
+		return c.BindAddress
 	}
 	return "127.0.0.1"
 }

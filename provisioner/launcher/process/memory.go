@@ -22,7 +22,7 @@ const (
 
 // guardMemory kills a server that has had no memory left for memoryPatience, as the kernel does when a host runs out of
 // memory. The server is then restarted. guardMemory returns when it has killed the server or the context ends.
-func (l *Launcher) guardMemory(ctx context.Context, sd serverDir, s *server) {
+func (c care) guardMemory(ctx context.Context, s *server) {
 	tick := time.NewTicker(memoryInterval)
 	defer tick.Stop()
 	var since time.Time // when it was first found without memory
@@ -32,16 +32,16 @@ func (l *Launcher) guardMemory(ctx context.Context, sd serverDir, s *server) {
 			return
 		case <-tick.C:
 		}
-		without, err := s.withoutMemory(mysqld.StackKB[l.cfg.Binary.Flavour] + 64) // with a guard page and the like
+		without, err := s.withoutMemory(mysqld.StackKB[c.run.cfg.Binary.Flavour] + 64) // with a guard page and the like
 		switch {
 		case err != nil || !without: // an error means that the server has exited
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) > memoryPatience:
-			l.cfg.Logger.Warn("restarting a server that had taken all the memory of its plan", "server", sd.id)
+			c.run.cfg.Logger.Warn("restarting a server that had taken all the memory of its plan", "server", c.sd.id)
 			if err := s.kill(ctx); err != nil && ctx.Err() == nil {
-				l.cfg.Logger.Error("a server without memory cannot be ended", "server", sd.id, "error", err)
+				c.run.cfg.Logger.Error("a server without memory cannot be ended", "server", c.sd.id, "error", err)
 			}
 			return
 		}
@@ -96,25 +96,25 @@ func limited(limitMB int, grouped bool, path string, args ...string) *exec.Cmd {
 }
 
 // logMemoryLimit logs what limits the memory of dedicated servers on this host.
-func (l *Launcher) logMemoryLimit() {
+func (r *runner) logMemoryLimit() {
 	switch {
-	case l.cfg.UnlimitedMemory:
-	case l.groups == nil:
-		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA alone", "reason", l.whyUngrouped)
+	case r.cfg.UnlimitedMemory:
+	case r.groups == nil:
+		r.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA alone", "reason", r.whyUngrouped)
 	default:
-		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA and by control groups",
-			"control_group", l.groups.Name)
+		r.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA and by control groups",
+			"control_group", r.groups.Name)
 	}
 }
 
 // checkGroup logs a server that no group limits, because a broker without groups started it or it could not enter its
 // group.
-func (l *Launcher) checkGroup(sd serverDir, s *server) {
-	if l.groups == nil {
+func (r *runner) checkGroup(sd serverDir, s *server) {
+	if r.groups == nil {
 		return
 	}
 	if inside, err := cgroup.Has(sd.id, s.pid); err == nil && !inside { // an error means that the server has exited
-		l.cfg.Logger.Warn("a server has no control group of its own until it is started again",
+		r.cfg.Logger.Warn("a server has no control group of its own until it is started again",
 			"server", sd.id, "pid", s.pid)
 	}
 }

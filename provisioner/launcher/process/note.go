@@ -12,34 +12,35 @@ import (
 	"mysql-broker/provisioner/launcher/process/files"
 )
 
-func (l *Launcher) notesDir() string { return filepath.Join(l.cfg.Dir, "notes") }
+// notes are those of brokers. Launcher has its methods.
+type notes struct{ place place }
 
-func (l *Launcher) noteFile(name string) (string, error) {
+func (n notes) file(name string) (string, error) {
 	if err := launcher.CheckNoteName(name); err != nil {
 		return "", err
 	}
-	return filepath.Join(l.notesDir(), name), nil
+	return filepath.Join(n.place.notesDir(), name), nil
 }
 
 // WriteNote implements launcher.Launcher.
-func (l *Launcher) WriteNote(ctx context.Context, name string, content []byte) error {
-	path, err := l.noteFile(name)
+func (n notes) WriteNote(ctx context.Context, name string, content []byte) error {
+	path, err := n.file(name)
 	if err != nil {
 		return err
 	}
-	if err := l.withNotes(ctx, func() error { return files.Replace(path, content, 0o600) }); err != nil {
+	if err := n.exclusively(ctx, func() error { return files.Replace(path, content, 0o600) }); err != nil {
 		return fmt.Errorf("write a note: %w", err)
 	}
 	return nil
 }
 
 // Record implements launcher.Launcher. It does not wait for the server's lock, which an upgrade keeps for hours.
-func (l *Launcher) Record(ctx context.Context, id, text string) error {
-	sd, err := l.serverDir(id)
+func (n notes) Record(ctx context.Context, id, text string) error {
+	sd, err := n.place.server(id)
 	if err != nil {
 		return err
 	}
-	if err := l.withNotes(ctx, func() error {
+	if err := n.exclusively(ctx, func() error {
 		if text == "" {
 			if _, err := os.Stat(sd.dir); err != nil {
 				return err
@@ -56,8 +57,8 @@ func (l *Launcher) Record(ctx context.Context, id, text string) error {
 }
 
 // Records implements launcher.Launcher.
-func (l *Launcher) Records(context.Context) (map[string]string, error) {
-	dirs, err := l.serverDirs()
+func (n notes) Records(context.Context) (map[string]string, error) {
+	dirs, err := n.place.servers()
 	records := map[string]string{}
 	for _, sd := range dirs {
 		text, err := os.ReadFile(sd.recordFile())
@@ -70,12 +71,12 @@ func (l *Launcher) Records(context.Context) (map[string]string, error) {
 	return records, err
 }
 
-// withNotes runs fn while no other broker writes a note or a record.
-func (l *Launcher) withNotes(ctx context.Context, fn func() error) error {
-	if err := os.MkdirAll(l.notesDir(), 0o700); err != nil {
+// exclusively runs fn while no other broker writes a note or a record.
+func (n notes) exclusively(ctx context.Context, fn func() error) error {
+	if err := os.MkdirAll(n.place.notesDir(), 0o700); err != nil {
 		return err
 	}
-	unlock, err := lockDir(ctx, l.notesDir())
+	unlock, err := lockDir(ctx, n.place.notesDir())
 	if err != nil {
 		return err
 	}
@@ -84,8 +85,8 @@ func (l *Launcher) withNotes(ctx context.Context, fn func() error) error {
 }
 
 // ReadNote implements launcher.Launcher.
-func (l *Launcher) ReadNote(_ context.Context, name string) ([]byte, error) {
-	path, err := l.noteFile(name)
+func (n notes) ReadNote(_ context.Context, name string) ([]byte, error) {
+	path, err := n.file(name)
 	if err != nil {
 		return nil, err
 	}

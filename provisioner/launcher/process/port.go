@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"strconv"
 
@@ -16,20 +17,25 @@ import (
 // choosePort chooses and records the port of a server that is being launched: the lowest port that no other server has
 // and nobody listens on. The server keeps its present port if that is free and not the one to avoid.
 func (l *Launcher) choosePort(ctx context.Context, sd serverDir, st *state, avoid int) error {
-	unlock, err := lockDir(ctx, l.serversDir())
+	unlock, err := lockDir(ctx, l.run.place.serversDir())
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	taken, err := l.recordedPorts(sd.id)
+	cfg := l.run.cfg
+	taken, err := l.run.place.ports(sd.id, cfg.Logger)
 	if err != nil {
 		return err
 	}
-	for _, port := range append([]int{st.Port}, l.portRange()...) {
+	for i := range cfg.PortMax - cfg.PortMin + 2 {
+		port := cfg.PortMin + i - 1
+		if i == 0 {
+			port = st.Port
+		}
 		if port == 0 || port == avoid || taken[port] {
 			continue
 		}
-		free, err := portFree(l.cfg.BindAddress, port)
+		free, err := portFree(cfg.BindAddress, port)
 		if err != nil {
 			return fmt.Errorf("server %s: check that its port is free: %w", sd.id, err)
 		}
@@ -38,26 +44,18 @@ func (l *Launcher) choosePort(ctx context.Context, sd serverDir, st *state, avoi
 			return sd.saveState(*st)
 		}
 	}
-	return fmt.Errorf("server %s: %w: no port from %d to %d is free", sd.id, launcher.ErrNoRoom, l.cfg.PortMin,
-		l.cfg.PortMax)
+	return fmt.Errorf("server %s: %w: no port from %d to %d is free", sd.id, launcher.ErrNoRoom, cfg.PortMin,
+		cfg.PortMax)
 }
 
-func (l *Launcher) portRange() []int {
-	ports := make([]int, 0, l.cfg.PortMax-l.cfg.PortMin+1)
-	for port := l.cfg.PortMin; port <= l.cfg.PortMax; port++ {
-		ports = append(ports, port)
-	}
-	return ports
-}
-
-// recordedPorts returns the recorded ports of all servers except one, whether or not they run.
-func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
-	instances, err := l.serverDirs()
+// ports returns the recorded ports of all servers except one, whether or not they run.
+func (p place) ports(except string, log *slog.Logger) (map[int]bool, error) {
+	all, err := p.servers()
 	if err != nil {
 		return nil, err
 	}
 	ports := map[int]bool{}
-	for _, other := range instances {
+	for _, other := range all {
 		if other.id == except {
 			continue
 		}
@@ -66,7 +64,7 @@ func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
 			continue
 		}
 		if err != nil { // its port is unknown, but found in use while it runs
-			l.cfg.Logger.Error("the state of a server cannot be read", "server", other.id, "error", err)
+			log.Error("the state of a server cannot be read", "server", other.id, "error", err)
 			continue
 		}
 		ports[st.Port] = true

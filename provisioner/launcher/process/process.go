@@ -27,12 +27,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process/cgroup"
 	"mysql-broker/provisioner/launcher/process/files"
@@ -60,21 +57,11 @@ type Config struct {
 
 // Launcher is a launcher.Launcher.
 type Launcher struct {
-	cfg   Config
-	owner files.Owner // of the servers' processes and data
-
-	startTimeout time.Duration // the constant, except in tests
-
-	signs atomic.Pointer[certificate.Signer] // nil if each server has its own CA
-
-	groups       *cgroup.Groups // nil if servers have no control groups of their own
-	whyUngrouped error          // why they have none
-
-	supervises atomic.Bool // this broker is the supervisor of the directory
-	settled    sync.Map    // ids of servers that were up or failed to start since supervision began
-
-	stopSupervision context.CancelFunc
-	supervision     sync.WaitGroup
+	notes
+	run        *runner
+	keys       *keys
+	templates  templates
+	supervisor *supervisor
 }
 
 var (
@@ -96,46 +83,27 @@ func Open(cfg Config) (*Launcher, error) {
 	if cfg.Dir, err = makeStateDir(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	l := &Launcher{cfg: cfg, owner: who, startTimeout: startTimeout, stopSupervision: func() {}}
-	for _, dir := range []string{l.serversDir(), l.templatesDir(), l.trashDir()} {
+	at := place(cfg.Dir)
+	for _, dir := range []string{at.serversDir(), at.templatesDir(), at.trashDir()} {
 		if err := os.MkdirAll(dir, traversable); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
 	}
-	if err := who.CheckReach(l.serversDir()); err != nil {
+	if err := who.CheckReach(at.serversDir()); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
+	run := &runner{cfg: cfg, place: at, owner: who, startTimeout: startTimeout}
 	if !cfg.UnlimitedMemory {
-		l.groups, l.whyUngrouped = cfg.controlGroups()
+		run.groups, run.whyUngrouped = cfg.controlGroups()
 	}
+	l := &Launcher{notes: notes{at}, run: run, keys: &keys{cfg: cfg, owner: who}, templates: templates{at, who}}
+	l.supervisor = &supervisor{run: run, keys: l.keys, stop: func() {}}
 	if cfg.Supervise {
-		if err := l.beginSupervision(); err != nil {
+		if err := l.supervisor.begin(); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
-}
-
-// beginSupervision starts the supervision, which restarts every launched server that is found dead, unless another
-// broker supervises the directory already.
-func (l *Launcher) beginSupervision() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	l.stopSupervision = cancel
-	if l.cfg.Authority != nil {
-		if err := l.loadAuthority(ctx); err != nil {
-			cancel()
-			return fmt.Errorf("the CA of dedicated servers: %w", err)
-		}
-		l.supervision.Go(func() { l.followAuthority(ctx) })
-	}
-	l.cfg.Logger.Info("supervising dedicated servers", "flavour", l.cfg.Binary.Flavour, "version", l.cfg.Binary.Version,
-		"dir", l.cfg.Dir)
-	l.logMemoryLimit()
-	if err := l.groups.Sweep(func() ([]string, error) { return l.List(ctx) }); err != nil {
-		l.cfg.Logger.Warn("control groups of destroyed servers were not removed", "error", err)
-	}
-	l.supervision.Go(func() { l.supervise(ctx) })
-	return nil
 }
 
 // makeStateDir creates the directory and returns its path without symbolic links, because servers are identified by
@@ -153,16 +121,21 @@ func makeStateDir(dir string) (string, error) {
 
 // Close implements launcher.Launcher: it ends supervision.
 func (l *Launcher) Close() {
-	l.stopSupervision()
-	l.supervision.Wait()
+	l.supervisor.stop()
+	l.supervisor.running.Wait()
 }
 
 // Endpoint implements launcher.Launcher.
 func (l *Launcher) Endpoint(_ context.Context, id string) (launcher.Endpoint, error) {
-	sd, err := l.serverDir(id)
+	sd, err := l.run.place.server(id)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	return l.run.endpointOf(sd)
+}
+
+// endpointOf returns where a server that was launched can be reached.
+func (r *runner) endpointOf(sd serverDir) (launcher.Endpoint, error) {
 	st, err := sd.loadState()
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -170,7 +143,7 @@ func (l *Launcher) Endpoint(_ context.Context, id string) (launcher.Endpoint, er
 	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}
-	return l.endpoint(sd, st)
+	return r.endpoint(sd, st)
 }
 
 // ChangeAdminPassword implements launcher.Launcher: it keeps no password.
@@ -182,26 +155,15 @@ func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, _ string, change
 }
 
 // List implements launcher.Launcher.
-func (l *Launcher) List(context.Context) ([]string, error) {
-	instances, err := l.serverDirs()
-	ids := make([]string, len(instances))
-	for i, sd := range instances {
-		ids[i] = sd.id
-	}
-	return ids, err
-}
+func (l *Launcher) List(context.Context) ([]string, error) { return l.run.place.list() }
 
-func (l *Launcher) endpoint(sd serverDir, st state) (launcher.Endpoint, error) {
+func (r *runner) endpoint(sd serverDir, st state) (launcher.Endpoint, error) {
 	ca, err := os.ReadFile(sd.caFile())
 	if err != nil {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	return launcher.Endpoint{Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port, CACertificate: ca}, nil
+	return launcher.Endpoint{Host: cmp.Or(st.Host, r.cfg.Host), Port: st.Port, CACertificate: ca}, nil
 }
-
-func (l *Launcher) serversDir() string   { return filepath.Join(l.cfg.Dir, "instances") }
-func (l *Launcher) templatesDir() string { return filepath.Join(l.cfg.Dir, "templates") }
-func (l *Launcher) trashDir() string     { return filepath.Join(l.cfg.Dir, "trash") }
 
 func (c Config) withDefaults() Config {
 	c.Host = cmp.Or(c.Host, "127.0.0.1")

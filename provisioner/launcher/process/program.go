@@ -14,14 +14,17 @@ import (
 const noProgram = "The servers of this plan cannot be run here just now."
 
 // programs are all programs, the newest first.
-func (l *Launcher) programs() []mysqld.Binary {
-	return append([]mysqld.Binary{l.cfg.Binary}, l.cfg.Others...)
+func (c Config) programs() []mysqld.Binary {
+	return append([]mysqld.Binary{c.Binary}, c.Others...)
 }
 
 // Versions implements launcher.Upgrader.
 func (l *Launcher) Versions() []launcher.Version {
-	var all []launcher.Version
-	for _, b := range l.programs() {
+	return versionsOf(l.run.cfg.programs())
+}
+
+func versionsOf(programs []mysqld.Binary) (all []launcher.Version) {
+	for _, b := range programs {
 		all = append(all, versionOf(b))
 	}
 	return all
@@ -32,29 +35,29 @@ func versionOf(b mysqld.Binary) launcher.Version {
 }
 
 // offered returns the newest program of the flavour and version of a spec.
-func (l *Launcher) offered(spec launcher.Spec) (mysqld.Binary, error) {
-	all := l.programs()
+func (c Config) offered(spec launcher.Spec) (mysqld.Binary, error) {
+	all := c.programs()
 	i := slices.IndexFunc(all, func(b mysqld.Binary) bool { return versionOf(b).Is(spec.Flavour, spec.Version) })
 	if i < 0 {
 		return mysqld.Binary{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noProgram,
 			Err: fmt.Errorf("server %s: %s %s is wanted, and the programs here are %v", spec.ID, spec.Flavour, spec.Version,
-				l.Versions())}
+				versionsOf(all))}
 	}
 	return all[i], nil
 }
 
 // programFor returns the program for a server's data: of the same version or, if an operator has replaced that, of the
 // next one. An older program could not read the data, or would destroy them.
-func (l *Launcher) programFor(sd serverDir, st state) (mysqld.Binary, error) {
-	all := l.programs()
+func (r *runner) programFor(sd serverDir, st state) (mysqld.Binary, error) {
+	all := r.cfg.programs()
 	if st.Flavour != all[0].Flavour {
 		return mysqld.Binary{}, fmt.Errorf("server %s: its data is of %s, which %s cannot read", sd.id, st.Flavour,
 			all[0].Path)
 	}
-	of := l.versionOfData(sd, st)
+	of := r.versionOfData(sd, st)
 	if oldest := all[len(all)-1]; of == "" && !launcher.SameSeries(oldest.Version, all[0].Version) {
 		return mysqld.Binary{}, fmt.Errorf("server %s: the version of its data is not known, and the programs here are %v: "+
-			"offer only those of the series that it last ran with, until it runs", sd.id, l.Versions())
+			"offer only those of the series that it last ran with, until it runs", sd.id, versionsOf(all))
 	}
 	for _, b := range slices.Backward(all) { // the oldest first
 		if launcher.CompareVersions(b.Version, of) >= 0 {
@@ -67,16 +70,16 @@ func (l *Launcher) programFor(sd serverDir, st state) (mysqld.Binary, error) {
 		}
 	}
 	return mysqld.Binary{}, fmt.Errorf("server %s: its data is of %s %s, and the programs here are %v", sd.id, st.Flavour,
-		of, l.Versions())
+		of, versionsOf(all))
 }
 
 // versionOfData returns the version of a server's data. If it is not recorded, it is that of the running server or of
 // the last start, or "". Within a series it is the version of the program, which may have been replaced by a later one.
-func (l *Launcher) versionOfData(sd serverDir, st state) string {
+func (r *runner) versionOfData(sd serverDir, st state) string {
 	if st.Version != "" {
 		return st.Version
 	}
-	if version := l.runningVersion(sd); version != "" {
+	if version := r.runningVersion(sd); version != "" {
 		return version
 	}
 	return startedVersion(readLogEnd(sd, versionLogBytes))
@@ -84,8 +87,8 @@ func (l *Launcher) versionOfData(sd serverDir, st state) string {
 
 // runningVersion returns the version of the program that a server runs, or "" if it does not run, or if the program was
 // replaced since. The program is not asked: a tenant may have taken over the process.
-func (l *Launcher) runningVersion(sd serverDir) string {
-	s, err := searchProcesses(sd, l.owner)
+func (r *runner) runningVersion(sd serverDir) string {
+	s, err := searchProcesses(sd, r.owner)
 	if s == nil || err != nil { // then the log says it
 		return ""
 	}
@@ -94,7 +97,7 @@ func (l *Launcher) runningVersion(sd serverDir) string {
 	if err != nil {
 		return ""
 	}
-	for _, b := range l.programs() {
+	for _, b := range r.cfg.programs() {
 		if info, err := os.Stat(b.Path); err == nil && os.SameFile(info, runs) {
 			return b.Version
 		}
@@ -104,16 +107,16 @@ func (l *Launcher) runningVersion(sd serverDir) string {
 
 // recordVersion records the version of the data of a server that runs, if an earlier broker has not. The caller holds
 // its lock.
-func (l *Launcher) recordVersion(sd serverDir, st state) {
+func (r *runner) recordVersion(sd serverDir, st state) {
 	if st.Version != "" || st.Phase != phaseReady {
 		return
 	}
-	if st.Version = l.versionOfData(sd, st); st.Version == "" {
-		l.cfg.Logger.Warn("the version of a server's data is not known", "server", sd.id)
+	if st.Version = r.versionOfData(sd, st); st.Version == "" {
+		r.cfg.Logger.Warn("the version of a server's data is not known", "server", sd.id)
 		return
 	}
 	if err := sd.saveState(st); err != nil { // it is tried again when the server is looked for next
-		l.cfg.Logger.Warn("the version of a server's data was not recorded", "server", sd.id, "error", err)
+		r.cfg.Logger.Warn("the version of a server's data was not recorded", "server", sd.id, "error", err)
 	}
 }
 

@@ -38,21 +38,21 @@ var redoFull = regexp.MustCompile(`\[MY-013059\]|\[MY-013865\]|unable to reserve
 // keepRedoLog watches a server's log until the context ends, and raises the capacity of the redo log when statements
 // wait for it. A server started by a broker of an earlier release first gets the present default. MariaDB is left
 // alone: it has no such wait and cannot change the size while it runs.
-func (l *Launcher) keepRedoLog(ctx context.Context, sd serverDir) {
-	if l.cfg.Binary.Flavour != mysqld.MySQL {
+func (c care) keepRedoLog(ctx context.Context) {
+	if c.run.cfg.Binary.Flavour != mysqld.MySQL {
 		return
 	}
-	log := logReader{file: sd.logFile(), offset: -1}
+	log := logReader{file: c.sd.logFile(), offset: -1}
 	outdated := true
 	status := &periodic.Status{What: "raising the capacity of a server's redo log", Level: slog.LevelError,
-		Log: l.cfg.Logger.With("server", sd.id)}
+		Log: c.run.cfg.Logger.With("server", c.sd.id)}
 	periodic.Run(ctx, periodic.Schedule{Every: redoInterval}, status, func(ctx context.Context) error {
-		return l.lookAtRedoLog(ctx, sd, &log, &outdated)
+		return c.lookAtRedoLog(ctx, &log, &outdated)
 	})
 }
 
 // lookAtRedoLog moves on in the log only after it has acted on what it read, so that nothing is lost if it fails.
-func (l *Launcher) lookAtRedoLog(ctx context.Context, sd serverDir, log *logReader, outdated *bool) error {
+func (c care) lookAtRedoLog(ctx context.Context, log *logReader, outdated *bool) error {
 	before := log.offset
 	text, err := log.readNew()
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *Launcher) lookAtRedoLog(ctx context.Context, sd serverDir, log *logRead
 	if full.IsZero() && !*outdated {
 		return nil
 	}
-	err = l.raiseRedoLog(ctx, sd, full)
+	err = c.raiseRedoLog(ctx, full)
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, errRetired) { // somebody works on it, and may restart it
 		log.offset = before
 		return nil
@@ -94,62 +94,62 @@ func lastRedoFull(log string) (at time.Time) {
 
 // raiseRedoLog sets a server's redo log to its recorded capacity. If the log was full since it was last raised, it
 // doubles the capacity and records that for the next start. full is when the log was last full; zero if it was not.
-func (l *Launcher) raiseRedoLog(ctx context.Context, sd serverDir, full time.Time) error {
-	lock, err := files.TryLock(sd.dir)
+func (c care) raiseRedoLog(ctx context.Context, full time.Time) error {
+	lock, err := files.TryLock(c.sd.dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	st, err := sd.loadState()
+	st, err := c.sd.loadState()
 	if err != nil {
 		return err
 	}
 	if st.Phase != phaseReady {
 		return errRetired
 	}
-	end, err := l.endpoint(sd, st)
+	end, err := c.run.endpoint(c.sd, st)
 	if err != nil {
 		return err
 	}
 	capacity := st.redoLogMB()
 	if !full.After(st.RedoRaised) {
-		if started, err := startedRedoMB(sd); err != nil || started >= capacity || l.cfg.Exec == nil {
+		if started, err := startedRedoMB(c.sd); err != nil || started >= capacity || c.run.cfg.Exec == nil {
 			return err
 		}
-		return l.setRedoLog(ctx, sd, end, capacity)
+		return c.setRedoLog(ctx, end, capacity)
 	}
 	next := min(2*capacity, max(mostRedoMB, st.MemoryMB))
 	if next <= capacity {
-		l.cfg.Logger.Error("a server's redo log is full, and as large as the broker makes it", "server", sd.id,
+		c.run.cfg.Logger.Error("a server's redo log is full, and as large as the broker makes it", "server", c.sd.id,
 			"capacity_mb", capacity)
 		return nil
 	}
-	if free, err := files.SpaceLeft(sd.dir); err != nil || free < uint64(next-capacity+startSpaceMB)<<20 {
+	if free, err := files.SpaceLeft(c.sd.dir); err != nil || free < uint64(next-capacity+startSpaceMB)<<20 {
 		return errors.Join(err, fmt.Errorf("its redo log is full, and the disk has %d MiB left: %w", free>>20,
 			launcher.ErrNoRoom))
 	}
-	if l.cfg.Exec == nil {
+	if c.run.cfg.Exec == nil {
 		return errors.New("its redo log is full, and no account of this broker may log in to it")
 	}
-	if err := l.setRedoLog(ctx, sd, end, next); err != nil {
+	if err := c.setRedoLog(ctx, end, next); err != nil {
 		return err
 	}
 	st.RedoMB, st.RedoRaised = next, time.Now()
-	if err := sd.saveState(st); err != nil {
+	if err := c.sd.saveState(st); err != nil {
 		return err
 	}
-	l.cfg.Logger.Warn("the redo log of a server was full; its capacity is larger now", "server", sd.id,
+	c.run.cfg.Logger.Warn("the redo log of a server was full; its capacity is larger now", "server", c.sd.id,
 		"capacity_mb", next)
-	if l.cfg.OnRedoFull != nil {
-		l.cfg.OnRedoFull()
+	if c.run.cfg.OnRedoFull != nil {
+		c.run.cfg.OnRedoFull()
 	}
 	return nil
 }
 
-func (l *Launcher) setRedoLog(ctx context.Context, sd serverDir, end launcher.Endpoint, capacity int) error {
+func (c care) setRedoLog(ctx context.Context, end launcher.Endpoint, capacity int) error {
 	ctx, cancel := context.WithTimeout(ctx, redoTime)
 	defer cancel()
-	return l.cfg.Exec(ctx, sd.id, end, fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", capacity<<20))
+	return c.run.cfg.Exec(ctx, c.sd.id, end, fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", capacity<<20))
 }
 
 var redoSetting = regexp.MustCompile(`(?m)^loose-innodb-redo-log-capacity=(\d+)M$`)

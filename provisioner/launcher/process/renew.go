@@ -34,23 +34,23 @@ var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS
 
 // keepCertificate keeps the certificate of a running server up to date until the context ends: signed by the authority
 // that signs, renewed before it expires, and with all trusted authorities.
-func (l *Launcher) keepCertificate(ctx context.Context, sd serverDir) {
-	if l.cfg.Authority == nil || l.cfg.Exec == nil {
+func (c care) keepCertificate(ctx context.Context) {
+	if c.run.cfg.Authority == nil || c.run.cfg.Exec == nil {
 		return
 	}
 	// A broker that wrote a certificate may have died before the server loaded it.
-	reload, recorded := l.signs.Load().TakesOver, false
+	reload, recorded := c.keys.signs.Load().TakesOver, false
 	status := &periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
-		Log: l.cfg.Logger.With("server", sd.id)}
+		Log: c.run.cfg.Logger.With("server", c.sd.id)}
 	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval}, status, func(ctx context.Context) error {
-		renewed, err := l.renewCertificate(ctx, sd)
+		renewed, err := c.renewCertificate(ctx)
 		reload, recorded = reload || renewed, recorded && !renewed
 		if err == nil && !recorded {
-			err = l.recordEndpoint(ctx, sd)
+			err = c.recordEndpoint(ctx)
 			recorded = err == nil
 		}
 		if err == nil && reload {
-			if err = l.reloadCertificate(ctx, sd); err == nil {
+			if err = c.reloadCertificate(ctx); err == nil {
 				reload = false
 			}
 		}
@@ -59,36 +59,36 @@ func (l *Launcher) keepCertificate(ctx context.Context, sd serverDir) {
 }
 
 // recordEndpoint records where a server listens now.
-func (l *Launcher) recordEndpoint(ctx context.Context, sd serverDir) error {
-	if l.cfg.RecordEndpoint == nil {
+func (c care) recordEndpoint(ctx context.Context) error {
+	if c.run.cfg.RecordEndpoint == nil {
 		return nil
 	}
-	end, err := l.Endpoint(ctx, sd.id)
+	end, err := c.run.endpointOf(c.sd)
 	if err != nil {
 		return err
 	}
-	return l.cfg.RecordEndpoint(ctx, sd.id, end)
+	return c.run.cfg.RecordEndpoint(ctx, c.sd.id, end)
 }
 
-func (l *Launcher) reloadCertificate(ctx context.Context, sd serverDir) error {
-	st, err := sd.loadState()
+func (c care) reloadCertificate(ctx context.Context) error {
+	st, err := c.sd.loadState()
 	if err != nil {
 		return err
 	}
-	end, err := l.endpoint(sd, st)
+	end, err := c.run.endpoint(c.sd, st)
 	if err != nil {
 		return err
 	}
 	// The server may still use either certificate.
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
-	return l.cfg.Exec(ctx, sd.id, end, reloadStatement[l.cfg.Binary.Flavour])
+	return c.run.cfg.Exec(ctx, c.sd.id, end, reloadStatement[c.run.cfg.Binary.Flavour])
 }
 
 // renewCertificate writes the files that are due. If another process holds the server's lock, it does nothing until the
 // next run.
-func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed bool, err error) {
-	lock, err := files.TryLock(sd.dir)
+func (c care) renewCertificate(ctx context.Context) (renewed bool, err error) {
+	lock, err := files.TryLock(c.sd.dir)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
 	}
@@ -96,12 +96,12 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 		return false, err
 	}
 	defer lock.Close()
-	st, err := sd.loadState()
+	st, err := c.sd.loadState()
 	if err != nil || st.Phase != phaseReady {
 		return false, err
 	}
-	signs := l.signs.Load()
-	present, err := sd.readCertificate()
+	signs := c.keys.signs.Load()
+	present, err := c.sd.readCertificate()
 	if err != nil {
 		return false, err
 	}
@@ -122,7 +122,7 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 		if due {
 			trusted = joinTrusted(trusted, present)
 		}
-		if err := files.Replace(sd.caFile(), trusted, 0o644); err != nil {
+		if err := files.Replace(c.sd.caFile(), trusted, 0o644); err != nil {
 			return false, err
 		}
 		renewed = true
@@ -131,19 +131,19 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 		return renewed, nil
 	}
 	// A client that reads the record must be able to verify the next certificate before that is in use.
-	if err := l.recordEndpoint(ctx, sd); err != nil {
+	if err := c.recordEndpoint(ctx); err != nil {
 		return renewed, err
 	}
-	hosts := certificateHosts(cmp.Or(st.Host, l.cfg.Host))
-	leaf, err := signs.Sign(certificateName(sd), present.leaf.PublicKey, hosts...)
+	hosts := certificateHosts(cmp.Or(st.Host, c.run.cfg.Host))
+	leaf, err := signs.Sign(certificateName(c.sd), present.leaf.PublicKey, hosts...)
 	if err != nil {
 		return renewed, err
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf})
-	if err := files.Replace(sd.certificateFile(), text, 0o644); err != nil {
+	if err := files.Replace(c.sd.certificateFile(), text, 0o644); err != nil {
 		return renewed, err
 	}
-	l.cfg.Logger.Info("renewed the certificate of a server", "server", sd.id)
+	c.run.cfg.Logger.Info("renewed the certificate of a server", "server", c.sd.id)
 	return true, nil
 }
 
@@ -186,7 +186,7 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 	if err != nil {
 		return nil, err
 	}
-	instances, err := l.serverDirs()
+	instances, err := l.run.place.servers()
 	if err != nil {
 		return nil, err
 	}
@@ -208,11 +208,11 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 	return ids, nil
 }
 
-// loadAuthority reads which CA signs.
-func (l *Launcher) loadAuthority(ctx context.Context) error {
+// load reads which CA signs.
+func (k *keys) load(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, authorityTime)
 	defer cancel()
-	a, err := l.cfg.Authority(ctx)
+	a, err := k.cfg.Authority(ctx)
 	if err != nil {
 		return err
 	}
@@ -220,13 +220,13 @@ func (l *Launcher) loadAuthority(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.signs.Store(s)
+	k.signs.Store(s)
 	return nil
 }
 
-// followAuthority reads which CA signs, periodically, until the context ends.
-func (l *Launcher) followAuthority(ctx context.Context) {
+// follow reads which CA signs, periodically, until the context ends.
+func (k *keys) follow(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval, Delay: authorityInterval},
 		&periodic.Status{What: "reading which CA signs for dedicated servers", Meanwhile: "the last one does",
-			Log: l.cfg.Logger}, l.loadAuthority)
+			Log: k.cfg.Logger}, k.load)
 }

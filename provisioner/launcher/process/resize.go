@@ -17,7 +17,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
-	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
+	if st, err = l.run.abandonUpgrade(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if st.Phase == phaseSuspended {
@@ -31,7 +31,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	}
 	fault.Point("resize", "limits recorded")
 	report("Starting mysqld")
-	if err := l.ensureUp(ctx, sd, st); err != nil {
+	if err := l.run.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	report("Checking the admin account")
@@ -51,7 +51,7 @@ func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec
 		return st, sd.saveState(st)
 	}
 	report("Stopping mysqld")
-	if err := l.stopIfRunning(ctx, sd, func(s *server, ctx context.Context) error {
+	if err := l.run.stopIfRunning(ctx, sd, func(s *server, ctx context.Context) error {
 		if err := roomToStart(sd.dir, st, spec.MemoryMB); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec
 // Suspend implements launcher.Launcher. The phase is recorded first, so that the supervision does not start the server
 // again.
 func (l *Launcher) Suspend(ctx context.Context, id string) error {
-	sd, err := l.serverDir(id)
+	sd, err := l.run.place.server(id)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
+	if st, err = l.run.abandonUpgrade(ctx, sd, st); err != nil {
 		return err
 	}
 	switch st.Phase {
@@ -95,12 +95,12 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 	default:
 		return fmt.Errorf("server %s: it is %s: %w", id, st.Phase, launcher.ErrNotFound)
 	}
-	if err := l.stopIfRunning(ctx, sd, (*server).stop); err != nil {
+	if err := l.run.stopIfRunning(ctx, sd, (*server).stop); err != nil {
 		return err
 	}
 	fault.Point("suspend", "stopped")
-	if err := l.groups.Remove(ctx, id); err != nil {
-		l.cfg.Logger.Warn("a control group is left behind", "error", err)
+	if err := l.run.groups.Remove(ctx, id); err != nil {
+		l.run.cfg.Logger.Warn("a control group is left behind", "error", err)
 	}
 	if st.Port == 0 {
 		return nil
@@ -111,7 +111,7 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 
 // resume makes a suspended server ready to be started, with a port and the spec's limits. The caller holds its lock.
 func (l *Launcher) resume(ctx context.Context, sd serverDir, st *state, spec launcher.Spec) error {
-	if err := l.stopIfRunning(ctx, sd, (*server).stop); err != nil { // a Suspend may have been cut off
+	if err := l.run.stopIfRunning(ctx, sd, (*server).stop); err != nil { // a Suspend may have been cut off
 		return err
 	}
 	if err := roomToStart(sd.dir, *st, spec.MemoryMB); err != nil {

@@ -16,6 +16,24 @@ import (
 	"mysql-broker/provisioner/launcher/process/files"
 )
 
+// place is the state directory.
+type place string
+
+func (p place) serversDir() string   { return filepath.Join(string(p), "instances") }
+func (p place) templatesDir() string { return filepath.Join(string(p), "templates") }
+func (p place) trashDir() string     { return filepath.Join(string(p), "trash") }
+func (p place) notesDir() string     { return filepath.Join(string(p), "notes") }
+
+// list returns the ids of all servers, in any phase.
+func (p place) list() ([]string, error) {
+	all, err := p.servers()
+	ids := make([]string, len(all))
+	for i, sd := range all {
+		ids[i] = sd.id
+	}
+	return ids, err
+}
+
 var validID = regexp.MustCompile(`^[a-z0-9_]{1,32}$`)
 
 // serverDir is the directory of one server. It belongs to the broker. The server may write only to data and tmp, so
@@ -24,22 +42,22 @@ type serverDir struct {
 	id, dir string
 }
 
-func (l *Launcher) serverDir(id string) (serverDir, error) {
+func (p place) server(id string) (serverDir, error) {
 	if !validID.MatchString(id) {
 		return serverDir{}, fmt.Errorf("server id %q: want 1 to 32 lower-case letters, digits and underscores", id)
 	}
-	return serverDir{id: id, dir: filepath.Join(l.serversDir(), id)}, nil
+	return serverDir{id: id, dir: filepath.Join(p.serversDir(), id)}, nil
 }
 
-// serverDirs returns the directories of all servers, in any phase.
-func (l *Launcher) serverDirs() ([]serverDir, error) {
-	entries, err := os.ReadDir(l.serversDir())
+// servers returns the directories of all servers, in any phase.
+func (p place) servers() ([]serverDir, error) {
+	entries, err := os.ReadDir(p.serversDir())
 	if err != nil {
 		return nil, fmt.Errorf("list servers: %w", err)
 	}
 	all := make([]serverDir, 0, len(entries))
 	for _, e := range entries {
-		if sd, err := l.serverDir(e.Name()); err == nil {
+		if sd, err := p.server(e.Name()); err == nil {
 			all = append(all, sd)
 		}
 	}

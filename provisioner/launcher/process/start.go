@@ -15,6 +15,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/cgroup"
 	"mysql-broker/provisioner/launcher/process/files"
 )
 
@@ -39,14 +40,24 @@ var (
 	errNotUp = errors.New("mysqld did not come up in time and was killed")
 )
 
+// runner starts and stops the servers of a directory.
+type runner struct {
+	cfg          Config
+	place        place
+	owner        files.Owner    // of the servers' processes and data
+	groups       *cgroup.Groups // nil if servers have no control groups of their own
+	whyUngrouped error          // why they have none
+	startTimeout time.Duration  // the constant, except in tests
+}
+
 // start starts a server that does not run, with the program for its data. The caller holds its lock.
-func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ...string) (*server, error) {
-	b, err := l.programFor(sd, st)
+func (r *runner) start(ctx context.Context, sd serverDir, st state, options ...string) (*server, error) {
+	b, err := r.programFor(sd, st)
 	if err != nil {
 		return nil, err
 	}
 	// Within a series, and on MySQL, the program upgrades the data, and older ones may refuse them afterwards.
-	version := l.versionOfData(sd, st)
+	version := r.versionOfData(sd, st)
 	if version == "" || st.Flavour == mysqld.MySQL || launcher.SameSeries(version, b.Version) {
 		version = b.Version
 	}
@@ -56,12 +67,12 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 			return nil, err
 		}
 	}
-	return l.startProgram(ctx, sd, st, b, options...)
+	return r.startProgram(ctx, sd, st, b, options...)
 }
 
-func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b mysqld.Binary,
+func (r *runner) startProgram(ctx context.Context, sd serverDir, st state, b mysqld.Binary,
 	options ...string) (*server, error) {
-	if err := l.writeSettings(sd, st, b); err != nil {
+	if err := r.cfg.writeSettings(sd, st, b); err != nil {
 		return nil, fmt.Errorf("server %s: settings: %w", sd.id, err)
 	}
 	if err := removeStaleSocket(sd); err != nil {
@@ -78,12 +89,12 @@ func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b m
 	}
 	defer lock.Close()
 	arguments := append([]string{settingsOption(sd)}, options...)
-	group, err := l.groups.Open(sd.id, st.Flavour, st.MemoryMB)
+	group, err := r.groups.Open(sd.id, st.Flavour, st.MemoryMB)
 	if err != nil { // a server limited by RLIMIT_DATA alone is better than none
-		l.cfg.Logger.Warn("a server is started without a control group", "server", sd.id, "error", err)
+		r.cfg.Logger.Warn("a server is started without a control group", "server", sd.id, "error", err)
 	}
 	cmd := exec.Command(b.Path, arguments...)
-	if !l.cfg.UnlimitedMemory {
+	if !r.cfg.UnlimitedMemory {
 		cmd = limited(mysqld.DataLimitMB(st.Flavour, st.MemoryMB), group != nil, b.Path, arguments...)
 	}
 	cmd.Dir = sd.dir
@@ -94,7 +105,7 @@ func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b m
 		defer group.Close()
 		cmd.ExtraFiles = append(cmd.ExtraFiles, group)
 	}
-	cmd.SysProcAttr = l.owner.Attributes()
+	cmd.SysProcAttr = r.owner.Attributes()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
@@ -102,8 +113,8 @@ func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b m
 }
 
 // writeSettings writes the settings file if its content differs, so that a server can be started on a full disk.
-func (l *Launcher) writeSettings(sd serverDir, st state, b mysqld.Binary) error {
-	content := l.settings(sd, st, b)
+func (c Config) writeSettings(sd serverDir, st state, b mysqld.Binary) error {
+	content := c.settings(sd, st, b)
 	if present, err := os.ReadFile(sd.settingsFile()); err == nil && bytes.Equal(present, content) {
 		return nil
 	}
@@ -154,7 +165,7 @@ func removeStaleSocket(sd serverDir) error {
 }
 
 // awaitUp returns when a started server responds to logins. If it does not within limit, it is killed.
-func (l *Launcher) awaitUp(ctx context.Context, sd serverDir, s *server, limit time.Duration) error {
+func awaitUp(ctx context.Context, sd serverDir, s *server, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := pollUp(limited, sd, s)
@@ -182,26 +193,26 @@ func pollUp(ctx context.Context, sd serverDir, s *server) error {
 }
 
 // ensureUp starts a ready server unless it runs, and returns when it is up. The caller holds its lock.
-func (l *Launcher) ensureUp(ctx context.Context, sd serverDir, st state) error {
-	s, _, err := l.ensureRunning(ctx, sd, st)
+func (r *runner) ensureUp(ctx context.Context, sd serverDir, st state) error {
+	s, _, err := r.ensureRunning(ctx, sd, st)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	return l.awaitUp(ctx, sd, s, l.startTimeout)
+	return awaitUp(ctx, sd, s, r.startTimeout)
 }
 
 // ensureRunning returns a ready server, and starts it if it does not run. The caller holds its lock.
-func (l *Launcher) ensureRunning(ctx context.Context, sd serverDir, st state) (s *server, started bool, err error) {
-	if s, err = findServer(ctx, sd, l.owner); s != nil || err != nil {
+func (r *runner) ensureRunning(ctx context.Context, sd serverDir, st state) (s *server, started bool, err error) {
+	if s, err = findServer(ctx, sd, r.owner); s != nil || err != nil {
 		if s != nil {
-			l.recordVersion(sd, st)
+			r.recordVersion(sd, st)
 		}
 		return s, false, err
 	}
 	log, asked := readLogTail(sd), shutDown(readLogEnd(sd, endLogBytes))
-	killed := l.groups.KilledForMemory(sd.id)
-	if s, err = l.start(ctx, sd, st); err != nil {
+	killed := r.groups.KilledForMemory(sd.id)
+	if s, err = r.start(ctx, sd, st); err != nil {
 		return nil, false, err
 	}
 	level := slog.LevelWarn
@@ -214,13 +225,13 @@ func (l *Launcher) ensureRunning(ctx context.Context, sd serverDir, st state) (s
 	if killed { // which it could not log
 		attributes = append(attributes, slog.Bool("killed_for_memory", true))
 	}
-	l.cfg.Logger.LogAttrs(ctx, level, "started a server that did not run", attributes...)
+	r.cfg.Logger.LogAttrs(ctx, level, "started a server that did not run", attributes...)
 	return s, true, nil
 }
 
 // stopIfRunning stops a server, by server.stop or server.kill. The caller holds its lock.
-func (l *Launcher) stopIfRunning(ctx context.Context, sd serverDir, end func(*server, context.Context) error) error {
-	s, err := findServer(ctx, sd, l.owner)
+func (r *runner) stopIfRunning(ctx context.Context, sd serverDir, end func(*server, context.Context) error) error {
+	s, err := findServer(ctx, sd, r.owner)
 	if s == nil || err != nil {
 		return err
 	}
@@ -231,12 +242,12 @@ func (l *Launcher) stopIfRunning(ctx context.Context, sd serverDir, end func(*se
 const socketName = "mysqld.sock"
 
 // settings returns the content of a server's settings file. It holds no secret.
-func (l *Launcher) settings(sd serverDir, st state, b mysqld.Binary) []byte {
+func (c Config) settings(sd serverDir, st state, b mysqld.Binary) []byte {
 	lines := []string{
 		"# Written when the server starts; changes are lost.",
 		"[mysqld]",
 		fmt.Sprintf("port=%d", st.Port),
-		"bind-address=" + l.cfg.BindAddress,
+		"bind-address=" + c.BindAddress,
 		"basedir=" + mysqld.Quote(b.BaseDir),
 		"datadir=" + mysqld.Quote(sd.dataDir()),
 		"tmpdir=" + mysqld.Quote(sd.tmpDir()),
@@ -252,6 +263,6 @@ func (l *Launcher) settings(sd serverDir, st state, b mysqld.Binary) []byte {
 	} else {
 		lines = append(lines, rsaSettings(sd)...)
 	}
-	lines = append(lines, l.cfg.Settings...)
+	lines = append(lines, c.Settings...)
 	return []byte(strings.Join(lines, "\n") + "\n")
 }

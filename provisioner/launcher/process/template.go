@@ -20,14 +20,20 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 )
 
-// template returns a data directory of a program's flavour and version, with no account that can log in. It is created
+// templates are data directories from which new servers are copied.
+type templates struct {
+	place place
+	owner files.Owner
+}
+
+// get returns a data directory of a program's flavour and version, with no account that can log in. It is created
 // once, in 1 to 3 s; a copy takes a tenth of that.
-func (l *Launcher) template(ctx context.Context, b mysqld.Binary) (string, error) {
-	dir := l.templateDir(b)
+func (t templates) get(ctx context.Context, b mysqld.Binary) (string, error) {
+	dir := t.path(b)
 	if _, err := os.Stat(dir); err == nil { // it gets its name when it is complete
 		return dir, nil
 	}
-	lock, err := holdLock(ctx, l.templatesDir())
+	lock, err := holdLock(ctx, t.place.templatesDir())
 	if err != nil {
 		return "", err
 	}
@@ -39,7 +45,7 @@ func (l *Launcher) template(ctx context.Context, b mysqld.Binary) (string, error
 	if err := os.RemoveAll(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
-	if err := l.initialise(ctx, b, lock, begun); err != nil {
+	if err := t.initialise(ctx, b, lock, begun); err != nil {
 		return "", errors.Join(fmt.Errorf("make a template: %w", err), os.RemoveAll(begun))
 	}
 	if err := files.DigHoles(begun); err != nil {
@@ -56,15 +62,15 @@ func (l *Launcher) template(ctx context.Context, b mysqld.Binary) (string, error
 
 // initialise creates a data directory. Its programs also hold the lock, because they may outlive this process: nobody
 // may start again while one still writes.
-func (l *Launcher) initialise(ctx context.Context, b mysqld.Binary, lock *os.File, dir string) error {
+func (t templates) initialise(ctx context.Context, b mysqld.Binary, lock *os.File, dir string) error {
 	// Servers that share a directory for temporary tables, such as /tmp, sometimes delete each other's.
-	tmp := l.templateTmpDir()
+	tmp := t.tmpDir()
 	if err := os.RemoveAll(tmp); err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
 	for _, d := range []string{dir, tmp} {
-		if err := l.owner.Mkdir(d); err != nil {
+		if err := t.owner.Mkdir(d); err != nil {
 			return err
 		}
 	}
@@ -74,14 +80,14 @@ func (l *Launcher) initialise(ctx context.Context, b mysqld.Binary, lock *os.Fil
 		"--datadir=" + dir,
 	}, mysqld.InitialOptions[b.Flavour]...)
 	if b.Flavour == mysqld.MariaDB {
-		return l.initialiseMariaDB(ctx, b, lock, dir, options)
+		return t.initialiseMariaDB(ctx, b, lock, dir, options)
 	}
-	return l.initialiseMySQL(ctx, b, lock, dir, options)
+	return t.initialiseMySQL(ctx, b, lock, dir, options)
 }
 
 // initialiseMySQL drops root as the last act of initialisation: an --init-file that failed in a copy would otherwise
 // leave root without a password. https://dev.mysql.com/doc/refman/8.4/en/data-directory-initialization.html
-func (l *Launcher) initialiseMySQL(ctx context.Context, b mysqld.Binary, lock *os.File, dir string,
+func (t templates) initialiseMySQL(ctx context.Context, b mysqld.Binary, lock *os.File, dir string,
 	options []string) error {
 	zones, err := timeZones()
 	if err != nil {
@@ -93,7 +99,7 @@ func (l *Launcher) initialiseMySQL(ctx context.Context, b mysqld.Binary, lock *o
 	}
 	defer os.Remove(statements)
 	options = append(options, "--initialize-insecure", "--init-file="+statements)
-	if err := l.runTool(ctx, lock, "", b.Path, options...); err != nil {
+	if err := t.runTool(ctx, lock, "", b.Path, options...); err != nil {
 		return err
 	}
 	// auto.cnf holds the server's identity, the PEM files its keys: a copy must have its own.
@@ -102,14 +108,14 @@ func (l *Launcher) initialiseMySQL(ctx context.Context, b mysqld.Binary, lock *o
 
 // initialiseMariaDB removes the accounts that the installation script leaves without a password: root@localhost,
 // root@HOST, root@127.0.0.1 and root@::1. https://mariadb.com/kb/en/mariadb-install-db/
-func (l *Launcher) initialiseMariaDB(ctx context.Context, b mysqld.Binary, lock *os.File, dir string,
+func (t templates) initialiseMariaDB(ctx context.Context, b mysqld.Binary, lock *os.File, dir string,
 	options []string) error {
 	script, err := b.InstallScript()
 	if err != nil {
 		return err
 	}
 	install := []string{"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"}
-	if err := l.runTool(ctx, lock, "", script, slices.Concat(options, install)...); err != nil {
+	if err := t.runTool(ctx, lock, "", script, slices.Concat(options, install)...); err != nil {
 		return err
 	}
 	zones, err := timeZones()
@@ -118,7 +124,7 @@ func (l *Launcher) initialiseMariaDB(ctx context.Context, b mysqld.Binary, lock 
 	}
 	const dropAccounts = "DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys';\n" +
 		"DELETE FROM mysql.proxies_priv;\n"
-	if err := l.runTool(ctx, lock, zones+dropAccounts, b.Path, append(options, "--bootstrap")...); err != nil {
+	if err := t.runTool(ctx, lock, zones+dropAccounts, b.Path, append(options, "--bootstrap")...); err != nil {
 		return err
 	}
 	return files.RemoveMatching(dir, "ib_buffer_pool")
@@ -130,25 +136,25 @@ func timeZones() (string, error) {
 	return strings.Join(statements, ";\n") + ";\n", err
 }
 
-func (l *Launcher) templateDir(b mysqld.Binary) string {
-	return filepath.Join(l.templatesDir(), b.Flavour+"-"+b.Version)
+func (t templates) path(b mysqld.Binary) string {
+	return filepath.Join(t.place.templatesDir(), b.Flavour+"-"+b.Version)
 }
 
-func (l *Launcher) templateTmpDir() string { return filepath.Join(l.templatesDir(), "tmp") }
+func (t templates) tmpDir() string { return filepath.Join(t.place.templatesDir(), "tmp") }
 
 // toolTime limits a program that usually takes some seconds.
 const toolTime = 10 * time.Minute
 
 // runTool runs a program as the servers' owner, with the lock. The error ends with the program's error output. When the
 // context ends, it kills the program and all its children, because they hold the lock.
-func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path string, args ...string) error {
+func (t templates) runTool(ctx context.Context, lock *os.File, stdin, path string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = l.templatesDir()
-	cmd.Env = append(serverEnvironment(), "TMPDIR="+l.templateTmpDir())
+	cmd.Dir = t.place.templatesDir()
+	cmd.Env = append(serverEnvironment(), "TMPDIR="+t.tmpDir())
 	cmd.Stdin = strings.NewReader(stdin)
-	cmd.SysProcAttr = l.owner.Attributes()
+	cmd.SysProcAttr = t.owner.Attributes()
 	cmd.ExtraFiles = []*os.File{lock}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
 	cmd.WaitDelay = time.Second
@@ -157,7 +163,7 @@ func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path strin
 		return fmt.Errorf("%s may not write to %s, which is its user's. If AppArmor confines it, put the line "+
 			"\"%s/** rwk,\" into /etc/apparmor.d/local/usr.sbin.mysqld, and run "+
 			"apparmor_parser -r /etc/apparmor.d/usr.sbin.mysqld: %s",
-			filepath.Base(path), l.cfg.Dir, l.cfg.Dir, tellingLines(string(out)))
+			filepath.Base(path), t.place, t.place, tellingLines(string(out)))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, tellingLines(string(out)))

@@ -25,12 +25,12 @@ const (
 // disk has no room to start them. Some servers end then, others hang; MariaDB does one after the other. It also sees
 // servers that end again and again because the disk is full, and free their temporary files each time.
 func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, error) {
-	free, err := files.SpaceLeft(l.cfg.Dir)
+	free, err := files.SpaceLeft(l.run.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
 	full := free < startSpaceMB<<20
-	all, err := l.serverDirs()
+	all, err := l.run.place.servers()
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (d serverDir) removeUpgradeFiles() error {
 // or, if that is not complete, from the data, which is unchanged then.
 func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	report, works func(progress string)) (_ launcher.Endpoint, err error) {
-	to, err := l.offered(spec)
+	to, err := l.run.cfg.offered(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -65,7 +65,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	}
 	report, end := files.WatchWork(sd.dir, files.WorkInterval, report, works)
 	defer end()
-	of := l.versionOfData(sd, st)
+	of := l.run.versionOfData(sd, st)
 	switch order := launcher.CompareVersions(to.Version, of); {
 	case st.Flavour != to.Flavour || order < 0:
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
@@ -73,12 +73,14 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 				launcher.Version{Flavour: st.Flavour, Version: of}, versionOf(to)),
 			Err: fmt.Errorf("server %s: its data is of %s %s, and %s is wanted", sd.id, st.Flavour, of, versionOf(to))}
 	case order > 0 || st.Phase == phaseUpgrading:
-		if st, err = l.upgradeData(ctx, sd, st, to, spec, report); err != nil {
+		u := &upgrade{l.run, sd, st, to, spec, report}
+		if err := u.data(ctx); err != nil {
 			return launcher.Endpoint{}, err
 		}
+		st = u.st
 	}
 	report("Starting " + versionOf(to).String())
-	if err := l.ensureUp(ctx, sd, st); err != nil {
+	if err := l.run.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, explainNoRoom(err)
 	}
 	endpoint, err := l.answerFor(ctx, sd, st, spec)
@@ -89,64 +91,72 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	return endpoint, sd.removeUpgradeFiles()
 }
 
-// upgradeData copies the data of a server, upgrades them, and compares. Then the server is ready to be started.
-func (l *Launcher) upgradeData(ctx context.Context, sd serverDir, st state, to mysqld.Binary, spec launcher.Spec,
-	report func(progress string)) (state, error) {
+// upgrade is the work on one server, whose lock is held.
+type upgrade struct {
+	run    *runner
+	sd     serverDir
+	st     state
+	to     mysqld.Binary
+	spec   launcher.Spec
+	report func(progress string)
+}
+
+// data copies the data of a server, upgrades them, and compares. Then the server is ready to be started.
+func (u *upgrade) data(ctx context.Context) error {
 	end := (*server).kill // nobody needs what an earlier attempt wrote
-	if st.Phase == phaseReady {
-		present, err := l.programFor(sd, st) // before it is stopped
+	if u.st.Phase == phaseReady {
+		present, err := u.run.programFor(u.sd, u.st) // before it is stopped
 		if err != nil {
-			return st, err
+			return err
 		}
-		if err := roomToCopy(sd); err != nil {
-			return st, err
+		if err := roomToCopy(u.sd); err != nil {
+			return err
 		}
-		report("Stopping the server")
+		u.report("Stopping the server")
 		if err := ended(ctx); err != nil {
-			return st, err
+			return err
 		}
-		st.Version = cmp.Or(l.versionOfData(sd, st), present.Version)
-		st.Phase, st.Copied = phaseUpgrading, false
-		if err := sd.saveState(st); err != nil {
-			return st, err
+		u.st.Version = cmp.Or(u.run.versionOfData(u.sd, u.st), present.Version)
+		u.st.Phase, u.st.Copied = phaseUpgrading, false
+		if err := u.sd.saveState(u.st); err != nil {
+			return err
 		}
 		fault.Point("upgrade", "recorded")
 		end = (*server).stop
 	}
-	err := l.stopIfRunning(ctx, sd, end)
+	err := u.run.stopIfRunning(ctx, u.sd, end)
 	if err == nil {
 		fault.Point("upgrade", "stopped")
-		err = l.copyAndTry(ctx, sd, &st, to, spec, report)
+		err = u.copyAndTry(ctx)
 	}
 	if err != nil && ctx.Err() == nil { // applications wait, so it is not tried again
-		return st, &launcher.Error{Action: launcher.GiveUp, Err: err,
-			Sentence: fmt.Sprintf("The server could not be upgraded to %s. It continues with %s and the earlier data.",
-				versionOf(to), launcher.Version{Flavour: st.Flavour, Version: st.Version})}
+		return &launcher.Error{Action: launcher.GiveUp, Err: err,
+			Sentence: fmt.Sprintf("The server could not be upgraded u.to %s. It continues with %s and the earlier data.",
+				versionOf(u.to), launcher.Version{Flavour: u.st.Flavour, Version: u.st.Version})}
 	}
 	if err != nil {
-		return st, err
+		return err
 	}
 	fault.Point("upgrade", "compared")
-	st.Phase, st.Version, st.Copied = phaseReady, to.Version, false
-	return st, sd.saveState(st)
+	u.st.Phase, u.st.Version, u.st.Copied = phaseReady, u.to.Version, false
+	return u.sd.saveState(u.st)
 }
 
 // copyAndTry upgrades the data of a server that does not run.
-func (l *Launcher) copyAndTry(ctx context.Context, sd serverDir, st *state, to mysqld.Binary, spec launcher.Spec,
-	report func(progress string)) error {
-	report("Copying the data")
+func (u *upgrade) copyAndTry(ctx context.Context) error {
+	u.report("Copying the data")
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	if err := l.keepCopy(ctx, sd, st, spec); err != nil {
+	if err := u.keepCopy(ctx); err != nil {
 		return err
 	}
 	fault.Point("upgrade", "copied")
-	report("Upgrading the data to " + versionOf(to).String())
+	u.report("Upgrading the data u.to " + versionOf(u.to).String())
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	return l.tryVersion(ctx, sd, *st, to, spec)
+	return u.tryVersion(ctx)
 }
 
 // ended returns an error if another broker may have the work now.
@@ -176,48 +186,48 @@ func roomToCopy(sd serverDir) error {
 
 // keepCopy makes the copy of the data of a server that does not run. If there is one, it makes the data equal to it. If
 // a revert has moved the copy back and then ended, the data is those of before.
-func (l *Launcher) keepCopy(ctx context.Context, sd serverDir, st *state, spec launcher.Spec) error {
-	_, err := os.Stat(sd.copyDir())
+func (u *upgrade) keepCopy(ctx context.Context) error {
+	_, err := os.Stat(u.sd.copyDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if st.Copied && err == nil {
-		if err := files.Remove(sd.dataDir()); err != nil {
+	if u.st.Copied && err == nil {
+		if err := files.Remove(u.sd.dataDir()); err != nil {
 			return err
 		}
-		return files.Copy(ctx, sd.copyDir(), sd.dataDir(), l.owner)
+		return files.Copy(ctx, u.sd.copyDir(), u.sd.dataDir(), u.run.owner)
 	}
-	if err := l.takeInventory(ctx, sd, *st, spec); err != nil {
+	if err := u.takeInventory(ctx); err != nil {
 		return err
 	}
-	begun := sd.copyDir() + unfinished
-	if err := files.Remove(begun, sd.copyDir()); err != nil {
+	begun := u.sd.copyDir() + unfinished
+	if err := files.Remove(begun, u.sd.copyDir()); err != nil {
 		return err
 	}
-	if err := files.Copy(ctx, sd.dataDir(), begun, l.owner); err != nil {
+	if err := files.Copy(ctx, u.sd.dataDir(), begun, u.run.owner); err != nil {
 		return err
 	}
 	if err := files.SyncFilesystem(begun); err != nil {
 		return err
 	}
-	if err := os.Rename(begun, sd.copyDir()); err != nil {
+	if err := os.Rename(begun, u.sd.copyDir()); err != nil {
 		return err
 	}
-	if err := files.SyncDir(sd.dir); err != nil {
+	if err := files.SyncDir(u.sd.dir); err != nil {
 		return err
 	}
-	st.Copied = true
-	return sd.saveState(*st)
+	u.st.Copied = true
+	return u.sd.saveState(u.st)
 }
 
 // takeInventory records what the server has, in its present version. It leaves data that need no recovery.
-func (l *Launcher) takeInventory(ctx context.Context, sd serverDir, st state, spec launcher.Spec) error {
-	present, err := l.programFor(sd, st)
+func (u *upgrade) takeInventory(ctx context.Context) error {
+	present, err := u.run.programFor(u.sd, u.st)
 	if err != nil {
 		return err
 	}
-	return l.offline(ctx, sd, st, present, nil, func() error {
-		found, err := inventoryOf(ctx, sd, spec)
+	return u.run.offline(ctx, u.sd, u.st, present, nil, func() error {
+		found, err := inventoryOf(ctx, u.sd, u.spec)
 		if err != nil {
 			return err
 		}
@@ -225,49 +235,48 @@ func (l *Launcher) takeInventory(ctx context.Context, sd serverDir, st state, sp
 		if err != nil {
 			return err
 		}
-		return files.Replace(sd.inventoryFile(), data, 0o600)
+		return files.Replace(u.sd.inventoryFile(), data, 0o600)
 	})
 }
 
 // tryVersion upgrades the data and compares what the server has with its inventory.
-func (l *Launcher) tryVersion(ctx context.Context, sd serverDir, st state, to mysqld.Binary,
-	spec launcher.Spec) error {
-	return l.offline(ctx, sd, st, to, dataUpgrade[to.Flavour], func() error {
+func (u *upgrade) tryVersion(ctx context.Context) error {
+	return u.run.offline(ctx, u.sd, u.st, u.to, dataUpgrade[u.to.Flavour], func() error {
 		fault.Point("upgrade", "started")
-		if to.Flavour == mysqld.MariaDB && !launcher.SameSeries(st.Version, to.Version) {
-			if err := l.upgradeTables(ctx, sd, to, spec); err != nil {
+		if u.to.Flavour == mysqld.MariaDB && !launcher.SameSeries(u.st.Version, u.to.Version) {
+			if err := u.upgradeTables(ctx); err != nil {
 				return err
 			}
 		}
 		fault.Point("upgrade", "tables upgraded")
-		found, err := inventoryOf(ctx, sd, spec)
+		found, err := inventoryOf(ctx, u.sd, u.spec)
 		if err != nil {
 			return err
 		}
-		if !found.is(to.Version) {
-			return fmt.Errorf("server %s: it says that it is %s, and %s was started", sd.id, found.Version, versionOf(to))
+		if !found.is(u.to.Version) {
+			return fmt.Errorf("server %s: it says that it is %s, and %s was started", u.sd.id, found.Version, versionOf(u.to))
 		}
-		data, err := os.ReadFile(sd.inventoryFile())
+		data, err := os.ReadFile(u.sd.inventoryFile())
 		if err != nil {
-			return fmt.Errorf("server %s: what it had before: %w", sd.id, err)
+			return fmt.Errorf("server %s: what it had before: %w", u.sd.id, err)
 		}
 		var before inventory
 		if err := json.Unmarshal(data, &before); err != nil {
-			return fmt.Errorf("server %s: what it had before: %w", sd.id, err)
+			return fmt.Errorf("server %s: what it had before: %w", u.sd.id, err)
 		}
 		return before.in(found)
 	})
 }
 
 // offline runs fn while the server runs without a network, and shuts it down.
-func (l *Launcher) offline(ctx context.Context, sd serverDir, st state, b mysqld.Binary, options []string,
+func (r *runner) offline(ctx context.Context, sd serverDir, st state, b mysqld.Binary, options []string,
 	fn func() error) error {
-	s, err := l.startProgram(ctx, sd, st, b, append(options, offline...)...)
+	s, err := r.startProgram(ctx, sd, st, b, append(options, offline...)...)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if err := l.awaitUp(ctx, sd, s, dataUpgradeTime); err != nil {
+	if err := awaitUp(ctx, sd, s, dataUpgradeTime); err != nil {
 		return err
 	}
 	if err := fn(); err != nil {
@@ -276,11 +285,11 @@ func (l *Launcher) offline(ctx context.Context, sd serverDir, st state, b mysqld
 		}
 		return err
 	}
-	return l.shutDownCleanly(ctx, sd, s)
+	return shutDownCleanly(ctx, sd, s)
 }
 
 // shutDownCleanly stops a server. It fails if the server does not write everything to its files.
-func (l *Launcher) shutDownCleanly(ctx context.Context, sd serverDir, s *server) error {
+func shutDownCleanly(ctx context.Context, sd serverDir, s *server) error {
 	if err := s.signal(unix.SIGTERM); err != nil {
 		return err
 	}
@@ -297,30 +306,30 @@ func (l *Launcher) shutDownCleanly(ctx context.Context, sd serverDir, s *server)
 
 // upgradeTables runs mariadb-upgrade, which upgrades the system tables of MariaDB.
 // https://mariadb.com/docs/server/clients-and-utilities/deployment-tools/mariadb-upgrade
-func (l *Launcher) upgradeTables(ctx context.Context, sd serverDir, b mysqld.Binary, spec launcher.Spec) error {
-	tool, err := b.UpgradeTool()
+func (u *upgrade) upgradeTables(ctx context.Context) error {
+	tool, err := u.to.UpgradeTool()
 	if err != nil {
 		return err
 	}
-	login := fmt.Sprintf("[client]\nuser=%s\npassword=%s\nsocket=%s\n", spec.AdminUser, spec.AdminPassword, socketName)
-	if err := files.Remove(sd.loginFile()); err != nil {
+	login := fmt.Sprintf("[client]\nuser=%s\npassword=%s\nsocket=%s\n", u.spec.AdminUser, u.spec.AdminPassword, socketName)
+	if err := files.Remove(u.sd.loginFile()); err != nil {
 		return err
 	}
-	defer os.Remove(sd.loginFile())
-	if err := l.owner.WriteSecret(sd.loginFile(), []byte(login)); err != nil {
+	defer os.Remove(u.sd.loginFile())
+	if err := u.run.owner.WriteSecret(u.sd.loginFile(), []byte(login)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dataUpgradeTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, "--defaults-file="+sd.loginFile())
-	cmd.Dir = sd.dataDir() // where the socket is: its path may be too long for an address
-	cmd.Env = append(serverEnvironment(), "TMPDIR="+sd.tmpDir())
-	cmd.SysProcAttr = l.owner.Attributes()
+	cmd := exec.CommandContext(ctx, tool, "--defaults-file="+u.sd.loginFile())
+	cmd.Dir = u.sd.dataDir() // where the socket is: its path may be too long for an address
+	cmd.Env = append(serverEnvironment(), "TMPDIR="+u.sd.tmpDir())
+	cmd.SysProcAttr = u.run.owner.Attributes()
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("server %s: %s: %w: %s", sd.id, filepath.Base(tool), err, tellingLines(string(out)))
+		return fmt.Errorf("server %s: %s: %w: %s", u.sd.id, filepath.Base(tool), err, tellingLines(string(out)))
 	}
 	return nil
 }
@@ -339,13 +348,13 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if err := ended(ctx); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
+	if st, err = l.run.abandonUpgrade(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if st.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
-	if err := l.ensureUp(ctx, sd, st); err != nil {
+	if err := l.run.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	end, err := l.answerFor(ctx, sd, st, spec)
@@ -357,11 +366,11 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 
 // abandonUpgrade makes a server ready again, as it was before an upgrade that has not succeeded. It does not start it.
 // It does nothing in other phases. The caller holds the server's lock.
-func (l *Launcher) abandonUpgrade(ctx context.Context, sd serverDir, st state) (state, error) {
+func (r *runner) abandonUpgrade(ctx context.Context, sd serverDir, st state) (state, error) {
 	if st.Phase != phaseUpgrading {
 		return st, nil
 	}
-	if err := l.stopIfRunning(ctx, sd, (*server).kill); err != nil {
+	if err := r.stopIfRunning(ctx, sd, (*server).kill); err != nil {
 		return st, err
 	}
 	if _, err := os.Stat(sd.copyDir()); st.Copied && err == nil {

@@ -310,7 +310,7 @@ func (b backingUp) dropReader(ctx context.Context, run *task.Run) error {
 		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
 	}
 	if err := b.asReader(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		return s.DropAccount(ctx, b.reader())
+		return s.Accounts.Drop(ctx, b.reader())
 	}); err != nil {
 		return err
 	}

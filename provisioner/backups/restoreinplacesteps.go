@@ -125,7 +125,7 @@ func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmi
 	if found, _, err := foundLost.Recall(run); err != nil {
 		return err
 	} else if !found {
-		holds, err := s.HoldsData(ctx, w.instance.Database)
+		holds, err := s.Databases.HoldsData(ctx, w.instance.Database)
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmi
 			return err
 		}
 	}
-	return s.CreateDatabase(ctx, w.instance.Database, "", "")
+	return s.Databases.Create(ctx, w.instance.Database, "", "")
 }
 
 // dropIncomplete drops the database that the task has made in place of the lost one, so that the restore can be
@@ -152,10 +152,10 @@ func (w restoring) dropIncomplete(ctx context.Context, run *task.Run) error {
 // dropRestored drops the database, which only the task has filled.
 func (w restoring) dropRestored(ctx context.Context, run *task.Run) error {
 	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		if err := s.LockAccount(ctx, w.owner()); err != nil { // ends its sessions
+		if err := s.Accounts.Lock(ctx, w.owner()); err != nil { // ends its sessions
 			return err
 		}
-		return s.DropDatabase(ctx, w.instance.Database)
+		return s.Databases.Drop(ctx, w.instance.Database)
 	})
 }
 

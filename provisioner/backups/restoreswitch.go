@@ -46,7 +46,7 @@ func (w restoring) underLock(ctx context.Context, run *task.Run,
 // create creates the database of an owner, unless it exists, and creates the owner again.
 func (w restoring) create(ctx context.Context, run *task.Run, owner mysqladmin.Account) error {
 	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		if err := s.CreateDatabase(ctx, owner.Database, "", ""); err != nil {
+		if err := s.Databases.Create(ctx, owner.Database, "", ""); err != nil {
 			return err
 		}
 		return copying.CreateAnew(ctx, s, owner)
@@ -160,11 +160,11 @@ func (w restoring) tablesToMove(ctx context.Context, run *task.Run, b beside) (m
 		return all, err
 	}
 	err = w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) (err error) {
-		if err = s.CreateDatabase(ctx, b.Kept, "", ""); err == nil {
-			all.Old, err = s.Tables(ctx, w.instance.Database)
+		if err = s.Databases.Create(ctx, b.Kept, "", ""); err == nil {
+			all.Old, err = s.Databases.Tables(ctx, w.instance.Database)
 		}
 		if err == nil {
-			all.New, err = s.Tables(ctx, b.Filled)
+			all.New, err = s.Databases.Tables(ctx, b.Filled)
 		}
 		return err
 	})
@@ -193,11 +193,11 @@ func (w restoring) moveTables(ctx context.Context, run *task.Run, out []string, 
 	from string) error {
 	own := w.instance.Database
 	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		are, err := s.Tables(ctx, to)
+		are, err := s.Databases.Tables(ctx, to)
 		if err != nil {
 			return err
 		}
-		waiting, err := s.Tables(ctx, from)
+		waiting, err := s.Databases.Tables(ctx, from)
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (w restoring) moveTables(ctx context.Context, run *task.Run, out []string, 
 				moves = append(moves, mysqladmin.TableMove{Table: t, From: from, To: own})
 			}
 		}
-		return s.MoveTables(ctx, own, moves)
+		return s.Databases.MoveTables(ctx, own, moves)
 	})
 }
 
@@ -271,9 +271,9 @@ func (w restoring) dropBeside(ctx context.Context, run *task.Run) error {
 	}
 	owner := copying.CopyAccount(w.in(b.Filled), "owner")
 	err = w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		drop := s.DropEmptyDatabase
+		drop := s.Databases.DropEmpty
 		if done {
-			drop = s.DropDatabase
+			drop = s.Databases.Drop
 		}
 		if err := drop(ctx, b.Kept); errors.Is(err, mysqladmin.ErrHoldsData) {
 			w.Log.Error("a restore in place failed, and its earlier data is in another database", "task",

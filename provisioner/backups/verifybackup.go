@@ -177,10 +177,10 @@ func (bs *Backups) verifyBackup(ctx context.Context, run *task.Run, b store.Back
 		Events: true}
 	f := copying.Filling{Copier: bs.copier, Instance: s.instance(), Lock: scratchLock}
 	err = bs.InSession(f.Instance, f.Lock, func(ctx context.Context, _ *task.Run, session *mysqladmin.Session) error {
-		if err := session.CreateDatabase(ctx, s.Database, "", ""); err != nil {
+		if err := session.Databases.Create(ctx, s.Database, "", ""); err != nil {
 			return err
 		}
-		return session.CreateAccount(ctx, owner)
+		return session.Accounts.Create(ctx, owner)
 	})(ctx, run)
 	if err != nil {
 		return err
@@ -234,13 +234,13 @@ func (bs *Backups) drop(ctx context.Context, run *task.Run, s scratch) error {
 
 // dropWithOwner drops a database that only the owner has filled, and the owner.
 func dropWithOwner(ctx context.Context, s *mysqladmin.Session, database, owner string) error {
-	if err := s.LockAccount(ctx, owner); err != nil { // ends its sessions
+	if err := s.Accounts.Lock(ctx, owner); err != nil { // ends its sessions
 		return err
 	}
-	if err := s.DropDatabase(ctx, database); err != nil {
+	if err := s.Databases.Drop(ctx, database); err != nil {
 		return err
 	}
-	return s.DropAccount(ctx, owner)
+	return s.Accounts.Drop(ctx, owner)
 }
 
 // DropLeft returns a step that drops the databases which backups and restores of an instance have left on shared

@@ -237,12 +237,12 @@ func (bs *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflo
 					return err
 				}
 				return bs.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-					if there, err := s.DatabaseExists(ctx, i.Database); err != nil {
+					if there, err := s.Databases.Exists(ctx, i.Database); err != nil {
 						return err
 					} else if !there {
 						return engine.Fail(run.Task, engine.DatabaseDropped, fmt.Errorf("no database %s", i.Database))
 					}
-					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
+					return s.Accounts.Create(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 						Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
 						Events: has.Events, RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired,
 						Restricted: i.OverSince != nil, OwnServer: i.Location.Dedicated()})
@@ -250,7 +250,7 @@ func (bs *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflo
 			}}},
 		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",
 			Do: bs.InSession(i, lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-				return s.DropAccount(ctx, b.Account)
+				return s.Accounts.Drop(ctx, b.Account)
 			})}},
 		Durable:   true,
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetBindingState(i.ID, b.ID, store.Ready) },

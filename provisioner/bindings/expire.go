@@ -166,7 +166,7 @@ func (bs *Bindings) lockExpired(ctx context.Context, i store.Instance, b store.E
 		Alive: func() error { return ctx.Err() }})
 	if err == nil {
 		defer bs.CloseSession(i, session)
-		err = session.Explain(session.LockAccount(session.Context(), b.Account))
+		err = session.Explain(session.Accounts.Lock(session.Context(), b.Account))
 	}
 	if err != nil {
 		err = fmt.Errorf("lock the account of the expired binding %q of instance %q: %w", b.ID, b.InstanceID, err)

@@ -73,7 +73,7 @@ func (bs *Bindings) rotateWorkflow(i store.Instance, b store.Binding) task.Workf
 	w := task.Workflow{Steps: []task.Step{{Name: "replace password", Progress: "Replacing the password",
 		Do: bs.InSession(i, steps.BindingLock(i.ID, b.ID),
 			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-				return s.ReplacePassword(ctx, b.Account, b.Password)
+				return s.Accounts.ReplacePassword(ctx, b.Account, b.Password)
 			})}}, Durable: true}
 	if i.Former() {
 		w.Steps = append(w.Steps, bs.endFormer(i, b))

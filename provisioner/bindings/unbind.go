@@ -85,7 +85,7 @@ func (bs *Bindings) unbindWorkflow(i store.Instance, b store.Binding) task.Workf
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: bs.InSession(i, steps.BindingLock(i.ID, b.ID),
 				func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-					kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), i.Database)
+					kept, err := s.Accounts.Revoke(ctx, b.Account, plan.Role(b.Role), i.Database)
 					return errors.Join(err, keptAccount.Remember(run, kept))
 				})}},
 		Succeeded: func(tx *store.Tx, m task.Memory) {
@@ -109,7 +109,7 @@ func (bs *Bindings) endFormer(i store.Instance, b store.Binding) task.Step {
 	former := i.Elsewhere()
 	end := bs.InSession(former, steps.BindingLock(i.ID, b.ID),
 		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-			kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), former.Database)
+			kept, err := s.Accounts.Revoke(ctx, b.Account, plan.Role(b.Role), former.Database)
 			if err == nil && kept {
 				err = keptAccount.Remember(run, true)
 			}

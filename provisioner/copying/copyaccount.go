@@ -38,17 +38,17 @@ func (f Filling) reader() string {
 // CreateAnew creates an account of a copy for one attempt. Earlier attempts lose their sessions, and cannot log in any
 // more.
 func CreateAnew(ctx context.Context, s *mysqladmin.Session, a mysqladmin.Account) error {
-	if err := s.LockAccount(ctx, a.Name); err != nil {
+	if err := s.Accounts.Lock(ctx, a.Name); err != nil {
 		return err
 	}
-	return s.CreateAccount(ctx, a)
+	return s.Accounts.Create(ctx, a)
 }
 
 // EndCopyAccount ends the access of an account that has written a copy. It drops and forgets the account unless that
 // defines something.
 func (c *Copier) EndCopyAccount(ctx context.Context, run *task.Run, s *mysqladmin.Session, i store.Instance,
 	account string, role plan.Role) error {
-	kept, err := s.RevokeAccess(ctx, account, role, i.Database)
+	kept, err := s.Accounts.Revoke(ctx, account, role, i.Database)
 	if err != nil || kept {
 		return err
 	}

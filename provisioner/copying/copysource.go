@@ -279,7 +279,7 @@ func (f Filling) DropReader(ctx context.Context, run *task.Run) error {
 	} else if err != nil || of != source.ID {
 		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
 	}
-	drop := func(ctx context.Context, s *mysqladmin.Session) error { return s.DropAccount(ctx, f.reader()) }
+	drop := func(ctx context.Context, s *mysqladmin.Session) error { return s.Accounts.Drop(ctx, f.reader()) }
 	err = f.inSourceSession(ctx, run, source, drop)
 	if err == nil && source.Former() { // it may have been moved while it was read
 		err = f.inSourceSession(ctx, run, source.Elsewhere(), drop)

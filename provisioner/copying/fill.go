@@ -60,17 +60,17 @@ func (f Filling) Cleanup() []task.Step {
 	}
 	return append(all, task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: steps.DropTimeout,
 		Do: f.InSession(f.Instance, f.Lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-			if err := s.LockAccount(ctx, f.owner()); err != nil {
+			if err := s.Accounts.Lock(ctx, f.owner()); err != nil {
 				return err
 			}
-			err := s.DropUnfinished(ctx, f.Instance.Database)
+			err := s.Databases.DropUnfinished(ctx, f.Instance.Database)
 			if errors.Is(err, mysqladmin.ErrHoldsData) {
 				return steps.Keep(run.Task, err)
 			}
 			if err != nil {
 				return err
 			}
-			if err := s.DropAccount(ctx, f.owner()); err != nil {
+			if err := s.Accounts.Drop(ctx, f.owner()); err != nil {
 				return err
 			}
 			return f.Store.CopyAccounts.Forget(ctx, engine.LeaseOf(run.Task), f.owner())
@@ -105,7 +105,7 @@ func (f Filling) fillNow(ctx context.Context, run *task.Run) error {
 	owner := mysqladmin.Account{Name: f.owner(), Password: engine.NewPassword(), Database: f.Instance.Database,
 		Role: plan.Admin, Events: of.Events}
 	err = f.InSession(f.Instance, f.Lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-		err := s.MarkUnfinished(ctx, f.Instance.Database)
+		err := s.Databases.MarkUnfinished(ctx, f.Instance.Database)
 		if errors.Is(err, mysqladmin.ErrHoldsData) {
 			return engine.Fail(run.Task, engine.DatabaseUsed, err)
 		}
@@ -186,6 +186,6 @@ func (f Filling) finish(ctx context.Context, run *task.Run) error {
 		if err := f.EndCopyAccount(ctx, run, s, f.Instance, f.owner(), plan.Admin); err != nil {
 			return err
 		}
-		return s.MarkFinished(ctx, f.Instance.Database)
+		return s.Databases.MarkFinished(ctx, f.Instance.Database)
 	})(ctx, run)
 }

@@ -25,7 +25,7 @@ func (c *Copier) FreezeAccounts(ctx context.Context, run *task.Run, i store.Inst
 		case err != nil:
 			return err
 		case found: // all accounts are read-only now
-			killed, err = s.RollingBack(ctx, killed)
+			killed, err = s.Writes.RollingBack(ctx, killed)
 		default:
 			killed, err = freezeEach(ctx, s, i.Database, accounts, events)
 		}
@@ -48,12 +48,12 @@ func freezeEach(ctx context.Context, s *mysqladmin.Session, database string, acc
 	events bool) (killed []int64, err error) {
 	frozen := map[string]bool{}
 	for _, a := range accounts {
-		if err := s.Freeze(ctx, a.Account, steps.RoleOf(a), events, database); err != nil {
+		if err := s.Writes.Freeze(ctx, a.Account, steps.RoleOf(a), events, database); err != nil {
 			return nil, err
 		}
 		frozen[a.Account] = true
 	}
-	return s.EndWrites(ctx, frozen)
+	return s.Writes.End(ctx, frozen)
 }
 
 const (
@@ -67,7 +67,7 @@ const (
 // withoutXA waits until no prepared XA transaction has changed the database, because a copy would lack its changes.
 // Nobody else can have locked its tables.
 func withoutXA(ctx context.Context, run *task.Run, s *mysqladmin.Session, database string) error {
-	blocked, err := s.BlockedByXA(ctx, database)
+	blocked, err := s.Writes.BlockedByXA(ctx, database)
 	if err != nil || !blocked {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *Copier) ThawAccounts(ctx context.Context, run *task.Run, i store.Instan
 	events := c.Plans.Get(i.PlanID).Events
 	return c.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		for _, a := range accounts {
-			if err := s.Thaw(ctx, a.Account, steps.RoleOf(a), events, restricted, i.Database); err != nil {
+			if err := s.Writes.Thaw(ctx, a.Account, steps.RoleOf(a), events, restricted, i.Database); err != nil {
 				return err
 			}
 		}
@@ -107,6 +107,6 @@ func (c *Copier) IsReadOnly(ctx context.Context, i store.Instance) (is bool, err
 
 func (c *Copier) SetReadOnly(ctx context.Context, run *task.Run, i store.Instance, is bool) error {
 	return c.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-		return s.SetReadOnly(ctx, i.Database, is)
+		return s.Databases.SetReadOnly(ctx, i.Database, is)
 	})(ctx, run)
 }

@@ -145,7 +145,7 @@ func (c *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
 		Do: c.WithRoom(m.to, true, c.InSession(m.to, steps.InstanceLock(i.ID),
 			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-				return s.CreateDatabase(ctx, i.Database, "", "")
+				return s.Databases.Create(ctx, i.Database, "", "")
 			}))}
 	if m.to.Location.Dedicated() {
 		w.Steps = []task.Step{c.Launch(m.to), createDatabase, {Name: "check login", Progress: "Checking the first login",
@@ -171,7 +171,7 @@ func (c *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 func (m move) copyRows(ctx context.Context, run *task.Run) error {
 	err := m.InSession(m.from, steps.InstanceLock(m.from.ID),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			blocked, err := s.BlockedByXA(ctx, m.from.Database)
+			blocked, err := s.Writes.BlockedByXA(ctx, m.from.Database)
 			if err != nil || !blocked {
 				return err
 			}
@@ -289,7 +289,7 @@ func (c *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 			if b.State != store.Ready {
 				continue
 			}
-			if err := s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password, Database: i.Database,
+			if err := s.Accounts.Create(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password, Database: i.Database,
 				Role: plan.Role(b.Role), MaxConnections: of.MaxConnections, Events: of.Events, Restricted: restricted,
 				Locked:     a.Expired && c.SureOfAges(ctx, 1) == nil,
 				RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired || b.TLS == "" && address.CACertificate != nil,
@@ -386,6 +386,6 @@ func (m move) dropAccounts(ctx context.Context, run *task.Run) error {
 	}
 	return m.EachAccount(ctx, run, m.to, accounts,
 		func(ctx context.Context, s *mysqladmin.Session, account string) error {
-			return s.DropAccount(ctx, account)
+			return s.Accounts.Drop(ctx, account)
 		})
 }

@@ -47,9 +47,9 @@ func TestAccountsOnDedicatedServers(t *testing.T) {
 				return err
 			}
 			defer session.Close()
-			f.Must(session.DropAccount(f.Context(), dropped.Account))
-			f.Must(session.RemoveWritePrivileges(f.Context(), restricted.Account, plan.ReadWrite, i.Database))
-			return session.CreateAccount(f.Context(), mysqladmin.Account{Name: stray, Password: "unused-Passw0rd",
+			f.Must(session.Accounts.Drop(f.Context(), dropped.Account))
+			f.Must(session.Writes.RemovePrivileges(f.Context(), restricted.Account, plan.ReadWrite, i.Database))
+			return session.Accounts.Create(f.Context(), mysqladmin.Account{Name: stray, Password: "unused-Passw0rd",
 				Database: i.Database, Role: plan.ReadOnly})
 		}))
 		for _, finding := range f.expect(f.doctor, "stray account "+stray, "missing account "+dropped.Account,

@@ -62,7 +62,7 @@ func (d *Doctor) unblock(ctx context.Context, f Finding) (done string, err error
 	}
 	ended := ""
 	err = d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) (err error) {
-		ended, err = s.DropBlockedDatabase(ctx, f.Name, d.blockedAge)
+		ended, err = s.Databases.DropBlocked(ctx, f.Name, d.blockedAge)
 		return err
 	})
 	switch {

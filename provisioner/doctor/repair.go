@@ -65,7 +65,7 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 		return "destroyed", d.fleet.Destroy(ctx, store.DedicatedLocation(r.Launcher, r.Name))
 	case store.DatabaseResource:
 		return "dropped", d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) error {
-			return s.DropDatabase(ctx, f.Name)
+			return s.Databases.Drop(ctx, f.Name)
 		})
 	}
 	return d.dropAccount(ctx, f)
@@ -82,9 +82,9 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 	kept := false
 	err = d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) (err error) {
 		if gone {
-			return s.DropAccount(ctx, f.Name)
+			return s.Accounts.Drop(ctx, f.Name)
 		}
-		kept, err = s.RevokeAccess(ctx, f.Name, plan.Admin, i.Database) // its role is not known any more
+		kept, err = s.Accounts.Revoke(ctx, f.Name, plan.Admin, i.Database) // its role is not known any more
 		return err
 	})
 	if err != nil || !kept {
@@ -131,7 +131,7 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 		}
 		return d.onServer(ctx, f, fleet.BindingLock(i.ID, b.ID), func() error { return tx.Alive(ctx) },
 			func(s *mysqladmin.Session) error {
-				return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
+				return s.Accounts.Create(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 					Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
 					Events: has.Events, RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired, Restricted: i.OverSince != nil,
 					OwnServer: i.Location.Dedicated()})

@@ -64,6 +64,6 @@ func (f *Fleet) changeAdminPassword(ctx context.Context, at store.Location, curr
 	if err != nil {
 		return fmt.Errorf("take the session lock: %w", err)
 	}
-	err = session.ChangePassword(ctx, adminUser, next)
+	err = session.Accounts.ChangePassword(ctx, adminUser, next)
 	return errors.Join(err, session.Close())
 }

@@ -309,7 +309,7 @@ func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, pas
 	if err != nil {
 		return err
 	}
-	if err := admin.CreateAccount(ctx, mysqladmin.Account{Name: checkAccount, Password: password, Database: database,
+	if err := admin.Accounts.Create(ctx, mysqladmin.Account{Name: checkAccount, Password: password, Database: database,
 		Role: plan.ReadOnly, MaxConnections: 1, RequireTLS: e.CACertificate != nil}); err != nil {
 		return fmt.Errorf("make an account to check the login with: %w", err)
 	}
@@ -322,7 +322,7 @@ func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, pas
 		err := mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server, Addr: address,
 			User: checkAccount, Password: password, CA: e.CACertificate, MaxConns: 1, Dial: f.dial}, database)
 		if err == nil {
-			return admin.DropAccount(ctx, checkAccount)
+			return admin.Accounts.Drop(ctx, checkAccount)
 		}
 		errs = append(errs, err)
 	}

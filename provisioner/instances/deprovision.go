@@ -143,13 +143,13 @@ func (is *Instances) deprovisionWorkflow(i store.Instance, accounts []store.Bind
 			Do: func(ctx context.Context, run *task.Run) error { return is.shutAccounts(ctx, run, i, accounts) }},
 		{Name: "drop database", Progress: "Dropping the database", Timeout: steps.DropTimeout,
 			Do: is.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-				return s.DropDatabase(ctx, i.Database)
+				return s.Databases.Drop(ctx, i.Database)
 			})},
 		{Name: "drop accounts", Progress: "Dropping the accounts", Timeout: steps.AccountsTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				return is.copier.EachAccount(ctx, run, i, accounts,
 					func(ctx context.Context, s *mysqladmin.Session, account string) error {
-						return s.DropShutAccount(ctx, account)
+						return s.Accounts.DropShut(ctx, account)
 					})
 			}},
 	}
@@ -165,7 +165,7 @@ func (is *Instances) shutAccounts(ctx context.Context, run *task.Run, i store.In
 	var pending mysqladmin.PendingLogins
 	var refused error
 	shut := func(ctx context.Context, s *mysqladmin.Session, account string) error {
-		found, err := s.ShutAccount(ctx, account)
+		found, err := s.Accounts.Shut(ctx, account)
 		names = append(names, account)
 		pending.Add(found)
 		if mysqladmin.Refused(err) {
@@ -177,7 +177,7 @@ func (is *Instances) shutAccounts(ctx context.Context, run *task.Run, i store.In
 	err := is.copier.EachAccount(ctx, run, i, accounts, shut)
 	if err == nil && pending.Any() {
 		err = is.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			return s.EndLogins(ctx, pending, names...)
+			return s.Accounts.EndLogins(ctx, pending, names...)
 		})(ctx, run)
 	}
 	return errors.Join(refused, err)

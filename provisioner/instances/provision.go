@@ -261,7 +261,7 @@ func (is *Instances) provisionWorkflow(i store.Instance, r engine.Request) (task
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
 		Do: is.WithRoom(i, false, is.InSession(i, lock, func(ctx context.Context, run *task.Run,
 			s *mysqladmin.Session) error {
-			err := s.CreateDatabase(ctx, i.Database, parameters.Charset, parameters.Collation)
+			err := s.Databases.Create(ctx, i.Database, parameters.Charset, parameters.Collation)
 			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
 				return engine.Fail(run.Task, engine.Refused, err, charset.Sentence())
 			}

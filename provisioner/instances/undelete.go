@@ -187,13 +187,13 @@ func (is *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysql
 	}
 	kept := []string{}
 	for _, a := range accounts {
-		stays, err := s.RevokeAccess(ctx, a.Account, steps.RoleOf(a), i.Database)
+		stays, err := s.Accounts.Revoke(ctx, a.Account, steps.RoleOf(a), i.Database)
 		if err == nil && stays {
 			kept = append(kept, a.Account)
 			if adopted.Frozen {
-				err = s.GrantFrozen(ctx, a.Account, steps.RoleOf(a), i.Database)
+				err = s.Accounts.GrantFrozen(ctx, a.Account, steps.RoleOf(a), i.Database)
 			} else {
-				err = s.GrantRole(ctx, a.Account, steps.RoleOf(a), of.Events, i.Database)
+				err = s.Accounts.GrantRole(ctx, a.Account, steps.RoleOf(a), of.Events, i.Database)
 			}
 		}
 		if err != nil {

@@ -300,13 +300,13 @@ func (is *Instances) changePlan(i store.Instance, fromID, toID string, release b
 func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string, accounts []store.BindingAccount,
 	to plan.Plan, regrant bool) error {
 	for _, a := range accounts {
-		if err := s.SetConnectionLimit(ctx, a.Account, to.MaxConnections); err != nil {
+		if err := s.Accounts.SetConnectionLimit(ctx, a.Account, to.MaxConnections); err != nil {
 			return err
 		}
 		if !regrant {
 			continue
 		}
-		if err := s.RestoreWritePrivileges(ctx, a.Account, plan.Role(a.Role), to.Events, database); err != nil {
+		if err := s.Writes.RestorePrivileges(ctx, a.Account, plan.Role(a.Role), to.Events, database); err != nil {
 			return err
 		}
 	}

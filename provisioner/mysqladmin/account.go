@@ -21,31 +21,31 @@ type Account struct {
 	MaxConnections int  // at the same time; 0 for the server's own limit
 	RequireTLS     bool // logins without TLS are refused
 	Events         bool // it may create events, unless its role is ReadOnly
-	Restricted     bool // it has no write privileges, as after RemoveWritePrivileges
+	Restricted     bool // it has no write privileges, as after Writes.RemovePrivileges
 	Locked         bool // nobody can log in
 	LockTables     bool // in addition to what its role has
 	Secondary      bool // it may log in to members of a group that are not the primary
 	OwnServer      bool // no other tenant uses the server: an Admin may read every routine
 }
 
-// CreateAccount creates an account, or gives an existing one exactly this password, these limits and this role.
+// Create creates an account, or gives an existing one exactly this password, these limits and this role.
 // Errors do not quote the server's message, which can repeat the password.
-func (s *Session) CreateAccount(ctx context.Context, a Account) error {
-	if err := s.createAccount(ctx, a); err != nil {
+func (on Accounts) Create(ctx context.Context, a Account) error {
+	if err := on.create(ctx, a); err != nil {
 		return fmt.Errorf("create account %s: %w", a.Name, err)
 	}
-	s.spread(ctx)
+	on.s.spread(ctx)
 	return nil
 }
 
-func (s *Session) createAccount(ctx context.Context, a Account) error {
+func (on Accounts) create(ctx context.Context, a Account) error {
 	if _, known := privileges[a.Role]; !known {
 		return fmt.Errorf("unknown role %q", a.Role)
 	}
-	err := s.identify(ctx, "CREATE USER", a)
+	err := on.identify(ctx, "CREATE USER", a)
 	if hasNumber(err, errCannotUser) || hasNumber(err, errIsDefiner) { // it exists
-		if err = s.identify(ctx, "ALTER USER", a); err == nil {
-			err = s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", a.Name)
+		if err = on.identify(ctx, "ALTER USER", a); err == nil {
+			err = on.s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", a.Name)
 		}
 	}
 	if err != nil {
@@ -53,22 +53,22 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	}
 	// Which privileges a role has in addition depends on the server's version, so write privileges are granted first and
 	// then removed. Sessions that an existing account opened in between are killed.
-	if err := s.execAccount(ctx, s.dialect.grantStatement(a.Role, a.Events, a.Database), a.Name); err != nil {
+	if err := on.s.execAccount(ctx, on.s.dialect.grantStatement(a.Role, a.Events, a.Database), a.Name); err != nil {
 		return err
 	}
 	if a.LockTables {
-		if err := s.execAccount(ctx, grant("LOCK TABLES", a.Database), a.Name); err != nil {
+		if err := on.s.execAccount(ctx, grant("LOCK TABLES", a.Database), a.Name); err != nil {
 			return err
 		}
 	}
 	// init_connect, which refuses others, does not apply to accounts with this privilege.
 	if a.Secondary {
-		if err := s.execAccount(ctx, "GRANT CONNECTION_ADMIN ON *.* TO ?@'%'", a.Name); err != nil {
+		if err := on.s.execAccount(ctx, "GRANT CONNECTION_ADMIN ON *.* TO ?@'%'", a.Name); err != nil {
 			return err
 		}
 	}
-	if a.Role == plan.Admin && a.OwnServer && s.dialect.readRoutines != "" {
-		err := s.execAccount(ctx, "GRANT "+s.dialect.readRoutines+" ON *.* TO ?@'%'", a.Name)
+	if a.Role == plan.Admin && a.OwnServer && on.s.dialect.readRoutines != "" {
+		err := on.s.execAccount(ctx, "GRANT "+on.s.dialect.readRoutines+" ON *.* TO ?@'%'", a.Name)
 		if err != nil && !hasNumber(err, errUnknownPrivilege) { // MySQL before 8.0.20
 			return err
 		}
@@ -76,11 +76,11 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	if !a.Restricted {
 		return nil
 	}
-	return s.RemoveWritePrivileges(ctx, a.Name, a.Role, a.Database)
+	return on.s.Writes.RemovePrivileges(ctx, a.Name, a.Role, a.Database)
 }
 
 // identify runs CREATE USER or ALTER USER with all attributes of an account except its privileges.
-func (s *Session) identify(ctx context.Context, verb string, a Account) error {
+func (on Accounts) identify(ctx context.Context, verb string, a Account) error {
 	require := "NONE"
 	if a.RequireTLS {
 		require = "SSL"
@@ -90,14 +90,14 @@ func (s *Session) identify(ctx context.Context, verb string, a Account) error {
 		lock = "LOCK"
 	}
 	statement := fmt.Sprintf("%s ?@'%%' %s REQUIRE %s WITH MAX_USER_CONNECTIONS %d PASSWORD EXPIRE NEVER ACCOUNT %s",
-		verb, s.dialect.identified, require, a.MaxConnections, lock)
-	return withholdMessage(s.execAccount(ctx, statement, a.Name, s.dialect.hash(a.Password)))
+		verb, on.s.dialect.identified, require, a.MaxConnections, lock)
+	return withholdMessage(on.s.execAccount(ctx, statement, a.Name, on.s.dialect.hash(a.Password)))
 }
 
 // SetConnectionLimit changes how many connections an account may have at the same time. Open connections stay. A
 // missing account is no error.
-func (s *Session) SetConnectionLimit(ctx context.Context, account string, n int) error {
-	if err := s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
+func (on Accounts) SetConnectionLimit(ctx context.Context, account string, n int) error {
+	if err := on.s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
 		return fmt.Errorf("set the connection limit of account %s: %w", account, err)
 	}
 	return nil
@@ -105,9 +105,9 @@ func (s *Session) SetConnectionLimit(ctx context.Context, account string, n int)
 
 // ChangePassword changes only the password of an account, which must exist. Open sessions stay.
 // Errors do not quote the server's message, which can repeat the password.
-func (s *Session) ChangePassword(ctx context.Context, account, password string) error {
-	err := withholdMessage(s.execAccount(ctx, "ALTER USER ?@'%' "+s.dialect.identified, account,
-		s.dialect.hash(password)))
+func (on Accounts) ChangePassword(ctx context.Context, account, password string) error {
+	err := withholdMessage(on.s.execAccount(ctx, "ALTER USER ?@'%' "+on.s.dialect.identified, account,
+		on.s.dialect.hash(password)))
 	if err != nil {
 		return fmt.Errorf("change the password of account %s: %w", account, err)
 	}
@@ -116,11 +116,11 @@ func (s *Session) ChangePassword(ctx context.Context, account, password string) 
 
 // ReplacePassword changes the password of an account, which must exist, and ends the sessions of everyone who had the
 // old one.
-func (s *Session) ReplacePassword(ctx context.Context, account, password string) error {
-	if err := s.ChangePassword(ctx, account, password); err != nil {
+func (on Accounts) ReplacePassword(ctx context.Context, account, password string) error {
+	if err := on.ChangePassword(ctx, account, password); err != nil {
 		return err
 	}
-	if err := s.endSessions(ctx, account); err != nil {
+	if err := on.endSessions(ctx, account); err != nil {
 		return fmt.Errorf("end the sessions of account %s: %w", account, err)
 	}
 	return nil
@@ -132,12 +132,12 @@ const errAccessDenied = 1045
 // AccessDenied reports whether the server refused a login, most likely because of the password.
 func AccessDenied(err error) bool { return hasNumber(err, errAccessDenied) }
 
-// LockAccount locks an account and kills its sessions. Its privileges and password stay as they are. A missing account
+// Lock locks an account and kills its sessions. Its privileges and password stay as they are. A missing account
 // is no error.
-func (s *Session) LockAccount(ctx context.Context, account string) error {
-	err := s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' ACCOUNT LOCK", account)
+func (on Accounts) Lock(ctx context.Context, account string) error {
+	err := on.s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' ACCOUNT LOCK", account)
 	if err == nil {
-		err = s.endSessions(ctx, account)
+		err = on.endSessions(ctx, account)
 	}
 	if err != nil {
 		return fmt.Errorf("lock account %s: %w", account, err)
@@ -177,12 +177,12 @@ func Damaged(err error) bool {
 const RepairAccounts = "REPAIR NO_WRITE_TO_BINLOG TABLE mysql.global_priv, mysql.db, mysql.tables_priv, " +
 	"mysql.columns_priv, mysql.procs_priv, mysql.proxies_priv, mysql.roles_mapping"
 
-// repairAccounts runs RepairAccounts.
-func (s *Session) repairAccounts(ctx context.Context) error {
-	if err := s.alive(); err != nil {
+// repair runs RepairAccounts.
+func (on Accounts) repair(ctx context.Context) error {
+	if err := on.s.alive(); err != nil {
 		return err
 	}
-	rows, err := s.conn.QueryContext(ctx, RepairAccounts)
+	rows, err := on.s.conn.QueryContext(ctx, RepairAccounts)
 	if err != nil {
 		return fmt.Errorf("repair the tables of accounts: %w", err)
 	}

@@ -19,11 +19,11 @@ func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
 		fresh.Role, fresh.Password, fresh.MaxConnections = plan.ReadOnly, rand.Text(), 2
 		after := fresh
 		after.Name = before.Name
-		f.must(f.session.CreateAccount(t.Context(), fresh))
+		f.must(f.session.Accounts.Create(t.Context(), fresh))
 		f.exec(f.loginAs(before), "CREATE VIEW v AS SELECT 1") // MySQL does not create definers
 		f.exec(f.root, "ALTER USER '"+before.Name+"'@'%' ACCOUNT LOCK")
 		for range 2 {
-			f.must(f.session.CreateAccount(t.Context(), after))
+			f.must(f.session.Accounts.Create(t.Context(), after))
 		}
 		want := strings.ReplaceAll(strings.Join(grants(f, fresh.Name), "\n"), fresh.Name, after.Name)
 		if got := strings.Join(grants(f, after.Name), "\n"); got != want {
@@ -61,10 +61,10 @@ func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
 				Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: plan.ReadWrite,
 				MaxConnections: 2, RequireTLS: required,
 			}
-			f.must(f.session.CreateAccount(t.Context(), a))
-			f.must(f.session.SetConnectionLimit(t.Context(), a.Name, 3))
-			f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, a.Role, a.Database))
-			f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, a.Role, true, a.Database))
+			f.must(f.session.Accounts.Create(t.Context(), a))
+			f.must(f.session.Accounts.SetConnectionLimit(t.Context(), a.Name, 3))
+			f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, a.Role, a.Database))
+			f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, true, a.Database))
 			if refused := number(f.loginAs(a).PingContext(t.Context())) != 0; refused != required {
 				t.Errorf("TLS is required: %v, a login without it is refused: %v", required, refused)
 			}
@@ -77,7 +77,7 @@ func TestErrorsKeepThePasswordToThemselves(t *testing.T) {
 		a := mysqladmin.Account{
 			Name: strings.Repeat("n", 200), Password: rand.Text(), Database: f.database, Role: plan.ReadOnly,
 		}
-		err := f.session.CreateAccount(t.Context(), a)
+		err := f.session.Accounts.Create(t.Context(), a)
 		if number(err) == 0 || !strings.HasSuffix(err.Error(), "message withheld") {
 			t.Errorf("a name that is too long: %v", err)
 		}

@@ -24,13 +24,13 @@ func TestNoRoomForAccounts(t *testing.T) {
 		f.must(err)
 		t.Cleanup(func() { f.must(s.Close()) })
 		missing := mysqladmin.Account{Name: uniqueName("u_"), Password: "x", Database: f.database, Role: plan.ReadOnly}
-		for doing, err := range map[string]error{"create": s.CreateAccount(t.Context(), missing),
-			"drop": s.DropAccount(t.Context(), there.Name), "lock": s.LockAccount(t.Context(), there.Name)} {
+		for doing, err := range map[string]error{"create": s.Accounts.Create(t.Context(), missing),
+			"drop": s.Accounts.Drop(t.Context(), there.Name), "lock": s.Accounts.Lock(t.Context(), there.Name)} {
 			if !errors.Is(err, mysqladmin.ErrNoRoom) || !mysqladmin.DiskFull(err) {
 				t.Errorf("%s: %v", doing, err)
 			}
 		}
-		f.must(s.DropAccount(t.Context(), missing.Name))
+		f.must(s.Accounts.Drop(t.Context(), missing.Name))
 		f.must(f.loginAs(there).PingContext(t.Context()))
 	})
 }

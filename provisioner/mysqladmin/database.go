@@ -10,7 +10,7 @@ import (
 // defaultCharset is the charset of databases without a parameter; MariaDB's own default is latin1.
 const defaultCharset = "utf8mb4"
 
-// dropAttempts bounds how often DropDatabase kills sessions; each attempt waits for lockWaitTimeout.
+// dropAttempts bounds how often Drop kills sessions; each attempt waits for lockWaitTimeout.
 const dropAttempts = 10
 
 const databaseExists = "SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)"
@@ -21,25 +21,25 @@ func (s *Server) DatabaseExists(ctx context.Context, name string) (found bool, e
 	return found, s.explain("look for database "+name, err)
 }
 
-// DatabaseExists reports what Server.DatabaseExists does.
-func (s *Session) DatabaseExists(ctx context.Context, name string) (found bool, err error) {
-	if found, err = s.exists(ctx, databaseExists, name); err != nil {
+// Exists reports what Server.DatabaseExists does.
+func (on Databases) Exists(ctx context.Context, name string) (found bool, err error) {
+	if found, err = on.s.exists(ctx, databaseExists, name); err != nil {
 		return false, fmt.Errorf("look for database %s: %w", name, err)
 	}
 	return found, nil
 }
 
-// CreateDatabase creates a database, if it does not exist. An empty charset means that of the collation, or utf8mb4; an
+// Create creates a database, if it does not exist. An empty charset means that of the collation, or utf8mb4; an
 // empty collation means the server's default for the charset. If the server does not accept them, it returns a
 // *CharsetError.
-func (s *Session) CreateDatabase(ctx context.Context, name, charset, collation string) error {
+func (on Databases) Create(ctx context.Context, name, charset, collation string) error {
 	implied := charset == ""
 	if implied {
 		charset = defaultCharset
 	}
-	err := s.exec(ctx, createDatabase(name, charset, collation))
+	err := on.s.exec(ctx, createDatabase(name, charset, collation))
 	if implied && hasNumber(err, errCollationMismatch) {
-		err = s.exec(ctx, createDatabase(name, "", collation))
+		err = on.s.exec(ctx, createDatabase(name, "", collation))
 	}
 	if wrong := charsetError(err, charset, collation); wrong != nil {
 		return wrong
@@ -61,24 +61,24 @@ func createDatabase(name, charset, collation string) (statement string) {
 	return statement
 }
 
-// DropDatabase drops a database, if it exists. Grants on it survive: drop the accounts afterwards. DROP DATABASE waits
-// for every open transaction that has used one of the tables. If it waits too long, DropDatabase kills the sessions
+// Drop drops a database, if it exists. Grants on it survive: drop the accounts afterwards. DROP DATABASE waits
+// for every open transaction that has used one of the tables. If it waits too long, Drop kills the sessions
 // that use the database or may use it, and tries again. It fails if a prepared XA transaction, which no kill ends,
 // holds a table. The error then says what the operator may have to roll back.
-func (s *Session) DropDatabase(ctx context.Context, name string) error {
+func (on Databases) Drop(ctx context.Context, name string) error {
 	var err error
 	for range dropAttempts {
-		err = s.exec(ctx, "DROP DATABASE IF EXISTS "+quoteIdentifier(name))
+		err = on.s.exec(ctx, "DROP DATABASE IF EXISTS "+quoteIdentifier(name))
 		if hasNumber(err, errDatabaseReadOnly) {
-			err = s.SetReadOnly(ctx, name, false)
+			err = on.SetReadOnly(ctx, name, false)
 		} else if hasNumber(err, errLockWaitTimeout) {
-			err = errors.Join(s.killUsers(ctx, name), err)
+			err = errors.Join(on.killUsers(ctx, name), err)
 		} else {
 			break
 		}
 	}
 	if hasNumber(err, errLockWaitTimeout) {
-		err = s.explainLockWait(ctx, err)
+		err = on.explainLockWait(ctx, err)
 	}
 	if err != nil {
 		return fmt.Errorf("drop database %s: %w", name, err)
@@ -103,18 +103,18 @@ func (s *Server) ReadOnly(ctx context.Context, name string) (is bool, err error)
 }
 
 // SetReadOnly makes a database on MySQL read-only, or writable.
-func (s *Session) SetReadOnly(ctx context.Context, name string, is bool) error {
+func (on Databases) SetReadOnly(ctx context.Context, name string, is bool) error {
 	value := "0"
 	if is {
 		value = "1"
 	}
-	if err := s.exec(ctx, "ALTER DATABASE "+quoteIdentifier(name)+" READ ONLY = "+value); err != nil {
+	if err := on.s.exec(ctx, "ALTER DATABASE "+quoteIdentifier(name)+" READ ONLY = "+value); err != nil {
 		return fmt.Errorf("set READ ONLY of database %s to %s: %w", name, value, err)
 	}
 	return nil
 }
 
-// ErrHoldsData is returned by DropEmptyDatabase.
+// ErrHoldsData is returned by DropEmpty.
 var ErrHoldsData = errors.New("the database is not empty")
 
 // holdsData takes a database three times. Triggers belong to tables. Neither flavour opens a table for it.
@@ -129,41 +129,41 @@ func (s *Server) HoldsData(ctx context.Context, name string) (holds bool, err er
 }
 
 // HoldsData reports what Server.HoldsData does, while the session has its lock.
-func (s *Session) HoldsData(ctx context.Context, name string) (holds bool, err error) {
-	holds, err = s.exists(ctx, holdsData, name, name, name)
+func (on Databases) HoldsData(ctx context.Context, name string) (holds bool, err error) {
+	holds, err = on.s.exists(ctx, holdsData, name, name, name)
 	if err != nil {
 		return holds, fmt.Errorf("look into database %s: %w", name, err)
 	}
 	return holds, nil
 }
 
-// DropEmptyDatabase drops a database, if it exists, unless it has a table, view, sequence, routine or event: then it
+// DropEmpty drops a database, if it exists, unless it has a table, view, sequence, routine or event: then it
 // returns ErrHoldsData.
-func (s *Session) DropEmptyDatabase(ctx context.Context, name string) error {
-	holds, err := s.HoldsData(ctx, name)
+func (on Databases) DropEmpty(ctx context.Context, name string) error {
+	holds, err := on.HoldsData(ctx, name)
 	if err != nil {
 		return err
 	}
 	if holds {
 		return fmt.Errorf("database %s: %w", name, ErrHoldsData)
 	}
-	return s.DropDatabase(ctx, name)
+	return on.Drop(ctx, name)
 }
 
 // killUsers kills the sessions that use a database, and those of accounts with privileges on it.
-func (s *Session) killUsers(ctx context.Context, database string) error {
-	accounts, err := names(ctx, s.conn, "SELECT user FROM mysql.db WHERE db = ?", escapePattern(database))
+func (on Databases) killUsers(ctx context.Context, database string) error {
+	accounts, err := names(ctx, on.s.conn, "SELECT user FROM mysql.db WHERE db = ?", escapePattern(database))
 	if err != nil {
-		s.failed = true
+		on.s.failed = true
 		return fmt.Errorf("list the accounts: %w", err)
 	}
-	using, err := s.connections(ctx, func(c connection) bool {
+	using, err := on.s.connections(ctx, func(c connection) bool {
 		return c.db == database || slices.Contains(accounts, c.user)
 	})
 	if err != nil {
 		return err
 	}
-	return s.killEach(ctx, using)
+	return on.s.killEach(ctx, using)
 }
 
 // CharsetError says which of the parameters charset and collation a server does not accept, and why.
@@ -179,7 +179,7 @@ func (e *CharsetError) Sentence() string {
 
 func (e *CharsetError) Error() string { return e.Parameter + " " + e.Reason }
 
-// ValidateCharset uses the parameters in a query, to find out whether CreateDatabase will accept them. If not, it
+// ValidateCharset uses the parameters in a query, to find out whether Databases.Create will accept them. If not, it
 // returns a *CharsetError.
 func (s *Server) ValidateCharset(ctx context.Context, charset, collation string) error {
 	implied := charset == ""
@@ -233,47 +233,47 @@ func (s *Server) Unfinished(ctx context.Context, database string) (marked bool, 
 
 // MarkUnfinished marks a database that the broker is about to fill. It returns ErrHoldsData if the database is neither
 // empty nor marked.
-func (s *Session) MarkUnfinished(ctx context.Context, database string) error {
-	err := s.markUnfinished(ctx, database)
+func (on Databases) MarkUnfinished(ctx context.Context, database string) error {
+	err := on.markUnfinished(ctx, database)
 	if err != nil && !errors.Is(err, ErrHoldsData) {
 		return fmt.Errorf("mark database %s: %w", database, err)
 	}
 	return err
 }
 
-func (s *Session) markUnfinished(ctx context.Context, database string) error {
-	marked, err := s.exists(ctx, hasTable, database, unfinished(database))
+func (on Databases) markUnfinished(ctx context.Context, database string) error {
+	marked, err := on.s.exists(ctx, hasTable, database, unfinished(database))
 	if err != nil || marked {
 		return err
 	}
-	holds, err := s.exists(ctx, holdsData, database, database, database)
+	holds, err := on.s.exists(ctx, holdsData, database, database, database)
 	if err != nil {
 		return err
 	}
 	if holds {
 		return fmt.Errorf("database %s: %w", database, ErrHoldsData)
 	}
-	return s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+quoteIdentifier(database)+"."+quoteIdentifier(unfinished(database))+
-		" (id INT PRIMARY KEY) ENGINE=InnoDB")
+	return on.s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+quoteIdentifier(database)+"."+
+		quoteIdentifier(unfinished(database))+" (id INT PRIMARY KEY) ENGINE=InnoDB")
 }
 
 // MarkFinished undoes MarkUnfinished. It is no error if there is no mark.
-func (s *Session) MarkFinished(ctx context.Context, database string) error {
-	err := s.exec(ctx, "DROP TABLE IF EXISTS "+quoteIdentifier(database)+"."+quoteIdentifier(unfinished(database)))
+func (on Databases) MarkFinished(ctx context.Context, database string) error {
+	err := on.s.exec(ctx, "DROP TABLE IF EXISTS "+quoteIdentifier(database)+"."+quoteIdentifier(unfinished(database)))
 	if err != nil {
 		return fmt.Errorf("mark database %s as finished: %w", database, err)
 	}
 	return nil
 }
 
-// DropUnfinished is DropEmptyDatabase, which also drops a database with data that MarkUnfinished has marked.
-func (s *Session) DropUnfinished(ctx context.Context, database string) error {
-	marked, err := s.exists(ctx, hasTable, database, unfinished(database))
+// DropUnfinished is DropEmpty, which also drops a database with data that MarkUnfinished has marked.
+func (on Databases) DropUnfinished(ctx context.Context, database string) error {
+	marked, err := on.s.exists(ctx, hasTable, database, unfinished(database))
 	if err != nil {
 		return fmt.Errorf("look into database %s: %w", database, err)
 	}
 	if marked {
-		return s.DropDatabase(ctx, database)
+		return on.Drop(ctx, database)
 	}
-	return s.DropEmptyDatabase(ctx, database)
+	return on.DropEmpty(ctx, database)
 }

@@ -22,9 +22,9 @@ func TestCreateDatabaseCharsets(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		for _, c := range cases {
 			f.must(f.server.ValidateCharset(t.Context(), c.charset, c.collation))
-			f.must(f.session.DropDatabase(t.Context(), f.database))
+			f.must(f.session.Databases.Drop(t.Context(), f.database))
 			for range 2 {
-				f.must(f.session.CreateDatabase(t.Context(), f.database, c.charset, c.collation))
+				f.must(f.session.Databases.Create(t.Context(), f.database, c.charset, c.collation))
 			}
 			got := f.strings(t.Context(), `SELECT CONCAT(default_character_set_name, ' ', default_collation_name)
 				FROM information_schema.schemata WHERE schema_name = ?`, f.database)
@@ -45,7 +45,7 @@ func TestDropDatabaseDoesNotWaitForOpenTransactions(t *testing.T) {
 			f.exec(conn, "START TRANSACTION", "INSERT INTO `"+f.database+"`.t VALUES (1)")
 		}
 		for range 2 {
-			f.must(f.session.DropDatabase(t.Context(), f.database))
+			f.must(f.session.Databases.Drop(t.Context(), f.database))
 		}
 		if found, err := f.server.DatabaseExists(t.Context(), f.database); found || err != nil {
 			t.Errorf("exists: %v, %v", found, err)
@@ -70,12 +70,12 @@ func TestDropDatabaseNamesPreparedTransactionsInItsWay(t *testing.T) {
 		})
 		t.Cleanup(rollBack)
 
-		err = f.session.DropDatabase(t.Context(), f.database)
+		err = f.session.Databases.Drop(t.Context(), f.database)
 		if err == nil || !strings.Contains(err.Error(), xid) || !mysqladmin.Unreachable(err) {
 			t.Errorf("error %v, want one that names %s and counts as an outage", err, xid)
 		}
 		rollBack()
-		f.must(f.session.DropDatabase(t.Context(), f.database))
+		f.must(f.session.Databases.Drop(t.Context(), f.database))
 	})
 }
 
@@ -90,14 +90,14 @@ func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 		f.must(readErr)
 		if flavour.Name == mysqladmin.MySQL {
 			f.must(err)
-			f.must(f.session.SetReadOnly(t.Context(), f.database, false))
+			f.must(f.session.Databases.SetReadOnly(t.Context(), f.database, false))
 			f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT PRIMARY KEY)")
-			f.must(f.session.SetReadOnly(t.Context(), f.database, true))
+			f.must(f.session.Databases.SetReadOnly(t.Context(), f.database, true))
 		}
 		if readOnly != (flavour.Name == mysqladmin.MySQL) {
 			t.Errorf("the database is read-only: %t", readOnly)
 		}
-		f.must(f.session.DropDatabase(t.Context(), f.database))
+		f.must(f.session.Databases.Drop(t.Context(), f.database))
 	})
 }
 

@@ -19,7 +19,7 @@ func TestDropEmptyDatabase(t *testing.T) {
 			{"EVENT", "CREATE EVENT %.x ON SCHEDULE EVERY 1 DAY DO SELECT 1"},
 		} {
 			f.exec(f.root, strings.Replace(made.statement, "%", "`"+f.database+"`", 1))
-			if err := f.session.DropEmptyDatabase(t.Context(), f.database); !errors.Is(err, mysqladmin.ErrHoldsData) {
+			if err := f.session.Databases.DropEmpty(t.Context(), f.database); !errors.Is(err, mysqladmin.ErrHoldsData) {
 				t.Errorf("with a %s: %v", made.kind, err)
 			}
 			if holds, err := f.server.HoldsData(t.Context(), f.database); !holds || err != nil {
@@ -28,7 +28,7 @@ func TestDropEmptyDatabase(t *testing.T) {
 			f.exec(f.root, "DROP "+made.kind+" `"+f.database+"`.x")
 		}
 		for range 2 { // the second time, it is missing
-			f.must(f.session.DropEmptyDatabase(t.Context(), f.database))
+			f.must(f.session.Databases.DropEmpty(t.Context(), f.database))
 		}
 		if found, err := f.server.DatabaseExists(t.Context(), f.database); found || err != nil {
 			t.Errorf("exists: %v, %v", found, err)

@@ -8,7 +8,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// Without events, a role has all its other privileges, and RestoreWritePrivileges revokes EVENT.
+// Without events, a role has all its other privileges, and RestorePrivileges revokes EVENT.
 func TestRolesWithoutEvents(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		const create = "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1"
@@ -17,7 +17,7 @@ func TestRolesWithoutEvents(t *testing.T) {
 			all := strings.Split(f.privileges(with.Name), ",")
 			without := with
 			without.Name, without.Events = uniqueName("u_"), false
-			f.must(f.session.CreateAccount(t.Context(), without))
+			f.must(f.session.Accounts.Create(t.Context(), without))
 			want := strings.Join(slices.DeleteFunc(all, func(p string) bool { return p == "EVENT" }), ",")
 			if got := f.privileges(without.Name); got != want {
 				t.Errorf("%s without events: %s, want %s", role, got, want)
@@ -25,11 +25,11 @@ func TestRolesWithoutEvents(t *testing.T) {
 			conn := f.connect(without)
 			f.refused(conn, create, "DROP EVENT e", "ALTER EVENT e DISABLE")
 
-			f.must(f.session.RestoreWritePrivileges(t.Context(), with.Name, role, false, f.database))
+			f.must(f.session.Writes.RestorePrivileges(t.Context(), with.Name, role, false, f.database))
 			if got := f.privileges(with.Name); got != want {
 				t.Errorf("%s released without events: %s, want %s", role, got, want)
 			}
-			f.must(f.session.RestoreWritePrivileges(t.Context(), without.Name, role, true, f.database))
+			f.must(f.session.Writes.RestorePrivileges(t.Context(), without.Name, role, true, f.database))
 			if role != plan.ReadOnly {
 				f.exec(f.connect(without), create, "DROP EVENT e")
 			}

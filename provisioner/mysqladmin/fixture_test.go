@@ -78,7 +78,7 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	f.root = f.login(s.User, s.Password, "")
 	f.session = f.lock(f.database, leaseHolds)
 	t.Cleanup(f.dropAll)
-	f.must(f.session.CreateDatabase(t.Context(), f.database, "", ""))
+	f.must(f.session.Databases.Create(t.Context(), f.database, "", ""))
 	return f
 }
 
@@ -93,9 +93,9 @@ func (f *fixture) dropAll() {
 	defer func() { f.must(session.Close()) }()
 	pattern := strings.ReplaceAll(f.database, "_", `\_`)
 	accounts := f.strings(ctx, "SELECT user FROM mysql.db WHERE db = ?", pattern)
-	f.must(session.DropDatabase(ctx, f.database))
+	f.must(session.Databases.Drop(ctx, f.database))
 	for _, account := range accounts {
-		f.must(session.DropAccount(ctx, account))
+		f.must(session.Accounts.Drop(ctx, account))
 	}
 }
 
@@ -116,7 +116,7 @@ func (f *fixture) account(role plan.Role) mysqladmin.Account {
 		Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: role, MaxConnections: 5,
 		Events: true,
 	}
-	f.must(f.session.CreateAccount(f.t.Context(), a))
+	f.must(f.session.Accounts.Create(f.t.Context(), a))
 	return a
 }
 

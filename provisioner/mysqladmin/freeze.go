@@ -13,50 +13,50 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// rollbackPatience is how long EndWrites waits for killed sessions to roll back. Most have nothing, or little, to roll
+// rollbackPatience is how long End waits for killed sessions to roll back. Most have nothing, or little, to roll
 // back.
 const rollbackPatience = time.Second
 
-// endPollInterval is how often EndWrites looks at first whether killed sessions have ended.
+// endPollInterval is how often End looks at first whether killed sessions have ended.
 const endPollInterval = 5 * time.Millisecond
 
 // xaPatience is how long BlockedByXA waits for locks, in seconds. Writers wait for as long.
 const xaPatience = 2
 
 // Freeze leaves an account only what it takes to read a database, also through views that call functions. Objects of
-// which the account is the definer change nothing any more, and its events fail. Call EndWrites afterwards. A missing
+// which the account is the definer change nothing any more, and its events fail. Call End afterwards. A missing
 // account is no error.
-func (s *Session) Freeze(ctx context.Context, account string, role plan.Role, events bool, database string) error {
+func (on Writes) Freeze(ctx context.Context, account string, role plan.Role, events bool, database string) error {
 	if role == plan.ReadOnly {
 		return nil
 	}
-	if err := s.revoke(ctx, account, database, s.changing(role, events)...); err != nil {
+	if err := on.revoke(ctx, account, database, on.changing(role, events)...); err != nil {
 		return fmt.Errorf("freeze account %s: %w", account, err)
 	}
 	return nil
 }
 
-// EndWrites kills the sessions of frozen accounts, which keep their privileges, and waits until their transactions have
+// End kills the sessions of frozen accounts, which keep their privileges, and waits until their transactions have
 // ended. It returns the connections that take longer, because much is rolled back: call RollingBack with them until
 // there are none.
-func (s *Session) EndWrites(ctx context.Context, frozen map[string]bool) (left []int64, err error) {
+func (on Writes) End(ctx context.Context, frozen map[string]bool) (left []int64, err error) {
 	// Pending logins get the new privileges.
-	open, err := s.connections(ctx, func(c connection) bool { return frozen[c.user] })
+	open, err := on.s.connections(ctx, func(c connection) bool { return frozen[c.user] })
 	if err == nil {
-		err = s.killEach(ctx, open)
+		err = on.s.killEach(ctx, open)
 	}
 	for _, c := range open {
 		left = append(left, c.id)
 	}
 	// Most end at once. For the others, there is another round at least, because the list of transactions may be old.
 	for began := time.Now(); err == nil && len(left) > 0 && time.Since(began) < idlePollInterval; {
-		if left, err = s.unended(ctx, left); err == nil && len(left) > 0 {
+		if left, err = on.unended(ctx, left); err == nil && len(left) > 0 {
 			err = wait(ctx, endPollInterval)
 		}
 	}
 	for began := time.Now(); err == nil && len(left) > 0 && time.Since(began) < rollbackPatience; {
 		if err = wait(ctx, idlePollInterval); err == nil {
-			left, err = s.RollingBack(ctx, left)
+			left, err = on.RollingBack(ctx, left)
 		}
 	}
 	if err != nil {
@@ -76,10 +76,10 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // unended returns those of the killed connections that the server still lists: it forgets them when their transactions
 // have ended. Those on other nodes are not looked up.
-func (s *Session) unended(ctx context.Context, killed []int64) (left []int64, err error) {
-	all, err := s.server.processList(ctx, s.conn)
+func (on Writes) unended(ctx context.Context, killed []int64) (left []int64, err error) {
+	all, err := on.s.server.processList(ctx, on.s.conn)
 	if err != nil {
-		s.failed = true
+		on.s.failed = true
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	there := map[int64]bool{}
@@ -91,8 +91,8 @@ func (s *Session) unended(ctx context.Context, killed []int64) (left []int64, er
 
 // RollingBack returns those of the connections that still have a transaction. What they had begun when they were killed
 // can be committed until then.
-func (s *Session) RollingBack(ctx context.Context, killed []int64) (left []int64, err error) {
-	busy, err := s.inTransaction(ctx)
+func (on Writes) RollingBack(ctx context.Context, killed []int64) (left []int64, err error) {
+	busy, err := on.inTransaction(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func (s *Session) RollingBack(ctx context.Context, killed []int64) (left []int64
 }
 
 // changing are the privileges of a role without those to read.
-func (s *Session) changing(role plan.Role, events bool) []string {
-	list := slices.DeleteFunc(s.dialect.list(role), func(privilege string) bool {
+func (on Writes) changing(role plan.Role, events bool) []string {
+	list := slices.DeleteFunc(on.s.dialect.list(role), func(privilege string) bool {
 		return privilege == "SELECT" || privilege == "SHOW VIEW" || privilege == "EXECUTE"
 	})
 	if events {
@@ -112,56 +112,56 @@ func (s *Session) changing(role plan.Role, events bool) []string {
 
 // Thaw undoes Freeze. The account's sessions are killed when they are idle, because they keep their privileges. A
 // restricted account gets no write privileges. A missing account is no error.
-func (s *Session) Thaw(ctx context.Context, account string, role plan.Role, events, restricted bool,
+func (on Writes) Thaw(ctx context.Context, account string, role plan.Role, events, restricted bool,
 	database string) error {
 	if restricted {
-		return s.RemoveWritePrivileges(ctx, account, role, database)
+		return on.RemovePrivileges(ctx, account, role, database)
 	}
-	return s.RestoreWritePrivileges(ctx, account, role, events, database)
+	return on.RestorePrivileges(ctx, account, role, events, database)
 }
 
 // BlockedByXA reports whether the server has prepared XA transactions, whose changes are neither committed nor rolled
 // back when their session ends, and one of them may have changed the database. Servers do not say which database that
 // is. But a transaction that has changed a table keeps a lock on it, so that nobody else can lock the table against
 // changes. While others still write to the database, their locks look the same.
-func (s *Session) BlockedByXA(ctx context.Context, database string) (bool, error) {
-	prepared, err := preparedXA(ctx, s.conn)
+func (on Writes) BlockedByXA(ctx context.Context, database string) (bool, error) {
+	prepared, err := preparedXA(ctx, on.s.conn)
 	if err == nil && len(prepared) > 0 {
 		var blocked bool
-		if blocked, err = s.locked(ctx, database); err == nil {
+		if blocked, err = on.locked(ctx, database); err == nil {
 			return blocked, nil
 		}
 	}
 	if err != nil {
-		s.failed = true
+		on.s.failed = true
 		return false, fmt.Errorf("look for prepared XA transactions: %w", err)
 	}
 	return false, nil
 }
 
 // locked reports whether the tables of a database cannot be locked against changes.
-func (s *Session) locked(ctx context.Context, database string) (bool, error) {
-	tables, err := s.Tables(ctx, database)
+func (on Writes) locked(ctx context.Context, database string) (bool, error) {
+	tables, err := on.s.Databases.Tables(ctx, database)
 	if err != nil || len(tables) == 0 {
 		return false, err
 	}
 	for n, name := range tables {
 		tables[n] = quoteIdentifier(database) + "." + quoteIdentifier(name) + " READ"
 	}
-	s.failed = true // nobody else gets the connection with these settings
+	on.s.failed = true // nobody else gets the connection with these settings
 	// Without autocommit, InnoDB locks the tables too. After a restart, only these locks are left of a transaction.
 	// https://dev.mysql.com/doc/refman/8.4/en/innodb-parameters.html#sysvar_innodb_table_locks
-	if _, err := s.conn.ExecContext(ctx, fmt.Sprintf("SET SESSION autocommit = 0, innodb_table_locks = 1, "+
+	if _, err := on.s.conn.ExecContext(ctx, fmt.Sprintf("SET SESSION autocommit = 0, innodb_table_locks = 1, "+
 		"lock_wait_timeout = %d, innodb_lock_wait_timeout = %[1]d", xaPatience)); err != nil {
 		return false, err
 	}
-	_, err = s.conn.ExecContext(ctx, "LOCK TABLES "+strings.Join(tables, ", "))
+	_, err = on.s.conn.ExecContext(ctx, "LOCK TABLES "+strings.Join(tables, ", "))
 	if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok && refusal.Number == errLockWaitTimeout {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	_, err = s.conn.ExecContext(ctx, "UNLOCK TABLES")
+	_, err = on.s.conn.ExecContext(ctx, "UNLOCK TABLES")
 	return false, err
 }

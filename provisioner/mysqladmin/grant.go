@@ -169,10 +169,10 @@ func (s *Server) LockedAccounts(ctx context.Context) (locked []string, known boo
 	return locked, err == nil, s.explain("list the locked accounts", err)
 }
 
-// StripAccount revokes all privileges of an account, which must exist. Views, routines, triggers and events that run in
+// Strip revokes all privileges of an account, which must exist. Views, routines, triggers and events that run in
 // its name fail from then on.
-func (s *Session) StripAccount(ctx context.Context, account string) error {
-	if err := s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", account); err != nil {
+func (on Accounts) Strip(ctx context.Context, account string) error {
+	if err := on.s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", account); err != nil {
 		return fmt.Errorf("revoke the privileges of account %s: %w", account, err)
 	}
 	return nil
@@ -180,20 +180,20 @@ func (s *Session) StripAccount(ctx context.Context, account string) error {
 
 // GrantRole gives an account, which must exist, the privileges of a role, and EVENT if it may have that. It stays
 // locked if it is.
-func (s *Session) GrantRole(ctx context.Context, account string, role plan.Role, events bool, database string) error {
-	if err := s.execAccount(ctx, s.dialect.grantStatement(role, events, database), account); err != nil {
+func (on Accounts) GrantRole(ctx context.Context, account string, role plan.Role, events bool, database string) error {
+	if err := on.s.execAccount(ctx, on.s.dialect.grantStatement(role, events, database), account); err != nil {
 		return fmt.Errorf("grant the privileges of account %s: %w", account, err)
 	}
 	return nil
 }
 
 // GrantFrozen is GrantRole for an account that is to have the privileges that Freeze leaves.
-func (s *Session) GrantFrozen(ctx context.Context, account string, role plan.Role, database string) error {
+func (on Accounts) GrantFrozen(ctx context.Context, account string, role plan.Role, database string) error {
 	list := privileges[plan.ReadOnly]
 	if role != plan.ReadOnly {
 		list += ", EXECUTE"
 	}
-	if err := s.execAccount(ctx, grant(list, database), account); err != nil {
+	if err := on.s.execAccount(ctx, grant(list, database), account); err != nil {
 		return fmt.Errorf("grant the privileges of the frozen account %s: %w", account, err)
 	}
 	return nil

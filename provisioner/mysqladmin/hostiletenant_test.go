@@ -44,15 +44,15 @@ func TestHostileTenant(t *testing.T) {
 			t.Run(attack.name, func(t *testing.T) {
 				f := newFixture(t, private)
 				a := f.account(plan.ReadWrite)
-				f.must(f.session.SetConnectionLimit(t.Context(), a.Name, hostileConnections))
+				f.must(f.session.Accounts.SetConnectionLimit(t.Context(), a.Name, hostileConnections))
 				attack.run(f, a)
 				expectService(t, private, db)
-				_, err := f.session.RevokeAccess(t.Context(), a.Name, a.Role, f.database)
+				_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, f.database)
 				f.must(err)
 				if err := f.loginAs(a).PingContext(t.Context()); number(err) != 1045 {
 					t.Errorf("after its removal, the hostile account: %v", err)
 				}
-				f.must(f.session.DropDatabase(t.Context(), f.database))
+				f.must(f.session.Databases.Drop(t.Context(), f.database))
 				expectService(t, private, db)
 			})
 		}

@@ -14,7 +14,7 @@ import (
 func TestExecIf(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
-		f.must(f.session.CreateAccount(t.Context(), a))
+		f.must(f.session.Accounts.Create(t.Context(), a))
 		cfg := f.config
 		cfg.User, cfg.Password = a.Name, a.Password
 		create := func(table string, check func() error) error {

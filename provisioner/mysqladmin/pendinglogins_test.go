@@ -9,7 +9,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// At whatever point a client interrupts its login, it has no session once RevokeAccess has returned, and gets none by
+// At whatever point a client interrupts its login, it has no session once Accounts.Revoke has returned, and gets none by
 // continuing.
 func TestRevokeAccessEndsLoginsThatStopAnywhere(t *testing.T) {
 	stops := map[string]func(*fixture, mysqladmin.Account) *rawLogin{

@@ -105,24 +105,24 @@ const (
 // of definers in information_schema, MariaDB fills a temporary table with room for large texts. defines avoids these
 // queries if the broker may read MariaDB's own tables and the database has no tables, and so no views or triggers. A
 // MariaDB that can open no more files lists no tables at all, not even its own; then views and triggers are queried.
-func (s *Session) defines(ctx context.Context, account, database string) (bool, error) {
+func (on Accounts) defines(ctx context.Context, account, database string) (bool, error) {
 	definer := account + "@%"
-	if s.server.readsPrograms.Load() {
+	if on.s.server.readsPrograms.Load() {
 		var programs, tables, listed bool
-		row := s.conn.QueryRowContext(ctx, s.dialect.defining+"SELECT "+definesProgramsMariaDB+
+		row := on.s.conn.QueryRowContext(ctx, on.s.dialect.defining+"SELECT "+definesProgramsMariaDB+
 			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?)"+
 			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'mysql')",
 			database, definer, database, definer, database)
 		if err := row.Scan(&programs, &tables, &listed); err != nil {
-			s.failed = true
+			on.s.failed = true
 			return false, err
 		}
 		if programs || listed && !tables {
 			return programs, nil
 		}
-		return s.exists(ctx, s.dialect.defining+"SELECT "+definesTables, database, definer, database, definer)
+		return on.s.exists(ctx, on.s.dialect.defining+"SELECT "+definesTables, database, definer, database, definer)
 	}
-	return s.exists(ctx, s.dialect.defining+"SELECT "+definesTables+" OR "+definesPrograms,
+	return on.s.exists(ctx, on.s.dialect.defining+"SELECT "+definesTables+" OR "+definesPrograms,
 		database, definer, database, definer, database, definer, database, definer)
 }
 

@@ -13,34 +13,34 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// RevokeAccess ends an account's access at once, kills its open sessions and drops it. It keeps an account that is the
+// Revoke ends an account's access at once, kills its open sessions and drops it. It keeps an account that is the
 // definer of a view, trigger, routine or event in the database, because those would break without it. It also keeps one
-// if the server fails to find out what it defines. A kept account is locked, with a random password, until DropAccount.
+// if the server fails to find out what it defines. A kept account is locked, with a random password, until Drop.
 // role is the account's role, for the case that the account must be created again. A missing account is no error.
 //
 // The account is shut, and its sessions are killed, before any query that depends on what a tenant has created. If such
 // a query fails, the access has ended all the same.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
-func (s *Session) RevokeAccess(ctx context.Context, account string, role plan.Role,
+func (on Accounts) Revoke(ctx context.Context, account string, role plan.Role,
 	database string) (kept bool, err error) {
-	kept, err = s.revokeAccess(ctx, account, role, database)
+	kept, err = on.revoke(ctx, account, role, database)
 	if err != nil {
 		return false, fmt.Errorf("revoke the access of account %s: %w", account, err)
 	}
 	return kept, nil
 }
 
-func (s *Session) revokeAccess(ctx context.Context, account string, role plan.Role,
+func (on Accounts) revoke(ctx context.Context, account string, role plan.Role,
 	database string) (kept bool, err error) {
-	refusesOrphans := s.server.refusesOrphans.Load()
+	refusesOrphans := on.s.server.refusesOrphans.Load()
 	var was shutAccount
 	if refusesOrphans {
-		was, err = s.dropOrLock(ctx, account)
+		was, err = on.dropOrLock(ctx, account)
 	} else {
-		was, err = s.lockAccount(ctx, account)
+		was, err = on.lock(ctx, account)
 	}
 	if err == nil {
-		err = s.endSessions(ctx, account)
+		err = on.endSessions(ctx, account)
 	}
 	switch {
 	case err != nil:
@@ -50,19 +50,19 @@ func (s *Session) revokeAccess(ctx context.Context, account string, role plan.Ro
 	case was == locked && refusesOrphans:
 		return true, nil
 	}
-	defines, err := s.defines(ctx, account, database)
+	defines, err := on.defines(ctx, account, database)
 	switch {
 	case was == missing:
 		if err != nil || !defines {
 			return false, err
 		}
-		return s.makeAgain(ctx, account, role, database)
+		return on.makeAgain(ctx, account, role, database)
 	case defines || Refused(err):
 		return true, nil
 	case err != nil:
 		return false, err
 	}
-	err = s.dropUser(ctx, account)
+	err = on.dropUser(ctx, account)
 	if hasNumber(err, errIsDefiner) {
 		return true, nil
 	}
@@ -81,36 +81,36 @@ const (
 // dropOrLock drops an account. If the server refuses that, because the account is a definer, it locks the account.
 // MySQL finds a definer by name in its dictionary, regardless of how many objects there are and how long their texts
 // are.
-func (s *Session) dropOrLock(ctx context.Context, account string) (shutAccount, error) {
-	err := s.insist(ctx, account, func() error { return s.dropUser(ctx, account) })
+func (on Accounts) dropOrLock(ctx context.Context, account string) (shutAccount, error) {
+	err := on.insist(ctx, account, func() error { return on.dropUser(ctx, account) })
 	if hasNumber(err, errIsDefiner) {
-		return s.lockAccount(ctx, account)
+		return on.lock(ctx, account)
 	}
 	return dropped, err
 }
 
-// lockAccount locks an account and replaces its password with a random one.
-func (s *Session) lockAccount(ctx context.Context, account string) (shutAccount, error) {
-	err := s.insist(ctx, account, func() error { return s.identifyLocked(ctx, "ALTER USER", account) })
+// lock locks an account and replaces its password with a random one.
+func (on Accounts) lock(ctx context.Context, account string) (shutAccount, error) {
+	err := on.insist(ctx, account, func() error { return on.identifyLocked(ctx, "ALTER USER", account) })
 	if hasNumber(err, errCannotUser) {
 		return missing, nil
 	}
 	return locked, err
 }
 
-func (s *Session) identifyLocked(ctx context.Context, verb, account string) error {
-	return withholdMessage(s.execAccount(ctx, verb+" ?@'%' "+s.dialect.identified+" ACCOUNT LOCK", account,
-		s.dialect.hash(rand.Text())))
+func (on Accounts) identifyLocked(ctx context.Context, verb, account string) error {
+	return withholdMessage(on.s.execAccount(ctx, verb+" ?@'%' "+on.s.dialect.identified+" ACCOUNT LOCK", account,
+		on.s.dialect.hash(rand.Text())))
 }
 
 // insist runs a statement that shuts an account. If it fails, the account's own sessions may hold what the server
 // needs, open files for example. insist then kills them and tries once more.
-func (s *Session) insist(ctx context.Context, account string, statement func() error) error {
+func (on Accounts) insist(ctx context.Context, account string, statement func() error) error {
 	err := statement()
 	if !Refused(err) || hasNumber(err, errIsDefiner) || hasNumber(err, errCannotUser) {
 		return err
 	}
-	if _, killing := s.killSessions(ctx, account); killing != nil {
+	if _, killing := on.killSessions(ctx, account); killing != nil {
 		return errors.Join(err, killing)
 	}
 	return statement()
@@ -125,24 +125,24 @@ func Refused(err error) bool {
 // makeAgain creates an account again, locked, that was dropped although it is a definer. Its events do not run any
 // more. MySQL refuses that if it also refuses to let the broker drop definers. Then it was not the broker that dropped
 // the account, and nothing is kept.
-func (s *Session) makeAgain(ctx context.Context, account string, role plan.Role,
+func (on Accounts) makeAgain(ctx context.Context, account string, role plan.Role,
 	database string) (kept bool, err error) {
-	err = s.identifyLocked(ctx, "CREATE USER", account)
+	err = on.identifyLocked(ctx, "CREATE USER", account)
 	if hasNumber(err, errIsDefiner) {
 		return false, nil
 	}
 	if err == nil {
-		err = s.execAccount(ctx, s.dialect.grantStatement(role, false, database), account)
+		err = on.s.execAccount(ctx, on.s.dialect.grantStatement(role, false, database), account)
 	}
 	return true, err
 }
 
-// ShutAccount drops an account, or locks it if the server refuses to drop it, and kills its sessions. Pending logins
+// Shut drops an account, or locks it if the server refuses to drop it, and kills its sessions. Pending logins
 // can still become sessions. The caller passes them to EndLogins, which can wait for the logins to many accounts at the
-// same time. ShutAccount is for accounts whose database is dropped too: call DropShutAccount afterwards.
-func (s *Session) ShutAccount(ctx context.Context, account string) (pending PendingLogins, err error) {
-	if _, err = s.dropOrLock(ctx, account); err == nil {
-		pending, err = s.killSessions(ctx, account)
+// same time. Shut is for accounts whose database is dropped too: call DropShut afterwards.
+func (on Accounts) Shut(ctx context.Context, account string) (pending PendingLogins, err error) {
+	if _, err = on.dropOrLock(ctx, account); err == nil {
+		pending, err = on.killSessions(ctx, account)
 	}
 	if err != nil {
 		return pending, fmt.Errorf("shut account %s: %w", account, err)
@@ -150,21 +150,21 @@ func (s *Session) ShutAccount(ctx context.Context, account string) (pending Pend
 	return pending, nil
 }
 
-// DropShutAccount drops an account that ShutAccount has shut. It does not check what the account defined, because its
+// DropShut drops an account that Shut has shut. It does not check what the account defined, because its
 // database was dropped.
-func (s *Session) DropShutAccount(ctx context.Context, account string) error {
-	if err := s.dropUser(ctx, account); err != nil {
+func (on Accounts) DropShut(ctx context.Context, account string) error {
+	if err := on.dropUser(ctx, account); err != nil {
 		return fmt.Errorf("drop account %s: %w", account, err)
 	}
 	return nil
 }
 
-// DropAccount ends an account's access at once and drops it. It does not check what the account defines: drop the
+// Drop ends an account's access at once and drops it. It does not check what the account defines: drop the
 // database first. A missing account is no error.
-func (s *Session) DropAccount(ctx context.Context, account string) error {
-	err := s.insist(ctx, account, func() error { return s.dropUser(ctx, account) })
+func (on Accounts) Drop(ctx context.Context, account string) error {
+	err := on.insist(ctx, account, func() error { return on.dropUser(ctx, account) })
 	if err == nil {
-		err = s.endSessions(ctx, account)
+		err = on.endSessions(ctx, account)
 	}
 	if err != nil {
 		return fmt.Errorf("drop account %s: %w", account, err)
@@ -174,24 +174,24 @@ func (s *Session) DropAccount(ctx context.Context, account string) error {
 
 // endSessions kills the sessions of an account that is shut: neither a lock nor DROP USER ends them. A login that is
 // pending at that moment can still succeed, so endSessions waits for such logins and kills their sessions too.
-func (s *Session) endSessions(ctx context.Context, account string) error {
-	pending, err := s.killSessions(ctx, account)
+func (on Accounts) endSessions(ctx context.Context, account string) error {
+	pending, err := on.killSessions(ctx, account)
 	if err != nil {
 		return err
 	}
-	return s.EndLogins(ctx, pending, account)
+	return on.EndLogins(ctx, pending, account)
 }
 
 // killSessions kills the sessions of an account, and returns the other connections that may become sessions of it.
-func (s *Session) killSessions(ctx context.Context, account string) (pending PendingLogins, err error) {
-	found, err := s.connections(ctx, func(c connection) bool { return c.user == account || s.dialect.pending(c) })
+func (on Accounts) killSessions(ctx context.Context, account string) (pending PendingLogins, err error) {
+	found, err := on.s.connections(ctx, func(c connection) bool { return c.user == account || on.s.dialect.pending(c) })
 	if err != nil {
 		return pending, err
 	}
 	for _, c := range found {
 		if c.user != account {
 			pending.add(c.id, time.Now().Add(loginPatience-c.age))
-		} else if err := s.kill(ctx, c.id); err != nil {
+		} else if err := on.s.kill(ctx, c.id); err != nil {
 			return pending, err
 		}
 	}
@@ -199,14 +199,14 @@ func (s *Session) killSessions(ctx context.Context, account string) (pending Pen
 }
 
 // dropUser changes nothing if there is no such account, even on a full disk.
-func (s *Session) dropUser(ctx context.Context, account string) error {
-	if s.server.room() != nil {
-		there, err := s.exists(ctx, "SELECT EXISTS (SELECT * FROM mysql.user WHERE user = ?)", account)
+func (on Accounts) dropUser(ctx context.Context, account string) error {
+	if on.s.server.room() != nil {
+		there, err := on.s.exists(ctx, "SELECT EXISTS (SELECT * FROM mysql.user WHERE user = ?)", account)
 		if err != nil || !there {
 			return err
 		}
 	}
-	return s.execAccount(ctx, "DROP USER IF EXISTS ?@'%'", account)
+	return on.s.execAccount(ctx, "DROP USER IF EXISTS ?@'%'", account)
 }
 
 const (
@@ -252,16 +252,16 @@ func (p *PendingLogins) Any() bool { return len(p.until) > 0 }
 // EndLogins waits until each pending login has failed or has become a session, and kills the sessions of the accounts.
 // It also kills logins that take longer than loginPatience. The pending logins must have been listed after the accounts
 // were shut.
-func (s *Session) EndLogins(ctx context.Context, pending PendingLogins, accounts ...string) error {
+func (on Accounts) EndLogins(ctx context.Context, pending PendingLogins, accounts ...string) error {
 	if !pending.Any() {
 		return nil
 	}
 	poll := time.NewTicker(loginPollInterval)
 	defer poll.Stop()
 	for {
-		found, err := s.connections(ctx, func(c connection) bool {
+		found, err := on.s.connections(ctx, func(c connection) bool {
 			_, seen := pending.until[c.id]
-			return slices.Contains(accounts, c.user) || seen && s.dialect.pending(c)
+			return slices.Contains(accounts, c.user) || seen && on.s.dialect.pending(c)
 		})
 		if err != nil {
 			return err
@@ -270,7 +270,7 @@ func (s *Session) EndLogins(ctx context.Context, pending PendingLogins, accounts
 		for _, c := range found {
 			if !slices.Contains(accounts, c.user) && time.Now().Before(pending.until[c.id]) {
 				still++
-			} else if err := s.kill(ctx, c.id); err != nil {
+			} else if err := on.s.kill(ctx, c.id); err != nil {
 				return err
 			}
 		}

@@ -33,7 +33,7 @@ func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 
 				retired := make(chan error, 1)
 				go func() {
-					_, err := f.session.RevokeAccess(t.Context(), a.Name, a.Role, a.Database)
+					_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 					retired <- err
 				}()
 				f.eventually("the account is locked", func() bool { return f.checkLogin(a.Name, a.Password) != nil })
@@ -133,7 +133,7 @@ func reconnect(ctx context.Context, db *sql.DB, connected func()) {
 
 func (f *fixture) expectNoAccess(a mysqladmin.Account, wantKept bool) {
 	f.t.Helper()
-	kept, err := f.session.RevokeAccess(f.t.Context(), a.Name, a.Role, a.Database)
+	kept, err := f.session.Accounts.Revoke(f.t.Context(), a.Name, a.Role, a.Database)
 	if err != nil || kept != wantKept {
 		f.t.Fatalf("kept %v (%v), want %v", kept, err, wantKept)
 	}
@@ -163,7 +163,7 @@ func TestRevokeAccessKeepsDefinersLocked(t *testing.T) {
 						f.must(f.server.CheckPrivileges(t.Context()))
 						f.session = f.lock(f.database+" again", leaseHolds)
 					}
-					f.must(f.session.CreateDatabase(t.Context(), f.database, "", ""))
+					f.must(f.session.Databases.Create(t.Context(), f.database, "", ""))
 					a := f.account(plan.ReadWrite)
 					open := f.loginAs(a)
 					f.exec(open, "CREATE TABLE t (id INT)", object.make)
@@ -176,9 +176,9 @@ func TestRevokeAccessKeepsDefinersLocked(t *testing.T) {
 					f.expectLocked(a)
 					f.exec(f.loginAs(f.account(plan.ReadWrite)), object.use)
 
-					f.must(f.session.DropDatabase(t.Context(), f.database))
+					f.must(f.session.Databases.Drop(t.Context(), f.database))
 					for range 2 {
-						f.must(f.session.DropAccount(t.Context(), a.Name))
+						f.must(f.session.Accounts.Drop(t.Context(), a.Name))
 					}
 					f.expectAccount(a.Name, false)
 				}
@@ -222,7 +222,7 @@ func TestDropAccountKillsItsSessions(t *testing.T) {
 		a := f.account(plan.ReadWrite)
 		conn, err := f.loginAs(a).Conn(t.Context())
 		f.must(err)
-		f.must(f.session.DropAccount(context.Background(), a.Name))
+		f.must(f.session.Accounts.Drop(context.Background(), a.Name))
 		if err := conn.PingContext(t.Context()); err == nil {
 			t.Error("an open session of a dropped account lives on")
 		}
@@ -241,7 +241,7 @@ func TestRevokeAccessEndsSessionsWhoseStatementWasKilled(t *testing.T) {
 		var id int64
 		f.must(conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
 		f.exec(db, fmt.Sprintf("KILL QUERY %d", id))
-		_, err = f.session.RevokeAccess(t.Context(), a.Name, a.Role, a.Database)
+		_, err = f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 		f.must(err)
 		if _, err := conn.ExecContext(t.Context(), "SELECT 1"); err == nil {
 			t.Error("a session outlived its account")

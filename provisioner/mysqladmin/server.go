@@ -172,7 +172,7 @@ func (s *Server) Databases(ctx context.Context) ([]string, error) {
 	return names, s.explain("list the databases", err)
 }
 
-// Accounts lists the accounts that may log in from any host, as all accounts of CreateAccount may. It includes locked
+// Accounts lists the accounts that may log in from any host, as all accounts of Accounts.Create may. It includes locked
 // ones.
 func (s *Server) Accounts(ctx context.Context) ([]string, error) {
 	names, err := names(ctx, s.reads, "SELECT user FROM mysql.user WHERE host = '%'")

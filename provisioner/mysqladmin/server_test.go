@@ -55,7 +55,7 @@ func TestRefusalsAreNotOutages(t *testing.T) {
 		if err == nil || mysqladmin.Unreachable(err) {
 			t.Errorf("a refused login: %v", err)
 		}
-		err = f.session.CreateDatabase(t.Context(), f.database, "utf8mb4", "latin1_bin")
+		err = f.session.Databases.Create(t.Context(), f.database, "utf8mb4", "latin1_bin")
 		if err == nil || mysqladmin.Unreachable(err) {
 			t.Errorf("a refused statement: %v", err)
 		}

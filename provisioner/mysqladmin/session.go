@@ -20,6 +20,10 @@ const releaseTimeout = 5 * time.Second
 // takes the lock, all further statements fail. Every method may run twice with the same result. A Session is for one
 // goroutine and must be closed.
 type Session struct {
+	Accounts  Accounts
+	Databases Databases
+	Writes    Writes
+
 	conn    *sql.Conn
 	server  *Server
 	dialect dialect
@@ -30,6 +34,15 @@ type Session struct {
 	organization string
 	free         func() // gives the server's slot back
 }
+
+// Accounts are the changes of a session to accounts.
+type Accounts struct{ s *Session }
+
+// Databases are the changes of a session to databases.
+type Databases struct{ s *Session }
+
+// Writes are the changes of a session to the privileges to write, and what it knows of those who write.
+type Writes struct{ s *Session }
 
 // exec runs a statement that changes something, if the caller's lease still holds.
 func (s *Session) exec(ctx context.Context, statement string, args ...any) error {
@@ -61,7 +74,7 @@ func (s *Session) execAccount(ctx context.Context, statement string, args ...any
 	if err = s.exec(ctx, statement, args...); !Damaged(err) {
 		return err
 	}
-	if repairing := s.repairAccounts(ctx); repairing != nil {
+	if repairing := s.Accounts.repair(ctx); repairing != nil {
 		return errors.Join(err, repairing)
 	}
 	return s.exec(ctx, statement, args...)
@@ -128,6 +141,7 @@ func (s *Server) LockIf(ctx context.Context, key, organization string, allowed f
 	}
 	session := &Session{conn: conn, server: s, lock: lockName(s.lockKey, key), alive: alive, free: free,
 		organization: organization}
+	session.Accounts, session.Databases, session.Writes = Accounts{session}, Databases{session}, Writes{session}
 	if err := session.take(ctx, allowed); err != nil {
 		session.failed = true
 		return nil, s.explain("take the session lock", errors.Join(err, session.Close()))

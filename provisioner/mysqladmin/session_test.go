@@ -22,7 +22,7 @@ func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 		key := uniqueName("task_")
 		first := f.lock(key, leaseHolds)
 		ended := make(chan error, 1)
-		go func() { ended <- first.DropDatabase(t.Context(), f.database) }()
+		go func() { ended <- first.Databases.Drop(t.Context(), f.database) }()
 		f.running(f.config.User, "DROP DATABASE%"+f.database+"%")
 		f.lock(key, leaseHolds)
 		f.must(blocker.Commit())
@@ -58,7 +58,7 @@ func TestSessionLockThatIsNotAllowedKillsNobody(t *testing.T) {
 				t.Errorf("the lock is not refused: %v", err)
 			}
 		}
-		f.must(holder.CreateDatabase(t.Context(), f.database, "", ""))
+		f.must(holder.Databases.Create(t.Context(), f.database, "", ""))
 	})
 }
 
@@ -93,10 +93,10 @@ func TestSessionLockKeyIsPartOfTheLock(t *testing.T) {
 		key := uniqueName("task_")
 		guess := f.lock(key, leaseHolds)
 		first := f.keyed("secret").lock(key, leaseHolds)
-		f.must(guess.CreateDatabase(t.Context(), f.database, "", ""))
-		f.must(first.CreateDatabase(t.Context(), f.database, "", ""))
+		f.must(guess.Databases.Create(t.Context(), f.database, "", ""))
+		f.must(first.Databases.Create(t.Context(), f.database, "", ""))
 		f.keyed("secret").lock(key, leaseHolds)
-		err := first.CreateDatabase(t.Context(), f.database, "", "")
+		err := first.Databases.Create(t.Context(), f.database, "", "")
 		if err == nil || !mysqladmin.Unreachable(err) {
 			t.Errorf("a statement under the lock of a replica: %v", err)
 		}
@@ -146,14 +146,14 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 		}
 		a := f.account(plan.ReadWrite)
 		other := uniqueName("db_")
-		_, retired := session.RevokeAccess(t.Context(), a.Name, a.Role, f.database)
+		_, retired := session.Accounts.Revoke(t.Context(), a.Name, a.Role, f.database)
 		for what, err := range map[string]error{
-			"CreateDatabase":     session.CreateDatabase(t.Context(), other, "", ""),
-			"DropDatabase":       session.DropDatabase(t.Context(), f.database),
-			"CreateAccount":      session.CreateAccount(t.Context(), a),
-			"SetConnectionLimit": session.SetConnectionLimit(t.Context(), a.Name, 1),
+			"CreateDatabase":     session.Databases.Create(t.Context(), other, "", ""),
+			"DropDatabase":       session.Databases.Drop(t.Context(), f.database),
+			"CreateAccount":      session.Accounts.Create(t.Context(), a),
+			"SetConnectionLimit": session.Accounts.SetConnectionLimit(t.Context(), a.Name, 1),
 			"RevokeAccess":       retired,
-			"DropAccount":        session.DropAccount(t.Context(), a.Name),
+			"DropAccount":        session.Accounts.Drop(t.Context(), a.Name),
 		} {
 			if !errors.Is(err, lost) {
 				t.Errorf("%s: %v, want the lease's error", what, err)

@@ -33,7 +33,7 @@ func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 		f.must(err)
 		session := f.lock(f.database+" without files", leaseHolds)
 		allow := f.forbidFiles()
-		kept, err := session.RevokeAccess(t.Context(), a.Name, a.Role, a.Database)
+		kept, err := session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 		allow()
 		if err != nil || a.Name == definer.Name && !kept {
 			t.Errorf("without files: kept %v, %v", kept, err)

@@ -42,10 +42,10 @@ const tablesOf = `SELECT table_name FROM information_schema.tables
 	WHERE table_schema = ? AND table_type NOT LIKE '%VIEW' ORDER BY table_name`
 
 // Tables lists the tables and sequences of a database.
-func (s *Session) Tables(ctx context.Context, database string) ([]string, error) {
-	all, err := names(ctx, s.conn, tablesOf, database)
+func (on Databases) Tables(ctx context.Context, database string) ([]string, error) {
+	all, err := names(ctx, on.s.conn, tablesOf, database)
 	if err != nil {
-		s.failed = true
+		on.s.failed = true
 		return nil, fmt.Errorf("list the tables of database %s: %w", database, err)
 	}
 	return all, nil
@@ -57,7 +57,7 @@ type TableMove struct{ Table, From, To string }
 // MoveTables moves tables, which have no triggers, with one statement. That waits for every open transaction that has
 // used one of them. If it waits too long, MoveTables kills the sessions that use the database or may use it, and tries
 // again.
-func (s *Session) MoveTables(ctx context.Context, database string, moves []TableMove) (err error) {
+func (on Databases) MoveTables(ctx context.Context, database string, moves []TableMove) (err error) {
 	if len(moves) == 0 {
 		return nil
 	}
@@ -67,16 +67,16 @@ func (s *Session) MoveTables(ctx context.Context, database string, moves []Table
 		clauses[n] = quoteIdentifier(m.From) + table + " TO " + quoteIdentifier(m.To) + table
 	}
 	for range dropAttempts {
-		err = s.exec(ctx, "RENAME TABLE "+strings.Join(clauses, ", "))
+		err = on.s.exec(ctx, "RENAME TABLE "+strings.Join(clauses, ", "))
 		if !hasNumber(err, errLockWaitTimeout) {
 			break
 		}
-		if err := s.killUsers(ctx, database); err != nil {
+		if err := on.killUsers(ctx, database); err != nil {
 			return err
 		}
 	}
 	if hasNumber(err, errLockWaitTimeout) {
-		err = s.explainLockWait(ctx, err)
+		err = on.explainLockWait(ctx, err)
 	}
 	if err != nil {
 		return fmt.Errorf("move tables of database %s: %w", database, err)

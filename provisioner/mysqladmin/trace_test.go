@@ -21,8 +21,8 @@ func TestSpansHoldNoArguments(t *testing.T) {
 		ctx, span := provider.Tracer("test").Start(t.Context(), "parent")
 		account := mysqladmin.Account{Name: uniqueName("u_"), Password: "correct-horse-battery", Database: f.database,
 			Role: plan.ReadWrite}
-		f.must(f.session.CreateAccount(ctx, account))
-		if err := f.session.CreateDatabase(ctx, f.database+"x", "no-such-charset", ""); err == nil {
+		f.must(f.session.Accounts.Create(ctx, account))
+		if err := f.session.Databases.Create(ctx, f.database+"x", "no-such-charset", ""); err == nil {
 			t.Error("there is such a character set")
 		}
 		span.End()

@@ -19,15 +19,15 @@ import (
 var writePrivileges = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
 	"CREATE VIEW", "CREATE ROUTINE", "TRIGGER", eventPrivilege}
 
-// RemoveWritePrivileges leaves an account what its role has besides the write privileges, also after Freeze: it can
+// RemovePrivileges leaves an account what its role has besides the write privileges, also after Freeze: it can
 // read and delete. It kills the account's open sessions, which would keep what they had. Read-only accounts are left
 // alone, and one whose role is not known ("") gets nothing. A missing account is no error.
-func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, role plan.Role, database string) error {
+func (on Writes) RemovePrivileges(ctx context.Context, account string, role plan.Role, database string) error {
 	if role == plan.ReadOnly {
 		return nil
 	}
 	if role != "" {
-		err := s.execAccount(ctx, grant(strings.Join(s.readAndDelete(role), ", "), database), account)
+		err := on.s.execAccount(ctx, grant(strings.Join(on.readAndDelete(role), ", "), database), account)
 		if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
 			return nil
 		}
@@ -35,20 +35,20 @@ func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, rol
 			return fmt.Errorf("grant account %s what it needs to delete: %w", account, err)
 		}
 	}
-	if err := s.revoke(ctx, account, database, writePrivileges...); err != nil {
+	if err := on.revoke(ctx, account, database, writePrivileges...); err != nil {
 		return fmt.Errorf("remove the write privileges of account %s: %w", account, err)
 	}
 	// Pending logins get the new privileges, so there is no need to wait for them.
-	open, err := s.connections(ctx, func(c connection) bool { return c.user == account })
+	open, err := on.s.connections(ctx, func(c connection) bool { return c.user == account })
 	if err != nil {
 		return err
 	}
-	return s.killEach(ctx, open)
+	return on.s.killEach(ctx, open)
 }
 
 // readAndDelete are the privileges of a role without the write privileges.
-func (s *Session) readAndDelete(role plan.Role) []string {
-	return slices.DeleteFunc(s.dialect.list(role), func(privilege string) bool {
+func (on Writes) readAndDelete(role plan.Role) []string {
+	return slices.DeleteFunc(on.s.dialect.list(role), func(privilege string) bool {
 		return slices.Contains(writePrivileges, privilege)
 	})
 }
@@ -57,8 +57,8 @@ func (s *Session) readAndDelete(role plan.Role) []string {
 // refuses the whole statement if the account lacks one of several privileges, and has REVOKE IF EXISTS only since
 // 8.0.30.
 // https://dev.mysql.com/doc/refman/8.4/en/revoke.html
-func (s *Session) revoke(ctx context.Context, account, database string, privileges ...string) error {
-	err := s.execAccount(ctx, "REVOKE "+strings.Join(privileges, ", ")+" ON "+anyTable(database)+" FROM ?@'%'", account)
+func (on Writes) revoke(ctx context.Context, account, database string, privileges ...string) error {
+	err := on.s.execAccount(ctx, "REVOKE "+strings.Join(privileges, ", ")+" ON "+anyTable(database)+" FROM ?@'%'", account)
 	if !hasNumber(err, errNoSuchGrant) {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Session) revoke(ctx context.Context, account, database string, privileg
 		return nil
 	}
 	for _, privilege := range privileges {
-		if err := s.revoke(ctx, account, database, privilege); err != nil {
+		if err := on.revoke(ctx, account, database, privilege); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (s *Session) revoke(ctx context.Context, account, database string, privileg
 }
 
 const (
-	// idlePatience is how long RestoreWritePrivileges waits for a session to be idle. Sessions of a busy pool are idle
+	// idlePatience is how long RestorePrivileges waits for a session to be idle. Sessions of a busy pool are idle
 	// between two statements.
 	idlePatience = time.Second
 	// idlePollInterval is longer than 0.1 s: the server updates innodb_trx only if nobody has read it for that long.
@@ -82,25 +82,25 @@ const (
 	idlePollInterval = 150 * time.Millisecond
 )
 
-// RestoreWritePrivileges grants an account all privileges of its role or, if the role is not known (""), those that
-// RemoveWritePrivileges revokes. It grants EVENT if events is true, and revokes it otherwise. Open sessions keep their
+// RestorePrivileges grants an account all privileges of its role or, if the role is not known (""), those that
+// RemovePrivileges revokes. It grants EVENT if events is true, and revokes it otherwise. Open sessions keep their
 // old privileges, so that they are killed once they are idle and outside of a transaction. Sessions that are busy for
 // longer than a second, because they delete much for example, must reconnect by themselves. A missing account is no
 // error.
-func (s *Session) RestoreWritePrivileges(ctx context.Context, account string, role plan.Role, events bool,
+func (on Writes) RestorePrivileges(ctx context.Context, account string, role plan.Role, events bool,
 	database string) error {
 	if role == plan.ReadOnly {
 		return nil
 	}
-	statement := s.dialect.grantStatement(role, events, database)
+	statement := on.s.dialect.grantStatement(role, events, database)
 	if role == "" {
 		statement = grant(strings.Join(slices.DeleteFunc(slices.Clone(writePrivileges), func(privilege string) bool {
 			return privilege == eventPrivilege && !events
 		}), ", "), database)
 	}
-	err := s.execAccount(ctx, statement, account)
+	err := on.s.execAccount(ctx, statement, account)
 	if err == nil && !events {
-		err = s.revoke(ctx, account, database, eventPrivilege)
+		err = on.revoke(ctx, account, database, eventPrivilege)
 	}
 	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
 		return nil
@@ -108,7 +108,7 @@ func (s *Session) RestoreWritePrivileges(ctx context.Context, account string, ro
 	if err != nil {
 		return fmt.Errorf("release account %s: %w", account, err)
 	}
-	open, err := s.connections(ctx, func(c connection) bool { return c.user == account })
+	open, err := on.s.connections(ctx, func(c connection) bool { return c.user == account })
 	if err != nil || len(open) == 0 {
 		return err
 	}
@@ -122,10 +122,10 @@ func (s *Session) RestoreWritePrivileges(ctx context.Context, account string, ro
 			return context.Cause(ctx)
 		case <-time.After(idlePollInterval):
 		}
-		if open, err = s.connections(ctx, func(c connection) bool { return former[c.id] }); err != nil {
+		if open, err = on.s.connections(ctx, func(c connection) bool { return former[c.id] }); err != nil {
 			return err
 		}
-		if err := s.endIdle(ctx, open); err != nil {
+		if err := on.endIdle(ctx, open); err != nil {
 			return err
 		}
 	}
@@ -133,8 +133,8 @@ func (s *Session) RestoreWritePrivileges(ctx context.Context, account string, ro
 }
 
 // endIdle kills those of the connections that are idle and outside of a transaction.
-func (s *Session) endIdle(ctx context.Context, open []connection) error {
-	busy, err := s.inTransaction(ctx)
+func (on Writes) endIdle(ctx context.Context, open []connection) error {
+	busy, err := on.inTransaction(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *Session) endIdle(ctx context.Context, open []connection) error {
 		if !c.idle || busy[c.id] {
 			continue
 		}
-		if err := s.kill(ctx, c.id); err != nil {
+		if err := on.s.kill(ctx, c.id); err != nil {
 			return err
 		}
 	}
@@ -152,15 +152,16 @@ func (s *Session) endIdle(ctx context.Context, open []connection) error {
 // inTransaction finds the connections with an open transaction that has used InnoDB. It may miss transactions that
 // began less than 0.1 s ago.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
-func (s *Session) inTransaction(ctx context.Context) (map[int64]bool, error) {
-	return s.transactions(ctx, "true")
+func (on Writes) inTransaction(ctx context.Context) (map[int64]bool, error) {
+	return on.transactions(ctx, "true")
 }
 
 // transactions lists the connections that have a transaction for which a condition is true.
-func (s *Session) transactions(ctx context.Context, condition string) (map[int64]bool, error) {
-	rows, err := s.conn.QueryContext(ctx, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE "+condition)
+func (on Writes) transactions(ctx context.Context, condition string) (map[int64]bool, error) {
+	rows, err := on.s.conn.QueryContext(ctx,
+		"SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE "+condition)
 	if err != nil {
-		s.failed = true
+		on.s.failed = true
 		return nil, fmt.Errorf("list transactions: %w", err)
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err

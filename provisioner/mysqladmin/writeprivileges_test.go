@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// fill makes one object of each kind. The event does not begin now: RemoveWritePrivileges would end its session, and
+// fill makes one object of each kind. The event does not begin now: RemovePrivileges would end its session, and
 // MariaDB keeps a trigger unreadable when a session is killed at the moment in which it opens the table.
 func (f *fixture) fill(db execer) {
 	f.t.Helper()
@@ -56,15 +56,15 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 		for _, role := range everyRole[1:] {
 			a := f.account(role)
 			f.fill(f.connect(a))
-			f.must(f.session.Freeze(t.Context(), a.Name, role, true, f.database)) // they may have been frozen
+			f.must(f.session.Writes.Freeze(t.Context(), a.Name, role, true, f.database)) // they may have been frozen
 			f.refused(f.connect(a), "DELETE FROM t WHERE id = 1", "DROP VIEW v")
-			f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, role, f.database))
+			f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, role, f.database))
 			conn := f.connect(a)
 			f.refused(conn, grows...)
 			f.exec(conn, remains...)
 			f.refused(conn, "CREATE TABLE t (id INT)")
 
-			f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, role, true, f.database))
+			f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, role, true, f.database))
 			conn = f.connect(a)
 			f.exec(conn, "DROP EVENT e")
 			f.fill(conn)
@@ -78,14 +78,14 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 func TestRemoveWritePrivilegesTakesWhateverThereIs(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
-		f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, a.Role, false, f.database))
+		f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, false, f.database))
 		f.exec(f.connect(a), "CREATE TABLE t (id INT)")
 		for range 2 { // it may be repeated
-			f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, a.Role, f.database))
+			f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, a.Role, f.database))
 			f.refused(f.connect(a), "INSERT INTO t VALUES (1)", "CREATE PROCEDURE p() SELECT 1")
 		}
 		for range 2 {
-			f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, a.Role, false, f.database))
+			f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, false, f.database))
 			conn := f.connect(a)
 			f.exec(conn, "INSERT INTO t VALUES (1)")
 			f.refused(conn, "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM t")
@@ -108,7 +108,7 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
 		a := f.account(plan.ReadWrite)
 		f.exec(f.connect(a), "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1), (2)")
-		f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, a.Role, f.database))
+		f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, a.Role, f.database))
 		idle, deleting, sleeping, trying := f.connect(a), f.connect(a), f.connect(a), f.connect(a)
 		f.exec(idle, "SELECT 1")
 		f.exec(deleting, "START TRANSACTION", "DELETE FROM t WHERE id = 1")
@@ -126,11 +126,11 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 					tried <- err
 					return
 				}
-				time.Sleep(100 * time.Millisecond) // in which it is idle, at one of RestoreWritePrivileges's looks at least
+				time.Sleep(100 * time.Millisecond) // in which it is idle, at one of RestorePrivileges's looks at least
 			}
 		}()
 		f.running(a.Name, "SELECT SLEEP%")
-		f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, a.Role, true, f.database))
+		f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, true, f.database))
 		if _, err := idle.ExecContext(t.Context(), "SELECT 1"); err == nil {
 			t.Error("an idle session goes on without its privileges")
 		}
@@ -146,8 +146,8 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 func TestWritePrivilegesOfNobody(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		nobody := uniqueName("u_")
-		f.must(f.session.RemoveWritePrivileges(t.Context(), nobody, plan.ReadWrite, f.database))
-		f.must(f.session.RestoreWritePrivileges(t.Context(), nobody, plan.ReadWrite, true, f.database))
+		f.must(f.session.Writes.RemovePrivileges(t.Context(), nobody, plan.ReadWrite, f.database))
+		f.must(f.session.Writes.RestorePrivileges(t.Context(), nobody, plan.ReadWrite, true, f.database))
 		f.expectAccount(nobody, false)
 	})
 }
@@ -155,8 +155,8 @@ func TestWritePrivilegesOfNobody(t *testing.T) {
 func TestAllDatabasesAreMeasuredAtOnce(t *testing.T) {
 	onEachLaxServer(t, func(t *testing.T, f *fixture) {
 		empty := uniqueName("db_")
-		f.must(f.session.CreateDatabase(t.Context(), empty, "", ""))
-		t.Cleanup(func() { f.must(f.session.DropDatabase(context.Background(), empty)) })
+		f.must(f.session.Databases.Create(t.Context(), empty, "", ""))
+		t.Cleanup(func() { f.must(f.session.Databases.Drop(context.Background(), empty)) })
 		db := f.loginAs(f.account(plan.ReadWrite))
 		f.exec(db, "CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE `a#p-b` (b LONGBLOB)",
 			fmt.Sprintf("INSERT INTO `a#p-b` VALUES (REPEAT('x', %d))", 4<<20))
@@ -201,7 +201,7 @@ func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 		if size.Files < before.Files {
 			t.Errorf("%+v instead of at least %+v", size, before)
 		}
-		f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, a.Role, f.database)) // ends them
+		f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, a.Role, f.database)) // ends them
 		for range held {
 			if err := <-ended; err == nil {
 				t.Error("a table in the making was made: did it keep anybody waiting?")

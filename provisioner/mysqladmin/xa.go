@@ -12,10 +12,10 @@ import (
 // explainLockWait adds the server's prepared XA transactions to the error of a statement that waited too long for
 // locks. They outlive their connection, so that no kill releases their locks.
 // https://dev.mysql.com/doc/refman/8.4/en/xa-states.html
-func (s *Session) explainLockWait(ctx context.Context, err error) error {
-	prepared, recoverErr := preparedXA(ctx, s.conn)
+func (on Databases) explainLockWait(ctx context.Context, err error) error {
+	prepared, recoverErr := preparedXA(ctx, on.s.conn)
 	if recoverErr != nil {
-		s.failed = true
+		on.s.failed = true
 		return fmt.Errorf("%w (and XA RECOVER: %w)", err, recoverErr)
 	}
 	if len(prepared) == 0 {
@@ -83,25 +83,25 @@ func prepared(ctx context.Context, conn *sql.Conn, age time.Duration) (p Prepare
 	return p, err
 }
 
-// ErrNotSure is returned by DropBlockedDatabase.
+// ErrNotSure is returned by DropBlocked.
 var ErrNotSure = errors.New("it is not certain what keeps the database from being dropped")
 
-// DropBlockedDatabase is DropDatabase, but rolls back the prepared XA transaction that blocks it, and returns its name.
+// DropBlocked is Drop, but rolls back the prepared XA transaction that blocks it, and returns its name.
 // It does so only if nothing else can block it: the transaction is the server's only prepared one and older than age,
 // and no open transaction of a session is older than the attempt to drop the database, which has killed the sessions of
 // the database. Otherwise it returns ErrNotSure, with the error of the attempt.
-func (s *Session) DropBlockedDatabase(ctx context.Context, name string, age time.Duration) (ended string, err error) {
+func (on Databases) DropBlocked(ctx context.Context, name string, age time.Duration) (ended string, err error) {
 	began := time.Now()
-	err = s.DropDatabase(ctx, name)
+	err = on.Drop(ctx, name)
 	if !hasNumber(err, errLockWaitTimeout) {
 		return "", err
 	}
-	p, asking := prepared(ctx, s.conn, age)
+	p, asking := prepared(ctx, on.s.conn, age)
 	if asking != nil {
 		return "", errors.Join(err, asking)
 	}
 	var open int
-	if asking := s.conn.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.innodb_trx
+	if asking := on.s.conn.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.innodb_trx
 		WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) AND trx_started <= NOW() - INTERVAL ? SECOND`,
 		int64(time.Since(began).Seconds())).Scan(&open); asking != nil {
 		return "", errors.Join(err, asking)
@@ -110,8 +110,8 @@ func (s *Session) DropBlockedDatabase(ctx context.Context, name string, age time
 		return "", fmt.Errorf("%w: of the prepared XA transactions %s, %d are old enough; "+
 			"open transactions of sessions: %d: %w", ErrNotSure, strings.Join(p.XIDs, " "), p.Old, open, err)
 	}
-	if err := s.exec(ctx, "XA ROLLBACK "+p.XIDs[0]); err != nil {
+	if err := on.s.exec(ctx, "XA ROLLBACK "+p.XIDs[0]); err != nil {
 		return "", fmt.Errorf("end the prepared XA transaction %s: %w", p.XIDs[0], err)
 	}
-	return p.XIDs[0], s.DropDatabase(ctx, name)
+	return p.XIDs[0], on.Drop(ctx, name)
 }

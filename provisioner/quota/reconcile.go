@@ -181,9 +181,9 @@ func (g *Guard) reconcile(ctx context.Context, d store.DueAccount) error {
 			return err
 		}
 		if i.OverSince != nil {
-			err = session.RemoveWritePrivileges(ctx, d.Account, plan.Role(d.Role), i.Database)
+			err = session.Writes.RemovePrivileges(ctx, d.Account, plan.Role(d.Role), i.Database)
 		} else {
-			err = session.RestoreWritePrivileges(ctx, d.Account, plan.Role(d.Role), events, i.Database)
+			err = session.Writes.RestorePrivileges(ctx, d.Account, plan.Role(d.Role), events, i.Database)
 		}
 		if err == nil {
 			tx.SetReconciled(d.Account, events)

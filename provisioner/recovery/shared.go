@@ -101,7 +101,7 @@ func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
 	item.do = func(ctx context.Context) error {
 		for _, account := range left {
 			if err := r.onServer(ctx, i, "account "+account, func(s *mysqladmin.Session) error {
-				return s.DropAccount(ctx, account)
+				return s.Accounts.Drop(ctx, account)
 			}); err != nil {
 				return err
 			}

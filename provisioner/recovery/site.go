@@ -110,7 +110,7 @@ func (r *recovery) compareAccount(s site, of inventory.Account) {
 // shut locks an account and records it, so that it is dropped with its instance.
 func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account string) error {
 	err := r.onServer(ctx, i, "account "+account, func(s *mysqladmin.Session) error {
-		return s.LockAccount(ctx, account)
+		return s.Accounts.Lock(ctx, account)
 	})
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account s
 func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a store.RecordedAccount) error {
 	kept := false
 	err := r.onServer(ctx, i, "account "+a.Account, func(s *mysqladmin.Session) (err error) {
-		kept, err = s.RevokeAccess(ctx, a.Account, plan.Role(a.Role), i.Database)
+		kept, err = s.Accounts.Revoke(ctx, a.Account, plan.Role(a.Role), i.Database)
 		return err
 	})
 	if err != nil {

@@ -91,11 +91,11 @@ func (rs *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAcc
 // EndAccess ends the access of an account. One that objects in the database name as their definer stays, without any
 // privilege, so that they fail too.
 func EndAccess(ctx context.Context, s *mysqladmin.Session, a store.BindingAccount, database string) (bool, error) {
-	stays, err := s.RevokeAccess(ctx, a.Account, steps.RoleOf(a), database)
+	stays, err := s.Accounts.Revoke(ctx, a.Account, steps.RoleOf(a), database)
 	if err != nil || !stays {
 		return false, err
 	}
-	return true, s.StripAccount(ctx, a.Account)
+	return true, s.Accounts.Strip(ctx, a.Account)
 }
 
 // Suspend is the step that stops the dedicated server of an instance and keeps its data. A server that was lost cannot
@@ -164,11 +164,11 @@ func (rs *Retained) purge(ctx context.Context, run *task.Run, r store.Retained) 
 	}
 	err = rs.InSession(i, fleet.Lock{Key: "retained " + r.ID},
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			if err := s.DropDatabase(ctx, r.Database); err != nil {
+			if err := s.Databases.Drop(ctx, r.Database); err != nil {
 				return err
 			}
 			for _, a := range accounts {
-				if err := s.DropAccount(ctx, a.Account); err != nil {
+				if err := s.Accounts.Drop(ctx, a.Account); err != nil {
 					return err
 				}
 			}

@@ -24,7 +24,7 @@ func Keep(t store.Task, err error) error {
 func (ss *Servers) DropEmptyDatabase(i store.Instance) task.Step {
 	return task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: DropTimeout,
 		Do: ss.InSession(i, InstanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-			err := s.DropEmptyDatabase(ctx, i.Database)
+			err := s.Databases.DropEmpty(ctx, i.Database)
 			if errors.Is(err, mysqladmin.ErrHoldsData) {
 				return Keep(run.Task, err)
 			}

@@ -131,7 +131,7 @@ func (u *upgrade) data(ctx context.Context) error {
 	}
 	if err != nil && ctx.Err() == nil { // applications wait, so it is not tried again
 		return &launcher.Error{Action: launcher.GiveUp, Err: err,
-			Sentence: fmt.Sprintf("The server could not be upgraded u.to %s. It continues with %s and the earlier data.",
+			Sentence: fmt.Sprintf("The server could not be upgraded to %s. It continues with %s and the earlier data.",
 				versionOf(u.to), launcher.Version{Flavour: u.st.Flavour, Version: u.st.Version})}
 	}
 	if err != nil {
@@ -152,7 +152,7 @@ func (u *upgrade) copyAndTry(ctx context.Context) error {
 		return err
 	}
 	fault.Point("upgrade", "copied")
-	u.report("Upgrading the data u.to " + versionOf(u.to).String())
+	u.report("Upgrading the data to " + versionOf(u.to).String())
 	if err := ended(ctx); err != nil {
 		return err
 	}

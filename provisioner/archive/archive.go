@@ -171,7 +171,7 @@ func Begin(ctx context.Context, s *store.Store, i store.Instance, has mysqladmin
 
 // archive archives what the server has written, and purges what is archived.
 func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqladmin.Server) error {
-	has, err := admin.BinaryLogs(ctx)
+	has, err := admin.BinaryLog.Files(ctx)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 		return fmt.Errorf("record what is archived: %w", err)
 	}
 	if has.First != l.File {
-		err = admin.PurgeBinaryLogs(ctx, l.File)
+		err = admin.BinaryLog.Purge(ctx, l.File)
 	}
 	return errors.Join(err, a.note(ctx, log, backup.LogEnd{At: at, Until: has.Now}, at != began))
 }
@@ -260,7 +260,7 @@ func (a *Archiver) endAndPurge(ctx context.Context, admin *mysqladmin.Server, i 
 	if err := a.end(ctx, i, l, reason); err != nil {
 		return err
 	}
-	return admin.PurgeBinaryLogs(ctx, has.End.File)
+	return admin.BinaryLog.Purge(ctx, has.End.File)
 }
 
 // copy writes segments until the archive has everything up to the end that the server reported. It returns the archive
@@ -287,7 +287,7 @@ func (a *Archiver) copy(ctx context.Context, admin *mysqladmin.Server, log backu
 			return l, err
 		}
 		w.FileBegan = l.FileBegan
-		err = admin.DumpBinaryLogs(ctx, at, w)
+		err = admin.BinaryLog.Dump(ctx, at, w)
 		if err == nil {
 			err = w.Flush(ctx)
 		}
@@ -334,7 +334,7 @@ func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i sto
 		return err // another broker goes on with it
 	}
 	if l.File == has.End.File { // the earlier ones are of an archive that has ended
-		return admin.PurgeBinaryLogs(ctx, l.File)
+		return admin.BinaryLog.Purge(ctx, l.File)
 	}
 	return a.endAndPurge(ctx, admin, i, l, has, "the logs could not be archived, and filled the server's disk")
 }

@@ -21,7 +21,7 @@ func (b backingUp) mark(ctx context.Context, admin *mysqladmin.Server, m *backup
 	if !b.PlanOf(b.instance).ArchiveLogs || b.instance.Location.Shared() {
 		return nil
 	}
-	has, err := admin.BinaryLogs(ctx)
+	has, err := admin.BinaryLog.Files(ctx)
 	if err != nil || !has.On {
 		return err
 	}
@@ -35,12 +35,12 @@ func (b backingUp) mark(ctx context.Context, admin *mysqladmin.Server, m *backup
 	mark := &backup.Mark{Log: l.ID, Database: b.instance.Database}
 	m.BinaryLog = mark
 	o.Locked = func(ctx context.Context) error {
-		now, err := admin.BinaryLogs(ctx)
+		now, err := admin.BinaryLog.Files(ctx)
 		mark.At, mark.Time = now.End, now.Now
 		return err
 	}
 	o.Described = func(ctx context.Context) error {
-		now, err := admin.BinaryLogs(ctx)
+		now, err := admin.BinaryLog.Files(ctx)
 		mark.Settled = now.End
 		return err
 	}

@@ -54,7 +54,7 @@ func (f filling) replay(ctx context.Context, run *task.Run, of plan.Plan, owner 
 	}
 	return f.Fleet.AsAdmin(ctx, f.Instance, func(admin *mysqladmin.Server) error {
 		return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-			limits, err := admin.PrepareReplay(ctx)
+			limits, err := admin.BinaryLog.PrepareReplay(ctx)
 			if err != nil {
 				return err
 			}

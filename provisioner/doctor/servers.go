@@ -95,7 +95,7 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 
 // limitsOf returns what an administrator of a shared server can do so that all operations work there.
 func limitsOf(ctx context.Context, server *shared.Server) (toDo []string, err error) {
-	grant, err := server.RoutinesGrant(ctx)
+	grant, err := server.Setup.RoutinesGrant(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func limitsOf(ctx context.Context, server *shared.Server) (toDo []string, err er
 		toDo = append(toDo, "as an administrator of the server, run: "+grant+
 			"; without it, instances that have routines cannot be copied")
 	}
-	zones, err := server.HasTimeZones(ctx)
+	zones, err := server.Setup.HasTimeZones(ctx)
 	if err == nil && !zones {
 		toDo = append(toDo, "load the time zones with mysql_tzinfo_to_sql or mariadb-tzinfo-to-sql; without them, "+
 			"CONVERT_TZ with names of zones returns NULL")

@@ -169,7 +169,7 @@ func (f *Fleet) Complete(ctx context.Context, i store.Instance) error {
 		if err != nil {
 			return err
 		}
-		if err := admin.LoadTimeZones(ctx); err != nil {
+		if err := admin.Setup.LoadTimeZones(ctx); err != nil {
 			return err
 		}
 		return f.RecordVersion(ctx, i, reported)

@@ -98,7 +98,7 @@ func (k *Keeper) compareAll(ctx context.Context) error {
 	var asked sync.WaitGroup
 	for _, server := range k.Fleet.Shared.All() {
 		asked.Go(func() {
-			if err := k.verify(ctx, server, server); err != nil && !errors.Is(err, store.ErrHeld) && ctx.Err() == nil {
+			if err := k.verify(ctx, server, server.Marks); err != nil && !errors.Is(err, store.ErrHeld) && ctx.Err() == nil {
 				k.Logger.Warn("could not compare PostgreSQL with the high-water mark on a shared server; "+
 					"nothing is done there until that works",
 					"server", server.Name(), "error", err)

@@ -42,7 +42,7 @@ func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store
 	if err := server.Ping(ctx); err != nil {
 		return err
 	}
-	before, _, err := server.ReadMark(ctx, k.identity)
+	before, _, err := server.Marks.ReadMark(ctx, k.identity)
 	if err == nil {
 		err = k.compare(ctx, "the shared server "+server.Name(), before.TaskID, before.TaskAt)
 	}
@@ -54,14 +54,14 @@ func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store
 		return err
 	}
 	next := mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt, ListedAt: before.ListedAt}
-	if err := server.WriteMark(ctx, k.identity, next); err != nil { // before the list, which may be long
+	if err := server.Marks.WriteMark(ctx, k.identity, next); err != nil { // before the list, which may be long
 		return err
 	}
 	if err := k.list(ctx, server, before.ListedAt, now); err != nil {
 		return err
 	}
 	next.ListedAt = now
-	return server.WriteMark(ctx, k.identity, next)
+	return server.Marks.WriteMark(ctx, k.identity, next)
 }
 
 // list writes to a server the instances that were created or changed since the last time, or all instances.
@@ -75,7 +75,7 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 			}
 			listed[n] = mysqladmin.ListedInstance{Database: i.Database, About: string(about)}
 		}
-		return server.ListInstances(ctx, k.identity, listed)
+		return server.Marks.ListInstances(ctx, k.identity, listed)
 	}
 	since := last.Add(-overlap)
 	if !last.IsZero() && last.Before(now) && sameDay(last, now) {
@@ -94,7 +94,7 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 	if err := k.listRetained(ctx, server, time.Time{}, write); err != nil {
 		return err
 	}
-	return server.ForgetListed(ctx, k.identity)
+	return server.Marks.ForgetListed(ctx, k.identity)
 }
 
 // listRetained replaces the copies of instances that were deleted since that time with copies of what is retained of
@@ -234,12 +234,12 @@ type Record struct {
 
 // ReadShared reads the mark of a shared server, and the listed instances whose databases are there.
 func ReadShared(ctx context.Context, server *shared.Server, identity string) (r Record, err error) {
-	m, found, err := server.ReadMark(ctx, identity)
+	m, found, err := server.Marks.ReadMark(ctx, identity)
 	if err != nil {
 		return r, err
 	}
 	r.TaskID, r.Found = m.TaskID, found
-	listed, err := server.ListedInstances(ctx, identity)
+	listed, err := server.Marks.ListedInstances(ctx, identity)
 	if err != nil {
 		return r, err
 	}
@@ -278,7 +278,7 @@ func ReadDedicated(ctx context.Context, l fleet.Launcher, identity string) (Reco
 // RestartShared replaces the mark of a shared server with PostgreSQL's current one, even if the mark is newer. The
 // broker that writes the next mark lists all instances again.
 func RestartShared(ctx context.Context, server *shared.Server, m store.Mark) error {
-	return server.WriteMark(ctx, m.Identity, mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt})
+	return server.Marks.WriteMark(ctx, m.Identity, mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt})
 }
 
 // RestartDedicated is RestartShared for a launcher.

@@ -20,15 +20,15 @@ type BinaryLogs struct {
 	Bytes int64 // of all files
 }
 
-// BinaryLogs lists the binary logs of a server.
-func (s *Server) BinaryLogs(ctx context.Context) (l BinaryLogs, err error) {
-	conn, err := s.reads.Conn(ctx)
+// Files lists the binary logs of a server.
+func (on BinaryLog) Files(ctx context.Context) (l BinaryLogs, err error) {
+	conn, err := on.s.reads.Conn(ctx)
 	if err != nil {
-		return l, s.explain("list the binary logs", err)
+		return l, on.s.explain("list the binary logs", err)
 	}
 	defer func() { _ = conn.Close() }() // it only returns to its pool
 	err = readBinaryLogs(ctx, conn, &l)
-	return l, s.explain("list the binary logs", err)
+	return l, on.s.explain("list the binary logs", err)
 }
 
 func readBinaryLogs(ctx context.Context, conn *sql.Conn, l *BinaryLogs) error {
@@ -63,24 +63,24 @@ func readBinaryLogs(ctx context.Context, conn *sql.Conn, l *BinaryLogs) error {
 	return rows.Err()
 }
 
-// PurgeBinaryLogs deletes the binary logs before a file.
-func (s *Server) PurgeBinaryLogs(ctx context.Context, to string) error {
-	_, err := s.reads.ExecContext(ctx, "PURGE BINARY LOGS TO ?", to)
-	return s.explain("purge the binary logs", err)
+// Purge deletes the binary logs before a file.
+func (on BinaryLog) Purge(ctx context.Context, to string) error {
+	_, err := on.s.reads.ExecContext(ctx, "PURGE BINARY LOGS TO ?", to)
+	return on.s.explain("purge the binary logs", err)
 }
 
-// DumpBinaryLogs sends the binary logs from a position on to a sink, up to their present end.
-func (s *Server) DumpBinaryLogs(ctx context.Context, from binlog.Position, to binlog.Sink) error {
-	cfg, err := s.config.driver()
+// Dump sends the binary logs from a position on to a sink, up to their present end.
+func (on BinaryLog) Dump(ctx context.Context, from binlog.Position, to binlog.Sink) error {
+	cfg, err := on.s.config.driver()
 	if err != nil {
 		return err
 	}
-	l := binlog.Login{Addr: s.config.Addr, User: s.config.User, Password: s.config.Password, TLS: cfg.TLS,
-		Dial: s.config.Dial}
+	l := binlog.Login{Addr: on.s.config.Addr, User: on.s.config.User, Password: on.s.config.Password, TLS: cfg.TLS,
+		Dial: on.s.config.Dial}
 	if l.TLS == nil { // as the driver does for a server whose CA is not known
 		l.TLS = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} // #nosec G402 -- see above
 	}
-	return s.explain("read the binary logs", binlog.Dump(ctx, l, from, to))
+	return on.s.explain("read the binary logs", binlog.Dump(ctx, l, from, to))
 }
 
 // ReplayLimits are settings that a server has only while binary logs are replayed on it.
@@ -94,17 +94,17 @@ const replayPacket = 1 << 30
 
 // PrepareReplay stops the events of a dedicated server, and lets it take statements of any length, until Restore is
 // called. If that does not happen, both stay until the server starts again.
-func (s *Server) PrepareReplay(ctx context.Context) (l *ReplayLimits, err error) {
-	l = &ReplayLimits{server: s}
-	if l.conn, err = s.reads.Conn(ctx); err != nil {
-		return nil, s.explain("prepare a replay", err)
+func (on BinaryLog) PrepareReplay(ctx context.Context) (l *ReplayLimits, err error) {
+	l = &ReplayLimits{server: on.s}
+	if l.conn, err = on.s.reads.Conn(ctx); err != nil {
+		return nil, on.s.explain("prepare a replay", err)
 	}
 	// The connection idles until Restore. If the server ended it, the replay would fail at its end.
 	_, err = l.conn.ExecContext(ctx, fmt.Sprintf("SET GLOBAL event_scheduler = OFF, GLOBAL max_allowed_packet = %d, "+
 		"SESSION wait_timeout = 31536000", replayPacket))
 	if err != nil {
 		l.Close()
-		return nil, s.explain("prepare a replay", err)
+		return nil, on.s.explain("prepare a replay", err)
 	}
 	return l, nil
 }

@@ -181,7 +181,7 @@ func (e *CharsetError) Error() string { return e.Parameter + " " + e.Reason }
 
 // ValidateCharset uses the parameters in a query, to find out whether Databases.Create will accept them. If not, it
 // returns a *CharsetError.
-func (s *Server) ValidateCharset(ctx context.Context, charset, collation string) error {
+func (on Setup) ValidateCharset(ctx context.Context, charset, collation string) error {
 	implied := charset == ""
 	if implied {
 		charset = defaultCharset
@@ -191,14 +191,14 @@ func (s *Server) ValidateCharset(ctx context.Context, charset, collation string)
 		query += " COLLATE " + quoteIdentifier(collation)
 	}
 	var empty string
-	err := s.reads.QueryRowContext(ctx, query).Scan(&empty)
+	err := on.s.reads.QueryRowContext(ctx, query).Scan(&empty)
 	if implied && hasNumber(err, errCollationMismatch) {
 		return nil // the collation implies a charset other than the default
 	}
 	if wrong := charsetError(err, charset, collation); wrong != nil {
 		return wrong
 	}
-	return s.explain("check charset and collation", err)
+	return on.s.explain("check charset and collation", err)
 }
 
 // charsetError translates a server's error about a charset or collation that it does not accept. It returns nil for

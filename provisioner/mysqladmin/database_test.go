@@ -21,7 +21,7 @@ func TestCreateDatabaseCharsets(t *testing.T) {
 	}
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		for _, c := range cases {
-			f.must(f.server.ValidateCharset(t.Context(), c.charset, c.collation))
+			f.must(f.server.Setup.ValidateCharset(t.Context(), c.charset, c.collation))
 			f.must(f.session.Databases.Drop(t.Context(), f.database))
 			for range 2 {
 				f.must(f.session.Databases.Create(t.Context(), f.database, c.charset, c.collation))

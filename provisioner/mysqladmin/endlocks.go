@@ -48,16 +48,16 @@ func (w *nodeWait) lasts(what string, now time.Time) bool {
 // received from others: until then, the operations of other tenants wait, and soon all nodes. Any tenant can cause
 // that. Call it every second, from one goroutine, whether the broker has something to do on the cluster or not: the
 // other tenants always have.
-func (s *Server) EndLocks(ctx context.Context) (ended []EndedLock, err error) {
-	if s.nodes == nil {
+func (on Cluster) EndLocks(ctx context.Context) (ended []EndedLock, err error) {
+	if on.s.nodes == nil {
 		return nil, nil
 	}
 	var mu sync.Mutex
 	var looking sync.WaitGroup
 	var errs []error
-	for _, one := range s.nodes.all {
+	for _, one := range on.s.nodes.all {
 		looking.Go(func() {
-			sessions, err := s.endLocksOn(ctx, one)
+			sessions, err := on.endLocksOn(ctx, one)
 			mu.Lock()
 			defer mu.Unlock()
 			if sessions.Sessions > 0 {
@@ -69,11 +69,11 @@ func (s *Server) EndLocks(ctx context.Context) (ended []EndedLock, err error) {
 		})
 	}
 	looking.Wait()
-	return ended, s.explain("look for locks that tenants hold", errors.Join(errs...))
+	return ended, on.s.explain("look for locks that tenants hold", errors.Join(errs...))
 }
 
 // endLocksOn is EndLocks for a node. Its connection is for nothing else: the others may all be waiting for the lock.
-func (s *Server) endLocksOn(ctx context.Context, one *node) (ended EndedLock, err error) {
+func (on Cluster) endLocksOn(ctx context.Context, one *node) (ended EndedLock, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*nodeTimeout)
 	defer cancel()
 	conn, err := one.watch.Conn(ctx)
@@ -86,16 +86,16 @@ func (s *Server) endLocksOn(ctx context.Context, one *node) (ended EndedLock, er
 		return ended, err
 	}
 	if len(status) == 0 {
-		return s.endGroupLocks(ctx, conn, one)
+		return on.endGroupLocks(ctx, conn, one)
 	}
-	return s.endGaleraLocks(ctx, conn, one, status["wsrep_last_committed"])
+	return on.endGaleraLocks(ctx, conn, one, status["wsrep_last_committed"])
 }
 
 // endSessionsOn kills the sessions on a node of those accounts that the broker has made and that are wanted, and
 // counts them.
-func (s *Server) endSessionsOn(ctx context.Context, conn *sql.Conn,
+func (on Cluster) endSessionsOn(ctx context.Context, conn *sql.Conn,
 	wanted func(account string) bool) (ended int, err error) {
-	all, err := s.processList(ctx, conn)
+	all, err := on.s.processList(ctx, conn)
 	if err != nil {
 		return 0, err
 	}
@@ -124,7 +124,7 @@ func (s *Server) endSessionsOn(ctx context.Context, conn *sql.Conn,
 // A large transaction that Galera rolls back keeps its locks until the end, which may take minutes. endGaleraLocks
 // waits for that, because ending sessions would not help. DDL of a tenant, and the application of a large
 // transaction, may take as long, but then what the node has received after it does not wait for a lock.
-func (s *Server) endGaleraLocks(ctx context.Context, conn *sql.Conn, one *node,
+func (on Cluster) endGaleraLocks(ctx context.Context, conn *sql.Conn, one *node,
 	committed string) (ended EndedLock, err error) {
 	if waits, err := wsrep.MayWait(ctx, conn); err != nil {
 		return ended, err
@@ -148,14 +148,14 @@ func (s *Server) endGaleraLocks(ctx context.Context, conn *sql.Conn, one *node,
 	wait.since = time.Now()
 	ended.Node = one.addr
 	if tried {
-		ended.Sessions, err = s.endSessionsOn(ctx, conn, func(string) bool { return true })
+		ended.Sessions, err = on.endSessionsOn(ctx, conn, func(string) bool { return true })
 		return ended, err
 	}
 	databases, accounts, err := suspectsOn(ctx, conn)
 	wait.tried, wait.failed = err == nil || wait.failed, err != nil
 	if err == nil {
 		ended.Databases = databases
-		ended.Sessions, err = s.endSessionsOn(ctx, conn, func(account string) bool { return accounts[account] })
+		ended.Sessions, err = on.endSessionsOn(ctx, conn, func(account string) bool { return accounts[account] })
 	}
 	return ended, err
 }
@@ -252,7 +252,7 @@ type heldLock struct {
 // waits too. The transaction may be a prepared XA transaction, which outlives its session. Those of a
 // secondary's sessions end with the server, because they have written nothing. To roll one back could break the
 // replication of one of the primary.
-func (s *Server) endGroupLocks(ctx context.Context, conn *sql.Conn, one *node) (ended EndedLock, err error) {
+func (on Cluster) endGroupLocks(ctx context.Context, conn *sql.Conn, one *node) (ended EndedLock, err error) {
 	held, err := readHeldLocks(ctx, conn)
 	if err != nil {
 		return ended, err

@@ -169,7 +169,7 @@ func (s *Server) OpenSecondary(ctx context.Context) (*Server, error) {
 	if s.nodes == nil {
 		return nil, errors.New("it is no cluster")
 	}
-	here, err := s.clusterHere(ctx)
+	here, err := s.Cluster.clusterHere(ctx)
 	if err != nil {
 		return nil, s.explain("read the members of the cluster", err)
 	}

@@ -44,21 +44,21 @@ type ListedInstance struct {
 	About    string
 }
 
-// MarkReader is a Server, or a Session on one.
+// MarkReader is the Marks of a server, or a Session on it.
 type MarkReader interface {
 	// ReadMark reads the mark of the PostgreSQL of that identity. found is false where there is none.
 	ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error)
 }
 
 // ReadMark implements MarkReader.
-func (s *Server) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
-	return s.readMark(ctx, s.reads, identity)
+func (on Marks) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
+	return on.readMark(ctx, on.s.reads, identity)
 }
 
 // ReadMark implements MarkReader on the connection of the session lock: if tenants use all other connections, the
 // broker may not get a second one.
 func (s *Session) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
-	m, found, err = s.server.readMark(ctx, s.conn, identity)
+	m, found, err = s.server.Marks.readMark(ctx, s.conn, identity)
 	if err != nil {
 		s.failed = true
 	}
@@ -69,7 +69,7 @@ type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func (s *Server) readMark(ctx context.Context, from rowQuerier, identity string) (m Mark, found bool, err error) {
+func (on Marks) readMark(ctx context.Context, from rowQuerier, identity string) (m Mark, found bool, err error) {
 	var at, listed int64
 	err = from.QueryRowContext(ctx, "SELECT task_id, task_at, listed_at FROM "+MarkDatabase+".mark WHERE identity = ?",
 		identity).Scan(&m.TaskID, &at, &listed)
@@ -79,25 +79,25 @@ func (s *Server) readMark(ctx context.Context, from rowQuerier, identity string)
 	if m.TaskAt = time.UnixMicro(at); listed > 0 {
 		m.ListedAt = time.UnixMicro(listed)
 	}
-	return m, err == nil, s.explain("read the mark", err)
+	return m, err == nil, on.s.explain("read the mark", err)
 }
 
 // WriteMark replaces the mark of the PostgreSQL of that identity. It creates the database if it does not exist.
-func (s *Server) WriteMark(ctx context.Context, identity string, m Mark) error {
+func (on Marks) WriteMark(ctx context.Context, identity string, m Mark) error {
 	var listed int64
 	if !m.ListedAt.IsZero() {
 		listed = m.ListedAt.UnixMicro()
 	}
-	err := s.withMarks(ctx, "REPLACE INTO "+MarkDatabase+`.mark (identity, task_id, task_at, listed_at)
+	err := on.withMarks(ctx, "REPLACE INTO "+MarkDatabase+`.mark (identity, task_id, task_at, listed_at)
 		VALUES (?, ?, ?, ?)`, identity, m.TaskID, m.TaskAt.UnixMicro(), listed)
-	return s.explain("write the mark", err)
+	return on.s.explain("write the mark", err)
 }
 
 // listAtOnce bounds the length of a statement: contexts of instances may be some kilobytes long.
 const listAtOnce = 50
 
 // ListInstances records on the server what the broker knows about instances whose databases are there.
-func (s *Server) ListInstances(ctx context.Context, identity string, all []ListedInstance) error {
+func (on Marks) ListInstances(ctx context.Context, identity string, all []ListedInstance) error {
 	for len(all) > 0 {
 		some := all[:min(listAtOnce, len(all))]
 		all = all[len(some):]
@@ -106,55 +106,55 @@ func (s *Server) ListInstances(ctx context.Context, identity string, all []Liste
 			values = append(values, identity, i.Database, i.About)
 		}
 		rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?), ", len(some)), ", ")
-		err := s.withMarks(ctx, "REPLACE INTO "+MarkDatabase+".instance (identity, database_name, about) VALUES "+rows,
+		err := on.withMarks(ctx, "REPLACE INTO "+MarkDatabase+".instance (identity, database_name, about) VALUES "+rows,
 			values...)
 		if err != nil {
-			return s.explain("list instances", err)
+			return on.s.explain("list instances", err)
 		}
 	}
 	return nil
 }
 
 // ListedInstances reads what is recorded on the server about the instances whose databases are still there.
-func (s *Server) ListedInstances(ctx context.Context, identity string) (all []ListedInstance, err error) {
-	rows, err := s.reads.QueryContext(ctx, "SELECT i.database_name, i.about FROM "+MarkDatabase+`.instance i
+func (on Marks) ListedInstances(ctx context.Context, identity string) (all []ListedInstance, err error) {
+	rows, err := on.s.reads.QueryContext(ctx, "SELECT i.database_name, i.about FROM "+MarkDatabase+`.instance i
 		JOIN information_schema.schemata d ON d.schema_name = i.database_name WHERE i.identity = ?`, identity)
 	if noMarks(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, s.explain("read the listed instances", err)
+		return nil, on.s.explain("read the listed instances", err)
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	for rows.Next() {
 		var i ListedInstance
 		if err := rows.Scan(&i.Database, &i.About); err != nil {
-			return nil, s.explain("read the listed instances", err)
+			return nil, on.s.explain("read the listed instances", err)
 		}
 		all = append(all, i)
 	}
-	return all, s.explain("read the listed instances", rows.Err())
+	return all, on.s.explain("read the listed instances", rows.Err())
 }
 
 // ForgetListed deletes what is recorded on the server about instances whose databases are not there any more.
-func (s *Server) ForgetListed(ctx context.Context, identity string) error {
-	return s.explain("forget listed instances", s.withMarks(ctx, "DELETE FROM "+MarkDatabase+`.instance WHERE identity = ?
-		AND database_name NOT IN (SELECT schema_name FROM information_schema.schemata)`, identity))
+func (on Marks) ForgetListed(ctx context.Context, identity string) error {
+	return on.s.explain("forget listed instances", on.withMarks(ctx, "DELETE FROM "+MarkDatabase+`.instance
+		WHERE identity = ? AND database_name NOT IN (SELECT schema_name FROM information_schema.schemata)`, identity))
 }
 
 // withMarks runs a statement. If the database or a table does not exist, it creates them and runs the statement again.
 // It changes nothing that belongs to a tenant, and so needs no Session.
-func (s *Server) withMarks(ctx context.Context, statement string, args ...any) error {
-	_, err := s.reads.ExecContext(ctx, statement, args...)
+func (on Marks) withMarks(ctx context.Context, statement string, args ...any) error {
+	_, err := on.s.reads.ExecContext(ctx, statement, args...)
 	if !noMarks(err) {
 		return err
 	}
 	for _, table := range markTables {
-		if _, err := s.reads.ExecContext(ctx, table); err != nil {
+		if _, err := on.s.reads.ExecContext(ctx, table); err != nil {
 			return err
 		}
 	}
-	_, err = s.reads.ExecContext(ctx, statement, args...)
+	_, err = on.s.reads.ExecContext(ctx, statement, args...)
 	return err
 }
 

@@ -311,50 +311,50 @@ func (n *nodes) connections(ctx context.Context, s *Server) (all []connection, e
 
 // EndStaleSessions kills the applications' sessions on nodes that have returned to the cluster since the last call:
 // their accounts may have been ended while the node could not be reached. Call it often.
-func (s *Server) EndStaleSessions(ctx context.Context) error {
-	if s.nodes == nil {
+func (on Cluster) EndStaleSessions(ctx context.Context) error {
+	if on.s.nodes == nil {
 		return nil
 	}
-	here, err := s.clusterHere(ctx)
+	here, err := on.clusterHere(ctx)
 	if err != nil || here.group == "" {
-		return s.explain("read the members of the cluster", err)
+		return on.s.explain("read the members of the cluster", err)
 	}
-	primary, _ := s.nodes.state()
+	primary, _ := on.s.nodes.state()
 	var errs []error
-	for n, one := range s.nodes.all {
+	for n, one := range on.s.nodes.all {
 		if n == primary {
 			continue
 		}
-		isMember, err := s.endStaleOn(ctx, one, here.group)
+		isMember, err := on.endStaleOn(ctx, one, here.group)
 		switch {
 		case isMember && err != nil:
 			errs = append(errs, fmt.Errorf("end sessions on node %s: %w", one.addr, err))
 		case isMember:
 			one.away.Store(false)
-		case here.members < len(s.nodes.all): // else it is a member that cannot be reached now
+		case here.members < len(on.s.nodes.all): // else it is a member that cannot be reached now
 			one.away.Store(true)
 		}
 	}
-	return s.explain("end sessions on nodes that were away", errors.Join(errs...))
+	return on.s.explain("end sessions on nodes that were away", errors.Join(errs...))
 }
 
 // clusterHere reads what the primary knows of the cluster.
-func (s *Server) clusterHere(ctx context.Context) (membership, error) {
+func (on Cluster) clusterHere(ctx context.Context) (membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	return member(ctx, s.reads)
+	return member(ctx, on.s.reads)
 }
 
 // endStaleOn kills the applications' sessions on a node if it was away. Each node has its own timeout, so that one that
 // hangs does not use up the time of the others.
-func (s *Server) endStaleOn(ctx context.Context, one *node, group string) (isMember bool, err error) {
+func (on Cluster) endStaleOn(ctx context.Context, one *node, group string) (isMember bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*nodeTimeout)
 	defer cancel()
 	return one.asMember(ctx, group, func(conn *sql.Conn) error {
 		if !one.away.Load() {
 			return nil
 		}
-		all, err := s.processList(ctx, conn)
+		all, err := on.s.processList(ctx, conn)
 		for _, c := range all {
 			if err == nil && strings.HasPrefix(c.user, AccountPrefix) {
 				if _, err = conn.ExecContext(ctx, "KILL ?", c.id); hasNumber(err, errNoSuchThread) {

@@ -58,7 +58,7 @@ func TestRevokeAccessEndsAChangeOfAccounts(t *testing.T) {
 			s = testdrive.Private(t, s.Flavour)
 		}
 		f := newFixture(t, s)
-		f.must(f.server.CheckPrivileges(t.Context()))
+		f.must(f.server.Setup.CheckPrivileges(t.Context()))
 		for _, kept := range []bool{true, false} {
 			a, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
 			if kept {

@@ -50,37 +50,37 @@ func (e *PrivilegesError) Error() string {
 // CheckPrivileges checks that the broker's account has all the privileges that it needs on a shared server, directly or
 // through a role that is active when it logs in. It also checks that MySQL accepts patterns for database names in
 // grants. If something is missing, it returns a *PrivilegesError. It changes nothing.
-func (s *Server) CheckPrivileges(ctx context.Context) error {
-	flavour, err := s.Flavour(ctx)
+func (on Setup) CheckPrivileges(ctx context.Context) error {
+	flavour, err := on.s.Flavour(ctx)
 	if err != nil {
 		return err
 	}
-	conn, err := s.reads.Conn(ctx)
+	conn, err := on.s.reads.Conn(ctx)
 	if err != nil {
-		return s.explain("connect", err)
+		return on.s.explain("connect", err)
 	}
 	defer func() { _ = conn.Close() }() // it goes back to the pool
 	missing, err := missingPrivileges(ctx, conn, flavour)
 	if err != nil {
-		return s.explain("check the account's privileges", err)
+		return on.s.explain("check the account's privileges", err)
 	}
 	refuses, err := refusesOrphans(ctx, conn, flavour)
 	if err != nil {
-		return s.explain("check the account's privileges", err)
+		return on.s.explain("check the account's privileges", err)
 	}
 	reads, err := readsPrograms(ctx, conn, flavour)
 	if err != nil {
-		return s.explain("check the account's privileges", err)
+		return on.s.explain("check the account's privileges", err)
 	}
 	threads, err := readsThreads(ctx, conn, flavour)
 	if err != nil {
-		return s.explain("check the account's privileges", err)
+		return on.s.explain("check the account's privileges", err)
 	}
-	s.refusesOrphans.Store(refuses)
-	s.readsThreads.Store(threads)
-	s.readsPrograms.Store(reads)
+	on.s.refusesOrphans.Store(refuses)
+	on.s.readsThreads.Store(threads)
+	on.s.readsPrograms.Store(reads)
 	if len(missing) > 0 {
-		return &PrivilegesError{Server: s.name, Missing: missing}
+		return &PrivilegesError{Server: on.s.name, Missing: missing}
 	}
 	return nil
 }
@@ -129,18 +129,18 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (st
 
 // RoutinesGrant returns the statement that an administrator of the server must run, so that the broker's account can
 // read the texts of routines: instances that have any are not copied otherwise. It returns "" if none is needed.
-func (s *Server) RoutinesGrant(ctx context.Context) (string, error) {
-	flavour, err := s.Flavour(ctx)
+func (on Setup) RoutinesGrant(ctx context.Context) (string, error) {
+	flavour, err := on.s.Flavour(ctx)
 	if err != nil {
 		return "", err
 	}
-	conn, err := s.reads.Conn(ctx)
+	conn, err := on.s.reads.Conn(ctx)
 	if err != nil {
-		return "", s.explain("connect", err)
+		return "", on.s.explain("connect", err)
 	}
 	defer func() { _ = conn.Close() }() // it goes back to the pool
 	statement, err := routinesGrant(ctx, conn, flavour)
-	return statement, s.explain("check whether the account can read routines", err)
+	return statement, on.s.explain("check whether the account can read routines", err)
 }
 
 func routinesGrant(ctx context.Context, conn *sql.Conn, flavour Flavour) (string, error) {

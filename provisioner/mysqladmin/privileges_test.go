@@ -49,13 +49,13 @@ func TestPartialRevokes(t *testing.T) {
 		}
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
 		f.exec(f.root, "SET GLOBAL partial_revokes = ON")
-		err := f.server.CheckPrivileges(t.Context())
+		err := f.server.Setup.CheckPrivileges(t.Context())
 		lacking, ok := errors.AsType[*mysqladmin.PrivilegesError](err)
 		if want := []string{"SET PERSIST partial_revokes = OFF", "FLUSH PRIVILEGES"}; !ok || !slices.Equal(lacking.Missing, want) {
 			t.Errorf("with partial revokes: %v", err)
 		}
 		f.exec(f.root, "SET GLOBAL partial_revokes = OFF", "FLUSH PRIVILEGES")
-		f.must(f.server.CheckPrivileges(t.Context()))
+		f.must(f.server.Setup.CheckPrivileges(t.Context()))
 	})
 }
 
@@ -98,13 +98,13 @@ func TestGrantForRoutines(t *testing.T) {
 		server, err := mysqladmin.Open(cfg)
 		f.must(err)
 		defer func() { f.must(server.Close()) }()
-		grant, err := server.RoutinesGrant(t.Context())
+		grant, err := server.Setup.RoutinesGrant(t.Context())
 		f.must(err)
 		if !strings.HasPrefix(grant, "GRANT S") || !strings.Contains(grant, account) {
 			t.Fatalf("the grant is %q", grant)
 		}
 		f.exec(f.root, grant)
-		grant, err = server.RoutinesGrant(t.Context())
+		grant, err = server.Setup.RoutinesGrant(t.Context())
 		f.must(err)
 		if grant != "" {
 			t.Errorf("after it, the grant is %q", grant)
@@ -140,7 +140,7 @@ func (f *fixture) checkPrivileges(user, password string) error {
 	server, err := mysqladmin.Open(cfg)
 	f.must(err)
 	defer func() { f.must(server.Close()) }()
-	return server.CheckPrivileges(f.t.Context())
+	return server.Setup.CheckPrivileges(f.t.Context())
 }
 
 // missing returns the statements that an error asks for, with accounts quoted as in the documented SQL.

@@ -11,7 +11,7 @@ import (
 // Sizes include the texts of routines, events, triggers, views and constraints, which are in no table's file.
 func TestProgramSizes(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		f.must(f.server.CheckPrivileges(t.Context()))
+		f.must(f.server.Setup.CheckPrivileges(t.Context()))
 		const long = 1 << 20
 		text := "'" + strings.Repeat("x", long) + "'"
 		db := f.loginAs(f.account(plan.ReadWrite))

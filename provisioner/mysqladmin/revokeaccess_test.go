@@ -160,7 +160,7 @@ func TestRevokeAccessKeepsDefinersLocked(t *testing.T) {
 			onEachServer(t, func(t *testing.T, f *fixture) {
 				for _, privilegesKnown := range []bool{false, true} {
 					if privilegesKnown {
-						f.must(f.server.CheckPrivileges(t.Context()))
+						f.must(f.server.Setup.CheckPrivileges(t.Context()))
 						f.session = f.lock(f.database+" again", leaseHolds)
 					}
 					f.must(f.session.Databases.Create(t.Context(), f.database, "", ""))

@@ -30,6 +30,11 @@ const (
 
 // Server is a mysqld that the broker administers. It is safe for concurrent use.
 type Server struct {
+	Marks     Marks
+	BinaryLog BinaryLog
+	Setup     Setup
+	Cluster   Cluster
+
 	name    string
 	config  Config
 	lockKey []byte
@@ -70,7 +75,7 @@ func Open(cfg Config) (*Server, error) {
 	if all != nil {
 		pooled = all
 	}
-	return &Server{
+	s := &Server{
 		name:      cfg.Name,
 		config:    cfg,
 		lockKey:   cfg.SessionLockKey,
@@ -81,8 +86,22 @@ func Open(cfg Config) (*Server, error) {
 		cluster:   all,
 		turns:     fair.NewSlots(maxConns),
 		accounts:  fair.NewSlots(accountStatements),
-	}, nil
+	}
+	s.Marks, s.BinaryLog, s.Setup, s.Cluster = Marks{s}, BinaryLog{s}, Setup{s}, Cluster{s}
+	return s, nil
 }
+
+// Marks are what the broker writes on a server to recognize it, and to find its instances again.
+type Marks struct{ s *Server }
+
+// BinaryLog is that of a server.
+type BinaryLog struct{ s *Server }
+
+// Setup is what the broker needs of a server: privileges, settings, character sets and time zones.
+type Setup struct{ s *Server }
+
+// Cluster is what only concerns the nodes of a cluster.
+type Cluster struct{ s *Server }
 
 func pool(connector driver.Connector, maxConns int) *sql.DB {
 	db := sql.OpenDB(connector)
@@ -143,26 +162,26 @@ type Transport struct {
 // by which clients without TLS encrypt passwords.
 // https://dev.mysql.com/doc/refman/8.4/en/using-encrypted-connections.html#mandatory-encrypted-connections
 // https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
-func (s *Server) Transport(ctx context.Context) (Transport, error) {
+func (on Setup) Transport(ctx context.Context) (Transport, error) {
 	var t Transport
-	version, err := s.status(ctx, "SESSION", "Ssl_version") // of a connection that uses TLS if the server offers it
+	version, err := on.status(ctx, "SESSION", "Ssl_version") // of a connection that uses TLS if the server offers it
 	if err == nil {
-		err = s.reads.QueryRowContext(ctx, "SELECT @@GLOBAL.require_secure_transport").Scan(&t.TLSOnly)
+		err = on.s.reads.QueryRowContext(ctx, "SELECT @@GLOBAL.require_secure_transport").Scan(&t.TLSOnly)
 	}
 	var flavour Flavour
 	if err == nil {
-		flavour, err = s.Flavour(ctx)
+		flavour, err = on.s.Flavour(ctx)
 	}
 	key := "not needed"
 	if err == nil && flavour.Name == MySQL {
-		key, err = s.status(ctx, "GLOBAL", "Caching_sha2_password_rsa_public_key")
+		key, err = on.status(ctx, "GLOBAL", "Caching_sha2_password_rsa_public_key")
 	}
 	t.TLS, t.TLSOnly = version != "", t.TLSOnly || key == ""
-	return t, s.explain("read the TLS settings", err)
+	return t, on.s.explain("read the TLS settings", err)
 }
 
-func (s *Server) status(ctx context.Context, scope, name string) (value string, err error) {
-	err = s.reads.QueryRowContext(ctx, "SHOW "+scope+" STATUS LIKE '"+name+"'").Scan(&name, &value)
+func (on Setup) status(ctx context.Context, scope, name string) (value string, err error) {
+	err = on.s.reads.QueryRowContext(ctx, "SHOW "+scope+" STATUS LIKE '"+name+"'").Scan(&name, &value)
 	return value, err
 }
 

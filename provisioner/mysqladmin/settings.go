@@ -146,27 +146,27 @@ func Lines(all []Setting) []string {
 
 // CheckSettings finds the settings that a shared server lacks. It returns a *SettingsError if required ones are
 // missing, and in any case the recommended ones that are missing. It changes nothing.
-func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err error) {
-	flavour, err := s.Flavour(ctx)
+func (on Setup) CheckSettings(ctx context.Context) (recommended []Setting, err error) {
+	flavour, err := on.s.Flavour(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkNodes(ctx); err != nil {
-		return nil, s.explain("check the nodes of the cluster", err)
+	if err := on.checkNodes(ctx); err != nil {
+		return nil, on.s.explain("check the nodes of the cluster", err)
 	}
 	v := values{}
-	err = readPairs(ctx, s.reads, v, "SHOW GLOBAL VARIABLES")
+	err = readPairs(ctx, on.s.reads, v, "SHOW GLOBAL VARIABLES")
 	if err == nil {
-		err = readPairs(ctx, s.reads, v, dialects[flavour.Name].features)
+		err = readPairs(ctx, on.s.reads, v, dialects[flavour.Name].features)
 	}
 	if err == nil && v["wsrep_on"] == "ON" {
-		err = readPairs(ctx, s.reads, v, osuMethod)
+		err = readPairs(ctx, on.s.reads, v, osuMethod)
 	}
 	if err == nil && v["group_replication_group_name"] != "" {
-		err = s.needsPerformanceSchema(readPairs(ctx, s.reads, v, lockInstrument))
+		err = on.needsPerformanceSchema(readPairs(ctx, on.s.reads, v, lockInstrument))
 	}
 	if err != nil {
-		return nil, s.explain("check the server's settings", err)
+		return nil, on.s.explain("check the server's settings", err)
 	}
 	var required []Setting
 	for _, setting := range slices.Concat(clusterSettingsOf(flavour.Name, v), settings[flavour.Name]) {
@@ -179,7 +179,7 @@ func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err 
 		}
 	}
 	if len(required) > 0 {
-		return recommended, &SettingsError{Server: s.name, Missing: required}
+		return recommended, &SettingsError{Server: on.s.name, Missing: required}
 	}
 	return recommended, nil
 }
@@ -281,9 +281,9 @@ const lockInstrument = `SELECT 'instrument mdl', COALESCE(MAX(enabled), 'NO') FR
 	WHERE name = 'wait/lock/metadata/sql/mdl'`
 
 // needsPerformanceSchema says what to do if an error is that of a missing privilege on tables of Group Replication.
-func (s *Server) needsPerformanceSchema(err error) error {
+func (on Setup) needsPerformanceSchema(err error) error {
 	if lacks, _ := accessDenied(err); lacks {
-		return fmt.Errorf("an administrator has to run: GRANT SELECT ON performance_schema.* TO %s", s.config.User)
+		return fmt.Errorf("an administrator has to run: GRANT SELECT ON performance_schema.* TO %s", on.s.config.User)
 	}
 	return err
 }
@@ -298,24 +298,24 @@ func clusterSettingsOf(flavour string, v values) []Setting {
 }
 
 // checkNodes returns an error if the servers of a list are not a cluster, or not all of its members.
-func (s *Server) checkNodes(ctx context.Context) error {
-	if s.nodes == nil {
+func (on Setup) checkNodes(ctx context.Context) error {
+	if on.s.nodes == nil {
 		return nil
 	}
-	conn, err := s.reads.Conn(ctx)
+	conn, err := on.s.reads.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
 	here, err := member(ctx, conn)
 	if err != nil {
-		return s.needsPerformanceSchema(err)
+		return on.needsPerformanceSchema(err)
 	}
 	if here.group == "" {
 		return errors.New("its uri lists several hosts, which are no cluster of Galera or Group Replication")
 	}
-	if here.members > len(s.nodes.all) {
-		return &nodeMissingError{members: here.members, reached: len(s.nodes.all)}
+	if here.members > len(on.s.nodes.all) {
+		return &nodeMissingError{members: here.members, reached: len(on.s.nodes.all)}
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestSettingsOfServers(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, testdrive.PrivateWith(t, s.Flavour, map[string][]string{"mariadb": {"partition=OFF"}}[s.Flavour]...))
-		recommended, err := f.server.CheckSettings(t.Context())
+		recommended, err := f.server.Setup.CheckSettings(t.Context())
 		f.must(err)
 		if len(recommended) > 0 {
 			t.Errorf("with the shipped lines, these are missing: %v", mysqladmin.Lines(recommended))
@@ -55,7 +55,7 @@ func TestSettingsOfServers(t *testing.T) {
 		if s.Flavour == "mariadb" {
 			f.exec(f.root, "SET GLOBAL enforce_storage_engine = NULL")
 		}
-		recommended, err = f.server.CheckSettings(t.Context())
+		recommended, err = f.server.Setup.CheckSettings(t.Context())
 		unset, ok := errors.AsType[*mysqladmin.SettingsError](err)
 		if !ok {
 			t.Fatalf("without any of the settings: %v", err)
@@ -82,7 +82,7 @@ func TestSettingsOfGalera(t *testing.T) {
 		const line = "maximum-wsrep_OSU_method=TOI"
 		for what, given := range map[string][]string{"with it": {line}, "without it": nil} {
 			f := newFixture(t, testdrive.PrivateWith(t, s.Flavour, append(given, "wsrep_on=ON", "binlog_format=ROW")...))
-			recommended, err := f.server.CheckSettings(t.Context())
+			recommended, err := f.server.Setup.CheckSettings(t.Context())
 			f.must(err)
 			if slices.Contains(mysqladmin.Lines(recommended), line) != (given == nil) {
 				t.Errorf("%s, the server lacks %v", what, mysqladmin.Lines(recommended))
@@ -100,7 +100,7 @@ func TestEachEngineHasToBeDisabled(t *testing.T) {
 		}
 		f := newFixture(t, testdrive.PrivateWith(t, s.Flavour,
 			"disabled_storage_engines=MyISAM,BLACKHOLE,FEDERATED,ARCHIVE,MEMORY,MRG_MYISAM")) // all but CSV
-		_, err := f.server.CheckSettings(t.Context())
+		_, err := f.server.Setup.CheckSettings(t.Context())
 		if _, ok := errors.AsType[*mysqladmin.SettingsError](err); !ok {
 			t.Errorf("where CSV is not disabled: %v", err)
 		}

@@ -25,7 +25,7 @@ func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	f := newFixture(t, testdrive.Private(t, s.Flavour))
-	f.must(f.server.CheckPrivileges(t.Context()))
+	f.must(f.server.Setup.CheckPrivileges(t.Context()))
 	definer, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
 	f.exec(f.loginAs(definer), "CREATE VIEW v AS SELECT 1")
 	for _, a := range []mysqladmin.Account{definer, other} {

@@ -133,8 +133,8 @@ func readZone(location *time.Location) (z zone) {
 }
 
 // LoadTimeZones fills the tables of named time zones of a dedicated server, unless they are filled.
-func (s *Server) LoadTimeZones(ctx context.Context) error {
-	there, err := s.HasTimeZones(ctx)
+func (on Setup) LoadTimeZones(ctx context.Context) error {
+	there, err := on.HasTimeZones(ctx)
 	if there || err != nil {
 		return err
 	}
@@ -143,16 +143,16 @@ func (s *Server) LoadTimeZones(ctx context.Context) error {
 		return err
 	}
 	for _, statement := range statements {
-		if _, err := s.reads.ExecContext(ctx, statement); err != nil {
-			return s.explain("load the time zones", err)
+		if _, err := on.s.reads.ExecContext(ctx, statement); err != nil {
+			return on.s.explain("load the time zones", err)
 		}
 	}
 	return nil
 }
 
 // HasTimeZones reports whether a server knows time zones by their names.
-func (s *Server) HasTimeZones(ctx context.Context) (yes bool, err error) {
-	err = s.reads.QueryRowContext(ctx,
+func (on Setup) HasTimeZones(ctx context.Context) (yes bool, err error) {
+	err = on.s.reads.QueryRowContext(ctx,
 		"SELECT CONVERT_TZ('2018-07-20 09:22:23', 'Europe/Zurich', 'UTC') IS NOT NULL").Scan(&yes)
-	return yes, s.explain("look for time zones", err)
+	return yes, on.s.explain("look for time zones", err)
 }

@@ -52,7 +52,7 @@ func TestTransport(t *testing.T) {
 			cfg.Addr, cfg.CA = addr, nil
 			server, err := mysqladmin.Open(cfg)
 			f.must(err)
-			if got, err := server.Transport(t.Context()); err != nil || got != want {
+			if got, err := server.Setup.Transport(t.Context()); err != nil || got != want {
 				t.Errorf("%+v (%v), want %+v", got, err, want)
 			}
 			f.must(server.Close())

@@ -230,7 +230,7 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 		if version, err = admin.Flavour(limited); err != nil {
 			return err
 		}
-		return admin.LoadTimeZones(limited) // of servers from before brokers did so
+		return admin.Setup.LoadTimeZones(limited) // of servers from before brokers did so
 	})
 	if err == nil {
 		err = g.Fleet.RecordVersion(limited, i, version)

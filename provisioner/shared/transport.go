@@ -18,7 +18,7 @@ func (s *Server) TLSOnly() bool {
 func (s *Server) checkTransport(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.AnswerTime)
 	defer cancel()
-	transport, err := s.Transport(ctx)
+	transport, err := s.Setup.Transport(ctx)
 	if err == nil {
 		s.transport.Store(&transport)
 	}

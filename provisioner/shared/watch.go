@@ -47,7 +47,7 @@ func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
 
 // endLocks ends sessions that keep a node of a cluster from applying what it has received, and logs that.
 func (s *Server) endLocks(ctx context.Context, log *slog.Logger) error {
-	all, err := s.EndLocks(ctx)
+	all, err := s.Cluster.EndLocks(ctx)
 	for _, ended := range all {
 		log.Warn("sessions of tenants on a node of the cluster were ended, because a lock kept it from applying "+
 			"changes", "server", s.Name(), "member", ended.Node, "count", ended.Sessions, "databases", ended.Databases)
@@ -80,7 +80,7 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 		err = s.introduce(ctx, log)
 	}
 	if err == nil {
-		err = s.EndStaleSessions(ctx)
+		err = s.Cluster.EndStaleSessions(ctx)
 	}
 	if ctx.Err() != nil {
 		return
@@ -164,12 +164,12 @@ func (s *Server) Check(ctx context.Context) error {
 func (s *Server) checkPrivileges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.AnswerTime)
 	defer cancel()
-	err := s.CheckPrivileges(ctx)
+	err := s.Setup.CheckPrivileges(ctx)
 	_, lacking := errors.AsType[*mysqladmin.PrivilegesError](err)
 	if err != nil && !lacking {
 		return err
 	}
-	recommended, errSettings := s.CheckSettings(ctx)
+	recommended, errSettings := s.Setup.CheckSettings(ctx)
 	_, unset := errors.AsType[*mysqladmin.SettingsError](errSettings)
 	if errSettings == nil || unset {
 		s.recommended.Store(&recommended)

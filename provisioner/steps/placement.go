@@ -105,7 +105,7 @@ func hasCharset(ctx context.Context, server *shared.Server, q plan.InstanceParam
 	}
 	ctx, cancel := context.WithTimeout(ctx, server.AnswerTime)
 	defer cancel()
-	return server.ValidateCharset(ctx, q.Charset, q.Collation)
+	return server.Setup.ValidateCharset(ctx, q.Charset, q.Collation)
 }
 
 // loadsAge is how old the known loads of the servers may be when an instance is placed.

@@ -189,12 +189,12 @@ func (d *serverDocument) ask(ctx context.Context, server *shared.Server) {
 	}
 	var recommended []mysqladmin.Setting
 	if err == nil {
-		recommended, err = server.CheckSettings(ctx)
+		recommended, err = server.Setup.CheckSettings(ctx)
 		d.Recommended = mysqladmin.Lines(recommended)
 	}
 	_, unset := errors.AsType[*mysqladmin.SettingsError](err)
 	if err == nil || unset {
-		err = errors.Join(server.CheckPrivileges(ctx), err)
+		err = errors.Join(server.Setup.CheckPrivileges(ctx), err)
 	}
 	if err == nil {
 		return

@@ -29,10 +29,10 @@ func TestTimeZones(t *testing.T) {
 		}
 		defer admin.Close()
 		for _, want := range []bool{false, true} {
-			if has, err := admin.HasTimeZones(t.Context()); has != want || err != nil {
+			if has, err := admin.Setup.HasTimeZones(t.Context()); has != want || err != nil {
 				t.Fatalf("the server has time zones: %v, %v", has, err)
 			}
-			if err := admin.LoadTimeZones(t.Context()); err != nil {
+			if err := admin.Setup.LoadTimeZones(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

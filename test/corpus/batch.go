@@ -123,7 +123,7 @@ func (b *batch) open(user, database string) *sql.DB {
 // files share.
 var unwanted = regexp.MustCompile(`(?i)^\s*(?:use|xa|shutdown|restart|kill|set\s+password|alter\s+user|set\s+(?:default\s+)?role|` +
 	`set\s+.*(?:lock_wait_timeout|max_statement_time|init_connect)|alter\s+(?:database|schema)|help|` +
-	`alter\s+table\s+.*\b(?:discard|import)\b)\b`)
+	`alter\s+table\s+.*\b(?:discard|import)\b)\b|\bset\s+password\b`)
 
 // engine matches storage engines that neither copies nor shared servers accept.
 var engine = regexp.MustCompile(`(?i)\b(engine|type|storage_engine)(\s*=\s*|\s+)['"]?(?:myisam|aria|maria|heap|memory|merge|mrg_myisam|csv|archive|` +

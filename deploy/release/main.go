@@ -46,6 +46,13 @@ func run(version string) error {
 		return err
 	}
 	r := &release{version: version, root: root, dist: filepath.Join(root, "dist")}
+	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	if stable, _, _ := strings.Cut(version, "-"); !strings.Contains(string(changelog), "\n## ["+stable+"] - ") {
+		return fmt.Errorf("CHANGELOG.md has no heading \"## [%s] - …\"", stable)
+	}
 	if changed, err := r.git("status", "--porcelain"); err != nil {
 		return err
 	} else if changed != "" {

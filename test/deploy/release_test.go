@@ -19,7 +19,10 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-const mebibyte = 1 << 20
+const (
+	mebibyte = 1 << 20
+	version  = "1.0.0"
+)
 
 // Two releases of one commit, made in two folders by two users' settings, are the same. Each file works without Go, as an
 // operator uses it.
@@ -33,7 +36,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("the releases differ: %v\n%s", err, out)
 	}
 	in(t, first, "sha256sum", "--check", "--quiet", "SHA256SUMS")
-	expectSize(t, filepath.Join(first, "mysql-broker-0.9.0-image.oci.tar"), 45*mebibyte)
+	expectSize(t, filepath.Join(first, "mysql-broker-"+version+"-image.oci.tar"), 45*mebibyte)
 	t.Run("Cloud Foundry", func(t *testing.T) { testCloudFoundryZip(t, first) })
 	t.Run("image", func(t *testing.T) { testImageArchive(t, first) })
 	t.Run("host", func(t *testing.T) { testHostArchive(t, first) })
@@ -44,7 +47,7 @@ func makeRelease(t *testing.T, env ...string) string {
 	t.Helper()
 	clone := filepath.Join(t.TempDir(), "clone")
 	in(t, "/", "git", "-c", "safe.directory=*", "clone", "-q", testdrive.Root(), clone)
-	cmd := exec.Command("make", "release", "VERSION=0.9.0")
+	cmd := exec.Command("make", "release", "VERSION="+version)
 	cmd.Dir, cmd.Env = clone, append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -80,8 +83,8 @@ func testCloudFoundryZip(t *testing.T, dist string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { os.RemoveAll(dir) })
-		in(t, dir, "unzip", "-q", filepath.Join(dist, "mysql-broker-0.9.0-cf.zip"))
-		app := filepath.Join(dir, "mysql-broker-0.9.0-cf")
+		in(t, dir, "unzip", "-q", filepath.Join(dist, "mysql-broker-"+version+"-cf.zip"))
+		app := filepath.Join(dir, "mysql-broker-"+version+"-cf")
 		in(t, app, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 		expectSize(t, filepath.Join(app, "bin/mysql-broker"), 40*mebibyte)
 		manifest, err := os.ReadFile(filepath.Join(app, "manifest.yml"))
@@ -123,7 +126,7 @@ func mustRead(t *testing.T, path string) []byte {
 // What the image for this machine has in it is enough to serve.
 func testImageArchive(t *testing.T, dist string) {
 	layout, root := t.TempDir(), t.TempDir()
-	in(t, layout, "tar", "-xf", filepath.Join(dist, "mysql-broker-0.9.0-image.oci.tar"))
+	in(t, layout, "tar", "-xf", filepath.Join(dist, "mysql-broker-"+version+"-image.oci.tar"))
 	var index, platforms, manifest struct {
 		Manifests []struct{ Digest string }
 		Layers    []struct{ Digest string }
@@ -145,8 +148,8 @@ func testImageArchive(t *testing.T, dist string) {
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	expectImageServes(t, root, "0.9.0", imageEnvironment(t, servers.Any(t)))
-	base := fileOf(t, filepath.Join(dist, "mysql-broker-0.9.0-kubernetes.tar.gz"), "/deploy/kubernetes/base/kustomization.yaml")
+	expectImageServes(t, root, version, imageEnvironment(t, servers.Any(t)))
+	base := fileOf(t, filepath.Join(dist, "mysql-broker-"+version+"-kubernetes.tar.gz"), "/deploy/kubernetes/base/kustomization.yaml")
 	if !strings.Contains(base, "digest: "+index.Manifests[0].Digest+"\n") {
 		t.Errorf("the base of the Kubernetes archive does not name the image:\n%s", base)
 	}
@@ -179,8 +182,8 @@ func testHostArchive(t *testing.T, dist string) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	in(t, dist, "tar", "-xzf", "mysql-broker-0.9.0-linux-amd64.tar.gz")
-	unpacked, clone := filepath.Join(dist, "mysql-broker-0.9.0-linux-amd64"), filepath.Dir(dist)
+	in(t, dist, "tar", "-xzf", "mysql-broker-"+version+"-linux-amd64.tar.gz")
+	unpacked, clone := filepath.Join(dist, "mysql-broker-"+version+"-linux-amd64"), filepath.Dir(dist)
 	in(t, unpacked, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	in(t, unpacked, "man", "--warnings", "--local-file", "share/man/man1/mysql-broker.1")
 	in(t, unpacked, "bash", "-n", "share/bash-completion/completions/mysql-broker")
@@ -188,7 +191,7 @@ func testHostArchive(t *testing.T, dist string) {
 		t.Fatal(err)
 	}
 	systemd := exec.Command("test/systemd/restart.sh")
-	systemd.Dir, systemd.Env = clone, append(os.Environ(), "PACKAGE="+filepath.Join(dist, "mysql-broker_0.9.0_amd64.deb"))
+	systemd.Dir, systemd.Env = clone, append(os.Environ(), "PACKAGE="+filepath.Join(dist, "mysql-broker_"+version+"_amd64.deb"))
 	if out, err := systemd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -60,8 +60,8 @@ func previous(t testing.TB) string {
 // previousRelease is the commit of the previous release: see releaseBefore.
 var previousRelease = sync.OnceValues(func() (string, error) { return releaseBefore(Root()) })
 
-// releaseHeadings matches the headings of the releases in CHANGELOG.md, the newest first.
-var releaseHeadings = regexp.MustCompile(`(?m)^## \[\d+\.\d+\.\d+\]`)
+// releaseHeadings matches the headings of the releases in CHANGELOG.md, the newest first. What has no date is not released.
+var releaseHeadings = regexp.MustCompile(`(?m)^## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d$`)
 
 // releaseBefore finds the commit of the release from which HEAD is upgraded: the newest one before HEAD. If there is
 // none, it is HEAD itself, and the upgrade is to the uncommitted changes.

@@ -61,6 +61,8 @@ func TestReleaseBefore(t *testing.T) {
 	t.Parallel()
 	r := newRepository(t)
 	r.expect(t, r.commit(t, changelog())) // before the first release
+	unreleased := strings.Replace(changelog("0.1.0"), "2026-11-22", "unreleased", 1)
+	r.expect(t, r.commit(t, unreleased))
 	first := r.commit(t, changelog("0.1.0"))
 	r.expect(t, first) // there is none before
 	r.commit(t, changelog("0.1.0")+"\nMore.\n")

@@ -1,4 +1,6 @@
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+VERSIONS := mysql-broker/cmd/mysql-broker/version
 
 # Where `make mysql97` installs Oracle's MySQL. mysqld does not run as root, so other users must be able to read it.
 MYSQL97 ?= /opt/mysql-9.7
@@ -45,7 +47,7 @@ run: ## install missing packages, build, and run a broker with private servers
 	@exec deploy/dev/run.sh
 
 build: ## make bin/mysql-broker, linked statically
-	go build $(BUILDFLAGS) -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
+	go build $(BUILDFLAGS) -ldflags '-X $(VERSIONS).Version=$(VERSION) -X $(VERSIONS).Commit=$(COMMIT)' -o bin/mysql-broker ./cmd/mysql-broker
 
 release: ## make what operators download, in dist/: VERSION=1.0.0; needs no network
 	go -C deploy/release run . $(VERSION)

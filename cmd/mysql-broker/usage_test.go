@@ -19,12 +19,11 @@ func TestUsage(t *testing.T) {
 		"instances --limit ten":     `--limit must be a whole number, 0 or more, not "ten"`,
 		"instances --json=perhaps":  `--json must be true or false, not "perhaps"`,
 		"backups restore b i":       "nobody is there to confirm it: add --yes",
-		"tasks --state half-done":   "must be one of",
-		"audit --since last-summer": "must be an age such as 90m or 3d",
-		"audit --action foo":        "must be one of",
+		"tasks --state half-done":   "--state must be one of ",
+		"audit --since last-summer": "--since must be an age such as 90m or 3d",
+		"audit --action foo":        "--action must be one of ",
 	} {
-		if out := testdrive.Run(t, nil, strings.Fields(args)...).Expect(t, 1); !strings.HasPrefix(out.Stderr, says) &&
-			!strings.Contains(says, "must be ") || !strings.Contains(out.Stderr, says) {
+		if out := testdrive.Run(t, nil, strings.Fields(args)...).Expect(t, 1); !strings.HasPrefix(out.Stderr, says) {
 			t.Errorf("%s: %q", args, out.Stderr)
 		}
 	}

@@ -31,8 +31,12 @@ func FlagError(_ *cobra.Command, err error) error {
 	}
 	must := map[string]string{"bool": "true or false", "int": "a whole number", "uint": "a whole number, 0 or more",
 		"duration": "a duration such as 90s or 2h"}[wrong.GetFlag().Value.Type()]
-	if must == "" {
-		return err
+	says := "must be " + must
+	if must == "" { // our own flags say it themselves
+		says = errors.Unwrap(wrong).Error()
+		if !strings.HasPrefix(says, "must be ") {
+			return err
+		}
 	}
-	return fmt.Errorf("--%s must be %s, not %q", wrong.GetFlag().Name, must, wrong.GetValue())
+	return fmt.Errorf("--%s %s, not %q", wrong.GetFlag().Name, says, wrong.GetValue())
 }

@@ -22,7 +22,7 @@ func devCommand() *cobra.Command {
 	var verbose bool
 	command := &cobra.Command{
 		Use:   "dev",
-		Short: "Run the broker with a private PostgreSQL and private MySQL servers, to try it",
+		Short: "Run the broker with private servers of PostgreSQL and MySQL, to try it",
 		Long: `Run the broker with a private PostgreSQL cluster, a private shared server and dedicated servers, all of them
 processes on this machine that listen on 127.0.0.1. Ctrl-C stops everything and keeps the data; the next start has
 the same instances.

@@ -15,7 +15,7 @@ import (
 func keysetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "keyset",
-		Short: "Print a new ENCRYPTION_KEYSET; whoever has it can read every stored password",
+		Short: "Print a new ENCRYPTION_KEYSET; whoever has it can read stored passwords",
 		Long: `Print a new ENCRYPTION_KEYSET. Whoever has it can read every stored password; without it, nobody can. Keep it
 in a file: the first broker records it in the PostgreSQL database, and no broker starts there with another one.
 

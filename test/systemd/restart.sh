@@ -87,6 +87,17 @@ expect_same_server() {
   [ -z "$grouped" ] || expect_own_group
 }
 
+# beside runs the program with arguments as deploy/systemd/README.md and docs/runbook.md have it.
+beside() {
+  inside systemd-run --quiet --pipe --wait --collect -p User=mysql-broker -p StateDirectory=mysql-broker \
+    -p EnvironmentFile=/etc/mysql-broker/environment -E CATALOG=/etc/mysql-broker/catalog.yml -E LAUNCHER=process \
+    -E LAUNCHER_DIR=/var/lib/mysql-broker "$(inside sh -c 'command -v mysql-broker')" "$@"
+}
+
+step "try the configuration before the first start"
+inside systemctl start dbus.socket # which every host has, and systemd-run asks
+beside doctor --before-start
+
 step "start the broker, and order a dedicated server"
 inside systemctl start mysql-broker
 eventually ready
@@ -160,11 +171,8 @@ inside systemctl reset-failed mysql-broker
 inside systemctl start mysql-broker
 eventually ready
 
-step "a command beside the broker, as docs/runbook.md has it"
-inside systemctl start dbus.socket # which every host has, and systemd-run asks
-inside systemd-run --quiet --pipe --wait --collect -p User=mysql-broker \
-  -p EnvironmentFile=/etc/mysql-broker/environment -E CATALOG=/etc/mysql-broker/catalog.yml -E LAUNCHER=process \
-  -E LAUNCHER_DIR=/var/lib/mysql-broker "$(inside sh -c 'command -v mysql-broker')" doctor
+step "a command beside the broker"
+beside doctor
 
 step "stop everything, and start it again"
 inside systemctl stop mysql-broker

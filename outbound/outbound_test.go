@@ -6,9 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -145,5 +149,32 @@ func TestTime(t *testing.T) {
 		if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// No other package has an HTTP client of its own, which would follow redirects and read whatever it gets.
+func TestOnlyClients(t *testing.T) {
+	t.Parallel()
+	own := regexp.MustCompile(`\bhttp\.((Client|Transport)\{|DefaultClient|DefaultTransport|(Get|Head|Post|PostForm)\()|` +
+		`\bnew\(http\.(Client|Transport)\)`)
+	files := 0
+	for _, folder := range []string{"broker", "cmd", "deploy", "provisioner", "store", "visible"} {
+		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			files++
+			text, err := os.ReadFile(path)
+			if found := own.Find(text); found != nil {
+				t.Errorf("%s has %s; package outbound makes clients", path, found)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files < 100 {
+		t.Errorf("%d files are all that is looked at", files)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mysqladmin"
@@ -147,6 +148,18 @@ func TestComparedAccounts(t *testing.T) {
 		got := told(accounts(test.server, holds, test.instances, test.accounts))
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q", what, got)
+		}
+	}
+}
+
+// restore_to_time goes by the clocks of dedicated servers.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	r := store.Resource{Kind: store.DedicatedResource, Name: aServer, InstanceID: "i"}
+	for ahead, want := range map[time.Duration][]string{0: nil, time.Minute: nil, -time.Minute: nil,
+		2 * time.Hour: {"deviating clock " + aServer}, -time.Minute - time.Second: {"deviating clock " + aServer}} {
+		if got := told(wrongClock(r, ahead)); !slices.Equal(got, want) {
+			t.Errorf("%v: %q, want %q", ahead, got, want)
 		}
 	}
 }

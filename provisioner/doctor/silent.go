@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -48,13 +49,19 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 		return nil, fmt.Errorf("read the instance: %w", err)
 	}
 	var holds inventory.Holdings
+	var ahead time.Duration
 	if err = d.fleet.Visit(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
-		holds, err = inventory.Read(ctx, admin)
+		if holds, err = inventory.Read(ctx, admin); err != nil {
+			return err
+		}
+		at, err := admin.Clock(ctx)
+		ahead = time.Until(at)
 		return err
 	}); err == nil {
-		return d.dedicatedAccounts(ctx, i.ID, holds)
+		found, err := d.dedicatedAccounts(ctx, i.ID, holds)
+		return append(found, wrongClock(r, ahead)...), err
 	}
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil, err
@@ -69,4 +76,19 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 			mysqladmin.RepairAccounts, err)
 	}
 	return []Finding{f}, nil
+}
+
+// maxAhead is how far the clock of a dedicated server may be from this host's: an error shifts what restore_to_time
+// restores.
+const maxAhead = time.Minute
+
+func wrongClock(r store.Resource, ahead time.Duration) []Finding {
+	if ahead.Abs() <= maxAhead {
+		return nil
+	}
+	f := about(Deviating, r)
+	f.Kind = clocks
+	f.ToDo = fmt.Sprintf("set the clock of its host: it differs by %v from this one's, and restore_to_time goes by it",
+		ahead.Round(time.Second))
+	return []Finding{f}
 }

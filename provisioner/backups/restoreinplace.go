@@ -207,7 +207,7 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 	if r.Lost {
 		flow.Advice = fmt.Sprintf("The lost database has the data of the backup %s. The bindings are as before.",
 			r.RestoreID)
-		endOwner := w.end(w.endOwner)
+		endOwner := end(w.endOwner)
 		// Applications must not write before all data is there.
 		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), restore,
 			task.Step{Name: "create accounts", Progress: "Creating the accounts of the bindings",
@@ -246,7 +246,7 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 		}
 	}
 	dropReader, deleteIncomplete := w.endSteps()
-	endDefiners := w.end(w.endDefiners)
+	endDefiners := end(w.endDefiners)
 	dropBeside := task.Step{Name: "drop beside", Progress: "Dropping what is not needed any more",
 		Timeout: steps.DropTimeout, Do: w.dropBeside}
 	dropKept := dropBeside
@@ -270,11 +270,11 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout, Do: w.thawAsBefore},
 		dropBeside, dropReader,
 		deleteIncomplete,
-		{Name: "look", Progress: "Checking that the earlier data is back", Do: w.looksBack}}
+		{Name: "look", Progress: "Checking that the earlier data is back", Do: looksBack}}
 	return flow
 }
 
 // end is the step that ends the access of accounts that have written the data.
-func (w restoring) end(do func(context.Context, *task.Run) error) task.Step {
+func end(do func(context.Context, *task.Run) error) task.Step {
 	return task.Step{Name: "end owner", Progress: "Finishing the database", Timeout: steps.AccountsTimeout, Do: do}
 }

@@ -294,7 +294,7 @@ func lasts(err error) bool {
 }
 
 // looksBack fails unless the earlier data is back.
-func (w restoring) looksBack(_ context.Context, run *task.Run) error {
+func looksBack(_ context.Context, run *task.Run) error {
 	if done, _, err := switched.Recall(run); err != nil || done {
 		return errors.Join(err, task.Abandon(errors.New("the backup was restored before the task failed")))
 	}

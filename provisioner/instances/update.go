@@ -55,7 +55,7 @@ func (is *Instances) Update(ctx context.Context, q engine.UpdateRequest) (engine
 	}
 	r := engine.Request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion, Moves: moves,
 		KeepDeletedDays: q.Parameters.KeepDeletedDays}
-	if r.MaintenanceVersion, r.Version, err = is.maintenance(i, from, q, moves); err != nil {
+	if r.MaintenanceVersion, r.Version, err = maintenance(i, from, q, moves); err != nil {
 		return engine.Result{}, err
 	}
 	idle, err := is.idle(ctx, i)
@@ -75,8 +75,8 @@ func (is *Instances) Update(ctx context.Context, q engine.UpdateRequest) (engine
 
 // maintenance returns the maintenance version that an update brings, and the version to which it upgrades the server.
 // Platforms that do not know of maintenance_info do not ask for an upgrade: with them, a change of plan brings none.
-func (is *Instances) maintenance(i store.Instance, from plan.Plan, q engine.UpdateRequest,
-	moves bool) (maintenance, version string, err error) {
+func maintenance(i store.Instance, from plan.Plan, q engine.UpdateRequest,
+	moves bool) (number, version string, err error) {
 	if !q.Upgrade && q.Plan.ID == from.ID {
 		return i.MaintenanceVersion, "", nil
 	}
@@ -227,7 +227,7 @@ func (is *Instances) updateWorkflow(i store.Instance, r engine.Request) task.Wor
 			if r.KeepDeletedDays.Named {
 				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
 			}
-			if is.eventsDiffer(i.PlanID, r.PlanID) {
+			if eventsDiffer(is.Plans, i.PlanID, r.PlanID) {
 				tx.SetEvents(i.ID, is.Plans.Get(r.PlanID).Events)
 			}
 			released, found, err := releasedAccounts.In(m)
@@ -248,9 +248,9 @@ func (is *Instances) updateWorkflow(i store.Instance, r engine.Request) task.Wor
 
 // eventsDiffer reports whether accounts have to lose or get the EVENT privilege. It is true if the old plan was removed
 // from the catalog.
-func (is *Instances) eventsDiffer(fromID, toID string) bool {
-	from := is.Plans.Get(fromID)
-	return from.Removed || from.Events != is.Plans.Get(toID).Events
+func eventsDiffer(plans plan.Set, fromID, toID string) bool {
+	from := plans.Get(fromID)
+	return from.Removed || from.Events != plans.Get(toID).Events
 }
 
 // releasedAccounts are the accounts of an instance over its quota that may write again.
@@ -280,7 +280,7 @@ func (is *Instances) changePlan(i store.Instance, fromID, toID string, release b
 					return err
 				}
 			}
-			regrant := releases || current.OverSince == nil && is.eventsDiffer(fromID, toID)
+			regrant := releases || current.OverSince == nil && eventsDiffer(is.Plans, fromID, toID)
 			err = is.InSession(i, steps.InstanceLock(i.ID),
 				func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 					return changeAccounts(ctx, s, i.Database, accounts, to, regrant)

@@ -149,11 +149,11 @@ func (on Accounts) Lock(ctx context.Context, account string) error {
 var ErrNoRoom = errors.New("there is no disk space to change accounts")
 
 // room returns ErrNoRoom if no account may be changed.
-func (s *Server) room() error {
-	if s.config.Room == nil {
+func (c Config) room() error {
+	if c.Room == nil {
 		return nil
 	}
-	if err := s.config.Room(); err != nil {
+	if err := c.Room(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
 	return nil

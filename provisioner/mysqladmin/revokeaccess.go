@@ -200,7 +200,7 @@ func (on Accounts) killSessions(ctx context.Context, account string) (pending Pe
 
 // dropUser changes nothing if there is no such account, even on a full disk.
 func (on Accounts) dropUser(ctx context.Context, account string) error {
-	if on.s.server.room() != nil {
+	if on.s.server.config.room() != nil {
 		there, err := on.s.exists(ctx, "SELECT EXISTS (SELECT * FROM mysql.user WHERE user = ?)", account)
 		if err != nil || !there {
 			return err

@@ -63,7 +63,7 @@ func (s *Session) exec(ctx context.Context, statement string, args ...any) error
 // execAccount is exec for a statement on an account. It waits while accountStatements others run. If the tables of
 // accounts are damaged, it repairs them.
 func (s *Session) execAccount(ctx context.Context, statement string, args ...any) error {
-	if err := s.server.room(); err != nil {
+	if err := s.server.config.room(); err != nil {
 		return err
 	}
 	free, err := s.server.accounts.Take(ctx, s.organization)

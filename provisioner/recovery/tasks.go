@@ -22,7 +22,7 @@ const (
 // endTask ends a task that was in progress when the backup was made. If the instance shows how it ended, that outcome
 // is recorded.
 func (r *recovery) endTask(ctx context.Context, t store.Task) error {
-	if r.moves(t) { // brokers remove what it has copied so far
+	if r.places.moves(t) { // brokers remove what it has copied so far
 		_, err := r.Store.Tasks.Abort(ctx, t.ID, restored, store.Recovered)
 		if err != nil && !errors.Is(err, store.ErrNotFound) { // it is being undone
 			return fmt.Errorf("undo %s: %w", taskName(t.ID), err)
@@ -70,9 +70,9 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 }
 
 // moves reports whether a task was moving the data of an instance, and it was not moved since.
-func (r *recovery) moves(t store.Task) bool {
-	to, has := r.places.others[t.InstanceID]
-	_, moved := r.places.moved(r.places.recorded[t.InstanceID])
+func (p places) moves(t store.Task) bool {
+	to, has := p.others[t.InstanceID]
+	_, moved := p.moved(p.recorded[t.InstanceID])
 	return t.Kind == store.Update && has && to.Moved == nil && !moved
 }
 

@@ -73,7 +73,7 @@ func (e Events) Enable(ctx context.Context, to Target, alive func() error) error
 		return nil
 	}
 	c := &copier{to: to, options: Options{Alive: alive}, programs: programSet{collation: e.collation}}
-	conn, err := c.connect(ctx)
+	conn, err := c.to.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ type serverProcess struct {
 }
 
 // recognize forgets everything if another process serves the target, and at the beginning of a gentle copy.
-func (c *copier) recognize(ctx context.Context, conn *sql.Conn) error {
-	known := c.options.Known
+func (o Options) recognize(ctx context.Context, conn *sql.Conn) error {
+	known := o.Known
 	if known == nil {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (c *copier) recognize(ctx context.Context, conn *sql.Conn) error {
 	}
 	p.started = now - uptime
 	switch {
-	case c.options.Gentle:
+	case o.Gentle:
 		known.tables = map[string]*knownTable{}
 	case p.name != known.server.name, max(p.started-known.server.started, known.server.started-p.started) > 2:
 		known.tables = nil

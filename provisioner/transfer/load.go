@@ -61,7 +61,7 @@ func (c *copier) loadRows(ctx context.Context, parts []Part) error {
 }
 
 func (c *copier) loadParts(ctx context.Context, parts <-chan Part) error {
-	conn, err := c.connect(ctx)
+	conn, err := c.to.connect(ctx)
 	if err != nil {
 		return err
 	}

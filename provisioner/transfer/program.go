@@ -394,7 +394,7 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 				c.waiting = failed
 				return nil
 			}
-			return c.leaveOut(failed, failures)
+			return c.options.leaveOut(failed, failures)
 		}
 		list = failed
 	}
@@ -405,10 +405,10 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 var brokenErrors = map[string][]uint16{"VIEW": {1054, errNoSuchTable, 1305, 1356}, "TRIGGER": {1054}}
 
 // leaveOut returns an error unless the copy may lack the programs.
-func (c *copier) leaveOut(failed []program, failures []error) error {
+func (o Options) leaveOut(failed []program, failures []error) error {
 	for n, p := range failed {
 		broken := p.broken != nil || slices.Contains(brokenErrors[p.kind], number(failures[n]))
-		if c.options.LeftOut != nil && c.options.LeftOut(p.String(), broken, failures[n]) {
+		if o.LeftOut != nil && o.LeftOut(p.String(), broken, failures[n]) {
 			continue
 		}
 		if p.broken != nil {

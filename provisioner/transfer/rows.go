@@ -166,7 +166,7 @@ func (c *copier) eachChunk(ctx context.Context, conn *sql.Conn, t *table, fn fun
 }
 
 func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) error {
-	to, err := c.connect(ctx)
+	to, err := c.to.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -196,8 +196,8 @@ const gentleRest = 3
 const longestRest = 10 * time.Second
 
 // rest rests after work that began at a time, if the copy is gentle.
-func (c *copier) rest(ctx context.Context, since time.Time) error {
-	if !c.options.Gentle {
+func (o Options) rest(ctx context.Context, since time.Time) error {
+	if !o.Gentle {
 		return nil
 	}
 	timer := time.NewTimer(min(gentleRest*time.Since(since), longestRest))
@@ -228,10 +228,10 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) (sum
 		if present {
 			sum, same, err := c.compare(ctx, from, to, k)
 			if err == nil {
-				err = c.rest(ctx, since)
+				err = c.options.rest(ctx, since)
 			}
 			if err == nil && same {
-				err = c.learn(k, sum)
+				err = c.options.learn(k, sum)
 			}
 			if same || err != nil {
 				return sum, err
@@ -248,10 +248,10 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) (sum
 		since = time.Now()
 		written, err := sumOf(ctx, to, c.inTarget(k))
 		if err == nil {
-			err = c.rest(ctx, since)
+			err = c.options.rest(ctx, since)
 		}
 		if err == nil && !sum.inexact && written == sum.String() {
-			return written, c.learn(k, written)
+			return written, c.options.learn(k, written)
 		}
 		if err != nil {
 			return "", err
@@ -318,11 +318,11 @@ func (c *copier) takeTurn(replaces bool) (end func()) {
 }
 
 // learn records the checksum of a chunk that is the same on both sides.
-func (c *copier) learn(k chunk, sum string) error {
-	if c.options.Known == nil || !c.options.Gentle {
+func (o Options) learn(k chunk, sum string) error {
+	if o.Known == nil || !o.Gentle {
 		return nil
 	}
-	return c.options.Known.learn(k, sum)
+	return o.Known.learn(k, sum)
 }
 
 // compare reports whether a chunk is the same on both sides, which both servers find out at the same time. sum is the
@@ -414,7 +414,7 @@ func (c *copier) insert(ctx context.Context, from, to *sql.Conn, k chunk, sum *r
 	statements, reading := make(chan []byte, 1), make(chan error, 1)
 	go func() {
 		defer close(statements)
-		reading <- c.read(ctx, from, k, sum, statements)
+		reading <- c.options.read(ctx, from, k, sum, statements)
 	}()
 	for statement := range statements {
 		if err = c.write(ctx, to, k, statement); err != nil {
@@ -438,7 +438,7 @@ func (c *copier) insertInTurn(ctx context.Context, from, to *sql.Conn, k chunk, 
 	since := time.Now()
 	err := readRows(ctx, from, k, c.options.statementBytes(), sum, func(statement []byte) ([]byte, error) {
 		if failure = c.write(ctx, to, k, statement); failure == nil {
-			failure = c.rest(ctx, since)
+			failure = c.options.rest(ctx, since)
 		}
 		since = time.Now()
 		return statement, failure
@@ -447,8 +447,8 @@ func (c *copier) insertInTurn(ctx context.Context, from, to *sql.Conn, k chunk, 
 }
 
 // read sends statements that insert the rows of a chunk.
-func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum, statements chan<- []byte) error {
-	return readRows(ctx, from, k, c.options.statementBytes(), sum, func(statement []byte) ([]byte, error) {
+func (o Options) read(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum, statements chan<- []byte) error {
+	return readRows(ctx, from, k, o.statementBytes(), sum, func(statement []byte) ([]byte, error) {
 		select {
 		case statements <- statement:
 			return nil, nil

@@ -37,8 +37,8 @@ const strictSession = `SET SESSION
 const oracleSession = "SET SESSION sql_mode = 'ORACLE'"
 
 // connect opens a connection to the target. Close it with discard.
-func (c *copier) connect(ctx context.Context) (*sql.Conn, error) {
-	conn, err := c.to.DB.Conn(ctx)
+func (t Target) connect(ctx context.Context) (*sql.Conn, error) {
+	conn, err := t.DB.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (c *copier) connect(ctx context.Context) (*sql.Conn, error) {
 
 // connectLoosely is connect with looseSession.
 func (c *copier) connectLoosely(ctx context.Context) (*sql.Conn, error) {
-	conn, err := c.connect(ctx)
+	conn, err := c.to.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +67,12 @@ func (c *copier) connectLoosely(ctx context.Context) (*sql.Conn, error) {
 // makeSchema makes tables, sequences, routines and views, but no triggers, which rows would set off. It drops what an
 // interrupted copy has left and is not the same in the source.
 func (c *copier) makeSchema(ctx context.Context) error {
-	conn, err := c.connect(ctx)
+	conn, err := c.to.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer discard(conn)
-	if err := c.recognize(ctx, conn); err != nil {
+	if err := c.options.recognize(ctx, conn); err != nil {
 		return err
 	}
 	var version string
@@ -152,7 +152,7 @@ func (c *copier) dropProgram(ctx context.Context, conn *sql.Conn, p program) err
 // Empty drops everything in the target.
 func Empty(ctx context.Context, to Target, alive func() error) error {
 	c := &copier{snapshot: &snapshot{}, to: to, options: Options{Alive: alive}}
-	conn, err := c.connect(ctx)
+	conn, err := c.to.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (c *copier) setCounters(ctx context.Context) error {
 
 // makeLate makes what would change rows while they are copied.
 func (c *copier) makeLate(ctx context.Context) error {
-	conn, err := c.connect(ctx)
+	conn, err := c.to.connect(ctx)
 	if err != nil {
 		return err
 	}

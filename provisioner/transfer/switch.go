@@ -9,7 +9,7 @@ import (
 // DropPrograms drops the views, routines, triggers and events of the target.
 func DropPrograms(ctx context.Context, to Target, alive func() error) error {
 	c := &copier{to: to, options: Options{Alive: alive}}
-	conn, err := c.connect(ctx)
+	conn, err := c.to.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func LoadPrograms(ctx context.Context, s Schema, to Target, from string, o Optio
 		return err
 	}
 	c := &copier{snapshot: &snapshot{tables: s.tables, version: s.Version}, programs: s.programs, to: to, options: o}
-	conn, err := c.connect(ctx)
+	conn, err := c.to.connect(ctx)
 	if err != nil {
 		return err
 	}

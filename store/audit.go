@@ -134,16 +134,6 @@ func (t *Tx) Audit(action, instanceID, bindingID, object string) {
 
 // Delete deletes entries that are older than age, and returns how many. It pauses for half of the time.
 func (s AuditLog) Delete(ctx context.Context, age time.Duration) (deleted int64, err error) {
-	for {
-		since := time.Now()
-		tag, err := s.db.Exec(ctx, `DELETE FROM audit WHERE id IN (SELECT id FROM audit
-			WHERE at < now() - $1::interval ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, batchRows)
-		deleted += tag.RowsAffected()
-		if err != nil || tag.RowsAffected() < batchRows {
-			return deleted, err
-		}
-		if err := rest(ctx, since); err != nil {
-			return deleted, err
-		}
-	}
+	return s.deleteOlder(ctx, `DELETE FROM audit WHERE id IN (SELECT id FROM audit
+		WHERE at < now() - $1::interval ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age)
 }

@@ -188,11 +188,17 @@ func (s Tasks) Latest(ctx context.Context, instanceID, bindingID, kind string) (
 // PostgreSQL seems to be older than the servers. So the newest task stays, and one that was recorded while the clock
 // was ahead stays until Tasks.Knows no longer needs it.
 func (s Tasks) DeleteFinished(ctx context.Context, age time.Duration) (deleted int64, err error) {
+	return s.deleteOlder(ctx, `DELETE FROM task WHERE id IN (SELECT id FROM task
+		WHERE finished_at < now() - $1::interval AND created_at < now() - $1::interval
+			AND id < (SELECT max(id) FROM task) ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age)
+}
+
+// deleteOlder runs a statement that deletes $2 rows that are older than $1, until none is left. It pauses for half of
+// the time.
+func (d *database) deleteOlder(ctx context.Context, statement string, age time.Duration) (deleted int64, err error) {
 	for {
 		since := time.Now()
-		tag, err := s.db.Exec(ctx, `DELETE FROM task WHERE id IN (SELECT id FROM task
-			WHERE finished_at < now() - $1::interval AND created_at < now() - $1::interval
-				AND id < (SELECT max(id) FROM task) ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, batchRows)
+		tag, err := d.db.Exec(ctx, statement, age, batchRows)
 		deleted += tag.RowsAffected()
 		if err != nil || tag.RowsAffected() < batchRows {
 			return deleted, err

@@ -40,13 +40,8 @@ func BackupSchedules(plans plan.Set) (all []store.BackupSchedule) {
 	return all
 }
 
-var backUpDueKind = engine.Kind[*Backups]{
-	Kind: task.Kind{Schedule: store.Schedule{Every: 10 * time.Minute}},
-	Workflow: func(_ context.Context, bs *Backups, _ store.Task) (task.Workflow, error) {
-		return task.Workflow{Steps: []task.Step{{Name: "begin backups", Progress: "Beginning the backups that are due",
-			Do: func(ctx context.Context, run *task.Run) error { return bs.backUpDue(ctx, run) }}}}, nil
-	},
-}
+var backUpDueKind = engine.Scheduled(10*time.Minute,
+	task.Step{Name: "begin backups", Progress: "Beginning the backups that are due"}, (*Backups).backUpDue)
 
 func (bs *Backups) backUpDue(ctx context.Context, run *task.Run) error {
 	schedules := BackupSchedules(bs.Plans)
@@ -84,13 +79,8 @@ func recordBackup(ctx context.Context, s *store.Store, plans plan.Set, instanceI
 		})
 }
 
-var purgeBackupsKind = engine.Kind[*Backups]{
-	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
-	Workflow: func(_ context.Context, bs *Backups, _ store.Task) (task.Workflow, error) {
-		return task.Workflow{Steps: []task.Step{{Name: "delete backups", Progress: "Deleting backups whose days are over",
-			Timeout: steps.DropTimeout, Do: bs.purgeBackups}}}, nil
-	},
-}
+var purgeBackupsKind = engine.Scheduled(time.Hour, task.Step{Name: "delete backups",
+	Progress: "Deleting backups whose days are over", Timeout: steps.DropTimeout}, (*Backups).purgeBackups)
 
 // purgeBackups deletes all backups that are due by PostgreSQL's clock, even if some of them cannot be deleted.
 func (bs *Backups) purgeBackups(ctx context.Context, run *task.Run) error {

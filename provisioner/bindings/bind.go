@@ -218,10 +218,7 @@ func sameTLS(b store.Binding, of plan.Plan, asked plan.TLS) bool {
 var bindKind = engine.Kind[*Bindings]{
 	Beginning: "Creating the service binding",
 	Kind:      task.Kind{Advice: "Bind again later.", Undoable: true, Adds: true},
-	Workflow: func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
-		i, b, err := bs.BindingTask(ctx, t)
-		return bs.bindWorkflow(i, b), err
-	},
+	Workflow:  ofBinding((*Bindings).bindWorkflow),
 }
 
 // bindWorkflow creates the account of a binding and stores its credentials in CredHub, if they are to be there. If it

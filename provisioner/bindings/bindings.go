@@ -2,9 +2,12 @@
 package bindings
 
 import (
+	"context"
+
 	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/steps"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -37,4 +40,13 @@ var Kinds = map[string]engine.Kind[*Bindings]{
 	store.Unbind: unbindKind,
 	store.Expire: expireKind,
 	store.Rotate: rotateKind,
+}
+
+// ofBinding finds the workflow of a task on a binding.
+func ofBinding(workflow func(*Bindings, store.Instance, store.Binding) task.Workflow) func(context.Context, *Bindings,
+	store.Task) (task.Workflow, error) {
+	return func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
+		i, b, err := bs.BindingTask(ctx, t)
+		return workflow(bs, i, b), err
+	}
 }

@@ -177,10 +177,7 @@ func (bs *Bindings) lockExpired(ctx context.Context, i store.Instance, b store.E
 var expireKind = engine.Kind[*Bindings]{
 	Beginning: "Ending the expired service binding",
 	Kind:      task.Kind{Advice: "The broker tries again."},
-	Workflow: func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
-		i, b, err := bs.BindingTask(ctx, t)
-		return bs.expireWorkflow(i, b), err
-	},
+	Workflow:  ofBinding((*Bindings).expireWorkflow),
 }
 
 // expireWorkflow is the workflow of an unbind that no platform has requested. It leaves a record, so that a later

@@ -61,10 +61,7 @@ func RotateBinding(ctx context.Context, s *store.Store, hub *credhub.Client, ins
 var rotateKind = engine.Kind[*Bindings]{
 	Beginning: "Replacing the password of the service binding",
 	Kind:      task.Kind{Advice: "An operator has to replace the password again."},
-	Workflow: func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
-		i, b, err := bs.BindingTask(ctx, t)
-		return bs.rotateWorkflow(i, b), err
-	},
+	Workflow:  ofBinding((*Bindings).rotateWorkflow),
 }
 
 // rotateWorkflow sets the recorded password of a binding's account, and ends its sessions. If the instance was moved,

@@ -69,10 +69,7 @@ func (bs *Bindings) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRequ
 var unbindKind = engine.Kind[*Bindings]{
 	Beginning: "Deleting the service binding",
 	Kind:      task.Kind{Advice: "Unbind again later."},
-	Workflow: func(ctx context.Context, bs *Bindings, t store.Task) (task.Workflow, error) {
-		i, b, err := bs.BindingTask(ctx, t)
-		return bs.unbindWorkflow(i, b), err
-	},
+	Workflow:  ofBinding((*Bindings).unbindWorkflow),
 }
 
 // keptAccount says that the account was not dropped, because objects run in its name.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -16,6 +17,17 @@ type Kind[Room any] struct {
 	// plan look it up themselves: if it is not in the catalog, they wait for a broker that knows it, and the cleanup runs
 	// without it.
 	Workflow func(ctx context.Context, room Room, t store.Task) (task.Workflow, error)
+}
+
+// Scheduled returns a kind of which brokers record a task by themselves, so often. Its workflow has one step.
+func Scheduled[Room any](every time.Duration, step task.Step,
+	do func(Room, context.Context, *task.Run) error) Kind[Room] {
+	return Kind[Room]{Kind: task.Kind{Schedule: store.Schedule{Every: every}},
+		Workflow: func(_ context.Context, room Room, _ store.Task) (task.Workflow, error) {
+			step := step
+			step.Do = func(ctx context.Context, run *task.Run) error { return do(room, ctx, run) }
+			return task.Workflow{Steps: []task.Step{step}}, nil
+		}}
 }
 
 // Kinds are kinds of tasks by name.

@@ -38,13 +38,9 @@ func (is *Instances) removePlace(ctx context.Context, run *task.Run, i store.Ins
 // RemoveFormer is the kind of the task that removes the places where data was before it was moved.
 const RemoveFormer = "remove-former-places"
 
-var removeFormerKind = engine.Kind[*Instances]{
-	Kind: task.Kind{Schedule: store.Schedule{Every: 10 * time.Minute}},
-	Workflow: func(_ context.Context, is *Instances, _ store.Task) (task.Workflow, error) {
-		return task.Workflow{Steps: []task.Step{{Name: "remove", Progress: "Removing former places of data",
-			Timeout: steps.DropTimeout, Do: is.removeFormer}}}, nil
-	},
-}
+var removeFormerKind = engine.Scheduled(10*time.Minute,
+	task.Step{Name: "remove", Progress: "Removing former places of data", Timeout: steps.DropTimeout},
+	(*Instances).removeFormer)
 
 // removeFormer removes all places that are not needed any more, even if some of them cannot be removed.
 func (is *Instances) removeFormer(ctx context.Context, run *task.Run) error {

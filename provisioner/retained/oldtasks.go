@@ -8,7 +8,6 @@ import (
 	"mysql-broker/provisioner/clock"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/task"
-	"mysql-broker/store"
 )
 
 // RemoveOldTasks is the kind of the daily task that deletes records that no platform asks for any more: those of tasks
@@ -21,15 +20,10 @@ const (
 	removalTime = 30 * time.Minute
 )
 
-var removeOldTasksKind = engine.Kind[*Retained]{
-	Kind: task.Kind{Schedule: store.Schedule{Every: 24 * time.Hour}},
-	Workflow: func(_ context.Context, rs *Retained, _ store.Task) (task.Workflow, error) {
-		return task.Workflow{Steps: []task.Step{{Name: "delete old tasks", Progress: "Deleting old tasks",
-			Timeout: removalTime, Do: func(ctx context.Context, _ *task.Run) error { return rs.removeOldTasks(ctx) }}}}, nil
-	},
-}
+var removeOldTasksKind = engine.Scheduled(24*time.Hour,
+	task.Step{Name: "delete old tasks", Progress: "Deleting old tasks", Timeout: removalTime}, (*Retained).removeOldTasks)
 
-func (rs *Retained) removeOldTasks(ctx context.Context) error {
+func (rs *Retained) removeOldTasks(ctx context.Context, _ *task.Run) error {
 	if err := clock.Compare(ctx, rs.Store, rs.Fleet.Shared); err != nil {
 		return err
 	}

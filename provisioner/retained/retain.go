@@ -115,13 +115,9 @@ func (rs *Retained) Suspend(i store.Instance) task.Step {
 // PurgeRetained is the kind of the hourly task that drops expired data of deleted instances.
 const PurgeRetained = "purge-retained"
 
-var purgeRetainedKind = engine.Kind[*Retained]{
-	Kind: task.Kind{Schedule: store.Schedule{Every: time.Hour}},
-	Workflow: func(_ context.Context, rs *Retained, _ store.Task) (task.Workflow, error) {
-		return task.Workflow{Steps: []task.Step{{Name: "drop retained data", Progress: "Dropping retained data",
-			Timeout: steps.DropTimeout, Do: rs.purgeRetained}}}, nil
-	},
-}
+var purgeRetainedKind = engine.Scheduled(time.Hour,
+	task.Step{Name: "drop retained data", Progress: "Dropping retained data", Timeout: steps.DropTimeout},
+	(*Retained).purgeRetained)
 
 // purgeRetained drops everything that is due by PostgreSQL's clock, even if some of it cannot be dropped. An instance
 // that is being created from retained data keeps them.

@@ -50,20 +50,9 @@ type dumper struct{ copier }
 func (d *dumper) run(ctx context.Context, output func() Output) error {
 	return d.eachWorker(ctx, func(ctx context.Context, n int, chunks <-chan chunk) error {
 		from, out := d.snapshot.conns[n], output()
-		for k := range chunks {
-			sum, err := d.dump(ctx, from, k, out)
-			if err != nil {
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
-				return k.table.failure(err)
-			}
-			if err := d.snapshot.releaseRead(ctx, from, k); err != nil {
-				return err
-			}
-			if err := d.note(k, sum); err != nil {
-				return err
-			}
+		err := d.each(ctx, from, chunks, func(k chunk) (string, error) { return d.dump(ctx, from, k, out) })
+		if err != nil {
+			return err
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -171,8 +171,14 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 		return err
 	}
 	defer discard(to)
+	return c.each(ctx, from, chunks, func(k chunk) (sum string, err error) { return c.transfer(ctx, from, to, k) })
+}
+
+// each reads chunks from a connection by do, which returns their checksums.
+func (c *copier) each(ctx context.Context, from *sql.Conn, chunks <-chan chunk,
+	do func(chunk) (sum string, err error)) error {
 	for k := range chunks {
-		sum, err := c.transfer(ctx, from, to, k)
+		sum, err := do(k)
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)

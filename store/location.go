@@ -61,12 +61,7 @@ type Endpoint struct {
 	CACertificate []byte `json:"ca_certificate,omitempty"` // PEM
 	AdminHost     string `json:"admin_host,omitempty"`     // for the broker, if it differs from Host
 	AdminPort     int    `json:"admin_port,omitempty"`     // likewise for Port
-
-	Members []string `json:"members,omitempty"` // host:port of all members of a group
 }
-
-// HasMembers reports whether the instance's server is recorded to be a group of servers.
-func (i Instance) HasMembers() bool { return i.Endpoint != nil && len(i.Endpoint.Members) > 0 }
 
 // serverInstance finds the instance of the dedicated server $1 of the launcher $2.
 const serverInstance = `dedicated_id = $1 AND launcher = $2 AND location_kind = 'dedicated' AND id = (

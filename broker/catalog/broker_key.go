@@ -49,7 +49,6 @@ func readBrokerKey(parent *object) plan.Plan {
 		checkShared(o, made)
 	case plan.Dedicated:
 		checkDedicated(o, made)
-		checkMembers(o, made)
 	}
 	o.close()
 	return made
@@ -69,8 +68,9 @@ func readServer(o *object, made *plan.Plan) {
 	keep(o.flag("archive_binary_logs"), &made.ArchiveLogs)
 	keep(o.positive("memory_mb"), &made.MemoryMB)
 	keep(o.positive("milli_cpu"), &made.MilliCPU)
-	if members := o.positive("members"); members != nil && *members > 1 {
-		made.Members = *members
+	if _, named := o.fields["members"]; named && o.has("members") { // else errors would show it as a key
+		o.reject("members", "left out: the broker runs no groups of servers; list a cluster that somebody else runs in "+
+			"MYSQL_SERVERS, with exclusive: true if it is for one instance (docs/ha.md)")
 	}
 	if o.has("launcher") {
 		made.Launcher = o.text("launcher")
@@ -93,7 +93,7 @@ func checkShared(o *object, made plan.Plan) {
 	if made.ArchiveLogs {
 		o.reject("archive_binary_logs", "left out: shared servers have the binary logs of all tenants together")
 	}
-	for _, key := range append([]string{"launcher", "members", "milli_cpu", "flavour", "version"}, placementKeys...) {
+	for _, key := range append([]string{"launcher", "milli_cpu", "flavour", "version"}, placementKeys...) {
 		if o.has(key) {
 			o.reject(key, "left out: shared servers run already")
 		}
@@ -112,29 +112,6 @@ func checkDedicated(o *object, made plan.Plan) {
 	}
 	if o.require("memory_mb") && made.MemoryMB > 0 && made.MemoryMB < minMemoryMB {
 		o.reject("memory_mb", "at least 192")
-	}
-}
-
-// groupMemoryMB is the least memory, in MiB, of a server that is one of several members.
-const groupMemoryMB = 512
-
-// checkMembers checks a plan whose servers are groups, of MySQL with Group Replication.
-func checkMembers(o *object, made plan.Plan) {
-	if made.Members == 0 {
-		return
-	}
-	if made.Members != 3 {
-		o.reject("members", "1 or 3: of three servers, two go on if one is lost")
-	}
-	if made.MemoryMB > 0 && made.MemoryMB < groupMemoryMB {
-		o.reject("memory_mb", "at least 512 beside members: 3")
-	}
-	if made.ArchiveLogs {
-		o.reject("archive_binary_logs", "left out beside members: 3")
-	}
-	if made.Flavour == "mariadb" {
-		o.reject("flavour", "mysql beside members: 3; for MariaDB, run a Galera cluster, list its nodes as one shared "+
-			"server in MYSQL_SERVERS, and offer it by a shared plan")
 	}
 }
 

@@ -31,8 +31,6 @@ type Config struct {
 	Inspect func(ctx context.Context, i store.Instance, accounts []string) (steps.Inspection, error)
 	// Trouble is fleet.Fleet.Trouble.
 	Trouble func(ctx context.Context, at store.Location) (launcher.Trouble, error)
-	// Members is fleet.Fleet.Members.
-	Members func(ctx context.Context, at store.Location) ([]launcher.Member, error)
 	// Findings returns the findings and the time of the last examination; zero before the first.
 	Findings func() ([]doctor.Finding, time.Time)
 	// Storage is provisioner.Provisioner.Storage.

@@ -42,7 +42,6 @@ type instancePage struct {
 	Former   *instances.FormerPlace // nil unless the data was moved, and the old place is there
 	Storage  storage
 	Server   serverPart
-	Members  []launcher.Member // of a server that is a group
 	Bindings []bindingRow
 	Recent   []store.TaskSummary
 	Backups  []store.Backup // the latest first
@@ -240,7 +239,6 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 			p.Server.Silent = d.silence(ctx, i)
 		}
 	}
-	p.Members = d.members(ctx, i)
 	p.Server.fill(inspection)
 	if i.State == store.Ready {
 		p.Connect = d.connect(ctx, i, p, bindings)

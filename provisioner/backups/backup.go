@@ -145,7 +145,7 @@ func (b backingUp) write(ctx context.Context, run *task.Run) error {
 		return fmt.Errorf("read the record of the backup: %w", err)
 	}
 	reader := mysqladmin.Account{Name: b.reader(), Password: engine.NewPassword(), Database: b.instance.Database,
-		Role: plan.ReadOnly, LockTables: true, Secondary: b.instance.HasMembers()}
+		Role: plan.ReadOnly, LockTables: true}
 	err = b.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: b.instance.ID,
 		Account: reader.Name, Role: string(reader.Role)})
 	if err != nil {
@@ -157,11 +157,9 @@ func (b backingUp) write(ctx context.Context, run *task.Run) error {
 		return err
 	}
 	var m backup.Manifest
-	err = b.copier.ReadFrom(ctx, b.instance, func(ctx context.Context, admin *mysqladmin.Server) error {
-		return b.onSecondary(ctx, admin, func(ctx context.Context, admin *mysqladmin.Server) (err error) {
-			m, err = b.writeFrom(ctx, run, admin, reader, recorded)
-			return err
-		})
+	err = b.copier.ReadFrom(ctx, b.instance, func(ctx context.Context, admin *mysqladmin.Server) (err error) {
+		m, err = b.writeFrom(ctx, run, admin, reader, recorded)
+		return err
 	})
 	if err != nil {
 		return b.explain(ctx, run, err)
@@ -172,31 +170,6 @@ func (b backingUp) write(ctx context.Context, run *task.Run) error {
 		}
 	}
 	return summary.Remember(run, RecordOf(m))
-}
-
-// onSecondary runs fn on a member of a group that is not the primary, so that applications do not have to wait for the
-// backup. If there is none, or the server is no group, fn runs on the server itself.
-func (b backingUp) onSecondary(ctx context.Context, admin *mysqladmin.Server,
-	fn func(context.Context, *mysqladmin.Server) error) error {
-	if !b.instance.HasMembers() {
-		return fn(ctx, admin)
-	}
-	secondary, err := admin.OpenSecondary(ctx)
-	if err != nil {
-		b.Log.Warn("a backup is read from the primary of a group", "instance_id", b.instance.ID, "backup", b.id,
-			"error", err)
-		return fn(ctx, admin)
-	}
-	defer secondary.Close()
-	b.Log.Info("a backup is read from a secondary", "instance_id", b.instance.ID, "backup", b.id, "member",
-		secondary.Address())
-	attended, stop := secondary.Attend(ctx)
-	defer stop()
-	err = fn(attended, secondary)
-	if err != nil && context.Cause(attended) == mysqladmin.ErrSilent {
-		err = &transfer.SourceError{Err: fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)}
-	}
-	return err
 }
 
 // asReader runs fn in a session with the lock of the account that reads. Binds and unbinds need not wait for it.

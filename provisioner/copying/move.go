@@ -47,20 +47,6 @@ func (c *Copier) Moves(i store.Instance, to plan.Plan) (bool, error) {
 	return i.Location.Shared() || err == nil && l.Name != i.Location.Launcher, nil
 }
 
-// KeepsMembers refuses a plan that has another number of servers for an instance.
-func KeepsMembers(i store.Instance, from, to plan.Plan) error {
-	members := from.Members
-	if i.Endpoint != nil {
-		members = len(i.Endpoint.Members)
-	}
-	if members == to.Members {
-		return nil
-	}
-	return engine.Refuse(engine.PlanChangeRefused,
-		"Plan %s has another number of servers, and this service instance keeps those that "+
-			"it has. Create a service instance of that plan with clone_from.", to.Name)
-}
-
 // Destination is where data is to be moved to.
 type Destination struct {
 	From     store.Location

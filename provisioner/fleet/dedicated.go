@@ -33,7 +33,6 @@ type Size struct {
 	MemoryMB  int
 	MilliCPU  int
 	StorageMB int
-	Members   int
 	Placement *plan.Placement
 
 	BinaryLogs bool // are kept, and archived
@@ -44,7 +43,7 @@ type Size struct {
 func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
 	return launcher.Spec{ID: i.Location.Server, Flavour: size.Flavour, Version: size.Version,
 		MemoryMB: size.MemoryMB, MilliCPU: size.MilliCPU,
-		StorageMB: size.StorageMB, Members: size.Members, Placement: size.Placement, BinaryLogs: size.BinaryLogs,
+		StorageMB: size.StorageMB, Placement: size.Placement, BinaryLogs: size.BinaryLogs,
 		Labels: map[string]string{"instance_id": i.ID, "plan_id": i.PlanID, "organization_guid": i.OrganizationGUID,
 			"space_guid": i.SpaceGUID},
 		AdminUser: adminUser, AdminPassword: adminPassword}
@@ -103,22 +102,6 @@ func (f *Fleet) Versions(name string) ([]launcher.Version, error) {
 		return nil, nil
 	}
 	return upgrader.Versions(), nil
-}
-
-// Groups returns an error if the launcher of that name runs no groups of servers of that flavour and version.
-func (f *Fleet) Groups(name, flavour, version string) error {
-	l, err := f.Launcher(name)
-	if err != nil {
-		return err
-	}
-	grouper, ok := l.Launcher.(launcher.Grouper)
-	if !ok {
-		return fmt.Errorf("the launcher %s runs no groups of servers", l.Name)
-	}
-	if err := grouper.Groups(flavour, version); err != nil {
-		return fmt.Errorf("the launcher %s runs no groups of servers here: %w", l.Name, err)
-	}
-	return nil
 }
 
 // Upgrade upgrades an instance's dedicated server to the version in size: see launcher.Upgrader.
@@ -297,7 +280,7 @@ func Exec(ctx context.Context, s *store.Store, at store.Location, e launcher.End
 
 // adminLogin returns the configuration of the broker's login.
 func (f *Fleet) adminLogin(name string, e launcher.Endpoint, password string) mysqladmin.Config {
-	return mysqladmin.Config{Name: name, Addr: e.AdminAddress(), Nodes: e.Members, ServerName: e.Host,
+	return mysqladmin.Config{Name: name, Addr: e.AdminAddress(), ServerName: e.Host,
 		User: adminUser, Password: password, CA: e.CACertificate, MaxConns: 4, Dial: f.dial}
 }
 
@@ -313,18 +296,10 @@ func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, pas
 		Role: plan.ReadOnly, MaxConnections: 1, RequireTLS: e.CACertificate != nil}); err != nil {
 		return fmt.Errorf("make an account to check the login with: %w", err)
 	}
-	addresses := e.Members // of which one accepts logins
-	if addresses == nil {
-		addresses = []string{net.JoinHostPort(e.Host, strconv.Itoa(e.Port))}
+	if err := mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server,
+		Addr: net.JoinHostPort(e.Host, strconv.Itoa(e.Port)), User: checkAccount, Password: password, CA: e.CACertificate,
+		MaxConns: 1, Dial: f.dial}, database); err != nil {
+		return fmt.Errorf("log in to the new server: %w", err)
 	}
-	var errs []error
-	for _, address := range addresses {
-		err := mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server, Addr: address,
-			User: checkAccount, Password: password, CA: e.CACertificate, MaxConns: 1, Dial: f.dial}, database)
-		if err == nil {
-			return admin.Accounts.Drop(ctx, checkAccount)
-		}
-		errs = append(errs, err)
-	}
-	return fmt.Errorf("log in to the new server: %w", errors.Join(errs...))
+	return admin.Accounts.Drop(ctx, checkAccount)
 }

@@ -191,7 +191,7 @@ func (f *Fleet) Address(ctx context.Context, i store.Instance) (Address, error) 
 			CACertificate: server.CACertificate}, nil
 	}
 	e, err := f.recordedEndpoint(ctx, i)
-	return Address{Host: e.Host, Port: e.Port, Hosts: e.Members, CACertificate: e.CACertificate}, err
+	return Address{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate}, err
 }
 
 // Starting reports whether a location's server is being started and therefore may not respond yet.

@@ -43,11 +43,6 @@ func (is *Instances) Update(ctx context.Context, q engine.UpdateRequest) (engine
 	if err != nil {
 		return engine.Result{}, err
 	}
-	if !moves && i.Location.Dedicated() {
-		if err := copying.KeepsMembers(i, from, to); err != nil {
-			return engine.Result{}, err
-		}
-	}
 	if moves { // which takes longer than a platform waits
 		if async = true; !q.AcceptsIncomplete {
 			return engine.Result{}, engine.ErrAsyncRequired

@@ -55,13 +55,3 @@ func NoRoom(err error) error {
 	}
 	return &Error{Action: GiveUp, Sentence: "There is no room for a dedicated server of this size just now.", Err: err}
 }
-
-// NotUpgraded is the error of a group of which a member could not be upgraded. of is what the group then has: there is
-// no way back once that is the later version.
-func NotUpgraded(of, to Version, err error) error {
-	sentence := fmt.Sprintf("The servers could not be upgraded to %s. They continue with %s.", to, of)
-	if of == to {
-		sentence = fmt.Sprintf("One of the servers could not be upgraded to %s. The others continue with it.", to)
-	}
-	return &Error{Action: GiveUp, Err: err, Sentence: sentence}
-}

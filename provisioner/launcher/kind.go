@@ -18,7 +18,6 @@ type Kind struct {
 	Where     string     // for help: "on this host"
 	Variables []Variable // what Configure reads, in the order that help shows them
 	Places    bool       // it has nodes, so that plans may have a Placement
-	Groups    bool       // its launchers are Groupers, so that plans may have Members
 
 	// Configure reads the variables, and reports mistakes in them to env. It makes no connections.
 	Configure func(env *Environment) Configured

@@ -128,46 +128,6 @@ type Upgrader interface {
 	Revert(ctx context.Context, spec Spec, report, works func(progress string)) (Endpoint, error)
 }
 
-// Grouper is a Launcher that runs groups: servers that hold the same data, of which one accepts writes. If that is
-// lost, the others choose another one; the launcher replaces it. A group is launched, resized, suspended and destroyed
-// like a server, by one id. Resizes and upgrades restart one member after the other, while applications write. Revert
-// completes an upgrade if a member with the new version accepts writes already.
-type Grouper interface {
-	Launcher
-
-	// Groups returns an error if no groups can be launched whose Spec has that flavour and version, for example because
-	// the newest server of that version is too old.
-	Groups(flavour, version string) error
-
-	// Members returns the members of the groups with these ids, or of all groups if there is none, by id, in the order of
-	// Endpoint.Members. An id without a group is left out. A launcher that supervises returns what it saw within the last
-	// seconds; any other looks at them.
-	Members(ctx context.Context, ids ...string) (map[string][]Member, error)
-}
-
-// Member is a server of a group.
-type Member struct {
-	Address string // host:port, as in Endpoint.Members
-	State   MemberState
-	Primary bool
-	Queue   int // transactions that it has received and not applied yet
-}
-
-// MemberState is whether a member takes part in its group. Its values are the label "state" of a metric.
-type MemberState string
-
-// States of a member.
-const (
-	MemberOnline     MemberState = "online"
-	MemberRecovering MemberState = "recovering" // gets what it has missed, or all data
-	MemberMissing    MemberState = "missing"    // does not respond, or is in no group that has a majority
-)
-
-// AllMemberStates lists every MemberState.
-func AllMemberStates() []MemberState {
-	return []MemberState{MemberOnline, MemberRecovering, MemberMissing}
-}
-
 // Spec describes a server.
 type Spec struct {
 	ID            string            // lower-case letters, digits and underscores, at most 32 characters
@@ -176,7 +136,6 @@ type Spec struct {
 	MemoryMB      int               // MiB the server may use
 	MilliCPU      int               // thousandths of a processor the server may use; 0 for no limit
 	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
-	Members       int               // servers of a group; 0 or 1 for a single server; more only for kinds with Groups
 	BinaryLogs    bool              // the server keeps binary logs, which the broker archives and purges
 	Placement     *plan.Placement   // nil for the launcher's own choice; only for kinds that take one, see Kind
 	Labels        map[string]string // whose server it is, see fleet.spec; only informs operators
@@ -194,8 +153,6 @@ type Endpoint struct {
 	// certificate is verified for Host, so AdminHost need not be one of its SANs.
 	AdminHost string
 	AdminPort int
-
-	Members []string // host:port of all members of a group, also for the broker; nil for a single server
 }
 
 // AdminAddress is where the broker reaches the server, as "host:port".

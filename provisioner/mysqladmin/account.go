@@ -24,7 +24,6 @@ type Account struct {
 	Restricted     bool // it has no write privileges, as after Writes.RemovePrivileges
 	Locked         bool // nobody can log in
 	LockTables     bool // in addition to what its role has
-	Secondary      bool // it may log in to members of a group that are not the primary
 	OwnServer      bool // no other tenant uses the server: an Admin may read every routine
 }
 
@@ -58,12 +57,6 @@ func (on Accounts) create(ctx context.Context, a Account) error {
 	}
 	if a.LockTables {
 		if err := on.s.execAccount(ctx, grant("LOCK TABLES", a.Database), a.Name); err != nil {
-			return err
-		}
-	}
-	// init_connect, which refuses others, does not apply to accounts with this privilege.
-	if a.Secondary {
-		if err := on.s.execAccount(ctx, "GRANT CONNECTION_ADMIN ON *.* TO ?@'%'", a.Name); err != nil {
 			return err
 		}
 	}

@@ -152,12 +152,12 @@ const (
 // on a server that is in no cluster. A node that cannot be reached is left out; unknown are the events that it may run,
 // or that the application may have disabled there.
 func (s *Server) RunningEvents(ctx context.Context, database string) (running, unknown []string, err error) {
-	if s.cluster == nil {
+	if s.nodes == nil {
 		return nil, nil, nil
 	}
 	var errs []error
 	all := map[string]string{}
-	for _, one := range s.cluster.all {
+	for _, one := range s.nodes.all {
 		found, err := one.events(ctx, database)
 		if err != nil {
 			errs = append(errs, err)
@@ -168,7 +168,7 @@ func (s *Server) RunningEvents(ctx context.Context, database string) (running, u
 			}
 		}
 	}
-	if len(errs) == len(s.cluster.all) {
+	if len(errs) == len(s.nodes.all) {
 		return nil, nil, s.explain("read which events run", errors.Join(errs...))
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

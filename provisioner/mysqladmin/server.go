@@ -43,7 +43,6 @@ type Server struct {
 	sessions, reads *sql.DB
 	connector       driver.Connector // of connections outside of the pools
 	nodes           *nodes           // nil for a single server
-	cluster         *nodes           // also if this is one of its nodes, from OpenSecondary
 
 	turns    *fair.Slots // one for each session
 	accounts *fair.Slots // the same, for statements on accounts
@@ -83,7 +82,6 @@ func Open(cfg Config) (*Server, error) {
 		reads:     pool(pooled, maxReadConns),
 		connector: connector,
 		nodes:     all,
-		cluster:   all,
 		turns:     fair.NewSlots(maxConns),
 		accounts:  fair.NewSlots(accountStatements),
 	}

@@ -39,7 +39,6 @@ type Plan struct {
 	MaxConnections int // simultaneous connections of one account
 	MaxBindings    int // bindings of one instance
 	MemoryMB       int // MiB of memory of a dedicated server; 0 for shared plans
-	Members        int // servers of a dedicated plan that hold the same data; 0 for one
 	MilliCPU       int // thousandths of a processor of a dedicated server; 0 for no limit
 	TLS            TLS // of bindings that do not ask for a stricter setting
 	Limits         Limits

@@ -80,7 +80,7 @@ func (ss *Servers) WithLauncher(planID, advice string, call launcherCall) func(c
 }
 
 func size(p plan.Plan) fleet.Size {
-	return fleet.Size{MemoryMB: p.MemoryMB, MilliCPU: p.MilliCPU, StorageMB: p.MaxStorageMB, Members: p.Members,
+	return fleet.Size{MemoryMB: p.MemoryMB, MilliCPU: p.MilliCPU, StorageMB: p.MaxStorageMB,
 		Placement: p.Placement, BinaryLogs: p.ArchiveLogs, Flavour: p.Flavour, Version: p.Version}
 }
 

@@ -2,10 +2,7 @@ package audit
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"slices"
-	"strconv"
 
 	"mysql-broker/provisioner/launcher"
 )
@@ -41,26 +38,15 @@ func (a *audit) checkLaunchers(ctx context.Context, r records) {
 	}
 }
 
-// checkDedicated looks into one server: of a group, into each member.
+// checkDedicated looks into one server.
 func (a *audit) checkDedicated(ctx context.Context, i instanceRow, e launcher.Endpoint, r records) {
 	password, err := a.adminPassword(ctx, i)
 	if err != nil {
 		a.report("The admin password of the dedicated server %s cannot be read: %v.", i.Server, err)
 		return
 	}
-	at := Credentials{Host: e.Host, Port: e.Port, Username: "broker_admin", Password: password,
-		CACertificate: string(e.CACertificate)}
-	if e.Members == nil {
-		a.checkAt(ctx, "the dedicated server "+i.Server, at, i, r)
-	}
-	for n, member := range e.Members {
-		_, port, _ := net.SplitHostPort(member)
-		at.Port, _ = strconv.Atoi(port)
-		a.checkAt(ctx, fmt.Sprintf("member %d of the dedicated server %s", n+1, i.Server), at, i, r)
-	}
-}
-
-func (a *audit) checkAt(ctx context.Context, where string, at Credentials, i instanceRow, r records) {
+	where, at := "the dedicated server "+i.Server, Credentials{Host: e.Host, Port: e.Port, Username: "broker_admin",
+		Password: password, CACertificate: string(e.CACertificate)}
 	admin, err := at.Open()
 	if err == nil {
 		defer admin.Close()

@@ -2,16 +2,10 @@ package connect
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
-
-	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -32,14 +26,12 @@ func hostDrivers() (all []driver) {
 	return all
 }
 
-// TestSeveralHosts connects with the credentials of an instance on three servers, of which the first one is lost. On
-// MySQL, these have the settings of a dedicated server with three members, and the first one is back as a secondary,
-// which ends connections at their first statement.
+// TestSeveralHosts connects with the credentials of an instance on three servers, of which the first one is lost.
 func TestSeveralHosts(t *testing.T) {
 	t.Parallel()
 	examples := examples(t)
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		c := startTrio(t, server.Flavour)
+		c := testdrive.StartCluster(t, server.Flavour)
 		described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI()}})
 		if err != nil {
 			t.Fatal(err)
@@ -48,11 +40,6 @@ func TestSeveralHosts(t *testing.T) {
 		env["MYSQL_SERVERS"] = string(described)
 		b := bindShared(t, testdrive.Start(t, env))
 		c.Nodes[0].Kill(t)
-		if server.Flavour == mysqld.MySQL {
-			testdrive.Eventually(t, limits.Stuck, "there is another primary", func() bool { return c.Primary(t) > 0 })
-			c.Start(t, 0, false)
-			b.awaitSecondary(t)
-		}
 		t.Run("drivers", func(t *testing.T) {
 			for _, d := range hostDrivers() {
 				t.Run(d.name, func(t *testing.T) {
@@ -62,14 +49,6 @@ func TestSeveralHosts(t *testing.T) {
 			}
 		})
 	})
-}
-
-func startTrio(t *testing.T, flavour string) *testdrive.Cluster {
-	t.Helper()
-	if flavour == mysqld.MySQL {
-		return testdrive.StartGroup(t)
-	}
-	return testdrive.StartCluster(t, flavour)
 }
 
 // bindShared orders an instance on a shared server and binds it.
@@ -82,25 +61,6 @@ func bindShared(t *testing.T, broker *testdrive.Broker) binding {
 	r := broker.Do(t, "PUT", path+"/service_bindings/app", map[string]any{"service_id": service, "plan_id": plan})
 	c, _ := r.Expect(t, http.StatusCreated).Body["credentials"].(map[string]any)
 	return binding(c)
-}
-
-// awaitSecondary waits until the first host ends connections as a secondary does.
-func (b binding) awaitSecondary(t *testing.T) {
-	t.Helper()
-	c, err := audit.ReadCredentials(map[string]any(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	testdrive.Eventually(t, limits.Stuck, "the first host is a secondary", func() bool {
-		db, err := c.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		var refused *mysql.MySQLError
-		_, err = db.ExecContext(t.Context(), "SELECT 1")
-		return errors.As(err, &refused) && refused.Number == 1184
-	})
 }
 
 // findsAnother expects that a program connects to one of the other hosts.

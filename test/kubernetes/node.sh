@@ -2,9 +2,6 @@
 # What `make kubernetes` runs inside of test/kubernetes/with-node, which names the images of each mysqld.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-if [ "${NODES:-1}" != 1 ]; then # what needs several
-  exec go test -count=1 -v -timeout 5h ./test/groups
-fi
 for image in ${MYSQLD_IMAGES:?run this by make kubernetes}; do
   test/kubernetes/outside.sh "$image"
   test/kubernetes/pods.sh "$image"

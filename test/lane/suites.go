@@ -5,7 +5,7 @@ import "slices"
 // What must not run beside much else, or takes longer than the lane.
 var (
 	// longOnly belong to the lane long alone: they kill brokers and servers hundreds of times, or need Kubernetes.
-	longOnly = []string{"./test/chaos", "./test/ha", "./test/model", "./test/e2e/slow", "./test/e2e/kubernetes", "./test/groups",
+	longOnly = []string{"./test/chaos", "./test/ha", "./test/model", "./test/e2e/slow", "./test/e2e/kubernetes",
 		"./provisioner/launcher/kubernetes"}
 	// drivers run programs that take long: compilers of six languages, a browser, systemd's and Prometheus' checkers.
 	drivers = []string{"./test/connect", "./test/browser", "./test/deploy", "./deploy/prometheus"}
@@ -106,8 +106,6 @@ var suites = []suite{
 	{"Kubernetes manifests", []string{"deploy/kubernetes", "test/kubernetes/manifests"},
 		[]step{{command: []string{"make", "--no-print-directory", "manifests"}}}},
 	{"Kubernetes node", kubernetes, []step{{command: []string{"make", "--no-print-directory", "kubernetes"}}}},
-	{"groups on three nodes", slices.Concat(kubernetes, []string{"test/groups"}),
-		[]step{{command: []string{"make", "--no-print-directory", "kubernetes", "NODES=3", "GROUPS=long"}}}},
 	{"systemd", []string{"deploy/systemd", "test/systemd"},
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
 	oneSuite("release", "./test/deploy", []string{"deploy/release", "manifest.yml", "catalog.yml"}, nil, "-run=TestRelease"),

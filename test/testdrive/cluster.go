@@ -32,13 +32,12 @@ const clusterSize = 3
 // Cluster is three servers of one flavour: MariaDB with Galera, or MySQL with Group Replication and a single primary.
 // They share one certificate, and the accounts of servers.MySQL.
 type Cluster struct {
-	Flavour   string
-	Nodes     [clusterSize]*Node
-	binary    mysqld.Binary
-	dir       string
-	id        string // of the cluster or group
-	user      *syscall.Credential
-	dedicated bool // its settings are those of a dedicated server with three members, of MySQL
+	Flavour string
+	Nodes   [clusterSize]*Node
+	binary  mysqld.Binary
+	dir     string
+	id      string // of the cluster or group
+	user    *syscall.Credential
 }
 
 // Node is a server of a cluster. Its methods are for one goroutine.
@@ -80,15 +79,15 @@ echo "done $gtid"
 // StartCluster starts a cluster. It is removed when the test ends.
 func StartCluster(t testing.TB, flavour string) *Cluster {
 	t.Helper()
-	return startCluster(t, &Cluster{Flavour: flavour}, make([]*network.Host, clusterSize))
+	return StartClusterOn(t, flavour, make([]*network.Host, clusterSize))
 }
 
-func startCluster(t testing.TB, c *Cluster, hosts []*network.Host) *Cluster {
+// StartClusterOn is StartCluster with each node on a host of its own.
+func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluster {
 	t.Helper()
 	admit.Enter(t, admit.Cluster)
-	flavour := c.Flavour
-	c.binary, c.id, c.user = binaryOf(t, flavour), uuid.NewString(), nobody(t)
-	c.dir = launcherDir(t)
+	c := &Cluster{Flavour: flavour, binary: binaryOf(t, flavour), id: uuid.NewString(), user: nobody(t),
+		dir: launcherDir(t)}
 	c.prepareTransfers(t)
 	addresses := []string{"127.0.0.1"}
 	for n, host := range hosts {
@@ -214,9 +213,6 @@ func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte)
 	} else {
 		lines = append(lines, c.groupReplication(n)...)
 	}
-	if c.dedicated {
-		lines = append(lines, c.asDedicated(n)...)
-	}
 	admin := string(mysqld.AdminSQL(node.User, node.Password))
 	if c.Flavour == mysqld.MySQL { // what creates the account must not be a transaction of the group
 		admin = "SET sql_log_bin=0;\n" + admin + "SET sql_log_bin=1;\n"
@@ -243,7 +239,7 @@ func (c *Cluster) galera(n int) []string {
 	library := slices.Concat(found, []string{"/usr/lib/libgalera_smm.so"})[0]
 	own := c.Nodes[n]
 	return []string{"wsrep_on=ON", "wsrep_provider=" + library, "wsrep_cluster_name=" + c.id[:8],
-		"wsrep_cluster_address=gcomm://" + strings.Join(c.group().Protocol, ","),
+		"wsrep_cluster_address=gcomm://" + strings.Join(c.protocol(), ","),
 		"wsrep_node_address=" + own.Host, "wsrep_node_name=node-" + strconv.Itoa(n+1),
 		"wsrep_node_incoming_address=" + own.Address(), "wsrep_sst_method=increment", "binlog_format=ROW",
 		"innodb_autoinc_lock_mode=2", "maximum-wsrep_OSU_method=TOI",
@@ -254,13 +250,13 @@ func (c *Cluster) galera(n int) []string {
 // groupReplication returns the settings of a member of a group.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-configuring-instances.html
 func (c *Cluster) groupReplication(n int) []string {
-	own, group := c.Nodes[n], c.group().Protocol
+	own := c.Nodes[n]
 	return []string{"gtid_mode=ON", "enforce_gtid_consistency=ON", "log_bin=binlog", "report_host=" + own.Host,
 		"plugin_load_add=group_replication.so", "loose_group_replication_group_name=" + c.id,
 		"loose_group_replication_start_on_boot=OFF", "loose_group_replication_bootstrap_group=OFF",
 		"loose_group_replication_local_address=" + own.at(own.group),
 		"loose_group_replication_ip_allowlist=127.0.0.1," + network.All,
-		"loose_group_replication_group_seeds=" + strings.Join(group, ","),
+		"loose_group_replication_group_seeds=" + strings.Join(c.protocol(), ","),
 		"loose_group_replication_member_expel_timeout=0",
 		"loose_group_replication_recovery_get_public_key=ON", "loose_group_replication_recovery_use_ssl=ON",
 		"loose_group_replication_exit_state_action=OFFLINE_MODE", "mysqlx=OFF", "sync_binlog=0",

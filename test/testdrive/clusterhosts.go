@@ -7,45 +7,19 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
-	"mysql-broker/test/network"
 )
 
-// StartClusterOn is StartCluster with each node on a host of its own.
-func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluster {
-	t.Helper()
-	return startCluster(t, &Cluster{Flavour: flavour}, hosts)
-}
-
-// StartGroup starts a cluster of MySQL with the settings of a dedicated server with three members: on hosts of their own
-// if there are any. Nobody has members join that have left the group, as a launcher does: see Reassemble.
-func StartGroup(t testing.TB, hosts ...*network.Host) *Cluster {
-	t.Helper()
-	if hosts == nil {
-		hosts = make([]*network.Host, clusterSize)
-	}
-	return startCluster(t, &Cluster{Flavour: mysqld.MySQL, dedicated: true}, hosts)
-}
-
-// group is what the nodes know of each other.
-func (c *Cluster) group() (g mysqld.Group) {
-	g.Name = c.id
+// protocol lists the addresses at which the nodes reach each other.
+func (c *Cluster) protocol() (all []string) {
 	for _, node := range c.Nodes {
-		g.Hosts = append(g.Hosts, node.Host)
-		g.Addresses = append(g.Addresses, node.Address())
-		g.Protocol = append(g.Protocol, node.at(node.group))
+		all = append(all, node.at(node.group))
 	}
-	return g
-}
-
-// asDedicated returns the settings of a launcher for a node, except those for what the test does itself.
-func (c *Cluster) asDedicated(n int) []string {
-	return append(mysqld.GroupSettings(c.group(), n+1, 512), "innodb_buffer_pool_size=32M")
+	return all
 }
 
 // at is an address of a node.
@@ -173,57 +147,4 @@ func (c *Cluster) HasMajority(t testing.TB, node *Node) (has bool, err error) {
 func (n *Node) start(t testing.TB) error {
 	t.Helper()
 	return n.Exec(t, "START GROUP_REPLICATION USER='"+n.User+"', PASSWORD='"+n.Password+"'")
-}
-
-// LogMember logs what a member of Group Replication says of itself, which is gone once a test has ended.
-func LogMember(t testing.TB, name string, member *sql.DB) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	for _, query := range []string{
-		"SELECT RIGHT(member_id, 4), member_state, member_role FROM performance_schema.replication_group_members",
-		"SELECT @@GLOBAL.gtid_executed",
-		`SELECT channel_name, service_state, received_transaction_set, last_error_message
-			FROM performance_schema.replication_connection_status`,
-		`SELECT channel_name, service_state, last_error_message
-			FROM performance_schema.replication_applier_status_by_coordinator`,
-		`SELECT channel_name, last_applied_transaction, applying_transaction, last_error_message
-			FROM performance_schema.replication_applier_status_by_worker`,
-		`SELECT count_transactions_in_queue, count_transactions_remote_in_applier_queue
-			FROM performance_schema.replication_group_member_stats WHERE member_id = @@server_uuid`,
-		`SELECT id, user, command, time, state, info FROM performance_schema.processlist`,
-		`SELECT * FROM (SELECT logged, prio, LEFT(data, 200) FROM performance_schema.error_log
-			WHERE data NOT LIKE '%handshake%' ORDER BY logged DESC LIMIT 25) l ORDER BY logged`,
-	} {
-		t.Logf("%s: %s", name, printed(ctx, member, query))
-	}
-}
-
-// printed returns the rows of a query, or its error, one in a line.
-func printed(ctx context.Context, db *sql.DB, query string) string {
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return err.Error()
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return err.Error()
-	}
-	var all strings.Builder
-	for rows.Next() {
-		row := make([]sql.NullString, len(columns))
-		into := make([]any, len(row))
-		for n := range row {
-			into[n] = &row[n]
-		}
-		if err := rows.Scan(into...); err != nil {
-			return err.Error()
-		}
-		for _, v := range row {
-			all.WriteString(v.String + " | ")
-		}
-		all.WriteString("\n")
-	}
-	return all.String()
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -62,7 +61,7 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 			}, OnRedoFull: redoFull.Inc, Authority: a.authority}
 	})
 	if len(all) > 0 && err == nil {
-		a.registry.MustRegister(troubleCollector{all, a.log}, memberCollector{all, a.log})
+		a.registry.MustRegister(troubleCollector{all, a.log})
 	}
 	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey,
 		Dial: a.cfg.Dial})
@@ -75,12 +74,6 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 // WithVersions returns the catalog with the versions of servers that its plans want among those that launchers offer.
 func WithVersions(c *catalog.Catalog, of *fleet.Fleet) (*catalog.Catalog, error) {
 	return c.WithVersions(func(p plan.Plan) (v launcher.Version, found bool, err error) {
-		if p.Members > 1 {
-			err := of.Groups(p.Launcher, p.Flavour, p.Version)
-			if err != nil && !errors.Is(err, fleet.ErrNoLauncher) {
-				return v, false, fmt.Errorf("it has members: %d, and %w", p.Members, err)
-			}
-		}
 		offered, err := of.Versions(p.Launcher)
 		if len(offered) == 0 || err != nil { // plans of a launcher that is missing here are refused when they are used
 			return v, false, nil

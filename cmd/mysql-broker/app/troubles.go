@@ -22,14 +22,13 @@ var troublesDesc = prometheus.NewDesc("mysql_broker_dedicated_servers_in_trouble
 
 // Launched is what launchers know.
 type Launched struct {
-	Troubles map[string]map[string]launcher.Trouble  // by launcher and id
-	Members  map[string]map[string][]launcher.Member // likewise
-	Plans    plan.Set                                // with the versions of servers that they want
+	Troubles map[string]map[string]launcher.Trouble // by launcher and id
+	Plans    plan.Set                               // with the versions of servers that they want
 }
 
 // AskLaunchers asks all launchers. If one cannot be asked, the error names it, and the result has what the others know.
 func AskLaunchers(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger) (Launched, error) {
-	known := Launched{map[string]map[string]launcher.Trouble{}, map[string]map[string][]launcher.Member{}, c.Plans()}
+	known := Launched{map[string]map[string]launcher.Trouble{}, c.Plans()}
 	all, closeAll, err := openLaunchers(cfg.Launchers, passive(log))
 	if err != nil {
 		return known, err
@@ -48,13 +47,6 @@ func AskLaunchers(ctx context.Context, cfg config.Config, c *catalog.Catalog, lo
 				errs = append(errs, fmt.Errorf("ask the launcher %s which servers are in trouble: %w", name, err))
 			}
 			known.Troubles[name] = troubles
-		}
-		if grouper, ok := l.(launcher.Grouper); ok {
-			members, err := grouper.Members(ctx)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("ask the launcher %s for the members of its groups: %w", name, err))
-			}
-			known.Members[name] = members
 		}
 	}
 	return known, errors.Join(errs...)

@@ -67,9 +67,6 @@ func (c Config) CheckPlans(plans plan.Set) error {
 		case p.Launcher != "" && !slices.Contains(names, p.Launcher):
 			errs = append(errs, fmt.Errorf("plan %q of the catalog has the launcher %q, but LAUNCHER is %s",
 				p.Name, p.Launcher, configured))
-		case p.Members > 1 && !c.kind(p.Launcher).Groups:
-			errs = append(errs, fmt.Errorf("plan %q of the catalog has members: %d, and its launcher runs single servers only: "+
-				"leave members out, or name a launcher of the kind kubernetes", p.Name, p.Members))
 		case p.Placement != nil && !c.kind(p.Launcher).Places:
 			errs = append(errs, fmt.Errorf("plan %q of the catalog has node, storage_class, tolerations, labels or "+
 				"annotations, which its launcher cannot follow: it has no nodes", p.Name))

@@ -55,23 +55,6 @@ func TestPlacedPlans(t *testing.T) {
 	}
 }
 
-// A plan with several members needs a launcher that runs groups. The sentence says what to do.
-func TestPlansWithMembers(t *testing.T) {
-	t.Parallel()
-	plans := plan.Set{{Name: "trio", Kind: plan.Dedicated, Members: 3}}
-	for kind, want := range map[string]string{"kubernetes": "", "process": `plan "trio" of the catalog has members: 3, and ` +
-		`its launcher runs single servers only: leave members out, or name a launcher of the kind kubernetes`} {
-		cfg := config.Config{Launchers: []launchers.Named{{Name: "here", Kind: kind}}}
-		said := ""
-		if err := cfg.CheckPlans(plans); err != nil {
-			said = err.Error()
-		}
-		if said != want {
-			t.Errorf("with the launcher %s: %q, want %q", kind, said, want)
-		}
-	}
-}
-
 func TestPlansHaveALauncher(t *testing.T) {
 	t.Parallel()
 	plans := plan.Set{{Name: "small", Kind: plan.Shared}, {Name: "own", Kind: plan.Dedicated},

@@ -7,8 +7,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"net"
-	"strings"
 	"time"
 
 	"mysql-broker/cmd/mysql-broker/app"
@@ -31,33 +29,6 @@ type dedicatedDocument struct {
 	PlanID     string    `json:"plan_id"`
 	State      string    `json:"state"`
 	CreatedAt  time.Time `json:"created_at"`
-
-	Members []memberDocument `json:"members,omitempty"`
-}
-
-// memberDocument is a member of a group in the output of --json.
-type memberDocument struct {
-	Address string `json:"address"`
-	State   string `json:"state"`
-	Primary bool   `json:"primary"`
-	Queue   int    `json:"queue"`
-}
-
-// members names the members by their ports: "13400 primary, 13402 online (7 queued), 13404 missing".
-func (d dedicatedDocument) members() string {
-	all := make([]string, len(d.Members))
-	for n, m := range d.Members {
-		_, port, _ := net.SplitHostPort(m.Address)
-		state := m.State
-		if m.Primary {
-			state = "primary"
-		}
-		all[n] = port + " " + state
-		if m.Queue > 0 {
-			all[n] += fmt.Sprintf(" (%d queued)", m.Queue)
-		}
-	}
-	return strings.Join(all, ", ")
 }
 
 func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
@@ -73,7 +44,7 @@ func (d dedicatedDocument) version() string {
 func (d dedicatedDocument) cells() []cell {
 	return []cell{{"server", d.Server}, {"launcher", d.Launcher}, {"instance", d.InstanceID}, {"plan", d.Plan},
 		{"version", d.version()}, {"upgrade", d.Upgrade}, {"state", d.State}, {"trouble", d.Trouble},
-		{"members", d.members()}, {"age", since(d.CreatedAt)}}
+		{"age", since(d.CreatedAt)}}
 }
 
 // dedicatedServers writes to warn which launcher cannot be asked; what is recorded is listed anyway.
@@ -86,9 +57,6 @@ func (c *console) dedicatedServers(ctx context.Context, warn io.Writer) iter.Seq
 	return rowsOf(ctx, q, c.store.Instances.Each, func(i store.ListedInstance) dedicatedDocument {
 		d := c.dedicatedDocument(i)
 		d.Trouble = string(known.Troubles[i.Launcher][i.Server])
-		for _, m := range known.Members[i.Launcher][i.Server] {
-			d.Members = append(d.Members, memberDocument{m.Address, string(m.State), m.Primary, m.Queue})
-		}
 		has := launcher.Version{Flavour: i.ServerFlavour, Version: i.ServerVersion}
 		if to, can := instances.Upgradable(known.Plans.Get(i.PlanID), has); can {
 			d.Upgrade = to.Version

@@ -39,16 +39,14 @@ longer configured. The command queries each for its state:
 With --dedicated, list the recorded dedicated servers with their launchers and instances, without querying them. If the
 environment has their launchers, upgrade is the version to which "mysql-broker upgrade" brings a server, and trouble
 says why a server does not run: volume-full or, with a launcher for Kubernetes, also node-lost, evicted, out-of-memory,
-crashing, not-ready, no-image or no-node. members shows the servers of plans with "members: 3" by their ports: the
-primary, which accepts writes, and those that are online, recovering (it gets what it has missed) or missing.
+crashing, not-ready, no-image or no-node.
 
 ` + cli.JSONHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
 one has server, kind, launcher, trouble (if there is any), flavour and version (as the server reported them last),
-upgrade (if there is any), members (if it has several: address, state, primary and queue, the transactions that it has
-received and not applied yet), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and
+upgrade (if there is any), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and
 created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json

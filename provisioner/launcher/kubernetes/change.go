@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"mysql-broker/provisioner/launcher"
@@ -38,9 +37,7 @@ func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, next string, cha
 	if err := change(ctx); err != nil {
 		return err
 	}
-	var failed error
-	err = l.change(ctx, s, func(s *server) { failed = s.writeInit(next) })
-	return errors.Join(failed, err)
+	return l.change(ctx, s, func(s *server) { s.writeInit(next) })
 }
 
 // change changes a server's Secret. If another broker has changed it meanwhile, change reads it and tries again.

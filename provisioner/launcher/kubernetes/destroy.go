@@ -39,7 +39,6 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 		s, err := l.load(ctx, id)
 		if errors.Is(err, launcher.ErrNotFound) {
 			l.up.Delete(id)
-			l.groups.Delete(id)
 			return nil
 		}
 		if s == nil {
@@ -53,17 +52,10 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 			if err != nil {
 				return err
 			}
-			uids, err := l.memberPods(ctx, s)
-			if err != nil {
-				return fmt.Errorf("server %s: %w", id, err)
-			}
 			fault.Point("destroy", "looked")
 			err = l.api.Delete(ctx, l.api.Path(api.Secrets, s.name),
 				api.DeleteOptions{PropagationPolicy: "Foreground", Preconditions: condition})
 			fault.Point("destroy", "deleted")
-			if err == nil {
-				err = l.killPods(ctx, uids)
-			}
 			if err != nil && !api.IsNotFound(err) && !api.IsConflict(err) {
 				return fmt.Errorf("server %s: %w", id, err)
 			}
@@ -74,35 +66,6 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 		case <-time.After(pause):
 		}
 	}
-}
-
-// memberPods returns the UIDs of the pods of a group, by their names.
-func (l *Launcher) memberPods(ctx context.Context, s *server) (map[string]string, error) {
-	uids := map[string]string{}
-	for _, m := range s.members() {
-		var p api.Pod
-		err := l.api.Get(ctx, l.api.Path(api.Pods, m.podName()), &p)
-		if err != nil && !api.IsNotFound(err) {
-			return nil, err
-		}
-		if err == nil {
-			uids[m.podName()] = p.Metadata.UID
-		}
-	}
-	return uids, nil
-}
-
-// killPods has the servers of pods of a removed group killed after a second: their data is not needed, and servers
-// that leave a group at the same time may wait for each other.
-func (l *Launcher) killPods(ctx context.Context, uids map[string]string) error {
-	for name, uid := range uids {
-		err := l.api.Delete(ctx, l.api.Path(api.Pods, name),
-			api.DeleteOptions{GracePeriodSeconds: new(1), Preconditions: &api.Preconditions{UID: uid}})
-		if err != nil && !api.IsNotFound(err) && !api.IsConflict(err) {
-			return err
-		}
-	}
-	return nil
 }
 
 func stays(ctx context.Context, id string) error {

@@ -59,7 +59,7 @@ func (l *Launcher) expectWork(ctx context.Context, s *server) error {
 // template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
 // into, which may be nil, gets the StatefulSet.
 func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
-	path := l.api.Path(api.StatefulSets, s.workName())
+	path := l.api.Path(api.StatefulSets, s.name)
 	var known api.StatefulSet
 	if s.state.Host != "" { // else the server was never ready, and usually has none
 		err := l.api.Merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
@@ -94,7 +94,7 @@ func (l *Launcher) mendWork(ctx context.Context, s *server) error {
 		if stale == nil {
 			return nil
 		}
-		err = l.applyWork(ctx, now.of(s.member), nil)
+		err = l.applyWork(ctx, now, nil)
 		if _, again := errors.AsType[*launcher.Error](err); !again || ctx.Err() != nil {
 			return errors.Join(stale, err)
 		}
@@ -103,16 +103,11 @@ func (l *Launcher) mendWork(ctx context.Context, s *server) error {
 
 // deletePod deletes that pod, and no later one of its name, unless another broker has continued the work.
 func (l *Launcher) deletePod(ctx context.Context, s *server, p api.Pod) error {
-	return l.deletePodIn(ctx, s, p, nil)
-}
-
-// deletePodIn is deletePod, but the server is killed if it has not ended after so many seconds; nil: after stopGrace.
-func (l *Launcher) deletePodIn(ctx context.Context, s *server, p api.Pod, grace *int) error {
 	if err := l.expectWork(ctx, s); err != nil {
 		return err
 	}
 	err := l.api.Delete(ctx, l.api.Path(api.Pods, s.podName()),
-		api.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &api.Preconditions{UID: p.Metadata.UID}})
+		api.DeleteOptions{Preconditions: &api.Preconditions{UID: p.Metadata.UID}})
 	if api.IsNotFound(err) || api.IsConflict(err) {
 		return nil
 	}

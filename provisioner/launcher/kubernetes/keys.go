@@ -20,17 +20,13 @@ const authorityTime = 10 * time.Second // to read which CA signs
 
 // serviceHosts returns the host names of a server within its cluster.
 func (l *Launcher) serviceHosts(s *server) []string {
-	host := s.workName() + "." + l.cfg.Namespace + ".svc"
-	return []string{host, host + ".cluster.local", s.workName() + "." + l.cfg.Namespace, s.workName()}
+	host := s.name + "." + l.cfg.Namespace + ".svc"
+	return []string{host, host + ".cluster.local", s.name + "." + l.cfg.Namespace, s.name}
 }
 
-// certificateHosts returns the names in the certificate of a server whose host is that, and of its members.
+// certificateHosts returns the names in the certificate of a server whose host is that.
 func (l *Launcher) certificateHosts(s *server, host string) []string {
-	hosts := l.serviceHosts(s)
-	for _, m := range s.members() {
-		hosts = append(hosts, l.serviceHosts(m)...)
-	}
-	return append(hosts, host)
+	return append(l.serviceHosts(s), host)
 }
 
 // addKeys adds a new key, and a certificate for these hosts, to a server's Secret.

@@ -16,7 +16,6 @@ import (
 // Kind is how operators choose and configure this launcher.
 func Kind() launcher.Kind {
 	return launcher.Kind{Name: "kubernetes", Where: "in a Kubernetes cluster", Configure: configure, Places: true,
-		Groups: true,
 		Variables: []launcher.Variable{
 			{Name: "LAUNCHER_NAMESPACE", Meaning: "namespace of the servers, and of nothing else; required"},
 			{Name: "LAUNCHER_IMAGES", Meaning: "images of the servers, joined by commas, each FLAVOUR-VERSION=IMAGE, such as " +

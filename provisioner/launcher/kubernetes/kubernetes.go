@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -91,15 +90,13 @@ type Launcher struct {
 
 	seen seen
 
-	up     sync.Map // ids of servers to the container that let the administrator in
-	groups sync.Map // ids of groups to what was seen of them last
+	up sync.Map // ids of servers to the container that let the administrator in
 }
 
 var (
 	_ launcher.Observer = (*Launcher)(nil)
 	_ launcher.Checker  = (*Launcher)(nil)
 	_ launcher.Upgrader = (*Launcher)(nil)
-	_ launcher.Grouper  = (*Launcher)(nil)
 )
 
 // New returns a launcher. It makes no connection before it returns.
@@ -171,7 +168,6 @@ func objectName(id string) (string, error) {
 const (
 	managedByLabel   = "app.kubernetes.io/managed-by"
 	serverLabel      = "mysql-broker/server" // the id
-	memberLabel      = "mysql-broker/member" // the number of a member; on the Secret of a group, how many there are
 	managedBy        = "mysql-broker"
 	stateAnnotation  = "mysql-broker/state"
 	keptAnnotation   = "mysql-broker/kept"
@@ -191,15 +187,6 @@ const serversSelector = managedByLabel + "=" + managedBy + "," + serverLabel
 
 func labelsOf(id string) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "mysqld", managedByLabel: managedBy, serverLabel: id}
-}
-
-// secretLabels also tell groups from single servers.
-func secretLabels(s *server) map[string]string {
-	all := labelsOf(s.id)
-	if members := len(s.members()); members > 0 {
-		all[memberLabel] = strconv.Itoa(members)
-	}
-	return all
 }
 
 // find reads the Secret of a server. It returns launcher.ErrNotFound if there is none or it is being deleted.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	mysqldimage "mysql-broker/deploy/mysqld-image"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
@@ -56,12 +54,6 @@ func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
 		return Image{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
 			Err: fmt.Errorf("server %s: there is no image of %s %s", spec.ID, spec.Flavour, spec.Version)}
 	}
-	if spec.Members > 1 {
-		if err := l.runsGroups(newest); err != nil {
-			return Image{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
-				Err: fmt.Errorf("server %s: %w", spec.ID, err)}
-		}
-	}
 	i := slices.Index(l.Versions(), newest)
 	return l.cfg.Images[i], nil
 }
@@ -75,7 +67,7 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 	}
 	s.state = l.newState(spec, image)
 	s.secret = api.Secret{APIVersion: "v1", Kind: "Secret",
-		Metadata: api.Metadata{Name: s.name, Labels: secretLabels(s), Annotations: map[string]string{}},
+		Metadata: api.Metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: map[string]string{}},
 		Data: map[string][]byte{
 			prepareFile:    prepare(image.Flavour),
 			initialiseFile: mysqldimage.Initialise,
@@ -88,10 +80,8 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 			return nil, err
 		}
 	}
-	l.writeSettings(s)
-	if err := s.writeInit(spec.AdminPassword); err != nil {
-		return nil, err
-	}
+	s.writeSettings()
+	s.writeInit(spec.AdminPassword)
 	s.writeState()
 	fault.Point("launch", "state made")
 	err := l.api.Create(ctx, l.api.Path(api.Secrets), s.secret, &s.secret)
@@ -108,9 +98,6 @@ func (l *Launcher) newState(spec launcher.Spec, image Image) state {
 	if spec.Placement != nil && spec.Placement.StorageClass != "" {
 		st.Class = spec.Placement.StorageClass
 	}
-	if spec.Members > 1 {
-		st.Group = &group{Name: uuid.NewString(), Members: make([]memberAddress, spec.Members)}
-	}
 	return st
 }
 
@@ -122,9 +109,6 @@ func sizeOf(spec launcher.Spec) size {
 
 // bringUp creates missing objects, and returns an endpoint once the administrator can log in.
 func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (launcher.Endpoint, error) {
-	if s.state.Group != nil {
-		return l.bringUpGroup(ctx, s, spec)
-	}
 	var p api.Pod
 	err := l.api.Get(ctx, l.api.Path(api.Pods, s.podName()), &p)
 	if api.IsNotFound(err) {
@@ -140,7 +124,7 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 		return launcher.Endpoint{}, err
 	}
 	var address api.Service
-	if err := l.api.Get(ctx, l.api.Path(api.Services, s.workName()), &address); err != nil {
+	if err := l.api.Get(ctx, l.api.Path(api.Services, s.name), &address); err != nil {
 		if api.IsNotFound(err) {
 			return launcher.Endpoint{}, l.makeObjects(ctx, s)
 		}
@@ -179,7 +163,7 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 	}
 	fault.Point("launch", "volume claimed")
 	var address api.Service
-	if err := l.api.Apply(ctx, l.api.Path(api.Services, s.workName()), l.serviceOf(s), &address); err != nil {
+	if err := l.api.Apply(ctx, l.api.Path(api.Services, s.name), l.serviceOf(s), &address); err != nil {
 		return err
 	}
 	fault.Point("launch", "address made")
@@ -226,8 +210,8 @@ func (l *Launcher) knownHost(s *server) string {
 // publicAddress returns the address for applications; the host is "" if it is not known yet. The address of a ready
 // server never changes, because bindings contain it.
 func (l *Launcher) publicAddress(s *server, address api.Service) (host string, publicPort int) {
-	if a := s.address(); a.Host != "" {
-		return a.Host, a.Port
+	if s.state.Host != "" {
+		return s.state.Host, s.state.Port
 	}
 	host = l.knownHost(s)
 	switch l.cfg.Service {
@@ -241,21 +225,12 @@ func (l *Launcher) publicAddress(s *server, address api.Service) (host string, p
 	return host, port
 }
 
-// setEndpoint records the server's addresses.
+// setEndpoint records the server's addresses. A broker in the cluster uses the Service's IP address, because a name
+// server may cache for a while that the name does not exist.
 func (l *Launcher) setEndpoint(s *server, address api.Service) {
-	s.state.setAddress(l.addressFrom(s, address))
-}
-
-func (st *state) setAddress(a memberAddress) {
-	st.Host, st.Port, st.AdminHost, st.AdminPort = a.Host, a.Port, a.AdminHost, a.AdminPort
-}
-
-// addressFrom returns where a server listens whose Service is that one. A broker in the cluster uses the Service's IP
-// address, because a name server may cache for a while that the name does not exist.
-func (l *Launcher) addressFrom(s *server, address api.Service) (a memberAddress) {
-	a.Host, a.Port = l.publicAddress(s, address)
+	s.state.Host, s.state.Port = l.publicAddress(s, address)
+	s.state.AdminHost, s.state.AdminPort = "", 0
 	if l.cfg.Credentials.InCluster || l.cfg.Service == InCluster {
-		a.AdminHost, a.AdminPort = address.Spec.ClusterIP, port
+		s.state.AdminHost, s.state.AdminPort = address.Spec.ClusterIP, port
 	}
-	return a
 }

@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -9,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"mysql-broker/provisioner/fault"
-	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
@@ -50,10 +47,10 @@ var serviceTypes = map[Access]string{InCluster: "ClusterIP", NodePort: "NodePort
 func (l *Launcher) serviceOf(s *server) api.Service {
 	p := api.ServicePort{Name: portName, Port: port, TargetPort: portName}
 	if l.cfg.Service == NodePort {
-		p.NodePort = s.address().Port // 0 while it is not known
+		p.NodePort = s.state.Port // 0 while it is not known
 	}
 	return api.Service{APIVersion: "v1", Kind: "Service", Metadata: s.metadata(), Spec: api.ServiceSpec{
-		Type: serviceTypes[l.cfg.Service], Selector: s.selector(),
+		Type: serviceTypes[l.cfg.Service], Selector: map[string]string{serverLabel: s.id},
 		PublishNotReadyAddresses: true, Ports: []api.ServicePort{p}}}
 }
 
@@ -68,18 +65,15 @@ func (l *Launcher) statefulSetOf(s *server) api.StatefulSet {
 		replicas = 0
 	}
 	return api.StatefulSet{APIVersion: "apps/v1", Kind: "StatefulSet", Metadata: s.workMetadata(),
-		Spec: api.StatefulSetSpec{Replicas: replicas, ServiceName: s.governor(), PodManagementPolicy: "Parallel",
+		Spec: api.StatefulSetSpec{Replicas: replicas, ServiceName: s.name, PodManagementPolicy: "Parallel",
 			UpdateStrategy: map[string]string{"type": "OnDelete"},
-			Selector:       api.LabelSelector{MatchLabels: s.selector()},
+			Selector:       api.LabelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
 			Template:       l.templateOf(s),
 		}}
 }
 
 func (l *Launcher) templateOf(s *server) api.PodTemplate {
 	t := api.PodTemplate{Metadata: api.Metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)}
-	if s.member > 0 {
-		t.Metadata.Annotations[rollAnnotation] = s.roll()
-	}
 	if s.state.Upgrade != nil {
 		t.Metadata.Annotations[workAnnotation] = s.state.Upgrade.work()
 		workIn(&t.Spec, s)
@@ -127,15 +121,15 @@ func (l *Launcher) podOf(s *server) api.PodSpec {
 	mounts := []api.VolumeMount{{Name: dataVol, MountPath: volumeDir},
 		{Name: secretVol, MountPath: secretDir, ReadOnly: true},
 		{Name: runVol, MountPath: runDir}, {Name: tmpVol, MountPath: "/tmp"}}
-	base := api.Container{Image: s.image(), Resources: s.state.resources(), VolumeMounts: mounts,
+	base := api.Container{Image: s.state.Image, Resources: s.state.resources(), VolumeMounts: mounts,
 		TerminationMessagePolicy: "FallbackToLogsOnError", // the last lines of the log are then in the pod's status
 		SecurityContext: api.ContainerSecurityContext{ReadOnlyRootFilesystem: true,
 			Capabilities: map[string][]string{"drop": {"ALL"}}}}
 	prepare, server := base, base
 	prepare.Name, prepare.Command = "prepare", []string{"/bin/sh", secretDir + "/" + prepareFile}
 	server.Name = containerName
-	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + s.settingsFile()}
-	server.Ports = s.ports()
+	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + settingsFile}
+	server.Ports = []api.ContainerPort{{Name: portName, ContainerPort: port}}
 	answers := map[string]string{"port": portName}
 	// There is no liveness probe: a restart would repair nothing, and could interrupt a recovery.
 	server.StartupProbe = &api.Probe{TCPSocket: answers, PeriodSeconds: 1, FailureThreshold: startFailures}
@@ -147,7 +141,7 @@ func (l *Launcher) podOf(s *server) api.PodSpec {
 		InitContainers:                []api.Container{prepare},
 		Containers:                    []api.Container{server},
 		Volumes: []api.Volume{
-			{Name: dataVol, PersistentVolumeClaim: &api.ClaimVolume{ClaimName: s.workName()}},
+			{Name: dataVol, PersistentVolumeClaim: &api.ClaimVolume{ClaimName: s.name}},
 			{Name: secretVol, Secret: &api.SecretVolume{SecretName: s.name, DefaultMode: secretMode}},
 			{Name: runVol, EmptyDir: &map[string]string{}},
 			{Name: tmpVol, EmptyDir: &map[string]string{}},
@@ -157,7 +151,7 @@ func (l *Launcher) podOf(s *server) api.PodSpec {
 
 // metadata is that of all objects but the Secret.
 func (s *server) metadata() api.Metadata {
-	return api.Metadata{Name: s.workName(), Labels: s.labels(), Annotations: s.userAnnotations(),
+	return api.Metadata{Name: s.name, Labels: s.labels(), Annotations: s.userAnnotations(),
 		OwnerReferences: s.owner()}
 }
 
@@ -172,11 +166,11 @@ func (s *server) workMetadata() api.Metadata {
 }
 
 // affinity keeps all other servers of the namespace, including later ones, away from the node of a server that has a
-// node of its own, and otherwise the members of a group apart.
+// node of its own.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
 func (s *server) affinity() *api.Affinity {
 	if !s.state.placement().OwnNode {
-		return s.groupAffinity()
+		return nil
 	}
 	others := api.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname",
 		LabelSelector: api.LabelSelector{MatchLabels: map[string]string{managedByLabel: managedBy}}}
@@ -190,9 +184,6 @@ func (s *server) labels() map[string]string {
 		all = map[string]string{}
 	}
 	maps.Copy(all, labelsOf(s.id))
-	if s.member > 0 {
-		all[memberLabel] = strconv.Itoa(s.member)
-	}
 	return all
 }
 
@@ -208,87 +199,4 @@ func (s *server) userAnnotations() map[string]string {
 		}
 	}
 	return all
-}
-
-// namesOf is the headless Service that gives the members of a group their names, also before they are ready.
-func namesOf(s *server) api.Service {
-	m := s.metadata()
-	m.Name = s.of(1).governor()
-	return api.Service{APIVersion: "v1", Kind: "Service", Metadata: m, Spec: api.ServiceSpec{
-		Type: "ClusterIP", ClusterIP: "None", Selector: s.selector(), PublishNotReadyAddresses: true,
-		Ports: []api.ServicePort{
-			{Name: portName, Port: port, TargetPort: portName},
-			{Name: groupPortName, Port: groupPort, TargetPort: groupPortName}}}}
-}
-
-// budgetOf lets nodes be drained one after the other.
-func budgetOf(s *server) api.Budget {
-	return api.Budget{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Metadata: s.metadata(),
-		Spec: api.BudgetSpec{MaxUnavailable: 1, Selector: api.LabelSelector{MatchLabels: s.selector()}}}
-}
-
-// leadingTo is the Service of a group for applications, which leads to a member, counted from 1. If that is not the
-// primary any more, the member refuses them.
-func (l *Launcher) leadingTo(s *server, member int) api.Service {
-	to := l.serviceOf(s)
-	to.Spec.Selector = s.of(member).selector()
-	return to
-}
-
-// makeGroup creates or corrects all objects of a group but the Secret, and returns NotYet.
-func (l *Launcher) makeGroup(ctx context.Context, s *server) error {
-	if err := l.api.Apply(ctx, l.api.Path(api.Services, s.of(1).governor()), namesOf(s), nil); err != nil {
-		return err
-	}
-	if err := l.api.Apply(ctx, l.api.Path(api.Budgets, s.name), budgetOf(s), nil); err != nil {
-		return err
-	}
-	var primary api.Service
-	err := l.api.Get(ctx, l.api.Path(api.Services, s.name), &primary)
-	if api.IsNotFound(err) { // one that is there leads to the primary
-		err = l.api.Apply(ctx, l.api.Path(api.Services, s.name), l.leadingTo(s, 1), nil)
-	}
-	if err != nil {
-		return err
-	}
-	fault.Point("launch", "address made")
-	for _, m := range s.members() {
-		if err := l.makeMember(ctx, m); err != nil {
-			return err
-		}
-		fault.Point("launch", "member ordered")
-	}
-	return launcher.NotYet(minPoll, "Waiting for nodes")
-}
-
-// makeMember creates or corrects the objects of a member.
-func (l *Launcher) makeMember(ctx context.Context, m *server) error {
-	if _, err := l.applyClaim(ctx, m); err != nil {
-		return err
-	}
-	if err := l.api.Apply(ctx, l.api.Path(api.Services, m.workName()), l.serviceOf(m), nil); err != nil {
-		return err
-	}
-	var set api.StatefulSet
-	if err := l.applyWork(ctx, m, &set); err != nil {
-		return err
-	}
-	return l.whyNoPod(ctx, m, set)
-}
-
-// leadTo has the Service of a group lead to a member. known is the Service as it was before the members were asked
-// which one is the primary, so that a broker that was paused since then changes nothing.
-func (l *Launcher) leadTo(ctx context.Context, s *server, known *api.Service, member int) error {
-	selector := s.of(member).selector()
-	if known.Spec.Selector[memberLabel] == selector[memberLabel] {
-		return nil
-	}
-	change := map[string]any{"metadata": map[string]string{"uid": known.Metadata.UID,
-		"resourceVersion": known.Metadata.ResourceVersion}, "spec": map[string]any{"selector": selector}}
-	err := l.api.Merge(ctx, l.api.Path(api.Services, s.name), change, known)
-	if err == nil {
-		l.cfg.Logger.Info("applications are led to another member of a group", "server", s.id, "member",
-			s.of(member).at())
-	}
-	return err
 }

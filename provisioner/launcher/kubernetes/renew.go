@@ -208,26 +208,16 @@ func (r *renewal) sign(ctx context.Context, s *server, p certificates) error {
 // load makes the server reload its certificate unless it already uses the new one. It returns false if the server still
 // uses the former one: a node takes a minute or two to write a changed Secret to its pods.
 func (r *renewal) load(ctx context.Context, s *server) (bool, error) {
-	want := s.secret.Metadata.Annotations[certificateAnnotation]
-	for _, e := range s.endpoints() {
-		if loaded, err := r.loadAt(ctx, s, e, want); err != nil || !loaded {
-			return false, err
-		}
-	}
-	return true, r.l.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[loadedAnnotation] = want })
-}
-
-// loadAt is load for the mysqld at an address.
-func (r *renewal) loadAt(ctx context.Context, s *server, e launcher.Endpoint, want string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
+	want, e := s.secret.Metadata.Annotations[certificateAnnotation], s.endpoint()
 	for reloaded := false; ; reloaded = true {
 		used, err := presented(ctx, e)
 		if err != nil {
 			return false, fmt.Errorf("server %s: read its certificate: %w", s.id, err)
 		}
 		if fingerprint(used) == want {
-			return true, nil
+			return true, r.l.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[loadedAnnotation] = want })
 		}
 		if reloaded {
 			return false, nil

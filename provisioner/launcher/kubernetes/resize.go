@@ -31,9 +31,6 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if s.state.Phase == phaseSuspended {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}
-	if s.state.Group != nil {
-		return l.resizeGroup(ctx, s, spec, report)
-	}
 	if s.state.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", s.id)
 	}
@@ -100,7 +97,7 @@ func (l *Launcher) resize(ctx context.Context, s *server, spec launcher.Spec) er
 	fault.Point("resize", "template changed")
 	if err := l.changeWork(ctx, s, func(s *server) {
 		s.state.size = s.state.Resize.size
-		l.writeSettings(s)
+		s.writeSettings()
 		if s.state.Resize.Restarts, s.state.Resize.Recorded = true, true; inPlace {
 			s.state.Resize = nil
 		}

@@ -108,27 +108,11 @@ func (l *Launcher) Try(ctx context.Context, spec launcher.Spec) (err error) {
 	}
 	s := &server{id: spec.ID, name: name, state: l.newState(spec, image)}
 	s.secret.Metadata.UID = trialOwner
-	for _, m := range s.members() {
-		if err := l.tryWork(ctx, m); err != nil {
-			return err
-		}
-	}
-	if s.state.Group == nil {
-		return l.tryWork(ctx, s)
-	}
-	if err := l.api.TryApply(ctx, l.api.Path(api.Services, s.of(1).governor()), namesOf(s)); err != nil {
-		return err
-	}
-	return l.api.TryApply(ctx, l.api.Path(api.Budgets, name), budgetOf(s))
-}
-
-// tryWork is Try for a single server, or for a member of a group.
-func (l *Launcher) tryWork(ctx context.Context, s *server) error {
 	for _, o := range []struct {
 		kind   string
 		object any
 	}{{api.Claims, l.claimOf(s)}, {api.Services, l.serviceOf(s)}, {api.StatefulSets, l.statefulSetOf(s)}} {
-		if err := l.api.TryApply(ctx, l.api.Path(o.kind, s.workName()), o.object); err != nil {
+		if err := l.api.TryApply(ctx, l.api.Path(o.kind, name), o.object); err != nil {
 			return err
 		}
 	}

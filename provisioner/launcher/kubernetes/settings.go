@@ -40,7 +40,7 @@ const (
 const port = 3306
 
 // settings is the content of a server's option file.
-func settings(st state, more ...string) []byte {
+func settings(st state) []byte {
 	lines := []string{
 		"[mysqld]",
 		fmt.Sprintf("port=%d", port),
@@ -57,39 +57,21 @@ func settings(st state, more ...string) []byte {
 		"skip-stack-trace",
 		"init-file=" + secretDir + "/" + initFile,
 	}
-	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, st.BinaryLogs || st.Group != nil)...)
+	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, st.BinaryLogs)...)
 	if st.Flavour == mysqld.MariaDB {
 		lines = append(lines, "secure-file-priv="+tmpDir)
 	} else {
 		lines = append(lines, "loose-innodb-numa-interleave=OFF") // the system call is forbidden to pods
 	}
-	return []byte(strings.Join(append(lines, more...), "\n") + "\n")
+	return []byte(strings.Join(lines, "\n") + "\n")
 }
 
-// writeSettings writes the option files of the state to the Secret.
-func (l *Launcher) writeSettings(s *server) {
-	if s.state.Group == nil {
-		s.secret.Data[settingsFile] = settings(s.state)
-		return
-	}
-	for n := range s.state.Group.Members {
-		m := s.of(n + 1)
-		s.secret.Data[m.settingsFile()] = settings(s.state,
-			mysqld.GroupSettings(l.membersOf(m), m.member, s.state.MemoryMB)...)
-	}
-}
+// writeSettings writes the option file of the state to the Secret.
+func (s *server) writeSettings() { s.secret.Data[settingsFile] = settings(s.state) }
 
 // writeInit writes the init file of a server whose administrator has that password to the Secret.
-func (s *server) writeInit(password string) error {
+func (s *server) writeInit(password string) {
 	s.secret.Data[initFile] = adminSQL(s.state.Flavour, s.state.AdminUser, password)
-	if s.state.Group == nil {
-		return nil
-	}
-	own, err := s.groupPassword()
-	if err == nil {
-		s.secret.Data[initFile] = mysqld.MemberSQL(s.secret.Data[initFile], own)
-	}
-	return err
 }
 
 // adminSQL returns an init file, one statement per line, that creates the administrator's account if it is missing. It

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
@@ -31,8 +30,6 @@ type state struct {
 	Class   string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
 
 	size
-
-	Group *group `json:"group,omitempty"` // nil for a single server
 
 	Upgrade *upgrade  `json:"upgrade,omitempty"` // only in phaseUpgrading
 	Resize  *resizing `json:"resize,omitempty"`  // nil unless a resize has begun and not ended
@@ -62,8 +59,7 @@ type size struct {
 // server is a server and its Secret.
 type server struct {
 	id     string
-	name   string // of its Secret
-	member int    // the number of a member of a group, counted from 1; 0 for a group itself, and for a single server
+	name   string // of its objects
 	secret api.Secret
 	state  state
 }
@@ -115,22 +111,11 @@ func (z size) volumeMB() int { return max(z.ClaimMB, z.StorageMB) }
 
 func (s *server) kept() bool { return s.secret.Metadata.Annotations[keptAnnotation] != "" }
 
-// workName is the name of a server's objects besides the Secret. Those of a member have its number: ids of the broker
-// end with no number after an underscore, so it is not the name of another server.
-func (s *server) workName() string {
-	if s.member == 0 {
-		return s.name
-	}
-	return s.name + "-" + strconv.Itoa(s.member)
-}
-
-func (s *server) podName() string { return s.workName() + "-0" }
+func (s *server) podName() string { return s.name + "-0" }
 
 func (s *server) endpoint() launcher.Endpoint {
-	if s.state.Group != nil && s.member == 0 {
-		return s.groupEndpoint()
-	}
-	return s.ownEndpoint()
+	return launcher.Endpoint{Host: s.state.Host, Port: s.state.Port, CACertificate: s.secret.Data[caFile],
+		AdminHost: s.state.AdminHost, AdminPort: s.state.AdminPort}
 }
 
 // owner makes the Secret the owner of an object, so that deleting the Secret deletes the object.

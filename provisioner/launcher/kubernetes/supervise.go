@@ -36,7 +36,6 @@ func (l *Launcher) supervise() {
 		status := &periodic.Status{What: "watching the servers' pods", Log: l.cfg.Logger}
 		periodic.Run(ctx, periodic.Schedule{Every: l.cfg.WatchPause}, status, l.keepWatch)
 	})
-	l.background.Go(func() { l.keepGroups(ctx) })
 	r := &renewal{l: l, due: map[string]bool{},
 		status: periodic.Servers{Status: periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
 			Log: l.cfg.Logger}}}

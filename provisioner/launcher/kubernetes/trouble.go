@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -34,14 +33,13 @@ type seen struct {
 	once  sync.Once     // closes it
 
 	mu    sync.Mutex
-	all   map[string]ailing // by the name of the pod; nil until a list has succeeded
+	all   map[string]ailing // by the id of the server; nil until a list has succeeded
 	err   error             // why the watch fails, nil while it works
 	since time.Time         // when it began to fail
 }
 
 // ailing is a server in trouble.
 type ailing struct {
-	id      string
 	trouble launcher.Trouble
 	from    time.Time // zero if it has begun; later than now if it begins then, unless the pod changes
 	until   time.Time // zero if only a change of the pod ends it
@@ -86,10 +84,9 @@ func (l *Launcher) watched(ctx context.Context) (map[string]launcher.Trouble, er
 // troubles leaves out troubles that are over or have not begun.
 func (s *seen) troubles() map[string]launcher.Trouble {
 	found := map[string]launcher.Trouble{}
-	for _, pod := range slices.Sorted(maps.Keys(s.all)) { // the last one of a group with troubles of several members
-		a := s.all[pod]
+	for id, a := range s.all {
 		if now := time.Now(); !now.Before(a.from) && (a.until.IsZero() || now.Before(a.until)) {
-			found[a.id] = a.trouble
+			found[id] = a.trouble
 		}
 	}
 	return found
@@ -181,15 +178,14 @@ func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error
 
 // note records the state of a pod. begins reports whether its server was not in that trouble before.
 func (s *seen) note(p api.Pod) (trouble launcher.Trouble, begins bool) {
-	now := troubleOf(p)
-	now.id = p.Metadata.Labels[serverLabel]
+	now, id := troubleOf(p), p.Metadata.Labels[serverLabel]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.all[p.Metadata.Name]
+	before := s.all[id]
 	if now.trouble == "" {
-		delete(s.all, p.Metadata.Name)
+		delete(s.all, id)
 	} else {
-		s.all[p.Metadata.Name] = now
+		s.all[id] = now
 	}
 	return now.trouble, now.trouble != "" && now.trouble != before.trouble && now.from.IsZero()
 }

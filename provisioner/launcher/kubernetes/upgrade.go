@@ -77,8 +77,6 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.", of, to),
 			Err:      fmt.Errorf("server %s: its data is of %s, and %s is wanted", s.id, of, to)}
-	case s.state.Group != nil:
-		return l.upgradeGroup(ctx, s, spec, image, report, works)
 	case s.state.Upgrade != nil && s.state.Upgrade.Reverts:
 		if err := l.abandonUpgrade(ctx, s, works); err != nil {
 			return launcher.Endpoint{}, err
@@ -147,9 +145,6 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if s.state.Group != nil {
-		return l.revertGroup(ctx, s, spec, report, works)
-	}
 	reverts := s.state.Phase == phaseUpgrading
 	if reverts {
 		report("Putting the earlier data back")
@@ -171,9 +166,6 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 // abandonUpgrade returns once the data is as it was before an upgrade that has not succeeded. It does nothing in
 // other phases.
 func (l *Launcher) abandonUpgrade(ctx context.Context, s *server, works func(string)) error {
-	if s.state.Group != nil {
-		return l.endGroupUpgrade(ctx, s, works)
-	}
 	if s.state.Phase != phaseUpgrading {
 		return nil
 	}

@@ -26,7 +26,7 @@ func (l *Launcher) applyClaim(ctx context.Context, s *server) (c api.Claim, err 
 	wanted := l.claimOf(s)
 	if s.state.Phase != phaseLaunching {
 		var present api.Claim
-		err := l.api.Get(ctx, l.api.Path(api.Claims, s.workName()), &present)
+		err := l.api.Get(ctx, l.api.Path(api.Claims, s.name), &present)
 		if err != nil && !api.IsNotFound(err) {
 			return c, err
 		}
@@ -39,7 +39,7 @@ func (l *Launcher) applyClaim(ctx context.Context, s *server) (c api.Claim, err 
 			return c, err
 		}
 	}
-	err = l.api.Apply(ctx, l.api.Path(api.Claims, s.workName()), wanted, &c)
+	err = l.api.Apply(ctx, l.api.Path(api.Claims, s.name), wanted, &c)
 	if api.IsConflict(err) { // also if the cluster has reported on its volume
 		return c, launcher.NotYet(minPoll, "Waiting for the server's volume")
 	}

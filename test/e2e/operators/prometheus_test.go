@@ -95,11 +95,9 @@ scrape_configs:
 
 var metricName = regexp.MustCompile(`mysql_broker_\w+`)
 
-// ofOthers are metrics that these brokers do not have: those of another launcher, of groups, which only that one runs,
-// of plans whose binary logs are archived, and of limits on organizations.
-var ofOthers = []string{"mysql_broker_dedicated_servers_in_trouble", "mysql_broker_dedicated_members",
-	"mysql_broker_dedicated_groups_without_primary", "mysql_broker_dedicated_member_queue_max",
-	"mysql_broker_binary_log_age_seconds", "mysql_broker_organization_instances"}
+// ofOthers are metrics that these brokers do not have: those of another launcher, of plans whose binary logs are
+// archived, and of limits on organizations.
+var ofOthers = []string{"mysql_broker_dedicated_servers_in_trouble", "mysql_broker_binary_log_age_seconds", "mysql_broker_organization_instances"}
 
 // expectMetrics fails the test if Prometheus never sees a metric that an expression names.
 func expectMetrics(t *testing.T, prometheus *testdrive.Prometheus, expression string) {

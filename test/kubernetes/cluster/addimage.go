@@ -31,19 +31,14 @@ func addedName(prefix, base string) string {
 }
 
 // AddImage implements Machine.
-func (r RealNodes) AddImage(ctx context.Context, prefix, base string, b mysqld.Binary) (string, error) {
+func (n realNode) AddImage(ctx context.Context, prefix, base string, b mysqld.Binary) (string, error) {
 	name := addedName(prefix, base)
-	for _, n := range r.Nodes {
-		if err := n.importImage(ctx, name, base, b); err != nil {
-			return "", fmt.Errorf("node %s: %w", n.Name, err)
-		}
-	}
-	return name, nil
+	return name, n.importImage(ctx, name, base, b)
 }
 
 // importImage imports an archive with one layer; containerd has those of base already.
-func (n RealNode) importImage(ctx context.Context, name, base string, b mysqld.Binary) (err error) {
-	dir, err := os.MkdirTemp(n.Dir, "added")
+func (n realNode) importImage(ctx context.Context, name, base string, b mysqld.Binary) (err error) {
+	dir, err := os.MkdirTemp(n.c.cfg.Dir, "added")
 	if err != nil {
 		return err
 	}
@@ -75,13 +70,13 @@ func (n RealNode) importImage(ctx context.Context, name, base string, b mysqld.B
 	if err := layout.write(ctx, described, archive); err != nil {
 		return err
 	}
-	_, err = n.Ctr(ctx, "image", "import", archive)
+	_, err = n.run(ctx, "image", "import", archive)
 	return err
 }
 
 // readImage returns what containerd knows of an image.
-func (n RealNode) readImage(ctx context.Context, name string) (manifest ociManifest, config ociConfig, err error) {
-	list, err := n.Ctr(ctx, "image", "list", "name=="+name)
+func (n realNode) readImage(ctx context.Context, name string) (manifest ociManifest, config ociConfig, err error) {
+	list, err := n.run(ctx, "image", "list", "name=="+name)
 	if err != nil {
 		return manifest, config, err
 	}
@@ -94,8 +89,8 @@ func (n RealNode) readImage(ctx context.Context, name string) (manifest ociManif
 	return manifest, config, n.readContent(ctx, manifest.Config.Digest, &config)
 }
 
-func (n RealNode) readContent(ctx context.Context, digest string, into any) error {
-	text, err := n.Ctr(ctx, "content", "get", digest)
+func (n realNode) readContent(ctx context.Context, digest string, into any) error {
+	text, err := n.run(ctx, "content", "get", digest)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -37,14 +35,11 @@ type Machine interface {
 // sharedFile is where a cluster says how other processes reach it.
 const sharedFile = "cluster.json"
 
-type shared struct {
-	URL, NodeAddress string
-	Nodes            []RealNode
-}
+type shared struct{ URL, NodeAddress string }
 
-// Share lets other processes attach to the cluster, which has these real nodes, and node ports at the address.
-func (c *Cluster) Share(nodeAddress string, nodes []RealNode) error {
-	text, err := json.Marshal(shared{c.URL, nodeAddress, nodes})
+// Share lets other processes attach to the cluster, whose real node has this address.
+func (c *Cluster) Share(nodeAddress string) error {
+	text, err := json.Marshal(shared{c.URL, nodeAddress})
 	if err != nil {
 		return err
 	}
@@ -69,31 +64,39 @@ func attach(dir string) (*Cluster, Machine, error) {
 	if c.CA, err = os.ReadFile(c.ca.path("ca.crt")); err != nil {
 		return nil, nil, err
 	}
-	return c, RealNodes{c, s.NodeAddress, s.Nodes}, c.makeClient()
+	return c, realNode{c, s.NodeAddress}, c.makeClient()
 }
 
-// RealNodes is a Machine whose containers are run by containerd, one on each node.
-type RealNodes struct {
+// realNode is a Machine whose containers containerd runs.
+type realNode struct {
 	c       *Cluster
 	address string
-	Nodes   []RealNode
 }
 
-func (r RealNodes) Address() string { return r.address }
+func (n realNode) Address() string { return n.address }
+
+// run calls containerd's client.
+func (n realNode) run(ctx context.Context, args ...string) ([]byte, error) {
+	args = append([]string{"--namespace=k8s.io", "--address=" + filepath.Join(n.c.cfg.Dir, "containerd.sock")}, args...)
+	return output(ctx, "ctr", args...)
+}
+
+// ctr is run for what may fail.
+func (n realNode) ctr(args ...string) string {
+	out, err := n.run(context.Background(), args...)
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
 
 // tasks are the processes of running containers, by the containers' ids.
-func (r RealNodes) tasks() map[string]int {
+func (n realNode) tasks() map[string]int {
 	pids := map[string]int{}
-	for _, n := range r.Nodes {
-		out, err := n.Ctr(context.Background(), "task", "list")
-		if err != nil {
-			continue // containerd is being started again
-		}
-		for line := range strings.Lines(string(out)) {
-			if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "RUNNING" {
-				if pid, err := strconv.Atoi(fields[1]); err == nil {
-					pids[fields[0]] = pid
-				}
+	for line := range strings.Lines(n.ctr("task", "list")) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "RUNNING" {
+			if pid, err := strconv.Atoi(fields[1]); err == nil {
+				pids[fields[0]] = pid
 			}
 		}
 	}
@@ -110,8 +113,8 @@ type containerIDs struct {
 }
 
 // containers are the ids of the main containers of a namespace's pods, by the pods' names.
-func (r RealNodes) containers(namespace string) map[string]string {
-	status, answer, err := r.c.Call(context.Background(), http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", nil)
+func (n realNode) containers(namespace string) map[string]string {
+	status, answer, err := n.c.Call(context.Background(), http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", nil)
 	var pods containerIDs
 	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &pods) != nil {
 		return nil
@@ -125,27 +128,22 @@ func (r RealNodes) containers(namespace string) map[string]string {
 	return ids
 }
 
-// Process is that of the main container of a pod; 0 if none runs.
-func (r RealNodes) Process(namespace, name string) int {
-	return r.tasks()[r.containers(namespace)[name]]
-}
-
-func (r RealNodes) Kill(namespace, name string) bool {
-	pid := r.Process(namespace, name)
-	return pid != 0 && unix.Kill(pid, unix.SIGKILL) == nil
-}
-
-func (r RealNodes) Logs(namespace string) string {
-	var files []string
-	for _, n := range r.Nodes {
-		found, err := filepath.Glob(filepath.Join(n.Dir, "pods", namespace+"_*", "*", "*.log"))
-		if err != nil {
-			return err.Error()
-		}
-		files = append(files, found...)
+func (n realNode) Kill(namespace, name string) bool {
+	id := n.containers(namespace)[name]
+	if n.tasks()[id] == 0 {
+		return false
 	}
-	tasks := r.tasks()
-	for _, id := range r.containers(namespace) {
+	n.ctr("task", "kill", "--signal", "SIGKILL", id)
+	return true
+}
+
+func (n realNode) Logs(namespace string) string {
+	files, err := filepath.Glob(filepath.Join(n.c.cfg.Dir, "pods", namespace+"_*", "*", "*.log"))
+	if err != nil {
+		return err.Error()
+	}
+	tasks := n.tasks()
+	for _, id := range n.containers(namespace) {
 		if pid := tasks[id]; pid != 0 {
 			files = append(files, fmt.Sprintf("/proc/%d/cmdline", pid), fmt.Sprintf("/proc/%d/environ", pid))
 		}

@@ -17,7 +17,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,16 +35,13 @@ type Config struct {
 	Address  string // at which nodes and pods reach the API server; 127.0.0.1 where there are none
 	Logf     func(format string, args ...any)
 
-	// OnNodes makes a volume on the node of the first pod that uses it. Otherwise all are on the only node.
-	OnNodes bool
-
 	// Controllers lists those that run, separated by commas; "" for all. Each one costs requests for every object.
 	Controllers string
 }
 
 // Cluster is a control plane that runs.
 type Cluster struct {
-	URL        string // of the API server, for this host
+	URL        string // of the API server
 	Kubeconfig string // path of a file for an administrator
 	CA         []byte // PEM, of the API server's certificate
 
@@ -169,68 +165,21 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 
 // Run runs a program of Config.Programs, or of $PATH, until Stop; its output goes to log/NAME.log.
 func (c *Cluster) Run(name string, args ...string) error {
+	log, err := os.OpenFile(filepath.Join(c.cfg.Dir, "log", name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
 	program := filepath.Join(c.cfg.Programs, name)
 	if _, err := os.Stat(program); err != nil {
 		program = name
 	}
-	_, err := c.start(name, append([]string{program}, args...))
-	return err
-}
-
-// Keep runs a command under a name until Kill or Stop, and again whenever it ends, as systemd does with the programs of a
-// node.
-func (c *Cluster) Keep(name string, command ...string) error {
-	p, err := c.start(name, command)
-	if err != nil {
-		return err
-	}
-	c.loops.Go(func() {
-		for {
-			select {
-			case <-c.background.Done():
-				return
-			case <-p.done:
-			}
-			select {
-			case <-c.background.Done():
-				return
-			case <-time.After(time.Second):
-			}
-			if !c.forget(p) {
-				return
-			}
-			if p, err = c.start(name, command); err != nil {
-				c.cfg.Logf("start %s again: %v", name, err)
-				return
-			}
-		}
-	})
-	return nil
-}
-
-// forget reports whether a process was still to run.
-func (c *Cluster) forget(p *process) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.Index(c.processes, p)
-	if i >= 0 {
-		c.processes = slices.Delete(c.processes, i, i+1)
-	}
-	return i >= 0
-}
-
-func (c *Cluster) start(name string, command []string) (*process, error) {
-	log, err := os.OpenFile(filepath.Join(c.cfg.Dir, "log", name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd := exec.Command(command[0], command[1:]...)
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), "GOGC=400") // memory is there, and processors are what tests wait for
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	p := &process{name: name, cmd: cmd, done: make(chan struct{})}
 	go func() {
@@ -240,7 +189,7 @@ func (c *Cluster) start(name string, command []string) (*process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.processes = append(c.processes, p)
-	return p, nil
+	return nil
 }
 
 // Pid is the process of the program of that name, 0 if there is none.
@@ -262,25 +211,20 @@ func (c *Cluster) Kill(name string) error {
 	for i, p := range c.processes {
 		if p.name == name {
 			c.processes = slices.Delete(c.processes, i, i+1)
-			_ = p.cmd.Process.Kill() // it fails for one that has ended
+			err := p.cmd.Process.Kill()
 			<-p.done
-			return nil
+			return err
 		}
 	}
 	return fmt.Errorf("%s does not run", name)
 }
 
-// Login issues a certificate for both ends of connections, and returns the path of a kubeconfig by which nodes log in
-// with it.
+// Login issues a certificate for both ends of connections, and returns the path of a kubeconfig that logs in with it.
 func (c *Cluster) Login(name, commonName, organization string, hosts ...string) (kubeconfig string, err error) {
 	if err := c.ca.issue(name, commonName, organization, hosts...); err != nil {
 		return "", err
 	}
-	u, err := url.Parse(c.URL)
-	if err != nil {
-		return "", err
-	}
-	return c.ca.kubeconfig(name, "https://"+net.JoinHostPort(c.cfg.Address, u.Port()))
+	return c.ca.kubeconfig(name, c.URL)
 }
 
 // Stop ends all programs in the reverse order of their start.

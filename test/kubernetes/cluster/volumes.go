@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -34,9 +33,6 @@ var classes = []string{StorageClass, LimitedClass, FixedClass, PendingClass}
 const (
 	provisioner = "test/local"
 	nodeName    = "node"
-
-	// chosenNode is the annotation by which the scheduler tells on which node a claim's volume has to be.
-	chosenNode = "volume.kubernetes.io/selected-node"
 )
 
 type claim struct {
@@ -59,22 +55,18 @@ type metadata struct {
 	Name, Namespace, UID, ResourceVersion string
 	DeletionTimestamp                     string
 	DeletionGracePeriodSeconds            int
-	Labels, Annotations                   map[string]string
+	Labels                                map[string]string
 }
 
 // startProvisioner makes a volume for every claim, and removes released ones. The controller-manager's own provisioner
 // makes directories that only root can enter.
 func (c *Cluster) startProvisioner(ctx context.Context) error {
-	mode := "Immediate"
-	if c.cfg.OnNodes {
-		mode = "WaitForFirstConsumer"
-	}
 	for _, class := range classes {
 		if err := c.send(ctx, http.MethodPost, "/apis/storage.k8s.io/v1/storageclasses", map[string]any{
 			"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
 			"metadata": map[string]any{"name": class, "annotations": map[string]string{
 				"storageclass.kubernetes.io/is-default-class": strconv.FormatBool(class == StorageClass)}},
-			"provisioner": provisioner, "reclaimPolicy": "Delete", "volumeBindingMode": mode,
+			"provisioner": provisioner, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate",
 			"allowVolumeExpansion": class != FixedClass,
 		}); err != nil {
 			return err
@@ -94,7 +86,6 @@ func (c *Cluster) provide(ctx context.Context, what string, claim claim) {
 	var err error
 	wanted := claim.Spec.Resources.Requests["storage"]
 	switch {
-	case claim.Spec.VolumeName == "" && c.cfg.OnNodes && claim.Metadata.Annotations[chosenNode] == "":
 	case claim.Spec.VolumeName == "":
 		err = c.makeVolume(ctx, claim)
 	case len(claim.Status.Capacity) > 0 && claim.Status.Capacity["storage"] != wanted &&
@@ -151,7 +142,7 @@ func (c *Cluster) makeVolume(ctx context.Context, claim claim) error {
 			},
 			"nodeAffinity": map[string]any{"required": map[string]any{"nodeSelectorTerms": []any{map[string]any{
 				"matchExpressions": []any{map[string]any{
-					"key": "kubernetes.io/hostname", "operator": "In", "values": []string{cmp.Or(claim.Metadata.Annotations[chosenNode], nodeName)}}},
+					"key": "kubernetes.io/hostname", "operator": "In", "values": []string{nodeName}}},
 			}}}},
 		},
 	})

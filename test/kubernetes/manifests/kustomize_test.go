@@ -30,7 +30,6 @@ type built struct {
 	service        *corev1.Service
 	budget         *policyv1.PodDisruptionBudget
 	network        *networkingv1.NetworkPolicy
-	members        *networkingv1.NetworkPolicy // of groups
 	monitor        *monitoringv1.ServiceMonitor
 	role           *rbacv1.Role
 	roleBinding    *rbacv1.RoleBinding
@@ -126,9 +125,6 @@ func (b *built) of(t *testing.T, kind string) any {
 	case "policy/v1 PodDisruptionBudget":
 		return once(t, &b.budget)
 	case "networking.k8s.io/v1 NetworkPolicy":
-		if b.network != nil {
-			return once(t, &b.members)
-		}
 		return once(t, &b.network)
 	case "rbac.authorization.k8s.io/v1 Role":
 		return once(t, &b.role)

@@ -17,13 +17,10 @@ import (
 // insideVar marks the program that Enter has started in the namespaces.
 const insideVar = "KUBERNETES_NODE_INSIDE"
 
-// groups is the control group of several nodes; a single one has the kubelet's own.
-const groups = "kubernetes-nodes"
-
 // Enter runs the calling program again, with the same arguments, in mount, process and network namespaces of its own,
 // and returns its exit status. In the new namespaces it returns inside = true. When the program ends, its mounts,
 // addresses, packet filters and processes end with the namespaces. Control groups do not, so Enter removes them.
-func Enter(nodes int) (inside bool, status int, err error) {
+func Enter() (inside bool, status int, err error) {
 	switch os.Getenv(insideVar) {
 	case "":
 		if os.Getuid() != 0 {
@@ -33,7 +30,7 @@ func Enter(nodes int) (inside bool, status int, err error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true,
 			Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET}
 		status, err = run(cmd)
-		return false, status, errors.Join(err, removeControlGroups(nodes))
+		return false, status, errors.Join(err, removeControlGroups())
 	case "init":
 		if err := prepareNamespaces(); err != nil {
 			return false, 1, err
@@ -87,25 +84,21 @@ const removeTime = 20 * time.Second
 
 // removeControlGroups removes those that the kubelet has made. Their processes have ended, but on a busy host the kernel
 // may take a while to let go of them.
-func removeControlGroups(nodes int) error {
-	name := "kubepods"
-	if nodes > 1 {
-		name = groups
-	}
+func removeControlGroups() error {
 	for deadline := time.Now().Add(removeTime); ; time.Sleep(100 * time.Millisecond) {
-		err := tryRemoveControlGroups(name)
+		err := tryRemoveControlGroups()
 		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
 			return err
 		}
 	}
 }
 
-func tryRemoveControlGroups(name string) error {
-	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + name)
+func tryRemoveControlGroups() error {
+	roots, err := filepath.Glob("/sys/fs/cgroup/*/kubepods")
 	if err != nil {
 		return err
 	}
-	for _, root := range append(roots, "/sys/fs/cgroup/"+name) {
+	for _, root := range append(roots, "/sys/fs/cgroup/kubepods") {
 		var dirs []string
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
@@ -146,18 +139,11 @@ func prepareNamespaces() error {
 		"link set lo up", "address add " + Address + "/32 dev lo",
 		"route add " + services + " dev lo src " + Address, // else the node itself would find no route to a Service
 	} {
-		if err := ip(command); err != nil {
-			return err
+		if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %s: %w: %s", command, err, out)
 		}
 	}
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
-}
-
-func ip(command string) error {
-	if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip %s: %w: %s", command, err, out)
-	}
-	return nil
 }
 
 // hideState gives the programs a /run and a /var of their own: they have paths there that cannot be configured.

@@ -6,16 +6,14 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 )
 
 func words(text []byte) []string { return strings.Fields(string(text)) }
 
-// serveNames answers pods what addresses Services have: SERVICE.NAMESPACE.svc.cluster.local; and those pods that a
-// headless Service gives names: POD.SERVICE.NAMESPACE.svc.cluster.local. Pods try the shorter names with their search
-// list.
-func (n *Nodes) serveNames(context.Context) error {
+// serveNames answers pods what addresses Services have: SERVICE.NAMESPACE.svc.cluster.local. Pods try the shorter names
+// with their search list.
+func (n *Node) serveNames(context.Context) error {
 	conn, err := net.ListenPacket("udp", Address+":53")
 	if err != nil {
 		return err
@@ -47,7 +45,7 @@ const (
 )
 
 // answer is the response to a query with one question; nil if it is none.
-func (n *Nodes) answer(query []byte) []byte {
+func (n *Node) answer(query []byte) []byte {
 	if len(query) < headerSize || binary.BigEndian.Uint16(query[4:]) != 1 {
 		return nil
 	}
@@ -65,7 +63,7 @@ func (n *Nodes) answer(query []byte) []byte {
 	if end > len(query) {
 		return nil
 	}
-	address := n.address(labels)
+	address := n.serviceAddress(labels)
 	flags, answers := uint16(response), uint16(0)
 	if address == nil {
 		flags |= noName
@@ -82,45 +80,16 @@ func (n *Nodes) answer(query []byte) []byte {
 	return message
 }
 
-// address is that of the Service or pod with this name; nil if there is none.
-func (n *Nodes) address(labels []string) net.IP {
-	at := len(labels) - 3
-	if at < 2 || at > 3 || strings.Join(labels[at:], ".") != "svc.cluster.local" {
+// serviceAddress is that of the Service with this name; nil if there is none.
+func (n *Node) serviceAddress(labels []string) net.IP {
+	if len(labels) != 5 || strings.Join(labels[2:], ".") != "svc.cluster.local" {
 		return nil
 	}
-	if at == 3 {
-		return n.podAddress(labels[0], labels[1], labels[2])
-	}
 	var service struct{ Spec struct{ ClusterIP string } }
-	if !n.read("/api/v1/namespaces/"+labels[1]+"/services/"+labels[0], &service) {
+	status, answer, err := n.Call(context.Background(), http.MethodGet,
+		"/api/v1/namespaces/"+labels[1]+"/services/"+labels[0], nil)
+	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &service) != nil {
 		return nil
 	}
 	return net.ParseIP(service.Spec.ClusterIP).To4()
-}
-
-func (n *Nodes) podAddress(pod, service, namespace string) net.IP {
-	var slices struct {
-		Items []struct {
-			Endpoints []struct {
-				Hostname  string
-				Addresses []string
-			}
-		}
-	}
-	n.read("/apis/discovery.k8s.io/v1/namespaces/"+namespace+"/endpointslices?labelSelector="+
-		url.QueryEscape("kubernetes.io/service-name="+service), &slices)
-	for _, slice := range slices.Items {
-		for _, endpoint := range slice.Endpoints {
-			if endpoint.Hostname == pod && len(endpoint.Addresses) > 0 {
-				return net.ParseIP(endpoint.Addresses[0]).To4()
-			}
-		}
-	}
-	return nil
-}
-
-// read reports whether an object could be read.
-func (n *Nodes) read(path string, into any) bool {
-	status, answer, err := n.Call(context.Background(), http.MethodGet, path, nil)
-	return err == nil && status == http.StatusOK && json.Unmarshal(answer, into) == nil
 }

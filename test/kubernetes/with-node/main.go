@@ -1,7 +1,7 @@
-// Command with-node runs a command beside a Kubernetes cluster with $NODES real nodes, by default one (see
-// test/kubernetes/node), which has images of every mysqld of this host and of the broker, and ends it with the command. It
-// needs root, the programs of `make kubernetes-programs` in the directory that $KUBERNETES_PROGRAMS names, and the packages
-// of `deploy/dev/install-packages.sh kubernetes`. Run it in the project's folder.
+// Command with-node runs a command beside a Kubernetes cluster with one real node (see test/kubernetes/node), which has
+// images of every mysqld of this host and of the broker, and ends it with the command. It needs root, the programs of
+// `make kubernetes-programs` in the directory that $KUBERNETES_PROGRAMS names, and the packages of
+// `deploy/dev/install-packages.sh kubernetes`. Run it in the project's folder.
 //
 //	KUBERNETES_PROGRAMS=/opt/kubernetes-programs go run ./test/kubernetes/with-node kubectl get nodes
 //
@@ -11,7 +11,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -35,11 +33,8 @@ const stateVar = "KUBERNETES_NODE_STATE"
 // imagesVar lists an image of each mysqld for the command.
 const imagesVar = "MYSQLD_IMAGES"
 
-// kubeletVar names the process of the only node's kubelet, which the command may stop with SIGSTOP for a while.
+// kubeletVar names the process of the kubelet, which the command may stop with SIGSTOP for a while.
 const kubeletVar = "KUBELET_PID"
-
-// nodesVar is how many nodes there are.
-const nodesVar = "NODES"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -55,10 +50,6 @@ func main() {
 }
 
 func enter() (code int, err error) {
-	nodes, err := strconv.Atoi(cmp.Or(os.Getenv(nodesVar), "1"))
-	if err != nil || nodes < 1 || nodes > 250 {
-		return 2, fmt.Errorf("%s=%s is no number of nodes", nodesVar, os.Getenv(nodesVar))
-	}
 	if os.Getenv(stateVar) == "" {
 		dir, failed := os.MkdirTemp("", "kubernetes-node")
 		if failed != nil {
@@ -69,14 +60,14 @@ func enter() (code int, err error) {
 			return 1, err
 		}
 	}
-	inside, code, err := node.Enter(nodes)
+	inside, code, err := node.Enter()
 	if inside {
-		return run(os.Args[1:], os.Getenv(stateVar), nodes)
+		return run(os.Args[1:], os.Getenv(stateVar))
 	}
 	return code, err
 }
 
-func run(command []string, dir string, nodes int) (code int, err error) {
+func run(command []string, dir string) (code int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	programs := os.Getenv(cluster.ProgramsVar)
@@ -90,13 +81,13 @@ func run(command []string, dir string, nodes int) (code int, err error) {
 	}
 	log.Printf("images were made in %.1f s", time.Since(begun).Seconds())
 	begun = time.Now()
-	n, err := node.Start(ctx, cluster.Config{Programs: programs, Dir: dir, Logf: log.Printf}, nodes, archives)
+	n, err := node.Start(ctx, cluster.Config{Programs: programs, Dir: dir, Logf: log.Printf}, archives)
 	if err != nil {
 		return 1, err
 	}
 	defer n.Stop()
 	log.Printf("the cluster was ready in %.1f s", time.Since(begun).Seconds())
-	if err := n.Share(node.Address, n.All); err != nil {
+	if err := n.Share(node.Address); err != nil {
 		return 1, err
 	}
 	var images []string

@@ -51,11 +51,8 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Path returns the path of all objects of a kind, or of one of them, such as "pods" and "d-1".
 func (c *Client) Path(kind string, name ...string) string {
 	group := "/api/v1"
-	switch kind {
-	case StatefulSets:
+	if kind == StatefulSets {
 		group = "/apis/apps/v1"
-	case Budgets:
-		group = "/apis/policy/v1"
 	}
 	return strings.Join(append([]string{group + "/namespaces/" + c.namespace + "/" + kind}, name...), "/")
 }

@@ -18,7 +18,6 @@ const (
 	StatefulSets = "statefulsets"
 	Pods         = "pods"
 	Events       = "events"
-	Budgets      = "poddisruptionbudgets"
 )
 
 type Metadata struct {
@@ -145,18 +144,6 @@ type StatefulSetSpec struct {
 	UpdateStrategy      map[string]string `json:"updateStrategy"`
 	Selector            LabelSelector     `json:"selector"`
 	Template            PodTemplate       `json:"template"`
-}
-
-type Budget struct {
-	APIVersion string     `json:"apiVersion"`
-	Kind       string     `json:"kind"`
-	Metadata   Metadata   `json:"metadata"`
-	Spec       BudgetSpec `json:"spec"`
-}
-
-type BudgetSpec struct {
-	MaxUnavailable int           `json:"maxUnavailable"`
-	Selector       LabelSelector `json:"selector"`
 }
 
 type LabelSelector struct {

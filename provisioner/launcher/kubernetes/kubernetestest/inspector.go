@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mysql-broker/provisioner/launcher"
@@ -32,14 +30,7 @@ var kinds = map[string]string{
 	"services":               "/api/v1",
 	"statefulsets":           "/apis/apps/v1",
 	"pods":                   "/api/v1",
-	"poddisruptionbudgets":   "/apis/policy/v1",
 }
-
-// single are the objects of a single server; a group has others besides.
-var single = []string{"secrets", "persistentvolumeclaims", "services", "statefulsets", "pods"}
-
-// members is how many a group has.
-const members = 3
 
 // Inspect implements launchertest.Inspector.
 func (in Inspector) Inspect(ids []string,
@@ -126,25 +117,11 @@ func (i *inspection) list(ctx context.Context, kind, group string) error {
 // nameOf is that of a server's objects; that of its pod has "-0" at the end.
 func nameOf(id string) string { return strings.ReplaceAll(id, "_", "-") }
 
-// memberName is nameOf for a member of a group.
-func memberName(id string, member int) string { return fmt.Sprintf("%s-%d", nameOf(id), member) }
-
-// isGroup reports whether a server is a group, which its Secret says.
-func (i *inspection) isGroup(id string) bool {
-	return i.there["secrets"][nameOf(id)].Metadata.Labels["mysql-broker/member"] != ""
-}
-
 // checkOrphans wants no objects but those of the servers and the broker's notes.
 func (i *inspection) checkOrphans() {
 	names := map[string]bool{}
 	for _, id := range slices.Concat(i.ids, slices.Collect(maps.Keys(i.suspended))) {
 		names[nameOf(id)] = true
-		if i.isGroup(id) {
-			names[nameOf(id)+"-group"] = true
-			for member := range members {
-				names[memberName(id, member+1)] = true
-			}
-		}
 	}
 	for kind, objects := range i.there {
 		for name, o := range objects {
@@ -192,12 +169,8 @@ func (i *inspection) objectsOf(id string, kinds ...string) map[string]object {
 
 // checkServer looks at the objects of one server.
 func (i *inspection) checkServer(id string) {
-	if i.isGroup(id) {
-		i.checkGroup(id)
-		return
-	}
-	all := i.objectsOf(id, single...)
-	if len(all) < len(single) {
+	all := i.objectsOf(id, slices.Collect(maps.Keys(kinds))...)
+	if len(all) < len(kinds) {
 		return // reported
 	}
 	if replicas := all["statefulsets"].Spec.Replicas; replicas != 1 {
@@ -216,59 +189,8 @@ func (i *inspection) checkServer(id string) {
 	i.found[id] = launcher.Endpoint{Host: st.Host, Port: st.Port, CACertificate: all["secrets"].Data["ca.pem"]}
 }
 
-// checkGroup looks at the objects of a group.
-func (i *inspection) checkGroup(id string) {
-	all := i.objectsOf(id, "secrets", "services", "poddisruptionbudgets")
-	if len(all) < 3 {
-		return // reported
-	}
-	for member := range members {
-		name := memberName(id, member+1)
-		for _, kind := range []string{"persistentvolumeclaims", "services", "statefulsets"} {
-			o, there := i.there[kind][name]
-			owners := o.Metadata.OwnerReferences
-			if !there || len(owners) != 1 || owners[0].UID != all["secrets"].Metadata.UID {
-				i.report("The %s %s of the dedicated server %s is there: %t, and belongs to %v.", kind, name, id, there, owners)
-			}
-		}
-		if replicas := i.there["statefulsets"][name].Spec.Replicas; replicas != 1 {
-			i.report("The member %s is to have %d pods instead of one.", name, replicas)
-		}
-		if !i.there["pods"][name+"-0"].runs() {
-			i.report("The pod of the member %s does not run.", name)
-		}
-	}
-	st := i.checkState(id, all["secrets"], "ready")
-	if ports := all["services"].Spec.Ports; len(ports) != 1 || ports[0].NodePort != st.Port {
-		i.report("The Service of the dedicated server %s has the ports %v instead of %d.", id, ports, st.Port)
-	}
-	e := launcher.Endpoint{Host: st.Host, Port: st.Port, CACertificate: all["secrets"].Data["ca.pem"]}
-	for _, m := range st.Group.Members {
-		e.Members = append(e.Members, net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
-	}
-	i.found[id] = e
-}
-
-// checkSuspendedGroup is checkSuspended for a group.
-func (i *inspection) checkSuspendedGroup(id string) {
-	for member := range members {
-		name := memberName(id, member+1)
-		if _, there := i.there["pods"][name+"-0"]; there {
-			i.report("The dedicated server %s is to be suspended, and its member %s has a pod.", id, name)
-		}
-		if _, there := i.there["persistentvolumeclaims"][name]; !there {
-			i.report("The dedicated server %s is suspended, and its member %s has no volume.", id, name)
-		}
-	}
-	i.checkState(id, i.there["secrets"][nameOf(id)], "suspended")
-}
-
 // checkSuspended looks at the objects of a server that keeps its data and does not run.
 func (i *inspection) checkSuspended(id string) {
-	if i.isGroup(id) {
-		i.checkSuspendedGroup(id)
-		return
-	}
 	all := i.objectsOf(id, "secrets", "persistentvolumeclaims", "services", "statefulsets")
 	if pod, there := i.there["pods"][nameOf(id)+"-0"]; there {
 		i.report("The dedicated server %s is to be suspended, and has a pod that is %s.", id, pod.Status.Phase)
@@ -282,15 +204,8 @@ func (i *inspection) checkSuspended(id string) {
 // state is what the launcher records of a server.
 type state struct {
 	Phase string `json:"phase"`
-	address
-	Group struct {
-		Members []address `json:"members"`
-	} `json:"group"`
-}
-
-type address struct {
-	Host string `json:"host"`
-	Port int    `json:"port"`
+	Host  string `json:"host"`
+	Port  int    `json:"port"`
 }
 
 // checkState compares what is recorded in the Secret of a server that was reported ready.

@@ -88,15 +88,20 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The client repeats a request that the API server cannot serve at the moment.
+// The client repeats a request that the API server cannot serve at the moment, or whose response breaks off.
 func TestBusyServer(t *testing.T) {
 	t.Parallel()
-	for _, code := range []int{429, 500, 502, 503, 504} {
+	for _, code := range []int{http.StatusOK, 429, 500, 502, 503, 504} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
 			var asked atomic.Int32
 			l := open(t, apiServer(t, func(w http.ResponseWriter, _ *http.Request) {
 				if asked.Add(1) <= 2 {
+					if code == http.StatusOK {
+						w.Header().Set("Content-Length", "1000")
+						fmt.Fprint(w, `{"items": [`)
+						return
+					}
 					refuse(w, code, "", "not now")
 					return
 				}

@@ -53,8 +53,8 @@ func IsNotFound(err error) bool { return IsStatus(err, http.StatusNotFound) }
 // IsConflict reports whether the object has changed meanwhile, or exists already.
 func IsConflict(err error) bool { return IsStatus(err, http.StatusConflict) }
 
-// passes reports whether the same request may succeed soon: the API server cannot be reached, is busy, or lost its
-// connection to another component.
+// passes reports whether the same request may succeed soon: the API server cannot be reached, is busy, lost its
+// connection to another component, or its response broke off.
 func passes(err error) bool {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		switch e.Code {
@@ -68,5 +68,5 @@ func passes(err error) bool {
 		return true
 	}
 	_, ok := errors.AsType[*url.Error](err)
-	return ok
+	return ok || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -22,7 +22,8 @@ fi
 say 'modules: downloading what is not there'
 total=$(go list -deps ./cmd/mysql-broker | wc -l)
 say "compile: $total packages, but for those that are compiled already"
-make --silent build BUILDFLAGS=-v 2>&1 | while IFS= read -r line; do
+# The compiler spends a sixth of its time on its own garbage otherwise.
+GOGC=400 GOMEMLIMIT=1GiB make --silent build BUILDFLAGS=-v 2>&1 | while IFS= read -r line; do
   if [[ $line =~ ^[A-Za-z0-9_./-]+$ ]]; then # a package
     compiled=$((${compiled:-0} + 1))
     [ $((compiled % 100)) != 0 ] || say "compile: $compiled"

@@ -76,12 +76,12 @@ systemd: build ## boot systemd in a container, with the broker; its servers outl
 
 # Modules and packages come first: the namespaces of the node reach nothing. The race detector is not needed: the control
 # plane tests run the same code with it.
-kubernetes: ## test on a real Kubernetes node (needs root, and 2 GB)
+kubernetes: ## test on a real Kubernetes node; RUN= runs something else there (needs root, and 2 GB)
 	@[ "$$(id -u)" = 0 ] || { echo 'make kubernetes needs root, for namespaces and control groups' >&2; exit 1; }
 	@deploy/dev/install-packages.sh kubernetes
 	@$(MAKE) --no-print-directory kubernetes-programs
 	@go mod download
-	go run ./test/kubernetes/with-node test/kubernetes/node.sh
+	go run ./test/kubernetes/with-node $(or $(RUN),test/kubernetes/node.sh)
 
 lint: vet analysis ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
 

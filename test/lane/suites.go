@@ -4,9 +4,8 @@ import "slices"
 
 // What must not run beside much else, or takes longer than the lane.
 var (
-	// longOnly belong to the lane long alone: they kill brokers and servers hundreds of times, or need Kubernetes.
-	longOnly = []string{"./test/chaos", "./test/ha", "./test/model", "./test/e2e/slow", "./test/e2e/kubernetes",
-		"./provisioner/launcher/kubernetes"}
+	// longOnly belong to the lane long alone: they kill brokers and servers hundreds of times, or need a Kubernetes node.
+	longOnly = []string{"./test/chaos", "./test/ha", "./test/model", "./test/e2e/slow", "./test/e2e/kubernetes"}
 	// drivers run programs that take long: compilers of six languages, a browser, systemd's and Prometheus' checkers.
 	drivers = []string{"./test/connect", "./test/browser", "./test/deploy", "./deploy/prometheus"}
 	// slow have tests that wait for long, and so begin first.
@@ -83,6 +82,12 @@ func oneSuite(name, pkg string, tests, env []string, args ...string) suite {
 		args: append([]string{"-p=1", "-parallel=3"}, args...)}}}
 }
 
+// onNode runs a command beside a Kubernetes node.
+func onNode(name, command string, tests ...string) suite {
+	return suite{name, slices.Concat(kubernetes, tests),
+		[]step{{command: []string{"make", "--no-print-directory", "kubernetes", "RUN=" + command}}}}
+}
+
 // What suites test.
 var (
 	operations = []string{"provisioner", "store", ":!provisioner/launcher"}
@@ -93,19 +98,19 @@ var (
 )
 
 var suites = []suite{
-	oneSuite("chaos on MariaDB", "./test/chaos", operations, []string{"REQUIRE_KUBERNETES=1"}, "-run=TestChaos/mariadb"),
-	oneSuite("chaos on MySQL", "./test/chaos", operations, []string{"REQUIRE_KUBERNETES=1"}, "-run=TestChaos/mysql"),
+	oneSuite("chaos on MariaDB", "./test/chaos", operations, nil, "-run=TestChaos/mariadb"),
+	oneSuite("chaos on MySQL", "./test/chaos", operations, nil, "-run=TestChaos/mysql"),
 	oneSuite("model on MariaDB", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mariadb"),
 	oneSuite("model on MySQL", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mysql"),
-	oneSuite("model in Kubernetes", "./test/model", kubernetes,
-		[]string{"CHAOS=long", "CHAOS_LAUNCHER=kubernetes", "REQUIRE_KUBERNETES=1"}),
+	onNode("chaos in Kubernetes", "go test -count=1 -parallel=3 -timeout=5h -run=TestChaos/.*/Kubernetes ./test/chaos",
+		"test/chaos"),
+	onNode("model in Kubernetes",
+		"env CHAOS=long CHAOS_LAUNCHER=kubernetes go test -count=1 -parallel=3 -timeout=5h ./test/model", "test/model"),
 	oneSuite("high availability", "./test/ha", clusters, []string{"HA=long"}),
 	oneSuite("primaries killed", "./test/chaos", clusters, nil, "-run=TestPrimaryKills"),
-	oneSuite("Kubernetes control plane", "./provisioner/launcher/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),
-	oneSuite("brokers with Kubernetes", "./test/e2e/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),
 	{"Kubernetes manifests", []string{"deploy/kubernetes", "test/kubernetes/manifests"},
 		[]step{{command: []string{"make", "--no-print-directory", "manifests"}}}},
-	{"Kubernetes node", kubernetes, []step{{command: []string{"make", "--no-print-directory", "kubernetes"}}}},
+	onNode("Kubernetes node", "test/kubernetes/node.sh"),
 	{"systemd", []string{"deploy/systemd", "test/systemd"},
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
 	oneSuite("release", "./test/deploy", []string{"deploy/release", "manifest.yml", "catalog.yml"}, nil, "-run=TestRelease"),

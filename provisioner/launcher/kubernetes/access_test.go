@@ -17,48 +17,47 @@ import (
 // The certificate of a server has the names of its Service and the address that applications outside of the cluster use.
 // That of a load balancer is waited for.
 func TestCertificateNames(t *testing.T) {
-	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		for access, outside := range map[kubernetes.Access]string{kubernetes.InCluster: "",
-			kubernetes.NodePort: "nodes.example.com", kubernetes.LoadBalancer: "lb-1.example.com"} {
-			t.Run(string(access), func(t *testing.T) {
-				t.Parallel()
-				p := newPlace(t, image)
-				p.cfg.Service, p.cfg.Host = access, ""
-				if access == kubernetes.NodePort {
-					p.cfg.Host = outside
+	t.Parallel()
+	for access, outside := range map[kubernetes.Access]string{kubernetes.InCluster: "",
+		kubernetes.NodePort: "nodes.example.com", kubernetes.LoadBalancer: "lb-1.example.com"} {
+		t.Run(string(access), func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			p.cfg.Service, p.cfg.Host = access, ""
+			if access == kubernetes.NodePort {
+				p.cfg.Host = outside
+			}
+			l, spec := p.open(t), newSpec()
+			if access == kubernetes.LoadBalancer {
+				wants := "Waiting for the load balancer's address"
+				_, err := l.Launch(t.Context(), spec, func(string) {})
+				e, ok := errors.AsType[*launcher.Error](err)
+				if !ok || e.Action != launcher.Wait || e.Sentence != wants {
+					t.Fatalf("launch: %v, want %q", err, wants)
 				}
-				l, spec := p.open(t), newSpec()
-				if access == kubernetes.LoadBalancer {
-					wants := "Waiting for the load balancer's address"
-					_, err := l.Launch(t.Context(), spec, func(string) {})
-					e, ok := errors.AsType[*launcher.Error](err)
-					if !ok || e.Action != launcher.Wait || e.Sentence != wants {
-						t.Fatalf("launch: %v, want %q", err, wants)
-					}
-					p.Do(t, http.MethodPatch, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
-						"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}}, nil)
+				p.Do(t, http.MethodPatch, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
+					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}}, nil)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if _, err := l.Launch(ctx, spec, func(string) {}); err == nil {
+				t.Error("a server is up at once")
+			}
+			var secret struct{ Data map[string][]byte }
+			p.Do(t, http.MethodGet, p.Path("secrets/"+objectName(spec)), nil, &secret)
+			block, _ := pem.Decode(secret.Data["server.pem"])
+			if block == nil {
+				t.Fatal("the Secret has no certificate")
+			}
+			leaf, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{objectName(spec) + "." + p.Name + ".svc", outside} {
+				if name != "" && !slices.Contains(leaf.DNSNames, name) {
+					t.Errorf("the certificate has the names %q and not %s", leaf.DNSNames, name)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				if _, err := l.Launch(ctx, spec, func(string) {}); err == nil {
-					t.Error("a server is up at once")
-				}
-				var secret struct{ Data map[string][]byte }
-				p.Do(t, http.MethodGet, p.Path("secrets/"+objectName(spec)), nil, &secret)
-				block, _ := pem.Decode(secret.Data["server.pem"])
-				if block == nil {
-					t.Fatal("the Secret has no certificate")
-				}
-				leaf, err := x509.ParseCertificate(block.Bytes)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, name := range []string{objectName(spec) + "." + p.Name + ".svc", outside} {
-					if name != "" && !slices.Contains(leaf.DNSNames, name) {
-						t.Errorf("the certificate has the names %q and not %s", leaf.DNSNames, name)
-					}
-				}
-			})
-		}
-	})
+			}
+		})
+	}
 }

@@ -29,12 +29,12 @@ type meet func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc)
 // behind returns the place of a broker whose requests are met.
 func (p *place) behind(t *testing.T, do meet) *place {
 	t.Helper()
-	target, err := url.Parse(shared.URL)
+	target, err := url.Parse(p.cfg.Credentials.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(shared.CA)
+	roots.AppendCertsFromPEM(p.cfg.Credentials.CA)
 	forward := httputil.NewSingleHostReverseProxy(target)
 	forward.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	forward.ErrorLog = log.New(io.Discard, "", 0) // of connections that a test cuts off

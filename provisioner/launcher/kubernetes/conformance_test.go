@@ -12,19 +12,20 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 )
 
-// shared is the control plane and the node of all tests.
-var shared cluster.Shared
+// shared is the cluster of tests of servers; objects is one without a node, for tests of objects.
+var shared, objects cluster.Shared
 
 func TestMain(m *testing.M) {
 	if status, ordered := launchertest.Child(openChild); ordered {
 		os.Exit(status)
 	}
-	servers.Main(m, shared.Close)
+	servers.Main(m, objects.Close)
 }
 
 // The launcher keeps what launcher.Launcher promises, with a real control plane and real servers of each flavour.
@@ -96,14 +97,27 @@ type place struct {
 	log *logged.Text
 }
 
-// newPlace makes a namespace, in which a broker may do what deploy/kubernetes/launcher lets it.
+// newPlace makes a namespace on the node, in which a broker may do what deploy/kubernetes/launcher lets it.
 func newPlace(t *testing.T, image kubernetes.Image) *place {
 	t.Helper()
-	p := &place{Namespace: shared.NewNamespace(t), log: &logged.Text{}}
-	p.cfg = kubernetes.Config{Namespace: p.Name, Images: []kubernetes.Image{image},
-		Credentials: api.Credentials{URL: shared.URL, CA: shared.CA, Token: p.Token},
-		Service:     kubernetes.NodePort, Host: shared.Node.Address(), User: 999,
-		Options: launcher.Options{Logger: slog.New(slog.NewTextHandler(p.log, nil))}}
+	p := placeIn(t, &shared, image)
+	p.cfg.Service, p.cfg.Host = kubernetes.NodePort, shared.Node.Address()
+	return p
+}
+
+// newObjects makes a place without a node.
+func newObjects(t *testing.T) *place {
+	t.Helper()
+	objects.StartAPI(t)
+	return placeIn(t, &objects, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "11.8", Name: "test/mariadb"})
+}
+
+func placeIn(t *testing.T, c *cluster.Shared, image kubernetes.Image) *place {
+	t.Helper()
+	p := &place{Namespace: c.NewNamespace(t), log: &logged.Text{}}
+	p.cfg = kubernetes.Config{Namespace: p.Name, Images: []kubernetes.Image{image}, User: 999,
+		Credentials: api.Credentials{URL: c.URL, CA: c.CA, Token: p.Token},
+		Options:     launcher.Options{Logger: slog.New(slog.NewTextHandler(p.log, nil))}}
 	return p
 }
 

@@ -18,7 +18,7 @@ func TestVolumeFull(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
-		// The volume is in memory, which a real node counts as the container's: the limit has to be enough for both.
+		// The volume is in memory, which the node counts as the container's: the limit has to be enough for both.
 		spec.MemoryMB, spec.StorageMB = 1024, 256
 		spec.Placement = &plan.Placement{StorageClass: cluster.LimitedClass}
 		e, _ := launch(t, l, spec)

@@ -313,23 +313,22 @@ func TestNoNode(t *testing.T) {
 
 // If a quota refuses the volume, the launch fails at once for lack of room.
 func TestNoVolume(t *testing.T) {
-	eachImage(t, func(t *testing.T, image kubernetes.Image) {
-		p := newPlace(t, image)
-		p.Do(t, http.MethodPost, p.Path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
-			"metadata": map[string]string{"name": "full"},
-			"spec":     map[string]any{"hard": map[string]string{"requests.storage": "512Mi"}}}, nil)
-		await(t, "the quota", func() bool {
-			var quota struct {
-				Status struct{ Used map[string]string }
-			}
-			p.Do(t, http.MethodGet, p.Path("resourcequotas/full"), nil, &quota)
-			return quota.Status.Used["requests.storage"] == "0"
-		})
-		_, err := p.open(t).Launch(t.Context(), newSpec(), func(string) {})
-		if !errors.Is(err, launcher.ErrNoRoom) {
-			t.Errorf("launch: %v, want ErrNoRoom", err)
+	t.Parallel()
+	p := newObjects(t)
+	p.Do(t, http.MethodPost, p.Path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
+		"metadata": map[string]string{"name": "full"},
+		"spec":     map[string]any{"hard": map[string]string{"requests.storage": "512Mi"}}}, nil)
+	await(t, "the quota", func() bool {
+		var quota struct {
+			Status struct{ Used map[string]string }
 		}
+		p.Do(t, http.MethodGet, p.Path("resourcequotas/full"), nil, &quota)
+		return quota.Status.Used["requests.storage"] == "0"
 	})
+	_, err := p.open(t).Launch(t.Context(), newSpec(), func(string) {})
+	if !errors.Is(err, launcher.ErrNoRoom) {
+		t.Errorf("launch: %v, want ErrNoRoom", err)
+	}
 }
 
 // The launch fails in time if the image cannot be fetched. Only operators see its name.

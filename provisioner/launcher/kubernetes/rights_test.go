@@ -7,40 +7,36 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/kubernetes"
 )
 
 // A broker that supervises says at the start which rights it lacks. So does the error of a launch that needs them.
 func TestRights(t *testing.T) {
-	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		p := newPlace(t, image)
-		p.cfg.Supervise = true
-		const lacks = "the broker lacks rights in the namespace"
-		p.Do(t, http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+p.Name+"/roles/mysql-broker",
-			map[string]any{"rules": []any{
-				map[string]any{"apiGroups": []string{""}, "resources": []string{"secrets"},
-					"verbs": []string{"get", "list", "create", "patch", "delete"}},
-				map[string]any{"apiGroups": []string{""}, "resources": []string{"persistentvolumeclaims", "services"},
-					"verbs": []string{"get", "create", "patch"}},
-				map[string]any{"apiGroups": []string{""}, "resources": []string{"pods"},
-					"verbs": []string{"get", "list", "watch"}},
-			}}, nil)
-		l := p.open(t)
-		const missing = "it may not delete persistentvolumeclaims, create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"
-		await(t, "the missing rights in the log", func() bool {
-			return strings.Contains(p.log.String(), lacks) && strings.Contains(p.log.String(), missing)
-		})
-		_, err := l.Launch(t.Context(), newSpec(), func(string) {})
-		e, known := errors.AsType[*launcher.Error](err)
-		if !known || e.Action != launcher.GiveUp || !strings.Contains(err.Error(), `cannot patch resource "statefulsets"`) ||
-			strings.Contains(e.Sentence, "statefulsets") {
-			t.Errorf("launch without the right: %v", err)
-		}
-		other := newPlace(t, image)
-		other.cfg.Supervise = true
-		launch(t, other.open(t), newSpec())
-		if strings.Contains(other.log.String(), lacks) {
-			t.Errorf("with the rights of deploy/kubernetes/launcher: %s", other.log.String())
-		}
+	t.Parallel()
+	p := newObjects(t)
+	p.cfg.Supervise = true
+	const lacks = "the broker lacks rights in the namespace"
+	p.Do(t, http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+p.Name+"/roles/mysql-broker",
+		map[string]any{"rules": []any{
+			map[string]any{"apiGroups": []string{""}, "resources": []string{"secrets"},
+				"verbs": []string{"get", "list", "create", "patch", "delete"}},
+			map[string]any{"apiGroups": []string{""}, "resources": []string{"persistentvolumeclaims", "services"},
+				"verbs": []string{"get", "create", "patch"}},
+			map[string]any{"apiGroups": []string{""}, "resources": []string{"pods"},
+				"verbs": []string{"get", "list", "watch"}},
+		}}, nil)
+	l := p.open(t)
+	const missing = "it may not delete persistentvolumeclaims, create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"
+	await(t, "the missing rights in the log", func() bool {
+		return strings.Contains(p.log.String(), lacks) && strings.Contains(p.log.String(), missing)
 	})
+	_, err := l.Launch(t.Context(), newSpec(), func(string) {})
+	e, known := errors.AsType[*launcher.Error](err)
+	if !known || e.Action != launcher.GiveUp || !strings.Contains(err.Error(), `cannot patch resource "statefulsets"`) ||
+		strings.Contains(e.Sentence, "statefulsets") {
+		t.Errorf("launch without the right: %v", err)
+	}
+	missed, err := newObjects(t).open(t).(launcher.Checker).MissingRights(t.Context())
+	if err != nil || missed != "" {
+		t.Errorf("with the rights of deploy/kubernetes/launcher: %q, %v", missed, err)
+	}
 }

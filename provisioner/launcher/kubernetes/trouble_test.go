@@ -8,88 +8,80 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/kubernetes"
 )
 
 // A launcher that supervises sees why a server does not run, and that it runs again, also where its watches are cut off
 // again and again. One that does not supervise asks, and sees the same.
 func TestTroubles(t *testing.T) {
-	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		p := newPlace(t, image)
-		spec := newSpec()
-		launch(t, p.open(t), spec)
-		behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
-			if r.URL.Query().Get("watch") != "" {
-				ctx, cancel := context.WithTimeout(r.Context(), 300*time.Millisecond)
-				defer cancel()
-				r = r.WithContext(ctx)
-			}
-			pass(w, r)
-		})
-		behind.cfg.Supervise, behind.cfg.WatchPause = true, 100*time.Millisecond
-		watching, asking := behind.open(t).(launcher.Observer), p.open(t).(launcher.Observer)
-		var status map[string]any
-		set := func(to map[string]any) {
-			t.Helper()
-			status = to
-			p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": to}, nil)
+	t.Parallel()
+	p, spec := newObjects(t), newSpec()
+	awaitSentence(t, "a launch", "Waiting for a node", launching(p.open(t), spec))
+	await(t, "a pod", func() bool { return uid(t, p, spec) != "" })
+	behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+		if r.URL.Query().Get("watch") != "" {
+			ctx, cancel := context.WithTimeout(r.Context(), 300*time.Millisecond)
+			defer cancel()
+			r = r.WithContext(ctx)
 		}
-		sees := func(want launcher.Trouble) {
-			t.Helper()
-			for what, l := range map[string]launcher.Observer{"watched": watching, "asked": asking} {
-				await(t, "a server that is "+string(want)+", "+what, func() bool {
-					if status != nil {
-						set(status) // a real kubelet writes what it sees
-					}
-					troubles, err := l.Troubles(t.Context())
-					return err == nil && troubles[spec.ID] == want
-				})
-			}
-		}
-		condition := func(kind, status, reason string) map[string]string {
-			return map[string]string{"type": kind, "status": status, "reason": reason,
-				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
-		}
-		state := func(state, last map[string]any) map[string]any {
-			return map[string]any{"conditions": []any{}, "containerStatuses": []any{map[string]any{"name": "mysqld",
-				"image": "x", "imageID": "x", "ready": false, "restartCount": 1, "state": state, "lastState": last}}}
-		}
-		now := time.Now().UTC().Format(time.RFC3339)
-		killed := map[string]any{"terminated": map[string]any{"exitCode": 137, "reason": "OOMKilled", "finishedAt": now}}
-		running := map[string]any{"running": map[string]any{"startedAt": now}}
-
-		sees("")
-		set(map[string]any{"conditions": []any{condition("Ready", "False", ""), condition("ContainersReady", "True", "")}})
-		sees(launcher.NodeLost)
-		set(map[string]any{"conditions": []any{condition("PodScheduled", "False", "Unschedulable")}})
-		sees(launcher.NoNode)
-		set(map[string]any{"conditions": []any{condition("DisruptionTarget", "True", "TerminationByKubelet")}})
-		sees(launcher.Evicted)
-		set(state(running, killed))
-		sees(launcher.OutOfMemory)
-		full := "[ERROR] InnoDB: The error means mysqld cannot write: Error number 28 means 'No space left on device'"
-		set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{
-			"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}}))
-		sees(launcher.VolumeFull)
-		set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{}))
-		sees(launcher.Crashing)
-		set(state(map[string]any{"waiting": map[string]string{"reason": "ImagePullBackOff"}}, map[string]any{}))
-		sees(launcher.NoImage)
-		if log := p.log.String(); !strings.Contains(log, "a server is in trouble") || !strings.Contains(log, spec.ID) {
-			t.Errorf("the log says %q", log)
-		}
-		starting := state(running, map[string]any{})
-		late := condition("Ready", "False", "ContainersNotReady")
-		late["lastTransitionTime"] = time.Now().Add(-11 * time.Minute).UTC().Format(time.RFC3339)
-		starting["conditions"] = []any{late}
-		set(starting)
-		sees(launcher.NotReady)
-		set(state(running, map[string]any{}))
-		sees("")
-		status = nil
-		if err := asking.Destroy(t.Context(), spec.ID); err != nil {
-			t.Fatal(err)
-		}
-		sees("")
+		pass(w, r)
 	})
+	behind.cfg.Supervise, behind.cfg.WatchPause = true, 100*time.Millisecond
+	watching, asking := behind.open(t).(launcher.Observer), p.open(t).(launcher.Observer)
+	set := func(to map[string]any) {
+		t.Helper()
+		p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": to}, nil)
+	}
+	sees := func(want launcher.Trouble) {
+		t.Helper()
+		for what, l := range map[string]launcher.Observer{"watched": watching, "asked": asking} {
+			await(t, "a server that is "+string(want)+", "+what, func() bool {
+				troubles, err := l.Troubles(t.Context())
+				return err == nil && troubles[spec.ID] == want
+			})
+		}
+	}
+	condition := func(kind, status, reason string) map[string]string {
+		return map[string]string{"type": kind, "status": status, "reason": reason,
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
+	}
+	state := func(state, last map[string]any) map[string]any {
+		return map[string]any{"conditions": []any{}, "containerStatuses": []any{map[string]any{"name": "mysqld",
+			"image": "x", "imageID": "x", "ready": false, "restartCount": 1, "state": state, "lastState": last}}}
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	killed := map[string]any{"terminated": map[string]any{"exitCode": 137, "reason": "OOMKilled", "finishedAt": now}}
+	running := map[string]any{"running": map[string]any{"startedAt": now}}
+
+	sees("")
+	set(map[string]any{"conditions": []any{condition("Ready", "False", ""), condition("ContainersReady", "True", "")}})
+	sees(launcher.NodeLost)
+	set(map[string]any{"conditions": []any{condition("PodScheduled", "False", "Unschedulable")}})
+	sees(launcher.NoNode)
+	set(map[string]any{"conditions": []any{condition("DisruptionTarget", "True", "TerminationByKubelet")}})
+	sees(launcher.Evicted)
+	set(state(running, killed))
+	sees(launcher.OutOfMemory)
+	full := "[ERROR] InnoDB: The error means mysqld cannot write: Error number 28 means 'No space left on device'"
+	set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{
+		"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}}))
+	sees(launcher.VolumeFull)
+	set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{}))
+	sees(launcher.Crashing)
+	set(state(map[string]any{"waiting": map[string]string{"reason": "ImagePullBackOff"}}, map[string]any{}))
+	sees(launcher.NoImage)
+	if log := p.log.String(); !strings.Contains(log, "a server is in trouble") || !strings.Contains(log, spec.ID) {
+		t.Errorf("the log says %q", log)
+	}
+	starting := state(running, map[string]any{})
+	late := condition("Ready", "False", "ContainersNotReady")
+	late["lastTransitionTime"] = time.Now().Add(-11 * time.Minute).UTC().Format(time.RFC3339)
+	starting["conditions"] = []any{late}
+	set(starting)
+	sees(launcher.NotReady)
+	set(state(running, map[string]any{}))
+	sees("")
+	if err := asking.Destroy(t.Context(), spec.ID); err != nil {
+		t.Fatal(err)
+	}
+	sees("")
 }

@@ -30,14 +30,15 @@ func addedName(prefix, base string) string {
 	return prefix + "-" + strings.ToLower(rand.Text()) + "/" + base
 }
 
-// AddImage implements Machine.
-func (n realNode) AddImage(ctx context.Context, prefix, base string, b mysqld.Binary) (string, error) {
+// AddImage adds an image to those that pods can have: one that is there, base, with the tree of a program at AddedDir.
+// The program comes first in $PATH. The image's name begins with the prefix; no other image has it.
+func (n Node) AddImage(ctx context.Context, prefix, base string, b mysqld.Binary) (string, error) {
 	name := addedName(prefix, base)
 	return name, n.importImage(ctx, name, base, b)
 }
 
 // importImage imports an archive with one layer; containerd has those of base already.
-func (n realNode) importImage(ctx context.Context, name, base string, b mysqld.Binary) (err error) {
+func (n Node) importImage(ctx context.Context, name, base string, b mysqld.Binary) (err error) {
 	dir, err := os.MkdirTemp(n.c.cfg.Dir, "added")
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (n realNode) importImage(ctx context.Context, name, base string, b mysqld.B
 }
 
 // readImage returns what containerd knows of an image.
-func (n realNode) readImage(ctx context.Context, name string) (manifest ociManifest, config ociConfig, err error) {
+func (n Node) readImage(ctx context.Context, name string) (manifest ociManifest, config ociConfig, err error) {
 	list, err := n.run(ctx, "image", "list", "name=="+name)
 	if err != nil {
 		return manifest, config, err
@@ -89,7 +90,7 @@ func (n realNode) readImage(ctx context.Context, name string) (manifest ociManif
 	return manifest, config, n.readContent(ctx, manifest.Config.Digest, &config)
 }
 
-func (n realNode) readContent(ctx context.Context, digest string, into any) error {
+func (n Node) readContent(ctx context.Context, digest string, into any) error {
 	text, err := n.run(ctx, "content", "get", digest)
 	if err != nil {
 		return err

@@ -9,35 +9,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// DirVar names the state directory of a cluster with a real node that another process runs, see test/kubernetes/node.
+// DirVar names the state directory of a cluster with a node that another process runs, see test/kubernetes/node.
 const DirVar = "KUBERNETES_DIR"
-
-// Machine runs the pods of a cluster: a played node, or a real one.
-type Machine interface {
-	// Address is where the node ports are.
-	Address() string
-
-	// AddImage adds an image to those that pods can have: one that is there, base, with the tree of a program at AddedDir.
-	// The program comes first in $PATH. The image's name begins with the prefix; no other image has it.
-	AddImage(ctx context.Context, prefix, base string, b mysqld.Binary) (name string, err error)
-
-	// Kill ends the process of the main container of a pod with SIGKILL, and reports whether there was one.
-	Kill(namespace, name string) bool
-
-	// Logs are what the containers of a namespace printed, and the arguments and the environment of those that run.
-	Logs(namespace string) string
-}
 
 // sharedFile is where a cluster says how other processes reach it.
 const sharedFile = "cluster.json"
 
 type shared struct{ URL, NodeAddress string }
 
-// Share lets other processes attach to the cluster, whose real node has this address.
+// Share lets other processes attach to the cluster, whose node has this address.
 func (c *Cluster) Share(nodeAddress string) error {
 	text, err := json.Marshal(shared{c.URL, nodeAddress})
 	if err != nil {
@@ -47,42 +29,43 @@ func (c *Cluster) Share(nodeAddress string) error {
 }
 
 // attach returns the cluster that another process runs, and its node. Stop does not end it.
-func attach(dir string) (*Cluster, Machine, error) {
+func attach(dir string) (c *Cluster, n Node, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, sharedFile))
 	if err != nil {
-		return nil, nil, err
+		return nil, n, err
 	}
 	var s shared
 	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, nil, err
+		return nil, n, err
 	}
-	c := &Cluster{URL: s.URL, cfg: Config{Dir: dir}, Kubeconfig: filepath.Join(dir, "pki", "admin.kubeconfig")}
+	c = &Cluster{URL: s.URL, cfg: Config{Dir: dir}, Kubeconfig: filepath.Join(dir, "pki", "admin.kubeconfig")}
 	c.background, c.cancel = context.WithCancel(context.Background())
 	if c.ca, err = readAuthority(filepath.Join(dir, "pki")); err != nil {
-		return nil, nil, err
+		return nil, n, err
 	}
 	if c.CA, err = os.ReadFile(c.ca.path("ca.crt")); err != nil {
-		return nil, nil, err
+		return nil, n, err
 	}
-	return c, realNode{c, s.NodeAddress}, c.makeClient()
+	return c, Node{c, s.NodeAddress}, c.makeClient()
 }
 
-// realNode is a Machine whose containers containerd runs.
-type realNode struct {
+// Node runs the pods of a cluster by containerd.
+type Node struct {
 	c       *Cluster
 	address string
 }
 
-func (n realNode) Address() string { return n.address }
+// Address is where the node ports are.
+func (n Node) Address() string { return n.address }
 
 // run calls containerd's client.
-func (n realNode) run(ctx context.Context, args ...string) ([]byte, error) {
+func (n Node) run(ctx context.Context, args ...string) ([]byte, error) {
 	args = append([]string{"--namespace=k8s.io", "--address=" + filepath.Join(n.c.cfg.Dir, "containerd.sock")}, args...)
 	return output(ctx, "ctr", args...)
 }
 
 // ctr is run for what may fail.
-func (n realNode) ctr(args ...string) string {
+func (n Node) ctr(args ...string) string {
 	out, err := n.run(context.Background(), args...)
 	if err != nil {
 		return ""
@@ -91,7 +74,7 @@ func (n realNode) ctr(args ...string) string {
 }
 
 // tasks are the processes of running containers, by the containers' ids.
-func (n realNode) tasks() map[string]int {
+func (n Node) tasks() map[string]int {
 	pids := map[string]int{}
 	for line := range strings.Lines(n.ctr("task", "list")) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "RUNNING" {
@@ -113,7 +96,7 @@ type containerIDs struct {
 }
 
 // containers are the ids of the main containers of a namespace's pods, by the pods' names.
-func (n realNode) containers(namespace string) map[string]string {
+func (n Node) containers(namespace string) map[string]string {
 	status, answer, err := n.c.Call(context.Background(), http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", nil)
 	var pods containerIDs
 	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &pods) != nil {
@@ -128,7 +111,8 @@ func (n realNode) containers(namespace string) map[string]string {
 	return ids
 }
 
-func (n realNode) Kill(namespace, name string) bool {
+// Kill ends the process of the main container of a pod with SIGKILL, and reports whether there was one.
+func (n Node) Kill(namespace, name string) bool {
 	id := n.containers(namespace)[name]
 	if n.tasks()[id] == 0 {
 		return false
@@ -137,7 +121,8 @@ func (n realNode) Kill(namespace, name string) bool {
 	return true
 }
 
-func (n realNode) Logs(namespace string) string {
+// Logs are what the containers of a namespace printed, and the arguments and the environment of those that run.
+func (n Node) Logs(namespace string) string {
 	files, err := filepath.Glob(filepath.Join(n.c.cfg.Dir, "pods", namespace+"_*", "*", "*.log"))
 	if err != nil {
 		return err.Error()

@@ -1,8 +1,7 @@
-// Package cluster runs a Kubernetes control plane as plain processes, for tests, and plays the node that it lacks. The
-// programs are those that test/kubernetes/programs builds.
+// Package cluster runs a Kubernetes control plane as plain processes, for tests. The programs are those that
+// test/kubernetes/programs builds; test/kubernetes/node adds a node.
 //
-// Everything listens on 127.0.0.1 at ports that were free, and is gone after Stop. The control plane needs no
-// privilege; Play, which runs containers, needs root.
+// Everything listens on 127.0.0.1 at ports that were free, and is gone after Stop. It needs no privilege.
 package cluster
 
 import (
@@ -334,18 +333,6 @@ func (c *Cluster) send(ctx context.Context, method, path string, body any) error
 		return fmt.Errorf("%s %s: status %d: %s", method, path, status, answer)
 	}
 	return nil
-}
-
-// read decodes the object at a path. found is false if there is none.
-func (c *Cluster) read(ctx context.Context, path string, into any) (found bool, err error) {
-	status, answer, err := c.Call(ctx, http.MethodGet, path, nil)
-	if err != nil || status == http.StatusNotFound {
-		return false, err
-	}
-	if status != http.StatusOK {
-		return false, fmt.Errorf("GET %s: status %d: %s", path, status, answer)
-	}
-	return true, json.Unmarshal(answer, into)
 }
 
 // freePorts returns ports that are free now. If another program takes one before it is used, a process ends.

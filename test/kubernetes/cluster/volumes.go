@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,8 +55,6 @@ type volume struct {
 type metadata struct {
 	Name, Namespace, UID, ResourceVersion string
 	DeletionTimestamp                     string
-	DeletionGracePeriodSeconds            int
-	Labels                                map[string]string
 }
 
 // startProvisioner makes a volume for every claim, and removes released ones. The controller-manager's own provisioner
@@ -111,7 +110,7 @@ func (c *Cluster) provide(ctx context.Context, what string, claim claim) {
 func (c *Cluster) volumeDir(name string) string { return filepath.Join(c.cfg.Dir, "volumes", name) }
 
 func sizeOption(quantity string) string {
-	return "mode=0755,size=" + strconv.Itoa(megabytes(quantity)) + "m"
+	return "mode=0755,size=" + strings.TrimSuffix(quantity, "i") // such as 1Gi, and tmpfs counts in these units too
 }
 
 func (c *Cluster) makeVolume(ctx context.Context, claim claim) error {

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -95,10 +96,26 @@ func run(command []string, dir string) (code int, err error) {
 		log.Printf("images %s and %s", cluster.ImageName(b), cluster.OfficialImage(b))
 		images = append(images, b.Flavour+"-"+b.Version+"="+cluster.OfficialImage(b))
 	}
-	code, err = cluster.RunCommand(ctx, command, "KUBECONFIG="+n.Kubeconfig, cluster.DirVar+"="+dir,
+	code, err = runCommand(ctx, command, "KUBECONFIG="+n.Kubeconfig, cluster.DirVar+"="+dir,
 		imagesVar+"="+strings.Join(images, " "), fmt.Sprintf("%s=%d", kubeletVar, n.Pid("kubelet")))
 	if logs := os.Getenv("ARTEFACTS"); logs != "" && (code != 0 || err != nil) {
 		err = errors.Join(err, os.CopyFS(filepath.Join(logs, filepath.Base(dir)), os.DirFS(filepath.Join(dir, "log"))))
 	}
 	return code, err
+}
+
+// runCommand runs a command with more environment variables, and returns its exit code. When the context ends, the
+// command gets a SIGTERM.
+func runCommand(ctx context.Context, command []string, environment ...string) (code int, err error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) // #nosec G204 -- it is what this is for
+	cmd.Env = append(os.Environ(), environment...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if code := exit.ExitCode(); code > 0 {
+			return code, nil
+		}
+	}
+	return 0, err
 }

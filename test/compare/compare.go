@@ -178,10 +178,11 @@ func (d *describer) readPrivileges(ctx context.Context) error {
 // defines something; privileges, which readPrivileges reads; and statistics, which copies lack. Lengths and precisions
 // follow from COLUMN_TYPE, except for some that CREATE TABLE … SELECT made up. A view keeps the text of whoever created it, and a
 // default of a TIMESTAMP on MySQL is as it was in the zone of the session; SHOW CREATE prints what they mean. MySQL's
-// AUTO_INCREMENT is one less while a table is not open. Expressions of partitions are quoted as the session had it, and
+// AUTO_INCREMENT is one less while a table is not open. Expressions of partitions are quoted as the session had it, on
+// MySQL those of generated columns name its character set (SHOW CREATE has both as they are read), and
 // MariaDB lists options that it does not know, too.
 var (
-	incidental = regexp.MustCompile(`^(?:TABLE_ROWS|AVG_ROW_LENGTH|CHARACTER_\w+_LENGTH|\w+_PRECISION|NUMERIC_SCALE|COLUMN_DEFAULT|(?:SUB)?PARTITION_EXPRESSION|AUTO_INCREMENT|VIEW_DEFINITION|(?:MAX_)?(?:DATA|INDEX)_LENGTH|DATA_FREE|CARDINALITY|` +
+	incidental = regexp.MustCompile(`^(?:TABLE_ROWS|AVG_ROW_LENGTH|CHARACTER_\w+_LENGTH|\w+_PRECISION|NUMERIC_SCALE|COLUMN_DEFAULT|GENERATION_EXPRESSION|(?:SUB)?PARTITION_EXPRESSION|AUTO_INCREMENT|VIEW_DEFINITION|(?:MAX_)?(?:DATA|INDEX)_LENGTH|DATA_FREE|CARDINALITY|` +
 		`(?:CREATE|UPDATE|CHECK)_TIME|CREATED|LAST_(?:ALTERED|EXECUTED)|DEFINER|ORIGINATOR|VERSION)$`)
 	noContents = regexp.MustCompile(`PRIVILEGES$|^ROLE_|STATISTICS$|^METADATA_LOCK_INFO$|^APPLICABLE_ROLES$`)
 	objectName = []string{"VIEW_NAME", "TABLE_NAME", "TRIGGER_NAME", "EVENT_NAME", "ROUTINE_NAME", "SPECIFIC_NAME",

@@ -48,7 +48,7 @@ func (r *run) batch(ctx context.Context, files []string) (n int, err error) {
 	b := &batch{run: r, id: strings.ToLower(rand.Text()[:12]), password: rand.Text(), failed: map[string]bool{},
 		names: names{owner: map[string]string{}}}
 	defer func() { err = cmp.Or(err, b.drop()) }()
-	if err := b.create(ctx); err != nil {
+	if err := errors.Join(b.set(ctx), b.create(ctx)); err != nil {
 		return 0, err
 	}
 	tenant := b.open(b.account(source), b.database(source))
@@ -62,6 +62,9 @@ func (r *run) batch(ctx context.Context, files []string) (n int, err error) {
 		r.same[file] = true
 	}
 	for len(b.names.owner) > 0 {
+		if err := b.set(ctx); err != nil {
+			return n, err
+		}
 		err := b.transfer(ctx)
 		if err == nil {
 			return n, b.compare(ctx)
@@ -84,6 +87,16 @@ func (b *batch) create(ctx context.Context) error {
 			if _, err := b.admin.ExecContext(ctx, statement); err != nil {
 				return fmt.Errorf("%s: %w", statement, err)
 			}
+		}
+	}
+	return nil
+}
+
+// set sets what the server may have lost.
+func (b *batch) set(ctx context.Context) error {
+	for _, setting := range b.settings {
+		if _, err := b.admin.ExecContext(ctx, "SET GLOBAL "+setting); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -24,6 +24,10 @@ type run struct {
 	charset string   // of the databases, as the suite expects it
 	log     func(format string, args ...any)
 
+	// settings of the server, which loses them when a statement of a file ends it. A server that opens a table again can
+	// find another next value for AUTO_INCREMENT, after a rollback for example.
+	settings []string
+
 	same, refused, different map[string]bool // files, by the worst that became of one of their objects
 	objects                  int
 }

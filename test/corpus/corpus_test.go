@@ -69,12 +69,7 @@ func TestCorpus(t *testing.T) {
 		t.Run(s.Flavour, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(t, s)
-			// A server that opens a table again can find another next value for AUTO_INCREMENT, after a rollback for example.
-			for _, setting := range []string{"event_scheduler = OFF", "table_definition_cache = 20000", "table_open_cache = 20000"} {
-				if _, err := r.admin.Exec("SET GLOBAL " + setting); err != nil {
-					t.Fatal(err)
-				}
-			}
+			r.settings = []string{"event_scheduler = OFF", "table_definition_cache = 20000", "table_open_cache = 20000"}
 			r.check(t, slices.DeleteFunc(r.suite, func(file string) bool { return !pattern.MatchString(r.short(file)) }))
 		})
 	}

@@ -72,9 +72,10 @@ func (s *Server) ProgramSize(ctx context.Context, database string, limit time.Du
 	return sizes[database], err
 }
 
-// TimedOut reports whether the server ended a statement because it exceeded the statement's time limit.
+// TimedOut reports whether the server ended a statement because it exceeded the statement's time limit, or did not open
+// all tables in time.
 func TimedOut(err error) bool {
-	return hasNumber(err, errQueryTimeout) || hasNumber(err, errStatementTimeout)
+	return errors.Is(err, errOpeningTime) || hasNumber(err, errQueryTimeout) || hasNumber(err, errStatementTimeout)
 }
 
 func (s *Server) programSizes(ctx context.Context, comparison, databases string,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -71,11 +72,10 @@ func (s *Server) tablesOf(ctx context.Context, database string) (tables []tableS
 	}
 	d := dialects[flavour.Name]
 	byFile := map[string]int{} // the table of a file
-	query := d.openingTables + fmt.Sprintf(`SELECT TABLE_NAME, %s, TABLE_TYPE, COALESCE(ENGINE, '') = 'InnoDB',
+	query := fmt.Sprintf(`SELECT TABLE_NAME, %s, TABLE_TYPE, COALESCE(ENGINE, '') = 'InnoDB',
 		COALESCE(CREATE_OPTIONS, '') LIKE '%%partitioned%%', COALESCE(DATA_LENGTH + INDEX_LENGTH, 0), COALESCE(DATA_FREE, 0),
-		COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'`,
-		d.named("TABLE_NAME"))
-	opening := s.eachRow(ctx, query, database, func(rows *sql.Rows) error {
+		COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES`, d.named("TABLE_NAME"))
+	opening := s.eachTable(ctx, d, query, database, func(rows *sql.Rows) error {
 		var t tableSize
 		var file string
 		err := rows.Scan(&t.name, &file, &t.kind, &t.innoDB, &t.partitioned, &t.lengths, &t.free, &t.rows)
@@ -110,11 +110,57 @@ func (s *Server) tablesOf(ctx context.Context, database string) (tables []tableS
 	return tables, files, cmp.Or(err, opening)
 }
 
+// openingTime bounds how long a server opens the tables of one database, and each query.
+const openingTime = 30 * time.Second
+
+var errOpeningTime = errors.New("the server does not open all tables in time")
+
+// eachTable calls fn with the rows of a query of information_schema.TABLES, without views.
+func (s *Server) eachTable(ctx context.Context, d dialect, query, database string, fn func(*sql.Rows) error) error {
+	if d.openingTables == "" {
+		return s.eachRow(ctx, query+" WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'", database, fn)
+	}
+	all, err := names(ctx, s.reads, tablesOf, database)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for _, some := range TableQueries(query, "?", all) {
+		if time.Since(began) > openingTime {
+			return errOpeningTime
+		}
+		if err := s.eachRow(ctx, d.openingTables+some, database, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tablesAtOnce is how many tables one query is about. MariaDB has a temporary table for each, and with hundreds needs
+// more memory than a session may take.
+const tablesAtOnce = 50
+
+// TableQueries makes of a query of a view of information_schema queries about these tables of a database, which is an
+// expression. MariaDB opens whatever a query may be about, and a view with all that it uses, for which a session may not
+// have the memory. So it has to be asked for each table by its name: then it opens that table only.
+// https://mariadb.com/docs/server/reference/system-tables/information-schema/optimizations-for-information_schema-tables
+func TableQueries(query, database string, tables []string) (queries []string) {
+	for some := range slices.Chunk(tables, tablesAtOnce) {
+		each := make([]string, len(some))
+		for n, table := range some {
+			each[n] = fmt.Sprintf("%s WHERE table_schema = %s AND table_name = _utf8mb4 X'%x'", query, database, table)
+		}
+		queries = append(queries, strings.Join(each, " UNION ALL "))
+	}
+	return queries
+}
+
 var partitionOf = regexp.MustCompile(`(?s)#[pP]#.*$`)
 
-// eachRow calls fn with the rows of a query that takes a database.
+// eachRow calls fn with the rows of a query whose arguments are all a database.
 func (s *Server) eachRow(ctx context.Context, query, database string, fn func(*sql.Rows) error) error {
-	rows, err := s.reads.QueryContext(ctx, query, database)
+	args := slices.Repeat([]any{database}, strings.Count(query, "?"))
+	rows, err := s.reads.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}

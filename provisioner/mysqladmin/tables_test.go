@@ -53,6 +53,29 @@ func TestLargestTables(t *testing.T) {
 	})
 }
 
+// Sizes are read without opening views: these use one another twice, so that MariaDB needs more memory to open them
+// together than a session may take.
+func TestSizesBesideViewsThatNeedMuchMemory(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		tenant := f.loginAs(f.account(plan.Admin))
+		f.exec(tenant, "CREATE TABLE t (a INT PRIMARY KEY)", "CREATE VIEW v0 AS SELECT * FROM t")
+		for n, err := 0, error(nil); err == nil && n < 20; n++ { // as many as the server lets a tenant create
+			_, err = tenant.ExecContext(t.Context(), fmt.Sprintf("CREATE VIEW v%d AS SELECT x.a FROM v%d x JOIN v%[2]d y USING (a)",
+				n+1, n))
+		}
+		size, err := f.server.DatabaseSize(t.Context(), f.database)
+		if err != nil || size.Files < 16<<10 {
+			t.Errorf("the database takes %d bytes: %v", size.Files, err)
+		}
+		if tables, _, err := f.server.LargestTables(t.Context(), f.database, 10); err != nil || len(tables) != 1 {
+			t.Errorf("its tables are %v: %v", tables, err)
+		}
+		if _, err := f.server.OtherTables(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestOpenSessions(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		busy, idle, other := f.account(plan.ReadWrite), f.account(plan.ReadOnly), f.account(plan.Admin)

@@ -132,7 +132,7 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source) error
 	if err := s.identify(ctx, justNow); err != nil {
 		return sourceFailure(err)
 	}
-	if err := readColumns(ctx, locks, s.tables); err != nil {
+	if err := readColumns(ctx, locks, s.identities.mariaDB, s.tables); err != nil {
 		return sourceFailure(err)
 	}
 	for n := range s.tables {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 // table is a table or a sequence of the source.
@@ -31,48 +33,63 @@ type table struct {
 	session   *sessionValues // nil if nothing depends on the session that writes the rows
 }
 
-// listTables reads what tables there are. It opens no table on MySQL.
+// listTables reads what tables there are. It opens no table on MySQL, and no view.
 func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []string, err error) {
-	rows, err := conn.QueryContext(ctx, `SELECT table_name, table_type, coalesce(engine, ''),
-		coalesce(table_rows, 0), coalesce(data_length, 0), coalesce(create_time, ''),
-		coalesce(/*M! CONCAT(CAST(CONVERT(table_schema USING filename) AS BINARY), '/',
-			CAST(CONVERT(table_name USING filename) AS BINARY)), */ CONCAT(table_schema, '/', table_name))
-		FROM information_schema.tables WHERE table_schema = DATABASE()`)
+	var all []string
+	mariaDB := false
+	err = eachOf(ctx, conn, []string{`SELECT table_name, coalesce(table_type, '') = 'VIEW', 0 /*M! + 1 */
+		FROM information_schema.tables WHERE table_schema = DATABASE()`}, func(rows *sql.Rows) error {
+		var name string
+		var isView bool
+		err := rows.Scan(&name, &isView, &mariaDB)
+		if isView {
+			views = append(views, name)
+		} else {
+			all = append(all, name)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
+	err = eachOf(ctx, conn, queriesOf(`SELECT table_name, table_type, coalesce(engine, ''),
+		coalesce(table_rows, 0), coalesce(data_length, 0), coalesce(create_time, ''),
+		coalesce(/*M! CONCAT(CAST(CONVERT(table_schema USING filename) AS BINARY), '/',
+			CAST(CONVERT(table_name USING filename) AS BINARY)), */ CONCAT(table_schema, '/', table_name))
+		FROM information_schema.tables`, mariaDB, all), func(rows *sql.Rows) error {
 		var t table
 		var kind, engine string
 		if err := rows.Scan(&t.name, &kind, &engine, &t.rows, &t.bytes, &t.created, &t.file); err != nil {
-			return nil, nil, err
+			return err
 		}
 		switch kind {
 		case "VIEW":
-			views = append(views, t.name)
-			continue
+			return nil
 		case "SEQUENCE":
 			t.sequence = true
 		case "SYSTEM VERSIONED":
 			t.versioned = true
 		case "BASE TABLE":
 		default:
-			return nil, nil, refused(nil, "Table %s is of the kind %s, which cannot be copied.", t.name, kind)
+			return refused(nil, "Table %s is of the kind %s, which cannot be copied.", t.name, kind)
 		}
 		if engine == "" {
-			return nil, nil, refused(nil, "The server cannot open %s, a table or a view. Mend or drop it, and try again.",
+			return refused(nil, "The server cannot open %s, a table or a view. Mend or drop it, and try again.",
 				t.name)
 		}
 		if !strings.EqualFold(engine, "InnoDB") {
-			return nil, nil, refused(nil, "Table %s has the storage engine %s, of which no consistent copy can be taken while "+
+			return refused(nil, "Table %s has the storage engine %s, of which no consistent copy can be taken while "+
 				"it is used. Change the engine to InnoDB, and try again.", t.name, engine)
 		}
 		tables = append(tables, t)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	// The server's order of names that are equal in its collation, such as a and A, can change from query to query.
 	slices.SortFunc(tables, func(a, b table) int { return strings.Compare(a.name, b.name) })
-	return tables, views, rows.Err()
+	return tables, views, nil
 }
 
 // names lists tables as a statement names them.
@@ -156,19 +173,54 @@ func inUTF8(create string) string {
 var unescaped = strings.NewReplacer(`''`, "'", `\0`, "\x00", `\n`, "\n", `\r`, "\r", `\Z`, "\x1a", `\\`, `\`,
 	`\'`, "'", `\"`, `"`)
 
-// readColumns reads the columns of all tables that have values: generated ones only if these are stored.
-func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
-	rows, err := conn.QueryContext(ctx, `SELECT table_name, column_name, data_type, coalesce(character_set_name, ''),
-		is_nullable, coalesce(generation_expression, ''), extra, column_type FROM information_schema.columns
-		WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`)
-	if err != nil {
-		return err
+// queriesOf makes of a query of a view of information_schema queries about tables of the database. Those of MariaDB are
+// about these tables: see mysqladmin.TableQueries.
+func queriesOf(query string, mariaDB bool, tables []string) []string {
+	if mariaDB {
+		return mysqladmin.TableQueries(query, "DATABASE()", tables)
 	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
+	return []string{query + " WHERE table_schema = DATABASE()"}
+}
+
+// eachOf calls fn with the rows of queries.
+func eachOf(ctx context.Context, conn *sql.Conn, queries []string, fn func(*sql.Rows) error) error {
+	each := func(query string) error {
+		rows, err := conn.QueryContext(ctx, query)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }() // its error is that of rows.Err
+		for rows.Next() {
+			if err := fn(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}
+	for _, query := range queries {
+		if err := each(query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readColumns reads the columns of all tables that have values: generated ones only if these are stored.
+func readColumns(ctx context.Context, conn *sql.Conn, mariaDB bool, tables []table) error {
+	names := make([]string, len(tables))
+	for n, t := range tables {
+		names[n] = t.name
+	}
+	queries := queriesOf(`SELECT table_name, ordinal_position, column_name, data_type, coalesce(character_set_name, ''),
+		is_nullable, coalesce(generation_expression, ''), extra, column_type FROM information_schema.columns`, mariaDB, names)
+	for n := range queries {
+		queries[n] += " ORDER BY table_name, ordinal_position"
+	}
+	err := eachOf(ctx, conn, queries, func(rows *sql.Rows) error {
 		var of, nullable, generated, extra string
+		var at int
 		var c column
-		if err := rows.Scan(&of, &c.name, &c.kind, &c.charset, &nullable, &generated, &extra, &c.full); err != nil {
+		if err := rows.Scan(&of, &at, &c.name, &c.kind, &c.charset, &nullable, &generated, &extra, &c.full); err != nil {
 			return err
 		}
 		c.stored = generated != "" && strings.Contains(extra, "STORED")
@@ -178,7 +230,7 @@ func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
 				"column %s. Take the policy off the column, and try again.", of, c.name)
 		}
 		if t == nil || generated != "" && (!c.stored || strings.HasPrefix(generated, "ROW ")) {
-			continue // virtual, or of the period of a versioned table
+			return nil // virtual, or of the period of a versioned table
 		}
 		c.numbered = c.kind == "enum" || c.kind == "set"
 		if c.charset == "binary" {
@@ -186,8 +238,9 @@ func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
 		}
 		c.nullable = nullable == "YES"
 		t.columns = append(t.columns, c)
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	for n := range tables {

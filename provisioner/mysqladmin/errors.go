@@ -17,6 +17,7 @@ import (
 // MySQL: https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 // MariaDB: https://mariadb.com/docs/server/reference/error-codes
 const (
+	errTooManyConnections = 1040
 	errNoSuchDatabase     = 1049
 	errNoSuchThread       = 1094
 	errUnknownCharset     = 1115
@@ -42,9 +43,9 @@ const (
 
 // outages are server errors that say that a statement cannot be executed now, but may be later.
 var outages = []uint16{
-	1047,               // a Galera node without a majority
-	3100,               // Group Replication: the member could not commit
-	1040,               // too many connections
+	1047, // a Galera node without a majority
+	3100, // Group Replication: the member could not commit
+	errTooManyConnections,
 	1053,               // server shutdown in progress
 	errLockWaitTimeout, // for example during a backup
 	1317,               // query interrupted
@@ -77,7 +78,7 @@ func Unreachable(err error) bool {
 
 // refusals are the errors of a server that does not accept the broker's connection, or ends it.
 var refusals = []uint16{
-	1040, // too many connections
+	errTooManyConnections,
 	1041, // out of memory
 	1053, // server shutdown in progress
 	1077, // normal shutdown
@@ -149,3 +150,6 @@ func withholdMessage(err error) error {
 	}
 	return &mysql.MySQLError{Number: refused.Number, SQLState: refused.SQLState, Message: "message withheld"}
 }
+
+// NoDatabase reports whether a server refused because it has no such database.
+func NoDatabase(err error) bool { return hasNumber(err, errNoSuchDatabase) }

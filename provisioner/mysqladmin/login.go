@@ -155,7 +155,7 @@ func (s *Server) KeepReserve(ctx context.Context) error {
 	return s.explain("keep connections in reserve", errors.Join(keepOne(ctx, s.sessions), keepOne(ctx, s.reads)))
 }
 
-func keepOne(ctx context.Context, pool *sql.DB) error {
+func keepOne(ctx context.Context, pool *pool) error {
 	if stats := pool.Stats(); stats.InUse == stats.MaxOpenConnections {
 		return nil // a ping would wait
 	}

@@ -2,7 +2,6 @@ package mysqladmin
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -40,8 +39,8 @@ type nodes struct {
 type node struct {
 	addr      string
 	connector driver.Connector
-	db        *sql.DB     // for locks and sessions on a node that is not the primary
-	watch     *sql.DB     // for EndLocks
+	db        *pool       // for locks and sessions on a node that is not the primary
+	watch     *pool       // for EndLocks
 	wait      nodeWait    // likewise
 	away      atomic.Bool // it was not a member when this broker looked; EndStaleSessions has sessions to end there
 }
@@ -65,7 +64,7 @@ func openNodes(cfg Config) (*nodes, error) {
 			return nil, err
 		}
 		one := &node{addr: addr, connector: traced{connector, addr}}
-		one.db, one.watch = pool(one.connector, maxNodeConns), pool(one.connector, 1)
+		one.db, one.watch = newPool(one.connector, maxNodeConns), newPool(one.connector, 1)
 		n.all = append(n.all, one)
 	}
 	return n, nil

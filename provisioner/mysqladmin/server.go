@@ -40,7 +40,7 @@ type Server struct {
 	lockKey []byte
 
 	// Reads have their own pool, so that workers that all hold a session cannot block each other.
-	sessions, reads *sql.DB
+	sessions, reads *pool
 	connector       driver.Connector // of connections outside of the pools
 	nodes           *nodes           // nil for a single server
 
@@ -78,8 +78,8 @@ func Open(cfg Config) (*Server, error) {
 		name:      cfg.Name,
 		config:    cfg,
 		lockKey:   cfg.SessionLockKey,
-		sessions:  pool(pooled, maxConns),
-		reads:     pool(pooled, maxReadConns),
+		sessions:  newPool(pooled, maxConns),
+		reads:     newPool(pooled, maxReadConns),
 		connector: connector,
 		nodes:     all,
 		turns:     fair.NewSlots(maxConns),
@@ -101,12 +101,57 @@ type Setup struct{ s *Server }
 // Cluster is what only concerns the nodes of a cluster.
 type Cluster struct{ s *Server }
 
-func pool(connector driver.Connector, maxConns int) *sql.DB {
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(maxConns)
-	db.SetMaxIdleConns(maxConns)
-	db.SetConnMaxIdleTime(maxIdleTime)
-	return db
+// pool has connections to a server. If others have taken all that the server allows, whoever needs a connection waits
+// for one of the pool instead of failing: KeepReserve keeps one.
+type pool struct {
+	*sql.DB
+	max int
+}
+
+// scarceTime is how long a pool opens no more connections after the server had none left.
+const scarceTime = 2 * time.Second
+
+func newPool(connector driver.Connector, maxConns int) *pool {
+	p := &pool{max: maxConns}
+	p.DB = sql.OpenDB(scarce{connector, p})
+	p.limit(maxConns)
+	p.SetConnMaxIdleTime(maxIdleTime)
+	return p
+}
+
+func (p *pool) limit(maxConns int) {
+	p.SetMaxOpenConns(maxConns)
+	p.SetMaxIdleConns(maxConns)
+}
+
+// restore ends the time in which a pool opens no more connections. If none is free, it opens one, for whoever waits.
+func (p *pool) restore() {
+	p.limit(p.max)
+	ctx, cancel := context.WithTimeout(context.Background(), scarceTime)
+	defer cancel()
+	_ = p.PingContext(ctx)
+}
+
+// scarce limits its pool to the connections that it has once the server allows no more.
+type scarce struct {
+	driver.Connector
+	pool *pool
+}
+
+// Connect implements driver.Connector. With ErrBadConn, database/sql tries again, and then waits for a connection of the
+// pool.
+func (c scarce) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if !hasNumber(err, errTooManyConnections) {
+		return conn, err
+	}
+	others := c.pool.Stats().OpenConnections - 1 // this attempt is counted
+	if others == 0 {
+		return nil, err
+	}
+	c.pool.limit(others)
+	time.AfterFunc(scarceTime, c.pool.restore)
+	return nil, fmt.Errorf("%w: %w", err, driver.ErrBadConn)
 }
 
 // Name is the server's configured name.

@@ -27,7 +27,8 @@ func TestCopiesLeaveBootstrapOut(t *testing.T) {
 		all = append(all, some...)
 		return nil
 	})
-	if err != nil || len(all) != 1 || string(all[0].Parameters) != `{"charset": "latin1"}` {
+	if err != nil || len(all) != 1 || string(all[0].Parameters) != `{"charset": "latin1", `+
+		`"bootstrap_sha256": "e004ebd5b5532a4b85984a62f8ad48a81aa3460c1ca07701f386135d72cdecf5"}` {
 		t.Errorf("%v, %v", all, err)
 	}
 }

@@ -3,6 +3,7 @@ package instances
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -212,10 +213,20 @@ func (is *Instances) provisionAgain(ctx context.Context, tx *store.Tx, q engine.
 	return d, nil
 }
 
-// sameInstance reports whether a request asks for the recorded instance.
+// sameInstance reports whether a request asks for the recorded instance. Of the SQL of an instance whose record is a copy
+// that was kept beside its server, only the checksum is known.
 func sameInstance(i store.Instance, q engine.ProvisionRequest) bool {
-	var parameters plan.InstanceParameters
-	return json.Unmarshal(i.Parameters, &parameters) == nil && parameters == q.Parameters &&
+	var recorded struct {
+		plan.InstanceParameters
+		Ran string `json:"bootstrap_sha256"`
+	}
+	if json.Unmarshal(i.Parameters, &recorded) != nil {
+		return false
+	}
+	if recorded.Ran == fmt.Sprintf("%x", sha256.Sum256([]byte(q.Parameters.Bootstrap))) {
+		recorded.Bootstrap = q.Parameters.Bootstrap
+	}
+	return recorded.InstanceParameters == q.Parameters &&
 		i.ServiceID == q.Plan.ServiceID && i.PlanID == q.Plan.ID &&
 		i.OrganizationGUID == q.OrganizationGUID && i.SpaceGUID == q.SpaceGUID
 }

@@ -69,3 +69,20 @@ func TestLimits(t *testing.T) {
 		t.Error("instances are counted without a limit")
 	}
 }
+
+// An instance whose record was made again from the copy beside its server, without the SQL, is the one that was asked for.
+func TestSameInstanceWithBootstrap(t *testing.T) {
+	t.Parallel()
+	q := engine.ProvisionRequest{Parameters: plan.InstanceParameters{Charset: "latin1", Bootstrap: "SELECT 1"}}
+	for parameters, want := range map[string]bool{
+		`{"charset":"latin1","bootstrap":"SELECT 1"}`:                                                                true,
+		`{"charset":"latin1","bootstrap":"SELECT 2"}`:                                                                false,
+		`{"charset":"latin1","bootstrap_sha256":"e004ebd5b5532a4b85984a62f8ad48a81aa3460c1ca07701f386135d72cdecf5"}`: true,
+		`{"charset":"latin1","bootstrap_sha256":"00"}`:                                                               false,
+		`{"charset":"latin1"}`: false,
+	} {
+		if got := sameInstance(store.Instance{Parameters: []byte(parameters)}, q); got != want {
+			t.Errorf("%s: %t", parameters, got)
+		}
+	}
+}

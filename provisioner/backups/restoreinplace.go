@@ -207,6 +207,7 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 	if r.Lost {
 		flow.Advice = fmt.Sprintf("The lost database has the data of the backup %s. The bindings are as before.",
 			r.RestoreID)
+		flow.Failed = func(tx *store.Tx, _ task.Memory, _ bool) { tx.MarkGrants(i.ID) } // of accounts that were not lost
 		endOwner := end(w.endOwner)
 		// Applications must not write before all data is there.
 		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), restore,

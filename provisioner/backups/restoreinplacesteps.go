@@ -106,8 +106,44 @@ func (w restoring) makeAgain() (all []task.Step) {
 	if w.instance.Location.Dedicated() {
 		all = append(all, w.Launch(w.instance))
 	}
-	return append(all, task.Step{Name: "create database", Progress: "Creating the database",
+	return append(all, task.Step{Name: "freeze left", Progress: "Waiting for the last writes",
+		Timeout: steps.AccountsTimeout, Do: w.freezeLeft}, task.Step{Name: "create database", Progress: "Creating the database",
 		Do: w.InSession(w.instance, steps.InstanceLock(w.instance.ID), w.makeDatabase)})
+}
+
+// freezeLeft takes the privileges to write from those accounts of the bindings that the server has not lost: they would
+// write into the database while it is filled. They get them back with the other accounts.
+func (w restoring) freezeLeft(ctx context.Context, run *task.Run) error {
+	if found, _, err := foundLost.Recall(run); err != nil || found {
+		return err
+	}
+	var names []string
+	err := w.Fleet.AsAdmin(ctx, w.instance, func(admin *mysqladmin.Server) (err error) {
+		holds, err := admin.HoldsData(ctx, w.instance.Database)
+		if err == nil && holds {
+			err = w.errNotLost(run.Task)
+		}
+		if err == nil {
+			names, err = admin.Accounts(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	users, err := w.users(ctx)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(users, func(a store.BindingAccount) bool {
+		return a.BindingID == "" || !slices.Contains(names, a.Account)
+	})
+	return w.copier.FreezeAccounts(ctx, run, w.instance, left)
+}
+
+func (w restoring) errNotLost(t store.Task) error {
+	return engine.Fail(t, engine.DatabaseNotLost, fmt.Errorf("database %s: %w", w.instance.Database,
+		mysqladmin.ErrHoldsData))
 }
 
 // createAccounts creates the accounts of the bindings again.
@@ -130,8 +166,7 @@ func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmi
 			return err
 		}
 		if holds {
-			return engine.Fail(run.Task, engine.DatabaseNotLost, fmt.Errorf("database %s: %w", w.instance.Database,
-				mysqladmin.ErrHoldsData))
+			return w.errNotLost(run.Task)
 		}
 		if err := foundLost.Save(ctx, run, true); err != nil {
 			return err

@@ -235,8 +235,11 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 // explain says what users read about a backup that failed.
 func (b backingUp) explain(ctx context.Context, run *task.Run, err error) error {
 	return copying.Failed(ctx, run, err, func(err error) error {
-		if mysqladmin.CannotReach(err) {
+		switch {
+		case mysqladmin.CannotReach(err):
 			return engine.Fail(run.Task, engine.ServerSilent, err)
+		case mysqladmin.NoDatabase(err):
+			return engine.Fail(run.Task, engine.DatabaseDropped, err)
 		}
 		return err
 	}, func(err error) error {
@@ -255,12 +258,20 @@ func explainObjectStore(run *task.Run, err error) error {
 	return engine.Fail(run.Task, engine.StoreFailed, err)
 }
 
-// deleteUnfinished deletes what was written and the record. Nobody waits for an object store that fails: what is left
-// then is deleted with the backups whose days are over.
+// unfinishedTime is how long the deletion of what was written keeps the instance busy.
+const unfinishedTime = 10 * time.Second
+
+// deleteUnfinished deletes what was written and the record. Nobody waits for an object store that fails or hangs: what
+// is left then is deleted with the backups whose days are over.
 func (b backingUp) deleteUnfinished(ctx context.Context, run *task.Run) error {
 	err := errNoStoreHere
 	if b.vault != nil {
-		err = b.vault.Delete(ctx, b.instance.ID, b.id)
+		within, cancel := context.WithTimeout(ctx, unfinishedTime)
+		defer cancel()
+		err = b.vault.Delete(within, b.instance.ID, b.id)
+	}
+	if ctx.Err() != nil {
+		return err
 	}
 	if err != nil {
 		b.Log.Warn("an unfinished backup could not be deleted; it is tried again", "task", task.Token(run.Task.ID),

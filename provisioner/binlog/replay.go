@@ -92,7 +92,8 @@ func (r *Replay) Begin(ctx context.Context, at Position) (err error) {
 	return r.readResets(ctx)
 }
 
-// connect opens the connection that writes rows.
+// connect opens the connection that writes rows. Nobody has an account for the target yet, so that no tenant can keep a
+// lock for which it waits: only the replay's own statements and an operator's backup of the server can.
 func (r *Replay) connect(ctx context.Context) (*sql.Conn, error) {
 	conn, err := r.Administrator.Conn(ctx)
 	if err != nil {

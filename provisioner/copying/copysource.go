@@ -233,6 +233,10 @@ func (f Filling) sourceFailed(ctx context.Context, run *task.Run, source store.I
 	switch {
 	case f.gone(ctx, source):
 		return sourceGone(run, err)
+	case mysqladmin.NoDatabase(err) && f.moves:
+		return engine.Fail(run.Task, engine.DatabaseDropped, err)
+	case mysqladmin.NoDatabase(err):
+		return engine.Fail(run.Task, engine.SourceDropped, err)
 	case f.moves:
 		return engine.Fail(run.Task, engine.MovedSourceSilent, err)
 	}

@@ -50,6 +50,7 @@ const (
 	CredHubFailed
 
 	DatabaseDropped // by a user
+	SourceDropped   // the database of the instance to copy
 	DatabaseLost    // with the accounts
 	DatabaseNotLost
 	DatabaseUsed // a new one holds data
@@ -141,6 +142,8 @@ var failures = map[Failure]struct {
 	DatabaseDropped: {next: giveUp,
 		sentence: "The database of this service instance does not exist: somebody has dropped it. Restore a backup in " +
 			"place, with the parameters restore_backup and confirm, or delete the service instance."},
+	SourceDropped: {next: giveUp,
+		sentence: "The database of the service instance to copy does not exist: somebody has dropped it."},
 	DatabaseLost: {next: giveUp,
 		sentence: "The database of this service instance is lost. As an operator, restore the backup with `mysql-broker " +
 			"backups restore --lost`."},

@@ -12,8 +12,8 @@ import (
 )
 
 // accounts compares the accounts on a shared server, or on the dedicated server of an instance (""), with the records.
-// It finds accounts without a record that may use an instance's database, and accounts whose privileges do not match
-// their role.
+// It finds accounts without a record that may use an instance's database, and accounts that are locked or whose
+// privileges do not match their role.
 func accounts(server string, holds inventory.Holdings, instances []store.RecordedInstance,
 	recorded []store.RecordedAccount) (findings []Finding) {
 	known, strays := holds.CompareAccounts(instances, recorded)
@@ -24,14 +24,20 @@ func accounts(server string, holds inventory.Holdings, instances []store.Recorde
 		}
 		f := Finding{Kind: store.AccountResource, Server: server, Name: a.Account, InstanceID: a.InstanceID,
 			BindingID: a.BindingID, ToDo: "ask for its application to be unbound and bound again"}
+		locked := !a.Expired && slices.Contains(holds.Locked, a.Account)
 		switch {
 		case !a.There && server == store.DedicatedServers: // on a shared server, accounts have their own records
 			f.Problem = Missing
-		case !a.There || a.GrantsDue || i.Busy || a.Grant != nil && a.Grant.Fits(plan.Role(a.Role), i.OverSince != nil):
+		case !a.There || a.GrantsDue || i.Busy ||
+			!locked && a.Grant != nil && a.Grant.Fits(plan.Role(a.Role), i.OverSince != nil):
 			continue
 		default:
 			f.Problem = Deviating
-			if f.Repairable = server != store.DedicatedServers; f.Repairable {
+			f.Repairable = server != store.DedicatedServers
+			switch {
+			case locked:
+				f.ToDo = "unlock it: its application cannot log in"
+			case f.Repairable:
 				f.ToDo = "give it the privileges of its role"
 			}
 		}

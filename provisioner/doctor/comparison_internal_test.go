@@ -150,6 +150,16 @@ func TestComparedAccounts(t *testing.T) {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
+	locked := inventory.Holdings{Accounts: []string{anAccount}, Locked: []string{anAccount}, Grants: []mysqladmin.Grant{has}}
+	expired := own
+	expired.Expired = true
+	if got := told(accounts("s", locked, []store.RecordedInstance{instance}, []store.RecordedAccount{own})); len(got) != 1 ||
+		got[0] != "deviating account "+anAccount+"!" {
+		t.Errorf("locked: %v", got)
+	}
+	if got := accounts("s", locked, []store.RecordedInstance{instance}, []store.RecordedAccount{expired}); got != nil {
+		t.Errorf("locked because its binding has expired: %v", got)
+	}
 }
 
 // restore_to_time goes by the clocks of dedicated servers.

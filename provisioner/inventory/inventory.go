@@ -41,6 +41,7 @@ func Servers(ctx context.Context, s *store.Store, f *fleet.Fleet) ([]string, err
 // Holdings are what a mysqld holds.
 type Holdings struct {
 	Databases, Accounts []string
+	Locked              []string // accounts, as far as that is known
 	Grants              []mysqladmin.Grant
 }
 
@@ -50,6 +51,9 @@ func Read(ctx context.Context, server *mysqladmin.Server) (h Holdings, err error
 		return h, err
 	}
 	if h.Accounts, err = server.Accounts(ctx); err != nil {
+		return h, err
+	}
+	if h.Locked, _, err = server.LockedAccounts(ctx); err != nil {
 		return h, err
 	}
 	h.Grants, err = server.Grants(ctx)

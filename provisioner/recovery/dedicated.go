@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
@@ -131,7 +132,7 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 	whole.Endpoint = nil // the recorded endpoint may be older than the server's certificate
 	s := site{server: i.Server, instances: map[string]store.RecordedInstance{i.Database: i}, recorded: recorded}
 	err = r.Fleet.AsAdmin(ctx, whole, func(admin *mysqladmin.Server) (err error) {
-		s.holds, err = hold(ctx, admin)
+		s.holds, err = inventory.Read(ctx, admin)
 		return err
 	})
 	if mysqladmin.AccessDenied(err) && c.ID == i.ID {
@@ -184,7 +185,8 @@ func (r *recovery) silent(server, instanceID string, err error) {
 }
 
 // holdWith reads what a dedicated server holds, with the admin passwords of an instance's copy.
-func (r *recovery) holdWith(ctx context.Context, at store.Location, c store.InstanceCopy) (h holdings, err error) {
+func (r *recovery) holdWith(ctx context.Context, at store.Location,
+	c store.InstanceCopy) (h inventory.Holdings, err error) {
 	admin, next, err := r.Store.Recovery.Passwords(c)
 	if err != nil {
 		return h, err
@@ -200,13 +202,13 @@ func (r *recovery) holdWith(ctx context.Context, at store.Location, c store.Inst
 	return h, err
 }
 
-func (r *recovery) holdAs(ctx context.Context, at store.Location, password string) (h holdings, err error) {
+func (r *recovery) holdAs(ctx context.Context, at store.Location, password string) (h inventory.Holdings, err error) {
 	server, err := r.Fleet.Open(ctx, at, password)
 	if err != nil {
 		return h, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	return hold(ctx, server)
+	return inventory.Read(ctx, server)
 }
 
 // adoptServer adds an item that records the instance of an unrecorded server, if the record beside it has a copy.

@@ -79,7 +79,7 @@ func (r *recovery) retain(c store.InstanceCopy, at store.Location, recorded bool
 // were made.
 func (r *recovery) lookForUsers(s site) {
 	for _, g := range s.holds.Grants {
-		if _, retained := s.retained[g.Database]; !retained || slices.Contains(s.holds.locked, g.Account) {
+		if _, retained := s.retained[g.Database]; !retained || slices.Contains(s.holds.Locked, g.Account) {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.AccountResource, Server: s.server, Name: g.Account,

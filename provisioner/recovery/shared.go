@@ -22,7 +22,7 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	}
 	r.plan.known = max(r.plan.known, record.TaskID)
 	s := site{server: name, instances: map[string]store.RecordedInstance{}}
-	if s.holds, err = hold(ctx, server.Server); err != nil {
+	if s.holds, err = inventory.Read(ctx, server.Server); err != nil {
 		return err
 	}
 	instances, err := r.Store.Recovery.Instances(ctx, name)

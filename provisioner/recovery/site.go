@@ -13,23 +13,10 @@ import (
 	"mysql-broker/store"
 )
 
-// holdings are what a mysqld holds.
-type holdings struct {
-	inventory.Holdings
-	locked []string // accounts, as far as that is known
-}
-
-func hold(ctx context.Context, server *mysqladmin.Server) (h holdings, err error) {
-	if h.Holdings, err = inventory.Read(ctx, server); err == nil {
-		h.locked, _, err = server.LockedAccounts(ctx)
-	}
-	return h, err
-}
-
 // site is a mysqld with the records about it, including those of the instances that the plan adopts.
 type site struct {
 	server    string // the shared server's name or the dedicated server's id
-	holds     holdings
+	holds     inventory.Holdings
 	instances map[string]store.RecordedInstance // by database
 	recorded  []store.RecordedAccount
 	retained  map[string]formerInstance // what deleted instances have left, by database
@@ -74,7 +61,7 @@ func (r *recovery) compareAccount(s site, of inventory.Account) {
 		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, false) }
 		r.add(item)
 		return
-	case slices.Contains(s.holds.locked, a.Account):
+	case slices.Contains(s.holds.Locked, a.Account):
 		item.Action, item.Why = Forget, "its account is locked: the binding was deleted after the backup"
 		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, true) }
 		r.add(item)

@@ -48,8 +48,8 @@ func (s scene) plan() (items []string, r *recovery) {
 		s.retained = map[string]formerInstance{}
 	}
 	r.compareSite(site{server: "shared-1", instances: map[string]store.RecordedInstance{}, recorded: s.recorded,
-		retained: s.retained, holds: holdings{inventory.Holdings{Databases: s.databases, Accounts: s.accounts, Grants: s.grants},
-			s.locked}}, s.instances, mark.Record{Found: !s.unmarked, Instances: s.listed})
+		retained: s.retained, holds: inventory.Holdings{Databases: s.databases, Accounts: s.accounts, Grants: s.grants,
+			Locked: s.locked}}, s.instances, mark.Record{Found: !s.unmarked, Instances: s.listed})
 	r.endTasks()
 	for _, i := range r.plan.Items {
 		items = append(items, fmt.Sprintf("%s %s %s", i.Action, i.Kind, i.Name))

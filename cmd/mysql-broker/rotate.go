@@ -42,7 +42,7 @@ key: see "mysql-broker keyset --help". The next run completes an interrupted one
 
 func rotateAdminPasswordsCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "rotate-admin-passwords [INSTANCE-ID…]",
+		Use:   "rotate-admin-passwords [INSTANCE…]",
 		Short: "Change the broker's passwords on dedicated servers",
 		Long: `Change the password of the broker's account on each dedicated server, or on those of the named instances. Run
 it on the brokers' host, with their environment. It skips instances that have an operation in progress, or whose server

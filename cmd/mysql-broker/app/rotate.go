@@ -114,7 +114,13 @@ func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logg
 			}
 		}
 		for _, id := range ids {
-			err := instances.RotateAdminPassword(ctx, s, servers, id)
+			named, err := s.Instances.Named(ctx, id)
+			if errors.Is(err, store.ErrNotFound) {
+				named, err = id, nil // which is refused
+			}
+			if err == nil {
+				err = instances.RotateAdminPassword(ctx, s, servers, named)
+			}
 			if ctx.Err() != nil {
 				return errors.Join(err, context.Cause(ctx))
 			}

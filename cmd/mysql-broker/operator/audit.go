@@ -41,7 +41,7 @@ absent; times are RFC 3339 in UTC.`,
 		rows: func(c *console, ctx context.Context) iter.Seq2[auditDocument, error] {
 			return rowsOf(ctx, q, c.store.Audit.Each, c.auditDocument)
 		}}
-	l.text(&q.InstanceID, "instance", "about this instance and its bindings, deleted or not")
+	l.instance(&q.InstanceID, "about this instance and its bindings, deleted or not")
 	l.text(&q.User, "user", "about what this user did, by id, name or e-mail address")
 	l.choice(&q.Action, "action", "of this action", auditedActions()...)
 	l.since(&q.Since)

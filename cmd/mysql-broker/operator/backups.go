@@ -23,7 +23,7 @@ import (
 func backupsCommand() *cobra.Command {
 	var instance string
 	command := &cobra.Command{
-		Use:   "backups [INSTANCE-ID]",
+		Use:   "backups [INSTANCE]",
 		Short: "List, take, verify, restore or import backups",
 		Long: `List the backups of an instance, which may be deleted, or all, the latest first. A developer restores one with:
 
@@ -47,6 +47,7 @@ the settings of a shared server do not let it be verified).`,
 		rows: func(c *console, ctx context.Context) iter.Seq2[backupDocument, error] {
 			return these(c.backups(ctx, instance))
 		}}
+	l.named(&instance)
 	return l.command(command)
 }
 
@@ -138,12 +139,9 @@ affected; meanwhile, the instance cannot be updated.`,
 		Args:    exactly(1),
 		RunE: begins(withBackups, "%s backs it up; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				id, err := c.store.Instances.Named(ctx, args[0])
+				id, err := c.instanceID(ctx, args[0])
 				if err == nil {
 					t, err = backups.BackUpNow(ctx, c.store, c.plans, id)
-				}
-				if errors.Is(err, store.ErrNotFound) {
-					return t, fmt.Errorf("there is no instance %q", args[0])
 				}
 				if err != nil {
 					return t, fmt.Errorf("back up instance %q: %w", args[0], err)
@@ -188,7 +186,7 @@ shared server refuse is tried again once a day, or at once by this command.`,
 func restoreBackupCommand() *cobra.Command {
 	lost := false
 	command := &cobra.Command{
-		Use:   "restore BACKUP INSTANCE-ID",
+		Use:   "restore BACKUP INSTANCE",
 		Short: "Restore a backup into an instance",
 		Long: `Replace the data of an instance by those of a backup. A running broker does that, as a task whose name is
 printed: it reads the whole backup, takes the write privileges from all accounts, backs up the present data, and
@@ -203,9 +201,9 @@ can run the command again.`,
 		Args: exactly(2),
 		RunE: begins(withBackups, "%s restores it; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				t, err = backups.RestoreBackup(ctx, c.store, c.plans, args[0], args[1], lost)
-				if errors.Is(err, store.ErrNotFound) {
-					return t, fmt.Errorf("there is no instance %q", args[1])
+				id, err := c.instanceID(ctx, args[1])
+				if err == nil {
+					t, err = backups.RestoreBackup(ctx, c.store, c.plans, args[0], id, lost)
 				}
 				if err != nil {
 					return t, fmt.Errorf("restore the backup %s into instance %q: %w", args[0], args[1], err)

@@ -17,7 +17,7 @@ import (
 func bindingsCommand() *cobra.Command {
 	var q store.BindingQuery
 	command := &cobra.Command{
-		Use:   "bindings [INSTANCE-ID [BINDING-ID]]",
+		Use:   "bindings [INSTANCE [BINDING-ID]]",
 		Short: "List service bindings and keys, or show one",
 		Long: `List the service bindings that the broker has recorded, of all instances or of one, in the order of their ids,
 or show one with its latest tasks. Service keys are bindings without an app. No password is read or printed.
@@ -35,6 +35,7 @@ the one in progress, if any), created_at and expires_at (if it ends by itself); 
 		one: func(c *console, ctx context.Context, out io.Writer, asJSON bool) error {
 			return c.showBinding(ctx, out, q, asJSON)
 		}}
+	l.named(&q.InstanceID)
 	l.plan(&q.PlanIDs)
 	l.server(&q.Server)
 	l.choice(&q.State, "state", "in this state", store.Creating, store.Ready, store.Ending)

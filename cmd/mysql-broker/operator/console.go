@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +81,34 @@ func (c *console) planIDs(ctx context.Context, name string) (ids []string, err e
 		return nil, fmt.Errorf("there is no plan %q; the catalog has %s", name, strings.Join(names, ", "))
 	}
 	return []string{name}, nil
+}
+
+// instanceID returns the id of the instance that a person has called by its id or name.
+func (c *console) instanceID(ctx context.Context, name string) (string, error) {
+	id, err := c.store.Instances.Named(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", &noInstance{name}
+	}
+	return id, err
+}
+
+// noInstance is a store.ErrNotFound that says what there is not.
+type noInstance struct{ name string }
+
+func (e *noInstance) Error() string { return fmt.Sprintf("there is no service instance %q", e.name) }
+
+func (*noInstance) Unwrap() error { return store.ErrNotFound }
+
+// instanceOrDeleted is instanceID for what is also known of deleted instances, by their ids. "" stands for all instances.
+func (c *console) instanceOrDeleted(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	id, err := c.instanceID(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return name, nil
+	}
+	return id, err
 }
 
 // serverNames lists the shared servers that are configured or recorded.

@@ -19,7 +19,7 @@ import (
 func instancesCommand() *cobra.Command {
 	var q store.InstanceQuery
 	command := &cobra.Command{
-		Use:   "instances [ID]",
+		Use:   "instances [INSTANCE]",
 		Short: "List service instances, or show one",
 		Long: `List the service instances that the broker has recorded, in the order of their ids, or show one with its
 bindings and its latest tasks.
@@ -44,6 +44,7 @@ that place.`,
 		one: func(c *console, ctx context.Context, out io.Writer, asJSON bool) error {
 			return c.showInstance(ctx, out, q.ID, asJSON)
 		}}
+	l.named(&q.ID)
 	l.plan(&q.PlanIDs)
 	l.server(&q.Server)
 	l.flags.BoolVar(&q.Dedicated, "dedicated", false, "only instances with a server of their own")

@@ -35,11 +35,11 @@ func (l *list[R]) run(cmd *cobra.Command, args []string) error {
 		*l.arguments[n] = a
 	}
 	return withConsole(cmd, func(ctx context.Context, c *console) error {
-		if l.one != nil && len(args) == len(l.arguments) {
-			return l.one(c, ctx, cmd.OutOrStdout(), l.json)
-		}
 		if err := l.check(ctx, c); err != nil {
 			return err
+		}
+		if l.one != nil && len(args) == len(l.arguments) {
+			return l.one(c, ctx, cmd.OutOrStdout(), l.json)
 		}
 		return printList(cmd.OutOrStdout(), l.output, l.rows(c, ctx))
 	})
@@ -80,6 +80,19 @@ func (f *filters) plan(ids *[]string) {
 	f.text(&name, "plan", "of this plan, by its name or id")
 	f.checks = append(f.checks, func(ctx context.Context, c *console) (err error) {
 		*ids, err = c.planIDs(ctx, name)
+		return err
+	})
+}
+
+func (f *filters) instance(id *string, which string) {
+	f.text(id, "instance", which)
+	f.named(id)
+}
+
+// named makes of what a person has called an instance its id.
+func (f *filters) named(id *string) {
+	f.checks = append(f.checks, func(ctx context.Context, c *console) (err error) {
+		*id, err = c.instanceOrDeleted(ctx, *id)
 		return err
 	})
 }

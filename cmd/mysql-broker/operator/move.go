@@ -34,14 +34,11 @@ the data at the old address until their bindings are renewed; see docs/moving.md
 					return t, err
 				}
 				defer servers.Close()
-				id, err := c.store.Instances.Named(ctx, args[0])
+				id, err := c.instanceID(ctx, args[0])
 				if err == nil {
 					t, err = instances.MoveTo(ctx, c.store, servers, id, args[1])
 				}
-				switch {
-				case errors.Is(err, store.ErrNotFound):
-					err = fmt.Errorf("there is no service instance %q", args[0])
-				case errors.Is(err, store.ErrServerFull):
+				if errors.Is(err, store.ErrServerFull) {
 					err = fmt.Errorf("%s is full or drained", args[1])
 				}
 				return t, err

@@ -66,6 +66,26 @@ func (c *console) retained(ctx context.Context) iter.Seq2[retainedDocument, erro
 	})
 }
 
+// retainedID returns the id of what the deleted instance of that id or name has left, or the name itself.
+func (c *console) retainedID(ctx context.Context, name string) (string, error) {
+	var ids, of []string
+	err := c.store.Retained.Each(ctx, func(r store.Retained) error {
+		if name == r.ID || name == r.InstanceID || name == r.Name {
+			ids, of = append(ids, r.ID), append(of, r.InstanceID)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case len(ids) > 1:
+		return "", &store.AmbiguousError{Name: name, IDs: of}
+	case len(ids) == 1:
+		return ids[0], nil
+	}
+	return name, nil
+}
+
 func (d retainedDocument) cells() []cell {
 	size := ""
 	if d.Bytes != nil {
@@ -77,7 +97,7 @@ func (d retainedDocument) cells() []cell {
 
 func purgeCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "purge ID",
+		Use:   "purge (ID | INSTANCE)",
 		Short: "Drop what a deleted service instance has left",
 		Long: `Drop the data of a deleted service instance now, instead of at the end of its days. A running broker does that,
 as a task whose name is printed. Nobody can take the data back any more.`,
@@ -85,7 +105,10 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 		Args:    exactly(1),
 		RunE: begins(withConsole, "%s drops what is due, or the task that follows it.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				err = c.store.Retained.Expire(ctx, args[0])
+				id, err := c.retainedID(ctx, args[0])
+				if err == nil {
+					err = c.store.Retained.Expire(ctx, id)
+				}
 				switch {
 				case errors.Is(err, store.ErrNotFound):
 					return t, fmt.Errorf("nothing is retained with the id %q; `mysql-broker retained` lists the ids", args[0])

@@ -21,7 +21,7 @@ func rotateBindingsCommand() *cobra.Command {
 	var out output
 	var apply bool
 	command := &cobra.Command{
-		Use:   "rotate-bindings (--instance ID | --space GUID | --server NAME)",
+		Use:   "rotate-bindings (--instance INSTANCE | --space GUID | --server NAME)",
 		Short: "After a leak: list bindings and apps, and replace passwords",
 		Long: `List the service bindings and keys of an instance, a space or a shared server, with the apps to restart.
 Nothing is changed without --apply.
@@ -46,8 +46,12 @@ result: changed, with what is left to do, or why not.`,
 				if err := c.checkServer(ctx, q.Server); err != nil {
 					return err
 				}
-				if err := c.checkInstance(ctx, q.InstanceID); err != nil {
-					return err
+				if q.InstanceID != "" { // nobody may take a typing error for the end of a leak
+					id, err := c.instanceID(ctx, q.InstanceID)
+					if err != nil {
+						return err
+					}
+					q.InstanceID = id
 				}
 				return c.rotateBindings(ctx, cmd.OutOrStdout(), out, q, apply)
 			})
@@ -67,22 +71,6 @@ result: changed, with what is left to do, or why not.`,
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
 `+cli.ExitConfiguration, cli.VariablesWith(append(config.CredHubVariables(),
 		"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS")...))
-}
-
-// checkInstance returns an error if there is no such instance: nobody may take a typing error for the end of a leak.
-// "" stands for all instances.
-func (c *console) checkInstance(ctx context.Context, id string) error {
-	if id == "" {
-		return nil
-	}
-	_, err := c.store.Instances.Get(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("there is no service instance %q", id)
-	}
-	if err != nil {
-		return fmt.Errorf("read the instance: %w", err)
-	}
-	return nil
 }
 
 // rotatedDocument is a row of the output of --json.

@@ -49,7 +49,7 @@ broker runs it), retry_at (if it waits), description, last_error, created_at and
 	l.plan(&q.PlanIDs)
 	l.choice(&q.State, "state", "in this state", store.InProgress, store.Succeeded, store.Failed)
 	l.choice(&q.Kind, "kind", "of this kind", slices.Sorted(maps.Keys(provisioner.TaskKinds()))...)
-	l.text(&q.InstanceID, "instance", "of this instance and its bindings, deleted or not")
+	l.instance(&q.InstanceID, "of this instance and its bindings, deleted or not")
 	l.since(&q.Since)
 	return l.command(command)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,9 +48,9 @@ environment of its servers to the file environment in the state directory, which
 			if verbose {
 				level = slog.LevelInfo
 			}
-			ctx, stop := untilHangup(cmd.Context())
-			defer stop()
-			return dev.Run(ctx, dev.Config{Dir: getenv("MYSQL_BROKER_DEV_DIR"), Port: port,
+			// Otherwise output to a closed pipe would end the process before its servers.
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+			return dev.Run(cmd.Context(), dev.Config{Dir: getenv("MYSQL_BROKER_DEV_DIR"), Port: port,
 				Username: getenv("BROKER_USERNAME"), Password: getenv("BROKER_PASSWORD"),
 				Mysqld: firstOf(getenv("MYSQLD")), CatalogPath: getenv("CATALOG"), Logger: cli.Logger(cmd, level),
 				Out: cmd.OutOrStdout()})
@@ -67,16 +66,6 @@ environment of its servers to the file environment in the state directory, which
   MYSQLD                path of the mysqld or mariadbd to run; of several, separated by colons, the first (default:
                         the first one found)
   CATALOG               path of the catalog (default: the shipped one, with all that it leaves to choose)`)
-}
-
-// untilHangup also ends the context when the terminal closes, except under nohup.
-func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	// Otherwise output to a closed pipe would end the process before its servers.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	if signal.Ignored(syscall.SIGHUP) {
-		return context.WithCancel(ctx) // #nosec G118 -- the caller cancels
-	}
-	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // firstOf is the first path of a list separated by colons, "" if there is none.

@@ -35,10 +35,19 @@ func main() {
 	if err := becomeUnreadable(); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot keep other processes from reading this one's environment:", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), stops()...)
 	status := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
+}
+
+// stops are the signals that end a command in good order. One is sent when the terminal closes, except under nohup.
+func stops() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
 }
 
 // run executes the command that args name, until ctx ends, and returns its exit status.

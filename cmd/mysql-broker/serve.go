@@ -16,9 +16,9 @@ func serveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the broker, configured by the environment",
-		Long: `Run the broker until SIGTERM. It then lets requests finish for at most 7 seconds, hands running tasks to the
-other brokers, and exits within 10 seconds. Any number of brokers can share a PostgreSQL. The first one migrates the
-schema.
+		Long: `Run the broker until SIGTERM or SIGHUP. It then lets requests finish for at most 7 seconds, hands running
+tasks to the other brokers, and exits within 10 seconds. Any number of brokers can share a PostgreSQL. The first one
+migrates the schema.
 
 Logs are JSON lines on standard error, text on a terminal.`,
 		Example: `  DATABASE_URL=postgres://broker@localhost/broker ENCRYPTION_KEYSET="$KEYSET" \
@@ -54,7 +54,7 @@ Logs are JSON lines on standard error, text on a terminal.`,
 			}
 		},
 	}
-	return cli.Describe(command, `  0    stopped by SIGTERM or SIGINT
+	return cli.Describe(command, `  0    stopped by SIGTERM, SIGINT or SIGHUP
   1    failed, for example because PostgreSQL cannot be reached or the port is in use; standard error has the reason
 `+cli.ExitConfiguration, cli.VariablesOf()+`
 On Cloud Foundry, serve reads the platform's PORT, VCAP_SERVICES and VCAP_APPLICATION.`)

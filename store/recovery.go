@@ -288,7 +288,7 @@ type RetainedCopy struct {
 	Accounts  map[string]string `json:"accounts"` // the roles of the accounts that are kept
 }
 
-// The SQL of bootstrap has run. It may be longer than what Kubernetes keeps beside a server, so that only its checksum is
+// The SQL of bootstrap has run. It may be longer than what Kubernetes keeps beside a server, so only its checksum is
 // kept: by that, a repeated request for the instance is recognised.
 const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid,
 	i.parameters - 'bootstrap' || CASE WHEN i.parameters ->> 'bootstrap' IS NULL THEN '{}' ELSE jsonb_build_object(

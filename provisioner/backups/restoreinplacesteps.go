@@ -107,8 +107,9 @@ func (w restoring) makeAgain() (all []task.Step) {
 		all = append(all, w.Launch(w.instance))
 	}
 	return append(all, task.Step{Name: "freeze left", Progress: "Waiting for the last writes",
-		Timeout: steps.AccountsTimeout, Do: w.freezeLeft}, task.Step{Name: "create database", Progress: "Creating the database",
-		Do: w.InSession(w.instance, steps.InstanceLock(w.instance.ID), w.makeDatabase)})
+		Timeout: steps.AccountsTimeout, Do: w.freezeLeft}, task.Step{Name: "create database",
+		Progress: "Creating the database",
+		Do:       w.InSession(w.instance, steps.InstanceLock(w.instance.ID), w.makeDatabase)})
 }
 
 // freezeLeft takes the privileges to write from those accounts of the bindings that the server has not lost: they would

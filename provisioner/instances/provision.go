@@ -213,8 +213,8 @@ func (is *Instances) provisionAgain(ctx context.Context, tx *store.Tx, q engine.
 	return d, nil
 }
 
-// sameInstance reports whether a request asks for the recorded instance. Of the SQL of an instance whose record is a copy
-// that was kept beside its server, only the checksum is known.
+// sameInstance reports whether a request asks for the recorded instance. Of the SQL of an instance whose record is a
+// copy that was kept beside its server, only the checksum is known.
 func sameInstance(i store.Instance, q engine.ProvisionRequest) bool {
 	var recorded struct {
 		plan.InstanceParameters

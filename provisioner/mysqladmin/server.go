@@ -138,8 +138,8 @@ type scarce struct {
 	pool *pool
 }
 
-// Connect implements driver.Connector. With ErrBadConn, database/sql tries again, and then waits for a connection of the
-// pool.
+// Connect implements driver.Connector. With ErrBadConn, database/sql tries again, and then waits for a connection of
+// the pool.
 func (c scarce) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if !hasNumber(err, errTooManyConnections) {

@@ -141,8 +141,8 @@ func (s *Server) eachTable(ctx context.Context, d dialect, query, database strin
 const tablesAtOnce = 50
 
 // TableQueries makes of a query of a view of information_schema queries about these tables of a database, which is an
-// expression. MariaDB opens whatever a query may be about, and a view with all that it uses, for which a session may not
-// have the memory. So it has to be asked for each table by its name: then it opens that table only.
+// expression. MariaDB opens whatever a query may be about, and a view with all that it uses, for which a session may
+// not have the memory. So it has to be asked for each table by its name: then it opens that table only.
 // https://mariadb.com/docs/server/reference/system-tables/information-schema/optimizations-for-information_schema-tables
 func TableQueries(query, database string, tables []string) (queries []string) {
 	for some := range slices.Chunk(tables, tablesAtOnce) {

@@ -99,7 +99,8 @@ func (e *noInstance) Error() string { return fmt.Sprintf("there is no service in
 
 func (*noInstance) Unwrap() error { return store.ErrNotFound }
 
-// instanceOrDeleted is instanceID for what is also known of deleted instances, by their ids. "" stands for all instances.
+// instanceOrDeleted is instanceID for what is also known of deleted instances, by their ids. "" stands for
+// all instances.
 func (c *console) instanceOrDeleted(ctx context.Context, name string) (string, error) {
 	if name == "" {
 		return "", nil

@@ -14,7 +14,7 @@ func TestUsage(t *testing.T) {
 		"serve foo":                 "use it as: mysql-broker serve [flags]\n",
 		"catalog check":             "use it as: mysql-broker catalog check FILE",
 		"backups verify":            "use it as: mysql-broker backups verify BACKUP…",
-		"rotate-bindings":           "use it as: mysql-broker rotate-bindings (--instance ID | --space GUID | --server NAME)",
+		"rotate-bindings":           "use it as: mysql-broker rotate-bindings (--instance INSTANCE | --space GUID | --server NAME)",
 		"instances --limit -1":      `--limit must be a whole number, 0 or more, not "-1"`,
 		"instances --limit ten":     `--limit must be a whole number, 0 or more, not "ten"`,
 		"instances --json=perhaps":  `--json must be true or false, not "perhaps"`,

@@ -209,14 +209,18 @@ var passing = []uint16{
 // with errOptionPrevents, that the server is read-only.
 func passes(err error) bool {
 	n := number(err)
-	return slices.Contains(passing, n) || n == errOptionPrevents && !forbidsPartitions(err)
+	return slices.Contains(passing, n) ||
+		n == errOptionPrevents && !forbidsPartitions(err) && !prevented(err, "session-mem-used")
 }
 
-// forbidsPartitions reports whether the server refused a statement because partitions are turned off. The name of the
-// option is the same in messages of every language.
-func forbidsPartitions(err error) bool {
+// forbidsPartitions reports whether the server refused a statement because partitions are turned off.
+func forbidsPartitions(err error) bool { return prevented(err, "partition") }
+
+// prevented reports whether the server refused a statement because of an option. Its name is the same in messages of
+// every language.
+func prevented(err error, option string) bool {
 	refusal, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && refusal.Number == errOptionPrevents && strings.Contains(refusal.Message, "partition")
+	return ok && refusal.Number == errOptionPrevents && strings.Contains(refusal.Message, option)
 }
 
 func number(err error) uint16 {

@@ -304,6 +304,25 @@ func TestKnownChunks(t *testing.T) {
 	})
 }
 
+// expectNestedViewsLeftOut copies views of which the last needs more memory to open than a session may take.
+func expectNestedViewsLeftOut(t *testing.T, s servers.MySQL) {
+	t.Helper()
+	f := newFixture(t, s)
+	f.exec(f.source, "CREATE TABLE t (a INT PRIMARY KEY)", "CREATE VIEW v0 AS SELECT * FROM t")
+	for n, err := 0, error(nil); err == nil && n < 20; n++ { // as many as the server lets anybody create
+		_, err = f.source.ExecContext(t.Context(), fmt.Sprintf("CREATE VIEW v%d AS SELECT x.a FROM v%d x JOIN v%[2]d y USING (a)",
+			n+1, n))
+	}
+	var left []string
+	f.must(transfer.Copy(t.Context(), f.from, f.to, transfer.Options{LeftOut: func(view string, broken bool, _ error) bool {
+		left = append(left, view)
+		return broken
+	}}))
+	if len(left) == 0 || len(f.all(f.copied, "SHOW TABLES")) < 5 {
+		t.Errorf("left out: %q", left)
+	}
+}
+
 // TestRefusals tries to copy what cannot be copied completely.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
@@ -332,7 +351,7 @@ func TestRefusals(t *testing.T) {
 				"CREATE TABLE u (a INT UNSIGNED, b INT UNSIGNED, c INT AS (a - b) STORED)", "INSERT INTO u (a, b) VALUES (1, 2)"},
 		}
 		if s.Flavour == "mariadb" {
-			cases["The server cannot open v, "] = []string{"CREATE TABLE h (id INT) WITH SYSTEM VERSIONING",
+			cases["The server cannot open the view v: "] = []string{"CREATE TABLE h (id INT) WITH SYSTEM VERSIONING",
 				"CREATE VIEW v AS SELECT id FROM h FOR SYSTEM_TIME FROM '2000-01-01' TO NOW()"}
 		} else {
 			cases["Table far has a column FTS_DOC_ID "] = []string{
@@ -352,6 +371,9 @@ func TestRefusals(t *testing.T) {
 			if refusal, refused := errors.AsType[*transfer.RefusedError](err); !refused || !strings.HasPrefix(refusal.Sentence, says) {
 				t.Errorf("%q: %v", statements, err)
 			}
+		}
+		if s.Flavour == "mariadb" {
+			expectNestedViewsLeftOut(t, s)
 		}
 		f := newFixture(t, s)
 		f.exec(f.source, "CREATE PROCEDURE secret() SELECT 1")

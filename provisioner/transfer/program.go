@@ -412,8 +412,8 @@ func (o Options) leaveOut(failed []program, failures []error) error {
 			continue
 		}
 		if p.broken != nil {
-			return refused(failures[n], "The server cannot open the %s: it uses something that does not exist, or its text is "+
-				"not valid. Mend or drop it, and try again.", p)
+			return refused(failures[n], "The server cannot open the %s: it uses something that does not exist, its text is not "+
+				"valid, or it needs more memory than a session may take. Mend or drop it, and try again.", p)
 		}
 		return refused(failures[n], "The %s cannot be created in the copy (MySQL error %d). It may use something that does "+
 			"not exist, or another database. Mend or drop it, and try again.", p, number(failures[n]))

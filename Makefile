@@ -74,8 +74,7 @@ systemd: build ## boot systemd in a container, with the broker; its servers outl
 	@for mysqld in '' $(subst :, ,$(MYSQLD)); do \
 		go run ./test/servers/with-servers test/systemd/restart.sh $$mysqld || exit; done
 
-# Modules and packages come first: the namespaces of the node reach nothing. The race detector is not needed: the control
-# plane tests run the same code with it.
+# Modules and packages come first: the namespaces of the node reach nothing.
 kubernetes: ## test on a real Kubernetes node; RUN= runs something else there (needs root, and 2 GB)
 	@[ "$$(id -u)" = 0 ] || { echo 'make kubernetes needs root, for namespaces and control groups' >&2; exit 1; }
 	@deploy/dev/install-packages.sh kubernetes

@@ -3,6 +3,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -238,8 +239,19 @@ func (b *Broker) GetInstance(ctx context.Context, id string,
 	}
 	metadata, err := b.metadata(ctx, i)
 	fetched.GetInstanceDetailsSpec = domain.GetInstanceDetailsSpec{ServiceID: i.ServiceID, PlanID: i.PlanID,
-		Parameters: i.Parameters, Metadata: metadata, DashboardURL: b.dashboardURL(id)}
+		Parameters: asSent(i.Parameters), Metadata: metadata, DashboardURL: b.dashboardURL(id)}
 	return fetched, err
+}
+
+// asSent leaves out of parameters what no user has sent.
+func asSent(parameters json.RawMessage) json.RawMessage {
+	var all map[string]json.RawMessage
+	if !bytes.Contains(parameters, []byte(store.BootstrapSum)) || json.Unmarshal(parameters, &all) != nil {
+		return parameters
+	}
+	delete(all, store.BootstrapSum)
+	sent, _ := json.Marshal(all) // which was JSON before
+	return sent
 }
 
 // Bind handles PUT /v2/service_instances/{id}/service_bindings/{id}.

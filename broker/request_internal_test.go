@@ -93,6 +93,20 @@ func TestApplicationAndReader(t *testing.T) {
 	}
 }
 
+// A recovered instance has a checksum in place of bootstrap.
+func TestParametersAsSent(t *testing.T) {
+	t.Parallel()
+	for recorded, want := range map[string]string{
+		`{"charset":"latin1"}`:                         `{"charset":"latin1"}`,
+		`{"charset":"latin1","bootstrap_sha256":"00"}`: `{"charset":"latin1"}`,
+		`{"bootstrap":"DO 'bootstrap_sha256'"}`:        `{"bootstrap":"DO 'bootstrap_sha256'"}`,
+	} {
+		if got := string(asSent(json.RawMessage(recorded))); got != want {
+			t.Errorf("%s: %s", recorded, got)
+		}
+	}
+}
+
 func TestNoParameters(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"": true, "{}": true, "null": true, `{"role": "admin"}`: false, "[]": false, "{": false} {

@@ -288,11 +288,13 @@ type RetainedCopy struct {
 	Accounts  map[string]string `json:"accounts"` // the roles of the accounts that are kept
 }
 
-// The SQL of bootstrap has run. It may be longer than what Kubernetes keeps beside a server, so only its checksum is
-// kept: by that, a repeated request for the instance is recognised.
+// BootstrapSum is the parameter that copies of an instance have in place of bootstrap, whose SQL has run and may be longer
+// than what Kubernetes keeps beside a server: its checksum, by which a repeated request for the instance is recognized.
+const BootstrapSum = "bootstrap_sha256"
+
 const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid,
 	i.parameters - 'bootstrap' || CASE WHEN i.parameters ->> 'bootstrap' IS NULL THEN '{}' ELSE jsonb_build_object(
-		'bootstrap_sha256', encode(sha256(convert_to(i.parameters ->> 'bootstrap', 'UTF8')), 'hex')) END,
+		'` + BootstrapSum + `', encode(sha256(convert_to(i.parameters ->> 'bootstrap', 'UTF8')), 'hex')) END,
 	i.context, i.maintenance_version, i.dedicated_id, ` + launcherColumn + `, i.database_name,
 	i.admin_password, i.next_admin_password, i.created_at, i.moved_at, i.frozen_since`
 

@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -271,7 +272,7 @@ func (b backingUp) deleteUnfinished(ctx context.Context, run *task.Run) error {
 		err = b.vault.Delete(within, b.instance.ID, b.id)
 	}
 	if ctx.Err() != nil {
-		return err
+		return cmp.Or(err, context.Cause(ctx))
 	}
 	if err != nil {
 		b.Log.Warn("an unfinished backup could not be deleted; it is tried again", "task", task.Token(run.Task.ID),

@@ -28,7 +28,7 @@ func TestStrayAndDeviatingAccounts(t *testing.T) {
 		if found[0].InstanceID != i.ID || found[1].BindingID != b.ID {
 			f.Errorf("%+v", found)
 		}
-		f.repair(found[1], "privileges set")
+		f.repair(found[1], "set as its binding says")
 		f.expect(f.doctor, "stray account "+stray)
 	})
 }

@@ -23,8 +23,8 @@ const (
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, but no record
 	Stray       Problem = "stray"       // an account may use an instance's database, but has no record
 	Limited     Problem = "limited"     // the broker's account on it may not do everything, or a launcher gives advice
-	// Deviating things have other rights than they must (an account, or the broker at a launcher), or another time (a
-	// clock).
+	// Deviating things have other rights than they must (an account, which may also be locked, or the broker at a
+	// launcher), or another time (a clock).
 	Deviating Problem = "deviating"
 )
 

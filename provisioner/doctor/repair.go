@@ -51,7 +51,7 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	case f.Problem == Missing:
 		return "made again", d.makeAccount(ctx, f)
 	case f.Problem == Deviating:
-		return "privileges set", d.makeAccount(ctx, f)
+		return "set as its binding says", d.makeAccount(ctx, f)
 	}
 	r, err := d.store.Resources.Get(ctx, f.Kind, f.Server, f.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -98,7 +98,7 @@ var failures = map[Failure]struct {
 	LauncherRefused: {next: giveUp, sentence: "%s %s Tell your operator about {task}."},
 	LauncherFailed:  {next: retry, sentence: "%s"},
 	Refused:         {next: giveUp, sentence: "%s"},
-	TablesChanged:   {next: retry, sentence: "The tables of the service instance were changed meanwhile."},
+	TablesChanged:   {next: retry, sentence: "Tables were changed while they were copied."},
 	TablesLocked: {next: look, pause: 5 * time.Second,
 		sentence: "Waiting for a transaction that keeps a table locked"},
 	TablesLockedByXA: {next: look, pause: 30 * time.Second,
@@ -148,8 +148,8 @@ var failures = map[Failure]struct {
 		sentence: "The database of this service instance is lost. As an operator, restore the backup with `mysql-broker " +
 			"backups restore --lost`."},
 	DatabaseNotLost: {next: giveUp,
-		sentence: "The database is not lost: it holds data. Restore the backup without --lost, so that these are backed " +
-			"up before."},
+		sentence: "The database is not lost: it holds data. Restore the backup without --lost, so that the data is " +
+			"backed up first."},
 	DatabaseUsed: {next: giveUp, sentence: "The new database holds earlier data."},
 	RetainedLost: {next: giveUp,
 		sentence: "The data of the deleted service instance is not on its server any more. Ask your operator."},

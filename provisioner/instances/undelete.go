@@ -174,7 +174,7 @@ func (is *Instances) databaseThere(ctx context.Context, run *task.Run, i store.I
 }
 
 // reviveAccounts gives the retained accounts that are definers their privileges back, or only those to read if the data
-// are frozen, and ends the others.
+// is frozen, and ends the others.
 func (is *Instances) reviveAccounts(ctx context.Context, run *task.Run, s *mysqladmin.Session,
 	i store.Instance) error {
 	of, err := is.Plan(i.PlanID)

@@ -157,9 +157,6 @@ func (c scarce) Connect(ctx context.Context) (driver.Conn, error) {
 // Name is the server's configured name.
 func (s *Server) Name() string { return s.name }
 
-// Address is where the broker connects to the server: of a cluster, to its first node.
-func (s *Server) Address() string { return s.config.Addr }
-
 // IsCluster reports whether the server is a cluster whose nodes are known.
 func (s *Server) IsCluster() bool { return s.nodes != nil }
 

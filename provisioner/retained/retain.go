@@ -120,7 +120,7 @@ var purgeRetainedKind = engine.Scheduled(time.Hour,
 	(*Retained).purgeRetained)
 
 // purgeRetained drops everything that is due by PostgreSQL's clock, even if some of it cannot be dropped. An instance
-// that is being created from retained data keeps them.
+// that is being created from retained data keeps it.
 func (rs *Retained) purgeRetained(ctx context.Context, run *task.Run) error {
 	due, err := rs.Store.Retained.Expired(ctx)
 	if err != nil {

@@ -10,12 +10,11 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// What a server has without any tenant: mysql_broker is the broker's account on shared servers, db_broker_marks is the
-// database with its marks, and broker_group is the account of members of groups.
+// What a server has without any tenant: mysql_broker is the broker's account on shared servers, and db_broker_marks is
+// the database with its marks.
 var (
 	systemDatabases = []string{"information_schema", "mysql", "performance_schema", "sys", "db_broker_marks"}
-	systemAccounts  = []string{"mysql.infoschema", "mysql.session", "mysql.sys", "mariadb.sys", "mysql_broker",
-		"broker_group"}
+	systemAccounts  = []string{"mysql.infoschema", "mysql.session", "mysql.sys", "mariadb.sys", "mysql_broker"}
 )
 
 // privileges of each role on its database, beside EVENT. What admin has differs from server to server: at least these.

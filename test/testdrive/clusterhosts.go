@@ -25,7 +25,7 @@ func (c *Cluster) protocol() (all []string) {
 // at is an address of a node.
 func (n *Node) at(port int) string { return net.JoinHostPort(n.Host, strconv.Itoa(port)) }
 
-// Reassemble does what a launcher does until all nodes are members again: on MySQL, it lets those join that are in no
+// Reassemble does what an operator does until all nodes are members again: on MySQL, it lets those join that are in no
 // group, and if none is in one, the group begins again with the node that has all transactions. Nodes of Galera do that
 // themselves.
 func (c *Cluster) Reassemble(t testing.TB) {

@@ -162,8 +162,8 @@ func (t templates) runTool(ctx context.Context, lock *os.File, stdin, path strin
 	if err != nil && denied.Match(out) {
 		return fmt.Errorf("%s may not write to %s, which is its user's. If AppArmor confines it, put the line "+
 			"\"%s/** rwk,\" into /etc/apparmor.d/local/usr.sbin.mysqld, and run "+
-			"apparmor_parser -r /etc/apparmor.d/usr.sbin.mysqld: %s",
-			filepath.Base(path), t.place, t.place, tellingLines(string(out)))
+			"apparmor_parser -r /etc/apparmor.d/usr.sbin.mysqld: %w: %s",
+			filepath.Base(path), t.place, t.place, err, tellingLines(string(out)))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, tellingLines(string(out)))

@@ -101,7 +101,7 @@ type upgrade struct {
 	report func(progress string)
 }
 
-// data copies the data of a server, upgrades them, and compares. Then the server is ready to be started.
+// data copies the data of a server, upgrades it, and compares. Then the server is ready to be started.
 func (u *upgrade) data(ctx context.Context) error {
 	end := (*server).kill // nobody needs what an earlier attempt wrote
 	if u.st.Phase == phaseReady {

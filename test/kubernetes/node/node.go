@@ -54,7 +54,7 @@ func Start(ctx context.Context, cfg cluster.Config, archives []string) (_ *Node,
 	}()
 	for _, step := range []func(context.Context) error{
 		n.startRuntime, func(ctx context.Context) error { return n.importImages(ctx, archives) },
-		n.startScheduler, func(context.Context) error { return n.StartKubelet() }, n.startProxy, n.serveNames, n.awaitReady,
+		n.startScheduler, n.startKubelet, n.startProxy, n.serveNames, n.awaitReady,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -83,8 +83,7 @@ func (n *Node) startScheduler(context.Context) error {
 	return n.Run("kube-scheduler", "--kubeconfig="+config, "--leader-elect=false", "--bind-address=127.0.0.1")
 }
 
-// StartKubelet starts the kubelet, for the first time or again after a test has killed it.
-func (n *Node) StartKubelet() error {
+func (n *Node) startKubelet(context.Context) error {
 	config, err := n.Login("kubelet", "system:node:"+name, "system:nodes", Address, name)
 	if err != nil {
 		return err

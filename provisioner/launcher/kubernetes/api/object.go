@@ -50,11 +50,10 @@ type OwnerReference struct {
 }
 
 type DeleteOptions struct {
-	APIVersion         string         `json:"apiVersion"`
-	Kind               string         `json:"kind"`
-	PropagationPolicy  string         `json:"propagationPolicy,omitempty"`
-	GracePeriodSeconds *int           `json:"gracePeriodSeconds,omitempty"`
-	Preconditions      *Preconditions `json:"preconditions,omitempty"`
+	APIVersion        string         `json:"apiVersion"`
+	Kind              string         `json:"kind"`
+	PropagationPolicy string         `json:"propagationPolicy,omitempty"`
+	Preconditions     *Preconditions `json:"preconditions,omitempty"`
 }
 
 type Preconditions struct {

@@ -120,7 +120,7 @@ func (s *Server) eachTable(ctx context.Context, d dialect, query, database strin
 	if d.openingTables == "" {
 		return s.eachRow(ctx, query+" WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'", database, fn)
 	}
-	all, err := names(ctx, s.reads, tablesOf, database)
+	all, err := names(ctx, s.reads, d.openingTables+tablesOf, database)
 	if err != nil {
 		return err
 	}

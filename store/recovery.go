@@ -288,8 +288,9 @@ type RetainedCopy struct {
 	Accounts  map[string]string `json:"accounts"` // the roles of the accounts that are kept
 }
 
-// BootstrapSum is the parameter that copies of an instance have in place of bootstrap, whose SQL has run and may be longer
-// than what Kubernetes keeps beside a server: its checksum, by which a repeated request for the instance is recognized.
+// BootstrapSum is the parameter that copies of an instance have in place of bootstrap, whose SQL has run and may be
+// longer than what Kubernetes keeps beside a server: its checksum, by which a repeated request for the instance is
+// recognized.
 const BootstrapSum = "bootstrap_sha256"
 
 const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid,

@@ -3,6 +3,7 @@ package mysqladmin
 import (
 	"context"
 	"database/sql/driver"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -10,15 +11,14 @@ import (
 )
 
 // full is a server that has one connection left.
-type full struct{ taken bool }
+type full struct{ taken atomic.Bool }
 
 func (f *full) Driver() driver.Driver { return nil }
 
 func (f *full) Connect(context.Context) (driver.Conn, error) {
-	if f.taken {
+	if f.taken.Swap(true) {
 		return nil, &mysql.MySQLError{Number: errTooManyConnections}
 	}
-	f.taken = true
 	return connected{}, nil
 }
 
@@ -56,7 +56,7 @@ func TestPoolOfAFullServer(t *testing.T) {
 		}
 		go func() { pinged <- p.PingContext(t.Context()) }()
 		synctest.Wait()
-		server.taken = false
+		server.taken.Store(false)
 		if err := <-pinged; err != nil {
 			t.Errorf("once the server has room again: %v", err)
 		}

@@ -243,21 +243,33 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// names runs a query that returns names.
-func names(ctx context.Context, on queryer, query string, args ...any) (names []string, err error) {
+// EachRow calls fn with each row of a query, and ends at its first error.
+func EachRow(ctx context.Context, on queryer, query string, fn func(*sql.Rows) error, args ...any) error {
 	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
+		if err := fn(rows); err != nil {
+			return err
 		}
-		names = append(names, name)
 	}
-	return names, rows.Err()
+	return rows.Err()
+}
+
+// names runs a query that returns names.
+func names(ctx context.Context, on queryer, query string, args ...any) (names []string, err error) {
+	err = EachRow(ctx, on, query, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		names = append(names, name)
+		return err
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	return names, nil
 }
 
 // readPairs reads a query with two columns, names and values.

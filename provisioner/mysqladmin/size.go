@@ -159,18 +159,7 @@ var partitionOf = regexp.MustCompile(`(?s)#[pP]#.*$`)
 
 // eachRow calls fn with the rows of a query whose arguments are all a database.
 func (s *Server) eachRow(ctx context.Context, query, database string, fn func(*sql.Rows) error) error {
-	args := slices.Repeat([]any{database}, strings.Count(query, "?"))
-	rows, err := s.reads.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		if err := fn(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return EachRow(ctx, s.reads, query, fn, slices.Repeat([]any{database}, strings.Count(query, "?"))...)
 }
 
 // named is an expression that converts a name to its form in NAME of the tablespaces.

@@ -131,28 +131,22 @@ const errUnknownView = 1109
 // readReferenceSystems adds the spatial reference systems of columns, which SHOW CREATE prints only on MySQL.
 // https://mariadb.com/docs/server/reference/system-tables/information-schema/information-schema-tables/information-schema-geometry_columns-table
 func (t *table) readReferenceSystems(ctx context.Context, conn *sql.Conn) error {
-	rows, err := conn.QueryContext(ctx, `SELECT g_geometry_column, srid FROM information_schema.geometry_columns
-		WHERE g_table_schema = DATABASE() AND g_table_name = ? AND srid <> 0`, t.name)
-	if number(err) == errUnknownView {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
+	err := mysqladmin.EachRow(ctx, conn, `SELECT g_geometry_column, srid FROM information_schema.geometry_columns
+		WHERE g_table_schema = DATABASE() AND g_table_name = ? AND srid <> 0`, func(rows *sql.Rows) error {
 		var name, system string
-		if err := rows.Scan(&name, &system); err != nil {
-			return err
-		}
+		err := rows.Scan(&name, &system)
 		t.create = geometryLine.ReplaceAllStringFunc(t.create, func(line string) string {
 			if geometryLine.FindStringSubmatch(line)[1] == quoteName(name) {
 				line += " REF_SYSTEM_ID=" + system
 			}
 			return line
 		})
+		return err
+	}, t.name)
+	if number(err) == errUnknownView {
+		return nil
 	}
-	return rows.Err()
+	return err
 }
 
 // inUTF8 writes the strings of a definition in hexadecimal that are not UTF-8: on MariaDB, defaults of binary columns;
@@ -184,21 +178,8 @@ func queriesOf(query string, mariaDB bool, tables []string) []string {
 
 // eachOf calls fn with the rows of queries.
 func eachOf(ctx context.Context, conn *sql.Conn, queries []string, fn func(*sql.Rows) error) error {
-	each := func(query string) error {
-		rows, err := conn.QueryContext(ctx, query)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		for rows.Next() {
-			if err := fn(rows); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	}
 	for _, query := range queries {
-		if err := each(query); err != nil {
+		if err := mysqladmin.EachRow(ctx, conn, query, fn); err != nil {
 			return err
 		}
 	}

@@ -32,25 +32,25 @@ Old servers with their own CA keep it, and ca_certificate has both CAs, until
 ` + "`ca promote`" + `, for which ` + "`ca add`" + ` is optional.`,
 		Example: `  mysql-broker ca > mysql-ca.pem`,
 		Args:    cobra.NoArgs,
-		RunE:    onCAs(config.Stored, app.CA),
+		RunE:    onCAs(config.Stored.Read, app.CA),
 	}
 	command.AddCommand(
 		cli.Describe(&cobra.Command{Use: "add",
 			Short: "Make clients of dedicated servers trust a new CA, which signs nothing yet",
 			Args:  cobra.NoArgs,
-			RunE: onCAs(config.Stored, func(ctx context.Context, cfg config.Config) (string, error) {
+			RunE: onCAs(config.Stored.Read, func(ctx context.Context, cfg config.Config) (string, error) {
 				return "Added. Give the output of `mysql-broker ca` to the platform.\n", app.AddCA(ctx, cfg)
 			})}, caExit, cli.StoredEnvironment),
 		cli.Describe(&cobra.Command{Use: "promote",
 			Short: "Make the newest CA sign the certificates of all dedicated servers",
 			Args:  cobra.NoArgs,
-			RunE: onCAs(config.Stored, func(ctx context.Context, cfg config.Config) (string, error) {
+			RunE: onCAs(config.Stored.Read, func(ctx context.Context, cfg config.Config) (string, error) {
 				return "Promoted. Brokers renew the certificates of their servers within a minute.\n", app.PromoteCA(ctx, cfg)
 			})}, caExit, cli.StoredEnvironment),
 		cli.Describe(&cobra.Command{Use: "drop-old",
 			Short: "Remove old CAs from the trusted ones, unless a server here has a certificate of one",
 			Args:  cobra.NoArgs,
-			RunE: onCAs(config.Dedicated, func(ctx context.Context, cfg config.Config) (string, error) {
+			RunE: onCAs(config.Dedicated.Read, func(ctx context.Context, cfg config.Config) (string, error) {
 				n, err := app.DropOldCAs(ctx, cfg, slog.New(slog.DiscardHandler))
 				return fmt.Sprintf("Dropped: %d.\n", n), err
 			})}, caExit, cli.DedicatedEnvironment))

@@ -57,7 +57,7 @@ backup or a log archive is encrypted, and names those that are recorded and not 
 		if *force {
 			return nil
 		}
-		cfg, err := cli.FromEnvironment(cmd, config.StoredWithBackups)
+		cfg, err := cli.FromEnvironment(cmd, config.StoredWithBackups.Read)
 		if err == nil {
 			err = app.CheckKeys(cmd.Context(), cfg)
 		}

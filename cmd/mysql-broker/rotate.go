@@ -20,7 +20,7 @@ key: see "mysql-broker keyset --help". The next run completes an interrupted one
 		Example: `  cf run-task mysql-broker --command "bin/mysql-broker rotate-keys"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := cli.FromEnvironment(cmd, config.StoredWithBackups)
+			cfg, err := cli.FromEnvironment(cmd, config.StoredWithBackups.Read)
 			if err != nil {
 				return err
 			}
@@ -37,7 +37,7 @@ key: see "mysql-broker keyset --help". The next run completes an interrupted one
 	}
 	return cli.Describe(command, `  0    every stored password and every backup's key is encrypted with the key in use
   1    some are not, or a recorded backup is not in the object store; standard error says which
-`+cli.ExitConfiguration, cli.VariablesWith(config.BackupVariables()...))
+`+cli.ExitConfiguration, cli.EnvironmentOf(config.StoredWithBackups))
 }
 
 func rotateAdminPasswordsCommand() *cobra.Command {
@@ -50,7 +50,7 @@ does not answer; then the exit status is 1, and you can run it again. Applicatio
 		Example: `  mysql-broker rotate-admin-passwords
   mysql-broker rotate-admin-passwords 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			cfg, err := cli.FromEnvironment(cmd, config.Dedicated)
+			cfg, err := cli.FromEnvironment(cmd, config.Dedicated.Read)
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	}
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Limits: a.catalog.Limits(), Fleet: a.fleet, Logger: a.log, OnFull: metrics.full.Inc, Backups: vault,
-		CredHub: a.credHub, Document: broker.Document(a.cfg.CATrusted), QuotasOff: a.cfg.Quota.Interval == 0,
+		CredHub: a.credHub, Document: broker.Document(a.cfg.CATrusted), QuotasOff: a.cfg.Quota == 0,
 		KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit, Memory: memory.NewBudget(a.cfg.MemoryLimit),
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
@@ -79,7 +79,7 @@ func (a *App) startExaminations(context.Context) (ending, error) {
 }
 
 func (a *App) startQuotas(context.Context) (ending, error) {
-	interval := a.cfg.Quota.Interval
+	interval := a.cfg.Quota
 	guard := quota.Start(quota.Config{Store: a.store, Plans: a.catalog.Plans(), Fleet: a.fleet,
 		Logger: a.log, Interval: interval})
 	if interval > 0 {

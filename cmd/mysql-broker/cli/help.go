@@ -66,19 +66,15 @@ const (
 
 // The environment of commands that change records, show records, use dedicated servers, or use all servers.
 var (
-	StoredEnvironment    = VariablesWith()
-	RecordedEnvironment  = VariablesWith("MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS")
-	DedicatedEnvironment = VariablesWith(config.LauncherVariables()...)
-	UpgradeEnvironment   = VariablesWith(slices.Concat(config.LauncherVariables(), config.BackupVariables(),
-		config.UpgradeVariables(), []string{"CATALOG", "LOG_LEVEL"})...)
-	ServersEnvironment = VariablesWith(slices.Concat(config.LauncherVariables(), config.CredHubVariables(),
-		config.BackupVariables(), []string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "LOG_LEVEL"})...)
+	StoredEnvironment    = EnvironmentOf(config.Stored)
+	RecordedEnvironment  = EnvironmentOf(config.ForOperator)
+	DedicatedEnvironment = EnvironmentOf(config.Dedicated)
+	ServersEnvironment   = EnvironmentOf(config.ForDoctor)
 )
 
-// VariablesWith describes the variables of every command that uses the records, and these variables.
-func VariablesWith(names ...string) string {
-	stored := []string{"DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET"}
-	return VariablesOf(append(stored, names...)...) + DevelopmentEnvironment
+// EnvironmentOf describes the variables that a command needs.
+func EnvironmentOf(needs config.Needs) string {
+	return VariablesOf(needs.Variables()...) + DevelopmentEnvironment
 }
 
 const DevelopmentEnvironment = `

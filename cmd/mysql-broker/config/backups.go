@@ -38,9 +38,6 @@ func (b Backups) Configured() bool { return b.store != nil || b.bucket != nil ||
 // In keeps backups in an object store that is open.
 func In(store objectstore.Store) Backups { return Backups{store: store} }
 
-// InDirectory keeps backups in a directory.
-func InDirectory(path string) Backups { return Backups{directory: path} }
-
 var backupVariables = []Variable{
 	{"BACKUP_STORE", "", "where backups are kept: the URL of a bucket of an S3 service, such as " +
 		"https://s3.example.com/my-bucket/mysql, or a directory that all brokers share, such as file:///srv/backups; the " +
@@ -52,17 +49,6 @@ var backupVariables = []Variable{
 	{"ARCHIVE_INTERVAL", "1m", "how often the binary logs of dedicated servers are copied there, from 1s to 10m; if a " +
 		"server is lost, the changes of the last interval are lost too"},
 }
-
-// BackupVariables names the variables that say where backups are kept.
-func BackupVariables() (names []string) {
-	for _, v := range backupVariables {
-		names = append(names, v.Name)
-	}
-	return names
-}
-
-// DefaultArchiveEach is the default of ARCHIVE_INTERVAL.
-func DefaultArchiveEach() time.Duration { return defaults().archiveEach() }
 
 func (r *reader) archiveEach() time.Duration {
 	each, err := time.ParseDuration(r.value("ARCHIVE_INTERVAL"))

@@ -2,39 +2,79 @@ package config
 
 import "errors"
 
-// ForDoctor is FromEnvironment without the variables that only serving needs: port, user names and passwords.
-func ForDoctor(getenv func(string) string) (Config, error) {
-	r, services := newReader(getenv)
-	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(services), LogLevel: r.level("LOG_LEVEL"),
-		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services, r.answerTime()),
-		CredHub: r.credHub(services), Backups: r.backups(services)}
+// Needs are the parts of the configuration that a command reads, beside PostgreSQL and the keyset.
+type Needs []part
+
+// part is variables that are read together.
+type part struct {
+	variables []string
+	read      func(*reader, services, *Config)
+}
+
+// What commands need: those that change records, show records, use dedicated servers, use all servers, and so on.
+var (
+	Stored            = Needs{}
+	StoredWithBackups = Needs{storedBackups}
+	Dedicated         = Needs{dedicated, anyDedicated}
+	ForOperator       = Needs{catalogPath, allShared, movedData}
+	ForRotation       = append(ForOperator, storedCredentials)
+	ForBackups        = Needs{catalogPath, allShared, storedBackups}
+	ForDoctor         = Needs{catalogPath, logLevel, dedicated, allShared, storedCredentials, storedBackups}
+	ForUpgrade        = Needs{catalogPath, logLevel, dedicated, storedBackups, upgradesOfPlatform}
+)
+
+var (
+	catalogPath = part{[]string{"CATALOG"}, func(r *reader, _ services, c *Config) { c.CatalogPath = r.value("CATALOG") }}
+	logLevel    = part{[]string{"LOG_LEVEL"}, func(r *reader, _ services, c *Config) { c.LogLevel = r.level("LOG_LEVEL") }}
+	movedData   = part{[]string{"KEEP_MOVED_HOURS"}, func(r *reader, _ services, c *Config) {
+		c.KeepMoved = r.keepMoved()
+	}}
+	allShared = part{[]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT"}, func(r *reader, bound services, c *Config) {
+		c.Shared = r.sharedServers(bound, r.answerTime())
+	}}
+	dedicated = part{namesOf(launcherVariables()), func(r *reader, bound services, c *Config) {
+		c.Launchers = r.launchers(bound)
+	}}
+	anyDedicated = part{nil, func(r *reader, _ services, c *Config) {
+		if len(c.Launchers) == 0 && len(r.problems) == 0 {
+			r.note(errors.New("LAUNCHER is none: run this on the host of the dedicated servers, with the broker's environment"))
+		}
+	}}
+	storedBackups = part{namesOf(backupVariables), func(r *reader, bound services, c *Config) {
+		c.Backups = r.backups(bound)
+	}}
+	storedCredentials = part{namesOf(credHubVariables), func(r *reader, bound services, c *Config) {
+		c.CredHub = r.credHub(bound)
+	}}
+	upgradesOfPlatform = part{
+		[]string{"CLOUD_CONTROLLER_URL", "CLOUD_CONTROLLER_CLIENT", "CLOUD_CONTROLLER_CLIENT_SECRET"},
+		func(r *reader, _ services, c *Config) { c.CloudController = r.cloudController() }}
+)
+
+// Read reads the environment. The error has one line for each problem.
+func (n Needs) Read(getenv func(string) string) (Config, error) {
+	r, bound := newReader(getenv)
+	cfg := Config{PostgresURL: r.postgresURL(bound), Keys: r.keyset()}
+	for _, p := range n {
+		p.read(r, bound, &cfg)
+	}
 	return cfg, errors.Join(r.problems...)
 }
 
-// ForOperator reads what it takes to look at what is recorded and at the shared servers.
-func ForOperator(getenv func(string) string) (Config, error) {
-	r, services := newReader(getenv)
-	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
-		Shared: r.sharedServers(services, r.answerTime()), KeepMoved: r.keepMoved()}
-	return cfg, errors.Join(r.problems...)
+// Variables names the variables that Read reads.
+func (n Needs) Variables() []string {
+	names := []string{"DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET"}
+	for _, p := range n {
+		names = append(names, p.variables...)
+	}
+	return names
 }
 
-// ForRotation is ForOperator with CredHub.
-func ForRotation(getenv func(string) string) (Config, error) {
-	cfg, err := ForOperator(getenv)
-	r, services := newReader(getenv)
-	r.problems = nil // ForOperator has those of the services
-	cfg.CredHub = r.credHub(services)
-	return cfg, errors.Join(append(r.problems, err)...)
-}
-
-// ForUpgrade is ForDoctor with where backups are, and who upgrades instances of Cloud Foundry.
-func ForUpgrade(getenv func(string) string) (Config, error) {
-	r, services := newReader(getenv)
-	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(services), LogLevel: r.level("LOG_LEVEL"),
-		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Backups: r.backups(services),
-		CloudController: r.cloudController()}
-	return cfg, errors.Join(r.problems...)
+func namesOf(all []Variable) (names []string) {
+	for _, v := range all {
+		names = append(names, v.Name)
+	}
+	return names
 }
 
 // PostgresURL reads only the variables for PostgreSQL.
@@ -42,36 +82,4 @@ func PostgresURL(getenv func(string) string) (string, error) {
 	r, services := newReader(getenv)
 	url := r.postgresURL(services)
 	return url, errors.Join(r.problems...)
-}
-
-// Stored reads only the variables for work on the records: PostgresURL and Keys.
-func Stored(getenv func(string) string) (Config, error) {
-	r, services := newReader(getenv)
-	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset()}
-	return cfg, errors.Join(r.problems...)
-}
-
-// Dedicated reads the variables of Stored and those of the launcher, which must be configured.
-func Dedicated(getenv func(string) string) (Config, error) {
-	r, services := newReader(getenv)
-	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Launchers: r.launchers(services)}
-	if len(cfg.Launchers) == 0 && len(r.problems) == 0 {
-		r.note(errors.New("LAUNCHER is none: run this on the host of the dedicated servers, with the broker's environment"))
-	}
-	return cfg, errors.Join(r.problems...)
-}
-
-// StoredWithBackups reads the variables of Stored, and where backups are.
-func StoredWithBackups(getenv func(string) string) (Config, error) {
-	r, services := newReader(getenv)
-	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Backups: r.backups(services)}
-	return cfg, errors.Join(r.problems...)
-}
-
-// ForBackups is ForOperator with where backups are.
-func ForBackups(getenv func(string) string) (Config, error) {
-	r, services := newReader(getenv)
-	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
-		Shared: r.sharedServers(services, r.answerTime()), Backups: r.backups(services)}
-	return cfg, errors.Join(r.problems...)
 }

@@ -46,7 +46,7 @@ type Config struct {
 	Pprof       string // loopback address and port for profiles, "" for none
 	Tracing     bool   // whether to send traces
 	Traces      tracing.Config
-	Quota       Quota
+	Quota       time.Duration // between two measurements of storage; 0: quotas are not enforced
 	ArchiveEach time.Duration // between two rounds of archiving binary logs
 	Backups     Backups
 	CredHub     CredHub
@@ -125,11 +125,17 @@ var Variables = slices.Concat([]Variable{
 		"URL is given; default: traces if there is a URL"},
 })
 
-// DefaultKeepMoved is the default of KEEP_MOVED_HOURS.
-func DefaultKeepMoved() time.Duration { return defaults().keepMoved() }
-
 func (r *reader) keepMoved() time.Duration {
 	return time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour
+}
+
+// quota is from 1s to 1h, or 0.
+func (r *reader) quota() time.Duration {
+	each, err := time.ParseDuration(r.value("QUOTA_INTERVAL"))
+	if err != nil || each != 0 && (each < time.Second || each > time.Hour) {
+		r.note(errors.New("QUOTA_INTERVAL is not a duration from 1s to 1h, such as 1m, or 0"))
+	}
+	return each
 }
 
 // FromEnvironment reads the configuration. The error has one line for each problem.
@@ -226,9 +232,6 @@ func newReader(getenv func(string) string) (*reader, services) {
 	r.note(err)
 	return r, bound
 }
-
-// defaults reads every variable as if it were not set.
-func defaults() *reader { return &reader{getenv: func(string) string { return "" }} }
 
 func (r *reader) note(err error) {
 	if err != nil {

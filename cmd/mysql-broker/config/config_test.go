@@ -266,8 +266,8 @@ func TestQuotaInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": time.Minute, "0": 0, "1s": time.Second, "1h": time.Hour} {
 		env := complete(t)
 		env["QUOTA_INTERVAL"] = text
-		if cfg, err := read(t, env); err != nil || cfg.Quota.Interval != want {
-			t.Errorf("%q: %v, %v", text, cfg.Quota.Interval, err)
+		if cfg, err := read(t, env); err != nil || cfg.Quota != want {
+			t.Errorf("%q: %v, %v", text, cfg.Quota, err)
 		}
 	}
 	for _, text := range []string{"-1s", "10ms", "2h", "often"} {

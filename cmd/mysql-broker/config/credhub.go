@@ -45,14 +45,6 @@ var credHubVariables = []Variable{
 		"its own"},
 }
 
-// CredHubVariables names the variables that say where credentials are stored.
-func CredHubVariables() (names []string) {
-	for _, v := range credHubVariables {
-		names = append(names, v.Name)
-	}
-	return names
-}
-
 // hubMark is the tag or name prefix of the user-provided service that says where CredHub is.
 const hubMark = "mysql-credhub"
 

@@ -30,14 +30,6 @@ func launcherMeaning() string {
 		"have its name after LAUNCHER_, such as LAUNCHER_ZONE_1_HOST of zone-1"
 }
 
-// LauncherVariables names the variables that say where dedicated servers run.
-func LauncherVariables() (names []string) {
-	for _, v := range launcherVariables() {
-		names = append(names, v.Name)
-	}
-	return names
-}
-
 // launchers reads variables from the environment, and those that it lacks from bound services.
 func (r *reader) launchers(bound services) []launchers.Named {
 	fromServices, err := bound.launcherVariables()

@@ -18,7 +18,9 @@ func TestLauncherOfAService(t *testing.T) {
 		"LAUNCHER_NODE_HOST": "nodes.example.com", "VCAP_SERVICES": `{"user-provided": [{"name": "mysql-broker-kubernetes",
 		"credentials": {"namespace": "servers", "images": "mysql-9.7=mysql@sha256:1", "service": "cluster",
 		"api": "https://kubernetes.example.com:6443", "api_token": "` + token + `"}}]}`}
-	read := func() (config.Config, error) { return config.ForDoctor(func(name string) string { return env[name] }) }
+	read := func() (config.Config, error) {
+		return config.ForDoctor.Read(func(name string) string { return env[name] })
+	}
 	cfg, err := read()
 	if strings.Contains(err.Error(), "LAUNCHER") || len(cfg.Launchers) != 1 {
 		t.Fatalf("%d launchers, %v", len(cfg.Launchers), err)

@@ -72,11 +72,6 @@ type CloudController struct {
 	Client, Secret string // of a client of UAA, "" for none
 }
 
-// UpgradeVariables names the variables of `upgrade` beside those of the servers.
-func UpgradeVariables() []string {
-	return []string{"CLOUD_CONTROLLER_URL", "CLOUD_CONTROLLER_CLIENT", "CLOUD_CONTROLLER_CLIENT_SECRET"}
-}
-
 func (r *reader) cloudController() (c CloudController) {
 	a, err := application(r.getenv("VCAP_APPLICATION"))
 	r.note(err)

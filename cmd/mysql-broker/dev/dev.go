@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"mysql-broker/broker/catalog"
@@ -21,10 +21,6 @@ import (
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/launchers"
-	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/provisioner/shared"
-	"mysql-broker/store"
 )
 
 const (
@@ -99,8 +95,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return fmt.Errorf("start the shared server: %w", err)
 	}
 	fmt.Fprintln(cfg.Out, "Starting the broker, and dedicated servers of earlier runs …")
-	broker, err := startBroker(ctx, cfg, surroundings{dir: dir, secrets: secrets, postgresURL: postgres.URL(),
-		shared: server, binary: binary}, c, &parts)
+	variables, err := variablesIn(dir, cfg.CatalogPath, map[string]string{"DATABASE_URL": postgres.URL(),
+		"ENCRYPTION_KEYSET": secrets.Keyset, "MYSQL_SERVERS": server, "LAUNCHER_MYSQLD": binary.Path})
+	if err != nil {
+		return err
+	}
+	broker, err := startBroker(ctx, cfg, dir, secrets, variables, c, &parts)
 	if err != nil {
 		return err
 	}
@@ -136,37 +136,18 @@ func (p parts) stop(out io.Writer) (err error) {
 	return err
 }
 
-// surroundings are what the broker works with.
-type surroundings struct {
-	dir         string
-	secrets     secrets
-	postgresURL string
-	shared      shared.Config
-	binary      mysqld.Binary
-}
-
 // startBroker starts the broker and the dedicated servers of earlier runs, and writes what commands need to find it.
-func startBroker(ctx context.Context, cfg Config, in surroundings, c *catalog.Catalog, p *parts) (*app.App, error) {
-	keys, err := store.ParseKeyset(in.secrets.Keyset)
+// variables are those that the broker and the commands share.
+func startBroker(ctx context.Context, cfg Config, dir string, s secrets, variables map[string]string,
+	c *catalog.Catalog, p *parts) (*app.App, error) {
+	own := map[string]string{"BROKER_USERNAME": s.Username, "BROKER_PASSWORD": s.Password, "ADDRESS": "127.0.0.1",
+		"PORT": strconv.Itoa(cfg.Port)}
+	configured, err := config.FromEnvironment(func(name string) string { return cmp.Or(own[name], variables[name]) })
 	if err != nil {
 		return nil, err
 	}
-	dedicated := map[string]string{"LAUNCHER": launchers.Here, "LAUNCHER_DIR": filepath.Join(in.dir, "dedicated"),
-		"LAUNCHER_MYSQLD": in.binary.Path}
-	configured, err := launchers.Configure(dedicated["LAUNCHER"], func(name string) string { return dedicated[name] })
-	if err != nil {
-		return nil, err
-	}
-	backups := filepath.Join(in.dir, "backups")
-	if err := os.MkdirAll(backups, 0o700); err != nil {
-		return nil, err
-	}
-	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: in.secrets.Username,
-		Password: in.secrets.Password, PostgresURL: in.postgresURL, Keys: keys,
-		Shared: []shared.Config{in.shared}, Launchers: configured, Quota: config.DefaultQuota(),
-		ArchiveEach: config.DefaultArchiveEach(), KeepMoved: config.DefaultKeepMoved(),
-		Backups: config.InDirectory(backups),
-		SignIn:  config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
+	configured.SignIn.Announce = func(link string) { printLink(cfg.Out, link) }
+	broker, err := app.Start(ctx, configured, c, cfg.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +160,10 @@ func startBroker(ctx context.Context, cfg Config, in surroundings, c *catalog.Ca
 			cfg.Logger.Warn("a dedicated server did not start; it is tried again", "error", err)
 		}
 	}
-	if err := writeClientConfig(filepath.Join(in.dir, "client.json"), urlOf(broker), in.secrets); err != nil {
+	if err := writeClientConfig(filepath.Join(dir, "client.json"), urlOf(broker), s); err != nil {
 		return nil, err
 	}
-	variables := map[string]string{"DATABASE_URL": in.postgresURL, "ENCRYPTION_KEYSET": in.secrets.Keyset,
-		"BACKUP_STORE": "file://" + backups}
-	maps.Copy(variables, dedicated)
-	return broker, writeEnvironment(in.dir, cfg.CatalogPath, in.shared, variables)
+	return broker, writeEnvironment(dir, variables)
 }
 
 func urlOf(broker *app.App) string { return fmt.Sprintf("http://127.0.0.1:%d", broker.Port()) }

@@ -2,18 +2,18 @@ package dev
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
-	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/launcher/launchers"
 )
 
 // environmentFile, in the state directory, is what operators' commands need of the environment, in words of a shell.
@@ -50,22 +50,26 @@ func Environment(given func(string) string) (getenv func(string) string, file st
 	return func(name string) string { return cmp.Or(given(name), variables[name]) }, file, nil
 }
 
-// writeEnvironment leaves for Environment, and for shells to source, what commands need to find this broker's servers:
-// the variables, and CATALOG and MYSQL_SERVERS.
-func writeEnvironment(dir, catalogPath string, server shared.Config, variables map[string]string) error {
+// variablesIn adds to the variables of the servers what is in the state directory.
+func variablesIn(dir, catalogPath string, servers map[string]string) (map[string]string, error) {
 	catalogPath, err := filepath.Abs(catalogPath)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	servers, err := json.Marshal([]map[string]any{{"name": server.Admin.Name, "ca_certificate": string(server.Admin.CA),
-		"uri":  fmt.Sprintf("mysql://%s:%s@%s/", server.Admin.User, server.Admin.Password, server.Admin.Addr),
-		"host": server.Host, "port": server.Port}})
-	if err != nil {
-		return err
+	backups := filepath.Join(dir, "backups")
+	if err := os.MkdirAll(backups, 0o700); err != nil {
+		return nil, err
 	}
+	variables := map[string]string{"CATALOG": catalogPath, "LAUNCHER": launchers.Here,
+		"LAUNCHER_DIR": filepath.Join(dir, "dedicated"), "BACKUP_STORE": (&url.URL{Scheme: "file", Path: backups}).String()}
+	maps.Copy(variables, servers)
+	return variables, nil
+}
+
+// writeEnvironment leaves for Environment, and for shells to source, what commands need to find this broker's servers.
+func writeEnvironment(dir string, variables map[string]string) error {
 	var b strings.Builder
 	b.WriteString("# For the shell: . " + filepath.Join(dir, environmentFile) + "\n")
-	variables["CATALOG"], variables["MYSQL_SERVERS"] = catalogPath, string(servers)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		b.WriteString("export " + name + "=" + quote(variables[name]) + "\n")
 	}

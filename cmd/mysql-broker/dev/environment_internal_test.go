@@ -10,9 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/shared"
 )
 
 func environment(values map[string]string) func(string) string {
@@ -25,8 +22,8 @@ const awkward = "it's $HOME; `id` & \"more\"\\"
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := shared.Config{Host: "h", Port: 1, Admin: mysqladmin.Config{Name: "dev", Addr: "h:1", User: "u", Password: "p"}}
-	if err := writeEnvironment(dir, "catalog.yml", server, map[string]string{"DATABASE_URL": awkward}); err != nil {
+	left := map[string]string{"DATABASE_URL": awkward, "CATALOG": "catalog.yml", "MYSQL_SERVERS": "mysql://u:p@h:1/"}
+	if err := writeEnvironment(dir, left); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, environmentFile)

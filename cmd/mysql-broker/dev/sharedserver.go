@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -14,34 +15,35 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/shared"
 )
 
 // startShared starts the shared server with a launcher, and configures it like an operator's, with the settings and the
-// broker's account of deploy/shared-server. The launcher is nil if nothing was started.
+// broker's account of deploy/shared-server. The launcher is nil if nothing was started. server
+// is for MYSQL_SERVERS.
 func startShared(ctx context.Context, cfg Config, dir string, binary mysqld.Binary,
-	s secrets) (launcher.Stopper, shared.Config, error) {
+	s secrets) (_ launcher.Stopper, server string, err error) {
 	settings, err := sharedserver.Settings(binary.Flavour)
 	if err != nil {
-		return nil, shared.Config{}, err
+		return nil, "", err
 	}
 	l, err := launchers.OpenHere(map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_PORTS": "13300-13399",
 		"LAUNCHER_MYSQLD": binary.Path},
 		launcher.Options{Logger: cfg.Logger, Supervise: true, UnlimitedMemory: true, Settings: settings})
 	if err != nil {
-		return nil, shared.Config{}, err
+		return nil, "", err
 	}
 	e, err := l.Launch(ctx, launcher.Spec{ID: sharedName, MemoryMB: sharedMemoryMB, AdminUser: sharedAdmin,
 		AdminPassword: s.SharedPassword}, func(string) {})
 	if err != nil {
-		return l, shared.Config{}, err
+		return l, "", err
 	}
 	if err := makeAccount(ctx, e, binary.Flavour, s); err != nil {
-		return l, shared.Config{}, fmt.Errorf("make the broker's account: %w", err)
+		return l, "", fmt.Errorf("make the broker's account: %w", err)
 	}
-	return l, shared.Config{Host: e.Host, Port: e.Port, Admin: mysqladmin.Config{Name: sharedName, Addr: address(e),
-		User: sharedserver.Account, Password: s.AccountPassword, CA: e.CACertificate}}, nil
+	described, err := json.Marshal([]map[string]any{{"name": sharedName, "ca_certificate": string(e.CACertificate),
+		"uri":  fmt.Sprintf("mysql://%s:%s@%s/", sharedserver.Account, s.AccountPassword, address(e)),
+		"host": e.Host, "port": e.Port}})
+	return l, string(described), err
 }
 
 // makeAccount runs the operators' SQL. The account may already exist.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,13 +114,12 @@ func (d backupDocument) cells() []cell {
 }
 
 // backupsEnvironment describes the environment of withBackups.
-var backupsEnvironment = cli.VariablesWith(slices.Concat([]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG"},
-	config.BackupVariables())...)
+var backupsEnvironment = cli.EnvironmentOf(config.ForBackups)
 
 // withBackups is withConsole for a console whose configuration has an object store. Without one, as brokers have the
 // same configuration, nobody could run what the command records.
 func withBackups(cmd *cobra.Command, fn func(context.Context, *console) error) error {
-	return withConfig(cmd, config.ForBackups, func(ctx context.Context, c *console) error {
+	return withConfig(cmd, config.ForBackups.Read, func(ctx context.Context, c *console) error {
 		if !c.cfg.Backups.Configured() {
 			return &cli.ConfigError{Err: errors.New("BACKUP_STORE is not set, and no bound service has a bucket")}
 		}

@@ -28,7 +28,7 @@ type console struct {
 
 // withConsole runs fn with a console for the environment's configuration. No broker need run, and it starts no work.
 func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) error {
-	return withConfig(cmd, config.ForOperator, fn)
+	return withConfig(cmd, config.ForOperator.Read, fn)
 }
 
 // withConfig is withConsole for a configuration that a function of package config reads.

@@ -63,7 +63,7 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 			if beforeStart {
 				return checkBeforeStart(cmd)
 			}
-			cfg, c, err := configured(cmd, config.ForDoctor)
+			cfg, c, err := configured(cmd, config.ForDoctor.Read)
 			if err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
   mysql-broker recover --json | jq '.items[] | select(.action == "shut")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, _, err := configured(cmd, config.ForDoctor)
+			cfg, _, err := configured(cmd, config.ForDoctor.Read)
 			if err != nil {
 				return err
 			}

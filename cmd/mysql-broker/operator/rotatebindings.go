@@ -42,7 +42,7 @@ result: changed, with what is left to do, or why not.`,
   mysql-broker rotate-bindings --server mysql-server-1 --created-before 2026-01-31T12:00:00Z --apply`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withConfig(cmd, config.ForRotation, func(ctx context.Context, c *console) error {
+			return withConfig(cmd, config.ForRotation.Read, func(ctx context.Context, c *console) error {
 				if err := c.checkServer(ctx, q.Server); err != nil {
 					return err
 				}
@@ -69,8 +69,7 @@ result: changed, with what is left to do, or why not.`,
 	command.MarkFlagsMutuallyExclusive("instance", "space", "server")
 	return cli.Describe(command, `  0    the bindings are listed or, with --apply, all have new passwords
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
-`+cli.ExitConfiguration, cli.VariablesWith(append(config.CredHubVariables(),
-		"MYSQL_SERVERS", "ANSWER_TIMEOUT", "CATALOG", "KEEP_MOVED_HOURS")...))
+`+cli.ExitConfiguration, cli.EnvironmentOf(config.ForRotation))
 }
 
 // rotatedDocument is a row of the output of --json.

@@ -68,7 +68,7 @@ created_at.`,
 		if !dedicated || len(args) > 0 {
 			return l.run(cmd, args)
 		}
-		return withConfig(cmd, config.ForDoctor, func(ctx context.Context, c *console) error {
+		return withConfig(cmd, config.ForDoctor.Read, func(ctx context.Context, c *console) error {
 			return printList(cmd.OutOrStdout(), l.output, c.dedicatedServers(ctx, cmd.ErrOrStderr()))
 		})
 	}

@@ -87,12 +87,12 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 	flags.IntVar(&inFlight, "max-in-flight", 4, "how many are upgraded at a time")
 	return cli.Describe(command, `  0    the instances are listed or, with --all, have the versions of their plans
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
-`+cli.ExitConfiguration, cli.UpgradeEnvironment)
+`+cli.ExitConfiguration, cli.EnvironmentOf(config.ForUpgrade))
 }
 
 // withVersions is withConsole for a console that knows the versions that plans want.
 func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) error {
-	cfg, c, err := configured(cmd, config.ForUpgrade)
+	cfg, c, err := configured(cmd, config.ForUpgrade.Read)
 	if err != nil {
 		return err
 	}

@@ -36,9 +36,9 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 	ctx, cancel := context.WithTimeoutCause(ctx, destroyTime, errStays)
 	defer cancel()
 	for pause := minPoll; ; pause = min(2*pause, time.Second) {
-		s, err := l.load(ctx, id)
+		s, err := l.secrets.load(ctx, id)
 		if errors.Is(err, launcher.ErrNotFound) {
-			l.up.Delete(id)
+			l.run.up.Delete(id)
 			return nil
 		}
 		if s == nil {
@@ -53,7 +53,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 				return err
 			}
 			fault.Point("destroy", "looked")
-			err = l.api.Delete(ctx, l.api.Path(api.Secrets, s.name),
+			err = l.secrets.api.Delete(ctx, l.secrets.api.Path(api.Secrets, s.name),
 				api.DeleteOptions{PropagationPolicy: "Foreground", Preconditions: condition})
 			fault.Point("destroy", "deleted")
 			if err != nil && !api.IsNotFound(err) && !api.IsConflict(err) {

@@ -26,10 +26,10 @@ func (s *server) sameWork(known *server) error {
 
 // changeWork begins, continues or ends some work on a server: it changes the server's Secret unless another broker has
 // done so since s was read.
-func (l *Launcher) changeWork(ctx context.Context, s *server, change func(*server)) error {
+func (c secrets) changeWork(ctx context.Context, s *server, change func(*server)) error {
 	known, err := *s, error(nil)
 	var sent string
-	changed := l.change(ctx, s, func(s *server) {
+	changed := c.change(ctx, s, func(s *server) {
 		if sent != "" && s.secret.Metadata.Annotations[stateAnnotation] == sent {
 			return // it was changed before, and the response was lost
 		}
@@ -47,46 +47,52 @@ func (l *Launcher) changeWork(ctx context.Context, s *server, change func(*serve
 }
 
 // expectWork returns an error if another broker has begun or ended some work since s was read.
-func (l *Launcher) expectWork(ctx context.Context, s *server) error {
-	now, err := l.find(ctx, s.id)
+func (c secrets) expectWork(ctx context.Context, s *server) error {
+	now, err := c.find(ctx, s.id)
 	if err != nil {
 		return err
 	}
 	return now.sameWork(s)
 }
 
+// objects are those of the servers besides the Secrets. A broker changes them only while it has the work.
+type objects struct {
+	secrets
+	cfg Config
+}
+
 // applyWork applies the StatefulSet, unless another broker has continued the work since s was read. That broker's
 // template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
 // into, which may be nil, gets the StatefulSet.
-func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
-	path := l.api.Path(api.StatefulSets, s.name)
+func (o objects) applyWork(ctx context.Context, s *server, into any) error {
+	path := o.api.Path(api.StatefulSets, s.name)
 	var known api.StatefulSet
 	if s.state.Host != "" { // else the server was never ready, and usually has none
-		err := l.api.Merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
+		err := o.api.Merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
 		if err != nil && !api.IsNotFound(err) {
 			return err
 		}
-		if err := l.expectWork(ctx, s); err != nil {
+		if err := o.expectWork(ctx, s); err != nil {
 			return err
 		}
 	}
-	set := l.statefulSetOf(s)
+	set := o.cfg.statefulSetOf(s)
 	set.Metadata.ResourceVersion = known.Metadata.ResourceVersion
-	err := l.api.Apply(ctx, path, set, into)
+	err := o.api.Apply(ctx, path, set, into)
 	if api.IsConflict(err) { // also if the cluster has reported on its pod
 		return launcher.NotYet(minPoll, "Waiting for the server's pod")
 	}
 	if err != nil || set.Metadata.ResourceVersion != "" {
 		return err
 	}
-	return l.mendWork(ctx, s)
+	return o.mendWork(ctx, s)
 }
 
 // mendWork is called after the StatefulSet was applied without a condition, as none holds for an object that is
 // created. If another broker has continued the work meanwhile, mendWork applies what that one wants.
-func (l *Launcher) mendWork(ctx context.Context, s *server) error {
+func (o objects) mendWork(ctx context.Context, s *server) error {
 	for {
-		now, err := l.find(ctx, s.id)
+		now, err := o.find(ctx, s.id)
 		if err != nil {
 			return err
 		}
@@ -94,20 +100,29 @@ func (l *Launcher) mendWork(ctx context.Context, s *server) error {
 		if stale == nil {
 			return nil
 		}
-		err = l.applyWork(ctx, now, nil)
+		err = o.applyWork(ctx, now, nil)
 		if _, again := errors.AsType[*launcher.Error](err); !again || ctx.Err() != nil {
 			return errors.Join(stale, err)
 		}
 	}
 }
 
-// deletePod deletes that pod, and no later one of its name, unless another broker has continued the work.
-func (l *Launcher) deletePod(ctx context.Context, s *server, p api.Pod) error {
-	if err := l.expectWork(ctx, s); err != nil {
+// pod reads a server's pod, if there is one.
+func (o objects) pod(ctx context.Context, s *server) (p api.Pod, there bool, err error) {
+	err = o.api.Get(ctx, o.api.Path(api.Pods, s.podName()), &p)
+	if api.IsNotFound(err) {
+		return p, false, nil
+	}
+	return p, err == nil, err
+}
+
+// deletePod deletes the pod with that UID, and no later one of its name, unless another broker has continued the work.
+func (o objects) deletePod(ctx context.Context, s *server, uid string) error {
+	if err := o.expectWork(ctx, s); err != nil {
 		return err
 	}
-	err := l.api.Delete(ctx, l.api.Path(api.Pods, s.podName()),
-		api.DeleteOptions{Preconditions: &api.Preconditions{UID: p.Metadata.UID}})
+	err := o.api.Delete(ctx, o.api.Path(api.Pods, s.podName()),
+		api.DeleteOptions{Preconditions: &api.Preconditions{UID: uid}})
 	if api.IsNotFound(err) || api.IsConflict(err) {
 		return nil
 	}

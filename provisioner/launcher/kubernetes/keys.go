@@ -18,19 +18,8 @@ import (
 
 const authorityTime = 10 * time.Second // to read which CA signs
 
-// serviceHosts returns the host names of a server within its cluster.
-func (l *Launcher) serviceHosts(s *server) []string {
-	host := s.name + "." + l.cfg.Namespace + ".svc"
-	return []string{host, host + ".cluster.local", s.name + "." + l.cfg.Namespace, s.name}
-}
-
-// certificateHosts returns the names in the certificate of a server whose host is that.
-func (l *Launcher) certificateHosts(s *server, host string) []string {
-	return append(l.serviceHosts(s), host)
-}
-
-// addKeys adds a new key, and a certificate for these hosts, to a server's Secret.
-func (l *Launcher) addKeys(ctx context.Context, s *server, hosts ...string) error {
+// addKeys adds a new key, and a certificate for that host and those of its Service, to a server's Secret.
+func (c Config) addKeys(ctx context.Context, s *server, host string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("certificate: %w", err)
@@ -39,15 +28,15 @@ func (l *Launcher) addKeys(ctx context.Context, s *server, hosts ...string) erro
 	if err != nil {
 		return err
 	}
-	name := "mysql " + s.id
+	name, hosts := "mysql "+s.id, append(c.serviceHosts(s), host)
 	var trusted, leaf, issuer []byte
-	if l.cfg.Authority == nil {
+	if c.Authority == nil {
 		if issuer, leaf, err = certificate.New(name, key, hosts...); err != nil {
 			return err
 		}
 		trusted = toPEM("CERTIFICATE", issuer)
 	} else {
-		authority, err := l.authority(ctx)
+		authority, err := c.authority(ctx)
 		if err != nil {
 			return err
 		}
@@ -82,10 +71,10 @@ func (s *server) setCertificate(issuer, leaf []byte) error {
 }
 
 // authority reads which CA signs.
-func (l *Launcher) authority(ctx context.Context) (certificate.Authority, error) {
+func (c Config) authority(ctx context.Context) (certificate.Authority, error) {
 	ctx, cancel := context.WithTimeout(ctx, authorityTime)
 	defer cancel()
-	a, err := l.cfg.Authority(ctx)
+	a, err := c.Authority(ctx)
 	if err != nil {
 		return a, fmt.Errorf("read which CA signs for dedicated servers: %w", err)
 	}

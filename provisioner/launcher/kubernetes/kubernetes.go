@@ -22,13 +22,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"strings"
 	"sync"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/periodic"
 )
 
 // Config says how servers run. A zero value stands for the default in its comment.
@@ -82,15 +82,13 @@ const (
 
 // Launcher is a launcher.Launcher. If its options say that it supervises, it renews certificates until it is closed.
 type Launcher struct {
-	cfg Config
-	api *api.Client
+	cfg     Config
+	secrets secrets
+	run     *runner
+	watch   *watch
 
 	stop       context.CancelFunc // ends the background work; nil if there is none
 	background sync.WaitGroup
-
-	seen seen
-
-	up sync.Map // ids of servers to the container that let the administrator in
 }
 
 var (
@@ -109,7 +107,8 @@ func New(cfg Config) (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes launcher: %w", err)
 	}
-	l := &Launcher{cfg: cfg, api: api, seen: seen{begun: make(chan struct{})}}
+	l := &Launcher{cfg: cfg, secrets: secrets{api}, run: &runner{objects: objects{secrets{api}, cfg}},
+		watch: &watch{api: api, pause: cfg.WatchPause, log: cfg.Logger, begun: make(chan struct{})}}
 	if cfg.Supervise {
 		l.supervise()
 	}
@@ -142,85 +141,54 @@ func (c Config) check() error {
 	return nil
 }
 
+// rightsInterval is how often the rights of the broker are checked until none is missing.
+const rightsInterval = 30 * time.Second
+
+// supervise starts the launcher's background work, which Close stops.
+func (l *Launcher) supervise() {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stop = cancel
+	l.background.Go(func() {
+		ctx, checked := context.WithCancel(ctx)
+		defer checked()
+		status := &periodic.Status{What: "checking what the broker may do in Kubernetes", Level: slog.LevelError,
+			Log: l.cfg.Logger, EachError: true}
+		periodic.Run(ctx, periodic.Schedule{Every: rightsInterval}, status, func(ctx context.Context) error {
+			missing, err := l.MissingRights(ctx)
+			if missing != "" {
+				err = errors.New(missing)
+			}
+			if err == nil {
+				checked()
+			}
+			return err
+		})
+	})
+	l.background.Go(func() {
+		status := &periodic.Status{What: "watching the servers' pods", Log: l.cfg.Logger}
+		periodic.Run(ctx, periodic.Schedule{Every: l.cfg.WatchPause}, status, l.watch.run)
+	})
+	r := &renewal{secrets: l.secrets, cfg: l.cfg, due: map[string]bool{},
+		status: periodic.Servers{Status: periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
+			Log: l.cfg.Logger}}}
+	status := &periodic.Status{What: "renewing the servers' certificates", Level: slog.LevelError, Log: l.cfg.Logger}
+	l.background.Go(func() {
+		periodic.Run(ctx, periodic.Schedule{Every: l.cfg.RenewInterval, Rest: 1}, status, r.run)
+	})
+}
+
 // Close implements launcher.Launcher.
 func (l *Launcher) Close() {
 	if l.stop != nil {
 		l.stop()
 	}
 	l.background.Wait()
-	l.api.Close()
-}
-
-var (
-	validID   = regexp.MustCompile(`^[a-z]([a-z0-9_]{0,30}[a-z0-9])?$`)
-	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-)
-
-// objectName returns the name of all objects of a server. It differs for each id, because ids contain no dash.
-func objectName(id string) (string, error) {
-	if !validID.MatchString(id) {
-		return "", fmt.Errorf("server id %q: want 1 to 32 lower-case letters, digits and underscores, a letter first and "+
-			"no underscore last", id)
-	}
-	return strings.ReplaceAll(id, "_", "-"), nil
-}
-
-const (
-	managedByLabel   = "app.kubernetes.io/managed-by"
-	serverLabel      = "mysql-broker/server" // the id
-	managedBy        = "mysql-broker"
-	stateAnnotation  = "mysql-broker/state"
-	keptAnnotation   = "mysql-broker/kept"
-	recordAnnotation = "mysql-broker/record" // see Record
-
-	// SHA-256 fingerprints of certificates in the Secret, and of the one that mysqld has loaded.
-	caAnnotation          = "mysql-broker/ca"                 // the CA that signed the certificate
-	trustedAnnotation     = "mysql-broker/trusted"            // the CAs that clients must trust
-	certificateAnnotation = "mysql-broker/certificate"        // the certificate
-	loadedAnnotation      = "mysql-broker/loaded-certificate" // the certificate that mysqld uses
-
-	expiresAnnotation = "mysql-broker/certificate-expires"
-)
-
-// serversSelector selects the Secrets of servers.
-const serversSelector = managedByLabel + "=" + managedBy + "," + serverLabel
-
-func labelsOf(id string) map[string]string {
-	return map[string]string{"app.kubernetes.io/name": "mysqld", managedByLabel: managedBy, serverLabel: id}
-}
-
-// find reads the Secret of a server. It returns launcher.ErrNotFound if there is none or it is being deleted.
-func (l *Launcher) find(ctx context.Context, id string) (*server, error) {
-	s, err := l.load(ctx, id)
-	if err == nil && !s.secret.Metadata.DeletionTimestamp.IsZero() {
-		err = launcher.ErrNotFound
-	}
-	return s, err
-}
-
-// load is find, but also returns servers that are being destroyed.
-func (l *Launcher) load(ctx context.Context, id string) (*server, error) {
-	name, err := objectName(id)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{id: id, name: name}
-	err = l.api.Get(ctx, l.api.Path(api.Secrets, name), &s.secret)
-	if api.IsNotFound(err) {
-		return s, launcher.ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", id, err)
-	}
-	if s.secret.Metadata.Labels[serverLabel] != id {
-		return nil, fmt.Errorf("server %s: the Secret %s is not the broker's", id, name)
-	}
-	return s, s.readState()
+	l.secrets.api.Close()
 }
 
 // Endpoint implements launcher.Launcher.
 func (l *Launcher) Endpoint(ctx context.Context, id string) (launcher.Endpoint, error) {
-	s, err := l.find(ctx, id)
+	s, err := l.secrets.find(ctx, id)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -233,7 +201,7 @@ func (l *Launcher) Endpoint(ctx context.Context, id string) (launcher.Endpoint, 
 // List implements launcher.Launcher.
 func (l *Launcher) List(ctx context.Context) ([]string, error) {
 	ids := []string{}
-	err := l.eachServer(ctx, func(id string, _ api.Metadata) { ids = append(ids, id) })
+	err := l.secrets.each(ctx, func(id string, _ api.Metadata) { ids = append(ids, id) })
 	return ids, err
 }
 
@@ -243,7 +211,7 @@ func (l *Launcher) SignedBy(ctx context.Context, ca []byte) (ids []string, err e
 	if err != nil {
 		return nil, err
 	}
-	err = l.eachServer(ctx, func(id string, m api.Metadata) {
+	err = l.secrets.each(ctx, func(id string, m api.Metadata) {
 		if m.Annotations[caAnnotation] == fingerprint && !isSuspended(m) {
 			ids = append(ids, id)
 		}
@@ -251,10 +219,33 @@ func (l *Launcher) SignedBy(ctx context.Context, ca []byte) (ids []string, err e
 	return ids, err
 }
 
-func (l *Launcher) eachServer(ctx context.Context, each func(id string, m api.Metadata)) error {
-	err := l.api.ListMetadata(ctx, api.Secrets, serversSelector, func(m api.Metadata) { each(m.Labels[serverLabel], m) })
+// Keep implements launcher.Launcher.
+func (l *Launcher) Keep(ctx context.Context, id string) error {
+	s, err := l.secrets.find(ctx, id)
 	if err != nil {
-		return fmt.Errorf("list servers: %w", err)
+		return fmt.Errorf("server %s: %w", id, err)
 	}
-	return nil
+	if s.kept() {
+		return nil
+	}
+	return l.secrets.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[keptAnnotation] = "true" })
+}
+
+// ChangeAdminPassword implements launcher.Launcher. When a server starts, its init file creates the account if it is
+// missing, and does not change its password.
+func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, next string, change func(context.Context) error) error {
+	s, err := l.secrets.find(ctx, id)
+	if err == nil && s.state.Phase != phaseReady {
+		err = launcher.ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	if err := mysqld.CheckAdminPassword(next); err != nil {
+		return fmt.Errorf("server %s: %w", id, err)
+	}
+	if err := change(ctx); err != nil {
+		return err
+	}
+	return l.secrets.change(ctx, s, func(s *server) { s.writeInit(next) })
 }

@@ -31,7 +31,7 @@ const (
 	copyVol       = "before"
 )
 
-func (l *Launcher) claimOf(s *server) api.Claim {
+func claimOf(s *server) api.Claim {
 	c := api.Claim{APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: s.workMetadata(), Spec: api.ClaimSpec{
 		AccessModes: []string{"ReadWriteOnce"},
 		Resources:   api.Resources{Requests: map[string]string{storage: fmt.Sprintf("%dMi", s.state.volumeMB())}}}}
@@ -44,19 +44,19 @@ func (l *Launcher) claimOf(s *server) api.Claim {
 var serviceTypes = map[Access]string{InCluster: "ClusterIP", NodePort: "NodePort", LoadBalancer: "LoadBalancer"}
 
 // serviceOf publishes the address before the pod is ready, because the launcher logs in sooner than a probe succeeds.
-func (l *Launcher) serviceOf(s *server) api.Service {
+func (c Config) serviceOf(s *server) api.Service {
 	p := api.ServicePort{Name: portName, Port: port, TargetPort: portName}
-	if l.cfg.Service == NodePort {
+	if c.Service == NodePort {
 		p.NodePort = s.state.Port // 0 while it is not known
 	}
 	return api.Service{APIVersion: "v1", Kind: "Service", Metadata: s.metadata(), Spec: api.ServiceSpec{
-		Type: serviceTypes[l.cfg.Service], Selector: map[string]string{serverLabel: s.id},
+		Type: serviceTypes[c.Service], Selector: map[string]string{serverLabel: s.id},
 		PublishNotReadyAddresses: true, Ports: []api.ServicePort{p}}}
 }
 
 // statefulSetOf returns a StatefulSet that restarts no pod when it changes. While the server is resized, its next pod
 // has the new size.
-func (l *Launcher) statefulSetOf(s *server) api.StatefulSet {
+func (c Config) statefulSetOf(s *server) api.StatefulSet {
 	resized := *s
 	resized.state.size = s.wanted()
 	s = &resized
@@ -68,12 +68,12 @@ func (l *Launcher) statefulSetOf(s *server) api.StatefulSet {
 		Spec: api.StatefulSetSpec{Replicas: replicas, ServiceName: s.name, PodManagementPolicy: "Parallel",
 			UpdateStrategy: map[string]string{"type": "OnDelete"},
 			Selector:       api.LabelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
-			Template:       l.templateOf(s),
+			Template:       c.templateOf(s),
 		}}
 }
 
-func (l *Launcher) templateOf(s *server) api.PodTemplate {
-	t := api.PodTemplate{Metadata: api.Metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)}
+func (c Config) templateOf(s *server) api.PodTemplate {
+	t := api.PodTemplate{Metadata: api.Metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: c.podOf(s)}
 	if s.state.Upgrade != nil {
 		t.Metadata.Annotations[workAnnotation] = s.state.Upgrade.work()
 		workIn(&t.Spec, s)
@@ -112,9 +112,9 @@ func workIn(p *api.PodSpec, s *server) {
 
 // podOf complies with the restricted Pod Security Standard.
 // https://kubernetes.io/docs/concepts/security/pod-security-standards/
-func (l *Launcher) podOf(s *server) api.PodSpec {
+func (c Config) podOf(s *server) api.PodSpec {
 	security := api.PodSecurityContext{RunAsNonRoot: true, SeccompProfile: map[string]string{"type": "RuntimeDefault"}}
-	if user := l.cfg.User; user != 0 {
+	if user := c.User; user != 0 {
 		security.RunAsUser, security.RunAsGroup, security.FSGroup = &user, &user, &user
 		security.FSGroupChangePolicy = "OnRootMismatch"
 	}

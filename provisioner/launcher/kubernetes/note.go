@@ -20,7 +20,7 @@ func (l *Launcher) WriteNote(ctx context.Context, name string, content []byte) e
 	}
 	note := api.Secret{APIVersion: "v1", Kind: "Secret", Data: map[string][]byte{noteKey: append([]byte{}, content...)},
 		Metadata: api.Metadata{Name: notePrefix + name, Labels: map[string]string{managedByLabel: managedBy}}}
-	if err := l.api.Apply(ctx, l.api.Path(api.Secrets, notePrefix+name), note, nil); err != nil {
+	if err := l.secrets.api.Apply(ctx, l.secrets.api.Path(api.Secrets, notePrefix+name), note, nil); err != nil {
 		return fmt.Errorf("write the note %s: %w", name, err)
 	}
 	return nil
@@ -32,7 +32,7 @@ func (l *Launcher) ReadNote(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	var note api.Secret
-	if err := l.api.Get(ctx, l.api.Path(api.Secrets, notePrefix+name), &note); api.IsNotFound(err) {
+	if err := l.secrets.api.Get(ctx, l.secrets.api.Path(api.Secrets, notePrefix+name), &note); api.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read the note %s: %w", name, err)
@@ -46,9 +46,9 @@ func (l *Launcher) ReadNote(ctx context.Context, name string) ([]byte, error) {
 
 // Record implements launcher.Launcher. The record is an annotation of the server's Secret, which pods do not see.
 func (l *Launcher) Record(ctx context.Context, id, text string) error {
-	s, err := l.find(ctx, id)
+	s, err := l.secrets.find(ctx, id)
 	if err == nil {
-		err = l.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[recordAnnotation] = text })
+		err = l.secrets.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[recordAnnotation] = text })
 	}
 	if err != nil {
 		return fmt.Errorf("server %s: write its record: %w", id, err)
@@ -59,7 +59,7 @@ func (l *Launcher) Record(ctx context.Context, id, text string) error {
 // Records implements launcher.Launcher.
 func (l *Launcher) Records(ctx context.Context) (map[string]string, error) {
 	records := map[string]string{}
-	err := l.eachServer(ctx, func(id string, m api.Metadata) {
+	err := l.secrets.each(ctx, func(id string, m api.Metadata) {
 		if text := m.Annotations[recordAnnotation]; text != "" {
 			records[id] = text
 		}

@@ -32,20 +32,20 @@ func pollAfter(since time.Time) time.Duration {
 
 // lookAt returns nil once mysqld runs, NotYet while it starts, or else what is wrong. It always waits for a server that
 // was ready once; the task's deadline ends the wait.
-func (l *Launcher) lookAt(s *server, p api.Pod) error {
+func (r *runner) lookAt(s *server, p api.Pod) error {
 	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
 	launching := s.state.Phase == phaseLaunching
 	if sentence := leaving(p); sentence != "" {
 		return wait(sentence)
 	}
 	if c := p.Condition("PodScheduled"); c.Status == "False" {
-		if launching && !c.LastTransitionTime.IsZero() && time.Since(c.LastTransitionTime) > l.cfg.PlaceTimeout {
+		if launching && !c.LastTransitionTime.IsZero() && time.Since(c.LastTransitionTime) > r.cfg.PlaceTimeout {
 			return launcher.NoRoom(fmt.Errorf("server %s: no node for the pod %s in %v: %s", s.id, s.podName(),
-				l.cfg.PlaceTimeout, c.Message))
+				r.cfg.PlaceTimeout, c.Message))
 		}
 		return wait(unscheduled(c.Message))
 	}
-	if launching && time.Since(s.secret.Metadata.CreationTimestamp) > l.cfg.PlaceTimeout+l.cfg.LaunchTimeout {
+	if launching && time.Since(s.secret.Metadata.CreationTimestamp) > r.cfg.PlaceTimeout+r.cfg.LaunchTimeout {
 		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
 			Err: fmt.Errorf("server %s: the pod %s did not come up in time: %s", s.id, s.podName(), p.Waits())}
 	}
@@ -134,13 +134,13 @@ func ended(s *server, c api.ContainerStatus) error {
 // whyNoPod returns an error if the StatefulSet cannot create a pod. Only an event says so, no condition does. The API
 // server reads all events of the namespace to find those of one object, so whyNoPod asks only after the StatefulSet's
 // controller has failed to create a pod.
-func (l *Launcher) whyNoPod(ctx context.Context, s *server, set api.StatefulSet) error {
+func (r *runner) whyNoPod(ctx context.Context, s *server, set api.StatefulSet) error {
 	if set.Status.ObservedGeneration != set.Metadata.Generation || set.Status.Replicas > 0 {
 		return nil
 	}
 	query := url.Values{"fieldSelector": {"reason=FailedCreate,involvedObject.uid=" + set.Metadata.UID}}
 	var found api.EventList
-	if err := l.api.Get(ctx, l.api.Path(api.Events)+"?"+query.Encode(), &found); err != nil {
+	if err := r.api.Get(ctx, r.api.Path(api.Events)+"?"+query.Encode(), &found); err != nil {
 		return err
 	}
 	for _, e := range found.Items {
@@ -149,7 +149,7 @@ func (l *Launcher) whyNoPod(ctx context.Context, s *server, set api.StatefulSet)
 			return launcher.NoRoom(err)
 		}
 		// Other causes may be temporary: a new namespace has no ServiceAccount yet, for example.
-		late := s.state.Phase == phaseLaunching && time.Since(s.secret.Metadata.CreationTimestamp) > l.cfg.PlaceTimeout
+		late := s.state.Phase == phaseLaunching && time.Since(s.secret.Metadata.CreationTimestamp) > r.cfg.PlaceTimeout
 		if late || strings.Contains(e.Message, "violates PodSecurity") {
 			return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers, Err: err}
 		}
@@ -171,7 +171,7 @@ func (l *Launcher) Starting(id string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), startingTime)
 	defer cancel()
 	var p api.Pod
-	if err := l.api.Get(ctx, l.api.Path(api.Pods, name+"-0"), &p); err != nil {
+	if err := l.secrets.api.Get(ctx, l.secrets.api.Path(api.Pods, name+"-0"), &p); err != nil {
 		return false
 	}
 	if !p.Metadata.DeletionTimestamp.IsZero() { // another pod follows, unless the node is lost
@@ -182,7 +182,7 @@ func (l *Launcher) Starting(id string) bool {
 	if c.Ready || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
 		return false
 	}
-	up, known := l.up.Load(id)
+	up, known := l.run.up.Load(id)
 	return !known || up != c.ContainerID
 }
 
@@ -196,7 +196,7 @@ func adminLogin(s *server, spec launcher.Spec) mysqladmin.Config {
 }
 
 // login checks that the administrator can log in. It returns NotYet while the server does not respond.
-func (l *Launcher) login(ctx context.Context, s *server, spec launcher.Spec, p api.Pod) error {
+func login(ctx context.Context, s *server, spec launcher.Spec, p api.Pod) error {
 	limited, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
 	err := mysqladmin.CheckLogin(limited, adminLogin(s, spec), "")

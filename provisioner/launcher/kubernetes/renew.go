@@ -32,7 +32,8 @@ var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS
 // and with all CAs that clients are to trust. Several brokers may do so at the same time: the API server accepts only
 // one of two changes to the same version of a Secret, and reloading a certificate twice does no harm.
 type renewal struct {
-	l      *Launcher
+	secrets
+	cfg    Config
 	status periodic.Servers
 
 	authority certificate.Authority // as of the last sweep
@@ -46,7 +47,7 @@ func (r *renewal) run(ctx context.Context) error {
 	if err := r.recordEndpoints(ctx); err != nil {
 		return err
 	}
-	if r.l.cfg.Authority == nil || r.l.cfg.Exec == nil {
+	if r.cfg.Authority == nil || r.cfg.Exec == nil {
 		return nil
 	}
 	if err := r.sweep(ctx); err != nil {
@@ -67,15 +68,15 @@ func (r *renewal) run(ctx context.Context) error {
 
 // recordEndpoints records, once, where all servers listen.
 func (r *renewal) recordEndpoints(ctx context.Context) error {
-	if r.recorded || r.l.cfg.RecordEndpoint == nil {
+	if r.recorded || r.cfg.RecordEndpoint == nil {
 		return nil
 	}
-	_, err := api.List(ctx, r.l.api, api.Secrets, serversSelector, api.FullPage, func(found api.Secret) error {
+	_, err := api.List(ctx, r.api, api.Secrets, serversSelector, api.FullPage, func(found api.Secret) error {
 		s := server{id: found.Metadata.Labels[serverLabel], name: found.Metadata.Name, secret: found}
 		if s.readState() != nil || s.state.Phase != phaseReady || !found.Metadata.DeletionTimestamp.IsZero() {
 			return nil
 		}
-		return r.l.cfg.RecordEndpoint(ctx, s.id, s.endpoint())
+		return r.cfg.RecordEndpoint(ctx, s.id, s.endpoint())
 	})
 	r.recorded = err == nil
 	return err
@@ -83,7 +84,7 @@ func (r *renewal) recordEndpoints(ctx context.Context) error {
 
 // sweep reads which CA signs. If that has changed, or after sweepInterval, it lists the servers that are due.
 func (r *renewal) sweep(ctx context.Context) error {
-	authority, err := r.l.authority(ctx)
+	authority, err := r.cfg.authority(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (r *renewal) sweep(ctx context.Context) error {
 	for _, c := range signs.All {
 		known[fingerprint(c.Raw)] = true
 	}
-	err = r.l.eachServer(ctx, func(id string, m api.Metadata) {
+	err = r.each(ctx, func(id string, m api.Metadata) {
 		expires, err := time.Parse(time.RFC3339, m.Annotations[expiresAnnotation])
 		switch issuer := m.Annotations[caAnnotation]; {
 		case m.Annotations[certificateAnnotation] == "": // it has none yet
@@ -125,7 +126,7 @@ func (r *renewal) sweep(ctx context.Context) error {
 // renew takes the next steps for a server: it records the next CA for clients, then signs a certificate with it, and
 // removes the former CA once the server has loaded that certificate. It returns true when no step is left.
 func (r *renewal) renew(ctx context.Context, id string) (done bool, err error) {
-	s, err := r.l.find(ctx, id)
+	s, err := r.find(ctx, id)
 	if errors.Is(err, launcher.ErrNotFound) {
 		return true, nil
 	}
@@ -152,7 +153,7 @@ func (r *renewal) renew(ctx context.Context, id string) (done bool, err error) {
 		loaded = false
 	}
 	if !loaded {
-		if loaded, err = r.load(ctx, s); err != nil || !loaded {
+		if loaded, err = r.reload(ctx, s); err != nil || !loaded {
 			return false, err
 		}
 	}
@@ -168,14 +169,14 @@ func (r *renewal) trust(ctx context.Context, s *server, trusted []byte) error {
 	if bytes.Equal(s.secret.Data[caFile], trusted) {
 		return nil
 	}
-	if r.l.cfg.RecordEndpoint != nil {
+	if r.cfg.RecordEndpoint != nil {
 		e := s.endpoint()
 		e.CACertificate = trusted
-		if err := r.l.cfg.RecordEndpoint(ctx, s.id, e); err != nil {
+		if err := r.cfg.RecordEndpoint(ctx, s.id, e); err != nil {
 			return err
 		}
 	}
-	return r.l.change(ctx, s, func(s *server) {
+	return r.change(ctx, s, func(s *server) {
 		s.secret.Data[caFile] = trusted
 		s.secret.Metadata.Annotations[trustedAnnotation] = fingerprint(trusted)
 	})
@@ -193,7 +194,7 @@ func (r *renewal) sign(ctx context.Context, s *server, p certificates) error {
 	}
 	before := s.secret.Metadata.Annotations[certificateAnnotation]
 	var failed error
-	err = r.l.change(ctx, s, func(s *server) {
+	err = r.change(ctx, s, func(s *server) {
 		if s.secret.Metadata.Annotations[certificateAnnotation] == before { // no other broker was faster
 			failed = s.setCertificate(r.signs.Certificate.Raw, leaf)
 		}
@@ -201,13 +202,13 @@ func (r *renewal) sign(ctx context.Context, s *server, p certificates) error {
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
-	r.l.cfg.Logger.Info("renewed the certificate of a server", "server", s.id)
+	r.cfg.Logger.Info("renewed the certificate of a server", "server", s.id)
 	return nil
 }
 
-// load makes the server reload its certificate unless it already uses the new one. It returns false if the server still
-// uses the former one: a node takes a minute or two to write a changed Secret to its pods.
-func (r *renewal) load(ctx context.Context, s *server) (bool, error) {
+// reload makes the server reload its certificate unless it already uses the new one. It returns false if the server
+// still uses the former one: a node takes a minute or two to write a changed Secret to its pods.
+func (r *renewal) reload(ctx context.Context, s *server) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
 	want, e := s.secret.Metadata.Annotations[certificateAnnotation], s.endpoint()
@@ -217,12 +218,12 @@ func (r *renewal) load(ctx context.Context, s *server) (bool, error) {
 			return false, fmt.Errorf("server %s: read its certificate: %w", s.id, err)
 		}
 		if fingerprint(used) == want {
-			return true, r.l.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[loadedAnnotation] = want })
+			return true, r.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[loadedAnnotation] = want })
 		}
 		if reloaded {
 			return false, nil
 		}
-		if err := r.l.cfg.Exec(ctx, s.id, e, reloadStatement[s.state.Flavour]); err != nil {
+		if err := r.cfg.Exec(ctx, s.id, e, reloadStatement[s.state.Flavour]); err != nil {
 			return false, err
 		}
 	}

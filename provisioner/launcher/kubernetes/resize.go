@@ -18,14 +18,14 @@ import (
 func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()
-	if _, err := l.imageOf(spec); err != nil {
+	if _, err := l.cfg.offered(spec); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	s, err := l.find(ctx, spec.ID)
+	s, err := l.secrets.find(ctx, spec.ID)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if err := l.abandonUpgrade(ctx, s, ignored); err != nil {
+	if err := (upgrader{l.run, s, ignored}).abandon(ctx); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if s.state.Phase == phaseSuspended {
@@ -38,27 +38,27 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	next.ClaimMB = max(s.state.ClaimMB, spec.StorageMB)
 	begun := s.state.Resize
 	if begun == nil && reflect.DeepEqual(next, s.state.size) {
-		if err := l.changeWork(ctx, s, func(*server) {}); err != nil { // a broker that was paused could begin to resize it
+		if err := l.secrets.changeWork(ctx, s, func(*server) {}); err != nil { // a broker that was paused could resize it
 			return launcher.Endpoint{}, err
 		}
-		return l.bringUp(ctx, s, spec)
+		return l.run.bringUp(ctx, s, spec)
 	}
 	report("Changing the server's size")
 	if ctx.Err() != nil { // the report may have found that another has the work now
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
 	if begun == nil || !reflect.DeepEqual(next, begun.size) {
-		if err := l.changeWork(ctx, s, func(s *server) {
+		if err := l.secrets.changeWork(ctx, s, func(s *server) {
 			s.state.Resize = resizeTo(next, begun)
 		}); err != nil {
 			return launcher.Endpoint{}, err
 		}
 		fault.Point("resize", "recorded")
 	}
-	if err := l.resize(ctx, s, spec); err != nil {
+	if err := (resizer{l.run.objects, s, spec}).resize(ctx); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	return l.bringUp(ctx, s, spec)
+	return l.run.bringUp(ctx, s, spec)
 }
 
 // resizing is a resize that has begun and not ended.
@@ -82,20 +82,28 @@ func resizeTo(next size, begun *resizing) *resizing {
 	return &resizing{size: next, TriedMB: tried, Restarts: begun.Restarts}
 }
 
+// resizer resizes a server. The spec is for logins.
+type resizer struct {
+	objects
+	s    *server
+	spec launcher.Spec
+}
+
 // resize changes the objects to the size that the Secret says, and then records its end. All of it can be repeated.
-func (l *Launcher) resize(ctx context.Context, s *server, spec launcher.Spec) error {
+func (r resizer) resize(ctx context.Context) error {
+	s := r.s
 	if s.state.Resize.Recorded {
-		return l.replacePod(ctx, s)
+		return r.replacePod(ctx)
 	}
-	inPlace, err := l.resizeOnline(ctx, s, spec)
+	inPlace, err := r.online(ctx)
 	if err != nil {
 		return err
 	}
-	if err := l.applyWork(ctx, s, nil); err != nil {
+	if err := r.applyWork(ctx, s, nil); err != nil {
 		return err
 	}
 	fault.Point("resize", "template changed")
-	if err := l.changeWork(ctx, s, func(s *server) {
+	if err := r.changeWork(ctx, s, func(s *server) {
 		s.state.size = s.state.Resize.size
 		s.writeSettings()
 		if s.state.Resize.Restarts, s.state.Resize.Recorded = true, true; inPlace {
@@ -105,17 +113,18 @@ func (l *Launcher) resize(ctx context.Context, s *server, spec launcher.Spec) er
 		return err
 	}
 	fault.Point("resize", "settings changed")
-	return l.replacePod(ctx, s)
+	return r.replacePod(ctx)
 }
 
-// resizeOnline changes what can change while the server runs. It returns false if the server has to restart.
-func (l *Launcher) resizeOnline(ctx context.Context, s *server, spec launcher.Spec) (bool, error) {
+// online changes what can change while the server runs. It returns false if the server has to restart.
+func (r resizer) online(ctx context.Context) (inPlace bool, err error) {
+	s := r.s
 	present, next := s.state.size, s.state.Resize
-	inPlace := !next.Restarts && present.sameNodes(next.size) && present.BinaryLogs == next.BinaryLogs
+	inPlace = !next.Restarts && present.sameNodes(next.size) && present.BinaryLogs == next.BinaryLogs
 	if next.ClaimMB > present.ClaimMB || next.TriedMB > 0 {
 		wanted := *s
 		wanted.state.size = next.size
-		online, err := l.growVolume(ctx, &wanted)
+		online, err := r.growVolume(ctx, &wanted)
 		if err != nil {
 			return false, err
 		}
@@ -123,8 +132,7 @@ func (l *Launcher) resizeOnline(ctx context.Context, s *server, spec launcher.Sp
 		fault.Point("resize", "volume grown")
 	}
 	if inPlace {
-		var err error
-		if inPlace, err = l.resizeInPlace(ctx, s, spec); err != nil {
+		if inPlace, err = r.inPlace(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -133,40 +141,37 @@ func (l *Launcher) resizeOnline(ctx context.Context, s *server, spec launcher.Sp
 }
 
 // replacePod deletes the pod of before, and returns NotYet.
-func (l *Launcher) replacePod(ctx context.Context, s *server) error {
+func (r resizer) replacePod(ctx context.Context) error {
+	s := r.s
 	if s.state.Resize.Pod == "" {
-		var p api.Pod
-		err := l.api.Get(ctx, l.api.Path(api.Pods, s.podName()), &p)
-		if err != nil && !api.IsNotFound(err) {
+		p, there, err := r.pod(ctx, s)
+		if err != nil {
 			return err
 		}
-		if err == nil { // recorded first, so that a repetition deletes no other one
-			if err := l.changeWork(ctx, s, func(s *server) { s.state.Resize.Pod = p.Metadata.UID }); err != nil {
+		if there { // recorded first, so that a repetition deletes no other one
+			if err := r.changeWork(ctx, s, func(s *server) { s.state.Resize.Pod = p.Metadata.UID }); err != nil {
 				return err
 			}
 		}
 	}
 	if old := s.state.Resize.Pod; old != "" {
-		if err := l.deletePod(ctx, s, api.Pod{Metadata: api.Metadata{UID: old}}); err != nil {
+		if err := r.deletePod(ctx, s, old); err != nil {
 			return err
 		}
 	}
-	if err := l.changeWork(ctx, s, func(s *server) { s.state.Resize = nil }); err != nil {
+	if err := r.changeWork(ctx, s, func(s *server) { s.state.Resize = nil }); err != nil {
 		return err
 	}
 	return launcher.NotYet(minPoll, "Restarting mysqld with its new size")
 }
 
-// resizeInPlace changes the limits of a running pod and the settings of its mysqld. It returns false if the pod must be
+// inPlace changes the limits of a running pod and the settings of its mysqld. It returns false if the pod must be
 // replaced: it does not run, or the cluster cannot resize it (before 1.33, and before 1.34 for less memory).
-func (l *Launcher) resizeInPlace(ctx context.Context, s *server, spec launcher.Spec) (bool, error) {
+func (r resizer) inPlace(ctx context.Context) (bool, error) {
+	s := r.s
 	next := s.state.Resize
-	var p api.Pod
-	err := l.api.Get(ctx, l.api.Path(api.Pods, s.podName()), &p)
-	if api.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
+	p, there, err := r.pod(ctx, s)
+	if err != nil || !there {
 		return false, err
 	}
 	if sentence := leaving(p); sentence != "" { // what is patched now would be lost with it
@@ -177,12 +182,12 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, spec launcher.S
 	}
 	less := api.ToMilli(mysqldOf(p).Resources.Limits[memory]) > api.ToMilli(next.resources().Limits[memory])
 	if less { // mysqld frees the memory before the limit changes
-		if err := l.setGlobals(ctx, s, spec, next.TriedMB > 0); err != nil {
+		if err := r.setGlobals(ctx, next.TriedMB > 0); err != nil {
 			return false, err
 		}
 	}
 	if len(p.Spec.Containers) == 1 && !api.Equal(p.Spec.Containers[0].Resources, next.resources()) {
-		p, err = l.patchPod(ctx, s, p.Metadata.UID, next.size)
+		p, err = r.patchPod(ctx, p.Metadata.UID, next.size)
 		if api.IsNotFound(err) || api.IsStatus(err, http.StatusMethodNotAllowed) ||
 			api.IsStatus(err, http.StatusUnprocessableEntity) {
 			return false, nil
@@ -191,11 +196,11 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, spec launcher.S
 			return false, err
 		}
 	}
-	if err := l.awaitResized(ctx, s, p); err != nil {
+	if err := r.await(ctx, p); err != nil {
 		return false, err
 	}
 	if !less {
-		if err := l.setGlobals(ctx, s, spec, 0 < next.TriedMB && next.TriedMB < next.MemoryMB); err != nil {
+		if err := r.setGlobals(ctx, 0 < next.TriedMB && next.TriedMB < next.MemoryMB); err != nil {
 			return false, err
 		}
 	}
@@ -204,20 +209,21 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, spec launcher.S
 
 // patchPod changes the limits of that pod. If another broker has continued the work meanwhile, patchPod restores what
 // that one wants: a pod that is as both of them know it has no version that could be a condition.
-func (l *Launcher) patchPod(ctx context.Context, s *server, uid string, to size) (resized api.Pod, err error) {
-	if err := l.expectWork(ctx, s); err != nil {
+func (r resizer) patchPod(ctx context.Context, uid string, to size) (resized api.Pod, err error) {
+	s := r.s
+	if err := r.expectWork(ctx, s); err != nil {
 		return resized, err
 	}
-	path := l.api.Path(api.Pods, s.podName(), "resize")
-	if err := l.api.StrategicMerge(ctx, path, podResize(uid, to), &resized); err != nil {
+	path := r.api.Path(api.Pods, s.podName(), "resize")
+	if err := r.api.StrategicMerge(ctx, path, podResize(uid, to), &resized); err != nil {
 		return resized, err
 	}
-	now, err := l.find(ctx, s.id)
+	now, err := r.find(ctx, s.id)
 	if err != nil {
 		return resized, err
 	}
 	if stale := now.sameWork(s); stale != nil {
-		return resized, errors.Join(stale, l.api.StrategicMerge(ctx, path, podResize(uid, now.wanted()), nil))
+		return resized, errors.Join(stale, r.api.StrategicMerge(ctx, path, podResize(uid, now.wanted()), nil))
 	}
 	return resized, nil
 }
@@ -233,16 +239,17 @@ func podResize(uid string, to size) any {
 		"spec": map[string]any{"containers": []resized{{containerName, to.resources()}}}}
 }
 
-// awaitResized returns NotYet until the node has changed the limits. If the node lacks room for too long, it restores
-// the pod's former size.
-func (l *Launcher) awaitResized(ctx context.Context, s *server, p api.Pod) error {
+// await returns NotYet until the node has changed the limits. If the node lacks room for too long, it restores the
+// pod's former size.
+func (r resizer) await(ctx context.Context, p api.Pod) error {
+	s := r.s
 	pending := p.Condition("PodResizePending")
 	switch {
 	case api.Equal(mysqldOf(p).Resources, s.state.Resize.resources()):
 		return nil // what is pending is a size that was given up
 	case pending.Status == "True" && (pending.Reason == "Infeasible" ||
-		!pending.LastTransitionTime.IsZero() && time.Since(pending.LastTransitionTime) > l.cfg.PlaceTimeout):
-		_, err := l.patchPod(ctx, s, p.Metadata.UID, s.state.size)
+		!pending.LastTransitionTime.IsZero() && time.Since(pending.LastTransitionTime) > r.cfg.PlaceTimeout):
+		_, err := r.patchPod(ctx, p.Metadata.UID, s.state.size)
 		return launcher.NoRoom(errors.Join(fmt.Errorf("server %s: its node has no room: %s", s.id, pending.Message), err))
 	case pending.Status == "True":
 		return launcher.NotYet(time.Second, "Waiting until the server's node has room")

@@ -51,7 +51,7 @@ func (l *Launcher) MissingRights(ctx context.Context) (string, error) {
 			a := &review.Spec.ResourceAttributes
 			a.Namespace, a.Verb, a.Group = l.cfg.Namespace, verb, r.group
 			a.Resource, a.Subresource, _ = strings.Cut(r.resource, "/")
-			if err := l.api.Do(ctx, api.Call{Method: http.MethodPost, ContentType: "application/json", Body: review,
+			if err := l.secrets.api.Do(ctx, api.Call{Method: http.MethodPost, ContentType: "application/json", Body: review,
 				Path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}, &review); err != nil {
 				return "", fmt.Errorf("ask which rights the broker has: %w", err)
 			}
@@ -98,7 +98,7 @@ const trialOwner = "00000000-0000-4000-8000-000000000000"
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 func (l *Launcher) Try(ctx context.Context, spec launcher.Spec) (err error) {
 	defer func() { err = explain(err) }()
-	image, err := l.imageOf(spec)
+	image, err := l.cfg.offered(spec)
 	if err != nil {
 		return err
 	}
@@ -106,13 +106,13 @@ func (l *Launcher) Try(ctx context.Context, spec launcher.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &server{id: spec.ID, name: name, state: l.newState(spec, image)}
+	s := &server{id: spec.ID, name: name, state: l.cfg.newState(spec, image)}
 	s.secret.Metadata.UID = trialOwner
 	for _, o := range []struct {
 		kind   string
 		object any
-	}{{api.Claims, l.claimOf(s)}, {api.Services, l.serviceOf(s)}, {api.StatefulSets, l.statefulSetOf(s)}} {
-		if err := l.api.TryApply(ctx, l.api.Path(o.kind, name), o.object); err != nil {
+	}{{api.Claims, claimOf(s)}, {api.Services, l.cfg.serviceOf(s)}, {api.StatefulSets, l.cfg.statefulSetOf(s)}} {
+		if err := l.secrets.api.TryApply(ctx, l.secrets.api.Path(o.kind, name), o.object); err != nil {
 			return err
 		}
 	}

@@ -119,15 +119,15 @@ const (
 // setGlobals sets the variables that differ between the two sizes of a resize. Variables that can only be set at the
 // start keep their values until then. all is true if another resize may have set the variables. setGlobals returns
 // NotYet while an earlier change of one of them is in progress.
-func (l *Launcher) setGlobals(ctx context.Context, s *server, spec launcher.Spec, all bool) error {
+func (r resizer) setGlobals(ctx context.Context, all bool) error {
 	ctx, cancel := context.WithTimeout(ctx, setTime)
 	defer cancel()
-	from := []size{s.state.size}
+	from := []size{r.s.state.size}
 	if all { // a variable that depends on the memory differs between these two
 		from = append(from, size{MemoryMB: 1}, size{MemoryMB: 1 << 20})
 	}
-	for _, statement := range changedGlobals(s.state.Flavour, s.state.Resize.size, from...) {
-		err := mysqladmin.ExecIf(ctx, adminLogin(s, spec), statement, func() error { return l.expectWork(ctx, s) })
+	for _, statement := range changedGlobals(r.s.state.Flavour, r.s.state.Resize.size, from...) {
+		err := mysqladmin.ExecIf(ctx, adminLogin(r.s, r.spec), statement, func() error { return r.expectWork(ctx, r.s) })
 		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
 			switch refused.Number {
 			case unknownVariable, readOnlyVariable:

@@ -12,48 +12,43 @@ import (
 // Suspend implements launcher.Launcher. The StatefulSet stays, without a pod; so do the volume and the address.
 func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 	defer func() { err = explain(err) }()
-	s, err := l.find(ctx, id)
+	s, err := l.secrets.find(ctx, id)
 	if err == nil && s.state.Phase == phaseLaunching {
 		err = launcher.ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("server %s: %w", id, err)
 	}
-	if err := l.abandonUpgrade(ctx, s, ignored); err != nil {
+	if err := (upgrader{l.run, s, ignored}).abandon(ctx); err != nil {
 		return err
 	}
 	if s.state.Phase == phaseReady {
-		if err := l.changeWork(ctx, s, func(s *server) { s.state.Phase = phaseSuspended }); err != nil {
+		if err := l.secrets.changeWork(ctx, s, func(s *server) { s.state.Phase = phaseSuspended }); err != nil {
 			return err
 		}
 		fault.Point("suspend", "recorded")
 	}
-	return l.stopPod(ctx, s)
+	return l.run.stopPod(ctx, s)
 }
 
 // stopPod returns NotYet until a suspended server has no pod.
-func (l *Launcher) stopPod(ctx context.Context, s *server) error {
-	if err := l.applyWork(ctx, s, nil); err != nil {
+func (r *runner) stopPod(ctx context.Context, s *server) error {
+	if err := r.applyWork(ctx, s, nil); err != nil {
 		return err
 	}
-	l.up.Delete(s.id)
-	var p api.Pod
-	err := l.api.Get(ctx, l.api.Path(api.Pods, s.podName()), &p)
-	if api.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	r.up.Delete(s.id)
+	if _, there, err := r.pod(ctx, s); err != nil || !there {
 		return err
 	}
 	return launcher.NotYet(minPoll, "Stopping mysqld")
 }
 
 // resume makes a suspended server one that is to run, with the spec's limits and nodes.
-func (l *Launcher) resume(ctx context.Context, s *server, spec launcher.Spec) error {
-	if err := l.stopPod(ctx, s); err != nil { // a Suspend may have been cut off
+func (r *runner) resume(ctx context.Context, s *server, spec launcher.Spec) error {
+	if err := r.stopPod(ctx, s); err != nil { // a Suspend may have been cut off
 		return err
 	}
-	return l.changeWork(ctx, s, func(s *server) {
+	return r.changeWork(ctx, s, func(s *server) {
 		s.state.Phase, s.state.Resize = phaseReady, nil
 		claim := s.state.ClaimMB
 		s.state.size = sizeOf(spec)

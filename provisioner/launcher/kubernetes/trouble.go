@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -27,16 +28,23 @@ const (
 	blindPauses = 30
 )
 
-// seen has the troubles of all servers, from the watch of their pods.
-type seen struct {
+// watch has the troubles of all servers, from the watch of their pods.
+type watch struct {
+	api   *api.Client
+	log   *slog.Logger
+	pause time.Duration // Config.WatchPause
+
 	begun chan struct{} // closed when the first list has succeeded or failed
 	once  sync.Once     // closes it
 
 	mu    sync.Mutex
-	all   map[string]ailing // by the id of the server; nil until a list has succeeded
-	err   error             // why the watch fails, nil while it works
-	since time.Time         // when it began to fail
+	all   ailments  // nil until a list has succeeded
+	err   error     // why the watch fails, nil while it works
+	since time.Time // when it began to fail
 }
+
+// ailments are the servers in trouble, by their ids.
+type ailments map[string]ailing
 
 // ailing is a server in trouble.
 type ailing struct {
@@ -55,36 +63,35 @@ const stopLate = time.Minute
 // Troubles implements launcher.Observer.
 func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, error) {
 	if l.cfg.Supervise {
-		return l.watched(ctx)
+		return l.watch.seen(ctx)
 	}
-	s := &seen{all: map[string]ailing{}}
-	if _, err := l.listPods(ctx, s); err != nil {
+	all, _, err := listAiling(ctx, l.secrets.api)
+	if err != nil {
 		return nil, err
 	}
-	return s.troubles(), nil
+	return all.troubles(), nil
 }
 
-// watched returns what the watch has seen. It makes no request: Prometheus may ask as often as it likes.
-func (l *Launcher) watched(ctx context.Context) (map[string]launcher.Trouble, error) {
-	s := &l.seen
+// seen returns what the watch has seen. It makes no request: Prometheus may ask as often as it likes.
+func (w *watch) seen(ctx context.Context) (map[string]launcher.Trouble, error) {
 	select {
-	case <-s.begun:
+	case <-w.begun:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the first list of the servers' pods: %w", context.Cause(ctx))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil && (s.all == nil || time.Since(s.since) > blindPauses*l.cfg.WatchPause) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil && (w.all == nil || time.Since(w.since) > blindPauses*w.pause) {
 		return nil, fmt.Errorf("the servers' pods have not been seen for %v: %w",
-			time.Since(s.since).Round(time.Second), s.err)
+			time.Since(w.since).Round(time.Second), w.err)
 	}
-	return s.troubles(), nil
+	return w.all.troubles(), nil
 }
 
 // troubles leaves out troubles that are over or have not begun.
-func (s *seen) troubles() map[string]launcher.Trouble {
+func (all ailments) troubles() map[string]launcher.Trouble {
 	found := map[string]launcher.Trouble{}
-	for id, a := range s.all {
+	for id, a := range all {
 		if now := time.Now(); !now.Before(a.from) && (a.until.IsZero() || now.Before(a.until)) {
 			found[id] = a.trouble
 		}
@@ -92,59 +99,59 @@ func (s *seen) troubles() map[string]launcher.Trouble {
 	return found
 }
 
-// listPods notes the state of every server's pod, and returns the version of the list.
-func (l *Launcher) listPods(ctx context.Context, s *seen) (version string, err error) {
-	version, err = api.List(ctx, l.api, api.Pods, serversSelector, api.FullPage, func(p api.Pod) error {
-		s.note(p)
+// listAiling returns the servers whose pods are in trouble, and the version of the list.
+func listAiling(ctx context.Context, c *api.Client) (all ailments, version string, err error) {
+	all = ailments{}
+	version, err = api.List(ctx, c, api.Pods, serversSelector, api.FullPage, func(p api.Pod) error {
+		all.note(p)
 		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("list the pods of servers: %w", err)
+		return nil, "", fmt.Errorf("list the pods of servers: %w", err)
 	}
-	return version, nil
+	return all, version, nil
 }
 
-// keepWatch runs watchPods, and remembers since when it fails.
-func (l *Launcher) keepWatch(ctx context.Context) error {
-	err := l.watchPods(ctx)
+// run watches the servers' pods until the watch fails, and remembers since when it fails.
+func (w *watch) run(ctx context.Context) error {
+	err := w.pods(ctx)
 	if err != nil {
-		l.seen.mu.Lock()
-		if l.seen.err == nil {
-			l.seen.since = time.Now()
+		w.mu.Lock()
+		if w.err == nil {
+			w.since = time.Now()
 		}
-		l.seen.err = err
-		l.seen.mu.Unlock()
-		l.seen.once.Do(func() { close(l.seen.begun) })
+		w.err = err
+		w.mu.Unlock()
+		w.once.Do(func() { close(w.begun) })
 	}
 	return err
 }
 
-// watchPods watches the servers' pods until the watch fails. It remembers only servers in trouble.
-func (l *Launcher) watchPods(ctx context.Context) error {
-	fresh := &seen{all: map[string]ailing{}}
-	version, err := l.listPods(ctx, fresh)
+// pods watches the servers' pods until the watch fails. It remembers only servers in trouble.
+func (w *watch) pods(ctx context.Context) error {
+	all, version, err := listAiling(ctx, w.api)
 	if err != nil {
 		return err
 	}
-	l.seen.mu.Lock()
-	l.seen.all, l.seen.err = fresh.all, nil
-	l.seen.mu.Unlock()
-	l.seen.once.Do(func() { close(l.seen.begun) })
+	w.mu.Lock()
+	w.all, w.err = all, nil
+	w.mu.Unlock()
+	w.once.Do(func() { close(w.begun) })
 	for ctx.Err() == nil {
-		if version, err = l.watchFrom(ctx, version); err != nil {
+		if version, err = w.from(ctx, version); err != nil {
 			return fmt.Errorf("watch the pods of servers: %w", err)
 		}
 	}
 	return nil
 }
 
-// watchFrom watches from a version of the list until the API server ends the watch, and returns the version after that.
+// from watches from a version of the list until the API server ends the watch, and returns the version after that.
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
-func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error) {
+func (w *watch) from(ctx context.Context, version string) (string, error) {
 	query := url.Values{"watch": {"1"}, "labelSelector": {serversSelector}, "resourceVersion": {version},
 		"allowWatchBookmarks": {"true"}, "timeoutSeconds": {watchTime}}
-	response, err := l.api.Send(ctx, api.Call{Method: http.MethodGet,
-		Path: l.api.Path(api.Pods) + "?" + query.Encode()}, nil)
+	response, err := w.api.Send(ctx, api.Call{Method: http.MethodGet,
+		Path: w.api.Path(api.Pods) + "?" + query.Encode()}, nil)
 	if err != nil {
 		return version, err
 	}
@@ -168,8 +175,11 @@ func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error
 		if event.Type == "BOOKMARK" {
 			continue
 		}
-		if trouble, begins := l.seen.note(event.Object); begins {
-			l.cfg.Logger.Warn("a server is in trouble", "server", event.Object.Metadata.Labels[serverLabel], "reason",
+		w.mu.Lock()
+		trouble, begins := w.all.note(event.Object)
+		w.mu.Unlock()
+		if begins {
+			w.log.Warn("a server is in trouble", "server", event.Object.Metadata.Labels[serverLabel], "reason",
 				string(trouble))
 		}
 	}
@@ -177,15 +187,13 @@ func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error
 }
 
 // note records the state of a pod. begins reports whether its server was not in that trouble before.
-func (s *seen) note(p api.Pod) (trouble launcher.Trouble, begins bool) {
+func (all ailments) note(p api.Pod) (trouble launcher.Trouble, begins bool) {
 	now, id := troubleOf(p), p.Metadata.Labels[serverLabel]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := s.all[id]
+	before := all[id]
 	if now.trouble == "" {
-		delete(s.all, id)
+		delete(all, id)
 	} else {
-		s.all[id] = now
+		all[id] = now
 	}
 	return now.trouble, now.trouble != "" && now.trouble != before.trouble && now.from.IsZero()
 }

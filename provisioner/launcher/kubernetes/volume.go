@@ -22,11 +22,11 @@ const (
 
 // applyClaim creates or enlarges the claim of a server. A claim cannot shrink, so one that is larger already, from a
 // resize that failed later, keeps its size. It is left alone if another broker has continued the work.
-func (l *Launcher) applyClaim(ctx context.Context, s *server) (c api.Claim, err error) {
-	wanted := l.claimOf(s)
+func (o objects) applyClaim(ctx context.Context, s *server) (c api.Claim, err error) {
+	wanted := claimOf(s)
 	if s.state.Phase != phaseLaunching {
 		var present api.Claim
-		err := l.api.Get(ctx, l.api.Path(api.Claims, s.name), &present)
+		err := o.api.Get(ctx, o.api.Path(api.Claims, s.name), &present)
 		if err != nil && !api.IsNotFound(err) {
 			return c, err
 		}
@@ -35,11 +35,11 @@ func (l *Launcher) applyClaim(ctx context.Context, s *server) (c api.Claim, err 
 			wanted.Spec.Resources = now
 		}
 		wanted.Metadata.ResourceVersion = present.Metadata.ResourceVersion
-		if err := l.expectWork(ctx, s); err != nil {
+		if err := o.expectWork(ctx, s); err != nil {
 			return c, err
 		}
 	}
-	err = l.api.Apply(ctx, l.api.Path(api.Claims, s.name), wanted, &c)
+	err = o.api.Apply(ctx, o.api.Path(api.Claims, s.name), wanted, &c)
 	if api.IsConflict(err) { // also if the cluster has reported on its volume
 		return c, launcher.NotYet(minPoll, "Waiting for the server's volume")
 	}
@@ -48,8 +48,8 @@ func (l *Launcher) applyClaim(ctx context.Context, s *server) (c api.Claim, err 
 
 // growVolume enlarges the claim of a server, and returns NotYet until its volume has that size. online is false if the
 // volume's driver enlarges the file system only when the pod is replaced.
-func (l *Launcher) growVolume(ctx context.Context, s *server) (online bool, err error) {
-	c, err := l.applyClaim(ctx, s)
+func (o objects) growVolume(ctx context.Context, s *server) (online bool, err error) {
+	c, err := o.applyClaim(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -68,10 +68,33 @@ func (l *Launcher) growVolume(ctx context.Context, s *server) (online bool, err 
 			return false, nil
 		}
 	}
-	if since := c.Metadata.AppliedAt(); !since.IsZero() && time.Since(since) > l.cfg.LaunchTimeout {
+	if since := c.Metadata.AppliedAt(); !since.IsZero() && time.Since(since) > o.cfg.LaunchTimeout {
 		return false, &launcher.Error{Action: launcher.GiveUp, Sentence: "The disk of this server did not grow in time.",
 			Err: fmt.Errorf("server %s: its volume has %s, and is to have %d MiB since %v", s.id, c.Status.Capacity[storage],
 				s.state.volumeMB(), since)}
 	}
 	return false, launcher.NotYet(pollAfter(c.Metadata.AppliedAt()), "Enlarging the server's disk")
+}
+
+func (s *server) copyName() string { return s.name + "-before" }
+
+// claimCopy creates the claim for the copy, of a volume as large as that of the data.
+func (o objects) claimCopy(ctx context.Context, s *server) error {
+	wanted, copied := claimOf(s), api.Claim{}
+	wanted.Metadata.Name = s.copyName()
+	if err := o.api.Apply(ctx, o.api.Path(api.Claims, s.copyName()), wanted, &copied); err != nil {
+		return err
+	}
+	if !copied.Metadata.DeletionTimestamp.IsZero() {
+		return launcher.NotYet(minPoll, "Waiting until the volume of an earlier copy is removed")
+	}
+	return nil
+}
+
+func (o objects) deleteCopy(ctx context.Context, s *server) error {
+	err := o.api.Delete(ctx, o.api.Path(api.Claims, s.copyName()), api.DeleteOptions{})
+	if api.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,137 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
+)
+
+var (
+	validID   = regexp.MustCompile(`^[a-z]([a-z0-9_]{0,30}[a-z0-9])?$`)
+	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+)
+
+// objectName returns the name of all objects of a server. It differs for each id, because ids contain no dash.
+func objectName(id string) (string, error) {
+	if !validID.MatchString(id) {
+		return "", fmt.Errorf("server id %q: want 1 to 32 lower-case letters, digits and underscores, a letter first and "+
+			"no underscore last", id)
+	}
+	return strings.ReplaceAll(id, "_", "-"), nil
+}
+
+const (
+	managedByLabel   = "app.kubernetes.io/managed-by"
+	serverLabel      = "mysql-broker/server" // the id
+	managedBy        = "mysql-broker"
+	stateAnnotation  = "mysql-broker/state"
+	keptAnnotation   = "mysql-broker/kept"
+	recordAnnotation = "mysql-broker/record" // see Record
+
+	// SHA-256 fingerprints of certificates in the Secret, and of the one that mysqld has loaded.
+	caAnnotation          = "mysql-broker/ca"                 // the CA that signed the certificate
+	trustedAnnotation     = "mysql-broker/trusted"            // the CAs that clients must trust
+	certificateAnnotation = "mysql-broker/certificate"        // the certificate
+	loadedAnnotation      = "mysql-broker/loaded-certificate" // the certificate that mysqld uses
+
+	expiresAnnotation = "mysql-broker/certificate-expires"
+)
+
+// serversSelector selects the Secrets of servers.
+const serversSelector = managedByLabel + "=" + managedBy + "," + serverLabel
+
+func labelsOf(id string) map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "mysqld", managedByLabel: managedBy, serverLabel: id}
+}
+
+// secrets are those of the servers: their settings, keys and state.
+type secrets struct{ api *api.Client }
+
+// find reads the Secret of a server. It returns launcher.ErrNotFound if there is none or it is being deleted.
+func (c secrets) find(ctx context.Context, id string) (*server, error) {
+	s, err := c.load(ctx, id)
+	if err == nil && !s.secret.Metadata.DeletionTimestamp.IsZero() {
+		err = launcher.ErrNotFound
+	}
+	return s, err
+}
+
+// load is find, but also returns servers that are being destroyed.
+func (c secrets) load(ctx context.Context, id string) (*server, error) {
+	name, err := objectName(id)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{id: id, name: name}
+	err = c.api.Get(ctx, c.api.Path(api.Secrets, name), &s.secret)
+	if api.IsNotFound(err) {
+		return s, launcher.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", id, err)
+	}
+	if s.secret.Metadata.Labels[serverLabel] != id {
+		return nil, fmt.Errorf("server %s: the Secret %s is not the broker's", id, name)
+	}
+	return s, s.readState()
+}
+
+// findReady returns a server that was launched and is not suspended.
+func (c secrets) findReady(ctx context.Context, id string) (*server, error) {
+	s, err := c.find(ctx, id)
+	if err == nil && s.state.Phase != phaseReady && s.state.Phase != phaseUpgrading {
+		err = fmt.Errorf("server %s: it is %s: %w", id, s.state.Phase, launcher.ErrNotFound)
+	}
+	return s, err
+}
+
+// each calls each with the metadata of the Secrets of all servers.
+func (c secrets) each(ctx context.Context, each func(id string, m api.Metadata)) error {
+	err := c.api.ListMetadata(ctx, api.Secrets, serversSelector, func(m api.Metadata) { each(m.Labels[serverLabel], m) })
+	if err != nil {
+		return fmt.Errorf("list servers: %w", err)
+	}
+	return nil
+}
+
+// change changes a server's Secret. If another broker has changed it meanwhile, change reads it and tries again.
+func (c secrets) change(ctx context.Context, s *server, change func(*server)) error {
+	for {
+		change(s)
+		s.writeState()
+		path := c.api.Path(api.Secrets, s.name)
+		err := c.api.Merge(ctx, path, secretChange{Data: s.secret.Data, Metadata: metadataChange{
+			UID: s.secret.Metadata.UID, ResourceVersion: s.secret.Metadata.ResourceVersion,
+			Annotations: s.secret.Metadata.Annotations}}, &s.secret)
+		if api.IsNotFound(err) {
+			err = launcher.ErrNotFound
+		}
+		if !api.IsConflict(err) {
+			return err
+		}
+		again, err := c.find(ctx, s.id)
+		if err != nil {
+			return err
+		}
+		if again.secret.Metadata.UID != s.secret.Metadata.UID { // it was destroyed and created again
+			return launcher.ErrNotFound
+		}
+		*s = *again
+	}
+}
+
+// secretChange is a merge patch. It fails with a conflict if the Secret was replaced or changed since it was read.
+type secretChange struct {
+	Metadata metadataChange    `json:"metadata"`
+	Data     map[string][]byte `json:"data"`
+}
+
+type metadataChange struct {
+	UID             string            `json:"uid"`
+	ResourceVersion string            `json:"resourceVersion"`
+	Annotations     map[string]string `json:"annotations"`
+}

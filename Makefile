@@ -34,8 +34,8 @@ export CGO_ENABLED ?= 0
 # Kubernetes' types.
 TEST_MODULES := test/lint test/openid/provider deploy/release
 
-.PHONY: help run build release test test-long ci bench systemd lint vet analysis manifests fuzz clean mysql97 mariadb118 \
-	corpus kubernetes kubernetes-programs
+.PHONY: help run build release release-packages test test-long ci bench systemd lint vet analysis manifests fuzz clean \
+	mysql97 mariadb118 corpus kubernetes kubernetes-programs
 
 # What tests find in their environment.
 export MYSQLD KUBERNETES_PROGRAMS CORPUS
@@ -48,6 +48,9 @@ run: ## install missing packages, build, and run a broker with private servers
 
 build: ## make bin/mysql-broker, linked statically
 	go build $(BUILDFLAGS) -ldflags '-X $(VERSIONS).Version=$(VERSION) -X $(VERSIONS).Commit=$(COMMIT)' -o bin/mysql-broker ./cmd/mysql-broker
+
+release-packages: ## fetch the packages of Debian that images of mysqld are made of
+	@go -C deploy/release run . packages
 
 release: ## make what operators download, in dist/: VERSION=1.0.0; needs no network
 	go -C deploy/release run . $(VERSION)

@@ -25,13 +25,14 @@ type file struct {
 	name string // with slashes
 	mode fs.FileMode
 	text []byte
+	link string // of a symbolic link: where it leads
 }
 
 // tree is what is in an archive.
 type tree []file
 
 func (t *tree) add(name string, mode fs.FileMode, text []byte) {
-	*t = append(*t, file{name, mode, text})
+	*t = append(*t, file{name: name, mode: mode, text: text})
 }
 
 // addOwn adds files of the project at the places that they have there: folders with all that is tracked below, but no
@@ -114,8 +115,12 @@ func (t tree) writeTar(to io.Writer, prefix string, at time.Time) error {
 		if err := makeDir(path.Dir(name)); err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: at,
-			Format: tar.FormatGNU}); err != nil {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: at,
+			Format: tar.FormatGNU}
+		if f.link != "" {
+			header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, f.link, 0o777
+		}
+		if err := w.WriteHeader(header); err != nil {
 			return err
 		}
 		if _, err := w.Write(f.text); err != nil {

@@ -59,8 +59,9 @@ func (r *release) host(p *program, notices []byte, texts commandTexts) error {
 	return r.writeTarGz("mysql-broker-"+r.version+"-linux-"+p.arch, t)
 }
 
-// kubernetes writes the folders of kustomize, with the image's digest in the base.
-func (r *release) kubernetes(digest string, notices []byte) error {
+// kubernetes writes the folders of kustomize, with the broker's image by its digest in the base, and those of mysqld in
+// the example's settings.
+func (r *release) kubernetes(digest string, images []*serverImage, notices []byte) error {
 	var t tree
 	t.add("THIRD-PARTY-NOTICES", 0o644, notices)
 	if err := t.addOwn(r, nil, "LICENSE", "deploy/kubernetes", "deploy/mysqld-image", "deploy/prometheus",
@@ -74,10 +75,25 @@ func (r *release) kubernetes(digest string, notices []byte) error {
 		case "deploy/kubernetes/example/kustomization.yaml":
 			// The base names the image by its digest.
 			t[i].text = []byte(strings.Replace(string(f.text), "  newTag: 1.0.0\n", "", 1))
+		case "deploy/kubernetes/example/broker.env.example":
+			t[i].text = append(f.text, launcherImages(images)...)
 		}
 	}
 	t.addSums()
 	return r.writeTarGz("mysql-broker-"+r.version+"-kubernetes", t)
+}
+
+// launcherImages is the setting by which the broker finds this release's images of mysqld in a registry.
+func launcherImages(images []*serverImage) string {
+	if len(images) == 0 {
+		return ""
+	}
+	var names []string
+	for _, i := range images {
+		names = append(names, i.flavour+"-"+i.version+"=registry.example.com/"+i.flavour+"@"+i.digest)
+	}
+	return "# Dedicated servers, with the component ../dedicated: the images of this release.\n#LAUNCHER_IMAGES=" +
+		strings.Join(names, ",") + "\n"
 }
 
 func (r *release) writeTarGz(name string, t tree) error {

@@ -55,9 +55,11 @@ func (r *release) debian(p *program, notices []byte, texts commandTexts) error {
 		fmt.Fprintf(&sums, "%s  %s\n", hex.EncodeToString(hash[:]), f.name)
 		size += len(f.text)
 	}
-	control := tree{{"postinst", 0o755, []byte(postinst)}, {"prerm", 0o755, []byte(prerm)},
-		{"md5sums", 0o644, []byte(sums.String())},
-		{"conffiles", 0o644, []byte("/etc/mysql-broker/catalog.yml\n/etc/mysql-broker/environment\n")}}
+	var control tree
+	control.add("postinst", 0o755, []byte(postinst))
+	control.add("prerm", 0o755, []byte(prerm))
+	control.add("md5sums", 0o644, []byte(sums.String()))
+	control.add("conffiles", 0o644, []byte("/etc/mysql-broker/catalog.yml\n/etc/mysql-broker/environment\n"))
 	control.add("control", 0o644, fmt.Appendf(nil, `Package: mysql-broker
 Version: %s
 Architecture: %s
@@ -74,7 +76,7 @@ Description: service broker for MySQL and MariaDB
  as that of mariadb-server-core.
 `, r.debianVersion(), p.arch, size/1024))
 
-	members := []file{{"debian-binary", 0o644, []byte("2.0\n")}}
+	members := []file{{name: "debian-binary", text: []byte("2.0\n")}}
 	for _, part := range []struct {
 		name string
 		tree
@@ -83,7 +85,7 @@ Description: service broker for MySQL and MariaDB
 		if err != nil {
 			return err
 		}
-		members = append(members, file{part.name, 0o644, text})
+		members = append(members, file{name: part.name, text: text})
 	}
 	return r.write("mysql-broker_"+r.debianVersion()+"_"+p.arch+".deb", ar(members, r.time.Unix()))
 }

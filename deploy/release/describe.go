@@ -11,26 +11,17 @@ import (
 )
 
 // describe writes an SBOM for each artefact, the provenance of all, and their checksums.
-func (r *release) describe(programs []*program) error {
+func (r *release) describe(programs []*program, images []*serverImage) error {
 	artefacts, err := r.listDist()
 	if err != nil {
 		return err
 	}
 	for _, a := range artefacts {
-		linked := slices.Clone(programs)
-		if strings.Contains(a.name, "-kubernetes") {
-			linked = nil
-		}
-		for _, p := range programs {
-			if strings.Contains(a.name, p.arch) || strings.HasSuffix(a.name, "-cf.zip") && p.arch == "amd64" {
-				linked = []*program{p}
-			}
-		}
-		if err := r.writeBill(a, linked); err != nil {
+		if err := r.writeBillOf(a, programs, images); err != nil {
 			return err
 		}
 	}
-	if err := r.writeProvenance(artefacts, programs[0].goTool); err != nil {
+	if err := r.writeProvenance(artefacts, programs[0].goTool, images); err != nil {
 		return err
 	}
 	all, err := r.listDist()
@@ -45,6 +36,42 @@ func (r *release) describe(programs []*program) error {
 }
 
 type artefact struct{ name, sum string }
+
+// part is a module or a package that is in an artefact.
+type part struct{ name, version, license, purl string }
+
+// writeBillOf writes the SBOM of an artefact: what it is made of, each once.
+func (r *release) writeBillOf(a artefact, programs []*program, images []*serverImage) error {
+	for _, i := range images {
+		if a.name == i.archive(r) {
+			var parts []part
+			for _, p := range i.packages {
+				parts = append(parts, part{p.name(), p.debianVersion(), "NOASSERTION", p.purl()})
+			}
+			return r.writeBill(a, "NOASSERTION", parts)
+		}
+	}
+	if strings.Contains(a.name, "-kubernetes") {
+		return r.writeBill(a, "Apache-2.0", nil)
+	}
+	var parts []part
+	for _, p := range programs {
+		other := slices.ContainsFunc(programs, func(o *program) bool { return o != p && strings.Contains(a.name, o.arch) })
+		if other || strings.HasSuffix(a.name, "-cf.zip") && p.arch != "amd64" {
+			continue
+		}
+		for _, m := range p.modules {
+			license, err := m.license()
+			if err != nil {
+				return err
+			}
+			if m := (part{m.path, m.version, license, "pkg:golang/" + m.path + "@" + m.version}); !slices.Contains(parts, m) {
+				parts = append(parts, m)
+			}
+		}
+	}
+	return r.writeBill(a, "Apache-2.0", parts)
+}
 
 func (r *release) listDist() (all []artefact, err error) {
 	entries, err := os.ReadDir(r.dist) // sorted
@@ -63,35 +90,23 @@ func (r *release) listDist() (all []artefact, err error) {
 
 type object = map[string]any
 
-// writeBill writes the SBOM of an artefact: the modules that its programs are linked from.
-// https://spdx.github.io/spdx-spec/v2.3/
-func (r *release) writeBill(a artefact, linked []*program) error {
+// writeBill writes the SBOM of an artefact. https://spdx.github.io/spdx-spec/v2.3/
+func (r *release) writeBill(a artefact, license string, parts []part) error {
 	packages := []object{{"SPDXID": "SPDXRef-artefact", "name": "mysql-broker", "versionInfo": r.version,
 		"packageFileName": a.name, "downloadLocation": "NOASSERTION", "filesAnalyzed": false,
-		"licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0", "copyrightText": "NOASSERTION",
+		"licenseConcluded": license, "licenseDeclared": license, "copyrightText": "NOASSERTION",
 		"checksums": []object{{"algorithm": "SHA256", "checksumValue": a.sum}}}}
 	relationships := []object{{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES",
 		"relatedSpdxElement": "SPDXRef-artefact"}}
-	seen := map[string]bool{}
-	for _, p := range linked {
-		for _, m := range p.modules {
-			if seen[m.path] {
-				continue
-			}
-			seen[m.path] = true
-			license, err := m.license()
-			if err != nil {
-				return err
-			}
-			id := fmt.Sprintf("SPDXRef-module-%d", len(packages))
-			packages = append(packages, object{"SPDXID": id, "name": m.path, "versionInfo": m.version,
-				"downloadLocation": "NOASSERTION", "filesAnalyzed": false, "licenseConcluded": license,
-				"licenseDeclared": license, "copyrightText": "NOASSERTION",
-				"externalRefs": []object{{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-					"referenceLocator": "pkg:golang/" + m.path + "@" + m.version}}})
-			relationships = append(relationships, object{"spdxElementId": "SPDXRef-artefact",
-				"relationshipType": "CONTAINS", "relatedSpdxElement": id})
-		}
+	for n, p := range parts {
+		id := fmt.Sprintf("SPDXRef-part-%d", n+1)
+		packages = append(packages, object{"SPDXID": id, "name": p.name, "versionInfo": p.version,
+			"downloadLocation": "NOASSERTION", "filesAnalyzed": false, "licenseConcluded": p.license,
+			"licenseDeclared": p.license, "copyrightText": "NOASSERTION",
+			"externalRefs": []object{{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+				"referenceLocator": p.purl}}})
+		relationships = append(relationships, object{"spdxElementId": "SPDXRef-artefact",
+			"relationshipType": "CONTAINS", "relatedSpdxElement": id})
 	}
 	return r.writeJSON(a.name+".spdx.json", object{"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0",
 		"SPDXID": "SPDXRef-DOCUMENT", "name": a.name, "documentNamespace": "urn:sha256:" + a.sum,
@@ -101,10 +116,16 @@ func (r *release) writeBill(a artefact, linked []*program) error {
 
 // writeProvenance says what the artefacts were made from. It is not signed: who builds the commit gets the same bytes.
 // https://slsa.dev/spec/v1.0/provenance
-func (r *release) writeProvenance(artefacts []artefact, goVersion string) error {
+func (r *release) writeProvenance(artefacts []artefact, goVersion string, images []*serverImage) error {
 	var subjects []object
 	for _, a := range artefacts {
 		subjects = append(subjects, object{"name": a.name, "digest": object{"sha256": a.sum}})
+	}
+	made := []object{{"uri": "git+mysql-broker", "digest": object{"gitCommit": r.commit}}}
+	for _, i := range images {
+		for _, p := range i.packages {
+			made = append(made, object{"uri": p.purl(), "digest": object{"sha256": p.sum}})
+		}
 	}
 	return r.writeJSON("mysql-broker-"+r.version+".provenance.json", object{"_type": "https://in-toto.io/Statement/v1",
 		"subject": subjects, "predicateType": "https://slsa.dev/provenance/v1",
@@ -112,7 +133,7 @@ func (r *release) writeProvenance(artefacts []artefact, goVersion string) error 
 			"buildDefinition": object{"buildType": "urn:mysql-broker:make-release",
 				"externalParameters":   object{"command": "make release VERSION=" + r.version},
 				"internalParameters":   object{"go": goVersion, "SOURCE_DATE_EPOCH": r.time.Unix()},
-				"resolvedDependencies": []object{{"uri": "git+mysql-broker", "digest": object{"gitCommit": r.commit}}}},
+				"resolvedDependencies": made},
 			"runDetails": object{"builder": object{"id": "urn:mysql-broker:deploy/release"}}}})
 }
 

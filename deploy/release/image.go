@@ -32,28 +32,54 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// image writes an OCI archive with the broker's image for every architecture, and returns the digest that names it. Its
-// files are those that deploy/container/Dockerfile puts there. The CA certificates are Mozilla's, of a module, because
-// each machine has others.
-func (r *release) image(programs []*program, notices []byte) (digest string, err error) {
-	blobs := tree{}
-	index := map[string]any{"schemaVersion": 2, "mediaType": typeIndex}
-	var manifests []descriptor
+// platformImage is an image for one architecture.
+type platformImage struct {
+	arch           string
+	title, licence string
+	tree                  // its file system
+	config         object // what a container runs: https://github.com/opencontainers/image-spec/blob/main/config.md
+}
+
+// brokerImage writes an OCI archive with the broker's image for every architecture, and returns the digest that names
+// it. Its files are those that deploy/container/Dockerfile puts there. The CA certificates are Mozilla's, of a module,
+// because each machine has others.
+func (r *release) brokerImage(programs []*program, notices []byte) (digest string, err error) {
+	var platforms []platformImage
 	for _, p := range programs {
-		manifest, err := r.platformImage(&blobs, p, notices)
+		image := platformImage{arch: p.arch, title: "mysql-broker", licence: "Apache-2.0",
+			config: object{"User": "65532:65532", "Entrypoint": []string{"/mysql-broker"}, "Cmd": []string{"serve"},
+				"ExposedPorts": object{"8080/tcp": struct{}{}}, "WorkingDir": "/"}}
+		image.add("mysql-broker", 0o755, p.text)
+		image.add("tmp/", 0o1777, nil) // PostgreSQL's driver needs a file for a CA that is in the URL
+		image.add("etc/ssl/certs/ca-certificates.crt", 0o644, certificates())
+		image.add("THIRD-PARTY-NOTICES", 0o644, notices)
+		if err := image.addOwn(r, nil, "catalog.yml", "LICENSE"); err != nil {
+			return "", err
+		}
+		platforms = append(platforms, image)
+	}
+	return r.writeImage("mysql-broker-"+r.version+"-image.oci.tar", "mysql-broker", r.version, platforms)
+}
+
+// writeImage writes an OCI archive of an image, which containerd imports as docker.io/library/NAME:TAG if it is told
+// nothing else, and returns the digest that names it.
+func (r *release) writeImage(archive, name, tag string, platforms []platformImage) (digest string, err error) {
+	blobs := tree{}
+	var manifests []descriptor
+	for _, p := range platforms {
+		manifest, err := r.addPlatform(&blobs, p, tag)
 		if err != nil {
 			return "", err
 		}
 		manifests = append(manifests, manifest)
 	}
-	index["manifests"] = manifests
-	all, err := addBlob(&blobs, typeIndex, index)
+	all, err := addBlob(&blobs, typeIndex, object{"schemaVersion": 2, "mediaType": typeIndex, "manifests": manifests})
 	if err != nil {
 		return "", err
 	}
-	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.version,
-		"io.containerd.image.name": "docker.io/library/mysql-broker:" + r.version}
-	entry, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{all}})
+	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": tag,
+		"io.containerd.image.name": "docker.io/library/" + name + ":" + tag}
+	entry, err := json.Marshal(object{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{all}})
 	if err != nil {
 		return "", err
 	}
@@ -63,36 +89,28 @@ func (r *release) image(programs []*program, notices []byte) (digest string, err
 	if err := blobs.writeTar(&out, "", r.time); err != nil {
 		return "", err
 	}
-	return all.Digest, r.write("mysql-broker-"+r.version+"-image.oci.tar", out.Bytes())
+	return all.Digest, r.write(archive, out.Bytes())
 }
 
-// platformImage adds the blobs of the image for one architecture.
-func (r *release) platformImage(blobs *tree, p *program, notices []byte) (descriptor, error) {
-	var t tree
-	t.add("mysql-broker", 0o755, p.text)
-	t.add("tmp/", 0o1777, nil) // PostgreSQL's driver needs a file for a CA that is in the URL
-	t.add("etc/ssl/certs/ca-certificates.crt", 0o644, certificates())
-	t.add("THIRD-PARTY-NOTICES", 0o644, notices)
-	if err := t.addOwn(r, nil, "catalog.yml", "LICENSE"); err != nil {
-		return descriptor{}, err
-	}
+// addPlatform adds the blobs of the image for one architecture.
+func (r *release) addPlatform(blobs *tree, p platformImage, version string) (descriptor, error) {
 	var plain, compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
-	if err := errors.Join(t.writeTar(&plain, "", r.time), t.writeTar(w, "", r.time), w.Close()); err != nil {
+	if err := errors.Join(p.writeTar(&plain, "", r.time), p.writeTar(w, "", r.time), w.Close()); err != nil {
 		return descriptor{}, err
 	}
-	labels := map[string]string{"org.opencontainers.image.version": r.version,
-		"org.opencontainers.image.licenses": "Apache-2.0",
-		"org.opencontainers.image.revision": r.commit, "org.opencontainers.image.title": "mysql-broker"}
-	config, err := addBlob(blobs, typeConfig, map[string]any{"architecture": p.arch, "os": "linux", "created": r.time,
-		"config": map[string]any{"User": "65532:65532", "Entrypoint": []string{"/mysql-broker"}, "Cmd": []string{"serve"},
-			"ExposedPorts": map[string]any{"8080/tcp": struct{}{}}, "WorkingDir": "/", "Labels": labels},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + sum(plain.Bytes())}}})
+	labels := map[string]string{"org.opencontainers.image.version": version,
+		"org.opencontainers.image.licenses": p.licence,
+		"org.opencontainers.image.revision": r.commit, "org.opencontainers.image.title": p.title}
+	p.config["Labels"] = labels
+	config, err := addBlob(blobs, typeConfig, object{"architecture": p.arch, "os": "linux", "created": r.time,
+		"config": p.config,
+		"rootfs": object{"type": "layers", "diff_ids": []string{"sha256:" + sum(plain.Bytes())}}})
 	if err != nil {
 		return descriptor{}, err
 	}
 	layer := addBytes(blobs, typeLayer, compressed.Bytes())
-	manifest, err := addBlob(blobs, typeManifest, map[string]any{"schemaVersion": 2, "mediaType": typeManifest,
+	manifest, err := addBlob(blobs, typeManifest, object{"schemaVersion": 2, "mediaType": typeManifest,
 		"config": config, "layers": []descriptor{layer}, "annotations": labels})
 	manifest.Platform = &platform{p.arch, "linux"}
 	return manifest, err

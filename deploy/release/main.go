@@ -1,5 +1,6 @@
 // Command release makes what operators download, in dist/: see README.md here. It needs no network, if the module cache
-// has the broker's modules, and makes the same bytes from the same commit with the same Go wherever it runs.
+// has the broker's modules, and makes the same bytes from the same commit with the same Go wherever it runs. `release
+// packages` fetches what images of mysqld are made of.
 package main
 
 import (
@@ -17,10 +18,14 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: release VERSION")
+		fmt.Fprintln(os.Stderr, "usage: release VERSION|packages")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	do := func() error { return run(os.Args[1]) }
+	if os.Args[1] == "packages" {
+		do = fetchPackages
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -114,12 +119,16 @@ func (r *release) make() error {
 			return err
 		}
 	}
-	digest, err := r.image(programs, notices)
+	digest, err := r.brokerImage(programs, notices)
 	if err != nil {
 		return err
 	}
-	if err := r.kubernetes(digest, notices); err != nil {
+	images, err := r.serverImages()
+	if err != nil {
 		return err
 	}
-	return r.describe(programs)
+	if err := r.kubernetes(digest, images, notices); err != nil {
+		return err
+	}
+	return r.describe(programs, images)
 }

@@ -30,6 +30,7 @@ func TestRelease(t *testing.T) {
 	if os.Getenv("LONG") == "" {
 		t.Skip("compiles for two architectures; make test-long runs it")
 	}
+	in(t, testdrive.Root(), "make", "release-packages")
 	first := makeRelease(t, "TZ=UTC", "LC_ALL=C")
 	second := makeRelease(t, "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "GOFLAGS=-v", "GOAMD64=v3")
 	if out, err := exec.Command("diff", "--recursive", first, second).CombinedOutput(); err != nil {
@@ -37,6 +38,7 @@ func TestRelease(t *testing.T) {
 	}
 	in(t, first, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	expectSize(t, filepath.Join(first, "mysql-broker-"+version+"-image.oci.tar"), 45*mebibyte)
+	t.Run("images of mysqld", func(t *testing.T) { testServerImages(t, first) })
 	t.Run("Cloud Foundry", func(t *testing.T) { testCloudFoundryZip(t, first) })
 	t.Run("image", func(t *testing.T) { testImageArchive(t, first) })
 	t.Run("host", func(t *testing.T) { testHostArchive(t, first) })
@@ -155,14 +157,36 @@ func testImageArchive(t *testing.T, dist string) {
 	}
 }
 
-// fileOf reads a file of a compressed archive, by the end of its name.
+var serverImages = regexp.MustCompile(`(?m)^#LAUNCHER_IMAGES=mysql-(.*)=registry.example.com/mysql@(sha256:.*),` +
+	`mariadb-(.*)=registry.example.com/mariadb@(sha256:.*)$`)
+
+// The example's settings name the images by their digests. What the images are good for is tested on a node:
+// test/kubernetes/release.sh.
+func testServerImages(t *testing.T, dist string) {
+	settings := fileOf(t, filepath.Join(dist, "mysql-broker-"+version+"-kubernetes.tar.gz"), "/example/broker.env.example")
+	named := serverImages.FindStringSubmatch(settings)
+	if named == nil {
+		t.Fatalf("the example names no images:\n%s", settings)
+	}
+	for i, flavour := range []string{"mysql", "mariadb"} {
+		archive := filepath.Join(dist, "mysql-broker-"+version+"-"+flavour+"-"+named[1+2*i]+".oci.tar")
+		if index := fileOf(t, archive, "index.json"); !strings.Contains(index, `"digest":"`+named[2+2*i]+`"`) {
+			t.Errorf("%s has not the digest %s:\n%s", archive, named[2+2*i], index)
+		}
+	}
+}
+
+// fileOf reads a file of an archive, by the end of its name.
 func fileOf(t *testing.T, path, name string) string {
 	t.Helper()
-	unzipped, err := gzip.NewReader(bytes.NewReader(mustRead(t, path)))
-	if err != nil {
-		t.Fatal(err)
+	var plain io.Reader = bytes.NewReader(mustRead(t, path))
+	if strings.HasSuffix(path, "gz") {
+		var err error
+		if plain, err = gzip.NewReader(plain); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for r := tar.NewReader(unzipped); ; {
+	for r := tar.NewReader(plain); ; {
 		header, err := r.Next()
 		if err != nil {
 			t.Fatalf("%s: %s: %v", path, name, err)

@@ -111,6 +111,9 @@ var suites = []suite{
 	{"Kubernetes manifests", []string{"deploy/kubernetes", "test/kubernetes/manifests"},
 		[]step{{command: []string{"make", "--no-print-directory", "manifests"}}}},
 	onNode("Kubernetes node", "test/kubernetes/node.sh"),
+	{"release in Kubernetes", []string{"deploy/release", "deploy/kubernetes", "test/kubernetes"}, []step{
+		{command: []string{"make", "--no-print-directory", "release-packages", "release", "VERSION=1.0.0"}},
+		{command: []string{"make", "--no-print-directory", "kubernetes", "RUN=test/kubernetes/release.sh"}}}},
 	{"systemd", []string{"deploy/systemd", "test/systemd"},
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
 	oneSuite("release", "./test/deploy", []string{"deploy/release", "manifest.yml", "catalog.yml"}, nil, "-run=TestRelease"),

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"cmp"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+//go:embed mysqld.lock
+var lock string
+
+// locked is a package of Debian in mysqld.lock.
+type locked struct {
+	flavour, version string // of the server whose image has it
+	arch             string // of the image
+	sum              string // SHA-256
+	path             string // in Debian's archives, escaped as in a URL
+}
+
+// name is that of the package.
+func (p locked) name() string {
+	name, _, _ := strings.Cut(path.Base(p.path), "_")
+	return name
+}
+
+func (p locked) debianVersion() string {
+	return strings.Split(strings.TrimSuffix(path.Base(p.path), ".deb"), "_")[1] // escaped, as in purls
+}
+
+// purl names the package in an SBOM. https://github.com/package-url/purl-spec
+func (p locked) purl() string {
+	return "pkg:deb/debian/" + p.name() + "@" + p.debianVersion() + "?arch=" + p.arch
+}
+
+var lockedAt = regexp.MustCompile(`^#.* at (\S+)\n`)
+
+// readLock returns what mysqld.lock names, and when it was made, in the form of snapshot.debian.org.
+func readLock() (all []locked, at string, err error) {
+	made := lockedAt.FindStringSubmatch(lock)
+	if made == nil {
+		return nil, "", errors.New("mysqld.lock does not begin with the time at which it was made")
+	}
+	for line := range strings.Lines(strings.TrimPrefix(lock, made[0])) {
+		fields := strings.Fields(line)
+		if len(fields) != 5 {
+			return nil, "", fmt.Errorf("mysqld.lock: not a package: %s", line)
+		}
+		all = append(all, locked{fields[0], fields[1], fields[2], fields[3], fields[4]})
+	}
+	return all, made[1], nil
+}
+
+// file is where the package is kept once it was fetched.
+func (p locked) file() (string, error) {
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "mysql-broker", "debian", p.sum+".deb"), err
+}
+
+// fetchPackages fetches the packages that are not there yet.
+func fetchPackages() error {
+	all, at, err := readLock()
+	if err != nil {
+		return err
+	}
+	fetched := 0
+	for _, p := range all {
+		file, err := p.file()
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(file); err == nil {
+			continue
+		}
+		if err := p.fetch(file, at); err != nil {
+			return err
+		}
+		fetched++
+	}
+	fmt.Printf("%d packages, %d of them fetched now\n", len(all), fetched)
+	return nil
+}
+
+// fetch writes the package to a file. Debian's archive of today has it until there is a newer one.
+func (p locked) fetch(file, at string) error {
+	archive, rest, _ := strings.Cut(p.path, "/")
+	text, err := p.get("https://deb.debian.org/" + p.path)
+	if err != nil {
+		var old error
+		if text, old = p.get("https://snapshot.debian.org/archive/" + archive + "/" + at + "/" + rest); old != nil {
+			return errors.Join(err, old)
+		}
+	}
+	temporary := file + ".new"
+	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+		os.WriteFile(temporary, text, 0o644), // #nosec G306 -- public
+		os.Rename(temporary, file))
+}
+
+func (p locked) get(url string) ([]byte, error) {
+	client := http.Client{Timeout: 10 * time.Minute}
+	resp, err := client.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", url, err)
+	}
+	if sum(text) != p.sum {
+		return nil, fmt.Errorf("%s has not the checksum of mysqld.lock", url)
+	}
+	return text, nil
+}
+
+// missing counts the packages that have not been fetched.
+func missing(all []locked) (n int, dir string, err error) {
+	for _, p := range all {
+		file, err := p.file()
+		if err != nil {
+			return 0, "", err
+		}
+		dir = cmp.Or(dir, filepath.Dir(file))
+		if _, err := os.Stat(file); err != nil {
+			n++
+		}
+	}
+	return n, dir, nil
+}

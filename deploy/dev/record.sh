@@ -1,6 +1,6 @@
 #!/bin/bash
 # Prints what the README shows of a terminal: commands and what they print, run on the broker of `mysql-broker dev`. Names
-# that differ each time are replaced. TestRecording compares the README with it.
+# that differ each time are replaced. TestDev compares the README with it.
 # Usage, beside a running `make run`: deploy/dev/record.sh [PROGRAM]
 set -euo pipefail
 program=${1:-bin/mysql-broker}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -36,14 +37,15 @@ func TestFailedCreate(t *testing.T) {
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
 }
 
-// Instances of a plan that was removed from the catalog still work and can be deleted. A platform that did not learn of a
-// change of plan names the former plan for ever.
+// Instances of a plan that was removed from the catalog still work and can be deleted. One that was being created waits
+// for a broker that knows the plan, which operators see, or is undone if they cancel that. A platform that did not learn
+// of a change of plan names the former plan for ever.
 func TestRemovedPlan(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
 	before := testdrive.StartPlatform(t, server, env)
-	i, kept := before.Provisioned(t, "shared-async", nil), before.Provisioned(t, "shared-async", nil)
+	i, kept := before.MakeOwn(t, "shared-async"), before.MakeOwn(t, "shared-async")
 	b, _ := i.Bound(t, nil)
 	keptBinding, c := kept.Bound(t, nil)
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
@@ -51,7 +53,14 @@ func TestRemovedPlan(t *testing.T) {
 	// than deleted: a PostgreSQL that lacks tasks of the last minute was restored from a backup.
 	testdrive.OpenTasks(t, env).Exec(t, "UPDATE task SET instance_id = 'another' WHERE instance_id = '"+i.ID+"'")
 
-	env["CATALOG"] = testdrive.CatalogWithout(t, "shared-async")
+	half := before.OwnInstance(t, "dedicated-large")
+	release := before.HoldLaunches(t)
+	operation := half.BeginProvision(t)
+	before.Kill(t)
+	release()
+	testdrive.ExpireLeases(t, testdrive.OpenTasks(t, env).Pool)
+
+	env["CATALOG"] = testdrive.CatalogWithout(t, "shared-async", "dedicated-large")
 	after := testdrive.StartPlatform(t, server, env)
 	i.Platform, b.Platform, kept.Platform, keptBinding.Platform = after, after, after, after
 	c.Open(t)
@@ -79,4 +88,15 @@ func TestRemovedPlan(t *testing.T) {
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
+
+	o, half := after.Operator(env), half.Via(after)
+	testdrive.Eventually(t, limits.Stuck, "the task says what it lacks", func() bool {
+		return strings.Contains(o.Run(t, 0, "tasks", operation).Stdout, "is not in the catalog")
+	})
+	o.Run(t, 0, "tasks", "cancel", operation)
+	if state, _ := half.AwaitOperation(t, half.ID, operation); state != "failed" {
+		t.Errorf("the creation that was cancelled %s", state)
+	}
+	testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+	half.Remove(t)
 }

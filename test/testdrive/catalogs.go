@@ -41,12 +41,12 @@ func Shipped(t *testing.T, path string) string {
 	return string(text)
 }
 
-func CatalogWithout(t *testing.T, plan string) (path string) {
+func CatalogWithout(t *testing.T, plans ...string) (path string) {
 	t.Helper()
 	return EditedCatalog(t, func(text string) string {
 		const between = "\n      - id: "
 		return strings.Join(slices.DeleteFunc(strings.Split(text, between), func(part string) bool {
-			return strings.Contains(part, "name: "+plan+"\n")
+			return slices.ContainsFunc(plans, func(plan string) bool { return strings.Contains(part, "name: "+plan+"\n") })
 		}), between)
 	})
 }

@@ -364,7 +364,14 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	d.hub.Lose(foreign, nil)
 	const probe = credhub.Path + "/deeper/probe/credentials" // another broker checks whether it may delete there
 	d.hub.Lose(probe, map[string]any{})
-	d.expectNothingMeanwhile(t)
+	stop := bindOverAndOver(t, d.Instance, func() body {
+		fields, _ := app()
+		return fields
+	})
+	for range 5 { // while bindings come and go
+		d.expectCredentials(t, map[string]string{})
+	}
+	stop()
 	d.hub.Lose(probe, nil)
 	d.hub.Answer(func(*http.Request) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
@@ -374,37 +381,6 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	d.tasks.Exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
 	d.expectCredentials(t, map[string]string{}) // it is deleted, though its record is not
-}
-
-// expectNothingMeanwhile runs doctor while bindings come and go.
-func (d *credHubDesk) expectNothingMeanwhile(t *testing.T) {
-	t.Helper()
-	var working sync.WaitGroup
-	enough := make(chan struct{})
-	for range 3 {
-		working.Go(func() {
-			for {
-				fields, _ := app()
-				b := d.NewBinding()
-				if r, err := b.Send("PUT", b.Path(), b.With(fields), nil); err != nil || r.Status != http.StatusCreated {
-					t.Errorf("bind: %d %s, %v", r.Status, r.Raw, err)
-				}
-				if r, err := b.Send("DELETE", b.Deletion(b.Path(), testdrive.Sync), nil, nil); err != nil || r.Status != http.StatusOK {
-					t.Errorf("unbind: %d %s, %v", r.Status, r.Raw, err)
-				}
-				select {
-				case <-enough:
-					return
-				default:
-				}
-			}
-		})
-	}
-	for range 5 {
-		d.expectCredentials(t, map[string]string{})
-	}
-	close(enough)
-	working.Wait()
 }
 
 // expectCredentials compares what doctor finds in CredHub: the names by problem.

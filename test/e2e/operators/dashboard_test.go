@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,17 +23,40 @@ const (
 	evilTable = "<script>alert('x-y')</script>"
 )
 
-// TestDashboard reads the pages as an operator, a developer and a stranger.
+// TestDashboard reads the pages as an operator, a developer and a stranger, who sign in as on Cloud Foundry: the catalog
+// registers the dashboard's client.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
 	env["CATALOG"] = testdrive.CatalogRetaining(t)
 	env["BACKUP_STORE"] = "file://" + t.TempDir()
-	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), Platform: testdrive.StartPlatform(t, server, env),
+	of := testdrive.NewDashboard(t, env)
+	maps.DeleteFunc(env, func(name, _ string) bool {
+		return strings.HasPrefix(name, "OIDC_") || name == "CLOUD_CONTROLLER_URL"
+	})
+	maps.Copy(env, map[string]string{"DASHBOARD_CLIENT_ID": openid.ClientID, "DASHBOARD_CLIENT_SECRET": openid.ClientSecret,
+		"VCAP_APPLICATION": testdrive.Encode(t, map[string]any{"application_name": "mysql-broker", "cf_api": of.Cloud.URL})})
+	d := dashboardPeople{Dashboard: of, Platform: testdrive.StartPlatform(t, server, env),
 		tasks: testdrive.OpenTasks(t, env), browsers: map[string]*openid.Browser{}}
+	t.Run("client", func(t *testing.T) { testDashboardClient(t, d) })
 	t.Run("pages", func(t *testing.T) { testPages(t, d) })
 	t.Run("stop", func(t *testing.T) { testStopWithOpenPages(t, d) })
+}
+
+// testDashboardClient expects the dashboard's client in the catalog, and no secret where the client command prints that.
+func testDashboardClient(t *testing.T, d dashboardPeople) {
+	services, _ := d.Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK).Body["services"].([]any)
+	client, _ := services[0].(map[string]any)["dashboard_client"].(map[string]any)
+	back := d.Dashboard.URL + "/dashboard/sign-in/"
+	if want := map[string]any{"id": openid.ClientID, "secret": openid.ClientSecret,
+		"redirect_uri": back + "callback," + back + "out"}; !maps.Equal(client, want) {
+		t.Errorf("the catalog has the dashboard client %v", client)
+	}
+	user := d.Terminal(t)
+	if shown := user.Run(t, "catalog", "--json"); !strings.Contains(shown, openid.ClientID) || strings.Contains(shown, openid.ClientSecret) {
+		t.Errorf("the client prints the catalog with a secret, or without the dashboard's client: %s", shown)
+	}
 }
 
 func testPages(t *testing.T, d dashboardPeople) {
@@ -271,6 +295,7 @@ func testStopWithOpenPages(t *testing.T, d dashboardPeople) {
 	i := d.MakeOwn(t, "shared-small") // which outlives the broker
 	operator := openid.NewBrowser(t)
 	operator.LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
+	cookie := operator.Cookies(t, d.Dashboard.URL, "session")[0].Value
 	q, err := http.NewRequestWithContext(t.Context(), "GET", d.Dashboard.URL+"/dashboard/"+instancePage(i.ID)+"/events", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -293,5 +318,10 @@ func testStopWithOpenPages(t *testing.T, d dashboardPeople) {
 	}
 	if strings.Contains(d.Log(), "requests were still running after the drain time") {
 		t.Error("the broker waited for the page until the drain time was over")
+	}
+	for _, secret := range []string{openid.ClientSecret, cookie, "eyJ"} {
+		if strings.Contains(d.Log(), secret) {
+			t.Errorf("the log has the secret %q", secret)
+		}
 	}
 }

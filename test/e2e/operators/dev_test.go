@@ -3,6 +3,7 @@ package operators
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"mysql-broker/test/limits"
+	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -31,6 +33,7 @@ func TestDev(t *testing.T) {
 	}
 	expectPrintedCommandWorks(t, dev)
 	expectLinkSignsIn(t, dev)
+	expectRecording(t, env)
 	user.Expect(t, "dedicated-small", "catalog")
 	kept := map[string]testdrive.Credentials{}
 	for _, plan := range []string{"shared-small", "shared-async", "dedicated-small"} {
@@ -64,11 +67,9 @@ func TestDev(t *testing.T) {
 	interrupt(t, dev, env)
 }
 
-// What the README shows of a terminal is what the commands print.
-func TestRecording(t *testing.T) {
-	t.Parallel()
-	env := testdrive.DevEnvironment(t, servers.Any(t).Flavour)
-	dev := testdrive.StartDev(t, env)
+// expectRecording compares what the README shows of a terminal with what the commands print.
+func expectRecording(t *testing.T, env map[string]string) {
+	t.Helper()
 	record := osexec.Command(filepath.Join(testdrive.Root(), "deploy/dev/record.sh"), testdrive.Binary(t))
 	for name, value := range env {
 		record.Env = append(record.Env, name+"="+value)
@@ -77,14 +78,9 @@ func TestRecording(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	readme, err := os.ReadFile(filepath.Join(testdrive.Root(), "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(readme), "```console\n"+string(out)+"```\n") {
+	if !strings.Contains(testdrive.Shipped(t, "README.md"), "```console\n"+string(out)+"```\n") {
 		t.Errorf("README.md does not show what deploy/dev/record.sh prints:\n%s", out)
 	}
-	interrupt(t, dev, env)
 }
 
 // expectPrintedCommandWorks runs the curl line that dev prints in a shell. The password contains characters that shells
@@ -182,4 +178,20 @@ func interrupt(t *testing.T, dev *testdrive.Broker, env map[string]string) {
 		t.Errorf("dev ended with %d", status)
 	}
 	testdrive.ExpectNoProcess(t, env["MYSQL_BROKER_DEV_DIR"])
+}
+
+// expectLinkSignsIn opens the link that a broker on one's own machine prints.
+func expectLinkSignsIn(t *testing.T, dev *testdrive.Broker) {
+	t.Helper()
+	link := strings.TrimSpace(dev.AwaitLog(t, "/dashboard/sign-in/link?token="))
+	if !strings.HasPrefix(link, dev.URL) {
+		t.Fatalf("the link is %q", link)
+	}
+	b := openid.NewBrowser(t)
+	b.Until("/dashboard/")
+	if p := b.Open(t, link); p.Status != http.StatusSeeOther {
+		t.Errorf("the link was answered %d: %s", p.Status, p.Text)
+	}
+	b.Open(t, dev.URL+"/dashboard/sign-in/").Expect(t, http.StatusOK, "As an operator you see all")
+	b.Open(t, link).Expect(t, http.StatusForbidden, "This link is not valid, or no longer.")
 }

@@ -1,8 +1,6 @@
 package operators
 
 import (
-	"encoding/json"
-	"maps"
 	"strings"
 	"testing"
 
@@ -34,14 +32,15 @@ func TestDoctor(t *testing.T) {
 	testdrive.Exec(t, admin, "DROP USER "+c.Username, "CREATE DATABASE db_aaaaaaaaaaaaaaaaaaaa",
 		"CREATE USER u_aaaaaaaaaaaaaaaaaaaa")
 	testdrive.OpenTasks(t, env).Exec(t, "DELETE FROM instance WHERE id = $1", lost.ID)
-	expectFindings(t, env, map[string]string{"orphan database": left.Database, "orphan account": left.Username,
-		"missing account": c.Username, "unrecorded database": "db_aaaaaaaaaaaaaaaaaaaa",
-		"unrecorded account": "u_aaaaaaaaaaaaaaaaaaaa"})
 	expectPeriodicExamination(t, testdrive.StartPlatform(t, private, env), left, c)
 	testdrive.ExpectTenants(t, admin, 3, 2)
 
 	reported := testdrive.RunDoctor(t, env).Expect(t, 1)
-	testdrive.ExpectLine(t, reported.Stdout, "orphan", "shared-1", left.Database, "--repair: drop it")
+	for _, line := range [][]string{{"orphan", "shared-1", "database", left.Database, "--repair: drop it"},
+		{"orphan", "account", left.Username}, {"missing", "account", c.Username},
+		{"unrecorded", "database", "db_aaaaaaaaaaaaaaaaaaaa"}, {"unrecorded", "account", "u_aaaaaaaaaaaaaaaaaaaa"}} {
+		testdrive.ExpectLine(t, reported.Stdout, line...)
+	}
 	if !strings.Contains(reported.Stderr, "problems that remain: 3") {
 		t.Errorf("doctor printed %q", reported.Stderr)
 	}
@@ -56,25 +55,6 @@ func TestDoctor(t *testing.T) {
 	testdrive.ExpectLine(t, gone.Stdout, "missing", c.Database, "restore it from a backup")
 	if strings.Contains(well.Stdout+reported.Stdout+repaired.Stdout+gone.Stdout, c.Password) {
 		t.Error("doctor prints a password")
-	}
-}
-
-// expectFindings compares what doctor finds, names by problem and kind.
-func expectFindings(t *testing.T, env map[string]string, want map[string]string) {
-	t.Helper()
-	out := testdrive.RunDoctor(t, env, "--json").Expect(t, 1)
-	var report struct {
-		Findings []struct{ Problem, Kind, Name string }
-	}
-	if err := json.Unmarshal([]byte(out.Stdout), &report); err != nil {
-		t.Fatalf("%v: %s", err, out.Stdout)
-	}
-	found := map[string]string{}
-	for _, f := range report.Findings {
-		found[f.Problem+" "+f.Kind] = f.Name
-	}
-	if len(report.Findings) != len(want) || !maps.Equal(found, want) {
-		t.Errorf("found %s", out.Stdout)
 	}
 }
 

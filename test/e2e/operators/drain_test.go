@@ -68,20 +68,3 @@ func TestDrain(t *testing.T) {
 		t.Errorf("on the server that gets instances again: %q", got)
 	}
 }
-
-// During a rolling upgrade, brokers of the previous release place nothing on a drained server. Their response does not
-// matter.
-func TestDrainBindsThePreviousRelease(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := twoServers(t, s)
-	old := startPrevious(t, s, env)
-	o := old.Operator(env)
-	o.Run(t, 0, "drain", "roomy")
-	old.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil)
-	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 0 {
-		t.Errorf("on the drained server: %q", got)
-	}
-	o.Run(t, 0, "drain", "--undo", "roomy")
-	old.Provisioned(t, "shared-small", nil)
-}

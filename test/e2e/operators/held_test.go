@@ -10,90 +10,61 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// restorations are the ways in which PostgreSQL becomes older than the servers, and the reason that the broker reports
-// for each.
-var restorations = map[string]struct {
-	reason  string
-	restore func(t *testing.T, env map[string]string, dump string, last int64)
-}{
-	"dump": {"loaded from a dump", func(t *testing.T, env map[string]string, dump string, _ int64) {
-		testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
-	}},
-	"files": {"has a record of task_", func(t *testing.T, env map[string]string, _ string, last int64) {
-		testdrive.OpenTasks(t, env).Forget(t, last)
-	}},
-}
-
 // While PostgreSQL is older than the servers, no broker removes or changes anything.
 func TestHeld(t *testing.T) {
 	t.Parallel()
+	const reason = "loaded from a dump"
 	s := servers.Any(t)
-	for name, way := range restorations {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := testdrive.Environment(t, s)
-			p := testdrive.StartPlatform(t, s, env)
-			admin := p.Admin(t)
-			kept := p.MakeOwn(t, "shared-small")
-			b, c := kept.Bound(t, nil)
-			ts := testdrive.OpenTasks(t, env)
-			dump, last := testdrive.DumpPostgres(t, env["DATABASE_URL"]), ts.Last(t)
-			late := p.MakeOwn(t, "shared-small")
-			_, lateC := late.Bound(t, nil)
-			testdrive.StopBroker(t, p)
-			way.restore(t, env, dump, last)
-			// What was in progress then: a worker that does it would drop the database.
-			ts.Exec(t, `INSERT INTO task (instance_id, kind, plan_id) SELECT id, 'deprovision', plan_id FROM instance
-				WHERE database_name = '`+c.Database+`'`)
+	env := testdrive.Environment(t, s)
+	p := testdrive.StartPlatform(t, s, env)
+	kept := p.MakeOwn(t, "shared-small")
+	b, c := kept.Bound(t, nil)
+	ts := testdrive.OpenTasks(t, env)
+	dump, last := testdrive.DumpPostgres(t, env["DATABASE_URL"]), ts.Last(t)
+	late := p.MakeOwn(t, "shared-small")
+	_, lateC := late.Bound(t, nil)
+	testdrive.StopBroker(t, p)
+	testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
+	// What was in progress then: a worker that does it would drop the database.
+	ts.Exec(t, `INSERT INTO task (instance_id, kind, plan_id) SELECT id, 'deprovision', plan_id FROM instance
+		WHERE database_name = '`+c.Database+`'`)
 
-			p = testdrive.StartPlatform(t, s, env)
-			testdrive.ExpectHeld(t, p, way.reason)
-			p.AwaitLog(t, "mysql-broker recover")
-			expectRefusal := func(r testdrive.Response) {
-				t.Helper()
-				if r.Status != http.StatusServiceUnavailable || !strings.Contains(r.String("description"), "restored from a backup") {
-					t.Errorf("status %d: %s", r.Status, r.Raw)
-				}
-			}
-			kept = kept.Via(p)
-			expectRefusal(p.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil))
-			expectRefusal(p.OwnInstance(t, "dedicated-small").Provision(t, testdrive.Async, nil))
-			expectRefusal(kept.Poll(t, "?operation=task_1000000"))
-			if name == "dump" { // what is not known need not be gone
-				for _, r := range []testdrive.Response{late.Via(p).Fetch(t), late.Via(p).Deprovision(t, testdrive.Sync),
-					late.Via(p).NewBinding().Bind(t, nil)} {
-					expectRefusal(r)
-				}
-			}
-			if epoch, state := ts.Latest(t, kept.ID, ""); epoch != 0 || state != "in progress" {
-				t.Errorf("a worker has taken the deletion of the past: epoch %d, %s", epoch, state)
-			}
-			ts.Exec(t, "UPDATE task SET finished_at = now(), state = 'failed' WHERE state = 'in progress'")
-			kept.Fetch(t).Expect(t, http.StatusOK)
-			_, newer := kept.Bound(t, nil)
-			newer.Open(t)
-			second := testdrive.StartPlatform(t, s, env)
-			testdrive.ExpectHeld(t, second, way.reason)
-			for _, at := range []testdrive.Platform{p, second} {
-				expectRefusal(kept.Via(at).Deprovision(t, testdrive.Sync))
-				expectRefusal(kept.Via(at).UpdatePlan(t, testdrive.Sync, "shared-large"))
-				other := b
-				other.Instance = kept.Via(at)
-				expectRefusal(other.Unbind(t))
-			}
-			c.Open(t)
-			lateC.Open(t)
-			if ts.Last(t) <= last+1_000_000 {
-				t.Errorf("the next task follows after %d", ts.Last(t))
-			}
-			repaired := testdrive.RunDoctor(t, env, "--repair")
-			if strings.Contains(repaired.Stdout, "dropped") {
-				t.Errorf("the doctor repairs: %s", repaired.Stdout)
-			}
-			testdrive.Exec(t, admin, "DROP DATABASE `"+c.Database+"`", "DROP DATABASE `"+lateC.Database+"`", "DROP USER "+c.Username,
-				"DROP USER "+lateC.Username, "DROP USER "+newer.Username)
-		})
+	p = testdrive.StartPlatform(t, s, env)
+	testdrive.ExpectHeld(t, p, reason)
+	p.AwaitLog(t, "mysql-broker recover")
+	expectRefusals := func(all ...testdrive.Response) {
+		t.Helper()
+		for _, r := range all {
+			testdrive.ExpectRefusal(t, r, http.StatusServiceUnavailable, "restored from a backup")
+		}
 	}
+	kept, late = kept.Via(p), late.Via(p)
+	expectRefusals(p.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil),
+		p.OwnInstance(t, "dedicated-small").Provision(t, testdrive.Async, nil), kept.Poll(t, "?operation=task_1000000"),
+		late.Fetch(t), late.Deprovision(t, testdrive.Sync), late.NewBinding().Bind(t, nil)) // what is not known need not be gone
+	if epoch, state := ts.Latest(t, kept.ID, ""); epoch != 0 || state != "in progress" {
+		t.Errorf("a worker has taken the deletion of the past: epoch %d, %s", epoch, state)
+	}
+	ts.Exec(t, "UPDATE task SET finished_at = now(), state = 'failed' WHERE state = 'in progress'")
+	kept.Fetch(t).Expect(t, http.StatusOK)
+	_, newer := kept.Bound(t, nil)
+	newer.Open(t)
+	second := testdrive.StartPlatform(t, s, env)
+	testdrive.ExpectHeld(t, second, reason)
+	for _, at := range []testdrive.Platform{p, second} {
+		b.Instance = kept.Via(at)
+		expectRefusals(b.Deprovision(t, testdrive.Sync), b.UpdatePlan(t, testdrive.Sync, "shared-large"), b.Unbind(t))
+	}
+	c.Open(t)
+	lateC.Open(t)
+	if ts.Last(t) <= last+1_000_000 {
+		t.Errorf("the next task follows after %d", ts.Last(t))
+	}
+	if repaired := testdrive.RunDoctor(t, env, "--repair"); strings.Contains(repaired.Stdout, "dropped") {
+		t.Errorf("the doctor repairs: %s", repaired.Stdout)
+	}
+	testdrive.Exec(t, p.Admin(t), "DROP DATABASE `"+c.Database+"`", "DROP DATABASE `"+lateC.Database+"`", "DROP USER "+c.Username,
+		"DROP USER "+lateC.Username, "DROP USER "+newer.Username)
 }
 
 // If a shared server is unreachable when the broker starts, the hold is detected before the broker changes anything on

@@ -23,7 +23,6 @@ func TestFaultLostCommit(t *testing.T) {
 	l := lossy{Platform: testdrive.StartPlatform(t, private, env), network: network}
 	t.Run("intents", func(t *testing.T) { l.loseIntents(t, other) })
 	t.Run("outcomes", l.loseOutcomes)
-	t.Run("intent of a dedicated instance", l.loseDedicatedIntent)
 	testdrive.ExpectTenants(t, other.Admin(t), 0, 0)
 }
 
@@ -94,14 +93,4 @@ func (l lossy) loseOutcomes(t *testing.T) {
 	testdrive.ExpectTenants(t, admin, 1, 0)
 	l.losing(t, outcome, func() testdrive.Response { return i.Deprovision(t, testdrive.Sync) }).Expect(t, http.StatusOK)
 	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusGone)
-}
-
-func (l lossy) loseDedicatedIntent(t *testing.T) {
-	i := l.OwnInstance(t, "dedicated-small")
-	r := l.expectRepeated(t, "provision", func() testdrive.Response { return i.Provision(t, testdrive.Async, nil) }, http.StatusAccepted)
-	if again := i.Provision(t, testdrive.Async, nil); again.Status == http.StatusAccepted && again.String("operation") != r.String("operation") {
-		t.Errorf("the repeat began %s beside %s", again.String("operation"), r.String("operation"))
-	}
-	i.Await(t, r.String("operation"))
-	i.Remove(t)
 }

@@ -1,7 +1,6 @@
 package operators
 
 import (
-	"database/sql"
 	"fmt"
 	"net/http"
 	"strings"
@@ -28,7 +27,6 @@ func TestServerUpgrade(t *testing.T) {
 		i.Await(t, i.Provision(t, testdrive.Async, body{"maintenance_info": body{"version": present.Version}}).
 			Expect(t, http.StatusAccepted).String("operation"))
 		c := testdrive.MakeObjects(t, i)
-		fillRows(t, c, 20)
 		i.ExpectVersion(t, p, env, present.Version)
 		p.Kill(t)
 
@@ -41,21 +39,17 @@ func TestServerUpgrade(t *testing.T) {
 		if shown := p.Operator(env).Run(t, 0, "servers", "--dedicated").Stdout; !strings.Contains(shown, next.Version) {
 			t.Errorf("the list of servers shows no upgrade: %s", shown)
 		}
-		writer := startPauseMeter(t, c)
-		began := time.Now()
+		stop := writeRows(t, c)
 		operation := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation")
 		if again := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
 			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
 		}
 		shown := i.Await(t, operation)
-		took := time.Since(began)
-		pause, written := writer.stop(t)
-		t.Logf("%s %s to %s, 20 MiB: %v, no write for %v", s.Flavour, present.Version, next.Version, took, pause)
 		if text := strings.Join(shown, "\n"); !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading") {
 			t.Errorf("the platform reads %q", shown)
 		}
-		db := c.Open(t)
-		if n := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM written"); n < written {
+		written := stop()
+		if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM written"); n < written {
 			t.Errorf("%d rows are left of %d", n, written)
 		}
 		testdrive.ExpectClone(t, i)
@@ -84,50 +78,26 @@ func TestServerUpgrade(t *testing.T) {
 	})
 }
 
-// fillRows writes some MiB of rows.
-func fillRows(t *testing.T, c testdrive.Credentials, megabytes int) {
+// writeRows inserts rows until stop, which returns how many servers have acknowledged.
+func writeRows(t *testing.T, c testdrive.Credentials) (stop func() int) {
 	t.Helper()
-	db := c.Open(t)
-	testdrive.Exec(t, db, "CREATE TABLE filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
-	for range megabytes {
-		testdrive.Exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT(UUID(), 29128))")
-	}
-}
-
-// pauseMeter inserts rows until it is stopped, and measures its longest pause.
-type pauseMeter struct {
-	ending, ended chan struct{}
-	rows          int
-	pause         time.Duration
-}
-
-func startPauseMeter(t *testing.T, c testdrive.Credentials) *pauseMeter {
-	t.Helper()
-	db := c.Open(t)
+	db, ending, ended := c.Open(t), make(chan struct{}), make(chan int)
 	testdrive.Exec(t, db, "CREATE TABLE written (id INT AUTO_INCREMENT PRIMARY KEY)")
-	w := &pauseMeter{ending: make(chan struct{}), ended: make(chan struct{})}
-	go w.run(t, db)
-	return w
-}
-
-func (w *pauseMeter) run(t *testing.T, db *sql.DB) {
-	defer close(w.ended)
-	for last := time.Now(); ; {
-		if _, err := db.ExecContext(t.Context(), "INSERT INTO written VALUES ()"); err == nil {
-			w.rows++
-			w.pause, last = max(w.pause, time.Since(last)), time.Now()
+	go func() {
+		for rows := 0; ; {
+			if _, err := db.ExecContext(t.Context(), "INSERT INTO written VALUES ()"); err == nil {
+				rows++
+			}
+			select {
+			case <-ending:
+				ended <- rows
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
 		}
-		select {
-		case <-w.ending:
-			return
-		case <-time.After(5 * time.Millisecond):
-		}
+	}()
+	return func() int {
+		close(ending)
+		return <-ended
 	}
-}
-
-func (w *pauseMeter) stop(t *testing.T) (pause time.Duration, rows int) {
-	t.Helper()
-	close(w.ending)
-	<-w.ended
-	return w.pause.Round(time.Millisecond), w.rows
 }

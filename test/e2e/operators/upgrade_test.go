@@ -35,6 +35,15 @@ func TestRollingUpgrade(t *testing.T) {
 	_, c = dedicated.Via(current).Bound(t, nil)
 	c.Open(t)
 
+	// A server that operators drain gets nothing from the previous release. Its response does not matter.
+	o := old.Operator(env)
+	o.Run(t, 0, "drain", "shared-1")
+	old.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil)
+	if got := o.IDs(t, "id", "instances", "--server", "shared-1"); len(got) != 1 || got[0] != before.ID {
+		t.Errorf("on the drained server: %q", got)
+	}
+	o.Run(t, 0, "drain", "--undo", "shared-1")
+
 	// What one release makes, the other one uses and removes.
 	for _, pair := range [][2]testdrive.Platform{{old, current}, {current, old}} {
 		i := pair[0].MakeOwn(t, "shared-small")

@@ -1,0 +1,84 @@
+package operators
+
+import (
+	"net/http"
+	"testing"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Operators have tasks tried again: one that waits for its next attempt, and a deletion that failed. How a task is
+// cancelled, package task tests, and what undoing is for each kind, package stage.
+func TestFaultOperatorsOfTasks(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	private := testdrive.Private(t, s.Flavour)
+	env := testdrive.Environment(t, private)
+	faults := testdrive.NewFaults(t, env)
+	d := testdrive.StartPlatform(t, private, env).Desk(t, env, faults)
+	t.Run("what waits", func(t *testing.T) { retryWaiting(t, d) })
+	t.Run("a deletion that failed", func(t *testing.T) { retryDeletion(t, d) })
+	testdrive.ExpectTenants(t, d.AdminDB, 0, 0)
+}
+
+func retryWaiting(t *testing.T, d testdrive.Desk) {
+	const point = "provision: create database: begins"
+	i, g := d.OwnInstance(t, "shared-async"), testdrive.NewGate(t, point)
+	d.Faults.Decide(func(_ int, at string) testdrive.Word {
+		if g.Pass(at); at == point {
+			return testdrive.Fail
+		}
+		return testdrive.GoOn
+	})
+	operation := i.BeginProvision(t)
+	testdrive.Receive(t, g.Reached, "a worker makes the database")
+	retry := func(says string) {
+		t.Helper()
+		if out := d.Run(t, 0, "tasks", "retry", operation).Stdout; out != operation+says {
+			t.Errorf("retry printed %q", out)
+		}
+	}
+	retry(" is running.\n")
+	g.Release()
+	testdrive.Eventually(t, limits.Stuck, "the task waits for an hour", func() (waits bool) {
+		d.Tasks.Scan(t, &waits, `WITH waiting AS (UPDATE task SET run_at = now() + interval '1 hour' WHERE instance_id = '`+i.ID+`'
+			AND attempt > 0 AND lease_owner IS NULL RETURNING id) SELECT count(*) = 1 FROM waiting`)
+		return waits
+	})
+	d.Faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+	testdrive.ExpectLine(t, d.Run(t, 0, "tasks", operation).Stdout, "next attempt:")
+	testdrive.ExpectLine(t, d.Run(t, 0, "tasks", "--state", "in-progress").Stdout, operation, "waits after attempts that failed: ")
+	retry(" is retried now.\n")
+	i.Await(t, operation)
+	d.Refuse(t, operation+" has succeeded", "tasks", "retry", operation)
+	i.Remove(t)
+}
+
+func retryDeletion(t *testing.T, d testdrive.Desk) {
+	i := d.MakeOwn(t, "shared-small")
+	i.Bound(t, nil)
+	enough := d.Failing("drop database")
+	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusServiceUnavailable)
+	enough()
+	failed := d.Latest(t, i)
+	if got := d.IDs(t, "id", "instances", "--state", "delete-failed"); len(got) != 1 || got[0] != i.ID {
+		t.Errorf("deletions that failed: %q", got)
+	}
+	out := d.Run(t, 0, "tasks", "retry", failed).Stdout
+	again := d.Latest(t, i)
+	if again == failed || out != again+" retries "+failed+".\n" {
+		t.Errorf("after %s, %s: %q", failed, again, out)
+	}
+	if state, _ := d.Ended(t, again); state != "succeeded" {
+		t.Errorf("the second deletion %s", state)
+	}
+	// What the platform read of the first one stays so.
+	if last := i.Poll(t, "?operation="+failed).Expect(t, http.StatusOK); last.String("state") != "failed" {
+		t.Errorf("the first deletion is %s", last.Raw)
+	}
+	d.Refuse(t, "is gone", "tasks", "retry", failed)
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusGone)
+	testdrive.ExpectTenants(t, d.AdminDB, 0, 0)
+}

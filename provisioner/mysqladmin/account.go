@@ -2,10 +2,10 @@ package mysqladmin
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -30,11 +30,11 @@ type Account struct {
 // Create creates an account, or gives an existing one exactly this password, these limits and this role.
 // Errors do not quote the server's message, which can repeat the password.
 func (on Accounts) Create(ctx context.Context, a Account) error {
-	if err := on.create(ctx, a); err != nil {
-		return fmt.Errorf("create account %s: %w", a.Name, err)
+	err := on.create(ctx, a)
+	if err == nil {
+		on.s.spread(ctx)
 	}
-	on.s.spread(ctx)
-	return nil
+	return explain("create account "+a.Name, err)
 }
 
 func (on Accounts) create(ctx context.Context, a Account) error {
@@ -42,7 +42,7 @@ func (on Accounts) create(ctx context.Context, a Account) error {
 		return fmt.Errorf("unknown role %q", a.Role)
 	}
 	err := on.identify(ctx, "CREATE USER", a)
-	if hasNumber(err, errCannotUser) || hasNumber(err, errIsDefiner) { // it exists
+	if hasNumber(err, errCannotUser, errIsDefiner) { // it exists
 		if err = on.identify(ctx, "ALTER USER", a); err == nil {
 			err = on.s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", a.Name)
 		}
@@ -90,10 +90,8 @@ func (on Accounts) identify(ctx context.Context, verb string, a Account) error {
 // SetConnectionLimit changes how many connections an account may have at the same time. Open connections stay. A
 // missing account is no error.
 func (on Accounts) SetConnectionLimit(ctx context.Context, account string, n int) error {
-	if err := on.s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
-		return fmt.Errorf("set the connection limit of account %s: %w", account, err)
-	}
-	return nil
+	err := on.s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n)
+	return explain("set the connection limit of account "+account, err)
 }
 
 // ChangePassword changes only the password of an account, which must exist. Open sessions stay.
@@ -101,10 +99,7 @@ func (on Accounts) SetConnectionLimit(ctx context.Context, account string, n int
 func (on Accounts) ChangePassword(ctx context.Context, account, password string) error {
 	err := withholdMessage(on.s.execAccount(ctx, "ALTER USER ?@'%' "+on.s.dialect.identified, account,
 		on.s.dialect.hash(password)))
-	if err != nil {
-		return fmt.Errorf("change the password of account %s: %w", account, err)
-	}
-	return nil
+	return explain("change the password of account "+account, err)
 }
 
 // ReplacePassword changes the password of an account, which must exist, and ends the sessions of everyone who had the
@@ -113,14 +108,8 @@ func (on Accounts) ReplacePassword(ctx context.Context, account, password string
 	if err := on.ChangePassword(ctx, account, password); err != nil {
 		return err
 	}
-	if err := on.endSessions(ctx, account); err != nil {
-		return fmt.Errorf("end the sessions of account %s: %w", account, err)
-	}
-	return nil
+	return explain("end the sessions of account "+account, on.endSessions(ctx, account))
 }
-
-// errAccessDenied is ER_ACCESS_DENIED_ERROR of either flavour.
-const errAccessDenied = 1045
 
 // AccessDenied reports whether the server refused a login, most likely because of the password.
 func AccessDenied(err error) bool { return hasNumber(err, errAccessDenied) }
@@ -132,10 +121,7 @@ func (on Accounts) Lock(ctx context.Context, account string) error {
 	if err == nil {
 		err = on.endSessions(ctx, account)
 	}
-	if err != nil {
-		return fmt.Errorf("lock account %s: %w", account, err)
-	}
-	return nil
+	return explain("lock account "+account, err)
 }
 
 // ErrNoRoom says that the disk of a server is too full to change accounts: see Config.Room.
@@ -163,7 +149,7 @@ var (
 // Damaged reports whether an error of a server says that a table is damaged.
 func Damaged(err error) bool {
 	refused, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && (slices.Contains(damagedNumbers, refused.Number) || damagedText.MatchString(refused.Message))
+	return ok && (hasNumber(err, damagedNumbers...) || damagedText.MatchString(refused.Message))
 }
 
 // RepairAccounts is the statement that repairs the tables of accounts of MariaDB. Those of MySQL need no repair.
@@ -175,20 +161,14 @@ func (on Accounts) repair(ctx context.Context) error {
 	if err := on.s.alive(); err != nil {
 		return err
 	}
-	rows, err := on.s.conn.QueryContext(ctx, RepairAccounts)
-	if err != nil {
-		return fmt.Errorf("repair the tables of accounts: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	var failed []error
-	for rows.Next() {
+	err := EachRow(ctx, on.s.conn, RepairAccounts, func(rows *sql.Rows) error {
 		var table, operation, kind, text string
-		if err := rows.Scan(&table, &operation, &kind, &text); err != nil {
-			return err
-		}
+		err := rows.Scan(&table, &operation, &kind, &text)
 		if kind == "error" || kind == "Error" {
 			failed = append(failed, fmt.Errorf("repair %s: %s", table, text))
 		}
-	}
-	return errors.Join(append(failed, rows.Err())...)
+		return err
+	})
+	return errors.Join(append(failed, explain("repair the tables of accounts", err))...)
 }

@@ -1,6 +1,7 @@
 package mysqladmin
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"database/sql"
@@ -39,28 +40,16 @@ func readBinaryLogs(ctx context.Context, conn *sql.Conn, l *BinaryLogs) error {
 		return err
 	}
 	l.Now, l.Files = time.UnixMicro(micros).UTC(), map[string]int64{}
-	rows, err := conn.QueryContext(ctx, "SHOW BINARY LOGS")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	columns, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	var other sql.RawBytes
-	for rows.Next() {
-		into := []any{&l.End.File, &l.End.Offset, &other}[:min(3, len(columns))]
-		if err := rows.Scan(into...); err != nil {
-			return err
+	return EachRow(ctx, conn, "SHOW BINARY LOGS", func(rows *sql.Rows) error {
+		columns, err := rows.Columns()
+		if err == nil {
+			err = rows.Scan([]any{&l.End.File, &l.End.Offset, new(sql.RawBytes)}[:min(3, len(columns))]...)
 		}
-		if l.First == "" {
-			l.First = l.End.File
-		}
+		l.First = cmp.Or(l.First, l.End.File)
 		l.Files[l.End.File] = l.End.Offset
 		l.Bytes += l.End.Offset
-	}
-	return rows.Err()
+		return err
+	})
 }
 
 // Purge deletes the binary logs before a file.

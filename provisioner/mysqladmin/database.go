@@ -23,10 +23,8 @@ func (s *Server) DatabaseExists(ctx context.Context, name string) (found bool, e
 
 // Exists reports what Server.DatabaseExists does.
 func (on Databases) Exists(ctx context.Context, name string) (found bool, err error) {
-	if found, err = on.s.exists(ctx, databaseExists, name); err != nil {
-		return false, fmt.Errorf("look for database %s: %w", name, err)
-	}
-	return found, nil
+	found, err = on.s.exists(ctx, databaseExists, name)
+	return found, explain("look for database "+name, err)
 }
 
 // Create creates a database, if it does not exist. An empty charset means that of the collation, or utf8mb4; an
@@ -44,10 +42,7 @@ func (on Databases) Create(ctx context.Context, name, charset, collation string)
 	if wrong := charsetError(err, charset, collation); wrong != nil {
 		return wrong
 	}
-	if err != nil {
-		return fmt.Errorf("create database %s: %w", name, err)
-	}
-	return nil
+	return explain("create database "+name, err)
 }
 
 func createDatabase(name, charset, collation string) (statement string) {
@@ -80,10 +75,7 @@ func (on Databases) Drop(ctx context.Context, name string) error {
 	if hasNumber(err, errLockWaitTimeout) {
 		err = on.explainLockWait(ctx, err)
 	}
-	if err != nil {
-		return fmt.Errorf("drop database %s: %w", name, err)
-	}
-	return nil
+	return explain("drop database "+name, err)
 }
 
 // ReadOnly reports whether a tenant has made a database read-only, which is possible on MySQL 8.0.22 and later. Then
@@ -108,10 +100,8 @@ func (on Databases) SetReadOnly(ctx context.Context, name string, is bool) error
 	if is {
 		value = "1"
 	}
-	if err := on.s.exec(ctx, "ALTER DATABASE "+quoteIdentifier(name)+" READ ONLY = "+value); err != nil {
-		return fmt.Errorf("set READ ONLY of database %s to %s: %w", name, value, err)
-	}
-	return nil
+	err := on.s.exec(ctx, "ALTER DATABASE "+quoteIdentifier(name)+" READ ONLY = "+value)
+	return explain("set READ ONLY of database "+name+" to "+value, err)
 }
 
 // ErrHoldsData is returned by DropEmpty.
@@ -131,10 +121,7 @@ func (s *Server) HoldsData(ctx context.Context, name string) (holds bool, err er
 // HoldsData reports what Server.HoldsData does, while the session has its lock.
 func (on Databases) HoldsData(ctx context.Context, name string) (holds bool, err error) {
 	holds, err = on.s.exists(ctx, holdsData, name, name, name)
-	if err != nil {
-		return holds, fmt.Errorf("look into database %s: %w", name, err)
-	}
-	return holds, nil
+	return holds, explain("look into database "+name, err)
 }
 
 // DropEmpty drops a database, if it exists, unless it has a table, view, sequence, routine or event: then it
@@ -216,18 +203,15 @@ func charsetError(err error, charset, collation string) error {
 	return nil
 }
 
-// unfinished is a table that marks a database which the broker is filling. Its name belongs to that database alone, so
-// that no copy of another database has it.
-func unfinished(database string) string { return "unfinished " + database }
-
-// UnfinishedTable is the name of the table of MarkUnfinished.
-func UnfinishedTable(database string) string { return unfinished(database) }
+// UnfinishedTable is the name of the table by which MarkUnfinished marks a database. It belongs to that database alone,
+// so that no copy of another database has it.
+func UnfinishedTable(database string) string { return "unfinished " + database }
 
 const hasTable = "SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = ?)"
 
 // Unfinished reports whether a database is marked by MarkUnfinished.
 func (s *Server) Unfinished(ctx context.Context, database string) (marked bool, err error) {
-	err = s.reads.QueryRowContext(ctx, hasTable, database, unfinished(database)).Scan(&marked)
+	err = s.reads.QueryRowContext(ctx, hasTable, database, UnfinishedTable(database)).Scan(&marked)
 	return marked, s.explain("look into database "+database, err)
 }
 
@@ -242,7 +226,7 @@ func (on Databases) MarkUnfinished(ctx context.Context, database string) error {
 }
 
 func (on Databases) markUnfinished(ctx context.Context, database string) error {
-	marked, err := on.s.exists(ctx, hasTable, database, unfinished(database))
+	marked, err := on.s.exists(ctx, hasTable, database, UnfinishedTable(database))
 	if err != nil || marked {
 		return err
 	}
@@ -254,21 +238,19 @@ func (on Databases) markUnfinished(ctx context.Context, database string) error {
 		return fmt.Errorf("database %s: %w", database, ErrHoldsData)
 	}
 	return on.s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+quoteIdentifier(database)+"."+
-		quoteIdentifier(unfinished(database))+" (id INT PRIMARY KEY) ENGINE=InnoDB")
+		quoteIdentifier(UnfinishedTable(database))+" (id INT PRIMARY KEY) ENGINE=InnoDB")
 }
 
 // MarkFinished undoes MarkUnfinished. It is no error if there is no mark.
 func (on Databases) MarkFinished(ctx context.Context, database string) error {
-	err := on.s.exec(ctx, "DROP TABLE IF EXISTS "+quoteIdentifier(database)+"."+quoteIdentifier(unfinished(database)))
-	if err != nil {
-		return fmt.Errorf("mark database %s as finished: %w", database, err)
-	}
-	return nil
+	err := on.s.exec(ctx, "DROP TABLE IF EXISTS "+quoteIdentifier(database)+"."+
+		quoteIdentifier(UnfinishedTable(database)))
+	return explain("mark database "+database+" as finished", err)
 }
 
 // DropUnfinished is DropEmpty, which also drops a database with data that MarkUnfinished has marked.
 func (on Databases) DropUnfinished(ctx context.Context, database string) error {
-	marked, err := on.s.exists(ctx, hasTable, database, unfinished(database))
+	marked, err := on.s.exists(ctx, hasTable, database, UnfinishedTable(database))
 	if err != nil {
 		return fmt.Errorf("look into database %s: %w", database, err)
 	}

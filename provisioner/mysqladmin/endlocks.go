@@ -198,20 +198,14 @@ func suspectsOn(ctx context.Context, conn *sql.Conn) (databases []string, accoun
 // tablesInUse lists by database the tables that a statement uses, or that are locked.
 // https://mariadb.com/docs/server/reference/sql-statements/administrative-sql-statements/show/show-open-tables
 func tablesInUse(ctx context.Context, conn *sql.Conn) (map[string][]string, error) {
-	rows, err := conn.QueryContext(ctx, "SHOW OPEN TABLES WHERE In_use > 0")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	all := map[string][]string{}
-	for rows.Next() {
+	err := EachRow(ctx, conn, "SHOW OPEN TABLES WHERE In_use > 0", func(rows *sql.Rows) error {
 		var database, table string
-		if err := rows.Scan(&database, &table, new(sql.RawBytes), new(sql.RawBytes)); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&database, &table, new(sql.RawBytes), new(sql.RawBytes))
 		all[database] = append(all[database], table)
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 // cannotBeChanged reports whether a statement that changes rows of the table would have to wait for a lock on it. It
@@ -289,17 +283,11 @@ func (on Cluster) endGroupLocks(ctx context.Context, conn *sql.Conn, one *node) 
 }
 
 func readHeldLocks(ctx context.Context, member queryer) (all []heldLock, err error) {
-	rows, err := member.QueryContext(ctx, heldLocks, escapePattern(AccountPrefix)+"%")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
+	err = EachRow(ctx, member, heldLocks, func(rows *sql.Rows) error {
 		var lock heldLock
-		if err := rows.Scan(&lock.request, &lock.database, &lock.table, &lock.session); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&lock.request, &lock.database, &lock.table, &lock.session)
 		all = append(all, lock)
-	}
-	return all, rows.Err()
+		return err
+	}, escapePattern(AccountPrefix)+"%")
+	return all, err
 }

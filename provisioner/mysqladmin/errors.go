@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 // MariaDB: https://mariadb.com/docs/server/reference/error-codes
 const (
 	errTooManyConnections = 1040
+	errAccessDenied       = 1045
 	errNoSuchDatabase     = 1049
 	errNoSuchThread       = 1094
 	errUnknownCharset     = 1115
@@ -60,20 +62,18 @@ func Unreachable(err error) bool {
 	if incomplete(err) {
 		return true
 	}
-	var refused *mysql.MySQLError
-	if errors.As(err, &refused) {
-		return slices.Contains(outages, refused.Number)
+	if Refused(err) {
+		return hasNumber(err, outages...)
 	}
-	for _, gone := range []error{
-		context.DeadlineExceeded, driver.ErrBadConn, mysql.ErrInvalidConn, sql.ErrConnDone, io.EOF,
-		io.ErrUnexpectedEOF, errLockHeld, errLags,
-	} {
-		if errors.Is(err, gone) {
-			return true
-		}
-	}
-	var network net.Error
-	return errors.As(err, &network)
+	return lost(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sql.ErrConnDone) ||
+		errors.Is(err, errLockHeld) || errors.Is(err, errLags)
+}
+
+// lost reports whether a connection could not be opened or broke, or whether a deadline for it is over.
+func lost(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // refusals are the errors of a server that does not accept the broker's connection, or ends it.
@@ -106,27 +106,17 @@ var noSpace = regexp.MustCompile(`(?i)no space left on device|(errno|errcode|err
 // DiskFull reports whether an error of a server says that its disk is full.
 func DiskFull(err error) bool {
 	refused, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && (slices.Contains(diskFull, refused.Number) || noSpace.MatchString(refused.Message)) ||
-		errors.Is(err, ErrNoRoom)
+	return ok && (hasNumber(err, diskFull...) || noSpace.MatchString(refused.Message)) || errors.Is(err, ErrNoRoom)
 }
 
 // CannotReach reports whether an error only says that the server cannot be reached, went away or accepts no connections
 // now. A server that refuses the password or a statement was reached, and so was one on which a wait for a lock timed
 // out. A caller must first check whether its own context has ended.
 func CannotReach(err error) bool {
-	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return slices.Contains(refusals, refused.Number)
+	if Refused(err) {
+		return hasNumber(err, refusals...)
 	}
-	if errors.Is(err, ErrSilent) || incomplete(err) {
-		return true
-	}
-	for _, gone := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, io.EOF, io.ErrUnexpectedEOF} {
-		if errors.Is(err, gone) {
-			return true
-		}
-	}
-	_, network := errors.AsType[net.Error](err) // or a deadline of this package's own
-	return network
+	return errors.Is(err, ErrSilent) || incomplete(err) || lost(err)
 }
 
 // incomplete reports whether an error says that a cluster has no primary now, or lacks a node.
@@ -136,16 +126,31 @@ func incomplete(err error) bool {
 	return missing || none || errors.Is(err, errReadOnlyNode)
 }
 
-func hasNumber(err error, number uint16) bool {
-	var refused *mysql.MySQLError
-	return errors.As(err, &refused) && refused.Number == number
+// hasNumber reports whether an error is one of a server that has one of these numbers.
+func hasNumber(err error, numbers ...uint16) bool {
+	refused, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && slices.Contains(numbers, refused.Number)
+}
+
+// Refused reports whether the error is a response of the server, so that the connection still works.
+func Refused(err error) bool {
+	_, answered := errors.AsType[*mysql.MySQLError](err)
+	return answered
+}
+
+// explain adds what was being done to an error.
+func explain(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // withholdMessage removes the server's message from the error of a statement with a password, because the message can
 // quote the statement.
 func withholdMessage(err error) error {
-	var refused *mysql.MySQLError
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*mysql.MySQLError](err)
+	if !ok {
 		return err
 	}
 	return &mysql.MySQLError{Number: refused.Number, SQLState: refused.SQLState, Message: "message withheld"}

@@ -2,13 +2,10 @@ package mysqladmin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/plan"
 )
@@ -30,10 +27,7 @@ func (on Writes) Freeze(ctx context.Context, account string, role plan.Role, eve
 	if role == plan.ReadOnly {
 		return nil
 	}
-	if err := on.revoke(ctx, account, database, on.changing(role, events)...); err != nil {
-		return fmt.Errorf("freeze account %s: %w", account, err)
-	}
-	return nil
+	return explain("freeze account "+account, on.revoke(ctx, account, database, on.changing(role, events)...))
 }
 
 // End kills the sessions of frozen accounts, which keep their privileges, and waits until their transactions have
@@ -156,7 +150,7 @@ func (on Writes) locked(ctx context.Context, database string) (bool, error) {
 		return false, err
 	}
 	_, err = on.s.conn.ExecContext(ctx, "LOCK TABLES "+strings.Join(tables, ", "))
-	if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok && refusal.Number == errLockWaitTimeout {
+	if hasNumber(err, errLockWaitTimeout) {
 		return true, nil
 	}
 	if err != nil {

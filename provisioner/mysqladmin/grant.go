@@ -3,7 +3,6 @@ package mysqladmin
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -74,22 +73,17 @@ func (s *Server) Grants(ctx context.Context) ([]Grant, error) {
 }
 
 func grants(ctx context.Context, on queryer, query string) (all []Grant, err error) {
-	rows, err := on.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
-	for n := range columns {
-		columns[n], into[n] = strings.ToLower(columns[n]), &values[n]
-	}
-	for rows.Next() {
+	err = EachRow(ctx, on, query, func(rows *sql.Rows) error {
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for n := range columns {
+			columns[n], into[n] = strings.ToLower(columns[n]), &values[n]
+		}
 		if err := rows.Scan(into...); err != nil {
-			return nil, err
+			return err
 		}
 		var g Grant
 		for n, column := range columns {
@@ -106,8 +100,9 @@ func grants(ctx context.Context, on queryer, query string) (all []Grant, err err
 			}
 		}
 		all = append(all, g)
-	}
-	return all, rows.Err()
+		return nil
+	})
+	return all, err
 }
 
 // Fits reports whether the privileges are those of a role, with or without the write privileges. Unknown privileges
@@ -172,19 +167,15 @@ func (s *Server) LockedAccounts(ctx context.Context) (locked []string, known boo
 // Strip revokes all privileges of an account, which must exist. Views, routines, triggers and events that run in
 // its name fail from then on.
 func (on Accounts) Strip(ctx context.Context, account string) error {
-	if err := on.s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", account); err != nil {
-		return fmt.Errorf("revoke the privileges of account %s: %w", account, err)
-	}
-	return nil
+	err := on.s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", account)
+	return explain("revoke the privileges of account "+account, err)
 }
 
 // GrantRole gives an account, which must exist, the privileges of a role, and EVENT if it may have that. It stays
 // locked if it is.
 func (on Accounts) GrantRole(ctx context.Context, account string, role plan.Role, events bool, database string) error {
-	if err := on.s.execAccount(ctx, on.s.dialect.grantStatement(role, events, database), account); err != nil {
-		return fmt.Errorf("grant the privileges of account %s: %w", account, err)
-	}
-	return nil
+	err := on.s.execAccount(ctx, on.s.dialect.grantStatement(role, events, database), account)
+	return explain("grant the privileges of account "+account, err)
 }
 
 // GrantFrozen is GrantRole for an account that is to have the privileges that Freeze leaves.
@@ -193,8 +184,6 @@ func (on Accounts) GrantFrozen(ctx context.Context, account string, role plan.Ro
 	if role != plan.ReadOnly {
 		list += ", EXECUTE"
 	}
-	if err := on.s.execAccount(ctx, grant(list, database), account); err != nil {
-		return fmt.Errorf("grant the privileges of the frozen account %s: %w", account, err)
-	}
-	return nil
+	err := on.s.execAccount(ctx, grant(list, database), account)
+	return explain("grant the privileges of the frozen account "+account, err)
 }

@@ -14,10 +14,7 @@ import (
 // CheckLogin opens a new connection with cfg and that default database, runs a query and closes the connection. It
 // proves that credentials work before the broker returns them.
 func CheckLogin(ctx context.Context, cfg Config, database string) error {
-	if err := login(ctx, cfg, database); err != nil {
-		return fmt.Errorf("log in as %s at %s: %w", cfg.User, cfg.Addr, err)
-	}
-	return nil
+	return explain("log in as "+cfg.User+" at "+cfg.Addr, login(ctx, cfg, database))
 }
 
 func login(ctx context.Context, cfg Config, database string) (err error) {

@@ -117,23 +117,18 @@ func (on Marks) ListInstances(ctx context.Context, identity string, all []Listed
 
 // ListedInstances reads what is recorded on the server about the instances whose databases are still there.
 func (on Marks) ListedInstances(ctx context.Context, identity string) (all []ListedInstance, err error) {
-	rows, err := on.s.reads.QueryContext(ctx, "SELECT i.database_name, i.about FROM "+MarkDatabase+`.instance i
-		JOIN information_schema.schemata d ON d.schema_name = i.database_name WHERE i.identity = ?`, identity)
+	err = EachRow(ctx, on.s.reads, "SELECT i.database_name, i.about FROM "+MarkDatabase+`.instance i
+		JOIN information_schema.schemata d ON d.schema_name = i.database_name WHERE i.identity = ?`,
+		func(rows *sql.Rows) error {
+			var i ListedInstance
+			err := rows.Scan(&i.Database, &i.About)
+			all = append(all, i)
+			return err
+		}, identity)
 	if noMarks(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, on.s.explain("read the listed instances", err)
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var i ListedInstance
-		if err := rows.Scan(&i.Database, &i.About); err != nil {
-			return nil, on.s.explain("read the listed instances", err)
-		}
-		all = append(all, i)
-	}
-	return all, on.s.explain("read the listed instances", rows.Err())
+	return all, on.s.explain("read the listed instances", err)
 }
 
 // ForgetListed deletes what is recorded on the server about instances whose databases are not there any more.
@@ -158,6 +153,4 @@ func (on Marks) withMarks(ctx context.Context, statement string, args ...any) er
 	return err
 }
 
-func noMarks(err error) bool {
-	return hasNumber(err, errNoSuchDatabase) || hasNumber(err, errNoSuchTable)
-}
+func noMarks(err error) bool { return hasNumber(err, errNoSuchDatabase, errNoSuchTable) }

@@ -354,14 +354,7 @@ func (on Cluster) endStaleOn(ctx context.Context, one *node, group string) (isMe
 		if !one.away.Load() {
 			return nil
 		}
-		all, err := on.s.processList(ctx, conn)
-		for _, c := range all {
-			if err == nil && strings.HasPrefix(c.user, AccountPrefix) {
-				if _, err = conn.ExecContext(ctx, "KILL ?", c.id); hasNumber(err, errNoSuchThread) {
-					err = nil
-				}
-			}
-		}
+		_, err := on.endSessionsOn(ctx, conn, func(string) bool { return true })
 		return err
 	})
 }

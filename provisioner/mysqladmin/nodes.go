@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -290,9 +289,7 @@ func (n *nodes) primaryChanges() int {
 // demoted drops the open connections if an error says that their node accepts no writes any more. The error that it
 // returns then counts as CannotReach.
 func (n *nodes) demoted(err error) error {
-	if n == nil || !(errors.Is(err, errReadOnlyNode) || slices.ContainsFunc(demotions, func(number uint16) bool {
-		return hasNumber(err, number)
-	})) {
+	if n == nil || !errors.Is(err, errReadOnlyNode) && !hasNumber(err, demotions...) {
 		return err
 	}
 	n.mu.Lock()

@@ -3,12 +3,9 @@ package mysqladmin
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // DatabasePrefix begins the name of each of the broker's databases on shared servers. The broker's account there needs
@@ -197,17 +194,9 @@ func currentAccount(ctx context.Context, conn *sql.Conn) (string, error) {
 // lackingGlobally returns those of the wanted privileges that SHOW GRANTS does not list for *.*. SHOW GRANTS includes
 // the privileges of active roles. https://dev.mysql.com/doc/refman/8.4/en/show-grants.html
 func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]string, error) {
-	rows, err := conn.QueryContext(ctx, "SHOW GRANTS")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	grants, err := names(ctx, conn, "SHOW GRANTS")
 	lacking := slices.Clone(wanted)
-	for rows.Next() {
-		var grant string
-		if err := rows.Scan(&grant); err != nil {
-			return nil, err
-		}
+	for _, grant := range grants {
 		list, _, global := strings.Cut(strings.TrimPrefix(grant, "GRANT "), " ON *.* TO ")
 		if !global {
 			continue
@@ -219,7 +208,7 @@ func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]st
 			})
 		})
 	}
-	return lacking, rows.Err()
+	return lacking, err
 }
 
 // cannotGrant reports whether the broker's account may not grant all privileges on its databases. If SHOW GRANTS does
@@ -232,7 +221,7 @@ func cannotGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
 		return false, err
 	}
 	_, err := conn.ExecContext(ctx, grant(allPrivileges, DatabasePrefix+"check"), "no account")
-	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
+	if hasNumber(err, errGrantNoSuchAccount, errNoSuchAccount) {
 		return false, nil
 	}
 	return accessDenied(err)
@@ -256,8 +245,7 @@ func denied(ctx context.Context, conn *sql.Conn, statement string) (bool, error)
 }
 
 func accessDenied(err error) (bool, error) {
-	var refused *mysql.MySQLError
-	if errors.As(err, &refused) && slices.Contains(denials, refused.Number) {
+	if hasNumber(err, denials...) {
 		return true, nil
 	}
 	return false, err

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"mysql-broker/provisioner/plan"
 )
 
@@ -24,10 +22,7 @@ import (
 func (on Accounts) Revoke(ctx context.Context, account string, role plan.Role,
 	database string) (kept bool, err error) {
 	kept, err = on.revoke(ctx, account, role, database)
-	if err != nil {
-		return false, fmt.Errorf("revoke the access of account %s: %w", account, err)
-	}
-	return kept, nil
+	return kept && err == nil, explain("revoke the access of account "+account, err)
 }
 
 func (on Accounts) revoke(ctx context.Context, account string, role plan.Role,
@@ -107,19 +102,13 @@ func (on Accounts) identifyLocked(ctx context.Context, verb, account string) err
 // needs, open files for example. insist then kills them and tries once more.
 func (on Accounts) insist(ctx context.Context, account string, statement func() error) error {
 	err := statement()
-	if !Refused(err) || hasNumber(err, errIsDefiner) || hasNumber(err, errCannotUser) {
+	if !Refused(err) || hasNumber(err, errIsDefiner, errCannotUser) {
 		return err
 	}
 	if _, killing := on.killSessions(ctx, account); killing != nil {
 		return errors.Join(err, killing)
 	}
 	return statement()
-}
-
-// Refused reports whether the error is a response of the server, so that the connection still works.
-func Refused(err error) bool {
-	_, answered := errors.AsType[*mysql.MySQLError](err)
-	return answered
 }
 
 // makeAgain creates an account again, locked, that was dropped although it is a definer. Its events do not run any
@@ -144,19 +133,13 @@ func (on Accounts) Shut(ctx context.Context, account string) (pending PendingLog
 	if _, err = on.dropOrLock(ctx, account); err == nil {
 		pending, err = on.killSessions(ctx, account)
 	}
-	if err != nil {
-		return pending, fmt.Errorf("shut account %s: %w", account, err)
-	}
-	return pending, nil
+	return pending, explain("shut account "+account, err)
 }
 
 // DropShut drops an account that Shut has shut. It does not check what the account defined, because its
 // database was dropped.
 func (on Accounts) DropShut(ctx context.Context, account string) error {
-	if err := on.dropUser(ctx, account); err != nil {
-		return fmt.Errorf("drop account %s: %w", account, err)
-	}
-	return nil
+	return explain("drop account "+account, on.dropUser(ctx, account))
 }
 
 // Drop ends an account's access at once and drops it. It does not check what the account defines: drop the
@@ -166,10 +149,7 @@ func (on Accounts) Drop(ctx context.Context, account string) error {
 	if err == nil {
 		err = on.endSessions(ctx, account)
 	}
-	if err != nil {
-		return fmt.Errorf("drop account %s: %w", account, err)
-	}
-	return nil
+	return explain("drop account "+account, err)
 }
 
 // endSessions kills the sessions of an account that is shut: neither a lock nor DROP USER ends them. A login that is

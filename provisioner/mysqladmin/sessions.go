@@ -89,31 +89,24 @@ func (s *Server) processList(ctx context.Context, on queryer) (all []connection,
 }
 
 func connectionsIn(ctx context.Context, on queryer, query string) (all []connection, err error) {
-	rows, err := on.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
 	var c connection
 	var host, seconds sql.RawBytes
 	var user, db sql.NullString
 	fields := []any{&c.id, &user, &host, &db, &c.command, &seconds}
-	for len(fields) < len(columns) { // the additional columns of SHOW PROCESSLIST differ
-		fields = append(fields, new(sql.RawBytes))
-	}
-	for rows.Next() {
-		if err := rows.Scan(fields...); err != nil {
-			return nil, err
+	err = EachRow(ctx, on, query, func(rows *sql.Rows) error {
+		columns, err := rows.Columns()
+		for len(fields) < len(columns) { // the additional columns of SHOW PROCESSLIST differ
+			fields = append(fields, new(sql.RawBytes))
+		}
+		if err == nil {
+			err = rows.Scan(fields...)
 		}
 		c.idle, c.age = c.command == "Sleep" || c.command == commandKilled, atLeast(string(seconds))
 		c.user, c.db = user.String, db.String
 		all = append(all, c)
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 // atLeast returns the shortest duration that a value of the column Time can mean: the column is the difference of two

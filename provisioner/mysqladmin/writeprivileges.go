@@ -2,6 +2,7 @@ package mysqladmin
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func (on Writes) RemovePrivileges(ctx context.Context, account string, role plan
 	}
 	if role != "" {
 		err := on.s.execAccount(ctx, grant(strings.Join(on.readAndDelete(role), ", "), database), account)
-		if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
+		if hasNumber(err, errGrantNoSuchAccount, errNoSuchAccount) {
 			return nil
 		}
 		if err != nil {
@@ -102,7 +103,7 @@ func (on Writes) RestorePrivileges(ctx context.Context, account string, role pla
 	if err == nil && !events {
 		err = on.revoke(ctx, account, database, eventPrivilege)
 	}
-	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
+	if hasNumber(err, errGrantNoSuchAccount, errNoSuchAccount) {
 		return nil
 	}
 	if err != nil {
@@ -117,10 +118,8 @@ func (on Writes) RestorePrivileges(ctx context.Context, account string, role pla
 		former[c.id] = true
 	}
 	for deadline := time.Now().Add(idlePatience); len(open) > 0 && time.Now().Before(deadline); {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(idlePollInterval):
+		if err := wait(ctx, idlePollInterval); err != nil {
+			return err
 		}
 		if open, err = on.s.connections(ctx, func(c connection) bool { return former[c.id] }); err != nil {
 			return err
@@ -158,20 +157,16 @@ func (on Writes) inTransaction(ctx context.Context) (map[int64]bool, error) {
 
 // transactions lists the connections that have a transaction for which a condition is true.
 func (on Writes) transactions(ctx context.Context, condition string) (map[int64]bool, error) {
-	rows, err := on.s.conn.QueryContext(ctx,
-		"SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE "+condition)
+	found := map[int64]bool{}
+	err := EachRow(ctx, on.s.conn, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE "+condition,
+		func(rows *sql.Rows) error {
+			var id int64
+			err := rows.Scan(&id)
+			found[id] = true
+			return err
+		})
 	if err != nil {
 		on.s.failed = true
-		return nil, fmt.Errorf("list transactions: %w", err)
 	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	found := map[int64]bool{}
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("list transactions: %w", err)
-		}
-		found[id] = true
-	}
-	return found, rows.Err()
+	return found, explain("list transactions", err)
 }

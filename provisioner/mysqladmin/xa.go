@@ -27,24 +27,20 @@ func (on Databases) explainLockWait(ctx context.Context, err error) error {
 
 // preparedXA lists prepared XA transactions in the form that XA ROLLBACK takes: hexadecimal, as ids may be any bytes.
 func preparedXA(ctx context.Context, on queryer) (xids []string, err error) {
-	rows, err := on.QueryContext(ctx, "XA RECOVER")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
+	err = EachRow(ctx, on, "XA RECOVER", func(rows *sql.Rows) error {
 		var format int64
 		var globalLength, branchLength int
 		var data []byte
 		if err := rows.Scan(&format, &globalLength, &branchLength, &data); err != nil {
-			return nil, err
+			return err
 		}
 		if len(data) != globalLength+branchLength {
-			return nil, fmt.Errorf("an XID of %d bytes, not %d and %d", len(data), globalLength, branchLength)
+			return fmt.Errorf("an XID of %d bytes, not %d and %d", len(data), globalLength, branchLength)
 		}
 		xids = append(xids, fmt.Sprintf("X'%x',X'%x',%d", data[:globalLength], data[globalLength:], format))
-	}
-	return xids, rows.Err()
+		return nil
+	})
+	return xids, err
 }
 
 // Prepared are a server's prepared XA transactions. They outlive their connections, keep their locks, and prevent
@@ -68,7 +64,7 @@ func (s *Server) Prepared(ctx context.Context, age time.Duration) (p Prepared, e
 	}
 	defer func() { _ = conn.Close() }() // returns it to the pool
 	p, err = prepared(ctx, conn, age)
-	if hasNumber(err, errSpecificDenied) || hasNumber(err, errXAResource) {
+	if hasNumber(err, errSpecificDenied, errXAResource) {
 		return p, nil
 	}
 	return p, s.explain("list the prepared XA transactions", err)

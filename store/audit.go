@@ -117,9 +117,9 @@ func (a Actor) doing(action string) (json.RawMessage, error) {
 func (s AuditLog) Record(ctx context.Context, action, instanceID, bindingID, object string) error {
 	actor, err := s.actor.doing(action)
 	if err == nil {
-		_, err = s.db.Exec(ctx, auditCommand, actor, action, instanceID, bindingID, object)
+		err = s.exec(ctx, auditCommand, actor, action, instanceID, bindingID, object)
 	}
-	return explainOldSchema(err)
+	return err
 }
 
 // Audit is Store.Audit in a transaction.

@@ -84,21 +84,18 @@ func (s Backups) RecordWritten(ctx context.Context, l Lease, b Backup, mark *Bac
 
 // ForgetUnfinished deletes the record of a backup that was not completed, and of which nothing is left.
 func (s Backups) ForgetUnfinished(ctx context.Context, id string) error {
-	_, err := s.db.Exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'in progress'", id)
-	return err
+	return s.exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'in progress'", id)
 }
 
 // Get reads one backup, or returns ErrNotFound.
 func (s Backups) Get(ctx context.Context, id string) (Backup, error) {
-	b, err := oneRow(ctx, s.pool, scanBackup, "SELECT "+backupColumns+" FROM backup WHERE id = $1", id)
-	return b, explainOldSchema(err)
+	return oneRow(ctx, s.pool, scanBackup, "SELECT "+backupColumns+" FROM backup WHERE id = $1", id)
 }
 
 // Of lists the backups of an instance, or all for "", the latest first.
 func (s Backups) Of(ctx context.Context, instanceID string) ([]Backup, error) {
-	all, err := allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
+	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
 		WHERE $1 = '' OR instance_id = $1 ORDER BY created_at DESC, id`, instanceID)
-	return all, explainOldSchema(err)
 }
 
 // Find finds the complete backup of that id or, if it is the id of an instance, its latest verified one. If none
@@ -170,14 +167,12 @@ func (s Backups) BeginDeletion(ctx context.Context, id string) error {
 
 // EndDeletion deletes the record of a backup of which nothing is left.
 func (s Backups) EndDeletion(ctx context.Context, id string) error {
-	_, err := s.db.Exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'deleting'", id)
-	return err
+	return s.exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'deleting'", id)
 }
 
 // Keep changes until when a backup is kept.
 func (s Backups) Keep(ctx context.Context, id string, until time.Time) error {
-	_, err := s.db.Exec(ctx, "UPDATE backup SET keep_until = $2 WHERE id = $1", id, until)
-	return err
+	return s.exec(ctx, "UPDATE backup SET keep_until = $2 WHERE id = $1", id, until)
 }
 
 // refusedPause is how long after settings of a shared server refused a backup it is verified again at the earliest.
@@ -193,16 +188,14 @@ func (s Backups) Unverified(ctx context.Context) ([]Backup, error) {
 
 // NoteVerification records that a backup was verified or, if problem is not empty, why it cannot be restored.
 func (s Backups) NoteVerification(ctx context.Context, id, problem string) error {
-	_, err := s.db.Exec(ctx, `UPDATE backup SET verify_error = $2, verify_refused = '', verify_refused_at = NULL,
+	return s.exec(ctx, `UPDATE backup SET verify_error = $2, verify_refused = '', verify_refused_at = NULL,
 		verified_at = CASE WHEN $2 = '' THEN now() ELSE verified_at END WHERE id = $1`, id, storable(problem))
-	return err
 }
 
 // NoteRefusal records that the settings of a shared server refused a backup, so that it was not verified.
 func (s Backups) NoteRefusal(ctx context.Context, id, why string) error {
-	_, err := s.db.Exec(ctx, "UPDATE backup SET verify_refused = $2, verify_refused_at = now() WHERE id = $1", id,
+	return s.exec(ctx, "UPDATE backup SET verify_refused = $2, verify_refused_at = now() WHERE id = $1", id,
 		storable(why))
-	return err
 }
 
 // ForgetVerification makes Unverified list a backup again. It returns ErrNotFound if there is no complete backup of
@@ -211,7 +204,7 @@ func (s Backups) ForgetVerification(ctx context.Context, id string) error {
 	_, err := oneRow(ctx, s.pool, pgx.RowTo[string], `UPDATE backup SET verified_at = NULL, verify_error = '',
 			verify_refused = '', verify_refused_at = NULL
 		WHERE id = $1 AND state = 'complete' RETURNING id`, id)
-	return explainOldSchema(err)
+	return err
 }
 
 // Import records a complete backup that was found in the object store, unless it is recorded. It reports whether
@@ -224,7 +217,7 @@ func (s Backups) Import(ctx context.Context, b Backup) (imported bool, err error
 		ON CONFLICT (id) DO NOTHING`, b.ID, b.InstanceID, b.InstanceName, b.ServiceID, b.PlanID, b.Platform,
 		b.OrganizationGUID, b.SpaceGUID, b.Reason, b.Flavour, b.Version, b.TakenAt, b.FinishedAt, b.KeepUntil, b.DataBytes,
 		b.Bytes, b.Tables, b.Rows)
-	return tag.RowsAffected() == 1, explainOldSchema(err)
+	return tag.RowsAffected() == 1, err
 }
 
 // RecordScratch records a database on a shared server, and an account, before a task creates them to verify a backup.
@@ -243,11 +236,11 @@ func (s Backups) RecordScratch(ctx context.Context, l Lease, server, database, a
 
 // BackupStats are the figures of the backups.
 type BackupStats struct {
-	Backups    int64 // that are verified
-	Unverified int64 // that were neither restored nor found damaged
-	Damaged    int64 // that could not be restored
-	Bytes      int64 // of all
-	Ages       []BackupAge
+	Backups    int64       // that are verified
+	Unverified int64       // that were neither restored nor found damaged
+	Damaged    int64       // that could not be restored
+	Bytes      int64       // of all
+	Ages       []BackupAge `db:"-"`
 }
 
 // BackupAge is the age of the newest verified backup of that instance of a plan whose newest is the oldest. An instance
@@ -259,8 +252,7 @@ type BackupAge struct {
 
 // Stats counts the complete backups, and returns the ages for the plans that have a schedule.
 func (s Backups) Stats(ctx context.Context, schedules []BackupSchedule) (stats BackupStats, err error) {
-	type counts struct{ Backups, Unverified, Damaged, Bytes int64 }
-	c, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[counts], `SELECT
+	stats, err = oneRow(ctx, s.pool, pgx.RowToStructByPos[BackupStats], `SELECT
 		count(*) FILTER (WHERE verify_error = '' AND verified_at IS NOT NULL),
 		count(*) FILTER (WHERE verify_error = '' AND verified_at IS NULL), count(*) FILTER (WHERE verify_error <> ''),
 		coalesce(sum(bytes), 0)::bigint FROM backup WHERE state = 'complete'`)
@@ -271,7 +263,6 @@ func (s Backups) Stats(ctx context.Context, schedules []BackupSchedule) (stats B
 	for n, p := range schedules {
 		plans[n] = p.PlanID
 	}
-	stats = BackupStats{Backups: c.Backups, Unverified: c.Unverified, Damaged: c.Damaged, Bytes: c.Bytes}
 	stats.Ages, err = allRows(ctx, s.pool, pgx.RowToStructByPos[BackupAge], `SELECT i.plan_id,
 			max(now() - coalesce((SELECT max(b.taken_at) FROM backup b WHERE b.instance_id = i.id AND b.state = 'complete'
 				AND b.verified_at IS NOT NULL AND b.verify_error = ''), i.created_at))

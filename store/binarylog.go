@@ -75,23 +75,20 @@ func (s Logs) Grow(ctx context.Context, l BinaryLog, file string, position, bega
 
 // NoteArchived records that what was committed before that time is archived.
 func (s Logs) NoteArchived(ctx context.Context, id string, until time.Time) error {
-	_, err := s.db.Exec(ctx, "UPDATE binary_log SET until = greatest(until, $2) WHERE id = $1 AND ended_at IS NULL", id,
+	return s.exec(ctx, "UPDATE binary_log SET until = greatest(until, $2) WHERE id = $1 AND ended_at IS NULL", id,
 		until)
-	return err
 }
 
 // End records that an archive does not grow any more.
 func (s Logs) End(ctx context.Context, id, reason string) error {
-	_, err := s.db.Exec(ctx, "UPDATE binary_log SET ended_at = now(), end_reason = $2 WHERE id = $1 AND ended_at IS NULL",
+	return s.exec(ctx, "UPDATE binary_log SET ended_at = now(), end_reason = $2 WHERE id = $1 AND ended_at IS NULL",
 		id, storable(reason))
-	return err
 }
 
 // EndOf records that the growing archive of an instance, if there is one, does not grow any more.
 func (s Logs) EndOf(ctx context.Context, instanceID, reason string) error {
-	_, err := s.db.Exec(ctx, `UPDATE binary_log SET ended_at = now(), end_reason = $2
+	return s.exec(ctx, `UPDATE binary_log SET ended_at = now(), end_reason = $2
 		WHERE instance_id = $1 AND ended_at IS NULL`, instanceID, storable(reason))
-	return err
 }
 
 // Instances lists the ids of the ready instances of those plans that have a server of their own.
@@ -138,8 +135,7 @@ func (s Logs) Needed(ctx context.Context) ([]LogNeeded, error) {
 
 // Forget deletes the record of an archive that has ended.
 func (s Logs) Forget(ctx context.Context, id string) error {
-	_, err := s.db.Exec(ctx, "DELETE FROM binary_log WHERE id = $1 AND ended_at IS NOT NULL", id)
-	return err
+	return s.exec(ctx, "DELETE FROM binary_log WHERE id = $1 AND ended_at IS NOT NULL", id)
 }
 
 // BackupPosition is where in an archive a backup was taken.
@@ -169,11 +165,10 @@ type Window struct {
 // Windows lists the windows of a backup, or of all backups of an instance that no verification has found to be damaged.
 // Those of an archive are together, the last in its logs first; the latest archive is first.
 func (s Logs) Windows(ctx context.Context, backupOrInstance string) ([]Window, error) {
-	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Window], `SELECT b.id, l.id, p.taken_at, l.until
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[Window], `SELECT b.id, l.id, p.taken_at, l.until
 		FROM backup b JOIN backup_position p ON p.backup_id = b.id JOIN binary_log l ON l.id = p.log_id
 		WHERE b.state = 'complete' AND (b.id = $1 OR b.instance_id = $1 AND b.verify_error = '') AND p.taken_at <= l.until
 		ORDER BY max(p.taken_at) OVER (PARTITION BY l.id) DESC, l.id, `+logNumber+` DESC, p.position DESC`, backupOrInstance)
-	return all, explainOldSchema(err)
 }
 
 // LogStats are the figures of the archives that grow.
@@ -203,7 +198,7 @@ func (s Logs) Import(ctx context.Context, l BinaryLog) (imported bool, err error
 			position, began_at, until, bytes, ended_at, end_reason)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now(), 'imported') ON CONFLICT (id) DO NOTHING`, l.ID,
 		l.InstanceID, l.Server, l.Launcher, l.BeginFile, l.BeginAt, l.File, l.Position, l.BeganAt, l.Until, l.Bytes)
-	return tag.RowsAffected() == 1, explainOldSchema(err)
+	return tag.RowsAffected() == 1, err
 }
 
 // ImportMark records where in an archive an imported backup was taken.

@@ -150,13 +150,12 @@ type ExpiredBinding struct {
 	InstanceID string
 	ID         string
 	Account    string
-	Since      time.Duration
 }
 
 // Expired lists up to limit expired bindings that no task is ending, the first to expire first.
 func (s Bindings) Expired(ctx context.Context, limit int) ([]ExpiredBinding, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[ExpiredBinding], `
-		SELECT b.instance_id, b.id, b.account, now() - b.expires_at FROM binding b
+		SELECT b.instance_id, b.id, b.account FROM binding b
 		WHERE b.expires_at <= now() AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = b.instance_id
 			AND t.binding_id = b.id AND t.state = 'in progress')
 		ORDER BY b.expires_at LIMIT $1`, limit)
@@ -190,8 +189,7 @@ func (t *Tx) ForgetExpired(ctx context.Context, instanceID, id string) (found bo
 
 // ForgetExpired is Tx.ForgetExpired outside of a transaction.
 func (s Bindings) ForgetExpired(ctx context.Context, instanceID, id string) error {
-	_, err := s.db.Exec(ctx, forgetExpired, instanceID, id)
-	return err
+	return s.exec(ctx, forgetExpired, instanceID, id)
 }
 
 // DeleteExpired deletes records of bindings that ended by themselves longer than age ago, and returns how many. A

@@ -72,15 +72,13 @@ type CopyUnderWay struct {
 	InstanceID  string
 	PlanID      string
 	Context     json.RawMessage
-	BegunAt     time.Time
 	Description string
 }
 
 // UnderWay lists the instances that are being created as copies of an instance, in the same organization and
 // space.
 func (s CopyAccounts) UnderWay(ctx context.Context, id string) ([]CopyUnderWay, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[CopyUnderWay], `SELECT i.id, i.plan_id, i.context, t.created_at,
-			t.description
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[CopyUnderWay], `SELECT i.id, i.plan_id, i.context, t.description
 		FROM task t JOIN instance i ON i.id = t.instance_id
 			JOIN instance source USING (organization_guid, space_guid)
 		WHERE source.id = $1 AND t.state = 'in progress' AND t.binding_id = '' AND t.kind = '`+Provision+`'
@@ -93,11 +91,10 @@ type FatalObjects struct{ *database }
 
 // Record records that the connection to a server was lost after it was asked for an object, some time ago.
 func (s FatalObjects) Record(ctx context.Context, instanceID, version, object string, ago time.Duration) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO fatal_object
+	return s.exec(ctx, `INSERT INTO fatal_object
 		SELECT id, $3, $2, now() - $4::interval FROM instance WHERE id = $1
 		ON CONFLICT (instance_id, object) DO UPDATE SET version = excluded.version, asked_at = excluded.asked_at`,
 		instanceID, version, object, ago)
-	return err
 }
 
 // List lists the objects of an instance of which a server of that version, which runs for uptime, was asked before it
@@ -110,6 +107,5 @@ func (s FatalObjects) List(ctx context.Context, instanceID, version string, upti
 
 // Forget forgets the objects of an instance.
 func (s FatalObjects) Forget(ctx context.Context, instanceID string) error {
-	_, err := s.db.Exec(ctx, "DELETE FROM fatal_object WHERE instance_id = $1", instanceID)
-	return err
+	return s.exec(ctx, "DELETE FROM fatal_object WHERE instance_id = $1", instanceID)
 }

@@ -31,9 +31,8 @@ func (s CredHub) BeginStore(ctx context.Context, name string) (attempt int64, er
 // SetStored records the hash of what an attempt has stored. If another one has begun since, CredHub may have
 // handled the two in either order: then the entry is due for CredHub.Unchecked.
 func (s CredHub) SetStored(ctx context.Context, name string, attempt int64, hash []byte) error {
-	_, err := s.db.Exec(ctx, `UPDATE credhub_entry SET stored = CASE WHEN attempt = $2 THEN $3::bytea END,
+	return s.exec(ctx, `UPDATE credhub_entry SET stored = CASE WHEN attempt = $2 THEN $3::bytea END,
 		checked_at = CASE WHEN attempt = $2 THEN now() ELSE '-infinity' END WHERE name = $1`, name, attempt, hash)
-	return err
 }
 
 // Unchecked lists up to limit entries of ready bindings that were last compared longer ago than age, the oldest
@@ -48,8 +47,7 @@ func (s CredHub) Unchecked(ctx context.Context, age time.Duration, limit int) ([
 
 // Check makes an entry due for CredHub.Unchecked, and forgets what CredHub was believed to have.
 func (s CredHub) Check(ctx context.Context, name string) error {
-	_, err := s.db.Exec(ctx, "UPDATE credhub_entry SET stored = NULL, checked_at = '-infinity' WHERE name = $1", name)
-	return err
+	return s.exec(ctx, "UPDATE credhub_entry SET stored = NULL, checked_at = '-infinity' WHERE name = $1", name)
 }
 
 // Ended lists up to limit entries whose bindings are gone and that CredHub may still have, those first that have
@@ -66,8 +64,7 @@ func (s CredHub) Ended(ctx context.Context, keep time.Duration, limit int) ([]Cr
 
 // SetDeleted records that CredHub has nothing more of a binding.
 func (s CredHub) SetDeleted(ctx context.Context, name string) error {
-	_, err := s.db.Exec(ctx, "UPDATE credhub_entry SET stored = NULL, deleted_at = now() WHERE name = $1", name)
-	return err
+	return s.exec(ctx, "UPDATE credhub_entry SET stored = NULL, deleted_at = now() WHERE name = $1", name)
 }
 
 // Forget is CredHub.SetDeleted, and deletes the record if the binding has been gone for as long as keep.
@@ -75,8 +72,7 @@ func (s CredHub) Forget(ctx context.Context, name string, keep time.Duration) er
 	if err := s.SetDeleted(ctx, name); err != nil {
 		return err
 	}
-	_, err := s.db.Exec(ctx, "DELETE FROM credhub_entry WHERE name = $1 AND ended_at <= now() - $2::interval", name, keep)
-	return err
+	return s.exec(ctx, "DELETE FROM credhub_entry WHERE name = $1 AND ended_at <= now() - $2::interval", name, keep)
 }
 
 // Paths lists the paths under which CredHub has, or may have, credentials of bindings. It differs from the

@@ -13,10 +13,9 @@ type Sessions struct{ *database }
 // Insert records a sign-in to the dashboard for its lifetime. The dashboard encrypts it. The statement also
 // deletes up to 100 sessions that have ended, so that they do not accumulate.
 func (s Sessions) Insert(ctx context.Context, id, sealed []byte, lifetime time.Duration) error {
-	_, err := s.db.Exec(ctx, `WITH ended AS (DELETE FROM session WHERE id IN (
+	return s.exec(ctx, `WITH ended AS (DELETE FROM session WHERE id IN (
 			SELECT id FROM session WHERE ends_at <= now() ORDER BY ends_at LIMIT 100 FOR UPDATE SKIP LOCKED))
 		INSERT INTO session (id, sealed, ends_at) VALUES ($1, $2, now() + $3)`, id, sealed, lifetime)
-	return err
 }
 
 // Get reads what Sessions.Insert recorded and how long it is still valid, or returns ErrNotFound.
@@ -32,8 +31,7 @@ func (s Sessions) Get(ctx context.Context, id []byte) (sealed []byte, left time.
 
 // Delete deletes a session, if it exists.
 func (s Sessions) Delete(ctx context.Context, id []byte) error {
-	_, err := s.db.Exec(ctx, "DELETE FROM session WHERE id = $1", id)
-	return err
+	return s.exec(ctx, "DELETE FROM session WHERE id = $1", id)
 }
 
 // Activity is the present state of an instance, its latest operation and its bindings.

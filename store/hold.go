@@ -59,8 +59,7 @@ func scanMark(row pgx.CollectableRow) (m Mark, err error) {
 
 // Mark reads the position of this PostgreSQL, and whether it is held.
 func (s Recovery) Mark(ctx context.Context) (Mark, error) {
-	m, err := oneRow(ctx, s.pool, scanMark, selectMark)
-	return m, explainOldSchema(err)
+	return oneRow(ctx, s.pool, scanMark, selectMark)
 }
 
 // Hold reads the hold, nil without one.

@@ -65,20 +65,14 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 		&place.Moved); err != nil {
 		return i, err
 	}
-	var err error
-	if admin != nil {
-		i.AdminPassword, err = k.open(admin, instancePlace(i.ID))
-	}
-	if next != nil && err == nil {
-		i.NextAdminPassword, err = k.open(next, instancePlace(i.ID))
-	}
+	var own, coming, elsewhere error
+	i.AdminPassword, own = k.open(admin, instancePlace(i.ID))
+	i.NextAdminPassword, coming = k.open(next, instancePlace(i.ID))
+	place.AdminPassword, elsewhere = k.open(other, instancePlace(i.ID))
 	if place.Location.Kind != "" {
 		i.Other = &place
 	}
-	if other != nil && err == nil {
-		place.AdminPassword, err = k.open(other, instancePlace(i.ID))
-	}
-	return i, err
+	return i, errors.Join(own, coming, elsewhere)
 }
 
 // Get reads one instance, or returns ErrNotFound.
@@ -234,8 +228,7 @@ func (s Instances) Named(ctx context.Context, name string) (id string, err error
 // HadPlan reports whether an instance has a plan or had it before, or a task of the instance, or of an earlier one with
 // that id, names the plan. For deleted instances, it knows that for as long as their tasks are kept.
 func (s Instances) HadPlan(ctx context.Context, instanceID, planID string) (bool, error) {
-	had, err := oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT
+	return oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT
 		EXISTS (SELECT FROM instance WHERE id = $1 AND (plan_id = $2 OR $2 = ANY (former_plans)))
 		OR EXISTS (SELECT FROM task WHERE instance_id = $1 AND plan_id = $2)`, instanceID, planID)
-	return had, explainOldSchema(err)
 }

@@ -69,7 +69,7 @@ func (s Keys) sealOwn() (string, error) {
 func (s Keys) own(ctx context.Context) (string, error) {
 	text, err := oneRow(ctx, s.pool, pgx.RowTo[string], "SELECT value FROM secret WHERE name = $1", keysetName)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return "", fmt.Errorf("read which keyset the database belongs to: %w", explainOldSchema(err))
+		return "", fmt.Errorf("read which keyset the database belongs to: %w", err)
 	}
 	return text, err
 }
@@ -118,7 +118,7 @@ func (s Keys) rotateOwn(ctx context.Context) error {
 func (s Keys) SessionLockKey(ctx context.Context) ([]byte, error) {
 	key, err := oneRow(ctx, s.pool, pgx.RowTo[[]byte], "SELECT value::bytea FROM secret WHERE name = 'session lock'")
 	if err != nil {
-		return nil, fmt.Errorf("read the key of the session locks: %w", explainOldSchema(err))
+		return nil, fmt.Errorf("read the key of the session locks: %w", err)
 	}
 	return key, nil
 }
@@ -163,7 +163,7 @@ func (s Keys) checkPasswords(ctx context.Context) error {
 	for _, c := range sealedColumns {
 		marks, err := allRows(ctx, s.pool, pgx.RowTo[[]byte], c.marks())
 		if err != nil {
-			return fmt.Errorf("look for the keys of stored passwords: %w", explainOldSchema(err))
+			return fmt.Errorf("look for the keys of stored passwords: %w", err)
 		}
 		for _, mark := range marks {
 			id, ok := keyOf(mark)

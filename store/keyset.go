@@ -168,7 +168,11 @@ func (k *Keyring) seal(secret, place string) ([]byte, error) {
 	return sealed, nil
 }
 
+// open decrypts a secret. A row without one has "".
 func (k *Keyring) open(sealed []byte, place string) (string, error) {
+	if sealed == nil {
+		return "", nil
+	}
 	secret, err := k.aead.Decrypt(sealed, []byte(place))
 	if err != nil {
 		return "", fmt.Errorf("decrypt a password of %s: is its key in the keyset? %w", place, err)

@@ -243,10 +243,9 @@ func (s Queue) Release(ctx context.Context, l Lease) error {
 // ReleaseCancelled releases owner's lease of a task that was cancelled or aborted meanwhile, so that the next task of
 // the instance, or the cleanup, need not wait until it expires.
 func (s Queue) ReleaseCancelled(ctx context.Context, l Lease, owner string) error {
-	_, err := s.db.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
+	return s.exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND lease_owner = $2 AND (state <> 'in progress' OR phase = 'cleanup' AND epoch = $3 + 1)`,
 		l.ID, owner, l.Epoch)
-	return err
 }
 
 // WaitEnd returns the task once it has ended. It polls at intervals that double up to 250 ms.

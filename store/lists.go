@@ -263,7 +263,7 @@ func listedPage[T any](ctx context.Context, s *database, l list, after []any,
 	sql, args := complete("SELECT "+l.key+" FROM "+l.table, rest)
 	ends, err := allRows(ctx, s.pool, rowValues, sql+order+lastOfPage, args...)
 	if err != nil {
-		return nil, nil, explainOldSchema(err)
+		return nil, nil, err
 	}
 	part := slices.Clip(rest)
 	if len(ends) > 0 {
@@ -275,7 +275,7 @@ func listedPage[T any](ctx context.Context, s *database, l list, after []any,
 		order += fmt.Sprintf(" LIMIT %d", limit)
 	}
 	page, err = allRows(ctx, s.pool, pgx.RowToStructByPos[T], sql+order, args...)
-	return page, end, explainOldSchema(err)
+	return page, end, err
 }
 
 func rowValues(row pgx.CollectableRow) ([]any, error) { return row.Values() }

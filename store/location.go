@@ -70,24 +70,21 @@ const serverInstance = `dedicated_id = $1 AND launcher = $2 AND location_kind = 
 // RecordEndpoint records where a dedicated server listens. It does nothing if that is recorded already or the instance
 // is being deleted.
 func (s Instances) RecordEndpoint(ctx context.Context, at Location, e Endpoint) error {
-	_, err := s.db.Exec(ctx, `UPDATE instance SET endpoint = $3 WHERE `+serverInstance+`
+	return s.exec(ctx, `UPDATE instance SET endpoint = $3 WHERE `+serverInstance+`
 		AND endpoint IS DISTINCT FROM $3::jsonb AND NOT EXISTS (SELECT FROM task
 			WHERE instance_id = instance.id AND kind = 'deprovision' AND `+notEnded+`)`, at.Server, at.Launcher, e)
-	return err
 }
 
 // ForgetEndpoint removes the recorded endpoint of a dedicated server that is about to be destroyed.
 func (s Instances) ForgetEndpoint(ctx context.Context, at Location) error {
-	_, err := s.db.Exec(ctx, `UPDATE instance SET endpoint = NULL WHERE `+serverInstance+` AND endpoint IS NOT NULL`,
+	return s.exec(ctx, `UPDATE instance SET endpoint = NULL WHERE `+serverInstance+` AND endpoint IS NOT NULL`,
 		at.Server, at.Launcher)
-	return err
 }
 
 // RecordVersion records the flavour and version of a dedicated server.
 func (s Instances) RecordVersion(ctx context.Context, at Location, flavour, version string) error {
-	_, err := s.db.Exec(ctx, `UPDATE instance SET server_flavour = $3, server_version = $4 WHERE `+serverInstance+`
+	return s.exec(ctx, `UPDATE instance SET server_flavour = $3, server_version = $4 WHERE `+serverInstance+`
 		AND (server_flavour, server_version) IS DISTINCT FROM ($3, $4)`, at.Server, at.Launcher, flavour, version)
-	return err
 }
 
 // SetVersion records the flavour and version of an instance's dedicated server.

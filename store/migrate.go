@@ -91,11 +91,3 @@ func SchemaVersion() int {
 	}
 	return len(files)
 }
-
-// explainOldSchema adds what to do to an error about a missing table or column.
-func explainOldSchema(err error) error {
-	if code := refusal(err); code == "42P01" || code == "42703" {
-		return fmt.Errorf("the schema is older than this program; `mysql-broker migrate` brings it up to date: %w", err)
-	}
-	return err
-}

@@ -271,16 +271,6 @@ func (s Instances) ReportedAbsent(ctx context.Context, instanceID string,
 // ForgetAbsences deletes absences that platforms were told so long ago that no request can be older, and returns how
 // many.
 func (s Instances) ForgetAbsences(ctx context.Context) (forgotten int64, err error) {
-	for {
-		since := time.Now()
-		tag, err := s.db.Exec(ctx, `DELETE FROM absence WHERE instance_id IN (SELECT instance_id FROM absence
-			WHERE reported_at < now() - $1::interval LIMIT $2 FOR UPDATE SKIP LOCKED)`, 2*keepAbsences, batchRows)
-		forgotten += tag.RowsAffected()
-		if err != nil || tag.RowsAffected() < batchRows {
-			return forgotten, err
-		}
-		if err := rest(ctx, since); err != nil {
-			return forgotten, err
-		}
-	}
+	return s.deleteOlder(ctx, `DELETE FROM absence WHERE instance_id IN (SELECT instance_id FROM absence
+		WHERE reported_at < now() - $1::interval LIMIT $2 FOR UPDATE SKIP LOCKED)`, 2*keepAbsences)
 }

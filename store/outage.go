@@ -75,6 +75,12 @@ func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 	return tag, explain(ctx, err)
 }
 
+// exec runs a statement without a result.
+func (s *database) exec(ctx context.Context, sql string, args ...any) error {
+	_, err := s.db.Exec(ctx, sql, args...)
+	return err
+}
+
 // acquire takes a connection from a pool. If a new one would have to be opened and PostgreSQL accepts no more now, it
 // tries again: killed brokers leave connections behind for a moment, while their platforms' requests come to the
 // others.
@@ -98,27 +104,28 @@ const (
 	acquirePause       = 20 * time.Millisecond
 )
 
-// explain wraps the error of a statement in ErrUnavailable, ErrLocked or ErrText if it is one. ctx is the caller's:
-// once that has ended, the error says nothing about PostgreSQL.
+// errOldSchema is in the chain of an error about a missing table or column.
+var errOldSchema = errors.New("the schema is older than this program; `mysql-broker migrate` brings it up to date")
+
+// explain wraps the error of a statement in ErrUnavailable, ErrLocked, ErrText or errOldSchema if it is one. ctx is the
+// caller's: once that has ended, the error says nothing about PostgreSQL.
 func explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLocked) ||
-		errors.Is(err, ErrText) || errors.Is(err, ErrHeld):
+		errors.Is(err, ErrText) || errors.Is(err, errOldSchema) || errors.Is(err, ErrHeld):
 		return err
 	case locked(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
 	case outage(err):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case unstorable(err):
+	}
+	switch refusal(err) {
+	case "22021", "22P05": // character_not_in_repertoire; untranslatable_character, of jsonb
 		return fmt.Errorf("%w: %w", ErrText, err)
+	case "42P01", "42703": // undefined_table; undefined_column
+		return fmt.Errorf("%w: %w", errOldSchema, err)
 	}
 	return err
-}
-
-// unstorable reports whether a character does not exist in the encoding of the database.
-func unstorable(err error) bool {
-	code := refusal(err)
-	return code == "22021" || code == "22P05" // character_not_in_repertoire; untranslatable_character, of jsonb
 }
 
 func locked(err error) bool {

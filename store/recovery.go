@@ -239,10 +239,8 @@ func (t *Tx) MarkDue(account string) {
 
 // Passwords decrypts the passwords of a copy: the admin account's, and the one that it is being changed to, or "".
 func (s Recovery) Passwords(c InstanceCopy) (admin, next string, err error) {
-	if len(c.AdminPassword) > 0 {
-		admin, err = s.keys.open(c.AdminPassword, instancePlace(c.ID))
-	}
-	if len(c.NextAdminPassword) > 0 && err == nil {
+	admin, err = s.keys.open(c.AdminPassword, instancePlace(c.ID))
+	if err == nil {
 		next, err = s.keys.open(c.NextAdminPassword, instancePlace(c.ID))
 	}
 	if err != nil {
@@ -301,8 +299,6 @@ const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space
 
 var scanCopy = pgx.RowToStructByPos[InstanceCopy]
 
-const copyPage = 500
-
 // EachCopy calls fn with pages of the ready instances on a shared server, or on all dedicated servers for
 // DedicatedServers.
 func (s Recovery) EachCopy(ctx context.Context, server string, fn func([]InstanceCopy) error) error {
@@ -310,23 +306,15 @@ func (s Recovery) EachCopy(ctx context.Context, server string, fn func([]Instanc
 	if server == DedicatedServers {
 		kind, column = DedicatedResource, "dedicated_id"
 	}
-	for last := ""; ; {
-		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT name FROM resource
-			WHERE kind = $1 AND server = $2 AND name > $3 ORDER BY name LIMIT $4`, kind, server, last, copyPage)
-		if err != nil || len(names) == 0 {
-			return err
-		}
-		last = names[len(names)-1]
+	return s.eachNames(ctx, kind, server, func(names []string) error {
 		page, err := allRows(ctx, s.pool, scanCopy, "SELECT "+copyColumns+` FROM resource r
 			JOIN instance i ON i.id = r.instance_id AND i.`+column+` = r.name AND i.server = r.server AND i.state = 'ready'
 			WHERE r.kind = $1 AND r.server = $2 AND r.name = ANY ($3)`, kind, server, names)
 		if err != nil {
 			return err
 		}
-		if err := fn(page); err != nil {
-			return err
-		}
-	}
+		return fn(page)
+	})
 }
 
 // CopiesSince returns the ready instances on a shared server that were created or changed since that time.

@@ -100,7 +100,7 @@ func (s Resources) Each(ctx context.Context, server string, fn func([]Resource) 
 		for last := ""; ; {
 			page, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Resource], query, kind, server, last, resourcePage)
 			if err != nil {
-				return explainOldSchema(err)
+				return err
 			}
 			if len(page) == 0 {
 				break
@@ -114,15 +114,29 @@ func (s Resources) Each(ctx context.Context, server string, fn func([]Resource) 
 	return nil
 }
 
+// eachNames calls fn with pages of the names of the resources of a kind on a server.
+func (s *database) eachNames(ctx context.Context, kind, server string, fn func(names []string) error) error {
+	for last := ""; ; {
+		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT name FROM resource
+			WHERE kind = $1 AND server = $2 AND name > $3 ORDER BY name LIMIT $4`, kind, server, last, resourcePage)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		if err := fn(names); err != nil {
+			return err
+		}
+		last = names[len(names)-1]
+	}
+}
+
 // Servers lists the servers that have resources, "" for dedicated servers. It skips from one to the next in the
 // index: https://wiki.postgresql.org/wiki/Loose_indexscan
 func (s Resources) Servers(ctx context.Context) ([]string, error) {
-	all, err := allRows(ctx, s.pool, pgx.RowTo[string], `WITH RECURSIVE used AS (
+	return allRows(ctx, s.pool, pgx.RowTo[string], `WITH RECURSIVE used AS (
 		(SELECT kind, server FROM resource ORDER BY kind, server LIMIT 1)
 		UNION ALL SELECT next.kind, next.server FROM used, LATERAL (SELECT kind, server FROM resource
 			WHERE (kind, server) > (used.kind, used.server) ORDER BY kind, server LIMIT 1) AS next)
 		SELECT DISTINCT server FROM used`)
-	return all, explainOldSchema(err)
 }
 
 // Get reads one resource, or returns ErrNotFound.

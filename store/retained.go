@@ -43,13 +43,10 @@ func (k *Keyring) scanRetained(row pgx.CollectableRow) (r Retained, err error) {
 		&r.DeletedAt, &r.Until, &r.AdoptedBy, &r.Frozen); err != nil {
 		return r, err
 	}
-	if admin != nil {
-		r.AdminPassword, err = k.open(admin, instancePlace(r.InstanceID))
-	}
-	if next != nil && err == nil {
-		r.NextAdminPassword, err = k.open(next, instancePlace(r.InstanceID))
-	}
-	return r, err
+	var own, coming error
+	r.AdminPassword, own = k.open(admin, instancePlace(r.InstanceID))
+	r.NextAdminPassword, coming = k.open(next, instancePlace(r.InstanceID))
+	return r, errors.Join(own, coming)
 }
 
 const selectRetained = "SELECT " + retainedColumns + " FROM retained i WHERE "
@@ -85,7 +82,7 @@ func (s Retentions) Expired(ctx context.Context) ([]Retained, error) {
 func (s Retentions) Each(ctx context.Context, fn func(Retained) error) error {
 	all, err := allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+"true ORDER BY until, id")
 	if err != nil {
-		return explainOldSchema(err)
+		return err
 	}
 	for _, r := range all {
 		if err := fn(r); err != nil {
@@ -111,7 +108,7 @@ func (s Retentions) Expire(ctx context.Context, id string) error {
 	if err == nil && adopted {
 		return ErrTaken
 	}
-	return explainOldSchema(err)
+	return err
 }
 
 // At lists all that is retained on a shared server, or on the dedicated servers ("").
@@ -215,8 +212,7 @@ func (s Retentions) BeginPurge(ctx context.Context, id string) error {
 
 // EndPurge deletes the record of retained data that was dropped, and gives its place on a shared server free.
 func (s Retentions) EndPurge(ctx context.Context, id string) error {
-	_, err := s.db.Exec(ctx, `WITH gone AS (DELETE FROM retained WHERE id = $1 AND purged_since IS NOT NULL
+	return s.exec(ctx, `WITH gone AS (DELETE FROM retained WHERE id = $1 AND purged_since IS NOT NULL
 			RETURNING server)
 		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)
-	return err
 }

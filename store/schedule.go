@@ -60,8 +60,7 @@ func (s Tasks) ScheduleWaits(ctx context.Context) (map[string]time.Duration, err
 // MakeDue makes the next RecordScheduled record a task of a scheduled kind. If one is in progress, which may not see
 // what it is asked for, the next one is recorded once that has ended.
 func (s Tasks) MakeDue(ctx context.Context, kind string) error {
-	_, err := s.db.Exec(ctx, "UPDATE schedule SET next_at = "+asked+" WHERE kind = $1", kind)
-	return err
+	return s.exec(ctx, "UPDATE schedule SET next_at = "+asked+" WHERE kind = $1", kind)
 }
 
 // Leader records which broker does periodic work that one does at a time.

@@ -35,13 +35,12 @@ func (s Servers) States(ctx context.Context, names []string) (map[string]ServerS
 	for _, state := range all {
 		states[state.Name] = state
 	}
-	return states, explainOldSchema(err)
+	return states, err
 }
 
 // Recorded reads what is recorded of every shared server, configured or not, in the order of their names.
 func (s Servers) Recorded(ctx context.Context) ([]ServerState, error) {
-	all, err := allRows(ctx, s.pool, scanServer, "SELECT "+serverColumns+" FROM server ORDER BY name")
-	return all, explainOldSchema(err)
+	return allRows(ctx, s.pool, scanServer, "SELECT "+serverColumns+" FROM server ORDER BY name")
 }
 
 // Drain makes a shared server accept no new instances, if it does not already. Once it has returned, none is recorded
@@ -54,17 +53,17 @@ func (s Servers) Drain(ctx context.Context, name string) (ServerState, error) {
 			ON CONFLICT (name) DO UPDATE SET drained_since = coalesce(server.drained_since, now())
 			RETURNING `+serverColumns, name)
 	})
-	return state, explainOldSchema(err)
+	return state, err
 }
 
 // Undrain makes a shared server accept new instances again.
 func (s Servers) Undrain(ctx context.Context, name string) error {
-	return explainOldSchema(s.inTx(ctx, func(tx *Tx) error {
+	return s.inTx(ctx, func(tx *Tx) error {
 		tx.Audit("undrain", "", "", name)
 		tx.write("undrain the server",
 			"UPDATE server SET drained_since = NULL WHERE name = $1 AND drained_since IS NOT NULL", name)
 		return nil
-	}))
+	})
 }
 
 // Authorities records the certificate authorities of dedicated servers.
@@ -98,7 +97,7 @@ func (s Authorities) All(ctx context.Context) (all []Authority, signing *Authori
 	rows, err := allRows(ctx, s.pool, pgx.RowToStructByPos[row],
 		"SELECT id, certificate, key, signs_since, takes_over FROM authority ORDER BY id")
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the CAs of dedicated servers: %w", explainOldSchema(err))
+		return nil, nil, fmt.Errorf("read the CAs of dedicated servers: %w", err)
 	}
 	all = make([]Authority, len(rows))
 	for n, r := range rows {
@@ -123,7 +122,7 @@ func (s Authorities) AddFirst(ctx context.Context, certificate, key string) erro
 	_, err = s.db.Exec(ctx, `INSERT INTO authority (id, certificate, key, signs_since)
 		SELECT 1, $1, $2, now() WHERE NOT EXISTS (SELECT FROM authority) ON CONFLICT DO NOTHING`, certificate, sealed)
 	if err != nil {
-		return fmt.Errorf("record the CA of dedicated servers: %w", explainOldSchema(err))
+		return fmt.Errorf("record the CA of dedicated servers: %w", err)
 	}
 	return nil
 }
@@ -156,13 +155,11 @@ func (s Authorities) Add(ctx context.Context, certificate, key string) error {
 
 // Promote makes the newest authority sign, also for servers that have a CA of their own.
 func (s Authorities) Promote(ctx context.Context) error {
-	_, err := s.db.Exec(ctx, `UPDATE authority SET signs_since = coalesce(signs_since, now()), takes_over = true
+	return s.exec(ctx, `UPDATE authority SET signs_since = coalesce(signs_since, now()), takes_over = true
 		WHERE id = (SELECT max(id) FROM authority)`)
-	return err
 }
 
 // Drop removes an authority, which is then no longer trusted.
 func (s Authorities) Drop(ctx context.Context, id int) error {
-	_, err := s.db.Exec(ctx, "DELETE FROM authority WHERE id = $1", id)
-	return err
+	return s.exec(ctx, "DELETE FROM authority WHERE id = $1", id)
 }

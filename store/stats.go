@@ -39,7 +39,7 @@ func (s Tasks) StatsByKind(ctx context.Context) ([]KindStats, error) {
 
 // Counts are how many instances and bindings there are.
 type Counts struct {
-	Instances []InstanceCount
+	Instances []Count
 	Bindings  int64
 	Retained  RetainedCount
 	Frozen    int64 // instances whose accounts may not write: see Instance.FrozenSince
@@ -54,31 +54,23 @@ type RetainedCount struct {
 	Overdue          float64
 }
 
-// BindingCount says how many bindings the instances of a plan on a shared server have; Server is empty for dedicated
-// ones.
-type BindingCount struct {
+// Count says how many there are of a plan on a shared server; Server is empty for dedicated ones.
+type Count struct {
 	PlanID string
 	Server string
 	Count  int64
 }
 
 // BindingCounts counts bindings by plan and server. Its cost grows with their number.
-func (s Reports) BindingCounts(ctx context.Context) ([]BindingCount, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingCount], `SELECT i.plan_id, i.server, sum(b.bindings)::bigint
+func (s Reports) BindingCounts(ctx context.Context) ([]Count, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[Count], `SELECT i.plan_id, i.server, sum(b.bindings)::bigint
 		FROM (SELECT instance_id, count(*) AS bindings FROM binding GROUP BY instance_id) b
 		JOIN instance i ON i.id = b.instance_id GROUP BY i.plan_id, i.server ORDER BY i.plan_id, i.server`)
 }
 
-// InstanceCount says how many instances of a plan a shared server holds; Server is empty for dedicated ones.
-type InstanceCount struct {
-	PlanID string
-	Server string
-	Count  int64
-}
-
 // Counts counts all instances and bindings. Its cost grows with their number.
 func (s Reports) Counts(ctx context.Context) (counts Counts, err error) {
-	counts.Instances, err = allRows(ctx, s.pool, pgx.RowToStructByPos[InstanceCount],
+	counts.Instances, err = allRows(ctx, s.pool, pgx.RowToStructByPos[Count],
 		"SELECT plan_id, server, count(*) FROM instance GROUP BY plan_id, server ORDER BY plan_id, server")
 	if err != nil {
 		return counts, err

@@ -166,12 +166,11 @@ type TaskStatus struct {
 	Kind        string
 	State       string
 	Description string // for users
-	PlanID      string
 }
 
 // Status reads the status of a task of the instance (bindingID "") or of the binding, or returns ErrNotFound.
 func (s Tasks) Status(ctx context.Context, id int64, instanceID, bindingID string) (TaskStatus, error) {
-	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStatus], `SELECT kind, state, description, plan_id FROM task
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStatus], `SELECT kind, state, description FROM task
 		WHERE id = $1 AND instance_id = $2 AND binding_id = $3`, id, instanceID, bindingID)
 }
 

@@ -68,35 +68,19 @@ func (s Usages) OnServer(ctx context.Context, server string, databases []string)
 		databases, server)
 }
 
-func scanMeasured(row pgx.CollectableRow) (m Measured, err error) {
-	var age *time.Duration
-	err = row.Scan(&m.InstanceID, &m.Database, &m.PlanID, &m.OverSince, &m.Dedicated, &m.Bytes, &m.Level,
-		&m.SampledBytes, &age)
-	if age != nil {
-		m.SampledAge = *age
-	}
-	return m, err
-}
+var scanMeasured = pgx.RowToStructByPos[Measured]
 
 // EachDedicated calls fn with pages of the ready instances that have a dedicated server.
 func (s Usages) EachDedicated(ctx context.Context, fn func([]Measured) error) error {
-	for last := ""; ; {
-		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT name FROM resource
-			WHERE kind = $1 AND server = '' AND name > $2 ORDER BY name LIMIT $3`, DedicatedResource, last, resourcePage)
-		if err != nil || len(names) == 0 {
-			return err
-		}
+	return s.eachNames(ctx, DedicatedResource, DedicatedServers, func(names []string) error {
 		page, err := allRows(ctx, s.pool, scanMeasured, selectMeasured+` JOIN resource r ON r.instance_id = i.id
 			WHERE r.kind = $1 AND r.server = '' AND r.name = ANY ($2) AND i.dedicated_id = r.name AND i.state = 'ready'`,
 			DedicatedResource, names)
 		if err != nil {
 			return err
 		}
-		if err := fn(page); err != nil {
-			return err
-		}
-		last = names[len(names)-1]
-	}
+		return fn(page)
+	})
 }
 
 // OverQuota reads the instances on a shared server, or on all dedicated servers (""), whose OverSince is set.
@@ -119,7 +103,7 @@ func (s Usages) Record(ctx context.Context, changes []UsageChange) error {
 	for n, c := range changes {
 		names[n], bytes[n], levels[n], samples[n] = c.Database, c.Bytes, int16(c.Level), c.Sample
 	}
-	_, err := s.db.Exec(ctx, `
+	return s.exec(ctx, `
 		WITH change AS (SELECT * FROM unnest($1::text[], $2::bigint[], $3::smallint[], $4::boolean[])
 			AS change (name, bytes, level, sample)),
 		sampled AS (INSERT INTO storage_sample SELECT name, now(), bytes FROM change WHERE sample ON CONFLICT DO NOTHING)
@@ -129,35 +113,22 @@ func (s Usages) Record(ctx context.Context, changes []UsageChange) error {
 		ON CONFLICT (database_name) DO UPDATE SET bytes = excluded.bytes, measured_at = excluded.measured_at,
 			level = excluded.level, sampled_bytes = coalesce(excluded.sampled_bytes, storage_usage.sampled_bytes),
 			sampled_at = coalesce(excluded.sampled_at, storage_usage.sampled_at)`, names, bytes, levels, samples)
-	return err
 }
 
 // RecordMeasurement records that all databases of a shared server, or the dedicated servers (""), were measured now. A
 // dedicated server may have been left out: the Usage of its instance has its own time.
 func (s Usages) RecordMeasurement(ctx context.Context, server string) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO storage_measurement VALUES ($1, now())
+	return s.exec(ctx, `INSERT INTO storage_measurement VALUES ($1, now())
 		ON CONFLICT (server) DO UPDATE SET measured_at = excluded.measured_at`, server)
-	return err
 }
 
 // Forget deletes samples that are older than keep, and the usage of deleted instances, unless their data is
-// retained. Like Tasks.DeleteFinished,
-// it pauses for half of the time.
+// retained. Like Tasks.DeleteFinished, it pauses for half of the time.
 func (s Usages) Forget(ctx context.Context, keep time.Duration) error {
-	for {
-		since := time.Now()
-		tag, err := s.db.Exec(ctx, `DELETE FROM storage_sample WHERE (database_name, at) IN (
-			SELECT database_name, at FROM storage_sample WHERE at < now() - $1::interval ORDER BY at LIMIT $2)`,
-			keep, batchRows)
-		if err != nil {
-			return err
-		}
-		if tag.RowsAffected() < batchRows {
-			break
-		}
-		if err := rest(ctx, since); err != nil {
-			return err
-		}
+	if _, err := s.deleteOlder(ctx, `DELETE FROM storage_sample WHERE (database_name, at) IN (
+		SELECT database_name, at FROM storage_sample WHERE at < now() - $1::interval ORDER BY at LIMIT $2)`,
+		keep); err != nil {
+		return err
 	}
 	for last := ""; ; {
 		since := time.Now()

@@ -63,7 +63,7 @@ func (e *Engine) LastOperation(ctx context.Context, instanceID, bindingID, token
 func (e *Engine) findTask(ctx context.Context, instanceID, bindingID, token string) (store.TaskStatus, error) {
 	if _, isKind := e.kinds[token]; isKind || token == "" {
 		t, err := e.Store.Tasks.Latest(ctx, instanceID, bindingID, token)
-		return store.TaskStatus{Kind: t.Kind, State: t.State, Description: t.Description, PlanID: t.PlanID}, err
+		return store.TaskStatus{Kind: t.Kind, State: t.State, Description: t.Description}, err
 	}
 	id, ok := task.ParseToken(token)
 	if !ok {

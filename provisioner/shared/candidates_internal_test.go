@@ -129,7 +129,7 @@ func TestServersAndDefaults(t *testing.T) {
 
 func TestSoldConnections(t *testing.T) {
 	t.Parallel()
-	got := SoldConnections(plan.Set{{ID: "small", MaxConnections: 30}, {ID: "large", MaxConnections: 60}}, []store.BindingCount{
+	got := SoldConnections(plan.Set{{ID: "small", MaxConnections: 30}, {ID: "large", MaxConnections: 60}}, []store.Count{
 		{PlanID: "small", Server: "a", Count: 2}, {PlanID: "large", Server: "a", Count: 1}, {PlanID: "large", Server: "b", Count: 1},
 		{PlanID: "removed", Server: "b", Count: 7}, {PlanID: "small", Server: store.DedicatedServers, Count: 9}})
 	if want := map[string]int64{"a": 120, "b": 60}; !maps.Equal(got, want) {

@@ -7,7 +7,7 @@ import (
 
 // SoldConnections returns, for each shared server, how many connections its bindings may open at the same time. It
 // leaves out instances with a removed plan, whose limit is unknown.
-func SoldConnections(plans plan.Set, bindings []store.BindingCount) map[string]int64 {
+func SoldConnections(plans plan.Set, bindings []store.Count) map[string]int64 {
 	sold := map[string]int64{}
 	for _, b := range bindings {
 		if b.Server != store.DedicatedServers {

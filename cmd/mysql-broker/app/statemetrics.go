@@ -21,7 +21,7 @@ import (
 type stateCollector struct {
 	store  *store.Store
 	totals counter[store.Counts]
-	bound  counter[[]store.BindingCount]
+	bound  counter[[]store.Count]
 
 	organizations counter[[]store.OrganizationCount]
 
@@ -82,7 +82,7 @@ var (
 
 func (a *App) newStateCollector(backsUp bool) prometheus.Collector {
 	c := &stateCollector{store: a.store, totals: counter[store.Counts]{count: a.store.Reports.Counts},
-		bound:         counter[[]store.BindingCount]{count: a.store.Reports.BindingCounts},
+		bound:         counter[[]store.Count]{count: a.store.Reports.BindingCounts},
 		organizations: counter[[]store.OrganizationCount]{count: a.store.Reports.OrganizationCounts}, shared: a.shared,
 		plans: a.catalog.Plans(), names: planNames(a.catalog.Plans()), limits: a.catalog.Limits(),
 		keepMoved: a.cfg.KeepMoved, backsUp: backsUp, log: a.log}

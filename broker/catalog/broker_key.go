@@ -22,27 +22,29 @@ func readBrokerKey(parent *object) plan.Plan {
 	if !ok {
 		return plan.Plan{}
 	}
-	made := plan.Plan{
-		Kind: plan.Kind(o.oneOf("provisioner", string(plan.Shared), string(plan.Dedicated))),
-		Async: plan.Async(o.oneOf("async", string(plan.AsyncNever),
-			string(plan.AsyncPreferred), string(plan.AsyncRequired))),
-		MaxStorageMB:   o.limit("max_storage_mb"),
-		MaxConnections: o.limit("max_connections"),
-		MaxBindings:    DefaultMaxBindings,
-		TLS:            o.tls(),
+	made := plan.Plan{MaxBindings: DefaultMaxBindings, TLS: plan.TLSOptional}
+	for _, key := range []string{"provisioner", "async", "max_storage_mb", "max_connections"} {
+		o.require(key)
 	}
+	choose(o, "provisioner", &made.Kind, plan.Shared, plan.Dedicated)
+	choose(o, "async", &made.Async, plan.AsyncNever, plan.AsyncPreferred, plan.AsyncRequired)
+	keep(o.positive("max_storage_mb"), &made.MaxStorageMB)
+	keep(o.positive("max_connections"), &made.MaxConnections)
 	keep(o.positive("max_bindings"), &made.MaxBindings)
+	choose(o, "tls", &made.TLS, plan.TLSOptional, plan.TLSRequired)
 	keep(o.flag("events"), &made.Events)
 	keep(o.flag("exclusive"), &made.Exclusive)
 	keep(o.flag("allow_cross_space"), &made.AllowCrossSpace)
-	made.KeepDeletedDays = o.days("keep_deleted_days")
-	if o.has("shared_role") {
-		made.SharedRole = plan.Role(o.oneOf("shared_role", string(plan.ReadOnly), string(plan.ReadWrite),
-			string(plan.Admin)))
-	}
+	keep(get(o, "keep_deleted_days", "a whole number of days from 0 to 365",
+		func(days int) bool { return days >= 0 && days <= maxKeptDays }), &made.KeepDeletedDays)
+	choose(o, "shared_role", &made.SharedRole, plan.ReadOnly, plan.ReadWrite, plan.Admin)
 	made.MaxBindingTTL = o.ttl("max_binding_ttl")
 	made.Limits = readLimits(o)
-	made.Backups = readBackups(o)
+	keep(o.positive("backup_every_hours"), &made.Backups.EveryHours)
+	keep(o.positive("backup_keep_days"), &made.Backups.KeepDays)
+	verify := "now"
+	choose(o, "verify", &verify, "now", "later")
+	made.Backups.VerifyLater = verify == "later"
 	readServer(o, &made)
 	switch made.Kind {
 	case plan.Shared:
@@ -52,13 +54,6 @@ func readBrokerKey(parent *object) plan.Plan {
 	}
 	o.close()
 	return made
-}
-
-// keep stores a value that the catalog has.
-func keep[T any](found, into *T) {
-	if found != nil {
-		*into = *found
-	}
 }
 
 var serverVersion = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
@@ -72,16 +67,11 @@ func readServer(o *object, made *plan.Plan) {
 		o.reject("members", "left out: the broker runs no groups of servers; list a cluster that somebody else runs in "+
 			"MYSQL_SERVERS, with exclusive: true if it is for one instance (docs/ha.md)")
 	}
-	if o.has("launcher") {
-		made.Launcher = o.text("launcher")
-	}
-	if o.has("flavour") {
-		made.Flavour = o.oneOf("flavour", "mysql", "mariadb")
-	}
-	if o.has("version") {
-		if made.Version = o.text("version"); made.Version != "" && !serverVersion.MatchString(made.Version) {
-			o.reject("version", "the version of a server such as 11.8 or 11.8.9, in quotes")
-		}
+	keep(o.optional("launcher"), &made.Launcher)
+	choose(o, "flavour", &made.Flavour, "mysql", "mariadb")
+	keep(o.optional("version"), &made.Version)
+	if made.Version != "" && !serverVersion.MatchString(made.Version) {
+		o.reject("version", "the version of a server such as 11.8 or 11.8.9, in quotes")
 	}
 	made.Placement = readPlacement(o)
 }
@@ -115,46 +105,19 @@ func checkDedicated(o *object, made plan.Plan) {
 	}
 }
 
-// tls returns the default for bindings: optional, unless the key "tls" has another value.
-func (o *object) tls() plan.TLS {
-	if !o.has("tls") {
-		return plan.TLSOptional
-	}
-	return plan.TLS(o.oneOf("tls", string(plan.TLSOptional), string(plan.TLSRequired)))
-}
-
 // maxKeptDays limits for how long deleted data is kept. The certificate of a suspended server is valid for longer than
 // that: launchers renew it a year before it expires.
 const maxKeptDays = 365
 
-// days returns the value of an optional key, a number of days; 0 if it is absent.
-func (o *object) days(key string) int {
-	const want = "a whole number of days from 0 to 365"
-	value, ok := get[int](o, key, want)
-	if ok && (value < 0 || value > maxKeptDays) {
-		o.reject(key, want)
-		return 0
-	}
-	return value
-}
-
 // ttl returns the value of an optional key, such as 8h or 30d; 0 if it is absent.
 func (o *object) ttl(key string) plan.TTL {
-	if !o.has(key) {
+	text := o.optional(key)
+	if text == nil {
 		return 0
 	}
-	value, err := plan.ParseTTL(o.text(key))
+	value, err := plan.ParseTTL(*text)
 	if err != nil {
 		o.reject(key, err.Error())
 	}
 	return value
-}
-
-// limit returns the value of a required key, a positive whole number.
-func (o *object) limit(key string) int {
-	o.require(key)
-	if value := o.positive(key); value != nil {
-		return *value
-	}
-	return 0
 }

@@ -14,66 +14,30 @@ func decodeParameters(raw json.RawMessage) (map[string]any, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
-	value, err := decodeValue(decoder)
-	if err != nil {
-		return nil, err
-	}
-	object, ok := value.(map[string]any)
-	if !ok {
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return nil, parameterErrorf("The parameters must be a JSON object.")
 	}
-	return object, nil
-}
-
-func decodeValue(decoder *json.Decoder) (any, error) {
-	token, err := decoder.Token()
-	if err != nil {
-		return nil, fmt.Errorf("decoding parameters: %w", err)
-	}
-	switch token {
-	case json.Delim('{'):
-		return decodeObject(decoder)
-	case json.Delim('['):
-		return decodeArray(decoder)
-	default:
-		return token, nil
-	}
-}
-
-// maxNameBytes limits the names of parameters, which errors quote. No catalog has a name that long.
-const maxNameBytes = 256
-
-func decodeObject(decoder *json.Decoder) (map[string]any, error) {
 	object := map[string]any{}
 	for decoder.More() {
-		key, err := decodeValue(decoder)
-		if err != nil {
-			return nil, err
+		token, err := decoder.Token()
+		var value any
+		if err == nil {
+			err = decoder.Decode(&value)
 		}
-		name := key.(string) // valid JSON has only strings here
+		if err != nil {
+			return nil, fmt.Errorf("decoding parameters: %w", err)
+		}
+		name := token.(string) // valid JSON has only strings here
 		if len(name) > maxNameBytes {
 			return nil, parameterErrorf("A parameter has a name longer than %d bytes.", maxNameBytes)
 		}
 		if _, repeated := object[name]; repeated {
 			return nil, parameterErrorf("Parameter %q is given twice.", name)
 		}
-		if object[name], err = decodeValue(decoder); err != nil {
-			return nil, err
-		}
+		object[name] = value
 	}
-	_, err := decoder.Token()
-	return object, err
+	return object, nil
 }
 
-func decodeArray(decoder *json.Decoder) ([]any, error) {
-	array := []any{}
-	for decoder.More() {
-		item, err := decodeValue(decoder)
-		if err != nil {
-			return nil, err
-		}
-		array = append(array, item)
-	}
-	_, err := decoder.Token()
-	return array, err
-}
+// maxNameBytes limits the names of parameters, which errors quote. No catalog has a name that long.
+const maxNameBytes = 256

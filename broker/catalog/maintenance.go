@@ -34,7 +34,7 @@ func readMaintenanceInfo(plan *object) *domain.MaintenanceInfo {
 		return nil
 	}
 	info := &domain.MaintenanceInfo{Version: o.text("version")}
-	info.Description, _ = get[string](o, "description", "a string")
+	keep(get[string](o, "description", "a string", nil), &info.Description)
 	if info.Version != "" && !semanticVersion.MatchString(info.Version) {
 		o.reject("version", "a semantic version such as 1.0.0")
 	}

@@ -65,66 +65,58 @@ func (o *object) reject(key, want string) {
 	o.found.add(o.fields[key].line, "%q of %s must be %s", key, o.what, want)
 }
 
-// get returns the value of key if it is present and of type T. Another type, including null, is a problem.
-func get[T any](o *object, key, want string) (value T, ok bool) {
+// get returns the value of an optional key; nil if it is absent, or reported because it is no T, as null is not, or not
+// valid.
+func get[T any](o *object, key, want string, valid func(T) bool) *T {
 	if !o.has(key) {
-		return value, false
+		return nil
 	}
-	if value, ok = o.fields[key].value.value.(T); !ok {
+	value, ok := o.fields[key].value.value.(T)
+	if !ok || valid != nil && !valid(value) {
 		o.reject(key, want)
-	}
-	return value, ok
-}
-
-func (o *object) text(key string) string {
-	const want = "a string that is not blank"
-	o.require(key)
-	value, ok := get[string](o, key, want)
-	if ok && strings.TrimSpace(value) == "" {
-		o.reject(key, want)
-	}
-	return value
-}
-
-// oneOf returns the value of a required key, or "" if it is none of the choices.
-func (o *object) oneOf(key string, choices ...string) string {
-	want := "one of " + strings.Join(choices, ", ")
-	o.require(key)
-	value, ok := get[string](o, key, want)
-	if !ok {
-		return ""
-	}
-	if !slices.Contains(choices, value) {
-		o.reject(key, want)
-		return ""
-	}
-	return value
-}
-
-func (o *object) flag(key string) *bool {
-	value, ok := get[bool](o, key, "true or false")
-	if !ok {
 		return nil
 	}
 	return &value
 }
 
-// positive returns the value of an optional key, or nil if it is absent or not a positive whole number.
+// keep stores a value that the catalog has.
+func keep[T any](found, into *T) {
+	if found != nil {
+		*into = *found
+	}
+}
+
+// text returns the value of a required key.
+func (o *object) text(key string) (value string) {
+	o.require(key)
+	keep(o.optional(key), &value)
+	return value
+}
+
+func (o *object) optional(key string) *string {
+	return get(o, key, "a string that is not blank", func(s string) bool { return strings.TrimSpace(s) != "" })
+}
+
+// choose stores the value of an optional key that is one of the choices.
+func choose[T ~string](o *object, key string, into *T, choices ...T) {
+	var texts []string
+	for _, c := range choices {
+		texts = append(texts, string(c))
+	}
+	value := get(o, key, "one of "+strings.Join(texts, ", "), func(s string) bool { return slices.Contains(texts, s) })
+	if value != nil {
+		*into = T(*value)
+	}
+}
+
+func (o *object) flag(key string) *bool { return get[bool](o, key, "true or false", nil) }
+
 func (o *object) positive(key string) *int {
-	const want = "a whole number above 0"
-	value, ok := get[int](o, key, want)
-	if !ok {
-		return nil
-	}
-	if value <= 0 {
-		o.reject(key, want)
-		return nil
-	}
-	return &value
+	return get(o, key, "a whole number above 0", func(n int) bool { return n > 0 })
 }
 
 func (o *object) object(key string) (*object, bool) {
-	if _, ok := get[[]field](o, key, "an object"); !ok {
+	if get[[]field](o, key, "an object", nil) == nil {
 		return nil, false
 	}
 	return asObject(o.fields[key].value, key, o.found)
@@ -132,17 +124,9 @@ func (o *object) object(key string) (*object, bool) {
 
 // objects returns the items of a required list that must not be empty.
 func (o *object) objects(key, what string) []*object {
-	want := "a list with at least one item"
-	if !o.require(key) {
-		return nil
-	}
-	items, ok := get[[]*node](o, key, want)
-	if !ok {
-		return nil
-	}
-	if len(items) == 0 {
-		o.reject(key, want)
-	}
+	o.require(key)
+	var items []*node
+	keep(get(o, key, "a list with at least one item", func(items []*node) bool { return len(items) > 0 }), &items)
 	var objects []*object
 	for _, item := range items {
 		if object, ok := asObject(item, what, o.found); ok {
@@ -154,7 +138,8 @@ func (o *object) objects(key, what string) []*object {
 
 func (o *object) strings(key string) []string {
 	const want = "a list of strings"
-	items, _ := get[[]*node](o, key, want)
+	var items []*node
+	keep(get[[]*node](o, key, want, nil), &items)
 	var values []string
 	for _, item := range items {
 		value, ok := item.value.(string)

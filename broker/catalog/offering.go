@@ -30,16 +30,10 @@ func readOffering(o *object, taken identities) (domain.Service, []entry) {
 		Metadata:    readMetadata[domain.ServiceMetadata](o),
 	}
 	o.require("bindable")
-	for key, target := range map[string]*bool{
-		"bindable":              &service.Bindable,
-		"plan_updateable":       &service.PlanUpdatable,
-		"instances_retrievable": &service.InstancesRetrievable,
-		"bindings_retrievable":  &service.BindingsRetrievable,
-	} {
-		if value := o.flag(key); value != nil {
-			*target = *value
-		}
-	}
+	keep(o.flag("bindable"), &service.Bindable)
+	keep(o.flag("plan_updateable"), &service.PlanUpdatable)
+	keep(o.flag("instances_retrievable"), &service.InstancesRetrievable)
+	keep(o.flag("bindings_retrievable"), &service.BindingsRetrievable)
 	for key, reason := range unusable {
 		if f, present := o.fields[key]; present {
 			o.found.add(f.line, "%q must be left out: %s", key, reason)

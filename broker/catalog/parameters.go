@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -25,23 +26,13 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	if err != nil {
 		return plan.InstanceParameters{}, err
 	}
-	if given.texts["clone_from"] != "" && given.texts[restoreFrom] != "" {
-		return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: a service instance has "+
-			"one source.", "clone_from", restoreFrom)
-	}
-	for _, source := range []string{"clone_from", restoreFrom} {
-		for _, name := range []string{"charset", "collation"} {
-			if given.texts[source] != "" && given.texts[name] != "" {
-				return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: a copy has the "+
-					"character set of its source.", source, name)
-			}
-		}
-	}
-	for _, name := range []string{"charset", "collation", "clone_from", restoreFrom, "bootstrap"} {
-		if given.texts[undelete] != "" && given.texts[name] != "" {
-			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: the data comes back as "+
-				"it was.", undelete, name)
-		}
+	const sameCharset = "a copy has the character set of its source"
+	if err := cmp.Or(given.exclude("a service instance has one source", "clone_from", restoreFrom),
+		given.exclude(sameCharset, "clone_from", "charset", "collation"),
+		given.exclude(sameCharset, restoreFrom, "charset", "collation"),
+		given.exclude("the data comes back as it was", undelete, "charset", "collation", "clone_from", restoreFrom,
+			"bootstrap")); err != nil {
+		return plan.InstanceParameters{}, err
 	}
 	if len(given.texts["bootstrap"]) > maxBootstrap {
 		return plan.InstanceParameters{}, parameterErrorf("Parameter %q must be at most 64 KiB.", "bootstrap")
@@ -97,15 +88,9 @@ func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) (q plan.U
 		return q, parameterErrorf("Parameter %q must be %q.", backUp, plan.BackupNow)
 	}
 	q.RestoreBackup, q.Confirm = given.texts[restoreBackup], given.texts[confirm]
-	var apart []string // a request may have only one of them
-	for name, has := range map[string]bool{backUp: q.Backup != "", restoreBackup: q.RestoreBackup != "",
-		keepDeletedDays: q.KeepDeletedDays.Named} {
-		if has {
-			apart = append(apart, name)
-		}
-	}
-	if slices.Sort(apart); len(apart) > 1 {
-		return q, parameterErrorf("Parameters %q and %q exclude each other: send two requests.", apart[0], apart[1])
+	if err := cmp.Or(given.exclude("send two requests", backUp, keepDeletedDays, restoreBackup),
+		given.exclude("send two requests", keepDeletedDays, restoreBackup)); err != nil {
+		return q, err
 	}
 	if q.Confirm != "" && q.RestoreBackup == "" {
 		return q, parameterErrorf("Parameter %q is only for %q.", confirm, restoreBackup)
@@ -168,6 +153,21 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 type parameters struct {
 	texts   map[string]string
 	numbers map[string]json.Number
+}
+
+func (given parameters) has(name string) bool {
+	_, number := given.numbers[name]
+	return number || given.texts[name] != ""
+}
+
+// exclude refuses a request that has a parameter and one of the others.
+func (given parameters) exclude(why, one string, others ...string) error {
+	for _, other := range others {
+		if given.has(one) && given.has(other) {
+			return parameterErrorf("Parameters %q and %q exclude each other: %s.", one, other, why)
+		}
+	}
+	return nil
 }
 
 // time returns the parameter of that name as a time in UTC.

@@ -22,13 +22,12 @@ func readPlacement(o *object) *plan.Placement {
 		return nil
 	}
 	p := &plan.Placement{Labels: o.labels("labels", validLabel), Annotations: o.labels("annotations", nil)}
-	if o.has("node") {
-		p.OwnNode = o.oneOf("node", "own", "any") == "own"
-	}
-	if o.has("storage_class") {
-		if p.StorageClass = o.text("storage_class"); p.StorageClass != "" && !validClass.MatchString(p.StorageClass) {
-			o.reject("storage_class", "the name of a storage class: lower-case letters, digits, dashes and dots")
-		}
+	node := "any"
+	choose(o, "node", &node, "own", "any")
+	p.OwnNode = node == "own"
+	keep(o.optional("storage_class"), &p.StorageClass)
+	if p.StorageClass != "" && !validClass.MatchString(p.StorageClass) {
+		o.reject("storage_class", "the name of a storage class: lower-case letters, digits, dashes and dots")
 	}
 	if o.has("tolerations") {
 		for _, item := range o.objects("tolerations", "the toleration") {
@@ -42,19 +41,17 @@ func readPlacement(o *object) *plan.Placement {
 // https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#scheduling
 func readToleration(o *object) plan.Toleration {
 	t := plan.Toleration{Operator: "Equal"}
-	if o.has("operator") {
-		t.Operator = o.oneOf("operator", "Equal", "Exists")
+	choose(o, "operator", &t.Operator, "Equal", "Exists")
+	choose(o, "effect", &t.Effect, "NoSchedule", "PreferNoSchedule", "NoExecute")
+	if t.Operator != "Exists" {
+		o.require("key")
 	}
-	if o.has("effect") {
-		t.Effect = o.oneOf("effect", "NoSchedule", "PreferNoSchedule", "NoExecute")
+	keep(o.optional("key"), &t.Key)
+	if t.Key != "" && !validKey(t.Key) {
+		o.reject("key", "the key of a taint, such as example.com/mysql")
 	}
-	if o.has("key") || t.Operator != "Exists" {
-		if t.Key = o.text("key"); t.Key != "" && !validKey(t.Key) {
-			o.reject("key", "the key of a taint, such as example.com/mysql")
-		}
-	}
-	if o.has("value") {
-		t.Value = o.text("value")
+	if value := o.optional("value"); value != nil {
+		t.Value = *value
 		switch {
 		case t.Operator == "Exists":
 			o.reject("value", "left out: the operator is Exists")
@@ -85,9 +82,6 @@ func validKey(key string) bool {
 
 // labels returns the value of an optional key, a mapping of labels. values is nil if their values may be any text.
 func (o *object) labels(key string, values *regexp.Regexp) map[string]string {
-	if !o.has(key) {
-		return nil
-	}
 	content, ok := o.object(key)
 	if !ok {
 		return nil
@@ -95,7 +89,7 @@ func (o *object) labels(key string, values *regexp.Regexp) map[string]string {
 	all := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(content.fields)) {
 		domain, _, _ := strings.Cut(name, "/")
-		value, isText := get[string](content, name, "a string")
+		value := get[string](content, name, "a string", nil)
 		switch {
 		case !validKey(name):
 			content.reject(name, "a key such as team or example.com/team")
@@ -103,10 +97,10 @@ func (o *object) labels(key string, values *regexp.Regexp) map[string]string {
 			return domain == r || strings.HasSuffix(domain, "."+r)
 		}):
 			content.reject(name, "left out: keys of "+domain+" are reserved")
-		case isText && values != nil && !values.MatchString(value):
+		case value != nil && values != nil && !values.MatchString(*value):
 			content.reject(name, "up to 63 letters, digits, dashes, underscores and dots")
-		default:
-			all[name] = value
+		case value != nil:
+			all[name] = *value
 		}
 	}
 	return all

@@ -36,9 +36,7 @@ func readPlan(o *object, names, ids map[string]int) (domain.ServicePlan, entry) 
 	kept := entry{readBrokerKey(o), readSchemas(o)}
 	shown.Schemas = kept.requestSchemas.shown()
 	kept.ID, kept.Name = shown.ID, shown.Name
-	if rotatable := o.flag("binding_rotatable"); rotatable != nil {
-		kept.Rotatable = *rotatable
-	}
+	keep(o.flag("binding_rotatable"), &kept.Rotatable)
 	if shown.MaintenanceInfo != nil {
 		kept.MaintenanceVersion = shown.MaintenanceInfo.Version
 	}

@@ -88,8 +88,10 @@ func readSchema(parent *object, key string, into *parameterSchema, understood ..
 
 func newParameterSchema(o *object, understood []string) parameterSchema {
 	o.what = "the JSON schema"
-	o.oneOf("$schema", draft4, strings.TrimSuffix(draft4, "#"))
-	o.oneOf("type", "object")
+	o.require("$schema")
+	o.require("type")
+	choose(o, "$schema", new(string), draft4, strings.TrimSuffix(draft4, "#"))
+	choose(o, "type", new(string), "object")
 	s := parameterSchema{document: o.plain(), accepts: o.properties(understood)}
 	if data, err := json.Marshal(s.document); err != nil || len(data) > maxSchemaSize {
 		o.found.add(o.line, "the JSON schema must be at most 64 KiB of JSON")
@@ -116,7 +118,8 @@ func (s parameterSchema) checkDefaultRole(o *object) {
 
 // properties returns the names of the schema's properties, sorted.
 func (o *object) properties(understood []string) []string {
-	fields, _ := get[[]field](o, "properties", "an object")
+	var fields []field
+	keep(get[[]field](o, "properties", "an object", nil), &fields)
 	names := map[string]bool{}
 	for _, f := range fields {
 		names[f.key] = true

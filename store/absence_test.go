@@ -3,13 +3,16 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // tellGone has the platform told that there is no instance "i".
@@ -116,6 +119,58 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 	if err := <-recorded; !errors.Is(err, store.ErrExists) {
 		t.Errorf("recorded beside the end of its deletion: %v", err)
 	}
+}
+
+// The commit of a provision hangs, as PostgreSQL waits for a standby that is not there. Meanwhile nobody can say that
+// there is no such instance.
+func TestNothingIsAbsentWhileItsCommitHangs(t *testing.T) {
+	t.Parallel()
+	pg, ctx := testdrive.StartPostgres(t), t.Context()
+	if _, err := store.Migrate(ctx, pg.URL); err != nil {
+		t.Fatal(err)
+	}
+	s := servers.OpenStore(t, pg.URL)
+	await := func(what, query string) {
+		t.Helper()
+		testdrive.Eventually(t, limits.Stuck, what, func() (holds bool) {
+			conn, err := pgx.Connect(ctx, pg.URL) // a new one has the settings that all others have
+			if err == nil {
+				err = conn.QueryRow(ctx, query).Scan(&holds)
+				conn.Close(ctx)
+			}
+			return err == nil && holds
+		})
+	}
+	exec(t, pg.URL, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+	await("PostgreSQL waits for a standby", "SELECT current_setting('synchronous_standby_names') = 'nobody'")
+	recorded := make(chan error, 1)
+	go func() {
+		_, err := recordOne(t, s, nil)
+		recorded <- err
+	}()
+	await("the commit hangs", "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')")
+	var looks sync.WaitGroup
+	for what, look := range map[string]func() error{
+		"a deletion": func() error {
+			return s.InTx(ctx, func(tx *store.Tx) error {
+				_, err := tx.BeginAbsent(ctx, "i")
+				return err
+			})
+		},
+		"an update": func() error {
+			_, err := s.Instances.AfterOthers(ctx, "i")
+			return err
+		},
+	} {
+		looks.Go(func() {
+			if err := look(); errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s of what is being recorded: %v", what, err)
+			}
+		})
+	}
+	looks.Wait()
+	exec(t, pg.URL, "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+	testdrive.Receive(t, recorded, "the provision is recorded, or given up")
 }
 
 // After PostgreSQL's clock was set back, the report of an absence is in the future, and no request is known to be older.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"mysql-broker/provisioner/engine"
@@ -54,4 +55,22 @@ func TestRecord(t *testing.T) {
 
 func bindingBusy(tx *store.Tx) {
 	tx.InsertTask(store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind})
+}
+
+// What failed and was undone is not tried again, as the platform has read that it failed.
+func TestRetryOfWhatWasUndone(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	var failed *store.Task
+	for _, step := range []func(tx *store.Tx){
+		func(tx *store.Tx) { failed = tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Update}) },
+		func(tx *store.Tx) { tx.CancelTask(failed.ID, "It was undone.") },
+	} {
+		if err := s.InTx(t.Context(), func(tx *store.Tx) error { step(tx); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := (engine.Kinds{}).Retry(t.Context(), s, failed.ID); err == nil || !strings.Contains(err.Error(), "the platform knows") {
+		t.Error(err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/provisioner/bindings"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/store"
@@ -31,8 +32,10 @@ const quotaMB = 32
 var (
 	small = plan.Plan{ID: "small", Name: "small", ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever,
 		MaxStorageMB: quotaMB, MaxConnections: 20, MaxBindings: 10}
-	same      = planLike(small, "same", quotaMB)
-	large     = planLike(small, "large", 3*quotaMB)
+	same     = planLike(small, "same", quotaMB)
+	large    = planLike(small, "large", 3*quotaMB)
+	eventful = plan.Plan{ID: "eventful", Name: "eventful", ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever,
+		MaxStorageMB: quotaMB, MaxConnections: 20, MaxBindings: 10, Events: true}
 	dedicated = plan.Plan{ID: "dedicated", Name: "dedicated", ServiceID: "mysql", Kind: plan.Dedicated,
 		Async: plan.AsyncPreferred, MaxStorageMB: quotaMB, MemoryMB: 256, MaxConnections: 20, MaxBindings: 10}
 )
@@ -42,7 +45,7 @@ func planLike(p plan.Plan, name string, megabytes int) plan.Plan {
 	return p
 }
 
-func plans() plan.Set { return plan.Set{small, same, large, dedicated} }
+func plans() plan.Set { return plan.Set{small, same, large, eventful, dedicated} }
 
 // fixture is a site on which no guard runs yet.
 type fixture struct {
@@ -80,6 +83,13 @@ func (f *fixture) guardEvery(interval time.Duration, changed ...plan.Plan) *quot
 		Logger: slog.New(slog.NewTextHandler(&f.log, nil))})
 	f.Cleanup(g.Close)
 	return g
+}
+
+// update changes the plan of an instance.
+func (f *fixture) update(i store.Instance, to plan.Plan) {
+	f.Helper()
+	_, err := f.Broker.Update(f.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: to})
+	f.Must(err)
 }
 
 // account is a binding and its login.

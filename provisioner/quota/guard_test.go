@@ -12,7 +12,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/bindings"
-	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -174,14 +173,9 @@ func TestLargerPlan(t *testing.T) {
 	g := f.guard()
 	f.awaitOver(i, true)
 	g.Close()
-	update := func(to plan.Plan) {
-		t.Helper()
-		_, err := f.Broker.Update(t.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: to})
-		f.Must(err)
-	}
-	update(same)
+	f.update(i, same)
 	f.expectRefused(f.bind(i, plan.ReadWrite))
-	update(large)
+	f.update(i, large)
 	f.awaitOver(i, false)
 	f.expectWrites(a)
 }

@@ -186,7 +186,7 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 	if err != nil {
 		return m, &transfer.SourceError{Err: err}
 	}
-	size, err := admin.DatabaseSize(ctx, b.instance.Database)
+	size, err := admin.Sizes.Of(ctx, b.instance.Database)
 	if err != nil {
 		return m, &transfer.SourceError{Err: err}
 	}

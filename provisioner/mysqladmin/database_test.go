@@ -160,7 +160,7 @@ func TestDatabaseSizeOfManyTables(t *testing.T) {
 			f.exec(db, fmt.Sprintf("CREATE TABLE `t-%d` (id INT)", n))
 		}
 		f.expectSize(f.database, tables<<14, tables<<18)
-		_, all, err := f.server.LargestTables(t.Context(), f.database, 1)
+		_, all, err := f.server.Sizes.LargestTables(t.Context(), f.database, 1)
 		if err != nil || all != tables {
 			t.Errorf("%d tables: %v", all, err)
 		}
@@ -169,7 +169,7 @@ func TestDatabaseSizeOfManyTables(t *testing.T) {
 
 func (f *fixture) expectSize(database string, least, most int64) {
 	f.t.Helper()
-	size, err := f.server.DatabaseSize(f.t.Context(), database)
+	size, err := f.server.Sizes.Of(f.t.Context(), database)
 	if err != nil || size.Files < least || size.Files > most {
 		f.t.Errorf("size of %s: %+v (%v), want %d to %d", database, size, err, least, most)
 	}

@@ -59,16 +59,16 @@ func programs(flavour Flavour, comparison string, limit time.Duration) string {
 	return query
 }
 
-// ProgramSizes measures what the texts of routines, events, triggers, views and CHECK constraints take in all databases
+// Programs measures what the texts of routines, events, triggers, views and CHECK constraints take in all databases
 // on a shared server whose names begin with DatabasePrefix. Databases without any are absent. The server reads all
 // texts for it, for no longer than limit.
-func (s *Server) ProgramSizes(ctx context.Context, limit time.Duration) (map[string]int64, error) {
-	return s.programSizes(ctx, "LIKE", escapePattern(DatabasePrefix)+"%", limit)
+func (on Sizes) Programs(ctx context.Context, limit time.Duration) (map[string]int64, error) {
+	return on.programs(ctx, "LIKE", escapePattern(DatabasePrefix)+"%", limit)
 }
 
-// ProgramSize measures the same in one database.
-func (s *Server) ProgramSize(ctx context.Context, database string, limit time.Duration) (int64, error) {
-	sizes, err := s.programSizes(ctx, "=", database, limit)
+// ProgramsOf measures the same in one database.
+func (on Sizes) ProgramsOf(ctx context.Context, database string, limit time.Duration) (int64, error) {
+	sizes, err := on.programs(ctx, "=", database, limit)
 	return sizes[database], err
 }
 
@@ -78,18 +78,13 @@ func TimedOut(err error) bool {
 	return errors.Is(err, errOpeningTime) || hasNumber(err, errQueryTimeout) || hasNumber(err, errStatementTimeout)
 }
 
-func (s *Server) programSizes(ctx context.Context, comparison, databases string,
+func (on Sizes) programs(ctx context.Context, comparison, databases string,
 	limit time.Duration) (map[string]int64, error) {
-	flavour, err := s.Flavour(ctx)
+	flavour, err := on.s.Flavour(ctx)
 	if err != nil {
 		return nil, err
 	}
-	query := programs(flavour, comparison, limit)
-	args := make([]any, strings.Count(query, "?"))
-	for n := range args {
-		args[n] = databases
-	}
-	return s.sizesOf(ctx, query, args...)
+	return on.measure(ctx, programs(flavour, comparison, limit), databases)
 }
 
 // Statements that take a database and a definer, for each kind of object.

@@ -29,13 +29,13 @@ func TestProgramSizes(t *testing.T) {
 		}
 		measure := func() int64 {
 			t.Helper()
-			size, err := f.server.DatabaseSize(t.Context(), f.database)
+			size, err := f.server.Sizes.Of(t.Context(), f.database)
 			f.must(err)
-			files, err := f.server.DatabaseFiles(t.Context())
+			files, err := f.server.Sizes.Files(t.Context())
 			f.must(err)
-			all, err := f.server.ProgramSizes(t.Context(), time.Minute)
+			all, err := f.server.Sizes.Programs(t.Context(), time.Minute)
 			f.must(err)
-			one, err := f.server.ProgramSize(t.Context(), f.database, time.Minute)
+			one, err := f.server.Sizes.ProgramsOf(t.Context(), f.database, time.Minute)
 			if err != nil || one != all[f.database] {
 				t.Errorf("one database has %d, among all %d; %v", one, all[f.database], err)
 			}
@@ -62,7 +62,7 @@ func TestProgramSizes(t *testing.T) {
 // programs returns the size of the database's stored programs.
 func (f *fixture) programs() int64 {
 	f.t.Helper()
-	bytes, err := f.server.ProgramSize(f.t.Context(), f.database, time.Minute)
+	bytes, err := f.server.Sizes.ProgramsOf(f.t.Context(), f.database, time.Minute)
 	f.must(err)
 	return bytes
 }

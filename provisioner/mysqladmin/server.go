@@ -34,6 +34,7 @@ type Server struct {
 	BinaryLog BinaryLog
 	Setup     Setup
 	Cluster   Cluster
+	Sizes     Sizes
 
 	name    string
 	config  Config
@@ -85,7 +86,7 @@ func Open(cfg Config) (*Server, error) {
 		turns:     fair.NewSlots(maxConns),
 		accounts:  fair.NewSlots(accountStatements),
 	}
-	s.Marks, s.BinaryLog, s.Setup, s.Cluster = Marks{s}, BinaryLog{s}, Setup{s}, Cluster{s}
+	s.Marks, s.BinaryLog, s.Setup, s.Cluster, s.Sizes = Marks{s}, BinaryLog{s}, Setup{s}, Cluster{s}, Sizes{s}
 	return s, nil
 }
 
@@ -97,6 +98,9 @@ type BinaryLog struct{ s *Server }
 
 // Setup is what the broker needs of a server: privileges, settings, character sets and time zones.
 type Setup struct{ s *Server }
+
+// Sizes are those of the databases on a server.
+type Sizes struct{ s *Server }
 
 // Cluster is what only concerns the nodes of a cluster.
 type Cluster struct{ s *Server }
@@ -273,18 +277,12 @@ func names(ctx context.Context, on queryer, query string, args ...any) (names []
 }
 
 // readPairs reads a query with two columns, names and values.
-func readPairs(ctx context.Context, on queryer, into map[string]string, query string) error {
-	rows, err := on.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return err
-		}
+func readPairs[V any](ctx context.Context, on queryer, into map[string]V, query string, args ...any) error {
+	return EachRow(ctx, on, query, func(rows *sql.Rows) error {
+		var name string
+		var value V
+		err := rows.Scan(&name, &value)
 		into[name] = value
-	}
-	return rows.Err()
+		return err
+	}, args...)
 }

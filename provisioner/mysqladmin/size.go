@@ -14,7 +14,7 @@ import (
 
 // Size is what a database takes on disk, in bytes.
 type Size struct {
-	Files    int64 // its tables, indexes included, and its stored programs: see ProgramSizes
+	Files    int64 // its tables, indexes included, and its stored programs: see Sizes.Programs
 	Reusable int64 // what deleted rows have left free in these files, which do not shrink
 }
 
@@ -25,17 +25,17 @@ func (s Size) Used(quota int64) int64 { return s.Files - min(s.Reusable, quota) 
 // programLimit bounds how long a server reads the stored programs of one database.
 const programLimit = 10 * time.Second
 
-// DatabaseSize measures a database, which may be missing. The size of tables in a shared InnoDB tablespace is an
+// Of measures a database, which may be missing. The size of tables in a shared InnoDB tablespace is an
 // estimate of the server, which lags some seconds behind large changes. Deleted rows become free space some seconds
 // later. Tables that a statement is just creating, and that have no InnoDB tablespace of their own, may not be counted.
 // Free space in a shared tablespace counts for no database. If the server cannot open all tables in time, only the
 // files of InnoDB count.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html
-func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err error) {
-	tables, files, err := s.tablesOf(ctx, name)
+func (on Sizes) Of(ctx context.Context, name string) (size Size, err error) {
+	tables, files, err := on.tablesOf(ctx, name)
 	if err != nil && (!TimedOut(err) || files == 0) {
-		return size, s.explain("size of database "+name, err)
+		return size, on.s.explain("size of database "+name, err)
 	}
 	size.Files = files
 	for _, t := range tables {
@@ -45,7 +45,7 @@ func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err 
 			size.Files += t.lengths
 		}
 	}
-	texts, err := s.ProgramSize(ctx, name, programLimit)
+	texts, err := on.ProgramsOf(ctx, name, programLimit)
 	size.Files += texts
 	return size, err
 }
@@ -65,8 +65,8 @@ func (t tableSize) hasFile() bool { return t.innoDB && (t.partitioned || t.file 
 // tablesOf reads the tables of a database, and how many bytes its own InnoDB tablespaces have together, also those of
 // tables that are just being made. It matches tables and tablespaces, which the servers can only do by comparing each
 // with each. If the server does not open all tables in time, tablesOf still returns the bytes.
-func (s *Server) tablesOf(ctx context.Context, database string) (tables []tableSize, files int64, err error) {
-	flavour, err := s.Flavour(ctx)
+func (on Sizes) tablesOf(ctx context.Context, database string) (tables []tableSize, files int64, err error) {
+	flavour, err := on.s.Flavour(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -75,7 +75,7 @@ func (s *Server) tablesOf(ctx context.Context, database string) (tables []tableS
 	query := fmt.Sprintf(`SELECT TABLE_NAME, %s, TABLE_TYPE, COALESCE(ENGINE, '') = 'InnoDB',
 		COALESCE(CREATE_OPTIONS, '') LIKE '%%partitioned%%', COALESCE(DATA_LENGTH + INDEX_LENGTH, 0), COALESCE(DATA_FREE, 0),
 		COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES`, d.named("TABLE_NAME"))
-	opening := s.eachTable(ctx, d, query, database, func(rows *sql.Rows) error {
+	opening := on.eachTable(ctx, d, query, database, func(rows *sql.Rows) error {
 		var t tableSize
 		var file string
 		err := rows.Scan(&t.name, &file, &t.kind, &t.innoDB, &t.partitioned, &t.lengths, &t.free, &t.rows)
@@ -89,7 +89,7 @@ func (s *Server) tablesOf(ctx context.Context, database string) (tables []tableS
 	// MariaDB lists the tablespaces of tables that were opened.
 	query = fmt.Sprintf(`SELECT SUBSTRING(NAME, CHAR_LENGTH(SUBSTRING_INDEX(NAME, '/', 1)) + 2), FILE_SIZE FROM %s
 		WHERE SUBSTRING_INDEX(NAME, '/', 1) = %s`, d.tablespaces, d.named("?"))
-	err = s.eachRow(ctx, query, database, func(rows *sql.Rows) error {
+	err = on.eachRow(ctx, query, database, func(rows *sql.Rows) error {
 		var file string
 		var bytes int64
 		err := rows.Scan(&file, &bytes)
@@ -116,11 +116,11 @@ const openingTime = 30 * time.Second
 var errOpeningTime = errors.New("the server does not open all tables in time")
 
 // eachTable calls fn with the rows of a query of information_schema.TABLES, without views.
-func (s *Server) eachTable(ctx context.Context, d dialect, query, database string, fn func(*sql.Rows) error) error {
+func (on Sizes) eachTable(ctx context.Context, d dialect, query, database string, fn func(*sql.Rows) error) error {
 	if d.openingTables == "" {
-		return s.eachRow(ctx, query+" WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'", database, fn)
+		return on.eachRow(ctx, query+" WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'", database, fn)
 	}
-	all, err := names(ctx, s.reads, d.openingTables+tablesOf, database)
+	all, err := names(ctx, on.s.reads, d.openingTables+tablesOf, database)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Server) eachTable(ctx context.Context, d dialect, query, database strin
 		if time.Since(began) > openingTime {
 			return errOpeningTime
 		}
-		if err := s.eachRow(ctx, d.openingTables+some, database, fn); err != nil {
+		if err := on.eachRow(ctx, d.openingTables+some, database, fn); err != nil {
 			return err
 		}
 	}
@@ -158,27 +158,27 @@ func TableQueries(query, database string, tables []string) (queries []string) {
 var partitionOf = regexp.MustCompile(`(?s)#[pP]#.*$`)
 
 // eachRow calls fn with the rows of a query whose arguments are all a database.
-func (s *Server) eachRow(ctx context.Context, query, database string, fn func(*sql.Rows) error) error {
-	return EachRow(ctx, s.reads, query, fn, slices.Repeat([]any{database}, strings.Count(query, "?"))...)
+func (on Sizes) eachRow(ctx context.Context, query, database string, fn func(*sql.Rows) error) error {
+	return EachRow(ctx, on.s.reads, query, fn, slices.Repeat([]any{database}, strings.Count(query, "?"))...)
 }
 
 // named is an expression that converts a name to its form in NAME of the tablespaces.
 func (d dialect) named(expression string) string { return fmt.Sprintf(d.tablespaceName, expression) }
 
-// DatabaseFiles measures all databases on a shared server whose names begin with DatabasePrefix, in one query. It
+// Files measures all databases on a shared server whose names begin with DatabasePrefix, in one query. It
 // counts the bytes on disk of InnoDB tables that have their own tablespace, as almost all have. A database without
 // tables has 0. The cost grows with the number of tables, but the server opens none of them.
-func (s *Server) DatabaseFiles(ctx context.Context) (map[string]int64, error) {
-	flavour, err := s.Flavour(ctx)
+func (on Sizes) Files(ctx context.Context) (map[string]int64, error) {
+	flavour, err := on.s.Flavour(ctx)
 	if err != nil {
 		return nil, err
 	}
-	databases, err := s.Databases(ctx)
+	databases, err := on.s.Databases(ctx)
 	if err != nil {
 		return nil, err
 	}
-	sizes, err := s.sizes(ctx, fmt.Sprintf(`SELECT SUBSTRING_INDEX(NAME, '/', 1), CAST(SUM(FILE_SIZE) AS SIGNED)
-		FROM %s WHERE NAME LIKE ? GROUP BY 1`, dialects[flavour.Name].tablespaces))
+	sizes, err := on.measure(ctx, fmt.Sprintf(`SELECT SUBSTRING_INDEX(NAME, '/', 1), CAST(SUM(FILE_SIZE) AS SIGNED)
+		FROM %s WHERE NAME LIKE ? GROUP BY 1`, dialects[flavour.Name].tablespaces), escapePattern(DatabasePrefix)+"%")
 	if err != nil {
 		return nil, err
 	}
@@ -204,26 +204,27 @@ const (
 		WHERE NAME LIKE ? AND SPACE_TYPE <> 'Single'`
 )
 
-// OtherTables measures what DatabaseFiles leaves out: tables in shared tablespaces, and tables of other engines, which
+// OtherTables measures what Files leaves out: tables in shared tablespaces, and tables of other engines, which
 // may date from before the servers refused them. Databases without such tables are absent from the result. Databases
 // that cannot be measured within otherTablesTime are absent too, and are named in the error. The server opens only the
 // tables of databases that have such tables.
-func (s *Server) OtherTables(ctx context.Context) (map[string]int64, error) {
-	flavour, err := s.Flavour(ctx)
+func (on Sizes) OtherTables(ctx context.Context) (map[string]int64, error) {
+	flavour, err := on.s.Flavour(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d := dialects[flavour.Name]
-	databases, err := s.databasesWithOthers(ctx, d)
+	pattern := escapePattern(DatabasePrefix) + "%"
+	databases, err := names(ctx, on.s.reads, d.openingTables+othersQuery+" UNION "+d.inSharedTablespaces, pattern, pattern)
 	if err != nil {
-		return nil, s.explain("look for tables that have no file of InnoDB's", err)
+		return nil, on.s.explain("look for tables that have no file of InnoDB's", err)
 	}
 	sizes := map[string]int64{}
 	var failed []error
 	for _, name := range databases {
-		bytes, err := s.otherTablesOf(ctx, name)
+		bytes, err := on.otherTablesOf(ctx, name)
 		if err != nil {
-			failed = append(failed, s.explain("measure tables of database "+name+" that have no file of InnoDB's", err))
+			failed = append(failed, on.s.explain("measure tables of database "+name+" that have no file of InnoDB's", err))
 			continue
 		}
 		sizes[name] = bytes
@@ -235,10 +236,10 @@ func (s *Server) OtherTables(ctx context.Context) (map[string]int64, error) {
 // being measured.
 const otherTablesTime = 3 * time.Second
 
-func (s *Server) otherTablesOf(ctx context.Context, database string) (bytes int64, err error) {
+func (on Sizes) otherTablesOf(ctx context.Context, database string) (bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, otherTablesTime)
 	defer cancel()
-	tables, _, err := s.tablesOf(ctx, database)
+	tables, _, err := on.tablesOf(ctx, database)
 	for _, t := range tables {
 		if !t.hasFile() {
 			bytes += t.lengths
@@ -247,31 +248,13 @@ func (s *Server) otherTablesOf(ctx context.Context, database string) (bytes int6
 	return bytes, err
 }
 
-func (s *Server) databasesWithOthers(ctx context.Context, d dialect) ([]string, error) {
-	pattern := escapePattern(DatabasePrefix) + "%"
-	return names(ctx, s.reads, d.openingTables+othersQuery+" UNION "+d.inSharedTablespaces, pattern, pattern)
-}
-
-// sizes runs a query that takes a pattern for the broker's databases and returns their bytes by name. The names are the
-// same in every character set.
-func (s *Server) sizes(ctx context.Context, query string) (map[string]int64, error) {
-	return s.sizesOf(ctx, query, escapePattern(DatabasePrefix)+"%")
-}
-
-func (s *Server) sizesOf(ctx context.Context, query string, args ...any) (map[string]int64, error) {
-	rows, err := s.reads.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, s.explain("measure the databases", err)
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+// measure runs a query whose arguments all are one name or pattern of databases, and which returns bytes by name. The
+// names of the broker's databases are the same in every character set.
+func (on Sizes) measure(ctx context.Context, query, databases string) (map[string]int64, error) {
 	sizes := map[string]int64{}
-	for rows.Next() {
-		var name string
-		var bytes int64
-		if err := rows.Scan(&name, &bytes); err != nil {
-			return nil, s.explain("measure the databases", err)
-		}
-		sizes[name] = bytes
+	args := slices.Repeat([]any{databases}, strings.Count(query, "?"))
+	if err := readPairs(ctx, on.s.reads, sizes, query, args...); err != nil {
+		return nil, on.s.explain("measure the databases", err)
 	}
-	return sizes, s.explain("measure the databases", rows.Err())
+	return sizes, nil
 }

@@ -18,10 +18,10 @@ type Table struct {
 // LargestTables lists up to n tables of a database, the largest first, and says how many there are.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://mariadb.com/docs/server/reference/system-tables/information-schema/information-schema-tables/information-schema-innodb-tables/information-schema-innodb_sys_tablespaces-table
-func (s *Server) LargestTables(ctx context.Context, database string, n int) (largest []Table, all int, err error) {
-	tables, _, err := s.tablesOf(ctx, database)
+func (on Sizes) LargestTables(ctx context.Context, database string, n int) (largest []Table, all int, err error) {
+	tables, _, err := on.tablesOf(ctx, database)
 	if err != nil {
-		return nil, 0, s.explain("list the tables of database "+database, err)
+		return nil, 0, on.s.explain("list the tables of database "+database, err)
 	}
 	for _, t := range tables {
 		if t.kind == "BASE TABLE" {

@@ -12,7 +12,7 @@ import (
 func TestLargestTables(t *testing.T) {
 	onEachLaxServer(t, func(t *testing.T, f *fixture) {
 		tenant := f.loginAs(f.account(plan.Admin))
-		if tables, count, err := f.server.LargestTables(t.Context(), f.database, 10); err != nil || count != 0 || len(tables) != 0 {
+		if tables, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10); err != nil || count != 0 || len(tables) != 0 {
 			t.Errorf("of an empty database: %v, %d, %v", tables, count, err)
 		}
 		f.exec(tenant, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling VARCHAR(1000))",
@@ -25,7 +25,7 @@ func TestLargestTables(t *testing.T) {
 		for range 11 {
 			f.exec(tenant, "INSERT INTO large (filling) SELECT filling FROM large")
 		}
-		tables, count, err := f.server.LargestTables(t.Context(), f.database, 10)
+		tables, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
 		f.must(err)
 		sizes := map[string]int64{}
 		var sum int64
@@ -43,11 +43,11 @@ func TestLargestTables(t *testing.T) {
 		if small == 0 || sizes["<script>alert('x-y')</script>"] != small || sizes["parted"] != 3*small {
 			t.Errorf("sizes of small tables: %v", sizes)
 		}
-		if whole, err := f.server.DatabaseSize(t.Context(), f.database); err != nil ||
+		if whole, err := f.server.Sizes.Of(t.Context(), f.database); err != nil ||
 			whole.Files != sum+f.programs() {
 			t.Errorf("the tables take %d bytes together, the database %d: %v", sum, whole.Files, err)
 		}
-		if some, count, err := f.server.LargestTables(t.Context(), f.database, 2); err != nil || len(some) != 2 || count != 5 {
+		if some, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 2); err != nil || len(some) != 2 || count != 5 {
 			t.Errorf("the largest two: %v of %d, %v", some, count, err)
 		}
 	})
@@ -63,14 +63,14 @@ func TestSizesBesideViewsThatNeedMuchMemory(t *testing.T) {
 			_, err = tenant.ExecContext(t.Context(), fmt.Sprintf("CREATE VIEW v%d AS SELECT x.a FROM v%d x JOIN v%[2]d y USING (a)",
 				n+1, n))
 		}
-		size, err := f.server.DatabaseSize(t.Context(), f.database)
+		size, err := f.server.Sizes.Of(t.Context(), f.database)
 		if err != nil || size.Files < 16<<10 {
 			t.Errorf("the database takes %d bytes: %v", size.Files, err)
 		}
-		if tables, _, err := f.server.LargestTables(t.Context(), f.database, 10); err != nil || len(tables) != 1 {
+		if tables, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10); err != nil || len(tables) != 1 {
 			t.Errorf("its tables are %v: %v", tables, err)
 		}
-		if _, err := f.server.OtherTables(t.Context()); err != nil {
+		if _, err := f.server.Sizes.OtherTables(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

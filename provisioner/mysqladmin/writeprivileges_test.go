@@ -160,13 +160,13 @@ func TestAllDatabasesAreMeasuredAtOnce(t *testing.T) {
 		db := f.loginAs(f.account(plan.ReadWrite))
 		f.exec(db, "CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE `a#p-b` (b LONGBLOB)",
 			fmt.Sprintf("INSERT INTO `a#p-b` VALUES (REPEAT('x', %d))", 4<<20))
-		exact, err := f.server.DatabaseSize(t.Context(), f.database)
+		exact, err := f.server.Sizes.Of(t.Context(), f.database)
 		f.must(err)
 		f.expectMeasured(map[string]int64{f.database: exact.Files, empty: 0}, nil)
 
 		f.createMyISAM("m", "b LONGBLOB")
 		f.exec(db, fmt.Sprintf("INSERT INTO m VALUES (REPEAT('x', %d))", 1<<20))
-		all, err := f.server.DatabaseSize(t.Context(), f.database)
+		all, err := f.server.Sizes.Of(t.Context(), f.database)
 		f.must(err)
 		f.expectMeasured(map[string]int64{f.database: exact.Files}, map[string]int64{f.database: all.Files - exact.Files})
 	})
@@ -178,7 +178,7 @@ func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
 		f.exec(f.connect(a), "CREATE TABLE t (b LONGBLOB)", fmt.Sprintf("INSERT INTO t VALUES (REPEAT('x', %d))", 4<<20))
-		before, err := f.server.DatabaseSize(t.Context(), f.database)
+		before, err := f.server.Sizes.Of(t.Context(), f.database)
 		f.must(err)
 		ended := make(chan error)
 		const held = 4
@@ -214,9 +214,9 @@ func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 func (f *fixture) timeMeasurement() (size mysqladmin.Size, took time.Duration) {
 	f.t.Helper()
 	since := time.Now()
-	size, err := f.server.DatabaseSize(f.t.Context(), f.database)
+	size, err := f.server.Sizes.Of(f.t.Context(), f.database)
 	f.must(err)
-	_, err = f.server.OtherTables(f.t.Context())
+	_, err = f.server.Sizes.OtherTables(f.t.Context())
 	f.must(err)
 	return size, time.Since(since)
 }
@@ -224,7 +224,7 @@ func (f *fixture) timeMeasurement() (size mysqladmin.Size, took time.Duration) {
 // expectMeasured looks at these databases, and at the fixture's own among those with other tables.
 func (f *fixture) expectMeasured(files, others map[string]int64) {
 	f.t.Helper()
-	measured, err := f.server.DatabaseFiles(f.t.Context())
+	measured, err := f.server.Sizes.Files(f.t.Context())
 	f.must(err)
 	for name, want := range files {
 		if got, found := measured[name]; !found || got != want {
@@ -234,7 +234,7 @@ func (f *fixture) expectMeasured(files, others map[string]int64) {
 	if _, found := measured["mysql"]; found {
 		f.t.Error("the server's own database is measured")
 	}
-	other, err := f.server.OtherTables(f.t.Context())
+	other, err := f.server.Sizes.OtherTables(f.t.Context())
 	f.must(err)
 	if got := other[f.database]; got != others[f.database] {
 		f.t.Errorf("other tables of %d bytes, want %d", got, others[f.database])

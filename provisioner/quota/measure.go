@@ -86,7 +86,7 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 				files += 2 * g.Plans.Get(m.PlanID).Quota()
 			}
 			c, err := g.assess(ctx, m, files, func(ctx context.Context) (mysqladmin.Size, error) {
-				return server.DatabaseSize(ctx, m.Database)
+				return server.Sizes.Of(ctx, m.Database)
 			})
 			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
 				return err
@@ -128,7 +128,7 @@ func (g *Guard) sizes(ctx context.Context, server *shared.Server) (sizes map[str
 	}
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	if sizes, err = server.DatabaseFiles(limited); err != nil {
+	if sizes, err = server.Sizes.Files(limited); err != nil {
 		return nil, nil, err
 	}
 	others, incomplete := g.otherTables(ctx, server)
@@ -142,7 +142,7 @@ func (g *Guard) sizes(ctx context.Context, server *shared.Server) (sizes map[str
 func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[string]int64, error) {
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	bytes, err := server.OtherTables(limited)
+	bytes, err := server.Sizes.OtherTables(limited)
 	latest := g.readings[server.Name()]
 	if err != nil {
 		known := maps.Clone(latest.otherTables)
@@ -224,7 +224,7 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	var size mysqladmin.Size
 	var version mysqladmin.Flavour
 	err := g.Fleet.AsAdmin(limited, i, func(admin *mysqladmin.Server) (err error) {
-		if size, err = admin.DatabaseSize(limited, i.Database); err != nil {
+		if size, err = admin.Sizes.Of(limited, i.Database); err != nil {
 			return err
 		}
 		if version, err = admin.Flavour(limited); err != nil {

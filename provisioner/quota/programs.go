@@ -40,7 +40,7 @@ func (g *Guard) programs(ctx context.Context, server *shared.Server, databases m
 	}
 	next := programs{since: time.Now()}
 	limited, cancel := context.WithTimeout(ctx, 2*programsTimeout) // the server's own limit comes first
-	next.bytes, next.err = server.ProgramSizes(limited, programsTimeout)
+	next.bytes, next.err = server.Sizes.Programs(limited, programsTimeout)
 	cancel()
 	if next.err != nil && ctx.Err() == nil && server.Ping(ctx) == nil {
 		next = g.eachProgram(ctx, server, databases, latest)
@@ -63,7 +63,7 @@ func (g *Guard) eachProgram(ctx context.Context, server *shared.Server, database
 	}
 	for name := range databases {
 		limited, cancel := context.WithTimeout(ctx, 2*programTimeout)
-		bytes, err := server.ProgramSize(limited, name, programTimeout)
+		bytes, err := server.Sizes.ProgramsOf(limited, name, programTimeout)
 		cancel()
 		if err == nil {
 			next.bytes[name] = bytes

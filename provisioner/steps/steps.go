@@ -83,7 +83,7 @@ func RoleOf(a store.BindingAccount) plan.Role {
 // DatabaseSize measures an instance on its server.
 func (ss *Servers) DatabaseSize(ctx context.Context, i store.Instance) (size mysqladmin.Size, err error) {
 	err = ss.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
-		size, err = admin.DatabaseSize(ctx, i.Database)
+		size, err = admin.Sizes.Of(ctx, i.Database)
 		return err
 	})
 	return size, err

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"database/sql"
-	"sync"
 )
 
 // Output takes what a worker of Dump reads.
@@ -40,12 +39,12 @@ func Dump(ctx context.Context, from Source, o Options, output func() Output) (Sc
 	if err := programs.check(o); err != nil {
 		return Schema{}, err
 	}
-	d := &dumper{copier{snapshot: taken, programs: programs, options: o}}
+	d := &dumper{reader{snapshot: taken, options: o}}
 	return Schema{taken.version, taken.tables, programs}, d.run(ctx, output)
 }
 
 // dumper reads what a snapshot shows.
-type dumper struct{ copier }
+type dumper struct{ reader }
 
 func (d *dumper) run(ctx context.Context, output func() Output) error {
 	return d.eachWorker(ctx, func(ctx context.Context, n int, chunks <-chan chunk) error {
@@ -92,34 +91,4 @@ func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) 
 func sumOf(ctx context.Context, conn *sql.Conn, k chunk) (sum string, err error) {
 	err = conn.QueryRowContext(ctx, k.table.selectSum(k)).Scan(&sum)
 	return sum, err
-}
-
-// eachWorker runs fn for each worker, with the chunks of all tables, which one more connection divides.
-func (c *copier) eachWorker(ctx context.Context, fn func(ctx context.Context, n int, chunks <-chan chunk) error) error {
-	c.progress.rows = map[string]uint64{}
-	for _, t := range c.snapshot.tables {
-		c.progress.total += t.bytes
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	chunks := make(chan chunk)
-	var workers sync.WaitGroup
-	for n := range c.options.Workers {
-		workers.Go(func() {
-			if err := fn(ctx, n, chunks); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	workers.Go(func() {
-		defer close(chunks)
-		if err := c.divide(ctx, c.snapshot.conns[c.options.Workers], chunks); err != nil {
-			cancel(err)
-		}
-	})
-	workers.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return c.checkPartitions(ctx, c.snapshot.conns[c.options.Workers])
 }

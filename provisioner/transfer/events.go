@@ -42,10 +42,10 @@ func endOfEvent(text string) time.Time {
 }
 
 // makeEvents creates the events, all of them disabled. It returns those that are to run.
-func (c *copier) makeEvents(ctx context.Context, conn *sql.Conn) (Events, error) {
-	later := Events{collation: c.programs.collation}
-	disabled := make([]program, len(c.programs.events))
-	for n, p := range c.programs.events {
+func (b *builder) makeEvents(ctx context.Context, conn *sql.Conn) (Events, error) {
+	later := Events{collation: b.programs.collation}
+	disabled := make([]program, len(b.programs.events))
+	for n, p := range b.programs.events {
 		text := withoutDefiner(string(p.text))
 		if enabledEvent.MatchString(text) {
 			later.list = append(later.list, p)
@@ -55,7 +55,7 @@ func (c *copier) makeEvents(ctx context.Context, conn *sql.Conn) (Events, error)
 		}
 		disabled[n] = p
 	}
-	return later, c.makeAll(ctx, conn, disabled)
+	return later, b.makeAll(ctx, conn, disabled)
 }
 
 // createEvent finds the name of an event in its text, in the character set of the text.
@@ -72,8 +72,8 @@ func (e Events) Enable(ctx context.Context, to Target, alive func() error) error
 	if len(e.list) == 0 {
 		return nil
 	}
-	c := &copier{to: to, options: Options{Alive: alive}, programs: programSet{collation: e.collation}}
-	conn, err := c.to.connect(ctx)
+	b := newBuilder(Schema{programs: programSet{collation: e.collation}}, to, Options{Alive: alive})
+	conn, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (e Events) Enable(ctx context.Context, to Target, alive func() error) error
 		}
 		p.text = []byte("ALTER EVENT " + name[1] + " ENABLE")
 		// With the settings of its creation: a server may store those of the session.
-		if err := p.make(ctx, c, conn); err != nil && number(err) != errNoSuchEvent && number(err) != errEventIsPast {
+		if err := p.make(ctx, b, conn); err != nil && number(err) != errNoSuchEvent && number(err) != errEventIsPast {
 			return err
 		}
 	}

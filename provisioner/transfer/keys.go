@@ -27,10 +27,10 @@ func (o Options) earlyKeyBytes() uint64 {
 
 // splitCreate splits the definition of a table of the snapshot into one without its secondary keys, and these. There
 // are none if the table is small, or may need them before it has rows.
-func (c *copier) splitCreate(t *table) (early string, keys lateKeys) {
+func (b *builder) splitCreate(t *table) (early string, keys lateKeys) {
 	references := "REFERENCES " + t.String() + " "
-	if t.bytes <= c.options.earlyKeyBytes() || t.sequence || t.versioned ||
-		slices.ContainsFunc(c.snapshot.tables, func(o table) bool { return strings.Contains(o.create, references) }) {
+	if t.bytes <= b.options.earlyKeyBytes() || t.sequence || t.versioned ||
+		slices.ContainsFunc(b.tables, func(o table) bool { return strings.Contains(o.create, references) }) {
 		return t.create, lateKeys{}
 	}
 	early, clauses := splitKeys(t.create)
@@ -80,24 +80,24 @@ func splitKeys(create string) (early string, keys []string) {
 }
 
 // addKeys adds the keys for which the rows had to be there.
-func (c *copier) addKeys(ctx context.Context) error {
+func (b *builder) addKeys(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	waiting := make(chan lateKeys, len(c.late))
-	for _, l := range c.late {
+	waiting := make(chan lateKeys, len(b.late))
+	for _, l := range b.late {
 		waiting <- l
 	}
 	close(waiting)
 	var workers sync.WaitGroup
-	for range min(c.options.Workers, len(c.late)) {
+	for range min(b.options.Workers, len(b.late)) {
 		workers.Go(func() {
-			if err := c.addKeysOf(ctx, waiting); err != nil {
+			if err := b.addKeysOf(ctx, waiting); err != nil {
 				cancel(err)
 			}
 		})
 	}
 	workers.Wait()
-	c.late = nil
+	b.late = nil
 	return context.Cause(ctx)
 }
 
@@ -106,19 +106,19 @@ func (c *copier) addKeys(ctx context.Context) error {
 const gentleKeys = `SET SESSION unique_checks = @@unique_checks
 	/*!80027 , innodb_ddl_threads = 1, innodb_parallel_read_threads = 1 */`
 
-func (c *copier) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error {
-	conn, err := c.connectLoosely(ctx)
+func (b *builder) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error {
+	conn, err := b.connectLoosely(ctx)
 	if err != nil {
 		return err
 	}
 	defer discard(conn)
-	if c.options.Gentle {
-		if err := c.exec(ctx, conn, gentleKeys); err != nil {
+	if b.options.Gentle {
+		if err := b.exec(ctx, conn, gentleKeys); err != nil {
 			return err
 		}
 	}
 	for l := range waiting {
-		err := c.exec(ctx, conn, "ALTER TABLE "+l.table.String()+" ADD "+strings.Join(l.clauses, ", ADD "))
+		err := b.exec(ctx, conn, "ALTER TABLE "+l.table.String()+" ADD "+strings.Join(l.clauses, ", ADD "))
 		if number(err) != 0 {
 			return refused(err, "The keys of table %s cannot be created in the copy (MySQL error %d).", l.table.name,
 				number(err))

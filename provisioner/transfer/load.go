@@ -20,20 +20,9 @@ func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) err
 	if err := s.programs.check(o); err != nil {
 		return err
 	}
-	c := &copier{snapshot: &snapshot{tables: s.tables, version: s.Version}, programs: s.programs, to: to, options: o}
-	if err := c.makeSchema(ctx); err != nil {
-		return err
-	}
-	if err := c.loadRows(ctx, parts); err != nil {
-		return err
-	}
-	if err := c.addKeys(ctx); err != nil {
-		return err
-	}
-	if err := c.setCounters(ctx); err != nil {
-		return err
-	}
-	return c.makeLate(ctx)
+	return newBuilder(s, to, o).build(ctx, &snapshot{tables: s.tables}, func(ctx context.Context, c *copier) error {
+		return c.loadRows(ctx, parts)
+	})
 }
 
 func (c *copier) loadRows(ctx context.Context, parts []Part) error {
@@ -61,7 +50,7 @@ func (c *copier) loadRows(ctx context.Context, parts []Part) error {
 }
 
 func (c *copier) loadParts(ctx context.Context, parts <-chan Part) error {
-	conn, err := c.to.connect(ctx)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,7 +81,7 @@ func (c *copier) loadPart(ctx context.Context, conn *sql.Conn, p Part) error {
 			return ofSource(fmt.Errorf("the dump has rows of the table %q, and no such table", d.Table))
 		}
 		l.chunks[n] = chunk{table: t, from: d.From, to: d.To}
-		l.there[d.Table] = c.progress.kept[d.Table]
+		l.there[d.Table] = c.kept[d.Table]
 	}
 	var failure error
 	for range transferAttempts {
@@ -131,7 +120,7 @@ type partLoader struct {
 func (l *partLoader) again(failure error) (again bool) {
 	for n := range l.chunks {
 		k := &l.chunks[n]
-		again = k.again(failure, l.copier.progress.kept[k.table.name]) || again
+		again = k.again(failure, l.kept[k.table.name]) || again
 	}
 	return again
 }

@@ -309,7 +309,7 @@ func (p programSet) check(o Options) error {
 }
 
 // make creates the program with the settings of its own. They stay in the session.
-func (p program) make(ctx context.Context, c *copier, conn *sql.Conn) error {
+func (p program) make(ctx context.Context, b *builder, conn *sql.Conn) error {
 	var settings []string
 	if p.kind == "LIBRARY" { // which has no character set but utf8mb4
 		p.client, p.connection = "utf8mb4", "utf8mb4_bin"
@@ -325,15 +325,15 @@ func (p program) make(ctx context.Context, c *copier, conn *sql.Conn) error {
 		settings = append(settings, fmt.Sprintf("timestamp = %d", max(aDayBefore.Unix(), 1)))
 	}
 	settings = append(settings, "character_set_client = "+string(appendQuoted(nil, []byte(p.client))))
-	if err := c.exec(ctx, conn, "SET SESSION "+strings.Join(settings, ", ")); err != nil {
+	if err := b.exec(ctx, conn, "SET SESSION "+strings.Join(settings, ", ")); err != nil {
 		return err
 	}
 	text := withoutDefiner(string(p.text))
 	if p.kind == "VIEW" {
-		text = inDatabase(text, c.programs.database, c.to.Database)
+		text = inDatabase(text, b.programs.database, b.Database)
 	}
-	return c.withCollation(ctx, conn, p.database, func() error {
-		err := c.exec(ctx, conn, text)
+	return b.withCollation(ctx, conn, p.database, func() error {
+		err := b.exec(ctx, conn, text)
 		_, resetting := conn.ExecContext(ctx, writeSession)
 		return cmp.Or(err, resetting)
 	})
@@ -357,13 +357,13 @@ func inDatabase(view, from, to string) string {
 
 // withCollation runs fn while the database has another default collation, unless that is "". Routines keep the one with
 // which they were created: their variables have it.
-func (c *copier) withCollation(ctx context.Context, conn *sql.Conn, collation string, fn func() error) error {
-	own := c.programs.collation
+func (b *builder) withCollation(ctx context.Context, conn *sql.Conn, collation string, fn func() error) error {
+	own := b.programs.collation
 	if collation == "" || collation == own {
 		return fn()
 	}
 	alter := func(collation string) error {
-		return c.exec(ctx, conn, "ALTER DATABASE "+quoteName(c.to.Database)+" COLLATE "+quoteName(collation))
+		return b.exec(ctx, conn, "ALTER DATABASE "+quoteName(b.Database)+" COLLATE "+quoteName(collation))
 	}
 	if err := alter(collation); err != nil {
 		return err
@@ -372,14 +372,14 @@ func (c *copier) withCollation(ctx context.Context, conn *sql.Conn, collation st
 }
 
 // makeAll creates programs, some of which may need others of them. It tries those that fail again, until none succeeds.
-func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) error {
+func (b *builder) makeAll(ctx context.Context, conn *sql.Conn, list []program) error {
 	for len(list) > 0 {
 		var failed []program
 		var failures []error
 		for _, p := range list {
 			err := p.broken
 			if err == nil {
-				err = p.make(ctx, c, conn)
+				err = p.make(ctx, b, conn)
 			}
 			switch {
 			case err == nil:
@@ -390,11 +390,11 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 			}
 		}
 		if len(failed) == len(list) {
-			if len(c.late) > 0 && slices.ContainsFunc(failures, func(err error) bool { return number(err) == errNoSuchKey }) {
-				c.waiting = failed
+			if len(b.late) > 0 && slices.ContainsFunc(failures, func(err error) bool { return number(err) == errNoSuchKey }) {
+				b.waiting = failed
 				return nil
 			}
-			return c.options.leaveOut(failed, failures)
+			return b.options.leaveOut(failed, failures)
 		}
 		list = failed
 	}

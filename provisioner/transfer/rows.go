@@ -52,56 +52,17 @@ func eachRow(ctx context.Context, conn *sql.Conn, query string, fn func([]value)
 	})
 }
 
-// progress is what a copy has done.
-type progress struct {
-	kept map[string]bool // tables that were there before
-
-	mu          sync.Mutex
-	done, total uint64
-	written     int64
-	rows        map[string]uint64 // of divided tables with partitions
-}
-
-// note notes that a chunk with that checksum is done.
-func (c *copier) note(k chunk, sum string) error {
-	c.progress.mu.Lock()
-	defer c.progress.mu.Unlock()
-	if k.table.prunes && k.from+k.to != "" {
-		read, err := parseSum(sum)
-		if err != nil {
-			return ofSource(err)
-		}
-		c.progress.rows[k.table.name] += read.rows
-	}
-	c.progress.done += k.table.bytes / (k.table.bytes/c.options.chunkBytes() + 1)
-	if c.options.Progress != nil {
-		c.options.Progress(c.progress.done, c.progress.total)
-	}
-	return nil
-}
-
-// checkPartitions refuses tables with rows that no chunk had. The server looks for a row only in the partition to which
-// it belongs, but EXCHANGE PARTITION … WITHOUT VALIDATION puts rows into others.
-func (c *copier) checkPartitions(ctx context.Context, conn *sql.Conn) error {
-	for name, rows := range c.progress.rows {
-		var all uint64
-		t := find(c.snapshot.tables, name)
-		if err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+t.from()).Scan(&all); err != nil {
-			return t.failure(sourceFailure(err))
-		}
-		if all != rows {
-			return t.misplaced(nil)
-		}
-		if err := c.snapshot.releaseRead(ctx, conn, chunk{table: t}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (t *table) misplaced(err error) error {
 	return refused(err, "Table %[1]s has rows in partitions to which they do not belong, as EXCHANGE PARTITION … WITHOUT "+
 		"VALIDATION can leave them. Move them with REPAIR TABLE %[1]s, and try again.", t.name)
+}
+
+// copier copies rows.
+type copier struct {
+	reader
+	target
+	writing                   sync.RWMutex // held exclusively for chunks that are written with REPLACE
+	presentThere, presentHere string       // the ends of the period of rows that are present, on both servers
 }
 
 // copyRows copies the rows of all tables and compares them. Each worker has a connection to each side; one more
@@ -110,31 +71,6 @@ func (c *copier) copyRows(ctx context.Context) error {
 	return c.eachWorker(ctx, func(ctx context.Context, n int, chunks <-chan chunk) error {
 		return c.work(ctx, c.snapshot.conns[n], chunks)
 	})
-}
-
-// divide sends the chunks of all tables.
-func (c *copier) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk) error {
-	for n := range c.snapshot.tables {
-		t := &c.snapshot.tables[n]
-		if t.sequence {
-			continue
-		}
-		if err := c.eachChunk(ctx, conn, t, func(k chunk) error {
-			// Else a waiting ALTER TABLE would keep the workers from the chunks, and this connection waits for the workers.
-			if err := release(ctx, conn); err != nil {
-				return err
-			}
-			select {
-			case chunks <- k:
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}); err != nil {
-			return t.failure(err)
-		}
-	}
-	return nil
 }
 
 // Errors of a table whose file is missing, discarded or damaged.
@@ -149,50 +85,13 @@ func (t *table) failure(err error) error {
 	return fmt.Errorf("table %s: %w", t.name, err)
 }
 
-// eachChunk calls fn with the chunks of a table. Rows may have been added at the end of those that are known.
-func (c *copier) eachChunk(ctx context.Context, conn *sql.Conn, t *table, fn func(chunk) error) error {
-	last := chunk{table: t, first: true}
-	if c.options.Known != nil && !c.options.Gentle && c.progress.kept[t.name] {
-		if known := c.options.Known.chunks(t); known != nil {
-			for _, k := range known[:len(known)-1] {
-				if err := fn(k); err != nil {
-					return err
-				}
-			}
-			last = known[len(known)-1]
-		}
-	}
-	return eachChunk(ctx, conn, last, c.options.chunkBytes(), fn)
-}
-
 func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) error {
-	to, err := c.to.connect(ctx)
+	to, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer discard(to)
 	return c.each(ctx, from, chunks, func(k chunk) (sum string, err error) { return c.transfer(ctx, from, to, k) })
-}
-
-// each reads chunks from a connection by do, which returns their checksums.
-func (c *copier) each(ctx context.Context, from *sql.Conn, chunks <-chan chunk,
-	do func(chunk) (sum string, err error)) error {
-	for k := range chunks {
-		sum, err := do(k)
-		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return k.table.failure(err)
-		}
-		if err := c.snapshot.releaseRead(ctx, from, k); err != nil {
-			return err
-		}
-		if err := c.note(k, sum); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // gentleRest is how much longer a gentle copy rests than it has worked.
@@ -228,7 +127,7 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) (sum
 		}
 	}
 	var failure error
-	present := c.progress.kept[k.table.name] // rows that an interrupted copy has left
+	present := c.kept[k.table.name] // rows that an interrupted copy has left
 	for range transferAttempts {
 		since := time.Now()
 		if present {

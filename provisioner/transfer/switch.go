@@ -6,17 +6,6 @@ import (
 	"strings"
 )
 
-// DropPrograms drops the views, routines, triggers and events of the target.
-func DropPrograms(ctx context.Context, to Target, alive func() error) error {
-	c := &copier{to: to, options: Options{Alive: alive}}
-	conn, err := c.to.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer discard(conn)
-	return c.dropPrograms(ctx, conn)
-}
-
 // LoadPrograms is Load for a target that has the tables of the dump, which may have been moved there from the database
 // from.
 func LoadPrograms(ctx context.Context, s Schema, to Target, from string, o Options) error {
@@ -24,25 +13,25 @@ func LoadPrograms(ctx context.Context, s Schema, to Target, from string, o Optio
 	if err := s.programs.check(o); err != nil {
 		return err
 	}
-	c := &copier{snapshot: &snapshot{tables: s.tables, version: s.Version}, programs: s.programs, to: to, options: o}
-	conn, err := c.to.connect(ctx)
+	b := newBuilder(s, to, o)
+	conn, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer discard(conn)
-	if err := c.dropPrograms(ctx, conn); err != nil {
+	if err := b.dropPrograms(ctx, conn); err != nil {
 		return err
 	}
-	if err := c.setDefaults(ctx, conn); err != nil {
+	if err := b.setDefaults(ctx, conn); err != nil {
 		return err
 	}
-	if err := c.leaveFormerName(ctx, from); err != nil {
+	if err := b.leaveFormerName(ctx, from); err != nil {
 		return err
 	}
-	if err := c.makeRoutinesAndViews(ctx, conn); err != nil {
+	if err := b.makeRoutinesAndViews(ctx, conn); err != nil {
 		return err
 	}
-	return c.makeLate(ctx)
+	return b.makeLate(ctx)
 }
 
 var foreignKey = regexp.MustCompile("^CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY ")
@@ -50,14 +39,14 @@ var foreignKey = regexp.MustCompile("^CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY ")
 // leaveFormerName takes the name of the database from which tables were moved out of their definitions, where servers
 // keep it: before sequences that are defaults of columns, on MariaDB, and before tables that do not exist, to which
 // foreign keys refer.
-func (c *copier) leaveFormerName(ctx context.Context, from string) error {
-	conn, err := c.connectLoosely(ctx)
+func (b *builder) leaveFormerName(ctx context.Context, from string) error {
+	conn, err := b.connectLoosely(ctx)
 	if err != nil {
 		return err
 	}
 	defer discard(conn)
 	const keepHistory = "SET SESSION foreign_key_checks = 0 /*M! , system_versioning_alter_history = KEEP */"
-	if err := c.exec(ctx, conn, keepHistory); err != nil {
+	if err := b.exec(ctx, conn, keepHistory); err != nil {
 		return err
 	}
 	tables, err := names(ctx, conn, `SELECT 'TABLE', table_name FROM information_schema.columns
@@ -84,7 +73,7 @@ func (c *copier) leaveFormerName(ctx context.Context, from string) error {
 				changes = []string{"DROP FOREIGN KEY " + key[1], "ADD " + own}
 			}
 			for _, change := range changes {
-				if err := c.exec(ctx, conn, "ALTER TABLE "+t.String()+" "+change); err != nil {
+				if err := b.exec(ctx, conn, "ALTER TABLE "+t.String()+" "+change); err != nil {
 					return err
 				}
 			}

@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -245,49 +244,8 @@ func Copy(ctx context.Context, from Source, to Target, o Options) error {
 	if err := programs.check(o); err != nil {
 		return err
 	}
-	c := &copier{snapshot: taken, programs: programs, to: to, options: o}
-	return c.run(ctx)
-}
-
-// copier copies what a snapshot shows.
-type copier struct {
-	snapshot *snapshot
-	programs programSet
-	to       Target
-	options  Options
-	progress progress
-	late     []lateKeys
-	waiting  []program    // views that name some of these keys
-	counters []table      // of which the target has another counter for AUTO_INCREMENT
-	writing  sync.RWMutex // held exclusively for chunks that are written with REPLACE
-	addsKeys bool         // the target adds a primary key to a table that has none
-
-	presentThere, presentHere string // the ends of the period of rows that are present, on both servers
-}
-
-func (c *copier) run(ctx context.Context) error {
-	if err := c.makeSchema(ctx); err != nil {
-		return err
-	}
-	if err := c.copyRows(ctx); err != nil {
-		return err
-	}
-	if err := c.addKeys(ctx); err != nil {
-		return err
-	}
-	if err := c.setCounters(ctx); err != nil || c.options.RowsOnly {
-		return err
-	}
-	return c.makeLate(ctx)
-}
-
-// exec changes the target.
-func (c *copier) exec(ctx context.Context, conn *sql.Conn, statement string) error {
-	if err := c.options.Alive(); err != nil {
-		return err
-	}
-	_, err := conn.ExecContext(ctx, statement)
-	return err
+	b := newBuilder(Schema{taken.version, taken.tables, programs}, to, o)
+	return b.build(ctx, taken, func(ctx context.Context, c *copier) error { return c.copyRows(ctx) })
 }
 
 // quoted matches an identifier as SHOW CREATE prints it, also in a program with the SQL mode ANSI_QUOTES.

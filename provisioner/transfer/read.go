@@ -1,0 +1,152 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+)
+
+// progress is what a copy has done.
+type progress struct {
+	mu          sync.Mutex
+	done, total uint64
+	written     int64
+	rows        map[string]uint64 // of divided tables with partitions
+}
+
+// reader reads a snapshot in chunks.
+type reader struct {
+	snapshot *snapshot
+	options  Options
+	kept     map[string]bool // tables that the target had before
+	progress progress
+}
+
+// eachWorker runs fn for each worker, with the chunks of all tables, which one more connection divides.
+func (r *reader) eachWorker(ctx context.Context, fn func(ctx context.Context, n int, chunks <-chan chunk) error) error {
+	r.progress.rows = map[string]uint64{}
+	for _, t := range r.snapshot.tables {
+		r.progress.total += t.bytes
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	chunks := make(chan chunk)
+	var workers sync.WaitGroup
+	for n := range r.options.Workers {
+		workers.Go(func() {
+			if err := fn(ctx, n, chunks); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	workers.Go(func() {
+		defer close(chunks)
+		if err := r.divide(ctx, r.snapshot.conns[r.options.Workers], chunks); err != nil {
+			cancel(err)
+		}
+	})
+	workers.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return r.checkPartitions(ctx, r.snapshot.conns[r.options.Workers])
+}
+
+// divide sends the chunks of all tables.
+func (r *reader) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk) error {
+	for n := range r.snapshot.tables {
+		t := &r.snapshot.tables[n]
+		if t.sequence {
+			continue
+		}
+		if err := r.eachChunk(ctx, conn, t, func(k chunk) error {
+			// Else a waiting ALTER TABLE would keep the workers from the chunks, and this connection waits for the workers.
+			if err := release(ctx, conn); err != nil {
+				return err
+			}
+			select {
+			case chunks <- k:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}); err != nil {
+			return t.failure(err)
+		}
+	}
+	return nil
+}
+
+// eachChunk calls fn with the chunks of a table. Rows may have been added at the end of those that are known.
+func (r *reader) eachChunk(ctx context.Context, conn *sql.Conn, t *table, fn func(chunk) error) error {
+	last := chunk{table: t, first: true}
+	if r.options.Known != nil && !r.options.Gentle && r.kept[t.name] {
+		if known := r.options.Known.chunks(t); known != nil {
+			for _, k := range known[:len(known)-1] {
+				if err := fn(k); err != nil {
+					return err
+				}
+			}
+			last = known[len(known)-1]
+		}
+	}
+	return eachChunk(ctx, conn, last, r.options.chunkBytes(), fn)
+}
+
+// each reads chunks from a connection by do, which returns their checksums.
+func (r *reader) each(ctx context.Context, from *sql.Conn, chunks <-chan chunk,
+	do func(chunk) (sum string, err error)) error {
+	for k := range chunks {
+		sum, err := do(k)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return k.table.failure(err)
+		}
+		if err := r.snapshot.releaseRead(ctx, from, k); err != nil {
+			return err
+		}
+		if err := r.note(k, sum); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note notes that a chunk with that checksum is done.
+func (r *reader) note(k chunk, sum string) error {
+	r.progress.mu.Lock()
+	defer r.progress.mu.Unlock()
+	if k.table.prunes && k.from+k.to != "" {
+		read, err := parseSum(sum)
+		if err != nil {
+			return ofSource(err)
+		}
+		r.progress.rows[k.table.name] += read.rows
+	}
+	r.progress.done += k.table.bytes / (k.table.bytes/r.options.chunkBytes() + 1)
+	if r.options.Progress != nil {
+		r.options.Progress(r.progress.done, r.progress.total)
+	}
+	return nil
+}
+
+// checkPartitions refuses tables with rows that no chunk had. The server looks for a row only in the partition to which
+// it belongs, but EXCHANGE PARTITION … WITHOUT VALIDATION puts rows into others.
+func (r *reader) checkPartitions(ctx context.Context, conn *sql.Conn) error {
+	for name, rows := range r.progress.rows {
+		var all uint64
+		t := find(r.snapshot.tables, name)
+		if err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+t.from()).Scan(&all); err != nil {
+			return t.failure(sourceFailure(err))
+		}
+		if all != rows {
+			return t.misplaced(nil)
+		}
+		if err := r.snapshot.releaseRead(ctx, conn, chunk{table: t}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -39,7 +39,7 @@ absent; times are RFC 3339 in UTC.`,
 	}
 	l := list[auditDocument]{filters: filtersOf(command, "entries"), output: output{lines: true},
 		rows: func(c *console, ctx context.Context) iter.Seq2[auditDocument, error] {
-			return rowsOf(ctx, q, c.store.Audit.Each, c.auditDocument)
+			return rowsOf(ctx, q, c.store.Audit.Each, c.documents.audit)
 		}}
 	l.instance(&q.InstanceID, "about this instance and its bindings, deleted or not")
 	l.text(&q.User, "user", "about what this user did, by id, name or e-mail address")
@@ -76,11 +76,11 @@ type auditDocument struct {
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
 }
 
-func (c *console) auditDocument(e store.AuditEntry) auditDocument {
+func (ds documents) audit(e store.AuditEntry) auditDocument {
 	d := auditDocument{ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, InstanceID: e.InstanceID,
 		BindingID: e.BindingID, PlanID: e.PlanID, Object: e.Object, Result: e.Result, EndedAt: utc(e.EndedAt)}
 	if e.PlanID != "" {
-		d.Plan = c.planName(e.PlanID)
+		d.Plan = ds.plan(e.PlanID)
 	}
 	if e.TaskID != nil {
 		d.Task = task.Token(*e.TaskID)

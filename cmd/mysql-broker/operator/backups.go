@@ -86,13 +86,17 @@ func (c *console) backups(ctx context.Context, instance string) (all []backupDoc
 		return nil, fmt.Errorf("there is no service instance %q, nor a backup of a deleted one", instance)
 	}
 	for _, b := range found {
-		all = append(all, backupDocument{Backup: b.ID, InstanceID: b.InstanceID, Name: b.InstanceName,
-			Plan: c.planName(b.PlanID), PlanID: b.PlanID, OrganizationGUID: b.OrganizationGUID, SpaceGUID: b.SpaceGUID,
-			Reason: b.Reason, State: b.State, Flavour: b.Flavour, Version: b.Version, CreatedAt: b.CreatedAt.UTC(),
-			TakenAt: b.TakenAt, KeepUntil: b.KeepUntil.UTC(), DataBytes: b.DataBytes, Bytes: b.Bytes, Tables: b.Tables,
-			Rows: b.Rows, VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError, VerifyRefused: b.VerifyRefused})
+		all = append(all, c.documents.backup(b))
 	}
 	return all, err
+}
+
+func (ds documents) backup(b store.Backup) backupDocument {
+	return backupDocument{Backup: b.ID, InstanceID: b.InstanceID, Name: b.InstanceName, Plan: ds.plan(b.PlanID),
+		PlanID: b.PlanID, OrganizationGUID: b.OrganizationGUID, SpaceGUID: b.SpaceGUID, Reason: b.Reason, State: b.State,
+		Flavour: b.Flavour, Version: b.Version, CreatedAt: b.CreatedAt.UTC(), TakenAt: b.TakenAt,
+		KeepUntil: b.KeepUntil.UTC(), DataBytes: b.DataBytes, Bytes: b.Bytes, Tables: b.Tables, Rows: b.Rows,
+		VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError, VerifyRefused: b.VerifyRefused}
 }
 
 func (d backupDocument) cells() []cell {
@@ -137,7 +141,7 @@ affected; meanwhile, the instance cannot be updated.`,
 		Args:    exactly(1),
 		RunE: begins(withBackups, "%s backs it up; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				id, err := c.instanceID(ctx, args[0])
+				id, err := c.names.instance(ctx, args[0])
 				if err == nil {
 					t, err = backups.BackUpNow(ctx, c.store, c.plans, id)
 				}
@@ -199,7 +203,7 @@ can run the command again.`,
 		Args: exactly(2),
 		RunE: begins(withBackups, "%s restores it; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				id, err := c.instanceID(ctx, args[1])
+				id, err := c.names.instance(ctx, args[1])
 				if err == nil {
 					t, err = backups.RestoreBackup(ctx, c.store, c.plans, args[0], id, lost)
 				}

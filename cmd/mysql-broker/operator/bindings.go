@@ -46,7 +46,7 @@ the one in progress, if any), created_at and expires_at (if it ends by itself); 
 }
 
 func (c *console) bindings(ctx context.Context, q store.BindingQuery) iter.Seq2[bindingDocument, error] {
-	return rowsOf(ctx, q, c.store.Bindings.Each, c.bindingDocument)
+	return rowsOf(ctx, q, c.store.Bindings.Each, c.documents.binding)
 }
 
 // bindingDocument is a binding in the output of --json.
@@ -68,8 +68,8 @@ type bindingDocument struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-func (c *console) bindingDocument(b store.ListedBinding) bindingDocument {
-	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID,
+func (ds documents) binding(b store.ListedBinding) bindingDocument {
+	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: ds.plan(b.PlanID), PlanID: b.PlanID,
 		State: b.State, Role: b.Role, TLS: b.TLS, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server,
 		SpaceGUID: b.SpaceGUID, Operation: b.Operation, CreatedAt: b.CreatedAt.UTC(), ExpiresAt: utc(b.ExpiresAt)}
 }

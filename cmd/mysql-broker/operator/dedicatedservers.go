@@ -31,9 +31,9 @@ type dedicatedDocument struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
-func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
+func (ds documents) dedicated(i store.ListedInstance) dedicatedDocument {
 	return dedicatedDocument{Server: i.Server, Kind: "dedicated", Launcher: i.Launcher, InstanceID: i.ID,
-		Flavour: i.ServerFlavour, Version: i.ServerVersion, Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State,
+		Flavour: i.ServerFlavour, Version: i.ServerVersion, Plan: ds.plan(i.PlanID), PlanID: i.PlanID, State: i.State,
 		CreatedAt: i.CreatedAt.UTC()}
 }
 
@@ -55,7 +55,7 @@ func (c *console) dedicatedServers(ctx context.Context, warn io.Writer) iter.Seq
 	}
 	q := store.InstanceQuery{Dedicated: true}
 	return rowsOf(ctx, q, c.store.Instances.Each, func(i store.ListedInstance) dedicatedDocument {
-		d := c.dedicatedDocument(i)
+		d := c.documents.dedicated(i)
 		d.Trouble = string(known.Troubles[i.Launcher][i.Server])
 		has := launcher.Version{Flavour: i.ServerFlavour, Version: i.ServerVersion}
 		if to, can := instances.Upgradable(known.Plans.Get(i.PlanID), has); can {
@@ -77,7 +77,7 @@ func (c *console) showDedicated(ctx context.Context, out io.Writer, name string,
 	d := dedicatedDocument{Server: name, Kind: "dedicated", InstanceID: r.InstanceID, State: "deleted",
 		CreatedAt: time.Now().Add(-r.Age).Round(time.Second).UTC()}
 	q := store.InstanceQuery{ID: r.InstanceID}
-	found, err := collect(rowsOf(ctx, q, c.store.Instances.Each, c.dedicatedDocument), 1)
+	found, err := collect(rowsOf(ctx, q, c.store.Instances.Each, c.documents.dedicated), 1)
 	if err != nil {
 		return err
 	}

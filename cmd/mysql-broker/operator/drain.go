@@ -3,12 +3,10 @@ package operator
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/cli"
-	"mysql-broker/store"
 )
 
 func drainCommand() *cobra.Command {
@@ -33,7 +31,7 @@ To take a server out of service, drain it, move or delete its instances, and rem
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
-				if err := c.checkServer(ctx, args[0]); err != nil {
+				if err := c.names.checkServer(ctx, args[0]); err != nil {
 					return err
 				}
 				sentence, err := c.drain(ctx, args[0], undo)
@@ -70,23 +68,9 @@ func (c *console) drain(ctx context.Context, name string, undo bool) (string, er
 		return "", fmt.Errorf("record that the server gets no more instances: %w", err)
 	}
 	sentence := fmt.Sprintf("%s gets no more instances. It holds %d.", name, state.Instances)
-	others, err := c.undrained(ctx)
+	others, err := c.names.undrained(ctx)
 	if err == nil && len(others) == 0 {
 		sentence += " No shared server is left that gets any: new instances of shared plans are refused."
 	}
 	return sentence, err
-}
-
-// undrained lists the configured shared servers that are not drained.
-func (c *console) undrained(ctx context.Context) (names []string, err error) {
-	recorded, err := c.store.Servers.Recorded(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read which shared servers are drained: %w", err)
-	}
-	for _, s := range c.cfg.Shared {
-		if !slices.ContainsFunc(recorded, func(r store.ServerState) bool { return r.Name == s.Admin.Name && r.Drained() }) {
-			names = append(names, s.Admin.Name)
-		}
-	}
-	return names, nil
 }

@@ -56,7 +56,7 @@ that place.`,
 }
 
 func (c *console) instances(ctx context.Context, q store.InstanceQuery) iter.Seq2[instanceDocument, error] {
-	return rowsOf(ctx, q, c.store.Instances.Each, c.instanceDocument)
+	return rowsOf(ctx, q, c.store.Instances.Each, c.documents.instance)
 }
 
 // instanceDocument is an instance in the output of --json.
@@ -79,8 +79,8 @@ type instanceDocument struct {
 	UpdatedAt        time.Time `json:"updated_at"`
 }
 
-func (c *console) instanceDocument(i store.ListedInstance) instanceDocument {
-	return instanceDocument{ID: i.ID, Name: i.Name, Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State,
+func (ds documents) instance(i store.ListedInstance) instanceDocument {
+	return instanceDocument{ID: i.ID, Name: i.Name, Plan: ds.plan(i.PlanID), PlanID: i.PlanID, State: i.State,
 		Kind: string(i.Kind), Server: i.Server, Database: i.Database, OrganizationGUID: i.OrganizationGUID,
 		OrganizationName: i.OrganizationName, SpaceGUID: i.SpaceGUID, SpaceName: i.SpaceName, BindingCount: i.Bindings,
 		Operation: i.Operation, CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC()}

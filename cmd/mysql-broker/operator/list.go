@@ -79,7 +79,7 @@ func (f *filters) plan(ids *[]string) {
 	var name string
 	f.text(&name, "plan", "of this plan, by its name or id")
 	f.checks = append(f.checks, func(ctx context.Context, c *console) (err error) {
-		*ids, err = c.planIDs(ctx, name)
+		*ids, err = c.names.plans(ctx, name)
 		return err
 	})
 }
@@ -92,14 +92,14 @@ func (f *filters) instance(id *string, which string) {
 // named makes of what a person has called an instance its id.
 func (f *filters) named(id *string) {
 	f.checks = append(f.checks, func(ctx context.Context, c *console) (err error) {
-		*id, err = c.instanceOrDeleted(ctx, *id)
+		*id, err = c.names.instanceOrDeleted(ctx, *id)
 		return err
 	})
 }
 
 func (f *filters) server(name *string) {
 	f.text(name, "server", "on this shared server")
-	f.checks = append(f.checks, func(ctx context.Context, c *console) error { return c.checkServer(ctx, *name) })
+	f.checks = append(f.checks, func(ctx context.Context, c *console) error { return c.names.checkServer(ctx, *name) })
 }
 
 func (f *filters) since(to *time.Time) {

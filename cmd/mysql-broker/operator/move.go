@@ -26,7 +26,7 @@ the data at the old address until their bindings are renewed; see docs/moving.md
 		Args:    exactly(2),
 		RunE: begins(withConsole, "%s moves it.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				if err := c.checkServer(ctx, args[1]); err != nil {
+				if err := c.names.checkServer(ctx, args[1]); err != nil {
 					return t, err
 				}
 				servers, err := shared.Open(c.cfg.Shared, nil) // no key is needed, because nothing is locked
@@ -34,7 +34,7 @@ the data at the old address until their bindings are renewed; see docs/moving.md
 					return t, err
 				}
 				defer servers.Close()
-				id, err := c.instanceID(ctx, args[0])
+				id, err := c.names.instance(ctx, args[0])
 				if err == nil {
 					t, err = instances.MoveTo(ctx, c.store, servers, id, args[1])
 				}
@@ -56,7 +56,7 @@ func (c *console) evacuate(ctx context.Context, name string, out io.Writer) erro
 		return err
 	}
 	defer servers.Close()
-	targets, err := c.undrained(ctx)
+	targets, err := c.names.undrained(ctx)
 	if err != nil {
 		return err
 	}

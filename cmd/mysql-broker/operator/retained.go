@@ -58,32 +58,14 @@ func (c *console) retained(ctx context.Context) iter.Seq2[retainedDocument, erro
 	each := func(ctx context.Context, _ struct{}, fn func(store.Retained) error) error {
 		return c.store.Retained.Each(ctx, fn)
 	}
-	return rowsOf(ctx, struct{}{}, each, func(r store.Retained) retainedDocument {
-		return retainedDocument{ID: r.ID, InstanceID: r.InstanceID, Name: r.Name, Plan: c.planName(r.PlanID),
-			PlanID: r.PlanID, Kind: string(r.Location.Kind), Server: r.Location.Server, Database: r.Database,
-			OrganizationGUID: r.OrganizationGUID, SpaceGUID: r.SpaceGUID, Bytes: r.Bytes, DeletedAt: r.DeletedAt.UTC(),
-			Until: r.Until.UTC(), AdoptedBy: r.AdoptedBy}
-	})
+	return rowsOf(ctx, struct{}{}, each, c.documents.retained)
 }
 
-// retainedID returns the id of what the deleted instance of that id or name has left, or the name itself.
-func (c *console) retainedID(ctx context.Context, name string) (string, error) {
-	var ids, of []string
-	err := c.store.Retained.Each(ctx, func(r store.Retained) error {
-		if name == r.ID || name == r.InstanceID || name == r.Name {
-			ids, of = append(ids, r.ID), append(of, r.InstanceID)
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return "", err
-	case len(ids) > 1:
-		return "", &store.AmbiguousError{Name: name, IDs: of}
-	case len(ids) == 1:
-		return ids[0], nil
-	}
-	return name, nil
+func (ds documents) retained(r store.Retained) retainedDocument {
+	return retainedDocument{ID: r.ID, InstanceID: r.InstanceID, Name: r.Name, Plan: ds.plan(r.PlanID), PlanID: r.PlanID,
+		Kind: string(r.Location.Kind), Server: r.Location.Server, Database: r.Database,
+		OrganizationGUID: r.OrganizationGUID, SpaceGUID: r.SpaceGUID, Bytes: r.Bytes, DeletedAt: r.DeletedAt.UTC(),
+		Until: r.Until.UTC(), AdoptedBy: r.AdoptedBy}
 }
 
 func (d retainedDocument) cells() []cell {
@@ -105,7 +87,7 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 		Args:    exactly(1),
 		RunE: begins(withConsole, "%s drops what is due, or the task that follows it.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
-				id, err := c.retainedID(ctx, args[0])
+				id, err := c.names.retained(ctx, args[0])
 				if err == nil {
 					err = c.store.Retained.Expire(ctx, id)
 				}

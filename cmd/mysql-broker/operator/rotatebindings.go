@@ -43,11 +43,11 @@ result: changed, with what is left to do, or why not.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withConfig(cmd, config.ForRotation.Read, func(ctx context.Context, c *console) error {
-				if err := c.checkServer(ctx, q.Server); err != nil {
+				if err := c.names.checkServer(ctx, q.Server); err != nil {
 					return err
 				}
 				if q.InstanceID != "" { // nobody may take a typing error for the end of a leak
-					id, err := c.instanceID(ctx, q.InstanceID)
+					id, err := c.names.instance(ctx, q.InstanceID)
 					if err != nil {
 						return err
 					}

@@ -55,7 +55,7 @@ broker runs it), retry_at (if it waits), description, last_error, created_at and
 }
 
 func (c *console) tasks(ctx context.Context, q store.TaskQuery) iter.Seq2[taskDocument, error] {
-	return rowsOf(ctx, q, c.store.Tasks.Each, c.taskDocument)
+	return rowsOf(ctx, q, c.store.Tasks.Each, c.documents.task)
 }
 
 func retryCommand() *cobra.Command {
@@ -206,9 +206,9 @@ type taskDocument struct {
 	FinishedAt  *time.Time `json:"finished_at,omitempty"`
 }
 
-func (c *console) taskDocument(t store.ListedTask) taskDocument {
+func (ds documents) task(t store.ListedTask) taskDocument {
 	d := taskDocument{Task: task.Token(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID, Kind: t.Kind,
-		Plan: c.planName(t.PlanID), PlanID: t.PlanID, State: t.State, Phase: t.Phase, Step: t.Step, Attempts: t.Attempt,
+		Plan: ds.plan(t.PlanID), PlanID: t.PlanID, State: t.State, Phase: t.Phase, Step: t.Step, Attempts: t.Attempt,
 		Worker: t.Leased, Description: t.Description, LastError: t.LastError, CreatedAt: t.CreatedAt.UTC(),
 		FinishedAt: utc(t.FinishedAt)}
 	if t.State == store.InProgress && !t.Leased {

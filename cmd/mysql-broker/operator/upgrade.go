@@ -65,7 +65,7 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 				if !all {
 					rows := make([]upgradedDocument, len(due))
 					for n, i := range due {
-						rows[n] = c.upgradedDocument(i)
+						rows[n] = c.documents.upgraded(i)
 					}
 					return printList(to, out, these(rows, nil), "instance", "name", "plan", "server", "from", "to")
 				}
@@ -97,7 +97,7 @@ func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) 
 		return err
 	}
 	return app.WithPlans(cmd.Context(), cfg, c, cli.Logger(cmd, cfg.LogLevel), func(s *store.Store, plans plan.Set) error {
-		return fn(cmd.Context(), &console{cfg: cfg, plans: plans, store: s})
+		return fn(cmd.Context(), newConsole(cfg, nil, plans, s))
 	})
 }
 
@@ -154,9 +154,9 @@ const (
 	notBegun   = "not begun"
 )
 
-func (c *console) upgradedDocument(i store.ListedInstance) upgradedDocument {
-	return upgradedDocument{InstanceID: i.ID, Name: i.Name, Plan: c.planName(i.PlanID), Server: i.Location.Server,
-		From: i.ServerVersion, To: c.plans.Get(i.PlanID).Version}
+func (ds documents) upgraded(i store.ListedInstance) upgradedDocument {
+	return upgradedDocument{InstanceID: i.ID, Name: i.Name, Plan: ds.plan(i.PlanID), Server: i.Location.Server,
+		From: i.ServerVersion, To: ds.plans.Get(i.PlanID).Version}
 }
 
 func (d upgradedDocument) cells() []cell {
@@ -185,7 +185,7 @@ func (u *upgrading) each(ctx context.Context, some []store.ListedInstance, inFli
 	running.SetLimit(inFlight)
 	for _, i := range some {
 		running.Go(func() error { // when there is room
-			d := u.upgradedDocument(i)
+			d := u.documents.upgraded(i)
 			if d.Result = notBegun; ctx.Err() == nil && !u.hasFailed() {
 				began := time.Now()
 				d.Result, d.Reason = u.upgrade(ctx, i)

@@ -45,7 +45,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 	}
 	defer unlock()
 	if err := may(sd); err != nil {
-		return fmt.Errorf("server %s: %w", sd.id, err)
+		return sd.explain(err)
 	}
 	if err := l.retire(ctx, sd); err != nil {
 		return err
@@ -76,13 +76,10 @@ func (l *Launcher) retire(ctx context.Context, sd serverDir) error {
 func (p place) discard(sd serverDir) error {
 	grave := filepath.Join(p.trashDir(), sd.id+"-"+rand.Text())
 	if err := os.Rename(sd.dir, grave); err != nil {
-		return fmt.Errorf("server %s: %w", sd.id, err)
+		return sd.explain(err)
 	}
 	fault.Point("destroy", "moved away")
-	if err := os.RemoveAll(grave); err != nil {
-		return fmt.Errorf("server %s: %w", sd.id, err)
-	}
-	return nil
+	return sd.explain(os.RemoveAll(grave))
 }
 
 // emptyTrash removes the matching directories that brokers left when they died during Destroy.
@@ -126,8 +123,5 @@ func (d serverDir) kept() (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("server %s: %w", d.id, err)
-	}
-	return true, nil
+	return err == nil, d.explain(err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 // inventory is what a server has, apart from rows.
@@ -25,7 +26,7 @@ type inventory struct {
 func inventoryOf(ctx context.Context, sd serverDir, spec launcher.Spec) (found inventory, err error) {
 	dir, err := os.Open(sd.dataDir())
 	if err != nil {
-		return found, fmt.Errorf("server %s: %w", sd.id, err)
+		return found, sd.explain(err)
 	}
 	defer dir.Close()
 	cfg := socketLogin(dir)
@@ -51,19 +52,12 @@ func inventoryOf(ctx context.Context, sd serverDir, spec launcher.Spec) (found i
 }
 
 func (v inventory) add(ctx context.Context, db *sql.DB, query string) error {
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return mysqladmin.EachRow(ctx, db, query, func(rows *sql.Rows) error {
 		var name, content sql.NullString
-		if err := rows.Scan(&name, &content); err != nil {
-			return err
-		}
+		err := rows.Scan(&name, &content)
 		v.Objects[name.String] = content.String
-	}
-	return rows.Err()
+		return err
+	})
 }
 
 // is reports whether the server says that it has that version.

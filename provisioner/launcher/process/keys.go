@@ -43,7 +43,7 @@ func (k *keys) write(sd serverDir, host string) error {
 		return err
 	}
 	if err := errors.Join(k.writeCertificate(begun, host), k.writeRSAKeys(begun)); err != nil {
-		return fmt.Errorf("server %s: %w", sd.id, err)
+		return sd.explain(err)
 	}
 	if err := files.SyncDir(begun.tlsDir()); err != nil {
 		return err

@@ -59,12 +59,9 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 		if err := sd.mayStartOver(); err != nil {
 			return launcher.Endpoint{}, err
 		}
-		st = state{
-			Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
-			Host: cmp.Or(st.Host, l.run.cfg.Host), Port: st.Port,
-			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB, Labels: spec.Labels,
-			BinaryLogs: spec.BinaryLogs,
-		}
+		st = state{Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
+			Host: cmp.Or(st.Host, l.run.cfg.Host), Port: st.Port}
+		st.limit(spec)
 		if err := l.roomToLaunch(sd, st, program); err != nil {
 			return launcher.Endpoint{}, err
 		}
@@ -77,7 +74,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	}
 	if written != nil {
 		if err := <-written; err != nil {
-			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
+			return launcher.Endpoint{}, sd.explain(err)
 		}
 	}
 	// The report is recorded in parallel; waiting for it would delay every launch.
@@ -125,7 +122,7 @@ func (d serverDir) makeAndLock(ctx context.Context) (unlock func(), err error) {
 			return nil, fmt.Errorf("server %s: %w", d.id, context.Cause(ctx))
 		}
 		if err := os.Mkdir(d.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("server %s: %w", d.id, err)
+			return nil, d.explain(err)
 		}
 		unlock, err := lockDir(ctx, d.dir)
 		if !errors.Is(err, fs.ErrNotExist) { // ErrNotExist: it was destroyed in between
@@ -149,15 +146,15 @@ func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state,
 	fault.Point("launch", "port chosen")
 	for _, dir := range []string{sd.dataDir(), sd.tmpDir()} {
 		if err := os.RemoveAll(dir); err != nil {
-			return nil, fmt.Errorf("server %s: %w", sd.id, err)
+			return nil, sd.explain(err)
 		}
 	}
 	if written, err = l.fillDataDir(ctx, sd, st.Host, program); err != nil {
-		return nil, fmt.Errorf("server %s: %w", sd.id, err)
+		return nil, sd.explain(err)
 	}
 	fault.Point("launch", "data copied")
 	if err := l.run.owner.Mkdir(sd.tmpDir()); err != nil {
-		return nil, fmt.Errorf("server %s: %w", sd.id, err)
+		return nil, sd.explain(err)
 	}
 	return written, nil
 }
@@ -190,7 +187,7 @@ func (l *Launcher) bringUp(ctx context.Context, sd serverDir, st *state, spec la
 		return l.run.ensureUp(ctx, sd, *st)
 	}
 	if err := l.run.owner.WriteSecret(sd.initFile(), mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)); err != nil {
-		return fmt.Errorf("server %s: %w", sd.id, err)
+		return sd.explain(err)
 	}
 	fault.Point("launch", "password written")
 	for attempt := 1; ; attempt++ {
@@ -230,7 +227,7 @@ func (l *Launcher) answerFor(ctx context.Context, sd serverDir, st state,
 	}
 	fault.Point("launch", "answers")
 	if err := os.Remove(sd.initFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
+		return launcher.Endpoint{}, sd.explain(err)
 	}
 	l.supervisor.settled.Store(sd.id, nil)
 	if st.Phase == phaseReady {

@@ -33,7 +33,7 @@ func probe(ctx context.Context, sd serverDir) (up bool, err error) {
 	}
 	dir, err := os.Open(sd.dataDir())
 	if err != nil {
-		return false, fmt.Errorf("server %s: %w", sd.id, err)
+		return false, sd.explain(err)
 	}
 	defer dir.Close()
 	cfg := socketLogin(dir)

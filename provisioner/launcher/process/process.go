@@ -160,7 +160,7 @@ func (l *Launcher) List(context.Context) ([]string, error) { return l.run.place.
 func (r *runner) endpoint(sd serverDir, st state) (launcher.Endpoint, error) {
 	ca, err := os.ReadFile(sd.caFile())
 	if err != nil {
-		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
+		return launcher.Endpoint{}, sd.explain(err)
 	}
 	return launcher.Endpoint{Host: cmp.Or(st.Host, r.cfg.Host), Port: st.Port, CACertificate: ca}, nil
 }

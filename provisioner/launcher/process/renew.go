@@ -199,7 +199,7 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("server %s: %w", sd.id, err)
+			return nil, sd.explain(err)
 		}
 		if certificate.Issuer(c.leaf, authority) != nil {
 			ids = append(ids, sd.id)

@@ -47,7 +47,7 @@ func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec
 		if st.StorageMB == spec.StorageMB {
 			return st, nil
 		}
-		st.StorageMB, st.Labels = spec.StorageMB, spec.Labels
+		st.limit(spec)
 		return st, sd.saveState(st)
 	}
 	report("Stopping mysqld")
@@ -60,8 +60,7 @@ func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec
 		return state{}, err
 	}
 	fault.Point("resize", "stopped")
-	st.MemoryMB, st.StorageMB, st.Labels = spec.MemoryMB, spec.StorageMB, spec.Labels
-	st.BinaryLogs = spec.BinaryLogs
+	st.limit(spec)
 	return st, sd.saveState(st)
 }
 
@@ -117,8 +116,7 @@ func (l *Launcher) resume(ctx context.Context, sd serverDir, st *state, spec lau
 	if err := roomToStart(sd.dir, *st, spec.MemoryMB); err != nil {
 		return err
 	}
-	st.MemoryMB, st.StorageMB, st.Labels = spec.MemoryMB, spec.StorageMB, spec.Labels
-	st.BinaryLogs = spec.BinaryLogs
+	st.limit(spec)
 	if err := l.choosePort(ctx, sd, st, 0); err != nil {
 		return err
 	}

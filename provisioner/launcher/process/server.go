@@ -56,7 +56,7 @@ func findServer(ctx context.Context, sd serverDir, who files.Owner) (*server, er
 			return nil, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("server %s: %w", sd.id, err)
+			return nil, sd.explain(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -75,6 +75,14 @@ func (d serverDir) logFile() string      { return filepath.Join(d.dir, "mysqld.l
 func (d serverDir) keptFile() string     { return filepath.Join(d.dir, "kept") }
 func (d serverDir) recordFile() string   { return filepath.Join(d.dir, "record") }
 
+// explain adds the server to an error.
+func (d serverDir) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("server %s: %w", d.id, err)
+}
+
 // unfinished is the suffix of what is being made and must not be used.
 const unfinished = ".unfinished"
 
@@ -152,6 +160,11 @@ type state struct {
 	Copied bool `json:"copied,omitempty"` // in phaseUpgrading: the copy of the data is complete
 }
 
+// limit sets the limits of a spec.
+func (st *state) limit(spec launcher.Spec) {
+	st.MemoryMB, st.StorageMB, st.Labels, st.BinaryLogs = spec.MemoryMB, spec.StorageMB, spec.Labels, spec.BinaryLogs
+}
+
 func (st state) redoLogMB() int { return mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) }
 
 // locked takes the lock of a server that was launched, and reads its state. The caller calls unlock.
@@ -176,7 +189,7 @@ func (d serverDir) loadState() (state, error) {
 		return state{}, launcher.ErrNotFound
 	}
 	if err != nil {
-		return state{}, fmt.Errorf("server %s: %w", d.id, err)
+		return state{}, d.explain(err)
 	}
 	var st state
 	if err := json.Unmarshal(data, &st); err != nil {
@@ -188,7 +201,7 @@ func (d serverDir) loadState() (state, error) {
 func (d serverDir) saveState(st state) error {
 	data, err := json.MarshalIndent(st, "", "  ")
 	if err != nil {
-		return fmt.Errorf("server %s: %w", d.id, err)
+		return d.explain(err)
 	}
 	if err := files.Replace(d.stateFile(), append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("server %s: record its state: %w", d.id, err)

@@ -76,7 +76,7 @@ func (r *runner) startProgram(ctx context.Context, sd serverDir, st state, b mys
 		return nil, fmt.Errorf("server %s: settings: %w", sd.id, err)
 	}
 	if err := removeStaleSocket(sd); err != nil {
-		return nil, fmt.Errorf("server %s: %w", sd.id, err)
+		return nil, sd.explain(err)
 	}
 	log, err := os.OpenFile(sd.logFile(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *runner) startProgram(ctx context.Context, sd serverDir, st state, b mys
 	defer log.Close()
 	lock, err := holdLock(ctx, sd.tlsDir()) // for findServer; a child that is being forked may still hold a copy
 	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", sd.id, err)
+		return nil, sd.explain(err)
 	}
 	defer lock.Close()
 	arguments := append([]string{settingsOption(sd)}, options...)
@@ -107,7 +107,7 @@ func (r *runner) startProgram(ctx context.Context, sd serverDir, st state, b mys
 	}
 	cmd.SysProcAttr = r.owner.Attributes()
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("server %s: %w", sd.id, err)
+		return nil, sd.explain(err)
 	}
 	return adopt(cmd)
 }

@@ -45,17 +45,18 @@ func (t templates) get(ctx context.Context, b mysqld.Binary) (string, error) {
 	if err := os.RemoveAll(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
-	if err := t.initialise(ctx, b, lock, begun); err != nil {
+	err = t.initialise(ctx, b, lock, begun)
+	if err == nil {
+		err = files.DigHoles(begun)
+	}
+	if err == nil {
+		err = files.SyncFilesystem(begun)
+	}
+	if err == nil {
+		err = os.Rename(begun, dir)
+	}
+	if err != nil {
 		return "", errors.Join(fmt.Errorf("make a template: %w", err), os.RemoveAll(begun))
-	}
-	if err := files.DigHoles(begun); err != nil {
-		return "", fmt.Errorf("make a template: %w", err)
-	}
-	if err := files.SyncFilesystem(begun); err != nil {
-		return "", fmt.Errorf("make a template: %w", err)
-	}
-	if err := os.Rename(begun, dir); err != nil {
-		return "", fmt.Errorf("make a template: %w", err)
 	}
 	return dir, nil
 }
@@ -145,19 +146,25 @@ func (t templates) tmpDir() string { return filepath.Join(t.place.templatesDir()
 // toolTime limits a program that usually takes some seconds.
 const toolTime = 10 * time.Minute
 
-// runTool runs a program as the servers' owner, with the lock. The error ends with the program's error output. When the
-// context ends, it kills the program and all its children, because they hold the lock.
+// tool returns a command that runs a program as the servers' owner. When the context ends, it kills the program and all
+// its children.
+func tool(ctx context.Context, owner files.Owner, tmpDir, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(serverEnvironment(), "TMPDIR="+tmpDir)
+	cmd.SysProcAttr = owner.Attributes()
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// runTool runs a program with the lock, which its children hold too. The error ends with the program's error output.
 func (t templates) runTool(ctx context.Context, lock *os.File, stdin, path string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, args...)
+	cmd := tool(ctx, t.owner, t.tmpDir(), path, args...)
 	cmd.Dir = t.place.templatesDir()
-	cmd.Env = append(serverEnvironment(), "TMPDIR="+t.tmpDir())
 	cmd.Stdin = strings.NewReader(stdin)
-	cmd.SysProcAttr = t.owner.Attributes()
 	cmd.ExtraFiles = []*os.File{lock}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
-	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil && denied.Match(out) {
 		return fmt.Errorf("%s may not write to %s, which is its user's. If AppArmor confines it, put the line "+

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -113,7 +112,7 @@ func (u *upgrade) data(ctx context.Context) error {
 			return err
 		}
 		u.report("Stopping the server")
-		if err := ended(ctx); err != nil {
+		if err := context.Cause(ctx); err != nil { // another broker may have the work now
 			return err
 		}
 		u.st.Version = cmp.Or(u.run.versionOfData(u.sd, u.st), present.Version)
@@ -145,7 +144,7 @@ func (u *upgrade) data(ctx context.Context) error {
 // copyAndTry upgrades the data of a server that does not run.
 func (u *upgrade) copyAndTry(ctx context.Context) error {
 	u.report("Copying the data")
-	if err := ended(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil { // another broker may have the work now
 		return err
 	}
 	if err := u.keepCopy(ctx); err != nil {
@@ -153,18 +152,10 @@ func (u *upgrade) copyAndTry(ctx context.Context) error {
 	}
 	fault.Point("upgrade", "copied")
 	u.report("Upgrading the data to " + versionOf(u.to).String())
-	if err := ended(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil { // another broker may have the work now
 		return err
 	}
 	return u.tryVersion(ctx)
-}
-
-// ended returns an error if another broker may have the work now.
-func ended(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // roomToCopy returns an error if the disk has no room for a copy of the data.
@@ -307,7 +298,7 @@ func shutDownCleanly(ctx context.Context, sd serverDir, s *server) error {
 // upgradeTables runs mariadb-upgrade, which upgrades the system tables of MariaDB.
 // https://mariadb.com/docs/server/clients-and-utilities/deployment-tools/mariadb-upgrade
 func (u *upgrade) upgradeTables(ctx context.Context) error {
-	tool, err := u.to.UpgradeTool()
+	program, err := u.to.UpgradeTool()
 	if err != nil {
 		return err
 	}
@@ -321,15 +312,11 @@ func (u *upgrade) upgradeTables(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dataUpgradeTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, tool, "--defaults-file="+u.sd.loginFile())
+	cmd := tool(ctx, u.run.owner, u.sd.tmpDir(), program, "--defaults-file="+u.sd.loginFile())
 	cmd.Dir = u.sd.dataDir() // where the socket is: its path may be too long for an address
-	cmd.Env = append(serverEnvironment(), "TMPDIR="+u.sd.tmpDir())
-	cmd.SysProcAttr = u.run.owner.Attributes()
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
-	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("server %s: %s: %w: %s", u.sd.id, filepath.Base(tool), err, tellingLines(string(out)))
+		return fmt.Errorf("server %s: %s: %w: %s", u.sd.id, filepath.Base(program), err, tellingLines(string(out)))
 	}
 	return nil
 }
@@ -345,7 +332,7 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if st.Phase == phaseUpgrading {
 		report("Putting the earlier data back")
 	}
-	if err := ended(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil { // another broker may have the work now
 		return launcher.Endpoint{}, err
 	}
 	if st, err = l.run.abandonUpgrade(ctx, sd, st); err != nil {

@@ -73,6 +73,9 @@ func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
 	expectDue("without a backup", "i")
+	exec(t, url, "UPDATE instance SET frozen_since = now()") // a backup of a mixture would replace one of good data
+	expectDue("in a mixture")
+	exec(t, url, "UPDATE instance SET frozen_since = NULL")
 	backedUp("b_1", "schedule", "2 h")
 	expectDue("after a backup")
 	backedUp("b_2", "restore", "1 h")

@@ -50,6 +50,15 @@ func (r *rack) Destroy(_ context.Context, id string) error {
 
 func (r *rack) List(context.Context) ([]string, error) { return r.ids, r.broken }
 
+// Troubles says of each server that it is in trouble on its host.
+func (r *rack) Troubles(context.Context) (map[string]launcher.Trouble, error) {
+	all := map[string]launcher.Trouble{}
+	for _, id := range r.ids {
+		all[id] = launcher.Trouble(r.host)
+	}
+	return all, r.broken
+}
+
 func TestSeveralLaunchers(t *testing.T) {
 	t.Parallel()
 	here, there := &rack{host: "here.test", ids: []string{"d_1"}}, &rack{host: "there.test", ids: []string{"d_1", "d_2"}}
@@ -62,6 +71,12 @@ func TestSeveralLaunchers(t *testing.T) {
 	here.broken = errors.New("no route to host")
 	if got, err := f.Dedicated(t.Context()); err != nil || got.Err() == nil || !slices.Equal(got.There, all[1:]) {
 		t.Errorf("without the first launcher, there are %+v, %v", got, err)
+	}
+	if why, err := f.Trouble(t.Context(), all[1]); err != nil || why != "there.test" {
+		t.Errorf("a server is in trouble for %q, %v", why, err)
+	}
+	if why, err := f.Trouble(t.Context(), all[0]); err == nil {
+		t.Errorf("the launcher that does not respond says %q", why)
 	}
 	for _, at := range all {
 		a, err := address(t, f, at)

@@ -49,6 +49,35 @@ func TestRevokeAccessEndsLoginsThatStopAnywhere(t *testing.T) {
 	}
 }
 
+// The accounts of an instance are shut one by one. One wait ends the logins that are pending to any of them.
+func TestEndLoginsOfManyAccounts(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		r := f.dialRaw()
+		var names []string
+		var pending mysqladmin.PendingLogins
+		var last mysqladmin.Account
+		for range 5 {
+			last = f.account(plan.ReadWrite)
+			found, err := f.session.Accounts.Shut(t.Context(), last.Name)
+			f.must(err)
+			pending.Add(found)
+			names = append(names, last.Name)
+		}
+		f.must(f.session.Accounts.EndLogins(t.Context(), pending, names...))
+		err := r.name(last.Name, last.Database)
+		if err == nil {
+			err = r.prove(last.Password)
+		}
+		if err == nil && r.query("DO 1") == nil {
+			t.Error("a pending login outlived the wait")
+		}
+		for _, name := range names {
+			f.must(f.session.Accounts.DropShut(t.Context(), name))
+			f.expectAccount(name, false)
+		}
+	})
+}
+
 // A session can change to another account, and stop in the middle of that. MySQL's SHOW PROCESSLIST hangs meanwhile, so
 // that this takes a server with a performance schema.
 func TestRevokeAccessEndsAChangeOfAccounts(t *testing.T) {

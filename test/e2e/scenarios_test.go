@@ -30,7 +30,7 @@ func TestAPI(t *testing.T) {
 		p := testdrive.StartPlatform(t, server, env)
 		p.Seen.Add(previousPassword)
 		all := [][]scenario{platformScenarios, provisionScenarios, bindScenarios, unbindScenarios, deprovisionScenarios,
-			asyncScenarios, dedicatedScenarios, updateScenarios, isolationScenarios, expiryScenarios, copyScenarios}
+			asyncScenarios, dedicatedScenarios, updateScenarios, expiryScenarios, copyScenarios}
 		if server == chosen[len(chosen)-1] {
 			all = append(all, onceScenarios)
 		}

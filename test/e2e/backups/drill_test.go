@@ -3,8 +3,8 @@ package backups
 import (
 	"database/sql"
 	"encoding/json"
+	"iter"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,16 +26,13 @@ type drillInstance struct {
 	c       testdrive.Credentials
 }
 
-// drill is the state at the time of the disaster.
+// drill has the instances at the time of the disaster, by what happened to them. Before the backup, all were made but
+// late and lateServer. Since then, the binding of definer, whose account is kept, and that of unbound were deleted, and so
+// were deleted and deletedServer. The provision of halfway was in progress.
 type drill struct {
-	kept, full, changed, dedicated drillInstance         // made before the backup
-	definer                        drillInstance         // before, and unbound since; its account is kept, locked
-	unbound                        drillInstance         // before, and unbound since
-	deleted, deletedServer         drillInstance         // before, and deleted since
-	halfway                        drillInstance         // its provision was in progress
-	late, lateServer               drillInstance         // made since
-	lateBinding                    testdrive.Credentials // of kept, made since
-	tokens                         []string              // of operations since
+	all         map[string]*drillInstance
+	lateBinding testdrive.Credentials // of kept, made since
+	token       string                // of an operation since
 }
 
 // TestDisasterDrill follows docs/upgrade.md, section "PostgreSQL from a backup", with everything that can go wrong.
@@ -45,7 +42,7 @@ func TestDisasterDrill(t *testing.T) {
 	server := testdrive.StartCrashable(t, s.Flavour)
 	env := testdrive.QuotaEnvironment(t, server.MySQL)
 	p := testdrive.StartPlatform(t, server.MySQL, env)
-	d := &drill{}
+	d := &drill{all: map[string]*drillInstance{}}
 	d.before(t, p)
 	backup := testdrive.DumpPostgres(t, env["DATABASE_URL"])
 	d.since(t, p, env)
@@ -54,7 +51,7 @@ func TestDisasterDrill(t *testing.T) {
 
 	testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
 	testdrive.OpenTasks(t, env).Exec(t, `WITH half AS (
-			UPDATE instance SET state = 'creating' WHERE id = '`+d.halfway.ID+`' RETURNING id)
+			UPDATE instance SET state = 'creating' WHERE id = '`+d.all["halfway"].ID+`' RETURNING id)
 		UPDATE task SET state = 'in progress', step = '', finished_at = NULL, run_at = now() FROM half
 		WHERE instance_id = half.id AND kind = 'provision'`)
 	let := server.Crash(t)
@@ -71,7 +68,7 @@ func TestDisasterDrill(t *testing.T) {
 
 	shown := testdrive.RunRecover(t, env, 0)
 	d.expectActions(t, shown)
-	if strings.Contains(shown, d.kept.c.Password) || strings.Contains(shown, d.lateBinding.Password) {
+	if strings.Contains(shown, d.all["kept"].c.Password) || strings.Contains(shown, d.lateBinding.Password) {
 		t.Error("recover prints a password")
 	}
 	_, table, _ := strings.Cut(shown, "\n") // before, it tells the time
@@ -98,9 +95,12 @@ func TestDisasterDrill(t *testing.T) {
 	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
 	o.Run(t, 0, "drain", "--undo", "shared-1")
 	d.expectTables(t, admin)
-	d.via(p)
-	d.expectAccess(t, p)
-	d.expectAnswers(t, p)
+	for _, i := range d.all {
+		i.Instance = i.Via(p)
+		i.binding.Instance = i.Instance
+	}
+	d.expectAccess(t)
+	d.expectAnswers(t)
 	testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
 		out := testdrive.RunDoctor(t, env)
 		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
@@ -111,139 +111,137 @@ func TestDisasterDrill(t *testing.T) {
 	}
 	testdrive.ExpectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
 	d.expectNewTokens(t, p, last)
-	d.removeAll(t, p)
+	for i := range d.of("kept changed full definer unbound halfway late dedicated lateServer") {
+		i.Remove(t)
+	}
 	testdrive.ExpectTenants(t, admin, 0, 0)
 	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 }
 
-func newDrillInstance(t *testing.T, p testdrive.Platform, plan string) drillInstance {
-	t.Helper()
-	i := drillInstance{Instance: p.OwnInstance(t, plan)}
-	if strings.HasPrefix(plan, "dedicated") {
-		i.Await(t, i.BeginProvision(t))
-	} else {
-		i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+// of yields the instances of some names.
+func (d *drill) of(names string) iter.Seq[*drillInstance] {
+	return func(yield func(*drillInstance) bool) {
+		for name := range strings.FieldsSeq(names) {
+			if !yield(d.all[name]) {
+				return
+			}
+		}
 	}
-	i.binding, i.c = i.Bound(t, nil)
-	testdrive.Exec(t, i.c.Open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
-	return i
+}
+
+func (d *drill) make(t *testing.T, p testdrive.Platform, plan, names string) {
+	t.Helper()
+	for name := range strings.FieldsSeq(names) {
+		i := &drillInstance{Instance: p.MakeOwn(t, plan)}
+		i.binding, i.c = i.Bound(t, nil)
+		testdrive.Exec(t, i.c.Open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
+		d.all[name] = i
+	}
 }
 
 // before is the work until the backup.
 func (d *drill) before(t *testing.T, p testdrive.Platform) {
 	t.Helper()
-	for _, i := range []*drillInstance{&d.kept, &d.full, &d.changed, &d.definer, &d.unbound, &d.deleted, &d.halfway} {
-		*i = newDrillInstance(t, p, "shared-small")
-	}
-	d.dedicated, d.deletedServer = newDrillInstance(t, p, "dedicated-small"), newDrillInstance(t, p, "dedicated-small")
+	d.make(t, p, "shared-small", "kept full changed definer unbound deleted halfway")
+	d.make(t, p, "dedicated-small", "dedicated deletedServer")
 }
 
 // since is the work after it.
 func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string) {
 	t.Helper()
-	d.late, d.lateServer = newDrillInstance(t, p, "shared-small"), newDrillInstance(t, p, "dedicated-small")
-	_, d.lateBinding = d.kept.Bound(t, nil)
-	testdrive.Exec(t, d.definer.c.Open(t), "CREATE VIEW all_orders AS SELECT * FROM orders")
-	testdrive.ExpectEmpty(t, d.definer.binding.Unbind(t), http.StatusOK)
-	testdrive.ExpectEmpty(t, d.unbound.binding.Unbind(t), http.StatusOK)
-	testdrive.ExpectEmpty(t, d.deleted.Deprovision(t, testdrive.Sync), http.StatusOK)
-	d.deletedServer.Remove(t)
-	testdrive.ExpectEmpty(t, d.changed.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
-	d.tokens = append(d.tokens, d.lateServer.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).
-		String("operation"))
-	d.lateServer.Await(t, d.tokens[0])
-	testdrive.Overfill(t, d.full.c.Open(t), testdrive.QuotaSmall)
-	testdrive.Run(t, env, "rotate-admin-passwords", d.dedicated.ID).Expect(t, 0)
-}
-
-func (d *drill) via(p testdrive.Platform) {
-	for _, i := range []*drillInstance{&d.kept, &d.full, &d.changed, &d.definer, &d.unbound, &d.deleted, &d.halfway,
-		&d.dedicated, &d.deletedServer, &d.late, &d.lateServer} {
-		i.Instance = i.Instance.Via(p)
-		i.binding.Instance = i.Instance
+	d.make(t, p, "shared-small", "late")
+	d.make(t, p, "dedicated-small", "lateServer")
+	_, d.lateBinding = d.all["kept"].Bound(t, nil)
+	testdrive.Exec(t, d.all["definer"].c.Open(t), "CREATE VIEW all_orders AS SELECT * FROM orders")
+	for i := range d.of("definer unbound") {
+		testdrive.ExpectEmpty(t, i.binding.Unbind(t), http.StatusOK)
 	}
+	for i := range d.of("deleted deletedServer") {
+		i.Delete(t)
+	}
+	testdrive.ExpectEmpty(t, d.all["changed"].UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+	server := d.all["lateServer"]
+	d.token = server.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
+	server.Await(t, d.token)
+	testdrive.Overfill(t, d.all["full"].c.Open(t), testdrive.QuotaSmall)
+	testdrive.Run(t, env, "rotate-admin-passwords", d.all["dedicated"].ID).Expect(t, 0)
 }
 
 // expectTables looks for the data of every instance on the shared server that there is.
 func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
 	t.Helper()
-	for name, i := range map[string]drillInstance{"kept": d.kept, "full": d.full, "changed": d.changed,
-		"definer": d.definer, "unbound": d.unbound, "halfway": d.halfway, "late": d.late} {
-		var id int
-		if err := admin.QueryRowContext(t.Context(), "SELECT id FROM `"+i.c.Database+"`.orders").Scan(&id); err != nil ||
-			id != 4711 {
-			t.Errorf("the data of instance %s: %d, %v", name, id, err)
+	for i := range d.of("kept full changed definer unbound halfway late") {
+		if id := testdrive.Read[int](t, admin, "SELECT id FROM `"+i.c.Database+"`.orders"); id != 4711 {
+			t.Errorf("the data of instance %s: %d", i.ID, id)
 		}
 	}
 }
 
 func (d *drill) expectActions(t *testing.T, shown string) {
 	t.Helper()
-	for _, line := range [][]string{
-		{"end", "task", d.halfway.ID},
-		{"forget", "instance", d.deleted.ID},
-		{"forget", "instance", d.deletedServer.ID},
-		{"forget", "binding", d.unbound.c.Username},
-		{"adopt", "instance", d.late.ID},
-		{"adopt", "instance", d.lateServer.ID},
-		{"adopt", "plan", d.changed.ID},
-		{"adopt", "admin password", d.dedicated.ID},
-		{"shut", "account", d.lateBinding.Username},
-		{"shut", "account", d.late.c.Username},
-		{"shut", "account", d.lateServer.c.Username},
-		{"settle", "account", d.full.c.Username},
+	for action, of := range map[string]map[string]string{ // of instances by kind, and the action on their accounts
+		"end": {"task": "halfway"}, "forget": {"instance": "deleted deletedServer", "binding": "unbound"},
+		"adopt": {"instance": "late lateServer", "plan": "changed", "admin password": "dedicated"},
+		"shut":  {"account": "late lateServer"}, "settle": {"account": "full"},
 	} {
-		testdrive.ExpectLine(t, shown, line...)
+		for kind, names := range of {
+			for i := range d.of(names) {
+				about := i.ID
+				if kind == "binding" || kind == "account" {
+					about = i.c.Username
+				}
+				testdrive.ExpectLine(t, shown, action, kind, about)
+			}
+		}
 	}
+	testdrive.ExpectLine(t, shown, "shut", "account", d.lateBinding.Username)
 }
 
 // expectAccess tries every account: only those of recorded bindings can log in.
-func (d *drill) expectAccess(t *testing.T, p testdrive.Platform) {
+func (d *drill) expectAccess(t *testing.T) {
 	t.Helper()
-	for name, c := range map[string]testdrive.Credentials{"kept": d.kept.c, "full": d.full.c, "changed": d.changed.c,
-		"halfway": d.halfway.c, "dedicated": d.dedicated.c} {
-		var id int
-		if err := c.Open(t).QueryRowContext(t.Context(), "SELECT id FROM orders").Scan(&id); err != nil || id != 4711 {
-			t.Errorf("the binding of instance %s reads %d, %v", name, id, err)
-		}
-	}
-	for _, c := range []testdrive.Credentials{d.definer.c, d.unbound.c, d.deleted.c, d.late.c, d.lateServer.c, d.lateBinding} {
-		testdrive.ExpectRefused(t, c.ByURI(t))
-	}
-	for _, i := range []drillInstance{d.late, d.lateServer, d.kept, d.unbound, d.definer, d.dedicated} { // bound anew
-		_, c := i.Bound(t, nil)
+	expect := func(what string, c testdrive.Credentials) {
+		t.Helper()
 		if id := testdrive.Read[int](t, c.Open(t), "SELECT id FROM orders"); id != 4711 {
-			t.Errorf("a new binding reads %d", id)
+			t.Errorf("%s reads %d", what, id)
 		}
 	}
-	testdrive.AwaitRefused(t, d.full.c.Open(t)) // the quota holds again, and its end is noticed
-	db := d.full.c.Open(t)
+	for i := range d.of("kept full changed halfway dedicated") {
+		expect("the binding of "+i.ID, i.c)
+	}
+	testdrive.ExpectRefused(t, d.lateBinding.ByURI(t))
+	for i := range d.of("definer unbound deleted late lateServer") {
+		testdrive.ExpectRefused(t, i.c.ByURI(t))
+	}
+	for i := range d.of("late lateServer kept unbound definer dedicated") {
+		_, c := i.Bound(t, nil)
+		expect("a new binding of "+i.ID, c)
+	}
+	db := d.all["full"].c.Open(t)
+	testdrive.AwaitRefused(t, db)                                                     // the quota holds again, and its end is noticed
 	testdrive.Eventually(t, testdrive.QuotaTime, "data can be removed", func() bool { // the earlier sessions are ended meanwhile
-		_, err := db.ExecContext(t.Context(), "TRUNCATE filler")
-		return err == nil
+		return testdrive.ErrorOf(t, db, "TRUNCATE filler") == nil
 	})
-	testdrive.AwaitAllowed(t, d.full.c.Open(t))
+	testdrive.AwaitAllowed(t, db)
 }
 
 // expectAnswers asks about what the platform knows.
-func (d *drill) expectAnswers(t *testing.T, p testdrive.Platform) {
+func (d *drill) expectAnswers(t *testing.T) {
 	t.Helper()
-	for _, i := range []drillInstance{d.kept, d.full, d.changed, d.halfway, d.dedicated, d.late, d.lateServer} {
+	for i := range d.of("kept full changed halfway dedicated late lateServer") {
 		i.Fetch(t).Expect(t, http.StatusOK)
 	}
-	for i, plan := range map[*drillInstance]string{&d.changed: "shared-large", &d.lateServer: "dedicated-large"} {
-		if _, id := testdrive.Plan(t, plan); i.Fetch(t).String("plan_id") != id {
-			t.Errorf("the plan of instance %s is not %s", i.ID, plan)
+	for name, plan := range map[string]string{"changed": "shared-large", "lateServer": "dedicated-large"} {
+		if _, id := testdrive.Plan(t, plan); d.all[name].Fetch(t).String("plan_id") != id {
+			t.Errorf("the plan of instance %s is not %s", name, plan)
 		}
 	}
-	for _, i := range []drillInstance{d.deleted, d.deletedServer} {
+	for i := range d.of("deleted deletedServer") {
 		i.Fetch(t).Expect(t, http.StatusNotFound)
 		i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)
 	}
-	d.unbound.binding.Unbind(t).Expect(t, http.StatusGone)
-	for _, token := range d.tokens { // nobody knows it any more, and nobody else has it
-		d.lateServer.Poll(t, "?operation="+token).Expect(t, http.StatusBadRequest)
-	}
+	d.all["unbound"].binding.Unbind(t).Expect(t, http.StatusGone)
+	d.all["lateServer"].Poll(t, "?operation="+d.token).Expect(t, http.StatusBadRequest) // nobody knows it any more
 }
 
 // expectNewTokens fails the test if the name of an operation is used twice.
@@ -252,18 +250,9 @@ func (d *drill) expectNewTokens(t *testing.T, p testdrive.Platform, last int64) 
 	i := p.OwnInstance(t, "dedicated-small")
 	token := i.BeginProvision(t)
 	id, err := strconv.ParseInt(strings.TrimPrefix(token, "task_"), 10, 64)
-	if err != nil || id <= last || slices.Contains(d.tokens, token) {
+	if err != nil || id <= last || token == d.token {
 		t.Errorf("the next operation is %s, the last one before was task_%d", token, last)
 	}
 	i.Await(t, token)
 	i.Remove(t)
-}
-
-func (d *drill) removeAll(t *testing.T, p testdrive.Platform) {
-	t.Helper()
-	for _, i := range []drillInstance{d.kept, d.full, d.changed, d.definer, d.unbound, d.halfway, d.late} {
-		testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
-	}
-	d.dedicated.Remove(t)
-	d.lateServer.Remove(t)
 }

@@ -50,56 +50,41 @@ func TestEverythingLost(t *testing.T) {
 	p = testdrive.StartPlatform(t, fresh, env)
 	testdrive.ExpectHeld(t, p, "loaded from a dump")
 	shown := testdrive.RunRecover(t, env, 0, "--apply")
-	t.Logf("$ mysql-broker recover --apply\n%s", shown)
 	if strings.Contains(shown, "forget ") {
 		t.Error("recover forgets instances that are lost")
 	}
 	d := p.Desk(t, env, nil)
-	run := func(args ...string) string {
-		t.Helper()
-		out := d.Run(t, 0, args...).Stdout
-		t.Logf("$ mysql-broker %s\n%s", strings.Join(args, " "), out)
-		return out
-	}
-	if out := run("backups", "import"); out != "Backups imported: 2.\n" {
+	if out := d.Run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
 		t.Errorf("import: %q", out)
 	}
-	run("backups")
+	restore := func(want, why string, args ...string) {
+		t.Helper()
+		operation, _, _ := strings.Cut(d.Run(t, 0, append([]string{"backups", "restore", "--yes"}, args...)...).Stdout, " ")
+		if state, says := d.Ended(t, operation); state != want || !strings.Contains(says, why) {
+			t.Fatalf("backups restore %q %s: %s", args, state, says)
+		}
+	}
 	for _, i := range all {
 		i.Instance = i.Via(p)
 		i.binding.Instance = i.Instance
 		if i == all[0] {
-			out := run("backups", "restore", "--yes", i.backup, i.ID)
-			operation, _, _ := strings.Cut(out, " ")
-			if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, "is lost") {
-				t.Errorf("a restore of what is lost, without --lost, %s: %s", state, says)
-			}
+			restore("failed", "is lost", i.backup, i.ID)
 		}
-		out := run("backups", "restore", "--yes", "--lost", d.IDs(t, "backup", "backups", i.ID)[0], i.ID)
-		operation, _, _ := strings.Cut(out, " ")
-		if state, says := d.Ended(t, operation); state != "succeeded" {
-			t.Fatalf("the restore of %s %s: %s", i.ID, state, says)
-		}
+		restore("succeeded", "", "--lost", d.IDs(t, "backup", "backups", i.ID)[0], i.ID)
 		again := p.Credentials(t, i.binding.Fetch(t).Expect(t, http.StatusOK))
 		if again.Username != i.c.Username || again.Password != i.c.Password || again.Database != i.c.Database {
 			t.Errorf("the binding has other credentials: %s in %s", again.Username, again.Database)
 		}
 		testdrive.ExpectContents(t, i.ID, again, i.was)
-		t.Logf("%d objects and checksums of %s are as in the backup", len(i.was), i.ID)
 		testdrive.Exec(t, again.Open(t), "CALL add_item()")
 		present := testdrive.Contents(t, again)
-		out = run("backups", "restore", "--yes", "--lost", i.backup, i.ID)
-		operation, _, _ = strings.Cut(out, " ")
-		if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, "is not lost") {
-			t.Errorf("a restore of %s, which is not lost, %s: %s", i.ID, state, says)
-		}
+		restore("failed", "is not lost", "--lost", i.backup, i.ID)
 		testdrive.ExpectContents(t, i.ID, again, present)
 	}
 	testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
 		out := testdrive.RunDoctor(t, env)
 		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
 	})
-	run("tasks", "--kind", "restore")
 
 	// Without it: a new PostgreSQL, which knows nothing.
 	p.Kill(t)

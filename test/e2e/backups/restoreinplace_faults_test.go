@@ -58,28 +58,6 @@ func TestFaultRestoreInPlaceWithoutObjectStore(t *testing.T) {
 	})
 }
 
-// TestFaultRestoreInPlaceWithoutBackup takes the object store away while nobody may write, as what is there is about to be
-// backed up. The restore fails without waiting for it.
-func TestFaultRestoreInPlaceWithoutBackup(t *testing.T) {
-	t.Parallel()
-	r := newSpoiltInstance(t, servers.Any(t).Flavour)
-	reached, release := testdrive.HoldAt(t, r.Faults, "restore: write: begins")
-	operation := r.begin(t)
-	testdrive.Receive(t, reached, "nobody may write")
-	if err := os.Rename(r.store, r.store+"-away"); err != nil {
-		t.Fatal(err)
-	}
-	release()
-	if state, says := r.Ended(t, operation); state != "failed" || !strings.Contains(says, "The object store for backups failed") {
-		t.Errorf("the restore without an object store %s: %s", state, says)
-	}
-	r.expectSpoilt(t, "after a restore without an object store")
-	if err := os.Rename(r.store+"-away", r.store); err != nil {
-		t.Fatal(err)
-	}
-	r.remove(t)
-}
-
 // TestFaultRestoreInPlaceBesideAHangingObjectStore has the object store hang while nobody may write: it accepts
 // connections, and does not answer. Applications can write again before it answers.
 func TestFaultRestoreInPlaceBesideAHangingObjectStore(t *testing.T) {

@@ -3,7 +3,6 @@ package backups
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"mysql-broker/test/servers"
@@ -31,27 +30,20 @@ func TestRetainedData(t *testing.T) {
 
 	back := cf(body{"parameters": body{"undelete": i.ID}})
 	rivals := []testdrive.Instance{p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-large")}
-	var winner testdrive.Instance
-	var mu sync.Mutex
-	var asking sync.WaitGroup
+	var asked []<-chan testdrive.Response
 	for _, rival := range rivals {
-		asking.Go(func() {
-			r, err := rival.Send("PUT", rival.Path(), rival.ProvisionBody(back), nil)
-			switch {
-			case err == nil && r.Status == http.StatusCreated:
-				mu.Lock()
-				defer mu.Unlock()
-				if winner.ID != "" {
-					t.Error("both got the data")
-				}
-				winner = rival
-			case err != nil || r.Status != http.StatusBadRequest || !strings.Contains(r.Raw, "just now") &&
-				!strings.Contains(r.Raw, "no deleted service instance"):
-				t.Errorf("the other one: %v, %d %s", err, r.Status, r.Raw)
-			}
-		})
+		asked = append(asked, rival.Begin("PUT", rival.Path(), rival.ProvisionBody(back)))
 	}
-	asking.Wait()
+	var winner testdrive.Instance
+	for n, answer := range asked {
+		r := testdrive.Receive(t, answer, "the answer to an undelete")
+		switch {
+		case r.Status == http.StatusCreated && winner.ID == "":
+			winner = rivals[n]
+		case r.Status != http.StatusBadRequest || !strings.Contains(r.Raw, "just now") && !strings.Contains(r.Raw, "no deleted service instance"):
+			t.Errorf("the other one: %d %s", r.Status, r.Raw)
+		}
+	}
 	if winner.ID == "" {
 		t.Fatal("nobody got the data")
 	}

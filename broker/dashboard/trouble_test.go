@@ -1,0 +1,30 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/store"
+)
+
+// The page of an instance whose server does not respond says why, if its launcher knows.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	d := &Dashboard{Config: Config{AnswerTime: time.Minute, Logger: slog.New(slog.DiscardHandler),
+		Trouble: func(_ context.Context, at store.Location) (launcher.Trouble, error) {
+			if at.Server == "" {
+				return "", errors.New("the launcher does not respond either")
+			}
+			return launcher.Trouble(at.Server), nil
+		}}}
+	for server, want := range map[string]string{string(launcher.NoNode): troubles[launcher.NoNode], "": noAnswer, "another": noAnswer} {
+		i := store.Instance{Location: store.DedicatedLocation("kubernetes", server)}
+		if got := d.silence(t.Context(), i); got != want || got == "" {
+			t.Errorf("of %q, the page says %q", server, got)
+		}
+	}
+}

@@ -113,7 +113,13 @@ func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluste
 	from := found[0]
 	for n, node := range c.Nodes {
 		c.initialise(t, n, from, key, leaf)
-		t.Cleanup(func() { node.Kill(t) })
+		t.Cleanup(func() {
+			node.Kill(t)
+			if t.Failed() {
+				lines := strings.Split(node.Log(), "\n")
+				t.Logf("the end of the log of node %d:\n%s", node.Port, strings.Join(lines[max(0, len(lines)-150):], "\n"))
+			}
+		})
 		if n == 0 && flavour == mysqld.MariaDB { // the others begin with its data and its position
 			c.Start(t, n, true)
 			node.signal(t, syscall.SIGTERM)

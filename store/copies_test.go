@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 		},
 		"recorded": func(tx *store.Tx) error {
 			err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_i"})
-			tx.Freeze(c)
+			tx.Freeze(c.ID, *c.FrozenSince)
 			return err
 		},
 	} {
@@ -76,5 +77,47 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 	again, err := restored.Recovery.RetainedCopies(t.Context(), "a", time.Time{})
 	if err != nil || len(again) != 1 || again[0].FrozenSince == nil {
 		t.Errorf("retained: %+v, %v", again, err)
+	}
+}
+
+// What is recorded beside data that arrives is what is recorded of the instance once it has arrived. After PostgreSQL was
+// restored, the place that the data has left is recorded as after any move.
+func TestCopiesOfMovedInstances(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	inTx(t, s, func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "small", Location: store.SharedLocation("a"), Database: "db_i"})
+		tx.SetInstanceState("i", store.Ready)
+		return err
+	})
+	to := store.DedicatedLocation("here", "d_1")
+	if _, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "2"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an instance that does not move arrives: %v", err)
+	}
+	inTx(t, s, func(tx *store.Tx) error {
+		return tx.SetDestination(t.Context(), store.Instance{ID: "i", Database: "db_i"}, to, "secret-Passw0rd", 0)
+	})
+	c, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _, err := s.Recovery.Passwords(c)
+	if err != nil || c.MovedAt == nil || c.DedicatedID != "d_1" || c.Launcher != "here" || password != "secret-Passw0rd" ||
+		c.PlanID != "large" || c.MaintenanceVersion != "2" || c.Database != "db_i" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	inTx(t, s, func(tx *store.Tx) error { tx.ForgetDestination("i"); return nil })
+	moved := time.Now().Add(-time.Hour).Truncate(time.Microsecond)
+	for n, at := range []store.Location{to, store.SharedLocation("b")} {
+		inTx(t, s, func(tx *store.Tx) error { return tx.AdoptFormer(t.Context(), c, at, moved) })
+		i, err := s.Instances.Get(t.Context(), "i")
+		if err != nil || i.Location != store.SharedLocation("a") || !i.Former() || i.Other.Location != at ||
+			!i.Other.Moved.Equal(moved) || i.Other.AdminPassword != "secret-Passw0rd" {
+			t.Errorf("the former place is %+v, %v", i.Other, err)
+		}
+		states, err := s.Servers.States(t.Context(), []string{"b"})
+		if err != nil || states["b"].Instances != n {
+			t.Errorf("at %+v, another server holds %d: %v", at, states["b"].Instances, err)
+		}
 	}
 }

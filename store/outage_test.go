@@ -71,6 +71,33 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 	}
 }
 
+// PostgreSQL whose disk is full answers and reads, and is not ready all the same, until there is room again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	s := servers.OpenStore(t, url)
+	exec(t, url, `CREATE FUNCTION no_room() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+		RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`,
+		"CREATE EVENT TRIGGER no_room ON ddl_command_start EXECUTE FUNCTION no_room()")
+	expect := func(want error, when string) {
+		t.Helper()
+		for range 2 {
+			if err := s.Writable(t.Context()); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", when, err, want)
+			}
+		}
+	}
+	expect(nil, "before a statement finds no room")
+	err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.Exec(t.Context(), "CREATE TABLE large (n INT)") })
+	if !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("without room: %v", err)
+	}
+	expect(store.ErrFull, "without room")
+	exec(t, url, "DROP EVENT TRIGGER no_room")
+	expect(nil, "with room again")
+	exec(t, url, "DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_class WHERE relname LIKE 'room%'); END $$")
+}
+
 // Settings of a database that were wrong for a while do not outlive that in the connections that were opened meanwhile.
 func TestConnectionsForgetWrongSettings(t *testing.T) {
 	t.Parallel()

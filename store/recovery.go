@@ -157,11 +157,7 @@ func (t *Tx) AdoptPlace(ctx context.Context, c InstanceCopy, at Location, kept b
 	if kept {
 		places[was.Server]++
 	}
-	delete(places, DedicatedServers)
-	for _, name := range slices.Sorted(maps.Keys(places)) {
-		t.write("count the instance", `INSERT INTO server (name, instances) VALUES ($1, greatest($2, 0))
-			ON CONFLICT (name) DO UPDATE SET instances = greatest(server.instances + $2, 0)`, name, places[name])
-	}
+	t.countPlaces(places)
 	t.write("adopt the place", `WITH inserted AS (
 			UPDATE instance SET server = $2, dedicated_id = $3, launcher = $4, admin_password = $5, next_admin_password = $6,
 				endpoint = NULL, server_flavour = '', server_version = '', plan_id = $7, maintenance_version = $8,
@@ -172,11 +168,7 @@ func (t *Tx) AdoptPlace(ctx context.Context, c InstanceCopy, at Location, kept b
 			WHERE id = $1 RETURNING id, location_kind, server, dedicated_id, launcher, database_name)
 		`+recordOfInstance, c.ID, server, dedicatedID, launcher, c.AdminPassword, c.NextAdminPassword, c.PlanID,
 		c.MaintenanceVersion, kept, c.MovedAt, c.FrozenSince)
-	t.write("record the accounts there", `INSERT INTO resource (kind, server, name, instance_id)
-		SELECT 'account', i.server, a.account, i.id FROM instance i JOIN (
-			SELECT instance_id, account FROM binding UNION SELECT instance_id, account FROM retired_account) AS a
-			ON a.instance_id = i.id
-		WHERE i.id = $1 AND i.location_kind = 'shared' ON CONFLICT DO NOTHING`, c.ID)
+	t.recordAccountsAt(c.ID, server)
 	return nil
 }
 
@@ -208,10 +200,49 @@ func (t *Tx) RetainCopy(c InstanceCopy, at Location) {
 			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1`, c.ID, c.Database, server)
 }
 
-// Freeze freezes an instance, as its copy says.
-func (t *Tx) Freeze(c InstanceCopy) {
-	t.write("freeze the instance", "UPDATE instance SET frozen_since = $2 WHERE id = $1 AND frozen_since IS NULL", c.ID,
-		c.FrozenSince)
+// AdoptFormer records from a copy that a location has the data of an instance as it was before it was moved away.
+func (t *Tx) AdoptFormer(ctx context.Context, c InstanceCopy, at Location, moved time.Time) error {
+	server, dedicatedID, launcher := at.columns()
+	var next string
+	if err := read(ctx, t, rowLockTime, &next, pgx.RowTo[string],
+		"SELECT coalesce(next_server, '') FROM instance WHERE id = $1", c.ID); err != nil {
+		return err
+	}
+	t.countPlaces(map[string]int{next: -1, server: 1})
+	t.write("adopt the former place", `WITH inserted AS (
+			UPDATE instance SET next_server = $2, next_dedicated_id = $3, next_launcher = $4, other_admin_password = $5,
+				moved_at = $6
+			WHERE id = $1 RETURNING id, CASE $2 WHEN '' THEN 'dedicated' ELSE 'shared' END AS location_kind,
+				next_server AS server, next_dedicated_id AS dedicated_id, next_launcher AS launcher, database_name)
+		`+recordOfInstance, c.ID, server, dedicatedID, launcher, c.AdminPassword, moved)
+	t.recordAccountsAt(c.ID, server)
+	return nil
+}
+
+// countPlaces changes how many instances are counted on shared servers.
+func (t *Tx) countPlaces(places map[string]int) {
+	delete(places, DedicatedServers)
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		t.write("count the instance", `INSERT INTO server (name, instances) VALUES ($1, greatest($2, 0))
+			ON CONFLICT (name) DO UPDATE SET instances = greatest(server.instances + $2, 0)`, name, places[name])
+	}
+}
+
+// recordAccountsAt records that the accounts of an instance are on a shared server too.
+func (t *Tx) recordAccountsAt(instanceID, server string) {
+	if server == DedicatedServers {
+		return
+	}
+	t.write("record the accounts there", `INSERT INTO resource (kind, server, name, instance_id)
+		SELECT 'account', $2, a.account, $1 FROM (
+			SELECT account FROM binding WHERE instance_id = $1
+			UNION SELECT account FROM retired_account WHERE instance_id = $1) AS a ON CONFLICT DO NOTHING`, instanceID, server)
+}
+
+// Freeze records since when an instance is frozen, unless it is.
+func (t *Tx) Freeze(id string, since time.Time) {
+	t.write("freeze the instance", "UPDATE instance SET frozen_since = $2 WHERE id = $1 AND frozen_since IS NULL", id,
+		since)
 }
 
 // AdoptAdminPassword records the encrypted passwords of a copy, because the dedicated server's password was changed
@@ -323,6 +354,18 @@ func (s Recovery) CopiesSince(ctx context.Context, server string, since time.Tim
 			SELECT instance_id FROM task WHERE finished_at >= $2
 			AND (kind IN ('provision', 'update') AND state = 'succeeded' OR kind = 'restore'))
 		AND i.server = $1 AND i.state = 'ready'`, server, since)
+}
+
+// ArrivingCopy is the copy of an instance as it will be once it is recorded that its data has been moved, and that it
+// has that plan.
+func (s Recovery) ArrivingCopy(ctx context.Context, id, planID, maintenanceVersion string) (InstanceCopy, error) {
+	return oneRow(ctx, s.pool, scanCopy, "SELECT "+copyColumns+` FROM (SELECT id, service_id, $2::text AS plan_id,
+			organization_guid, space_guid, parameters, context, $3::text AS maintenance_version,
+			next_dedicated_id AS dedicated_id, next_launcher AS launcher,
+			CASE next_dedicated_id WHEN '' THEN 'shared' ELSE 'dedicated' END AS location_kind, database_name,
+			other_admin_password AS admin_password, NULL::bytea AS next_admin_password, created_at, now() AS moved_at,
+			frozen_since
+		FROM instance WHERE id = $1 AND next_server IS NOT NULL AND moved_at IS NULL) AS i`, id, planID, maintenanceVersion)
 }
 
 // RetainedCopies returns copies of what was retained since that time on a shared server, or on all dedicated servers

@@ -22,6 +22,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -92,7 +93,8 @@ type database struct {
 	// leases has a connection of its own, so that requests that use up the pool cannot make leases run out.
 	leases *pgxpool.Pool
 	keys   *Keyring
-	actor  Actor // see ActAs
+	actor  Actor       // see ActAs
+	full   atomic.Bool // the disk of PostgreSQL was full when that was seen last
 
 	failover failover
 	hosts    *hosts // nil if the URL names one
@@ -141,6 +143,9 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	cfg.AfterConnect = s.connected
 	keep := cfg.ConnConfig.OnPgError
 	cfg.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		if err.Code == diskFull {
+			s.full.Store(true)
+		}
 		if slices.Contains(inherited, err.Code) {
 			go s.failover.reconnect() // it may be holding its lock now
 			return false
@@ -204,7 +209,13 @@ func (s *Store) Close() {
 // ErrReadOnly says that PostgreSQL answers but accepts no writes: it is a standby, or is configured so.
 var ErrReadOnly = errors.New("store: PostgreSQL is read-only")
 
-// Writable returns ErrReadOnly if PostgreSQL accepts no writes.
+// ErrFull says that PostgreSQL answers but has no room to store anything more.
+var ErrFull = errors.New("store: the disk of PostgreSQL is full")
+
+// diskFull is the SQLSTATE of a statement that found no room.
+const diskFull = "53100"
+
+// Writable returns ErrReadOnly if PostgreSQL accepts no writes, and ErrFull if it has no room for them.
 // https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-TRANSACTION-READ-ONLY
 func (s *Store) Writable(ctx context.Context) error {
 	readOnly, err := oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT current_setting('transaction_read_only')::boolean")
@@ -212,8 +223,32 @@ func (s *Store) Writable(ctx context.Context) error {
 		s.failover.reconnect() // only this connection may be: see inherited
 		err = ErrReadOnly
 	}
+	if err == nil && s.full.Load() {
+		err = s.lookForRoom(ctx)
+	}
 	return err
 }
+
+// lookForRoom finds out whether PostgreSQL has room again, by a table that takes some and is never committed. Other
+// statements may succeed on a full disk, because there is room in the tables that they change.
+func (s *Store) lookForRoom(ctx context.Context) error {
+	s.full.Store(false) // another statement may find now that it is full
+	_, err := s.db.Exec(ctx, `DO $$ BEGIN
+		EXECUTE format('CREATE TABLE room_%s AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 100) AS n',
+			pg_backend_pid());
+		RAISE EXCEPTION 'there is room' USING ERRCODE = '`+roomLeft+`';
+	END $$`)
+	switch code := refusal(err); {
+	case code == diskFull:
+		return ErrFull
+	case code == roomLeft || !errors.Is(err, ErrUnavailable): // it may not be allowed to create a table
+		return nil
+	}
+	return err
+}
+
+// roomLeft is the SQLSTATE with which lookForRoom undoes what it did.
+const roomLeft = "MB001"
 
 // laterOf is the SQL for now() or, if that is more than an hour behind it, the time of this process in the parameter.
 // What is kept for some days from a wrong time in the past would be gone as soon as the clock is right.

@@ -173,6 +173,9 @@ func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmi
 			return err
 		}
 	}
+	if err := s.Databases.MarkMixture(ctx, w.instance.Database, w.from); err != nil { // it is empty at first
+		return err
+	}
 	return s.Databases.Create(ctx, w.instance.Database, "", "")
 }
 
@@ -191,7 +194,10 @@ func (w restoring) dropRestored(ctx context.Context, run *task.Run) error {
 		if err := s.Accounts.Lock(ctx, w.owner()); err != nil { // ends its sessions
 			return err
 		}
-		return s.Databases.Drop(ctx, w.instance.Database)
+		if err := s.Databases.Drop(ctx, w.instance.Database); err != nil {
+			return err
+		}
+		return s.Databases.EndMixture(ctx, w.instance.Database)
 	})
 }
 
@@ -346,7 +352,7 @@ func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {
 	} else if dropped {
 		return w.dropRestored(ctx, run)
 	}
-	return w.moveBack(ctx, run)
+	return w.marked(ctx, run, w.id, func() error { return w.moveBack(ctx, run) })
 }
 
 // endOwner locks the owner, or drops it if it defines nothing.

@@ -146,11 +146,38 @@ func (w restoring) switchOver(ctx context.Context, run *task.Run) error {
 	if dropped {
 		earlier = ""
 	}
-	err = copying.LeavingOutBroken(run, earlier, func(leftOut func(string, bool, error) bool) error {
-		o := transfer.Options{Events: of.Events, LeftOut: leftOut, Alive: run.Alive}
-		return w.move(ctx, run, b, o, schema, tables.Old, b.Kept, tables.New, b.Filled)
+	err = w.marked(ctx, run, w.mends(dropped), func() error {
+		return copying.LeavingOutBroken(run, earlier, func(leftOut func(string, bool, error) bool) error {
+			o := transfer.Options{Events: of.Events, LeftOut: leftOut, Alive: run.Alive}
+			return w.move(ctx, run, b, o, schema, tables.Old, b.Kept, tables.New, b.Filled)
+		})
 	})
 	return w.explainFilling(ctx, run, m.ID, err)
+}
+
+// mends is the backup that an operator restores if brokers and PostgreSQL are lost in the middle: what was there, or
+// what was to be restored if nothing was.
+func (w restoring) mends(nothingThere bool) string {
+	if nothingThere {
+		return w.from
+	}
+	return w.id
+}
+
+// marked runs fn, which replaces the data, and has a mark at the server that they are a mixture until it has succeeded.
+func (w restoring) marked(ctx context.Context, run *task.Run, backup string, fn func() error) error {
+	err := w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		return s.Databases.MarkMixture(ctx, w.instance.Database, backup)
+	})
+	if err == nil {
+		err = fn()
+	}
+	if err != nil {
+		return err
+	}
+	return w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		return s.Databases.EndMixture(ctx, w.instance.Database)
+	})
 }
 
 // tablesToMove lists the tables of the instance and of the backup before the first is moved, and remembers them.
@@ -318,10 +345,12 @@ func (w restoring) restoreLost(ctx context.Context, run *task.Run) error {
 	}
 	o := w.copier.OptionsFor(ctx, run, of, "restored", engine.Percent(restoringSentence))
 	o.InPlace = true
-	err = copying.LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
-		o.LeftOut = leftOut
-		return w.asOwner(ctx, run, of.Events, func(ctx context.Context, to transfer.Target) error {
-			return w.vault.Restore(ctx, m, to, o)
+	err = w.marked(ctx, run, w.from, func() error {
+		return copying.LeavingOutBroken(run, "", func(leftOut func(string, bool, error) bool) error {
+			o.LeftOut = leftOut
+			return w.asOwner(ctx, run, of.Events, func(ctx context.Context, to transfer.Target) error {
+				return w.vault.Restore(ctx, m, to, o)
+			})
 		})
 	})
 	return w.explainFilling(ctx, run, m.ID, err)

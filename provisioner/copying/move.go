@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
@@ -83,9 +84,9 @@ type move struct {
 	known *transfer.Known
 }
 
-func (c *Copier) newMove(i store.Instance, planID string) move {
+func (c *Copier) newMove(i store.Instance, r engine.Request) move {
 	m := move{c, i, i.Elsewhere(), new(transfer.Known)}
-	m.to.PlanID = planID
+	m.to.PlanID, m.to.MaintenanceVersion = r.PlanID, r.MaintenanceVersion
 	return m
 }
 
@@ -106,7 +107,7 @@ func (c *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow 
 		return task.Workflow{Steps: []task.Step{{Name: "look", Progress: "Looking for the destination",
 			Do: func(context.Context, *task.Run) error { return errors.New("no destination is recorded") }}}}
 	}
-	m := c.newMove(i, r.PlanID)
+	m := c.newMove(i, r)
 	w := task.Workflow{
 		Durable: true,
 		Advice:  MoveAdvice,
@@ -325,16 +326,39 @@ func (m move) handOver(ctx context.Context, run *task.Run) error {
 	if err == nil && readOnly {
 		err = m.SetReadOnly(ctx, run, m.to, true)
 	}
-	if err != nil || m.to.Location.Shared() {
+	if err == nil && m.to.Location.Dedicated() {
+		err = m.Fleet.Keep(ctx, m.to.Location)
+	}
+	if err != nil {
 		return err
 	}
-	return m.Fleet.Keep(ctx, m.to.Location)
+	arriving, err := m.Store.Recovery.ArrivingCopy(ctx, m.to.ID, m.to.PlanID, m.to.MaintenanceVersion)
+	if err == nil {
+		err = mark.Arrive(ctx, m.Store, m.Fleet, arriving, m.to.Location)
+	}
+	return unreached(run, err)
+}
+
+// unreached is the error of a statement outside of a session.
+func unreached(run *task.Run, err error) error {
+	if mysqladmin.CannotReach(err) {
+		return engine.Fail(run.Task, engine.ServerSilent, err)
+	}
+	return err
+}
+
+// leave takes back that the data is at the new place.
+func (m move) leave(ctx context.Context, run *task.Run) error {
+	if begun, _, err := handingOver.Recall(run); err != nil || !begun {
+		return err
+	}
+	return unreached(run, mark.Leave(ctx, m.Store, m.Fleet, m.to.Database, m.to.Location))
 }
 
 // cleanup gives the privileges to write back, and removes the copy.
 func (m move) cleanup() []task.Step {
 	all := []task.Step{{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout,
-		Do: m.thaw}}
+		Do: m.thaw}, {Name: "leave", Progress: "Giving up the other place", Do: m.leave}}
 	all = append(all, m.filling(false).Cleanup()...)
 	if m.to.Location.Dedicated() {
 		all = append(all, m.DestroyUnused(m.to))

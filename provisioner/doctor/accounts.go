@@ -13,9 +13,21 @@ import (
 
 // accounts compares the accounts on a shared server, or on the dedicated server of an instance (""), with the records.
 // It finds accounts without a record that may use an instance's database, and accounts that are locked or whose
-// privileges do not match their role.
+// privileges do not match their role. It also finds databases with a mixture, of which nothing is recorded: their
+// accounts are to stay as they are.
 func accounts(server string, holds inventory.Holdings, instances []store.RecordedInstance,
 	recorded []store.RecordedAccount) (findings []Finding) {
+	mixed := map[string]bool{}
+	for _, i := range instances {
+		backup, is := holds.Mixed[i.Database]
+		if !is || i.Busy || i.State != store.Ready {
+			continue
+		}
+		mixed[i.ID] = true
+		findings = append(findings, Finding{Problem: Deviating, Kind: store.DatabaseResource, Server: server,
+			Name: i.Database, InstanceID: i.ID, ToDo: fmt.Sprintf("run mysql-broker backups import and mysql-broker backups "+
+				"restore %s %s: a restore of which nothing is recorded has left a mixture", backup, i.ID)})
+	}
 	known, strays := holds.CompareAccounts(instances, recorded)
 	for _, a := range known {
 		i := a.Instance
@@ -28,7 +40,7 @@ func accounts(server string, holds inventory.Holdings, instances []store.Recorde
 		switch {
 		case !a.There && server == store.DedicatedServers: // on a shared server, accounts have their own records
 			f.Problem = Missing
-		case !a.There || a.GrantsDue || i.Busy ||
+		case !a.There || a.GrantsDue || i.Busy || mixed[i.ID] ||
 			!locked && a.Grant != nil && a.Grant.Fits(plan.Role(a.Role), i.OverSince != nil):
 			continue
 		default:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,6 +160,14 @@ func TestComparedAccounts(t *testing.T) {
 	}
 	if got := accounts("s", locked, []store.RecordedInstance{instance}, []store.RecordedAccount{expired}); got != nil {
 		t.Errorf("locked because its binding has expired: %v", got)
+	}
+	mixture := inventory.Holdings{Accounts: []string{anAccount}, Mixed: map[string]string{instance.Database: "b_1"}}
+	got := accounts("s", mixture, []store.RecordedInstance{instance}, []store.RecordedAccount{own})
+	if len(got) != 1 || got[0].Kind != store.DatabaseResource || got[0].Repairable || !strings.Contains(got[0].ToDo, "restore b_1 "+instance.ID) {
+		t.Errorf("a mixture, whose accounts must not get their privileges back: %+v", got)
+	}
+	if got := accounts("s", mixture, []store.RecordedInstance{busy}, []store.RecordedAccount{own}); got != nil {
+		t.Errorf("a restore in progress: %+v", got)
 	}
 }
 

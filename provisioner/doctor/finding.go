@@ -24,7 +24,7 @@ const (
 	Stray       Problem = "stray"       // an account may use an instance's database, but has no record
 	Limited     Problem = "limited"     // the broker's account on it may not do everything, or a launcher gives advice
 	// Deviating things have other rights than they must (an account, which may also be locked, or the broker at a
-	// launcher), or another time (a clock).
+	// launcher), another time (a clock), or a mixture of data (a database).
 	Deviating Problem = "deviating"
 )
 

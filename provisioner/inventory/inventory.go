@@ -43,6 +43,7 @@ type Holdings struct {
 	Databases, Accounts []string
 	Locked              []string // accounts, as far as that is known
 	Grants              []mysqladmin.Grant
+	Mixed               map[string]string // databases whose data a restore is replacing: the backup that mends each
 }
 
 // Read lists what a mysqld holds.
@@ -54,6 +55,9 @@ func Read(ctx context.Context, server *mysqladmin.Server) (h Holdings, err error
 		return h, err
 	}
 	if h.Locked, _, err = server.LockedAccounts(ctx); err != nil {
+		return h, err
+	}
+	if h.Mixed, err = server.Mixtures(ctx); err != nil {
 		return h, err
 	}
 	h.Grants, err = server.Grants(ctx)

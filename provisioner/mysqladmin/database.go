@@ -215,6 +215,13 @@ func (s *Server) Unfinished(ctx context.Context, database string) (marked bool, 
 	return marked, s.explain("look into database "+database, err)
 }
 
+// UnfinishedDatabases lists the databases that are marked by MarkUnfinished.
+func (s *Server) UnfinishedDatabases(ctx context.Context) ([]string, error) {
+	all, err := names(ctx, s.reads, "SELECT table_schema FROM information_schema.tables WHERE table_name LIKE "+
+		"'unfinished %' AND table_name = CONCAT('unfinished ', table_schema)")
+	return all, s.explain("list the unfinished databases", err)
+}
+
 // MarkUnfinished marks a database that the broker is about to fill. It returns ErrHoldsData if the database is neither
 // empty nor marked.
 func (on Databases) MarkUnfinished(ctx context.Context, database string) error {

@@ -138,6 +138,11 @@ func (g Grant) Fits(role plan.Role, restricted bool) bool {
 	return !g.privileges["grant_priv"]
 }
 
+// Frozen reports whether the privileges are known, and none of them is to change or delete rows: see Writes.Freeze.
+func (g Grant) Frozen() bool {
+	return g.Known() && !g.privileges["insert_priv"] && !g.privileges["update_priv"] && !g.privileges["delete_priv"]
+}
+
 // privilegeColumn is the column of mysql.db for a privilege.
 // https://dev.mysql.com/doc/refman/8.4/en/grant-tables.html
 func privilegeColumn(privilege string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -28,6 +29,10 @@ var markTables = []string{
 		database_name VARCHAR(64) NOT NULL,
 		about         MEDIUMTEXT NOT NULL,
 		PRIMARY KEY (identity, database_name)
+	) ENGINE = InnoDB`,
+	"CREATE TABLE IF NOT EXISTS " + MarkDatabase + `.mixture (
+		database_name VARCHAR(64) NOT NULL PRIMARY KEY,
+		backup_id     VARCHAR(64) NOT NULL
 	) ENGINE = InnoDB`,
 }
 
@@ -135,6 +140,52 @@ func (on Marks) ListedInstances(ctx context.Context, identity string) (all []Lis
 func (on Marks) ForgetListed(ctx context.Context, identity string) error {
 	return on.s.explain("forget listed instances", on.withMarks(ctx, "DELETE FROM "+MarkDatabase+`.instance
 		WHERE identity = ? AND database_name NOT IN (SELECT schema_name FROM information_schema.schemata)`, identity))
+}
+
+// Unlist forgets what is recorded on the server about the instance of a database.
+func (on Marks) Unlist(ctx context.Context, identity, database string) error {
+	return on.s.explain("forget a listed instance", on.withMarks(ctx, "DELETE FROM "+MarkDatabase+`.instance
+		WHERE identity = ? AND database_name = ?`, identity, database))
+}
+
+// MarkMixture records on the server, which may be a dedicated one, that the data of a database is being replaced, and
+// which backup has all of them. The mark is for a broker whose PostgreSQL was lost as well.
+func (on Databases) MarkMixture(ctx context.Context, database, backup string) error {
+	for _, create := range markTables {
+		if err := on.s.exec(ctx, create); err != nil {
+			return fmt.Errorf("create the marks: %w", err)
+		}
+	}
+	err := on.s.exec(ctx, "REPLACE INTO "+MarkDatabase+".mixture VALUES (?, ?)", database, backup)
+	if err != nil {
+		return fmt.Errorf("mark database %s as a mixture: %w", database, err)
+	}
+	return nil
+}
+
+// EndMixture undoes MarkMixture.
+func (on Databases) EndMixture(ctx context.Context, database string) error {
+	err := on.s.exec(ctx, "DELETE FROM "+MarkDatabase+".mixture WHERE database_name = ?", database)
+	if err != nil && !noMarks(err) {
+		return fmt.Errorf("mark database %s as no mixture: %w", database, err)
+	}
+	return nil
+}
+
+// Mixtures returns the databases that MarkMixture has marked, and the backup that each has all data of.
+func (s *Server) Mixtures(ctx context.Context) (all map[string]string, err error) {
+	all = map[string]string{}
+	const query = "SELECT database_name, backup_id FROM " + MarkDatabase + ".mixture"
+	err = EachRow(ctx, s.reads, query, func(rows *sql.Rows) error {
+		var database, backup string
+		err := rows.Scan(&database, &backup)
+		all[database] = backup
+		return err
+	})
+	if noMarks(err) {
+		return nil, nil
+	}
+	return all, s.explain("list the databases with a mixture", err)
 }
 
 // withMarks runs a statement. If the database or a table does not exist, it creates them and runs the statement again.

@@ -58,7 +58,9 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 			f.fill(f.connect(a))
 			f.must(f.session.Writes.Freeze(t.Context(), a.Name, role, true, f.database)) // they may have been frozen
 			f.refused(f.connect(a), "DELETE FROM t WHERE id = 1", "DROP VIEW v")
+			f.expectFrozen(a.Name, true)
 			f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, role, f.database))
+			f.expectFrozen(a.Name, false)
 			conn := f.connect(a)
 			f.refused(conn, grows...)
 			f.exec(conn, remains...)
@@ -72,6 +74,17 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 				"DROP PROCEDURE shrink", "DROP VIEW v", "DROP EVENT e")
 		}
 	})
+}
+
+func (f *fixture) expectFrozen(account string, frozen bool) {
+	f.t.Helper()
+	all, err := f.server.Grants(f.t.Context())
+	f.must(err)
+	for _, g := range all {
+		if g.Account == account && g.Frozen() != frozen {
+			f.t.Errorf("%s is frozen: %t", account, g.Frozen())
+		}
+	}
 }
 
 // An account that lacks one of the write privileges loses the others all the same.

@@ -63,7 +63,10 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 				return err
 			}
 		}
-		owned[at] = owned[at] || c.Retained == nil && r.places.other(c, at)
+		if c.Retained == nil && r.places.other(c, at) {
+			owned[at] = true
+			r.adoptFormer(c, at)
+		}
 	}
 	retained, err := r.retained(ctx, store.DedicatedServers)
 	if err != nil {
@@ -116,6 +119,11 @@ func (r *recovery) forgetServer(i store.RecordedInstance, marked bool) {
 		r.add(item)
 		return
 	}
+	if why := r.notForgotten(i); why != "" {
+		item.Action, item.Why = Look, why
+		r.add(item)
+		return
+	}
 	r.gone[i.ID] = true
 	item.do = func(ctx context.Context) error { return r.forgetInstance(ctx, i.ID) }
 	r.add(item)
@@ -131,18 +139,18 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 	}
 	whole.Endpoint = nil // the recorded endpoint may be older than the server's certificate
 	s := site{server: i.Server, instances: map[string]store.RecordedInstance{i.Database: i}, recorded: recorded}
+	unfinished := false
 	err = r.Fleet.AsAdmin(ctx, whole, func(admin *mysqladmin.Server) (err error) {
-		s.holds, err = inventory.Read(ctx, admin)
+		if unfinished, err = admin.Unfinished(ctx, i.Database); err == nil {
+			s.holds, err = inventory.Read(ctx, admin)
+		}
 		return err
 	})
 	if mysqladmin.AccessDenied(err) && c.ID == i.ID {
 		if s.holds, err = r.holdWith(ctx, i.Location, c); err == nil {
 			r.add(Item{Action: Adopt, Kind: "admin password", Server: i.Server, InstanceID: i.ID,
 				Why: "it was changed after the backup", do: func(ctx context.Context) error {
-					return r.Store.InTx(ctx, func(tx *store.Tx) error {
-						if _, err := tx.LockInstance(ctx, i.ID); err != nil {
-							return err
-						}
+					return r.change(ctx, i.ID, func(tx *store.Tx) error {
 						tx.AdoptAdminPassword(c)
 						return nil
 					})
@@ -154,6 +162,9 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 			r.silent(i.Server, i.ID, err)
 		}
 		return
+	}
+	if unfinished {
+		r.places.exists[placedOf(i)] = existence{}
 	}
 	if c.ID != "" {
 		s.instances[i.Database] = r.learn(i, c, i.Server)
@@ -220,7 +231,7 @@ func (r *recovery) adoptServer(ctx context.Context, at store.Location, c store.I
 		item.Action, item.Why = Look, unrecorded
 		r.add(item)
 		return
-	case ids[c.ID]:
+	case ids[c.ID] || r.places.keeps(r.places.recorded[c.ID]):
 		item.Action, item.Why = Look, "it was created after the backup, and another one with the same id is recorded"
 		r.add(item)
 		return

@@ -1,8 +1,10 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"mysql-broker/provisioner/fleet"
@@ -15,8 +17,9 @@ import (
 type places struct {
 	recorded map[string]store.RecordedInstance
 	others   map[string]store.RecordedPlace // by instance
-	listed   map[string]listing             // the latest place of each instance
-	exists   map[placed]bool
+	listed   map[string][]listing           // by instance
+	exists   map[placed]existence
+	unread   map[string]bool // shared servers, and DedicatedServers, of which it is not known what they hold
 }
 
 // listing is the copy of an instance, where it was found.
@@ -31,20 +34,28 @@ type placed struct {
 	database string
 }
 
-func newPlaces() places {
-	return places{map[string]store.RecordedInstance{}, map[string]store.RecordedPlace{}, map[string]listing{},
-		map[placed]bool{}}
+// existence says what is in a place. In the zero value, nothing is.
+type existence struct {
+	complete bool // false if a task had begun to fill it, and did not finish
+	retained bool // what a deleted instance has left
 }
 
-// list notes that a server has a copy of an instance, whose data is there. Of two places, that is the right one to
-// which the data was moved later.
+func newPlaces() places {
+	return places{map[string]store.RecordedInstance{}, map[string]store.RecordedPlace{}, map[string][]listing{},
+		map[placed]existence{}, map[string]bool{}}
+}
+
+// list notes that a server has a copy of an instance, whose data is there. A copy that was not finished is none.
 func (p places) list(c store.InstanceCopy, at store.Location) {
-	known, found := p.listed[c.ID]
-	if c.Retained != nil || found && movedAt(known.copy).After(movedAt(c)) ||
-		found && movedAt(known.copy).Equal(movedAt(c)) && at != p.recorded[c.ID].Location {
-		return
+	of := placedAt(at, c.Database)
+	there, found := p.exists[of]
+	switch {
+	case c.Retained != nil:
+		there.retained = true
+		p.exists[of] = there
+	case found && there.complete:
+		p.listed[c.ID] = append(p.listed[c.ID], listing{at, c})
 	}
-	p.listed[c.ID] = listing{at, c}
 }
 
 func movedAt(c store.InstanceCopy) time.Time {
@@ -54,30 +65,104 @@ func movedAt(c store.InstanceCopy) time.Time {
 	return *c.MovedAt
 }
 
-// moved returns the place to which the data of an instance was moved after the backup. What the backup already knows
-// as the former place is not one, unless the data was moved back there later.
+// latest returns where the data of an instance was moved last, by the lists of the servers. What the backup knows as
+// the former place is that only if the data was moved back there later, or is no longer where the backup knows it. It
+// is not sure if another place may be the right one just as well.
+func (p places) latest(id string) (l listing, found, sure bool) {
+	i, recorded := p.recorded[id]
+	all := slices.Clone(p.listed[id])
+	if recorded && p.keeps(i) && !slices.ContainsFunc(all, func(l listing) bool { return l.at == i.Location }) {
+		all = append(all, listing{i.Location, store.InstanceCopy{ID: id, Database: i.Database, CreatedAt: i.CreatedAt}})
+	}
+	for _, next := range all {
+		other, has := p.others[id]
+		former := has && other.Moved != nil && other.Location == next.at && !movedAt(next.copy).After(*other.Moved)
+		if former && !p.gone(i) {
+			continue
+		}
+		switch order := cmp.Or(next.copy.CreatedAt.Compare(l.copy.CreatedAt), movedAt(next.copy).Compare(movedAt(l.copy))); {
+		case !found || order > 0:
+			l, found, sure = next, true, true
+		case order == 0:
+			sure = false
+			if next.at == i.Location {
+				l = next
+			}
+		}
+	}
+	return l, found, sure
+}
+
+// moved returns the place to which the data of an instance was moved after the backup.
 func (p places) moved(i store.RecordedInstance) (l listing, yes bool) {
-	l, found := p.listed[i.ID]
-	other, has := p.others[i.ID]
-	former := has && other.Moved != nil && other.Location == l.at && !movedAt(l.copy).After(*other.Moved)
-	return l, found && l.at != i.Location && l.copy.CreatedAt.Equal(i.CreatedAt) && !former
+	l, found, _ := p.latest(i.ID)
+	return l, found && l.at != i.Location && l.copy.CreatedAt.Equal(i.CreatedAt)
 }
 
 // other reports whether a place is recorded as another one of an instance's, or was one before its data was moved.
 func (p places) other(c store.InstanceCopy, at store.Location) bool {
 	i, recorded := p.recorded[c.ID]
-	if l, moved := p.moved(i); moved {
+	l, found, _ := p.latest(c.ID)
+	if _, moved := p.moved(i); moved || found && !recorded {
 		return l.at != at
 	}
 	other, has := p.others[c.ID]
 	return has && other.Location == at || recorded && i.Location != at && i.CreatedAt.Equal(c.CreatedAt)
 }
 
+// keeps reports whether the recorded place of an instance still has its data.
+func (p places) keeps(i store.RecordedInstance) bool { return p.exists[placedOf(i)].complete }
+
+// unfinished reports whether a task had begun to fill the recorded place of an instance, and did not finish.
+func (p places) unfinished(i store.RecordedInstance) bool {
+	there, found := p.exists[placedOf(i)]
+	return found && !there.complete
+}
+
+// gone reports whether the recorded place of an instance does not have its data any more.
+func (p places) gone(i store.RecordedInstance) bool {
+	server := i.Location.Server
+	if i.Location.Dedicated() {
+		server = store.DedicatedServers
+	}
+	return !p.unread[server] && !p.keeps(i)
+}
+
+// elsewhere returns another place that may have the data of an instance, although no list says so.
+func (p places) elsewhere(i store.RecordedInstance) (at store.Location, found bool) {
+	for of, there := range p.exists {
+		if of.database == i.Database && of.at != i.Location && there.complete && !there.retained {
+			return of.at, true
+		}
+	}
+	return at, false
+}
+
+// partly reports whether it is not known what some server holds.
+func (p places) partly() bool {
+	for _, unread := range p.unread {
+		if unread {
+			return true
+		}
+	}
+	return false
+}
+
+func placedAt(at store.Location, database string) placed {
+	if at.Dedicated() {
+		database = ""
+	}
+	return placed{at, database}
+}
+
+func placedOf(i store.RecordedInstance) placed { return placedAt(i.Location, i.Database) }
+
 // locate reads where instances are, and keeps what servers have recorded. The comparison with a server reports why that
 // could not be read.
-func (r *recovery) locate(ctx context.Context, servers []string) error {
+func (r *recovery) locate(ctx context.Context, all, servers []string) error {
 	r.places = newPlaces()
-	for _, name := range servers {
+	for _, name := range all {
+		r.places.unread[name] = !slices.Contains(servers, name)
 		instances, err := r.Store.Recovery.Instances(ctx, name)
 		if err != nil {
 			return fmt.Errorf("read the instances on the server %q: %w", name, err)
@@ -97,9 +182,11 @@ func (r *recovery) locate(ctx context.Context, servers []string) error {
 	for _, name := range servers {
 		if name == store.DedicatedServers {
 			r.launched = r.locateDedicated(ctx)
+			r.places.unread[name] = r.launched.err != nil
 		} else {
 			record, err := r.locateShared(ctx, name)
 			r.records[name] = readRecord{record, err}
+			r.places.unread[name] = err != nil
 		}
 	}
 	return ctx.Err()
@@ -134,16 +221,18 @@ func (r *recovery) locateShared(ctx context.Context, name string) (record mark.R
 	if err != nil {
 		return record, err
 	}
+	unfinished, err := server.UnfinishedDatabases(ctx)
+	if err != nil {
+		return record, err
+	}
 	for _, database := range databases {
-		r.places.exists[placed{at, database}] = true
+		r.places.exists[placed{at, database}] = existence{complete: !slices.Contains(unfinished, database)}
 	}
 	if record, err = mark.ReadShared(ctx, server, r.identity); err != nil {
 		return record, err
 	}
 	for _, c := range record.Instances {
-		if r.places.exists[placed{at, c.Database}] {
-			r.places.list(c, at)
-		}
+		r.places.list(c, at)
 	}
 	return record, nil
 }
@@ -158,7 +247,7 @@ func (r *recovery) locateDedicated(ctx context.Context) (l launched) {
 		return l
 	}
 	for _, at := range l.listing.There {
-		r.places.exists[placed{at: at}] = true
+		r.places.exists[placed{at: at}] = existence{complete: true}
 		if c, found := l.copies[at]; found {
 			r.places.list(c, at)
 		}
@@ -167,28 +256,43 @@ func (r *recovery) locateDedicated(ctx context.Context) (l launched) {
 	return l
 }
 
-// keeps reports whether the recorded place of an instance still exists.
-func (p places) keeps(i store.RecordedInstance) bool {
-	of := placed{at: i.Location}
-	if i.Shared() {
-		of.database = i.Database
-	}
-	return p.exists[of]
-}
-
 // adoptPlace adds an item that records to where the data of an instance was moved, and returns the instance as it is
 // then.
 func (r *recovery) adoptPlace(i store.RecordedInstance, l listing) store.RecordedInstance {
-	kept := r.places.keeps(i)
+	_, kept := r.places.exists[placedOf(i)]
+	kept = kept || r.places.unread[i.Location.Server] && !slices.Contains(r.Without, i.Location.Server)
 	r.add(Item{Action: Adopt, Kind: "place", Server: l.at.Server, Name: i.Database, InstanceID: i.ID,
 		Why: "its data was moved here after the backup", do: func(ctx context.Context) error {
-			return r.Store.InTx(ctx, func(tx *store.Tx) error {
-				if _, err := tx.LockInstance(ctx, i.ID); err != nil {
-					return err
-				}
-				return tx.AdoptPlace(ctx, l.copy, l.at, kept)
-			})
+			return r.change(ctx, i.ID, func(tx *store.Tx) error { return tx.AdoptPlace(ctx, l.copy, l.at, kept) })
 		}})
 	i.Location, i.PlanID = l.at, l.copy.PlanID
 	return i
+}
+
+// adoptFormer adds an item that records that a place still has the data of an instance as it was before it was moved
+// away, so that brokers remove it in time.
+func (r *recovery) adoptFormer(c store.InstanceCopy, at store.Location) {
+	i := r.places.recorded[c.ID]
+	l, found, sure := r.places.latest(c.ID)
+	known, has := r.places.others[c.ID]
+	if !found || !sure || l.at != i.Location || l.copy.MovedAt == nil || at == i.Location || has && known.Moved == nil {
+		return
+	}
+	if _, there := r.places.exists[placedAt(known.Location, known.Database)]; has && there {
+		return
+	}
+	r.add(Item{Action: Adopt, Kind: "former place", Server: at.Server, Name: c.Database, InstanceID: c.ID,
+		Why: "its data was moved away from here after the backup", do: func(ctx context.Context) error {
+			return r.change(ctx, c.ID, func(tx *store.Tx) error { return tx.AdoptFormer(ctx, c, at, *l.copy.MovedAt) })
+		}})
+}
+
+// change runs fn in a transaction that has locked an instance.
+func (r *recovery) change(ctx context.Context, id string, fn func(*store.Tx) error) error {
+	return r.Store.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.LockInstance(ctx, id); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 }

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,105 +24,188 @@ func copiedAt(moved time.Time) store.InstanceCopy {
 	return c
 }
 
-// An instance is where it was moved to last, unless the backup knows that place as the former one.
+// found is what a test finds in a place: nothing, a copy that was not finished, or a complete one, maybe listed there.
+type found struct {
+	unfinished, unread bool
+	listed             *store.InstanceCopy
+}
+
+func listedAt(moved time.Time) *found {
+	c := copiedAt(moved)
+	return &found{listed: &c}
+}
+
+// placesOf are places of an instance that is recorded at shared-1.
+func placesOf(other *store.RecordedPlace, at map[store.Location]*found) places {
+	p := newPlaces()
+	p.recorded["i"] = instance("i", db, before)
+	if other != nil {
+		p.others["i"] = *other
+	}
+	for _, place := range []store.Location{here, elsewhere} {
+		f := at[place]
+		if f == nil {
+			continue
+		}
+		if p.unread[place.Server] = f.unread; f.unread {
+			continue
+		}
+		p.exists[placedAt(place, db)] = existence{complete: !f.unfinished}
+		if f.listed != nil {
+			p.list(*f.listed, place)
+		}
+	}
+	return p
+}
+
+// An instance is where it was moved to last, unless the backup knows that place as the former one and its data is still
+// where the backup knows it.
 func TestWhereDataAre(t *testing.T) {
 	t.Parallel()
-	never := time.Time{}
-	other := func(moved *time.Time) *store.RecordedPlace {
-		return &store.RecordedPlace{InstanceID: "i", Database: db, Location: elsewhere, Moved: moved}
-	}
+	never, later := time.Time{}, after.Add(time.Minute)
+	moving := &store.RecordedPlace{InstanceID: "i", Database: db, Location: elsewhere}
+	former := &store.RecordedPlace{InstanceID: "i", Database: db, Location: elsewhere, Moved: &before}
+	unfinished := func(moved time.Time) *found { return &found{unfinished: true, listed: listedAt(moved).listed} }
+	unread := &found{unread: true}
+	created := copied("i", db, "small", after)
+	type spots map[store.Location]*found
 	for name, test := range map[string]struct {
 		other  *store.RecordedPlace
-		listed map[store.Location]store.InstanceCopy
+		at     spots
 		moved  bool
+		unsure bool
 	}{
-		"listed where it is recorded": {listed: map[store.Location]store.InstanceCopy{here: copiedAt(never)}},
-		"listed nowhere":              {},
-		"moved, and the former place is gone": {moved: true,
-			listed: map[store.Location]store.InstanceCopy{elsewhere: copiedAt(never)}},
-		"moved, and the former place is there": {moved: true,
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(never), elsewhere: copiedAt(after)}},
-		"moved there and back": {
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(after.Add(1)), elsewhere: copiedAt(after)}},
-		"the former place is listed yet": {other: other(&before),
-			listed: map[store.Location]store.InstanceCopy{elsewhere: copiedAt(never)}},
-		"both places of a recorded move are listed": {other: other(&before),
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(before), elsewhere: copiedAt(never)}},
-		"moved back to the former place that the backup knows": {other: other(&before), moved: true,
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(before), elsewhere: copiedAt(after)}},
-		"the move was completed after the backup": {other: other(nil), moved: true,
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(never), elsewhere: copiedAt(after)}},
-		"the move was not completed": {other: other(nil),
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(never)}},
-		"another one of the same id": {
-			listed: map[store.Location]store.InstanceCopy{elsewhere: copied("i", db, "small", after)}},
+		"listed where it is recorded":               {at: spots{here: listedAt(never)}},
+		"there, and not listed":                     {at: spots{here: {}}},
+		"nowhere":                                   {},
+		"another one of the same id":                {at: spots{elsewhere: {listed: &created}}},
+		"moved, and the former place is gone":       {at: spots{elsewhere: listedAt(never)}, moved: true},
+		"moved, and the former place is there":      {at: spots{here: listedAt(never), elsewhere: listedAt(after)}, moved: true},
+		"moved, and the former place is not listed": {at: spots{here: {}, elsewhere: listedAt(after)}, moved: true},
+		"moved there and back":                      {at: spots{here: listedAt(later), elsewhere: listedAt(after)}},
+		"moved there and back, and the other place is gone, listed at midnight": {at: spots{here: listedAt(never)}},
+		"the former place is listed yet":                                        {other: former, at: spots{here: {}, elsewhere: listedAt(never)}},
+		"both places of a recorded move are listed":                             {other: former, at: spots{here: listedAt(before), elsewhere: listedAt(never)}},
+		"moved back to the former place that the backup knows": {other: former, moved: true,
+			at: spots{here: listedAt(before), elsewhere: listedAt(after)}},
+		"moved back there, and the other place is gone": {other: former, moved: true, at: spots{elsewhere: listedAt(after)}},
+		"moved back there, the other place is gone, listed at midnight": {other: former, moved: true,
+			at: spots{elsewhere: listedAt(never)}},
+		"moved back there, and being moved away again": {other: former, moved: true,
+			at: spots{here: unfinished(before), elsewhere: listedAt(never)}},
+		"moved back there and away again":                    {other: former, at: spots{here: listedAt(later), elsewhere: listedAt(never)}},
+		"the former place, while the other one is not known": {other: former, at: spots{here: unread, elsewhere: listedAt(never)}},
+		"moved back, while the other place is not known": {other: former, moved: true,
+			at: spots{here: unread, elsewhere: listedAt(after)}},
+		"the move was completed after the backup": {other: moving, moved: true,
+			at: spots{here: listedAt(never), elsewhere: listedAt(after)}},
+		"the move was completed, and the former place is gone": {other: moving, moved: true, at: spots{elsewhere: listedAt(never)}},
+		"the move was completed, and there was another one back": {other: moving,
+			at: spots{here: listedAt(later), elsewhere: listedAt(after)}},
+		"the move was completed, and one back begun": {other: moving, moved: true,
+			at: spots{here: unfinished(never), elsewhere: listedAt(after)}},
+		"the move was not completed": {other: moving, at: spots{here: listedAt(never), elsewhere: {unfinished: true}}},
+		"the move was not completed, to where the data was once": {other: moving,
+			at: spots{here: listedAt(never), elsewhere: unfinished(after)}},
+		"two places, listed alike": {at: spots{here: listedAt(never), elsewhere: listedAt(never)}, unsure: true},
+		"two places, listed alike, and one is known as the former": {other: former,
+			at: spots{here: listedAt(never), elsewhere: listedAt(never)}},
 	} {
-		p := newPlaces()
-		i := instance("i", db, before)
-		p.recorded[i.ID] = i
-		if test.other != nil {
-			p.others[i.ID] = *test.other
-		}
-		for _, at := range []store.Location{here, elsewhere} {
-			if c, found := test.listed[at]; found {
-				p.list(c, at)
-			}
-		}
-		if l, moved := p.moved(i); moved != test.moved || moved && l.at != elsewhere {
+		p := placesOf(test.other, test.at)
+		i := p.recorded["i"]
+		l, moved := p.moved(i)
+		if moved != test.moved || moved && l.at != elsewhere {
 			t.Errorf("%s: moved: %t, to %+v", name, moved, l)
+		}
+		if _, found, sure := p.latest("i"); found && sure == test.unsure {
+			t.Errorf("%s: sure: %t", name, sure)
 		}
 	}
 }
 
-// At both places of data that was moved, nothing is shut, forgotten or recorded a second time.
+// At both places of data that was moved, nothing is shut, forgotten or recorded a second time. What may not be the latest
+// is frozen.
 func TestComparedPlaces(t *testing.T) {
 	t.Parallel()
+	never, later := time.Time{}, after.Add(time.Minute)
 	there := instance("i", db, before)
 	there.Location = elsewhere
-	used := []mysqladmin.Grant{may(account, db)}
+	recordedHere := instance("i", db, before)
+	formerHere := &store.RecordedPlace{InstanceID: "i", Database: db, Location: here, Moved: &before}
+	adopted := []string{"adopt place " + db, "settle account " + account}
+	frozen, look := []string{"adopt freeze " + db}, []string{"look instance " + db}
+	type spots map[store.Location]*found
 	for name, test := range map[string]struct {
 		recorded store.RecordedInstance
 		other    *store.RecordedPlace
-		listed   map[store.Location]store.InstanceCopy
-		database bool // it is on shared-1
+		at       spots
+		mixed    bool
 		want     []string
 	}{
-		"the recorded former place": {recorded: there, database: true,
-			other:  &store.RecordedPlace{InstanceID: "i", Database: db, Location: here, Moved: &before},
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(time.Time{}), elsewhere: copiedAt(before)}},
-		"the same, no longer listed": {recorded: there, database: true,
-			other:  &store.RecordedPlace{InstanceID: "i", Database: db, Location: here, Moved: &before},
-			listed: map[store.Location]store.InstanceCopy{elsewhere: copiedAt(before)}},
-		"the place to which the data is being moved": {recorded: there, database: true,
-			other:  &store.RecordedPlace{InstanceID: "i", Database: db, Location: here},
-			listed: map[store.Location]store.InstanceCopy{elsewhere: copiedAt(time.Time{})}},
-		"moved here after the backup": {recorded: there, database: true, want: []string{"adopt place " + db, "settle account " + account},
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(after), elsewhere: copiedAt(time.Time{})}},
-		"moved away after the backup": {recorded: instance("i", db, before), database: true,
-			listed: map[store.Location]store.InstanceCopy{here: copiedAt(time.Time{}), elsewhere: copiedAt(after)}},
-		"moved away after the backup, and removed": {recorded: instance("i", db, before),
-			listed: map[store.Location]store.InstanceCopy{elsewhere: copiedAt(time.Time{})}},
+		"the recorded former place": {recorded: there, other: formerHere,
+			at: spots{here: listedAt(never), elsewhere: listedAt(before)}},
+		"the same, no longer listed": {recorded: there, other: formerHere, at: spots{here: {}, elsewhere: listedAt(before)}},
+		"the place to which the data is being moved": {recorded: there, at: spots{here: {}, elsewhere: listedAt(never)},
+			other: &store.RecordedPlace{InstanceID: "i", Database: db, Location: here}},
+		"moved here after the backup": {recorded: there, want: adopted,
+			at: spots{here: listedAt(after), elsewhere: listedAt(never)}},
+		"moved back here after the backup, and listed at midnight, without the other place": {recorded: there,
+			other: formerHere, at: spots{here: listedAt(never)}, want: adopted},
+		"moved away after the backup":              {recorded: recordedHere, at: spots{here: listedAt(never), elsewhere: listedAt(after)}},
+		"moved away after the backup, and removed": {recorded: recordedHere, at: spots{elsewhere: listedAt(never)}},
+		"moved here and back after the backup": {recorded: there, at: spots{here: listedAt(after), elsewhere: listedAt(later)},
+			want: []string{"adopt former place " + db}},
+		"created after the backup, and moved here": {want: []string{"adopt instance " + db, "shut account " + account},
+			at: spots{here: listedAt(after), elsewhere: listedAt(never)}},
+		"created after the backup, and moved away": {at: spots{here: listedAt(never), elsewhere: listedAt(after)}},
+		"gone here, and not listed elsewhere":      {recorded: recordedHere, at: spots{elsewhere: {}}, want: look},
+		"gone here, and another server is not known": {recorded: recordedHere, want: look,
+			at: spots{elsewhere: {unread: true}}},
+		"two places, listed alike": {recorded: recordedHere, want: frozen,
+			at: spots{here: listedAt(never), elsewhere: listedAt(never)}},
+		"being moved back here from a place that is not known": {recorded: recordedHere, want: frozen,
+			at: spots{here: {unfinished: true}}},
+		"in the middle of a restore": {recorded: recordedHere, at: spots{here: listedAt(never)}, mixed: true, want: frozen},
 	} {
-		s := scene{accounts: []string{account}, grants: used, recorded: []store.RecordedAccount{bound(store.Ready)}}
-		if test.database {
-			s.databases = []string{db}
+		s := scene{accounts: []string{account}, grants: []mysqladmin.Grant{may(account, db)}}
+		s.places = placesOf(test.other, test.at)
+		delete(s.places.recorded, "i")
+		if test.recorded.ID != "" {
+			s.places.recorded["i"], s.recorded = test.recorded, []store.RecordedAccount{bound(store.Ready)}
 		}
 		if test.recorded.Location == here {
 			s.instances = []store.RecordedInstance{test.recorded}
 		}
-		s.places = newPlaces()
-		s.places.recorded["i"] = test.recorded
-		if test.other != nil {
-			s.places.others["i"] = *test.other
-		}
-		for at, c := range test.listed {
-			s.places.list(c, at)
-			if at == here {
-				s.listed = append(s.listed, c)
+		if f := test.at[here]; f != nil {
+			s.databases = []string{db}
+			if f.listed != nil {
+				s.listed = append(s.listed, *f.listed)
 			}
 		}
-		if items, _ := s.plan(); !slices.Equal(items, test.want) {
+		if test.mixed {
+			s.mixed = map[string]string{db: "b_1"}
+		}
+		items, r := s.plan()
+		if !slices.Equal(items, test.want) {
 			t.Errorf("%s: %q", name, items)
+		}
+		for _, i := range r.plan.Items {
+			if i.Kind == freezeKind && !strings.Contains(i.Why, "mysql-broker backups restore") {
+				t.Errorf("%s: nobody learns what to do: %s", name, i.Why)
+			}
+		}
+	}
+}
+
+// A database that a task has not finished to fill is not that of a provision that succeeded.
+func TestUnfinishedProvision(t *testing.T) {
+	t.Parallel()
+	for _, unfinished := range []bool{false, true} {
+		s := scene{databases: []string{db}, instances: []store.RecordedInstance{instance("i", db, before)}}
+		s.instances[0].State = store.Creating
+		s.places = placesOf(nil, map[store.Location]*found{here: {unfinished: unfinished}})
+		if items, r := s.plan(); len(items) > 0 || r.whole["i"] == unfinished {
+			t.Errorf("unfinished is %t: %q, whole: %t", unfinished, items, r.whole["i"])
 		}
 	}
 }

@@ -171,11 +171,14 @@ func New(ctx context.Context, cfg Config) (Plan, error) {
 		return Plan{}, fmt.Errorf("read the tasks in progress: %w", err)
 	}
 	r.tasks = tasks
-	servers, err := r.servers(ctx)
+	all, err := inventory.Servers(ctx, cfg.Store, cfg.Fleet)
 	if err != nil {
 		return Plan{}, err
 	}
-	if err := r.locate(ctx, servers); err != nil {
+	servers := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		return name != store.DedicatedServers && slices.Contains(cfg.Without, name)
+	})
+	if err := r.locate(ctx, all, servers); err != nil {
 		return Plan{}, err
 	}
 	for _, name := range servers {
@@ -194,7 +197,7 @@ func New(ctx context.Context, cfg Config) (Plan, error) {
 	}
 	r.endTasks()
 	slices.SortStableFunc(r.plan.Items, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(slices.Index(actions, a.Action), slices.Index(actions, b.Action)),
+		return cmp.Or(cmp.Compare(order(a), order(b)),
 			cmp.Compare(a.Server, b.Server), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return r.plan, nil
@@ -214,15 +217,16 @@ type recovery struct {
 	whole    map[string]bool // instances whose databases exist
 }
 
-func (r *recovery) add(i Item) { r.plan.Items = append(r.plan.Items, i) }
-
-// servers lists the servers of the inventory that are not left out.
-func (r *recovery) servers(ctx context.Context) ([]string, error) {
-	all, err := inventory.Servers(ctx, r.Store, r.Fleet)
-	return slices.DeleteFunc(all, func(name string) bool {
-		return name != store.DedicatedServers && slices.Contains(r.Without, name)
-	}), err
+// order is when an item runs. An instance is frozen once it is recorded where it is.
+func order(i Item) int {
+	at := 2 * slices.Index(actions, i.Action)
+	if i.Kind == freezeKind {
+		at++
+	}
+	return at
 }
+
+func (r *recovery) add(i Item) { r.plan.Items = append(r.plan.Items, i) }
 
 func (r *recovery) unreachable(server string, err error) {
 	kind, name := "shared server", server

@@ -91,6 +91,11 @@ func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
 		r.add(item)
 		return false
 	}
+	if why := r.notForgotten(i); why != "" {
+		item.Action, item.Why = Look, why
+		r.add(item)
+		return false
+	}
 	r.gone[i.ID] = true
 	var left []string
 	for _, a := range s.recorded {
@@ -112,6 +117,23 @@ func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
 	return true
 }
 
+// notForgotten says why the record of an instance stays, although its database or server is gone: its data may be in
+// another place.
+func (r *recovery) notForgotten(i store.RecordedInstance) string {
+	at, found := r.places.elsewhere(i)
+	switch {
+	case found:
+		return fmt.Sprintf("its data is gone here, and %s has a database of its name, which nothing records: if the "+
+			"platform has the instance, restore a backup: mysql-broker backups import, mysql-broker backups %s, "+
+			"mysql-broker backups restore --yes --lost BACKUP %[2]s; else delete it", at.Server, i.ID)
+	case r.places.partly():
+		return fmt.Sprintf("its data is gone here: it was deleted after the backup, or moved to a server that was not "+
+			"asked. Run this again when that server answers. If it is lost, and the platform has the instance: "+
+			"mysql-broker backups import, mysql-broker backups restore --yes --lost BACKUP %s; else delete it", i.ID)
+	}
+	return ""
+}
+
 // adoptListed adds items that record the instances in the server's list whose databases exist.
 func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[string]bool) {
 	here := store.SharedLocation(s.server)
@@ -125,10 +147,14 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 			s.instances[c.Database] = r.adoptPlace(r.places.recorded[c.ID], l)
 			continue
 		}
+		left, retained := s.retained[c.Database]
 		if c.Retained == nil && r.places.other(c, here) {
+			if retained && !left.listedBefore(c) { // it was taken back, and moved away
+				delete(s.retained, c.Database)
+			}
+			r.adoptFormer(c, here)
 			continue
 		}
-		left, retained := s.retained[c.Database]
 		if !s.has(c.Database) || retained && (c.Retained != nil || left.listedBefore(c)) {
 			continue
 		}
@@ -140,7 +166,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 		delete(s.retained, c.Database)
 		item := Item{Action: Adopt, Kind: "instance", Server: s.server, Name: c.Database, InstanceID: c.ID,
 			Why: "it was created after the backup"}
-		if ids[c.ID] {
+		if ids[c.ID] || r.places.keeps(r.places.recorded[c.ID]) {
 			item.Action, item.Why = Look, "it was created after the backup, and another one with the same id is recorded"
 			r.add(item)
 			continue
@@ -161,15 +187,12 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 // learn adds items that record what has changed of an instance after the backup: its plan, or that it was frozen. It
 // returns the instance as it is then.
 func (r *recovery) learn(i store.RecordedInstance, c store.InstanceCopy, server string) store.RecordedInstance {
-	change := func(kind, why string, fn func(*store.Tx)) {
+	learned := func(kind, why string, fn func(*store.Tx)) {
 		r.add(Item{Action: Adopt, Kind: kind, Server: server, Name: i.Database, InstanceID: i.ID, Why: why,
 			do: func(ctx context.Context) error {
-				return r.Store.InTx(ctx, func(tx *store.Tx) error {
-					_, err := tx.LockInstance(ctx, i.ID)
-					if err == nil {
-						fn(tx)
-					}
-					return err
+				return r.change(ctx, i.ID, func(tx *store.Tx) error {
+					fn(tx)
+					return nil
 				})
 			}})
 	}
@@ -177,14 +200,14 @@ func (r *recovery) learn(i store.RecordedInstance, c store.InstanceCopy, server 
 		return i
 	}
 	if i.PlanID != c.PlanID {
-		change("plan", "it was changed to another plan after the backup", func(tx *store.Tx) {
+		learned("plan", "it was changed to another plan after the backup", func(tx *store.Tx) {
 			tx.SetInstancePlan(i.ID, c.PlanID, c.MaintenanceVersion)
 		})
 		i.PlanID = c.PlanID
 	}
 	if !i.Frozen && c.FrozenSince != nil {
-		change("freeze", "a restore failed after the backup, and the data may be a mixture", func(tx *store.Tx) {
-			tx.Freeze(c)
+		learned(freezeKind, "a restore failed after the backup, and the data may be a mixture", func(tx *store.Tx) {
+			tx.Freeze(i.ID, *c.FrozenSince)
 		})
 		i.Frozen, i.Busy = true, true
 	}
@@ -206,7 +229,10 @@ func (r *recovery) lookForStrangers(s site, record mark.Record) {
 			!inventory.Ours(store.DatabaseResource, name) {
 			continue
 		}
-		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,
-			Why: unrecorded})
+		why := unrecorded
+		if there, found := r.places.exists[placedAt(store.SharedLocation(s.server), name)]; found && !there.complete {
+			why = "a task had begun to fill it, and did not finish: drop it once the instances are as they should be"
+		}
+		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name, Why: why})
 	}
 }

@@ -28,7 +28,8 @@ func (s site) has(database string) bool { return slices.Contains(s.holds.Databas
 // wrong privileges.
 func (r *recovery) compareAccounts(s site) {
 	for database, i := range s.instances {
-		r.whole[i.ID] = s.has(database)
+		s.instances[database] = r.distrust(s, i)
+		r.whole[i.ID] = s.has(database) && !r.places.unfinished(i)
 	}
 	known, strays := s.holds.CompareAccounts(slices.Collect(maps.Values(s.instances)), s.recorded)
 	for _, a := range known {

@@ -38,6 +38,7 @@ type scene struct {
 	unmarked                    bool
 	tasks                       []store.Task
 	places                      places
+	mixed                       map[string]string
 }
 
 // plan compares the server, and returns the actions, and what they are about.
@@ -49,7 +50,7 @@ func (s scene) plan() (items []string, r *recovery) {
 	}
 	r.compareSite(site{server: "shared-1", instances: map[string]store.RecordedInstance{}, recorded: s.recorded,
 		retained: s.retained, holds: inventory.Holdings{Databases: s.databases, Accounts: s.accounts, Grants: s.grants,
-			Locked: s.locked}}, s.instances, mark.Record{Found: !s.unmarked, Instances: s.listed})
+			Locked: s.locked, Mixed: s.mixed}}, s.instances, mark.Record{Found: !s.unmarked, Instances: s.listed})
 	r.endTasks()
 	for _, i := range r.plan.Items {
 		items = append(items, fmt.Sprintf("%s %s %s", i.Action, i.Kind, i.Name))

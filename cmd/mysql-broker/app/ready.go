@@ -13,7 +13,7 @@ import (
 // readiness says whether the broker can work. Anyone can read it, so reasons go only to the log.
 type readiness struct {
 	Status        string            `json:"status"`                 // "ok", "degraded", "held" or "unavailable"
-	Postgres      string            `json:"postgresql"`             // "ok", "read-only" or "unreachable"
+	Postgres      string            `json:"postgresql"`             // "ok", "read-only", "full" or "unreachable"
 	SharedServers map[string]string `json:"shared_servers"`         // each "ok" or "unreachable"
 	ObjectStore   string            `json:"object_store,omitempty"` // "ok" or "unusable"
 	Held          *heldState        `json:"held,omitempty"`         // why only reads, polls and binds work
@@ -44,6 +44,9 @@ func readinessOf(s *store.Store, servers *shared.Servers, objects *objectStore,
 			case errors.Is(err, store.ErrReadOnly):
 				problem = errUnavailable
 				return "read-only"
+			case errors.Is(err, store.ErrFull):
+				problem = errUnavailable
+				return "full"
 			case err != nil:
 				problem = errUnavailable
 				return "unreachable"

@@ -128,8 +128,11 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	tasks, err := c.store.Tasks.StatsByKind(ctx)
-	readOnly := err == nil && errors.Is(c.store.Writable(ctx), store.ErrReadOnly)
-	gauge(ch, postgresUpDesc, oneIf(err == nil && !readOnly))
+	up := err == nil
+	if writing := c.store.Writable(ctx); errors.Is(writing, store.ErrReadOnly) || errors.Is(writing, store.ErrFull) {
+		up = false
+	}
+	gauge(ch, postgresUpDesc, oneIf(up))
 	if err != nil {
 		c.log.Warn("could not count tasks for /metrics", "error", err)
 		return

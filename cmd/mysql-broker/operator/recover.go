@@ -28,8 +28,9 @@ record it. Until then, while PostgreSQL is older than the servers, brokers chang
   end      an operation that was in progress when the backup was made is recorded as finished
   forget   an instance or a binding that was deleted since is forgotten: deleting it again gets a 410
   adopt    an instance that was created since is recorded, with its plan, organization and space; so are changes of
-           plan, and passwords of the broker's accounts on dedicated servers. Changes in the last minute before
-           PostgreSQL was lost may be missing.
+           plan, places to which data was moved, and passwords of the broker's accounts on dedicated servers. Changes in
+           the last minute before PostgreSQL was lost may be missing. An instance whose data may not be what
+           applications wrote last is frozen: the line has the commands that end this.
   shut     an account that was created since is locked, and its sessions end, because nothing records which binding it
            belongs to. Bind its application again.
   settle   brokers set privileges that may not match a role or a quota, within about a minute

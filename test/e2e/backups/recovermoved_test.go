@@ -29,9 +29,10 @@ func TestRecoverMoved(t *testing.T) {
 	testdrive.Exec(t, moved.Open(t), "INSERT INTO t VALUES (2)")
 	after := testdrive.DumpPostgres(t, env["DATABASE_URL"])
 
-	for name, backup := range map[string]string{"after": after, "before": before} {
-		testdrive.StopBroker(t, p)
-		testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
+	for _, restored := range []struct{ name, backup string }{{"before", before}, {"after", after}} {
+		name := restored.name
+		p.Kill(t) // so that nothing was recorded beside the servers after the move
+		testdrive.RestorePostgres(t, env["DATABASE_URL"], restored.backup)
 		p = testdrive.StartPlatform(t, s, env)
 		testdrive.ExpectHeld(t, p, "loaded from a dump")
 		shown := testdrive.RunRecover(t, env, 0)

@@ -1,7 +1,9 @@
 package backups
 
 import (
+	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -136,4 +138,46 @@ func TestFaultRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
 		r.expectCancelled(t, operation, "and killed at "+point)
 	}
 	r.remove(t)
+}
+
+// TestFaultRestoreInPlaceLostInTheMiddle loses the broker and PostgreSQL in the middle of the switch of a restore, of which
+// the backup of PostgreSQL knows nothing. Applications can only read until the backup that recover names is restored.
+func TestFaultRestoreInPlaceLostInTheMiddle(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		var env map[string]string
+		store := t.TempDir()
+		r := newSpoiltInstanceOn(t, testdrive.Private(t, s.Flavour), func(its map[string]string) {
+			env = its
+			env["BACKUP_STORE"] = "file://" + store
+		})
+		dump := testdrive.DumpPostgres(t, env["DATABASE_URL"])
+		reached, _ := testdrive.HoldAt(t, r.Faults, "after: RENAME TABLE")
+		r.begin(t)
+		testdrive.Receive(t, reached, "the tables are those of the backup")
+		r.Kill(t)
+		testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
+		r.revive(t)
+
+		shown := testdrive.RunRecover(t, env, 0)
+		named := regexp.MustCompile(`mysql-broker backups restore (b_\w+) ` + r.i.ID).FindStringSubmatch(shown)
+		if !strings.Contains(shown, "freeze") || named == nil {
+			t.Fatalf("recover does not say what to do:\n%s", shown)
+		}
+		testdrive.RunRecover(t, env, 0, "--apply")
+		testdrive.ExpectRefusal(t, r.i.NewBinding().Bind(t, nil), http.StatusBadRequest)
+		if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); testdrive.ErrorNumber(err) != 1142 {
+			t.Errorf("a write to a mixture: %v", err)
+		}
+		r.Run(t, 0, "backups", "import")
+		operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", "--yes", named[1], r.i.ID).Stdout, " ")
+		if state, says := r.Ended(t, operation); state != "succeeded" {
+			t.Errorf("the restore of the earlier data %s: %s", state, says)
+		}
+		r.expectSpoilt(t, "after the earlier data was restored")
+		expectHealthy(t, env)
+		if again := testdrive.RunRecover(t, env, 0); strings.Contains(again, "freeze") {
+			t.Errorf("recover freezes what was restored:\n%s", again)
+		}
+	})
 }

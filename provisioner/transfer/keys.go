@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // lateKeys are the secondary keys of a table that is being copied. They are added when it has its rows: then the server
@@ -81,24 +80,9 @@ func splitKeys(create string) (early string, keys []string) {
 
 // addKeys adds the keys for which the rows had to be there.
 func (b *builder) addKeys(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	waiting := make(chan lateKeys, len(b.late))
-	for _, l := range b.late {
-		waiting <- l
-	}
-	close(waiting)
-	var workers sync.WaitGroup
-	for range min(b.options.Workers, len(b.late)) {
-		workers.Go(func() {
-			if err := b.addKeysOf(ctx, waiting); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	workers.Wait()
+	waiting, workers := queue(b.late), min(b.options.Workers, len(b.late))
 	b.late = nil
-	return context.Cause(ctx)
+	return atOnce(ctx, workers, func(ctx context.Context, _ int) error { return b.addKeysOf(ctx, waiting) })
 }
 
 // gentleKeys makes MySQL use one thread to add keys; MariaDB always does.

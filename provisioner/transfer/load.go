@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // ErrDiffers says that a dump does not have the rows that it says it has.
@@ -27,26 +26,8 @@ func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) err
 
 func (c *copier) loadRows(ctx context.Context, parts []Part) error {
 	c.progress.total = uint64(len(parts))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	waiting := make(chan Part)
-	var workers sync.WaitGroup
-	for range c.options.Workers {
-		workers.Go(func() {
-			if err := c.loadParts(ctx, waiting); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	for _, p := range parts {
-		select {
-		case waiting <- p:
-		case <-ctx.Done():
-		}
-	}
-	close(waiting)
-	workers.Wait()
-	return context.Cause(ctx)
+	waiting := queue(parts)
+	return atOnce(ctx, c.options.Workers, func(ctx context.Context, _ int) error { return c.loadParts(ctx, waiting) })
 }
 
 func (c *copier) loadParts(ctx context.Context, parts <-chan Part) error {

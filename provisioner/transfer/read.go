@@ -28,28 +28,44 @@ func (r *reader) eachWorker(ctx context.Context, fn func(ctx context.Context, n 
 	for _, t := range r.snapshot.tables {
 		r.progress.total += t.bytes
 	}
+	chunks, last := make(chan chunk), r.options.Workers
+	err := atOnce(ctx, last+1, func(ctx context.Context, n int) error {
+		if n < last {
+			return fn(ctx, n, chunks)
+		}
+		defer close(chunks)
+		return r.divide(ctx, r.snapshot.conns[last], chunks)
+	})
+	if err != nil {
+		return err
+	}
+	return r.checkPartitions(ctx, r.snapshot.conns[last])
+}
+
+// atOnce calls fn so many times at once. It returns the first error, or why the context has ended.
+func atOnce(ctx context.Context, times int, fn func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	chunks := make(chan chunk)
-	var workers sync.WaitGroup
-	for n := range r.options.Workers {
-		workers.Go(func() {
-			if err := fn(ctx, n, chunks); err != nil {
+	var calls sync.WaitGroup
+	for n := range times {
+		calls.Go(func() {
+			if err := fn(ctx, n); err != nil {
 				cancel(err)
 			}
 		})
 	}
-	workers.Go(func() {
-		defer close(chunks)
-		if err := r.divide(ctx, r.snapshot.conns[r.options.Workers], chunks); err != nil {
-			cancel(err)
-		}
-	})
-	workers.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	calls.Wait()
+	return context.Cause(ctx)
+}
+
+// queue is a closed channel with the items of a list.
+func queue[T any](list []T) <-chan T {
+	waiting := make(chan T, len(list))
+	for _, item := range list {
+		waiting <- item
 	}
-	return r.checkPartitions(ctx, r.snapshot.conns[r.options.Workers])
+	close(waiting)
+	return waiting
 }
 
 // divide sends the chunks of all tables.

@@ -15,16 +15,16 @@ import (
 // notes are those of brokers. Launcher has its methods.
 type notes struct{ place place }
 
-func (n notes) file(name string) (string, error) {
+func (p place) noteFile(name string) (string, error) {
 	if err := launcher.CheckNoteName(name); err != nil {
 		return "", err
 	}
-	return filepath.Join(n.place.notesDir(), name), nil
+	return filepath.Join(p.notesDir(), name), nil
 }
 
 // WriteNote implements launcher.Launcher.
 func (n notes) WriteNote(ctx context.Context, name string, content []byte) error {
-	path, err := n.file(name)
+	path, err := n.place.noteFile(name)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (n notes) exclusively(ctx context.Context, fn func() error) error {
 
 // ReadNote implements launcher.Launcher.
 func (n notes) ReadNote(_ context.Context, name string) ([]byte, error) {
-	path, err := n.file(name)
+	path, err := n.place.noteFile(name)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ const (
 type state struct {
 	Phase   phase  `json:"phase"`
 	Flavour string `json:"flavour"`
-	Version string `json:"version,omitempty"` // that the data is of; see Launcher.versionOf
+	Version string `json:"version,omitempty"` // that the data is of; see Config.versionOf
 	Image   string `json:"image"`
 	Class   string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
 

@@ -11,10 +11,9 @@ import (
 
 // rewriteHead mends what SHOW CREATE prints before the body of a program, which has the character set and the SQL mode
 // of its session. Servers print the name, the table of a trigger, the type that a function returns and the comment in
-// UTF-8 always, and the comment with backslashes escaped.
+// UTF-8 always, and the type and the comment with backslashes escaped.
 func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
-	literally := strings.Contains(p.sqlMode, "NO_BACKSLASH_ESCAPES")
-	if p.kind == "VIEW" || p.kind == "LIBRARY" || !literally && strings.HasPrefix(p.client, "utf8") {
+	if p.kind == "VIEW" || p.kind == "LIBRARY" || !p.literally() && strings.HasPrefix(p.client, "utf8") {
 		return nil
 	}
 	names := []string{p.name}
@@ -48,8 +47,12 @@ func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
 				quote+strings.ReplaceAll(converted, quote, quote+quote)+quote)
 		}
 	}
-	if found := returned.FindSubmatchIndex(p.text); found != nil && p.kind == "FUNCTION" {
-		converted, err := p.inClient(ctx, conn, string(p.text[found[2]:found[3]]))
+	if found := p.returned(); found != nil && p.kind == "FUNCTION" {
+		kind := string(p.text[found[2]:found[3]])
+		if p.literally() {
+			kind = masked.ReplaceAllStringFunc(kind, literalText)
+		}
+		converted, err := p.inClient(ctx, conn, kind)
 		if err != nil {
 			return err
 		}
@@ -62,13 +65,18 @@ func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	if literally {
+	if p.literally() {
 		converted = strings.ReplaceAll(converted, "'", "''")
 	} else {
 		converted = printed.Replace(converted)
 	}
 	p.replaceFirst("COMMENT '"+printed.Replace(comment)+"'", "COMMENT '"+converted+"'")
 	return nil
+}
+
+// literalText writes a string of what a server has printed for the SQL mode NO_BACKSLASH_ESCAPES.
+func literalText(text string) string {
+	return "'" + strings.ReplaceAll(unescaped.Replace(text[1:len(text)-1]), "'", "''") + "'"
 }
 
 // printed escapes a comment as servers do.

@@ -261,10 +261,29 @@ var order = regexp.MustCompile(`(?is)(\bROW\b` + gap + `)(?:FOLLOWS|PRECEDES)` +
 // usedLibraries matches how MySQL prints the beginning of a routine, up to the libraries that it uses.
 var usedLibraries = regexp.MustCompile(`(?s)^CREATE .*?\n    LANGUAGE \w+\n    USING \((?:` + quoted + `|[^()])*\)`)
 
-// returned matches how servers print the beginning of a function, up to the type that it returns.
-var returned = regexp.MustCompile(`(?s)^CREATE [^(]*?FUNCTION ` + quoted + `\((?:` + masked.String() +
-	`|[^()'` + "`" + `]|\((?:` + masked.String() + `|[^()'` + "`" + `])*\))*\)` +
-	` RETURNS? ((?:'(?:[^'\\]|\\.|'')*'|[^'\n])*)`)
+// returned matches how servers print the beginning of a function, up to the type that it returns. The parameters are the
+// text of the user, of which the SQL mode NO_BACKSLASH_ESCAPES says what a string is; see literallyReturned.
+var (
+	returned          = returnedAfter(`'(?:[^'\\]|\\.|'')*'`)
+	literallyReturned = returnedAfter(`'[^']*'`)
+)
+
+func returnedAfter(text string) *regexp.Regexp {
+	one := text + `|` + quoted + `|/\*.*?\*/|[^()'"` + "`" + `]`
+	return regexp.MustCompile(`(?s)^CREATE [^(]*?FUNCTION ` + quoted + `\((?:` + one + `|\((?:` + one + `)*\))*\)` +
+		` RETURNS? ((?:'(?:[^'\\]|\\.|'')*'|[^'\n])*)`)
+}
+
+// literally reports whether a backslash in a string of the program is one.
+func (p *program) literally() bool { return strings.Contains(p.sqlMode, "NO_BACKSLASH_ESCAPES") }
+
+// returned finds the beginning of a function, and the type that it returns.
+func (p *program) returned() []int {
+	if p.literally() {
+		return literallyReturned.FindSubmatchIndex(p.text)
+	}
+	return returned.FindSubmatchIndex(p.text)
+}
 
 // leaveOwnNames leaves out the name of the database where servers keep it: before the names of a trigger, its table,
 // libraries, and the table of which a function returns a column or a row.
@@ -275,7 +294,9 @@ func (p *program) leaveOwnNames(database string) {
 		head = triggerHead.Find(p.text)
 	case "FUNCTION":
 		if head = usedLibraries.Find(p.text); head == nil {
-			head = returned.Find(p.text)
+			if found := p.returned(); found != nil {
+				head = p.text[:found[1]]
+			}
 		}
 	case "PROCEDURE":
 		head = usedLibraries.Find(p.text)

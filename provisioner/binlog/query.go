@@ -50,7 +50,6 @@ func (e event) query() (q query, err error) {
 
 // generated says that the server has made the text itself. It is in UTF-8 then, whatever the client uses.
 func (q *query) generated() {
-	const utf8mb4 = 45
 	q.client = utf8mb4
 	q.assign("collation_connection", utf8mb4)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -88,18 +89,25 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 		return r.defineDatabase(ctx, q, text, drops, creates)
 	}
 	text = definer.ReplaceAllString(renamed(text, r.Source, r.Target), "$1")
+	text, err := r.withHeadInClient(ctx, text, q)
+	if err != nil {
+		return err
+	}
 	all := tokens(text, q.sqlMode, q.client)
-	if err := r.refuse(ctx, all); err != nil {
+	if err := r.refuse(ctx, all, q.client); err != nil {
 		return err
 	}
 	text, generated := committed(text, all)
+	if !generated && utf8.ValidString(text) { // the server's text is not in the character set of the client
+		text, generated = committed(text, tokens(text, q.sqlMode, utf8mb4))
+	}
 	if generated || r.withRows { // CREATE TABLE … SELECT
 		q.generated()
 	}
 	if err := r.set(ctx, q); err != nil {
 		return err
 	}
-	_, err := r.ddl.ExecContext(ctx, text)
+	_, err = r.ddl.ExecContext(ctx, text)
 	if err == nil || !r.at.Before(r.Settled) {
 		return err
 	}

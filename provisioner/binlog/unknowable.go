@@ -12,15 +12,21 @@ import (
 
 // refuse returns an error if the result of a statement cannot be known: the log has its text, and not what it has put
 // into rows. Servers' own replicas get other values, too.
-func (r *Replay) refuse(ctx context.Context, all []token) (err error) {
+func (r *Replay) refuse(ctx context.Context, all []token, client uint64) (err error) {
 	d := definition{tokens: all}
 	d.readKind()
+	if d.name, err = r.toUTF8(ctx, d.name, client); err != nil {
+		return err
+	}
 	if d.kind == "table" && !d.creates {
 		if d.rows, err = r.rowsOf(ctx, d.name); err != nil {
 			return err
 		}
 	}
-	cause := d.unknowableWord()
+	cause := d.settingOfText
+	if cause == "" {
+		cause = d.unknowableWord()
+	}
 	if cause == "" && d.rows > 1 && d.numbersRows() {
 		ordered, err := r.ordered(ctx, d.name)
 		if err != nil {
@@ -46,6 +52,10 @@ type definition struct {
 	creates bool // then the table has no rows, or those that follow in the log
 	rows    int  // that the table has: 2 stands for more
 	ignore  bool // ALTER IGNORE TABLE
+
+	// settingOfText is a setting of SET STATEMENT on which it depends how a text is read; "" for none. The server has read
+	// the statement before it applies that.
+	settingOfText string
 }
 
 // word returns the token at an index in capitals, "" for quoted ones and behind the end.
@@ -71,6 +81,10 @@ func (d *definition) accept(words ...string) bool {
 func (d *definition) readKind() {
 	if d.accept("SET", "STATEMENT") {
 		for d.at < len(d.tokens) && !d.accept("FOR") {
+			if word := d.word(d.at); word == "SQL_MODE" || word == "OLD_MODE" || strings.HasPrefix(word, "CHARACTER_SET_") ||
+				strings.HasPrefix(word, "COLLATION_") {
+				d.settingOfText = "SET STATEMENT " + strings.ToLower(word)
+			}
 			d.at++
 		}
 	}

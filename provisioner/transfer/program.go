@@ -261,8 +261,8 @@ var order = regexp.MustCompile(`(?is)(\bROW\b` + gap + `)(?:FOLLOWS|PRECEDES)` +
 // usedLibraries matches how MySQL prints the beginning of a routine, up to the libraries that it uses.
 var usedLibraries = regexp.MustCompile(`(?s)^CREATE .*?\n    LANGUAGE \w+\n    USING \((?:` + quoted + `|[^()])*\)`)
 
-// returned matches how servers print the beginning of a function, up to the type that it returns. The parameters are the
-// text of the user, of which the SQL mode NO_BACKSLASH_ESCAPES says what a string is; see literallyReturned.
+// returned matches how servers print the beginning of a function, up to the type that it returns. The parameters are
+// the text of the user, of which the SQL mode NO_BACKSLASH_ESCAPES says what a string is; see literallyReturned.
 var (
 	returned          = returnedAfter(`'(?:[^'\\]|\\.|'')*'`)
 	literallyReturned = returnedAfter(`'[^']*'`)

@@ -2,6 +2,7 @@ package outbound_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -176,5 +178,61 @@ func TestOnlyClients(t *testing.T) {
 	}
 	if files < 100 {
 		t.Errorf("%d files are all that is looked at", files)
+	}
+}
+
+// Requests of one tenant that hang keep none of another one waiting, over connections for one request each or for many.
+func TestRequestsThatHangKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(http.Handler) *httptest.Server{
+		"HTTP/1.1": httptest.NewServer,
+		"HTTP/2": func(h http.Handler) *httptest.Server {
+			server := httptest.NewUnstartedServer(h)
+			server.EnableHTTP2 = true
+			server.StartTLS()
+			return server
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const many = 300 // more than one connection of HTTP/2 takes
+			begun := make(chan string, many)
+			ctx, end := context.WithCancel(t.Context())
+			server := start(t, serve, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/hangs" {
+					begun <- r.Proto
+					<-r.Context().Done()
+				}
+			})
+			c := client(t, server, limits.Stuck)
+			var all sync.WaitGroup
+			for range many {
+				all.Go(func() {
+					r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/hangs", nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if response, err := c.Do(r); err == nil {
+						_ = response.Body.Close()
+						t.Error("what hangs was answered")
+					}
+				})
+			}
+			for range many {
+				if proto := <-begun; !strings.HasPrefix(proto, name[:6]) {
+					t.Errorf("it came by %s", proto)
+				}
+			}
+			response, err := c.Get(server.URL + "/other")
+			if err != nil {
+				t.Fatalf("beside requests that hang: %v", err)
+			}
+			if err := response.Body.Close(); err != nil {
+				t.Error(err)
+			}
+			end()
+			all.Wait()
+		})
 	}
 }

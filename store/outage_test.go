@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -232,4 +233,83 @@ func TestWaitForALockEnds(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+// One tenant's transactions take all connections, and more of them wait and come again. Another one's is next when its
+// turn comes, and leases need none of these connections.
+func TestConnectionsGoRound(t *testing.T) {
+	t.Parallel()
+	two, err := url.Parse(servers.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := two.Query()
+	query.Set("pool_max_conns", "2")
+	two.RawQuery = query.Encode()
+	s := servers.OpenStore(t, two.String())
+	for _, id := range []string{"greedy", "other"} {
+		insertInstance(t, s, store.Instance{ID: id, ServiceID: "s", PlanID: "p", Location: store.SharedLocation("a"),
+			Database: "db_" + id})
+	}
+	lock := func(id string) error {
+		return s.InTx(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.LockInstance(t.Context(), id)
+			return err
+		})
+	}
+	const many = 20
+	var all sync.WaitGroup
+	var commits atomic.Int64
+	done, comes := make(chan bool), make(chan bool, many)
+	for range many {
+		all.Go(func() {
+			comes <- true
+			for {
+				if err := lock("greedy"); err != nil {
+					t.Error(err)
+					return
+				}
+				commits.Add(1)
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range many {
+		testdrive.Receive(t, comes, "the greedy one comes")
+	}
+	before := commits.Load()
+	if err := lock("other"); err != nil {
+		t.Errorf("beside many of another one: %v", err)
+	}
+	if n := commits.Load() - before; n > 3*many {
+		t.Errorf("%d transactions of another one went first", n)
+	}
+	close(done)
+	all.Wait()
+
+	held, release := make(chan bool, 2), make(chan bool)
+	for range 2 {
+		all.Go(func() {
+			if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+				err := tx.Alive(t.Context())
+				held <- true
+				<-release
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 2 {
+		testdrive.Receive(t, held, "a connection is taken")
+	}
+	if _, err := s.Queue.Extend(t.Context(), "owner", nil, time.Minute); err != nil {
+		t.Errorf("without a connection, leases end: %v", err)
+	}
+	close(release)
+	all.Wait()
 }

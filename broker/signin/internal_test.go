@@ -109,6 +109,12 @@ func TestResponsesOfOthers(t *testing.T) {
 		"sign-out by http":          {discovery, named(server.URL, server.URL, server.URL, "http://a.example.com"), "", "https://"},
 		"secret to http":            {discovery, named(server.URL, "http://a.example.com", server.URL, ""), "", "https://"},
 		"keys by http":              {discovery, named(server.URL, server.URL, "http://a.example.com", ""), "", "https://"},
+		"root is a list":            {"/", `[{"links": {}}]`, "", "cannot unmarshal"},
+		"UAA is no text":            {"/", `{"links": {"uaa": {"href": 7}}}`, "", "cannot unmarshal"},
+		"metadata are a page":       {discovery, "<html>", "", "invalid character"},
+		"permission is a text":      {permitted, `{"manage": "false", "read": 1}`, "", "cannot unmarshal"},
+		"permission is a page":      {permitted, "<html>manage: true</html>", "", "invalid character"},
+		"permission is cut off":     {permitted, `{"manage": true`, "", "unexpected EOF"},
 		"permission is redirected":  {permitted, "", "/v3/other", "redirects"},
 		"permission is a large one": {permitted, `{"manage": true, "x": "` + strings.Repeat("x", maxResponse) + `"}`, "", "more than"},
 	} {

@@ -46,6 +46,11 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 			r.retain(c, i.Location, true)
 			delete(ids, i.ID)
 			continue
+		} else if r.replaced(i, c) {
+			r.replace(i)
+			delete(ids, i.ID)
+			owned[i.Location] = false
+			continue
 		}
 		if !slices.Contains(r.Without, i.Server) && i.CreatedAt.Before(r.before) {
 			r.compareServer(ctx, i, copies[i.Location], recorded)

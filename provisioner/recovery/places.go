@@ -37,7 +37,7 @@ type placed struct {
 // existence says what is in a place. In the zero value, nothing is.
 type existence struct {
 	complete bool // false if a task had begun to fill it, and did not finish
-	retained bool // what a deleted instance has left
+	listed   bool // it is known whose it is, or was
 }
 
 func newPlaces() places {
@@ -49,11 +49,12 @@ func newPlaces() places {
 func (p places) list(c store.InstanceCopy, at store.Location) {
 	of := placedAt(at, c.Database)
 	there, found := p.exists[of]
-	switch {
-	case c.Retained != nil:
-		there.retained = true
-		p.exists[of] = there
-	case found && there.complete:
+	if !found {
+		return
+	}
+	there.listed = true
+	p.exists[of] = there
+	if c.Retained == nil && there.complete {
 		p.listed[c.ID] = append(p.listed[c.ID], listing{at, c})
 	}
 }
@@ -131,7 +132,7 @@ func (p places) gone(i store.RecordedInstance) bool {
 // elsewhere returns another place that may have the data of an instance, although no list says so.
 func (p places) elsewhere(i store.RecordedInstance) (at store.Location, found bool) {
 	for of, there := range p.exists {
-		if of.database == i.Database && of.at != i.Location && there.complete && !there.retained {
+		if of.database == i.Database && of.at != i.Location && there.complete && !there.listed {
 			return of.at, true
 		}
 	}

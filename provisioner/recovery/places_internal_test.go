@@ -132,6 +132,7 @@ func TestComparedPlaces(t *testing.T) {
 	there.Location = elsewhere
 	recordedHere := instance("i", db, before)
 	formerHere := &store.RecordedPlace{InstanceID: "i", Database: db, Location: here, Moved: &before}
+	undeleted := copied("j", db, "small", after)
 	adopted := []string{"adopt place " + db, "settle account " + account}
 	frozen, look := []string{"adopt freeze " + db}, []string{"look instance " + db}
 	type spots map[store.Location]*found
@@ -159,6 +160,8 @@ func TestComparedPlaces(t *testing.T) {
 			at: spots{here: listedAt(after), elsewhere: listedAt(never)}},
 		"created after the backup, and moved away": {at: spots{here: listedAt(never), elsewhere: listedAt(after)}},
 		"gone here, and not listed elsewhere":      {recorded: recordedHere, at: spots{elsewhere: {}}, want: look},
+		"gone here, and another instance has got its data elsewhere": {recorded: recordedHere,
+			at: spots{elsewhere: {listed: &undeleted}}, want: []string{"forget instance " + db}},
 		"gone here, and another server is not known": {recorded: recordedHere, want: look,
 			at: spots{elsewhere: {unread: true}}},
 		"two places, listed alike": {recorded: recordedHere, want: frozen,

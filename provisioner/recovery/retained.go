@@ -50,6 +50,20 @@ func (r *recovery) deletedSince(i store.RecordedInstance, c store.InstanceCopy) 
 	return c.Retained != nil && c.ID == i.ID && i.CreatedAt.Before(r.before) && i.CreatedAt.Before(c.Retained.DeletedAt)
 }
 
+// replaced reports whether the copy says that a recorded instance was deleted, and that another one got its data.
+func (r *recovery) replaced(i store.RecordedInstance, c store.InstanceCopy) bool {
+	return c.ID != "" && c.ID != i.ID && c.Retained == nil && i.CreatedAt.Before(r.before) &&
+		c.CreatedAt.After(i.CreatedAt)
+}
+
+// replace adds an item that deletes the record of an instance whose data another one has got.
+func (r *recovery) replace(i store.RecordedInstance) {
+	r.gone[i.ID] = true
+	r.add(Item{Action: Forget, Kind: "instance", Server: i.Location.Server, Name: i.Database, InstanceID: i.ID,
+		Why: "it was deleted after the backup, and another instance was created with its data",
+		do:  func(ctx context.Context) error { return r.forgetInstance(ctx, i.ID) }})
+}
+
 // retain adds an item that records what a deleted instance has left. The record of the instance, if there is one, is
 // deleted.
 func (r *recovery) retain(c store.InstanceCopy, at store.Location, recorded bool) {

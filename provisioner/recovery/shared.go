@@ -64,6 +64,9 @@ func (r *recovery) compareSite(s site, instances []store.RecordedInstance, recor
 				r.retain(c, store.SharedLocation(s.server), true)
 				s.retained[i.Database] = former(c)
 				continue
+			} else if r.replaced(i, c) {
+				r.replace(i)
+				continue
 			}
 			s.instances[i.Database] = i
 			ids[i.ID] = true

@@ -129,6 +129,8 @@ func TestComparedInstances(t *testing.T) {
 			listed: []store.InstanceCopy{copied("i", db, "small", before)}}, nil},
 		"undeleted since": {scene{databases: []string{db}, retained: map[string]formerInstance{db: {"i", before}},
 			listed: []store.InstanceCopy{copied("i", db, "small", after)}}, []string{"adopt instance " + db}},
+		"deleted since, and undeleted as another one": {scene{databases: []string{db}, instances: recorded,
+			listed: []store.InstanceCopy{copied("j", db, "small", after)}}, []string{"forget instance " + db, "adopt instance " + db}},
 		"undeleted in the last minute": {scene{databases: []string{db}, retained: map[string]formerInstance{db: {"i", before}},
 			accounts: []string{account, "u_other"}, locked: []string{"u_other"},
 			grants: []mysqladmin.Grant{may(account, db), may("u_other", db)}}, []string{"look account " + account}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -100,16 +101,30 @@ func TestServerPlacesAreLimited(t *testing.T) {
 		_, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf(id), store.Room{OnServer: 2})
 		return err
 	}
-	for _, id := range []string{"1", "2"} {
-		if err := take(id); err != nil {
-			t.Fatal(err)
-		}
+	var mu sync.Mutex
+	var made []string
+	var all sync.WaitGroup
+	for n := range 8 { // at once
+		all.Go(func() {
+			err := take(fmt.Sprint(10 + n))
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				made = append(made, fmt.Sprint(10+n))
+			} else if !errors.Is(err, store.ErrServerFull) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if len(made) != 2 {
+		t.Fatalf("of two places, %q were taken", made)
 	}
 	if err := take("3"); !errors.Is(err, store.ErrServerFull) {
 		t.Fatalf("third of two: %v", err)
 	}
 	expectUnrecorded(t, s, "3")
-	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance("1"); return nil }); err != nil {
+	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance(made[0]); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := take("3"); err != nil {

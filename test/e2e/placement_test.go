@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 
 	"mysql-broker/test/limits"
@@ -11,29 +9,20 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Instances race for the last place on the only server. Once the winner is deleted, its place is free.
+// The only server is full. Once an instance is deleted, its place is free.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	only := testdrive.Described("only", server)
 	only["max_databases"] = 1
 	p := testdrive.StartWith(t, server, only)
-	var rivals []testdrive.Instance
-	for range testdrive.Racers {
-		rivals = append(rivals, p.NewInstance(t, "shared-small"))
-	}
-	answers := testdrive.RaceOver(t, []testdrive.Platform{p}, func(n int) (string, string, any) {
-		return "PUT", rivals[n].Path(), rivals[n].ProvisionBody(nil)
-	})
-	testdrive.ExpectStatuses(t, answers, http.StatusCreated, http.StatusBadRequest)
-	winner := slices.IndexFunc(answers, func(r testdrive.Response) bool { return r.Status == http.StatusCreated })
-	loser := (winner + 1) % testdrive.Racers
-	testdrive.ExpectRefusal(t, answers[loser], 400, "no room")
-	rivals[loser].Fetch(t).Expect(t, http.StatusNotFound)
-	testdrive.ExpectFigures(t, p, map[string]string{"mysql_broker_shared_servers_full_total": fmt.Sprint(testdrive.Racers - 1)})
+	first, second := p.Provisioned(t, "shared-small", nil), p.NewInstance(t, "shared-small")
+	testdrive.ExpectRefusal(t, second.Provision(t, testdrive.Sync, nil), 400, "no room")
+	second.Fetch(t).Expect(t, http.StatusNotFound)
+	testdrive.ExpectFigures(t, p, map[string]string{"mysql_broker_shared_servers_full_total": "1"})
 	p.AwaitLog(t, "every shared server is full")
-	testdrive.ExpectEmpty(t, rivals[winner].Deprovision(t, testdrive.Sync), http.StatusOK)
-	testdrive.ExpectEmpty(t, rivals[loser].Provision(t, testdrive.Sync, nil), http.StatusCreated)
+	testdrive.ExpectEmpty(t, first.Deprovision(t, testdrive.Sync), http.StatusOK)
+	testdrive.ExpectEmpty(t, second.Provision(t, testdrive.Sync, nil), http.StatusCreated)
 }
 
 // While the server is down, nobody knows whether the data fit a smaller plan, so the change is refused. A bind fails, and

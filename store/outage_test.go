@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -138,6 +139,30 @@ func TestTextThatCannotBeStored(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		expectUnrecorded(t, s, i.ID)
+	}
+}
+
+// Unusual values that PostgreSQL can store come back.
+func TestTextThatCanBeStored(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	many := map[string]int{}
+	for n := range 100_000 {
+		many[fmt.Sprintf("%x", n)] = n
+	}
+	keys, err := json.Marshal(many)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, context := range map[string]string{"many keys": string(keys), "a large number": `{"n":-1.5e308}`,
+		"a key that comes twice": `{"a":1,"a":"2"}`,
+		"odd characters":         `{"":"\u202e\ufeff\uffff\ud83d\udca9","\\u0000":"'\";--"}`} {
+		i := store.Instance{ID: what, SpaceGUID: "'\";--", Context: json.RawMessage(context),
+			Location: store.SharedLocation("a"), Database: "db_" + what}
+		insertInstance(t, s, i)
+		if got, err := s.Instances.Get(t.Context(), what); err != nil || got.SpaceGUID != i.SpaceGUID || len(got.Context) == 0 {
+			t.Errorf("%s: %.100s, %v", what, got.Context, err)
+		}
 	}
 }
 

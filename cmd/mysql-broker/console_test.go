@@ -164,7 +164,8 @@ func TestOperatorsMistakes(t *testing.T) {
 	}
 }
 
-// Lists include instances whose plan or server was removed from the catalog or the configuration.
+// Lists include instances whose plan or server was removed from the catalog or the configuration, and servers that lack
+// what the broker needs.
 func TestOperatorsListsOfRemovedPlans(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
@@ -180,6 +181,16 @@ func TestOperatorsListsOfRemovedPlans(t *testing.T) {
 		t.Errorf("instances: %q", got)
 	}
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "not configured", "1")
+	lesser := s
+	lesser.BrokerUser, lesser.BrokerPassword = "lesser_"+i.ID[:8], "a-password-of-nobody"
+	testdrive.Exec(t, p.Admin(t), "CREATE USER '"+lesser.BrokerUser+"' IDENTIFIED BY '"+lesser.BrokerPassword+"'")
+	o.Env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("shared-1", lesser)})
+	shown := o.Run(t, 0, "servers", "shared-1").Stdout
+	testdrive.Exec(t, p.Admin(t), "DROP USER '"+lesser.BrokerUser+"'")
+	if !strings.Contains(shown, "unusable") || !strings.Contains(shown, "GRANT ") {
+		t.Errorf("a server on which the broker lacks privileges is shown as %s", shown)
+	}
+	o.Env["MYSQL_SERVERS"] = "[]"
 	if _, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID,
 		i.PlanID); err != nil {
 		t.Fatal(err)

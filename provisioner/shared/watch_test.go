@@ -12,6 +12,7 @@ import (
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -71,6 +72,48 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 			t.Errorf("the log does not say that all is well:\n%s", logged.String())
 		}
 	})
+}
+
+// A server that lets tenants use engines other than InnoDB is not used until its settings are fixed; the log has the lines
+// to set. Missing recommended settings are logged once and have no other effect.
+func TestServerThatTakesOtherEngines(t *testing.T) {
+	t.Parallel()
+	flavour := servers.Any(t).Flavour
+	lax := map[string]string{"mysql": "disabled_storage_engines=", "mariadb": "max_prepared_stmt_count=16382"}
+	line := map[string]string{"mysql": "disabled_storage_engines=MyISAM,MRG_MYISAM,MEMORY,CSV,ARCHIVE,BLACKHOLE,FEDERATED",
+		"mariadb": "enforce_storage_engine=InnoDB"}[flavour]
+	s := testdrive.PrivateWith(t, flavour, lax[flavour], "max_prepared_stmt_count=16382")
+	root := login(t, s)
+	if flavour == "mariadb" {
+		exec(t, root, "SET GLOBAL enforce_storage_engine = NULL")
+	}
+	all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: s.BrokerUser,
+		Password: s.BrokerPassword, CA: []byte(s.CA)}}}, []byte("a key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	server := all.All()[0]
+	look := func(usable bool) (log string) {
+		t.Helper()
+		var logged bytes.Buffer
+		server.look(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
+		err := server.Check(t.Context())
+		if _, lacking := errors.AsType[*mysqladmin.SettingsError](err); server.Usable() != usable || lacking == usable {
+			t.Errorf("usable: %t, %v; log:\n%s", server.Usable(), err, logged.String())
+		}
+		return logged.String()
+	}
+	if log := look(false); strings.Count(log, line) != 1 || strings.Count(log, "max_prepared_stmt_count=1000000") != 1 {
+		t.Errorf("the log does not say what to set:\n%s", log)
+	}
+	if log := look(false); strings.Contains(log, "max_prepared_stmt_count") {
+		t.Errorf("the log says it again:\n%s", log)
+	}
+	if flavour == "mariadb" { // MySQL's setting takes a restart
+		exec(t, root, "SET GLOBAL enforce_storage_engine = InnoDB")
+		look(true)
+	}
 }
 
 // login prepares an administrator's connections.

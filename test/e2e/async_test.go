@@ -11,7 +11,6 @@ import (
 
 var asyncScenarios = []scenario{
 	{"shared-async in the background", testInBackground},
-	{"shared-async in the request", testInRequest},
 	{"operations that are not there", testUnknownOperations},
 	{"platforms without tokens", testNoToken},
 }
@@ -38,14 +37,6 @@ func testInBackground(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectRefused(t, c.Fields(t))
 	i.Await(t, deletion) // Cloud Controller may ask again and must not read a failure
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
-}
-
-func testInRequest(t *testing.T, p testdrive.Platform) {
-	i := p.NewInstance(t, "shared-async")
-	testdrive.ExpectEmpty(t, i.Provision(t, testdrive.Sync, nil), http.StatusCreated)
-	_, c := i.Bound(t, nil)
-	c.Open(t)
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 }
 
 // Cloud Controller polls on for days after a 404 and stops at a 400.

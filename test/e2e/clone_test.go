@@ -48,13 +48,7 @@ func testClone(t *testing.T, p testdrive.Platform) {
 		testdrive.ExpectClone(t, i)
 	}
 	shared.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK) // the copies do not depend on it
-	expectIndependent(t, copied)
-}
-
-// expectIndependent uses the routine of a copy whose source is gone.
-func expectIndependent(t *testing.T, i testdrive.Instance) {
-	t.Helper()
-	_, c := i.Bound(t, nil)
+	_, c = copied.Bound(t, nil)
 	testdrive.Exec(t, c.Open(t), "CALL add_item()")
 }
 

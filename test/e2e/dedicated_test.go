@@ -7,21 +7,12 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-var dedicatedScenarios = []scenario{
-	{"dedicated needs a platform that polls", testAsyncRequired},
-	{"dedicated from provision to deprovision", testDedicated},
-}
-
-func testAsyncRequired(t *testing.T, p testdrive.Platform) {
-	i := p.NewInstance(t, "dedicated-small")
-	testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, nil), "AsyncRequired")
-	testdrive.ExpectError(t, i.Deprovision(t, testdrive.Sync), "AsyncRequired")
-	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
-}
+var dedicatedScenarios = []scenario{{"dedicated from provision to deprovision", testDedicated}}
 
 func testDedicated(t *testing.T, p testdrive.Platform) {
 	i := p.NewInstance(t, "dedicated-small")
 	parameters := body{"parameters": body{"collation": "utf8mb4_bin"}}
+	testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, parameters), "AsyncRequired")
 	release := p.HoldLaunches(t)
 	operation := i.Provision(t, testdrive.Async, parameters).Expect(t, http.StatusAccepted).String("operation")
 	checkWhileProvisioning(t, i, parameters, operation)

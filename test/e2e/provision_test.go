@@ -10,6 +10,7 @@ import (
 var provisionScenarios = []scenario{
 	{"provision and repeat", testProvisionTwice},
 	{"provision with charset and collation", testCharset},
+	{"deprovision with bindings left", testDeprovision},
 }
 
 func testProvisionTwice(t *testing.T, p testdrive.Platform) {
@@ -54,4 +55,19 @@ func testCharset(t *testing.T, p testdrive.Platform) {
 	if testdrive.Field(r.Body, "maintenance_info", "version") != "1.0.0" {
 		t.Errorf("not the maintenance_info of the catalog: %s", r.Raw)
 	}
+}
+
+func testDeprovision(t *testing.T, p testdrive.Platform) {
+	i := p.Provisioned(t, "shared-small", nil)
+	b, c := i.Bound(t, nil)
+	testdrive.UseAsApplication(t, c)
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
+	testdrive.ExpectRefused(t, c.Fields(t))
+	testdrive.ExpectNothingLeft(t, p, c.Database, c.Username)
+	i.Fetch(t).Expect(t, http.StatusNotFound)
+	b.Fetch(t).Expect(t, http.StatusNotFound)
+	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
+	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusGone)
+	b.Bind(t, nil).Expect(t, http.StatusNotFound)
+	i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusNotFound)
 }

@@ -29,7 +29,7 @@ func TestAPI(t *testing.T) {
 		env["BROKER_PASSWORD_PREVIOUS"], env["EXTERNAL_URL"] = previousPassword, "https://broker.example.com"
 		p := testdrive.StartPlatform(t, server, env)
 		p.Seen.Add(previousPassword)
-		all := [][]scenario{platformScenarios, provisionScenarios, bindScenarios, unbindScenarios, deprovisionScenarios,
+		all := [][]scenario{platformScenarios, provisionScenarios, bindScenarios,
 			asyncScenarios, dedicatedScenarios, updateScenarios, expiryScenarios, copyScenarios}
 		if server == chosen[len(chosen)-1] {
 			all = append(all, onceScenarios)

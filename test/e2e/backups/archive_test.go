@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -23,25 +22,6 @@ func archivedInstance(t *testing.T, p testdrive.Platform) (testdrive.Instance, t
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
 	i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
 	return i, c
-}
-
-// loseArchives has PostgreSQL forget the one archive and the backups. It returns until when that goes.
-func loseArchives(t *testing.T, ts testdrive.Tasks) (until time.Time) {
-	t.Helper()
-	ts.Scan(t, &until, "DELETE FROM binary_log RETURNING until")
-	ts.Exec(t, "DELETE FROM backup")
-	return until
-}
-
-// expectArchived fails the test if the one archive ends before a time. It may go further: the last round of an archiver
-// may have told the object store, and not PostgreSQL, that nothing more was written.
-func expectArchived(t *testing.T, ts testdrive.Tasks, until time.Time) {
-	t.Helper()
-	var got time.Time
-	ts.Scan(t, &got, "SELECT until FROM binary_log")
-	if got.Before(until) {
-		t.Errorf("the archive goes until %v, and went until %v", got, until)
-	}
 }
 
 // TestArchiveWithoutObjectStore takes the object store away. The server keeps its binary logs for the archive, until

@@ -66,6 +66,8 @@ func TestDisasterDrill(t *testing.T) {
 	admin := p.Admin(t)
 	d.expectTables(t, admin)
 
+	d.expectHold(t, p)
+
 	shown := testdrive.RunRecover(t, env, 0)
 	d.expectActions(t, shown)
 	if strings.Contains(shown, d.all["kept"].c.Password) || strings.Contains(shown, d.lateBinding.Password) {
@@ -174,6 +176,16 @@ func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
 		if id := testdrive.Read[int](t, admin, "SELECT id FROM `"+i.c.Database+"`.orders"); id != 4711 {
 			t.Errorf("the data of instance %s: %d", i.ID, id)
 		}
+	}
+}
+
+// expectHold expects that nothing is said of what PostgreSQL does not know, which need not be gone. What other requests get meanwhile, package provisioner tests.
+func (d *drill) expectHold(t *testing.T, p testdrive.Platform) {
+	t.Helper()
+	late := d.all["late"].Via(p)
+	for _, r := range []testdrive.Response{late.Fetch(t), late.Deprovision(t, testdrive.Sync), late.NewBinding().Bind(t, nil),
+		d.all["kept"].Via(p).Poll(t, "?operation=task_1000000")} {
+		testdrive.ExpectRefusal(t, r, http.StatusServiceUnavailable, "restored from a backup")
 	}
 }
 

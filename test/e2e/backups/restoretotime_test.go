@@ -164,13 +164,18 @@ func TestRestoreToTime(t *testing.T) {
 		testdrive.StopBroker(t, p)
 		var backups int
 		ts.Scan(t, &backups, "SELECT count(*) FROM backup")
-		until := loseArchives(t, ts)
+		var until, imported time.Time
+		ts.Scan(t, &until, "DELETE FROM binary_log RETURNING until")
+		ts.Exec(t, "DELETE FROM backup")
 		p = testdrive.StartPlatform(t, s, env)
 		if out := p.Operator(env).Run(t, 0, "backups", "import").Stdout; out !=
 			fmt.Sprintf("Backups imported: %d.\n", backups) {
 			t.Errorf("import: %q", out)
 		}
-		expectArchived(t, ts, until)
+		// It may go further: the archiver may have told the object store, and not PostgreSQL, that nothing more was written.
+		if ts.Scan(t, &imported, "SELECT until FROM binary_log"); imported.Before(until) {
+			t.Errorf("the archive goes until %v, and went until %v", imported, until)
+		}
 		objects := slices.DeleteFunc(service.Objects(t), func(name string) bool {
 			return !strings.Contains(name, "/l_") || strings.Count(name, "/") < 3 // segments are in the folder of their file
 		})

@@ -54,11 +54,6 @@ func TestRetainedData(t *testing.T) {
 	if all = o.Retained(t); len(all) != 1 {
 		t.Fatalf("retained: %+v", all)
 	}
-	o.Refuse(t, "nothing is retained", "retained", "purge", "--yes", "r_none")
-	if entries := o.Audit(t, "--action", "purge"); len(entries) > 0 {
-		t.Errorf("a purge of nothing is recorded: %+v", entries)
-	}
-
 	// Its database is lost.
 	testdrive.Exec(t, p.Admin(t), "DROP DATABASE `"+app.Database+"`")
 	found := testdrive.RunDoctor(t, env).Expect(t, 1).Stdout

@@ -49,17 +49,9 @@ func expectShop(t *testing.T, c testdrive.Credentials, was []string) {
 }
 
 // ticks counts how often the shop's event has run.
-func ticks(t *testing.T, db *sql.DB, database string) (n int) {
+func ticks(t *testing.T, db *sql.DB, database string) int {
 	t.Helper()
-	if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT COUNT(*) FROM `%s`.tick", database)).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func enableEvents(t *testing.T, p testdrive.Platform) {
-	t.Helper()
-	testdrive.Exec(t, p.Admin(t), "SET GLOBAL event_scheduler = ON")
+	return testdrive.Read[int](t, db, fmt.Sprintf("SELECT COUNT(*) FROM `%s`.tick", database))
 }
 
 // An instance is deleted, and comes back as another one, with all that it held. Meanwhile nobody has access, and
@@ -73,7 +65,7 @@ func TestUndelete(t *testing.T) {
 				env := testdrive.Environment(t, s)
 				env["CATALOG"] = testdrive.CatalogRetaining(t)
 				p := testdrive.StartPlatform(t, s, env)
-				enableEvents(t, p)
+				testdrive.Exec(t, p.Admin(t), "SET GLOBAL event_scheduler = ON")
 				i := p.OwnInstance(t, plan)
 				i.Create(t, cf(nil), http.StatusCreated)
 				b, app := i.Bound(t, nil)
@@ -112,9 +104,8 @@ func TestUndelete(t *testing.T) {
 				_, now := again.Bound(t, body{"parameters": body{"role": "admin"}})
 				db := now.Open(t)
 				expectShop(t, now, was)
-				var n int
-				if err := db.QueryRowContext(t.Context(), "SELECT n FROM total").Scan(&n); err != nil || n != 3 {
-					t.Errorf("a view of an account that was never unbound: %d, %v", n, err)
+				if n := testdrive.Read[int](t, db, "SELECT n FROM total"); n != 3 {
+					t.Errorf("a view of an account that was never unbound: %d", n)
 				}
 				before := ticks(t, db, now.Database)
 				testdrive.Eventually(t, testdrive.TakeoverTime, "the event runs again", func() bool {

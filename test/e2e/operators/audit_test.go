@@ -69,13 +69,8 @@ func TestAudit(t *testing.T) {
 		drains[0].Platform != "operator" || drains[0].UserName == "" || drains[0].Host == "" {
 		t.Errorf("of the operator: %+v", drains)
 	}
-	for _, user := range []string{"duke", "duke@example.com", "c2dde242"} {
-		if got := o.Audit(t, "--user", user); len(got) != 1 || got[0] != of[2] {
-			t.Errorf("of %s: %+v", user, got)
-		}
-	}
-	if got := o.Audit(t, "--limit", "1"); len(got) != 1 || got[0].Action != "deprovision" {
-		t.Errorf("the last one: %+v", got)
+	if got := o.Audit(t, "--user", "duke@example.com", "--limit", "1"); len(got) != 1 || got[0] != of[2] {
+		t.Errorf("of the user: %+v", got)
 	}
 	if table := o.Run(t, 0, "audit", "--action", "bind").Stdout; !strings.Contains(table, "kubernetes duke") {
 		t.Errorf("the table is\n%s", table)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -39,7 +38,8 @@ func TestNothingLeaks(t *testing.T) {
 	previous := rand.Text()
 	env["LOG_LEVEL"], env["GOTRACEBACK"] = "debug", "system"
 	env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = rand.Text(), previous
-	logStatements(t, env)
+	// PostgreSQL logs every statement of new connections, with its parameters.
+	testdrive.OpenTasks(t, env).Exec(t, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET log_statement = %L', current_database(), 'all'); END $$")
 	canary := "canary-" + rand.Text()
 	watched := watch(t, env["LAUNCHER_DIR"])
 	startCanary(t, canary)
@@ -49,8 +49,9 @@ func TestNothingLeaks(t *testing.T) {
 
 	haveItFail(t, p, canary)
 	made := haveItWork(t, p, env, canary)
-	places["the table of tasks"] = dumpTables(t, env, "task")
-	places["the tables"] = dumpTables(t, env, "binding", "instance", "retired_account", "secret", "server")
+	ts := testdrive.OpenTasks(t, env)
+	places["the table of tasks"] = dumpTables(t, ts, "task")
+	places["the tables"] = dumpTables(t, ts, "binding", "instance", "retired_account", "secret", "server")
 	failOnAWrongServer(t, p, env)
 
 	mysqlds := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
@@ -60,7 +61,13 @@ func TestNothingLeaks(t *testing.T) {
 			t.Errorf("process %d may leave a core: %s %v", pid, raw, err)
 		}
 	}
-	crashServer(t, mysqlds[0])
+	if err := syscall.Kill(mysqlds[0], syscall.SIGABRT); err != nil { // as a fault in its program would
+		t.Fatal(err)
+	}
+	testdrive.Eventually(t, limits.Stuck, "the server that was aborted ends", func() bool {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", mysqlds[0]))
+		return err != nil || len(raw) == 0
+	})
 	places["/metrics"], places["/readyz"] = p.Get(t, "/metrics"), p.Get(t, "/readyz")
 	p.Signal(t, syscall.SIGQUIT)
 	if status := p.Wait(t); status != 2 || !strings.Contains(p.Log(), "goroutine 1 ") {
@@ -68,7 +75,13 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	places["the log"], places["the answers"] = p.Log(), p.Seen.HeardText()
 	places["ps"], places["the servers' environment"] = watched.stop()
-	places["PostgreSQL's log"] = postgresLog(t, env)
+	var data string
+	ts.Scan(t, &data, "SHOW data_directory")
+	logged, err := os.ReadFile(filepath.Join(filepath.Dir(data), "postgres.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	places["PostgreSQL's log"] = string(logged)
 	checkLauncherFiles(t, p.Seen, env["LAUNCHER_DIR"], canary)
 
 	for _, name := range slices.Sorted(maps.Keys(places)) {
@@ -180,60 +193,26 @@ func failOnAWrongServer(t *testing.T, p testdrive.Platform, env map[string]strin
 	}
 	broken.Get(t, "/readyz")
 	p.Seen.Check(t, "the log of a broker that a server refuses", broken.Log())
-	broken.Seen.Check(t, "the tables of a broker that a server refuses", dumpTables(t, other, "instance", "task"))
+	broken.Seen.Check(t, "the tables of a broker that a server refuses", dumpTables(t, testdrive.OpenTasks(t, other), "instance", "task"))
 }
 
 func postgresPassword(t *testing.T, env map[string]string) string {
 	t.Helper()
-	u, err := url.Parse(env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal("DATABASE_URL is no URL")
+	u, err := pgx.ParseConfig(env["DATABASE_URL"])
+	if err != nil || len(u.Password) < 8 {
+		t.Fatal("PostgreSQL's password is too short to look for, or DATABASE_URL is no URL")
 	}
-	password, _ := u.User.Password()
-	if len(password) < 8 {
-		t.Fatal("PostgreSQL's password is too short to look for")
-	}
-	return password
-}
-
-// logStatements makes PostgreSQL log every statement of a new connection to the database, with its parameters.
-func logStatements(t *testing.T, env map[string]string) {
-	t.Helper()
-	conn := testdrive.OpenRecords(t, env)
-	name := pgx.Identifier{conn.Config().Database}.Sanitize()
-	if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+name+" SET log_statement = 'all'"); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func postgresLog(t *testing.T, env map[string]string) string {
-	t.Helper()
-	var data string
-	if err := testdrive.OpenRecords(t, env).QueryRow(t.Context(), "SHOW data_directory").Scan(&data); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(filepath.Join(filepath.Dir(data), "postgres.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
+	return u.Password
 }
 
 // dumpTables is every row of tables, as text.
-func dumpTables(t *testing.T, env map[string]string, tables ...string) string {
+func dumpTables(t *testing.T, ts testdrive.Tasks, tables ...string) string {
 	t.Helper()
-	conn := testdrive.OpenRecords(t, env)
 	var dump strings.Builder
 	for _, table := range tables {
-		rows, err := conn.Query(t.Context(), "SELECT r::text FROM "+pgx.Identifier{table}.Sanitize()+" r")
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintln(&dump, table, strings.Join(all, "\n"))
+		var rows string
+		ts.Scan(t, &rows, "SELECT coalesce(string_agg(r::text, E'\n'), '') FROM "+table+" r")
+		fmt.Fprintln(&dump, table, rows)
 	}
 	return dump.String()
 }
@@ -250,8 +229,8 @@ type watcher struct {
 }
 
 const (
-	watchFilesEach     = 10 * time.Millisecond // some live for as long as a server takes to start
-	watchProcessesEach = 100 * time.Millisecond
+	watchEach     = 10 * time.Millisecond // some files live for as long as a server takes to start
+	processesEach = 10                    // of these
 
 	// readsEach is how often a process is read: what it was forked from, and what it has become.
 	readsEach = 2
@@ -261,17 +240,17 @@ func watch(t *testing.T, launcherDir string) *watcher {
 	w := &watcher{t: t, end: make(chan struct{}), commands: map[string]bool{}, environments: map[string]bool{},
 		reads: map[string]int{}, initFiles: map[fs.FileMode]int{}}
 	w.ended.Go(func() {
-		files, processes := time.NewTicker(watchFilesEach), time.NewTicker(watchProcessesEach)
-		defer files.Stop()
-		defer processes.Stop()
-		for {
+		tick := time.NewTicker(watchEach)
+		defer tick.Stop()
+		for n := 0; ; n++ {
 			select {
 			case <-w.end:
 				return
-			case <-files.C:
+			case <-tick.C:
 				w.sampleFiles(launcherDir)
-			case <-processes.C:
-				w.sampleProcesses(launcherDir)
+				if n%processesEach == 0 {
+					w.sampleProcesses(launcherDir)
+				}
 			}
 		}
 	})
@@ -332,15 +311,12 @@ func joined(all map[string]bool) string {
 // startCanary runs a process that has the canary on its command line until the test ends.
 func startCanary(t *testing.T, canary string) {
 	t.Helper()
-	cmd := osexec.Command("sleep", "600")
+	cmd := osexec.CommandContext(t.Context(), "sleep", "600")
 	cmd.Args[0] = canary
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
+	t.Cleanup(func() { cmd.Wait() })
 }
 
 // checkLauncherFiles reads all that the launcher and its servers wrote, the data included.
@@ -387,16 +363,4 @@ func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary strin
 	if logs == 0 || !found {
 		t.Errorf("read %d logs of servers; the canary was found: %v", logs, found)
 	}
-}
-
-// crashServer ends a server as a fault in its program would.
-func crashServer(t *testing.T, pid int) {
-	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
-		t.Fatal(err)
-	}
-	testdrive.Eventually(t, limits.Stuck, "the server that was aborted ends", func() bool {
-		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		return err != nil || len(raw) == 0
-	})
 }

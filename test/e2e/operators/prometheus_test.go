@@ -23,11 +23,7 @@ func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
-	shared, err := json.Marshal([]any{testdrive.Described("first", server), testdrive.DeadServer(t, "dead")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	env["MYSQL_SERVERS"] = string(shared)
+	env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("first", server), testdrive.DeadServer(t, "dead")})
 	dir := t.TempDir()
 	env["BACKUP_STORE"] = "file://" + filepath.Join(dir, "backups")
 	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "backup_every_hours: 24, max_bindings:"))

@@ -1,6 +1,7 @@
 package slow
 
 import (
+	"context"
 	"crypto/rand"
 	"net/http"
 	"os"
@@ -82,11 +83,12 @@ func TestMemory(t *testing.T) {
 // watchHealth returns a function that says how many health checks have failed meanwhile.
 func watchHealth(t *testing.T, p testdrive.Platform) (failed func() int) {
 	t.Helper()
-	end, result := make(chan struct{}), make(chan int)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan int)
 	client := &http.Client{Timeout: 10 * time.Second}
 	go func() {
 		failed := 0
-		for {
+		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 			r, err := client.Get(p.URL + "/healthz")
 			if err != nil || r.StatusCode != http.StatusOK {
 				failed++
@@ -94,16 +96,11 @@ func watchHealth(t *testing.T, p testdrive.Platform) (failed func() int) {
 			if err == nil {
 				r.Body.Close()
 			}
-			select {
-			case <-end:
-				result <- failed
-				return
-			case <-time.After(200 * time.Millisecond):
-			}
 		}
+		result <- failed
 	}()
 	return func() int {
-		close(end)
+		cancel()
 		return <-result
 	}
 }

@@ -1,7 +1,6 @@
 package slow
 
 import (
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"strings"
@@ -101,11 +100,8 @@ func TestNoRoomOnSharedServer(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		small, disk := testdrive.PrivateOnDisk(t, s.Flavour, diskMiB)
 		env := testdrive.Environment(t, s)
-		text, err := json.Marshal([]map[string]any{testdrive.Described("large", s), testdrive.Described("small", small)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
+		env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("large", s), testdrive.Described("small", small)})
+		env["LAUNCHER"] = "none"
 		p := testdrive.StartPlatform(t, small, env)
 		o, admin, ts := p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env)
 		o.Run(t, 0, "drain", "large")

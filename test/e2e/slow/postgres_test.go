@@ -39,7 +39,10 @@ func TestPostgresOutage(t *testing.T) {
 	pg.Freeze(t)
 	began := time.Now()
 	for _, p := range brokers {
-		expectUnready(t, p)
+		p.Do(t, "GET", "/healthz", nil).Expect(t, http.StatusOK)
+		if r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusServiceUnavailable); r.String("postgresql") != "unreachable" {
+			t.Errorf("readyz says %s", r.Raw)
+		}
 	}
 	testdrive.Eventually(t, limits.Stuck, "the outage outlasts the lease", func() bool {
 		expectOutageAnswers(t, brokers, idle)
@@ -68,15 +71,6 @@ func TestPostgresOutage(t *testing.T) {
 	dedicated.Remove(t)
 	idle.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
-}
-
-func expectUnready(t *testing.T, p testdrive.Platform) {
-	t.Helper()
-	p.Do(t, "GET", "/healthz", nil).Expect(t, http.StatusOK)
-	r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusServiceUnavailable)
-	if r.String("postgresql") != "unreachable" {
-		t.Errorf("readyz says %s", r.Raw)
-	}
 }
 
 // expectOutageAnswers sends one request of each kind to each broker, all at once.
@@ -165,10 +159,6 @@ func TestPostgresTakesNoMoreConnections(t *testing.T) {
 		}
 		defer conn.Close(context.Background())
 	}
-	var working sync.WaitGroup
-	for range 20 {
-		working.Go(func() { makeAndDelete(t, p) })
-	}
-	working.Wait()
+	expectService(t, []testdrive.Platform{p})
 	warm.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 }

@@ -13,13 +13,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// largeLikeSmall is the shipped catalog, but dedicated-large allows only more data, connections and bindings than
-// dedicated-small.
-func largeLikeSmall(t *testing.T) string {
-	t.Helper()
-	return testdrive.EditedCatalog(t, testdrive.InPlan("dedicated-large", "memory_mb: 1024,", "memory_mb: 256,"))
-}
-
 // TestUpgradeTroubled changes the plan of an instance for which there is an upgrade, and begins upgrades that lack room,
 // are cancelled, are claimed by a broker without the program, and whose instance is deleted.
 func TestUpgradeTroubled(t *testing.T) {
@@ -32,7 +25,8 @@ func TestUpgradeTroubled(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := servers.Later(t, present)
-		env["CATALOG"] = largeLikeSmall(t)
+		// dedicated-large allows only more data, connections and bindings than dedicated-small.
+		env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("dedicated-large", "memory_mb: 1024,", "memory_mb: 256,"))
 		faults := testdrive.NewFaults(t, env)
 		p := testdrive.StartPlatformBy(t, disk.Start, s, env)
 		i, deleted := p.MakeOwn(t, "dedicated-small"), p.MakeOwn(t, "dedicated-small")

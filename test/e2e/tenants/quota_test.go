@@ -1,7 +1,6 @@
 package tenants
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -46,7 +45,11 @@ func TestQuota(t *testing.T) {
 		`mysql_broker_quota_instances{level="100",plan="dedicated-small"}`: "0",
 	})
 	user := p.Terminal(t)
-	user.Env["MYSQL_BROKER_CLIENT_STATE"] = clientState(t, p, i)
+	user.Env["MYSQL_BROKER_CLIENT_STATE"] = filepath.Join(t.TempDir(), "client.json") // knows an instance that it did not make
+	known := testdrive.Encode(t, body{p.URL: body{"mine": body{"guid": i.ID, "plan": body{"name": "shared-small"}}}})
+	if err := os.WriteFile(user.Env["MYSQL_BROKER_CLIENT_STATE"], []byte(known), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	user.Expect(t, "over quota", "service", "mine")
 	shown := p.Operator(env).Run(t, 0, "instances", i.ID, "--json").Stdout
 	if !strings.Contains(shown, `"over_quota_since"`) || !strings.Contains(shown, `"storage_bytes"`) {
@@ -84,15 +87,4 @@ func storageOf(t *testing.T, i testdrive.Instance) map[string]any {
 		}
 	}
 	return told
-}
-
-// clientState makes the client know an instance that it did not make.
-func clientState(t *testing.T, p testdrive.Platform, i testdrive.Instance) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "client.json")
-	if err := os.WriteFile(path, fmt.Appendf(nil, `{%q: {"mine": {"guid": %q, "plan": {"name": "shared-small"}}}}`,
-		p.URL, i.ID), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -1,0 +1,193 @@
+package operators
+
+import (
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestDrain drains the one of two names of a server that takes the most.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	other := testdrive.Described("other", s)
+	other["max_databases"] = 2
+	env["MYSQL_SERVERS"], env["LAUNCHER"] = testdrive.Encode(t, []any{testdrive.Described("roomy", s), other}), "none"
+	first, second := testdrive.StartPlatform(t, s, env), testdrive.StartPlatform(t, s, env)
+	o := first.Operator(env)
+	kept := first.Provisioned(t, "shared-small", nil)
+	second.Provisioned(t, "shared-small", nil) // both brokers know now how full the servers are
+	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
+		t.Fatalf("one on each: %q", got)
+	}
+	if out := o.Run(t, 0, "drain", "roomy").Stdout; out != "roomy gets no more instances. It holds 1.\n" {
+		t.Errorf("drain printed %q", out)
+	}
+	second.Provisioned(t, "shared-small", nil) // the one place on the other server that is left
+	testdrive.ExpectRefusal(t, first.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
+	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
+		t.Errorf("on the drained server: %q", got)
+	}
+	_, c := kept.Bound(t, nil) // what it holds goes on
+	c.Open(t)
+	testdrive.ExpectEmpty(t, kept.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
+
+	again := testdrive.StartPlatform(t, s, env)
+	testdrive.ExpectFigures(t, again, map[string]string{`mysql_broker_shared_server_drained{server="roomy"}`: "1",
+		`mysql_broker_shared_server_drained{server="other"}`: "0"})
+	testdrive.ExpectRefusal(t, again.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
+	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "roomy", "drained", "1", "1000")
+	if got := o.IDs(t, "server", "servers", "--state", "drained"); len(got) != 1 || got[0] != "roomy" {
+		t.Errorf("drained: %q", got)
+	}
+	if out := o.Run(t, 0, "drain", "other").Stdout; !strings.Contains(out, "No shared server is left") {
+		t.Errorf("drain of the last one printed %q", out)
+	}
+	if out := o.Run(t, 0, "drain", "--undo", "roomy").Stdout; out != "roomy gets instances again.\n" {
+		t.Errorf("drain --undo printed %q", out)
+	}
+	for _, p := range []testdrive.Platform{first, again} {
+		p.Provisioned(t, "shared-small", nil)
+	}
+	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 3 {
+		t.Errorf("on the server that gets instances again: %q", got)
+	}
+}
+
+// expectFormer expects that an instance is shown with its former place, on the server "old".
+func expectFormer(t *testing.T, o testdrive.Operator, id string) {
+	t.Helper()
+	var shown struct {
+		Moved    time.Time `json:"moved_at"`
+		Server   string    `json:"former_server"`
+		Until    time.Time `json:"former_until"`
+		Bindings int       `json:"bindings_to_renew"`
+	}
+	o.Read(t, &shown, "instances", id)
+	if shown.Server != "old" || shown.Until.Sub(shown.Moved) != 24*time.Hour || shown.Bindings != 1 {
+		t.Errorf("the former place is shown as %+v", shown)
+	}
+	want := "old, until " + shown.Until.Format(time.RFC3339) + "; bindings to renew: 1\n"
+	if out := o.Run(t, 0, "instances", id).Stdout; !strings.Contains(out, want) {
+		t.Errorf("instances printed %q", out)
+	}
+}
+
+// TestEvacuate moves the instances of a shared server to another one. A server of the other flavour takes no copy.
+func TestEvacuate(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	list := []map[string]any{testdrive.Described("old", s), testdrive.Described("new", testdrive.Private(t, s.Flavour)), testdrive.Described("twin", s)}
+	all := servers.AllMySQL(t)
+	other := slices.IndexFunc(all, func(o servers.MySQL) bool { return o.Flavour != s.Flavour })
+	if other >= 0 {
+		list = append(list, testdrive.Described("other", all[other]))
+	}
+	env["MYSQL_SERVERS"], env["LAUNCHER"] = testdrive.Encode(t, list), "none"
+	p := testdrive.StartPlatform(t, s, env)
+	o := p.Operator(env)
+	o.Run(t, 0, "drain", "new")
+	o.Run(t, 0, "drain", "twin")
+	if other >= 0 {
+		o.Run(t, 0, "drain", "other")
+	}
+	i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+	b, c := i.Bound(t, nil)
+	testdrive.MakeObjectsAs(t, c)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE written AS SELECT 1 AS id")
+	if r := o.Run(t, 1, "move", i.ID, "new"); !strings.Contains(r.Stderr, "full or drained") {
+		t.Errorf("a move to a drained server: %s", r.Stderr)
+	}
+	o.Run(t, 0, "drain", "--undo", "twin")
+	if r := o.Run(t, 1, "move", i.ID, "twin"); !strings.Contains(r.Stderr, "same server") {
+		t.Errorf("a move to the same server under another name: %s", r.Stderr)
+	}
+	o.Run(t, 0, "drain", "--undo", "new")
+	if r := o.Run(t, 0, "drain", "--evacuate", "old"); !strings.Contains(r.Stdout, i.ID+" is on new.") {
+		t.Errorf("the evacuation printed %q", r.Stdout)
+	}
+	moved := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
+	if moved.Port == c.Port {
+		t.Error("the binding has the old address")
+	}
+	testdrive.ExpectSame(t, c, moved)
+	testdrive.Exec(t, moved.Open(t), "CALL add_item()")
+	if got := o.IDs(t, "id", "instances", "--server", "old"); len(got) != 0 {
+		t.Errorf("on the evacuated server: %q", got)
+	}
+	o.Refuse(t, "kept for bindings that are older than the move: 1", "move", i.ID, "old")
+	expectFormer(t, o, i.ID)
+	b.Unbind(t).Expect(t, http.StatusOK)
+	o.Run(t, 0, "drain", "--undo", "old")
+	testdrive.Eventually(t, limits.Stuck, "the instance is moved back once its former place is removed", func() bool {
+		r := testdrive.Run(t, env, "move", i.ID, "old")
+		if r.Status != 0 && !strings.Contains(r.Stderr, "is being removed") {
+			t.Fatalf("the move back: %s", r.Stderr)
+		}
+		return r.Status == 0
+	})
+	if state, _ := p.Desk(t, env, nil).Ended(t, o.IDs(t, "task", "tasks", "--instance", i.ID,
+		"--limit", "1")[0]); state != "succeeded" {
+		t.Errorf("the move back %s", state)
+	}
+	if other < 0 { // as in EachMySQL, what is not installed is not tested
+		return
+	}
+	o.Run(t, 0, "drain", "--undo", "other")
+	for _, name := range []string{"old", "new", "twin"} {
+		o.Run(t, 0, "drain", name)
+	}
+	r := p.OwnInstance(t, "shared-small").Clone(t, i.ID, nil).Expect(t, http.StatusBadRequest)
+	if says := r.String("description"); !strings.Contains(says, "mysqldump") {
+		t.Errorf("a copy to the other flavour: %s", says)
+	}
+}
+
+// An exclusive server is for one instance, of a plan that says so. A change of plan moves the data there, and back.
+func TestExclusiveServer(t *testing.T) {
+	t.Parallel()
+	common := servers.Any(t)
+	own := testdrive.StartCrashable(t, common.Flavour)
+	described := testdrive.Described("own", own.MySQL)
+	described["exclusive"] = true
+	env := testdrive.Environment(t, common)
+	env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("common", common), described})
+	env["CATALOG"] = testdrive.CatalogWith(t, filepath.Join(testdrive.Root(), "catalog.yml"), "shared-large", "exclusive: true")
+	env["LAUNCHER"] = "none"
+	p := testdrive.StartPlatform(t, common, env)
+	o := p.Operator(env)
+	on := func(server string, want ...string) {
+		t.Helper()
+		if got := o.IDs(t, "id", "instances", "--server", server); len(got) != len(want) || len(want) > 0 && got[0] != want[0] {
+			t.Errorf("on %s: %q", server, got)
+		}
+	}
+
+	first := p.Provisioned(t, "shared-large", nil)
+	on("own", first.ID)
+	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-large").Provision(t, testdrive.Sync, nil), 400, "no room")
+	ordinary := p.Provisioned(t, "shared-small", nil)
+	on("common", ordinary.ID)
+	testdrive.ExpectRefusal(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large"), 400, "no room")
+	o.Run(t, 1, "move", ordinary.ID, "own")
+
+	testdrive.ExpectEmpty(t, first.Deprovision(t, testdrive.Sync), http.StatusOK)
+	b, before := ordinary.Bound(t, nil)
+	testdrive.MakeObjectsAs(t, before)
+	testdrive.ExpectError(t, ordinary.UpdatePlan(t, testdrive.Sync, "shared-large"), "AsyncRequired")
+	ordinary.Await(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large").Expect(t, 202).String("operation"))
+	on("own", ordinary.ID)
+	testdrive.Exec(t, p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK)).Open(t), "CALL add_item()")
+	b.Unbind(t).Expect(t, http.StatusOK)
+	ordinary.Await(t, ordinary.UpdateWhenFree(t, "shared-small"))
+	on("common", ordinary.ID)
+}

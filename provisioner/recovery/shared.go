@@ -209,9 +209,8 @@ func (r *recovery) learn(i store.RecordedInstance, c store.InstanceCopy, server 
 		i.PlanID = c.PlanID
 	}
 	if !i.Frozen && c.FrozenSince != nil {
-		learned(freezeKind, "a restore failed after the backup, and the data may be a mixture", func(tx *store.Tx) {
-			tx.Freeze(i.ID, *c.FrozenSince)
-		})
+		why := "a restore failed after the backup, and its data may be a mixture" + fmt.Sprintf(restoreOne, i.ID)
+		learned(freezeKind, why, func(tx *store.Tx) { tx.Freeze(i.ID, *c.FrozenSince) })
 		i.Frozen, i.Busy = true, true
 	}
 	return i

@@ -135,8 +135,14 @@ func TestComparedInstances(t *testing.T) {
 			accounts: []string{account, "u_other"}, locked: []string{"u_other"},
 			grants: []mysqladmin.Grant{may(account, db), may("u_other", db)}}, []string{"look account " + account}},
 	} {
-		if got, _ := test.plan(); !slices.Equal(got, test.want) {
+		got, r := test.plan()
+		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+		for _, i := range r.plan.Items {
+			if i.Kind == freezeKind && !strings.Contains(i.Why, "mysql-broker backups restore BACKUP i") {
+				t.Errorf("%s: nobody learns what to do: %s", name, i.Why)
+			}
 		}
 	}
 }

@@ -103,6 +103,10 @@ func faults(flavour string) []fault {
 		{name: "an invisible key", create: append(few("t", "(e ENUM('b','a') NOT NULL, n BIGINT NOT NULL, f VARCHAR(255), "+
 			"PRIMARY KEY (e, n), UNIQUE KEY u (n))", "1 + n % 2, n, REPEAT('x', 250)"),
 			"ALTER TABLE t ALTER INDEX u "+map[string]string{"mysql": "INVISIBLE", "mariadb": "IGNORED"}[flavour])},
+		{name: "ids of documents", on: "mysql", create: []string{"CREATE TABLE t (FTS_DOC_ID BIGINT UNSIGNED PRIMARY KEY, a TEXT, b TEXT, " +
+			"FULLTEXT KEY f (a) COMMENT ')', FULLTEXT KEY g (b) WITH PARSER ngram)", "INSERT INTO t VALUES (60000, 'first', 'x')",
+			"INSERT INTO t VALUES (120000, 'second', 'y')"}, then: []string{"INSERT INTO t VALUES (120001, 'third', 'z')"},
+			same: []string{"SELECT * FROM t WHERE MATCH (a) AGAINST ('second')"}},
 		{name: "narrow rows", create: filled("j", "(a INT, b INT, PRIMARY KEY (a, b))", "n, n", 19000)},
 		{name: "a trigger of a dropped column", create: []string{"CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)",
 			"CREATE TRIGGER tr BEFORE UPDATE ON t FOR EACH ROW SET NEW.w = NEW.v + 1",

@@ -12,6 +12,7 @@ import (
 type lateKeys struct {
 	table   *table
 	clauses []string
+	words   bool // they are those of splitWords
 }
 
 // earlyKeyBytes is how large a table can be that has its secondary keys from the beginning. That is much in a gentle
@@ -27,13 +28,42 @@ func (o Options) earlyKeyBytes() uint64 {
 // splitCreate splits the definition of a table of the snapshot into one without its secondary keys, and these. There
 // are none if the table is small, or may need them before it has rows.
 func (b *builder) splitCreate(t *table) (early string, keys lateKeys) {
+	if early, clauses := splitWords(t.create); len(clauses) > 0 && !strings.Contains(b.Version, "MariaDB") {
+		return early, lateKeys{t, clauses, true}
+	}
 	references := "REFERENCES " + t.String() + " "
 	if t.bytes <= b.options.earlyKeyBytes() || t.sequence || t.versioned ||
 		slices.ContainsFunc(b.tables, func(o table) bool { return strings.Contains(o.create, references) }) {
 		return t.create, lateKeys{}
 	}
 	early, clauses := splitKeys(t.create)
-	return early, lateKeys{t, clauses}
+	return early, lateKeys{t, clauses, false}
+}
+
+// splitWords takes the FULLTEXT keys out of what SHOW CREATE TABLE printed of a table with a column FTS_DOC_ID. While a
+// table has such keys, MySQL takes only ids that are greater than all before, and not too far from them.
+// https://dev.mysql.com/doc/refman/9.7/en/innodb-fulltext-index.html
+func splitWords(create string) (early string, keys []string) {
+	text, texts := mask(create)
+	var kept []string
+	numbered := false
+	for line := range strings.SplitSeq(text, "\n") {
+		if key, found := strings.CutPrefix(line, "  FULLTEXT KEY "); found {
+			keys = append(keys, "FULLTEXT KEY "+texts.restore(strings.TrimSuffix(key, ",")))
+			continue
+		}
+		if column := columnLine.FindStringSubmatch(line); column != nil && texts.restore(column[1]) == "`FTS_DOC_ID`" {
+			numbered = true
+		}
+		if strings.HasPrefix(line, ")") {
+			kept[len(kept)-1] = strings.TrimSuffix(kept[len(kept)-1], ",")
+		}
+		kept = append(kept, line)
+	}
+	if !numbered || len(keys) == 0 {
+		return create, nil
+	}
+	return texts.restore(strings.Join(kept, "\n")), keys
 }
 
 // Lines of what SHOW CREATE TABLE prints. A definition with any other line stays as it is, and so does one with a
@@ -102,13 +132,19 @@ func (b *builder) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error 
 		}
 	}
 	for l := range waiting {
-		err := b.exec(ctx, conn, "ALTER TABLE "+l.table.String()+" ADD "+strings.Join(l.clauses, ", ADD "))
-		if number(err) != 0 {
-			return refused(err, "The keys of table %s cannot be created in the copy (MySQL error %d).", l.table.name,
-				number(err))
+		statements := [][]string{l.clauses}
+		if l.words { // which the server adds to a table as it is only one by one
+			statements = slices.Collect(slices.Chunk(l.clauses, 1))
 		}
-		if err != nil {
-			return err
+		for _, clauses := range statements {
+			err := b.exec(ctx, conn, "ALTER TABLE "+l.table.String()+" ADD "+strings.Join(clauses, ", ADD "))
+			if number(err) != 0 {
+				return refused(err, "The keys of table %s cannot be created in the copy (MySQL error %d).", l.table.name,
+					number(err))
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

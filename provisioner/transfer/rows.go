@@ -503,9 +503,6 @@ var valueErrors = []uint16{1264, 1265, 1292, 1366, 1406, 1048, 1364, 3751, 3752,
 // range, or a check does not hold.
 var expressionErrors = []uint16{1690, errCheckViolated}
 
-// errDocumentID is about ids of documents: https://dev.mysql.com/doc/refman/9.7/en/innodb-fulltext-index.html
-const errDocumentID = 182
-
 // write inserts rows with one statement.
 func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []byte) error {
 	c.progress.mu.Lock()
@@ -536,10 +533,6 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 	}
 	if number(err) == errNoPartition {
 		return k.table.misplaced(err)
-	}
-	if number(err) == errDocumentID {
-		return refused(err, "Table %s has a column FTS_DOC_ID whose values are too far apart for the server to insert them "+
-			"again. Drop its FULLTEXT keys, and try again.", k.table.name)
 	}
 	if number(err) == errConnectionMemory {
 		return refusedBySettings(err, "Table %s has rows for which the copy's server allows a connection too little memory.",

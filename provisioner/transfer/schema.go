@@ -141,7 +141,7 @@ func (b *builder) makeTables(ctx context.Context, conn *sql.Conn) error {
 				return err
 			}
 			early, keys := b.splitCreate(&b.tables[at])
-			complete := sameDefinition(t.create, b.tables[at].create)
+			complete := sameDefinition(t.create, b.tables[at].create) && !keys.words
 			if complete || sameDefinition(t.create, early) {
 				b.kept[t.name] = true
 				if !complete {

@@ -354,9 +354,6 @@ func TestRefusals(t *testing.T) {
 			cases["The server cannot open the view v: "] = []string{"CREATE TABLE h (id INT) WITH SYSTEM VERSIONING",
 				"CREATE VIEW v AS SELECT id FROM h FOR SYSTEM_TIME FROM '2000-01-01' TO NOW()"}
 		} else {
-			cases["Table far has a column FTS_DOC_ID "] = []string{
-				"CREATE TABLE far (FTS_DOC_ID BIGINT UNSIGNED PRIMARY KEY, t TEXT, FULLTEXT (t))",
-				"INSERT INTO far VALUES (60000, 'a')", "INSERT INTO far VALUES (120000, 'b')"}
 			cases["Table n has a row for which a generated column"] = []string{"CREATE TABLE n (a INT)", "INSERT INTO n VALUES (1)",
 				"ALTER TABLE n ADD d DATE AS (NULL) VIRTUAL NOT NULL"}
 			cases["The server cannot read the text of the view sjis "] = []string{"SET NAMES sjis",

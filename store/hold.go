@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +67,18 @@ func (s Recovery) Mark(ctx context.Context) (Mark, error) {
 func (s Recovery) Hold(ctx context.Context) (*Hold, error) {
 	m, err := s.Mark(ctx)
 	return m.Hold, err
+}
+
+// Held returns ErrHeld during a Hold.
+func (s Recovery) Held(ctx context.Context) error {
+	hold, err := s.Hold(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
+	case hold != nil:
+		return ErrHeld
+	}
+	return nil
 }
 
 // Knows reports whether this PostgreSQL recorded the task of that id at that time. Tasks that ended are deleted

@@ -3,7 +3,6 @@ package backup
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,10 +67,7 @@ func (v Vault) OpenLog(ctx context.Context, l Log) (Log, error) {
 	if !errors.Is(err, ErrNotFound) {
 		return there, err
 	}
-	l.key = make([]byte, keyBytes)
-	if _, err := rand.Read(l.key); err != nil {
-		return l, err
-	}
+	l.key = newKey()
 	raw, err := json.Marshal(l)
 	if err != nil {
 		return l, err
@@ -119,27 +115,6 @@ func (v Vault) EachLog(ctx context.Context, fn func(object string, l Log, err er
 	})
 }
 
-// rewrapLogs is Rewrap for logs.
-func (v Vault) rewrapLogs(ctx context.Context) (rewrapped int, err error) {
-	var failed error
-	err = v.eachNamed(ctx, logName, func(name string) error {
-		l, e, err := v.log(ctx, name)
-		if err != nil || v.Keys.Current(e.Key) {
-			if !errors.Is(err, ErrNotFound) {
-				failed = errors.Join(failed, err)
-			}
-			return nil
-		}
-		sealed, err := v.seal(e.Manifest, l.key)
-		if err == nil {
-			rewrapped++
-			err = v.Objects.Put(ctx, name, sealed)
-		}
-		return err
-	})
-	return rewrapped, errors.Join(err, failed)
-}
-
 // segmentName names the segment that begins at a position. Within a file, names sort by offset.
 func segmentName(at binlog.Position) string {
 	return fmt.Sprintf("%s/%012d.zst.enc", at.File, at.Offset)
@@ -161,15 +136,7 @@ func (v Vault) Segments(ctx context.Context, l Log) (all []binlog.Position, err 
 		}
 		return nil
 	})
-	slices.SortFunc(all, func(a, b binlog.Position) int {
-		switch {
-		case a.Before(b):
-			return -1
-		case b.Before(a):
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(all, binlog.Position.Compare)
 	return all, err
 }
 
@@ -180,17 +147,7 @@ func (v Vault) NoteEnd(ctx context.Context, l Log, end LogEnd) error {
 	if err != nil && !errors.As(err, &damaged) || !end.Until.After(known.Until) {
 		return err
 	}
-	s, err := newSealer(l.key)
-	if err != nil {
-		return err
-	}
-	if err := s.begin(place(l.InstanceID, l.ID, endName)); err != nil {
-		return err
-	}
-	if err := json.NewEncoder(s).Encode(end); err != nil {
-		return err
-	}
-	data, err := s.end()
+	data, err := sealAll(l.key, place(l.InstanceID, l.ID, endName), end)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -102,8 +101,7 @@ func (v Vault) manifest(ctx context.Context, name string) (m Manifest, e envelop
 	if err != nil {
 		return m, e, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(e.Manifest))
-	if err := decoder.Decode(&m); err != nil {
+	if err := json.Unmarshal(e.Manifest, &m); err != nil {
 		return m, e, &DamagedError{name, err}
 	}
 	if name != folder(m.InstanceID, m.ID)+manifestName {
@@ -190,23 +188,35 @@ func (v Vault) current(e envelope, err error) (bool, error) {
 // Rewrap encrypts again the keys of all backups and logs that are not encrypted with the keyset's primary key. It
 // returns how many there were.
 func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
+	backups, err := v.rewrap(ctx, manifestName, func(name string) (envelope, []byte, error) {
+		m, e, err := v.manifest(ctx, name)
+		return e, m.key, err
+	})
+	logs, failed := v.rewrap(ctx, logName, func(name string) (envelope, []byte, error) {
+		l, e, err := v.log(ctx, name)
+		return e, l.key, err
+	})
+	return backups + logs, errors.Join(err, failed)
+}
+
+// rewrap is Rewrap for the objects of a name. It goes on after one that cannot be read.
+func (v Vault) rewrap(ctx context.Context, last string,
+	read func(name string) (envelope, []byte, error)) (rewrapped int, err error) {
 	var failed error
-	err = v.Each(ctx, func(name string, _ Manifest, err error) error {
-		if err != nil {
-			failed = errors.Join(failed, err)
+	err = v.eachNamed(ctx, last, func(name string) error {
+		e, key, err := read(name)
+		if err != nil || v.Keys.Current(e.Key) {
+			if !errors.Is(err, ErrNotFound) { // deleted meanwhile
+				failed = errors.Join(failed, err)
+			}
 			return nil
 		}
-		m, e, err := v.manifest(ctx, name)
-		if err != nil || v.Keys.Current(e.Key) {
-			return err
+		sealed, err := v.seal(e.Manifest, key)
+		if err == nil {
+			rewrapped++
+			err = v.Objects.Put(ctx, name, sealed)
 		}
-		sealed, err := v.seal(e.Manifest, m.key)
-		if err != nil {
-			return err
-		}
-		rewrapped++
-		return v.Objects.Put(ctx, name, sealed)
+		return err
 	})
-	logs, rewrapping := v.rewrapLogs(ctx)
-	return rewrapped + logs, errors.Join(err, failed, rewrapping)
+	return rewrapped, errors.Join(err, failed)
 }

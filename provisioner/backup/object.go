@@ -3,8 +3,10 @@ package backup
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +31,12 @@ const (
 	// windowBytes is how far back compression looks.
 	windowBytes = 1 << 20
 )
+
+func newKey() []byte {
+	key := make([]byte, keyBytes)
+	rand.Read(key) // never fails
+	return key
+}
 
 // newCipher returns Tink's AES256-GCM-HKDF-1MB.
 // https://developers.google.com/tink/streaming-aead/aes_gcm_hkdf_streaming
@@ -83,6 +91,20 @@ func (s *sealer) end() ([]byte, error) {
 	err := errors.Join(s.compressor.Close(), s.encrypted.Close())
 	s.encrypted = nil
 	return s.buffer.Bytes(), err
+}
+
+// sealAll compresses and encrypts v as JSON, as one object.
+func sealAll(key, place []byte, v any) ([]byte, error) {
+	s, err := newSealer(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(place); err != nil {
+		return nil, err
+	}
+	err = json.NewEncoder(s).Encode(v)
+	data, ending := s.end()
+	return data, errors.Join(err, ending)
 }
 
 func describe(name string, data []byte) object {

@@ -25,10 +25,7 @@ func (v Vault) Write(ctx context.Context, about Manifest, from transfer.Source, 
 	if err := v.clear(ctx, about.InstanceID, about.ID); err != nil {
 		return about, err
 	}
-	about.key = make([]byte, keyBytes)
-	if _, err := rand.Read(about.key); err != nil {
-		return about, err
-	}
+	about.key = newKey()
 	about.TakenAt = time.Now().UTC().Truncate(time.Millisecond)
 	w := &writing{vault: v, attempt: strings.ToLower(rand.Text()[:8]), alive: o.Alive, manifest: about}
 	schema, err := transfer.Dump(ctx, from, o, func() transfer.Output { return &worker{writing: w} })
@@ -77,21 +74,9 @@ func (w *writing) nextName() string {
 }
 
 func (w *writing) writeSchema(ctx context.Context, schema transfer.Schema) error {
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return err
-	}
-	s, err := newSealer(w.manifest.key)
-	if err != nil {
-		return err
-	}
 	name := "schema-" + w.attempt + ".json.zst.enc"
-	if err := s.begin(w.place(name)); err != nil {
-		return err
-	}
-	_, err = s.Write(raw)
-	data, ending := s.end()
-	if err := errors.Join(err, ending); err != nil {
+	data, err := sealAll(w.manifest.key, w.place(name), schema)
+	if err != nil {
 		return err
 	}
 	w.manifest.Tables = schema.Tables()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/steps"
@@ -239,10 +240,7 @@ func (bs *Bindings) bindWorkflow(i store.Instance, b store.Binding) task.Workflo
 					} else if !there {
 						return engine.Fail(run.Task, engine.DatabaseDropped, fmt.Errorf("no database %s", i.Database))
 					}
-					return s.Accounts.Create(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
-						Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
-						Events: has.Events, RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired,
-						Restricted: i.OverSince != nil, OwnServer: i.Location.Dedicated()})
+					return s.Accounts.Create(ctx, fleet.AccountOf(i, b, has))
 				})(ctx, run)
 			}}},
 		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",

@@ -70,22 +70,34 @@ var errNoCredHub = errors.New("CREDHUB_URL is not set where this runs, and CredH
 func (bs *Bindings) storeChanged(i store.Instance, b store.Binding) task.Step {
 	return task.Step{Name: "store credentials", Progress: "Storing the credentials", Timeout: storeTime,
 		Do: func(ctx context.Context, run *task.Run) error {
-			err := errNoCredHub
-			if bs.credHub != nil {
-				within, cancel := context.WithTimeout(ctx, storeTime/2)
-				defer cancel()
-				err = bs.storeEntry(within, i, b, nil)
+			stored, err := bs.afterChange(ctx, run, b, storeTime/2, func(ctx context.Context) error {
+				return bs.storeEntry(ctx, i, b, nil)
+			})
+			if stored || err != nil {
+				return err
 			}
-			if ctx.Err() != nil || run.Alive() != nil {
-				return errors.Join(err, ctx.Err(), run.Alive())
-			}
-			if err == nil {
-				return nil
-			}
-			bs.Log.Warn("could not store the changed credentials of a binding in CredHub; trying again later",
-				"instance_id", b.InstanceID, "binding_id", b.ID, "error", err)
 			return run.Advise("CredHub gets the new password when it answers again. Restart the application after that.")
 		}}
+}
+
+// afterChange brings CredHub up to date after the account of a binding has changed. It reports whether that was done;
+// otherwise SyncCredHub does it later.
+func (bs *Bindings) afterChange(ctx context.Context, run *task.Run, b store.Binding, limit time.Duration,
+	do func(context.Context) error) (done bool, err error) {
+	err = errNoCredHub
+	if bs.credHub != nil {
+		within, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		err = do(within)
+	}
+	if ctx.Err() != nil || run.Alive() != nil {
+		return false, errors.Join(err, ctx.Err(), run.Alive())
+	}
+	if err != nil {
+		bs.Log.Warn("CredHub is not up to date after a change of a binding; trying again later",
+			"instance_id", b.InstanceID, "binding_id", b.ID, "error", err)
+	}
+	return err == nil, nil
 }
 
 // storeEntry stores the credentials of a binding unless the hash says that CredHub has them.
@@ -120,23 +132,14 @@ func (bs *Bindings) storeEntry(ctx context.Context, i store.Instance, b store.Bi
 func (bs *Bindings) deleteCredentials(b store.Binding) task.Step {
 	return task.Step{Name: "delete credentials", Progress: "Deleting the credentials", Timeout: storeTime,
 		Do: func(ctx context.Context, run *task.Run) error {
-			err := errNoCredHub
-			if bs.credHub != nil {
-				within, cancel := context.WithTimeout(ctx, deleteTime)
-				defer cancel()
-				var done bool
-				if done, err = bs.credHub.Delete(within, b.CredHubName, b.CredHubReader); done && err == nil {
+			_, err := bs.afterChange(ctx, run, b, deleteTime, func(within context.Context) error {
+				done, err := bs.credHub.Delete(within, b.CredHubName, b.CredHubReader)
+				if done && err == nil {
 					err = bs.Store.CredHub.SetDeleted(ctx, b.CredHubName)
 				}
-			}
-			if ctx.Err() != nil || run.Alive() != nil {
-				return errors.Join(err, ctx.Err(), run.Alive())
-			}
-			if err != nil {
-				bs.Log.Warn("could not delete the credentials of a binding in CredHub; trying again later",
-					"instance_id", b.InstanceID, "binding_id", b.ID, "error", err)
-			}
-			return nil
+				return err
+			})
+			return err
 		}}
 }
 

@@ -156,10 +156,10 @@ func (d *dumping) format(ctx context.Context, h header, raw []byte, left int) er
 	if h.next == 0 { // it is that at the begin of the file
 		return nil
 	}
-	return d.whole(ctx, h, whole)
+	return d.pass(ctx, h, whole, 0, true)
 }
 
-// pass passes on an event, which may go on in further packets.
+// pass passes on an event that may go on in further packets. Of the present one, raw was read, and left bytes were not.
 func (d *dumping) pass(ctx context.Context, h header, raw []byte, left int, last bool) error {
 	end := d.at.Offset + int64(h.size)
 	// MariaDB from 11.4 on leaves the end out of most events, unless binlog_legacy_event_pos is set.
@@ -190,18 +190,6 @@ func (d *dumping) pass(ctx context.Context, h header, raw []byte, left int, last
 func (d *dumping) tooLong(h header) bool {
 	return !h.artificial() && h.kind != heartbeatEvent && h.kind != heartbeatEvent2 &&
 		d.at.Offset+int64(h.size) > maxOffset
-}
-
-// whole sends an event that was read.
-func (d *dumping) whole(ctx context.Context, h header, raw []byte) error {
-	if d.at.File == "" || int64(h.next) != d.at.Offset+int64(h.size) {
-		return fmt.Errorf("the event at %s has %d bytes and ends at %d", d.at, h.size, h.next)
-	}
-	if _, err := d.to.Write(raw); err != nil {
-		return err
-	}
-	d.at.Offset = int64(h.next)
-	return d.to.End(ctx, d.at)
 }
 
 // rotate reads the event with which the server names the file that it sends. It is in no file.

@@ -92,17 +92,17 @@ func (e event) errShort() error {
 
 // commitTime is when the transaction that the event begins was committed. MySQL writes that time. MariaDB writes only
 // the second in which the last statement of the transaction began; then exact is false.
-func (e event) commitTime() (at time.Time, exact bool, err error) {
+func (e event) commitTime() (at time.Time, exact bool) {
 	if e.kind == mariaGTIDEvent {
-		return time.Unix(int64(e.when), 0), false, nil
+		return time.Unix(int64(e.when), 0), false
 	}
 	const timestamp = 1 + 16 + 8 + 1 + 16 // flags, UUID, number, kind of clock, its two values
 	if len(e.body) < timestamp+7 {
-		return time.Unix(int64(e.when), 0), false, nil
+		return time.Unix(int64(e.when), 0), false
 	}
 	var raw [8]byte
 	copy(raw[:7], e.body[timestamp:])
-	return time.UnixMicro(int64(binary.LittleEndian.Uint64(raw[:]) &^ (1 << 55))), true, nil
+	return time.UnixMicro(int64(binary.LittleEndian.Uint64(raw[:]) &^ (1 << 55))), true
 }
 
 // Flags of MariaDB's GTID events: a single statement follows, or an XA transaction up to its XA PREPARE.

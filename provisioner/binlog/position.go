@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,9 +28,9 @@ func Number(file string) int64 {
 }
 
 // Before reports whether a position is before another one of the same server.
-func (p Position) Before(other Position) bool {
-	if p.File == other.File {
-		return p.Offset < other.Offset
-	}
-	return Number(p.File) < Number(other.File)
+func (p Position) Before(other Position) bool { return p.Compare(other) < 0 }
+
+// Compare says of two positions of the same server which one is first, like cmp.Compare.
+func (p Position) Compare(other Position) int {
+	return cmp.Or(cmp.Compare(Number(p.File), Number(other.File)), cmp.Compare(p.Offset, other.Offset))
 }

@@ -235,10 +235,7 @@ func (r *Replay) transaction(ctx context.Context, e event) (ended bool, err erro
 	if err := r.End(); err != nil {
 		return false, err
 	}
-	at, exact, err := e.commitTime()
-	if err != nil {
-		return false, err
-	}
+	at, exact := e.commitTime()
 	switch {
 	case exact:
 		ended = at.After(r.Until)

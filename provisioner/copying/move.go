@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -276,11 +277,10 @@ func (c *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 			if b.State != store.Ready {
 				continue
 			}
-			if err := s.Accounts.Create(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password, Database: i.Database,
-				Role: plan.Role(b.Role), MaxConnections: of.MaxConnections, Events: of.Events, Restricted: restricted,
-				Locked:     a.Expired && c.SureOfAges(ctx, 1) == nil,
-				RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired || b.TLS == "" && address.CACertificate != nil,
-				OwnServer:  i.Location.Dedicated()}); err != nil {
+			account := fleet.AccountOf(i, b, of)
+			account.Restricted, account.Locked = restricted, a.Expired && c.SureOfAges(ctx, 1) == nil
+			account.RequireTLS = account.RequireTLS || b.TLS == "" && address.CACertificate != nil
+			if err := s.Accounts.Create(ctx, account); err != nil {
 				return err
 			}
 		}

@@ -31,12 +31,10 @@ var errHeld = errors.New("PostgreSQL was restored from a backup; run `mysql-brok
 func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
-	held, err := d.store.Recovery.Hold(ctx)
-	if err != nil {
-		return "", fmt.Errorf("read whether PostgreSQL is held: %w", err)
-	}
-	if held != nil {
+	if err := d.store.Recovery.Held(ctx); errors.Is(err, store.ErrHeld) {
 		return "", errHeld
+	} else if err != nil {
+		return "", err
 	}
 	if err := d.store.Audit.Record(ctx, "repair", f.InstanceID, f.BindingID, f.Name); err != nil {
 		return "", fmt.Errorf("record the repair for the audit: %w", err)
@@ -131,10 +129,7 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 		}
 		return d.onServer(ctx, f, fleet.BindingLock(i.ID, b.ID), func() error { return tx.Alive(ctx) },
 			func(s *mysqladmin.Session) error {
-				return s.Accounts.Create(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
-					Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
-					Events: has.Events, RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired, Restricted: i.OverSince != nil,
-					OwnServer: i.Location.Dedicated()})
+				return s.Accounts.Create(ctx, fleet.AccountOf(i, b, has))
 			})
 	})
 }

@@ -5,7 +5,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -48,13 +47,4 @@ func (e *Engine) maxWait(t store.Task) time.Duration {
 func (e *Engine) HandOver() { e.Tasks.HandOver() }
 
 // Held returns store.ErrHeld if PostgreSQL is older than the servers, which may hold what is not recorded.
-func (e *Engine) Held(ctx context.Context) error {
-	hold, err := e.Store.Recovery.Hold(ctx)
-	if err != nil {
-		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
-	}
-	if hold != nil {
-		return store.ErrHeld
-	}
-	return nil
-}
+func (e *Engine) Held(ctx context.Context) error { return e.Store.Recovery.Held(ctx) }

@@ -29,14 +29,10 @@ const (
 // rotation, no task begins and requests wait, at most 3 seconds at a time. If the instance is not ready, or an
 // operation is in progress on it, RotateAdminPassword returns an *Error.
 func RotateAdminPassword(ctx context.Context, s *store.Store, servers *fleet.Fleet, id string) error {
-	hold, err := s.Recovery.Hold(ctx)
-	if err != nil {
-		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
+	if err := s.Recovery.Held(ctx); err != nil {
+		return err
 	}
-	if hold != nil {
-		return store.ErrHeld
-	}
-	err = whenIdle(ctx, s, id, func(tx *store.Tx, i store.Instance) error {
+	err := whenIdle(ctx, s, id, func(tx *store.Tx, i store.Instance) error {
 		tx.Audit("rotate-admin-password", i.ID, "", "")
 		if i.NextAdminPassword != "" {
 			return nil

@@ -81,7 +81,7 @@ func (r *recovery) retain(c store.InstanceCopy, at store.Location, recorded bool
 					if _, err := tx.LockInstance(ctx, c.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 						return err
 					}
-					r.endTasksOfDeleted(tx, c.ID)
+					r.endTasksOf(tx, c.ID, "", store.Deprovision)
 				}
 				tx.RetainCopy(c, at)
 				return nil

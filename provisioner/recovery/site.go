@@ -128,12 +128,7 @@ func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a s
 // forgetBinding deletes the record of a binding. If kept is true, its account still exists, locked, and is recorded as
 // retired.
 func (r *recovery) forgetBinding(ctx context.Context, a store.RecordedAccount, kept bool) error {
-	return r.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := tx.LockInstance(ctx, a.InstanceID); errors.Is(err, store.ErrNotFound) {
-			return nil
-		} else if err != nil {
-			return err
-		}
+	err := r.change(ctx, a.InstanceID, func(tx *store.Tx) error {
 		if kept {
 			tx.RecordRetiredAccount(a.InstanceID, a.Account)
 		}
@@ -141,31 +136,32 @@ func (r *recovery) forgetBinding(ctx context.Context, a store.RecordedAccount, k
 			tx.RecordExpired(a.InstanceID, a.BindingID)
 		}
 		tx.DeleteBinding(a.InstanceID, a.BindingID)
-		r.endTasksOf(tx, a, store.Unbind)
+		r.endTasksOf(tx, a.InstanceID, a.BindingID, store.Unbind)
 		return nil
 	})
+	if errors.Is(err, store.ErrNotFound) { // with its instance
+		return nil
+	}
+	return err
 }
 
 func (r *recovery) keepBinding(ctx context.Context, a store.RecordedAccount) error {
-	return r.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := tx.LockInstance(ctx, a.InstanceID); err != nil {
-			return err
-		}
+	return r.change(ctx, a.InstanceID, func(tx *store.Tx) error {
 		tx.SetBindingState(a.InstanceID, a.BindingID, store.Ready)
-		r.endTasksOf(tx, a, store.Bind)
+		r.endTasksOf(tx, a.InstanceID, a.BindingID, store.Bind)
 		return nil
 	})
 }
 
-// endTasksOf ends the tasks of a binding that were in progress. Those of the kind succeeded succeed, the others fail.
-func (r *recovery) endTasksOf(tx *store.Tx, a store.RecordedAccount, succeeded string) {
+// endTasksOf ends the tasks of a binding, or of an instance with all its bindings (""), that were in progress. Those
+// of the kind succeeded succeed, the others fail.
+func (r *recovery) endTasksOf(tx *store.Tx, instanceID, bindingID, succeeded string) {
 	for _, t := range r.tasks {
-		if t.InstanceID != a.InstanceID || t.BindingID != a.BindingID {
-			continue
-		}
-		if t.Kind == succeeded {
+		switch {
+		case t.InstanceID != instanceID || bindingID != "" && t.BindingID != bindingID:
+		case t.Kind == succeeded:
 			tx.EndTask(t.ID, store.Succeeded, "")
-		} else {
+		default:
 			tx.EndTask(t.ID, store.Failed, restored)
 		}
 	}

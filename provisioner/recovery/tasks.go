@@ -79,31 +79,13 @@ func (p places) moves(t store.Task) bool {
 // forgetInstance deletes the records of an instance that is gone, with its bindings. It ends the tasks that were in
 // progress: a deletion has succeeded, the others have failed.
 func (r *recovery) forgetInstance(ctx context.Context, id string) error {
-	err := r.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := tx.LockInstance(ctx, id); errors.Is(err, store.ErrNotFound) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		r.endTasksOfDeleted(tx, id)
+	err := r.change(ctx, id, func(tx *store.Tx) error {
+		r.endTasksOf(tx, id, "", store.Deprovision)
 		tx.DeleteInstance(id)
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("forget the instance: %w", err)
 	}
 	return nil
-}
-
-func (r *recovery) endTasksOfDeleted(tx *store.Tx, instanceID string) {
-	for _, t := range r.tasks {
-		if t.InstanceID != instanceID {
-			continue
-		}
-		if t.Kind == store.Deprovision {
-			tx.EndTask(t.ID, store.Succeeded, "")
-		} else {
-			tx.EndTask(t.ID, store.Failed, restored)
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,8 +74,8 @@ func (r *Runner) recordScheduled(ctx context.Context, checked map[string]bool) e
 // RunNow records a task of a scheduled kind, before the next is due, and returns it. If one is in progress, it returns
 // that one, and another one follows. During a store.Hold, it returns store.ErrHeld.
 func RunNow(ctx context.Context, s *store.Store, name string, kind Kind) (store.Task, error) {
-	if hold, err := s.Recovery.Hold(ctx); err != nil || hold != nil {
-		return store.Task{}, cmp.Or(err, store.ErrHeld)
+	if err := s.Recovery.Held(ctx); err != nil {
+		return store.Task{}, err
 	}
 	if err := s.Tasks.MakeDue(ctx, name); err != nil {
 		return store.Task{}, fmt.Errorf("make a task of kind %q due: %w", name, err)

@@ -10,6 +10,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,32 +68,16 @@ const DefaultWorkers = 16
 func ServerShare(workers int) int { return max(workers/4, 2) }
 
 func (c Config) withDefaults() Config {
-	if c.LeaseTTL == 0 {
-		c.LeaseTTL = 10 * time.Second
-	}
-	if c.Poll == 0 {
-		c.Poll = 250 * time.Millisecond
-	}
-	if c.SchedulePoll == 0 {
-		c.SchedulePoll = time.Minute
-	}
-	if c.Workers == 0 {
-		c.Workers = DefaultWorkers
-	}
-	if c.Attempts == 0 {
-		c.Attempts = 6
-	}
-	if c.ServerWorkers == 0 {
-		c.ServerWorkers = ServerShare(c.Workers)
-	}
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, 10*time.Second)
+	c.Poll = cmp.Or(c.Poll, 250*time.Millisecond)
+	c.SchedulePoll = cmp.Or(c.SchedulePoll, time.Minute)
+	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
+	c.Attempts = cmp.Or(c.Attempts, 6)
+	c.ServerWorkers = cmp.Or(c.ServerWorkers, ServerShare(c.Workers))
+	c.Backoff = cmp.Or(c.Backoff, time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.MaxWait == nil {
 		c.MaxWait = func(store.Task) time.Duration { return DefaultMaxWait }
-	}
-	if c.Backoff == 0 {
-		c.Backoff = time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
 	}
 	if c.OnEnd == nil {
 		c.OnEnd = func(store.Task, string) {}

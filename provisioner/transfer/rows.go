@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -382,6 +383,21 @@ func readRows(ctx context.Context, from *sql.Conn, k chunk, size int, sum *rowSu
 	return sourceFailure(err)
 }
 
+// checkPeriod refuses a row of a versioned table that ended when it began, or before: MariaDB keeps such rows if a
+// session has set its time, but inserts none.
+func (t *table) checkPeriod(values []value) error {
+	if !t.versioned {
+		return nil
+	}
+	from, isText := values[len(values)-2].([]byte)
+	to, _ := values[len(values)-1].([]byte)
+	if !isText || bytes.Compare(from, to) < 0 {
+		return nil
+	}
+	return refused(nil, "Table %[1]s has a former row that ended when it began, or before, as SET timestamp can leave "+
+		"it. MariaDB does not insert it again. Remove the history with DELETE HISTORY FROM %[1]s, and try again.", t.name)
+}
+
 // rowReader reads the rows of a chunk.
 type rowReader struct {
 	chunk
@@ -439,6 +455,9 @@ func (r *rowReader) read(ctx context.Context, from *sql.Conn, setting string) er
 			return nil
 		}
 		values = values[:len(columns)]
+		if err := r.table.checkPeriod(values); err != nil {
+			return err
+		}
 		if r.sum != nil {
 			r.sum.add(r.table, values)
 		}

@@ -116,6 +116,23 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 	}
 }
 
+// If an operator gives no CA, the log says what that means.
+func TestNoCAIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: s.BrokerUser,
+		Password: s.BrokerPassword}}}, []byte("a key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	var logged bytes.Buffer
+	all.All()[0].look(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
+	if !strings.Contains(logged.String(), "offers TLS, but nothing verifies its certificate") || !all.All()[0].Usable() {
+		t.Errorf("the log says\n%s", logged.String())
+	}
+}
+
 // login prepares an administrator's connections.
 func login(t *testing.T, s servers.MySQL) *sql.DB {
 	t.Helper()

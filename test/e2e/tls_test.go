@@ -137,17 +137,6 @@ func TestServerWithoutTLS(t *testing.T) {
 	c.Open(t).Close()
 }
 
-// If an operator gives no CA, the log says what that means.
-func TestNoCAIsWarnedOf(t *testing.T) {
-	t.Parallel()
-	server := servers.Any(t)
-	server.CA = ""
-	p := testdrive.StartWith(t, server, testdrive.Described("unverified", server))
-	p.AwaitLog(t, "the shared server offers TLS, but nothing verifies its certificate")
-	_, c := p.Provisioned(t, "shared-small", nil).Bound(t, nil)
-	c.Open(t)
-}
-
 func catalogRequiringTLS(t *testing.T, plan string) (path string) {
 	t.Helper()
 	return testdrive.EditedCatalog(t, testdrive.InPlan(plan, "tls: optional", "tls: required"))

@@ -44,7 +44,11 @@ func TestNothingLeaks(t *testing.T) {
 	watched := watch(t, env["LAUNCHER_DIR"])
 	startCanary(t, canary)
 	p := testdrive.StartPlatform(t, server, env)
-	p.Seen.Add(previous, postgresPassword(t, env))
+	postgres, err := pgx.ParseConfig(env["DATABASE_URL"])
+	if err != nil || len(postgres.Password) < 8 {
+		t.Fatal("PostgreSQL's password is too short to look for, or DATABASE_URL is no URL")
+	}
+	p.Seen.Add(previous, postgres.Password)
 	places := map[string]string{}
 
 	haveItFail(t, p, canary)
@@ -194,15 +198,6 @@ func failOnAWrongServer(t *testing.T, p testdrive.Platform, env map[string]strin
 	broken.Get(t, "/readyz")
 	p.Seen.Check(t, "the log of a broker that a server refuses", broken.Log())
 	broken.Seen.Check(t, "the tables of a broker that a server refuses", dumpTables(t, testdrive.OpenTasks(t, other), "instance", "task"))
-}
-
-func postgresPassword(t *testing.T, env map[string]string) string {
-	t.Helper()
-	u, err := pgx.ParseConfig(env["DATABASE_URL"])
-	if err != nil || len(u.Password) < 8 {
-		t.Fatal("PostgreSQL's password is too short to look for, or DATABASE_URL is no URL")
-	}
-	return u.Password
 }
 
 // dumpTables is every row of tables, as text.

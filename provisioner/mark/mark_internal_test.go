@@ -15,6 +15,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
+	"mysql-broker/test/servers"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -72,6 +73,65 @@ func (d directory) ReadNote(_ context.Context, name string) ([]byte, error) {
 func (d directory) WriteNote(_ context.Context, name string, content []byte) error {
 	d.notes[name] = content
 	return nil
+}
+
+func (d directory) Record(_ context.Context, id, text string) error {
+	if d.records[id] = text; text == "" {
+		delete(d.records, id)
+	}
+	return nil
+}
+
+// What a move has recorded beside a server stays there until the move ends; what a server has of an instance that is no
+// longer there does not.
+func TestRecordsOfArrivals(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	d := directory{notes: map[string][]byte{}, records: map[string]string{}}
+	f := fleet.New(fleet.Config{Store: s, Launchers: map[string]launcher.Launcher{"here": d}})
+	i := store.Instance{ID: "i", PlanID: "small", Location: store.SharedLocation("a"), Database: "db_i"}
+	to := store.DedicatedLocation("here", "d_1")
+	err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		if err := tx.InsertInstance(i); err != nil {
+			return err
+		}
+		tx.SetInstanceState("i", store.Ready)
+		return tx.SetDestination(t.Context(), i, to, "secret-Passw0rd", 0)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "")
+	if err == nil {
+		err = Arrive(t.Context(), s, f, c, to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Recovery.Mark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &Keeper{Config: Config{Store: s, Fleet: f}, identity: m.Identity}
+	l := fleet.Launcher{Name: "here", Launcher: d}
+	round := func(when string, there bool) {
+		if err := k.writeLauncher(t.Context(), l, m); err != nil {
+			t.Fatal(err)
+		}
+		if (d.records["d_1"] != "") != there {
+			t.Errorf("%s: the record is %q", when, d.records["d_1"])
+		}
+	}
+	round("while the move goes on", true)
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error { tx.SwapPlaces("i"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	round("after it", true)
+	d.records["d_2"] = d.records["d_1"]
+	round("once more", true)
+	if text, kept := d.records["d_2"]; kept {
+		t.Errorf("a server where the instance is not keeps the record %q", text)
+	}
 }
 
 func TestNotesOfLaunchers(t *testing.T) {

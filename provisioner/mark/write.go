@@ -183,6 +183,17 @@ func (k *Keeper) writeLauncher(ctx context.Context, l fleet.Launcher, m store.Ma
 	for id := range own { // unless its instance is listed, it is removed
 		next[id] = ""
 	}
+	// Data that has arrived is not listed before its move ends: see Arrive. The places are read before the list, so that a
+	// move that ends in between is in one of them.
+	places, err := k.Store.Recovery.Places(ctx)
+	if err != nil {
+		return fmt.Errorf("read to where data is being moved: %w", err)
+	}
+	for _, p := range places {
+		if p.Moved == nil && p.Dedicated() {
+			delete(next, p.Server)
+		}
+	}
 	list := func(some []store.InstanceCopy) error {
 		for _, c := range some {
 			if c.Launcher != l.Name {

@@ -1,8 +1,14 @@
 package httpapi
 
 import (
+	"context"
+	"io"
+	"net"
 	"strings"
 	"testing"
+	"time"
+
+	"mysql-broker/test/limits"
 )
 
 // Ids reach the broker unchanged, however they are escaped.
@@ -79,6 +85,41 @@ func TestBodiesReachTheBroker(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The broker learns when a provision was received and, while the request continues, that its client has left.
+func TestProvisionsTellOfTheirClients(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	begun := time.Now()
+	conn, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.broker.act = func(ctx context.Context) error {
+		calls, left := s.broker.received(), callFrom(ctx).client.Done()
+		from := calls[0].from
+		if from.Received.Before(begun) || from.Received.After(time.Now()) {
+			t.Errorf("received at %v, and the test began at %v", from.Received, begun)
+		}
+		if from.Left == nil || from.Left() {
+			t.Error("the client seems to have left")
+			return nil
+		}
+		conn.Close()
+		select {
+		case <-left:
+		case <-time.After(limits.Stuck):
+		}
+		if !from.Left() || ctx.Err() != nil {
+			t.Errorf("after the client has left: %t, and the request %v", from.Left(), ctx.Err())
+		}
+		return nil
+	}
+	if _, err := io.WriteString(conn, request{method: "PUT", target: anInstance, body: aBody}.bytes()); err != nil {
+		t.Fatal(err)
+	}
+	s.waitForLog(t, 1)
 }
 
 // OSB API 2.17, "Request (Rotating a Service Binding)": the body may have nothing but the predecessor.

@@ -16,6 +16,7 @@ type received struct {
 	details    any
 	async      bool
 	info       requestInfo
+	from       Client // of a provision
 }
 
 // recordingBroker stands in for the broker: the HTTP layer is the unit under test here. Every method records what it
@@ -59,9 +60,9 @@ func (b *recordingBroker) Services(context.Context) ([]domain.Service, error) {
 }
 
 func (b *recordingBroker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool,
-	_ Client) (domain.ProvisionedServiceSpec, error) {
+	from Client) (domain.ProvisionedServiceSpec, error) {
 	return domain.ProvisionedServiceSpec{IsAsync: async, OperationData: "task_1"},
-		b.record(ctx, received{method: "Provision", instanceID: id, details: d, async: async})
+		b.record(ctx, received{method: "Provision", instanceID: id, details: d, async: async, from: from})
 }
 
 func (b *recordingBroker) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails,

@@ -11,9 +11,9 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A backup of a dedicated server that the settings of the shared server refuse is not damaged. It is verified as soon as an operator has changed the settings and asks for it. Partitions, which those
-// settings forbid on MariaDB, are no reason to refuse it: they are restored to a dedicated server, and only a copy to the
-// shared one is refused.
+// A backup of a dedicated server that the settings of the shared server refuse is not damaged. It is verified as soon as
+// an operator has changed the settings and asks for it. Partitions, which those settings forbid on MariaDB, are no reason
+// to refuse it: they are restored to a dedicated server, and only a copy to the shared one is refused.
 func TestVerifyWithOtherSettings(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)

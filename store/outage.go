@@ -105,7 +105,8 @@ const (
 )
 
 // errOldSchema is in the chain of an error about a missing table or column.
-var errOldSchema = errors.New("the schema is older than this program; `mysql-broker migrate` brings it up to date")
+var errOldSchema = errors.New("the schema is older than this program, and `mysql-broker migrate` brings it up to " +
+	"date, or search_path leads elsewhere")
 
 // explain wraps the error of a statement in ErrUnavailable, ErrLocked, ErrText or errOldSchema if it is one. ctx is the
 // caller's: once that has ended, the error says nothing about PostgreSQL.

@@ -93,8 +93,8 @@ type database struct {
 	// leases has a connection of its own, so that requests that use up the pool cannot make leases run out.
 	leases *pgxpool.Pool
 	keys   *Keyring
-	actor  Actor       // see ActAs
-	full   atomic.Bool // the disk of PostgreSQL was full when that was seen last
+	actor  Actor        // see ActAs
+	full   atomic.Int64 // how many statements found the disk of PostgreSQL full since it had room
 
 	failover failover
 	hosts    *hosts // nil if the URL names one
@@ -144,7 +144,7 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	keep := cfg.ConnConfig.OnPgError
 	cfg.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
 		if err.Code == diskFull {
-			s.full.Store(true)
+			s.full.Add(1)
 		}
 		if slices.Contains(inherited, err.Code) {
 			go s.failover.reconnect() // it may be holding its lock now
@@ -223,7 +223,7 @@ func (s *Store) Writable(ctx context.Context) error {
 		s.failover.reconnect() // only this connection may be: see inherited
 		err = ErrReadOnly
 	}
-	if err == nil && s.full.Load() {
+	if err == nil && s.full.Load() > 0 {
 		err = s.lookForRoom(ctx)
 	}
 	return err
@@ -232,7 +232,7 @@ func (s *Store) Writable(ctx context.Context) error {
 // lookForRoom finds out whether PostgreSQL has room again, by a table that takes some and is never committed. Other
 // statements may succeed on a full disk, because there is room in the tables that they change.
 func (s *Store) lookForRoom(ctx context.Context) error {
-	s.full.Store(false) // another statement may find now that it is full
+	found := s.full.Load()
 	_, err := s.db.Exec(ctx, `DO $$ BEGIN
 		EXECUTE format('CREATE TABLE room_%s AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 100) AS n',
 			pg_backend_pid());
@@ -242,6 +242,7 @@ func (s *Store) lookForRoom(ctx context.Context) error {
 	case code == diskFull:
 		return ErrFull
 	case code == roomLeft || !errors.Is(err, ErrUnavailable): // it may not be allowed to create a table
+		s.full.CompareAndSwap(found, 0) // unless another statement has just found that it is full
 		return nil
 	}
 	return err

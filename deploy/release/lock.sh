@@ -42,12 +42,12 @@ END
   while read -r uri name _ sum; do
     case $name in perl* | libperl* | libdb5* | libgdbm*) continue ;; esac
     uri=${uri#\'http://deb.debian.org/}
-    echo "$flavour $version $arch ${sum#SHA256:} ${uri%\'}"
+    echo "$flavour $version $arch ${sum#SHA256:} $name ${uri%\'}"
   done <"$dir/uris" | sort
 }
 
 {
-  echo "# FLAVOUR VERSION ARCHITECTURE SHA256 PATH: made by lock.sh at $(date -u +%Y%m%dT%H%M%SZ)"
+  echo "# FLAVOUR VERSION ARCHITECTURE SHA256 FILE PATH: made by lock.sh at $(date -u +%Y%m%dT%H%M%SZ)"
   for arch in amd64 arm64; do
     lock mysql $arch sid mysql-server-core mysql-client-core
     lock mariadb $arch 'trixie trixie-security' mariadb-server-core mariadb-client-core

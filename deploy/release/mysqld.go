@@ -24,10 +24,10 @@ func (i *serverImage) archive(r *release) string {
 	return "mysql-broker-" + r.version + "-" + i.flavour + "-" + i.version + ".oci.tar"
 }
 
-// programs are those of a server's packages that pods and mariadb-install-db run, and clients to look with.
-var programs = map[string]bool{"mysqld": true, "mysql": true, "mysqladmin": true, "mysqldump": true, "mariadbd": true,
-	"mariadb": true, "mariadb-admin": true, "mariadb-dump": true, "mariadb-check": true, "mariadb-upgrade": true,
-	"mariadb-install-db": true, "my_print_defaults": true, "resolveip": true}
+// serverPrograms are those of a server's packages that pods and mariadb-install-db run, and clients to look with.
+var serverPrograms = map[string]bool{"mysqld": true, "mysql": true, "mysqladmin": true, "mysqldump": true,
+	"mariadbd": true, "mariadb": true, "mariadb-admin": true, "mariadb-dump": true, "mariadb-check": true,
+	"mariadb-upgrade": true, "mariadb-install-db": true, "my_print_defaults": true, "resolveip": true}
 
 // serverImages writes an OCI archive for each server of mysqld.lock, from packages that were fetched before. If some
 // were not, it says so and writes none: all else of a release needs no network and no package.
@@ -106,7 +106,7 @@ func (i *serverImage) root(arch string) (tree, error) {
 		}
 		files, err := p.unpack()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path.Base(p.path), err)
+			return nil, fmt.Errorf("%s: %w", p.file, err)
 		}
 		for _, f := range files {
 			if !has[f.name] {
@@ -120,7 +120,7 @@ func (i *serverImage) root(arch string) (tree, error) {
 
 // unpack returns the files of a package that an image needs.
 func (p locked) unpack() (files []file, err error) {
-	name, err := p.file()
+	name, err := p.kept()
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (p locked) unpack() (files []file, err error) {
 		case "bin", "sbin", "lib", "lib64":
 			f.name = "usr/" + f.name
 		}
-		if !wanted(f.name) || server && isProgram(f.name) && !programs[path.Base(f.name)] {
+		if !wanted(f.name) || server && isProgram(f.name) && !serverPrograms[path.Base(f.name)] {
 			continue
 		}
 		switch header.Typeflag {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -23,22 +23,24 @@ type locked struct {
 	flavour, version string // of the server whose image has it
 	arch             string // of the image
 	sum              string // SHA-256
-	path             string // in Debian's archives, escaped as in a URL
+	file             string // NAME_VERSION_ARCHITECTURE.deb, escaped as in a URL
+	path             string // in Debian's archives, where names have no epoch, escaped too
 }
 
 // name is that of the package.
 func (p locked) name() string {
-	name, _, _ := strings.Cut(path.Base(p.path), "_")
+	name, _, _ := strings.Cut(p.file, "_")
 	return name
 }
 
 func (p locked) debianVersion() string {
-	return strings.Split(strings.TrimSuffix(path.Base(p.path), ".deb"), "_")[1] // escaped, as in purls
+	return strings.ReplaceAll(strings.Split(p.file, "_")[1], "%3a", ":") // of the epoch
 }
 
 // purl names the package in an SBOM. https://github.com/package-url/purl-spec
 func (p locked) purl() string {
-	return "pkg:deb/debian/" + p.name() + "@" + p.debianVersion() + "?arch=" + p.arch
+	arch := strings.TrimSuffix(strings.Split(p.file, "_")[2], ".deb") // or all
+	return "pkg:deb/debian/" + p.name() + "@" + url.QueryEscape(p.debianVersion()) + "?arch=" + arch
 }
 
 var lockedAt = regexp.MustCompile(`^#.* at (\S+)\n`)
@@ -51,16 +53,16 @@ func readLock() (all []locked, at string, err error) {
 	}
 	for line := range strings.Lines(strings.TrimPrefix(lock, made[0])) {
 		fields := strings.Fields(line)
-		if len(fields) != 5 {
+		if len(fields) != 6 {
 			return nil, "", fmt.Errorf("mysqld.lock: not a package: %s", line)
 		}
-		all = append(all, locked{fields[0], fields[1], fields[2], fields[3], fields[4]})
+		all = append(all, locked{fields[0], fields[1], fields[2], fields[3], fields[4], fields[5]})
 	}
 	return all, made[1], nil
 }
 
-// file is where the package is kept once it was fetched.
-func (p locked) file() (string, error) {
+// kept is where the package is kept once it was fetched.
+func (p locked) kept() (string, error) {
 	cache, err := os.UserCacheDir()
 	return filepath.Join(cache, "mysql-broker", "debian", p.sum+".deb"), err
 }
@@ -73,7 +75,7 @@ func fetchPackages() error {
 	}
 	fetched := 0
 	for _, p := range all {
-		file, err := p.file()
+		file, err := p.kept()
 		if err != nil {
 			return err
 		}
@@ -105,22 +107,22 @@ func (p locked) fetch(file, at string) error {
 		os.Rename(temporary, file))
 }
 
-func (p locked) get(url string) ([]byte, error) {
+func (p locked) get(from string) ([]byte, error) {
 	client := http.Client{Timeout: 10 * time.Minute}
-	resp, err := client.Get(url)
+	resp, err := client.Get(from)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", url, resp.Status)
+		return nil, fmt.Errorf("%s: %s", from, resp.Status)
 	}
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", url, err)
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	if sum(text) != p.sum {
-		return nil, fmt.Errorf("%s has not the checksum of mysqld.lock", url)
+		return nil, fmt.Errorf("%s does not match its checksum in mysqld.lock", from)
 	}
 	return text, nil
 }
@@ -128,7 +130,7 @@ func (p locked) get(url string) ([]byte, error) {
 // missing counts the packages that have not been fetched.
 func missing(all []locked) (n int, dir string, err error) {
 	for _, p := range all {
-		file, err := p.file()
+		file, err := p.kept()
 		if err != nil {
 			return 0, "", err
 		}

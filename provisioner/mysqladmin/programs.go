@@ -59,7 +59,7 @@ func programs(flavour Flavour, comparison string, limit time.Duration) string {
 	return query
 }
 
-// Programs measures what the texts of routines, events, triggers, views and CHECK constraints take in all databases
+// Programs measures the bytes of the texts of routines, events, triggers, views and CHECK constraints in all databases
 // on a shared server whose names begin with DatabasePrefix. Databases without any are absent. The server reads all
 // texts for it, for no longer than limit.
 func (on Sizes) Programs(ctx context.Context, limit time.Duration) (map[string]int64, error) {

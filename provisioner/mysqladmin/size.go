@@ -165,9 +165,9 @@ func (on Sizes) eachRow(ctx context.Context, query, database string, fn func(*sq
 // named is an expression that converts a name to its form in NAME of the tablespaces.
 func (d dialect) named(expression string) string { return fmt.Sprintf(d.tablespaceName, expression) }
 
-// Files measures all databases on a shared server whose names begin with DatabasePrefix, in one query. It
-// counts the bytes on disk of InnoDB tables that have their own tablespace, as almost all have. A database without
-// tables has 0. The cost grows with the number of tables, but the server opens none of them.
+// Files measures all databases on a shared server whose names begin with DatabasePrefix, in one query. It counts the
+// bytes on disk of InnoDB tables that have their own tablespace, as almost all have. A database without tables has 0.
+// The cost grows with the number of tables, but the server opens none of them.
 func (on Sizes) Files(ctx context.Context) (map[string]int64, error) {
 	flavour, err := on.s.Flavour(ctx)
 	if err != nil {
@@ -204,10 +204,10 @@ const (
 		WHERE NAME LIKE ? AND SPACE_TYPE <> 'Single'`
 )
 
-// OtherTables measures what Files leaves out: tables in shared tablespaces, and tables of other engines, which
-// may date from before the servers refused them. Databases without such tables are absent from the result. Databases
-// that cannot be measured within otherTablesTime are absent too, and are named in the error. The server opens only the
-// tables of databases that have such tables.
+// OtherTables measures what Files leaves out: tables in shared tablespaces, and tables of other engines, which may date
+// from before the servers refused them. Databases without such tables are absent from the result. Databases that cannot
+// be measured within otherTablesTime are absent too, and are named in the error. The server opens only the tables of
+// databases that have such tables.
 func (on Sizes) OtherTables(ctx context.Context) (map[string]int64, error) {
 	flavour, err := on.s.Flavour(ctx)
 	if err != nil {

@@ -171,7 +171,7 @@ func testServerImages(t *testing.T, dist string) {
 	for i, flavour := range []string{"mysql", "mariadb"} {
 		archive := filepath.Join(dist, "mysql-broker-"+version+"-"+flavour+"-"+named[1+2*i]+".oci.tar")
 		if index := fileOf(t, archive, "index.json"); !strings.Contains(index, `"digest":"`+named[2+2*i]+`"`) {
-			t.Errorf("%s has not the digest %s:\n%s", archive, named[2+2*i], index)
+			t.Errorf("%s does not have the digest %s:\n%s", archive, named[2+2*i], index)
 		}
 	}
 }

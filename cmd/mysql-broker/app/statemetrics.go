@@ -43,8 +43,8 @@ var (
 	bindingsDesc = prometheus.NewDesc("mysql_broker_bindings",
 		"Service bindings. If counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
 	postgresUpDesc = prometheus.NewDesc("mysql_broker_postgresql_up",
-		"1 if PostgreSQL answers this process and accepts writes, else 0. If it does not answer, instances, "+
-			"bindings and tasks are missing.", nil, nil)
+		"1 if PostgreSQL answers this process, accepts writes and has room for them, else 0. If it does not answer, "+
+			"instances, bindings and tasks are missing.", nil, nil)
 	heldDesc = prometheus.NewDesc("mysql_broker_held",
 		"1 if PostgreSQL is older than the servers, so that only reads, polls and binds work until `mysql-broker recover`, "+
 			"else 0.", nil, nil)
@@ -129,8 +129,9 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	defer cancel()
 	tasks, err := c.store.Tasks.StatsByKind(ctx)
 	up := err == nil
-	if writing := c.store.Writable(ctx); errors.Is(writing, store.ErrReadOnly) || errors.Is(writing, store.ErrFull) {
-		up = false
+	if up {
+		writing := c.store.Writable(ctx)
+		up = !errors.Is(writing, store.ErrReadOnly) && !errors.Is(writing, store.ErrFull)
 	}
 	gauge(ch, postgresUpDesc, oneIf(up))
 	if err != nil {

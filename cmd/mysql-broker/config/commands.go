@@ -1,6 +1,9 @@
 package config
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Needs are the parts of the configuration that a command reads, beside PostgreSQL and the keyset.
 type Needs []part
@@ -11,13 +14,14 @@ type part struct {
 	read      func(*reader, services, *Config)
 }
 
-// What commands need: those that change records, show records, use dedicated servers, use all servers, and so on.
+// What commands need that only read or change what is stored, that seal it or read backups too, that use dedicated
+// servers, and so on.
 var (
 	Stored            = Needs{}
 	StoredWithBackups = Needs{storedBackups}
 	Dedicated         = Needs{dedicated, anyDedicated}
 	ForOperator       = Needs{catalogPath, allShared, movedData}
-	ForRotation       = append(ForOperator, storedCredentials)
+	ForRotation       = slices.Concat(ForOperator, Needs{storedCredentials})
 	ForBackups        = Needs{catalogPath, allShared, storedBackups}
 	ForDoctor         = Needs{catalogPath, logLevel, dedicated, allShared, storedCredentials, storedBackups}
 	ForUpgrade        = Needs{catalogPath, logLevel, dedicated, storedBackups, upgradesOfPlatform}

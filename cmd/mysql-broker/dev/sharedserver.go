@@ -18,8 +18,8 @@ import (
 )
 
 // startShared starts the shared server with a launcher, and configures it like an operator's, with the settings and the
-// broker's account of deploy/shared-server. The launcher is nil if nothing was started. server
-// is for MYSQL_SERVERS.
+// broker's account of deploy/shared-server. The launcher is nil if nothing was started. The string is the value of
+// MYSQL_SERVERS.
 func startShared(ctx context.Context, cfg Config, dir string, binary mysqld.Binary,
 	s secrets) (_ launcher.Stopper, server string, err error) {
 	settings, err := sharedserver.Settings(binary.Flavour)

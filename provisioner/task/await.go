@@ -1,7 +1,6 @@
 package task
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -23,15 +22,10 @@ const (
 	minWait = 10 * time.Minute
 )
 
-func isUnreachable(err error) bool {
-	_, unreachable := errors.AsType[*unreachableError](err)
-	return unreachable
-}
-
 // awaits reports whether the task must wait for its server. While a request waits for the steps, it does not wait, so
 // that the platform soon gets the failure.
 func (x *execution) awaits(err error) bool {
-	return isUnreachable(err) && !(x.inline && x.task.Phase == store.Forward)
+	return is[*unreachableError](err) && !(x.inline && x.task.Phase == store.Forward)
 }
 
 // overdue reports whether the task has waited too long for its server.

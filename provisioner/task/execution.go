@@ -67,7 +67,7 @@ func (x *execution) work() {
 		if !x.giveUp(failed, err) {
 			return
 		}
-		if isUnreachable(err) && x.inline && len(x.workflow.Cleanup) > 0 {
+		if is[*unreachableError](err) && x.inline && len(x.workflow.Cleanup) > 0 {
 			x.await(err) // the request does not wait for a second failure
 			x.err = &FailedError{Task: x.task, Err: err}
 			return
@@ -146,10 +146,11 @@ func (x *execution) step(step Step, run *Run) error {
 			return err
 		}
 		err = fmt.Errorf("step %s: %w", step.Name, err)
-		if isUnreachable(err) {
+		if is[*unreachableError](err) {
 			x.runner.servers.silent(x.task.Server)
 		}
-		if !x.inline || isPending(err) || x.exhausted(err) || x.task.Attempt+1 >= inlineAttempts || x.awaits(err) {
+		if !x.inline || is[*pendingError](err) || x.exhausted(err) || x.task.Attempt+1 >= inlineAttempts ||
+			x.awaits(err) {
 			return err
 		}
 		x.log("a step failed; retrying", err)
@@ -222,28 +223,17 @@ func (x *execution) limit() int {
 
 // exhausted reports whether err ends the phase. A cleanup ignores Permanent, because what it leaves is an orphan.
 func (x *execution) exhausted(err error) bool {
-	if mustRequeue(err) {
+	forward := x.task.Phase == store.Forward
+	switch {
+	case mustRequeue(err):
 		return false
-	}
-	if isPending(err) {
+	case is[*pendingError](err):
 		return x.pendingForTooLong()
-	}
-	if x.awaits(err) {
+	case x.awaits(err):
 		return x.overdue()
-	}
-	if _, keep := errors.AsType[*keepError](err); keep {
+	case is[*keepError](err), is[*abandonError](err), is[*permanentError](err) && forward, errors.Is(err, errCrashes):
 		return true
-	}
-	if _, abandon := errors.AsType[*abandonError](err); abandon {
-		return true
-	}
-	if _, permanent := errors.AsType[*permanentError](err); permanent && x.task.Phase == store.Forward {
-		return true
-	}
-	if errors.Is(err, errCrashes) {
-		return true
-	}
-	if x.inline && x.task.Phase == store.Forward {
+	case x.inline && forward:
 		return x.task.Attempt+1 >= inlineAttempts || time.Since(x.began) > inlineTime
 	}
 	return x.task.Attempt+1 >= x.limit()
@@ -277,8 +267,7 @@ func (x *execution) setBack(err error) {
 }
 
 func mustRequeue(err error) bool {
-	_, elsewhere := errors.AsType[*requeueError](err)
-	return elsewhere || errors.Is(err, store.ErrHeld) // during a hold, nothing is undone either
+	return is[*requeueError](err) || errors.Is(err, store.ErrHeld) // during a hold, nothing is undone either
 }
 
 func (x *execution) postpone(err error, attempts int) {

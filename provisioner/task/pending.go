@@ -30,11 +30,6 @@ func (e *pendingError) Error() string { return fmt.Sprintf("not done yet; look a
 // errSuspended makes Do wait for the end of a pending task.
 var errSuspended = errors.New("task: pending")
 
-func isPending(err error) bool {
-	_, pending := errors.AsType[*pendingError](err)
-	return pending
-}
-
 // pendingForTooLong reports whether a pending step fails.
 func (x *execution) pendingForTooLong() bool {
 	limit := x.runner.cfg.MaxWait(x.task)

@@ -198,6 +198,12 @@ type abandonError struct{ error }
 
 func (e *abandonError) Unwrap() error { return e.error }
 
+// is reports whether an error is of a kind, or wraps one of it.
+func is[Kind error](err error) bool {
+	_, ok := errors.AsType[Kind](err)
+	return ok
+}
+
 // sentence is what users read about a failed step.
 func (x *execution) sentence(step Step, err error) string {
 	if p, ok := errors.AsType[*permanentError](err); ok {
@@ -206,7 +212,7 @@ func (x *execution) sentence(step Step, err error) string {
 	what := step.Progress + " failed."
 	if f, ok := errors.AsType[*failureError](err); ok {
 		what = f.sentence
-	} else if isUnreachable(err) {
+	} else if is[*unreachableError](err) {
 		what = "The MySQL server did not answer."
 	}
 	return fmt.Sprintf("%s %s If it fails again, tell your operator about %s.", what,

@@ -333,32 +333,32 @@ func (m move) handOver(ctx context.Context, run *task.Run) error {
 		return err
 	}
 	arriving, err := m.Store.Recovery.ArrivingCopy(ctx, m.to.ID, m.to.PlanID, m.to.MaintenanceVersion)
-	if err == nil {
-		err = mark.Arrive(ctx, m.Store, m.Fleet, arriving, m.to.Location)
+	if err != nil {
+		return fmt.Errorf("read what to record at the new place: %w", err)
 	}
-	return unreached(run, err)
+	return m.unreached(ctx, run, mark.Arrive(ctx, m.Store, m.Fleet, arriving, m.to.Location))
 }
 
-// unreached is the error of a statement outside of a session.
-func unreached(run *task.Run, err error) error {
-	if mysqladmin.CannotReach(err) {
+// unreached is the error of a statement at the new place outside of a session. It waits for no launcher.
+func (m move) unreached(ctx context.Context, run *task.Run, err error) error {
+	if m.to.Location.Shared() && ctx.Err() == nil && mysqladmin.CannotReach(err) {
 		return engine.Fail(run.Task, engine.ServerSilent, err)
 	}
 	return err
 }
 
-// leave takes back that the data is at the new place.
+// leave removes the record that the data is at the new place.
 func (m move) leave(ctx context.Context, run *task.Run) error {
 	if begun, _, err := handingOver.Recall(run); err != nil || !begun {
 		return err
 	}
-	return unreached(run, mark.Leave(ctx, m.Store, m.Fleet, m.to.Database, m.to.Location))
+	return m.unreached(ctx, run, mark.Leave(ctx, m.Store, m.Fleet, m.to.Database, m.to.Location))
 }
 
 // cleanup gives the privileges to write back, and removes the copy.
 func (m move) cleanup() []task.Step {
 	all := []task.Step{{Name: "thaw", Progress: "Giving the write privileges back", Timeout: steps.AccountsTimeout,
-		Do: m.thaw}, {Name: "leave", Progress: "Giving up the other place", Do: m.leave}}
+		Do: m.thaw}, {Name: "leave", Progress: "Undoing the move", Do: m.leave}}
 	all = append(all, m.filling(false).Cleanup()...)
 	if m.to.Location.Dedicated() {
 		all = append(all, m.DestroyUnused(m.to))

@@ -171,6 +171,9 @@ func Fail(t store.Task, f Failure, err error, args ...any) error {
 	}
 	switch row.next {
 	case await:
+		if errors.Is(err, store.ErrUnavailable) { // the work asks PostgreSQL, too: that says nothing about the server
+			return err
+		}
 		return task.Unreachable(err)
 	case look:
 		return task.Pending(row.pause, sentence)

@@ -19,6 +19,7 @@ func TestFail(t *testing.T) {
 	err, of := errors.New("refused"), store.Task{ID: 7}
 	for what, test := range map[string]struct{ got, want error }{
 		"waits":     {Fail(of, ServerSilent, err), task.Unreachable(err)},
+		"an outage": {Fail(of, ServerSilent, store.ErrUnavailable), store.ErrUnavailable}, // of PostgreSQL
 		"looks":     {Fail(of, TablesLocked, err), task.Pending(5*time.Second, failures[TablesLocked].sentence)},
 		"gives up":  {Fail(of, ServerFull, err), task.Permanent(full, err)},
 		"retries":   {Fail(of, AccountsFull, err), task.Failure(full, err)},

@@ -12,9 +12,11 @@ import (
 // freezeKind is the kind of items that freeze an instance. They run after all others that adopt something.
 const freezeKind = "freeze"
 
-// restoreOne says how an instance that was frozen gets its write privileges back. Its argument is the instance's id.
-const restoreOne = ". Apps can only read them until a restore has succeeded: mysql-broker backups import, " +
-	"mysql-broker backups %[1]s, mysql-broker backups restore BACKUP %[1]s"
+// restoreOne says how an instance that was frozen gets its write privileges back.
+func restoreOne(id string) string {
+	return fmt.Sprintf(". Apps can only read them until a restore has succeeded: mysql-broker backups import, "+
+		"mysql-broker backups %[1]s, mysql-broker backups restore BACKUP %[1]s", id)
+}
 
 // distrust adds an item that freezes an instance if its data may not be what applications wrote last, and returns the
 // instance as it is then.
@@ -30,16 +32,13 @@ func (r *recovery) distrust(s site, i store.RecordedInstance) store.RecordedInst
 			"read them until a restore has succeeded: mysql-broker backups import, mysql-broker backups restore %s %s",
 			backup, i.ID)
 	case found && !sure:
-		why = "its data is in two places, and nothing records which was written last: compare them" + restoreOne
+		why = "its data is in two places, and nothing records which was written last: compare them" + restoreOne(i.ID)
 	case i.State == store.Ready && r.places.unfinished(i):
-		why = "its data was being moved here, and the place where it was is not known" + restoreOne
+		why = "its data was being moved here, and the place where it was is not known" + restoreOne(i.ID)
 	case r.places.partly() && s.frozen(i):
-		why = "its data was being moved or restored, maybe to a server that was not asked" + restoreOne
+		why = "its data was being moved or restored, maybe to a server that was not asked" + restoreOne(i.ID)
 	default:
 		return i
-	}
-	if !mixed {
-		why = fmt.Sprintf(why, i.ID)
 	}
 	r.freeze(s, i, why)
 	i.Frozen, i.Busy = true, true

@@ -121,12 +121,14 @@ func (p places) unfinished(i store.RecordedInstance) bool {
 }
 
 // gone reports whether the recorded place of an instance does not have its data any more.
-func (p places) gone(i store.RecordedInstance) bool {
-	server := i.Location.Server
-	if i.Location.Dedicated() {
-		server = store.DedicatedServers
+func (p places) gone(i store.RecordedInstance) bool { return !p.unknown(i.Location) && !p.keeps(i) }
+
+// unknown reports whether it is not known what is at a location.
+func (p places) unknown(at store.Location) bool {
+	if at.Dedicated() {
+		return p.unread[store.DedicatedServers]
 	}
-	return !p.unread[server] && !p.keeps(i)
+	return p.unread[at.Server]
 }
 
 // elsewhere returns another place that may have the data of an instance, although no list says so.
@@ -260,14 +262,19 @@ func (r *recovery) locateDedicated(ctx context.Context) (l launched) {
 // adoptPlace adds an item that records to where the data of an instance was moved, and returns the instance as it is
 // then.
 func (r *recovery) adoptPlace(i store.RecordedInstance, l listing) store.RecordedInstance {
-	_, kept := r.places.exists[placedOf(i)]
-	kept = kept || r.places.unread[i.Location.Server] && !slices.Contains(r.Without, i.Location.Server)
+	kept := r.kept(i)
 	r.add(Item{Action: Adopt, Kind: "place", Server: l.at.Server, Name: i.Database, InstanceID: i.ID,
 		Why: "its data was moved here after the backup", do: func(ctx context.Context) error {
 			return r.change(ctx, i.ID, func(tx *store.Tx) error { return tx.AdoptPlace(ctx, l.copy, l.at, kept) })
 		}})
 	i.Location, i.PlanID = l.at, l.copy.PlanID
 	return i
+}
+
+// kept reports whether something of an instance may be at its recorded place, which the operator does not call lost.
+func (r *recovery) kept(i store.RecordedInstance) bool {
+	_, there := r.places.exists[placedOf(i)]
+	return there || r.places.unknown(i.Location) && !slices.Contains(r.Without, i.Location.Server)
 }
 
 // adoptFormer adds an item that records that a place still has the data of an instance as it was before it was moved
@@ -279,6 +286,7 @@ func (r *recovery) adoptFormer(c store.InstanceCopy, at store.Location) {
 	if !found || !sure || l.at != i.Location || l.copy.MovedAt == nil || at == i.Location || has && known.Moved == nil {
 		return
 	}
+	// A recorded former place that is not known has been removed: before that, the data could not be moved again.
 	if _, there := r.places.exists[placedAt(known.Location, known.Database)]; has && there {
 		return
 	}

@@ -200,6 +200,42 @@ func TestComparedPlaces(t *testing.T) {
 	}
 }
 
+// The place that data has left stays recorded unless nothing is there, or the operator has called it lost.
+func TestPlaceThatWasLeft(t *testing.T) {
+	t.Parallel()
+	server := store.DedicatedLocation("here", "d_1")
+	for name, test := range map[string]struct {
+		at            store.Location
+		there, unread bool
+		without       string
+		kept          bool
+	}{
+		"it is there":               {at: here, there: true, kept: true},
+		"it is not":                 {at: here},
+		"a silent shared server":    {at: here, unread: true, kept: true},
+		"a lost shared server":      {at: here, unread: true, without: here.Server},
+		"a silent launcher":         {at: server, unread: true, kept: true},
+		"a lost dedicated server":   {at: server, unread: true, without: server.Server},
+		"a dedicated server":        {at: server, there: true, kept: true},
+		"no dedicated server there": {at: server},
+	} {
+		r := recovery{Config: Config{Without: []string{test.without}}, places: newPlaces()}
+		i := instance("i", db, before)
+		i.Location = test.at
+		if test.there {
+			r.places.exists[placedOf(i)] = existence{complete: true}
+		}
+		if test.at.Dedicated() {
+			r.places.unread[store.DedicatedServers] = test.unread
+		} else {
+			r.places.unread[test.at.Server] = test.unread
+		}
+		if r.kept(i) != test.kept {
+			t.Errorf("%s: kept: %t", name, !test.kept)
+		}
+	}
+}
+
 // A database that a task has not finished to fill is not that of a provision that succeeded.
 func TestUnfinishedProvision(t *testing.T) {
 	t.Parallel()

@@ -209,7 +209,7 @@ func (r *recovery) learn(i store.RecordedInstance, c store.InstanceCopy, server 
 		i.PlanID = c.PlanID
 	}
 	if !i.Frozen && c.FrozenSince != nil {
-		why := "a restore failed after the backup, and its data may be a mixture" + fmt.Sprintf(restoreOne, i.ID)
+		why := "a restore failed after the backup, and its data may be a mixture" + restoreOne(i.ID)
 		learned(freezeKind, why, func(tx *store.Tx) { tx.Freeze(i.ID, *c.FrozenSince) })
 		i.Frozen, i.Busy = true, true
 	}

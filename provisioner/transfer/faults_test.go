@@ -192,6 +192,15 @@ func faults(flavour string) []fault {
 			`INSERT INTO p (id, t) VALUES (1, ',''2038-01-19 03:14:07.999999'')'), (2, 'x')`, "UPDATE p SET t = 'y' WHERE id = 2"},
 			same: []string{"SELECT * FROM v ORDER BY id", "SELECT id, x, row_start FROM v FOR SYSTEM_TIME ALL ORDER BY id, x",
 				"SELECT id, t FROM p ORDER BY id", "SELECT COUNT(*) FROM p FOR SYSTEM_TIME ALL"}},
+		{name: "columns without versions", on: "mariadb", create: []string{"CREATE TABLE v (id INT PRIMARY KEY, x INT, y INT WITHOUT " +
+			"SYSTEM VERSIONING, g INT AS (x + 1) STORED) WITH SYSTEM VERSIONING", "INSERT INTO v (id, x, y) VALUES (1, 1, 1)",
+			"UPDATE v SET y = 2", "UPDATE v SET x = 2", "CREATE TABLE w (id INT PRIMARY KEY, x INT WITH SYSTEM VERSIONING)"},
+			then: []string{"UPDATE v SET y = 3"}, same: []string{"SELECT id, x, y, g FROM v FOR SYSTEM_TIME ALL ORDER BY id, x",
+				"SELECT column_name, extra FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, 1"}},
+		{name: "a virtual column without versions", on: "mariadb", refused: "Table v keeps no history of the generated column g,",
+			create: []string{"CREATE TABLE v (id INT PRIMARY KEY, x INT WITH SYSTEM VERSIONING, g INT AS (x + 1))"}},
+		{name: "a stored column without versions", on: "mariadb", refused: "Table v keeps no history of the generated column g,",
+			create: []string{"CREATE TABLE v (id INT PRIMARY KEY, x INT WITH SYSTEM VERSIONING, g INT AS (x + 1) STORED)"}},
 	}
 }
 

@@ -210,6 +210,10 @@ func readColumns(ctx context.Context, conn *sql.Conn, mariaDB bool, tables []tab
 			return refused(nil, "Table %s has a masking policy, so that the broker may read other values than those of the "+
 				"column %s. Take the policy off the column, and try again.", of, c.name)
 		}
+		if t != nil && generated != "" && strings.Contains(extra, "WITHOUT SYSTEM VERSIONING") {
+			return refused(nil, "Table %s keeps no history of the generated column %s, which the server does not show in the "+
+				"table's definition. Drop the column, add it again, and try again.", of, c.name)
+		}
 		if t == nil || generated != "" && (!c.stored || strings.HasPrefix(generated, "ROW ")) {
 			return nil // virtual, or of the period of a versioned table
 		}

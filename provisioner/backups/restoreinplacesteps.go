@@ -194,10 +194,7 @@ func (w restoring) dropRestored(ctx context.Context, run *task.Run) error {
 		if err := s.Accounts.Lock(ctx, w.owner()); err != nil { // ends its sessions
 			return err
 		}
-		if err := s.Databases.Drop(ctx, w.instance.Database); err != nil {
-			return err
-		}
-		return s.Databases.EndMixture(ctx, w.instance.Database)
+		return s.Databases.Drop(ctx, w.instance.Database)
 	})
 }
 

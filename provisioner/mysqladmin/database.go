@@ -56,10 +56,10 @@ func createDatabase(name, charset, collation string) (statement string) {
 	return statement
 }
 
-// Drop drops a database, if it exists. Grants on it survive: drop the accounts afterwards. DROP DATABASE waits
-// for every open transaction that has used one of the tables. If it waits too long, Drop kills the sessions
-// that use the database or may use it, and tries again. It fails if a prepared XA transaction, which no kill ends,
-// holds a table. The error then says what the operator may have to roll back.
+// Drop drops a database, if it exists, and what MarkMixture has recorded of it. Grants on it survive: drop the accounts
+// afterwards. DROP DATABASE waits for every open transaction that has used one of the tables. If it waits too long,
+// Drop kills the sessions that use the database or may use it, and tries again. It fails if a prepared XA transaction,
+// which no kill ends, holds a table. The error then says what the operator may have to roll back.
 func (on Databases) Drop(ctx context.Context, name string) error {
 	var err error
 	for range dropAttempts {
@@ -75,7 +75,10 @@ func (on Databases) Drop(ctx context.Context, name string) error {
 	if hasNumber(err, errLockWaitTimeout) {
 		err = on.explainLockWait(ctx, err)
 	}
-	return explain("drop database "+name, err)
+	if err != nil {
+		return explain("drop database "+name, err)
+	}
+	return on.EndMixture(ctx, name)
 }
 
 // ReadOnly reports whether a tenant has made a database read-only, which is possible on MySQL 8.0.22 and later. Then

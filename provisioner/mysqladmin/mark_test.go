@@ -35,6 +35,20 @@ func TestMarkedDatabases(t *testing.T) {
 	})
 }
 
+// What is recorded of a mixture goes with its database.
+func TestDropOfMixture(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		f.must(f.session.Databases.Create(t.Context(), f.database, "", ""))
+		f.must(f.session.Databases.MarkMixture(t.Context(), f.database, "b_1"))
+		f.must(f.session.Databases.Drop(t.Context(), f.database))
+		mixed, err := f.server.Mixtures(t.Context())
+		f.must(err)
+		if backup, is := mixed[f.database]; is {
+			t.Errorf("a database that does not exist is a mixture, of %s", backup)
+		}
+	})
+}
+
 // What arrives on a server is listed there until it leaves.
 func TestListedInstances(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {

@@ -72,13 +72,15 @@ type CopyUnderWay struct {
 	InstanceID  string
 	PlanID      string
 	Context     json.RawMessage
+	BegunAt     time.Time
 	Description string
 }
 
 // UnderWay lists the instances that are being created as copies of an instance, in the same organization and
 // space.
 func (s CopyAccounts) UnderWay(ctx context.Context, id string) ([]CopyUnderWay, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[CopyUnderWay], `SELECT i.id, i.plan_id, i.context, t.description
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[CopyUnderWay], `SELECT i.id, i.plan_id, i.context, t.created_at,
+			t.description
 		FROM task t JOIN instance i ON i.id = t.instance_id
 			JOIN instance source USING (organization_guid, space_guid)
 		WHERE source.id = $1 AND t.state = 'in progress' AND t.binding_id = '' AND t.kind = '`+Provision+`'

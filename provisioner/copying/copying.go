@@ -61,7 +61,7 @@ func LeavingOutBroken(run *task.Run, before string, fill func(leftOut func(strin
 	}
 	sentence := before
 	if len(all) > 0 {
-		sentence += " Left out, because it uses something that was not there when the data was read: " +
+		sentence += " Left out, because it uses something that was not there when the data was read, or is damaged: " +
 			strings.Join(all, ", ") + "."
 	}
 	return run.Advise(strings.TrimSpace(sentence))

@@ -100,6 +100,12 @@ func faults(flavour string) []fault {
 		{name: "broken views", create: []string{"CREATE TABLE gone (id INT)", "CREATE TABLE t (id INT, v INT)",
 			"CREATE VIEW a AS SELECT * FROM gone", "CREATE VIEW b AS SELECT v FROM t", "DROP TABLE gone", "ALTER TABLE t DROP COLUMN v"},
 			same: []string{"SHOW CREATE TABLE t"}, leftOut: []string{"view a", "view b"}},
+		{name: "views whose strings the server has lost", on: "mysql", create: []string{"CREATE TABLE t (id INT, e VARCHAR(9))",
+			"SET character_set_client = binary", "CREATE VIEW a AS SELECT 'é' AS x", "CREATE VIEW b AS SELECT id FROM t WHERE e = 'é'",
+			"CREATE VIEW c AS SELECT 'Ã©' AS x"}, leftOut: []string{"view a", "view b", "view c"}},
+		{name: "views of bytes", create: []string{"CREATE TABLE t (`é` INT)", "SET character_set_client = binary",
+			"CREATE VIEW a AS SELECT _utf8mb4'é it''s' AS x, 'it''s \\ \"' AS y, _latin1'é' AS z, `é` FROM t", "SET NAMES binary",
+			"CREATE VIEW b AS SELECT 'é' AS x"}, same: []string{"SHOW COLUMNS FROM a", "SELECT HEX(x) FROM b"}},
 		{name: "an invisible key", create: append(few("t", "(e ENUM('b','a') NOT NULL, n BIGINT NOT NULL, f VARCHAR(255), "+
 			"PRIMARY KEY (e, n), UNIQUE KEY u (n))", "1 + n % 2, n, REPEAT('x', 250)"),
 			"ALTER TABLE t ALTER INDEX u "+map[string]string{"mysql": "INVISIBLE", "mariadb": "IGNORED"}[flavour])},

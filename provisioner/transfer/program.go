@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -20,7 +21,7 @@ type program struct {
 
 	sqlMode, client, connection, database, timeZone string // settings of the session that created it
 
-	broken error // why the source's server cannot open a view; the text is then unknown
+	broken error // why the source's server cannot open a view, or show its text; that is then unknown
 
 	before time.Time // a disabled event has to be created before this time, in its time zone; the zero time for any
 }
@@ -163,6 +164,9 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 			if err := from.ask(ctx, list[n].String(), func() error { return list[n].read(ctx, conn) }); err != nil {
 				return all, unreadable(list[n], err)
 			}
+			if err := list[n].compareStrings(ctx, conn); err != nil {
+				return all, sourceFailure(err)
+			}
 			list[n].leaveOwnNames(from.Database)
 			if err := list[n].rewriteHead(ctx, conn); err != nil {
 				return all, sourceFailure(err)
@@ -242,6 +246,36 @@ func (p *program) read(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	return rows.Err()
+}
+
+// viewString matches a string of a view with its introducer, or a quoted name.
+var viewString = regexp.MustCompile("(?s)(_\\w+ ?)?'((?:[^'\\\\]|\\\\.|'')*)'|`(?:[^`]|``)*`")
+
+func viewStrings(text string) (all [][]string) {
+	return slices.DeleteFunc(viewString.FindAllStringSubmatch(text, -1), func(s []string) bool { return s[0][0] == '`' })
+}
+
+// compareStrings finds out whether the server has lost characters of a view. With character_set_client=binary and
+// another collation_connection, MySQL keeps a byte, or a question mark, of each that is not ASCII: queries of the view
+// fail, or find nothing. Strings with an introducer are kept.
+func (p *program) compareStrings(ctx context.Context, conn *sql.Conn) error {
+	if p.kind != "VIEW" || p.client != "binary" || p.connection == "binary" || p.text == nil {
+		return nil
+	}
+	var definition string // as it was written, without introducers
+	if err := conn.QueryRowContext(ctx, `SELECT view_definition FROM information_schema.views
+		WHERE table_schema = DATABASE() AND table_name = `+utf8Literal(p.name)).Scan(&definition); err != nil {
+		return err
+	}
+	written, kept := viewStrings(definition), viewStrings(string(p.text))
+	same := len(written) == len(kept)
+	for n := 0; same && n < len(kept); n++ {
+		same = kept[n][1] != "" || kept[n][2] == written[n][2]
+	}
+	if !same {
+		p.broken, p.text = errors.New("the server has lost characters of its strings"), nil
+	}
+	return nil
 }
 
 // gap matches what can be between words of a statement, and anyName a name, quoted or not.

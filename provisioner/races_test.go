@@ -2,6 +2,7 @@ package provisioner_test
 
 import (
 	"cmp"
+	"database/sql"
 	"errors"
 	"maps"
 	"slices"
@@ -29,6 +30,7 @@ type replicas struct {
 	brokers [3]*provisioner.Provisioner
 	plans   map[string]plan.Plan
 	tasks   testdrive.Tasks
+	root    *sql.DB // an administrator's connections to the shared server
 }
 
 // TestRacesOverReplicas asks replicas at the same time. In the end, nothing is left of what was deleted.
@@ -54,6 +56,7 @@ func TestRacesOverReplicas(t *testing.T) {
 		site = inprocess.New(t, server, env, plans)
 		all.brokers[n] = site.Broker
 	}
+	all.root = site.Root
 	t.Run("together", func(t *testing.T) {
 		for race, of := range map[string]struct {
 			run   func(*testing.T, replicas, plan.Plan)
@@ -230,6 +233,11 @@ func raceBinds(t *testing.T, all replicas, p plan.Plan) {
 		passwords.Store(c.Password, true)
 		return said
 	}).expect(t, "bind done", "bind existed")
+	for _, b := range all.brokers { // the password of before is the answer, whatever the tenant has changed
+		_, c := bind(b, t, p, id, "same", "")
+		passwords.Store(c.Password, true)
+		testdrive.Exec(t, all.root, "ALTER USER '"+c.Account+"'@'%' IDENTIFIED BY 'the tenant''s own'")
+	}
 	if n := len(maps.Collect(passwords.Range)); n != 1 {
 		t.Errorf("the answers have %d passwords", n)
 	}
@@ -261,7 +269,7 @@ func raceDeletionWithOthers(t *testing.T, all replicas, p plan.Plan) {
 	all.race(t, id, "provision done, provision begun, provision existed", func(_ int, b *provisioner.Provisioner) string {
 		return provision(b, t, id, p)
 	})
-	all.race(t, id, "delete done, delete begun, update done, update begun, update absent, update busy, bind done, bind absent, bind busy",
+	all.race(t, id, "delete done, delete begun, update done, update begun, update absent, update busy, bind done, bind absent, bind busy, bind full",
 		func(n int, b *provisioner.Provisioner) string {
 			switch {
 			case n == racers/2:

@@ -54,7 +54,8 @@ func TestEndLoginsOfManyAccounts(t *testing.T) {
 			a := f.account(plan.ReadWrite)
 			accounts, names = append(accounts, a), append(names, a.Name)
 		}
-		f.dialRaw() // which has not named an account, and may name any
+		f.exec(f.loginAs(accounts[4]), "CREATE VIEW v AS SELECT 1") // so that MySQL locks it instead of dropping it
+		f.dialRaw()                                                 // which has not named an account, and may name any
 		logins := []*rawLogin{f.nameRaw(accounts[0]), f.nameRaw(accounts[4])}
 		var pending mysqladmin.PendingLogins
 		for _, name := range names {
@@ -71,6 +72,7 @@ func TestEndLoginsOfManyAccounts(t *testing.T) {
 		}
 		f.expectEnded(logins[0], accounts[0])
 		f.expectEnded(logins[1], accounts[4])
+		f.must(f.session.Databases.Drop(t.Context(), f.database))
 		for _, name := range names {
 			f.must(f.session.Accounts.DropShut(t.Context(), name))
 			f.expectAccount(name, false)

@@ -36,10 +36,14 @@ func TestDoctor(t *testing.T) {
 	testdrive.ExpectTenants(t, admin, 3, 2)
 
 	reported := testdrive.RunDoctor(t, env).Expect(t, 1)
-	for _, line := range [][]string{{"orphan", "shared-1", "database", left.Database, "--repair: drop it"},
+	findings := [][]string{{"orphan", "shared-1", "database", left.Database, "--repair: drop it"},
 		{"orphan", "account", left.Username}, {"missing", "account", c.Username},
-		{"unrecorded", "database", "db_aaaaaaaaaaaaaaaaaaaa"}, {"unrecorded", "account", "u_aaaaaaaaaaaaaaaaaaaa"}} {
+		{"unrecorded", "database", "db_aaaaaaaaaaaaaaaaaaaa"}, {"unrecorded", "account", "u_aaaaaaaaaaaaaaaaaaaa"}}
+	for _, line := range findings {
 		testdrive.ExpectLine(t, reported.Stdout, line...)
+	}
+	if lines := strings.Count(reported.Stdout, "\n"); lines != 1+len(findings)+1 { // and the heading, and what was compared
+		t.Errorf("doctor finds more: %s", reported.Stdout)
 	}
 	if !strings.Contains(reported.Stderr, "problems that remain: 3") {
 		t.Errorf("doctor printed %q", reported.Stderr)

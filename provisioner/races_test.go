@@ -234,8 +234,10 @@ func raceBinds(t *testing.T, all replicas, p plan.Plan) {
 		return said
 	}).expect(t, "bind done", "bind existed")
 	for _, b := range all.brokers { // the password of before is the answer, whatever the tenant has changed
-		_, c := bind(b, t, p, id, "same", "")
-		passwords.Store(c.Password, true)
+		said, c := bind(b, t, p, id, "same", "")
+		if passwords.Store(c.Password, true); said != "bind existed" {
+			t.Errorf("repeated: %s", said)
+		}
 		testdrive.Exec(t, all.root, "ALTER USER '"+c.Account+"'@'%' IDENTIFIED BY 'the tenant''s own'")
 	}
 	if n := len(maps.Collect(passwords.Range)); n != 1 {

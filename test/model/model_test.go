@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/provisioner/backups"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -195,13 +196,18 @@ func (w *world) restart() {
 	}
 }
 
-// awaitIdle waits until no task is in progress, and bindings with a short ttl have ended. A task that failed often rests
-// for up to a minute.
+// awaitIdle waits until no task is in progress, bindings with a short ttl have ended, and backups that a deprovision has
+// interrupted are deleted, which brokers otherwise do every hour. A task that failed often rests for up to a minute.
 func (w *world) awaitIdle() {
+	if _, err := w.records.Exec(context.Background(), "UPDATE schedule SET next_at = '-infinity' WHERE kind = $1",
+		backups.PurgeBackups); err != nil {
+		w.t.Fatal(err)
+	}
 	testdrive.Eventually(w.t, limits.Stuck, "all tasks end", func() bool {
 		var n int
 		err := w.records.QueryRow(context.Background(), `SELECT (SELECT count(*) FROM task WHERE state = 'in progress') +
-			(SELECT count(*) FROM binding WHERE expires_at < now() + interval '1 day')`).Scan(&n)
+			(SELECT count(*) FROM binding WHERE expires_at < now() + interval '1 day') +
+			(SELECT count(*) FROM backup WHERE state <> 'complete')`).Scan(&n)
 		return err == nil && n == 0
 	})
 }

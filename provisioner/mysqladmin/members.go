@@ -15,7 +15,7 @@ import (
 // lock there not be checked. It counts as CannotReach.
 type nodeMissingError struct {
 	members, reached int
-	err              error // of those that were not reached
+	err              error // of those that were not reached; nil if all nodes that are listed were
 }
 
 func (e *nodeMissingError) Error() string {
@@ -27,6 +27,9 @@ func (e *nodeMissingError) Error() string {
 }
 
 func (e *nodeMissingError) Unwrap() error { return e.err }
+
+// errNoMember is about a node that answers, and that the cluster may count already.
+var errNoMember = errors.New("it is not a member, or is just joining")
 
 // membership is what a node knows of its cluster.
 type membership struct {
@@ -123,9 +126,10 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 				return
 			}
 			excluded = append(excluded, one)
-			if err != nil {
-				missing = append(missing, fmt.Errorf("node %s: %w", one.addr, err))
+			if err == nil {
+				err = errNoMember
 			}
+			missing = append(missing, fmt.Errorf("node %s: %w", one.addr, err))
 		})
 	}
 	working.Wait()

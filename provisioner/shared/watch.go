@@ -128,8 +128,8 @@ func (s *Server) recommend(log *slog.Logger) {
 	}
 	s.advised = lines
 	if len(lines) > 0 {
-		log.Warn("settings that keep tenants apart are missing on the shared server; docs/security.md says what for",
-			"server", s.Name(), "lines", lines)
+		log.Warn("settings that keep tenants apart are missing on the shared server; docs/security.md and docs/ha.md say "+
+			"what for", "server", s.Name(), "lines", lines)
 	}
 }
 

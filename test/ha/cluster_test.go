@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +40,11 @@ func TestCluster(t *testing.T) {
 		t.Logf("%s: operations went on after %v; median %v, worst %v; %d requests", s.Flavour, took, took[len(took)/2],
 			took[len(took)-1], w.done.Load())
 		w.expectSessionsEnd(t, "after it")
+		for _, b := range w.brokers {
+			if strings.Contains(b.Log(), "but the broker's uri lists") {
+				t.Error("a node that just joined was taken for one that uri lacks")
+			}
+		}
 		for range rounds(2) {
 			if s.Flavour == mysqld.MySQL { // which once stopped to commit after that
 				w.losesAll(t)

@@ -65,9 +65,11 @@ func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
 	t.Helper()
 	dir := t.TempDir()
 	port = testdrive.FreePort(t)
-	replace := []string{"bind :3306", fmt.Sprint("bind 127.0.0.1:", port), "/etc/haproxy/", dir + "/"}
+	replace := []string{"bind :3306", fmt.Sprint("bind 127.0.0.1:", port), "/etc/haproxy/", dir + "/",
+		"  user haproxy\n  group haproxy\n", ""}
+	names := []string{"localhost", "Localhost", "LOCALHOST"} // for HAProxy three servers, for certificates one host
 	for n, node := range c.Nodes {
-		replace = append(replace, fmt.Sprintf(" node-%d:3306", n+1), " "+node.Address())
+		replace = append(replace, fmt.Sprintf("node-%d node-%[1]d:3306", n+1), names[n]+" "+node.Address())
 	}
 	for _, name := range []string{"haproxy.cfg", "writable.sh"} {
 		text, err := os.ReadFile(filepath.Join(testdrive.Root(), "deploy", "haproxy", name))

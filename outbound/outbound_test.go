@@ -162,6 +162,9 @@ func TestOnlyClients(t *testing.T) {
 	files := 0
 	for _, folder := range []string{"broker", "cmd", "deploy", "provisioner", "store", "visible"} {
 		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, _ fs.DirEntry, err error) error {
+			if path == filepath.Join("..", "deploy", "release") { // fetches packages for a release, in no broker
+				return fs.SkipDir
+			}
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}

@@ -61,13 +61,15 @@ func (r *release) writeBillOf(a artefact, programs []*program, images []*serverI
 			continue
 		}
 		for _, m := range p.modules {
+			purl := "pkg:golang/" + m.path + "@" + m.version
+			if slices.ContainsFunc(parts, func(of part) bool { return of.purl == purl }) {
+				continue
+			}
 			license, err := m.license()
 			if err != nil {
 				return err
 			}
-			if m := (part{m.path, m.version, license, "pkg:golang/" + m.path + "@" + m.version}); !slices.Contains(parts, m) {
-				parts = append(parts, m)
-			}
+			parts = append(parts, part{m.path, m.version, license, purl})
 		}
 	}
 	return r.writeBill(a, "Apache-2.0", parts)

@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
@@ -94,9 +97,9 @@ func (r *release) writeImage(archive, name, tag string, platforms []platformImag
 
 // addPlatform adds the blobs of the image for one architecture.
 func (r *release) addPlatform(blobs *tree, p platformImage, version string) (descriptor, error) {
-	var plain, compressed bytes.Buffer
-	w := gzip.NewWriter(&compressed)
-	if err := errors.Join(p.writeTar(&plain, "", r.time), p.writeTar(w, "", r.time), w.Close()); err != nil {
+	var compressed bytes.Buffer
+	plain, w := sha256.New(), gzip.NewWriter(&compressed)
+	if err := errors.Join(p.writeTar(io.MultiWriter(plain, w), "", r.time), w.Close()); err != nil {
 		return descriptor{}, err
 	}
 	labels := map[string]string{"org.opencontainers.image.version": version,
@@ -105,7 +108,7 @@ func (r *release) addPlatform(blobs *tree, p platformImage, version string) (des
 	p.config["Labels"] = labels
 	config, err := addBlob(blobs, typeConfig, object{"architecture": p.arch, "os": "linux", "created": r.time,
 		"config": p.config,
-		"rootfs": object{"type": "layers", "diff_ids": []string{"sha256:" + sum(plain.Bytes())}}})
+		"rootfs": object{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", plain.Sum(nil))}}})
 	if err != nil {
 		return descriptor{}, err
 	}

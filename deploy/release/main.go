@@ -31,6 +31,9 @@ func main() {
 	}
 }
 
+// architectures are those for which a release has programs and images.
+var architectures = []string{"amd64", "arm64"}
+
 // release is what all files of a release have in common.
 type release struct {
 	version string
@@ -96,7 +99,7 @@ func (r *release) git(args ...string) (string, error) {
 // make makes every artefact, then what describes them.
 func (r *release) make() error {
 	var programs []*program
-	for _, arch := range []string{"amd64", "arm64"} {
+	for _, arch := range architectures {
 		p, err := r.build(arch)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -36,24 +37,20 @@ func (r *release) serverImages() ([]*serverImage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n, dir, err := missing(all); err != nil {
+	if rest, err := missing(all); err != nil {
 		return nil, err
-	} else if n > 0 {
-		fmt.Printf("no images of mysqld: %d packages are not in %s; `make release-packages` fetches them\n", n, dir)
+	} else if len(rest) > 0 {
+		fmt.Printf("no images of mysqld: %d packages were not fetched; `make release-packages` does that\n", len(rest))
 		return nil, nil
 	}
 	var images []*serverImage
 	for _, p := range all {
-		var of *serverImage
-		for _, i := range images {
-			if i.flavour == p.flavour {
-				of = i
-			}
+		at := slices.IndexFunc(images, func(i *serverImage) bool { return i.flavour == p.flavour })
+		if at < 0 {
+			at = len(images)
+			images = append(images, &serverImage{flavour: p.flavour, version: p.version})
 		}
-		if of == nil {
-			of = &serverImage{flavour: p.flavour, version: p.version}
-			images = append(images, of)
-		}
+		of := images[at]
 		if p.version != of.version {
 			return nil, fmt.Errorf("mysqld.lock has %s %s and %s: wait until Debian has one of them for both architectures",
 				p.flavour, of.version, p.version)
@@ -71,7 +68,7 @@ func (r *release) serverImages() ([]*serverImage, error) {
 func (i *serverImage) write(r *release) (err error) {
 	server := map[string]string{"mysql": "/usr/sbin/mysqld", "mariadb": "/usr/sbin/mariadbd"}[i.flavour]
 	var platforms []platformImage
-	for _, arch := range []string{"amd64", "arm64"} {
+	for _, arch := range architectures {
 		p := platformImage{arch: arch, title: i.flavour + " " + i.version, licence: "GPL-2.0-only",
 			config: object{"User": "999:999", "Entrypoint": []string{server}, "WorkingDir": "/",
 				"Env": []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}}}

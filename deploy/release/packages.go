@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,32 +67,46 @@ func (p locked) kept() (string, error) {
 	return filepath.Join(cache, "mysql-broker", "debian", p.sum+".deb"), err
 }
 
+// missing returns the packages that have not been fetched, each once: those for all architectures are locked for each.
+func missing(all []locked) (rest []locked, err error) {
+	for _, p := range all {
+		file, err := p.kept()
+		if err != nil {
+			return nil, err
+		}
+		same := func(of locked) bool { return of.sum == p.sum }
+		if _, err := os.Stat(file); err != nil && !slices.ContainsFunc(rest, same) {
+			rest = append(rest, p)
+		}
+	}
+	return rest, nil
+}
+
 // fetchPackages fetches the packages that are not there yet.
 func fetchPackages() error {
 	all, at, err := readLock()
 	if err != nil {
 		return err
 	}
-	fetched := 0
-	for _, p := range all {
-		file, err := p.kept()
-		if err != nil {
-			return err
-		}
-		if _, err := os.Stat(file); err == nil {
-			continue
-		}
-		if err := p.fetch(file, at); err != nil {
-			return err
-		}
-		fetched++
+	rest, err := missing(all)
+	if err != nil {
+		return err
 	}
-	fmt.Printf("%d packages, %d of them fetched now\n", len(all), fetched)
+	for _, p := range rest {
+		if err := p.fetch(at); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%d packages, %d of them fetched now\n", len(all), len(rest))
 	return nil
 }
 
-// fetch writes the package to a file. Debian's archive of today has it until there is a newer one.
-func (p locked) fetch(file, at string) error {
+// fetch keeps the package. Debian's archive of today has it until there is a newer one.
+func (p locked) fetch(at string) error {
+	file, err := p.kept()
+	if err != nil {
+		return err
+	}
 	archive, rest, _ := strings.Cut(p.path, "/")
 	text, err := p.get("https://deb.debian.org/" + p.path)
 	if err != nil {
@@ -125,19 +139,4 @@ func (p locked) get(from string) ([]byte, error) {
 		return nil, fmt.Errorf("%s does not match its checksum in mysqld.lock", from)
 	}
 	return text, nil
-}
-
-// missing counts the packages that have not been fetched.
-func missing(all []locked) (n int, dir string, err error) {
-	for _, p := range all {
-		file, err := p.kept()
-		if err != nil {
-			return 0, "", err
-		}
-		dir = cmp.Or(dir, filepath.Dir(file))
-		if _, err := os.Stat(file); err != nil {
-			n++
-		}
-	}
-	return n, dir, nil
 }

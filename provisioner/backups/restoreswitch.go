@@ -164,7 +164,7 @@ func (w restoring) mends(nothingThere bool) string {
 	return w.id
 }
 
-// marked runs fn, which replaces the data, and has a mark at the server that they are a mixture until it has succeeded.
+// marked runs fn, which replaces the data, and has a mark at the server that it is a mixture until it has succeeded.
 func (w restoring) marked(ctx context.Context, run *task.Run, backup string, fn func() error) error {
 	err := w.underLock(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
 		return s.Databases.MarkMixture(ctx, w.instance.Database, backup)

@@ -149,7 +149,7 @@ func (on Marks) Unlist(ctx context.Context, identity, database string) error {
 }
 
 // MarkMixture records on the server, which may be a dedicated one, that the data of a database is being replaced, and
-// which backup has all of them. The mark is for a broker whose PostgreSQL was lost as well.
+// which backup has all of it. The mark is for a broker whose PostgreSQL was lost as well.
 func (on Databases) MarkMixture(ctx context.Context, database, backup string) error {
 	for _, create := range markTables {
 		if err := on.s.exec(ctx, create); err != nil {

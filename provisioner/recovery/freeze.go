@@ -28,7 +28,7 @@ func (r *recovery) distrust(s site, i store.RecordedInstance) store.RecordedInst
 	case i.Frozen || !s.has(i.Database):
 		return i
 	case mixed:
-		why = fmt.Sprintf("a restore was replacing its data when the broker ended: they may be a mixture. Apps can only "+
+		why = fmt.Sprintf("a restore was replacing its data when the broker ended: it may be a mixture. Apps can only "+
 			"read them until a restore has succeeded: mysql-broker backups import, mysql-broker backups restore %s %s",
 			backup, i.ID)
 	case found && !sure:

@@ -50,6 +50,9 @@ var (
 		"of its backups in place first, with the parameters restore_backup and confirm.")
 	ErrFull = Refuse(Full, "There is no room for another database on the shared MySQL servers. "+
 		"Ask your operator to add a server, or choose a dedicated plan.")
+	// ErrTaken is ErrFull for a plan that is exclusive.
+	ErrTaken = Refuse(Full, "Every server of this plan is taken: each is for one service instance. "+
+		"Ask your operator to add a server, or choose another plan.")
 )
 
 var ErrNotReady = Refuse(Invalid, "The creation or deletion of this service instance failed. "+

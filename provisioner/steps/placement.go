@@ -92,9 +92,14 @@ func (s *Search) Failure() error {
 		return &engine.Error{Code: engine.Unavailable, Err: s.unusable,
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
 	}
+	s.Servers.onFull()
+	if s.Plan.Exclusive {
+		s.Servers.Log.Error("every exclusive server is taken or drained; add one to the configuration",
+			"plan", s.Plan.Name)
+		return engine.ErrTaken
+	}
 	s.Servers.Log.Error("every shared server is full or drained; add one to the configuration",
 		"plan", s.Plan.Name)
-	s.Servers.onFull()
 	return engine.ErrFull
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 // Why no server took a database, from the reason that helps most.
@@ -24,6 +25,7 @@ func TestNoPlacement(t *testing.T) {
 		words string
 	}{
 		"all are full":                     {Search{}, engine.Full, "no room"},
+		"all of an exclusive plan":         {Search{Plan: plan.Plan{Exclusive: true}}, engine.Full, "Every server of this plan is taken"},
 		"the rest cannot be used":          {Search{unusable: down}, engine.Unavailable, "just now"},
 		"the rest is of another flavour":   {Search{foreign: foreign}, engine.Invalid, "Choose another plan. From MySQL to MariaDB, or back, load a dump of mysqldump"},
 		"one is down, one another flavour": {Search{foreign: foreign, unusable: down}, engine.Unavailable, "just now"},
@@ -36,7 +38,7 @@ func TestNoPlacement(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if full != 1 {
+	if full != 2 {
 		t.Errorf("full servers were counted %d times", full)
 	}
 	if err := (&Search{failed: down}).Failure(); err != down {

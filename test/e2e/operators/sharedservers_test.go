@@ -174,10 +174,10 @@ func TestExclusiveServer(t *testing.T) {
 
 	first := p.Provisioned(t, "shared-large", nil)
 	on("own", first.ID)
-	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-large").Provision(t, testdrive.Sync, nil), 400, "no room")
+	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-large").Provision(t, testdrive.Sync, nil), 400, "server of this plan is taken")
 	ordinary := p.Provisioned(t, "shared-small", nil)
 	on("common", ordinary.ID)
-	testdrive.ExpectRefusal(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large"), 400, "no room")
+	testdrive.ExpectRefusal(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large"), 400, "server of this plan is taken")
 	o.Run(t, 1, "move", ordinary.ID, "own")
 
 	testdrive.ExpectEmpty(t, first.Deprovision(t, testdrive.Sync), http.StatusOK)

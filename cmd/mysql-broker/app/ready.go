@@ -40,18 +40,10 @@ func readinessOf(s *store.Store, servers *shared.Servers, objects *objectStore,
 		defer cancel()
 		var problem error
 		status := func(err error) string {
-			switch {
-			case errors.Is(err, store.ErrReadOnly):
+			if err != nil {
 				problem = errUnavailable
-				return "read-only"
-			case errors.Is(err, store.ErrFull):
-				problem = errUnavailable
-				return "full"
-			case err != nil:
-				problem = errUnavailable
-				return "unreachable"
 			}
-			return "ok"
+			return readinessWord(err)
 		}
 		seen := readiness{Status: "ok", Postgres: status(s.Writable(ctx)), SharedServers: map[string]string{}}
 		if objects != nil {
@@ -77,6 +69,19 @@ func readinessOf(s *store.Store, servers *shared.Servers, objects *objectStore,
 		}
 		return seen, problem
 	}
+}
+
+// readinessWord says in a word how a check ended.
+func readinessWord(err error) string {
+	switch {
+	case errors.Is(err, store.ErrReadOnly):
+		return "read-only"
+	case errors.Is(err, store.ErrFull):
+		return "full"
+	case err != nil:
+		return "unreachable"
+	}
+	return "ok"
 }
 
 // writeReadiness responds with 200 if everything works, else with 503, and says what does not respond.

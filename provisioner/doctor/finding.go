@@ -35,6 +35,7 @@ var problems = []Problem{Orphan, Stray, Missing, Deviating, Kept, Blocked, Aband
 // Kinds of things besides those of store.Resource.
 const (
 	sharedServer  = "shared server"
+	node          = "node" // of a shared server that is a cluster
 	launcher      = "launcher"
 	instance      = "instance"
 	binding       = "binding"
@@ -48,7 +49,7 @@ const (
 // kinds in the order in which they are reported and repaired: a database before the accounts that may be definers of
 // its views.
 var kinds = []string{store.DatabaseResource, store.AccountResource, store.DedicatedResource, instance, binding,
-	credential, sharedServer, launcher, credHub, objectStore, clocks, dedicatedPlan}
+	credential, sharedServer, node, launcher, credHub, objectStore, clocks, dedicatedPlan}
 
 // Finding is a difference between the records and the servers. It holds no secret.
 type Finding struct {
@@ -136,6 +137,12 @@ func unreachable(server, launcherName string, err error, resources int) Finding 
 	f.ToDo = fmt.Sprintf("make it reachable, or add it to the configuration again; "+
 		"the state of the %d resources recorded for it is unknown: %v", resources, err)
 	return f
+}
+
+func lostNode(server, addr string, why error) Finding {
+	return Finding{Problem: Unreachable, Kind: node, Server: server, Name: addr,
+		ToDo: fmt.Sprintf("start it, or remove it from the server's uri: the cluster may not survive the loss of another "+
+			"node: %v", why)}
 }
 
 func limited(server, toDo string) Finding {

@@ -138,6 +138,9 @@ func (l *comparison) end() {
 		for _, toDo := range l.holds.limits {
 			l.report.Findings = append(l.report.Findings, limited(l.server, toDo))
 		}
+		for addr, why := range l.holds.lost {
+			l.report.Findings = append(l.report.Findings, lostNode(l.server, addr, why))
+		}
 	}
 	for t, recorded := range l.holds.things {
 		if !recorded && inventory.Ours(t.kind, t.name) {

@@ -25,6 +25,7 @@ type thing struct{ kind, launcher, name string }
 type contents struct {
 	things   map[thing]bool     // whether each has a record
 	limits   []string           // what somebody can do so that nothing is limited on a shared server
+	lost     map[string]error   // nodes of a shared server that is a cluster, and why each is lost
 	holdings inventory.Holdings // of a shared server
 	asked    map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
 	err      error
@@ -87,7 +88,11 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 	if err != nil {
 		return contents{err: err}
 	}
-	c := contents{things: map[thing]bool{}, holdings: holds, limits: limits}
+	lost, err := server.Cluster.Lost(ctx)
+	if err != nil {
+		return contents{err: err}
+	}
+	c := contents{things: map[thing]bool{}, holdings: holds, limits: limits, lost: lost}
 	c.add(store.DatabaseResource, holds.Databases)
 	c.add(store.AccountResource, holds.Accounts)
 	return c

@@ -1,6 +1,7 @@
 package mysqladmin
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -340,6 +341,37 @@ func (on Cluster) EndStaleSessions(ctx context.Context) error {
 		}
 	}
 	return on.s.explain("end sessions on nodes that were away", errors.Join(errs...))
+}
+
+// Lost returns why each node that the broker's uri lists, and that cannot be reached or is no member of the cluster, is
+// lost. A single server has no nodes.
+func (on Cluster) Lost(ctx context.Context) (map[string]error, error) {
+	if on.s.nodes == nil {
+		return nil, nil
+	}
+	here, err := on.clusterHere(ctx)
+	if err == nil && here.group == "" {
+		err = errReadOnlyNode
+	}
+	if err != nil {
+		return nil, on.s.explain("read the members of the cluster", err)
+	}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	lost := map[string]error{}
+	for _, one := range on.s.nodes.all {
+		asking.Go(func() {
+			isMember, err := one.asMember(ctx, here.group, func(*sql.Conn) error { return nil })
+			if isMember {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			lost[one.addr] = cmp.Or(err, errNoMember)
+		})
+	}
+	asking.Wait()
+	return lost, nil
 }
 
 // clusterHere reads what the primary knows of the cluster.

@@ -95,11 +95,34 @@ func (w *clusterWorld) failOver(t *testing.T) time.Duration {
 	interval.Prompt(t, "operations go on", took, failoverTime)
 	w.awaitDone(t, 24)
 	end()
+	w.expectLost(t, w.Nodes[old].Address())
 	w.Start(t, old, false)
 	w.AwaitComplete(t)
+	w.expectLost(t)
 	w.expectOnly503(t)
 	w.compare(t)
 	return took
+}
+
+// expectLost expects that the doctor finds these nodes of the cluster, and no other one.
+func (w *clusterWorld) expectLost(t *testing.T, addresses ...string) {
+	t.Helper()
+	var found struct {
+		Findings []struct{ Problem, Kind, Server, Name string }
+	}
+	out := testdrive.Run(t, w.env, "doctor", "--json")
+	if err := json.Unmarshal([]byte(out.Stdout), &found); err != nil {
+		t.Fatalf("%v: %s%s", err, out.Stdout, out.Stderr)
+	}
+	var lost []string
+	for _, f := range found.Findings {
+		if f.Kind == "node" && f.Problem == "unreachable" && f.Server == "shared-1" {
+			lost = append(lost, f.Name)
+		}
+	}
+	if !slices.Equal(lost, addresses) {
+		t.Errorf("the doctor misses the nodes %q instead of %q: %s", lost, addresses, out.Stdout)
+	}
 }
 
 // losesAll kills all nodes under load, and starts the cluster again.

@@ -35,7 +35,8 @@ problems.
                that. They outlive their sessions and prevent databases from being dropped. --repair rolls back the
                transaction, if it is the server's only one, and drops the database.
   abandoned    an instance or a binding is neither complete nor deleted, and no task works on it.
-  unreachable  a server or CredHub does not answer, so nothing is known about it, or the object store cannot be used.
+  unreachable  a server or CredHub does not answer, so nothing is known about it, a node of a cluster is down or no
+               member of it, or the object store cannot be used.
   stray        an account without a record has access to an instance's database.
   deviating    an account has privileges that do not match its role and its instance's quota. --repair sets them, on
                shared servers. They are compared only if the broker's account can read mysql.db. Or a launcher lacks

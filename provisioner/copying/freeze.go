@@ -88,7 +88,13 @@ func (c *Copier) ThawAccounts(ctx context.Context, run *task.Run, i store.Instan
 	events := c.Plans.Get(i.PlanID).Events
 	return c.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		for _, a := range accounts {
-			if err := s.Writes.Thaw(ctx, a.Account, steps.RoleOf(a), events, restricted, i.Database); err != nil {
+			var err error
+			if restricted {
+				err = s.Writes.RemovePrivileges(ctx, a.Account, steps.RoleOf(a), i.Database)
+			} else {
+				err = s.Writes.RestorePrivileges(ctx, a.Account, steps.RoleOf(a), events, i.Database)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -162,7 +162,7 @@ func (is *Instances) deprovisionWorkflow(i store.Instance, accounts []store.Bind
 func (is *Instances) shutAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount) error {
 	var names []string
-	var pending mysqladmin.PendingLogins
+	pending := mysqladmin.PendingLogins{}
 	var refused error
 	shut := func(ctx context.Context, s *mysqladmin.Session, account string) error {
 		found, err := s.Accounts.Shut(ctx, account)
@@ -175,7 +175,7 @@ func (is *Instances) shutAccounts(ctx context.Context, run *task.Run, i store.In
 		return err
 	}
 	err := is.copier.EachAccount(ctx, run, i, accounts, shut)
-	if err == nil && pending.Any() {
+	if err == nil && len(pending) > 0 {
 		err = is.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			return s.Accounts.EndLogins(ctx, pending, names...)
 		})(ctx, run)

@@ -23,24 +23,14 @@ type BinaryLogs struct {
 
 // Files lists the binary logs of a server.
 func (on BinaryLog) Files(ctx context.Context) (l BinaryLogs, err error) {
-	conn, err := on.s.reads.Conn(ctx)
-	if err != nil {
-		return l, on.s.explain("list the binary logs", err)
-	}
-	defer func() { _ = conn.Close() }() // it only returns to its pool
-	err = readBinaryLogs(ctx, conn, &l)
-	return l, on.s.explain("list the binary logs", err)
-}
-
-func readBinaryLogs(ctx context.Context, conn *sql.Conn, l *BinaryLogs) error {
 	var micros int64
-	err := conn.QueryRowContext(ctx, `SELECT @@GLOBAL.log_bin,
+	err = on.s.reads.QueryRowContext(ctx, `SELECT @@GLOBAL.log_bin,
 		TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`).Scan(&l.On, &micros)
 	if err != nil || !l.On {
-		return err
+		return l, on.s.explain("list the binary logs", err)
 	}
 	l.Now, l.Files = time.UnixMicro(micros).UTC(), map[string]int64{}
-	return EachRow(ctx, conn, "SHOW BINARY LOGS", func(rows *sql.Rows) error {
+	err = EachRow(ctx, on.s.reads, "SHOW BINARY LOGS", func(rows *sql.Rows) error {
 		columns, err := rows.Columns()
 		if err == nil {
 			err = rows.Scan([]any{&l.End.File, &l.End.Offset, new(sql.RawBytes)}[:min(3, len(columns))]...)
@@ -50,6 +40,7 @@ func readBinaryLogs(ctx context.Context, conn *sql.Conn, l *BinaryLogs) error {
 		l.Bytes += l.End.Offset
 		return err
 	})
+	return l, on.s.explain("list the binary logs", err)
 }
 
 // Purge deletes the binary logs before a file.

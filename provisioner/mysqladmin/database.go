@@ -130,22 +130,25 @@ func (on Databases) HoldsData(ctx context.Context, name string) (holds bool, err
 // DropEmpty drops a database, if it exists, unless it has a table, view, sequence, routine or event: then it
 // returns ErrHoldsData.
 func (on Databases) DropEmpty(ctx context.Context, name string) error {
-	holds, err := on.HoldsData(ctx, name)
-	if err != nil {
+	if err := on.mustBeEmpty(ctx, name); err != nil {
 		return err
 	}
-	if holds {
-		return fmt.Errorf("database %s: %w", name, ErrHoldsData)
-	}
 	return on.Drop(ctx, name)
+}
+
+func (on Databases) mustBeEmpty(ctx context.Context, name string) error {
+	holds, err := on.HoldsData(ctx, name)
+	if err == nil && holds {
+		err = fmt.Errorf("database %s: %w", name, ErrHoldsData)
+	}
+	return err
 }
 
 // killUsers kills the sessions that use a database, and those of accounts with privileges on it.
 func (on Databases) killUsers(ctx context.Context, database string) error {
 	accounts, err := names(ctx, on.s.conn, "SELECT user FROM mysql.db WHERE db = ?", escapePattern(database))
 	if err != nil {
-		on.s.failed = true
-		return fmt.Errorf("list the accounts: %w", err)
+		return on.s.fail("list the accounts", err)
 	}
 	using, err := on.s.connections(ctx, func(c connection) bool {
 		return c.db == database || slices.Contains(accounts, c.user)
@@ -228,27 +231,21 @@ func (s *Server) UnfinishedDatabases(ctx context.Context) ([]string, error) {
 // MarkUnfinished marks a database that the broker is about to fill. It returns ErrHoldsData if the database is neither
 // empty nor marked.
 func (on Databases) MarkUnfinished(ctx context.Context, database string) error {
-	err := on.markUnfinished(ctx, database)
-	if err != nil && !errors.Is(err, ErrHoldsData) {
-		return fmt.Errorf("mark database %s: %w", database, err)
-	}
-	return err
-}
-
-func (on Databases) markUnfinished(ctx context.Context, database string) error {
-	marked, err := on.s.exists(ctx, hasTable, database, UnfinishedTable(database))
+	marked, err := on.unfinished(ctx, database)
 	if err != nil || marked {
 		return err
 	}
-	holds, err := on.s.exists(ctx, holdsData, database, database, database)
-	if err != nil {
+	if err := on.mustBeEmpty(ctx, database); err != nil {
 		return err
 	}
-	if holds {
-		return fmt.Errorf("database %s: %w", database, ErrHoldsData)
-	}
-	return on.s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+quoteIdentifier(database)+"."+
+	err = on.s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+quoteIdentifier(database)+"."+
 		quoteIdentifier(UnfinishedTable(database))+" (id INT PRIMARY KEY) ENGINE=InnoDB")
+	return explain("mark database "+database, err)
+}
+
+func (on Databases) unfinished(ctx context.Context, database string) (marked bool, err error) {
+	marked, err = on.s.exists(ctx, hasTable, database, UnfinishedTable(database))
+	return marked, explain("look into database "+database, err)
 }
 
 // MarkFinished undoes MarkUnfinished. It is no error if there is no mark.
@@ -260,12 +257,12 @@ func (on Databases) MarkFinished(ctx context.Context, database string) error {
 
 // DropUnfinished is DropEmpty, which also drops a database with data that MarkUnfinished has marked.
 func (on Databases) DropUnfinished(ctx context.Context, database string) error {
-	marked, err := on.s.exists(ctx, hasTable, database, UnfinishedTable(database))
+	marked, err := on.unfinished(ctx, database)
+	if err == nil && !marked {
+		err = on.mustBeEmpty(ctx, database)
+	}
 	if err != nil {
-		return fmt.Errorf("look into database %s: %w", database, err)
+		return err
 	}
-	if marked {
-		return on.Drop(ctx, database)
-	}
-	return on.DropEmpty(ctx, database)
+	return on.Drop(ctx, database)
 }

@@ -51,11 +51,16 @@ func (s *Server) Uptime(ctx context.Context) (f Flavour, up time.Duration, err e
 	return f, time.Duration(seconds) * time.Second, s.explain("ask for the uptime", err)
 }
 
+// numbers are those of the version. Missing ones are 0.
+func (f Flavour) numbers() (n [3]int) {
+	_, _ = fmt.Sscanf(f.Version, "%d.%d.%d", &n[0], &n[1], &n[2])
+	return n
+}
+
 // before reports whether the version is older than another.
-func (f Flavour) before(major, minor, patch int) bool {
-	var version [3]int
-	_, _ = fmt.Sscanf(f.Version, "%d.%d.%d", &version[0], &version[1], &version[2]) // missing numbers are 0
-	return slices.Compare(version[:], []int{major, minor, patch}) < 0
+func (f Flavour) before(version ...int) bool {
+	own := f.numbers()
+	return slices.Compare(own[:], version) < 0
 }
 
 // parseVersion derives the flavour from the result of VERSION().

@@ -73,8 +73,7 @@ func wait(ctx context.Context, d time.Duration) error {
 func (on Writes) unended(ctx context.Context, killed []int64) (left []int64, err error) {
 	all, err := on.s.server.processList(ctx, on.s.conn)
 	if err != nil {
-		on.s.failed = true
-		return nil, fmt.Errorf("list sessions: %w", err)
+		return nil, on.s.fail("list sessions", err)
 	}
 	there := map[int64]bool{}
 	for _, c := range all {
@@ -104,33 +103,16 @@ func (on Writes) changing(role plan.Role, events bool) []string {
 	return list
 }
 
-// Thaw undoes Freeze. The account's sessions are killed when they are idle, because they keep their privileges. A
-// restricted account gets no write privileges. A missing account is no error.
-func (on Writes) Thaw(ctx context.Context, account string, role plan.Role, events, restricted bool,
-	database string) error {
-	if restricted {
-		return on.RemovePrivileges(ctx, account, role, database)
-	}
-	return on.RestorePrivileges(ctx, account, role, events, database)
-}
-
 // BlockedByXA reports whether the server has prepared XA transactions, whose changes are neither committed nor rolled
 // back when their session ends, and one of them may have changed the database. Servers do not say which database that
 // is. But a transaction that has changed a table keeps a lock on it, so that nobody else can lock the table against
 // changes. While others still write to the database, their locks look the same.
-func (on Writes) BlockedByXA(ctx context.Context, database string) (bool, error) {
+func (on Writes) BlockedByXA(ctx context.Context, database string) (blocked bool, err error) {
 	prepared, err := preparedXA(ctx, on.s.conn)
 	if err == nil && len(prepared) > 0 {
-		var blocked bool
-		if blocked, err = on.locked(ctx, database); err == nil {
-			return blocked, nil
-		}
+		blocked, err = on.locked(ctx, database)
 	}
-	if err != nil {
-		on.s.failed = true
-		return false, fmt.Errorf("look for prepared XA transactions: %w", err)
-	}
-	return false, nil
+	return blocked, on.s.fail("look for prepared XA transactions", err)
 }
 
 // locked reports whether the tables of a database cannot be locked against changes.
@@ -153,9 +135,8 @@ func (on Writes) locked(ctx context.Context, database string) (bool, error) {
 	if hasNumber(err, errLockWaitTimeout) {
 		return true, nil
 	}
-	if err != nil {
-		return false, err
+	if err == nil {
+		_, err = on.s.conn.ExecContext(ctx, "UNLOCK TABLES")
 	}
-	_, err = on.s.conn.ExecContext(ctx, "UNLOCK TABLES")
 	return false, err
 }

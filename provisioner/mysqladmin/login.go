@@ -14,17 +14,12 @@ import (
 // CheckLogin opens a new connection with cfg and that default database, runs a query and closes the connection. It
 // proves that credentials work before the broker returns them.
 func CheckLogin(ctx context.Context, cfg Config, database string) error {
-	return explain("log in as "+cfg.User+" at "+cfg.Addr, login(ctx, cfg, database))
-}
-
-func login(ctx context.Context, cfg Config, database string) (err error) {
 	db, err := openOnce(cfg, database)
-	if err != nil {
-		return err
+	if err == nil {
+		defer func() { _ = db.Close() }() // nothing is lost with a connection that only read
+		err = db.QueryRowContext(ctx, "SELECT 1").Scan(new(int))
 	}
-	defer func() { _ = db.Close() }() // nothing is lost with a connection that only read
-	var one int
-	return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	return explain("log in as "+cfg.User+" at "+cfg.Addr, err)
 }
 
 func openOnce(cfg Config, database string) (*sql.DB, error) {
@@ -94,7 +89,7 @@ func (s *Server) OpenDatabase(database string, as *Login) (*sql.DB, error) {
 	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", s.name, err)
+		return nil, fmt.Errorf("server %s: %w", s.config.Name, err)
 	}
 	return sql.OpenDB(connector), nil
 }
@@ -139,9 +134,8 @@ func (c *primaryConnector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 // CanTake reports whether a server of this flavour can hold all that one of the other flavour holds: it is of the same
 // flavour, and its major and minor version are not older.
 func (f Flavour) CanTake(of Flavour) bool {
-	var major, minor int
-	_, _ = fmt.Sscanf(of.Version, "%d.%d", &major, &minor) // parseVersion has read it
-	return f.Name == of.Name && !f.before(major, minor, 0)
+	n := of.numbers()
+	return f.Name == of.Name && !f.before(n[0], n[1], 0)
 }
 
 // KeepReserve keeps a connection for sessions and one for reads open, so that the broker has them when others use all

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -70,11 +71,7 @@ func (s *Session) ReadMark(ctx context.Context, identity string) (m Mark, found 
 	return m, found, err
 }
 
-type rowQuerier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-func (on Marks) readMark(ctx context.Context, from rowQuerier, identity string) (m Mark, found bool, err error) {
+func (on Marks) readMark(ctx context.Context, from queryer, identity string) (m Mark, found bool, err error) {
 	var at, listed int64
 	err = from.QueryRowContext(ctx, "SELECT task_id, task_at, listed_at FROM "+MarkDatabase+".mark WHERE identity = ?",
 		identity).Scan(&m.TaskID, &at, &listed)
@@ -103,9 +100,7 @@ const listAtOnce = 50
 
 // ListInstances records on the server what the broker knows about instances whose databases are there.
 func (on Marks) ListInstances(ctx context.Context, identity string, all []ListedInstance) error {
-	for len(all) > 0 {
-		some := all[:min(listAtOnce, len(all))]
-		all = all[len(some):]
+	for some := range slices.Chunk(all, listAtOnce) {
 		var values []any
 		for _, i := range some {
 			values = append(values, identity, i.Database, i.About)
@@ -175,13 +170,7 @@ func (on Databases) EndMixture(ctx context.Context, database string) error {
 // Mixtures returns the databases that MarkMixture has marked, and the backup that each has all data of.
 func (s *Server) Mixtures(ctx context.Context) (all map[string]string, err error) {
 	all = map[string]string{}
-	const query = "SELECT database_name, backup_id FROM " + MarkDatabase + ".mixture"
-	err = EachRow(ctx, s.reads, query, func(rows *sql.Rows) error {
-		var database, backup string
-		err := rows.Scan(&database, &backup)
-		all[database] = backup
-		return err
-	})
+	err = readPairs(ctx, s.reads, all, "SELECT database_name, backup_id FROM "+MarkDatabase+".mixture")
 	if noMarks(err) {
 		return nil, nil
 	}

@@ -87,13 +87,11 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 		return nil
 	}
 	here, err := member(ctx, s.conn)
-	if err != nil {
-		s.failed = true
-		return fmt.Errorf("read the members of the cluster: %w", err)
+	if err == nil && here.group == "" {
+		err = errReadOnlyNode
 	}
-	if here.group == "" {
-		s.failed = true
-		return fmt.Errorf("read the members of the cluster: %w", errReadOnlyNode)
+	if err != nil {
+		return s.fail("read the members of the cluster", err)
 	}
 	barrier, err := s.barrier(ctx)
 	if err != nil {
@@ -179,15 +177,24 @@ func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) er
 }
 
 // barrier returns a function that waits, on another node, until what this session has changed is there.
+// https://dev.mysql.com/doc/refman/8.4/en/gtid-functions.html#function_wait-for-executed-gtid-set
 func (s *Session) barrier(ctx context.Context) (func(context.Context, *sql.Conn) error, error) {
 	if s.dialect.cluster == galera {
 		return syncWait, nil
 	}
-	barrier, err := executedBarrier(ctx, s.conn)
+	executed, err := names(ctx, s.conn, "SELECT @@GLOBAL.gtid_executed")
 	if err != nil {
-		s.failed = true
+		return nil, s.fail("read what the node has executed", err)
 	}
-	return barrier, err
+	return func(ctx context.Context, conn *sql.Conn) error {
+		var late int
+		err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", executed[0],
+			catchUpTime.Seconds()).Scan(&late)
+		if err == nil && late != 0 {
+			err = errLags
+		}
+		return explain("wait until a node is up to date", err)
+	}, nil
 }
 
 // syncWait waits until a node of Galera has everything that was committed on any node.
@@ -200,28 +207,6 @@ func syncWait(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	return nil
-}
-
-// executedBarrier returns a function that waits, on another node of Group Replication, until what this one has executed
-// is there.
-// https://dev.mysql.com/doc/refman/8.4/en/gtid-functions.html#function_wait-for-executed-gtid-set
-func executedBarrier(ctx context.Context, on queryer) (func(context.Context, *sql.Conn) error, error) {
-	executed, err := names(ctx, on, "SELECT @@GLOBAL.gtid_executed")
-	if err != nil {
-		return nil, fmt.Errorf("read what the node has executed: %w", err)
-	}
-	return func(ctx context.Context, conn *sql.Conn) error {
-		var late int
-		err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", executed[0],
-			catchUpTime.Seconds()).Scan(&late)
-		if err == nil && late != 0 {
-			err = errLags
-		}
-		if err != nil {
-			return fmt.Errorf("wait until a node is up to date: %w", err)
-		}
-		return nil
-	}, nil
 }
 
 // catchUpTime is how long another node may lag.

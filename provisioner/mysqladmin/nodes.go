@@ -128,6 +128,9 @@ func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	defer cancel()
 	begun, ended := 0, 0
 	begin := func() {
+		if begun == len(n.all) {
+			return
+		}
 		node := (first + begun) % len(n.all)
 		begun++
 		go func() {
@@ -156,14 +159,9 @@ func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
 				return nodeConn{a.conn.(mysqlConn), n, a.node, n.use(a.node)}, nil
 			}
 			errs = append(errs, fmt.Errorf("node %s: %w", n.all[a.node].addr, a.err))
-			if begun < len(n.all) {
-				begin()
-			}
 		case <-next.C:
-			if begun < len(n.all) {
-				begin()
-			}
 		}
+		begin()
 		next.Stop()
 	}
 	return nil, &noPrimaryError{errors.Join(errs...)}

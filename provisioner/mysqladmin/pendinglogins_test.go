@@ -57,7 +57,7 @@ func TestEndLoginsOfManyAccounts(t *testing.T) {
 		f.exec(f.loginAs(accounts[4]), "CREATE VIEW v AS SELECT 1") // so that MySQL locks it instead of dropping it
 		f.dialRaw()                                                 // which has not named an account, and may name any
 		logins := []*rawLogin{f.nameRaw(accounts[0]), f.nameRaw(accounts[4])}
-		var pending mysqladmin.PendingLogins
+		pending := mysqladmin.PendingLogins{}
 		for _, name := range names {
 			found, err := f.session.Accounts.Shut(ctx, name)
 			f.must(err)

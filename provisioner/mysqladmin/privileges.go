@@ -2,7 +2,6 @@ package mysqladmin
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,47 +51,40 @@ func (on Setup) CheckPrivileges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conn, err := on.s.reads.Conn(ctx)
-	if err != nil {
-		return on.s.explain("connect", err)
+	missing, err := on.missingPrivileges(ctx, flavour)
+	var orphans, programs, threads bool
+	if err == nil {
+		orphans, err = on.refusesOrphans(ctx, flavour)
 	}
-	defer func() { _ = conn.Close() }() // it goes back to the pool
-	missing, err := missingPrivileges(ctx, conn, flavour)
-	if err != nil {
-		return on.s.explain("check the account's privileges", err)
+	if err == nil {
+		programs, err = on.readsPrograms(ctx, flavour)
 	}
-	refuses, err := refusesOrphans(ctx, conn, flavour)
-	if err != nil {
-		return on.s.explain("check the account's privileges", err)
+	if err == nil {
+		threads, err = on.readsThreads(ctx, flavour)
 	}
-	reads, err := readsPrograms(ctx, conn, flavour)
 	if err != nil {
 		return on.s.explain("check the account's privileges", err)
 	}
-	threads, err := readsThreads(ctx, conn, flavour)
-	if err != nil {
-		return on.s.explain("check the account's privileges", err)
-	}
-	on.s.refusesOrphans.Store(refuses)
+	on.s.refusesOrphans.Store(orphans)
+	on.s.readsPrograms.Store(programs)
 	on.s.readsThreads.Store(threads)
-	on.s.readsPrograms.Store(reads)
 	if len(missing) > 0 {
-		return &PrivilegesError{Server: on.s.name, Missing: missing}
+		return &PrivilegesError{Server: on.s.config.Name, Missing: missing}
 	}
 	return nil
 }
 
-func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (statements []string, err error) {
+func (on Setup) missingPrivileges(ctx context.Context, flavour Flavour) (statements []string, err error) {
 	if flavour.Name == MySQL {
-		on, err := partialRevokes(ctx, conn)
+		yes, err := on.partialRevokes(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if on { // MySQL takes the patterns in grants for names, and remembers after SET what it has refused until FLUSH
+		if yes { // MySQL takes the patterns in grants for names, and remembers after SET what it has refused until FLUSH
 			return []string{"SET PERSIST partial_revokes = OFF", "FLUSH PRIVILEGES"}, nil
 		}
 	}
-	account, err := currentAccount(ctx, conn)
+	account, err := on.currentAccount(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +92,7 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (st
 	if flavour.Name == MySQL && flavour.before(8, 0, 20) {
 		wanted = slices.DeleteFunc(slices.Clone(wanted), func(privilege string) bool { return privilege == showRoutine })
 	}
-	lacking, err := lackingGlobally(ctx, conn, wanted)
+	lacking, err := on.lackingGlobally(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +100,7 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (st
 		statements = append(statements, "GRANT "+privilege+" ON *.* TO "+account)
 	}
 	for _, c := range readableColumns[flavour.Name] {
-		lacks, err := denied(ctx, conn, "SELECT "+c.columns+" FROM "+c.table+" LIMIT 0")
+		lacks, err := on.denied(ctx, "SELECT "+c.columns+" FROM "+c.table+" LIMIT 0")
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +108,7 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (st
 			statements = append(statements, "GRANT SELECT ("+c.columns+") ON "+c.table+" TO "+account)
 		}
 	}
-	lacks, err := cannotGrant(ctx, conn)
+	lacks, err := on.cannotGrant(ctx)
 	if lacks {
 		statements = append(statements,
 			"GRANT ALL PRIVILEGES ON `"+escapePattern(DatabasePrefix)+"%`.* TO "+account+" WITH GRANT OPTION")
@@ -131,30 +123,22 @@ func (on Setup) RoutinesGrant(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	conn, err := on.s.reads.Conn(ctx)
-	if err != nil {
-		return "", on.s.explain("connect", err)
-	}
-	defer func() { _ = conn.Close() }() // it goes back to the pool
-	statement, err := routinesGrant(ctx, conn, flavour)
-	return statement, on.s.explain("check whether the account can read routines", err)
-}
-
-func routinesGrant(ctx context.Context, conn *sql.Conn, flavour Flavour) (string, error) {
 	lacks, grant := false, "GRANT SELECT ON mysql.proc TO "
-	var err error
 	if flavour.Name == MySQL {
 		var lacking []string
-		lacking, err = lackingGlobally(ctx, conn, []string{showRoutine})
+		lacking, err = on.lackingGlobally(ctx, []string{showRoutine})
 		lacks, grant = len(lacking) > 0 && !flavour.before(8, 0, 20), "GRANT "+showRoutine+" ON *.* TO "
 	} else {
-		lacks, err = denied(ctx, conn, "SELECT * FROM mysql.proc LIMIT 0")
+		lacks, err = on.denied(ctx, "SELECT * FROM mysql.proc LIMIT 0")
+	}
+	account := ""
+	if err == nil && lacks {
+		account, err = on.currentAccount(ctx)
 	}
 	if err != nil || !lacks {
-		return "", err
+		return "", on.s.explain("check whether the account can read routines", err)
 	}
-	account, err := currentAccount(ctx, conn)
-	return grant + account, err
+	return grant + account, nil
 }
 
 // orphaning are privileges each of which lets an account drop the definers of views and other objects. If the broker's
@@ -163,28 +147,28 @@ func routinesGrant(ctx context.Context, conn *sql.Conn, flavour Flavour) (string
 var orphaning = []string{"ALLOW_NONEXISTENT_DEFINER", "SET_USER_ID", "SUPER"}
 
 // refusesOrphans reports whether DROP USER by the broker's account fails for a definer.
-func refusesOrphans(ctx context.Context, conn *sql.Conn, flavour Flavour) (bool, error) {
+func (on Setup) refusesOrphans(ctx context.Context, flavour Flavour) (bool, error) {
 	if flavour.Name != MySQL || flavour.before(8, 0, 22) {
 		return false, nil
 	}
-	lacking, err := lackingGlobally(ctx, conn, orphaning)
+	lacking, err := on.lackingGlobally(ctx, orphaning)
 	return len(lacking) == len(orphaning), err
 }
 
 // partialRevokes reports whether MySQL takes `db\_%` for a name instead of a pattern.
 // https://dev.mysql.com/doc/refman/8.4/en/partial-revokes.html
-func partialRevokes(ctx context.Context, conn *sql.Conn) (on bool, err error) {
-	err = conn.QueryRowContext(ctx, "SELECT @@GLOBAL.partial_revokes").Scan(&on)
+func (on Setup) partialRevokes(ctx context.Context) (yes bool, err error) {
+	err = on.s.reads.QueryRowContext(ctx, "SELECT @@GLOBAL.partial_revokes").Scan(&yes)
 	if hasNumber(err, errUnknownVariable) { // before 8.0.16
 		return false, nil
 	}
-	return on, err
+	return yes, err
 }
 
 // currentAccount returns the account that the broker is logged in as, quoted for GRANT.
-func currentAccount(ctx context.Context, conn *sql.Conn) (string, error) {
+func (on Setup) currentAccount(ctx context.Context) (string, error) {
 	var account string
-	if err := conn.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account); err != nil {
+	if err := on.s.reads.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account); err != nil {
 		return "", err
 	}
 	at := strings.LastIndex(account, "@") // a host's name has none
@@ -193,8 +177,8 @@ func currentAccount(ctx context.Context, conn *sql.Conn) (string, error) {
 
 // lackingGlobally returns those of the wanted privileges that SHOW GRANTS does not list for *.*. SHOW GRANTS includes
 // the privileges of active roles. https://dev.mysql.com/doc/refman/8.4/en/show-grants.html
-func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]string, error) {
-	grants, err := names(ctx, conn, "SHOW GRANTS")
+func (on Setup) lackingGlobally(ctx context.Context, wanted []string) ([]string, error) {
+	grants, err := names(ctx, on.s.reads, "SHOW GRANTS")
 	lacking := slices.Clone(wanted)
 	for _, grant := range grants {
 		list, _, global := strings.Cut(strings.TrimPrefix(grant, "GRANT "), " ON *.* TO ")
@@ -216,11 +200,11 @@ func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]st
 // server first checks that the broker's account may grant them, by a grant on any pattern, and only then fails because
 // the other account is missing. It does not try at once, because Galera replicates a GRANT that fails, and each node
 // keeps a file about that.
-func cannotGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
-	if listed, err := listsGrant(ctx, conn); listed || err != nil {
+func (on Setup) cannotGrant(ctx context.Context) (bool, error) {
+	if listed, err := on.listsGrant(ctx); listed || err != nil {
 		return false, err
 	}
-	_, err := conn.ExecContext(ctx, grant(allPrivileges, DatabasePrefix+"check"), "no account")
+	_, err := on.s.reads.ExecContext(ctx, grant(allPrivileges, DatabasePrefix+"check"), "no account")
 	if hasNumber(err, errGrantNoSuchAccount, errNoSuchAccount) {
 		return false, nil
 	}
@@ -229,8 +213,8 @@ func cannotGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
 
 // listsGrant reports whether SHOW GRANTS lists all privileges on the broker's databases, or on everything, with the
 // option to grant them.
-func listsGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
-	grants, err := names(ctx, conn, "SHOW GRANTS")
+func (on Setup) listsGrant(ctx context.Context) (bool, error) {
+	grants, err := names(ctx, on.s.reads, "SHOW GRANTS")
 	return slices.ContainsFunc(grants, func(grant string) bool {
 		on, all := strings.CutPrefix(grant, "GRANT ALL PRIVILEGES ON ")
 		return all && strings.HasSuffix(grant, " WITH GRANT OPTION") && (strings.HasPrefix(on, "*.* TO ") ||
@@ -239,8 +223,8 @@ func listsGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
 }
 
 // denied reports whether the server refuses a statement because a privilege is missing.
-func denied(ctx context.Context, conn *sql.Conn, statement string) (bool, error) {
-	_, err := conn.ExecContext(ctx, statement)
+func (on Setup) denied(ctx context.Context, statement string) (bool, error) {
+	_, err := on.s.reads.ExecContext(ctx, statement)
 	return accessDenied(err)
 }
 

@@ -2,7 +2,6 @@ package mysqladmin
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,7 +44,7 @@ const textCopies = 2
 func programs(flavour Flavour, comparison string, limit time.Duration) string {
 	var parts []string
 	for _, t := range storedTexts[flavour.Name] {
-		if flavour.before(t.since[0], t.since[1], t.since[2]) {
+		if flavour.before(t.since[:]...) {
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("SELECT %s AS db, LENGTH(%s) AS bytes FROM %s WHERE %s %s ?", t.database, t.text,
@@ -123,12 +122,12 @@ func (on Accounts) defines(ctx context.Context, account, database string) (bool,
 }
 
 // readsPrograms reports whether the broker's account may read MariaDB's tables of routines and events.
-func readsPrograms(ctx context.Context, conn *sql.Conn, flavour Flavour) (bool, error) {
+func (on Setup) readsPrograms(ctx context.Context, flavour Flavour) (bool, error) {
 	if flavour.Name != MariaDB {
 		return false, nil
 	}
 	for _, table := range []string{"mysql.proc", "mysql.event"} {
-		lacks, err := denied(ctx, conn, "SELECT db, definer FROM "+table+" LIMIT 0")
+		lacks, err := on.denied(ctx, "SELECT db, definer FROM "+table+" LIMIT 0")
 		if lacks || err != nil {
 			return false, err
 		}
@@ -157,6 +156,7 @@ func (s *Server) RunningEvents(ctx context.Context, database string) (running, u
 		found, err := one.events(ctx, database)
 		if err != nil {
 			errs = append(errs, err)
+			continue
 		}
 		for name, status := range found {
 			if status == eventEnabled || all[name] != eventEnabled && all[name] != eventDisabled {
@@ -182,19 +182,7 @@ func (s *Server) RunningEvents(ctx context.Context, database string) (running, u
 func (n *node) events(ctx context.Context, database string) (statuses map[string]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	rows, err := n.db.QueryContext(ctx, "SELECT event_name, status FROM information_schema.events WHERE event_schema = ?",
-		database)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	statuses = map[string]string{}
-	for rows.Next() {
-		var name, status string
-		if err := rows.Scan(&name, &status); err != nil {
-			return nil, err
-		}
-		statuses[name] = status
-	}
-	return statuses, rows.Err()
+	return statuses, readPairs(ctx, n.db, statuses,
+		"SELECT event_name, status FROM information_schema.events WHERE event_schema = ?", database)
 }

@@ -166,11 +166,12 @@ func (on Accounts) endSessions(ctx context.Context, account string) error {
 func (on Accounts) killSessions(ctx context.Context, account string) (pending PendingLogins, err error) {
 	found, err := on.s.connections(ctx, func(c connection) bool { return c.user == account || on.s.dialect.pending(c) })
 	if err != nil {
-		return pending, err
+		return nil, err
 	}
+	pending = PendingLogins{}
 	for _, c := range found {
 		if c.user != account {
-			pending.add(c.id, time.Now().Add(loginPatience-c.age))
+			pending[c.id] = time.Now().Add(loginPatience - c.age)
 		} else if err := on.s.kill(ctx, c.id); err != nil {
 			return pending, err
 		}
@@ -206,41 +207,31 @@ const (
 //
 // MySQL: server_mpvio_update_thd and find_mpvio_user in sql/auth/sql_authentication.cc.
 // MariaDB: parse_client_handshake_packet and parse_com_change_user_packet in sql/sql_acl.cc.
-type PendingLogins struct {
-	until map[int64]time.Time // by connection: when its login has taken too long
-}
+//
+// The times say when the login of a connection has taken too long.
+type PendingLogins map[int64]time.Time
 
 // Add adds the logins of another set.
-func (p *PendingLogins) Add(other PendingLogins) {
-	for id, until := range other.until {
-		if _, known := p.until[id]; !known {
-			p.add(id, until)
+func (p PendingLogins) Add(other PendingLogins) {
+	for id, until := range other {
+		if _, known := p[id]; !known {
+			p[id] = until
 		}
 	}
 }
-
-func (p *PendingLogins) add(id int64, until time.Time) {
-	if p.until == nil {
-		p.until = map[int64]time.Time{}
-	}
-	p.until[id] = until
-}
-
-// Any reports whether there are any pending logins.
-func (p *PendingLogins) Any() bool { return len(p.until) > 0 }
 
 // EndLogins waits until each pending login has failed or has become a session, and kills the sessions of the accounts.
 // It also kills logins that take longer than loginPatience. The pending logins must have been listed after the accounts
 // were shut.
 func (on Accounts) EndLogins(ctx context.Context, pending PendingLogins, accounts ...string) error {
-	if !pending.Any() {
+	if len(pending) == 0 {
 		return nil
 	}
 	poll := time.NewTicker(loginPollInterval)
 	defer poll.Stop()
 	for {
 		found, err := on.s.connections(ctx, func(c connection) bool {
-			_, seen := pending.until[c.id]
+			_, seen := pending[c.id]
 			return slices.Contains(accounts, c.user) || seen && on.s.dialect.pending(c)
 		})
 		if err != nil {
@@ -248,7 +239,7 @@ func (on Accounts) EndLogins(ctx context.Context, pending PendingLogins, account
 		}
 		still := 0
 		for _, c := range found {
-			if !slices.Contains(accounts, c.user) && time.Now().Before(pending.until[c.id]) {
+			if !slices.Contains(accounts, c.user) && time.Now().Before(pending[c.id]) {
 				still++
 			} else if err := on.s.kill(ctx, c.id); err != nil {
 				return err

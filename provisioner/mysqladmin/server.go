@@ -5,6 +5,7 @@
 package mysqladmin
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -36,9 +37,7 @@ type Server struct {
 	Cluster   Cluster
 	Sizes     Sizes
 
-	name    string
-	config  Config
-	lockKey []byte
+	config Config
 
 	// Reads have their own pool, so that workers that all hold a session cannot block each other.
 	sessions, reads *pool
@@ -63,10 +62,7 @@ func Open(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", cfg.Name, err)
 	}
-	maxConns := cfg.MaxConns
-	if maxConns == 0 {
-		maxConns = defaultMaxConns
-	}
+	maxConns := cmp.Or(cfg.MaxConns, defaultMaxConns)
 	all, err := openNodes(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", cfg.Name, err)
@@ -76,9 +72,7 @@ func Open(cfg Config) (*Server, error) {
 		pooled = all
 	}
 	s := &Server{
-		name:      cfg.Name,
 		config:    cfg,
-		lockKey:   cfg.SessionLockKey,
 		sessions:  newPool(pooled, maxConns),
 		reads:     newPool(pooled, maxReadConns),
 		connector: connector,
@@ -159,7 +153,7 @@ func (c scarce) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // Name is the server's configured name.
-func (s *Server) Name() string { return s.name }
+func (s *Server) Name() string { return s.config.Name }
 
 // IsCluster reports whether the server is a cluster whose nodes are known.
 func (s *Server) IsCluster() bool { return s.nodes != nil }
@@ -193,7 +187,7 @@ func (s *Server) explain(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("server %s: %s: %w", s.name, doing, err)
+	return fmt.Errorf("server %s: %s: %w", s.config.Name, doing, err)
 }
 
 // Transport is how clients can use TLS with a server.
@@ -245,6 +239,7 @@ func (s *Server) Accounts(ctx context.Context) ([]string, error) {
 // queryer is a connection or a pool.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // EachRow calls fn with each row of a query, and ends at its first error.
@@ -270,10 +265,7 @@ func names(ctx context.Context, on queryer, query string, args ...any) (names []
 		names = append(names, name)
 		return err
 	}, args...)
-	if err != nil {
-		return nil, err
-	}
-	return names, nil
+	return names, err
 }
 
 // readPairs reads a query with two columns, names and values.

@@ -89,6 +89,14 @@ func (s *Session) exists(ctx context.Context, query string, args ...any) (found 
 	return found, err
 }
 
+// fail says what was being done when a statement failed. Nobody gets the connection after that.
+func (s *Session) fail(doing string, err error) error {
+	if err != nil {
+		s.failed = true
+	}
+	return explain(doing, err)
+}
+
 // Close releases the lock and returns the connection; after any failure it discards the connection instead, which ends
 // the lock too.
 func (s *Session) Close() error {
@@ -139,7 +147,7 @@ func (s *Server) LockIf(ctx context.Context, key, organization string, allowed f
 		free()
 		return nil, s.explain("connect", err)
 	}
-	session := &Session{conn: conn, server: s, lock: lockName(s.lockKey, key), alive: alive, free: free,
+	session := &Session{conn: conn, server: s, lock: lockName(s.config.SessionLockKey, key), alive: alive, free: free,
 		organization: organization}
 	session.Accounts, session.Databases, session.Writes = Accounts{session}, Databases{session}, Writes{session}
 	if err := session.take(ctx, allowed); err != nil {

@@ -25,8 +25,7 @@ const commandKilled = "Killed"
 func (s *Session) connections(ctx context.Context, wanted func(connection) bool) ([]connection, error) {
 	all, err := s.server.processList(ctx, s.conn)
 	if err != nil {
-		s.failed = true
-		return nil, fmt.Errorf("list sessions: %w", err)
+		return nil, s.fail("list sessions", err)
 	}
 	elsewhere, err := s.elsewhere(ctx)
 	if err != nil {
@@ -60,19 +59,17 @@ const (
 )
 
 // readsThreads reports whether the broker's account can read processListTable.
-func readsThreads(ctx context.Context, conn *sql.Conn, flavour Flavour) (can bool, err error) {
+func (on Setup) readsThreads(ctx context.Context, flavour Flavour) (can bool, err error) {
 	if flavour.Name != MySQL {
 		return false, nil
 	}
-	err = conn.QueryRowContext(ctx,
+	err = on.s.reads.QueryRowContext(ctx,
 		"SELECT EXISTS (SELECT 1 FROM performance_schema.processlist WHERE id = CONNECTION_ID())").Scan(&can)
 	if hasNumber(err, errNoSuchTable) {
 		return false, nil
 	}
-	if lacks, err := accessDenied(err); lacks || err != nil {
-		return false, err
-	}
-	return can, nil
+	_, err = accessDenied(err)
+	return can, err
 }
 
 // processList includes connections that were killed, until they have rolled back. On MariaDB, they look like those
@@ -165,8 +162,7 @@ type Connections struct {
 func (s *Server) Connections(ctx context.Context) (c Connections, err error) {
 	err = s.reads.QueryRowContext(ctx, "SELECT @@GLOBAL.max_connections").Scan(&c.Max)
 	if err == nil {
-		var name string
-		err = s.reads.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Threads_connected'").Scan(&name, &c.Open)
+		err = s.reads.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Threads_connected'").Scan(new(string), &c.Open)
 	}
 	return c, s.explain("count the server's connections", err)
 }

@@ -179,7 +179,7 @@ func (on Setup) CheckSettings(ctx context.Context) (recommended []Setting, err e
 		}
 	}
 	if len(required) > 0 {
-		return recommended, &SettingsError{Server: on.s.name, Missing: required}
+		return recommended, &SettingsError{Server: on.s.config.Name, Missing: required}
 	}
 	return recommended, nil
 }
@@ -302,12 +302,7 @@ func (on Setup) checkNodes(ctx context.Context) error {
 	if on.s.nodes == nil {
 		return nil
 	}
-	conn, err := on.s.reads.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	here, err := member(ctx, conn)
+	here, err := member(ctx, on.s.reads)
 	if err != nil {
 		return on.needsPerformanceSchema(err)
 	}

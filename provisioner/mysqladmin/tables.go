@@ -3,7 +3,6 @@ package mysqladmin
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -44,11 +43,7 @@ const tablesOf = `SELECT table_name FROM information_schema.tables
 // Tables lists the tables and sequences of a database.
 func (on Databases) Tables(ctx context.Context, database string) ([]string, error) {
 	all, err := names(ctx, on.s.conn, tablesOf, database)
-	if err != nil {
-		on.s.failed = true
-		return nil, fmt.Errorf("list the tables of database %s: %w", database, err)
-	}
-	return all, nil
+	return all, on.s.fail("list the tables of database "+database, err)
 }
 
 // TableMove says that a table is to come from one database into another.
@@ -78,8 +73,5 @@ func (on Databases) MoveTables(ctx context.Context, database string, moves []Tab
 	if hasNumber(err, errLockWaitTimeout) {
 		err = on.explainLockWait(ctx, err)
 	}
-	if err != nil {
-		return fmt.Errorf("move tables of database %s: %w", database, err)
-	}
-	return nil
+	return explain("move tables of database "+database, err)
 }

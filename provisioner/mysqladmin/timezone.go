@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // for hosts without it
@@ -113,11 +114,9 @@ func readZone(location *time.Location) (z zone) {
 		if t.IsDST() {
 			kind.dst = 1
 		}
-		n := 0
-		for n < len(z.kinds) && z.kinds[n] != kind {
-			n++
-		}
-		if n == len(z.kinds) {
+		n := slices.Index(z.kinds, kind)
+		if n < 0 {
+			n = len(z.kinds)
 			z.kinds = append(z.kinds, kind)
 		}
 		if last := len(z.transitions) - 1; last < 0 || z.transitions[last].kind != n {

@@ -138,11 +138,10 @@ func (on Writes) endIdle(ctx context.Context, open []connection) error {
 		return err
 	}
 	for _, c := range open {
-		if !c.idle || busy[c.id] {
-			continue
-		}
-		if err := on.s.kill(ctx, c.id); err != nil {
-			return err
+		if c.idle && !busy[c.id] {
+			if err := on.s.kill(ctx, c.id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -152,21 +151,13 @@ func (on Writes) endIdle(ctx context.Context, open []connection) error {
 // began less than 0.1 s ago.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
 func (on Writes) inTransaction(ctx context.Context) (map[int64]bool, error) {
-	return on.transactions(ctx, "true")
-}
-
-// transactions lists the connections that have a transaction for which a condition is true.
-func (on Writes) transactions(ctx context.Context, condition string) (map[int64]bool, error) {
 	found := map[int64]bool{}
-	err := EachRow(ctx, on.s.conn, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE "+condition,
+	err := EachRow(ctx, on.s.conn, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx",
 		func(rows *sql.Rows) error {
 			var id int64
 			err := rows.Scan(&id)
 			found[id] = true
 			return err
 		})
-	if err != nil {
-		on.s.failed = true
-	}
-	return found, explain("list transactions", err)
+	return found, on.s.fail("list transactions", err)
 }

@@ -58,19 +58,14 @@ func (p Prepared) AllOld() bool { return len(p.XIDs) > 0 && p.Old == len(p.XIDs)
 // Prepared lists the prepared XA transactions and counts those that are older than age. If the broker's account lacks
 // the privilege to list them, which CheckPrivileges reports, it returns none.
 func (s *Server) Prepared(ctx context.Context, age time.Duration) (p Prepared, err error) {
-	conn, err := s.reads.Conn(ctx)
-	if err != nil {
-		return p, s.explain("connect", err)
-	}
-	defer func() { _ = conn.Close() }() // returns it to the pool
-	p, err = prepared(ctx, conn, age)
+	p, err = prepared(ctx, s.reads, age)
 	if hasNumber(err, errSpecificDenied, errXAResource) {
 		return p, nil
 	}
 	return p, s.explain("list the prepared XA transactions", err)
 }
 
-func prepared(ctx context.Context, conn *sql.Conn, age time.Duration) (p Prepared, err error) {
+func prepared(ctx context.Context, conn queryer, age time.Duration) (p Prepared, err error) {
 	if p.XIDs, err = preparedXA(ctx, conn); err != nil || len(p.XIDs) == 0 {
 		return p, err
 	}

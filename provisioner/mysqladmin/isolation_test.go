@@ -59,6 +59,20 @@ func TestTenantsAreKeptApart(t *testing.T) {
 	})
 }
 
+// A tenant is not the master of its dedicated server either, which lacks the settings of shared ones.
+func TestTenantOfADedicatedServer(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		s = testdrive.PrivateDedicated(t, s.Flavour)
+		f := newFixture(t, s)
+		other := f.account(plan.Admin)
+		f.exec(f.loginAs(other), "CREATE TABLE mine (n INT)")
+		for _, role := range everyRole {
+			f.attack(s.Flavour, f.loginAs(f.account(role)), "mysql", other.Name, s.BrokerUser)
+		}
+	})
+}
+
 // Every account can change its own password, which no server can forbid. The tenant can change nothing else, and its
 // access can still be revoked.
 func TestTenantChangesItsAccount(t *testing.T) {

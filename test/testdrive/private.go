@@ -25,6 +25,24 @@ func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL
 	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, false, "127.0.0.1", settings...)
 }
 
+// PrivateDedicated starts a server as the launcher starts an instance's: it has no settings of shared servers, and the
+// broker is its administrator.
+func PrivateDedicated(t testing.TB, flavour string) servers.MySQL {
+	t.Helper()
+	admit.Enter(t, serverUnits(flavour))
+	l, err := launchers.OpenHere(privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), launcher.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { killAll(t, l) })
+	e, err := l.Launch(t.Context(), privateSpec, func(string) {})
+	if err != nil {
+		t.Fatalf("start a dedicated server: %v", err)
+	}
+	return servers.MySQL{Flavour: flavour, Host: e.Host, Port: e.Port, User: privateUser, Password: privatePassword,
+		BrokerUser: privateUser, BrokerPassword: privatePassword, CA: string(e.CACertificate)}
+}
+
 // PrivateLater is Private of a later version: see servers.Later.
 func PrivateLater(t testing.TB, flavour string) servers.MySQL {
 	t.Helper()
@@ -77,6 +95,9 @@ func privateConfig(t testing.TB, dir, flavour string) map[string]string {
 
 const privateUser, privatePassword = "root_of_test", "a-private-password"
 
+var privateSpec = launcher.Spec{ID: privateID, MemoryMB: 256, StorageMB: 256, AdminUser: privateUser,
+	AdminPassword: privatePassword}
+
 func launchPrivate(ctx context.Context, config map[string]string, flavour string, supervise bool,
 	settings ...string) (launcher.Stopper, launcher.Endpoint, error) {
 	common, err := servers.Settings(flavour)
@@ -88,8 +109,7 @@ func launchPrivate(ctx context.Context, config map[string]string, flavour string
 	if err != nil {
 		return nil, launcher.Endpoint{}, err
 	}
-	e, err := l.Launch(ctx, launcher.Spec{ID: privateID, MemoryMB: 256, StorageMB: 256, AdminUser: privateUser,
-		AdminPassword: privatePassword}, func(string) {})
+	e, err := l.Launch(ctx, privateSpec, func(string) {})
 	return l, e, err
 }
 

@@ -188,8 +188,25 @@ var histories = map[string]history{
 		"CREATE TABLE b LIKE t", "INSERT INTO b SELECT * FROM t ORDER BY RAND()", "CREATE TEMPORARY TABLE x (a INT)",
 		"INSERT INTO x VALUES (1)", "CREATE TABLE c AS SELECT * FROM x", "CREATE TABLE d LIKE x", "DROP TABLE x",
 		"CREATE TABLE IF NOT EXISTS c AS SELECT 5 AS a", "DROP TEMPORARY TABLE IF EXISTS y", "TRUNCATE a", "RENAME TABLE b TO bb, c TO b"}},
+	"settings of a procedure": {after: []string{"SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT'", "CREATE PROCEDURE p () BEGIN " +
+		"SET time_zone = '+05:00', sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_ZERO_DATE,REAL_AS_FLOAT', collation_connection = utf8mb4_bin; " +
+		"CREATE TABLE t (at TIMESTAMP DEFAULT '2024-02-03 04:05:06', v VARCHAR(9) DEFAULT ('a' || 'ä')); CREATE VIEW \"v\" AS SELECT 'a' || 'ä' AS x; END",
+		"CALL p()", "SET sql_mode = ''", "CREATE VIEW u AS SELECT 'a' || 'b' AS x"}},
 
 	// What the log does not say.
+	"a character set of a procedure": {after: []string{"CREATE PROCEDURE p () BEGIN SET NAMES latin1; CREATE TABLE t (v VARCHAR(9) " +
+		"CHARACTER SET utf8mb4 DEFAULT 'é'); END", "CALL p()"}, refused: "the procedure `p`, which may have set sql_mode or a character set before: CREATE TABLE t"},
+	"a character set of the strings of a procedure": {on: mysqld.MySQL, after: []string{"CREATE PROCEDURE p () BEGIN " +
+		"SET collation_connection = ucs2_bin; CREATE TABLE t (v INT PRIMARY KEY, h VARCHAR(9) AS (HEX('x'))); END", "CALL p()"}, refused: "CREATE TABLE t"},
+	"a type in a mode of a procedure": {after: []string{"CREATE PROCEDURE p () BEGIN SET sql_mode = 'REAL_AS_FLOAT'; CREATE TABLE t (r REAL); END",
+		"CALL p()"}, refused: "CREATE TABLE t"},
+	"a view in a mode of a procedure": {after: []string{"CREATE PROCEDURE p () BEGIN SET sql_mode = 'PIPES_AS_CONCAT'; " +
+		"CREATE VIEW v AS SELECT 'a' || 'b' AS x; END", "CALL p()"}, refused: "VIEW `v` AS SELECT"},
+	"escapes in a mode of a procedure": {after: []string{"CREATE PROCEDURE p () BEGIN SET sql_mode = 'NO_BACKSLASH_ESCAPES'; " +
+		"CREATE TABLE $DB.t (v VARCHAR(9) DEFAULT 'a\\\\b'); END", "CALL p()"}, refused: "sql_mode"},
+	"a view in a mode of an event that is gone": {after: []string{"CREATE EVENT e ON SCHEDULE AT '2037-01-01 00:00:00' DO BEGIN " +
+		"SET sql_mode = 'PIPES_AS_CONCAT'; CREATE VIEW v AS SELECT 'a' || 'b' AS x; END", "DROP EVENT e", "SET sql_mode = 'PIPES_AS_CONCAT'",
+		"CREATE VIEW v AS SELECT 'a' || 'b' AS x"}, refused: "the event `e`"},
 	"random defaults": {on: mysqld.MariaDB, before: keyed, after: []string{
 		"ALTER TABLE t ADD COLUMN u VARCHAR(36) DEFAULT (UUID()), ADD COLUMN r DOUBLE DEFAULT (RAND())"}, refused: "`t`"},
 	"a random default without parentheses": {on: mysqld.MariaDB, before: keyed, after: []string{

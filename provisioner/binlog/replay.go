@@ -56,6 +56,7 @@ type Replay struct {
 	zone        string            // the last one of a transaction
 	recomputes  bool              // MariaDB computes stored columns where rows are written
 	zoned       map[string]bool   // tables, see dependsOnZone
+	stored      []stored          // of the target, now or before
 	inputs      string            // what the next statement depends on, as events before it say; "" for nothing else
 }
 

@@ -88,6 +88,9 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 	if drops, creates := ofDatabase(tokens(text, q.sqlMode, q.client)); drops || creates {
 		return r.defineDatabase(ctx, q, text, drops, creates)
 	}
+	if err := r.refuseStored(ctx, q, text); err != nil {
+		return err
+	}
 	text = definer.ReplaceAllString(renamed(text, r.Source, r.Target), "$1")
 	text, err := r.withHeadInClient(ctx, text, q)
 	if err != nil {

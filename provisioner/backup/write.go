@@ -79,7 +79,7 @@ func (w *writing) writeSchema(ctx context.Context, schema transfer.Schema) error
 	if err != nil {
 		return err
 	}
-	w.manifest.Tables = schema.Tables()
+	w.manifest.Tables = len(schema.Tables)
 	w.manifest.Schema, err = w.put(ctx, name, data)
 	return err
 }

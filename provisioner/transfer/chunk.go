@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 )
 
 // chunkBytes is Options.ChunkBytes by default.
@@ -23,11 +24,10 @@ type chunk struct {
 
 // where is the condition for a chunk.
 func (t table) where(k chunk) string {
-	if k.from == "" && k.to == "" {
-		return ""
-	}
-	key := quoteName(t.key.name)
+	key := quoteName(t.Key)
 	switch {
+	case k.from == "" && k.to == "":
+		return ""
 	case k.from == "":
 		return fmt.Sprintf(" WHERE %s <= %s", key, k.to)
 	case k.to == "":
@@ -40,8 +40,8 @@ func (t table) where(k chunk) string {
 // table without a usable key is one chunk.
 func eachChunk(ctx context.Context, conn *sql.Conn, k chunk, bytes uint64, fn func(chunk) error) error {
 	t := k.table
-	if t.key != nil && t.bytes > bytes {
-		size := max(t.rows*bytes/t.bytes, 100)
+	if t.Key != "" && t.Bytes > bytes {
+		size := max(t.rows*bytes/t.Bytes, 100)
 		for {
 			to, err := nextKey(ctx, conn, t, k.from, size)
 			if err != nil {
@@ -62,11 +62,11 @@ func eachChunk(ctx context.Context, conn *sql.Conn, k chunk, bytes uint64, fn fu
 
 // nextKey returns the key that is so many rows after another, as a literal; "" if there are not so many rows.
 func nextKey(ctx context.Context, conn *sql.Conn, t *table, from string, rows uint64) (literal string, err error) {
-	key := quoteName(t.key.name)
-	query := fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s)%s ORDER BY %s LIMIT %d, 1", key, t, quoteName(t.keyIndex),
-		t.where(chunk{from: from}), key, rows-1)
+	key := t.Columns[slices.IndexFunc(t.Columns, func(c column) bool { return c.Name == t.Key })]
+	query := fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s)%s ORDER BY %[1]s LIMIT %[5]d, 1", quoteName(t.Key), t,
+		quoteName(t.keyIndex), t.where(chunk{from: from}), rows-1)
 	err = eachRow(ctx, conn, query, func(values []value) error {
-		literal = t.key.keyLiteral(values[0])
+		literal = key.keyLiteral(values[0])
 		return nil
 	})
 	return literal, sourceFailure(err)

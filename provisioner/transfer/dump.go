@@ -85,7 +85,7 @@ func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) 
 	if sum, err = sumOf(ctx, from, k); err != nil {
 		return "", sourceFailure(err)
 	}
-	return sum, out.EndChunk(ctx, Chunk{Table: k.table.name, From: k.from, To: k.to, Sum: sum})
+	return sum, out.EndChunk(ctx, Chunk{Table: k.table.Name, From: k.from, To: k.to, Sum: sum})
 }
 
 func sumOf(ctx context.Context, conn *sql.Conn, k chunk) (sum string, err error) {

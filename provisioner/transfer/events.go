@@ -43,13 +43,13 @@ func endOfEvent(text string) time.Time {
 
 // makeEvents creates the events, all of them disabled. It returns those that are to run.
 func (b *builder) makeEvents(ctx context.Context, conn *sql.Conn) (Events, error) {
-	later := Events{collation: b.programs.collation}
-	disabled := make([]program, len(b.programs.events))
-	for n, p := range b.programs.events {
-		text := withoutDefiner(string(p.text))
+	later := Events{collation: b.Collation}
+	disabled := make([]program, len(b.Events))
+	for n, p := range b.Events {
+		text := withoutDefiner(string(p.Text))
 		if enabledEvent.MatchString(text) {
 			later.list = append(later.list, p)
-			p.text = []byte(enabledEvent.ReplaceAllString(text, "${1}DISABLE"))
+			p.Text = []byte(enabledEvent.ReplaceAllString(text, "${1}DISABLE"))
 		} else {
 			p.before = endOfEvent(text)
 		}
@@ -72,18 +72,18 @@ func (e Events) Enable(ctx context.Context, to Target, alive func() error) error
 	if len(e.list) == 0 {
 		return nil
 	}
-	b := newBuilder(Schema{programs: programSet{collation: e.collation}}, to, Options{Alive: alive})
+	b := newBuilder(Schema{programSet: programSet{Collation: e.collation}}, to, Options{Alive: alive})
 	conn, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer discard(conn)
 	for _, p := range e.list {
-		name := createEvent.FindStringSubmatch(withoutDefiner(string(p.text)))
+		name := createEvent.FindStringSubmatch(withoutDefiner(string(p.Text)))
 		if name == nil {
 			return fmt.Errorf("the text of the %s does not begin with its name", p)
 		}
-		p.text = []byte("ALTER EVENT " + name[1] + " ENABLE")
+		p.Text = []byte("ALTER EVENT " + name[1] + " ENABLE")
 		// With the settings of its creation: a server may store those of the session.
 		if err := p.make(ctx, b, conn); err != nil && number(err) != errNoSuchEvent && number(err) != errEventIsPast {
 			return err

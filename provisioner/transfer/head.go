@@ -13,27 +13,27 @@ import (
 // of its session. Servers print the name, the table of a trigger, the type that a function returns and the comment in
 // UTF-8 always, and the type and the comment with backslashes escaped.
 func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
-	if p.kind == "VIEW" || p.kind == "LIBRARY" || !p.literally() && strings.HasPrefix(p.client, "utf8") {
+	if p.Kind == "VIEW" || p.Kind == "LIBRARY" || !p.literally() && strings.HasPrefix(p.Client, "utf8") {
 		return nil
 	}
-	names := []string{p.name}
+	names := []string{p.Name}
 	var comment, table string
-	switch p.kind {
+	switch p.Kind {
 	case "TRIGGER":
 		if err := conn.QueryRowContext(ctx, `SELECT event_object_table FROM information_schema.triggers
-			WHERE trigger_schema = DATABASE() AND trigger_name = `+utf8Literal(p.name)).Scan(&table); err != nil {
+			WHERE trigger_schema = DATABASE() AND trigger_name = `+utf8Literal(p.Name)).Scan(&table); err != nil {
 			return err
 		}
 		names = append(names, table)
 	case "EVENT":
 		if err := conn.QueryRowContext(ctx, `SELECT event_comment FROM information_schema.events
-			WHERE event_schema = DATABASE() AND event_name = `+utf8Literal(p.name)).Scan(&comment); err != nil {
+			WHERE event_schema = DATABASE() AND event_name = `+utf8Literal(p.Name)).Scan(&comment); err != nil {
 			return err
 		}
 	default:
 		if err := conn.QueryRowContext(ctx, `SELECT routine_comment FROM information_schema.routines
-			WHERE routine_schema = DATABASE() AND routine_name = `+utf8Literal(p.name)+` AND routine_type = `+
-			utf8Literal(p.kind)).Scan(&comment); err != nil {
+			WHERE routine_schema = DATABASE() AND routine_name = `+utf8Literal(p.Name)+` AND routine_type = `+
+			utf8Literal(p.Kind)).Scan(&comment); err != nil {
 			return err
 		}
 	}
@@ -47,8 +47,8 @@ func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
 				quote+strings.ReplaceAll(converted, quote, quote+quote)+quote)
 		}
 	}
-	if found := p.returned(); found != nil && p.kind == "FUNCTION" {
-		kind := string(p.text[found[2]:found[3]])
+	if found := p.returned(); found != nil && p.Kind == "FUNCTION" {
+		kind := string(p.Text[found[2]:found[3]])
 		if p.literally() {
 			kind = masked.ReplaceAllStringFunc(kind, literalText)
 		}
@@ -56,7 +56,7 @@ func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
 		if err != nil {
 			return err
 		}
-		p.text = slices.Concat(p.text[:found[2]], []byte(converted), p.text[found[3]:])
+		p.Text = slices.Concat(p.Text[:found[2]], []byte(converted), p.Text[found[3]:])
 	}
 	if comment == "" {
 		return nil
@@ -83,15 +83,15 @@ func literalText(text string) string {
 var printed = strings.NewReplacer("\x00", `\0`, "\n", `\n`, "\r", `\r`, `\`, `\\`, "'", "''")
 
 func (p *program) replaceFirst(old, replacement string) {
-	p.text = bytes.Replace(p.text, []byte(old), []byte(replacement), 1)
+	p.Text = bytes.Replace(p.Text, []byte(old), []byte(replacement), 1)
 }
 
 // inClient returns a text in the character set of the program.
 func (p *program) inClient(ctx context.Context, conn *sql.Conn, text string) (converted string, err error) {
-	if ascii.MatchString(text) || strings.HasPrefix(p.client, "utf8") || p.client == "binary" {
+	if ascii.MatchString(text) || strings.HasPrefix(p.Client, "utf8") || p.Client == "binary" {
 		return text, nil
 	}
-	err = conn.QueryRowContext(ctx, "SELECT CONVERT("+utf8Literal(text)+" USING "+p.client+")").Scan(&converted)
+	err = conn.QueryRowContext(ctx, "SELECT CONVERT("+utf8Literal(text)+" USING "+p.Client+")").Scan(&converted)
 	return converted, err
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 // identities tells whether a name is still that of the table that the snapshot found under it. A transaction reads
@@ -26,7 +28,7 @@ type identities struct {
 // identify notes what each table is. The caller has all of them locked. File systems can be a moment behind the clock.
 func (s *snapshot) identify(ctx context.Context, justNow string) (err error) {
 	i := &s.identities
-	byNumber := !i.mariaDB || slices.ContainsFunc(s.tables, func(t table) bool { return partitions.MatchString(t.create) })
+	byNumber := !i.mariaDB || slices.ContainsFunc(s.tables, func(t table) bool { return partitions.MatchString(t.Create) })
 	isNew := func(t table) bool { return t.created >= justNow }
 	numbers := map[string]string{}
 	if len(s.tables) > 0 && (byNumber || slices.ContainsFunc(s.tables, isNew)) {
@@ -62,11 +64,11 @@ func (i *identities) check(ctx context.Context, from *sql.Conn, t *table) error 
 		}
 		identity = numbers[t.file]
 	} else if err := from.QueryRowContext(ctx, "SELECT COALESCE(MAX(create_time), '') FROM information_schema.tables "+
-		"WHERE table_schema = DATABASE() AND table_name = "+utf8Literal(t.name)).Scan(&identity); err != nil {
+		"WHERE table_schema = DATABASE() AND table_name = "+utf8Literal(t.Name)).Scan(&identity); err != nil {
 		return ofSource(err)
 	}
 	if identity != t.identity {
-		return fmt.Errorf("%w: %s is another table", ErrChanged, t.name)
+		return fmt.Errorf("%w: %s is another table", ErrChanged, t.Name)
 	}
 	return nil
 }
@@ -79,24 +81,18 @@ func (i *identities) numbers(ctx context.Context, where string) (map[string]stri
 		query = "SELECT name, table_id FROM (SELECT CAST(name AS BINARY) AS name, table_id FROM " +
 			"information_schema.innodb_sys_tables) AS t WHERE " + where
 	}
-	rows, err := i.conn.QueryContext(ctx, query+" ORDER BY 1, 2")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	all := map[string]string{}
-	for rows.Next() {
+	err := mysqladmin.EachRow(ctx, i.conn, query+" ORDER BY 1, 2", func(rows *sql.Rows) error {
 		var name, number string
-		if err := rows.Scan(&name, &number); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&name, &number)
 		table, partition, _ := strings.Cut(name, "#"+i.partition()+"#")
 		if partition != "" {
 			all[table] += " " + partition + " " + number
 		}
 		all[name] += " " + number
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 // partition is what the names of partitions have between two #.

@@ -28,15 +28,15 @@ func (o Options) earlyKeyBytes() uint64 {
 // splitCreate splits the definition of a table of the snapshot into one without its secondary keys, and these. There
 // are none if the table is small, or may need them before it has rows.
 func (b *builder) splitCreate(t *table) (early string, keys lateKeys) {
-	if early, clauses := splitWords(t.create); len(clauses) > 0 && !strings.Contains(b.Version, "MariaDB") {
+	if early, clauses := splitWords(t.Create); len(clauses) > 0 && !strings.Contains(b.Version, "MariaDB") {
 		return early, lateKeys{t, clauses, true}
 	}
 	references := "REFERENCES " + t.String() + " "
-	if t.bytes <= b.options.earlyKeyBytes() || t.sequence || t.versioned ||
-		slices.ContainsFunc(b.tables, func(o table) bool { return strings.Contains(o.create, references) }) {
-		return t.create, lateKeys{}
+	if t.Bytes <= b.options.earlyKeyBytes() || t.Sequence || t.Versioned ||
+		slices.ContainsFunc(b.Tables, func(o table) bool { return strings.Contains(o.Create, references) }) {
+		return t.Create, lateKeys{}
 	}
-	early, clauses := splitKeys(t.create)
+	early, clauses := splitKeys(t.Create)
 	return early, lateKeys{t, clauses, false}
 }
 
@@ -121,7 +121,7 @@ const gentleKeys = `SET SESSION unique_checks = @@unique_checks
 	/*!80027 , innodb_ddl_threads = 1, innodb_parallel_read_threads = 1 */`
 
 func (b *builder) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error {
-	conn, err := b.connectLoosely(ctx)
+	conn, err := b.connect(ctx, looseSession)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (b *builder) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error 
 		for _, clauses := range statements {
 			err := b.exec(ctx, conn, "ALTER TABLE "+l.table.String()+" ADD "+strings.Join(clauses, ", ADD "))
 			if number(err) != 0 {
-				return refused(err, "The keys of table %s cannot be created in the copy (MySQL error %d).", l.table.name,
+				return refused(err, "The keys of table %s cannot be created in the copy (MySQL error %d).", l.table.Name,
 					number(err))
 			}
 			if err != nil {

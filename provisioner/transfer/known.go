@@ -65,9 +65,9 @@ func (k *Known) learn(c chunk, text string) error {
 		return err
 	}
 	if c.first {
-		k.tables[c.table.name] = &knownTable{create: c.table.create, keyIndex: c.table.keyIndex}
+		k.tables[c.table.Name] = &knownTable{create: c.table.Create, keyIndex: c.table.keyIndex}
 	}
-	t := k.tables[c.table.name]
+	t := k.tables[c.table.Name]
 	if last := len(t.chunks) - 1; last >= 0 && t.chunks[last].merged < gentleParts {
 		l := &t.chunks[last]
 		l.to, l.merged, l.sum.rows, l.sum.sum = c.to, l.merged+1, l.sum.rows+sum.rows, l.sum.sum+sum.sum
@@ -79,8 +79,8 @@ func (k *Known) learn(c chunk, text string) error {
 
 // chunks returns the chunks of a table that are known from one end of the key to the other, or nil.
 func (k *Known) chunks(t *table) (all []chunk) {
-	known := k.tables[t.name]
-	if known == nil || !sameDefinition(known.create, t.create) || known.keyIndex != t.keyIndex ||
+	known := k.tables[t.Name]
+	if known == nil || !sameDefinition(known.create, t.Create) || known.keyIndex != t.keyIndex ||
 		known.chunks[len(known.chunks)-1].to != "" {
 		return nil
 	}

@@ -14,14 +14,16 @@ func unquoteName(name string) string { return strings.ReplaceAll(name[1:len(name
 
 // column is a column whose values are copied.
 type column struct {
-	name     string
-	kind     string // DATA_TYPE in information_schema, in lower case
-	charset  string // "" for a column that is not of characters
-	nullable bool
-	numbered bool   // of an ENUM or SET, whose values are read as numbers: two of them can have the same text
-	stored   bool   // generated: its value is compared, not written
-	full     string // COLUMN_TYPE in information_schema
-	summed   string // an expression to sum up instead of the value, "" for the value itself
+	Name     string `json:"name"`
+	Kind     string `json:"kind"`              // DATA_TYPE in information_schema, in lower case
+	Charset  string `json:"charset,omitempty"` // "" for a column that is not of characters
+	Nullable bool   `json:"nullable,omitempty"`
+	// Numbered says that it is an ENUM or SET, whose values are read as numbers: two of them can have the same text.
+	Numbered bool `json:"numbered,omitempty"`
+	Stored   bool `json:"stored,omitempty"` // generated: its value is compared, not written
+
+	full   string // COLUMN_TYPE in information_schema
+	summed string // an expression to sum up instead of the value, "" for the value itself
 }
 
 var (
@@ -40,13 +42,13 @@ var (
 // expression reads a value exactly. As they are, FLOATs lose digits and BITs are raw bytes. A product keeps the sign of
 // -0, which a sum does not.
 func (c column) expression() string {
-	name := quoteName(c.name)
+	name := quoteName(c.Name)
 	switch {
-	case c.numbered:
+	case c.Numbered:
 		return "CAST(" + name + " AS UNSIGNED)"
-	case c.kind == "float":
+	case c.Kind == "float":
 		return name + "*1e0"
-	case c.kind == "bit":
+	case c.Kind == "bit":
 		return name + "+0"
 	}
 	return name
@@ -59,13 +61,13 @@ func (c column) sum() string {
 	switch {
 	case c.summed != "":
 		return c.summed
-	case c.kind == "json":
-		text := "CAST(CONVERT(" + quoteName(c.name) + " USING utf8mb4) AS JSON)"
+	case c.Kind == "json":
+		text := "CAST(CONVERT(" + quoteName(c.Name) + " USING utf8mb4) AS JSON)"
 		return "CRC32(" + text + "),LENGTH(" + text + ")"
-	case slices.Contains(long, c.kind):
-		return "CRC32(" + quoteName(c.name) + "),LENGTH(" + quoteName(c.name) + ")"
-	case c.charset != "" && !c.numbered:
-		return "CAST(" + quoteName(c.name) + " AS BINARY)" // columns may have different character sets
+	case slices.Contains(long, c.Kind):
+		return "CRC32(" + quoteName(c.Name) + "),LENGTH(" + quoteName(c.Name) + ")"
+	case c.Charset != "" && !c.Numbered:
+		return "CAST(" + quoteName(c.Name) + " AS BINARY)" // columns may have different character sets
 	}
 	return c.expression()
 }
@@ -92,7 +94,7 @@ func (c column) append(to []byte, value any) []byte {
 }
 
 func (c column) appendText(to, text []byte) []byte {
-	if c.numbered || slices.Contains(integers, c.kind) {
+	if c.Numbered || slices.Contains(integers, c.Kind) {
 		return append(to, text...)
 	}
 	return appendQuoted(append(to, c.introducer()...), text)
@@ -101,10 +103,10 @@ func (c column) appendText(to, text []byte) []byte {
 // introducer says of which character set a string is that follows it.
 func (c column) introducer() string {
 	switch {
-	case slices.Contains(binaries, c.kind):
+	case slices.Contains(binaries, c.Kind):
 		return "_binary"
-	case c.charset != "" && c.charset != "utf8mb4": // which is that of the connection
-		return "_" + c.charset
+	case c.Charset != "" && c.Charset != "utf8mb4": // which is that of the connection
+		return "_" + c.Charset
 	}
 	return ""
 }

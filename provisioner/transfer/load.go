@@ -16,10 +16,10 @@ var ErrDiffers = errors.New("the rows that were written are not those of the dum
 // interruption, it compares first, and writes what differs. An error of Part.Read is a SourceError.
 func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) error {
 	o = o.complete()
-	if err := s.programs.check(o); err != nil {
+	if err := s.check(o); err != nil {
 		return err
 	}
-	return newBuilder(s, to, o).build(ctx, &snapshot{tables: s.tables}, func(ctx context.Context, c *copier) error {
+	return newBuilder(s, to, o).build(ctx, &snapshot{tables: s.Tables}, func(ctx context.Context, c *copier) error {
 		return c.loadRows(ctx, parts)
 	})
 }
@@ -101,7 +101,7 @@ type partLoader struct {
 func (l *partLoader) again(failure error) (again bool) {
 	for n := range l.chunks {
 		k := &l.chunks[n]
-		again = k.again(failure, l.kept[k.table.name]) || again
+		again = k.again(failure, l.kept[k.table.Name]) || again
 	}
 	return again
 }
@@ -117,8 +117,8 @@ func (l *partLoader) differs() error {
 		if refusal := k.dependsOnSession(); l.differing[n] && refusal != nil {
 			return refusal
 		}
-		if l.differing[n] && !slices.Contains(tables, k.table.name) {
-			tables = append(tables, k.table.name)
+		if l.differing[n] && !slices.Contains(tables, k.table.Name) {
+			tables = append(tables, k.table.Name)
 		}
 	}
 	return fmt.Errorf("%w: table %s", ErrDiffers, strings.Join(tables, ", table "))
@@ -128,7 +128,7 @@ func (l *partLoader) differs() error {
 func (l *partLoader) compare(ctx context.Context) error {
 	l.differing = map[int]bool{}
 	for n, k := range l.chunks {
-		if !l.there[k.table.name] {
+		if !l.there[k.table.Name] {
 			l.differing[n] = true
 			continue
 		}
@@ -192,19 +192,19 @@ func (l *partLoader) begin(ctx context.Context, n int) error {
 		return err
 	}
 	t := l.chunks[n].table
-	if t.versioned {
-		if l.there[t.name] {
-			return refused(nil, "Table %s has a history, which differs in the copy.", t.name)
+	if t.Versioned {
+		if l.there[t.Name] {
+			return refused(nil, "Table %s has a history, which differs in the copy.", t.Name)
 		}
 		if err := l.exec(ctx, l.conn, "SET SESSION system_versioning_insert_history = 1"); err != nil {
-			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", t.name)
+			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", t.Name)
 		}
 	}
 	if err := l.exec(ctx, l.conn, "BEGIN"); err != nil {
 		return err
 	}
 	l.open = n
-	if !l.there[t.name] {
+	if !l.there[t.Name] {
 		return nil
 	}
 	return l.exec(ctx, l.conn, "DELETE FROM "+t.String()+t.where(l.chunks[n]))
@@ -217,6 +217,6 @@ func (l *partLoader) end(ctx context.Context) error {
 	if err := l.exec(ctx, l.conn, "COMMIT"); err != nil {
 		return err
 	}
-	l.there[l.chunks[l.open].table.name], l.open = true, -1
+	l.there[l.chunks[l.open].table.Name], l.open = true, -1
 	return nil
 }

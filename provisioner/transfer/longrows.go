@@ -33,7 +33,7 @@ func (o Options) reserve(ctx context.Context, from *sql.Conn, k chunk, times int
 		return 0, func() {}, nil
 	}
 	release, err = o.Reserve(ctx, times*longest)
-	return longest, release, RefuseLong(err, longest, k.table.name)
+	return longest, release, RefuseLong(err, longest, k.table.Name)
 }
 
 // RefuseLong explains memory.ErrTooLarge, and returns any other error as it is.
@@ -54,12 +54,12 @@ var shortBytes = map[string]int{"tinyblob": 1 << 8, "tinytext": 1 << 8, "blob": 
 // one that is longer than a statement of others.
 func (t table) selectLongest(k chunk) string {
 	lengths, most := []string{"65536"}, 1<<16
-	for _, c := range t.columns {
-		if !slices.Contains(long, c.kind) {
+	for _, c := range t.Columns {
+		if !slices.Contains(long, c.Kind) {
 			continue
 		}
-		lengths = append(lengths, "COALESCE(LENGTH("+quoteName(c.name)+"),0)")
-		if short := shortBytes[c.kind]; short > 0 {
+		lengths = append(lengths, "COALESCE(LENGTH("+quoteName(c.Name)+"),0)")
+		if short := shortBytes[c.Kind]; short > 0 {
 			most += short
 		} else {
 			most += statementBytes

@@ -11,30 +11,42 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 // program is a view, routine, trigger or event.
 type program struct {
-	kind string // as SHOW CREATE and DROP name it
-	name string
-	text []byte // in the character set in which it was created
+	Kind string `json:"kind"` // as SHOW CREATE and DROP name it
+	Name string `json:"name"`
+	Text []byte `json:"text"` // in the character set in which it was created
 
-	sqlMode, client, connection, database, timeZone string // settings of the session that created it
+	// Settings of the session that created it.
+	SQLMode    string `json:"sql_mode"`
+	Client     string `json:"character_set_client"`
+	Connection string `json:"collation_connection"`
+	Database   string `json:"collation_database"`
+	TimeZone   string `json:"time_zone,omitempty"`
 
-	broken error // why the source's server cannot open a view, or show its text; that is then unknown
+	// Broken says why the source's server cannot open a view, or show its text; that is then unknown.
+	Broken string `json:"broken,omitempty"`
 
 	before time.Time // a disabled event has to be created before this time, in its time zone; the zero time for any
 }
 
-func (p program) String() string { return strings.ToLower(p.kind) + " " + p.name }
+func (p program) String() string { return strings.ToLower(p.Kind) + " " + p.Name }
 
 // programSet is those of a database, each list in the order in which they are created.
 type programSet struct {
-	views, libraries, routines, triggers, events []program
+	Views     []program `json:"views"`
+	Libraries []program `json:"libraries,omitempty"`
+	Routines  []program `json:"routines"`
+	Triggers  []program `json:"triggers"`
+	Events    []program `json:"events"`
 
-	database  string // of which they are programs; "" if an old backup does not tell
-	collation string // the default of the database, which implies its character set
-	comment   string // the clause for the comment of the database, which MariaDB has since 10.5; "" for none
+	Source    string `json:"database,omitempty"` // of which they are programs; "" if an old backup does not tell
+	Collation string `json:"collation"`          // the default of the database, which implies its character set
+	Comment   string `json:"comment,omitempty"`  // the clause for the database's comment, which MariaDB has since 10.5
 }
 
 // listPrograms are the queries for the kinds and names of programs. Triggers of the same event run in the order in
@@ -43,16 +55,16 @@ var listPrograms = []struct {
 	into  func(*programSet) *[]program
 	query string
 }{
-	{func(p *programSet) *[]program { return &p.views },
+	{func(p *programSet) *[]program { return &p.Views },
 		"SELECT 'VIEW', table_name FROM information_schema.views WHERE table_schema = DATABASE() ORDER BY 2"},
-	{func(p *programSet) *[]program { return &p.libraries },
+	{func(p *programSet) *[]program { return &p.Libraries },
 		"SELECT 'LIBRARY', library_name FROM information_schema.libraries WHERE library_schema = DATABASE() ORDER BY 2"},
-	{func(p *programSet) *[]program { return &p.routines },
+	{func(p *programSet) *[]program { return &p.Routines },
 		"SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1, 2"},
-	{func(p *programSet) *[]program { return &p.triggers },
+	{func(p *programSet) *[]program { return &p.Triggers },
 		`SELECT 'TRIGGER', trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()
 			ORDER BY event_object_table, action_timing, event_manipulation, action_order`},
-	{func(p *programSet) *[]program { return &p.events },
+	{func(p *programSet) *[]program { return &p.Events },
 		"SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 2"},
 }
 
@@ -67,21 +79,17 @@ var knownViews = strings.Fields(`APPLICABLE_ROLES CHECK_CONSTRAINTS COLUMNS COLU
 
 // checkKinds refuses a database in which the server lists objects of a kind that this release does not know.
 func checkKinds(ctx context.Context, conn *sql.Conn, known []string) error {
-	rows, err := conn.QueryContext(ctx, `SELECT UPPER(table_name), MIN(column_name) FROM information_schema.columns
-		WHERE table_schema = 'information_schema' AND column_name LIKE '%\\_SCHEMA' GROUP BY 1`)
-	if err != nil {
-		return ofSource(err)
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	unknown := map[string]string{}
-	for rows.Next() {
+	if err := mysqladmin.EachRow(ctx, conn, `SELECT UPPER(table_name), MIN(column_name) FROM information_schema.columns
+		WHERE table_schema = 'information_schema' AND column_name LIKE '%\\_SCHEMA' GROUP BY 1`, func(rows *sql.Rows) error {
 		var view, column string
-		if err := rows.Scan(&view, &column); err != nil {
-			return ofSource(err)
-		}
+		err := rows.Scan(&view, &column)
 		if !slices.Contains(known, view) {
 			unknown[view] = column
 		}
+		return err
+	}); err != nil {
+		return ofSource(err)
 	}
 	for view, column := range unknown {
 		var lists bool
@@ -95,7 +103,7 @@ func checkKinds(ctx context.Context, conn *sql.Conn, known []string) error {
 			return ofSource(err)
 		}
 	}
-	return ofSource(rows.Err())
+	return nil
 }
 
 // databaseComment finds the clause in what SHOW CREATE DATABASE prints.
@@ -114,36 +122,27 @@ func defaultsOf(ctx context.Context, conn *sql.Conn, database string) (collation
 
 // names lists the kinds and names of programs.
 func names(ctx context.Context, conn *sql.Conn, query string) (list []program, err error) {
-	rows, err := conn.QueryContext(ctx, query)
+	err = mysqladmin.EachRow(ctx, conn, query, func(rows *sql.Rows) error {
+		var p program
+		err := rows.Scan(&p.Kind, &p.Name)
+		list = append(list, p)
+		return err
+	})
 	if number(err) == errUnknownTable { // before 9.2, MySQL has no libraries, and no MariaDB has
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var p program
-		if err := rows.Scan(&p.kind, &p.name); err != nil {
-			return nil, err
-		}
-		list = append(list, p)
-	}
-	return list, rows.Err()
+	return list, err
 }
 
 // readPrograms reads all programs of the source. SHOW CREATE executes none of them.
 func readPrograms(ctx context.Context, from Source) (all programSet, err error) {
-	conn, err := from.Programs.Conn(ctx)
+	conn, err := open(ctx, from.Programs, readSession)
 	if err != nil {
 		return all, ofSource(err)
 	}
 	defer discard(conn)
-	if _, err := conn.ExecContext(ctx, readSession); err != nil {
-		return all, ofSource(err)
-	}
-	all.database = from.Database
-	if all.collation, all.comment, err = defaultsOf(ctx, conn, from.Database); err != nil {
+	all.Source = from.Database
+	if all.Collation, all.Comment, err = defaultsOf(ctx, conn, from.Database); err != nil {
 		return all, ofSource(err)
 	}
 	if err := checkKinds(ctx, conn, knownViews); err != nil {
@@ -158,7 +157,7 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 			if err := from.ask(ctx, list[n].String(), func() error { return list[n].open(ctx, conn) }); err != nil {
 				return all, sourceFailure(err)
 			}
-			if list[n].broken != nil {
+			if list[n].Broken != "" {
 				continue
 			}
 			if err := from.ask(ctx, list[n].String(), func() error { return list[n].read(ctx, conn) }); err != nil {
@@ -171,8 +170,8 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 			if err := list[n].rewriteHead(ctx, conn); err != nil {
 				return all, sourceFailure(err)
 			}
-			if p := &list[n]; p.kind == "EVENT" && slices.Contains(from.Running, p.name) {
-				p.text = stoppedEvent.ReplaceAll(p.text, []byte("${1}ENABLE"))
+			if p := &list[n]; p.Kind == "EVENT" && slices.Contains(from.Running, p.Name) {
+				p.Text = stoppedEvent.ReplaceAll(p.Text, []byte("${1}ENABLE"))
 			}
 		}
 		*l.into(&all) = list
@@ -183,23 +182,23 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 // open finds out whether the server can open a view. One that it cannot open is as broken in the source as it would be
 // in the copy. It is not asked for the text: MariaDB ends if a table is missing to which a view applies JSON_TABLE.
 func (p *program) open(ctx context.Context, conn *sql.Conn) error {
-	if p.kind != "VIEW" {
+	if p.Kind != "VIEW" {
 		return nil
 	}
-	rows, err := conn.QueryContext(ctx, "SHOW COLUMNS FROM "+quoteName(p.name))
+	rows, err := conn.QueryContext(ctx, "SHOW COLUMNS FROM "+quoteName(p.Name))
 	if err == nil {
 		err = rows.Close()
 	}
 	if number(err) == 0 || passes(err) {
 		return err
 	}
-	p.broken = err
+	p.Broken = err.Error()
 	return nil
 }
 
 // unreadable refuses a view of which the server does not understand the text that it stores.
 func unreadable(p program, err error) error {
-	if p.kind != "VIEW" || number(err) == 0 || number(err) == errNoSuchTable || passes(err) {
+	if p.Kind != "VIEW" || number(err) == 0 || number(err) == errNoSuchTable || passes(err) {
 		return sourceFailure(err)
 	}
 	return refused(err, "The server cannot read the text of the %s (MySQL error %d). Drop it, or create it again, and "+
@@ -208,7 +207,7 @@ func unreadable(p program, err error) error {
 
 // read reads how a program was created. A text that the account may not read is nil.
 func (p *program) read(ctx context.Context, conn *sql.Conn) error {
-	rows, err := conn.QueryContext(ctx, "SHOW CREATE "+p.kind+" "+quoteName(p.name))
+	rows, err := conn.QueryContext(ctx, "SHOW CREATE "+p.Kind+" "+quoteName(p.Name))
 	if err != nil {
 		return err
 	}
@@ -231,18 +230,18 @@ func (p *program) read(ctx context.Context, conn *sql.Conn) error {
 		value := values[n]
 		switch strings.ToLower(column) {
 		case "sql_mode":
-			p.sqlMode = string(value)
+			p.SQLMode = string(value)
 		case "character_set_client":
-			p.client = string(value)
+			p.Client = string(value)
 		case "collation_connection":
-			p.connection = string(value)
+			p.Connection = string(value)
 		case "database collation":
-			p.database = string(value)
+			p.Database = string(value)
 		case "time_zone":
-			p.timeZone = string(value)
+			p.TimeZone = string(value)
 		case "sql original statement", "create view", "create procedure", "create function", "create event",
 			"create package", "create package body", "create library":
-			p.text = slices.Clone([]byte(value))
+			p.Text = slices.Clone([]byte(value))
 		}
 	}
 	return rows.Err()
@@ -259,21 +258,21 @@ func viewStrings(text string) (all [][]string) {
 // another collation_connection, MySQL keeps a byte, or a question mark, of each that is not ASCII: queries of the view
 // fail, or find nothing. Strings with an introducer are kept.
 func (p *program) compareStrings(ctx context.Context, conn *sql.Conn) error {
-	if p.kind != "VIEW" || p.client != "binary" || p.connection == "binary" || p.text == nil {
+	if p.Kind != "VIEW" || p.Client != "binary" || p.Connection == "binary" || p.Text == nil {
 		return nil
 	}
 	var definition string // as it was written, without introducers
 	if err := conn.QueryRowContext(ctx, `SELECT view_definition FROM information_schema.views
-		WHERE table_schema = DATABASE() AND table_name = `+utf8Literal(p.name)).Scan(&definition); err != nil {
+		WHERE table_schema = DATABASE() AND table_name = `+utf8Literal(p.Name)).Scan(&definition); err != nil {
 		return err
 	}
-	written, kept := viewStrings(definition), viewStrings(string(p.text))
+	written, kept := viewStrings(definition), viewStrings(string(p.Text))
 	same := len(written) == len(kept)
 	for n := 0; same && n < len(kept); n++ {
 		same = kept[n][1] != "" || kept[n][2] == written[n][2]
 	}
 	if !same {
-		p.broken, p.text = errors.New("the server has lost characters of its strings"), nil
+		p.Broken, p.Text = "the server has lost characters of its strings", nil
 	}
 	return nil
 }
@@ -309,31 +308,31 @@ func returnedAfter(text string) *regexp.Regexp {
 }
 
 // literally reports whether a backslash in a string of the program is one.
-func (p *program) literally() bool { return strings.Contains(p.sqlMode, "NO_BACKSLASH_ESCAPES") }
+func (p *program) literally() bool { return strings.Contains(p.SQLMode, "NO_BACKSLASH_ESCAPES") }
 
 // returned finds the beginning of a function, and the type that it returns.
 func (p *program) returned() []int {
 	if p.literally() {
-		return literallyReturned.FindSubmatchIndex(p.text)
+		return literallyReturned.FindSubmatchIndex(p.Text)
 	}
-	return returned.FindSubmatchIndex(p.text)
+	return returned.FindSubmatchIndex(p.Text)
 }
 
 // leaveOwnNames leaves out the name of the database where servers keep it: before the names of a trigger, its table,
 // libraries, and the table of which a function returns a column or a row.
 func (p *program) leaveOwnNames(database string) {
 	var head []byte
-	switch p.kind {
+	switch p.Kind {
 	case "TRIGGER":
-		head = triggerHead.Find(p.text)
+		head = triggerHead.Find(p.Text)
 	case "FUNCTION":
-		if head = usedLibraries.Find(p.text); head == nil {
+		if head = usedLibraries.Find(p.Text); head == nil {
 			if found := p.returned(); found != nil {
-				head = p.text[:found[1]]
+				head = p.Text[:found[1]]
 			}
 		}
 	case "PROCEDURE":
-		head = usedLibraries.Find(p.text)
+		head = usedLibraries.Find(p.Text)
 	}
 	name := regexp.QuoteMeta(database)
 	own := regexp.MustCompile("(?s)/\\*.*?\\*/|(?:`" + name + "`|\"" + name + "\"|\\b" + name + ")\\s*\\.\\s*|" + quoted)
@@ -343,22 +342,22 @@ func (p *program) leaveOwnNames(database string) {
 		}
 		return found
 	})
-	p.text = slices.Concat(without, p.text[len(head):])
+	p.Text = slices.Concat(without, p.Text[len(head):])
 }
 
 // check refuses programs that cannot be copied. None is ever left out silently.
 func (p programSet) check(o Options) error {
-	for _, list := range [][]program{p.views, p.libraries, p.routines, p.triggers, p.events} {
+	for _, list := range [][]program{p.Views, p.Libraries, p.Routines, p.Triggers, p.Events} {
 		for _, one := range list {
-			if one.text == nil && one.broken == nil {
+			if one.Text == nil && one.Broken == "" {
 				return refused(nil, "The broker may not read the %s. Ask your operator to grant the broker's account on the "+
 					"MySQL server what it needs: SHOW_ROUTINE on MySQL, or SELECT on mysql.proc on MariaDB.", one)
 			}
 		}
 	}
-	if len(p.events) > 0 && !o.Events {
+	if len(p.Events) > 0 && !o.Events {
 		return refused(nil, "The database has events, and the plan of the copy allows none. Choose a plan that does, or "+
-			"drop the %s.", p.events[0])
+			"drop the %s.", p.Events[0])
 	}
 	return nil
 }
@@ -366,28 +365,28 @@ func (p programSet) check(o Options) error {
 // make creates the program with the settings of its own. They stay in the session.
 func (p program) make(ctx context.Context, b *builder, conn *sql.Conn) error {
 	var settings []string
-	if p.kind == "LIBRARY" { // which has no character set but utf8mb4
-		p.client, p.connection = "utf8mb4", "utf8mb4_bin"
+	if p.Kind == "LIBRARY" { // which has no character set but utf8mb4
+		p.Client, p.Connection = "utf8mb4", "utf8mb4_bin"
 	}
-	settings = append(settings, "collation_connection = "+string(appendQuoted(nil, []byte(p.connection))))
-	if p.kind != "VIEW" {
-		settings = append(settings, "sql_mode = "+string(appendQuoted(nil, []byte(p.sqlMode))))
+	settings = append(settings, "collation_connection = "+string(appendQuoted(nil, []byte(p.Connection))))
+	if p.Kind != "VIEW" {
+		settings = append(settings, "sql_mode = "+string(appendQuoted(nil, []byte(p.SQLMode))))
 	}
-	if p.kind == "EVENT" {
-		settings = append(settings, "time_zone = "+string(appendQuoted(nil, []byte(p.timeZone))))
+	if p.Kind == "EVENT" {
+		settings = append(settings, "time_zone = "+string(appendQuoted(nil, []byte(p.TimeZone))))
 	}
 	if aDayBefore := p.before.AddDate(0, 0, -1); !p.before.IsZero() && aDayBefore.Before(time.Now()) {
 		settings = append(settings, fmt.Sprintf("timestamp = %d", max(aDayBefore.Unix(), 1)))
 	}
-	settings = append(settings, "character_set_client = "+string(appendQuoted(nil, []byte(p.client))))
+	settings = append(settings, "character_set_client = "+string(appendQuoted(nil, []byte(p.Client))))
 	if err := b.exec(ctx, conn, "SET SESSION "+strings.Join(settings, ", ")); err != nil {
 		return err
 	}
-	text := withoutDefiner(string(p.text))
-	if p.kind == "VIEW" {
-		text = inDatabase(text, b.programs.database, b.Database)
+	text := withoutDefiner(string(p.Text))
+	if p.Kind == "VIEW" {
+		text = inDatabase(text, b.Source, b.Database)
 	}
-	return b.withCollation(ctx, conn, p.database, func() error {
+	return b.withCollation(ctx, conn, p.Database, func() error {
 		err := b.exec(ctx, conn, text)
 		_, resetting := conn.ExecContext(ctx, writeSession)
 		return cmp.Or(err, resetting)
@@ -413,7 +412,7 @@ func inDatabase(view, from, to string) string {
 // withCollation runs fn while the database has another default collation, unless that is "". Routines keep the one with
 // which they were created: their variables have it.
 func (b *builder) withCollation(ctx context.Context, conn *sql.Conn, collation string, fn func() error) error {
-	own := b.programs.collation
+	own := b.Collation
 	if collation == "" || collation == own {
 		return fn()
 	}
@@ -432,15 +431,14 @@ func (b *builder) makeAll(ctx context.Context, conn *sql.Conn, list []program) e
 		var failed []program
 		var failures []error
 		for _, p := range list {
-			err := p.broken
-			if err == nil {
+			err := errors.New(p.Broken)
+			if p.Broken == "" {
 				err = p.make(ctx, b, conn)
+				if err != nil && (number(err) == 0 || passes(err)) {
+					return err // of the connection, or of whatever the server is asked
+				}
 			}
-			switch {
-			case err == nil:
-			case p.broken == nil && (number(err) == 0 || passes(err)):
-				return err // of the connection, or of whatever the server is asked
-			default:
+			if err != nil {
 				failed, failures = append(failed, p), append(failures, err)
 			}
 		}
@@ -462,11 +460,11 @@ var brokenErrors = map[string][]uint16{"VIEW": {1054, errNoSuchTable, 1305, 1356
 // leaveOut returns an error unless the copy may lack the programs.
 func (o Options) leaveOut(failed []program, failures []error) error {
 	for n, p := range failed {
-		broken := p.broken != nil || slices.Contains(brokenErrors[p.kind], number(failures[n]))
+		broken := p.Broken != "" || slices.Contains(brokenErrors[p.Kind], number(failures[n]))
 		if o.LeftOut != nil && o.LeftOut(p.String(), broken, failures[n]) {
 			continue
 		}
-		if p.broken != nil {
+		if p.Broken != "" {
 			return refused(failures[n], "The server cannot open the %s: it uses something that does not exist, its text is not "+
 				"valid, or it needs more memory than a session may take. Mend or drop it, and try again.", p)
 		}

@@ -26,7 +26,7 @@ type reader struct {
 func (r *reader) eachWorker(ctx context.Context, fn func(ctx context.Context, n int, chunks <-chan chunk) error) error {
 	r.progress.rows = map[string]uint64{}
 	for _, t := range r.snapshot.tables {
-		r.progress.total += t.bytes
+		r.progress.total += t.Bytes
 	}
 	chunks, last := make(chan chunk), r.options.Workers
 	err := atOnce(ctx, last+1, func(ctx context.Context, n int) error {
@@ -72,7 +72,7 @@ func queue[T any](list []T) <-chan T {
 func (r *reader) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk) error {
 	for n := range r.snapshot.tables {
 		t := &r.snapshot.tables[n]
-		if t.sequence {
+		if t.Sequence {
 			continue
 		}
 		if err := r.eachChunk(ctx, conn, t, func(k chunk) error {
@@ -96,7 +96,7 @@ func (r *reader) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk
 // eachChunk calls fn with the chunks of a table. Rows may have been added at the end of those that are known.
 func (r *reader) eachChunk(ctx context.Context, conn *sql.Conn, t *table, fn func(chunk) error) error {
 	last := chunk{table: t, first: true}
-	if r.options.Known != nil && !r.options.Gentle && r.kept[t.name] {
+	if r.options.Known != nil && !r.options.Gentle && r.kept[t.Name] {
 		if known := r.options.Known.chunks(t); known != nil {
 			for _, k := range known[:len(known)-1] {
 				if err := fn(k); err != nil {
@@ -139,9 +139,9 @@ func (r *reader) note(k chunk, sum string) error {
 		if err != nil {
 			return ofSource(err)
 		}
-		r.progress.rows[k.table.name] += read.rows
+		r.progress.rows[k.table.Name] += read.rows
 	}
-	r.progress.done += k.table.bytes / (k.table.bytes/r.options.chunkBytes() + 1)
+	r.progress.done += k.table.Bytes / (k.table.Bytes/r.options.chunkBytes() + 1)
 	if r.options.Progress != nil {
 		r.options.Progress(r.progress.done, r.progress.total)
 	}

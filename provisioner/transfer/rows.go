@@ -55,7 +55,7 @@ func eachRow(ctx context.Context, conn *sql.Conn, query string, fn func([]value)
 
 func (t *table) misplaced(err error) error {
 	return refused(err, "Table %[1]s has rows in partitions to which they do not belong, as EXCHANGE PARTITION … WITHOUT "+
-		"VALIDATION can leave them. Move them with REPAIR TABLE %[1]s, and try again.", t.name)
+		"VALIDATION can leave them. Move them with REPAIR TABLE %[1]s, and try again.", t.Name)
 }
 
 // copier copies rows.
@@ -70,7 +70,13 @@ type copier struct {
 // connection divides the tables.
 func (c *copier) copyRows(ctx context.Context) error {
 	return c.eachWorker(ctx, func(ctx context.Context, n int, chunks <-chan chunk) error {
-		return c.work(ctx, c.snapshot.conns[n], chunks)
+		from := c.snapshot.conns[n]
+		to, err := c.connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer discard(to)
+		return c.each(ctx, from, chunks, func(k chunk) (sum string, err error) { return c.transfer(ctx, from, to, k) })
 	})
 }
 
@@ -81,18 +87,9 @@ var lostTable = []uint16{1034, 1194, 1195, 1812, 1814, 1932}
 func (t *table) failure(err error) error {
 	if source, ok := errors.AsType[*SourceError](err); ok && slices.Contains(lostTable, number(source)) {
 		return refused(err, "The server cannot read table %s (MySQL error %d), because its file is missing, discarded or "+
-			"damaged. Mend or drop it, and try again.", t.name, number(source))
+			"damaged. Mend or drop it, and try again.", t.Name, number(source))
 	}
-	return fmt.Errorf("table %s: %w", t.name, err)
-}
-
-func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) error {
-	to, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer discard(to)
-	return c.each(ctx, from, chunks, func(k chunk) (sum string, err error) { return c.transfer(ctx, from, to, k) })
+	return fmt.Errorf("table %s: %w", t.Name, err)
 }
 
 // gentleRest is how much longer a gentle copy rests than it has worked.
@@ -128,7 +125,7 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) (sum
 		}
 	}
 	var failure error
-	present := c.kept[k.table.name] // rows that an interrupted copy has left
+	present := c.kept[k.table.Name] // rows that an interrupted copy has left
 	for range transferAttempts {
 		since := time.Now()
 		if present {
@@ -176,14 +173,14 @@ func (t *table) duplicates(err error) error {
 		return err
 	}
 	return refused(err, "Table %s has rows with equal values of a unique key in the copy (MySQL error %d). A generated "+
-		"column of the key may depend on a setting of the session, such as the time zone.", t.name, errDuplicate)
+		"column of the key may depend on a setting of the session, such as the time zone.", t.Name, errDuplicate)
 }
 
 // dependsOnSession is the refusal of a table whose rows differ in the copy although they were written as they were
 // read; nil if all of its values are written.
 func (k chunk) dependsOnSession() error {
 	t := k.table
-	at := slices.IndexFunc(t.columns, func(c column) bool { return c.stored })
+	at := slices.IndexFunc(t.Columns, func(c column) bool { return c.Stored })
 	switch {
 	case k.replaces:
 		return t.duplicates(nil)
@@ -192,7 +189,7 @@ func (k chunk) dependsOnSession() error {
 	}
 	return refused(nil, "Table %s has rows with stored values of generated columns, such as %s, that the copy's server "+
 		"does not compute again. They may depend on a setting of the session that wrote them, such as the time zone or the "+
-		"SQL mode. Write the expressions so that they do not, and compute the values again.", t.name, t.columns[at].name)
+		"SQL mode. Write the expressions so that they do not, and compute the values again.", t.Name, t.Columns[at].Name)
 }
 
 // retriable reports whether an error of a chunk may not occur in the next attempt.
@@ -255,13 +252,13 @@ func (c *copier) compare(ctx context.Context, from, to *sql.Conn, k chunk) (sum 
 // inTarget is a chunk as the target is asked for it: its rows that are present end as those of the source, so that the
 // sums are the same.
 func (c *copier) inTarget(k chunk) chunk {
-	if !k.table.versioned || c.presentThere == c.presentHere {
+	if !k.table.Versioned || c.presentThere == c.presentHere {
 		return k
 	}
 	t := *k.table
-	t.columns = slices.Clone(t.columns)
-	end := &t.columns[len(t.columns)-1]
-	end.summed = fmt.Sprintf("IF(%[1]s = '%[2]s', '%[3]s', %[1]s)", quoteName(end.name), c.presentHere, c.presentThere)
+	t.Columns = slices.Clone(t.Columns)
+	end := &t.Columns[len(t.Columns)-1]
+	end.summed = fmt.Sprintf("IF(%[1]s = '%[2]s', '%[3]s', %[1]s)", quoteName(end.Name), c.presentHere, c.presentThere)
 	k.table = &t
 	return k
 }
@@ -284,16 +281,16 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 		}
 	}()
 	if present {
-		if k.table.versioned {
-			return refused(nil, "Table %s has a history, which differs in the copy.", k.table.name)
+		if k.table.Versioned {
+			return refused(nil, "Table %s has a history, which differs in the copy.", k.table.Name)
 		}
 		if err := c.exec(ctx, to, "DELETE FROM "+k.table.String()+k.table.where(k)); err != nil {
 			return err
 		}
 	}
-	if k.table.versioned {
+	if k.table.Versioned {
 		if err := c.exec(ctx, to, "SET SESSION system_versioning_insert_history = 1"); err != nil {
-			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", k.table.name)
+			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", k.table.Name)
 		}
 	}
 	insert := c.insert
@@ -386,7 +383,7 @@ func readRows(ctx context.Context, from *sql.Conn, k chunk, size int, sum *rowSu
 // checkPeriod refuses a row of a versioned table that ended when it began, or before: MariaDB keeps such rows if a
 // session has set its time, but inserts none.
 func (t *table) checkPeriod(values []value) error {
-	if !t.versioned {
+	if !t.Versioned {
 		return nil
 	}
 	from, isText := values[len(values)-2].([]byte)
@@ -395,7 +392,7 @@ func (t *table) checkPeriod(values []value) error {
 		return nil
 	}
 	return refused(nil, "Table %[1]s has a former row that ended when it began, or before, as SET timestamp can leave "+
-		"it. MariaDB does not insert it again. Remove the history with DELETE HISTORY FROM %[1]s, and try again.", t.name)
+		"it. MariaDB does not insert it again. Remove the history with DELETE HISTORY FROM %[1]s, and try again.", t.Name)
 }
 
 // rowReader reads the rows of a chunk.
@@ -449,7 +446,7 @@ func (r *rowReader) read(ctx context.Context, from *sql.Conn, setting string) er
 	if len(r.with) > 0 {
 		query = r.table.selectRows(r.chunk, ","+r.table.rowHash())
 	}
-	begin, columns := r.table.insert(), r.table.columns
+	begin, columns := r.table.insert(), r.table.Columns
 	if err := eachRow(ctx, from, query, func(values []value) error {
 		if len(values) > len(columns) && r.with[hashOf(values[len(columns)])] != setting {
 			return nil
@@ -475,7 +472,7 @@ func (r *rowReader) read(ctx context.Context, from *sql.Conn, setting string) er
 		r.statement = append(r.statement, '(')
 		first := true
 		for n, v := range values {
-			if columns[n].stored {
+			if columns[n].Stored {
 				continue
 			}
 			if !first {
@@ -535,7 +532,7 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 	if rest, inserts := strings.CutPrefix(text, "INSERT"); inserts && k.replaces {
 		text = "REPLACE" + rest
 	}
-	if k.table.versioned { // the end is the last value; within strings, quotes follow backslashes
+	if k.table.Versioned { // the end is the last value; within strings, quotes follow backslashes
 		text = strings.ReplaceAll(text, ",'"+c.presentThere+"')", ",'"+c.presentHere+"')")
 	}
 	tooLong, err := isTooLong(ctx, to, text)
@@ -548,18 +545,18 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 	if slices.Contains(expressionErrors, number(err)) || slices.Contains(valueErrors, number(err)) {
 		return refused(err, "Table %s has a row for which a generated column or a check%s fails in the copy (MySQL error "+
 			"%d). It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
-			k.table.name, checkOf(err), number(err))
+			k.table.Name, checkOf(err), number(err))
 	}
 	if number(err) == errNoPartition {
 		return k.table.misplaced(err)
 	}
 	if number(err) == errConnectionMemory {
 		return refusedBySettings(err, "Table %s has rows for which the copy's server allows a connection too little memory.",
-			k.table.name)
+			k.table.Name)
 	}
 	if tooLong || number(err) == 1153 || number(err) == 1105 && len(statement) > 2*statementBytes {
 		return refusedBySettings(err, "Table %s has a row that is longer than max_allowed_packet of the copy's server.",
-			k.table.name)
+			k.table.Name)
 	}
 	return err
 }

@@ -79,25 +79,25 @@ func (b *builder) makeSchema(ctx context.Context) error {
 // waits for everybody who uses the database, so it runs only if it changes something.
 func (b *builder) setDefaults(ctx context.Context, conn *sql.Conn) error {
 	collation, comment, err := defaultsOf(ctx, conn, b.Database)
-	if err != nil || collation == b.programs.collation && comment == b.programs.comment {
+	if err != nil || collation == b.Collation && comment == b.Comment {
 		return err
 	}
-	return b.exec(ctx, conn, "ALTER DATABASE "+quoteName(b.Database)+" COLLATE "+quoteName(b.programs.collation)+
-		b.programs.comment)
+	return b.exec(ctx, conn, "ALTER DATABASE "+quoteName(b.Database)+" COLLATE "+quoteName(b.Collation)+
+		b.Comment)
 }
 
 func (b *builder) makeRoutinesAndViews(ctx context.Context, conn *sql.Conn) error {
-	if err := b.makeAll(ctx, conn, slices.Concat(b.programs.libraries, b.programs.routines)); err != nil {
+	if err := b.makeAll(ctx, conn, slices.Concat(b.Libraries, b.Routines)); err != nil {
 		return err
 	}
-	return b.makeAll(ctx, conn, b.programs.views)
+	return b.makeAll(ctx, conn, b.Views)
 }
 
 // functionsLast reports whether routines and views are created after the rows: whoever reads a view runs its functions
 // in the name of the owner, who may write.
 func (b *builder) functionsLast() bool {
-	return b.options.InPlace && slices.ContainsFunc(b.programs.routines, func(p program) bool {
-		return p.kind != "PROCEDURE"
+	return b.options.InPlace && slices.ContainsFunc(b.Routines, func(p program) bool {
+		return p.Kind != "PROCEDURE"
 	})
 }
 
@@ -129,26 +129,26 @@ func (b *builder) makeTables(ctx context.Context, conn *sql.Conn) error {
 	}
 	b.kept = map[string]bool{}
 	for _, t := range old {
-		if t.name == b.Keep {
+		if t.Name == b.Keep {
 			continue
 		}
-		at := slices.IndexFunc(b.tables, func(s table) bool { return s.name == t.name })
-		if at >= 0 && !t.sequence && !t.versioned {
+		source := find(b.Tables, t.Name)
+		if source != nil && !t.Sequence && !t.Versioned {
 			if err := t.describe(ctx, conn, b.Database); err != nil {
 				return err
 			}
 			if err := t.mendTexts(ctx, conn); err != nil {
 				return err
 			}
-			early, keys := b.splitCreate(&b.tables[at])
-			complete := sameDefinition(t.create, b.tables[at].create) && !keys.words
-			if complete || sameDefinition(t.create, early) {
-				b.kept[t.name] = true
+			early, keys := b.splitCreate(source)
+			complete := sameDefinition(t.Create, source.Create) && !keys.words
+			if complete || sameDefinition(t.Create, early) {
+				b.kept[t.Name] = true
 				if !complete {
 					b.late = append(b.late, keys)
 				}
-				if source := b.tables[at]; source.counter() != t.counter() {
-					b.counters = append(b.counters, source)
+				if source.counter() != t.counter() {
+					b.counters = append(b.counters, *source)
 				}
 				continue
 			}
@@ -158,9 +158,9 @@ func (b *builder) makeTables(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	for _, sequences := range []bool{true, false} { // which can be defaults of columns
-		for n := range b.tables {
-			t := &b.tables[n]
-			if t.sequence != sequences || b.kept[t.name] {
+		for n := range b.Tables {
+			t := &b.Tables[n]
+			if t.Sequence != sequences || b.kept[t.Name] {
 				continue
 			}
 			if err := b.makeTable(ctx, conn, t); err != nil {
@@ -172,9 +172,9 @@ func (b *builder) makeTables(ctx context.Context, conn *sql.Conn) error {
 }
 
 func (b *builder) makeTable(ctx context.Context, conn *sql.Conn, t *table) error {
-	if b.addsKeys && !t.sequence && !strings.Contains(t.create, "\n  PRIMARY KEY (") {
+	if b.addsKeys && !t.Sequence && !strings.Contains(t.Create, "\n  PRIMARY KEY (") {
 		return refusedBySettings(nil, "Table %s has no primary key, and the copy's server adds one to each such table. Add "+
-			"one yourself, or ask your operator to turn sql_generate_invisible_primary_key off.", t.name)
+			"one yourself, or ask your operator to turn sql_generate_invisible_primary_key off.", t.Name)
 	}
 	early, keys := b.splitCreate(t)
 	if len(keys.clauses) > 0 {
@@ -184,24 +184,24 @@ func (b *builder) makeTable(ctx context.Context, conn *sql.Conn, t *table) error
 	if without, found := withoutPartitions(early); found && forbidsPartitions(err) {
 		if !b.options.Unpartitioned {
 			return refusedBySettings(err, "Table %s has partitions, which the copy's server does not allow. Remove them with "+
-				"ALTER TABLE … REMOVE PARTITIONING, or choose a dedicated plan.", t.name)
+				"ALTER TABLE … REMOVE PARTITIONING, or choose a dedicated plan.", t.Name)
 		}
 		err = b.exec(ctx, conn, without)
 	}
 	if err != nil {
 		if number(err) != 0 {
-			return refused(err, "Table %s cannot be created in the copy (MySQL error %d).", t.name, number(err))
+			return refused(err, "Table %s cannot be created in the copy (MySQL error %d).", t.Name, number(err))
 		}
 		return err
 	}
-	if !t.sequence {
+	if !t.Sequence {
 		return b.dropDefaults(ctx, conn, t)
 	}
 	// SETVAL also sets the round of a sequence that cycles, but does not go back, which RESTART does.
-	if err := b.exec(ctx, conn, "ALTER SEQUENCE "+t.String()+" RESTART "+t.next); err != nil {
+	if err := b.exec(ctx, conn, "ALTER SEQUENCE "+t.String()+" RESTART "+t.Next); err != nil {
 		return err
 	}
-	return b.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0, "+cmp.Or(t.round, "0")+")")
+	return b.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.Next+", 0, "+cmp.Or(t.Round, "0")+")")
 }
 
 // dropDefaults takes the default NULL from columns that have none in the source: MySQL then requires a value. MariaDB
@@ -234,7 +234,7 @@ func (b *builder) setCounters(ctx context.Context) error {
 	if len(b.counters) == 0 {
 		return nil
 	}
-	conn, err := b.connectLoosely(ctx)
+	conn, err := b.connect(ctx, looseSession)
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (b *builder) makeLate(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.makeAll(ctx, conn, slices.Concat(b.waiting, b.programs.triggers)); err != nil {
+	if err := b.makeAll(ctx, conn, slices.Concat(b.waiting, b.Triggers)); err != nil {
 		return err
 	}
 	later, err := b.makeEvents(ctx, conn)

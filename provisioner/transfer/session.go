@@ -51,7 +51,7 @@ var (
 
 // readSessionValues finds out what depends on the session. A generated column may use others.
 func (t *table) readSessionValues(mariaDB bool) {
-	create, texts := mask(t.create)
+	create, texts := mask(t.Create)
 	lines := strings.Split(create, "\n")
 	var zoned, localized []string // masked names of columns
 	uses := func(expression string, columns []string, functions *regexp.Regexp) bool {
@@ -83,9 +83,9 @@ func (t *table) readSessionValues(mariaDB bool) {
 		if locale {
 			localized = append(localized, name)
 		}
-		at := slices.IndexFunc(t.columns, func(c column) bool { return c.name == name })
+		at := slices.IndexFunc(t.Columns, func(c column) bool { return c.Name == name })
 		if at >= 0 && (zone || locale) {
-			conditions = append(conditions, t.columns[at].is(expression))
+			conditions = append(conditions, t.Columns[at].is(expression))
 			inZone, inLocale = inZone || zone, inLocale || locale
 		}
 	}
@@ -125,7 +125,7 @@ var (
 func (c column) is(expression string) string {
 	length := lengthOf.FindString(c.full)
 	as := ""
-	switch c.kind {
+	switch c.Kind {
 	case "date":
 		as = "DATE"
 	case "datetime", "timestamp":
@@ -141,20 +141,20 @@ func (c column) is(expression string) string {
 		}
 	case "char", "varchar":
 		return fmt.Sprintf("CAST(CONVERT(CAST(%s AS CHAR%s) USING %s) AS BINARY) <=> CAST(%s AS BINARY)", expression, length,
-			c.charset, quoteName(c.name))
+			c.Charset, quoteName(c.Name))
 	}
 	if as != "" {
 		expression = "CAST(" + expression + " AS " + as + ")"
 	}
-	return "(" + expression + ") <=> " + quoteName(c.name)
+	return "(" + expression + ") <=> " + quoteName(c.Name)
 }
 
 // rowHash identifies a row in sessions of every time zone.
 func (t table) rowHash() string {
-	t.columns = slices.Clone(t.columns)
-	for n := range t.columns {
-		if c := &t.columns[n]; c.kind == "timestamp" {
-			c.summed = "UNIX_TIMESTAMP(" + quoteName(c.name) + ")"
+	t.Columns = slices.Clone(t.Columns)
+	for n := range t.Columns {
+		if c := &t.Columns[n]; c.Kind == "timestamp" {
+			c.summed = "UNIX_TIMESTAMP(" + quoteName(c.Name) + ")"
 		}
 	}
 	return "LEFT(SHA2(" + t.rowText() + ", 256), 32)" // MySQL no longer has MD5
@@ -209,7 +209,7 @@ func (v *sessionValues) writtenWith(ctx context.Context, from *sql.Conn, k chunk
 	return with, eachRow(ctx, from, query+"NOT ("+v.checks+")", func(values []value) error {
 		if unexplained[hashOf(values[0])] {
 			return refused(nil, "Table %s has a row for which a check does not hold with any setting of the session that the "+
-				"broker tries, such as the time zone. Write the check so that it does not depend on any.", k.table.name)
+				"broker tries, such as the time zone. Write the check so that it does not depend on any.", k.table.Name)
 		}
 		return nil
 	})

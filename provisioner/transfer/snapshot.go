@@ -52,32 +52,20 @@ func trySnapshot(ctx context.Context, from Source, o Options) (s *snapshot, err 
 		}
 	}()
 	for range o.Workers + 1 {
-		conn, err := from.Rows.Conn(ctx)
+		conn, err := open(ctx, from.Rows, readSession, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 		if err != nil {
 			return s, ofSource(err)
 		}
 		s.conns = append(s.conns, conn)
-		if _, err := conn.ExecContext(ctx, readSession); err != nil {
-			return s, ofSource(err)
-		}
-		if _, err := conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
-			return s, ofSource(err)
-		}
 	}
-	if s.identities.conn, err = from.Programs.Conn(ctx); err != nil {
+	if s.identities.conn, err = open(ctx, from.Programs, lockSession); err != nil {
 		return s, ofSource(err)
 	}
-	if _, err := s.identities.conn.ExecContext(ctx, lockSession); err != nil {
-		return s, ofSource(err)
-	}
-	locks, err := from.Rows.Conn(ctx)
+	locks, err := open(ctx, from.Rows, lockSession)
 	if err != nil {
 		return s, ofSource(err)
 	}
 	defer discard(locks) // that ends the lock
-	if _, err := locks.ExecContext(ctx, lockSession); err != nil {
-		return s, ofSource(err)
-	}
 	if err := s.fill(ctx, locks, from); err != nil || o.Locked == nil {
 		return s, err
 	}
@@ -109,7 +97,7 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source) error
 		return sourceFailure(err)
 	}
 	if !slices.EqualFunc(before, s.tables, func(a, b table) bool {
-		return a.name == b.name && a.sequence == b.sequence && a.versioned == b.versioned
+		return a.Name == b.Name && a.Sequence == b.Sequence && a.Versioned == b.Versioned
 	}) {
 		return ErrChanged
 	}
@@ -122,7 +110,7 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source) error
 	for n := range s.tables {
 		t := &s.tables[n]
 		describe := func() error { return t.describe(ctx, locks, from.Database) }
-		if err := from.ask(ctx, "table "+t.name, describe); err != nil {
+		if err := from.ask(ctx, "table "+t.Name, describe); err != nil {
 			return sourceFailure(err)
 		}
 		if err := t.mendTexts(ctx, s.identities.conn); err != nil {
@@ -136,18 +124,17 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source) error
 		return sourceFailure(err)
 	}
 	for n := range s.tables {
-		s.tables[n].prunes = partitions.MatchString(s.tables[n].create)
+		s.tables[n].prunes = partitions.MatchString(s.tables[n].Create)
 		s.tables[n].readSessionValues(s.identities.mariaDB)
 	}
 	if err := readKeys(ctx, locks, s.tables); err != nil {
 		return sourceFailure(err)
 	}
 	for _, conn := range s.conns {
-		if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
-			return ofSource(err)
-		}
-		if _, err := conn.ExecContext(ctx, "SAVEPOINT begun"); err != nil {
-			return ofSource(err)
+		for _, statement := range []string{"START TRANSACTION WITH CONSISTENT SNAPSHOT", "SAVEPOINT begun"} {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return ofSource(err)
+			}
 		}
 	}
 	return nil

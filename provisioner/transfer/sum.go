@@ -45,7 +45,7 @@ func (s *rowSum) add(t *table, values []value) {
 		case uint64:
 			s.text = strconv.AppendUint(s.text, v, 10)
 		case []byte:
-			s.text = t.columns[n].appendSummed(s.text, v)
+			s.text = t.Columns[n].appendSummed(s.text, v)
 		default:
 			s.inexact = true
 			return
@@ -58,7 +58,7 @@ func (s *rowSum) add(t *table, values []value) {
 
 // appendSummed appends what column.sum returns for a value that is not NULL.
 func (c column) appendSummed(to, text []byte) []byte {
-	if !slices.Contains(long, c.kind) {
+	if !slices.Contains(long, c.Kind) {
 		return append(to, text...)
 	}
 	to = strconv.AppendUint(to, uint64(crc32.ChecksumIEEE(text)), 10)
@@ -67,8 +67,8 @@ func (c column) appendSummed(to, text []byte) []byte {
 
 // appendNulls appends which of the columns that can be NULL are.
 func (t *table) appendNulls(to []byte, values []value, separate bool) []byte {
-	for n, c := range t.columns {
-		if !c.nullable {
+	for n, c := range t.Columns {
+		if !c.Nullable {
 			continue
 		}
 		if separate {

@@ -10,7 +10,7 @@ import (
 // from.
 func LoadPrograms(ctx context.Context, s Schema, to Target, from string, o Options) error {
 	o = o.complete()
-	if err := s.programs.check(o); err != nil {
+	if err := s.check(o); err != nil {
 		return err
 	}
 	b := newBuilder(s, to, o)
@@ -40,15 +40,12 @@ var foreignKey = regexp.MustCompile("^CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY ")
 // keep it: before sequences that are defaults of columns, on MariaDB, and before tables that do not exist, to which
 // foreign keys refer.
 func (b *builder) leaveFormerName(ctx context.Context, from string) error {
-	conn, err := b.connectLoosely(ctx)
+	const keepHistory = "SET SESSION foreign_key_checks = 0 /*M! , system_versioning_alter_history = KEEP */"
+	conn, err := b.connect(ctx, looseSession, keepHistory)
 	if err != nil {
 		return err
 	}
 	defer discard(conn)
-	const keepHistory = "SET SESSION foreign_key_checks = 0 /*M! , system_versioning_alter_history = KEEP */"
-	if err := b.exec(ctx, conn, keepHistory); err != nil {
-		return err
-	}
 	tables, err := names(ctx, conn, `SELECT 'TABLE', table_name FROM information_schema.columns
 		WHERE table_schema = DATABASE() AND column_default LIKE `+utf8Literal("%"+escapedPattern(quoteName(from))+".%")+`
 		UNION SELECT 'TABLE', table_name FROM information_schema.referential_constraints
@@ -57,9 +54,9 @@ func (b *builder) leaveFormerName(ctx context.Context, from string) error {
 		return err
 	}
 	for _, found := range tables {
-		t := table{name: found.name}
-		var name, create string
-		if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.String()).Scan(&name, &create); err != nil {
+		t := table{Name: found.Name}
+		var create string
+		if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.String()).Scan(new(string), &create); err != nil {
 			return err
 		}
 		for line := range strings.SplitSeq(create, "\n") {

@@ -14,23 +14,24 @@ import (
 
 // table is a table or a sequence of the source.
 type table struct {
-	name      string
-	create    string // the statement that makes it
-	sequence  bool
-	next      string // of a sequence: its next value
-	round     string // how often a sequence has begun again
-	versioned bool   // it keeps former rows, which are copied too
-	columns   []column
-	key       *column // the first column of a unique key, by which the table is divided; nil for none
-	keyIndex  string
-	rows      uint64 // estimates
-	bytes     uint64
-	file      string         // its name and its database's in the views of InnoDB
-	created   string         // the time, in seconds: on MariaDB that of the last RENAME too
-	identity  string         // see identities
-	byNumber  bool           // the identity is InnoDB's number, not the time of creation
-	prunes    bool           // it has partitions, and the key may be one by which servers choose among them
-	session   *sessionValues // nil if nothing depends on the session that writes the rows
+	Name      string   `json:"name"`
+	Create    string   `json:"create"` // the statement that makes it
+	Sequence  bool     `json:"sequence,omitempty"`
+	Next      string   `json:"next,omitempty"`      // of a sequence: its next value
+	Round     string   `json:"round,omitempty"`     // how often a sequence has begun again
+	Versioned bool     `json:"versioned,omitempty"` // it keeps former rows, which are copied too
+	Columns   []column `json:"columns"`
+	Key       string   `json:"key,omitempty"` // the first column of a unique key, by which it is divided; "" for none
+	Bytes     uint64   `json:"bytes"`         // an estimate
+
+	keyIndex string
+	rows     uint64         // an estimate
+	file     string         // its name and its database's in the views of InnoDB
+	created  string         // the time, in seconds: on MariaDB that of the last RENAME too
+	identity string         // see identities
+	byNumber bool           // the identity is InnoDB's number, not the time of creation
+	prunes   bool           // it has partitions, and the key may be one by which servers choose among them
+	session  *sessionValues // nil if nothing depends on the session that writes the rows
 }
 
 // listTables reads what tables there are. It opens no table on MySQL, and no view.
@@ -59,27 +60,27 @@ func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []st
 		FROM information_schema.tables`, mariaDB, all), func(rows *sql.Rows) error {
 		var t table
 		var kind, engine string
-		if err := rows.Scan(&t.name, &kind, &engine, &t.rows, &t.bytes, &t.created, &t.file); err != nil {
+		if err := rows.Scan(&t.Name, &kind, &engine, &t.rows, &t.Bytes, &t.created, &t.file); err != nil {
 			return err
 		}
 		switch kind {
 		case "VIEW":
 			return nil
 		case "SEQUENCE":
-			t.sequence = true
+			t.Sequence = true
 		case "SYSTEM VERSIONED":
-			t.versioned = true
+			t.Versioned = true
 		case "BASE TABLE":
 		default:
-			return refused(nil, "Table %s is of the kind %s, which cannot be copied.", t.name, kind)
+			return refused(nil, "Table %s is of the kind %s, which cannot be copied.", t.Name, kind)
 		}
 		if engine == "" {
 			return refused(nil, "The server cannot open %s, a table or a view. Mend or drop it, and try again.",
-				t.name)
+				t.Name)
 		}
 		if !strings.EqualFold(engine, "InnoDB") {
 			return refused(nil, "Table %s has the storage engine %s, of which no consistent copy can be taken while "+
-				"it is used. Change the engine to InnoDB, and try again.", t.name, engine)
+				"it is used. Change the engine to InnoDB, and try again.", t.Name, engine)
 		}
 		tables = append(tables, t)
 		return nil
@@ -88,36 +89,35 @@ func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []st
 		return nil, nil, err
 	}
 	// The server's order of names that are equal in its collation, such as a and A, can change from query to query.
-	slices.SortFunc(tables, func(a, b table) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(tables, func(a, b table) int { return strings.Compare(a.Name, b.Name) })
 	return tables, views, nil
 }
 
-// names lists tables as a statement names them.
-func (t table) String() string { return quoteName(t.name) }
+// String is the table as a statement names it.
+func (t table) String() string { return quoteName(t.Name) }
 
 // describe reads the definition of a table of the database, whose lock the caller holds.
 func (t *table) describe(ctx context.Context, conn *sql.Conn, database string) error {
 	verb := "TABLE "
-	if t.sequence {
+	if t.Sequence {
 		verb = "SEQUENCE "
 	}
-	var name string
-	if err := conn.QueryRowContext(ctx, "SHOW CREATE "+verb+t.String()).Scan(&name, &t.create); err != nil {
+	if err := conn.QueryRowContext(ctx, "SHOW CREATE "+verb+t.String()).Scan(new(string), &t.Create); err != nil {
 		return err
 	}
 	// MariaDB prints the database of sequences that are defaults of columns, and of no other table.
 	for _, function := range []string{"nextval(", "lastval(", "setval("} {
-		t.create = strings.ReplaceAll(t.create, function+quoteName(database)+".", function)
+		t.Create = strings.ReplaceAll(t.Create, function+quoteName(database)+".", function)
 	}
-	t.create = inUTF8(t.create)
-	if geometryLine.MatchString(t.create) {
+	t.Create = inUTF8(t.Create)
+	if geometryLine.MatchString(t.Create) {
 		if err := t.readReferenceSystems(ctx, conn); err != nil {
 			return err
 		}
 	}
-	if t.sequence {
+	if t.Sequence {
 		return conn.QueryRowContext(ctx, "SELECT next_not_cached_value, cycle_count FROM "+t.String()).
-			Scan(&t.next, &t.round)
+			Scan(&t.Next, &t.Round)
 	}
 	return nil
 }
@@ -126,8 +126,6 @@ func (t *table) describe(ctx context.Context, conn *sql.Conn, database string) e
 var geometryLine = regexp.MustCompile("(?m)^  (`(?:[^`]|``)+`) (?:geometry(?:collection)?|" +
 	`(?:multi)?(?:point|linestring|polygon))\b`)
 
-const errUnknownView = 1109
-
 // readReferenceSystems adds the spatial reference systems of columns, which SHOW CREATE prints only on MySQL.
 // https://mariadb.com/docs/server/reference/system-tables/information-schema/information-schema-tables/information-schema-geometry_columns-table
 func (t *table) readReferenceSystems(ctx context.Context, conn *sql.Conn) error {
@@ -135,15 +133,15 @@ func (t *table) readReferenceSystems(ctx context.Context, conn *sql.Conn) error 
 		WHERE g_table_schema = DATABASE() AND g_table_name = ? AND srid <> 0`, func(rows *sql.Rows) error {
 		var name, system string
 		err := rows.Scan(&name, &system)
-		t.create = geometryLine.ReplaceAllStringFunc(t.create, func(line string) string {
+		t.Create = geometryLine.ReplaceAllStringFunc(t.Create, func(line string) string {
 			if geometryLine.FindStringSubmatch(line)[1] == quoteName(name) {
 				line += " REF_SYSTEM_ID=" + system
 			}
 			return line
 		})
 		return err
-	}, t.name)
-	if number(err) == errUnknownView {
+	}, t.Name)
+	if number(err) == errUnknownTable {
 		return nil
 	}
 	return err
@@ -190,7 +188,7 @@ func eachOf(ctx context.Context, conn *sql.Conn, queries []string, fn func(*sql.
 func readColumns(ctx context.Context, conn *sql.Conn, mariaDB bool, tables []table) error {
 	names := make([]string, len(tables))
 	for n, t := range tables {
-		names[n] = t.name
+		names[n] = t.Name
 	}
 	queries := queriesOf(`SELECT table_name, ordinal_position, column_name, data_type, coalesce(character_set_name, ''),
 		is_nullable, coalesce(generation_expression, ''), extra, column_type FROM information_schema.columns`, mariaDB, names)
@@ -201,35 +199,35 @@ func readColumns(ctx context.Context, conn *sql.Conn, mariaDB bool, tables []tab
 		var of, nullable, generated, extra string
 		var at int
 		var c column
-		if err := rows.Scan(&of, &at, &c.name, &c.kind, &c.charset, &nullable, &generated, &extra, &c.full); err != nil {
+		if err := rows.Scan(&of, &at, &c.Name, &c.Kind, &c.Charset, &nullable, &generated, &extra, &c.full); err != nil {
 			return err
 		}
-		c.stored = generated != "" && strings.Contains(extra, "STORED")
+		c.Stored = generated != "" && strings.Contains(extra, "STORED")
 		t := find(tables, of)
 		if t != nil && strings.Contains(extra, "MASKING POLICY") {
 			return refused(nil, "Table %s has a masking policy, so that the broker may read other values than those of the "+
-				"column %s. Take the policy off the column, and try again.", of, c.name)
+				"column %s. Take the policy off the column, and try again.", of, c.Name)
 		}
 		if t != nil && generated != "" && strings.Contains(extra, "WITHOUT SYSTEM VERSIONING") {
 			return refused(nil, "Table %s keeps no history of the generated column %s, which the server does not show in the "+
-				"table's definition. Drop the column, add it again, and try again.", of, c.name)
+				"table's definition. Drop the column, add it again, and try again.", of, c.Name)
 		}
-		if t == nil || generated != "" && (!c.stored || strings.HasPrefix(generated, "ROW ")) {
+		if t == nil || generated != "" && (!c.Stored || strings.HasPrefix(generated, "ROW ")) {
 			return nil // virtual, or of the period of a versioned table
 		}
-		c.numbered = c.kind == "enum" || c.kind == "set"
-		if c.charset == "binary" {
-			c.charset = ""
+		c.Numbered = c.Kind == "enum" || c.Kind == "set"
+		if c.Charset == "binary" {
+			c.Charset = ""
 		}
-		c.nullable = nullable == "YES"
-		t.columns = append(t.columns, c)
+		c.Nullable = nullable == "YES"
+		t.Columns = append(t.Columns, c)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	for n := range tables {
-		if t := &tables[n]; t.versioned {
+		if t := &tables[n]; t.Versioned {
 			if err := t.addPeriod(); err != nil {
 				return err
 			}
@@ -245,13 +243,13 @@ var period = regexp.MustCompile("PERIOD FOR SYSTEM_TIME \\((`(?:[^`]|``)*`), (`(
 // https://mariadb.com/kb/en/system-versioned-tables/
 func (t *table) addPeriod() error {
 	from, to := "row_start", "row_end"
-	if named := period.FindStringSubmatch(t.create); named != nil {
+	if named := period.FindStringSubmatch(t.Create); named != nil {
 		from, to = unquoteName(named[1]), unquoteName(named[2])
-		if regexp.MustCompile(regexp.QuoteMeta(named[1])+` bigint`).FindString(t.create) != "" {
-			return refused(nil, "Table %s has a history by transactions, which cannot be copied.", t.name)
+		if regexp.MustCompile(regexp.QuoteMeta(named[1])+` bigint`).FindString(t.Create) != "" {
+			return refused(nil, "Table %s has a history by transactions, which cannot be copied.", t.Name)
 		}
 	}
-	t.columns = append(t.columns, column{name: from, kind: "timestamp"}, column{name: to, kind: "timestamp"})
+	t.Columns = append(t.Columns, column{Name: from, Kind: "timestamp"}, column{Name: to, Kind: "timestamp"})
 	return nil
 }
 
@@ -268,34 +266,27 @@ func endOfPresent(version string) string {
 
 // readKeys chooses the key by which each table is divided: the primary key, or another unique key.
 func readKeys(ctx context.Context, conn *sql.Conn, tables []table) error {
-	rows, err := conn.QueryContext(ctx, `SELECT table_name, index_name, column_name FROM information_schema.statistics
+	return mysqladmin.EachRow(ctx, conn, `SELECT table_name, index_name, column_name FROM information_schema.statistics
 		WHERE table_schema = DATABASE() AND non_unique = 0 AND seq_in_index = 1 AND sub_part IS NULL
 			/*!80000 AND is_visible = 'YES' */ /*M!100600 AND ignored = 'NO' */ AND column_name IS NOT NULL
-			ORDER BY table_name, index_name = 'PRIMARY' DESC, index_name`)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
+			ORDER BY table_name, index_name = 'PRIMARY' DESC, index_name`, func(rows *sql.Rows) error {
 		var of, index, name string
 		if err := rows.Scan(&of, &index, &name); err != nil {
 			return err
 		}
 		t := find(tables, of)
-		if t == nil || t.key != nil || t.versioned || t.sequence {
-			continue
+		if t != nil && t.Key == "" && !t.Versioned && !t.Sequence && slices.ContainsFunc(t.Columns, func(c column) bool {
+			return c.Name == name && !c.Stored && !c.Nullable && slices.Contains(ordered, c.Kind)
+		}) {
+			t.Key, t.keyIndex = name, index
 		}
-		at := slices.IndexFunc(t.columns, func(c column) bool { return c.name == name && !c.stored })
-		if at >= 0 && !t.columns[at].nullable && slices.Contains(ordered, t.columns[at].kind) {
-			t.key, t.keyIndex = &t.columns[at], index
-		}
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 func find(tables []table, name string) *table {
 	at, found := slices.BinarySearchFunc(tables, name, func(t table, name string) int {
-		return strings.Compare(t.name, name)
+		return strings.Compare(t.Name, name)
 	})
 	if !found {
 		return nil
@@ -305,7 +296,7 @@ func find(tables []table, name string) *table {
 
 // from is the table in a query; that of a versioned one includes former rows.
 func (t table) from() string {
-	if t.versioned {
+	if t.Versioned {
 		return t.String() + " FOR SYSTEM_TIME ALL"
 	}
 	return t.String()
@@ -313,8 +304,8 @@ func (t table) from() string {
 
 // selectRows is the query for the rows of a chunk, and what more is to be selected.
 func (t table) selectRows(k chunk, more string) string {
-	expressions := make([]string, len(t.columns))
-	for n, c := range t.columns {
+	expressions := make([]string, len(t.Columns))
+	for n, c := range t.Columns {
 		expressions[n] = c.expression()
 	}
 	if len(expressions) == 0 { // all columns are virtual
@@ -333,10 +324,10 @@ func (t table) selectSum(k chunk) string {
 // rowText is an expression for all values of a row.
 func (t table) rowText() string {
 	var sums, nulls []string
-	for _, c := range t.columns {
+	for _, c := range t.Columns {
 		sums = append(sums, c.sum())
-		if c.nullable {
-			nulls = append(nulls, "ISNULL("+quoteName(c.name)+")")
+		if c.Nullable {
+			nulls = append(nulls, "ISNULL("+quoteName(c.Name)+")")
 		}
 	}
 	if len(nulls) > 0 {
@@ -351,9 +342,9 @@ func (t table) rowText() string {
 // insert is the beginning of a statement that inserts rows.
 func (t table) insert() string {
 	var names []string
-	for _, c := range t.columns {
-		if !c.stored {
-			names = append(names, quoteName(c.name))
+	for _, c := range t.Columns {
+		if !c.Stored {
+			names = append(names, quoteName(c.Name))
 		}
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES ", t, strings.Join(names, ","))
@@ -369,7 +360,7 @@ var (
 
 // withoutDefault lists the columns that can be NULL and have no default, quoted.
 func (t *table) withoutDefault() (names []string) {
-	create, texts := mask(t.create)
+	create, texts := mask(t.Create)
 	for _, found := range columnLine.FindAllStringSubmatch(create, -1) {
 		if !hasDefault.MatchString(found[0]) {
 			names = append(names, texts.restore(found[1]))
@@ -383,7 +374,7 @@ var autoIncrement = regexp.MustCompile(`(?m)^(\) .*?ENGINE=InnoDB)( AUTO_INCREME
 
 // counter is the option with the next value for AUTO_INCREMENT; that of a table without any is 1.
 func (t table) counter() string {
-	if found := autoIncrement.FindStringSubmatch(t.create); found != nil {
+	if found := autoIncrement.FindStringSubmatch(t.Create); found != nil {
 		return found[2]
 	}
 	return " AUTO_INCREMENT=1"

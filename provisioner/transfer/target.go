@@ -33,30 +33,23 @@ const strictSession = `SET SESSION
 // oracleSession lets MariaDB before 11.4 drop packages.
 const oracleSession = "SET SESSION sql_mode = 'ORACLE'"
 
-// connect opens a connection to the target. Close it with discard.
-func (t Target) connect(ctx context.Context) (*sql.Conn, error) {
-	conn, err := t.DB.Conn(ctx)
+// connect opens a connection to the target, and runs more statements on it. Close it with discard.
+func (t Target) connect(ctx context.Context, more ...string) (*sql.Conn, error) {
+	const isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+	return open(ctx, t.DB, append([]string{writeSession, isolation}, more...)...)
+}
+
+// open opens a connection and runs statements on it. Close it with discard.
+func open(ctx context.Context, pool *sql.DB, statements ...string) (*sql.Conn, error) {
+	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range []string{writeSession, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"} {
+	for _, statement := range statements {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			discard(conn)
 			return nil, err
 		}
-	}
-	return conn, nil
-}
-
-// connectLoosely is connect with looseSession.
-func (to target) connectLoosely(ctx context.Context) (*sql.Conn, error) {
-	conn, err := to.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := to.exec(ctx, conn, looseSession); err != nil {
-		discard(conn)
-		return nil, err
 	}
 	return conn, nil
 }
@@ -102,8 +95,8 @@ func (to target) dropPrograms(ctx context.Context, conn *sql.Conn) error {
 }
 
 func (to target) dropProgram(ctx context.Context, conn *sql.Conn, p program) error {
-	statements := []string{"DROP " + p.kind + " IF EXISTS " + quoteName(p.name)}
-	if strings.HasPrefix(p.kind, "PACKAGE") {
+	statements := []string{"DROP " + p.Kind + " IF EXISTS " + quoteName(p.Name)}
+	if strings.HasPrefix(p.Kind, "PACKAGE") {
 		statements = []string{oracleSession, statements[0], writeSession}
 	}
 	for _, statement := range statements {

@@ -24,7 +24,7 @@ type lostText struct {
 // MariaDB defaults, with characters that its own utf8mb3 does not have, such as emoji and unassigned ones of Big5. A
 // temporary table has them as they are; conn is of an account that may create it.
 func (t *table) mendTexts(ctx context.Context, conn *sql.Conn) (err error) {
-	create, texts := mask(t.create)
+	create, texts := mask(t.Create)
 	lost, columns := texts.lost(create)
 	if len(lost) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (t *table) mendTexts(ctx context.Context, conn *sql.Conn) (err error) {
 		}
 		texts[index(l.mark)] = fmt.Sprintf(" x'%x'", text)
 	}
-	t.create = texts.restore(create)
+	t.Create = texts.restore(create)
 	_, err = conn.ExecContext(ctx, "DROP TEMPORARY TABLE "+scratch)
 	return err
 }

@@ -7,6 +7,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -91,14 +92,9 @@ type Options struct {
 
 // complete sets the defaults.
 func (o Options) complete() Options {
-	if o.Workers == 0 {
-		o.Workers = 2
-	}
+	o.Workers, o.ChunkBytes = cmp.Or(o.Workers, 2), cmp.Or(o.ChunkBytes, chunkBytes)
 	if o.Gentle {
 		o.Workers = 1
-	}
-	if o.ChunkBytes == 0 {
-		o.ChunkBytes = chunkBytes
 	}
 	if o.Alive == nil {
 		o.Alive = func() error { return nil }

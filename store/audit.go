@@ -35,17 +35,17 @@ func (s *Store) ActAs(a Actor) { s.actor = a }
 
 // AuditEntry says who did what.
 type AuditEntry struct {
-	ID         int64
-	At         time.Time
-	Actor      Actor
-	Action     string
-	InstanceID string
-	BindingID  string
-	PlanID     string
-	Object     string
-	TaskID     *int64
-	Result     string
-	EndedAt    *time.Time
+	ID         int64      `json:"id"`
+	At         time.Time  `json:"at"`
+	Actor      Actor      `json:"-"`
+	Action     string     `json:"action"`
+	InstanceID string     `json:"instance_id,omitempty"`
+	BindingID  string     `json:"binding_id,omitempty"`
+	PlanID     string     `json:"plan_id,omitempty"`
+	Object     string     `json:"object,omitempty"`
+	TaskID     *int64     `json:"-"`
+	Result     string     `json:"result"`
+	EndedAt    *time.Time `json:"ended_at,omitempty"`
 }
 
 const auditColumns = `a.id, a.at, a.actor, a.action, a.instance_id, a.binding_id, a.plan_id, a.object, a.task_id,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -111,6 +112,10 @@ func (s *Store) OnFailover(fn func(Failover)) {
 	s.failover.notify = append(s.failover.notify, fn)
 }
 
+// inUTC makes times that are read be in UTC, whatever the time zone of this host.
+var inUTC = &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID,
+	Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
+
 // connected prepares a new connection. It refuses a server that was replaced. With the first connection to a new
 // primary, it compares what is there with what this process has recorded, before anything else is done there.
 func (s *database) connected(ctx context.Context, conn *pgx.Conn) error {
@@ -119,6 +124,7 @@ func (s *database) connected(ctx context.Context, conn *pgx.Conn) error {
 	if err := limitWaits(ctx, conn); err != nil {
 		return err
 	}
+	conn.TypeMap().RegisterType(inUTC)
 	at, err := readPosition(ctx, conn)
 	if err != nil {
 		return err
@@ -160,7 +166,7 @@ func (f *failover) follow(ctx context.Context, conn *pgx.Conn, at position) erro
 		if !knows {
 			change.LostTask = f.newest.ID
 			reason := fmt.Sprintf("PostgreSQL has failed over to a server that lacks commits: task_%d of %s is missing.",
-				f.newest.ID, f.newest.CreatedAt.UTC().Format(time.RFC3339))
+				f.newest.ID, f.newest.CreatedAt.Format(time.RFC3339))
 			_, err := conn.Exec(ctx, skipTasks, f.newest.ID, taskReserve)
 			if err == nil {
 				_, err = conn.Exec(ctx, setHold, reason)

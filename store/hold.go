@@ -15,8 +15,8 @@ var ErrHeld = errors.New("PostgreSQL is older than the servers and held; see `my
 // Hold says that PostgreSQL was restored from a backup and is older than the servers. Until Resume, tasks that do more
 // than add are not recorded, and no task is claimed. Brokers check for a hold in the same transaction.
 type Hold struct {
-	Since  time.Time
-	Reason string // a sentence without secrets, for anybody
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"` // a sentence without secrets, for anybody
 }
 
 // Mark is the position of this PostgreSQL: its latest task, and when that was recorded, which distinguishes it from a

@@ -12,22 +12,22 @@ import (
 
 // ListedInstance is an instance in an operator's list, without secrets and parameters.
 type ListedInstance struct {
-	ID               string
-	Name             string // from the platform's request; "" if it sent none, like the next two
-	OrganizationName string
-	SpaceName        string
-	OrganizationGUID string
-	SpaceGUID        string
-	PlanID           string
-	State            string
+	ID               string `json:"id"`
+	Name             string `json:"name,omitempty"` // from the platform's request; "" if it sent none, like the next two
+	OrganizationName string `json:"organization_name,omitempty"`
+	SpaceName        string `json:"space_name,omitempty"`
+	OrganizationGUID string `json:"organization_guid,omitempty"`
+	SpaceGUID        string `json:"space_guid,omitempty"`
+	PlanID           string `json:"plan_id"`
+	State            string `json:"state"`
 	Location
-	ServerFlavour string // of a dedicated server: see Instance
-	ServerVersion string
-	Database      string
-	Bindings      int64  // in any state
-	Operation     string // kind of the task in progress on the instance itself, "" without one
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
+	ServerFlavour string    `json:"-"` // of a dedicated server: see Instance
+	ServerVersion string    `json:"-"`
+	Database      string    `json:"database"`
+	Bindings      int64     `json:"binding_count"`       // in any state
+	Operation     string    `json:"operation,omitempty"` // of the task in progress on the instance itself, "" without one
+	CreatedAt     time.Time `json:"created_at"`
+	UpdatedAt     time.Time `json:"updated_at"`
 }
 
 const listedInstance = `i.id, coalesce(i.context->>'instance_name', ''), coalesce(i.context->>'organization_name', ''),
@@ -70,19 +70,19 @@ func (s Instances) Each(ctx context.Context, q InstanceQuery, fn func(ListedInst
 
 // ListedBinding is a binding in an operator's list, without password and parameters.
 type ListedBinding struct {
-	InstanceID string
-	ID         string
-	PlanID     string // the instance's
-	State      string
-	Role       string
-	TLS        string // "" if it was made before that was recorded
-	Account    string // its name on the server
-	AppGUID    string // "" for a service key
-	Server     string // shared server's name, "" for a dedicated instance
-	Operation  string // kind of the task in progress on the binding, "" without one
-	CreatedAt  time.Time
-	SpaceGUID  string // that uses it, "" if it is not known
-	ExpiresAt  *time.Time
+	InstanceID string     `json:"instance_id"`
+	ID         string     `json:"id"`
+	PlanID     string     `json:"plan_id"` // the instance's
+	State      string     `json:"state"`
+	Role       string     `json:"role"`
+	TLS        string     `json:"tls,omitempty"`       // "" if it was made before that was recorded
+	Account    string     `json:"account"`             // its name on the server
+	AppGUID    string     `json:"app_guid,omitempty"`  // "" for a service key
+	Server     string     `json:"server,omitempty"`    // shared server's name, "" for a dedicated instance
+	Operation  string     `json:"operation,omitempty"` // kind of the task in progress on the binding, "" without one
+	CreatedAt  time.Time  `json:"created_at"`
+	SpaceGUID  string     `json:"space_guid,omitempty"` // that uses it, "" if it is not known
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
 }
 
 const listedBinding = `b.instance_id, b.id, i.plan_id, b.state, b.role, b.tls, b.account, b.app_guid, i.server,
@@ -122,21 +122,21 @@ func (s Bindings) Each(ctx context.Context, q BindingQuery, fn func(ListedBindin
 
 // ListedTask is a task in an operator's list. Of its request, it has only the kind and the plan.
 type ListedTask struct {
-	ID          int64
-	InstanceID  string
-	BindingID   string // "" for the instance's own operations
-	Kind        string
-	PlanID      string
-	State       string
-	Phase       string
-	Step        string    // the last finished step of the phase
-	Attempt     int       // of the present step, counted from 0, including crashes
-	Leased      bool      // a worker runs it
-	RunAt       time.Time // when it is tried again, if no worker is at it and it has not ended
-	Description string    // for users
-	LastError   string    // for operators
-	CreatedAt   time.Time
-	FinishedAt  *time.Time // nil while it is in progress
+	ID          int64      `json:"-"`
+	InstanceID  string     `json:"instance_id"`
+	BindingID   string     `json:"binding_id,omitempty"` // "" for the instance's own operations
+	Kind        string     `json:"kind"`
+	PlanID      string     `json:"plan_id"`
+	State       string     `json:"state"`
+	Phase       string     `json:"phase"`
+	Step        string     `json:"step,omitempty"`        // the last finished step of the phase
+	Attempt     int        `json:"attempts"`              // of the present step, counted from 0, including crashes
+	Leased      bool       `json:"worker"`                // a worker runs it
+	RunAt       time.Time  `json:"-"`                     // when it is tried again, if it waits
+	Description string     `json:"description,omitempty"` // for users
+	LastError   string     `json:"last_error,omitempty"`  // for operators
+	CreatedAt   time.Time  `json:"created_at"`
+	FinishedAt  *time.Time `json:"finished_at,omitempty"` // nil while it is in progress
 }
 
 const listedTask = `t.id, t.instance_id, t.binding_id, t.kind, t.plan_id, t.state, t.phase, t.step, t.attempt,

@@ -78,18 +78,9 @@ func (s Retentions) Expired(ctx context.Context) ([]Retained, error) {
 		ORDER BY purged_since NULLS FIRST, until`)
 }
 
-// Each calls fn with all that is retained, in the order in which it is dropped.
-func (s Retentions) Each(ctx context.Context, fn func(Retained) error) error {
-	all, err := allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+"true ORDER BY until, id")
-	if err != nil {
-		return err
-	}
-	for _, r := range all {
-		if err := fn(r); err != nil {
-			return err
-		}
-	}
-	return nil
+// All lists all that is retained, in the order in which it is dropped.
+func (s Retentions) All(ctx context.Context) ([]Retained, error) {
+	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+"true ORDER BY until, id")
 }
 
 // Expire ends the days of retained data now, and records that for the audit. It returns ErrTaken if an instance

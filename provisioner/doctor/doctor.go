@@ -70,10 +70,10 @@ type Report struct {
 
 // Compared counts the recorded and the found resources, on servers that answered.
 type Compared struct {
-	SharedServers    int
-	Databases        int
-	Accounts         int
-	DedicatedServers int
+	SharedServers    int `json:"shared_servers"`
+	Databases        int `json:"databases"`
+	Accounts         int `json:"accounts"`
+	DedicatedServers int `json:"dedicated_servers"`
 }
 
 // Examine compares everything and changes nothing. Servers that do not answer are findings, not errors. It needs memory
@@ -159,7 +159,7 @@ func (d *Doctor) examineServer(ctx context.Context, server string, forget bool) 
 	}
 	second, err := d.look(ctx, server, false)
 	second.Forgotten = first.Forgotten
-	before := make(map[Identity]bool, len(first.Findings))
+	before := make(map[Finding]bool, len(first.Findings))
 	for _, f := range first.Findings {
 		before[f.Identity()] = true
 	}

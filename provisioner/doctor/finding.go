@@ -53,26 +53,21 @@ var kinds = []string{store.DatabaseResource, store.AccountResource, store.Dedica
 
 // Finding is a difference between the records and the servers. It holds no secret.
 type Finding struct {
-	Problem    Problem
-	Kind       string // of the thing, for people
-	Server     string // the shared server's name, "" for a dedicated server
-	Name       string // on that server; "" for instances and bindings
-	InstanceID string
-	BindingID  string
-	Age        time.Duration // since it was recorded, 0 without a record
-	Repairable bool          // Repair can repair it
-	ToDo       string        // what to do, in the imperative
+	Problem    Problem       `json:"problem"`
+	Kind       string        `json:"kind"`             // of the thing, for people
+	Server     string        `json:"server,omitempty"` // the shared server's name, "" for a dedicated server
+	Name       string        `json:"name,omitempty"`   // on that server; "" for instances and bindings
+	InstanceID string        `json:"instance_id,omitempty"`
+	BindingID  string        `json:"binding_id,omitempty"`
+	Age        time.Duration `json:"-"`          // since it was recorded, 0 without a record
+	Repairable bool          `json:"repairable"` // Repair can repair it
+	ToDo       string        `json:"to_do"`      // what to do, in the imperative
 }
 
-// Identity identifies findings of the same thing and problem.
-type Identity struct {
-	Problem                                   Problem
-	Kind, Server, Name, InstanceID, BindingID string
-}
-
-// Identity identifies a finding in successive reports.
-func (f Finding) Identity() Identity {
-	return Identity{f.Problem, f.Kind, f.Server, f.Name, f.InstanceID, f.BindingID}
+// Identity has what successive reports of the same thing and problem have in common.
+func (f Finding) Identity() Finding {
+	f.Age, f.Repairable, f.ToDo = 0, false, ""
+	return f
 }
 
 func compareFindings(a, b Finding) int {

@@ -47,13 +47,13 @@ var actions = []Action{End, Forget, Adopt, Shut, Settle, Look}
 
 // Item is one action of a recovery. It holds no secret.
 type Item struct {
-	Action     Action
-	Kind       string // of the thing: task, instance, binding, or a kind of store.Resource
-	Server     string // the shared server's name or the dedicated server's id
-	Name       string
-	InstanceID string
-	BindingID  string
-	Why        string
+	Action     Action `json:"action"`
+	Kind       string `json:"kind"`             // of the thing: task, instance, binding, or a kind of store.Resource
+	Server     string `json:"server,omitempty"` // the shared server's name or the dedicated server's id
+	Name       string `json:"name,omitempty"`
+	InstanceID string `json:"instance_id,omitempty"`
+	BindingID  string `json:"binding_id,omitempty"`
+	Why        string `json:"why"`
 
 	blocks bool // PostgreSQL stays held until an operator has resolved it
 	do     func(context.Context) error

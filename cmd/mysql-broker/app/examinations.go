@@ -31,7 +31,7 @@ type examinations struct {
 
 type examination struct {
 	findings  []doctor.Finding
-	found     map[doctor.Identity]bool
+	found     map[doctor.Finding]bool
 	counts    map[finding]int
 	reachable []string
 	at        time.Time
@@ -63,7 +63,7 @@ func (e *examinations) run(ctx context.Context) {
 // record logs the number of deleted records, and the findings that are new since the last examination. It does not log
 // unrecorded objects: if brokers share a server, each sees the objects of the others appear and disappear.
 func (e *examinations) record(report doctor.Report) {
-	now := &examination{findings: report.Findings, found: map[doctor.Identity]bool{}, counts: map[finding]int{},
+	now := &examination{findings: report.Findings, found: map[doctor.Finding]bool{}, counts: map[finding]int{},
 		reachable: report.Reachable, at: time.Now()}
 	for _, f := range report.Findings {
 		now.found[f.Identity()] = true

@@ -19,11 +19,10 @@ type readiness struct {
 	Held          *heldState        `json:"held,omitempty"`         // why only reads, polls and binds work
 }
 
-// heldState is a store.Hold.
+// heldState also says how the hold ends.
 type heldState struct {
-	Since  time.Time `json:"since"`
-	Reason string    `json:"reason"`
-	ToDo   string    `json:"to_do"`
+	*store.Hold
+	ToDo string `json:"to_do"`
 }
 
 var errUnavailable = errors.New("something that the broker needs does not answer")
@@ -58,8 +57,7 @@ func readinessOf(s *store.Store, servers *shared.Servers, objects *objectStore,
 		}
 		if held != nil {
 			seen.Status = "held"
-			seen.Held = &heldState{Since: held.Since.UTC(), Reason: held.Reason,
-				ToDo: "Run mysql-broker recover, read what it shows, then run it with --apply."}
+			seen.Held = &heldState{held, "Run mysql-broker recover, read what it shows, then run it with --apply."}
 		}
 		for name, err := range servers.Health(context.Background()) {
 			seen.SharedServers[name] = status(err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,23 +61,14 @@ func auditedActions() []string {
 
 // auditDocument is a line of the output of --json.
 type auditDocument struct {
-	ID int64     `json:"id"`
-	At time.Time `json:"at"`
+	store.AuditEntry
 	store.Actor
-	Action     string     `json:"action"`
-	InstanceID string     `json:"instance_id,omitempty"`
-	BindingID  string     `json:"binding_id,omitempty"`
-	Plan       string     `json:"plan,omitempty"`
-	PlanID     string     `json:"plan_id,omitempty"`
-	Object     string     `json:"object,omitempty"`
-	Task       string     `json:"task,omitempty"`
-	Result     string     `json:"result"`
-	EndedAt    *time.Time `json:"ended_at,omitempty"`
+	Plan string `json:"plan,omitempty"`
+	Task string `json:"task,omitempty"`
 }
 
 func (ds documents) audit(e store.AuditEntry) auditDocument {
-	d := auditDocument{ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, InstanceID: e.InstanceID,
-		BindingID: e.BindingID, PlanID: e.PlanID, Object: e.Object, Result: e.Result, EndedAt: utc(e.EndedAt)}
+	d := auditDocument{AuditEntry: e, Actor: e.Actor}
 	if e.PlanID != "" {
 		d.Plan = ds.plan(e.PlanID)
 	}

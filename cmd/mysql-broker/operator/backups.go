@@ -94,8 +94,8 @@ func (c *console) backups(ctx context.Context, instance string) (all []backupDoc
 func (ds documents) backup(b store.Backup) backupDocument {
 	return backupDocument{Backup: b.ID, InstanceID: b.InstanceID, Name: b.InstanceName, Plan: ds.plan(b.PlanID),
 		PlanID: b.PlanID, OrganizationGUID: b.OrganizationGUID, SpaceGUID: b.SpaceGUID, Reason: b.Reason, State: b.State,
-		Flavour: b.Flavour, Version: b.Version, CreatedAt: b.CreatedAt.UTC(), TakenAt: b.TakenAt,
-		KeepUntil: b.KeepUntil.UTC(), DataBytes: b.DataBytes, Bytes: b.Bytes, Tables: b.Tables, Rows: b.Rows,
+		Flavour: b.Flavour, Version: b.Version, CreatedAt: b.CreatedAt, TakenAt: b.TakenAt,
+		KeepUntil: b.KeepUntil, DataBytes: b.DataBytes, Bytes: b.Bytes, Tables: b.Tables, Rows: b.Rows,
 		VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError, VerifyRefused: b.VerifyRefused}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,27 +50,12 @@ func (c *console) bindings(ctx context.Context, q store.BindingQuery) iter.Seq2[
 
 // bindingDocument is a binding in the output of --json.
 type bindingDocument struct {
-	InstanceID string    `json:"instance_id"`
-	ID         string    `json:"id"`
-	Plan       string    `json:"plan"`
-	PlanID     string    `json:"plan_id"`
-	State      string    `json:"state"`
-	Role       string    `json:"role"`
-	TLS        string    `json:"tls,omitempty"`
-	Account    string    `json:"account"`
-	AppGUID    string    `json:"app_guid,omitempty"`
-	SpaceGUID  string    `json:"space_guid,omitempty"`
-	Server     string    `json:"server,omitempty"`
-	Operation  string    `json:"operation,omitempty"`
-	CreatedAt  time.Time `json:"created_at"`
-
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	Plan string `json:"plan"`
+	store.ListedBinding
 }
 
 func (ds documents) binding(b store.ListedBinding) bindingDocument {
-	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: ds.plan(b.PlanID), PlanID: b.PlanID,
-		State: b.State, Role: b.Role, TLS: b.TLS, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server,
-		SpaceGUID: b.SpaceGUID, Operation: b.Operation, CreatedAt: b.CreatedAt.UTC(), ExpiresAt: utc(b.ExpiresAt)}
+	return bindingDocument{ds.plan(b.PlanID), b}
 }
 
 func (d bindingDocument) cells() []cell {

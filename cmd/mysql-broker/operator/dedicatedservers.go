@@ -34,7 +34,7 @@ type dedicatedDocument struct {
 func (ds documents) dedicated(i store.ListedInstance) dedicatedDocument {
 	return dedicatedDocument{Server: i.Server, Kind: "dedicated", Launcher: i.Launcher, InstanceID: i.ID,
 		Flavour: i.ServerFlavour, Version: i.ServerVersion, Plan: ds.plan(i.PlanID), PlanID: i.PlanID, State: i.State,
-		CreatedAt: i.CreatedAt.UTC()}
+		CreatedAt: i.CreatedAt}
 }
 
 func (d dedicatedDocument) version() string {

@@ -123,41 +123,23 @@ func diagnose(ctx context.Context, d *doctor.Doctor, repair bool) (doctor.Compar
 	}
 	lines := make([]diagnosis, len(report.Findings))
 	for i, f := range report.Findings {
-		lines[i] = newDiagnosis(f)
+		line := diagnosis{Finding: f, AgeSeconds: int64(f.Age.Seconds())}
 		if repair && f.Repairable {
-			done, err := d.Repair(ctx, f)
-			lines[i].repaired(done, err)
+			if line.Done, err = d.Repair(ctx, f); err != nil {
+				line.Done, line.Error = "", err.Error()
+			}
 		}
+		lines[i] = line
 	}
 	return report.Compared, lines, nil
 }
 
 // diagnosis is a finding for output, and its repair.
 type diagnosis struct {
-	Problem    doctor.Problem `json:"problem"`
-	Kind       string         `json:"kind"`
-	Server     string         `json:"server,omitempty"`
-	Name       string         `json:"name,omitempty"`
-	InstanceID string         `json:"instance_id,omitempty"`
-	BindingID  string         `json:"binding_id,omitempty"`
-	AgeSeconds int64          `json:"age_seconds,omitempty"` // since its record
-	Repairable bool           `json:"repairable"`
-	ToDo       string         `json:"to_do"`
-	Done       string         `json:"done,omitempty"`
-	Error      string         `json:"error,omitempty"` // why the repair failed
-}
-
-func newDiagnosis(f doctor.Finding) diagnosis {
-	return diagnosis{Problem: f.Problem, Kind: f.Kind, Server: f.Server, Name: f.Name, InstanceID: f.InstanceID,
-		BindingID: f.BindingID, AgeSeconds: int64(f.Age.Seconds()), Repairable: f.Repairable, ToDo: f.ToDo}
-}
-
-func (d *diagnosis) repaired(done string, err error) {
-	if err != nil {
-		d.Error = err.Error()
-		return
-	}
-	d.Done = done
+	doctor.Finding
+	AgeSeconds int64  `json:"age_seconds,omitempty"` // since its record
+	Done       string `json:"done,omitempty"`
+	Error      string `json:"error,omitempty"` // why the repair failed
 }
 
 // remaining returns an error if findings remain.
@@ -182,9 +164,7 @@ func remaining(lines []diagnosis) error {
 
 func show(out io.Writer, compared doctor.Compared, lines []diagnosis, asJSON bool) error {
 	if asJSON {
-		return writeJSON(out, map[string]any{"findings": lines, "compared": map[string]int{
-			"shared_servers": compared.SharedServers, "databases": compared.Databases, "accounts": compared.Accounts,
-			"dedicated_servers": compared.DedicatedServers}})
+		return writeJSON(out, map[string]any{"findings": lines, "compared": compared})
 	}
 	counts := fmt.Sprintf("Compared with what is recorded: databases %d, accounts %d, on shared servers %d; "+
 		"dedicated servers %d.", compared.Databases, compared.Accounts, compared.SharedServers, compared.DedicatedServers)

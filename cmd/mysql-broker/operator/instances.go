@@ -61,35 +61,18 @@ func (c *console) instances(ctx context.Context, q store.InstanceQuery) iter.Seq
 
 // instanceDocument is an instance in the output of --json.
 type instanceDocument struct {
-	ID               string    `json:"id"`
-	Name             string    `json:"name,omitempty"`
-	Plan             string    `json:"plan"`
-	PlanID           string    `json:"plan_id"`
-	State            string    `json:"state"`
-	Kind             string    `json:"kind"`
-	Server           string    `json:"server"` // or the id of a dedicated one
-	Database         string    `json:"database"`
-	OrganizationGUID string    `json:"organization_guid,omitempty"`
-	OrganizationName string    `json:"organization_name,omitempty"`
-	SpaceGUID        string    `json:"space_guid,omitempty"`
-	SpaceName        string    `json:"space_name,omitempty"`
-	BindingCount     int64     `json:"binding_count"`
-	Operation        string    `json:"operation,omitempty"`
-	CreatedAt        time.Time `json:"created_at"`
-	UpdatedAt        time.Time `json:"updated_at"`
+	Plan string `json:"plan"`
+	store.ListedInstance
 }
 
 func (ds documents) instance(i store.ListedInstance) instanceDocument {
-	return instanceDocument{ID: i.ID, Name: i.Name, Plan: ds.plan(i.PlanID), PlanID: i.PlanID, State: i.State,
-		Kind: string(i.Kind), Server: i.Server, Database: i.Database, OrganizationGUID: i.OrganizationGUID,
-		OrganizationName: i.OrganizationName, SpaceGUID: i.SpaceGUID, SpaceName: i.SpaceName, BindingCount: i.Bindings,
-		Operation: i.Operation, CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC()}
+	return instanceDocument{ds.plan(i.PlanID), i}
 }
 
 func (d instanceDocument) cells() []cell {
 	return []cell{{"id", d.ID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State}, {"server", d.Server},
 		{"organization", cmp.Or(d.OrganizationName, d.OrganizationGUID)}, {"space", cmp.Or(d.SpaceName, d.SpaceGUID)},
-		{"bindings", strconv.FormatInt(d.BindingCount, 10)}, {"age", since(d.CreatedAt)}, {"operation", d.Operation}}
+		{"bindings", strconv.FormatInt(d.Bindings, 10)}, {"age", since(d.CreatedAt)}, {"operation", d.Operation}}
 }
 
 func (c *console) showInstance(ctx context.Context, out io.Writer, id string, asJSON bool) error {
@@ -125,11 +108,11 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 		Bindings []bindingDocument `json:"bindings"`
 		Tasks    []taskDocument    `json:"latest_tasks"`
 	}{d, measured, former, bindings, tasks}, []cell{
-		{"id", d.ID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State}, {"operation", d.Operation}, {"kind", d.Kind},
-		{"server", d.Server}, {"former server", former.String()}, {"database", d.Database},
+		{"id", d.ID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State}, {"operation", d.Operation},
+		{"kind", string(d.Kind)}, {"server", d.Server}, {"former server", former.String()}, {"database", d.Database},
 		{"organization", named(d.OrganizationName, d.OrganizationGUID)},
 		{"space", named(d.SpaceName, d.SpaceGUID)}, {"created", at(d.CreatedAt)}, {"updated", at(d.UpdatedAt)},
-		{"storage", measured.String()}, {"bindings", strconv.FormatInt(d.BindingCount, 10)}}); err != nil || asJSON {
+		{"storage", measured.String()}, {"bindings", strconv.FormatInt(d.Bindings, 10)}}); err != nil || asJSON {
 		return err
 	}
 	err = detailRows(out, bindings, "binding", "state", "role", "account", "app", "age", "operation")
@@ -155,7 +138,7 @@ func (c *console) usage(ctx context.Context, id string) (*usageDocument, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read what its data takes: %w", err)
 	}
-	return &usageDocument{StorageBytes: u.Bytes, MeasuredAt: u.MeasuredAt.UTC(), OverQuotaSince: utc(u.OverSince)}, nil
+	return &usageDocument{StorageBytes: u.Bytes, MeasuredAt: u.MeasuredAt, OverQuotaSince: u.OverSince}, nil
 }
 
 // String returns text for people; "" before the first measurement.
@@ -187,7 +170,7 @@ func (c *console) former(ctx context.Context, id string) (*formerDocument, error
 	if err != nil {
 		return nil, fmt.Errorf("read where its data was before: %w", err)
 	}
-	return &formerDocument{MovedAt: f.Moved.UTC(), Server: f.Server, Until: f.Moved.Add(c.cfg.KeepMoved).UTC(),
+	return &formerDocument{MovedAt: f.Moved, Server: f.Server, Until: f.Moved.Add(c.cfg.KeepMoved),
 		BindingsToRenew: f.Bindings}, nil
 }
 

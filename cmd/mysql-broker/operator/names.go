@@ -103,13 +103,13 @@ func (n names) checkServer(ctx context.Context, name string) error {
 
 // retained returns the id of what the deleted instance of that id or name has left, or the name itself.
 func (n names) retained(ctx context.Context, name string) (string, error) {
+	all, err := n.store.Retained.All(ctx)
 	var ids, of []string
-	err := n.store.Retained.Each(ctx, func(r store.Retained) error {
+	for _, r := range all {
 		if name == r.ID || name == r.InstanceID || name == r.Name {
 			ids, of = append(ids, r.ID), append(of, r.InstanceID)
 		}
-		return nil
-	})
+	}
 	switch {
 	case err != nil:
 		return "", err

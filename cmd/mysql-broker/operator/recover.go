@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +12,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/recovery"
+	"mysql-broker/store"
 )
 
 func recoverCommand() *cobra.Command {
@@ -74,26 +74,15 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
 
 // recoverReport is the output of --json.
 type recoverReport struct {
-	Held    *heldDocument `json:"held"`
+	Held    *store.Hold   `json:"held"`
 	Items   []recoverItem `json:"items"`
 	Resumed bool          `json:"resumed"`
 }
 
-type heldDocument struct {
-	Since  time.Time `json:"since"`
-	Reason string    `json:"reason"`
-}
-
 type recoverItem struct {
-	Action     recovery.Action `json:"action"`
-	Kind       string          `json:"kind"`
-	Server     string          `json:"server,omitempty"`
-	Name       string          `json:"name,omitempty"`
-	InstanceID string          `json:"instance_id,omitempty"`
-	BindingID  string          `json:"binding_id,omitempty"`
-	Why        string          `json:"why"`
-	Done       bool            `json:"done"`
-	Error      string          `json:"error,omitempty"`
+	recovery.Item
+	Done  bool   `json:"done"`
+	Error string `json:"error,omitempty"`
 }
 
 // errNotHeld refuses a recovery that is not needed.
@@ -121,13 +110,10 @@ func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (r
 	if err != nil {
 		return report, err
 	}
-	if plan.Hold != nil {
-		report.Held = &heldDocument{Since: plan.Hold.Since.UTC(), Reason: plan.Hold.Reason}
-	}
+	report.Held = plan.Hold
 	failed := 0
 	for _, i := range plan.Items {
-		line := recoverItem{Action: i.Action, Kind: i.Kind, Server: i.Server, Name: i.Name, InstanceID: i.InstanceID,
-			BindingID: i.BindingID, Why: i.Why}
+		line := recoverItem{Item: i}
 		if apply && i.Action != recovery.Look {
 			if err := i.Do(ctx); err != nil {
 				line.Error = err.Error()

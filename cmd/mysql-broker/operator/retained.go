@@ -55,17 +55,19 @@ type retainedDocument struct {
 }
 
 func (c *console) retained(ctx context.Context) iter.Seq2[retainedDocument, error] {
-	each := func(ctx context.Context, _ struct{}, fn func(store.Retained) error) error {
-		return c.store.Retained.Each(ctx, fn)
+	var documents []retainedDocument
+	all, err := c.store.Retained.All(ctx)
+	for _, r := range all {
+		documents = append(documents, c.documents.retained(r))
 	}
-	return rowsOf(ctx, struct{}{}, each, c.documents.retained)
+	return these(documents, err)
 }
 
 func (ds documents) retained(r store.Retained) retainedDocument {
 	return retainedDocument{ID: r.ID, InstanceID: r.InstanceID, Name: r.Name, Plan: ds.plan(r.PlanID), PlanID: r.PlanID,
 		Kind: string(r.Location.Kind), Server: r.Location.Server, Database: r.Database,
-		OrganizationGUID: r.OrganizationGUID, SpaceGUID: r.SpaceGUID, Bytes: r.Bytes, DeletedAt: r.DeletedAt.UTC(),
-		Until: r.Until.UTC(), AdoptedBy: r.AdoptedBy}
+		OrganizationGUID: r.OrganizationGUID, SpaceGUID: r.SpaceGUID, Bytes: r.Bytes, DeletedAt: r.DeletedAt,
+		Until: r.Until, AdoptedBy: r.AdoptedBy}
 }
 
 func (d retainedDocument) cells() []cell {

@@ -162,7 +162,7 @@ func (c *console) sharedServers(ctx context.Context, state string) ([]serverDocu
 		d := &all[n]
 		d.Instances, d.SoldConnections = r.Instances, sold[r.Name]
 		if r.Drained() {
-			d.DrainedSince = utc(r.DrainedSince)
+			d.DrainedSince = r.DrainedSince
 			if d.State == serverOK {
 				d.State = serverDrained
 			}

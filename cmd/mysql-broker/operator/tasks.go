@@ -188,39 +188,24 @@ func noTask(id int64) error {
 
 // taskDocument is a task in the output of --json.
 type taskDocument struct {
-	Task        string     `json:"task"`
-	InstanceID  string     `json:"instance_id"`
-	BindingID   string     `json:"binding_id,omitempty"`
-	Kind        string     `json:"kind"`
-	Plan        string     `json:"plan"`
-	PlanID      string     `json:"plan_id"`
-	State       string     `json:"state"`
-	Phase       string     `json:"phase"`
-	Step        string     `json:"step,omitempty"`
-	Attempts    int        `json:"attempts"`
-	Worker      bool       `json:"worker"`
-	RetryAt     *time.Time `json:"retry_at,omitempty"`
-	Description string     `json:"description,omitempty"`
-	LastError   string     `json:"last_error,omitempty"`
-	CreatedAt   time.Time  `json:"created_at"`
-	FinishedAt  *time.Time `json:"finished_at,omitempty"`
+	Task string `json:"task"`
+	Plan string `json:"plan"`
+	store.ListedTask
+	RetryAt *time.Time `json:"retry_at,omitempty"`
 }
 
 func (ds documents) task(t store.ListedTask) taskDocument {
-	d := taskDocument{Task: task.Token(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID, Kind: t.Kind,
-		Plan: ds.plan(t.PlanID), PlanID: t.PlanID, State: t.State, Phase: t.Phase, Step: t.Step, Attempts: t.Attempt,
-		Worker: t.Leased, Description: t.Description, LastError: t.LastError, CreatedAt: t.CreatedAt.UTC(),
-		FinishedAt: utc(t.FinishedAt)}
+	d := taskDocument{Task: task.Token(t.ID), Plan: ds.plan(t.PlanID), ListedTask: t}
 	if t.State == store.InProgress && !t.Leased {
-		d.RetryAt = utc(&t.RunAt)
+		d.RetryAt = &t.RunAt
 	}
 	return d
 }
 
 // message is the text for a list: the description for users or, while the task waits after a failure, the last error.
 func (d taskDocument) message() string {
-	if d.RetryAt != nil && d.Attempts > 0 {
-		return fmt.Sprintf("waits after attempts that failed: %d; %s", d.Attempts, d.LastError)
+	if d.RetryAt != nil && d.Attempt > 0 {
+		return fmt.Sprintf("waits after attempts that failed: %d; %s", d.Attempt, d.LastError)
 	}
 	return d.Description
 }
@@ -247,7 +232,7 @@ func (c *console) showTask(ctx context.Context, out io.Writer, token string, asJ
 		{"binding", d.BindingID}, {"state", d.State}, {"created", at(d.CreatedAt)}}
 	if d.State == store.InProgress {
 		fields = append(fields, cell{"phase", d.Phase}, cell{"last step done", d.Step},
-			cell{"failed attempts", fmt.Sprint(d.Attempts)}, cell{"a broker is at it", yesNo(d.Worker)})
+			cell{"failed attempts", fmt.Sprint(d.Attempt)}, cell{"a broker is at it", yesNo(d.Leased)})
 	}
 	took := func(end time.Time) string { return end.Sub(d.CreatedAt).Round(time.Millisecond).String() }
 	return details(out, asJSON, d, append(fields, cell{"next attempt", ifSet(d.RetryAt, rfc3339)},

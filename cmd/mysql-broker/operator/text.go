@@ -87,12 +87,3 @@ func number(n int) string {
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
-
-// utc is the time in UTC, nil for nil.
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	in := t.UTC()
-	return &in
-}

@@ -116,22 +116,10 @@ func (r *recovery) compareUnowned(ctx context.Context, there []store.Location, o
 }
 
 func (r *recovery) forgetServer(i store.RecordedInstance, marked bool) {
-	item := Item{Action: Forget, Kind: "instance", Server: i.Server, Name: i.Server, InstanceID: i.ID,
-		Why: "its server is gone: it was deleted after the backup"}
-	if !marked {
-		item.Action, item.Why = Look, "its server is missing, and the launcher's directory has no mark of this broker: "+
-			"check that it is the right one"
-		r.add(item)
-		return
-	}
-	if why := r.notForgotten(i); why != "" {
-		item.Action, item.Why = Look, why
-		r.add(item)
-		return
-	}
-	r.gone[i.ID] = true
-	item.do = func(ctx context.Context) error { return r.forgetInstance(ctx, i.ID) }
-	r.add(item)
+	r.forgetUnless(i, marked, "its server is missing, and the launcher's directory has no mark of this broker: check that "+
+		"it is the right one", Item{Action: Forget, Kind: "instance", Server: i.Server, Name: i.Server, InstanceID: i.ID,
+		Why: "its server is gone: it was deleted after the backup",
+		do:  func(ctx context.Context) error { return r.forgetInstance(ctx, i.ID) }})
 }
 
 // compareServer compares a dedicated server with the records of its instance.
@@ -154,12 +142,8 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 	if mysqladmin.AccessDenied(err) && c.ID == i.ID {
 		if s.holds, err = r.holdWith(ctx, i.Location, c); err == nil {
 			r.add(Item{Action: Adopt, Kind: "admin password", Server: i.Server, InstanceID: i.ID,
-				Why: "it was changed after the backup", do: func(ctx context.Context) error {
-					return r.change(ctx, i.ID, func(tx *store.Tx) error {
-						tx.AdoptAdminPassword(c)
-						return nil
-					})
-				}})
+				Why: "it was changed after the backup",
+				do:  r.changing(i.ID, func(tx *store.Tx) { tx.AdoptAdminPassword(c) })})
 		}
 	}
 	if err != nil {
@@ -248,12 +232,7 @@ func (r *recovery) adoptServer(ctx context.Context, at store.Location, c store.I
 		r.silent(at.Server, c.ID, err)
 		return
 	}
-	item.do = func(ctx context.Context) error {
-		return r.Store.InTx(ctx, func(tx *store.Tx) error {
-			tx.Adopt(c, at)
-			return nil
-		})
-	}
+	item.do = r.writing(func(tx *store.Tx) { tx.Adopt(c, at) })
 	r.add(item)
 	r.compareAccounts(s)
 }

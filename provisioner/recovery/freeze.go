@@ -81,9 +81,6 @@ func (r *recovery) freeze(s site, i store.RecordedInstance, why string) {
 					return err
 				}
 			}
-			return r.change(ctx, i.ID, func(tx *store.Tx) error {
-				tx.Freeze(i.ID, r.before)
-				return nil
-			})
+			return r.changing(i.ID, func(tx *store.Tx) { tx.Freeze(i.ID, r.before) })(ctx)
 		}})
 }

@@ -296,6 +296,26 @@ func (r *recovery) adoptFormer(c store.InstanceCopy, at store.Location) {
 		}})
 }
 
+// writing returns an action that runs fn in a transaction.
+func (r *recovery) writing(fn func(*store.Tx)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return r.Store.InTx(ctx, func(tx *store.Tx) error {
+			fn(tx)
+			return nil
+		})
+	}
+}
+
+// changing is writing in a transaction that has locked an instance.
+func (r *recovery) changing(id string, fn func(*store.Tx)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return r.change(ctx, id, func(tx *store.Tx) error {
+			fn(tx)
+			return nil
+		})
+	}
+}
+
 // change runs fn in a transaction that has locked an instance.
 func (r *recovery) change(ctx context.Context, id string, fn func(*store.Tx) error) error {
 	return r.Store.InTx(ctx, func(tx *store.Tx) error {

@@ -16,6 +16,7 @@ import (
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mark"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -257,7 +258,7 @@ func (r *recovery) endTasks() {
 		}) { // the item of its instance or binding ends it
 			continue
 		}
-		r.add(Item{Action: End, Kind: "task", Name: taskName(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID,
+		r.add(Item{Action: End, Kind: "task", Name: task.Token(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID,
 			Why: t.Kind + " of the past", do: func(ctx context.Context) error { return r.endTask(ctx, t) }})
 	}
 }

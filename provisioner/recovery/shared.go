@@ -86,38 +86,41 @@ func (r *recovery) compareSite(s site, instances []store.RecordedInstance, recor
 // the server has no mark of this broker, the item leaves that to an operator: a new server may have taken the place of
 // the right one.
 func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
-	item := Item{Action: Forget, Kind: "instance", Server: s.server, Name: i.Database, InstanceID: i.ID,
-		Why: "its database is gone: it was deleted after the backup"}
-	if !marked {
-		item.Action, item.Why = Look, "its database is missing, and the server has no mark of this broker: check that "+
-			"it is the right one, or restore the database there"
-		r.add(item)
-		return false
-	}
-	if why := r.notForgotten(i); why != "" {
-		item.Action, item.Why = Look, why
-		r.add(item)
-		return false
-	}
-	r.gone[i.ID] = true
 	var left []string
 	for _, a := range s.recorded {
 		if a.InstanceID == i.ID && slices.Contains(s.holds.Accounts, a.Account) {
 			left = append(left, a.Account)
 		}
 	}
-	item.do = func(ctx context.Context) error {
-		for _, account := range left {
-			if err := r.onServer(ctx, i, "account "+account, func(s *mysqladmin.Session) error {
-				return s.Accounts.Drop(ctx, account)
-			}); err != nil {
-				return err
+	return r.forgetUnless(i, marked, "its database is missing, and the server has no mark of this broker: check that it is "+
+		"the right one, or restore the database there", Item{Action: Forget, Kind: "instance", Server: s.server,
+		Name: i.Database, InstanceID: i.ID, Why: "its database is gone: it was deleted after the backup",
+		do: func(ctx context.Context) error {
+			for _, account := range left {
+				if err := r.onServer(ctx, i, "account "+account, func(s *mysqladmin.Session) error {
+					return s.Accounts.Drop(ctx, account)
+				}); err != nil {
+					return err
+				}
 			}
-		}
-		return r.forgetInstance(ctx, i.ID)
+			return r.forgetInstance(ctx, i.ID)
+		}})
+}
+
+// forgetUnless adds an item that forgets an instance, or leaves that to an operator, and reports which: unmarked says
+// why if nothing there has a mark of this broker.
+func (r *recovery) forgetUnless(i store.RecordedInstance, marked bool, unmarked string, item Item) bool {
+	why := unmarked
+	if marked {
+		why = r.notForgotten(i)
+	}
+	if why == "" {
+		r.gone[i.ID] = true
+	} else {
+		item.Action, item.Why, item.do = Look, why, nil
 	}
 	r.add(item)
-	return true
+	return why == ""
 }
 
 // notForgotten says why the record of an instance stays, although its database or server is gone: its data may be in
@@ -141,8 +144,7 @@ func (r *recovery) notForgotten(i store.RecordedInstance) string {
 func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[string]bool) {
 	here := store.SharedLocation(s.server)
 	for _, c := range listed {
-		i, recorded := s.instances[c.Database]
-		if recorded {
+		if i, recorded := s.instances[c.Database]; recorded {
 			s.instances[c.Database] = r.learn(i, c, s.server)
 			continue
 		}
@@ -162,7 +164,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 			continue
 		}
 		if c.Retained != nil {
-			r.retain(c, store.SharedLocation(s.server), false)
+			r.retain(c, here, false)
 			s.retained[c.Database] = former(c)
 			continue
 		}
@@ -174,15 +176,9 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 			r.add(item)
 			continue
 		}
-		item.do = func(ctx context.Context) error {
-			return r.Store.InTx(ctx, func(tx *store.Tx) error {
-				tx.Adopt(c, store.SharedLocation(s.server))
-				return nil
-			})
-		}
+		item.do = r.writing(func(tx *store.Tx) { tx.Adopt(c, here) })
 		r.add(item)
-		s.instances[c.Database] = store.RecordedInstance{ID: c.ID, State: store.Ready, PlanID: c.PlanID,
-			Location: store.SharedLocation(s.server),
+		s.instances[c.Database] = store.RecordedInstance{ID: c.ID, State: store.Ready, PlanID: c.PlanID, Location: here,
 			Database: c.Database, CreatedAt: c.CreatedAt}
 	}
 }
@@ -192,12 +188,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 func (r *recovery) learn(i store.RecordedInstance, c store.InstanceCopy, server string) store.RecordedInstance {
 	learned := func(kind, why string, fn func(*store.Tx)) {
 		r.add(Item{Action: Adopt, Kind: kind, Server: server, Name: i.Database, InstanceID: i.ID, Why: why,
-			do: func(ctx context.Context) error {
-				return r.change(ctx, i.ID, func(tx *store.Tx) error {
-					fn(tx)
-					return nil
-				})
-			}})
+			do: r.changing(i.ID, fn)})
 	}
 	if i.ID != c.ID {
 		return i
@@ -218,12 +209,12 @@ func (r *recovery) learn(i store.RecordedInstance, c store.InstanceCopy, server 
 
 // lookForStrangers adds items for databases that may be this broker's and are not in the server's list.
 func (r *recovery) lookForStrangers(s site, record mark.Record) {
-	others := map[string]bool{}
+	here, others := store.SharedLocation(s.server), map[string]bool{}
 	for _, o := range r.places.others {
-		others[o.Database] = others[o.Database] || o.Location == store.SharedLocation(s.server)
+		others[o.Database] = others[o.Database] || o.Location == here
 	}
 	for _, c := range record.Instances {
-		others[c.Database] = others[c.Database] || r.places.other(c, store.SharedLocation(s.server))
+		others[c.Database] = others[c.Database] || r.places.other(c, here)
 	}
 	for _, name := range s.holds.Databases {
 		_, own := s.instances[name]
@@ -232,7 +223,7 @@ func (r *recovery) lookForStrangers(s site, record mark.Record) {
 			continue
 		}
 		why := unrecorded
-		if there, found := r.places.exists[placedAt(store.SharedLocation(s.server), name)]; found && !there.complete {
+		if there, found := r.places.exists[placedAt(here, name)]; found && !there.complete {
 			why = "a task had begun to fill it, and did not finish: drop it once the instances are as they should be"
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name, Why: why})

@@ -51,47 +51,42 @@ func (r *recovery) compareAccounts(s site) {
 
 func (r *recovery) compareAccount(s site, of inventory.Account) {
 	i, a := of.Instance, of.RecordedAccount
-	item := Item{Kind: "binding", Server: s.server, Name: a.Account, InstanceID: a.InstanceID, BindingID: a.BindingID}
+	add := func(action Action, why string, do func(context.Context) error) {
+		r.add(Item{Action: action, Kind: "binding", Server: s.server, Name: a.Account, InstanceID: a.InstanceID,
+			BindingID: a.BindingID, Why: why, do: do})
+	}
+	forget := func(kept bool) func(context.Context) error {
+		return func(ctx context.Context) error { return r.forgetBinding(ctx, a, kept) }
+	}
+	end := func(ctx context.Context) error { return r.endBinding(ctx, i, a) }
 	switch {
+	case a.BindingID == "" && !of.There:
+		return
 	case a.BindingID == "":
-		if !of.There {
-			return
-		}
 	case !of.There:
-		item.Action, item.Why = Forget, "its account is gone: the binding was deleted after the backup"
-		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, false) }
-		r.add(item)
+		add(Forget, "its account is gone: the binding was deleted after the backup", forget(false))
 		return
 	case slices.Contains(s.holds.Locked, a.Account):
-		item.Action, item.Why = Forget, "its account is locked: the binding was deleted after the backup"
-		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, true) }
-		r.add(item)
+		add(Forget, "its account is locked: the binding was deleted after the backup", forget(true))
 		return
 	case a.State == store.Ending:
-		item.Action, item.Why = Shut, "the binding was being deleted when the backup was made"
-		item.do = func(ctx context.Context) error { return r.endBinding(ctx, i, a) }
-		r.add(item)
+		add(Shut, "the binding was being deleted when the backup was made", end)
 		return
 	case a.Expired:
-		item.Action, item.Why = Shut, "the binding has expired since the backup was made"
-		item.do = func(ctx context.Context) error { return r.endBinding(ctx, i, a) }
-		r.add(item)
+		add(Shut, "the binding has expired since the backup was made", end)
 		return
 	case a.State == store.Creating:
-		item.Action, item.Why = Adopt, "the binding was being created when the backup was made, and its account exists"
-		item.do = func(ctx context.Context) error { return r.keepBinding(ctx, a) }
-		r.add(item)
+		add(Adopt, "the binding was being created when the backup was made, and its account exists",
+			r.changing(a.InstanceID, func(tx *store.Tx) {
+				tx.SetBindingState(a.InstanceID, a.BindingID, store.Ready)
+				r.endTasksOf(tx, a.InstanceID, a.BindingID, store.Bind)
+			}))
 	}
 	g := of.Grant
 	if g != nil && !a.GrantsDue && !i.Frozen && (!g.Known() || !g.Fits(plan.Role(a.Role), i.OverSince != nil)) {
 		r.add(Item{Action: Settle, Kind: store.AccountResource, Server: s.server, Name: a.Account, InstanceID: i.ID,
 			BindingID: a.BindingID, Why: "it may have other privileges than its role and the instance's quota ask for",
-			do: func(ctx context.Context) error {
-				return r.Store.InTx(ctx, func(tx *store.Tx) error {
-					tx.MarkDue(a.Account)
-					return nil
-				})
-			}})
+			do: r.writing(func(tx *store.Tx) { tx.MarkDue(a.Account) })})
 	}
 }
 
@@ -103,13 +98,7 @@ func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account s
 	if err != nil {
 		return err
 	}
-	return r.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := tx.LockInstance(ctx, i.ID); err != nil {
-			return err
-		}
-		tx.AdoptAccount(i.ID, account)
-		return nil
-	})
+	return r.changing(i.ID, func(tx *store.Tx) { tx.AdoptAccount(i.ID, account) })(ctx)
 }
 
 // endBinding completes an unbind that was in progress when the backup was made.
@@ -128,7 +117,7 @@ func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a s
 // forgetBinding deletes the record of a binding. If kept is true, its account still exists, locked, and is recorded as
 // retired.
 func (r *recovery) forgetBinding(ctx context.Context, a store.RecordedAccount, kept bool) error {
-	err := r.change(ctx, a.InstanceID, func(tx *store.Tx) error {
+	err := r.changing(a.InstanceID, func(tx *store.Tx) {
 		if kept {
 			tx.RecordRetiredAccount(a.InstanceID, a.Account)
 		}
@@ -137,20 +126,11 @@ func (r *recovery) forgetBinding(ctx context.Context, a store.RecordedAccount, k
 		}
 		tx.DeleteBinding(a.InstanceID, a.BindingID)
 		r.endTasksOf(tx, a.InstanceID, a.BindingID, store.Unbind)
-		return nil
-	})
+	})(ctx)
 	if errors.Is(err, store.ErrNotFound) { // with its instance
 		return nil
 	}
 	return err
-}
-
-func (r *recovery) keepBinding(ctx context.Context, a store.RecordedAccount) error {
-	return r.change(ctx, a.InstanceID, func(tx *store.Tx) error {
-		tx.SetBindingState(a.InstanceID, a.BindingID, store.Ready)
-		r.endTasksOf(tx, a.InstanceID, a.BindingID, store.Bind)
-		return nil
-	})
 }
 
 // endTasksOf ends the tasks of a binding, or of an instance with all its bindings (""), that were in progress. Those

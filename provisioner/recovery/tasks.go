@@ -9,8 +9,6 @@ import (
 	"mysql-broker/store"
 )
 
-func taskName(id int64) string { return task.Token(id) }
-
 const (
 	// restored is what users read about an operation that was in progress when the backup was made, if it is not known how
 	// it ended.
@@ -25,7 +23,7 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 	if r.places.moves(t) { // brokers remove what it has copied so far
 		_, err := r.Store.Tasks.Abort(ctx, t.ID, restored, store.Recovered)
 		if err != nil && !errors.Is(err, store.ErrNotFound) { // it is being undone
-			return fmt.Errorf("undo %s: %w", taskName(t.ID), err)
+			return fmt.Errorf("undo %s: %w", task.Token(t.ID), err)
 		}
 		return nil
 	}
@@ -64,7 +62,7 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("end %s: %w", taskName(t.ID), err)
+		return fmt.Errorf("end %s: %w", task.Token(t.ID), err)
 	}
 	return nil
 }
@@ -79,11 +77,10 @@ func (p places) moves(t store.Task) bool {
 // forgetInstance deletes the records of an instance that is gone, with its bindings. It ends the tasks that were in
 // progress: a deletion has succeeded, the others have failed.
 func (r *recovery) forgetInstance(ctx context.Context, id string) error {
-	err := r.change(ctx, id, func(tx *store.Tx) error {
+	err := r.changing(id, func(tx *store.Tx) {
 		r.endTasksOf(tx, id, "", store.Deprovision)
 		tx.DeleteInstance(id)
-		return nil
-	})
+	})(ctx)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("forget the instance: %w", err)
 	}

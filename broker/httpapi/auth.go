@@ -22,34 +22,32 @@ func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, f
 		accepted[i] = digestOf(c.Username, c.Password)
 	}
 	failures := &failedLogins{}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			username, password, tried := r.BasicAuth()
-			if !tried {
-				askToLogIn(w, r)
-				return
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		username, password, tried := r.BasicAuth()
+		if !tried {
+			askToLogIn(w, r)
+			return
+		}
+		source, disbelieved := proxies.source(r)
+		right := digestOf(username, password).among(accepted)
+		switch wait, last := failures.admit(source, right, time.Now()); {
+		case wait > 0:
+			callFrom(r.Context()).retryAfter = wait
+			refuse(w, r, http.StatusTooManyRequests, "too-many-failed-logins", fmt.Sprintf("Too many logins from "+
+				"this address have failed. Try again in %s seconds, with the right user name and password.",
+				wholeSeconds(wait)))
+		case right:
+			next.ServeHTTP(w, r)
+		default:
+			failed.Inc()
+			line := log.With(slog.String("source", source.String()), slog.Bool("refused_from_now_on", last),
+				slog.String("request_id", callFrom(r.Context()).info.ID))
+			if last && disbelieved {
+				line = line.With(slog.String("to_do", nameProxy))
 			}
-			source, disbelieved := proxies.source(r)
-			right := digestOf(username, password).among(accepted)
-			switch wait, last := failures.admit(source, right, time.Now()); {
-			case wait > 0:
-				callFrom(r.Context()).retryAfter = wait
-				refuse(w, r, http.StatusTooManyRequests, "too-many-failed-logins", fmt.Sprintf("Too many logins from "+
-					"this address have failed. Try again in %s seconds, with the right user name and password.",
-					wholeSeconds(wait)))
-			case right:
-				next.ServeHTTP(w, r)
-			default:
-				failed.Inc()
-				line := log.With(slog.String("source", source.String()), slog.Bool("refused_from_now_on", last),
-					slog.String("request_id", callFrom(r.Context()).info.ID))
-				if last && disbelieved {
-					line = line.With(slog.String("to_do", nameProxy))
-				}
-				line.WarnContext(r.Context(), "failed login")
-				askToLogIn(w, r)
-			}
-		})
+			line.WarnContext(r.Context(), "failed login")
+			askToLogIn(w, r)
+		}
 	}
 }
 

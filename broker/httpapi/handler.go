@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"code.cloudfoundry.org/brokerapi/v13/handlers"
@@ -63,27 +64,22 @@ func New(b Broker, cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	span := func(next http.Handler) http.Handler { return next }
+	inner := chain(newRouter(library, catalog), observe(log, m), recoverPanics(log), respondInJSON,
+		authenticate(cfg.Credentials, cfg.Proxies, log, m.failedLogins), checkVersion)
 	if cfg.Tracer != nil {
-		span = traced(cfg.Tracer)
+		inner = chain(inner, traced(cfg.Tracer))
 	}
-	return chain(newRouter(library, catalog),
-		identify,
-		span,
-		observe(log, m),
-		recoverPanics(log),
-		respondInJSON,
-		authenticate(cfg.Credentials, cfg.Proxies, log, m.failedLogins),
-		checkVersion,
-	), nil
+	return chain(inner, identify), nil
 }
 
-type middleware func(http.Handler) http.Handler
+// middleware handles a request, or passes it to next.
+type middleware func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 // chain wraps h so that the first middleware is the outermost.
 func chain(h http.Handler, outermostFirst ...middleware) http.Handler {
-	for i := len(outermostFirst) - 1; i >= 0; i-- {
-		h = outermostFirst[i](h)
+	for _, m := range slices.Backward(outermostFirst) {
+		next := h
+		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m(w, r, next) })
 	}
 	return h
 }

@@ -29,27 +29,25 @@ const maxLoggedHeader = 256
 //
 // The call does not end when the client leaves, because its work may be half done. A client that has closed only its
 // sending half, as `nc -N` does, still reads, and net/http cannot distinguish the two.
-func identify(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(requestIdentityHeader)
-		if id == "" {
-			id = uuid.NewString()
-		} else {
-			w.Header().Set(requestIdentityHeader, id)
-		}
-		platform, user := originator(r.Header.Get(originatorHeader))
-		c := &call{Context: context.WithoutCancel(r.Context()), client: r.Context(), since: time.Now(), route: unmatched,
-			info: requestInfo{
-				ID:            clip(id),
-				CorrelationID: clip(r.Header.Get(correlationHeader)),
-				APIVersion:    clip(r.Header.Get(versionHeader)),
-				Platform:      clip(platform),
-				UserID:        clip(cmp.Or(user.UserID, user.UID)),
-				Name:          clip(cmp.Or(user.UserName, user.Username, user.Name)),
-				Email:         clip(user.Email),
-			}}
-		next.ServeHTTP(w, r.WithContext(c))
-	})
+func identify(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	id := r.Header.Get(requestIdentityHeader)
+	if id == "" {
+		id = uuid.NewString()
+	} else {
+		w.Header().Set(requestIdentityHeader, id)
+	}
+	platform, user := originator(r.Header.Get(originatorHeader))
+	c := &call{Context: context.WithoutCancel(r.Context()), client: r.Context(), since: time.Now(), route: unmatched,
+		info: requestInfo{
+			ID:            clip(id),
+			CorrelationID: clip(r.Header.Get(correlationHeader)),
+			APIVersion:    clip(r.Header.Get(versionHeader)),
+			Platform:      clip(platform),
+			UserID:        clip(cmp.Or(user.UserID, user.UID)),
+			Name:          clip(cmp.Or(user.UserName, user.Username, user.Name)),
+			Email:         clip(user.Email),
+		}}
+	next.ServeHTTP(w, r.WithContext(c))
 }
 
 // clip shortens what a client sent. It also removes NUL, which PostgreSQL cannot store.

@@ -13,24 +13,22 @@ const maxIDBytes = 256
 
 // checkIDs refuses, with 400, ids that the log, the store or a path could misread. It accepts any printable id,
 // including slashes. OSB API 2.9, "Provisioning": ids are opaque non-empty strings.
-func checkIDs(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := callFrom(r.Context())
-		for _, id := range []struct {
-			name, value string
-			noted       *string
-		}{
-			{"instance_id", r.PathValue("instance_id"), &c.instanceID},
-			{"binding_id", r.PathValue("binding_id"), &c.bindingID},
-		} {
-			if fault := idFault(id.value); fault != "" {
-				refuse(w, r, http.StatusBadRequest, "id-invalid", fmt.Sprintf("The %s in the path %s.", id.name, fault))
-				return
-			}
-			*id.noted = id.value
+func checkIDs(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	c := callFrom(r.Context())
+	for _, id := range []struct {
+		name, value string
+		noted       *string
+	}{
+		{"instance_id", r.PathValue("instance_id"), &c.instanceID},
+		{"binding_id", r.PathValue("binding_id"), &c.bindingID},
+	} {
+		if fault := idFault(id.value); fault != "" {
+			refuse(w, r, http.StatusBadRequest, "id-invalid", fmt.Sprintf("The %s in the path %s.", id.name, fault))
+			return
 		}
-		next.ServeHTTP(w, r)
-	})
+		*id.noted = id.value
+	}
+	next.ServeHTTP(w, r)
 }
 
 // idFault returns what is wrong with an id, or "". For a route without the id, the argument is "".

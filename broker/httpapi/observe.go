@@ -9,18 +9,16 @@ import (
 // observe logs one line for each request and counts it, after the response. The line contains no body, only the
 // operation of the query, and only the identities of the headers.
 func observe(log *slog.Logger, m *metrics) middleware {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(w, r)
-			c := callFrom(r.Context())
-			elapsed := time.Since(c.since)
-			m.count(r.Method, c, elapsed)
-			level := slog.LevelInfo
-			if c.status >= http.StatusInternalServerError && !c.leftEarly { // its cause has a separate line
-				level = slog.LevelError
-			}
-			log.LogAttrs(r.Context(), level, "request", c.attributes(r.Method, elapsed)...)
-		})
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(w, r)
+		c := callFrom(r.Context())
+		elapsed := time.Since(c.since)
+		m.count(r.Method, c, elapsed)
+		level := slog.LevelInfo
+		if c.status >= http.StatusInternalServerError && !c.leftEarly { // its cause has a separate line
+			level = slog.LevelError
+		}
+		log.LogAttrs(r.Context(), level, "request", c.attributes(r.Method, elapsed)...)
 	}
 }
 

@@ -12,22 +12,20 @@ import (
 // checkQuery refuses a malformed query with 400; net/http would drop the pairs that it cannot parse. It normalises
 // accepts_incomplete to `true` or `false`, which all handlers of brokerapi read in the same way. OSB API 2.9,
 // "Asynchronous Operations".
-func checkQuery(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query, fault := parseQuery(r.URL.RawQuery)
-		if fault != "" {
-			refuse(w, r, http.StatusBadRequest, "query-malformed", fault)
-			return
-		}
-		callFrom(r.Context()).operation = clip(query.Get("operation"))
-		r.Form = query // most of brokerapi's handlers read the form
-		if query.Has("accepts_incomplete") {
-			u := *r.URL
-			u.RawQuery = query.Encode()
-			r.URL = &u
-		}
-		next.ServeHTTP(w, r)
-	})
+func checkQuery(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	query, fault := parseQuery(r.URL.RawQuery)
+	if fault != "" {
+		refuse(w, r, http.StatusBadRequest, "query-malformed", fault)
+		return
+	}
+	callFrom(r.Context()).operation = clip(query.Get("operation"))
+	r.Form = query // most of brokerapi's handlers read the form
+	if query.Has("accepts_incomplete") {
+		u := *r.URL
+		u.RawQuery = query.Encode()
+		r.URL = &u
+	}
+	next.ServeHTTP(w, r)
 }
 
 // parseQuery returns the query with accepts_incomplete normalised, or a sentence that says what is wrong with it.

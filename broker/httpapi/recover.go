@@ -10,22 +10,20 @@ import (
 // recoverPanics responds with 500 to a request whose handler panicked, and logs the panic's value. Nothing has been
 // sent by then, because respondInJSON, inside it, sends only complete responses.
 func recoverPanics(log *slog.Logger) middleware {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() {
-				p := recover()
-				if p == nil {
-					return
-				}
-				c := callFrom(r.Context())
-				log.ErrorContext(r.Context(), "panic in a request",
-					slog.String("request_id", c.info.ID),
-					slog.String("panic", fmt.Sprint(p)),
-					slog.String("stack", string(debug.Stack())))
-				c.reason = "panic"
-				send(w, c, http.StatusInternalServerError, failureBody(unexpected(c.info.ID)))
-			}()
-			next.ServeHTTP(w, r)
-		})
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			c := callFrom(r.Context())
+			log.ErrorContext(r.Context(), "panic in a request",
+				slog.String("request_id", c.info.ID),
+				slog.String("panic", fmt.Sprint(p)),
+				slog.String("stack", string(debug.Stack())))
+			c.reason = "panic"
+			send(w, c, http.StatusInternalServerError, failureBody(unexpected(c.info.ID)))
+		}()
+		next.ServeHTTP(w, r)
 	}
 }

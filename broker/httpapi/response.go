@@ -32,18 +32,16 @@ func (b *bufferedResponse) Write(p []byte) (int, error) {
 
 // respondInJSON sends the inner handlers' response, always as one JSON object: plain-text refusals of net/http become a
 // description, and a response that failed to encode becomes a 500. It adds the values that the adapter has stored.
-func respondInJSON(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b := &bufferedResponse{header: w.Header()}
-		next.ServeHTTP(b, r)
+func respondInJSON(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	b := &bufferedResponse{header: w.Header()}
+	next.ServeHTTP(b, r)
 
-		c := callFrom(r.Context())
-		status, body := b.whole(r, c)
-		if c.retryAfter > 0 {
-			w.Header().Set("Retry-After", wholeSeconds(c.retryAfter))
-		}
-		send(w, c, status, body)
-	})
+	c := callFrom(r.Context())
+	status, body := b.whole(r, c)
+	if c.retryAfter > 0 {
+		w.Header().Set("Retry-After", wholeSeconds(c.retryAfter))
+	}
+	send(w, c, status, body)
 }
 
 // whole returns the status and the JSON object to send.

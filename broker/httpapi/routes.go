@@ -46,7 +46,7 @@ func newRouter(library handlers.APIHandler, catalog []byte) http.Handler {
 	for _, rt := range routes {
 		var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rt.handle(library, w, r) })
 		if rt.newDetails != nil {
-			h = checkBody(rt.newDetails)(h)
+			h = chain(h, checkBody(rt.newDetails))
 		}
 		mux.Handle(rt.method+" "+rt.path, chain(h, noteRoute(rt.path), checkIDs, checkQuery))
 	}
@@ -55,10 +55,8 @@ func newRouter(library handlers.APIHandler, catalog []byte) http.Handler {
 
 // noteRoute records the route for the log and the metrics, because the outer request does not have its pattern.
 func noteRoute(path string) middleware {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			callFrom(r.Context()).route = path
-			next.ServeHTTP(w, r)
-		})
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		callFrom(r.Context()).route = path
+		next.ServeHTTP(w, r)
 	}
 }

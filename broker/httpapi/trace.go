@@ -13,16 +13,14 @@ import (
 // contains no body, no query, and only the identities of the headers. https://www.w3.org/TR/trace-context/,
 // https://opentelemetry.io/docs/specs/semconv/http/http-spans/
 func traced(tracer trace.Tracer) middleware {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c := callFrom(r.Context())
-			ctx := propagation.TraceContext{}.Extract(c.Context, propagation.HeaderCarrier(r.Header))
-			ctx, span := tracer.Start(ctx, methodLabel(r.Method), trace.WithSpanKind(trace.SpanKindServer))
-			defer span.End()
-			c.Context, c.traceID = ctx, span.SpanContext().TraceID().String()
-			next.ServeHTTP(w, r)
-			describe(span, r, c)
-		})
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		c := callFrom(r.Context())
+		ctx := propagation.TraceContext{}.Extract(c.Context, propagation.HeaderCarrier(r.Header))
+		ctx, span := tracer.Start(ctx, methodLabel(r.Method), trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+		c.Context, c.traceID = ctx, span.SpanContext().TraceID().String()
+		next.ServeHTTP(w, r)
+		describe(span, r, c)
 	}
 }
 

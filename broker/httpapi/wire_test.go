@@ -196,7 +196,7 @@ func TestBodyThatDoesNotArrive(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]int{os.ErrDeadlineExceeded: http.StatusRequestTimeout, io.ErrUnexpectedEOF: http.StatusBadRequest} {
 		w := httptest.NewRecorder()
-		checkBody(func() details { return nil })(nil).ServeHTTP(w, httptest.NewRequest("PUT", anInstance, iotest.ErrReader(err)))
+		checkBody(func() details { return nil })(w, httptest.NewRequest("PUT", anInstance, iotest.ErrReader(err)), nil)
 		if w.Code != want {
 			t.Errorf("after %v: %d %s", err, w.Code, w.Body)
 		}

@@ -70,15 +70,11 @@ func (t *Tx) CompleteBackup(b Backup) {
 // RecordWritten is CompleteBackup, and MarkBackup unless mark is nil, for a task that goes on. It returns ErrLeaseLost
 // if another worker may have the task.
 func (s Backups) RecordWritten(ctx context.Context, l Lease, b Backup, mark *BackupPosition) error {
-	return s.inTx(ctx, func(tx *Tx) error {
-		if err := tx.checkLease(ctx, l); err != nil {
-			return err
-		}
+	return s.underLease(ctx, l, func(tx *Tx) {
 		tx.CompleteBackup(b)
 		if mark != nil {
 			tx.MarkBackup(*mark)
 		}
-		return nil
 	})
 }
 
@@ -160,9 +156,7 @@ func (s Backups) Expired(ctx context.Context) ([]Backup, error) {
 // BeginDeletion records that a backup is being deleted, so that it is not restored any more. It returns
 // ErrNotFound if a task has begun to use it.
 func (s Backups) BeginDeletion(ctx context.Context, id string) error {
-	_, err := oneRow(ctx, s.pool, pgx.RowTo[string],
-		"UPDATE backup b SET state = 'deleting' WHERE id = $1 AND "+unused+" RETURNING id", id)
-	return err
+	return s.change(ctx, ErrNotFound, "UPDATE backup b SET state = 'deleting' WHERE id = $1 AND "+unused, id)
 }
 
 // EndDeletion deletes the record of a backup of which nothing is left.
@@ -201,10 +195,8 @@ func (s Backups) NoteRefusal(ctx context.Context, id, why string) error {
 // ForgetVerification makes Unverified list a backup again. It returns ErrNotFound if there is no complete backup of
 // that id.
 func (s Backups) ForgetVerification(ctx context.Context, id string) error {
-	_, err := oneRow(ctx, s.pool, pgx.RowTo[string], `UPDATE backup SET verified_at = NULL, verify_error = '',
-			verify_refused = '', verify_refused_at = NULL
-		WHERE id = $1 AND state = 'complete' RETURNING id`, id)
-	return err
+	return s.change(ctx, ErrNotFound, `UPDATE backup SET verified_at = NULL, verify_error = '', verify_refused = '',
+		verify_refused_at = NULL WHERE id = $1 AND state = 'complete'`, id)
 }
 
 // Import records a complete backup that was found in the object store, unless it is recorded. It reports whether
@@ -223,14 +215,10 @@ func (s Backups) Import(ctx context.Context, b Backup) (imported bool, err error
 // RecordScratch records a database on a shared server, and an account, before a task creates them to verify a backup.
 // It returns ErrLeaseLost if another worker may have the task.
 func (s Backups) RecordScratch(ctx context.Context, l Lease, server, database, account, instanceID string) error {
-	return s.inTx(ctx, func(tx *Tx) error {
-		if err := tx.checkLease(ctx, l); err != nil {
-			return err
-		}
+	return s.underLease(ctx, l, func(tx *Tx) {
 		tx.write("record a scratch database", `INSERT INTO resource (kind, server, name, instance_id)
 			VALUES ('database', $1, $2, $4), ('account', $1, $3, $4) ON CONFLICT DO NOTHING`, server, database, account,
 			instanceID)
-		return nil
 	})
 }
 

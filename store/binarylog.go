@@ -64,13 +64,10 @@ func (s Logs) Begin(ctx context.Context, l BinaryLog) (BinaryLog, error) {
 // Grow records that an archive has grown from one position to another. It returns ErrLeaseLost if another broker was
 // faster.
 func (s Logs) Grow(ctx context.Context, l BinaryLog, file string, position, began, bytes int64) error {
-	tag, err := s.db.Exec(ctx, `UPDATE binary_log SET file = $4, position = $5, file_began = $6, bytes = bytes + $7
+	return s.change(ctx, ErrLeaseLost, `UPDATE binary_log SET file = $4, position = $5, file_began = $6,
+			bytes = bytes + $7
 		WHERE id = $1 AND file = $2 AND position = $3 AND ended_at IS NULL`, l.ID, l.File, l.Position, file, position,
 		began, bytes)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = ErrLeaseLost
-	}
-	return err
 }
 
 // NoteArchived records that what was committed before that time is archived.
@@ -112,21 +109,17 @@ const (
 
 // LogNeeded is an archive, and the first position in it that a backup needs.
 type LogNeeded struct {
-	Log      BinaryLog
-	Needed   bool // by a backup
-	File     string
-	Position int64
+	BinaryLog
+	Needed        bool // by a backup
+	FirstFile     string
+	FirstPosition int64
 }
 
 // Needed lists all archives. The ones that have ended and that no backup needs can be deleted, unless a backup is
 // being written.
 func (s Logs) Needed(ctx context.Context) ([]LogNeeded, error) {
-	return allRows(ctx, s.pool, func(row pgx.CollectableRow) (n LogNeeded, err error) {
-		l := &n.Log
-		err = row.Scan(&l.ID, &l.InstanceID, &l.Server, &l.Launcher, &l.BeginFile, &l.BeginAt, &l.File, &l.Position,
-			&l.FileBegan, &l.BeganAt, &l.Until, &l.Bytes, &l.EndedAt, &l.EndReason, &n.Needed, &n.File, &n.Position)
-		return n, err
-	}, "SELECT "+binaryLogColumns+`, first_file IS NOT NULL, coalesce(first_file, ''), coalesce(first_position, 0)
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[LogNeeded], "SELECT "+binaryLogColumns+`,
+			first_file IS NOT NULL, coalesce(first_file, ''), coalesce(first_position, 0)
 		FROM binary_log l LEFT JOIN LATERAL (SELECT p.file, p.position FROM backup_position p WHERE p.log_id = l.id
 			ORDER BY `+logOrder+` LIMIT 1) needed (first_file, first_position) ON true
 		WHERE NOT EXISTS (SELECT FROM task t WHERE t.instance_id = l.instance_id AND t.state = 'in progress'

@@ -49,7 +49,7 @@ func TestBinaryLogs(t *testing.T) {
 		t.Errorf("windows %+v, %v", windows, err)
 	}
 	needed, err := s.Logs.Needed(ctx)
-	if err != nil || len(needed) != 1 || needed[0].File != "binlog.999999" || needed[0].Position != 1000 {
+	if err != nil || len(needed) != 1 || needed[0].FirstFile != "binlog.999999" || needed[0].FirstPosition != 1000 {
 		t.Errorf("needed %+v, %v", needed, err)
 	}
 	for range 2 {

@@ -213,9 +213,13 @@ func (t *Tx) SetOver(instanceID string, over bool) {
 
 // MarkGrants marks all accounts of an instance, so that their privileges on the server are reconciled.
 func (t *Tx) MarkGrants(instanceID string) {
-	t.change("mark the accounts", "UPDATE binding SET grants_due = true WHERE instance_id = $1 AND :allowed", instanceID)
-	t.change("mark the retired accounts",
-		"UPDATE retired_account SET grants_due = true WHERE instance_id = $1 AND :allowed", instanceID)
+	t.changeAccounts("mark", "SET grants_due = true WHERE instance_id = $1", instanceID)
+}
+
+// changeAccounts queues an update of bindings, and the same of retired accounts.
+func (t *Tx) changeAccounts(doing, sql string, args ...any) {
+	t.change(doing+" the accounts", "UPDATE binding "+sql+" AND :allowed", args...)
+	t.change(doing+" the retired accounts", "UPDATE retired_account "+sql+" AND :allowed", args...)
 }
 
 // SetFrozen records whether the accounts of an instance may not write because its data is a mixture.
@@ -253,18 +257,12 @@ func (s Bindings) DueAccounts(ctx context.Context, dedicated bool, instanceID st
 // SetReconciled records that an account, whose instance the transaction has locked, has the privileges that it should
 // have, and whether it may create events while it may add data.
 func (t *Tx) SetReconciled(account string, events bool) {
-	t.change("reconcile the account",
-		"UPDATE binding SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
-	t.change("reconcile the retired account",
-		"UPDATE retired_account SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
+	t.changeAccounts("reconcile", "SET grants_due = false, events = $2 WHERE account = $1", account, events)
 }
 
 // SetEvents records whether the accounts of an instance, which the transaction has locked, may create events.
 func (t *Tx) SetEvents(instanceID string, events bool) {
-	t.change("record whether the accounts may make events",
-		"UPDATE binding SET events = $2 WHERE instance_id = $1 AND :allowed", instanceID, events)
-	t.change("record whether the retired accounts may make events",
-		"UPDATE retired_account SET events = $2 WHERE instance_id = $1 AND :allowed", instanceID, events)
+	t.changeAccounts("record the events of", "SET events = $2 WHERE instance_id = $1", instanceID, events)
 }
 
 // MarkEvents marks accounts as due that have EVENT although their plan is among those without it, or lack it although

@@ -44,11 +44,18 @@ func (s CopyAccounts) Record(ctx context.Context, l Lease, a CopyAccount) error 
 
 // Forget deletes the record of an account that was dropped.
 func (s CopyAccounts) Forget(ctx context.Context, l Lease, account string) error {
+	return s.underLease(ctx, l, func(tx *Tx) {
+		tx.write("forget the account of a copy", "DELETE FROM retired_account WHERE account = $1", account)
+	})
+}
+
+// underLease queues writes in a transaction, or returns ErrLeaseLost if another worker may have the task.
+func (s *database) underLease(ctx context.Context, l Lease, write func(*Tx)) error {
 	return s.inTx(ctx, func(tx *Tx) error {
 		if err := tx.checkLease(ctx, l); err != nil {
 			return err
 		}
-		tx.write("forget the account of a copy", "DELETE FROM retired_account WHERE account = $1", account)
+		write(tx)
 		return nil
 	})
 }

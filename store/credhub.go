@@ -95,8 +95,8 @@ type RecordedCredHub struct {
 
 // Each calls fn with pages of all entries, in the order of their names.
 func (s CredHub) Each(ctx context.Context, fn func([]RecordedCredHub) error) error {
-	for last := ""; ; {
-		page, err := allRows(ctx, s.pool, pgx.RowToStructByPos[RecordedCredHub], `
+	return eachPage(fn, func(r RecordedCredHub) string { return r.Name }, func(last string) ([]RecordedCredHub, error) {
+		return allRows(ctx, s.pool, pgx.RowToStructByPos[RecordedCredHub], `
 			SELECT e.name, e.reader, e.stored, e.instance_id, e.binding_id,
 				coalesce(b.state = 'ready', false) AND e.stored IS NOT NULL
 				AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = e.instance_id
@@ -104,12 +104,5 @@ func (s CredHub) Each(ctx context.Context, fn func([]RecordedCredHub) error) err
 				CASE WHEN e.deleted_at IS NULL THEN now() - e.ended_at END
 			FROM credhub_entry e LEFT JOIN binding b ON b.account = e.account
 			WHERE e.name > $1 ORDER BY e.name LIMIT $2`, last, resourcePage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		if err := fn(page); err != nil {
-			return err
-		}
-		last = page[len(page)-1].Name
-	}
+	})
 }

@@ -64,21 +64,14 @@ type failover struct {
 	newest Task // the latest one that this process has recorded
 	notify []func(Failover)
 	pools  []*pgxpool.Pool
-	reset  func() // called when their connections are closed; may be nil
+	reset  func() // called when their connections are closed; must not block
 }
 
-// use adds a pool whose connections are closed when its server is replaced.
-func (f *failover) use(pool *pgxpool.Pool) {
+// use adds pools whose connections are closed when their server is replaced.
+func (f *failover) use(pools ...*pgxpool.Pool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pools = append(f.pools, pool)
-}
-
-// onReset sets the function that is called when the connections of all pools are closed. It must not block.
-func (f *failover) onReset(fn func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reset = fn
+	f.pools = append(f.pools, pools...)
 }
 
 // reconnect closes the connections of all pools, those in use when they are returned.
@@ -92,9 +85,7 @@ func (f *failover) closeConnections() {
 	for _, pool := range f.pools {
 		pool.Reset()
 	}
-	if f.reset != nil {
-		f.reset()
-	}
+	f.reset()
 }
 
 // positionKey is the key under which a connection keeps the position of its server when it was opened.

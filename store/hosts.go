@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,7 +28,7 @@ type hosts struct {
 	all     []host
 	primary int           // index in all, or -1
 	changed chan struct{} // closed and replaced whenever primary changes
-	moved   func()        // called when primary changes from one server to another; may be nil
+	moved   func()        // called when primary changes from one server to another
 }
 
 type host struct {
@@ -39,10 +38,10 @@ type host struct {
 	at      position // in its latest answer; a standby, and a server that never answered, has timeline 0
 }
 
-// watchHosts starts to watch the servers of a configuration. It returns nil if there is only one. Otherwise the caller
-// must close the result.
-func watchHosts(cfg *pgx.ConnConfig) *hosts {
-	h := &hosts{primary: -1, changed: make(chan struct{})}
+// watchHosts starts to watch the servers of a configuration, and calls moved when another one has become the primary.
+// It returns nil if there is only one. Otherwise the caller must close the result.
+func watchHosts(cfg *pgx.ConnConfig, moved func()) *hosts {
+	h := &hosts{primary: -1, changed: make(chan struct{}), moved: moved}
 	for _, one := range eachHost(cfg) {
 		h.all = append(h.all, host{config: one})
 	}
@@ -79,13 +78,6 @@ func eachHost(cfg *pgx.ConnConfig) (each []*pgx.ConnConfig) {
 func (h *hosts) close() {
 	h.cancel()
 	h.asking.Wait()
-}
-
-// onMove sets the function that is called when another server has become the primary.
-func (h *hosts) onMove(fn func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.moved = fn
 }
 
 // watch asks the server n until ctx ends.
@@ -142,7 +134,7 @@ func (h *hosts) report(n int, at position, err error) {
 	}
 	close(h.changed)
 	h.changed = make(chan struct{})
-	if before >= 0 && h.moved != nil {
+	if before >= 0 {
 		h.moved()
 	}
 }
@@ -159,22 +151,12 @@ func (h *hosts) choose() {
 		if one.at.Timeline == 0 || best >= 0 && one.at.System != h.all[best].at.System {
 			continue
 		}
-		if best < 0 || cmp.Or(cmp.Compare(one.at.Timeline, h.all[best].at.Timeline),
-			compareBool(one.answers, h.all[best].answers)) > 0 {
+		if best < 0 || one.at.Timeline > h.all[best].at.Timeline ||
+			one.at.Timeline == h.all[best].at.Timeline && one.answers && !h.all[best].answers {
 			best = n
 		}
 	}
 	h.primary = best
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // config waits until it is known which server is the primary, and returns how to connect to it.
@@ -207,7 +189,7 @@ func (h *hosts) toPrimary(ctx context.Context, cfg *pgx.ConnConfig) error {
 
 // primaryOf returns how to connect to the server of a configuration that accepts writes.
 func primaryOf(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.ConnConfig, error) {
-	h := watchHosts(cfg)
+	h := watchHosts(cfg, func() {})
 	if h == nil {
 		return cfg, nil
 	}

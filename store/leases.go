@@ -178,15 +178,8 @@ func (s Queue) GiveUp(ctx context.Context, l Lease, description, lastError strin
 func storable(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "") }
 
 func (s Queue) write(ctx context.Context, l Lease, set string, args ...any) error {
-	tag, err := s.db.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND "+notEnded,
+	return s.change(ctx, ErrLeaseLost, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND "+notEnded,
 		append([]any{l.ID, l.Epoch}, args...)...)
-	if err != nil {
-		return err
-	}
-	if tag.RowsAffected() == 0 {
-		return ErrLeaseLost
-	}
-	return nil
 }
 
 // Finish ends a task and, in the same transaction, records with outcome what has become of its instance or binding. If

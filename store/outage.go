@@ -81,6 +81,15 @@ func (s *database) exec(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
+// change runs a statement that is to change a row. If it changes none, it returns none.
+func (s *database) change(ctx context.Context, none error, sql string, args ...any) error {
+	tag, err := s.db.Exec(ctx, sql, args...)
+	if err == nil && tag.RowsAffected() == 0 {
+		return none
+	}
+	return err
+}
+
 // acquire takes a connection from a pool. If a new one would have to be opened and PostgreSQL accepts no more now, it
 // tries again: killed brokers leave connections behind for a moment, while their platforms' requests come to the
 // others.

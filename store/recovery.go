@@ -46,8 +46,7 @@ const selectRecordedInstances = `SELECT id, state, plan_id, ` + locationColumns 
 
 // Instances reads the instances on a shared server, or those on dedicated servers ("").
 func (s Recovery) Instances(ctx context.Context, server string) ([]RecordedInstance, error) {
-	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedInstance],
-		selectRecordedInstances+"WHERE server = $1 ORDER BY id", server)
+	return scanned[RecordedInstance](ctx, s.pool, selectRecordedInstances+"WHERE server = $1 ORDER BY id", server)
 }
 
 // Instance reads one instance, or returns ErrNotFound.
@@ -74,7 +73,7 @@ type RecordedPlace struct {
 
 // Places reads the other places of all instances.
 func (s Recovery) Places(ctx context.Context) ([]RecordedPlace, error) {
-	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedPlace], `SELECT i.id, i.database_name,
+	return scanned[RecordedPlace](ctx, s.pool, `SELECT i.id, i.database_name,
 			CASE i.next_dedicated_id WHEN '' THEN 'shared' ELSE 'dedicated' END, i.next_server || i.next_dedicated_id,
 			i.next_launcher, i.moved_at
 		FROM instance i WHERE i.next_server IS NOT NULL ORDER BY i.id`)
@@ -82,8 +81,7 @@ func (s Recovery) Places(ctx context.Context) ([]RecordedPlace, error) {
 
 // Accounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
 func (s Recovery) Accounts(ctx context.Context, server string) ([]RecordedAccount, error) {
-	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedAccount],
-		selectRecordedAccounts("WHERE i.server = $1"), server)
+	return scanned[RecordedAccount](ctx, s.pool, selectRecordedAccounts("WHERE i.server = $1"), server)
 }
 
 // AccountsOf reads the accounts of one instance.
@@ -264,8 +262,7 @@ func (t *Tx) AdoptAccount(instanceID, account string) {
 
 // MarkDue records that an account may have other privileges than it should.
 func (t *Tx) MarkDue(account string) {
-	t.write("mark the account", "UPDATE binding SET grants_due = true WHERE account = $1", account)
-	t.write("mark the retired account", "UPDATE retired_account SET grants_due = true WHERE account = $1", account)
+	t.changeAccounts("mark", "SET grants_due = true WHERE account = $1", account)
 }
 
 // Passwords decrypts the passwords of a copy: the admin account's, and the one that it is being changed to, or "".

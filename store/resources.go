@@ -97,18 +97,10 @@ func (s Resources) Each(ctx context.Context, server string, fn func([]Resource) 
 	query := resourcesIn(`(SELECT * FROM resource WHERE kind = $1 AND server = $2 AND name > $3
 		ORDER BY name LIMIT $4)`) + " ORDER BY r.name"
 	for _, kind := range []string{DatabaseResource, AccountResource, DedicatedResource} {
-		for last := ""; ; {
-			page, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Resource], query, kind, server, last, resourcePage)
-			if err != nil {
-				return err
-			}
-			if len(page) == 0 {
-				break
-			}
-			if err := fn(page); err != nil {
-				return err
-			}
-			last = page[len(page)-1].Name
+		if err := eachPage(fn, func(r Resource) string { return r.Name }, func(last string) ([]Resource, error) {
+			return allRows(ctx, s.pool, pgx.RowToStructByPos[Resource], query, kind, server, last, resourcePage)
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -116,16 +108,24 @@ func (s Resources) Each(ctx context.Context, server string, fn func([]Resource) 
 
 // eachNames calls fn with pages of the names of the resources of a kind on a server.
 func (s *database) eachNames(ctx context.Context, kind, server string, fn func(names []string) error) error {
-	for last := ""; ; {
-		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT name FROM resource
+	return eachPage(fn, func(name string) string { return name }, func(last string) ([]string, error) {
+		return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT name FROM resource
 			WHERE kind = $1 AND server = $2 AND name > $3 ORDER BY name LIMIT $4`, kind, server, last, resourcePage)
-		if err != nil || len(names) == 0 {
+	})
+}
+
+// eachPage calls fn with pages of rows, in the order of their names. read returns those after the last name of the page
+// before.
+func eachPage[T any](fn func([]T) error, name func(T) string, read func(last string) ([]T, error)) error {
+	for last := ""; ; {
+		page, err := read(last)
+		if err != nil || len(page) == 0 {
 			return err
 		}
-		if err := fn(names); err != nil {
+		if err := fn(page); err != nil {
 			return err
 		}
-		last = names[len(names)-1]
+		last = name(page[len(page)-1])
 	}
 }
 
@@ -188,14 +188,11 @@ type Abandoned struct {
 	Age        time.Duration
 }
 
-// scanTime bounds a background statement that reads whole tables.
-const scanTime = time.Minute
-
 // Abandoned lists all abandoned instances and bindings. It reads whole tables: an index on the state would slow down
 // every change of it, for which users wait.
 // https://www.postgresql.org/docs/current/storage-hot.html
 func (s Resources) Abandoned(ctx context.Context) ([]Abandoned, error) {
-	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Abandoned], `
+	return scanned[Abandoned](ctx, s.pool, `
 		SELECT instance_id, binding_id, greatest(now() - created_at, '0'::interval) FROM (
 			SELECT id AS instance_id, '' AS binding_id, created_at FROM instance
 				WHERE state IN ('creating', 'delete failed')
@@ -215,7 +212,7 @@ type Deletion struct {
 // Deletions lists those on a shared server that were requested longer ago than age, and are in progress or have failed.
 // Like Abandoned, it reads whole tables.
 func (s Resources) Deletions(ctx context.Context, server string, age time.Duration) ([]Deletion, error) {
-	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Deletion], `
+	return scanned[Deletion](ctx, s.pool, `
 		SELECT i.id, i.database_name, now() - min(t.created_at) FROM instance i
 		JOIN task t ON t.instance_id = i.id AND t.binding_id = '' AND t.kind = 'deprovision'
 		WHERE i.server = $1 GROUP BY i.id

@@ -193,12 +193,8 @@ func (t *Tx) AdoptRetained(instanceID string, accounts []string) {
 // BeginPurge records that retained data which are due are being dropped, so that they cannot come back any more. It
 // returns ErrTaken if they are not due any more, or an instance is being created from them.
 func (s Retentions) BeginPurge(ctx context.Context, id string) error {
-	_, err := oneRow(ctx, s.pool, pgx.RowTo[string], `UPDATE retained SET purged_since = coalesce(purged_since, now())
-		WHERE id = $1 AND until <= now() AND adopted_by IS NULL RETURNING id`, id)
-	if errors.Is(err, ErrNotFound) {
-		return ErrTaken
-	}
-	return err
+	return s.change(ctx, ErrTaken, `UPDATE retained SET purged_since = coalesce(purged_since, now())
+		WHERE id = $1 AND until <= now() AND adopted_by IS NULL`, id)
 }
 
 // EndPurge deletes the record of retained data that was dropped, and gives its place on a shared server free.

@@ -97,21 +97,17 @@ func (s Leader) Acquire(ctx context.Context, name, owner string,
 
 // Renew extends owner's lease to hold from now, or returns ErrLeaseLost.
 func (s Leader) Renew(ctx context.Context, name, owner string, hold time.Duration) error {
-	return s.change(ctx, "until = clock_timestamp() + $3::interval", name, owner, hold)
+	return s.set(ctx, "until = clock_timestamp() + $3::interval", name, owner, hold)
 }
 
 // Release ends owner's lease. The work is due again when both each has passed since the lease was acquired
 // and rest has passed from now. With 0 for both, as for work that was interrupted, it is due at once.
 func (s Leader) Release(ctx context.Context, name, owner string, each, rest time.Duration) error {
-	return s.change(ctx, "until = now(), pause = greatest($3::interval, now() - began_at + $4::interval)",
+	return s.set(ctx, "until = now(), pause = greatest($3::interval, now() - began_at + $4::interval)",
 		name, owner, each, rest)
 }
 
-func (s Leader) change(ctx context.Context, set, name, owner string, durations ...any) error {
-	tag, err := s.db.Exec(ctx, "UPDATE leader_lease SET "+set+` WHERE name = $1 AND owner = $2
+func (s Leader) set(ctx context.Context, columns, name, owner string, durations ...any) error {
+	return s.change(ctx, ErrLeaseLost, "UPDATE leader_lease SET "+columns+` WHERE name = $1 AND owner = $2
 		AND until > clock_timestamp()`, append([]any{name, owner}, durations...)...)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = ErrLeaseLost
-	}
-	return err
 }

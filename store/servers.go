@@ -87,26 +87,18 @@ func authorityPlace(id string) string { return "authority " + id }
 
 // All returns all authorities, oldest first, and the one that signs; nil if there are none.
 func (s Authorities) All(ctx context.Context) (all []Authority, signing *Authority, err error) {
-	type row struct {
-		ID          int
-		Certificate string
-		Key         []byte
-		SignsSince  *time.Time
-		TakesOver   bool
-	}
-	rows, err := allRows(ctx, s.pool, pgx.RowToStructByPos[row],
-		"SELECT id, certificate, key, signs_since, takes_over FROM authority ORDER BY id")
+	all, err = allRows(ctx, s.pool, func(row pgx.CollectableRow) (a Authority, err error) {
+		var sealed []byte
+		if err = row.Scan(&a.ID, &a.Certificate, &sealed, &a.SignsSince, &a.TakesOver); err == nil {
+			a.Key, err = s.keys.open(sealed, authorityPlace(strconv.Itoa(a.ID)))
+		}
+		return a, err
+	}, "SELECT id, certificate, key, signs_since, takes_over FROM authority ORDER BY id")
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the CAs of dedicated servers: %w", err)
 	}
-	all = make([]Authority, len(rows))
-	for n, r := range rows {
-		key, err := s.keys.open(r.Key, authorityPlace(strconv.Itoa(r.ID)))
-		if err != nil {
-			return nil, nil, err
-		}
-		all[n] = Authority{r.ID, r.Certificate, key, r.SignsSince, r.TakesOver}
-		if r.SignsSince != nil && (signing == nil || r.SignsSince.After(*signing.SignsSince)) {
+	for n, a := range all {
+		if a.SignsSince != nil && (signing == nil || a.SignsSince.After(*signing.SignsSince)) {
 			signing = &all[n]
 		}
 	}
@@ -119,9 +111,9 @@ func (s Authorities) AddFirst(ctx context.Context, certificate, key string) erro
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO authority (id, certificate, key, signs_since)
-		SELECT 1, $1, $2, now() WHERE NOT EXISTS (SELECT FROM authority) ON CONFLICT DO NOTHING`, certificate, sealed)
-	if err != nil {
+	if err := s.exec(ctx, `INSERT INTO authority (id, certificate, key, signs_since)
+		SELECT 1, $1, $2, now() WHERE NOT EXISTS (SELECT FROM authority) ON CONFLICT DO NOTHING`, certificate,
+		sealed); err != nil {
 		return fmt.Errorf("record the CA of dedicated servers: %w", err)
 	}
 	return nil
@@ -145,12 +137,8 @@ func (s Authorities) Add(ctx context.Context, certificate, key string) error {
 	if err != nil {
 		return err
 	}
-	tag, err := s.db.Exec(ctx, `INSERT INTO authority (id, certificate, key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		id, certificate, sealed)
-	if err == nil && tag.RowsAffected() == 0 { // another process has just added one
-		err = ErrAuthorityAdded
-	}
-	return err
+	return s.change(ctx, ErrAuthorityAdded, // if another process has just added one
+		`INSERT INTO authority (id, certificate, key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, id, certificate, sealed)
 }
 
 // Promote makes the newest authority sign, also for servers that have a CA of their own.

@@ -39,19 +39,14 @@ func (s Tasks) StatsByKind(ctx context.Context) ([]KindStats, error) {
 
 // Counts are how many instances and bindings there are.
 type Counts struct {
-	Instances []Count
+	Instances []Count `db:"-"`
 	Bindings  int64
-	Retained  RetainedCount
 	Frozen    int64 // instances whose accounts may not write: see Instance.FrozenSince
 	// ExpiryOverdue is by how many seconds the most overdue binding has outlived its time; 0 if none has.
-	ExpiryOverdue float64
-}
-
-// RetainedCount says how many deleted instances have left data that can come back, how many bytes of data, and for how
-// many seconds the first of them have been due to be dropped.
-type RetainedCount struct {
-	Instances, Bytes int64
-	Overdue          float64
+	ExpiryOverdue   float64
+	Retained        int64 // deleted instances that have left data that can come back
+	RetainedBytes   int64
+	RetainedOverdue float64 // for how many seconds the first of them have been due to be dropped
 }
 
 // Count says how many there are of a plan on a shared server; Server is empty for dedicated ones.
@@ -70,27 +65,16 @@ func (s Reports) BindingCounts(ctx context.Context) ([]Count, error) {
 
 // Counts counts all instances and bindings. Its cost grows with their number.
 func (s Reports) Counts(ctx context.Context) (counts Counts, err error) {
+	counts, err = oneRow(ctx, s.pool, pgx.RowToStructByPos[Counts], `SELECT (SELECT count(*) FROM binding),
+			(SELECT count(*) FROM instance WHERE frozen_since IS NOT NULL), (`+overdueExpiry+`),
+			count(*), coalesce(sum(bytes), 0)::bigint, coalesce(extract(epoch FROM greatest(now() - min(until)
+				FILTER (WHERE adopted_by IS NULL), '0'::interval)), 0)::float8
+		FROM retained`)
+	if err != nil {
+		return counts, err
+	}
 	counts.Instances, err = allRows(ctx, s.pool, pgx.RowToStructByPos[Count],
 		"SELECT plan_id, server, count(*) FROM instance GROUP BY plan_id, server ORDER BY plan_id, server")
-	if err != nil {
-		return counts, err
-	}
-	counts.Bindings, err = oneRow(ctx, s.pool, pgx.RowTo[int64], "SELECT count(*) FROM binding")
-	if err != nil {
-		return counts, err
-	}
-	counts.Retained, err = oneRow(ctx, s.pool, pgx.RowToStructByPos[RetainedCount],
-		`SELECT count(*), coalesce(sum(bytes), 0)::bigint, coalesce(extract(epoch FROM greatest(now() - min(until)
-			FILTER (WHERE adopted_by IS NULL), '0'::interval)), 0)::float8 FROM retained`)
-	if err != nil {
-		return counts, err
-	}
-	counts.Frozen, err = oneRow(ctx, s.pool, pgx.RowTo[int64],
-		"SELECT count(*) FROM instance WHERE frozen_since IS NOT NULL")
-	if err != nil {
-		return counts, err
-	}
-	counts.ExpiryOverdue, err = oneRow(ctx, s.pool, pgx.RowTo[float64], overdueExpiry)
 	return counts, err
 }
 

@@ -140,6 +140,7 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
 	s := newStore(&database{keys: keys})
+	s.failover.reset = s.listener.reconnect
 	cfg.AfterConnect = s.connected
 	keep := cfg.ConnConfig.OnPgError
 	cfg.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
@@ -161,8 +162,7 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	if !strings.Contains(url, "pool_max_conn_idle_time") {
 		cfg.MaxConnIdleTime = idleTime
 	}
-	if s.hosts = watchHosts(cfg.ConnConfig); s.hosts != nil {
-		s.hosts.onMove(s.failover.reconnect)
+	if s.hosts = watchHosts(cfg.ConnConfig, s.failover.reconnect); s.hosts != nil {
 		cfg.BeforeConnect = s.hosts.toPrimary
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
@@ -181,10 +181,7 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL connection that listens: %w", err)
 	}
-	s.failover.use(s.pool)
-	s.failover.use(s.leases)
-	s.failover.use(s.listener.pool)
-	s.failover.onReset(s.listener.reconnect)
+	s.failover.use(s.pool, s.leases, s.listener.pool)
 	s.db = bounded{s.pool, &s.failover}
 	if err := s.Ping(ctx); err != nil {
 		s.Close()
@@ -266,46 +263,42 @@ func (s *Store) PoolStat() *pgxpool.Stat { return s.pool.Stat() }
 
 // oneRow runs a query that yields at most one row.
 func oneRow[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
-	limited, cancel := context.WithTimeout(ctx, statementTime)
-	defer cancel()
-	var zero T
-	conn, err := acquire(limited, pool)
-	if err != nil {
-		return zero, explain(ctx, err)
-	}
-	defer conn.Release()
-	rows, err := conn.Query(limited, sql, args...)
-	if err != nil {
-		return zero, explain(ctx, err)
-	}
-	v, err := pgx.CollectExactlyOneRow(rows, scan)
+	v, err := query(ctx, statementTime, pool, pgx.CollectExactlyOneRow, scan, sql, args...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return v, ErrNotFound
 	}
-	return v, explain(ctx, err)
+	return v, err
 }
 
 // allRows runs a query that yields any number of rows.
 func allRows[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string,
 	args ...any) ([]T, error) {
-	return allRowsWithin(ctx, statementTime, pool, scan, sql, args...)
+	return query(ctx, statementTime, pool, pgx.CollectRows, scan, sql, args...)
 }
 
-func allRowsWithin[T any](ctx context.Context, limit time.Duration, pool *pgxpool.Pool, scan pgx.RowToFunc[T],
-	sql string, args ...any) ([]T, error) {
+// scanned is allRows for a background statement that reads whole tables.
+func scanned[T any](ctx context.Context, pool *pgxpool.Pool, sql string, args ...any) ([]T, error) {
+	return query(ctx, scanTime, pool, pgx.CollectRows, pgx.RowToStructByPos[T], sql, args...)
+}
+
+// scanTime bounds such a statement.
+const scanTime = time.Minute
+
+func query[T, R any](ctx context.Context, limit time.Duration, pool *pgxpool.Pool,
+	collect func(pgx.Rows, pgx.RowToFunc[T]) (R, error), scan pgx.RowToFunc[T], sql string, args ...any) (r R, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := acquire(limited, pool)
 	if err != nil {
-		return nil, explain(ctx, err)
+		return r, explain(ctx, err)
 	}
 	defer conn.Release()
 	rows, err := conn.Query(limited, sql, args...)
 	if err != nil {
-		return nil, explain(ctx, err)
+		return r, explain(ctx, err)
 	}
-	all, err := pgx.CollectRows(rows, scan)
-	return all, explain(ctx, err)
+	r, err = collect(rows, scan)
+	return r, explain(ctx, err)
 }
 
 // errMalformed replaces pgx's own error, which may quote the password.

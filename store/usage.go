@@ -130,21 +130,16 @@ func (s Usages) Forget(ctx context.Context, keep time.Duration) error {
 		keep); err != nil {
 		return err
 	}
-	for last := ""; ; {
+	return eachPage(func(names []string) error {
 		since := time.Now()
-		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT database_name FROM storage_usage
-			WHERE database_name > $1 ORDER BY database_name LIMIT $2`, last, batchRows)
-		if err != nil || len(names) == 0 {
-			return err
-		}
-		if _, err := s.db.Exec(ctx, `DELETE FROM storage_usage u WHERE database_name = ANY ($1)
+		if err := s.exec(ctx, `DELETE FROM storage_usage u WHERE database_name = ANY ($1)
 			AND NOT EXISTS (SELECT FROM instance i WHERE i.database_name = u.database_name)
 			AND NOT EXISTS (SELECT FROM retained r WHERE r.database_name = u.database_name)`, names); err != nil {
 			return err
 		}
-		last = names[len(names)-1]
-		if err := rest(ctx, since); err != nil {
-			return err
-		}
-	}
+		return rest(ctx, since)
+	}, func(name string) string { return name }, func(last string) ([]string, error) {
+		return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT database_name FROM storage_usage
+			WHERE database_name > $1 ORDER BY database_name LIMIT $2`, last, batchRows)
+	})
 }

@@ -348,14 +348,14 @@ func (a *Archiver) tidy(ctx context.Context) error {
 	var failed error
 	for _, n := range all {
 		if err := a.tidyOne(ctx, n); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("tidy the archive %s: %w", n.Log.ID, err))
+			failed = errors.Join(failed, fmt.Errorf("tidy the archive %s: %w", n.ID, err))
 		}
 	}
 	return failed
 }
 
 func (a *Archiver) tidyOne(ctx context.Context, n store.LogNeeded) error {
-	l := n.Log
+	l := n.BinaryLog
 	if !n.Needed {
 		if l.EndedAt == nil || time.Since(*l.EndedAt) < tidyInterval { // a backup may be about to need it
 			return nil
@@ -372,5 +372,5 @@ func (a *Archiver) tidyOne(ctx context.Context, n store.LogNeeded) error {
 	if err != nil {
 		return err
 	}
-	return a.Vault.DeleteSegmentsBefore(ctx, log, binlog.Position{File: n.File, Offset: n.Position})
+	return a.Vault.DeleteSegmentsBefore(ctx, log, binlog.Position{File: n.FirstFile, Offset: n.FirstPosition})
 }

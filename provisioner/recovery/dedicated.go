@@ -116,8 +116,8 @@ func (r *recovery) compareUnowned(ctx context.Context, there []store.Location, o
 }
 
 func (r *recovery) forgetServer(i store.RecordedInstance, marked bool) {
-	r.forgetUnless(i, marked, "its server is missing, and the launcher's directory has no mark of this broker: check that "+
-		"it is the right one", Item{Action: Forget, Kind: "instance", Server: i.Server, Name: i.Server, InstanceID: i.ID,
+	r.forgetUnless(i, marked, "its server is missing, and the launcher's directory has no mark of this broker: check "+
+		"that it is the right one", Item{Action: Forget, Kind: "instance", Server: i.Server, Name: i.Server, InstanceID: i.ID,
 		Why: "its server is gone: it was deleted after the backup",
 		do:  func(ctx context.Context) error { return r.forgetInstance(ctx, i.ID) }})
 }

@@ -92,8 +92,8 @@ func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
 			left = append(left, a.Account)
 		}
 	}
-	return r.forgetUnless(i, marked, "its database is missing, and the server has no mark of this broker: check that it is "+
-		"the right one, or restore the database there", Item{Action: Forget, Kind: "instance", Server: s.server,
+	return r.forgetUnless(i, marked, "its database is missing, and the server has no mark of this broker: check that it "+
+		"is the right one, or restore the database there", Item{Action: Forget, Kind: "instance", Server: s.server,
 		Name: i.Database, InstanceID: i.ID, Why: "its database is gone: it was deleted after the backup",
 		do: func(ctx context.Context) error {
 			for _, account := range left {

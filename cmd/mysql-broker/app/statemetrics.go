@@ -161,9 +161,9 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 			gauge(ch, instancesDesc, float64(i.Count), planLabel(c.names, i.PlanID), i.Server)
 		}
 		gauge(ch, bindingsDesc, float64(counts.Bindings))
-		gauge(ch, retainedDesc, float64(counts.Retained.Instances))
-		gauge(ch, retainedBytesDesc, float64(counts.Retained.Bytes))
-		gauge(ch, retainedOverdueDesc, counts.Retained.Overdue)
+		gauge(ch, retainedDesc, float64(counts.Retained))
+		gauge(ch, retainedBytesDesc, float64(counts.RetainedBytes))
+		gauge(ch, retainedOverdueDesc, counts.RetainedOverdue)
 		gauge(ch, expiryOverdueDesc, counts.ExpiryOverdue)
 		gauge(ch, frozenDesc, float64(counts.Frozen))
 	}

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/binlog"
 	"mysql-broker/provisioner/fault"
@@ -114,23 +116,15 @@ func (a *Archiver) round(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the servers to archive: %w", err)
 	}
-	waiting := make(chan string)
-	var workers sync.WaitGroup
-	for range min(atOnce, len(ids)) {
-		workers.Go(func() {
-			for id := range waiting {
-				a.one(ctx, id)
-			}
+	var servers errgroup.Group
+	servers.SetLimit(atOnce)
+	for _, id := range ids {
+		servers.Go(func() error {
+			a.one(ctx, id)
+			return nil
 		})
 	}
-	for _, id := range ids {
-		select {
-		case waiting <- id:
-		case <-ctx.Done():
-		}
-	}
-	close(waiting)
-	workers.Wait()
+	_ = servers.Wait() // a.reports has the errors
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -22,12 +22,15 @@ func (l *Launcher) Destroy(ctx context.Context, id string) error {
 
 // DestroyUnused implements launcher.Launcher.
 func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
-	return l.destroy(ctx, id, func(sd serverDir) error {
-		if kept, err := sd.kept(); kept || err != nil {
-			return errors.Join(launcher.ErrKept, err)
-		}
-		return nil
-	})
+	return l.destroy(ctx, id, serverDir.notKept)
+}
+
+// notKept returns an error if Keep was called for the server: it may hold data.
+func (d serverDir) notKept() error {
+	if kept, err := d.kept(); kept || err != nil {
+		return errors.Join(launcher.ErrKept, err)
+	}
+	return nil
 }
 
 // destroy removes a server if may, called with the server's lock held, returns nil.
@@ -85,13 +88,11 @@ func (p place) discard(sd serverDir) error {
 // emptyTrash removes the matching directories that brokers left when they died during Destroy.
 func (p place) emptyTrash(pattern string) error {
 	graves, err := filepath.Glob(filepath.Join(p.trashDir(), pattern))
+	for n := 0; n < len(graves) && err == nil; n++ {
+		err = os.RemoveAll(graves[n])
+	}
 	if err != nil {
 		return fmt.Errorf("empty the trash: %w", err)
-	}
-	for _, grave := range graves {
-		if err := os.RemoveAll(grave); err != nil {
-			return fmt.Errorf("empty the trash: %w", err)
-		}
 	}
 	return nil
 }

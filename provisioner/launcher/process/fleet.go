@@ -32,21 +32,16 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 func (l *Launcher) StopAll(ctx context.Context) error {
 	l.Close()
 	return l.run.place.each(func(sd serverDir) error {
-		err := l.stopOne(ctx, sd)
+		unlock, err := lockDir(ctx, sd.dir)
+		if err == nil {
+			defer unlock()
+			err = l.run.stopIfRunning(ctx, sd, (*server).stop)
+		}
 		if err != nil && ctx.Err() != nil {
 			return l.run.stopIfRunning(context.WithoutCancel(ctx), sd, (*server).kill)
 		}
 		return err
 	})
-}
-
-func (l *Launcher) stopOne(ctx context.Context, sd serverDir) error {
-	unlock, err := lockDir(ctx, sd.dir)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return l.run.stopIfRunning(ctx, sd, (*server).stop)
 }
 
 // each calls do for every server, and returns all errors.

@@ -44,24 +44,17 @@ func inventoryOf(ctx context.Context, sd serverDir, spec launcher.Spec) (found i
 	}
 	found.Objects = map[string]string{}
 	for _, query := range mysqld.InventoryQueries {
-		if err := found.add(ctx, db, query); err != nil {
+		if err := mysqladmin.EachRow(ctx, db, query, func(rows *sql.Rows) error {
+			var name, content sql.NullString
+			err := rows.Scan(&name, &content)
+			found.Objects[name.String] = content.String
+			return err
+		}); err != nil {
 			return found, fmt.Errorf("server %s: list what it has: %w", sd.id, err)
 		}
 	}
 	return found, nil
 }
-
-func (v inventory) add(ctx context.Context, db *sql.DB, query string) error {
-	return mysqladmin.EachRow(ctx, db, query, func(rows *sql.Rows) error {
-		var name, content sql.NullString
-		err := rows.Scan(&name, &content)
-		v.Objects[name.String] = content.String
-		return err
-	})
-}
-
-// is reports whether the server says that it has that version.
-func (v inventory) is(version string) bool { return strings.HasPrefix(v.Version, version) }
 
 // in returns an error that names what is missing or different in a later inventory.
 func (v inventory) in(later inventory) error {

@@ -56,8 +56,8 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	}
 	var written <-chan error
 	if st.Phase != phaseReady {
-		if err := sd.mayStartOver(); err != nil {
-			return launcher.Endpoint{}, err
+		if err := sd.notKept(); err != nil { // its state was lost, or it is partly destroyed
+			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot start over: %w", sd.id, err)
 		}
 		st = state{Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
 			Host: cmp.Or(st.Host, l.run.cfg.Host), Port: st.Port}
@@ -97,15 +97,6 @@ func (d serverDir) reported(ctx context.Context, report func(string)) (state, er
 		return state{}, fmt.Errorf("server %s: %w", d.id, context.Cause(ctx))
 	}
 	return st, nil
-}
-
-// mayStartOver returns an error if a server that is not ready may hold data: its state was lost, or it is partly
-// destroyed.
-func (d serverDir) mayStartOver() error {
-	if kept, err := d.kept(); kept || err != nil {
-		return fmt.Errorf("server %s: cannot start over: %w", d.id, errors.Join(launcher.ErrKept, err))
-	}
-	return nil
 }
 
 // instanceOf returns the directory of a server. It refuses names and passwords that would need escaping in SQL.

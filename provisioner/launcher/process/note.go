@@ -91,10 +91,7 @@ func (n notes) ReadNote(_ context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read a note: %w", err)
 	}
 	return content, nil

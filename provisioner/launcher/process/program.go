@@ -82,7 +82,10 @@ func (r *runner) versionOfData(sd serverDir, st state) string {
 	if version := r.runningVersion(sd); version != "" {
 		return version
 	}
-	return startedVersion(readLogEnd(sd, versionLogBytes))
+	if all := readyLine.FindAllStringSubmatch(readLogEnd(sd, versionLogBytes), -1); len(all) > 0 {
+		return all[len(all)-1][1]
+	}
+	return ""
 }
 
 // runningVersion returns the version of the program that a server runs, or "" if it does not run, or if the program was
@@ -125,12 +128,3 @@ const versionLogBytes = 1 << 20
 
 // readyLine is what both flavours log at the end of a start: MySQL in one line, MariaDB in two.
 var readyLine = regexp.MustCompile(`ready for connections\.?\s+Version: '(\d+\.\d+\.\d+)`)
-
-// startedVersion returns the version that a log names last so, or "".
-func startedVersion(log string) string {
-	all := readyLine.FindAllStringSubmatch(log, -1)
-	if len(all) == 0 {
-		return ""
-	}
-	return all[len(all)-1][1]
-}

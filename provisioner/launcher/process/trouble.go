@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process/files"
 )
@@ -36,21 +38,19 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 	}
 	found := map[string]launcher.Trouble{}
 	var mu sync.Mutex
-	var looks sync.WaitGroup
-	atOnce := make(chan struct{}, looksAtOnce)
+	var looks errgroup.Group
+	looks.SetLimit(looksAtOnce)
 	for _, sd := range all {
-		looks.Go(func() {
-			atOnce <- struct{}{}
-			defer func() { <-atOnce }()
+		looks.Go(func() error {
 			if l.suffersFromFullDisk(ctx, sd, full) {
 				mu.Lock()
 				defer mu.Unlock()
 				found[sd.id] = launcher.VolumeFull
 			}
+			return nil
 		})
 	}
-	looks.Wait()
-	return found, nil
+	return found, looks.Wait()
 }
 
 // suffersFromFullDisk reports whether a server has no room. full says that there is none at the moment.
@@ -99,11 +99,9 @@ func startsOnFullDisk(log string) (n int) {
 		if err != nil || !next.IsZero() && next.Sub(began) > startsWithin {
 			return n
 		}
-		last := i == len(all)-1
-		switch full := saysDiskFull(errors.New(log[at[0]:end])); {
-		case full:
+		if saysDiskFull(errors.New(log[at[0]:end])) {
 			n++
-		case !last:
+		} else if i < len(all)-1 {
 			return n
 		}
 		end, next = at[0], began

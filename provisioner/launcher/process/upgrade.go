@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -195,16 +196,17 @@ func (u *upgrade) keepCopy(ctx context.Context) error {
 	if err := files.Remove(begun, u.sd.copyDir()); err != nil {
 		return err
 	}
-	if err := files.Copy(ctx, u.sd.dataDir(), begun, u.run.owner); err != nil {
-		return err
+	err = files.Copy(ctx, u.sd.dataDir(), begun, u.run.owner)
+	if err == nil {
+		err = files.SyncFilesystem(begun)
 	}
-	if err := files.SyncFilesystem(begun); err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(begun, u.sd.copyDir())
 	}
-	if err := os.Rename(begun, u.sd.copyDir()); err != nil {
-		return err
+	if err == nil {
+		err = files.SyncDir(u.sd.dir)
 	}
-	if err := files.SyncDir(u.sd.dir); err != nil {
+	if err != nil {
 		return err
 	}
 	u.st.Copied = true
@@ -244,15 +246,15 @@ func (u *upgrade) tryVersion(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !found.is(u.to.Version) {
+		if !strings.HasPrefix(found.Version, u.to.Version) {
 			return fmt.Errorf("server %s: it says that it is %s, and %s was started", u.sd.id, found.Version, versionOf(u.to))
 		}
-		data, err := os.ReadFile(u.sd.inventoryFile())
-		if err != nil {
-			return fmt.Errorf("server %s: what it had before: %w", u.sd.id, err)
-		}
 		var before inventory
-		if err := json.Unmarshal(data, &before); err != nil {
+		data, err := os.ReadFile(u.sd.inventoryFile())
+		if err == nil {
+			err = json.Unmarshal(data, &before)
+		}
+		if err != nil {
 			return fmt.Errorf("server %s: what it had before: %w", u.sd.id, err)
 		}
 		return before.in(found)

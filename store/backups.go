@@ -212,13 +212,13 @@ func (s Backups) Import(ctx context.Context, b Backup) (imported bool, err error
 	return tag.RowsAffected() == 1, err
 }
 
-// RecordScratch records a database on a shared server, and an account, before a task creates them to verify a backup.
-// It returns ErrLeaseLost if another worker may have the task.
+// RecordScratch records a database on a shared server, and an account, before a task creates them to verify or restore
+// a backup. They are live until the task has ended. It returns ErrLeaseLost if another worker may have the task.
 func (s Backups) RecordScratch(ctx context.Context, l Lease, server, database, account, instanceID string) error {
 	return s.underLease(ctx, l, func(tx *Tx) {
-		tx.write("record a scratch database", `INSERT INTO resource (kind, server, name, instance_id)
-			VALUES ('database', $1, $2, $4), ('account', $1, $3, $4) ON CONFLICT DO NOTHING`, server, database, account,
-			instanceID)
+		tx.write("record a scratch database", `INSERT INTO resource (kind, server, name, instance_id, task_id)
+			VALUES ('database', $1, $2, $4, $5), ('account', $1, $3, $4, $5) ON CONFLICT DO NOTHING`, server, database, account,
+			instanceID, l.ID)
 	})
 }
 

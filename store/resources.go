@@ -28,8 +28,8 @@ type Resource struct {
 	InstanceID string
 	BindingID  string        // of an account that a binding still has, else ""
 	Age        time.Duration // since it was recorded
-	// Live says that an instance, binding or retired account still uses it, or that it is retained. Once false, it is
-	// false for good.
+	// Live says that an instance, binding, retired account or task still uses it, or that it is retained. Once false, it
+	// is false for good.
 	Live bool
 	// Expected says that the resource must exist: its instance and, for an account, its binding are ready, and no task in
 	// progress may change that.
@@ -60,7 +60,8 @@ func resourcesIn(some string) string {
 	return `SELECT r.kind, r.server, r.name,
 		CASE r.kind WHEN 'dedicated server' THEN r.launcher ELSE '' END AS launcher, r.instance_id,
 		coalesce(b.id, '') AS binding_id,
-		greatest(now() - r.recorded_at, '0'::interval) AS age, i.id IS NOT NULL OR CASE r.kind
+		greatest(now() - r.recorded_at, '0'::interval) AS age, i.id IS NOT NULL OR EXISTS (
+			SELECT FROM task t WHERE t.id = r.task_id AND t.state = 'in progress') OR CASE r.kind
 			WHEN 'database' THEN EXISTS (SELECT FROM retained k WHERE k.database_name = r.name AND k.server = r.server)
 			WHEN 'dedicated server' THEN EXISTS (SELECT FROM retained k
 				WHERE k.dedicated_id = r.name AND k.launcher = r.launcher)

@@ -117,6 +117,26 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	}
 }
 
+// What a task fills beside its instance is no orphan before the task has ended.
+func TestScratchIsLiveWhileItsTaskRuns(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	restore := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
+	if err := s.Backups.RecordScratch(t.Context(), held(restore), "a", "db", "u", "i"); err != nil {
+		t.Fatal(err)
+	}
+	db := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true}
+	u := store.Resource{Kind: store.AccountResource, Server: "a", Name: "u", InstanceID: "i", Live: true}
+	expectResources(t, s, db, u)
+
+	if err := s.Queue.Finish(t.Context(), held(restore), store.Failed, "", true, nothing); err != nil {
+		t.Fatal(err)
+	}
+	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
+	db.Live, u.Live = false, false
+	expectResources(t, s, db, u)
+}
+
 // Each resource is read once, over any number of pages.
 func TestResourcesAreReadInPages(t *testing.T) {
 	t.Parallel()

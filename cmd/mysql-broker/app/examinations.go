@@ -93,16 +93,14 @@ func (e *examinations) findings() ([]doctor.Finding, time.Time) {
 }
 
 var (
-	orphansDesc = prometheus.NewDesc("mysql_broker_orphans", "What the broker created and nothing needs any more, but "+
-		"still exists; server is empty for dedicated servers; a server that does not answer has no series.",
-		[]string{"kind", "server"}, nil)
-	missingDesc = prometheus.NewDesc("mysql_broker_missing_resources",
-		"What should exist and does not; labels as for mysql_broker_orphans.", []string{"kind", "server"}, nil)
-	keptDesc = prometheus.NewDesc("mysql_broker_kept_resources",
-		"What exists although its creation failed, because it held data or could not be removed; labels as for "+
-			"mysql_broker_orphans.", []string{"kind", "server"}, nil)
-	examinedDesc = prometheus.NewDesc("mysql_broker_examination_timestamp_seconds",
-		"When this process last looked for orphans and missing resources, in seconds since 1970.", nil, nil)
+	orphansDesc = desc("mysql_broker_orphans", "What the broker created and nothing needs any more, but still exists; "+
+		"server is empty for dedicated servers; a server that does not answer has no series.", "kind", "server")
+	missingDesc = desc("mysql_broker_missing_resources", "What should exist and does not; labels as for "+
+		"mysql_broker_orphans.", "kind", "server")
+	keptDesc = desc("mysql_broker_kept_resources", "What exists although its creation failed, because it held data or "+
+		"could not be removed; labels as for mysql_broker_orphans.", "kind", "server")
+	examinedDesc = desc("mysql_broker_examination_timestamp_seconds", "When this process last looked for orphans and "+
+		"missing resources, in seconds since 1970.")
 )
 
 // collect sends nothing before the first examination.

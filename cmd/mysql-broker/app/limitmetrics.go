@@ -10,16 +10,13 @@ import (
 )
 
 var (
-	limitDesc = prometheus.NewDesc("mysql_broker_instance_limit",
-		"Service instances that there may be of the plan, or of all plans if plan is empty. Missing without a limit.",
-		[]string{"plan"}, nil)
-	organizationDesc = prometheus.NewDesc("mysql_broker_organization_instances",
-		"Service instances of the plan, or of all plans if plan is empty, of the organization that has the most. Only for "+
-			"limits of organizations. If counting takes longer than 0.1 s, the figure is up to a minute old.",
-		[]string{"plan"}, nil)
-	organizationLimitDesc = prometheus.NewDesc("mysql_broker_organization_instance_limit",
-		"Service instances of the plan, or of all plans if plan is empty, that an organization may have. Missing without "+
-			"a limit.", []string{"plan"}, nil)
+	limitDesc = desc("mysql_broker_instance_limit", "Service instances that there may be of the plan, or of all plans if "+
+		"plan is empty. Missing without a limit.", "plan")
+	organizationDesc = desc("mysql_broker_organization_instances", "Service instances of the plan, or of all plans if "+
+		"plan is empty, of the organization that has the most. Only for limits of organizations. If counting takes longer "+
+		"than 0.1 s, the figure is up to a minute old.", "plan")
+	organizationLimitDesc = desc("mysql_broker_organization_instance_limit", "Service instances of the plan, or of all "+
+		"plans if plan is empty, that an organization may have. Missing without a limit.", "plan")
 )
 
 // collectLimits exports the limits, and how near organizations are to theirs.

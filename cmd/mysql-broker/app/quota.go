@@ -37,22 +37,19 @@ type quotaCollector struct {
 }
 
 var (
-	quotaInstancesDesc = prometheus.NewDesc("mysql_broker_quota_instances",
-		"Service instances whose data takes at least 80 or 90 per cent of their plan's storage (level), or have reached 100 "+
-			"and cannot grow until they take less than 95. If counting takes longer than 0.1 s, the figure is up "+
-			"to a minute old.", []string{"plan", "level"}, nil)
-	quotaBytesDesc = prometheus.NewDesc("mysql_broker_instance_storage_bytes",
-		"Bytes that the data of a service instance take: the 100 fullest of those that have reached 80 per cent of their "+
-			"plan's storage.", []string{"instance_id", "plan"}, nil)
-	quotaLimitDesc = prometheus.NewDesc("mysql_broker_instance_storage_quota_bytes",
-		"Bytes that the plan of such a service instance allows.", []string{"instance_id", "plan"}, nil)
-	quotaDueDesc = prometheus.NewDesc("mysql_broker_quota_accounts_due",
-		"Accounts whose privileges have to change because their service instance went over its quota, or below it.",
-		nil, nil)
-	quotaMeasuredDesc = prometheus.NewDesc("mysql_broker_quota_measurement_timestamp_seconds",
-		"When all databases of a shared server, or those dedicated servers that can be (server is empty), were last "+
-			"measured, in seconds since 1970, or when the broker started if they never were; and the same of up to 20 "+
-			"dedicated servers that were not measured for half an hour, or for two intervals.", []string{"server"}, nil)
+	quotaInstancesDesc = desc("mysql_broker_quota_instances", "Service instances whose data takes at least 80 or 90 per "+
+		"cent of their plan's storage (level), or have reached 100 and cannot grow until they take less than 95. If "+
+		"counting takes longer than 0.1 s, the figure is up to a minute old.", "plan", "level")
+	quotaBytesDesc = desc("mysql_broker_instance_storage_bytes", "Bytes that the data of a service instance take: the "+
+		"100 fullest of those that have reached 80 per cent of their plan's storage.", "instance_id", "plan")
+	quotaLimitDesc = desc("mysql_broker_instance_storage_quota_bytes", "Bytes that the plan of such a service instance "+
+		"allows.", "instance_id", "plan")
+	quotaDueDesc = desc("mysql_broker_quota_accounts_due", "Accounts whose privileges have to change because their "+
+		"service instance went over its quota, or below it.")
+	quotaMeasuredDesc = desc("mysql_broker_quota_measurement_timestamp_seconds", "When all databases of a shared server, "+
+		"or those dedicated servers that can be (server is empty), were last measured, in seconds since 1970, or when the "+
+		"broker started if they never were; and the same of up to 20 dedicated servers that were not measured for half an "+
+		"hour, or for two intervals.", "server")
 )
 
 // newQuotaCollector returns the collector of a broker that measures in an interval. dedicated says whether there is a

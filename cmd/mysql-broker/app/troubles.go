@@ -15,10 +15,8 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-var troublesDesc = prometheus.NewDesc("mysql_broker_dedicated_servers_in_trouble",
-	"Dedicated servers that do not run, or ended for lack of memory or disk within the last hour, as their launcher "+
-		"sees it.",
-	[]string{"launcher", "trouble"}, nil)
+var troublesDesc = desc("mysql_broker_dedicated_servers_in_trouble", "Dedicated servers that do not run, or ended for "+
+	"lack of memory or disk within the last hour, as their launcher sees it.", "launcher", "trouble")
 
 // Launched is what launchers know.
 type Launched struct {
@@ -80,7 +78,7 @@ func (c troubleCollector) Collect(ch chan<- prometheus.Metric) {
 			counts[t]++
 		}
 		for _, t := range launcher.AllTroubles() { // so that each series starts at 0
-			ch <- prometheus.MustNewConstMetric(troublesDesc, prometheus.GaugeValue, float64(counts[t]), name, string(t))
+			gauge(ch, troublesDesc, float64(counts[t]), name, string(t))
 		}
 	}
 }

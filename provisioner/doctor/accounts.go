@@ -64,17 +64,17 @@ func accounts(server string, holds inventory.Holdings, instances []store.Recorde
 
 // sharedAccounts is accounts for a shared server.
 func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds contents) ([]Finding, error) {
-	instances, err := d.store.Recovery.Instances(ctx, server)
+	instances, err := d.Store.Recovery.Instances(ctx, server)
 	if err != nil {
 		return nil, fmt.Errorf("read the instances on a server: %w", err)
 	}
-	recorded, err := d.store.Recovery.Accounts(ctx, server)
+	recorded, err := d.Store.Recovery.Accounts(ctx, server)
 	if err != nil {
 		return nil, fmt.Errorf("read the accounts on a server: %w", err)
 	}
 	findings := accounts(server, holds.holdings, instances, recorded)
 	return slices.DeleteFunc(findings, func(f Finding) bool { // an account with a record is an orphan already
-		_, err := d.store.Resources.Get(ctx, f.Kind, f.Server, f.Name)
+		_, err := d.Store.Resources.Get(ctx, f.Kind, f.Server, f.Name)
 		return f.Problem == Stray && !errors.Is(err, store.ErrNotFound)
 	}), nil
 }
@@ -83,14 +83,14 @@ func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds conten
 // there may be thousands of dedicated servers.
 func (d *Doctor) dedicatedAccounts(ctx context.Context, instanceID string,
 	holds inventory.Holdings) ([]Finding, error) {
-	i, err := d.store.Recovery.Instance(ctx, instanceID)
+	i, err := d.Store.Recovery.Instance(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) { // deleted meanwhile
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read an instance: %w", err)
 	}
-	its, err := d.store.Recovery.AccountsOf(ctx, instanceID)
+	its, err := d.Store.Recovery.AccountsOf(ctx, instanceID)
 	if err != nil {
 		return nil, fmt.Errorf("read the accounts of an instance: %w", err)
 	}

@@ -17,17 +17,17 @@ const blockedAge = time.Hour
 
 // blocked finds the deletions on a shared server that prepared XA transactions may block.
 func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
-	server, err := d.fleet.Shared.Server(name)
+	server, err := d.Fleet.Shared.Server(name)
 	if err != nil {
 		return nil, nil // another finding says that it is not configured
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	prepared, err := server.Prepared(ctx, d.blockedAge)
+	prepared, err := server.Prepared(ctx, d.BlockedAge)
 	if err != nil || prepared.Old == 0 {
 		return nil, err
 	}
-	deletions, err := d.store.Resources.Deletions(ctx, name, d.blockedAge)
+	deletions, err := d.Store.Resources.Deletions(ctx, name, d.BlockedAge)
 	if err != nil {
 		return nil, fmt.Errorf("read which deletions are under way: %w", err)
 	}
@@ -49,7 +49,7 @@ func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
 // unblock drops the database of an instance that is being deleted, and rolls back the transaction that blocks it. The
 // deletion then completes by itself.
 func (d *Doctor) unblock(ctx context.Context, f Finding) (done string, err error) {
-	deletions, err := d.store.Resources.Deletions(ctx, f.Server, d.blockedAge)
+	deletions, err := d.Store.Resources.Deletions(ctx, f.Server, d.BlockedAge)
 	if err != nil {
 		return "", fmt.Errorf("read which deletions are under way: %w", err)
 	}
@@ -62,7 +62,7 @@ func (d *Doctor) unblock(ctx context.Context, f Finding) (done string, err error
 	}
 	ended := ""
 	err = d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) (err error) {
-		ended, err = s.Databases.DropBlocked(ctx, f.Name, d.blockedAge)
+		ended, err = s.Databases.DropBlocked(ctx, f.Name, d.BlockedAge)
 		return err
 	})
 	switch {

@@ -36,13 +36,13 @@ func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err err
 		return nil, err
 	}
 	recorded := 0
-	err = d.store.CredHub.Each(ctx, func(page []store.RecordedCredHub) error {
+	err = d.Store.CredHub.Each(ctx, func(page []store.RecordedCredHub) error {
 		recorded += len(page)
 		for _, r := range page {
 			f := Finding{Kind: credential, Name: r.Name, InstanceID: r.InstanceID, BindingID: r.BindingID}
 			if unseen == nil && r.Ready && there[r.Name] {
 				var holds bool
-				if holds, unseen = d.hub.Holds(ctx, r.Name, r.Stored, r.Reader); unseen == nil && !holds {
+				if holds, unseen = d.CredHub.Holds(ctx, r.Name, r.Stored, r.Reader); unseen == nil && !holds {
 					f.Problem, f.Repairable = Deviating, true
 					f.ToDo = "store it again: it is not what the broker has stored, or its reader may not read it"
 					findings = append(findings, f)
@@ -78,18 +78,18 @@ func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err err
 // inCredHub returns the names of the credentials in CredHub, also under paths that were configured before. unseen says
 // why CredHub cannot list them.
 func (d *Doctor) inCredHub(ctx context.Context) (there map[string]bool, unseen, err error) {
-	if d.hub == nil {
+	if d.CredHub == nil {
 		return nil, errNotConfigured, nil
 	}
-	paths, err := d.store.CredHub.Paths(ctx)
+	paths, err := d.Store.CredHub.Paths(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read where credentials are: %w", err)
 	}
 	within, cancel := context.WithTimeout(ctx, credHubTime)
 	defer cancel()
 	there = map[string]bool{}
-	for _, path := range append(paths, d.hub.Path()) {
-		names, unseen := d.hub.Names(within, path)
+	for _, path := range append(paths, d.CredHub.Path()) {
+		names, unseen := d.CredHub.Names(within, path)
 		if unseen != nil {
 			return nil, unseen, nil
 		}

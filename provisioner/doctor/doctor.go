@@ -43,21 +43,12 @@ type Config struct {
 }
 
 // Doctor examines and repairs. It is safe for concurrent use, in several replicas and while operations run.
-type Doctor struct {
-	store *store.Store
-	plans plan.Set
-	fleet *fleet.Fleet
-	hub   *credhub.Client
-	keep  time.Duration
-
-	objects    objectstore.Store
-	blockedAge time.Duration
-}
+type Doctor struct{ Config }
 
 // New returns a doctor.
 func New(cfg Config) *Doctor {
-	return &Doctor{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet, hub: cfg.CredHub,
-		objects: cfg.Objects, keep: cmp.Or(cfg.KeepRecord, time.Hour), blockedAge: cmp.Or(cfg.BlockedAge, blockedAge)}
+	cfg.KeepRecord, cfg.BlockedAge = cmp.Or(cfg.KeepRecord, time.Hour), cmp.Or(cfg.BlockedAge, blockedAge)
+	return &Doctor{cfg}
 }
 
 // Report is the outcome of an examination.
@@ -95,17 +86,17 @@ func (d *Doctor) ExamineAndForget(ctx context.Context) (Report, error) { return 
 const atOnce = 2
 
 func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
-	held, err := d.store.Recovery.Hold(ctx)
+	held, err := d.Store.Recovery.Hold(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
 	var wrong *clock.Error
-	if err := clock.Compare(ctx, d.store, d.fleet.Shared); err != nil && !errors.As(err, &wrong) {
+	if err := clock.Compare(ctx, d.Store, d.Fleet.Shared); err != nil && !errors.As(err, &wrong) {
 		return Report{}, err
 	}
 	// While PostgreSQL is held, what its records say was deleted may exist.
 	forget = forget && held == nil && wrong == nil
-	servers, err := inventory.Servers(ctx, d.store, d.fleet)
+	servers, err := inventory.Servers(ctx, d.Store, d.Fleet)
 	if err != nil {
 		return Report{}, err
 	}
@@ -130,9 +121,9 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 		return all, fmt.Errorf("compare what is recorded with CredHub: %w", err)
 	}
 	all.Findings = append(all.Findings, credentials...)
-	if d.objects != nil {
-		if err := objectstore.Probe(ctx, d.objects); err != nil && ctx.Err() == nil {
-			all.Findings = append(all.Findings, Finding{Problem: Unreachable, Kind: objectStore, Name: d.objects.String(),
+	if d.Objects != nil {
+		if err := objectstore.Probe(ctx, d.Objects); err != nil && ctx.Err() == nil {
+			all.Findings = append(all.Findings, Finding{Problem: Unreachable, Kind: objectStore, Name: d.Objects.String(),
 				ToDo: fmt.Sprintf("make it usable: %v", err)})
 		}
 	}
@@ -140,7 +131,7 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 		all.Findings = append(all.Findings, Finding{Problem: Deviating, Kind: clocks, Name: "PostgreSQL",
 			ToDo: wrong.Error()})
 	}
-	abandoned, err := d.store.Resources.Abandoned(ctx)
+	abandoned, err := d.Store.Resources.Abandoned(ctx)
 	if err != nil {
 		return all, fmt.Errorf("look for what is left half-way: %w", err)
 	}

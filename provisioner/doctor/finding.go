@@ -77,41 +77,17 @@ func compareFindings(a, b Finding) int {
 		cmp.Compare(a.InstanceID, b.InstanceID), cmp.Compare(a.BindingID, b.BindingID))
 }
 
-func about(problem Problem, r store.Resource) Finding {
+func about(problem Problem, r store.Resource, toDo string) Finding {
 	return Finding{Problem: problem, Kind: r.Kind, Server: r.Server, Name: r.Name, InstanceID: r.InstanceID,
-		BindingID: r.BindingID, Age: r.Age}
+		BindingID: r.BindingID, Age: r.Age, ToDo: toDo}
 }
 
 func orphan(r store.Resource) Finding {
-	f := about(Orphan, r)
-	f.Repairable, f.ToDo = true, "drop it"
+	f := about(Orphan, r, "drop it")
+	f.Repairable = true
 	if r.Kind == store.DedicatedResource {
 		f.ToDo = "destroy it"
 	}
-	return f
-}
-
-func kept(r store.Resource) Finding {
-	f := about(Kept, r)
-	f.ToDo = "read the last error of its provision, and docs/runbook.md#a-provision-failed-and-its-data-were-kept"
-	return f
-}
-
-func missing(r store.Resource) Finding {
-	f := about(Missing, r)
-	switch r.Kind {
-	case store.AccountResource:
-		f.Repairable, f.ToDo = true, "create it again, with its password and role"
-	default: // an empty one must not take its place
-		f.ToDo = "restore it from a backup, or delete the service instance"
-	}
-	return f
-}
-
-// retainedMissing is a finding for what a deleted instance has left, and that does not exist.
-func retainedMissing(r store.Resource) Finding {
-	f := about(Missing, r)
-	f.ToDo = "restore it from a backup, or forget it: mysql-broker retained purge " + r.Retained
 	return f
 }
 
@@ -140,14 +116,5 @@ func lostNode(server, addr string, why error) Finding {
 			"node: %v", why)}
 }
 
-func limited(server, toDo string) Finding {
-	return Finding{Problem: Limited, Kind: sharedServer, Server: server, Name: server, ToDo: toDo}
-}
-
 // Counts reports whether somebody has to do something about the finding. Others are only shown.
 func (p Problem) Counts() bool { return p != Unrecorded && p != Limited }
-
-func unrecorded(server string, t thing) Finding {
-	return Finding{Problem: Unrecorded, Kind: t.kind, Server: server, Name: t.name,
-		ToDo: "find out whose it is: another broker's, or this one's from before its PostgreSQL was restored"}
-}

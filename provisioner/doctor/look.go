@@ -17,7 +17,7 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 	if err := ctx.Err(); err != nil { // otherwise a cancelled examination would report the server as unreachable
 		return Report{}, err
 	}
-	err := d.store.Resources.Each(ctx, server, func(recorded []store.Resource) error {
+	err := d.Store.Resources.Each(ctx, server, func(recorded []store.Resource) error {
 		gone, there := l.compare(recorded)
 		if forget {
 			forgotten, err := d.forget(ctx, gone, there)
@@ -27,25 +27,27 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 			}
 		}
 		silent, err := d.silent(ctx, l.running(recorded))
-		l.report.Findings = append(l.report.Findings, silent...)
+		l.add(silent...)
 		return err
 	})
-	if err == nil && server != store.DedicatedServers && l.holds.err == nil {
+	known := err == nil && server != store.DedicatedServers && l.holds.err == nil
+	if known {
 		var findings []Finding
 		findings, err = d.sharedAccounts(ctx, server, l.holds)
 		for _, f := range findings {
 			delete(l.holds.things, thing{kind: f.Kind, name: f.Name}) // a stray account is not reported a second time
 		}
-		l.report.Findings = append(l.report.Findings, findings...)
+		l.add(findings...)
 	}
 	l.end()
-	if err == nil && server == store.DedicatedServers {
-		l.report.Findings = append(l.report.Findings, d.rights(ctx, l.unseen)...)
-	}
-	if err == nil && server != store.DedicatedServers && l.holds.err == nil {
+	switch {
+	case err != nil:
+	case server == store.DedicatedServers:
+		l.add(d.rights(ctx, l.unseen)...)
+	case known:
 		var blocked []Finding
 		blocked, err = d.blocked(ctx, server)
-		l.report.Findings = append(l.report.Findings, blocked...)
+		l.add(blocked...)
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -81,16 +83,17 @@ func (l *comparison) compare(recorded []store.Resource) (gone, there []store.Res
 		isThere := l.holds.recorded(thing{r.Kind, r.Launcher, r.Name})
 		switch {
 		case isThere && !r.Live:
-			l.report.Findings = append(l.report.Findings, orphan(r))
+			l.add(orphan(r))
 			if r.SeenGone {
 				there = append(there, key)
 			}
 		case isThere && r.Failed:
-			l.report.Findings = append(l.report.Findings, kept(r))
+			l.add(about(Kept, r, "read the last error of its provision, and "+
+				"docs/runbook.md#a-provision-failed-and-its-data-were-kept"))
 		case !isThere && r.Expected:
 			l.missing(r)
 		case !isThere && r.Retained != "":
-			l.report.Findings = append(l.report.Findings, retainedMissing(r))
+			l.add(about(Missing, r, "restore it from a backup, or forget it: mysql-broker retained purge "+r.Retained))
 		case !isThere && !r.Live:
 			gone = append(gone, key)
 			continue
@@ -103,13 +106,21 @@ func (l *comparison) compare(recorded []store.Resource) (gone, there []store.Res
 // missing adds a finding for a resource that must exist and does not. A database comes before its accounts, which can
 // only be repaired after it.
 func (l *comparison) missing(r store.Resource) {
-	f := missing(r)
-	if r.Kind == store.DatabaseResource {
+	// An empty one must not take the place of a database or a server.
+	f := about(Missing, r, "restore it from a backup, or delete the service instance")
+	switch {
+	case r.Kind == store.DatabaseResource:
 		l.lost[r.InstanceID] = true
-	} else if r.Kind == store.AccountResource && l.lost[r.InstanceID] {
-		f.Repairable, f.ToDo = false, "restore its database first"
+	case r.Kind == store.AccountResource && l.lost[r.InstanceID]:
+		f.ToDo = "restore its database first"
+	case r.Kind == store.AccountResource:
+		f.Repairable, f.ToDo = true, "create it again, with its password and role"
 	}
-	l.report.Findings = append(l.report.Findings, f)
+	l.add(f)
+}
+
+func (l *comparison) add(findings ...Finding) {
+	l.report.Findings = append(l.report.Findings, findings...)
 }
 
 // running returns the dedicated servers that exist and must exist.
@@ -125,7 +136,7 @@ func (l *comparison) running(recorded []store.Resource) (running []store.Resourc
 // end completes the report when all records have been compared.
 func (l *comparison) end() {
 	for launcher, why := range l.unseen {
-		l.report.Findings = append(l.report.Findings, unreachable(l.server, launcher, why[0], len(why)))
+		l.add(unreachable(l.server, launcher, why[0], len(why)))
 	}
 	if l.holds.err != nil {
 		return
@@ -136,7 +147,7 @@ func (l *comparison) end() {
 	if l.server != store.DedicatedServers {
 		l.report.Compared.SharedServers++
 		for _, toDo := range l.holds.limits {
-			l.report.Findings = append(l.report.Findings, limited(l.server, toDo))
+			l.add(Finding{Problem: Limited, Kind: sharedServer, Server: l.server, Name: l.server, ToDo: toDo})
 		}
 		for addr, why := range l.holds.lost {
 			l.report.Findings = append(l.report.Findings, lostNode(l.server, addr, why))
@@ -144,7 +155,8 @@ func (l *comparison) end() {
 	}
 	for t, recorded := range l.holds.things {
 		if !recorded && inventory.Ours(t.kind, t.name) {
-			l.report.Findings = append(l.report.Findings, unrecorded(l.server, t))
+			l.add(Finding{Problem: Unrecorded, Kind: t.kind, Server: l.server, Name: t.name,
+				ToDo: "find out whose it is: another broker's, or this one's from before its PostgreSQL was restored"})
 		}
 	}
 }
@@ -153,12 +165,12 @@ func (l *comparison) end() {
 // store deleted.
 func (d *Doctor) forget(ctx context.Context, gone, there []store.ResourceKey) (forgotten int64, err error) {
 	if len(there) > 0 {
-		if err := d.store.Resources.Remember(ctx, there); err != nil {
+		if err := d.Store.Resources.Remember(ctx, there); err != nil {
 			return 0, fmt.Errorf("keep the records of what is there still: %w", err)
 		}
 	}
 	if len(gone) > 0 {
-		if forgotten, err = d.store.Resources.Forget(ctx, gone, d.keep); err != nil {
+		if forgotten, err = d.Store.Resources.Forget(ctx, gone, d.KeepRecord); err != nil {
 			return 0, fmt.Errorf("remove the records of what is gone: %w", err)
 		}
 	}

@@ -31,12 +31,12 @@ var errHeld = errors.New("PostgreSQL was restored from a backup; run `mysql-brok
 func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
-	if err := d.store.Recovery.Held(ctx); errors.Is(err, store.ErrHeld) {
+	if err := d.Store.Recovery.Held(ctx); errors.Is(err, store.ErrHeld) {
 		return "", errHeld
 	} else if err != nil {
 		return "", err
 	}
-	if err := d.store.Audit.Record(ctx, "repair", f.InstanceID, f.BindingID, f.Name); err != nil {
+	if err := d.Store.Audit.Record(ctx, "repair", f.InstanceID, f.BindingID, f.Name); err != nil {
 		return "", fmt.Errorf("record the repair for the audit: %w", err)
 	}
 	switch {
@@ -45,13 +45,13 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	case f.Problem == Blocked:
 		return d.unblock(ctx, f)
 	case f.Kind == credential:
-		return "a running broker stores it within a minute", d.store.CredHub.Check(ctx, f.Name)
+		return "a running broker stores it within a minute", d.Store.CredHub.Check(ctx, f.Name)
 	case f.Problem == Missing:
 		return "made again", d.makeAccount(ctx, f)
 	case f.Problem == Deviating:
 		return "set as its binding says", d.makeAccount(ctx, f)
 	}
-	r, err := d.store.Resources.Get(ctx, f.Kind, f.Server, f.Name)
+	r, err := d.Store.Resources.Get(ctx, f.Kind, f.Server, f.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", fmt.Errorf("read its record: %w", err)
 	}
@@ -60,7 +60,7 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	}
 	switch f.Kind {
 	case store.DedicatedResource:
-		return "destroyed", d.fleet.Destroy(ctx, store.DedicatedLocation(r.Launcher, r.Name))
+		return "destroyed", d.Fleet.Destroy(ctx, store.DedicatedLocation(r.Launcher, r.Name))
 	case store.DatabaseResource:
 		return "dropped", d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) error {
 			return s.Databases.Drop(ctx, f.Name)
@@ -72,7 +72,7 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 // dropAccount drops an orphan. If the instance still exists and the account is the definer of a view, trigger, routine
 // or event there, the account is kept, locked, and recorded as retired. Until that is recorded, it stays an orphan.
 func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err error) {
-	i, err := d.store.Instances.Get(ctx, f.InstanceID)
+	i, err := d.Store.Instances.Get(ctx, f.InstanceID)
 	gone := errors.Is(err, store.ErrNotFound)
 	if err != nil && !gone {
 		return "", fmt.Errorf("read its instance: %w", err)
@@ -88,7 +88,7 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 	if err != nil || !kept {
 		return "dropped", err
 	}
-	err = d.store.InTx(ctx, func(tx *store.Tx) error {
+	err = d.Store.InTx(ctx, func(tx *store.Tx) error {
 		if _, err := tx.LockInstance(ctx, i.ID); err != nil {
 			return err
 		}
@@ -105,18 +105,18 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 // can begin. If this process is paused and loses that lock, the session lock keeps it and a new operation from running
 // at the same time.
 func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
-	return d.store.InTx(ctx, func(tx *store.Tx) error {
+	return d.Store.InTx(ctx, func(tx *store.Tx) error {
 		i, b, err := lockReady(ctx, tx, f)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, makeTimeout)
 		defer cancel()
-		has := d.plans.Get(i.PlanID)
+		has := d.Plans.Get(i.PlanID)
 		if has.Removed {
 			return fmt.Errorf("plan %q is not in the catalog any more, and so its connection limit is not known", i.PlanID)
 		}
-		server, err := d.fleet.Shared.Server(i.Location.Server)
+		server, err := d.Fleet.Shared.Server(i.Location.Server)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func orphanLock(f Finding) string { return fmt.Sprintf("orphan %s %q", f.Kind, f
 
 func (d *Doctor) onServer(ctx context.Context, f Finding, lock string, alive func() error,
 	fn func(*mysqladmin.Session) error) error {
-	server, err := d.fleet.Shared.Server(f.Server)
+	server, err := d.Fleet.Shared.Server(f.Server)
 	if err != nil {
 		return err
 	}

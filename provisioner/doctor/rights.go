@@ -16,7 +16,7 @@ func (d *Doctor) CheckLaunchers(ctx context.Context) []Finding { return d.rights
 // rights reports the launchers that lack rights or give advice, and the plans whose servers a launcher would refuse.
 // The launchers in unseen are reported already, if they do not respond.
 func (d *Doctor) rights(ctx context.Context, unseen map[string][]error) (findings []Finding) {
-	for _, l := range d.fleet.Launchers() {
+	for _, l := range d.Fleet.Launchers() {
 		checker, ok := l.Launcher.(launchers.Checker)
 		if !ok {
 			continue
@@ -39,11 +39,11 @@ func (d *Doctor) rights(ctx context.Context, unseen map[string][]error) (finding
 
 // refused reports the plans whose servers the launcher would refuse. A lack of room may pass, and is not reported.
 func (d *Doctor) refused(ctx context.Context, l fleet.Launcher) (findings []Finding) {
-	for _, p := range d.plans {
+	for _, p := range d.Plans {
 		if p.Kind != plan.Dedicated {
 			continue
 		}
-		if its, err := d.fleet.Launcher(p.Launcher); err != nil || its.Name != l.Name {
+		if its, err := d.Fleet.Launcher(p.Launcher); err != nil || its.Name != l.Name {
 			continue // another launcher has its servers
 		}
 		err := l.Try(ctx, p)

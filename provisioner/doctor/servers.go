@@ -57,7 +57,7 @@ func (d *Doctor) contents(ctx context.Context, name string) contents {
 	if name == store.DedicatedServers {
 		return d.dedicatedServers(ctx)
 	}
-	server, err := d.fleet.Shared.Server(name)
+	server, err := d.Fleet.Shared.Server(name)
 	if err != nil {
 		return contents{err: errNotConfigured}
 	}
@@ -65,7 +65,7 @@ func (d *Doctor) contents(ctx context.Context, name string) contents {
 	if c.err != nil || !server.Exclusive {
 		return c
 	}
-	states, err := d.store.Servers.States(ctx, []string{name})
+	states, err := d.Store.Servers.States(ctx, []string{name})
 	if held := states[name].Instances; held > 1 {
 		c.limits = append(c.limits, fmt.Sprintf("it is exclusive, and holds %d instances: turn exclusive off, move all but "+
 			"one to other servers, and turn it on again", held))
@@ -117,7 +117,7 @@ func limitsOf(ctx context.Context, server *shared.Server) (toDo []string, err er
 }
 
 func (d *Doctor) dedicatedServers(ctx context.Context) contents {
-	listing, err := d.fleet.Dedicated(ctx)
+	listing, err := d.Fleet.Dedicated(ctx)
 	if errors.Is(err, fleet.ErrNoLauncher) {
 		return contents{err: errNotConfigured}
 	}

@@ -41,7 +41,7 @@ func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Findin
 
 // hear returns a finding if a dedicated server does not answer, otherwise the findings about its accounts.
 func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) {
-	i, err := d.store.Instances.Get(ctx, r.InstanceID)
+	i, err := d.Store.Instances.Get(ctx, r.InstanceID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && i.Location.Server != r.Name {
 		return nil, nil // deleted meanwhile
 	}
@@ -50,7 +50,7 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 	}
 	var holds inventory.Holdings
 	var ahead time.Duration
-	if err = d.fleet.Visit(ctx, i, func(admin *mysqladmin.Server) (err error) {
+	if err = d.Fleet.Visit(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
 		if holds, err = inventory.Read(ctx, admin); err != nil {
@@ -66,16 +66,14 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil, err
 	}
-	if d.fleet.Starting(i.Location) {
+	if d.Fleet.Starting(i.Location) {
 		return nil, nil
 	}
-	f := about(Unreachable, r)
-	f.ToDo = fmt.Sprintf("see its log; a broker that runs starts it again if it has ended: %v", err)
+	toDo := "see its log; a broker that runs starts it again if it has ended"
 	if mysqladmin.Damaged(err) {
-		f.ToDo = fmt.Sprintf("its tables of accounts are damaged; a bind or unbind repairs them, and so does %s: %v",
-			mysqladmin.RepairAccounts, err)
+		toDo = "its tables of accounts are damaged; a bind or unbind repairs them, and so does " + mysqladmin.RepairAccounts
 	}
-	return []Finding{f}, nil
+	return []Finding{about(Unreachable, r, fmt.Sprintf("%s: %v", toDo, err))}, nil
 }
 
 // maxAhead is how far the clock of a dedicated server may be from this host's: an error shifts what restore_to_time
@@ -86,9 +84,8 @@ func wrongClock(r store.Resource, ahead time.Duration) []Finding {
 	if ahead.Abs() <= maxAhead {
 		return nil
 	}
-	f := about(Deviating, r)
+	f := about(Deviating, r, fmt.Sprintf("set the clock of its host: it differs by %v from this one's, and "+
+		"restore_to_time goes by it", ahead.Round(time.Second)))
 	f.Kind = clocks
-	f.ToDo = fmt.Sprintf("set the clock of its host: it differs by %v from this one's, and restore_to_time goes by it",
-		ahead.Round(time.Second))
 	return []Finding{f}
 }

@@ -62,7 +62,7 @@ func (c *Catalog) read(root *node, found *problems) {
 		return
 	}
 	c.limits = readLimits(top)
-	taken := newIdentities()
+	taken := identities{map[string]int{}, map[string]int{}, map[string]int{}}
 	for _, offering := range top.objects("services", "the service offering") {
 		service, plans := readOffering(offering, taken)
 		c.offerings = append(c.offerings, service)

@@ -157,10 +157,6 @@ type identities struct {
 	serviceIDs, serviceNames, planIDs map[string]int
 }
 
-func newIdentities() identities {
-	return identities{map[string]int{}, map[string]int{}, map[string]int{}}
-}
-
 // unique returns the text of a required key, and reports a text that is already in use.
 func (o *object) unique(key string, taken map[string]int) string {
 	value := o.text(key)

@@ -17,14 +17,14 @@ import (
 
 // InstanceParameters checks the parameters of a provision request; raw is empty if the request has none. The error
 // is a *ParameterError, or ErrUnknownPlan.
-func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.InstanceParameters, error) {
+func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (q plan.InstanceParameters, err error) {
 	p, err := c.plan(planID)
 	if err != nil {
-		return plan.InstanceParameters{}, err
+		return q, err
 	}
 	given, err := p.create.check(raw)
 	if err != nil {
-		return plan.InstanceParameters{}, err
+		return q, err
 	}
 	const sameCharset = "a copy has the character set of its source"
 	if err := cmp.Or(given.exclude("a service instance has one source", "clone_from", restoreFrom),
@@ -32,22 +32,21 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 		given.exclude(sameCharset, restoreFrom, "charset", "collation"),
 		given.exclude("the data comes back as it was", undelete, "charset", "collation", "clone_from", restoreFrom,
 			"bootstrap")); err != nil {
-		return plan.InstanceParameters{}, err
+		return q, err
 	}
 	if len(given.texts["bootstrap"]) > maxBootstrap {
-		return plan.InstanceParameters{}, parameterErrorf("Parameter %q must be at most 64 KiB.", "bootstrap")
+		return q, parameterErrorf("Parameter %q must be at most 64 KiB.", "bootstrap")
 	}
 	until, err := given.time(restoreToTime)
 	if err != nil {
-		return plan.InstanceParameters{}, err
+		return q, err
 	}
 	if !until.IsZero() && given.texts[restoreFrom] == "" {
-		return plan.InstanceParameters{}, parameterErrorf("Parameter %q needs %q, the service instance or the backup.",
-			restoreToTime, restoreFrom)
+		return q, parameterErrorf("Parameter %q needs %q, the service instance or the backup.", restoreToTime, restoreFrom)
 	}
 	days, err := given.days(keepDeletedDays)
 	if err != nil {
-		return plan.InstanceParameters{}, err
+		return q, err
 	}
 	return plan.InstanceParameters{Charset: given.texts["charset"], Collation: given.texts["collation"],
 		CloneFrom: given.texts["clone_from"], Bootstrap: given.texts["bootstrap"], Undelete: given.texts[undelete],
@@ -112,41 +111,40 @@ func (p entry) keeps(asked plan.Days) error {
 
 // BindingParameters checks the parameters of a bind request, as InstanceParameters does. The role is read-write unless
 // the request names another one; TLS is "" unless the request sets it.
-func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.BindingParameters, error) {
+func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (q plan.BindingParameters, err error) {
 	p, err := c.plan(planID)
 	if err != nil {
-		return plan.BindingParameters{}, err
+		return q, err
 	}
 	given, err := p.bind.check(raw)
 	if err != nil {
-		return plan.BindingParameters{}, err
+		return q, err
 	}
-	parameters := plan.BindingParameters{Role: plan.Role(given.texts["role"]), TLS: plan.TLS(given.texts["tls"]),
+	q = plan.BindingParameters{Role: plan.Role(given.texts["role"]), TLS: plan.TLS(given.texts["tls"]),
 		RoleNamed: given.texts["role"] != ""}
-	switch parameters.Role {
+	switch q.Role {
 	case "":
-		parameters.Role = plan.ReadWrite
+		q.Role = plan.ReadWrite
 	case plan.ReadOnly, plan.ReadWrite, plan.Admin:
 	default:
-		return plan.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s, %s.", "role",
-			plan.ReadOnly, plan.ReadWrite, plan.Admin)
+		return q, parameterErrorf("Parameter %q must be one of %s, %s, %s.", "role", plan.ReadOnly, plan.ReadWrite,
+			plan.Admin)
 	}
 	if text, named := given.texts[bindingTTL]; named {
-		if parameters.TTL, err = plan.ParseTTL(text); err != nil {
-			return plan.BindingParameters{}, parameterErrorf("Parameter %q must be %v.", bindingTTL, err)
+		if q.TTL, err = plan.ParseTTL(text); err != nil {
+			return q, parameterErrorf("Parameter %q must be %v.", bindingTTL, err)
 		}
 	}
-	if p.MaxBindingTTL > 0 && parameters.TTL > p.MaxBindingTTL {
-		return plan.BindingParameters{}, parameterErrorf("Parameter %q must be at most %s, the maximum of plan %s.",
-			bindingTTL, p.MaxBindingTTL, p.Name)
+	if p.MaxBindingTTL > 0 && q.TTL > p.MaxBindingTTL {
+		return q, parameterErrorf("Parameter %q must be at most %s, the maximum of plan %s.", bindingTTL, p.MaxBindingTTL,
+			p.Name)
 	}
-	switch parameters.TLS {
+	switch q.TLS {
 	case "", plan.TLSOptional, plan.TLSRequired:
 	default:
-		return plan.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s.", "tls",
-			plan.TLSOptional, plan.TLSRequired)
+		return q, parameterErrorf("Parameter %q must be one of %s, %s.", "tls", plan.TLSOptional, plan.TLSRequired)
 	}
-	return parameters, nil
+	return q, nil
 }
 
 // parameters are the values of a request by the parameters' names.

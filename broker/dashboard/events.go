@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -73,7 +74,9 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) er
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer events
 	out := http.NewResponseController(w)
 	send := func(text string) error {
-		return errors.Join(out.SetWriteDeadline(time.Now().Add(writeTime)), write(w, text), out.Flush())
+		limiting := out.SetWriteDeadline(time.Now().Add(writeTime))
+		_, err := io.WriteString(w, text)
+		return errors.Join(limiting, err, out.Flush())
 	}
 	// The server's own limits are for short requests. https://pkg.go.dev/net/http#Server.ReadTimeout
 	if err := errors.Join(out.SetReadDeadline(time.Time{}), send("retry: 2000\n\n")); err != nil {
@@ -162,11 +165,6 @@ func (p *openPage) news(ctx context.Context) (now store.Activity, isNews bool) {
 
 func same(a, b store.Activity) bool {
 	return structureStamp(a) == structureStamp(b) && a.Latest.Description == b.Latest.Description
-}
-
-func write(w http.ResponseWriter, text string) error {
-	_, err := w.Write([]byte(text))
-	return err
 }
 
 func eventText(a store.Activity) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -111,7 +112,8 @@ func away(err error) bool {
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return refused.Response.StatusCode >= http.StatusInternalServerError
 	}
-	return errors.Is(err, errNoKeys) || unreachable(err)
+	_, unreachable := errors.AsType[*url.Error](err)
+	return unreachable || errors.Is(err, errNoKeys)
 }
 
 // explain returns an error for the log. It contains only the protocol's fields of a provider's response, because the

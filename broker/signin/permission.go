@@ -2,7 +2,6 @@ package signin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -125,10 +124,4 @@ func (p *permissions) keep(q question, a Access) {
 		clear(p.kept)
 	}
 	p.kept[q] = decision{a, now.Add(permissionTime)}
-}
-
-// unreachable reports whether no server responded at all.
-func unreachable(err error) bool {
-	_, failed := errors.AsType[*url.Error](err)
-	return failed
 }

@@ -49,12 +49,15 @@ func Command(getenv func(string) string) *cobra.Command {
 	flags.StringVar(&o.url, "url", "", "the broker's URL (BROKER_URL)")
 	flags.StringVar(&o.username, "username", "", "the broker's user (BROKER_USERNAME)")
 	flags.BoolVar(&o.json, "json", false, "print one JSON document")
+	update := o.withParameters("update-service NAME",
+		"Change a service instance's plan, or parameters that its plan lets change", 1, (*session).updateService)
+	update.Flags().StringVarP(&o.plan, "plan", "p", "", "the new plan")
 	cmd.AddCommand(
 		o.command("catalog", "List service offerings and plans", 0, (*session).catalog),
 		o.command("services", "List service instances", 0, (*session).services),
 		o.command("service NAME", "Show a service instance", 1, (*session).service),
 		o.withParameters("create-service PLAN NAME", "Create a service instance", 2, (*session).createService),
-		o.updateCommand(),
+		update,
 		o.command("delete-service NAME", "Delete a service instance and its keys", 1, (*session).deleteService),
 		o.withParameters("create-service-key NAME KEY", "Create a key: credentials of its own", 2,
 			(*session).createKey),
@@ -62,13 +65,6 @@ func Command(getenv func(string) string) *cobra.Command {
 		o.command("delete-service-key NAME KEY", "Delete a key; its credentials end at once", 2,
 			(*session).deleteKey),
 	)
-	return cmd
-}
-
-func (o *options) updateCommand() *cobra.Command {
-	cmd := o.withParameters("update-service NAME",
-		"Change a service instance's plan, or parameters that its plan lets change", 1, (*session).updateService)
-	cmd.Flags().StringVarP(&o.plan, "plan", "p", "", "the new plan")
 	return cmd
 }
 

@@ -62,7 +62,7 @@ func (s *session) createService(ctx context.Context, args []string) error {
 	if err := w.save(); err != nil {
 		return err
 	}
-	return s.report("Created service instance "+name, s.view(name, in))
+	return s.report("Created service instance "+name, view{Name: name, instance: in})
 }
 
 func (s *session) updateService(ctx context.Context, args []string) error {
@@ -104,7 +104,7 @@ func (s *session) updateService(ctx context.Context, args []string) error {
 	if _, err := s.perform(ctx, w, http.MethodPatch, body); err != nil {
 		return err
 	}
-	return s.report("Updated service instance "+name, s.view(name, in))
+	return s.report("Updated service instance "+name, view{Name: name, instance: in})
 }
 
 // deleteService deletes the instance's keys first, as Cloud Controller does.
@@ -126,7 +126,7 @@ func (s *session) deleteService(ctx context.Context, args []string) error {
 	if _, err := s.perform(ctx, w, http.MethodDelete, nil); err != nil {
 		return err
 	}
-	return s.report("Deleted service instance "+name, s.view(name, in))
+	return s.report("Deleted service instance "+name, view{Name: name, instance: in})
 }
 
 func (s *session) work(verb, name string, in *instance) work {

@@ -39,18 +39,9 @@ func begun(kind string) operation { return operation{Kind: kind, State: domain.I
 
 func (o *operation) fail(err error) {
 	o.State, o.Description = domain.Failed, err.Error()
-	var r *refusal
-	if errors.As(err, &r) && r.description != "" {
+	if r, ok := errors.AsType[*refusal](err); ok && r.description != "" {
 		o.Description = r.description
 	}
-}
-
-// failure is the error of a failed operation, or nil.
-func (o *operation) failure() error {
-	if o.State != domain.Failed {
-		return nil
-	}
-	return &refusal{status: http.StatusOK, description: cmp.Or(o.Description, o.String())}
 }
 
 // work is an operation on an instance or key, and how to store it.
@@ -98,8 +89,7 @@ func (s *session) ask(ctx context.Context, w work, method string, body any) (*re
 	}
 	query.Set("accepts_incomplete", "true")
 	a, err := s.broker.send(ctx, method, w.path, query, body)
-	var r *refusal
-	if method == http.MethodDelete && errors.As(err, &r) && r.status == http.StatusGone {
+	if r, ok := errors.AsType[*refusal](err); ok && method == http.MethodDelete && r.status == http.StatusGone {
 		return &response{status: http.StatusOK}, nil
 	}
 	return a, err
@@ -108,8 +98,7 @@ func (s *session) ask(ctx context.Context, w work, method string, body any) (*re
 // failed stores that the request has failed.
 func (w work) failed(err error) error {
 	w.op.fail(err)
-	var r *refusal
-	if w.refuse != nil && errors.As(err, &r) && r.status >= 400 && r.status < 500 {
+	if r, ok := errors.AsType[*refusal](err); ok && w.refuse != nil && r.status >= 400 && r.status < 500 {
 		return w.refuse()
 	}
 	return w.save()
@@ -128,10 +117,12 @@ func (s *session) await(ctx context.Context, w work) error {
 			lastResponse = time.Now()
 		}
 		s.progress.show(w.op.Description)
-		if w.op.State != domain.InProgress {
-			return w.op.failure()
-		}
-		if time.Since(lastResponse) >= maxSilence {
+		switch {
+		case w.op.State == domain.Failed:
+			return &refusal{status: http.StatusOK, description: cmp.Or(w.op.Description, w.op.String())}
+		case w.op.State != domain.InProgress:
+			return nil
+		case time.Since(lastResponse) >= maxSilence:
 			return fmt.Errorf("the broker has not reported the operation's state for %v: "+
 				"`mysql-broker client services` asks again", maxSilence)
 		}
@@ -169,11 +160,10 @@ func (o *operation) pollFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errLeft
 	}
-	var r *refusal
-	if !errors.As(err, &r) {
-		r = &refusal{}
-	}
+	r, refused := errors.AsType[*refusal](err)
 	switch {
+	case !refused:
+		o.Description = err.Error()
 	case r.status == http.StatusUnauthorized:
 		return err
 	case r.status == http.StatusGone && o.Kind == remove:

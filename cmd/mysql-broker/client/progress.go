@@ -87,12 +87,9 @@ func percentage(description string) (percent int, ok bool) {
 	if found == nil {
 		return 0, false
 	}
-	step, err := strconv.Atoi(found[1])
-	if err != nil {
-		return 0, false
-	}
+	step, tooLong := strconv.Atoi(found[1])
 	steps, err := strconv.Atoi(found[2])
-	if err != nil || step < 1 || step > steps {
+	if tooLong != nil || err != nil || step < 1 || step > steps {
 		return 0, false
 	}
 	return (step - 1) * 100 / steps, true

@@ -19,8 +19,6 @@ type view struct {
 	MaxBindings int      `json:"max_bindings,omitempty"`
 }
 
-func (s *session) view(name string, in *instance) view { return view{Name: name, instance: in} }
-
 func (s *session) services(ctx context.Context, _ []string) error {
 	all, err := s.inventory.all()
 	if err != nil {
@@ -37,7 +35,7 @@ func (s *session) services(ctx context.Context, _ []string) error {
 		if gone {
 			continue
 		}
-		views = append(views, s.view(name, in))
+		views = append(views, view{Name: name, instance: in})
 		keys := strconv.Itoa(len(in.Keys))
 		rows = append(rows, []string{name, in.Plan.Offering, in.Plan.Name, keys, in.Last.String(), in.Last.Description})
 	}
@@ -61,7 +59,7 @@ func (s *session) service(ctx context.Context, args []string) error {
 		return err
 	}
 	if gone {
-		return s.report("Service instance "+name+" is deleted", s.view(name, in))
+		return s.report("Service instance "+name+" is deleted", view{Name: name, instance: in})
 	}
 	reported, err := s.attributes(ctx, in)
 	if err != nil {
@@ -69,7 +67,7 @@ func (s *session) service(ctx context.Context, args []string) error {
 	}
 	used := reported.used()
 	if s.json {
-		v := s.view(name, in)
+		v := view{Name: name, instance: in}
 		v.Storage, v.Bindings, v.MaxBindings = used, reported.Bindings, reported.MaxBindings
 		return s.printJSON(v)
 	}

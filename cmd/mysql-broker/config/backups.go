@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"mysql-broker/outbound"
 	"mysql-broker/provisioner/backup/objectstore"
@@ -50,14 +49,6 @@ var backupVariables = []Variable{
 		"server is lost, the changes of the last interval are lost too"},
 }
 
-func (r *reader) archiveEach() time.Duration {
-	each, err := time.ParseDuration(r.value("ARCHIVE_INTERVAL"))
-	if err != nil || each < time.Second || each > 10*time.Minute {
-		r.note(errors.New("ARCHIVE_INTERVAL is not a duration from 1s to 10m, such as 1m"))
-	}
-	return each
-}
-
 // backupsMark is the tag or name prefix of the bound service that has the bucket.
 const backupsMark = "mysql-backups"
 
@@ -92,19 +83,13 @@ func (b bucketService) store() string {
 	return strings.TrimSuffix(endpoint, "/") + "/" + cmp.Or(b.Bucket, b.BucketName) + "/" + strings.Trim(b.Prefix, "/")
 }
 
-func (all services) bucket() (*bucketService, error) {
-	return only[bucketService](all, "backups", "an object of strings", func(s service) bool {
-		return s.tagged(backupsMark) || strings.HasPrefix(s.Name, backupsMark)
-	})
-}
-
 // backups reads where backups are kept.
 func (r *reader) backups(bound services) Backups {
 	service := bucketService{URL: r.value("BACKUP_STORE"), AccessKey: r.value("BACKUP_ACCESS_KEY"),
 		SecretKey: r.value("BACKUP_SECRET_KEY"), Region: r.value("BACKUP_REGION"), CA: r.value("BACKUP_CA_CERTIFICATE")}
 	what := "BACKUP_STORE"
 	if service.URL == "" {
-		found, err := bound.bucket()
+		found, err := only[bucketService](bound, backupsMark, "backups", "an object of strings")
 		r.note(err)
 		if found == nil {
 			return Backups{}

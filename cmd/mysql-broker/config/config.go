@@ -129,15 +129,6 @@ func (r *reader) keepMoved() time.Duration {
 	return time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour
 }
 
-// quota is from 1s to 1h, or 0.
-func (r *reader) quota() time.Duration {
-	each, err := time.ParseDuration(r.value("QUOTA_INTERVAL"))
-	if err != nil || each != 0 && (each < time.Second || each > time.Hour) {
-		r.note(errors.New("QUOTA_INTERVAL is not a duration from 1s to 1h, such as 1m, or 0"))
-	}
-	return each
-}
-
 // FromEnvironment reads the configuration. The error has one line for each problem.
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
@@ -155,10 +146,10 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		CATrusted:   r.flag("PLATFORM_TRUSTS_CA"),
 		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
 		Pprof:       r.loopback("PPROF_ADDRESS"),
-		Quota:       r.quota(),
+		Quota:       r.duration("QUOTA_INTERVAL", time.Hour, true, "1s to 1h, such as 1m, or 0"),
 		Backups:     r.backups(services),
 		CredHub:     r.credHub(services),
-		ArchiveEach: r.archiveEach(),
+		ArchiveEach: r.duration("ARCHIVE_INTERVAL", 10*time.Minute, false, "1s to 10m, such as 1m"),
 		KeepMoved:   r.keepMoved(),
 		KeepAudit:   time.Duration(r.number("KEEP_AUDIT_DAYS", 3650)) * 24 * time.Hour,
 	}
@@ -182,11 +173,16 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 }
 
 func (r *reader) answerTime() time.Duration {
-	limit, err := time.ParseDuration(r.value("ANSWER_TIMEOUT"))
-	if err != nil || limit < time.Second || limit > 30*time.Second {
-		r.note(errors.New("ANSWER_TIMEOUT is not a duration from 1s to 30s, such as 2s"))
+	return r.duration("ANSWER_TIMEOUT", 30*time.Second, false, "1s to 30s, such as 2s")
+}
+
+// duration reads a duration from a second to most or, if it can be off, 0. form says that to users.
+func (r *reader) duration(name string, most time.Duration, off bool, form string) time.Duration {
+	d, err := time.ParseDuration(r.value(name))
+	if err != nil || (d < time.Second || d > most) && !(off && d == 0) {
+		r.note(fmt.Errorf("%s is not a duration from %s", name, form))
 	}
-	return limit
+	return d
 }
 
 // number reads a whole number from 1 to most.

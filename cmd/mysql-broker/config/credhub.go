@@ -57,20 +57,14 @@ type credHubService struct {
 	Path   string `json:"path"`
 }
 
-func (all services) credHub() (*credHubService, error) {
-	return only[credHubService](all, "CredHub", "url, client, client_secret, ca_certificate and path, as strings",
-		func(s service) bool {
-			return s.offering == "user-provided" && (s.tagged(hubMark) || strings.HasPrefix(s.Name, hubMark))
-		})
-}
-
 // credHub reads where CredHub is.
 func (r *reader) credHub(bound services) CredHub {
 	service := credHubService{URL: r.value("CREDHUB_URL"), Client: r.value("CREDHUB_CLIENT"),
 		Secret: r.value("CREDHUB_CLIENT_SECRET"), CA: r.value("CREDHUB_CA_CERTIFICATE"), Path: r.value("CREDHUB_PATH")}
 	what := "CREDHUB_URL"
 	if service.URL == "" {
-		found, err := bound.credHub()
+		found, err := only[credHubService](bound.userProvided(), hubMark, "CredHub",
+			"url, client, client_secret, ca_certificate and path, as strings")
 		r.note(err)
 		if found == nil {
 			return CredHub{}

@@ -102,19 +102,17 @@ const serverMark = "mysql-server"
 // mysqlServers returns the shared servers in user-provided services. A server has its service's name, unless its
 // credentials name it.
 func (all services) mysqlServers() (found []server, problems error) {
-	for _, s := range all {
-		if s.offering != "user-provided" || !s.tagged(serverMark) && !strings.HasPrefix(s.Name, serverMark) {
+	for _, s := range all.userProvided() {
+		if !s.marked(serverMark) {
 			continue
 		}
-		described := server{}
+		var described server
 		if json.Unmarshal(s.Credentials, &described) != nil { // the error could quote a password
 			problems = errors.Join(problems, fmt.Errorf("service %q: its credentials are not uri, ca_certificate, host "+
 				"and name as strings, port and max_databases as numbers, exclusive as true or false", s.Name))
 			continue
 		}
-		if described.Name == "" {
-			described.Name = s.Name
-		}
+		described.Name = cmp.Or(described.Name, s.Name)
 		found = append(found, described)
 	}
 	return found, problems
@@ -132,9 +130,9 @@ func (all services) launcherVariables() (found map[string]string, problems error
 		known[v.Name] = true
 	}
 	found = map[string]string{}
-	for _, s := range all {
+	for _, s := range all.userProvided() {
 		rest, marked := strings.CutPrefix(s.Name, launcherMark)
-		if s.offering != "user-provided" || !marked || rest != "" && rest[0] != '-' {
+		if !marked || rest != "" && rest[0] != '-' {
 			continue
 		}
 		var credentials map[string]string
@@ -156,11 +154,11 @@ func (all services) launcherVariables() (found map[string]string, problems error
 	return found, problems
 }
 
-// only reads the credentials of the one service that is meant; nil if there is none. what says what the service is for,
+// only reads the credentials of the one service with a mark; nil if there is none. what says what the service is for,
 // and form what its credentials have to be.
-func only[T any](all services, what, form string, meant func(service) bool) (found *T, err error) {
+func only[T any](all services, mark, what, form string) (found *T, err error) {
 	for _, s := range all {
-		if !meant(s) {
+		if !s.marked(mark) {
 			continue
 		}
 		if found != nil {
@@ -173,6 +171,18 @@ func only[T any](all services, what, form string, meant func(service) bool) (fou
 	}
 	return found, nil
 }
+
+func (all services) userProvided() (some services) {
+	for _, s := range all {
+		if s.offering == "user-provided" {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// marked reports whether the service has a tag, or a name that begins with it.
+func (s service) marked(mark string) bool { return s.tagged(mark) || strings.HasPrefix(s.Name, mark) }
 
 func (s service) tagged(tag string) bool {
 	return slices.ContainsFunc(s.Tags, func(t string) bool { return strings.EqualFold(t, tag) })

@@ -21,7 +21,10 @@ import (
 
 // Reasons of backups.
 const (
-	onRequest = "request" // of a developer
+	onRequest     = "request" // of a developer
+	onSchedule    = "schedule"
+	byOperator    = "operator"
+	beforeRestore = "restore" // in place, of what it replaces
 )
 
 // backupTimeout bounds an attempt to write a backup.
@@ -85,13 +88,9 @@ const backingUpSentence = "Backing up the service instance"
 var backUpKind = engine.Kind[*Backups]{
 	Beginning: backingUpSentence,
 	Kind:      task.Kind{Advice: "The service instance is as it was; back it up again later.", Undoable: true},
-	Workflow: func(ctx context.Context, bs *Backups, t store.Task) (task.Workflow, error) {
-		i, r, err := bs.InstanceTask(ctx, t)
-		if err != nil {
-			return task.Workflow{}, err
-		}
-		return bs.onlyWithStore(bs.backUpWorkflow(i, r.BackupID)), nil
-	},
+	Workflow: engine.OfInstance(func(bs *Backups, i store.Instance, r engine.Request) task.Workflow {
+		return bs.onlyWithStore(bs.backUpWorkflow(i, r.BackupID))
+	}),
 }
 
 // backingUp is the work of a backup. The source is read by an account that can read nothing else, and that is dropped
@@ -147,10 +146,8 @@ func (b backingUp) write(ctx context.Context, run *task.Run) error {
 	}
 	reader := mysqladmin.Account{Name: b.reader(), Password: engine.NewPassword(), Database: b.instance.Database,
 		Role: plan.ReadOnly, LockTables: true}
-	err = b.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: b.instance.ID,
-		Account: reader.Name, Role: string(reader.Role)})
-	if err != nil {
-		return fmt.Errorf("record the account that reads: %w", err)
+	if err := b.copier.RecordAccount(ctx, run, b.instance.ID, reader); err != nil {
+		return err
 	}
 	if err := b.asReader(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
 		return copying.CreateAnew(ctx, s, reader)
@@ -190,16 +187,6 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 	if err != nil {
 		return m, &transfer.SourceError{Err: err}
 	}
-	rows, err := admin.OpenDatabase(b.instance.Database, &mysqladmin.Login{User: reader.Name, Password: reader.Password})
-	if err != nil {
-		return m, err
-	}
-	defer rows.Close()
-	programs, err := admin.OpenDatabase(b.instance.Database, nil)
-	if err != nil {
-		return m, err
-	}
-	defer programs.Close()
 	m = backup.Manifest{ID: b.id, InstanceID: b.instance.ID, InstanceName: recorded.InstanceName,
 		ServiceID: recorded.ServiceID, PlanID: recorded.PlanID, Platform: recorded.Platform,
 		Organization: recorded.OrganizationGUID, Space: recorded.SpaceGUID, Reason: recorded.Reason,
@@ -222,8 +209,7 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 			progress(done, total)
 		}
 	}
-	from := transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database}
-	err = b.copier.Read(ctx, b.instance, admin, from, func(from transfer.Source) (err error) {
+	err = b.copier.Read(ctx, b.instance, admin, reader, func(from transfer.Source) (err error) {
 		m, err = b.vault.Write(ctx, m, from, o)
 		return err
 	})

@@ -21,14 +21,9 @@ const BackUpDue = "back-up-due"
 // PurgeBackups is the kind of the hourly task that deletes backups whose days are over, and what unfinished ones left.
 const PurgeBackups = "purge-backups"
 
-const (
-	onSchedule = "schedule"
-	byOperator = "operator"
-
-	// backupsAtOnce is how many backups are written at the same time, those of developers included, before none is begun
-	// by the schedule.
-	backupsAtOnce = 3
-)
+// backupsAtOnce is how many backups are written at the same time, those of developers included, before none is begun by
+// the schedule.
+const backupsAtOnce = 3
 
 // BackupSchedules are those of the plans that have one.
 func BackupSchedules(plans plan.Set) (all []store.BackupSchedule) {

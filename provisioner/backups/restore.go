@@ -100,16 +100,9 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 	if err != nil {
 		return err
 	}
-	b, err := f.Store.Backups.Get(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return engine.Fail(run.Task, engine.BackupGone, err)
-	}
+	m, err := f.backups.manifest(ctx, run, id)
 	if err != nil {
-		return fmt.Errorf("read the record of the backup: %w", err)
-	}
-	m, err := f.backups.vault.Manifest(ctx, b.InstanceID, b.ID)
-	if err != nil {
-		return f.backups.explainBackup(ctx, run, b.ID, err)
+		return err
 	}
 	if !f.Parameters.RestoreToTime.IsZero() {
 		if err := f.undoReplay(ctx, run, owner); err != nil {
@@ -130,7 +123,25 @@ func (f filling) restore(ctx context.Context, run *task.Run, id string, owner my
 	if err == nil && !f.Parameters.RestoreToTime.IsZero() {
 		err = f.replay(ctx, run, of, owner, m, events)
 	}
-	return f.backups.explainRestore(ctx, run, b.ID, err)
+	return f.backups.explainRestore(ctx, run, id, err)
+}
+
+// manifest reads the manifest of a backup that is recorded.
+func (bs *Backups) manifest(ctx context.Context, run *task.Run, id string) (m backup.Manifest, err error) {
+	b, err := bs.Store.Backups.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return m, engine.Fail(run.Task, engine.BackupGone, err)
+	}
+	if err != nil {
+		return m, fmt.Errorf("read the record of the backup: %w", err)
+	}
+	if bs.vault == nil {
+		return m, errNoStoreHere
+	}
+	if m, err = bs.vault.Manifest(ctx, b.InstanceID, b.ID); err != nil {
+		err = bs.explainBackup(ctx, run, id, err)
+	}
+	return m, err
 }
 
 // explainRestore says what users read about the restore of a backup that failed.

@@ -16,9 +16,6 @@ import (
 	"mysql-broker/store"
 )
 
-// beforeRestore is the reason of the backup of what a restore in place replaces.
-const beforeRestore = "restore"
-
 // RestoreInPlace begins to replace the data of an instance by those of a backup. The request has to name the instance,
 // as a confirmation: its data is replaced, and nobody can write meanwhile.
 func (bs *Backups) RestoreInPlace(ctx context.Context, i store.Instance,
@@ -137,13 +134,9 @@ var restoreKind = engine.Kind[*Backups]{
 		}
 		return undoneSentence(r.Lost) + " Restore the backup again later."
 	}},
-	Workflow: func(ctx context.Context, bs *Backups, t store.Task) (task.Workflow, error) {
-		i, r, err := bs.InstanceTask(ctx, t)
-		if err != nil {
-			return task.Workflow{}, err
-		}
-		return bs.onlyWithStore(bs.restoreWorkflow(i, r)), nil
-	},
+	Workflow: engine.OfInstance(func(bs *Backups, i store.Instance, r engine.Request) task.Workflow {
+		return bs.onlyWithStore(bs.restoreWorkflow(i, r))
+	}),
 }
 
 // undoneSentence says what becomes of the data if a restore fails. A lost database has no earlier ones.

@@ -28,25 +28,6 @@ func (w restoring) filling() copying.Filling {
 	return copying.Filling{Copier: w.copier, Instance: w.instance, Lock: steps.InstanceLock(w.instance.ID)}
 }
 
-// manifest reads the manifest of a backup that is recorded.
-func (w restoring) manifest(ctx context.Context, run *task.Run, id string) (m backup.Manifest, err error) {
-	b, err := w.Store.Backups.Get(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return m, engine.Fail(run.Task, engine.BackupGone, err)
-	}
-	if err != nil {
-		return m, fmt.Errorf("read the record of the backup: %w", err)
-	}
-	if w.vault == nil {
-		return m, errNoStoreHere
-	}
-	m, err = w.vault.Manifest(ctx, b.InstanceID, b.ID)
-	if err != nil {
-		err = w.explainBackup(ctx, run, b.ID, err)
-	}
-	return m, err
-}
-
 // check reads the whole backup before anything is changed, and looks whether the server can take it.
 func (w restoring) check(ctx context.Context, run *task.Run) error {
 	m, err := w.manifest(ctx, run, w.from)

@@ -143,25 +143,17 @@ func (w restoring) switchOver(ctx context.Context, run *task.Run) error {
 		return err
 	}
 	earlier := fmt.Sprintf("The earlier data is in the backup %s, which can be restored in the same way.", w.id)
+	mends := w.id // what an operator restores if brokers and PostgreSQL are lost in the middle
 	if dropped {
-		earlier = ""
+		earlier, mends = "", w.from
 	}
-	err = w.marked(ctx, run, w.mends(dropped), func() error {
+	err = w.marked(ctx, run, mends, func() error {
 		return copying.LeavingOutBroken(run, earlier, func(leftOut func(string, bool, error) bool) error {
 			o := transfer.Options{Events: of.Events, LeftOut: leftOut, Alive: run.Alive}
 			return w.move(ctx, run, b, o, schema, tables.Old, b.Kept, tables.New, b.Filled)
 		})
 	})
 	return w.explainFilling(ctx, run, m.ID, err)
-}
-
-// mends is the backup that an operator restores if brokers and PostgreSQL are lost in the middle: what was there, or
-// what was to be restored if nothing was.
-func (w restoring) mends(nothingThere bool) string {
-	if nothingThere {
-		return w.from
-	}
-	return w.id
 }
 
 // marked runs fn, which replaces the data, and has a mark at the server that it is a mixture until it has succeeded.
@@ -320,13 +312,11 @@ func (w restoring) dropBeside(ctx context.Context, run *task.Run) error {
 // their definer. The database is created unless it exists.
 func (w restoring) asOwner(ctx context.Context, run *task.Run, events bool,
 	fn func(context.Context, transfer.Target) error) error {
-	err := w.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: w.instance.ID,
-		Account: w.owner(), Role: string(plan.Admin)})
-	if err != nil {
-		return fmt.Errorf("record the owner: %w", err)
-	}
 	owner := mysqladmin.Account{Name: w.owner(), Password: engine.NewPassword(), Database: w.instance.Database,
 		Role: plan.Admin, Events: events}
+	if err := w.copier.RecordAccount(ctx, run, w.instance.ID, owner); err != nil {
+		return err
+	}
 	if err := w.create(ctx, run, owner); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"fmt"
 	"strings"
 
 	"mysql-broker/provisioner/engine"
@@ -33,6 +34,16 @@ func (f Filling) reader() string {
 		return CopyAccount(f.Instance, "moving reader")
 	}
 	return CopyAccount(f.Instance, "reader")
+}
+
+// RecordAccount records an account of a copy, before it is created. The error wraps store.ErrNotFound if there is no
+// such instance.
+func (c *Copier) RecordAccount(ctx context.Context, run *task.Run, instanceID string, a mysqladmin.Account) error {
+	if err := c.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: instanceID,
+		Account: a.Name, Role: string(a.Role)}); err != nil {
+		return fmt.Errorf("record the account of a copy: %w", err)
+	}
+	return nil
 }
 
 // CreateAnew creates an account of a copy for one attempt. Earlier attempts lose their sessions, and cannot log in any

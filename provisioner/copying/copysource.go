@@ -33,16 +33,15 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	if err := sourceLocation.Save(ctx, run, source.Location); err != nil {
 		return err
 	}
-	err = f.Store.CopyAccounts.Record(ctx, engine.LeaseOf(run.Task), store.CopyAccount{InstanceID: source.ID,
-		Account: f.reader(), Role: string(plan.ReadOnly)})
+	reader := mysqladmin.Account{Name: f.reader(), Password: engine.NewPassword(), Database: source.Database,
+		Role: plan.ReadOnly, LockTables: true}
+	err = f.RecordAccount(ctx, run, source.ID, reader)
 	if errors.Is(err, store.ErrNotFound) {
 		return sourceGone(run, err)
 	}
 	if err != nil {
-		return fmt.Errorf("record the account that reads: %w", err)
+		return err
 	}
-	reader := mysqladmin.Account{Name: f.reader(), Password: engine.NewPassword(), Database: source.Database,
-		Role: plan.ReadOnly, LockTables: true}
 	err = f.inSourceSession(ctx, run, source, func(ctx context.Context, s *mysqladmin.Session) error {
 		return CreateAnew(ctx, s, reader)
 	})
@@ -95,10 +94,20 @@ func (c *Copier) ReadFrom(ctx context.Context, i store.Instance,
 	})
 }
 
-// Read calls fn with the database of an instance, and with what is known of it: the events that another node of its
-// cluster runs, and the objects at which its server ended.
-func (c *Copier) Read(ctx context.Context, i store.Instance, admin *mysqladmin.Server, from transfer.Source,
+// Read calls fn with the database of an instance, whose rows an account reads, and with what is known of it: the events
+// that another node of its cluster runs, and the objects at which its server ended.
+func (c *Copier) Read(ctx context.Context, i store.Instance, admin *mysqladmin.Server, reader mysqladmin.Account,
 	fn func(transfer.Source) error) error {
+	rows, err := admin.OpenDatabase(i.Database, &mysqladmin.Login{User: reader.Name, Password: reader.Password})
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	programs, err := admin.OpenDatabase(i.Database, nil)
+	if err != nil {
+		return err
+	}
+	defer programs.Close()
 	running, unknown, err := admin.RunningEvents(ctx, i.Database)
 	if err != nil {
 		return &transfer.SourceError{Err: err}
@@ -111,7 +120,7 @@ func (c *Copier) Read(ctx context.Context, i store.Instance, admin *mysqladmin.S
 	if err != nil {
 		return &transfer.SourceError{Err: err}
 	}
-	from.Running = running
+	from := transfer.Source{Rows: rows, Programs: programs, Database: i.Database, Running: running}
 	if from.Fatal, err = c.Store.FatalObjects.List(ctx, i.ID, flavour.Version, uptime); err != nil {
 		return fmt.Errorf("read at what objects the server ended: %w", err)
 	}
@@ -158,16 +167,6 @@ func OnceLocked(run *task.Run, fn func(context.Context) error) func(context.Cont
 
 func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.Server, source store.Instance,
 	reader mysqladmin.Account, of plan.Plan, owner mysqladmin.Account, events *transfer.Events) error {
-	rows, err := admin.OpenDatabase(source.Database, &mysqladmin.Login{User: reader.Name, Password: reader.Password})
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	programs, err := admin.OpenDatabase(source.Database, nil)
-	if err != nil {
-		return err
-	}
-	defer programs.Close()
 	doing := "Copying"
 	if f.moves && !f.rowsOnly {
 		doing = "Comparing"
@@ -188,8 +187,7 @@ func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 		if err != nil {
 			return err
 		}
-		from := transfer.Source{Rows: rows, Programs: programs, Database: source.Database}
-		return f.Read(ctx, source, admin, from, func(from transfer.Source) error {
+		return f.Read(ctx, source, admin, reader, func(from transfer.Source) error {
 			if f.moves { // which keeps everything, or nothing
 				return transfer.Copy(ctx, from, to, o)
 			}

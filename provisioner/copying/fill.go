@@ -44,8 +44,12 @@ type Restore func(ctx context.Context, run *task.Run, f Filling, owner mysqladmi
 // Steps fill the database. Until the last one is done, the database is marked as unfinished, so that a cleanup drops
 // it.
 func (f Filling) Steps() []task.Step {
+	fill := f.fill
+	if f.Parameters.CloneFrom != "" || f.Restore != nil {
+		fill = f.InTurn(fill)
+	}
 	return []task.Step{
-		{Name: "fill", Progress: "Filling the database", Timeout: FillTimeout, Do: f.fillInTurn},
+		{Name: "fill", Progress: "Filling the database", Timeout: FillTimeout, Do: fill},
 		{Name: "finish", Progress: "Finishing the database", Timeout: steps.AccountsTimeout, Do: f.finish},
 	}
 }
@@ -77,14 +81,6 @@ func (f Filling) Cleanup() []task.Step {
 		})})
 }
 
-// fillInTurn fills the database, in its turn if it copies or restores anything.
-func (f Filling) fillInTurn(ctx context.Context, run *task.Run) error {
-	if f.Parameters.CloneFrom == "" && f.Restore == nil {
-		return f.fill(ctx, run)
-	}
-	return f.InTurn(f.fill)(ctx, run)
-}
-
 // fill fills the database.
 func (f Filling) fill(ctx context.Context, run *task.Run) error {
 	return f.WithRoom(f.Instance, f.moves, f.fillNow)(ctx, run)
@@ -92,18 +88,15 @@ func (f Filling) fill(ctx context.Context, run *task.Run) error {
 
 // fillNow creates the accounts and runs what the request asks for.
 func (f Filling) fillNow(ctx context.Context, run *task.Run) error {
-	lease := engine.LeaseOf(run.Task)
-	err := f.Store.CopyAccounts.Record(ctx, lease, store.CopyAccount{InstanceID: f.Instance.ID, Account: f.owner(),
-		Role: string(plan.Admin)})
-	if err != nil {
-		return fmt.Errorf("record the owner: %w", err)
-	}
 	of, err := f.Plan(f.Instance.PlanID)
 	if err != nil {
 		return err
 	}
 	owner := mysqladmin.Account{Name: f.owner(), Password: engine.NewPassword(), Database: f.Instance.Database,
 		Role: plan.Admin, Events: of.Events}
+	if err := f.RecordAccount(ctx, run, f.Instance.ID, owner); err != nil {
+		return err
+	}
 	err = f.InSession(f.Instance, f.Lock, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 		err := s.Databases.MarkUnfinished(ctx, f.Instance.Database)
 		if errors.Is(err, mysqladmin.ErrHoldsData) {

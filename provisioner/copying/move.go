@@ -364,8 +364,7 @@ func (m move) cleanup() []task.Step {
 		all = append(all, m.DestroyUnused(m.to))
 	} else {
 		all = append(all, task.Step{Name: "drop accounts", Progress: "Dropping the accounts",
-			Timeout: steps.AccountsTimeout,
-			Do:      func(ctx context.Context, run *task.Run) error { return m.dropAccounts(ctx, run) }})
+			Timeout: steps.AccountsTimeout, Do: m.dropAccounts})
 	}
 	return append(all, task.Step{Name: "forget owner", Progress: "Forgetting the owner",
 		Do: func(ctx context.Context, run *task.Run) error {

@@ -79,6 +79,20 @@ func Encode(v any) json.RawMessage {
 	return raw
 }
 
+// OfInstance is the Workflow of a Kind whose tasks are about an instance. Room has the method of an Engine.
+func OfInstance[Room interface {
+	InstanceTask(context.Context, store.Task) (store.Instance, Request, error)
+}](workflow func(Room, store.Instance, Request) task.Workflow) func(context.Context, Room, store.Task) (task.Workflow,
+	error) {
+	return func(ctx context.Context, room Room, t store.Task) (task.Workflow, error) {
+		i, r, err := room.InstanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
+		}
+		return workflow(room, i, r), nil
+	}
+}
+
 // InstanceTask reads the instance and the request of a task.
 func (e *Engine) InstanceTask(ctx context.Context, t store.Task) (i store.Instance, r Request, err error) {
 	if i, err = e.Store.Instances.Get(ctx, t.InstanceID); err != nil {

@@ -196,13 +196,7 @@ func sameUpdate(recorded json.RawMessage, r engine.Request) bool {
 var updateKind = engine.Kind[*Instances]{
 	Beginning: "Updating the service instance",
 	Kind:      task.Kind{Advice: "The service instance stays as it was; update it again later.", Undoable: true},
-	Workflow: func(ctx context.Context, is *Instances, t store.Task) (task.Workflow, error) {
-		i, r, err := is.InstanceTask(ctx, t)
-		if err != nil {
-			return task.Workflow{}, err
-		}
-		return is.updateWorkflow(i, r), nil
-	},
+	Workflow:  engine.OfInstance((*Instances).updateWorkflow),
 }
 
 // updateWorkflow changes an instance's plan. If the instance is over its quota but below that of the new plan, its

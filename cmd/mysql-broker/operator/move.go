@@ -62,15 +62,32 @@ func (c *console) evacuate(ctx context.Context, name string, out io.Writer) erro
 	}
 	var failed []error
 	err = c.store.Instances.Each(ctx, store.InstanceQuery{Server: name}, func(i store.ListedInstance) error {
-		sentence, err := c.moveToAny(ctx, servers, i.ID, targets)
+		sentence, err := c.moveAway(ctx, servers, i.ID, name, targets)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("instance %s: %w", i.ID, err))
 			return ctx.Err()
 		}
-		_, err = fmt.Fprintln(out, sentence)
+		if sentence != "" {
+			_, err = fmt.Fprintln(out, sentence)
+		}
 		return err
 	})
 	return errors.Join(append(failed, err)...)
+}
+
+// moveAway is moveToAny for an instance on that server. It returns "" if the instance is not there any more: somebody
+// else may have deleted or moved it meanwhile.
+func (c *console) moveAway(ctx context.Context, servers *shared.Servers, id, from string,
+	targets []string) (string, error) {
+	sentence, err := c.moveToAny(ctx, servers, id, targets)
+	if err == nil {
+		return sentence, nil
+	}
+	i, reading := c.store.Instances.Get(ctx, id)
+	if errors.Is(reading, store.ErrNotFound) || reading == nil && i.Location.Server != from {
+		return "", nil
+	}
+	return "", err
 }
 
 // moveToAny moves an instance to the first of the servers that takes it.

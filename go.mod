@@ -36,6 +36,7 @@ require (
 	github.com/klauspost/compress v1.20.3
 	github.com/minio/minio-go/v7 v7.4.1
 	github.com/spf13/pflag v1.0.10
+	github.com/stretchr/testify v1.12.1
 )
 
 require (

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/fleet"
 )
@@ -58,16 +61,13 @@ func TestCredentials(t *testing.T) {
 		if got.URI != test.uri || got.JDBCURL != test.jdbc || got.JDBCURLSpring != test.jdbc || got.JDBCURLMariaDB != test.mariadb {
 			t.Errorf("%s:\n%s\n%s\n%s", name, got.URI, got.JDBCURL, got.JDBCURLMariaDB)
 		}
-		if got.TLS != (test.c.CACertificate != nil || test.c.TLSOnly) {
-			t.Errorf("%s: tls is %t", name, got.TLS)
-		}
+		assert.Equal(t, test.c.CACertificate != nil || test.c.TLSOnly, got.TLS, "%s: tls", name)
 		got.URI, got.JDBCURL, got.JDBCURLSpring, got.JDBCURLMariaDB, got.TLS = "", "", "", "", false
 		text := string(test.c.CACertificate)
-		if want := (credentials{Host: test.c.Host, Hostname: test.c.Host, Port: 3306, Hosts: test.c.Hosts, Database: "db_1",
+		want := (credentials{Host: test.c.Host, Hostname: test.c.Host, Port: 3306, Hosts: test.c.Hosts, Database: "db_1",
 			Name: "db_1", Username: "u_1", Password: "a/b+c", CACertificate: text, SSLRootCert: text, Type: "mysql",
-			Provider: "mysql-broker"}); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v", name, got)
-		}
+			Provider: "mysql-broker"})
+		assert.True(t, reflect.DeepEqual(got, want), "%s: %+v", name, got)
 	}
 }
 
@@ -79,19 +79,14 @@ func TestCredentialsInCredHub(t *testing.T) {
 	t.Parallel()
 	c := bindings.Credentials{Address: fleet.Address{Host: "h", Port: 1}, Password: "secret"}
 	kept, err := json.Marshal(Document(true)(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	shown, err := json.Marshal((&Broker{caTrusted: true}).credentials(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var one, other any
 	if json.Unmarshal(kept, &one) != nil || json.Unmarshal(shown, &other) != nil || !reflect.DeepEqual(one, other) {
 		t.Errorf("CredHub has %s, and the platform gets %s", kept, shown)
 	}
 	c.Reference = "/c/1"
-	if got := (&Broker{}).credentials(c); !reflect.DeepEqual(got, map[string]string{"credhub-ref": "/c/1"}) {
-		t.Errorf("the platform gets %v", got)
-	}
+	got := (&Broker{}).credentials(c)
+	assert.True(t, reflect.DeepEqual(got, map[string]string{"credhub-ref": "/c/1"}), "the platform gets %v", got)
 }

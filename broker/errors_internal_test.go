@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/engine"
@@ -59,13 +60,10 @@ func TestAPIErrors(t *testing.T) {
 		if !ok || failure.ValidatedStatusCode(nil) != test.status || response.Error != test.key || response.Description != sentence {
 			t.Errorf("%v becomes %d %+v", test.err, failure.ValidatedStatusCode(nil), response)
 		}
-		if test.status > 500 && !errors.Is(err, test.err) {
-			t.Errorf("the log does not get the cause of %v", err)
-		}
+		assert.False(t, test.status > 500 && !errors.Is(err, test.err), "the log does not get the cause of %v", err)
 	}
 	for _, unchanged := range []error{nil, errors.New("with a secret")} {
-		if err := apiError(unchanged); err != unchanged {
-			t.Errorf("%v becomes %v", unchanged, err)
-		}
+		err := apiError(unchanged)
+		assert.True(t, err == unchanged, "%v becomes %v", unchanged, err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker"
 	"mysql-broker/broker/catalog"
@@ -27,9 +29,7 @@ func TestProvisionThatComesTooLate(t *testing.T) {
 	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	offered, err := catalog.Load(env["CATALOG"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := offered.Plans()[0]
 	site := inprocess.New(t, s, env, offered.Plans())
 	api := broker.New(offered, site.Broker, func(string) string { return "" }, false)
@@ -46,18 +46,15 @@ func TestProvisionThatComesTooLate(t *testing.T) {
 			site.Must(provision(early))
 		}
 		_, err := api.Deprovision(t.Context(), id, domain.DeprovisionDetails{ServiceID: p.ServiceID, PlanID: p.ID}, false)
-		if gone := errors.Is(err, apiresponses.ErrInstanceDoesNotExist); gone == deleted || !gone && err != nil {
-			t.Errorf("the deletion: %v", err)
-		}
+		gone := errors.Is(err, apiresponses.ErrInstanceDoesNotExist)
+		assert.False(t, gone == deleted || !gone && err != nil, "the deletion: %v", err)
 		for what, late := range map[string]httpapi.Client{"received before": early,
 			"read after its client has left": {Received: time.Now(), Left: func() bool { return true }}} {
 			refused, ok := errors.AsType[*apiresponses.FailureResponse](provision(late))
-			if !ok || refused.ErrorResponse().(apiresponses.ErrorResponse).Error != "ConcurrencyError" {
-				t.Errorf("deleted %t, %s: %v", deleted, what, refused)
-			}
-			if _, err := site.Store.Instances.Get(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("deleted %t, %s, there is an instance: %v", deleted, what, err)
-			}
+			assert.True(t, ok && refused.ErrorResponse().(apiresponses.ErrorResponse).Error == "ConcurrencyError",
+				"deleted %t, %s: %v", deleted, what, refused)
+			_, err = site.Store.Instances.Get(t.Context(), id)
+			assert.ErrorIs(t, err, store.ErrNotFound, "deleted %t, %s, there is an instance", deleted, what)
 		}
 		site.Must(provision(httpapi.Client{Received: time.Now(), Left: stays}))
 	}

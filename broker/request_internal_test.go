@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/plan"
@@ -48,9 +49,8 @@ func TestKept(t *testing.T) {
 		`{"platform":null,"organization_guid":"o","space_guid":"s"}`:                               `{"organization_guid":"o","space_guid":"s"}`,
 		`{"instance_name":"` + strings.Repeat("ä", 300) + `"}`:                                     `{"instance_name":"` + strings.Repeat("ä", 255) + `"}`,
 	} {
-		if got := string(kept(json.RawMessage(sent))); got != want {
-			t.Errorf("of %s, %s is kept instead of %s", sent, got, want)
-		}
+		got := string(kept(json.RawMessage(sent)))
+		assert.Equal(t, want, got, "of %s, %s is kept", sent, got)
 	}
 }
 
@@ -70,9 +70,8 @@ func TestUser(t *testing.T) {
 		{&domain.BindResource{SpaceGuid: "another"}, context, "", "another"}, // the context names the instance's organization
 		{&domain.BindResource{SpaceGuid: "another"}, nil, "", "another"},
 	} {
-		if o, s := user(domain.BindDetails{BindResource: test.resource, RawContext: test.context}); o != test.organization || s != test.space {
-			t.Errorf("%+v of %s is in %q, %q", test.resource, test.context, o, s)
-		}
+		o, s := user(domain.BindDetails{BindResource: test.resource, RawContext: test.context})
+		assert.True(t, o == test.organization && s == test.space, "%+v of %s is in %q, %q", test.resource, test.context, o, s)
 	}
 }
 
@@ -87,9 +86,8 @@ func TestApplicationAndReader(t *testing.T) {
 		{domain.BindDetails{AppGUID: "old", BindResource: &domain.BindResource{AppGuid: "a"}}, "a", ""},
 		{domain.BindDetails{AppGUID: "a", BindResource: &domain.BindResource{CredentialClientID: "c"}}, "a", "c"},
 	} {
-		if app, reader := appGUID(test.d), readerID(test.d); app != test.app || reader != test.reader {
-			t.Errorf("%+v is of %q, read by %q", test.d, app, reader)
-		}
+		app, reader := appGUID(test.d), readerID(test.d)
+		assert.True(t, app == test.app && reader == test.reader, "%+v is of %q, read by %q", test.d, app, reader)
 	}
 }
 
@@ -101,18 +99,14 @@ func TestParametersAsSent(t *testing.T) {
 		`{"charset":"latin1","bootstrap_sha256":"00"}`: `{"charset":"latin1"}`,
 		`{"bootstrap":"DO 'bootstrap_sha256'"}`:        `{"bootstrap":"DO 'bootstrap_sha256'"}`,
 	} {
-		if got := string(asSent(json.RawMessage(recorded))); got != want {
-			t.Errorf("%s: %s", recorded, got)
-		}
+		assert.Equal(t, want, string(asSent(json.RawMessage(recorded))), recorded)
 	}
 }
 
 func TestNoParameters(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"": true, "{}": true, "null": true, `{"role": "admin"}`: false, "[]": false, "{": false} {
-		if got := noParameters(json.RawMessage(text)); got != want {
-			t.Errorf("%q: %t", text, got)
-		}
+		assert.Equal(t, want, noParameters(json.RawMessage(text)), "%q", text)
 	}
 }
 
@@ -130,22 +124,19 @@ func TestMaintenance(t *testing.T) {
 		{&domain.MaintenanceInfo{Version: "1.1.0", Description: "of another broker"}, true, true},
 		{&domain.MaintenanceInfo{Version: "1.0.0"}, true, false},
 	} {
-		if err := checkMaintenance(of, test.info); (err == nil) != test.ok || given(test.info) != test.given {
-			t.Errorf("%+v: %v", test.info, err)
-		}
+		err := checkMaintenance(of, test.info)
+		assert.True(t, (err == nil) == test.ok && given(test.info) == test.given, "%+v: %v", test.info, err)
 	}
 }
 
 func TestBindingMetadata(t *testing.T) {
 	t.Parallel()
-	if m := bindingMetadata(bindings.Credentials{}); m != (domain.BindingMetadata{}) {
-		t.Errorf("a binding that does not end: %+v", m)
-	}
+	m := bindingMetadata(bindings.Credentials{})
+	assert.True(t, m == (domain.BindingMetadata{}), "a binding that does not end: %+v", m)
 	at := time.Date(2026, 3, 1, 13, 0, 0, 5, time.FixedZone("", 3600))
 	want := domain.BindingMetadata{ExpiresAt: "2026-03-01T12:00:00.0Z", RenewBefore: "2026-03-01T11:00:00.0Z"}
-	if m := bindingMetadata(bindings.Credentials{ExpiresAt: at, RenewBefore: at.Add(-time.Hour)}); m != want {
-		t.Errorf("it ends at %+v", m)
-	}
+	m = bindingMetadata(bindings.Credentials{ExpiresAt: at, RenewBefore: at.Add(-time.Hour)})
+	assert.True(t, m == want, "it ends at %+v", m)
 }
 
 func TestStorageAttributes(t *testing.T) {
@@ -169,8 +160,8 @@ func TestStorageAttributes(t *testing.T) {
 		if got["storage_state"] != test.state || !strings.Contains(message, test.says) || (message == "") != (test.says == "") {
 			t.Errorf("%d of %d MiB: %v", test.bytes, test.quota, got)
 		}
-		if over := got["storage_over_quota_since"]; (over != nil) != (test.over != nil) || over != nil && over != "2026-03-01T12:00:00Z" {
-			t.Errorf("over since %v", over)
-		}
+		over := got["storage_over_quota_since"]
+		assert.False(t, (over != nil) != (test.over != nil) || over != nil && over != "2026-03-01T12:00:00Z",
+			"over since %v", over)
 	}
 }

@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/outbound"
 	"mysql-broker/test/limits"
 )
@@ -50,9 +53,7 @@ func TestBytes(t *testing.T) {
 	t.Parallel()
 	var size, sent atomic.Int64
 	server := start(t, httptest.NewTLSServer, func(w http.ResponseWriter, r *http.Request) {
-		if encoding := r.Header.Get("Accept-Encoding"); encoding != "" {
-			t.Errorf("the client asks for %s", encoding)
-		}
+		assert.Empty(t, r.Header.Get("Accept-Encoding"), "the client asks for")
 		for sent.Store(0); sent.Load() < size.Load(); {
 			n, err := w.Write(bytes.Repeat([]byte("x"), int(min(size.Load()-sent.Load(), 1<<20))))
 			if sent.Add(int64(n)); err != nil {
@@ -75,13 +76,9 @@ func TestBytes(t *testing.T) {
 			ctx = outbound.Allow(ctx, test.allowed)
 		}
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		response, err := c.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		data, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if len(data) != test.read || (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "more than") {
@@ -148,9 +145,8 @@ func TestTime(t *testing.T) {
 			_, err = io.ReadAll(response.Body)
 			response.Body.Close()
 		}
-		if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
-			t.Errorf("%s: %v", path, err)
-		}
+		timeout, ok := errors.AsType[net.Error](err)
+		assert.True(t, ok && timeout.Timeout(), "%s: %v", path, err)
 	}
 }
 
@@ -170,18 +166,13 @@ func TestOnlyClients(t *testing.T) {
 			}
 			files++
 			text, err := os.ReadFile(path)
-			if found := own.Find(text); found != nil {
-				t.Errorf("%s has %s; package outbound makes clients", path, found)
-			}
+			found := own.Find(text)
+			assert.Nil(t, found, "%s has %s; package outbound makes clients", path, found)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if files < 100 {
-		t.Errorf("%d files are all that is looked at", files)
-	}
+	assert.True(t, files >= 100, "%d files are all that is looked at", files)
 }
 
 // Requests of one tenant that hang keep none of another one waiting, over connections for one request each or for many.
@@ -223,17 +214,12 @@ func TestRequestsThatHangKeepNobodyWaiting(t *testing.T) {
 				})
 			}
 			for range many {
-				if proto := <-begun; !strings.HasPrefix(proto, name[:6]) {
-					t.Errorf("it came by %s", proto)
-				}
+				proto := <-begun
+				assert.True(t, strings.HasPrefix(proto, name[:6]), "it came by %s", proto)
 			}
 			response, err := c.Get(server.URL + "/other")
-			if err != nil {
-				t.Fatalf("beside requests that hang: %v", err)
-			}
-			if err := response.Body.Close(); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, err, "beside requests that hang")
+			assert.NoError(t, response.Body.Close())
 			end()
 			all.Wait()
 		})

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner"
@@ -39,9 +41,7 @@ func TestRacesOverReplicas(t *testing.T) {
 	server := testdrive.Private(t, servers.Any(t).Flavour)
 	env := testdrive.Environment(t, server)
 	offered, err := catalog.Load(env["CATALOG"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := replicas{tasks: testdrive.OpenTasks(t, env), plans: map[string]plan.Plan{}}
 	plans := offered.Plans()
 	for n, p := range plans {
@@ -78,9 +78,7 @@ func TestRacesOverReplicas(t *testing.T) {
 	})
 	var deadlocks int
 	all.tasks.Scan(t, &deadlocks, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-	if deadlocks != 0 {
-		t.Errorf("%d deadlocks in PostgreSQL", deadlocks)
-	}
+	assert.Equal(t, 0, deadlocks, "%d deadlocks in PostgreSQL", deadlocks)
 	for _, found := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
 		Keyset: env["ENCRYPTION_KEYSET"], Shared: site.Root, Launchers: testdrive.Inspectors(env)}) {
 		t.Error(found)
@@ -108,9 +106,8 @@ func (all replicas) race(t *testing.T, id string, possible string, ask func(n in
 		if got[what]++; !slices.Contains(strings.Split(possible, ", "), what) {
 			t.Errorf("%s, which is none of %s", answer, possible)
 		}
-		if other, found := begun[what]; found && other != operation {
-			t.Errorf("%s: %s and %s", what, operation, other)
-		}
+		other, found := begun[what]
+		assert.False(t, found && other != operation, "%s: %s and %s", what, operation, other)
 		begun[what] = operation
 	}
 	testdrive.Eventually(t, limits.Stuck, "all operations end", func() (ended bool) {
@@ -123,9 +120,8 @@ func (all replicas) race(t *testing.T, id string, possible string, ask func(n in
 // expect fails the test unless one request had the outcome won and all others lost.
 func (got outcomes) expect(t *testing.T, won, lost string) {
 	t.Helper()
-	if want := (outcomes{won: 1, lost: racers - 1}); !maps.Equal(got, want) {
-		t.Errorf("%v instead of %v", got, want)
-	}
+	want := (outcomes{won: 1, lost: racers - 1})
+	assert.True(t, maps.Equal(got, want), "%v instead of %v", got, want)
 }
 
 // told is the outcome of a request.
@@ -170,21 +166,17 @@ func (all replicas) delete(t *testing.T, id string, p plan.Plan) {
 	got := all.race(t, id, "delete done, delete existed, delete begun, delete gone", func(_ int, b *provisioner.Provisioner) string {
 		return deprovision(b, t, id, p)
 	})
-	if got["delete gone"] == racers {
-		t.Error("the deletion was nobody's")
-	}
+	assert.NotEqual(t, racers, got["delete gone"], "the deletion was nobody's")
 	all.expectGone(t, id, p)
 }
 
 func (all replicas) expectGone(t *testing.T, id string, p plan.Plan) {
 	t.Helper()
 	for _, b := range all.brokers {
-		if got := deprovision(b, t, id, p); got != "delete gone" {
-			t.Errorf("after the deletion: %s", got)
-		}
-		if _, err := b.Engine.Instance(t.Context(), id); engine.Explain(err) == nil || engine.Explain(err).Code != engine.NotFound {
-			t.Errorf("after the deletion, it is fetched: %v", err)
-		}
+		assert.Equal(t, "delete gone", deprovision(b, t, id, p), "after the deletion")
+		_, err := b.Engine.Instance(t.Context(), id)
+		assert.True(t, engine.Explain(err) != nil && engine.Explain(err).Code == engine.NotFound,
+			"after the deletion, it is fetched: %v", err)
 	}
 }
 
@@ -196,12 +188,9 @@ func raceSameProvisions(t *testing.T, all replicas, p plan.Plan) {
 	if !async(p) {
 		got.expect(t, "provision done", "provision existed")
 	}
-	if said, _ := bind(all.brokers[0], t, p, id, "b", ""); said != "bind done" {
-		t.Errorf("of the one instance: %s", said)
-	}
-	if again := provision(all.brokers[1], t, id, p); again != "provision existed" {
-		t.Errorf("repeated: %s", again)
-	}
+	said, _ := bind(all.brokers[0], t, p, id, "b", "")
+	assert.Equal(t, "bind done", said, "of the one instance")
+	assert.Equal(t, "provision existed", provision(all.brokers[1], t, id, p), "repeated")
 	all.delete(t, id, p)
 }
 
@@ -224,9 +213,7 @@ func raceDeletionDuringCreation(t *testing.T, all replicas, p plan.Plan) {
 // A bind that succeeded and was not unbound later has an account; every other one has none.
 func raceBinds(t *testing.T, all replicas, p plan.Plan) {
 	id := uuid.NewString()
-	if said := provision(all.brokers[0], t, id, p); said != "provision done" {
-		t.Fatal(said)
-	}
+	require.Equal(t, "provision done", provision(all.brokers[0], t, id, p))
 	var passwords sync.Map
 	all.race(t, id, "bind done, bind existed", func(_ int, b *provisioner.Provisioner) string {
 		said, c := bind(b, t, p, id, "same", "")
@@ -240,9 +227,8 @@ func raceBinds(t *testing.T, all replicas, p plan.Plan) {
 		}
 		testdrive.Exec(t, all.root, "ALTER USER '"+c.Account+"'@'%' IDENTIFIED BY 'the tenant''s own'")
 	}
-	if n := len(maps.Collect(passwords.Range)); n != 1 {
-		t.Errorf("the answers have %d passwords", n)
-	}
+	n := len(maps.Collect(passwords.Range))
+	assert.True(t, n == 1, "the answers have %d passwords", n)
 	all.race(t, id, "bind done, bind conflict", func(n int, b *provisioner.Provisioner) string {
 		said, _ := bind(b, t, p, id, "other", uuid.NewString())
 		return said
@@ -301,9 +287,7 @@ func raceForLimits(t *testing.T, all replicas, p plan.Plan) {
 		return "made"
 	})
 	instances := maps.Collect(made.Range)
-	if len(instances) != 2 {
-		t.Errorf("%d instances were made where 2 are allowed", len(instances))
-	}
+	assert.Len(t, instances, 2, "%d instances were made where 2 are allowed", len(instances))
 	for id := range instances {
 		got := all.race(t, id.(string), "bind done, bind full", func(_ int, b *provisioner.Provisioner) string {
 			said, _ := bind(b, t, p, id.(string), uuid.NewString(), "")

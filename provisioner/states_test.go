@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/broker/catalog"
@@ -271,14 +273,10 @@ func TestStates(t *testing.T) {
 	env["BACKUP_STORE"] = "file://" + t.TempDir()
 	described, err := json.Marshal([]map[string]any{testdrive.Described(inprocess.SharedName, server),
 		testdrive.Described(otherServer, testdrive.Private(t, server.Flavour))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env["MYSQL_SERVERS"] = string(described)
 	offered, err := catalog.Load(env["CATALOG"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	plans := offered.Plans()
 	plans[0].KeepDeletedDays = 7
 	small, large = plans.Get("482650c1-b09b-47d4-952a-7d320c6dd4d1"),
@@ -294,9 +292,7 @@ func TestStates(t *testing.T) {
 
 	var all []*asked
 	for _, o := range operations {
-		if len(o.want) != len(states) {
-			t.Fatalf("%s has %d answers for %d states", o.name, len(o.want), len(states))
-		}
+		require.Equal(t, len(states), len(o.want), "%s has %d answers for %d states", o.name, len(o.want), len(states))
 		for _, road := range slices.Sorted(maps.Keys(o.roads)) {
 			all = append(all, &asked{operation: o.name, road: road, ask: o.roads[road]})
 		}
@@ -348,14 +344,11 @@ func TestStates(t *testing.T) {
 			case o.name == "back up" && a.road == "platform":
 				want = "++fb++" + want[6:] // it joins the backup in progress
 			}
-			if a.got != want {
-				t.Errorf("%s by %s: %q, not %q", o.name, a.road, a.got, want)
-			}
+			assert.Equal(t, want, a.got, "%s by %s", o.name, a.road)
 		}
 	}
-	if !strings.Contains(string(page), "\n\n"+table+"\n") {
-		t.Errorf("docs/operations.md has another table than\n%s", table)
-	}
+	assert.True(t, strings.Contains(string(page), "\n\n"+table+"\n"),
+		"docs/operations.md has another table than\n%s", table)
 }
 
 var notBegun = regexp.MustCompile("[^+h]")

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -18,14 +20,11 @@ import (
 // tellGone has the platform told that there is no instance "i".
 func tellGone(t *testing.T, s *store.Store) {
 	t.Helper()
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		if _, err := tx.BeginAbsent(t.Context(), "i"); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("an instance that is not there: %v", err)
-		}
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.BeginAbsent(t.Context(), "i")
+		assert.ErrorIs(t, err, store.ErrNotFound, "an instance that")
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // recordOne records instance "i" for a request that is newer than the report of its absence at that time.
@@ -40,9 +39,7 @@ func recordOne(t *testing.T, s *store.Store, absent *time.Time) (store.Task, err
 func reportedAbsent(t *testing.T, s *store.Store, received time.Time, want bool) *time.Time {
 	t.Helper()
 	reported, since, err := s.Instances.ReportedAbsent(t.Context(), "i", received)
-	if err != nil || since != want {
-		t.Errorf("told since then: %v, %v instead of %v", since, err, want)
-	}
+	assert.True(t, err == nil && since == want, "told since then: %v, %v instead of %v", since, err, want)
 	return reported
 }
 
@@ -54,40 +51,32 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	}
 	early := time.Now().Add(-time.Minute)
 	tellGone(t, s)
-	if _, err := recordOne(t, s, nil); !errors.Is(err, store.ErrExists) {
-		t.Errorf("recorded after the platform was told that there is none: %v", err)
-	}
+	_, err := recordOne(t, s, nil)
+	assert.ErrorIs(t, err, store.ErrExists, "recorded after the platform was told that there is none")
 	reportedAbsent(t, s, early, true)
 	absent := reportedAbsent(t, s, time.Now().Add(time.Second), false)
 	tellGone(t, s)
-	if _, err := recordOne(t, s, absent); !errors.Is(err, store.ErrExists) {
-		t.Errorf("recorded for a request of between two answers: %v", err)
-	}
+	_, err = recordOne(t, s, absent)
+	assert.ErrorIs(t, err, store.ErrExists, "recorded for a request of between two answers")
 	absent = reportedAbsent(t, s, time.Now().Add(time.Second), false)
 	task, err := recordOne(t, s, absent)
-	if err != nil {
-		t.Fatalf("a newer request: %v", err)
-	}
+	require.NoError(t, err, "a newer request")
 
 	// The end of its deletion tells the platform as much.
-	if err := s.InTx(ctx, func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 		tx.CancelTask(task.ID, "")
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
 		LeaseTTL: time.Minute})
 	if err := s.Queue.Finish(ctx, held(deletion), store.Succeeded, "", true, func(tx *store.Tx) { tx.DeleteInstance("i") }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := recordOne(t, s, absent); !errors.Is(err, store.ErrExists) {
-		t.Errorf("recorded for a request of before the deletion: %v", err)
-	}
+	_, err = recordOne(t, s, absent)
+	assert.ErrorIs(t, err, store.ErrExists, "recorded for a request of before the deletion")
 	reportedAbsent(t, s, early, true)
-	if _, err := recordOne(t, s, reportedAbsent(t, s, time.Now().Add(time.Second), false)); err != nil {
-		t.Errorf("a newer request: %v", err)
-	}
+	_, err = recordOne(t, s, reportedAbsent(t, s, time.Now().Add(time.Second), false))
+	assert.NoError(t, err, "a newer request")
 }
 
 // A provision that waits for the end of the instance's deletion finds that the platform is told about it.
@@ -99,9 +88,7 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
 		LeaseTTL: time.Minute})
 	observer, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer observer.Close(ctx)
 	recorded := make(chan error, 1)
 	inTx(t, s, func(tx *store.Tx) error {
@@ -116,9 +103,7 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 		}()
 		return awaitBlocked(ctx, observer)
 	})
-	if err := <-recorded; !errors.Is(err, store.ErrExists) {
-		t.Errorf("recorded beside the end of its deletion: %v", err)
-	}
+	assert.ErrorIs(t, <-recorded, store.ErrExists, "recorded beside the end of its deletion")
 }
 
 // The commit of a provision hangs, as PostgreSQL waits for a standby that is not there. Meanwhile nobody can say that
@@ -126,9 +111,8 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 func TestNothingIsAbsentWhileItsCommitHangs(t *testing.T) {
 	t.Parallel()
 	pg, ctx := testdrive.StartPostgres(t), t.Context()
-	if _, err := store.Migrate(ctx, pg.URL); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Migrate(ctx, pg.URL)
+	require.NoError(t, err)
 	s := servers.OpenStore(t, pg.URL)
 	await := func(what, query string) {
 		t.Helper()
@@ -180,9 +164,8 @@ func TestReportedAbsentAfterClockSetBack(t *testing.T) {
 	s := servers.OpenStore(t, url)
 	tellGone(t, s)
 	exec(t, url, "UPDATE absence SET reported_at = reported_at + interval '1 hour'")
-	if _, err := recordOne(t, s, reportedAbsent(t, s, time.Now(), false)); err != nil {
-		t.Errorf("a request that may be newer: %v", err)
-	}
+	_, err := recordOne(t, s, reportedAbsent(t, s, time.Now(), false))
+	assert.NoError(t, err, "a request that may be newer")
 }
 
 func TestAbsencesAreForgotten(t *testing.T) {
@@ -190,14 +173,11 @@ func TestAbsencesAreForgotten(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	tellGone(t, s)
-	if n, err := s.Instances.ForgetAbsences(ctx); n != 0 || err != nil {
-		t.Errorf("forgotten too early: %d, %v", n, err)
-	}
+	n, err := s.Instances.ForgetAbsences(ctx)
+	assert.True(t, n == 0 && err == nil, "forgotten too early: %d, %v", n, err)
 	exec(t, url, "UPDATE absence SET reported_at = reported_at - interval '3 hours'")
-	if _, err := recordOne(t, s, nil); err != nil {
-		t.Errorf("hours after the platform was told: %v", err)
-	}
-	if n, err := s.Instances.ForgetAbsences(ctx); n != 1 || err != nil {
-		t.Errorf("not forgotten: %d, %v", n, err)
-	}
+	_, err = recordOne(t, s, nil)
+	assert.NoError(t, err, "hours after the platform was told")
+	n, err = s.Instances.ForgetAbsences(ctx)
+	assert.True(t, n == 1 && err == nil, "not forgotten: %d, %v", n, err)
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -23,9 +25,7 @@ func listen(t *testing.T, url string) (s *store.Store, heard <-chan bool) {
 		}
 	})
 	testdrive.Receive(t, calls, "announcements arrive")
-	if !s.Hears() {
-		t.Fatal("announcements do not arrive")
-	}
+	require.True(t, s.Hears(), "announcements do not arrive")
 	return s, calls
 }
 
@@ -38,12 +38,9 @@ func TestTasksForAnyBrokerAreAnnounced(t *testing.T) {
 	own := provisionOf("own")
 	own.Owner, own.LeaseTTL = "other", time.Hour
 	mine := newTask(t, other, own)
-	if _, err := other.Queue.Extend(ctx, "other", []store.Lease{held(mine)}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Queue.Finish(ctx, held(mine), store.Succeeded, "", true, nothing); err != nil {
-		t.Fatal(err)
-	}
+	_, err := other.Queue.Extend(ctx, "other", []store.Lease{held(mine)}, time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, other.Queue.Finish(ctx, held(mine), store.Succeeded, "", true, nothing))
 	for what, do := range map[string]func(*testing.T, store.Task) error{
 		"postponed": func(t *testing.T, task store.Task) error {
 			return other.Queue.Postpone(ctx, held(task), time.Hour, 1, "")
@@ -64,17 +61,14 @@ func TestTasksForAnyBrokerAreAnnounced(t *testing.T) {
 			t.Errorf("something was announced before a task was %s", what)
 		default:
 		}
-		if err := do(t, task); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, do(t, task))
 		testdrive.Receive(t, heard, "a task that was "+what)
 	}
 	waiting := newTask(t, other, provisionOf("waiting"))
 	testdrive.Receive(t, heard, "a task that was recorded without a lease")
 	exec(t, url, "UPDATE task SET run_at = now() + interval '1 hour' WHERE instance_id = 'waiting'")
-	if _, err := other.Tasks.RetryNow(ctx, waiting.ID); err != nil {
-		t.Fatal(err)
-	}
+	_, err = other.Tasks.RetryNow(ctx, waiting.ID)
+	require.NoError(t, err)
 	testdrive.Receive(t, heard, "a task that is to be tried at once")
 }
 
@@ -84,24 +78,17 @@ func TestLostListenerIsReplaced(t *testing.T) {
 	url := servers.Postgres(t)
 	s, heard := listen(t, url)
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	for range 2 {
 		var ended int
-		if err := conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-			WHERE datname = current_database() AND query LIKE 'LISTEN %'`).Scan(&ended); err != nil || ended != 1 {
-			t.Fatalf("ended %d connections, %v", ended, err)
-		}
+		err = conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND query LIKE 'LISTEN %'`).Scan(&ended)
+		require.True(t, err == nil && ended == 1, "ended %d connections, %v", ended, err)
 		testdrive.Receive(t, heard, "announcements do not arrive any more")
-		if s.Hears() {
-			t.Error("the connection is lost, and announcements are said to arrive")
-		}
+		assert.False(t, s.Hears(), "the connection is lost, and announcements are said to arrive")
 		testdrive.Receive(t, heard, "announcements arrive again")
-		if !s.Hears() {
-			t.Error("announcements arrive, and are said not to")
-		}
+		assert.True(t, s.Hears(), "announcements arrive, and are said not to")
 		newTask(t, servers.OpenStore(t, url), provisionOf(time.Now().String()))
 		testdrive.Receive(t, heard, "a task")
 	}
@@ -118,41 +105,30 @@ func TestAgenda(t *testing.T) {
 	look := func() store.Agenda {
 		t.Helper()
 		a, err := s.Queue.Agenda(ctx, 2*time.Hour, 2*time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return a
 	}
-	if a := look(); a.Task != nil || a.Expiry != nil || a.ClockSetBack {
-		t.Errorf("there is nothing: %+v", a)
-	}
+	a := look()
+	assert.True(t, a.Task == nil && a.Expiry == nil && !a.ClockSetBack, "there is nothing: %+v", a)
 	leased := provisionOf("leased")
 	leased.Owner, leased.LeaseTTL = "other", time.Hour
 	mine := newTask(t, s, leased)
-	if a := look(); !about(a.Task, time.Hour) {
-		t.Errorf("a lease of an hour: %+v", a)
-	}
-	if err := s.Queue.Postpone(ctx, held(mine), 30*time.Minute, 1, ""); err != nil {
-		t.Fatal(err)
-	}
-	if a := look(); !about(a.Task, 30*time.Minute) {
-		t.Errorf("a task in half an hour: %+v", a)
-	}
+	a = look()
+	assert.True(t, about(a.Task, time.Hour), "a lease of an hour: %+v", a)
+	require.NoError(t, s.Queue.Postpone(ctx, held(mine), 30*time.Minute, 1, ""))
+	a = look()
+	assert.True(t, about(a.Task, 30*time.Minute), "a task in half an hour: %+v", a)
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	exec(t, url, `INSERT INTO binding (instance_id, id, state, role, account, password, expires_at)
 		VALUES ('i', 'b', 'ready', '', 'u', '', now() + interval '10 minutes')`)
 	newTask(t, s, provisionOf("waiting"))
-	if a := look(); !about(a.Task, 0) || *a.Task > 0 || !about(a.Expiry, 10*time.Minute) || a.ClockSetBack {
-		t.Errorf("a task that is due, and a binding that expires in ten minutes: %+v", a)
-	}
+	a = look()
+	assert.True(t, about(a.Task, 0) && *a.Task <= 0 && about(a.Expiry, 10*time.Minute) && !a.ClockSetBack,
+		"a task that is due, and a binding that expires in ten minutes: %+v", a)
 	exec(t, url, "UPDATE task SET run_at = now() + interval '3 hours' WHERE instance_id = 'waiting'")
-	if a := look(); !a.ClockSetBack {
-		t.Errorf("a task waits for longer than any may: %+v", a)
-	}
-	if err := s.Recovery.SetHold(ctx, "test", 0); err != nil {
-		t.Fatal(err)
-	}
-	if a := look(); a.Task != nil || a.Expiry != nil {
-		t.Errorf("nothing is to be done during a hold: %+v", a)
-	}
+	a = look()
+	assert.True(t, a.ClockSetBack, "a task waits for longer than any may: %+v", a)
+	require.NoError(t, s.Recovery.SetHold(ctx, "test", 0))
+	a = look()
+	assert.True(t, a.Task == nil && a.Expiry == nil, "nothing is to be done during a hold: %+v", a)
 }

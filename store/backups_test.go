@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -20,9 +23,8 @@ func TestVerifiedBackupsCount(t *testing.T) {
 		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
 	expect := func(when, found string, expired ...string) {
 		t.Helper()
-		if b, err := s.Backups.Find(ctx, "i"); err != nil || b.ID != found {
-			t.Errorf("%s, a restore takes %q, %v, want %q", when, b.ID, err, found)
-		}
+		b, err := s.Backups.Find(ctx, "i")
+		assert.True(t, err == nil && b.ID == found, "%s, a restore takes %q, %v, want %q", when, b.ID, err, found)
 		all, err := s.Backups.Expired(ctx)
 		var ids []string
 		for _, b := range all {
@@ -38,9 +40,7 @@ func TestVerifiedBackupsCount(t *testing.T) {
 	}
 	note := func(id, problem string) {
 		t.Helper()
-		if err := s.Backups.NoteVerification(ctx, id, problem); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Backups.NoteVerification(ctx, id, problem))
 	}
 	expect("before a verification", "b_4", "b_1", "b_2", "b_3")
 	note("b_2", "")

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -16,32 +18,23 @@ func TestBinaryLogs(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(ctx)
 	now := time.Now().Truncate(time.Second)
 	l, err := s.Logs.Begin(ctx, store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
 		BeganAt: now.Add(-time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Logs.NoteArchived(ctx, l.ID, now); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, s.Logs.NoteArchived(ctx, l.ID, now))
 	for _, p := range []store.BackupPosition{
 		{BackupID: "first", File: "binlog.999999", Position: 1000, TakenAt: now.Add(-time.Minute)},
 		{BackupID: "second", File: "binlog.1000000", Position: 200, TakenAt: now.Add(-3 * time.Minute)},
 		{BackupID: "third", File: "binlog.1000000", Position: 1000, TakenAt: now.Add(-2 * time.Minute)},
 	} {
-		if _, err := conn.Exec(ctx, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
-			VALUES ($1, 'i', 's', 'p', 'request', 'complete', now(), now())`, p.BackupID); err != nil {
-			t.Fatal(err)
-		}
+		_, err = conn.Exec(ctx, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
+			VALUES ($1, 'i', 's', 'p', 'request', 'complete', now(), now())`, p.BackupID)
+		require.NoError(t, err)
 		p.LogID = l.ID
-		if err := s.Logs.ImportMark(ctx, p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Logs.ImportMark(ctx, p))
 	}
 	windows, err := s.Logs.Windows(ctx, "i")
 	if err != nil || len(windows) != 3 || windows[0].BackupID != "third" || windows[1].BackupID != "second" ||
@@ -53,11 +46,8 @@ func TestBinaryLogs(t *testing.T) {
 		t.Errorf("needed %+v, %v", needed, err)
 	}
 	for range 2 {
-		if err := s.Logs.EndOf(ctx, "i", "a reason"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Logs.EndOf(ctx, "i", "a reason"))
 	}
-	if l, err = s.Logs.Get(ctx, l.ID); err != nil || l.EndedAt == nil || l.EndReason != "a reason" {
-		t.Errorf("%+v, %v", l, err)
-	}
+	l, err = s.Logs.Get(ctx, l.ID)
+	assert.True(t, err == nil && l.EndedAt != nil && l.EndReason == "a reason", "%+v, %v", l, err)
 }

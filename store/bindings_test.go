@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -24,8 +26,8 @@ func TestDeleteExpired(t *testing.T) {
 		age  time.Duration
 		want int64
 	}{{time.Hour, 0}, {0, 1}, {0, 0}} {
-		if n, err := s.Bindings.DeleteExpired(t.Context(), c.age); n != c.want || err != nil {
-			t.Errorf("%d records older than %v were deleted instead of %d: %v", n, c.age, c.want, err)
-		}
+		n, err := s.Bindings.DeleteExpired(t.Context(), c.age)
+		assert.True(t, n == c.want && err == nil,
+			"%d records older than %v were deleted instead of %d: %v", n, c.age, c.want, err)
 	}
 }

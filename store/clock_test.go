@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -23,32 +25,26 @@ func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	newTask(t, s, provisionOf("leased"))
-	if _, err := s.Queue.Claim(ctx, "dead", time.Minute, store.Passed{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Queue.Claim(ctx, "dead", time.Minute, store.Passed{})
+	require.NoError(t, err)
 	newTask(t, s, provisionOf("waiting"))
-	if n, err := s.Queue.MendClock(ctx, time.Minute, time.Minute); err != nil || n != 0 {
-		t.Errorf("%d tasks were mended under a right clock, %v", n, err)
-	}
+	n, err := s.Queue.MendClock(ctx, time.Minute, time.Minute)
+	assert.True(t, err == nil && n == 0, "%d tasks were mended under a right clock, %v", n, err)
 	setBack(t, url)
-	if _, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("claimed before the clock was mended: %v", err)
-	}
-	if n, err := s.Queue.MendClock(ctx, time.Minute, time.Minute); err != nil || n != 2 {
-		t.Errorf("%d tasks were mended, %v", n, err)
-	}
+	_, err = s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+	assert.ErrorIs(t, err, store.ErrNotFound, "claimed before the clock was mended")
+	n, err = s.Queue.MendClock(ctx, time.Minute, time.Minute)
+	assert.True(t, err == nil && n == 2, "%d tasks were mended, %v", n, err)
 	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
-	if err != nil || claimed.InstanceID != "waiting" {
-		t.Errorf("claimed %q, %v: the dead worker's lease has not run out yet", claimed.InstanceID, err)
-	}
+	assert.True(t, err == nil && claimed.InstanceID == "waiting",
+		"claimed %q, %v: the dead worker's lease has not run out yet", claimed.InstanceID, err)
 	if claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("claimed %q, %v: the dead worker's lease has not run out yet", claimed.InstanceID, err)
 	}
 	exec(t, url, "UPDATE task SET lease_until = lease_until - '1 minute'::interval") // a minute later
 	claimed, err = s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
-	if err != nil || claimed.InstanceID != "leased" {
-		t.Errorf("claimed %q, %v instead of the dead worker's task", claimed.InstanceID, err)
-	}
+	assert.True(t, err == nil && claimed.InstanceID == "leased",
+		"claimed %q, %v instead of the dead worker's task", claimed.InstanceID, err)
 }
 
 // What is kept while PostgreSQL's clock is weeks behind is kept from now on, and not from a time in the past.
@@ -59,7 +55,7 @@ func TestNothingIsKeptFromAPastTime(t *testing.T) {
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, next_server,
 		next_dedicated_id, next_launcher) VALUES ('deleted', 's', 'p', 'ready', 'one', 'db_1', NULL, NULL, NULL),
 		('moved', 's', 'p', 'ready', 'one', 'db_2', 'two', '', '')`)
-	if err := s.InTx(ctx, func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 		for _, id := range []string{"deleted", "moved"} {
 			if _, err := tx.LockInstance(ctx, id); err != nil {
 				return err
@@ -69,22 +65,14 @@ func TestNothingIsKeptFromAPastTime(t *testing.T) {
 		tx.Retain("deleted", store.Retained{ID: "r_1"}, 7, nil)
 		tx.SwapPlaces("moved")
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(ctx)
 	var backup, retained, moved time.Time
-	if err := conn.QueryRow(ctx, `SELECT keep_until - interval '7 days', until - interval '7 days', moved_at
-		FROM backup, retained, instance`).Scan(&backup, &retained, &moved); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.QueryRow(ctx, `SELECT keep_until - interval '7 days', until - interval '7 days', moved_at
+		FROM backup, retained, instance`).Scan(&backup, &retained, &moved))
 	for what, from := range map[string]time.Time{"the backup": backup, "what is retained": retained, "the former place": moved} {
-		if time.Since(from) > time.Hour {
-			t.Errorf("%s is kept from %v on", what, from)
-		}
+		assert.True(t, time.Since(from) <= time.Hour, "%s is kept from %v on", what, from)
 	}
 }

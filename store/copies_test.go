@@ -2,9 +2,11 @@ package store_test
 
 import (
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -20,18 +22,14 @@ func TestCopiesLeaveBootstrapOut(t *testing.T) {
 		tx.SetInstanceState("i", store.Ready)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all []store.InstanceCopy
 	err = s.Recovery.EachCopy(t.Context(), "a", func(some []store.InstanceCopy) error {
 		all = append(all, some...)
 		return nil
 	})
-	if err != nil || len(all) != 1 || string(all[0].Parameters) != `{"charset": "latin1", `+
-		`"bootstrap_sha256": "e004ebd5b5532a4b85984a62f8ad48a81aa3460c1ca07701f386135d72cdecf5"}` {
-		t.Errorf("%v, %v", all, err)
-	}
+	assert.True(t, err == nil && len(all) == 1 && string(all[0].Parameters) == `{"charset": "latin1", `+
+		`"bootstrap_sha256": "e004ebd5b5532a4b85984a62f8ad48a81aa3460c1ca07701f386135d72cdecf5"}`, "%v, %v", all, err)
 }
 
 // What may be a mixture stays frozen when PostgreSQL is restored from a backup of before.
@@ -41,9 +39,7 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 		VALUES ('i', 's', 'p', 'ready', 'a', 'db_i', now())`,
 		`INSERT INTO task (instance_id, kind, plan_id, state, finished_at) VALUES ('i', 'restore', 'p', 'failed', now())`)
 	copies, err := s.Recovery.CopiesSince(t.Context(), "a", time.Now().Add(-time.Hour))
-	if err != nil || len(copies) != 1 || copies[0].FrozenSince == nil {
-		t.Fatalf("%+v, %v", copies, err)
-	}
+	require.True(t, err == nil && len(copies) == 1 && copies[0].FrozenSince != nil, "%+v, %v", copies, err)
 	c := copies[0]
 	for name, restore := range map[string]func(tx *store.Tx) error{
 		"adopted": func(tx *store.Tx) error {
@@ -64,9 +60,8 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 	} {
 		restored := servers.Store(t)
 		inTx(t, restored, restore)
-		if i, err := restored.Instances.Get(t.Context(), "i"); err != nil || i.FrozenSince == nil {
-			t.Errorf("%s: it is not frozen: %v", name, err)
-		}
+		i, err := restored.Instances.Get(t.Context(), "i")
+		assert.True(t, err == nil && i.FrozenSince != nil, "%s: it is not frozen: %v", name, err)
 	}
 	restored := servers.Store(t)
 	inTx(t, restored, func(tx *store.Tx) error {
@@ -75,9 +70,7 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 		return nil
 	})
 	again, err := restored.Recovery.RetainedCopies(t.Context(), "a", time.Time{})
-	if err != nil || len(again) != 1 || again[0].FrozenSince == nil {
-		t.Errorf("retained: %+v, %v", again, err)
-	}
+	assert.True(t, err == nil && len(again) == 1 && again[0].FrozenSince != nil, "retained: %+v, %v", again, err)
 }
 
 // What is recorded beside data that arrives is what is recorded of the instance once it has arrived. After PostgreSQL was
@@ -91,16 +84,13 @@ func TestCopiesOfMovedInstances(t *testing.T) {
 		return err
 	})
 	to := store.DedicatedLocation("here", "d_1")
-	if _, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "2"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("an instance that does not move arrives: %v", err)
-	}
+	_, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "2")
+	assert.ErrorIs(t, err, store.ErrNotFound, "an instance that does not move arrives")
 	inTx(t, s, func(tx *store.Tx) error {
 		return tx.SetDestination(t.Context(), store.Instance{ID: "i", Database: "db_i"}, to, "secret-Passw0rd", 0)
 	})
 	c, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	password, _, err := s.Recovery.Passwords(c)
 	if err != nil || c.MovedAt == nil || c.DedicatedID != "d_1" || c.Launcher != "here" || password != "secret-Passw0rd" ||
 		c.PlanID != "large" || c.MaintenanceVersion != "2" || c.Database != "db_i" {

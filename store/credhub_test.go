@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -25,14 +28,10 @@ func TestCredHubEntries(t *testing.T) {
 	unchecked := func(age time.Duration) []store.CredHubEntry {
 		t.Helper()
 		found, err := s.CredHub.Unchecked(ctx, age, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return found
 	}
-	if found := unchecked(-time.Minute); len(found) != 0 {
-		t.Errorf("before the binding is ready: %+v", found)
-	}
+	assert.Empty(t, unchecked(-time.Minute), "before the binding is ready")
 	inTx(t, s, func(tx *store.Tx) error {
 		tx.SetBindingState("i", "b", store.Ready)
 		return nil
@@ -40,16 +39,12 @@ func TestCredHubEntries(t *testing.T) {
 	begin := func() (attempt int64) {
 		t.Helper()
 		attempt, err := s.CredHub.BeginStore(ctx, "/c/u_2")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return attempt
 	}
 	stored := func(attempt int64) {
 		t.Helper()
-		if err := s.CredHub.SetStored(ctx, "/c/u_2", attempt, []byte{1}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.CredHub.SetStored(ctx, "/c/u_2", attempt, []byte{1}))
 	}
 	earlier, later := begin(), begin()
 	stored(later)
@@ -58,20 +53,14 @@ func TestCredHubEntries(t *testing.T) {
 		t.Errorf("after two attempts at once: %+v", found)
 	}
 	stored(begin())
-	if found := unchecked(time.Minute); len(found) != 0 {
-		t.Errorf("already: %+v", found)
-	}
+	assert.Empty(t, unchecked(time.Minute), "already")
 	found := unchecked(-time.Minute)
 	if len(found) != 1 || found[0].Reader != "mtls-app:a" || found[0].BindingID != "b" ||
 		!slices.Equal(found[0].Stored, []byte{1}) {
 		t.Errorf("found %+v", found)
 	}
-	if err := s.Recovery.SetHold(ctx, "A test holds.", 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Recovery.Resume(ctx, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Recovery.SetHold(ctx, "A test holds.", 0))
+	require.NoError(t, s.Recovery.Resume(ctx, 0))
 	if found := unchecked(time.Minute); len(found) != 1 || found[0].Stored != nil {
 		t.Errorf("after a hold: %+v", found)
 	}
@@ -79,53 +68,32 @@ func TestCredHubEntries(t *testing.T) {
 	ended := func(keep time.Duration) int {
 		t.Helper()
 		found, err := s.CredHub.Ended(ctx, keep, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(found)
 	}
 	left := func() (since *time.Duration) {
 		t.Helper()
-		if err := s.CredHub.Each(ctx, func(page []store.RecordedCredHub) error {
+		require.NoError(t, s.CredHub.Each(ctx, func(page []store.RecordedCredHub) error {
 			since = page[0].Ended
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return since
 	}
-	if ended(time.Hour) != 0 {
-		t.Error("a binding that is there has ended")
-	}
+	assert.Equal(t, 0, ended(time.Hour), "a binding that is there has ended")
 	inTx(t, s, func(tx *store.Tx) error {
 		tx.DeleteInstance("i")
 		return nil
 	})
-	if first, again := ended(time.Hour), ended(time.Hour); first != 1 || again != 1 || left() == nil {
-		t.Error("what CredHub still has is not to be deleted")
-	}
-	if err := s.CredHub.Forget(ctx, "/c/u_2", time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if ended(time.Hour) != 0 || left() != nil {
-		t.Error("what CredHub does not have is to be deleted again at once")
-	}
+	first, again := ended(time.Hour), ended(time.Hour)
+	assert.True(t, first == 1 && again == 1 && left() != nil, "what CredHub still has is not to be deleted")
+	require.NoError(t, s.CredHub.Forget(ctx, "/c/u_2", time.Hour))
+	assert.True(t, ended(time.Hour) == 0 && left() == nil, "what CredHub does not have is to be deleted again at once")
 	begin() // by a broker that was paused
-	if ended(time.Hour) != 1 {
-		t.Error("what was stored again is not to be deleted")
-	}
-	if err := s.CredHub.SetDeleted(ctx, "/c/u_2"); err != nil {
-		t.Fatal(err)
-	}
-	if ended(0) != 1 {
-		t.Error("it is not deleted once more")
-	}
-	if err := s.CredHub.Forget(ctx, "/c/u_2", 0); err != nil {
-		t.Fatal(err)
-	}
-	if ended(0) != 0 {
-		t.Error("the record is there still")
-	}
+	assert.Equal(t, 1, ended(time.Hour), "what was stored again is not to be deleted")
+	require.NoError(t, s.CredHub.SetDeleted(ctx, "/c/u_2"))
+	assert.Equal(t, 1, ended(0), "it is not deleted once more")
+	require.NoError(t, s.CredHub.Forget(ctx, "/c/u_2", 0))
+	assert.Equal(t, 0, ended(0), "the record is there still")
 }
 
 func TestCredHubPaths(t *testing.T) {
@@ -141,7 +109,6 @@ func TestCredHubPaths(t *testing.T) {
 		}
 		return nil
 	})
-	if paths, err := s.CredHub.Paths(t.Context()); err != nil || !slices.Equal(paths, []string{"/c/a", "/c/a/b"}) {
-		t.Errorf("%v, %v", paths, err)
-	}
+	paths, err := s.CredHub.Paths(t.Context())
+	assert.True(t, err == nil && slices.Equal(paths, []string{"/c/a", "/c/a/b"}), "%v, %v", paths, err)
 }

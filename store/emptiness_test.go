@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Code asks Location, or the column location_kind, for the kind of a location. It does not derive the kind from a name
@@ -15,17 +18,12 @@ func TestLocationsAreNotToldByEmptiness(t *testing.T) {
 	for _, pattern := range []string{"*.go", "../provisioner/*.go", "../provisioner/*/*.go", "../broker/*.go",
 		"../broker/*/*.go", "../cmd/*/*.go", "../cmd/*/*/*.go"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
-		}
+		require.True(t, err == nil && len(files) != 0, "%s: %d files, %v", pattern, len(files), err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found := derived.Find(text); found != nil {
-				t.Errorf("%s derives the kind of a location: %s", file, found)
-			}
+			require.NoError(t, err)
+			found := derived.Find(text)
+			assert.Nil(t, found, "%s derives the kind of a location: %s", file, found)
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -25,9 +28,8 @@ func TestFailover(t *testing.T) {
 // openPair opens a migrated store on a pair.
 func openPair(t *testing.T, pair *testdrive.PostgresPair) *store.Store {
 	t.Helper()
-	if _, err := store.Migrate(t.Context(), pair.URL); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Migrate(t.Context(), pair.URL)
+	require.NoError(t, err)
 	return servers.OpenStore(t, pair.URL)
 }
 
@@ -63,9 +65,7 @@ func testSynchronousFailover(t *testing.T) {
 				}
 				name := fmt.Sprintf("i-%d-%d", writer, n)
 				task, err := recordTask(t, s, name)
-				if err != nil && !errors.Is(err, store.ErrUnavailable) {
-					t.Errorf("%s: %v", name, err)
-				}
+				assert.False(t, err != nil && !errors.Is(err, store.ErrUnavailable), "%s: %v", name, err)
 				mu.Lock()
 				if err == nil {
 					acknowledged[name] = task.ID
@@ -90,16 +90,13 @@ func testSynchronousFailover(t *testing.T) {
 	close(stop)
 	writers.Wait()
 	for name, id := range acknowledged {
-		if task, err := s.Tasks.Get(t.Context(), id); err != nil || task.InstanceID != name {
-			t.Errorf("%s of task %d is lost: %+v, %v", name, id, task, err)
-		}
+		task, err := s.Tasks.Get(t.Context(), id)
+		assert.True(t, err == nil && task.InstanceID == name, "%s of task %d is lost: %+v, %v", name, id, task, err)
 	}
-	if hold, err := s.Recovery.Hold(t.Context()); err != nil || hold != nil {
-		t.Errorf("nothing was lost, but there is a hold: %+v, %v", hold, err)
-	}
-	if task, err := recordTask(t, s, "last"); err != nil || task.Epoch <= 1<<32 {
-		t.Errorf("a lease on the new timeline has the epoch %d, %v", task.Epoch, err)
-	}
+	hold, err := s.Recovery.Hold(t.Context())
+	assert.True(t, err == nil && hold == nil, "nothing was lost, but there is a hold: %+v, %v", hold, err)
+	task, err := recordTask(t, s, "last")
+	assert.True(t, err == nil && task.Epoch > 1<<32, "a lease on the new timeline has the epoch %d, %v", task.Epoch, err)
 }
 
 func testAsynchronousFailover(t *testing.T) {
@@ -109,15 +106,11 @@ func testAsynchronousFailover(t *testing.T) {
 	var told []store.Failover
 	s.OnFailover(func(f store.Failover) { told = append(told, f) })
 	first, err := recordTask(t, s, "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	awaitOnStandby(t, pair, "first")
 	pair.Standby.Kill(t) // what is sent to one that is only frozen is not lost
 	lost, err := recordTask(t, s, "lost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair.Primary.Kill(t)
 	pair.Standby.Start(t)
 	pair.Promote(t)
@@ -126,22 +119,15 @@ func testAsynchronousFailover(t *testing.T) {
 		hold, err = s.Recovery.Hold(t.Context())
 		return err == nil
 	})
-	if hold == nil || !strings.Contains(hold.Reason, fmt.Sprintf("task_%d", lost.ID)) {
-		t.Errorf("the hold is %+v", hold)
-	}
-	if len(told) != 1 || told[0].LostTask != lost.ID || told[0].Timeline != 2 {
-		t.Errorf("told: %+v", told)
-	}
-	if _, err := s.Tasks.Get(t.Context(), first.ID); err != nil {
-		t.Errorf("the first task: %v", err)
-	}
-	if next, err := recordTask(t, s, "next"); err != nil || next.ID <= lost.ID+1_000_000 {
-		t.Errorf("the next task is %d after %d, %v", next.ID, lost.ID, err)
-	}
+	assert.True(t, hold != nil && strings.Contains(hold.Reason, fmt.Sprintf("task_%d", lost.ID)), "the hold is %+v", hold)
+	assert.True(t, len(told) == 1 && told[0].LostTask == lost.ID && told[0].Timeline == 2, "told: %+v", told)
+	_, err = s.Tasks.Get(t.Context(), first.ID)
+	assert.NoError(t, err, "the first task")
+	next, err := recordTask(t, s, "next")
+	assert.True(t, err == nil && next.ID > lost.ID+1_000_000, "the next task is %d after %d, %v", next.ID, lost.ID, err)
 	// Even if the id of the lost task had been used again, its worker could not write.
-	if err := s.Queue.Progress(t.Context(), held(lost), "a", "…", false); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("the worker of the lost task has written: %v", err)
-	}
+	assert.ErrorIs(t, s.Queue.Progress(t.Context(), held(lost), "a", "…", false), store.ErrLeaseLost,
+		"the worker of the lost task has written")
 }
 
 // awaitOnStandby waits until a standby that is asynchronous has the schema, and then the task of an instance.
@@ -158,9 +144,8 @@ func testFrozenPrimary(t *testing.T) {
 	t.Parallel()
 	pair := testdrive.StartPostgresPair(t, false)
 	s := openPair(t, pair)
-	if _, err := recordTask(t, s, "before"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := recordTask(t, s, "before")
+	require.NoError(t, err)
 	awaitOnStandby(t, pair, "before")
 	pair.Primary.Freeze(t)
 	pair.Promote(t)
@@ -172,16 +157,12 @@ func testFrozenPrimary(t *testing.T) {
 	fresh := servers.OpenStore(t, pair.URL)
 	for n := range 20 {
 		for _, one := range []*store.Store{s, fresh} {
-			if _, err := one.Tasks.Latest(t.Context(), "after", "", ""); err != nil {
-				t.Errorf("read %d did not come from the new primary: %v", n, err)
-			}
+			_, err = one.Tasks.Latest(t.Context(), "after", "", "")
+			assert.NoError(t, err, "read %d did not come from the new primary", n)
 		}
 	}
-	if _, err := recordTask(t, fresh, "by another"); err != nil {
-		t.Error(err)
-	}
+	_, err = recordTask(t, fresh, "by another")
+	assert.NoError(t, err)
 	// A transaction of "after" that was sent to the frozen server, and never acknowledged, is committed there.
-	if pair.Primary.Has(t, "SELECT FROM task WHERE instance_id = 'by another'") {
-		t.Error("the old primary was used")
-	}
+	assert.False(t, pair.Primary.Has(t, "SELECT FROM task WHERE instance_id = 'by another'"), "the old primary was used")
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -16,13 +18,9 @@ func TestFatalObjects(t *testing.T) {
 	err := s.InTx(t.Context(), func(tx *store.Tx) error {
 		return tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_i"})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for object, ago := range map[string]time.Duration{"view v": time.Minute, "table t": time.Hour} {
-		if err := s.FatalObjects.Record(t.Context(), "i", "1.2", object, ago); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.FatalObjects.Record(t.Context(), "i", "1.2", object, ago))
 	}
 	expect := func(version string, uptime time.Duration, want ...string) {
 		t.Helper()
@@ -33,8 +31,6 @@ func TestFatalObjects(t *testing.T) {
 	expect("1.2", time.Second, "table t", "view v")
 	expect("1.2", 10*time.Minute, "table t") // the connection to the server that was asked for v broke by itself
 	expect("1.3", time.Second)
-	if err := s.FatalObjects.Forget(t.Context(), "i"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.FatalObjects.Forget(t.Context(), "i"))
 	expect("1.2", time.Second)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -34,44 +36,29 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 			url, ctx := servers.Postgres(t), t.Context()
 			s := servers.OpenStore(t, url)
 			i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
-			if _, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10}); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})
+			require.NoError(t, err)
 			inTx(t, s, func(tx *store.Tx) error {
 				tx.RecordRetiredAccount("i", "old")
 				return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
 			})
 			dead, err := s.Queue.Claim(ctx, "dead", -time.Second, store.Passed{}) // run out as soon as it is taken
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			alive, err := s.Queue.Claim(ctx, "alive", time.Minute, store.Passed{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			before := rows(t, url)
-			if err := s.Queue.Finish(ctx, held(dead), store.Succeeded, "", true, outcome); !errors.Is(err, store.ErrLeaseLost) {
-				t.Errorf("the dead worker: %v", err)
-			}
-			if after := rows(t, url); after != before {
-				t.Errorf("the dead worker left\n%s\ninstead of\n%s", after, before)
-			}
-			if err := s.Queue.Finish(ctx, held(alive), store.Succeeded, "", true, outcome); err != nil {
-				t.Errorf("the living worker: %v", err)
-			}
-			if got, err := s.Tasks.Get(ctx, alive.ID); err != nil || got.State != store.Succeeded {
-				t.Errorf("the task's state is %q, %v", got.State, err)
-			}
+			assert.ErrorIs(t, s.Queue.Finish(ctx, held(dead), store.Succeeded, "", true, outcome), store.ErrLeaseLost,
+				"the dead worker")
+			after := rows(t, url)
+			assert.Equal(t, before, after, "the dead worker left\n%s\ninstead of\n%s", after, before)
+			assert.NoError(t, s.Queue.Finish(ctx, held(alive), store.Succeeded, "", true, outcome), "the living worker")
+			got, err := s.Tasks.Get(ctx, alive.ID)
+			assert.True(t, err == nil && got.State == store.Succeeded, "the task's state is %q, %v", got.State, err)
 			ended := rows(t, url)
-			if ended == before {
-				t.Error("the living worker changed nothing")
-			}
-			if err := s.Queue.Finish(ctx, held(alive), store.Failed, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
-				t.Errorf("once more: %v", err)
-			}
-			if after := rows(t, url); after != ended {
-				t.Errorf("once more left\n%s\ninstead of\n%s", after, ended)
-			}
+			assert.NotEqual(t, before, ended, "the living worker changed nothing")
+			assert.ErrorIs(t, s.Queue.Finish(ctx, held(alive), store.Failed, "", true, nothing), store.ErrLeaseLost, "once more")
+			after = rows(t, url)
+			assert.Equal(t, ended, after, "once more left\n%s\ninstead of\n%s", after, ended)
 		})
 	}
 }
@@ -80,9 +67,7 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 func rows(t *testing.T, url string) (all string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	if err := conn.QueryRow(t.Context(), `SELECT string_agg(row, E'\n' ORDER BY row) FROM (
 		SELECT i::text FROM instance i UNION ALL SELECT b::text FROM binding b UNION ALL SELECT s::text FROM server s
@@ -99,18 +84,14 @@ func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	newTask(t, s, provisionOf("i"))
 	task, err := s.Queue.Claim(ctx, "me", time.Minute, store.Passed{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, outcome := range map[string]func(*store.Tx){
 		"refused by PostgreSQL":          func(tx *store.Tx) { tx.SetInstanceState("i", "no such state") },
 		"recorded with or without lease": func(tx *store.Tx) { tx.CancelTask(task.ID, "") },
 	} {
-		if err := s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, outcome); err == nil || errors.Is(err, store.ErrLeaseLost) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if got, err := s.Tasks.Get(ctx, task.ID); err != nil || got.State != store.InProgress {
-			t.Errorf("%s: state %q, %v", name, got.State, err)
-		}
+		err = s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, outcome)
+		assert.False(t, err == nil || errors.Is(err, store.ErrLeaseLost), "%s: %v", name, err)
+		got, err := s.Tasks.Get(ctx, task.ID)
+		assert.True(t, err == nil && got.State == store.InProgress, "%s: state %q, %v", name, got.State, err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -30,9 +33,8 @@ func TestAdoptKeysetAtOnce(t *testing.T) {
 	adopted := 0
 	for n, outcome := range outcomes {
 		err := <-outcome
-		if again := stores[n].Keys.AdoptKeyset(t.Context()); (again == nil) != (err == nil) {
-			t.Errorf("first %v, then %v", err, again)
-		}
+		again := stores[n].Keys.AdoptKeyset(t.Context())
+		assert.Equal(t, err == nil, again == nil, "first %v, then %v", err, again)
 		switch {
 		case err == nil:
 			adopted++
@@ -40,9 +42,7 @@ func TestAdoptKeysetAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if adopted != 1 {
-		t.Errorf("%d keysets were accepted", adopted)
-	}
+	assert.Equal(t, 1, adopted, "%d keysets were accepted", adopted)
 }
 
 // The CA of dedicated servers, which the first broker makes, hides neither a foreign keyset nor a binding's missing
@@ -51,20 +51,13 @@ func TestAdoptKeysetBesideAnAuthority(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	s, foreign := open(t, url, newKeyset(t)), open(t, url, newKeyset(t))
-	if err := s.Authorities.AddFirst(t.Context(), "certificate", "key"); err != nil {
-		t.Fatal(err)
-	}
-	if err := foreign.Keys.AdoptKeyset(t.Context()); !isMissing(err) {
-		t.Errorf("a foreign keyset before one is recorded: %v", err)
-	}
-	if err := s.Keys.AdoptKeyset(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := foreign.Keys.AdoptKeyset(t.Context()); !isForeign(err) {
-		t.Errorf("a foreign keyset: %v", err)
-	}
+	require.NoError(t, s.Authorities.AddFirst(t.Context(), "certificate", "key"))
+	err := foreign.Keys.AdoptKeyset(t.Context())
+	assert.True(t, isMissing(err), "a foreign keyset before one is recorded: %v", err)
+	assert.NoError(t, s.Keys.AdoptKeyset(t.Context()))
+	err = foreign.Keys.AdoptKeyset(t.Context())
+	assert.True(t, isForeign(err), "a foreign keyset: %v", err)
 	insert(t, s, "one", 1)
-	if err := foreign.Keys.AdoptKeyset(t.Context()); !isMissing(err) {
-		t.Errorf("a foreign keyset where passwords are stored: %v", err)
-	}
+	err = foreign.Keys.AdoptKeyset(t.Context())
+	assert.True(t, isMissing(err), "a foreign keyset where passwords are stored: %v", err)
 }

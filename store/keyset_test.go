@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 )
 
@@ -14,9 +17,8 @@ func TestKeysetSteps(t *testing.T) {
 	promoted := changed(t, store.PromoteKey, added)
 	dropped := changed(t, store.DropOldKeys, promoted)
 	for name, text := range map[string]string{"added": added, "promoted": promoted, "dropped": dropped} {
-		if _, err := store.ParseKeyset(text); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := store.ParseKeyset(text)
+		assert.NoError(t, err, name)
 	}
 	for name, wrong := range map[string]func() (string, error){
 		"add twice":                   func() (string, error) { return store.AddKey(added) },
@@ -38,20 +40,14 @@ func TestKeysetSteps(t *testing.T) {
 func newKeyset(t *testing.T) string {
 	t.Helper()
 	text, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
 func changed(t *testing.T, change func(string) (string, error), text string) string {
 	t.Helper()
 	after, err := change(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if after == text {
-		t.Fatal("the keyset is as it was")
-	}
+	require.NoError(t, err)
+	require.NotEqual(t, text, after, "the keyset is as it was")
 	return after
 }

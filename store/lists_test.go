@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -17,9 +19,7 @@ import (
 func fill(t *testing.T, url string, instances int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	for _, statement := range []string{
 		`INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
@@ -30,9 +30,8 @@ func fill(t *testing.T, url string, instances int) {
 			SELECT 'i' || n, 'provision', 'p', CASE n WHEN 1 THEN 'failed' ELSE 'succeeded' END, now()
 			FROM generate_series(1, $1::int) n`,
 	} {
-		if _, err := conn.Exec(t.Context(), statement, instances); err != nil {
-			t.Fatal(err)
-		}
+		_, err = conn.Exec(t.Context(), statement, instances)
+		require.NoError(t, err)
 	}
 }
 
@@ -51,9 +50,7 @@ func TestListsOverPages(t *testing.T) {
 			err := errors.Join(
 				s.Instances.Each(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
 					instances = append(instances, i.ID)
-					if i.Bindings != 1 {
-						t.Errorf("%s has %d bindings", i.ID, i.Bindings)
-					}
+					assert.EqualValues(t, 1, i.Bindings, "%s has %d bindings", i.ID, i.Bindings)
 					return nil
 				}),
 				s.Instances.Each(t.Context(), store.InstanceQuery{PlanIDs: []string{"p1"}}, func(i store.ListedInstance) error {
@@ -68,28 +65,23 @@ func TestListsOverPages(t *testing.T) {
 					tasks = append(tasks, t.ID)
 					return nil
 				}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !slices.Equal(instances, bindings) || len(instances) != count || odd != (count+1)/2 || len(tasks) != count {
 				t.Errorf("%d instances, %d of a plan, %d bindings, %d tasks", len(instances), odd, len(bindings), len(tasks))
 			}
 			slices.Sort(instances)
-			if len(slices.Compact(instances)) != count {
-				t.Error("an instance comes twice")
-			}
+			assert.Len(t, slices.Compact(instances), count, "an instance comes twice")
 			for i := range tasks {
 				if i > 0 && tasks[i] >= tasks[i-1] {
 					t.Fatalf("after task %d comes %d", tasks[i-1], tasks[i])
 				}
 			}
 			failed := 0
-			if err := s.Tasks.Each(t.Context(), store.TaskQuery{State: store.Failed}, func(store.ListedTask) error {
+			err = s.Tasks.Each(t.Context(), store.TaskQuery{State: store.Failed}, func(store.ListedTask) error {
 				failed++
 				return nil
-			}); err != nil || failed != min(count, 1) {
-				t.Errorf("%d failed, %v", failed, err)
-			}
+			})
+			assert.True(t, err == nil && failed == min(count, 1), "%d failed, %v", failed, err)
 		})
 	}
 }
@@ -103,9 +95,7 @@ func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 		SELECT to_char(n, 'FM00000'), 's', CASE WHEN n > 4800 THEN 'stays' ELSE 'other' END, 'ready', 'a', 'db_' || n
 		FROM generate_series(1, 5200) n`)
 	churn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -131,12 +121,8 @@ func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if seen != 400 {
-			t.Errorf("%d of 400 instances that were there all the time", seen)
-		}
+		assert.Equal(t, 400, seen, "%d of 400 instances that were there all the time", seen)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-ended)
 }

@@ -3,6 +3,9 @@ package store_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 )
 
@@ -25,17 +28,13 @@ func TestLocations(t *testing.T) {
 		return nil
 	})
 	got := map[string]store.Location{}
-	if err := s.Instances.Each(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
+	require.NoError(t, s.Instances.Each(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
 		got[i.ID] = i.Location
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for id, at := range want {
 		i, err := s.Instances.Get(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if i.Location != at || got[id] != at {
 			t.Errorf("%s is at %+v, and listed at %+v, instead of %+v", id, i.Location, got[id], at)
 		}
@@ -44,16 +43,12 @@ func TestLocations(t *testing.T) {
 			server = at.Server
 		}
 		recorded, err := s.Recovery.Instances(t.Context(), server)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found := false
 		for _, r := range recorded {
 			found = found || r.ID == id && r.Location == at
 		}
-		if !found {
-			t.Errorf("%s is not at %+v among %+v", id, at, recorded)
-		}
+		assert.True(t, found, "%s is not at %+v among %+v", id, at, recorded)
 	}
 }
 
@@ -88,12 +83,9 @@ func TestSecondLocation(t *testing.T) {
 	} {
 		expect := func(key store.ResourceKey, live, expected bool) {
 			r, err := test.s.Resources.Get(t.Context(), key.Kind, key.Server, key.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Live != live || r.Expected != expected {
-				t.Errorf("%s: %+v is live: %t, expected: %t", test.name, key, r.Live, r.Expected)
-			}
+			require.NoError(t, err)
+			assert.True(t, r.Live == live && r.Expected == expected,
+				"%s: %+v is live: %t, expected: %t", test.name, key, r.Live, r.Expected)
 		}
 		for n := range from {
 			expect(from[n], test.fromLive, test.fromExpected)

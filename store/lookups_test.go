@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -18,41 +20,29 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
 	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(ctx)
 	// Else it may come to know, in the middle, that the table is so small that it is best read as a whole.
-	if _, err := conn.Exec(ctx, "ALTER TABLE task SET (autovacuum_enabled = off)"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(ctx, "ALTER TABLE task SET (autovacuum_enabled = off)")
+	require.NoError(t, err)
 	s := servers.OpenStore(t, url)
 	const operations = 20
 	for n := range operations {
 		id := fmt.Sprint("instance ", n)
 		task, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, store.Instance{ID: id, Location: store.SharedLocation("one"), Database: "db_" + id},
 			store.NewTask{InstanceID: id, Kind: store.Provision, Owner: "me", LeaseTTL: time.Minute}, store.Room{OnServer: operations})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Queue.Progress(ctx, held(task), "", "a sentence", false); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Queue.Extend(ctx, "me", []store.Lease{held(task)}, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.InTx(ctx, func(tx *store.Tx) error {
+		require.NoError(t, err)
+		require.NoError(t, s.Queue.Progress(ctx, held(task), "", "a sentence", false))
+		_, err = s.Queue.Extend(ctx, "me", []store.Lease{held(task)}, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 			there, err := tx.Begin(ctx, id, "")
 			if err == nil && len(there.Active) != 1 {
 				err = fmt.Errorf("in progress: %v", there.Active)
 			}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, nothing); err != nil {
-			t.Fatal(err)
-		}
+		}))
+		require.NoError(t, s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, nothing))
 	}
 	s.Close() // its connections then tell the figures
 
@@ -72,7 +62,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 		t.Errorf("task_due was read %d times, %d entries of it", n, entries)
 	}
 	const versions = 3 // of a task, one for each write
-	if n, entries := scans("task_one_active"); entries > versions*n {
-		t.Errorf("of task_one_active %d entries were read in %d looks for those of one instance", entries, n)
-	}
+	n, entries := scans("task_one_active")
+	assert.True(t, entries <= versions*n,
+		"of task_one_active %d entries were read in %d looks for those of one instance", entries, n)
 }

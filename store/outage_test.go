@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -24,9 +26,7 @@ const answerTime = 50 * time.Second
 
 func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
 	t.Helper()
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.InsertInstance(i) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { return tx.InsertInstance(i) }))
 }
 
 // PostgreSQL ends a silent transaction, and refuses writes after another server has taken over.
@@ -34,9 +34,7 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 	t.Parallel()
 	databaseURL := servers.Postgres(t)
 	observer, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { observer.Close(context.Background()) })
 	s := servers.OpenStore(t, databaseURL)
 	for name, statements := range map[string]func(tx *store.Tx) error{
@@ -45,10 +43,8 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 				return err
 			}
 			testdrive.Eventually(t, limits.Stuck, "the transaction is ended", func() (ended bool) {
-				if err := observer.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
-					WHERE datname = current_database() AND state = 'idle in transaction')`).Scan(&ended); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, observer.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+					WHERE datname = current_database() AND state = 'idle in transaction')`).Scan(&ended))
 				return ended
 			})
 			return tx.Exec(t.Context(), "SELECT 1")
@@ -67,9 +63,7 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 			return tx.Exec(t.Context(), "SELECT 1")
 		},
 	} {
-		if err := s.InTx(t.Context(), statements); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, s.InTx(t.Context(), statements), store.ErrUnavailable, name)
 	}
 }
 
@@ -84,16 +78,13 @@ func TestFullDisk(t *testing.T) {
 	expect := func(want error, when string) {
 		t.Helper()
 		for range 2 {
-			if err := s.Writable(t.Context()); !errors.Is(err, want) {
-				t.Errorf("%s: %v, want %v", when, err, want)
-			}
+			err := s.Writable(t.Context())
+			assert.ErrorIs(t, err, want, "%s: %v, want %v", when, err, want)
 		}
 	}
 	expect(nil, "before a statement finds no room")
 	err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.Exec(t.Context(), "CREATE TABLE large (n INT)") })
-	if !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("without room: %v", err)
-	}
+	assert.ErrorIs(t, err, store.ErrUnavailable, "without room")
 	expect(store.ErrFull, "without room")
 	exec(t, url, "DROP EVENT TRIGGER no_room")
 	expect(nil, "with room again")
@@ -117,9 +108,7 @@ func TestConnectionsForgetWrongSettings(t *testing.T) {
 					Location: store.Location{Server: "one"}, Database: "db"})
 			})
 		}
-		if err := write(); err == nil {
-			t.Fatalf("%s = %s has no effect", setting, wrong)
-		}
+		require.Error(t, write(), "%s = %s has no effect", setting, wrong)
 		alter("RESET " + setting)
 		testdrive.Eventually(t, limits.Stuck, "writes work again after "+setting, func() bool { return write() == nil })
 	}
@@ -135,9 +124,7 @@ func TestTextThatCannotBeStored(t *testing.T) {
 	} {
 		i.ID, i.Location, i.Database = what, store.SharedLocation("a"), "db_"+what
 		_, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, provisionOf(i.ID), store.Room{OnServer: 10})
-		if !errors.Is(err, store.ErrText) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.ErrorIs(t, err, store.ErrText, what)
 		expectUnrecorded(t, s, i.ID)
 	}
 }
@@ -151,18 +138,16 @@ func TestTextThatCanBeStored(t *testing.T) {
 		many[fmt.Sprintf("%x", n)] = n
 	}
 	keys, err := json.Marshal(many)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for what, context := range map[string]string{"many keys": string(keys), "a large number": `{"n":-1.5e308}`,
 		"a key that comes twice": `{"a":1,"a":"2"}`,
 		"odd characters":         `{"":"\u202e\ufeff\uffff\ud83d\udca9","\\u0000":"'\";--"}`} {
 		i := store.Instance{ID: what, SpaceGUID: "'\";--", Context: json.RawMessage(context),
 			Location: store.SharedLocation("a"), Database: "db_" + what}
 		insertInstance(t, s, i)
-		if got, err := s.Instances.Get(t.Context(), what); err != nil || got.SpaceGUID != i.SpaceGUID || len(got.Context) == 0 {
-			t.Errorf("%s: %.100s, %v", what, got.Context, err)
-		}
+		got, err := s.Instances.Get(t.Context(), what)
+		assert.True(t, err == nil && got.SpaceGUID == i.SpaceGUID && len(got.Context) != 0,
+			"%s: %.100s, %v", what, got.Context, err)
 	}
 }
 
@@ -170,33 +155,28 @@ func TestTextThatCanBeStored(t *testing.T) {
 func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	t.Parallel()
 	single, err := url.Parse(servers.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	query := single.Query()
 	query.Set("pool_max_conns", "1")
 	single.RawQuery = query.Encode()
 	s := servers.OpenStore(t, single.String())
 	errHeld := errors.New("the only connection was held meanwhile")
-	if err := s.InTx(t.Context(), func(*store.Tx) error {
+	require.ErrorIs(t, s.InTx(t.Context(), func(*store.Tx) error {
 		since := limits.Watch()
 		if err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.Alive(t.Context()) }); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("without a free connection: %v", err)
 		}
 		since.Done(t, "it gives up", answerTime)
 		return errHeld // its own time may be over too
-	}); !errors.Is(err, errHeld) {
-		t.Fatal(err)
-	}
+	}), errHeld)
 }
 
 // While PostgreSQL does not answer, reads fail within seconds, also those that wait for a connection.
 func TestReadsDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	p := testdrive.StartPostgres(t)
-	if _, err := store.Migrate(t.Context(), p.URL); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Migrate(t.Context(), p.URL)
+	require.NoError(t, err)
 	s := servers.OpenStore(t, p.URL)
 	id := newTask(t, s, provisionOf("i")).ID
 	p.Freeze(t)
@@ -226,16 +206,14 @@ func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	n := store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Unbind, PlanID: "p", Owner: "me", LeaseTTL: time.Hour}
 	unbind := newTask(t, s, n)
-	if err := s.InTx(ctx, func(tx *store.Tx) error {
+	assert.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 		if _, err := tx.LockInstance(ctx, "i"); err != nil {
 			return err
 		}
 		return s.Queue.Finish(ctx, held(unbind), store.Succeeded, "", true, func(other *store.Tx) {
 			other.RecordRetiredAccount("i", "u")
 		})
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // A request that waits too long for another one on its instance is refused as concurrent, and no outage.
@@ -247,17 +225,14 @@ func TestWaitForALockEnds(t *testing.T) {
 		_, err := tx.LockInstance(t.Context(), "i")
 		return err
 	}
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+	assert.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		if err := lock(tx); err != nil {
 			return err
 		}
-		if err := s.InTx(t.Context(), lock); !errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("%v", err)
-		}
+		err := s.InTx(t.Context(), lock)
+		assert.True(t, errors.Is(err, store.ErrLocked) && !errors.Is(err, store.ErrUnavailable), "%v", err)
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // One tenant's transactions take all connections, and more of them wait and come again. Another one's is next when its
@@ -265,9 +240,7 @@ func TestWaitForALockEnds(t *testing.T) {
 func TestConnectionsGoRound(t *testing.T) {
 	t.Parallel()
 	two, err := url.Parse(servers.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	query := two.Query()
 	query.Set("pool_max_conns", "2")
 	two.RawQuery = query.Encode()
@@ -307,34 +280,28 @@ func TestConnectionsGoRound(t *testing.T) {
 		testdrive.Receive(t, comes, "the greedy one comes")
 	}
 	before := commits.Load()
-	if err := lock("other"); err != nil {
-		t.Errorf("beside many of another one: %v", err)
-	}
-	if n := commits.Load() - before; n > 3*many {
-		t.Errorf("%d transactions of another one went first", n)
-	}
+	assert.NoError(t, lock("other"), "beside many of another one")
+	n := commits.Load() - before
+	assert.True(t, n <= 3*many, "%d transactions of another one went first", n)
 	close(done)
 	all.Wait()
 
 	held, release := make(chan bool, 2), make(chan bool)
 	for range 2 {
 		all.Go(func() {
-			if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+			assert.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 				err := tx.Alive(t.Context())
 				held <- true
 				<-release
 				return err
-			}); err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 	}
 	for range 2 {
 		testdrive.Receive(t, held, "a connection is taken")
 	}
-	if _, err := s.Queue.Extend(t.Context(), "owner", nil, time.Minute); err != nil {
-		t.Errorf("without a connection, leases end: %v", err)
-	}
+	_, err = s.Queue.Extend(t.Context(), "owner", nil, time.Minute)
+	assert.NoError(t, err, "without a connection, leases end")
 	close(release)
 	all.Wait()
 }

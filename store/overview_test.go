@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -22,14 +24,11 @@ func filled(t *testing.T, statements ...string) *store.Store {
 func filledAt(t *testing.T, url string, statements ...string) *store.Store {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	for _, statement := range statements {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err = conn.Exec(t.Context(), statement)
+		require.NoError(t, err, statement)
 	}
 	return servers.OpenStore(t, url)
 }
@@ -53,24 +52,20 @@ func TestListsEndEarly(t *testing.T) {
 		{store.InstanceQuery{Server: "none", Most: 50}, 0, "", ""},
 	} {
 		ids := []string{}
-		if err := s.Instances.Each(t.Context(), tt.q, func(i store.ListedInstance) error {
+		require.NoError(t, s.Instances.Each(t.Context(), tt.q, func(i store.ListedInstance) error {
 			ids = append(ids, i.ID)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if len(ids) != tt.count || tt.count > 0 && (ids[0] != tt.first || ids[len(ids)-1] != tt.last) {
-			t.Errorf("%+v: %d instances", tt.q, len(ids))
-		}
+		}))
+		assert.False(t, len(ids) != tt.count || tt.count > 0 && (ids[0] != tt.first || ids[len(ids)-1] != tt.last),
+			"%+v: %d instances", tt.q, len(ids))
 	}
 	for most, want := range map[int]int{1: 1, 2: 2, 3: 2} {
 		var ids []int64
-		if err := s.Tasks.Each(t.Context(), store.TaskQuery{Kind: store.Update, Most: most}, func(t store.ListedTask) error {
+		err := s.Tasks.Each(t.Context(), store.TaskQuery{Kind: store.Update, Most: most}, func(t store.ListedTask) error {
 			ids = append(ids, t.ID)
 			return nil
-		}); err != nil || len(ids) != want || ids[0] != 6000 {
-			t.Errorf("%d of two tasks: %v, %v", most, ids, err)
-		}
+		})
+		assert.True(t, err == nil && len(ids) == want && ids[0] == 6000, "%d of two tasks: %v, %v", most, ids, err)
 	}
 }
 
@@ -91,33 +86,24 @@ func TestActivityIsTheInstancesOwn(t *testing.T) {
 			VALUES ('bound', 'b', 'ready', 'app', 'admin', 'u_1', '', now()), ('bound', 'c', 'ending', '', 'read-only', 'u_2', '',
 				now() - '1 minute'::interval)`)
 	all, err := s.Reports.Activities(t.Context(), []string{"used", "again", "none", "bound", "gone"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := ""
 	for _, a := range all {
 		got += fmt.Sprintf("%s %q %s %q %d/%d\n", a.InstanceID, a.State, a.Latest.Kind, a.Latest.Description, a.Ready, a.Bindings)
 	}
 	want := "used \"ready\" update \"too small\" 0/0\nagain \"ready\"  \"\" 0/0\nnone \"\"  \"\" 0/0\nbound \"ready\"  \"\" 1/2\n" +
 		"gone \"\" deprovision \"\" 0/0\n"
-	if got != want {
-		t.Errorf("got\n%swanted\n%s", got, want)
-	}
+	assert.Equal(t, want, got, "got\n%swanted\n%s", got, want)
 	used, err := s.Instances.Get(t.Context(), "used")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	recent, err := s.Reports.RecentTasks(t.Context(), "used", used.CreatedAt, 2)
-	if err != nil || len(recent) != 2 || recent[0].Kind != store.Bind || recent[1].Kind != store.Update {
-		t.Errorf("the latest two operations: %+v, %v", recent, err)
-	}
-	if old, err := s.Reports.RecentTasks(t.Context(), "again", used.CreatedAt, 20); err != nil || len(old) != 0 {
-		t.Errorf("operations of an instance of that id before: %+v, %v", old, err)
-	}
+	assert.True(t, err == nil && len(recent) == 2 && recent[0].Kind == store.Bind && recent[1].Kind == store.Update,
+		"the latest two operations: %+v, %v", recent, err)
+	old, err := s.Reports.RecentTasks(t.Context(), "again", used.CreatedAt, 20)
+	assert.True(t, err == nil && len(old) == 0, "operations of an instance of that id before: %+v, %v", old, err)
 	bindings, err := s.Reports.BindingSummaries(t.Context(), "bound")
-	if err != nil || len(bindings) != 2 || bindings[0].ID != "c" || bindings[1].Account != "u_1" {
-		t.Errorf("bindings: %+v, %v", bindings, err)
-	}
+	assert.True(t, err == nil && len(bindings) == 2 && bindings[0].ID == "c" && bindings[1].Account == "u_1",
+		"bindings: %+v, %v", bindings, err)
 }
 
 // A name of one instance finds it. Nobody hides an instance behind another by calling that by its id.
@@ -129,18 +115,14 @@ func TestInstancesAreFoundByName(t *testing.T) {
 		('c', 's', 'p', 'ready', 'one', 'db_c', '{"instance_name":"twice"}'),
 		('d', 's', 'p', 'ready', 'one', 'db_d', '{"instance_name":"a"}')`)
 	for name, want := range map[string]string{"orders": "a", "a": "a", "db_b": "b"} {
-		if id, err := s.Instances.Named(t.Context(), name); id != want || err != nil {
-			t.Errorf("%q is instance %q, %v", name, id, err)
-		}
+		id, err := s.Instances.Named(t.Context(), name)
+		assert.True(t, id == want && err == nil, "%q is instance %q, %v", name, id, err)
 	}
 	_, err := s.Instances.Named(t.Context(), "twice")
-	if several, ok := errors.AsType[*store.AmbiguousError](err); !ok || !slices.Equal(several.IDs, []string{"b", "c"}) {
-		t.Errorf("a name of two instances: %v", err)
-	}
-	if _, err := s.Instances.Named(t.Context(), "nothing"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a name of no instance: %v", err)
-	}
-	if _, err := s.Instances.Find(t.Context(), "orders"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the broker itself goes by names: %v", err)
-	}
+	several, ok := errors.AsType[*store.AmbiguousError](err)
+	assert.True(t, ok && slices.Equal(several.IDs, []string{"b", "c"}), "a name of two instances: %v", err)
+	_, err = s.Instances.Named(t.Context(), "nothing")
+	assert.ErrorIs(t, err, store.ErrNotFound, "a name of no instance")
+	_, err = s.Instances.Find(t.Context(), "orders")
+	assert.ErrorIs(t, err, store.ErrNotFound, "the broker itself goes by names")
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -15,9 +17,7 @@ import (
 
 func inTx(t *testing.T, s *store.Store, fn func(tx *store.Tx) error) {
 	t.Helper()
-	if err := s.InTx(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.InTx(t.Context(), fn))
 }
 
 // expectResources compares all but ages, sorted by names.
@@ -25,12 +25,10 @@ func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
 	t.Helper()
 	var got []store.Resource
 	for _, server := range []string{"", "a", "b"} {
-		if err := s.Resources.Each(t.Context(), server, func(some []store.Resource) error {
+		require.NoError(t, s.Resources.Each(t.Context(), server, func(some []store.Resource) error {
 			got = append(got, some...)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	for i := range got {
 		if got[i].Age < 0 || got[i].Age > time.Hour {
@@ -39,9 +37,7 @@ func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
 		got[i].Age = 0
 	}
 	slices.SortFunc(got, func(a, b store.Resource) int { return cmp.Compare(a.Name, b.Name) })
-	if !slices.Equal(got, want) {
-		t.Errorf("recorded\n%+v\ninstead of\n%+v", got, want)
-	}
+	assert.True(t, slices.Equal(got, want), "recorded\n%+v\ninstead of\n%+v", got, want)
 }
 
 func TestResourcesAreRecordedWithTheirIntent(t *testing.T) {
@@ -109,12 +105,10 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	})
 	expectResources(t, s, db, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db2", InstanceID: "i",
 		Live: true}, u)
-	if r, err := s.Resources.Get(t.Context(), u.Kind, u.Server, u.Name); err != nil || r.Live || r.InstanceID != "i" {
-		t.Errorf("one resource: %+v, %v", r, err)
-	}
-	if _, err := s.Resources.Get(t.Context(), u.Kind, "b", u.Name); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("an account on another server: %v", err)
-	}
+	r, err := s.Resources.Get(t.Context(), u.Kind, u.Server, u.Name)
+	assert.True(t, err == nil && !r.Live && r.InstanceID == "i", "one resource: %+v, %v", r, err)
+	_, err = s.Resources.Get(t.Context(), u.Kind, "b", u.Name)
+	assert.ErrorIs(t, err, store.ErrNotFound, "an account on another server")
 }
 
 // What a task fills beside its instance is no orphan before the task has ended.
@@ -143,39 +137,31 @@ func TestResourcesAreReadInPages(t *testing.T) {
 	url := servers.Postgres(t)
 	s, ctx := servers.OpenStore(t, url), t.Context()
 	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(ctx)
 	const each = 2500
-	if _, err := conn.Exec(ctx, `INSERT INTO resource (kind, server, name, instance_id)
+	_, err = conn.Exec(ctx, `INSERT INTO resource (kind, server, name, instance_id)
 		SELECT kind, server, 'n' || n, 'i' FROM generate_series(1, $1) n, (VALUES ('database', 'a'), ('account', 'a'),
-			('database', 'b'), ('account', 'c'), ('dedicated server', '')) AS of (kind, server)`, each); err != nil {
-		t.Fatal(err)
-	}
+			('database', 'b'), ('account', 'c'), ('dedicated server', '')) AS of (kind, server)`, each)
+	require.NoError(t, err)
 	names, err := s.Resources.Servers(ctx)
 	slices.Sort(names)
-	if err != nil || !slices.Equal(names, []string{"", "a", "b", "c"}) {
-		t.Errorf("servers %q, %v", names, err)
-	}
+	assert.True(t, err == nil && slices.Equal(names, []string{"", "a", "b", "c"}), "servers %q, %v", names, err)
 	for server, want := range map[string]int{"": each, "a": 2 * each, "b": each, "c": each, "d": 0} {
 		seen, last := map[store.ResourceKey]bool{}, ""
-		if err := s.Resources.Each(ctx, server, func(some []store.Resource) error {
+		err = s.Resources.Each(ctx, server, func(some []store.Resource) error {
 			for _, r := range some {
-				if r.Server != server || r.Kind == store.DatabaseResource && last == store.AccountResource {
-					t.Errorf("server %q: %+v after a %s", server, r, last)
-				}
+				assert.False(t, r.Server != server || r.Kind == store.DatabaseResource && last == store.AccountResource,
+					"server %q: %+v after a %s", server, r, last)
 				seen[store.ResourceKey{Kind: r.Kind, Server: r.Server, Name: r.Name}], last = true, r.Kind
 			}
 			return nil
-		}); err != nil || len(seen) != want {
-			t.Errorf("server %q: %d resources instead of %d, %v", server, len(seen), want, err)
-		}
+		})
+		assert.True(t, err == nil && len(seen) == want,
+			"server %q: %d resources instead of %d, %v", server, len(seen), want, err)
 	}
 	stop := errors.New("enough")
-	if err := s.Resources.Each(ctx, "a", func([]store.Resource) error { return stop }); !errors.Is(err, stop) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, s.Resources.Each(ctx, "a", func([]store.Resource) error { return stop }), stop)
 }
 
 func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
@@ -196,26 +182,22 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 		"live": {key("a", "live")}, "on another server": {key("b", "dead")}, "none": nil,
 	} {
 		for range 2 {
-			if n, err := s.Resources.Forget(ctx, gone, 0); err != nil || n != 0 {
-				t.Errorf("%s: forgot %d, %v", name, n, err)
-			}
+			n, err := s.Resources.Forget(ctx, gone, 0)
+			assert.True(t, err == nil && n == 0, "%s: forgot %d, %v", name, n, err)
 		}
 	}
 	expectResources(t, s, dead, live)
 	both := []store.ResourceKey{key("a", "dead"), key("a", "live")}
 	forget := func(keep time.Duration, want int64) {
 		t.Helper()
-		if n, err := s.Resources.Forget(ctx, both, keep); err != nil || n != want {
-			t.Errorf("forgot %d instead of %d, %v", n, want, err)
-		}
+		n, err := s.Resources.Forget(ctx, both, keep)
+		assert.True(t, err == nil && n == want, "forgot %d instead of %d, %v", n, want, err)
 	}
 	forget(0, 0)
 	dead.SeenGone = true
 	expectResources(t, s, dead, live)
 	forget(time.Hour, 0)
-	if err := s.Resources.Remember(ctx, both); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Resources.Remember(ctx, both))
 	dead.SeenGone = false
 	expectResources(t, s, dead, live)
 	forget(0, 0)
@@ -249,9 +231,7 @@ func TestAbandoned(t *testing.T) {
 	newTask(t, s, store.NewTask{InstanceID: "ready", BindingID: "ending", Kind: store.Unbind, PlanID: "p"})
 	newTask(t, s, store.NewTask{InstanceID: "delete again", Kind: store.Deprovision, PlanID: "p"})
 	got, err := s.Resources.Abandoned(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range got {
 		got[i].Age = 0
 	}
@@ -260,7 +240,5 @@ func TestAbandoned(t *testing.T) {
 	})
 	want := []store.Abandoned{{InstanceID: "abandoned"}, {InstanceID: "delete failed"},
 		{InstanceID: "ready", BindingID: "abandoned"}, {InstanceID: "ready", BindingID: "unbind failed"}}
-	if !slices.Equal(got, want) {
-		t.Errorf("abandoned %+v instead of %+v", got, want)
-	}
+	assert.True(t, slices.Equal(got, want), "abandoned %+v instead of %+v", got, want)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -19,13 +21,9 @@ import (
 func open(t *testing.T, url, keyset string) *store.Store {
 	t.Helper()
 	keys, err := store.ParseKeyset(keyset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := store.Open(t.Context(), url, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -46,9 +44,7 @@ func insert(t *testing.T, s *store.Store, id string, bindings int) {
 		}
 		return tx.SetNextAdminPassword(id, "next of "+id)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func bindingOf(id string, n int) store.Binding {
@@ -60,14 +56,12 @@ func bindingOf(id string, n int) store.Binding {
 func expectReadable(t *testing.T, s *store.Store, id string, bindings int) {
 	t.Helper()
 	i, err := s.Instances.Get(t.Context(), id)
-	if err != nil || i.AdminPassword != "admin of "+id || i.NextAdminPassword != "next of "+id {
-		t.Errorf("instance %s: %q, %q, %v", id, i.AdminPassword, i.NextAdminPassword, err)
-	}
+	assert.True(t, err == nil && i.AdminPassword == "admin of "+id && i.NextAdminPassword == "next of "+id,
+		"instance %s: %q, %q, %v", id, i.AdminPassword, i.NextAdminPassword, err)
 	for n := range bindings {
 		want := bindingOf(id, n)
-		if b, err := s.Bindings.Get(t.Context(), id, want.ID); err != nil || b.Password != want.Password {
-			t.Errorf("binding %d of %s: %q, %v", n, id, b.Password, err)
-		}
+		b, err := s.Bindings.Get(t.Context(), id, want.ID)
+		assert.True(t, err == nil && b.Password == want.Password, "binding %d of %s: %q, %v", n, id, b.Password, err)
 	}
 }
 
@@ -82,24 +76,19 @@ func TestRotateKeys(t *testing.T) {
 	insert(t, open(t, url, promoted), "two", 1)
 	expectReadable(t, open(t, url, added), "two", 1) // not yet promoted everywhere
 
-	if err := open(t, url, dropped).Keys.Check(t.Context()); !isMissing(err) {
-		t.Errorf("a keyset without the old key: %v", err)
-	}
+	err := open(t, url, dropped).Keys.Check(t.Context())
+	assert.True(t, isMissing(err), "a keyset without the old key: %v", err)
 	s := open(t, url, promoted)
 	for _, want := range []int{bindings + 2, 0} {
-		if n, err := s.Keys.Rotate(t.Context()); err != nil || n != want {
-			t.Errorf("%d passwords, %v, want %d", n, err, want)
-		}
+		n, err := s.Keys.Rotate(t.Context())
+		assert.True(t, err == nil && n == want, "%d passwords, %v, want %d", n, err, want)
 	}
 	after := open(t, url, dropped)
-	if err := after.Keys.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, after.Keys.Check(t.Context()))
 	expectReadable(t, after, "one", bindings)
 	expectReadable(t, after, "two", 1)
-	if err := open(t, url, old).Keys.Check(t.Context()); !isMissing(err) {
-		t.Errorf("the old keyset: %v", err)
-	}
+	err = open(t, url, old).Keys.Check(t.Context())
+	assert.True(t, isMissing(err), "the old keyset: %v", err)
 }
 
 func isMissing(err error) bool {
@@ -119,9 +108,7 @@ func TestRotateKeysBesideAWriter(t *testing.T) {
 			t.Fatalf("after %v: %v", took, err)
 		}
 	}
-	if err := rotateBesideAWriter(t); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rotateBesideAWriter(t))
 }
 
 // rotateBesideAWriter returns the error of the writer or of the rotation.
@@ -133,9 +120,7 @@ func rotateBesideAWriter(t *testing.T) error {
 	writer, rotating := open(t, url, added), open(t, url, promoted)
 	insert(t, writer, "one", 0)
 	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(ctx)
 	type result struct {
 		rotated int
@@ -159,13 +144,11 @@ func rotateBesideAWriter(t *testing.T) error {
 	if r.err != nil {
 		return r.err
 	}
-	if r.rotated != 1 {
-		t.Errorf("%d passwords", r.rotated)
-	}
+	assert.True(t, r.rotated == 1, "%d passwords", r.rotated)
 	after := open(t, url, changed(t, store.DropOldKeys, promoted))
-	if i, err := after.Instances.Get(ctx, "one"); err != nil || i.AdminPassword != "next of one" || i.NextAdminPassword != "" {
-		t.Errorf("what was written meanwhile is now %q, %q, %v", i.AdminPassword, i.NextAdminPassword, err)
-	}
+	i, err := after.Instances.Get(ctx, "one")
+	assert.True(t, err == nil && i.AdminPassword == "next of one" && i.NextAdminPassword == "",
+		"what was written meanwhile is now %q, %q, %v", i.AdminPassword, i.NextAdminPassword, err)
 	return nil
 }
 
@@ -192,25 +175,19 @@ func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
 	s := open(t, url, old)
 	insert(t, s, "one", 2)
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	// The ciphertext of another row does not open in this one.
-	if _, err := conn.Exec(t.Context(),
-		"UPDATE instance SET admin_password = (SELECT password FROM binding LIMIT 1)"); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := open(t, url, promoted).Keys.Rotate(t.Context()); err == nil || n != 0 {
-		t.Errorf("%d passwords, %v", n, err)
-	}
+	_, err = conn.Exec(t.Context(),
+		"UPDATE instance SET admin_password = (SELECT password FROM binding LIMIT 1)")
+	require.NoError(t, err)
+	n, err := open(t, url, promoted).Keys.Rotate(t.Context())
+	assert.True(t, err != nil && n == 0, "%d passwords, %v", n, err)
 	// With a keyset that lacks the key, nothing is changed at all.
-	if n, err := open(t, url, newKeyset(t)).Keys.Rotate(t.Context()); !isMissing(err) || n != 0 {
-		t.Errorf("%d passwords, %v", n, err)
-	}
+	n, err = open(t, url, newKeyset(t)).Keys.Rotate(t.Context())
+	assert.True(t, isMissing(err) && n == 0, "%d passwords, %v", n, err)
 	for n := range 2 {
-		if _, err := s.Bindings.Get(t.Context(), "one", bindingOf("one", n).ID); err != nil {
-			t.Errorf("the old keyset: %v", err)
-		}
+		_, err = s.Bindings.Get(t.Context(), "one", bindingOf("one", n).ID)
+		assert.NoError(t, err, "the old keyset")
 	}
 }

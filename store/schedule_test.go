@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -18,12 +21,9 @@ var hourly = store.Schedule{Every: time.Hour}
 // due makes the next task of a kind due, which RecordScheduled has heard of.
 func due(t *testing.T, s *store.Store, kind string) {
 	t.Helper()
-	if _, err := s.Tasks.RecordScheduled(t.Context(), kind, hourly); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("a task is due already: %v", err)
-	}
-	if err := s.Tasks.MakeDue(t.Context(), kind); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Tasks.RecordScheduled(t.Context(), kind, hourly)
+	require.ErrorIs(t, err, store.ErrNotFound, "a task is due already")
+	require.NoError(t, s.Tasks.MakeDue(t.Context(), kind))
 }
 
 func TestOneOfManyBrokersRecordsATaskThatIsDue(t *testing.T) {
@@ -43,9 +43,8 @@ func TestOneOfManyBrokersRecordsATaskThatIsDue(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := recorded.Load(); n != 1 {
-		t.Errorf("%d brokers recorded a task, want 1", n)
-	}
+	n := recorded.Load()
+	assert.EqualValues(t, 1, n, "%d brokers recorded a task", n)
 }
 
 // At most one task of each kind is in progress. Kinds do not wait for each other.
@@ -58,26 +57,21 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 		return s.Tasks.RecordScheduled(ctx, kind, hourly)
 	}
 	first, err := record(sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := record(sweep); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a second task while the first is in progress: %v", err)
-	}
-	if _, err := record("backup"); err != nil {
-		t.Errorf("a task of another kind: %v", err)
-	}
+	require.NoError(t, err)
+	_, err = record(sweep)
+	assert.ErrorIs(t, err, store.ErrNotFound, "a second task while the first is in progress")
+	_, err = record("backup")
+	assert.NoError(t, err, "a task of another kind")
 	for _, kind := range []string{sweep, "backup"} {
-		if claimed, err := s.Queue.Claim(ctx, "me", time.Minute, store.Passed{}); err != nil || claimed.Kind != kind {
-			t.Errorf("claimed %+v, %v, want a task of kind %q", claimed, err, kind)
-		}
+		claimed, err := s.Queue.Claim(ctx, "me", time.Minute, store.Passed{})
+		assert.True(t, err == nil && claimed.Kind == kind, "claimed %+v, %v, want a task of kind %q", claimed, err, kind)
 	}
 	if err := s.Queue.Finish(ctx, store.Lease{ID: first.ID, Epoch: first.Epoch + 1}, store.Succeeded, "", true, nothing); err != nil {
 		t.Fatal(err)
 	}
-	if next, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); err != nil || next.ID == first.ID {
-		t.Errorf("what was asked for during the first, after its end: %+v, %v", next, err)
-	}
+	next, err := s.Tasks.RecordScheduled(ctx, sweep, hourly)
+	assert.True(t, err == nil && next.ID != first.ID,
+		"what was asked for during the first, after its end: %+v, %v", next, err)
 }
 
 // A task that takes longer than the time to the next one takes the place of that one.
@@ -86,13 +80,11 @@ func TestALongScheduledTaskTakesThePlaceOfTheNext(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	due(t, s, sweep)
-	if _, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Tasks.RecordScheduled(ctx, sweep, hourly)
+	require.NoError(t, err)
 	exec(t, url, "UPDATE schedule SET next_at = now() - interval '1 min'")
-	if _, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a second task while the first is in progress: %v", err)
-	}
+	_, err = s.Tasks.RecordScheduled(ctx, sweep, hourly)
+	assert.ErrorIs(t, err, store.ErrNotFound, "a second task while the first is in progress")
 	expectRows(t, url, "SELECT kind FROM schedule WHERE next_at > now()", sweep)
 }
 
@@ -101,18 +93,12 @@ func TestNothingIsScheduledDuringAHold(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	due(t, s, sweep)
-	if err := s.Recovery.SetHold(ctx, "A test holds.", 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("during the hold: %v", err)
-	}
-	if err := s.Recovery.Resume(ctx, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Tasks.RecordScheduled(ctx, sweep, hourly); err != nil {
-		t.Errorf("after the hold: %v", err)
-	}
+	require.NoError(t, s.Recovery.SetHold(ctx, "A test holds.", 0))
+	_, err := s.Tasks.RecordScheduled(ctx, sweep, hourly)
+	assert.ErrorIs(t, err, store.ErrNotFound, "during the hold")
+	require.NoError(t, s.Recovery.Resume(ctx, 0))
+	_, err = s.Tasks.RecordScheduled(ctx, sweep, hourly)
+	assert.NoError(t, err, "after the hold")
 }
 
 func TestWhenTheNextTaskIsDue(t *testing.T) {
@@ -131,9 +117,8 @@ func TestWhenTheNextTaskIsDue(t *testing.T) {
 			if before != "none" {
 				exec(t, url, "UPDATE schedule SET next_at = "+before)
 			}
-			if _, err := s.Tasks.RecordScheduled(ctx, name, c.by); !errors.Is(err, store.ErrNotFound) {
-				t.Fatal(err)
-			}
+			_, err := s.Tasks.RecordScheduled(ctx, name, c.by)
+			require.ErrorIs(t, err, store.ErrNotFound)
 			expectRows(t, url, "SELECT kind FROM schedule WHERE kind = '"+name+"' AND "+c.want, name)
 		}
 	}

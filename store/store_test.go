@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -23,12 +25,10 @@ func TestMain(m *testing.M) { servers.Main(m) }
 func newTask(t *testing.T, s *store.Store, n store.NewTask) store.Task {
 	t.Helper()
 	var task *store.Task
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		task = tx.InsertTask(n)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return *task
 }
 
@@ -44,53 +44,39 @@ func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
 	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(ctx)
 	const newer = 9999
-	if _, err := conn.Exec(ctx, "UPDATE schema_version SET version = $1", newer); err != nil {
-		t.Fatal(err)
-	}
-	if version, err := store.Migrate(ctx, url); err != nil || version != newer {
-		t.Errorf("version %d, %v", version, err)
-	}
+	_, err = conn.Exec(ctx, "UPDATE schema_version SET version = $1", newer)
+	require.NoError(t, err)
+	version, err := store.Migrate(ctx, url)
+	assert.True(t, err == nil && version == newer, "version %d, %v", version, err)
 }
 
 func TestSessionLockKeyIsSharedAndLong(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	a, err := servers.OpenStore(t, url).Keys.SessionLockKey(t.Context())
-	if err != nil || len(a) < 32 {
-		t.Fatalf("%d bytes, %v", len(a), err)
-	}
+	require.True(t, err == nil && len(a) >= 32, "%d bytes, %v", len(a), err)
 	b, err := servers.OpenStore(t, url).Keys.SessionLockKey(t.Context())
-	if err != nil || !bytes.Equal(a, b) {
-		t.Errorf("another broker reads another key, %v", err)
-	}
-	if other, err := servers.Store(t).Keys.SessionLockKey(t.Context()); err != nil || bytes.Equal(a, other) {
-		t.Errorf("another database has the same key, %v", err)
-	}
+	assert.True(t, err == nil && bytes.Equal(a, b), "another broker reads another key, %v", err)
+	other, err := servers.Store(t).Keys.SessionLockKey(t.Context())
+	assert.True(t, err == nil && !bytes.Equal(a, other), "another database has the same key, %v", err)
 }
 
 func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	s, other, ctx := servers.OpenStore(t, url), servers.OpenStore(t, url), t.Context()
-	if err := s.InTx(ctx, func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin",
 			Account: "u", Password: "secret"}))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	b, err := s.Bindings.Get(ctx, "i", "b")
-	if err != nil || b.Password != "secret" {
-		t.Errorf("own key: %+v, %v", b, err)
-	}
-	if _, err := other.Bindings.Get(ctx, "i", "b"); err == nil {
-		t.Error("a store with another keyset read the password")
-	}
+	assert.True(t, err == nil && b.Password == "secret", "own key: %+v, %v", b, err)
+	_, err = other.Bindings.Get(ctx, "i", "b")
+	assert.Error(t, err, "a store with another keyset read the password")
 }
 
 func TestServerPlacesAreLimited(t *testing.T) {
@@ -117,36 +103,24 @@ func TestServerPlacesAreLimited(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(made) != 2 {
-		t.Fatalf("of two places, %q were taken", made)
-	}
-	if err := take("3"); !errors.Is(err, store.ErrServerFull) {
-		t.Fatalf("third of two: %v", err)
-	}
+	require.Len(t, made, 2, "of two places, %q were taken", made)
+	require.ErrorIs(t, take("3"), store.ErrServerFull, "third of two")
 	expectUnrecorded(t, s, "3")
-	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance(made[0]); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := take("3"); err != nil {
-		t.Errorf("after one was deleted: %v", err)
-	}
-	if loads, err := s.Servers.States(ctx, []string{"a", "b"}); err != nil || loads["a"].Instances != 2 {
-		t.Errorf("loads %v, %v", loads, err)
-	}
+	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance(made[0]); return nil }))
+	assert.NoError(t, take("3"), "after one was deleted")
+	loads, err := s.Servers.States(ctx, []string{"a", "b"})
+	assert.True(t, err == nil && loads["a"].Instances == 2, "loads %v, %v", loads, err)
 }
 
 // expectUnrecorded checks that nothing is recorded of an instance whose provision was refused.
 func expectUnrecorded(t *testing.T, s *store.Store, id string) {
 	t.Helper()
-	if _, err := s.Instances.Get(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the instance that was refused: %v", err)
-	}
-	if _, err := s.Tasks.Latest(t.Context(), id, "", ""); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("its task: %v", err)
-	}
-	if _, err := s.Resources.Get(t.Context(), store.DatabaseResource, "a", "db_"+id); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("its database: %v", err)
-	}
+	_, err := s.Instances.Get(t.Context(), id)
+	assert.ErrorIs(t, err, store.ErrNotFound, "the instance that was refused")
+	_, err = s.Tasks.Latest(t.Context(), id, "", "")
+	assert.ErrorIs(t, err, store.ErrNotFound, "its task")
+	_, err = s.Resources.Get(t.Context(), store.DatabaseResource, "a", "db_"+id)
+	assert.ErrorIs(t, err, store.ErrNotFound, "its database")
 }
 
 func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
@@ -176,14 +150,10 @@ func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
 			workers--
 			continue
 		}
-		if seen[id] {
-			t.Errorf("task %d was claimed twice", id)
-		}
+		assert.False(t, seen[id], "task %d was claimed twice", id)
 		seen[id] = true
 	}
-	if len(seen) != tasks {
-		t.Errorf("%d of %d tasks were claimed", len(seen), tasks)
-	}
+	assert.Len(t, seen, tasks, "%d of %d tasks were claimed", len(seen), tasks)
 }
 
 func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
@@ -196,9 +166,7 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 		tx.InsertTask(bind)
 		return nil
 	})
-	if err == nil {
-		t.Error("a second task of one binding was recorded while the first was in progress")
-	}
+	assert.Error(t, err, "a second task of one binding was recorded while the first was in progress")
 }
 
 // A claim whose response is lost runs no step, and does not count as an attempt.
@@ -210,14 +178,13 @@ func TestLostClaimIsNoAttempt(t *testing.T) {
 	lost := servers.OpenStore(t, through)
 	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Provision, PlanID: "p", Owner: "dead", LeaseTTL: -time.Second})
 	cut := network.CutAnswer(testdrive.Parameter("unlucky"), 0)
-	if _, err := lost.Queue.Claim(ctx, "unlucky", -time.Second, store.Passed{}); err == nil {
-		t.Fatal("the answer was not lost")
-	}
+	_, err := lost.Queue.Claim(ctx, "unlucky", -time.Second, store.Passed{})
+	require.Error(t, err, "the answer was not lost")
 	testdrive.Receive(t, cut, "the answer to the claim is lost")
 	expectRows(t, url, "SELECT lease_owner FROM task", "unlucky")
-	if got, err := s.Queue.Claim(ctx, "next", time.Minute, store.Passed{}); err != nil || got.Attempt != 1 {
-		t.Errorf("attempt %d, %v, want 1: that of the worker that died", got.Attempt, err)
-	}
+	got, err := s.Queue.Claim(ctx, "next", time.Minute, store.Passed{})
+	assert.True(t, err == nil && got.Attempt == 1,
+		"attempt %d, %v, want 1: that of the worker that died", got.Attempt, err)
 	expectRows(t, url, "SELECT attempt::text FROM task", "1")
 }
 
@@ -226,16 +193,10 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("i"))
 	dead, err := s.Queue.Claim(ctx, "dead", -time.Second, store.Passed{}) // run out as soon as it is taken
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alive, err := s.Queue.Claim(ctx, "alive", time.Minute, store.Passed{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if alive.ID != dead.ID || alive.Attempt != 1 {
-		t.Errorf("took over task %d as attempt %d", alive.ID, alive.Attempt)
-	}
+	require.NoError(t, err)
+	assert.True(t, alive.ID == dead.ID && alive.Attempt == 1, "took over task %d as attempt %d", alive.ID, alive.Attempt)
 	writes := map[string]error{
 		"progress": s.Queue.Progress(ctx, held(dead), "step", "…", false),
 		"postpone": s.Queue.Postpone(ctx, held(dead), 0, 1, "…"),
@@ -243,19 +204,13 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 		"finish":   s.Queue.Finish(ctx, held(dead), store.Succeeded, "", true, nothing),
 	}
 	for name, err := range writes {
-		if !errors.Is(err, store.ErrLeaseLost) {
-			t.Errorf("%s by the worker that lost the lease: %v", name, err)
-		}
+		assert.ErrorIs(t, err, store.ErrLeaseLost, "%s by the worker that lost the lease", name)
 	}
-	if renewed, err := s.Queue.Extend(ctx, "dead", []store.Lease{held(dead)}, time.Minute); err != nil || len(renewed) != 0 {
-		t.Errorf("the lost lease was renewed: %v, %v", renewed, err)
-	}
-	if renewed, err := s.Queue.Extend(ctx, "alive", []store.Lease{held(alive)}, time.Minute); err != nil || len(renewed) != 1 {
-		t.Errorf("the live lease was not renewed: %v, %v", renewed, err)
-	}
-	if err := s.Queue.Finish(ctx, held(alive), store.Succeeded, "", true, nothing); err != nil {
-		t.Error(err)
-	}
+	renewed, err := s.Queue.Extend(ctx, "dead", []store.Lease{held(dead)}, time.Minute)
+	assert.True(t, err == nil && len(renewed) == 0, "the lost lease was renewed: %v, %v", renewed, err)
+	renewed, err = s.Queue.Extend(ctx, "alive", []store.Lease{held(alive)}, time.Minute)
+	assert.True(t, err == nil && len(renewed) == 1, "the live lease was not renewed: %v, %v", renewed, err)
+	assert.NoError(t, s.Queue.Finish(ctx, held(alive), store.Succeeded, "", true, nothing))
 }
 
 func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
@@ -264,33 +219,22 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	n := provisionOf("i")
 	n.Owner, n.LeaseTTL = "first", time.Minute
 	first := newTask(t, s, n)
-	if !first.Leased {
-		t.Fatal("the first task got no lease")
-	}
+	require.True(t, first.Leased, "the first task got no lease")
 	var second *store.Task
-	if err := s.InTx(ctx, func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 		tx.CancelTask(first.ID, "cancelled")
 		second = tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p",
 			Owner: "second", LeaseTTL: time.Minute})
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if second.Leased {
-		t.Error("the second task got a lease beside the first one's")
-	}
-	if err := s.Queue.Finish(ctx, held(first), store.Succeeded, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("the cancelled task's worker finished it: %v", err)
-	}
-	if _, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("claimed while the cancelled one's lease was live: %v", err)
-	}
-	if err := s.Queue.ReleaseCancelled(ctx, held(first), "first"); err != nil {
-		t.Fatal(err)
-	}
-	if claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); err != nil || claimed.ID != second.ID {
-		t.Errorf("claimed %d, %v after the release", claimed.ID, err)
-	}
+	}))
+	assert.False(t, second.Leased, "the second task got a lease beside the first one's")
+	assert.ErrorIs(t, s.Queue.Finish(ctx, held(first), store.Succeeded, "", true, nothing), store.ErrLeaseLost,
+		"the cancelled task's worker finished it")
+	_, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+	assert.ErrorIs(t, err, store.ErrNotFound, "claimed while the cancelled one's lease was live")
+	require.NoError(t, s.Queue.ReleaseCancelled(ctx, held(first), "first"))
+	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+	assert.True(t, err == nil && claimed.ID == second.ID, "claimed %d, %v after the release", claimed.ID, err)
 }
 
 func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
@@ -299,33 +243,23 @@ func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
 	n := provisionOf("i")
 	n.Owner, n.LeaseTTL = "first", time.Minute
 	first := newTask(t, s, n)
-	if _, err := s.Tasks.Abort(ctx, first.ID, "aborted", "aborted"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Tasks.Abort(ctx, first.ID, "aborted", "aborted")
+	require.NoError(t, err)
 	for _, other := range []struct {
 		lease store.Lease
 		owner string
 	}{{held(first), "second"}, {store.Lease{ID: first.ID, Epoch: first.Epoch - 1}, "first"}} {
-		if err := s.Queue.ReleaseCancelled(ctx, other.lease, other.owner); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{}); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("claimed while the aborted worker's lease was live: %v", err)
-		}
+		require.NoError(t, s.Queue.ReleaseCancelled(ctx, other.lease, other.owner))
+		_, err = s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+		assert.ErrorIs(t, err, store.ErrNotFound, "claimed while the aborted worker's lease was live")
 	}
-	if err := s.Queue.ReleaseCancelled(ctx, held(first), "first"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Queue.ReleaseCancelled(ctx, held(first), "first"))
 	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
-	if err != nil || claimed.ID != first.ID || claimed.Phase != store.Cleanup || claimed.Attempt != 0 {
-		t.Fatalf("claimed %+v, %v after the release", claimed, err)
-	}
-	if err := s.Queue.ReleaseCancelled(ctx, held(first), "first"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Queue.Finish(ctx, held(claimed), store.Failed, "", true, nothing); err != nil {
-		t.Errorf("the former worker took the lease from the next one: %v", err)
-	}
+	require.True(t, err == nil && claimed.ID == first.ID && claimed.Phase == store.Cleanup && claimed.Attempt == 0,
+		"claimed %+v, %v after the release", claimed, err)
+	require.NoError(t, s.Queue.ReleaseCancelled(ctx, held(first), "first"))
+	assert.NoError(t, s.Queue.Finish(ctx, held(claimed), store.Failed, "", true, nothing),
+		"the former worker took the lease from the next one")
 }
 
 func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
@@ -335,15 +269,11 @@ func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
 		n.InstanceID, n.PlanID, n.Owner, n.LeaseTTL = "i", "p", "me", time.Minute
 		return n
 	}
-	if !newTask(t, s, lease(store.NewTask{BindingID: "a", Kind: store.Bind})).Leased {
-		t.Error("first bind got no lease")
-	}
-	if !newTask(t, s, lease(store.NewTask{BindingID: "b", Kind: store.Bind})).Leased {
-		t.Error("bind of another binding got no lease")
-	}
-	if newTask(t, s, lease(store.NewTask{Kind: store.Update})).Leased {
-		t.Error("update got a lease while binds had theirs")
-	}
+	assert.True(t, newTask(t, s, lease(store.NewTask{BindingID: "a", Kind: store.Bind})).Leased, "first bind got no lease")
+	assert.True(t, newTask(t, s, lease(store.NewTask{BindingID: "b", Kind: store.Bind})).Leased,
+		"bind of another binding got no lease")
+	assert.False(t, newTask(t, s, lease(store.NewTask{Kind: store.Update})).Leased,
+		"update got a lease while binds had theirs")
 }
 
 func TestOldTasksAreForgotten(t *testing.T) {
@@ -352,16 +282,12 @@ func TestOldTasksAreForgotten(t *testing.T) {
 	newTask(t, s, provisionOf("unfinished"))
 	for _, id := range []string{"done", "newest"} {
 		done := newTask(t, s, provisionOf(id))
-		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.CancelTask(done.ID, ""); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error { tx.CancelTask(done.ID, ""); return nil }))
 	}
-	if n, err := s.Tasks.DeleteFinished(ctx, time.Hour); err != nil || n != 0 {
-		t.Errorf("deleted %d young tasks, %v", n, err)
-	}
-	if n, err := s.Tasks.DeleteFinished(ctx, 0); err != nil || n != 1 {
-		t.Errorf("deleted %d old tasks, %v", n, err)
-	}
+	n, err := s.Tasks.DeleteFinished(ctx, time.Hour)
+	assert.True(t, err == nil && n == 0, "deleted %d young tasks, %v", n, err)
+	n, err = s.Tasks.DeleteFinished(ctx, 0)
+	assert.True(t, err == nil && n == 1, "deleted %d old tasks, %v", n, err)
 }
 
 // All old tasks are deleted and no others, also in several batches and by several brokers at once.
@@ -370,35 +296,28 @@ func TestManyOldTasksAreForgotten(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(ctx)
 	const old, young = 3500, 10
-	if _, err := conn.Exec(ctx, `INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
+	_, err = conn.Exec(ctx, `INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
 		SELECT 'i' || n, 'bind', 'p', 'succeeded', now() - '3 hours'::interval,
 			now() - CASE WHEN n > $1::int THEN '1 minute' ELSE '2 hours' END::interval
-		FROM generate_series(1, $2) n`, old, old+young); err != nil {
-		t.Fatal(err)
-	}
+		FROM generate_series(1, $2) n`, old, old+young)
+	require.NoError(t, err)
 	var deleted [2]int64
 	var both sync.WaitGroup
 	for i := range deleted {
 		both.Go(func() {
 			var err error
-			if deleted[i], err = s.Tasks.DeleteFinished(ctx, time.Hour); err != nil {
-				t.Error(err)
-			}
+			deleted[i], err = s.Tasks.DeleteFinished(ctx, time.Hour)
+			assert.NoError(t, err)
 		})
 	}
 	both.Wait()
 	var left int
-	if err := conn.QueryRow(ctx, "SELECT count(*) FROM task").Scan(&left); err != nil {
-		t.Fatal(err)
-	}
-	if deleted[0]+deleted[1] != old || left != young {
-		t.Errorf("deleted %v instead of %d in all, left %d instead of %d", deleted, old, left, young)
-	}
+	require.NoError(t, conn.QueryRow(ctx, "SELECT count(*) FROM task").Scan(&left))
+	assert.True(t, deleted[0]+deleted[1] == old && left == young,
+		"deleted %v instead of %d in all, left %d instead of %d", deleted, old, left, young)
 }
 
 func TestTaskStatus(t *testing.T) {
@@ -406,9 +325,8 @@ func TestTaskStatus(t *testing.T) {
 	s := servers.Store(t)
 	id := newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}).ID
 	want := store.TaskStatus{Kind: store.Bind, State: store.InProgress}
-	if got, err := s.Tasks.Status(t.Context(), id, "i", "b"); err != nil || got != want {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
+	got, err := s.Tasks.Status(t.Context(), id, "i", "b")
+	assert.True(t, err == nil && got == want, "%+v, %v; want %+v", got, err, want)
 	for _, other := range []struct {
 		id                int64
 		instance, binding string
@@ -428,18 +346,13 @@ func TestRecordProvisionOnlyOnce(t *testing.T) {
 		return s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})
 	}
 	first, load, err := record("db_1")
-	if err != nil || load != 1 || first.ID == 0 {
-		t.Fatalf("the first: %+v, load %d, %v", first, load, err)
-	}
-	if _, _, err := record("db_2"); !errors.Is(err, store.ErrExists) {
-		t.Fatalf("the second: %v", err)
-	}
-	if loads, err := s.Servers.States(ctx, []string{"a"}); err != nil || loads["a"].Instances != 1 {
-		t.Errorf("loads %v, %v", loads, err)
-	}
-	if latest, err := s.Tasks.Latest(ctx, "i", "", ""); err != nil || latest.ID != first.ID {
-		t.Errorf("latest task %+v, %v", latest, err)
-	}
+	require.True(t, err == nil && load == 1 && first.ID != 0, "the first: %+v, load %d, %v", first, load, err)
+	_, _, err = record("db_2")
+	require.ErrorIs(t, err, store.ErrExists, "the second")
+	loads, err := s.Servers.States(ctx, []string{"a"})
+	assert.True(t, err == nil && loads["a"].Instances == 1, "loads %v, %v", loads, err)
+	latest, err := s.Tasks.Latest(ctx, "i", "", "")
+	assert.True(t, err == nil && latest.ID == first.ID, "latest task %+v, %v", latest, err)
 	expectResources(t, s, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db_1", InstanceID: "i",
 		Live: true})
 }

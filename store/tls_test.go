@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/store"
@@ -30,9 +32,7 @@ func TestTLSOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	ca, server := startWithTLS(t)
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(caFile, []byte(ca), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(caFile, []byte(ca), 0o600))
 	foreign, _ := newCertificate(t, nil, nil)
 	for _, c := range []struct {
 		what, host, mode, ca string
@@ -58,9 +58,7 @@ func TestTLSOfPostgreSQL(t *testing.T) {
 		expectReached(t, c.what, u, c.works)
 	}
 	plain, err := url.Parse(servers.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	plain.RawQuery = "sslmode=require"
 	expectReached(t, "a server without TLS", *plain, false)
 }
@@ -68,12 +66,10 @@ func TestTLSOfPostgreSQL(t *testing.T) {
 func expectReached(t *testing.T, what string, u url.URL, works bool) {
 	t.Helper()
 	_, err := store.Migrate(t.Context(), u.String())
-	if (err == nil) != works {
-		t.Errorf("%s: %v", what, err)
-	}
-	if password, _ := u.User.Password(); err != nil && strings.Contains(err.Error(), password) {
-		t.Errorf("%s: the error quotes the password: %v", what, err)
-	}
+	assert.Equal(t, works, err == nil, "%s: %v", what, err)
+	password, _ := u.User.Password()
+	assert.False(t, err != nil && strings.Contains(err.Error(), password),
+		"%s: the error quotes the password: %v", what, err)
 }
 
 // startWithTLS starts a PostgreSQL with a certificate for 127.0.0.1, and returns the CA in PEM and its URL.
@@ -84,18 +80,12 @@ func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 	if err == nil {
 		err = os.Chmod(dir, 0o711)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, os.RemoveAll(dir))
 	})
 	cluster, err := pgcluster.Start(t.Context(), pgcluster.Config{Dir: filepath.Join(dir, "postgres")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := cluster.Stop(context.Background()); err != nil { // the test's context has ended
 			t.Error(err)
@@ -104,9 +94,7 @@ func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 	caPEM, caKey := newCertificate(t, nil, nil)
 	cert, key := newCertificate(t, parse(t, caPEM), caKey)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	data := filepath.Join(dir, "postgres", "data")
 	for name, content := range map[string]string{"server.crt": cert, "server.key": string(keyPEM),
@@ -114,14 +102,11 @@ func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 		writeLike(t, data, name, content)
 	}
 	admin, err := pgx.Connect(t.Context(), cluster.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer admin.Close(t.Context())
 	for _, statement := range []string{"ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"} {
-		if _, err := admin.Exec(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err = admin.Exec(t.Context(), statement)
+		require.NoError(t, err, statement)
 	}
 	if server, err = url.Parse(cluster.URL()); err != nil {
 		t.Fatal("the cluster's URL is none") // err would show its password
@@ -139,12 +124,8 @@ func awaitTLS(t *testing.T, server url.URL) {
 		if err != nil {
 			return
 		}
-		if err := conn.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the server goes on without TLS")
-		}
+		require.NoError(t, conn.Close(t.Context()))
+		require.False(t, time.Now().After(deadline), "the server goes on without TLS")
 	}
 }
 
@@ -152,26 +133,18 @@ func awaitTLS(t *testing.T, server url.URL) {
 func writeLike(t *testing.T, dir, name, content string) {
 	t.Helper()
 	info, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	owner := info.Sys().(*syscall.Stat_t)
-	if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chown(path, int(owner.Uid), int(owner.Gid)))
 }
 
 // newCertificate makes a CA or, where one is given, a certificate of it for 127.0.0.1.
 func newCertificate(t *testing.T, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (string, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour)}
 	if ca == nil {
 		template.IsCA, template.BasicConstraintsValid = true, true
@@ -180,9 +153,7 @@ func newCertificate(t *testing.T, ca *x509.Certificate, caKey *ecdsa.PrivateKey)
 		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca, &key.PublicKey, caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), key
 }
 
@@ -190,8 +161,6 @@ func parse(t *testing.T, certificate string) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode([]byte(certificate))
 	parsed, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return parsed
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -16,28 +18,22 @@ import (
 // ready records an instance on the shared server "a" that is ready.
 func ready(t *testing.T, s *store.Store, id, database string) {
 	t.Helper()
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		err := tx.InsertInstance(store.Instance{ID: id, PlanID: "p", Location: store.SharedLocation("a"), Database: database})
 		tx.SetInstanceState(id, store.Ready)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func record(t *testing.T, s *store.Store, changes ...store.UsageChange) {
 	t.Helper()
-	if err := s.Usage.Record(t.Context(), changes); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Usage.Record(t.Context(), changes))
 }
 
 func sampled(t *testing.T, s *store.Store, id string, since time.Time) (bytes []int64) {
 	t.Helper()
 	all, err := s.Usage.History(t.Context(), id, since)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, sample := range all {
 		bytes = append(bytes, sample.Bytes)
 	}
@@ -50,26 +46,18 @@ func TestUsage(t *testing.T) {
 	s := servers.OpenStore(t, url)
 	ready(t, s, "i", "db_1")
 	ready(t, s, "untouched", "db_2")
-	if _, err := s.Usage.Get(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("before the first measurement: %v", err)
-	}
+	_, err := s.Usage.Get(ctx, "i")
+	assert.ErrorIs(t, err, store.ErrNotFound, "before the first measurement")
 	begin := time.Now().Add(-time.Minute)
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Sample: true})
 	first, err := s.Usage.Get(ctx, "i")
-	if err != nil || first.Bytes != 10 || first.OverSince != nil {
-		t.Errorf("%+v, %v", first, err)
-	}
+	assert.True(t, err == nil && first.Bytes == 10 && first.OverSince == nil, "%+v, %v", first, err)
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 11, Level: 80})
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 30, Level: 90, Sample: true})
-	if got := sampled(t, s, "i", begin); !slices.Equal(got, []int64{10, 30}) {
-		t.Errorf("samples %v", got)
-	}
-	if got := sampled(t, s, "i", time.Now().Add(time.Minute)); !slices.Equal(got, []int64{30}) {
-		t.Errorf("samples that hold in a minute: %v", got)
-	}
-	if got := sampled(t, s, "untouched", begin); got != nil {
-		t.Errorf("samples of another instance: %v", got)
-	}
+	assert.Equal(t, []int64{10, 30}, sampled(t, s, "i", begin), "samples")
+	assert.Equal(t, []int64{30}, sampled(t, s, "i", time.Now().Add(time.Minute)), "samples that hold in a minute")
+	got := sampled(t, s, "untouched", begin)
+	assert.Nil(t, got, "samples of another instance: %v", got)
 	found, err := s.Usage.OnServer(ctx, "a", []string{"db_0", "db_1", "db_2"})
 	if err != nil || len(found) != 2 || *found[0].Bytes != 30 || found[0].Level != 90 || found[0].SampledBytes != 30 ||
 		found[1].InstanceID != "untouched" || found[1].Bytes != nil {
@@ -79,15 +67,11 @@ func TestUsage(t *testing.T) {
 		t.Errorf("on another server: %+v, %v", found, err)
 	}
 	second, err := s.Usage.Get(ctx, "i")
-	if err != nil || !second.MeasuredAt.After(first.MeasuredAt) {
-		t.Errorf("%+v, %v", second, err)
-	}
-	if err := s.Usage.RecordMeasurement(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if third, err := s.Usage.Get(ctx, "i"); err != nil || !third.MeasuredAt.After(second.MeasuredAt) {
-		t.Errorf("after a measurement that changed nothing: %+v, %v", third, err)
-	}
+	assert.True(t, err == nil && second.MeasuredAt.After(first.MeasuredAt), "%+v, %v", second, err)
+	require.NoError(t, s.Usage.RecordMeasurement(ctx, "a"))
+	third, err := s.Usage.Get(ctx, "i")
+	assert.True(t, err == nil && third.MeasuredAt.After(second.MeasuredAt),
+		"after a measurement that changed nothing: %+v, %v", third, err)
 	stats, err := s.Usage.Stats(ctx, 1)
 	if err != nil || !slices.Equal(stats.Counts, []store.QuotaCount{{PlanID: "p", Level: 90, Count: 1}}) ||
 		!slices.Equal(stats.Fullest, []store.FullInstance{{InstanceID: "i", PlanID: "p", Bytes: 30}}) {
@@ -107,28 +91,19 @@ func TestUsageIsNotInherited(t *testing.T) {
 	ready(t, s, "i", "db_1")
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Level: 100, Sample: true})
 	restrict(t, s, "i", true)
-	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance("i"); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance("i"); return nil }))
 	ready(t, s, "i", "db_2")
-	if usage, err := s.Usage.Get(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("%+v, %v", usage, err)
-	}
-	if i, err := s.Instances.Get(ctx, "i"); err != nil || i.OverSince != nil {
-		t.Errorf("%+v, %v", i, err)
-	}
-	if got := sampled(t, s, "i", time.Time{}); got != nil {
-		t.Errorf("samples %v", got)
-	}
+	usage, err := s.Usage.Get(ctx, "i")
+	assert.ErrorIs(t, err, store.ErrNotFound, "%+v", usage)
+	i, err := s.Instances.Get(ctx, "i")
+	assert.True(t, err == nil && i.OverSince == nil, "%+v, %v", i, err)
+	got := sampled(t, s, "i", time.Time{})
+	assert.Nil(t, got, "samples %v", got)
 	record(t, s, store.UsageChange{Database: "db_2", Bytes: 20, Sample: true})
-	if err := s.Usage.Forget(ctx, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Usage.Forget(ctx, time.Hour))
 	expectRows(t, url, "SELECT database_name FROM storage_usage", "db_2")
 	expectRows(t, url, "SELECT database_name FROM storage_sample ORDER BY 1", "db_1", "db_2")
-	if err := s.Usage.Forget(ctx, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Usage.Forget(ctx, 0))
 	expectRows(t, url, "SELECT database_name FROM storage_sample")
 }
 
@@ -141,9 +116,7 @@ func TestMuchUsageIsForgotten(t *testing.T) {
 	exec(t, url, `INSERT INTO storage_sample SELECT 'db_' || n, now() - '2 hours'::interval, n FROM generate_series(1, 2500) n`,
 		`INSERT INTO storage_usage SELECT 'db_' || n, n, now() FROM generate_series(1, 2500) n`)
 	record(t, s, store.UsageChange{Database: "db_kept", Bytes: 20, Sample: true})
-	if err := s.Usage.Forget(t.Context(), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Usage.Forget(t.Context(), time.Hour))
 	expectRows(t, url, "SELECT database_name FROM storage_sample", "db_kept")
 	expectRows(t, url, "SELECT database_name FROM storage_usage", "db_kept")
 }
@@ -153,28 +126,25 @@ func TestEachDedicated(t *testing.T) {
 	url := servers.Postgres(t)
 	s := servers.OpenStore(t, url)
 	ready(t, s, "shared", "db_1")
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", Location: store.DedicatedLocation("process", "d_1"), Database: "db_2"})
 		tx.SetInstanceState("i", store.Ready)
 		return errors.Join(err, tx.InsertInstance(store.Instance{ID: "j", PlanID: "p", Location: store.DedicatedLocation("process", "d_2"), Database: "db_3"}))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var found []string
-	if err := s.Usage.EachDedicated(t.Context(), func(some []store.Measured) error {
+	err := s.Usage.EachDedicated(t.Context(), func(some []store.Measured) error {
 		for _, m := range some {
 			found = append(found, m.InstanceID)
 		}
 		return nil
-	}); err != nil || !slices.Equal(found, []string{"i"}) {
-		t.Errorf("%v, %v", found, err)
-	}
+	})
+	assert.True(t, err == nil && slices.Equal(found, []string{"i"}), "%v, %v", found, err)
 	unmeasured := func(age time.Duration, want ...string) {
 		t.Helper()
 		at, err := s.Usage.Unmeasured(t.Context(), age, 10)
-		if got := slices.Sorted(maps.Keys(at)); err != nil || !slices.Equal(got, want) {
-			t.Errorf("not measured for %v: %v instead of %v, %v", age, got, want, err)
-		}
+		got := slices.Sorted(maps.Keys(at))
+		assert.True(t, err == nil && slices.Equal(got, want),
+			"not measured for %v: %v instead of %v, %v", age, got, want, err)
 	}
 	unmeasured(0, "d_1")
 	unmeasured(time.Hour)
@@ -188,13 +158,11 @@ func TestEachDedicated(t *testing.T) {
 
 func restrict(t *testing.T, s *store.Store, id string, over bool) {
 	t.Helper()
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.LockInstance(t.Context(), id)
 		tx.SetOver(id, over)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
@@ -204,54 +172,43 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	ready(t, s, "i", "db_1")
 	bind := func(id string) {
 		t.Helper()
-		if err := s.InTx(ctx, func(tx *store.Tx) error {
+		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 			return tx.InsertBinding(store.Binding{InstanceID: "i", ID: id, Role: "admin", Account: "u_" + id})
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	reconcile := func(account string) {
 		t.Helper()
-		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.SetReconciled(account, true); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error { tx.SetReconciled(account, true); return nil }))
 	}
 	due := func(want ...string) {
 		t.Helper()
 		var got []string
 		for after := (store.DueAccount{}); ; {
 			some, err := s.Bindings.DueAccounts(ctx, false, "", after, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(some) == 0 {
 				break
 			}
 			after = some[0]
 			got = append(got, after.Account+" "+after.BindingID+" "+after.Role+" "+after.Server)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("due: %q instead of %q", got, want)
-		}
+		assert.True(t, slices.Equal(got, want), "due: %q instead of %q", got, want)
 	}
 	bind("a")
 	bind("b")
 	due()
 	restrict(t, s, "i", true)
-	if i, err := s.Instances.Get(ctx, "i"); err != nil || i.OverSince == nil {
-		t.Errorf("%+v, %v", i, err)
-	}
+	i, err := s.Instances.Get(ctx, "i")
+	assert.True(t, err == nil && i.OverSince != nil, "%+v, %v", i, err)
 	due("u_a a admin a", "u_b b admin a")
 	reconcile("u_a")
 	bind("c") // whose account is made as it should be
 	due("u_b b admin a")
-	if err := s.InTx(ctx, func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 		tx.RecordRetiredAccount("i", "u_b")
 		tx.DeleteBinding("i", "b")
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	due("u_b  admin a")
 	reconcile("u_b")
 	due()
@@ -268,22 +225,19 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	counted(1)
 	retire := func(id string) {
 		t.Helper()
-		if err := s.InTx(ctx, func(tx *store.Tx) error {
+		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 			tx.RecordRetiredAccount("i", "u_"+id)
 			tx.DeleteBinding("i", id)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	retire("a") // whose privileges are as they should be
 	due("u_b  admin a")
 	exec(t, url, "UPDATE binding SET grants_due = true WHERE account = 'u_c'")
 	retire("c")
 	due("u_b  admin a", "u_c  admin a")
-	if some, err := s.Bindings.DueAccounts(ctx, true, "", store.DueAccount{}, 10); err != nil || len(some) != 0 {
-		t.Errorf("due on dedicated servers: %+v, %v", some, err)
-	}
+	some, err := s.Bindings.DueAccounts(ctx, true, "", store.DueAccount{}, 10)
+	assert.True(t, err == nil && len(some) == 0, "due on dedicated servers: %+v, %v", some, err)
 	exec(t, url, "UPDATE instance SET state = 'delete failed'") // whatever becomes of its accounts, it will not be reconciled
 	due()
 	counted(0)
@@ -297,37 +251,26 @@ func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	take := func(owner string, want bool, least, most time.Duration) {
 		t.Helper()
 		taken, wait, err := s.Leader.Acquire(ctx, "work", owner, hold)
-		if err != nil || taken != want || !taken && (wait < least || wait > most) {
-			t.Errorf("%s: %v, wait %v, %v", owner, taken, wait, err)
-		}
+		assert.False(t, err != nil || taken != want || !taken && (wait < least || wait > most),
+			"%s: %v, wait %v, %v", owner, taken, wait, err)
 	}
 	take("a", true, 0, 0)
 	take("b", false, hold-10*time.Second, hold)
 	take("a", false, hold-10*time.Second, hold)
-	if err := s.Leader.Renew(ctx, "work", "a", hold); err != nil {
-		t.Error(err)
-	}
-	if err := s.Leader.Renew(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("another one's lease: %v", err)
-	}
+	assert.NoError(t, s.Leader.Renew(ctx, "work", "a", hold))
+	assert.ErrorIs(t, s.Leader.Renew(ctx, "work", "b", hold), store.ErrLeaseLost, "another one's lease")
 	exec(t, url, "UPDATE leader_lease SET until = now()")
 	take("b", true, 0, 0) // a has died during a run, which does not count
-	if err := s.Leader.Release(ctx, "work", "a", each, 0); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("release of a lease that was lost: %v", err)
-	}
+	assert.ErrorIs(t, s.Leader.Release(ctx, "work", "a", each, 0), store.ErrLeaseLost, "release of a lease that was lost")
 	if err := s.Leader.Release(ctx, "work", "b", 0, 0); err != nil { // it was broken off
 		t.Error(err)
 	}
 	take("a", true, 0, 0)
-	if err := s.Leader.Release(ctx, "work", "a", each, 0); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Leader.Release(ctx, "work", "a", each, 0))
 	take("b", false, each-time.Minute, each)
 	exec(t, url, "UPDATE leader_lease SET began_at = began_at - '1 hour'::interval")
 	take("b", true, 0, 0)
-	if err := s.Leader.Release(ctx, "work", "b", each, 2*each); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Leader.Release(ctx, "work", "b", each, 2*each))
 	take("a", false, 2*each-time.Minute, 2*each+time.Minute)
 	exec(t, url, "UPDATE leader_lease SET began_at = began_at + '1 day', until = until + '1 day'") // the clock is set back
 	take("a", true, 0, 0)
@@ -336,14 +279,11 @@ func TestLeaderLeaseHasOneOwner(t *testing.T) {
 func exec(t *testing.T, url string, statements ...string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	for _, statement := range statements {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err = conn.Exec(t.Context(), statement)
+		require.NoError(t, err, statement)
 	}
 }
 
@@ -351,16 +291,10 @@ func exec(t *testing.T, url string, statements ...string) {
 func expectRows(t *testing.T, url, query string, want ...string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	rows, err := conn.Query(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%s: %q instead of %q, %v", query, got, want, err)
-	}
+	assert.True(t, err == nil && slices.Equal(got, want), "%s: %q instead of %q, %v", query, got, want, err)
 }

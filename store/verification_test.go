@@ -3,6 +3,9 @@ package store_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 )
 
@@ -18,15 +21,13 @@ func TestRefusedVerification(t *testing.T) {
 		if due, err := s.Backups.Unverified(ctx); err != nil || len(due) != want {
 			t.Errorf("%s: %d to verify, %v, want %d", when, len(due), err, want)
 		}
-		if b, err := s.Backups.Get(ctx, "b"); err != nil || b.VerifyRefused != refused {
-			t.Errorf("%s: refused %q, %v, want %q", when, b.VerifyRefused, err, refused)
-		}
+		b, err := s.Backups.Get(ctx, "b")
+		assert.True(t, err == nil && b.VerifyRefused == refused,
+			"%s: refused %q, %v, want %q", when, b.VerifyRefused, err, refused)
 	}
 	do := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	expect("new", 1, "")
 	do(s.Backups.NoteRefusal(ctx, "b", "too long"))

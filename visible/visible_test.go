@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/visible"
 )
 
@@ -20,19 +23,12 @@ func TestText(t *testing.T) {
 		"\U000e0041":                            `\udb40\udc41`,
 		"\x9b31m":                               "\ufffd31m", // no UTF-8
 	} {
-		if got := visible.Text(text); got != want {
-			t.Errorf("%q: %q instead of %q", text, got, want)
-		}
+		assert.Equal(t, want, visible.Text(text), "%q", text)
 		quoted, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var before, after string
-		if err := json.Unmarshal(quoted, &before); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(visible.Text(string(quoted))), &after); err != nil || after != before {
-			t.Errorf("%s: as JSON, it becomes %q, %v", quoted, after, err)
-		}
+		require.NoError(t, json.Unmarshal(quoted, &before))
+		err = json.Unmarshal([]byte(visible.Text(string(quoted))), &after)
+		assert.True(t, err == nil && after == before, "%s: as JSON, it becomes %q, %v", quoted, after, err)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 )
@@ -14,17 +17,13 @@ import (
 func TestLoadNamesTheFile(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none.yml")
-	if _, err := Load(missing); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Load of a missing file: %v", err)
-	}
+	_, err := Load(missing)
+	assert.ErrorIs(t, err, os.ErrNotExist, "Load of a missing file")
 	broken := filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(broken, []byte("services: []"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(broken, []byte("services: []"), 0o600))
 	want := broken + `:1: "services" of the catalog must be a list with at least one item`
-	if _, err := Load(broken); err == nil || err.Error() != want {
-		t.Errorf("Load: %v\nwant %s", err, want)
-	}
+	_, err = Load(broken)
+	assert.True(t, err != nil && err.Error() == want, "Load: %v\nwant %s", err, want)
 }
 
 func TestPlanOfRequest(t *testing.T) {
@@ -53,12 +52,9 @@ func TestPlanOfRequest(t *testing.T) {
 	}
 	for _, test := range tests {
 		got, err := c.Plan(test.service, test.plan)
-		if !errors.Is(err, test.want) {
-			t.Errorf("Plan(%q, %q): error %v, want %v", test.service, test.plan, err, test.want)
-		}
-		if err == nil && (got.ServiceID != test.service || got.ID != test.plan) {
-			t.Errorf("Plan(%q, %q) = %+v", test.service, test.plan, got)
-		}
+		assert.ErrorIs(t, err, test.want, "Plan(%q, %q): error %v, want %v", test.service, test.plan, err, test.want)
+		assert.False(t, err == nil && (got.ServiceID != test.service || got.ID != test.plan),
+			"Plan(%q, %q) = %+v", test.service, test.plan, got)
 	}
 }
 
@@ -67,9 +63,8 @@ func TestMaxBindings(t *testing.T) {
 	t.Parallel()
 	c := parse(t, strings.Replace(valid, "max_connections: 1}", "max_connections: 1, max_bindings: 3}", 1))
 	for n, want := range []int{3, DefaultMaxBindings} {
-		if p := c.Plans()[n]; p.MaxBindings != want {
-			t.Errorf("plan %s allows %d bindings instead of %d", p.Name, p.MaxBindings, want)
-		}
+		p := c.Plans()[n]
+		assert.Equal(t, want, p.MaxBindings, "plan %s allows %d bindings", p.Name, p.MaxBindings)
 	}
 }
 
@@ -81,21 +76,16 @@ func TestWithout(t *testing.T) {
 	var names []string
 	for _, p := range shared.Services()[0].Plans {
 		names = append(names, p.Name)
-		if kept, err := shared.Plan(shared.Services()[0].ID, p.ID); err != nil || kept.Kind != plan.Shared {
-			t.Errorf("plan %s is made as %+v, %v", p.Name, kept, err)
-		}
+		kept, err := shared.Plan(shared.Services()[0].ID, p.ID)
+		assert.True(t, err == nil && kept.Kind == plan.Shared, "plan %s is made as %+v, %v", p.Name, kept, err)
 	}
 	if len(names) != 3 || len(shared.Plans()) != 3 {
 		t.Errorf("plans left: %q and %+v", names, shared.Plans())
 	}
-	if len(c.Services()[0].Plans) != 5 || len(c.Plans()) != 5 {
-		t.Error("the full catalog changed")
-	}
+	assert.True(t, len(c.Services()[0].Plans) == 5 && len(c.Plans()) == 5, "the full catalog changed")
 	for _, p := range c.Plans() {
 		_, err := shared.InstanceParameters(p.ID, nil)
-		if gone := errors.Is(err, ErrUnknownPlan); gone != (p.Kind == plan.Dedicated) {
-			t.Errorf("parameters of %s: %v", p.Name, err)
-		}
+		assert.Equal(t, p.Kind == plan.Dedicated, errors.Is(err, ErrUnknownPlan), "parameters of %s: %v", p.Name, err)
 	}
 }
 
@@ -112,17 +102,14 @@ func TestWithoutLeavesNoEmptyOffering(t *testing.T) {
     description: Own
     broker: {provisioner: dedicated, async: required, memory_mb: 256, max_storage_mb: 1, max_connections: 1}
 `)
-	if got := c.Without(func(plan.Plan) bool { return true }).Services(); got == nil || len(got) != 0 {
-		t.Errorf("Services() = %#v, want an empty list", got)
-	}
+	got := c.Without(func(plan.Plan) bool { return true }).Services()
+	assert.True(t, got != nil && len(got) == 0, "Services() = %#v, want an empty list", got)
 }
 
 func parse(t testing.TB, file string) *Catalog {
 	t.Helper()
 	c, err := Parse("c.yml", []byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -132,29 +119,22 @@ func TestWithVersions(t *testing.T) {
 	before := shipped(t)
 	wants := launcher.Version{Flavour: "mariadb", Version: "11.8"}
 	c, err := before.WithVersions(func(plan.Plan) (launcher.Version, bool, error) { return wants, true, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, p := range c.Services()[0].Plans {
 		kept, err := c.Plan(c.Services()[0].ID, p.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		version := "1.0.0"
 		if kept.Kind == plan.Dedicated {
 			version = "11.8.0"
 		}
-		if p.MaintenanceInfo == nil || p.MaintenanceInfo.Version != version || kept.MaintenanceVersion != version {
-			t.Errorf("plan %s: %+v, %q", p.Name, p.MaintenanceInfo, kept.MaintenanceVersion)
-		}
+		assert.True(t, p.MaintenanceInfo != nil && p.MaintenanceInfo.Version == version && kept.MaintenanceVersion == version,
+			"plan %s: %+v, %q", p.Name, p.MaintenanceInfo, kept.MaintenanceVersion)
 	}
-	if old := before.Plans()[4]; old.Version != "" || old.MaintenanceVersion != "" {
-		t.Errorf("the catalog before has changed: %+v", old)
-	}
+	old := before.Plans()[4]
+	assert.True(t, old.Version == "" && old.MaintenanceVersion == "", "the catalog before has changed: %+v", old)
 	failing := errors.New("there is none")
-	if _, err := before.WithVersions(func(plan.Plan) (v launcher.Version, found bool, err error) {
+	_, err = before.WithVersions(func(plan.Plan) (v launcher.Version, found bool, err error) {
 		return v, false, failing
-	}); !errors.Is(err, failing) {
-		t.Errorf("error %v", err)
-	}
+	})
+	assert.ErrorIs(t, err, failing)
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // Parse accepts no file halfway: it returns a catalog whose plans can be found, or problems with their lines.
@@ -20,18 +22,14 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		c, err := Parse("c.yml", file)
 		if err != nil {
-			if !problem.MatchString(err.Error()) {
-				t.Errorf("a problem without its line: %v", err)
-			}
+			assert.True(t, problem.MatchString(err.Error()), "a problem without its line: %v", err)
 			return
 		}
-		if _, err := json.Marshal(c.Services()); err != nil {
-			t.Errorf("the catalog cannot be served: %v", err)
-		}
+		_, err = json.Marshal(c.Services())
+		assert.NoError(t, err, "the catalog cannot be served")
 		for _, p := range c.Plans() {
-			if got, err := c.Plan(p.ServiceID, p.ID); got != p || err != nil {
-				t.Errorf("Plan(%q, %q) = %+v, %v", p.ServiceID, p.ID, got, err)
-			}
+			got, err := c.Plan(p.ServiceID, p.ID)
+			assert.True(t, got == p && err == nil, "Plan(%q, %q) = %+v, %v", p.ServiceID, p.ID, got, err)
 		}
 	})
 }
@@ -50,16 +48,12 @@ func FuzzParameters(f *testing.F) {
 		for name, request := range requests {
 			err := request(c, sharedSmall, raw)
 			var refusal *ParameterError
-			if err != nil && (!errors.As(err, &refusal) || strings.Contains(err.Error(), "\n")) {
-				t.Errorf("%s: %T %v", name, err, err)
-			}
-			if err == nil && len(raw) > 0 && json.Unmarshal(raw, &map[string]any{}) != nil {
-				t.Errorf("%s: accepted what is no object", name)
-			}
+			assert.False(t, err != nil && (!errors.As(err, &refusal) || strings.Contains(err.Error(), "\n")),
+				"%s: %T %v", name, err, err)
+			assert.False(t, err == nil && len(raw) > 0 && json.Unmarshal(raw, &map[string]any{}) != nil,
+				"%s: accepted what is no object", name)
 		}
-		if p, err := c.InstanceParameters(sharedSmall, raw); err == nil &&
-			!(safe.MatchString(p.Charset) && safe.MatchString(p.Collation)) {
-			t.Errorf("accepted %+v", p)
-		}
+		p, err := c.InstanceParameters(sharedSmall, raw)
+		assert.False(t, err == nil && !(safe.MatchString(p.Charset) && safe.MatchString(p.Collation)), "accepted %+v", p)
 	})
 }

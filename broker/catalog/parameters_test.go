@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/plan"
 )
 
@@ -29,9 +31,7 @@ func TestInstanceParameters(t *testing.T) {
 	c := shipped(t)
 	for _, test := range tests {
 		got, err := c.InstanceParameters(sharedSmall, json.RawMessage(test.raw))
-		if got != test.want || err != nil {
-			t.Errorf("%s: got %+v, %v", test.raw, got, err)
-		}
+		assert.True(t, got == test.want && err == nil, "%s: got %+v, %v", test.raw, got, err)
 	}
 }
 
@@ -52,9 +52,7 @@ func TestBindingParameters(t *testing.T) {
 	c := shipped(t)
 	for _, test := range tests {
 		got, err := c.BindingParameters(sharedSmall, json.RawMessage(test.raw))
-		if got.Role != test.role || got.TLS != test.tls || err != nil {
-			t.Errorf("%s: got %+v, %v", test.raw, got, err)
-		}
+		assert.True(t, got.Role == test.role && got.TLS == test.tls && err == nil, "%s: got %+v, %v", test.raw, got, err)
 	}
 }
 
@@ -148,9 +146,8 @@ func TestParametersRefused(t *testing.T) {
 	for _, test := range tests {
 		err := requests[test.request](c, sharedSmall, json.RawMessage(test.raw))
 		var refusal *ParameterError
-		if !errors.As(err, &refusal) || err.Error() != test.want {
-			t.Errorf("%s %.80s: %v\nwant %s", test.request, test.raw, err, test.want)
-		}
+		assert.True(t, errors.As(err, &refusal) && err.Error() == test.want,
+			"%s %.80s: %v\nwant %s", test.request, test.raw, err, test.want)
 	}
 }
 
@@ -158,9 +155,7 @@ func TestParametersOfUnknownPlan(t *testing.T) {
 	t.Parallel()
 	c := shipped(t)
 	for name, request := range requests {
-		if err := request(c, "none", nil); !errors.Is(err, ErrUnknownPlan) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, request(c, "none", nil), ErrUnknownPlan, name)
 	}
 }
 
@@ -191,9 +186,8 @@ func TestParametersFollowTheSchema(t *testing.T) {
 		c := parse(t, withSchema(test.request, test.schema))
 		err := requests[test.request](c, "p", json.RawMessage(test.raw))
 		var refusal *ParameterError
-		if !errors.As(err, &refusal) || err.Error() != test.want {
-			t.Errorf("{%s} %s: %v\nwant %s", test.schema, test.raw, err, test.want)
-		}
+		assert.True(t, errors.As(err, &refusal) && err.Error() == test.want,
+			"{%s} %s: %v\nwant %s", test.schema, test.raw, err, test.want)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/plan"
 )
 
@@ -16,18 +19,14 @@ func TestPlacement(t *testing.T) {
       tolerations: [{key: mysql, value: own, effect: NoSchedule}, {operator: Exists}]
       labels: {example.com/team: data}
       annotations: {note: any text}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := c.Plans().Get("q")
 	want := &plan.Placement{OwnNode: true, StorageClass: "fast.example.com",
 		Tolerations: []plan.Toleration{{Key: "mysql", Operator: "Equal", Value: "own", Effect: "NoSchedule"},
 			{Operator: "Exists"}},
 		Labels: map[string]string{"example.com/team": "data"}, Annotations: map[string]string{"note": "any text"}}
-	if got.MilliCPU != 250 || !reflect.DeepEqual(got.Placement, want) {
-		t.Errorf("the plan has %+v, %+v", got, got.Placement)
-	}
-	if p := c.Plans().Get("p"); p.Placement != nil {
-		t.Errorf("a plan that says nothing has %+v", p.Placement)
-	}
+	assert.True(t, got.MilliCPU == 250 && reflect.DeepEqual(got.Placement, want),
+		"the plan has %+v, %+v", got, got.Placement)
+	p := c.Plans().Get("p")
+	assert.Nil(t, p.Placement, "a plan that says nothing has %+v", p.Placement)
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // valid is a catalog to break, one line at a time.
@@ -50,9 +53,8 @@ func replaceLine(line int, text string) string {
 
 func TestParseAcceptsWhatTheRulesBreak(t *testing.T) {
 	t.Parallel()
-	if _, err := Parse("c.yml", []byte(valid)); err != nil {
-		t.Fatalf("the catalog that the rules are tried on is refused:\n%v", err)
-	}
+	_, err := Parse("c.yml", []byte(valid))
+	require.NoError(t, err, "the catalog that the rules are tried on is refused")
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -296,10 +298,7 @@ func TestParseReportsAllProblemsOnce(t *testing.T) {
 func checkRefusal(t *testing.T, file, want string) {
 	t.Helper()
 	_, err := Parse("c.yml", []byte(file))
-	if err == nil {
-		t.Fatalf("accepted; want\n%s", want)
-	}
-	if got := strings.ReplaceAll("\n"+err.Error(), "\nc.yml:", "\n")[1:]; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	require.Error(t, err, "accepted; want\n%s", want)
+	got := strings.ReplaceAll("\n"+err.Error(), "\nc.yml:", "\n")[1:]
+	assert.Equal(t, want, got, "got\n%s\nwant\n%s", got, want)
 }

@@ -7,15 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/plan"
 )
 
 func shipped(t testing.TB) *Catalog {
 	t.Helper()
 	c, err := Load("../../catalog.yml")
-	if err != nil {
-		t.Fatalf("the catalog in this repository is refused:\n%v", err)
-	}
+	require.NoError(t, err, "the catalog in this repository is refused")
 	return c
 }
 
@@ -47,9 +48,8 @@ func TestShippedPlans(t *testing.T) {
 		}
 	}
 	c := shipped(t)
-	if got := c.Plans(); !slices.Equal(got, want) {
-		t.Errorf("Plans() =\n%+v\nwant\n%+v", got, want)
-	}
+	got := c.Plans()
+	assert.True(t, slices.Equal(got, want), "Plans() =\n%+v\nwant\n%+v", got, want)
 	for _, plan := range want {
 		if got, err := c.Plan(plan.ServiceID, plan.ID); got != plan || err != nil {
 			t.Errorf("Plan(%q) = %+v, %v", plan.Name, got, err)
@@ -60,22 +60,16 @@ func TestShippedPlans(t *testing.T) {
 func TestShippedOfferingOnTheWire(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(shipped(t).Services())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{
 		`"name":"mysql"`, `"tags":["mysql","relational"]`, `"bindable":true`, `"plan_updateable":true`,
 		`"instances_retrievable":true`, `"bindings_retrievable":true`, `"displayName":"MySQL"`,
 		`"maximum_polling_duration":1800`, `"maintenance_info":{"version":"1.0.0","description":`,
 		`"free":true`, `"free":false`, `"enum":["read-only","read-write","admin"]`, `"maxLength":64`,
 	} {
-		if !strings.Contains(string(data), want) {
-			t.Errorf("the catalog lacks %s:\n%s", want, data)
-		}
+		assert.True(t, strings.Contains(string(data), want), "the catalog lacks %s:\n%s", want, data)
 	}
 	for _, secret := range []string{`"broker"`, "memory_mb", "max_storage_mb", "max_bindings", "provisioner", "null"} {
-		if strings.Contains(string(data), secret) {
-			t.Errorf("the catalog shows %s to platforms:\n%s", secret, data)
-		}
+		assert.False(t, strings.Contains(string(data), secret), "the catalog shows %s to platforms:\n%s", secret, data)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/periodic"
 	"mysql-broker/store"
 )
@@ -31,9 +33,8 @@ func TestOpenPageHearsOfChanges(t *testing.T) {
 	}{{"", false}, {"one", true}, {"one", false}, {"two", true}, {"", false}, {"two", false}, {"three", true}} {
 		now = step.now
 		a, isNews := page.news(t.Context())
-		if isNews != step.isNews || isNews && (a.Latest.Description != now || a.InstanceID != "a") {
-			t.Errorf("step %d: %t, %+v", n+1, isNews, a)
-		}
+		assert.False(t, isNews != step.isNews || isNews && (a.Latest.Description != now || a.InstanceID != "a"),
+			"step %d: %t, %+v", n+1, isNews, a)
 	}
 }
 
@@ -43,12 +44,9 @@ func TestStreamsAreBounded(t *testing.T) {
 	d := &Dashboard{}
 	for n := range maxStreams + maxPersonal {
 		person := fmt.Sprint(n / maxPersonal)
-		if (n%maxPersonal == 0) && n > 0 && d.streams.begin(fmt.Sprint(n/maxPersonal-1)) {
-			t.Errorf("a person gets more than %d", maxPersonal)
-		}
-		if d.streams.begin(person) != (n < maxStreams) {
-			t.Errorf("number %d", n)
-		}
+		assert.False(t, (n%maxPersonal == 0) && n > 0 && d.streams.begin(fmt.Sprint(n/maxPersonal-1)),
+			"a person gets more than %d", maxPersonal)
+		assert.Equal(t, n < maxStreams, d.streams.begin(person), "number %d", n)
 	}
 	w := httptest.NewRecorder()
 	if err := d.stream(w, httptest.NewRequest(http.MethodGet, "/", nil), "a"); err != nil ||

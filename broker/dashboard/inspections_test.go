@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
@@ -46,16 +48,13 @@ func TestInspectionsHoldUntilAChange(t *testing.T) {
 			synctest.Wait()
 			away = step.away
 			got, err := n.of(t.Context(), i, step.structure, make([]string, step.accounts))
-			if (err != nil) != step.away || got.Tables != step.tables || asked != step.asked {
-				t.Errorf("%s: %d tables, %v, asked %d times", step.what, got.Tables, err, asked)
-			}
+			assert.True(t, (err != nil) == step.away && got.Tables == step.tables && asked == step.asked,
+				"%s: %d tables, %v, asked %d times", step.what, got.Tables, err, asked)
 			synctest.Wait()
 		}
 		time.Sleep(inspectAgain)
 		synctest.Wait()
-		if len(n.latest) != 0 {
-			t.Errorf("%d are kept for ever", len(n.latest))
-		}
+		assert.Empty(t, n.latest, "%d are kept for ever", len(n.latest))
 	})
 }
 
@@ -85,20 +84,19 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 			go of(store.Instance{Location: store.DedicatedLocation("process", "silent"), Database: fmt.Sprint("silent_", k)})
 		}
 		synctest.Wait()
-		if took, err := of(store.Instance{Location: store.DedicatedLocation("process", "other"), Database: "db_1"}); took != 0 || err != nil {
-			t.Errorf("a server that answers was waited for for %v: %v", took, err)
-		}
-		if took, err := of(store.Instance{Location: store.DedicatedLocation("process", "silent"), Database: "silent_0"}); took != DefaultAnswerTime || err == nil {
-			t.Errorf("a server that does not answer was waited for for %v: %v", took, err)
-		}
+		took, err := of(store.Instance{Location: store.DedicatedLocation("process", "other"), Database: "db_1"})
+		assert.True(t, took == 0 && err == nil, "a server that answers was waited for for %v: %v", took, err)
+		took, err = of(store.Instance{Location: store.DedicatedLocation("process", "silent"), Database: "silent_0"})
+		assert.True(t, took == DefaultAnswerTime && err != nil,
+			"a server that does not answer was waited for for %v: %v", took, err)
 		for k := range 2 {
 			go of(store.Instance{Location: store.SharedLocation("slow"), Database: fmt.Sprint("slow_", k)})
 		}
 		synctest.Wait()
 		// It has all its time once it is its turn.
-		if took, err := of(store.Instance{Location: store.SharedLocation("slow"), Database: "slow_2"}); took <= DefaultAnswerTime || err != nil {
-			t.Errorf("the third at a shared server was answered after %v: %v", took, err)
-		}
+		took, err = of(store.Instance{Location: store.SharedLocation("slow"), Database: "slow_2"})
+		assert.True(t, took > DefaultAnswerTime && err == nil,
+			"the third at a shared server was answered after %v: %v", took, err)
 		if most.Load() != inspectAtOnce {
 			t.Errorf("a shared server was asked about %d at a time", most.Load())
 		}
@@ -110,10 +108,9 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 				OrganizationGUID: "greedy"})
 		}
 		synctest.Wait()
-		if took, err := of(store.Instance{Location: store.SharedLocation("slow"), Database: "other",
-			OrganizationGUID: "other"}); took >= DefaultAnswerTime || err != nil {
-			t.Errorf("another organization's was answered after %v: %v", took, err)
-		}
+		took, err = of(store.Instance{Location: store.SharedLocation("slow"), Database: "other",
+			OrganizationGUID: "other"})
+		assert.True(t, took < DefaultAnswerTime && err == nil, "another organization's was answered after %v: %v", took, err)
 		time.Sleep(3 * DefaultAnswerTime)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/store"
 )
 
@@ -21,21 +23,12 @@ func TestPlotDrawsStepsAgainstTheQuota(t *testing.T) {
 		{At: noon, Bytes: 50 * mib},
 	}, 100*mib, from, noon)
 	// 192 units high and 656 wide, from 72 and 206: a quarter is 48 up, half of the time 328 along.
-	if want := "M72 158H400V110H728V110H728"; p.Line != want {
-		t.Errorf("the line is %s, wanted %s", p.Line, want)
-	}
-	if want := p.Line + "V206H72Z"; p.Area != want {
-		t.Errorf("the area is %s, wanted %s", p.Area, want)
-	}
-	if p.QuotaY != 14 || p.LastX != 728 || p.LastY != 110 {
-		t.Errorf("the quota is at %g, the last point at %g, %g", p.QuotaY, p.LastX, p.LastY)
-	}
-	if got := labels(p.Y); got != "0 B|25 MiB|50 MiB|75 MiB|100 MiB" {
-		t.Errorf("the axis of bytes says %s", got)
-	}
-	if got := labels(p.X); got != "15:00|18:00|21:00|1 Mar|03:00|06:00|09:00|12:00" {
-		t.Errorf("the axis of time says %s", got)
-	}
+	assert.Equal(t, "M72 158H400V110H728V110H728", p.Line, "the line")
+	assert.Equal(t, p.Line+"V206H72Z", p.Area, "the area")
+	assert.True(t, p.QuotaY == 14 && p.LastX == 728 && p.LastY == 110,
+		"the quota is at %g, the last point at %g, %g", p.QuotaY, p.LastX, p.LastY)
+	assert.Equal(t, "0 B|25 MiB|50 MiB|75 MiB|100 MiB", labels(p.Y), "the axis of bytes")
+	assert.Equal(t, "15:00|18:00|21:00|1 Mar|03:00|06:00|09:00|12:00", labels(p.X), "the axis of time")
 	if want := "From 28 Feb, 12:00 UTC to 1 Mar, 12:00 UTC the data took between 25 MiB and 50 MiB; now they take 50 MiB."; p.Summary != want {
 		t.Errorf("the summary is %q", p.Summary)
 	}
@@ -64,12 +57,8 @@ func TestPlotAxes(t *testing.T) {
 		{900 * mib, 0, time.Hour, "0 B|256 MiB|512 MiB|768 MiB|1 GiB", "11:15|11:30|11:45|12:00"},
 	} {
 		p := newPlot([]store.UsageSample{{At: noon, Bytes: tt.used}}, tt.quota, noon.Add(-tt.span), noon)
-		if y := labels(p.Y); y != tt.y {
-			t.Errorf("%d of %d: %s, wanted %s", tt.used, tt.quota, y, tt.y)
-		}
-		if x := labels(p.X); x != tt.x {
-			t.Errorf("%v: %s, wanted %s", tt.span, x, tt.x)
-		}
+		assert.Equal(t, tt.y, labels(p.Y), "%d of %d", tt.used, tt.quota)
+		assert.Equal(t, tt.x, labels(p.X), "%v", tt.span)
 	}
 }
 
@@ -84,9 +73,8 @@ func TestPlotThinsSamples(t *testing.T) {
 	samples[50_000].Bytes = 99
 	samples[99_999].Bytes = 3
 	p := newPlot(samples, 0, from, noon)
-	if n := strings.Count(p.Line, "V"); n > plotColumns+1 {
-		t.Errorf("%d steps are drawn", n)
-	}
+	n := strings.Count(p.Line, "V")
+	assert.True(t, n <= plotColumns+1, "%d steps are drawn", n)
 	if len(p.Points) > tableRows || p.Points[0].Bytes != 3 {
 		t.Errorf("the table has %d rows and begins with %+v", len(p.Points), p.Points[0])
 	}
@@ -99,19 +87,14 @@ func TestTexts(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 100 * mib: "100 MiB",
 		1<<40 + 1<<39: "1.5 TiB", 1 << 60: "1048576 TiB"} {
-		if got := bytesText(n); got != want {
-			t.Errorf("%d is %s, wanted %s", n, got, want)
-		}
+		assert.Equal(t, want, bytesText(n), "%d", n)
 	}
 	for d, want := range map[time.Duration]string{-time.Second: "0 ms", 350 * time.Millisecond: "350 ms",
 		4200 * time.Millisecond: "4.2 s", 200 * time.Second: "3 m 20 s", 2*time.Hour + 5*time.Minute: "2 h 5 m",
 		99 * time.Hour: "4 d 3 h"} {
 		ended := noon.Add(d)
-		if got := tookText(noon, &ended); got != want {
-			t.Errorf("%v is %s, wanted %s", d, got, want)
-		}
+		assert.Equal(t, want, tookText(noon, &ended), "%v", d)
 	}
-	if percent(99, 100) != 99 || percent(999, 1000) != 99 || percent(5, 0) != 0 {
-		t.Error("percentages are not rounded down")
-	}
+	assert.True(t, percent(99, 100) == 99 && percent(999, 1000) == 99 && percent(5, 0) == 0,
+		"percentages are not rounded down")
 }

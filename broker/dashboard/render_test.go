@@ -1,6 +1,10 @@
 package dashboard
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestShellText(t *testing.T) {
 	for name, want := range map[string]string{
@@ -10,8 +14,6 @@ func TestShellText(t *testing.T) {
 		"x; rm -r $HOME": "'x; rm -r $HOME'",
 		"it's":           `'it'\''s'`,
 	} {
-		if got := shellText(name); got != want {
-			t.Errorf("%s is shown as %s", name, got)
-		}
+		assert.Equal(t, want, shellText(name), "%s is shown as", name)
 	}
 }

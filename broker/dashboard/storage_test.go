@@ -3,6 +3,8 @@ package dashboard
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestMoodFollowsTheLevelsOfTheQuota(t *testing.T) {
@@ -20,8 +22,6 @@ func TestMoodFollowsTheLevelsOfTheQuota(t *testing.T) {
 		{storage{Bytes: 960, Quota: 1000, OverSince: &since}, "bad"},
 		{storage{Bytes: 1000}, "good"}, // where there is no quota
 	} {
-		if got := mood(tt.storage); got != tt.mood {
-			t.Errorf("%+v: %s, wanted %s", tt.storage, got, tt.mood)
-		}
+		assert.Equal(t, tt.mood, mood(tt.storage), "%+v", tt.storage)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/store"
 )
@@ -23,8 +25,7 @@ func TestSilence(t *testing.T) {
 		}}}
 	for server, want := range map[string]string{string(launcher.NoNode): troubles[launcher.NoNode], "": noAnswer, "another": noAnswer} {
 		i := store.Instance{Location: store.DedicatedLocation("kubernetes", server)}
-		if got := d.silence(t.Context(), i); got != want || got == "" {
-			t.Errorf("of %q, the page says %q", server, got)
-		}
+		got := d.silence(t.Context(), i)
+		assert.True(t, got == want && got != "", "of %q, the page says %q", server, got)
 	}
 }

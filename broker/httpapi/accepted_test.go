@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 )
 
@@ -27,9 +30,8 @@ func TestIDsReachTheBroker(t *testing.T) {
 	} {
 		s.do(t, request{method: "PUT", target: "/v2/service_instances/i%2F1/service_bindings/" + escaped, body: aBody})
 		calls := s.broker.received()
-		if len(calls) != 1 || calls[0].instanceID != "i/1" || calls[0].bindingID != id {
-			t.Errorf("binding %s: the broker saw %+v, want instance i/1 and binding %q", escaped, calls, id)
-		}
+		assert.True(t, len(calls) == 1 && calls[0].instanceID == "i/1" && calls[0].bindingID == id,
+			"binding %s: the broker saw %+v, want instance i/1 and binding %q", escaped, calls, id)
 	}
 }
 
@@ -49,9 +51,8 @@ func TestAcceptsIncomplete(t *testing.T) {
 		} {
 			s.do(t, q)
 			calls := s.broker.received()
-			if len(calls) != 1 || calls[0].async != want {
-				t.Errorf("%s %s: the broker saw %+v, want async %t", q.method, q.target, calls, want)
-			}
+			assert.True(t, len(calls) == 1 && calls[0].async == want,
+				"%s %s: the broker saw %+v, want async %t", q.method, q.target, calls, want)
 		}
 	}
 }
@@ -93,15 +94,12 @@ func TestProvisionsTellOfTheirClients(t *testing.T) {
 	s := newServer(t, &recordingBroker{})
 	begun := time.Now()
 	conn, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.broker.act = func(ctx context.Context) error {
 		calls, left := s.broker.received(), callFrom(ctx).client.Done()
 		from := calls[0].from
-		if from.Received.Before(begun) || from.Received.After(time.Now()) {
-			t.Errorf("received at %v, and the test began at %v", from.Received, begun)
-		}
+		assert.False(t, from.Received.Before(begun) || from.Received.After(time.Now()),
+			"received at %v, and the test began at %v", from.Received, begun)
 		if from.Left == nil || from.Left() {
 			t.Error("the client seems to have left")
 			return nil
@@ -116,9 +114,8 @@ func TestProvisionsTellOfTheirClients(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := io.WriteString(conn, request{method: "PUT", target: anInstance, body: aBody}.bytes()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, request{method: "PUT", target: anInstance, body: aBody}.bytes())
+	require.NoError(t, err)
 	s.waitForLog(t, 1)
 }
 
@@ -140,9 +137,8 @@ func TestPredecessorsReachTheBroker(t *testing.T) {
 			continue
 		}
 		d := calls[0].details.(BindDetails)
-		if d.Predecessor != c.predecessor || d.ServiceID != c.serviceID || d.PlanID != c.planID {
-			t.Errorf("%s: the broker saw %+v", c.body, d)
-		}
+		assert.True(t, d.Predecessor == c.predecessor && d.ServiceID == c.serviceID && d.PlanID == c.planID,
+			"%s: the broker saw %+v", c.body, d)
 	}
 	for _, body := range []string{`{"predecessor_binding_id":5}`, `{"predecessor_binding_id":["b"]}`,
 		`{"predecessor_binding_id":"` + strings.Repeat("b", 10_000) + `"}`, `{"predecessor_binding_id":"a\u0007b"}`} {
@@ -151,9 +147,7 @@ func TestPredecessorsReachTheBroker(t *testing.T) {
 			t.Errorf("%s: answer %d %v", clip(body), got.status, got.object)
 		}
 	}
-	if calls := s.broker.received(); len(calls) != 0 {
-		t.Errorf("the broker saw %+v", calls)
-	}
+	assert.Empty(t, s.broker.received(), "the broker saw")
 }
 
 func TestEveryMinorVersion(t *testing.T) {
@@ -162,8 +156,6 @@ func TestEveryMinorVersion(t *testing.T) {
 	for _, version := range []string{"2.0", "2.8", "2.9", "2.13", "2.17", "2.99"} {
 		got := s.do(t, request{method: "GET", target: "/v2/catalog",
 			header: map[string]string{"X-Broker-API-Version": version}})
-		if got.status != 200 {
-			t.Errorf("%s: answer %d %v", version, got.status, got.object)
-		}
+		assert.Equal(t, 200, got.status, "%s: answer %d %v", version, got.status, got.object)
 	}
 }

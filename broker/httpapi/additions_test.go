@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"github.com/stretchr/testify/assert"
 )
 
 // Fields that brokerapi lacks reach the platform.
@@ -16,15 +17,14 @@ func TestAdditions(t *testing.T) {
 	s := newServer(t, b)
 	for _, target := range []string{anInstance, aBinding} {
 		got := s.do(t, request{method: "GET", target: target + "/last_operation"})
-		if after := got.header.Get("Retry-After"); after != "2" || got.object["maintenance_info"] != nil {
-			t.Errorf("%s: Retry-After %q, want 2; %v", target, after, got.object)
-		}
+		after := got.header.Get("Retry-After")
+		assert.True(t, after == "2" && got.object["maintenance_info"] == nil,
+			"%s: Retry-After %q, want 2; %v", target, after, got.object)
 	}
 	got := s.do(t, request{method: "GET", target: anInstance})
 	info, _ := got.object["maintenance_info"].(map[string]any)
-	if info["version"] != "1.2.3" || got.object["plan_id"] != "p" || got.header.Get("Retry-After") != "" {
-		t.Errorf("answer %d %v, want maintenance_info beside the library's fields", got.status, got.object)
-	}
+	assert.True(t, info["version"] == "1.2.3" && got.object["plan_id"] == "p" && got.header.Get("Retry-After") == "",
+		"answer %d %v, want maintenance_info beside the library's fields", got.status, got.object)
 	if got := s.do(t, request{method: "GET", target: "/v2/catalog"}); got.header.Get("Retry-After") != "" {
 		t.Error("the next answer has a Retry-After")
 	}
@@ -35,8 +35,6 @@ func TestNoAdditionsToARefusal(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{maintenance: &domain.MaintenanceInfo{Version: "1.2.3"},
 		act: func(context.Context) error { return errors.New("internal") }})
-	if got := s.do(t, request{method: "GET", target: anInstance}); got.status != 500 ||
-		got.object["maintenance_info"] != nil {
-		t.Errorf("answer %d %v", got.status, got.object)
-	}
+	got := s.do(t, request{method: "GET", target: anInstance})
+	assert.True(t, got.status == 500 && got.object["maintenance_info"] == nil, "answer %d %v", got.status, got.object)
 }

@@ -12,6 +12,8 @@ import (
 
 	"code.cloudfoundry.org/brokerapi/v13"
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/catalog"
 )
@@ -29,21 +31,16 @@ func (b *catalogBroker) Services(context.Context) ([]domain.Service, error) { re
 func TestCatalogIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	shipped, err := catalog.Load("../../catalog.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := &catalogBroker{services: shipped.Services()}
 	ours, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
 	library := brokerapi.New(adapter{b, log}, log, brokerapi.BrokerCredentials{Username: "broker", Password: testPassword})
 	want := getCatalog(t, library)
 	for range 2 {
-		if got := getCatalog(t, ours); got != want {
-			t.Errorf("the catalog is\n%s\nbrokerapi's is\n%s", got, want)
-		}
+		got := getCatalog(t, ours)
+		assert.Equal(t, want, got, "the catalog is\n%s\nbrokerapi's is\n%s", got, want)
 	}
 }
 
@@ -51,15 +48,11 @@ func TestCatalogIsTheLibrarys(t *testing.T) {
 func TestCatalogSaysWhatCanRotate(t *testing.T) {
 	t.Parallel()
 	shipped, err := catalog.Load("../../catalog.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := &catalogBroker{services: shipped.Services()}
 	b.rotatable = b.services[0].Plans[0].ID
 	ours, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got struct {
 		Services []struct {
 			Plans []struct {
@@ -67,13 +60,10 @@ func TestCatalogSaysWhatCanRotate(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(getCatalog(t, ours)), &got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(getCatalog(t, ours)), &got))
 	for n, p := range got.Services[0].Plans {
-		if (p.Rotatable != nil) != (n == 0) || n == 0 && !*p.Rotatable {
-			t.Errorf("plan %d has binding_rotatable %v", n, p.Rotatable)
-		}
+		assert.False(t, (p.Rotatable != nil) != (n == 0) || n == 0 && !*p.Rotatable,
+			"plan %d has binding_rotatable %v", n, p.Rotatable)
 	}
 }
 
@@ -83,26 +73,20 @@ func getCatalog(t *testing.T, from http.Handler) string {
 	server := httptest.NewServer(from)
 	defer server.Close()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v2/catalog", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	q.SetBasicAuth("broker", testPassword)
 	q.Header.Set("X-Broker-API-Version", "2.17")
 	q.Header.Set("X-Broker-API-Request-Identity", testIdentity)
 	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]string{"Content-Type": "application/json",
 		"X-Broker-Api-Request-Identity": testIdentity} {
-		if got := answer.Header[name]; answer.StatusCode != 200 || len(got) != 1 || got[0] != want {
-			t.Errorf("status %d, %s %q", answer.StatusCode, name, got)
-		}
+		got := answer.Header[name]
+		assert.True(t, answer.StatusCode == 200 && len(got) == 1 && got[0] == want,
+			"status %d, %s %q", answer.StatusCode, name, got)
 	}
 	return string(body)
 }
@@ -110,7 +94,6 @@ func getCatalog(t *testing.T, from http.Handler) string {
 func TestNewNeedsACatalog(t *testing.T) {
 	t.Parallel()
 	b := &catalogBroker{err: errors.New("no catalog today")}
-	if _, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}}); err == nil {
-		t.Error("a broker without a catalog was taken")
-	}
+	_, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}})
+	assert.Error(t, err, "a broker without a catalog was taken")
 }

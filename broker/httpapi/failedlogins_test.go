@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -19,32 +22,24 @@ func TestFailedLoginsAreLimited(t *testing.T) {
 	f := &failedLogins{}
 	for i := range failuresAtOnce {
 		wait, last := f.admit(someone, false, start)
-		if wait > 0 || last != (i == failuresAtOnce-1) {
-			t.Fatalf("failure %d: wait %v, last %t", i+1, wait, last)
-		}
+		require.True(t, wait <= 0 && last == (i == failuresAtOnce-1), "failure %d: wait %v, last %t", i+1, wait, last)
 	}
 	// Refused logins do not put off the time when the next one is admitted, be they right or wrong.
 	for _, right := range []bool{false, true, false} {
-		if wait, _ := f.admit(someone, right, start); wait != failureInterval {
-			t.Errorf("right %t: wait %v, want %v", right, wait, failureInterval)
-		}
-		if wait, _ := f.admit(someone, right, start.Add(failureInterval-time.Second)); wait != time.Second {
-			t.Errorf("right %t, 1 s before the end: wait %v", right, wait)
-		}
-		if wait, _ := f.admit(someoneElse, true, start); wait != 0 {
-			t.Errorf("another source waits %v", wait)
-		}
+		wait, _ := f.admit(someone, right, start)
+		assert.Equal(t, failureInterval, wait, "right %t: wait", right)
+		wait, _ = f.admit(someone, right, start.Add(failureInterval-time.Second))
+		assert.Equal(t, time.Second, wait, "right %t, 1 s before the end: wait", right)
+		wait, _ = f.admit(someoneElse, true, start)
+		assert.EqualValues(t, 0, wait, "another source waits")
 	}
 	later := start.Add(failureInterval)
-	if wait, _ := f.admit(someone, true, later); wait != 0 {
-		t.Errorf("the right password: wait %v", wait)
-	}
-	if wait, last := f.admit(someone, false, later); wait != 0 || !last {
-		t.Errorf("one more failure: wait %v, last %t", wait, last)
-	}
-	if wait, _ := f.admit(someone, true, later); wait != failureInterval {
-		t.Errorf("after one more failure: wait %v", wait)
-	}
+	wait, _ := f.admit(someone, true, later)
+	assert.True(t, wait == 0, "the right password: wait")
+	wait, last := f.admit(someone, false, later)
+	assert.True(t, wait == 0 && last, "one more failure: wait %v, last %t", wait, last)
+	wait, _ = f.admit(someone, true, later)
+	assert.Equal(t, failureInterval, wait, "after one more failure: wait")
 }
 
 // In a whole day, a client gets only the guesses at the beginning and one in each interval.
@@ -61,9 +56,7 @@ func TestGuessesInADay(t *testing.T) {
 			f.admit(someoneElse, false, start.Add(at)) // the generations turn
 		}
 	}
-	if want := failuresAtOnce + int(day/failureInterval) - 1; guesses != want {
-		t.Errorf("%d guesses, want %d", guesses, want)
-	}
+	assert.Equal(t, failuresAtOnce+int(day/failureInterval)-1, guesses, "%d guesses", guesses)
 }
 
 func TestGuessesAtTheSameTime(t *testing.T) {
@@ -79,9 +72,8 @@ func TestGuessesAtTheSameTime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := admitted.Load(); n != failuresAtOnce {
-		t.Errorf("%d guesses were admitted, want %d", n, failuresAtOnce)
-	}
+	n := admitted.Load()
+	assert.True(t, n == failuresAtOnce, "%d guesses were admitted, want %d", n, failuresAtOnce)
 }
 
 func TestSourcesTakeBoundedMemory(t *testing.T) {
@@ -92,19 +84,14 @@ func TestSourcesTakeBoundedMemory(t *testing.T) {
 		f.admit(source, false, start)
 		source = source.Next()
 	}
-	if n := len(f.recent) + len(f.older); n > 2*maxSources {
-		t.Errorf("%d sources are remembered", n)
-	}
-	if len(f.older) != maxSources {
-		t.Errorf("%d sources are remembered from before, want %d", len(f.older), maxSources)
-	}
+	n := len(f.recent) + len(f.older)
+	assert.True(t, n <= 2*maxSources, "%d sources are remembered", n)
+	assert.Len(t, f.older, maxSources, "%d sources are remembered from before, want %d", len(f.older), maxSources)
 	f.admit(someone, false, start.Add(failuresAtOnce*failureInterval+1))
 	f.admit(someone, false, start.Add(3*failuresAtOnce*failureInterval))
-	if n := len(f.recent) + len(f.older); n != 2 {
-		t.Errorf("%d sources are remembered when all is forgiven", n)
-	}
+	n = len(f.recent) + len(f.older)
+	assert.Equal(t, 2, n, "%d sources are remembered when all is forgiven", n)
 	f.admit(someoneElse, true, start)
-	if _, remembered := f.recent[someoneElse]; remembered {
-		t.Error("a source that has not failed is remembered")
-	}
+	_, remembered := f.recent[someoneElse]
+	assert.False(t, remembered, "a source that has not failed is remembered")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+	"github.com/stretchr/testify/assert"
 )
 
 // Failures that the broker built are sent unchanged, wrapped or not. For every other error, the client gets a 500
@@ -41,22 +42,15 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, &recordingBroker{act: func(context.Context) error { return c.err }})
 			got := s.do(t, request{method: "PUT", target: aBinding, body: aBody})
-			if got.status != c.status || !strings.Contains(got.description(), c.says) {
-				t.Errorf("answer %d %v, want %d saying %q", got.status, got.object, c.status, c.says)
-			}
-			if strings.Contains(fmt.Sprint(got.object), secret) {
-				t.Errorf("the client was told %v", got.object)
-			}
+			assert.True(t, got.status == c.status && strings.Contains(got.description(), c.says),
+				"answer %d %v, want %d saying %q", got.status, got.object, c.status, c.says)
+			assert.False(t, strings.Contains(fmt.Sprint(got.object), secret), "the client was told %v", got.object)
 			s.waitForLog(t, 1)
-			if log := s.log.String(); c.logged != "" && !strings.Contains(log, c.logged) {
-				t.Errorf("the log does not hold %q:\n%s", c.logged, log)
-			}
-			if log := s.log.String(); (c.status >= 500) != strings.Contains(log, "ERROR") {
-				t.Errorf("answer %d is logged as\n%s", c.status, log)
-			}
-			if strings.Contains(s.log.String(), "stack") {
-				t.Errorf("answering panicked:\n%s", s.log)
-			}
+			log := s.log.String()
+			assert.False(t, c.logged != "" && !strings.Contains(log, c.logged), "the log does not hold %q:\n%s", c.logged, log)
+			log = s.log.String()
+			assert.Equal(t, strings.Contains(log, "ERROR"), c.status >= 500, "answer %d is logged as\n%s", c.status, log)
+			assert.False(t, strings.Contains(s.log.String(), "stack"), "answering panicked:\n%s", s.log)
 		})
 	}
 }
@@ -77,9 +71,8 @@ func TestNoMethodLeaksAnError(t *testing.T) {
 		{method: "GET", target: aBinding + "/last_operation"},
 	} {
 		got := s.do(t, q)
-		if got.status != 500 || strings.Contains(got.description(), "internal") {
-			t.Errorf("%s %s: answer %d %v", q.method, q.target, got.status, got.object)
-		}
+		assert.True(t, got.status == 500 && !strings.Contains(got.description(), "internal"),
+			"%s %s: answer %d %v", q.method, q.target, got.status, got.object)
 	}
 }
 
@@ -89,7 +82,6 @@ func TestErrorKeyIsKept(t *testing.T) {
 		return fmt.Errorf("provision: %w", apiresponses.ErrAsyncRequired)
 	}})
 	got := s.do(t, request{method: "PUT", target: anInstance, body: aBody})
-	if got.object["error"] != "AsyncRequired" {
-		t.Errorf("answer %d %v, want error AsyncRequired", got.status, got.object)
-	}
+	assert.True(t, got.object["error"] == "AsyncRequired",
+		"answer %d %v, want error AsyncRequired", got.status, got.object)
 }

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // fuzzed is the handler under test without a network.
@@ -26,9 +28,7 @@ func newFuzzed(f *testing.F) fuzzed {
 	b := &recordingBroker{}
 	h, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}},
 		Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	return fuzzed{b, h}
 }
 
@@ -48,9 +48,8 @@ func (z fuzzed) exchange(t *testing.T, head string) (calls []received, status in
 	if err := json.Unmarshal(w.Body.Bytes(), &object); err != nil || object == nil {
 		t.Errorf("%q: the answer %d %q is not one JSON object", head, w.Code, w.Body)
 	}
-	if w.Code >= 500 || w.Code < 200 || w.Code >= 300 && w.Code < 400 {
-		t.Errorf("%q: answer %d %s", head, w.Code, w.Body)
-	}
+	assert.False(t, w.Code >= 500 || w.Code < 200 || w.Code >= 300 && w.Code < 400,
+		"%q: answer %d %s", head, w.Code, w.Body)
 	return z.broker.received(), w.Code, true
 }
 
@@ -74,30 +73,23 @@ func FuzzPath(f *testing.F) {
 			return
 		}
 		u, err := url.ParseRequestURI(target)
-		if err != nil {
-			t.Fatalf("%q reached the broker, but is no path: %v", target, err)
-		}
+		require.NoError(t, err, "%q reached the broker, but is no path", target)
 		// Some of it may have been a query, or another of the API's paths.
 		path := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/v2/service_instances/"), "/")
 		checkID(t, target, path[0], calls[0].instanceID)
 		if len(path) > 2 && path[1] == "service_bindings" {
 			checkID(t, target, path[2], calls[0].bindingID)
 		}
-		if status != 200 {
-			t.Errorf("%q reached the broker, and was answered %d", target, status)
-		}
+		assert.Equal(t, 200, status, "%q reached the broker, and was answered", target)
 	})
 }
 
 func checkID(t *testing.T, target, escaped, got string) {
 	t.Helper()
 	want, err := url.PathUnescape(escaped)
-	if err != nil || got != want {
-		t.Errorf("%q: the broker saw the id %q, want %q", target, got, want)
-	}
-	if got == "" || len(got) > maxIDBytes || !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\r\n") {
-		t.Errorf("%q: the broker saw the id %q", target, got)
-	}
+	assert.True(t, err == nil && got == want, "%q: the broker saw the id %q, want %q", target, got, want)
+	assert.False(t, got == "" || len(got) > maxIDBytes || !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\r\n"),
+		"%q: the broker saw the id %q", target, got)
 }
 
 // Headers are refused, or what the log gets of them is short and valid.
@@ -118,14 +110,11 @@ func FuzzHeaders(f *testing.F) {
 		if !ok || len(calls) == 0 {
 			return
 		}
-		if status != 200 || strings.TrimSpace(authorization) == "" {
-			t.Errorf("the broker was called, and the answer is %d", status)
-		}
+		assert.True(t, status == 200 && strings.TrimSpace(authorization) != "",
+			"the broker was called, and the answer is %d", status)
 		info := calls[0].info
 		for _, text := range []string{info.ID, info.CorrelationID, info.APIVersion, info.Platform, info.UserID} {
-			if len(text) > maxLoggedHeader {
-				t.Errorf("%d bytes of a header were kept", len(text))
-			}
+			assert.True(t, len(text) <= maxLoggedHeader, "%d bytes of a header were kept", len(text))
 		}
 		minor, err := strconv.Atoi(strings.TrimPrefix(info.APIVersion, "2."))
 		if info.ID == "" || err != nil || minor < 14 { // older platforms cannot fetch
@@ -150,9 +139,7 @@ func FuzzQuery(f *testing.F) {
 			return
 		}
 		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatalf("%q reached the broker, but is no query: %v", query, err)
-		}
+		require.NoError(t, err, "%q reached the broker, but is no query", query)
 		want := domain.PollDetails{ServiceID: values.Get("service_id"), PlanID: values.Get("plan_id"),
 			OperationData: values.Get("operation")}
 		if calls[0].details != want {

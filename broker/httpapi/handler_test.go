@@ -1,6 +1,10 @@
 package httpapi
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestNewRefusesUnsafeCredentials(t *testing.T) {
 	t.Parallel()
@@ -10,8 +14,7 @@ func TestNewRefusesUnsafeCredentials(t *testing.T) {
 		"empty password": {{"u", "p"}, {"v", ""}},
 		"colon":          {{"u:v", "p"}},
 	} {
-		if h, err := New(&recordingBroker{}, Config{Credentials: credentials}); err == nil || h != nil {
-			t.Errorf("%s: handler %v, error %v", name, h, err)
-		}
+		h, err := New(&recordingBroker{}, Config{Credentials: credentials})
+		assert.True(t, err != nil && h == nil, "%s: handler %v, error %v", name, h, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Each request has one log line, which says who asked for what. Refusals are not logged as errors.
@@ -58,13 +60,11 @@ func TestRequestLineWithoutIdentity(t *testing.T) {
 	s := newServer(t, b)
 	got := s.exchange(t, request{method: "GET", target: anInstance, header: map[string]string{
 		"X-Broker-API-Request-Identity": ""}})
-	if echo := got.header.Get("X-Broker-API-Request-Identity"); echo != "" {
-		t.Errorf("the answer echoes %q, which the platform never sent", echo)
-	}
+	echo := got.header.Get("X-Broker-API-Request-Identity")
+	assert.Empty(t, echo, "the answer echoes %q, which the platform never sent", echo)
 	id, _ := s.waitForLog(t, 1)[0]["request_id"].(string)
-	if err := uuid.Validate(id); err != nil || b.received()[0].info.ID != id {
-		t.Errorf("the log has request id %q: %v", id, err)
-	}
+	err := uuid.Validate(id)
+	assert.True(t, err == nil && b.received()[0].info.ID == id, "the log has request id %q: %v", id, err)
 }
 
 func TestMetrics(t *testing.T) {
@@ -80,9 +80,7 @@ func TestMetrics(t *testing.T) {
 	}
 	s.waitForLog(t, 4)
 	families, err := s.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
@@ -105,7 +103,6 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v, want %v; all: %v", name, got[name], want, got)
 		}
 	}
-	if _, err := newMetrics(s.metrics); err == nil {
-		t.Error("the metrics were registered twice")
-	}
+	_, err = newMetrics(s.metrics)
+	assert.Error(t, err, "the metrics were registered twice")
 }

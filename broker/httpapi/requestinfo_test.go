@@ -1,6 +1,10 @@
 package httpapi
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestRequestInfo(t *testing.T) {
 	t.Parallel()
@@ -24,8 +28,7 @@ func TestRequestInfo(t *testing.T) {
 		}})
 		want := requestInfo{ID: testIdentity, CorrelationID: "corr-1", APIVersion: "2.17", Platform: c.platform,
 			UserID: c.userID, Name: c.name, Email: c.email}
-		if calls := s.broker.received(); len(calls) != 1 || calls[0].info != want {
-			t.Errorf("%q: the broker saw %+v, want %+v", c.identity, calls, want)
-		}
+		calls := s.broker.received()
+		assert.True(t, len(calls) == 1 && calls[0].info == want, "%q: the broker saw %+v, want %+v", c.identity, calls, want)
 	}
 }

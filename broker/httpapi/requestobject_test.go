@@ -3,6 +3,8 @@ package httpapi
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // A body is refused with a sentence, or brokerapi can decode it.
@@ -24,13 +26,9 @@ func FuzzCheckRequestObject(f *testing.F) {
 				continue
 			}
 			d := rt.newDetails()
-			if err := json.Unmarshal(object, d); err != nil {
-				t.Errorf("%q was let through, but decoding %q fails: %v", body, object, err)
-			}
+			assert.NoError(t, json.Unmarshal(object, d), "%q was let through, but decoding %q fails", body, object)
 			for _, raw := range []json.RawMessage{d.GetRawParameters(), d.GetRawContext()} {
-				if raw != nil && raw[0] != '{' {
-					t.Errorf("%q was let through with %q for an object", body, raw)
-				}
+				assert.False(t, raw != nil && raw[0] != '{', "%q was let through with %q for an object", body, raw)
 			}
 		}
 	})

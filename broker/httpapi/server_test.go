@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
@@ -47,9 +49,7 @@ func newServerWith(t *testing.T, b *recordingBroker, proxies Proxies) *server {
 		Registerer:  s.metrics,
 		Proxies:     proxies,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener := httptest.NewServer(h)
 	t.Cleanup(listener.Close)
 	s.address = listener.Listener.Addr().String()
@@ -80,15 +80,11 @@ func (r reply) description() string {
 func (s *server) do(t *testing.T, q request) reply {
 	t.Helper()
 	got := s.exchange(t, q)
-	if q.method != http.MethodHead && got.object == nil {
-		t.Errorf("%s %s: answer %d is not one JSON object", q.method, q.target, got.status)
-	}
-	if kind := got.header.Get("Content-Type"); kind != "application/json" {
-		t.Errorf("%s %s: Content-Type %q", q.method, q.target, kind)
-	}
-	if id := got.header.Get("X-Broker-API-Request-Identity"); id != testIdentity {
-		t.Errorf("%s %s: answer %d has request identity %q", q.method, q.target, got.status, id)
-	}
+	assert.False(t, q.method != http.MethodHead && got.object == nil,
+		"%s %s: answer %d is not one JSON object", q.method, q.target, got.status)
+	assert.Equal(t, "application/json", got.header.Get("Content-Type"), "%s %s: Content-Type", q.method, q.target)
+	assert.Equal(t, testIdentity, got.header.Get("X-Broker-API-Request-Identity"),
+		"%s %s: answer %d has request identity", q.method, q.target, got.status)
 	return got
 }
 
@@ -96,25 +92,16 @@ func (s *server) do(t *testing.T, q request) reply {
 func (s *server) exchange(t *testing.T, q request) reply {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, q.bytes()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.SetDeadline(time.Now().Add(limits.Stuck)))
+	_, err = io.WriteString(conn, q.bytes())
+	require.NoError(t, err)
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: q.method})
-	if err != nil {
-		t.Fatalf("%s %s: %v", q.method, q.target, err)
-	}
+	require.NoError(t, err, "%s %s", q.method, q.target)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := reply{status: response.StatusCode, header: response.Header}
 	if err := json.Unmarshal(body, &got.object); err != nil {
 		got.object = nil
@@ -157,9 +144,7 @@ func (s *server) waitForLog(t *testing.T, n int) []map[string]any {
 		requests := 0
 		for text := range strings.Lines(s.log.String()) {
 			var line map[string]any
-			if err := json.Unmarshal([]byte(text), &line); err != nil {
-				t.Fatalf("log line %q: %v", text, err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(text), &line), "log line %q", text)
 			lines = append(lines, line)
 			if line["msg"] == "request" {
 				requests++

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/netip"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestSource(t *testing.T) {
@@ -44,9 +46,8 @@ func TestSource(t *testing.T) {
 		{"not through a known proxy", behind, "192.0.2.1:1", []string{"6.6.6.6"}, "192.0.2.1"},
 	} {
 		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{"X-Forwarded-For": c.forwarded}}
-		if got, _ := c.proxies.source(r); got.String() != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		got, _ := c.proxies.source(r)
+		assert.Equal(t, c.want, got.String(), "%s: %s", c.name, got)
 	}
 }
 
@@ -67,8 +68,7 @@ func TestSourceIsDisbelieved(t *testing.T) {
 		{"no address", balanced, []string{"unknown, 10.1.2.3"}, false},
 	} {
 		r := &http.Request{RemoteAddr: "192.0.2.1:1234", Header: http.Header{"X-Forwarded-For": c.forwarded}}
-		if _, got := c.proxies.source(r); got != c.want {
-			t.Errorf("%s: %t", c.name, got)
-		}
+		_, got := c.proxies.source(r)
+		assert.Equal(t, c.want, got, c.name)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
 )
 
 const (
@@ -40,16 +42,14 @@ func TestEndpoints(t *testing.T) {
 		{request{method: "GET", target: aBinding + "/last_operation"}, 200, "LastBindingOperation"},
 	} {
 		got := s.do(t, c.request)
-		if got.status != c.status {
-			t.Errorf("%s %s: status %d, want %d: %v", c.method, c.target, got.status, c.status, got.object)
-		}
+		assert.Equal(t, c.status, got.status,
+			"%s %s: status %d, want %d: %v", c.method, c.target, got.status, c.status, got.object)
 		calls := s.broker.received()
 		if c.called == "" && len(calls) == 0 {
 			continue
 		}
-		if len(calls) != 1 || calls[0].method != c.called {
-			t.Errorf("%s %s: the broker saw %+v, want one %s", c.method, c.target, calls, c.called)
-		}
+		assert.True(t, len(calls) == 1 && calls[0].method == c.called,
+			"%s %s: the broker saw %+v, want one %s", c.method, c.target, calls, c.called)
 	}
 }
 
@@ -157,17 +157,14 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := s.do(t, c.q)
-			if got.status != c.status || !strings.Contains(got.description(), c.says) {
-				t.Errorf("answer %d %v, want %d saying %q", got.status, got.object, c.status, c.says)
-			}
+			assert.True(t, got.status == c.status && strings.Contains(got.description(), c.says),
+				"answer %d %v, want %d saying %q", got.status, got.object, c.status, c.says)
 			for _, internal := range []string{"Go ", "json:", "domain.", "unmarshal"} {
 				if strings.Contains(got.description(), internal) {
 					t.Errorf("description %q tells of %q", got.description(), internal)
 				}
 			}
-			if calls := s.broker.received(); len(calls) != 0 {
-				t.Errorf("the broker was called: %+v", calls)
-			}
+			assert.Empty(t, s.broker.received(), "the broker was called")
 			checkRefusalHeader(t, got)
 		})
 	}
@@ -176,15 +173,11 @@ func TestRefusals(t *testing.T) {
 func checkRefusalHeader(t *testing.T, got reply) {
 	t.Helper()
 	challenge := got.header.Get("WWW-Authenticate")
-	if (got.status == http.StatusUnauthorized) != strings.HasPrefix(challenge, "Basic realm=") {
-		t.Errorf("answer %d has WWW-Authenticate %q", got.status, challenge)
-	}
-	if allow := got.header.Get("Allow"); (got.status == http.StatusMethodNotAllowed) != (allow != "") {
-		t.Errorf("answer %d has Allow %q", got.status, allow)
-	}
-	if location := got.header.Get("Location"); location != "" {
-		t.Errorf("answer %d has Location %q", got.status, location)
-	}
+	assert.Equal(t, strings.HasPrefix(challenge, "Basic realm="), got.status == http.StatusUnauthorized,
+		"answer %d has WWW-Authenticate %q", got.status, challenge)
+	allow := got.header.Get("Allow")
+	assert.Equal(t, allow != "", got.status == http.StatusMethodNotAllowed, "answer %d has Allow %q", got.status, allow)
+	assert.Empty(t, got.header.Get("Location"), "answer %d has Location", got.status)
 }
 
 // nested returns a JSON value with that many levels.
@@ -197,8 +190,6 @@ func TestBodyThatDoesNotArrive(t *testing.T) {
 	for err, want := range map[error]int{os.ErrDeadlineExceeded: http.StatusRequestTimeout, io.ErrUnexpectedEOF: http.StatusBadRequest} {
 		w := httptest.NewRecorder()
 		checkBody(func() details { return nil })(w, httptest.NewRequest("PUT", anInstance, iotest.ErrReader(err)), nil)
-		if w.Code != want {
-			t.Errorf("after %v: %d %s", err, w.Code, w.Body)
-		}
+		assert.Equal(t, want, w.Code, "after %v: %d %s", err, w.Code, w.Body)
 	}
 }

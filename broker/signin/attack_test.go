@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/broker/signin"
 	"mysql-broker/test/openid"
 )
@@ -22,26 +25,22 @@ func callback(t *testing.T, b *openid.Browser, address, person string, change fu
 	b.Until("/oauth/token/authorize")
 	p := b.Open(t, address)
 	asked, err := url.Parse(p.Header.Get("Location"))
-	if err != nil || asked.RawQuery == "" {
-		t.Fatalf("the browser is not sent to the provider: %d %v", p.Status, p.Header)
-	}
+	require.True(t, err == nil && asked.RawQuery != "",
+		"the browser is not sent to the provider: %d %v", p.Status, p.Header)
 	query := asked.Query()
-	if query.Get("code_challenge_method") != "S256" || query.Get("response_type") != "code" {
-		t.Fatalf("the dashboard asks for %v", query)
-	}
+	require.True(t, query.Get("code_challenge_method") == "S256" && query.Get("response_type") == "code",
+		"the dashboard asks for %v", query)
 	if change != nil {
 		change(query)
 	}
 	asked.RawQuery = query.Encode()
 	b.Until(signin.CallbackPath)
-	if p, err = b.Submit(b.Open(t, asked.String()), person); err != nil {
-		t.Fatal(err)
-	}
+	p, err = b.Submit(b.Open(t, asked.String()), person)
+	require.NoError(t, err)
 	b.Until("")
 	back, err := url.Parse(p.Header.Get("Location"))
-	if err != nil || back.Query().Get("code") == "" {
-		t.Fatalf("the provider answered %d %v %s", p.Status, p.Header, p.Text)
-	}
+	require.True(t, err == nil && back.Query().Get("code") != "",
+		"the provider answered %d %v %s", p.Status, p.Header, p.Text)
 	return back
 }
 
@@ -55,9 +54,8 @@ func with(u *url.URL, key, value string) string {
 // expectNobody fails the test if the browser has a session.
 func expectNobody(t *testing.T, b *openid.Browser, d dashboard) {
 	t.Helper()
-	if p := b.Open(t, d.at(managed)); p.URL.Path != "/login" {
-		t.Errorf("somebody is signed in: %d %s", p.Status, p.Text)
-	}
+	p := b.Open(t, d.at(managed))
+	assert.Equal(t, "/login", p.URL.Path, "somebody is signed in: %d %s", p.Status, p.Text)
 }
 
 func TestCallbackThatDoesNotFit(t *testing.T) {
@@ -137,16 +135,11 @@ func TestProviderRefuses(t *testing.T) {
 			"error_description": {"<script>alert(2)</script>"}}
 		u.RawQuery = query.Encode()
 		p := b.Open(t, u.String()).Expect(t, want, "The sign-in failed.")
-		if strings.Contains(p.Text, "alert") {
-			t.Errorf("the page repeats what the address says: %s", p.Text)
-		}
-		if got := link(t, p); got != d.at(managed) {
-			t.Errorf("the page leads to %s", got)
-		}
-		if policy := p.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy,
-			"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'") {
-			t.Errorf("the page's policy is %q", policy)
-		}
+		assert.False(t, strings.Contains(p.Text, "alert"), "the page repeats what the address says: %s", p.Text)
+		assert.Equal(t, d.at(managed), link(t, p), "the page leads to")
+		policy := p.Header.Get("Content-Security-Policy")
+		assert.True(t, strings.HasPrefix(policy,
+			"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'"), "the page's policy is %q", policy)
 	}
 }
 
@@ -163,9 +156,8 @@ func TestReturnAddress(t *testing.T) {
 		key, _, _ := strings.Cut(attempt.Value, ".")
 		attempt.Value = key + "." + base64.RawURLEncoding.EncodeToString([]byte(address))
 		b.SetCookie(t, d.URL, attempt)
-		if p := b.Open(t, u.String()).Expect(t, http.StatusOK, "You are signed in as dora."); p.URL.String() != d.URL+signin.Path {
-			t.Errorf("with %q the sign-in ended at %s", address, p.URL)
-		}
+		p := b.Open(t, u.String()).Expect(t, http.StatusOK, "You are signed in as dora.")
+		assert.Equal(t, d.URL+signin.Path, p.URL.String(), "with %q the sign-in ended at %s", address, p.URL)
 	}
 	long := d.URL + "/dashboard/?x=" + strings.Repeat("y", 2000)
 	openid.NewBrowser(t).LogIn(t, long, openid.Developer).Expect(t, http.StatusOK, "You are signed in as dora.")
@@ -177,23 +169,19 @@ func TestParallelTabs(t *testing.T) {
 	b := openid.NewBrowser(t)
 	first := callback(t, b, d.at(managed), openid.Developer, nil)
 	second := callback(t, b, d.at(visible), openid.Developer, nil)
-	if p := b.Open(t, second.String()); p.URL.String() != d.at(visible) {
-		t.Errorf("the second tab shows %s: %s", p.URL, p.Text)
-	}
-	if p := b.Open(t, first.String()); p.URL.String() != d.at(managed) {
-		t.Errorf("the first tab shows %s: %s", p.URL, p.Text)
-	}
-	if n := read[int](t, d.Postgres, "SELECT count(*) FROM session"); n != 1 {
-		t.Errorf("%d sessions at one browser", n)
-	}
+	p := b.Open(t, second.String())
+	assert.Equal(t, d.at(visible), p.URL.String(), "the second tab shows %s: %s", p.URL, p.Text)
+	p = b.Open(t, first.String())
+	assert.Equal(t, d.at(managed), p.URL.String(), "the first tab shows %s: %s", p.URL, p.Text)
+	n := read[int](t, d.Postgres, "SELECT count(*) FROM session")
+	assert.Equal(t, 1, n, "%d sessions at one browser", n)
 
 	other := openid.NewBrowser(t)
 	for range 100 {
 		other.Open(t, d.at(managed))
 	}
-	if n := len(other.Cookies(t, d.URL, "attempt")); n > 8 {
-		t.Errorf("the browser keeps %d sign-ins that are under way", n)
-	}
+	n = len(other.Cookies(t, d.URL, "attempt"))
+	assert.True(t, n <= 8, "the browser keeps %d sign-ins that are under way", n)
 	expect(t, other.LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.Manage)
 }
 
@@ -222,12 +210,8 @@ func link(t *testing.T, p openid.Page) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(p.Text, `<a href="`)
 	address, _, closed := strings.Cut(rest, `"`)
-	if !ok || !closed {
-		t.Fatalf("the page has no link: %s", p.Text)
-	}
+	require.True(t, ok && closed, "the page has no link: %s", p.Text)
 	u, err := p.URL.Parse(strings.ReplaceAll(address, "&amp;", "&"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return u.String()
 }

@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/broker/signin"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
@@ -61,9 +64,7 @@ func startWith(t *testing.T, replicas int, provider *openid.Provider, change fun
 	}))
 	d.URL = "http://" + router.Listener.Addr().String()
 	external, err := url.Parse(d.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range all {
 		cfg := signin.Config{ExternalURL: external, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 			Store: servers.OpenStore(t, d.Postgres), // with a keyset of its own: sessions need none
@@ -116,13 +117,11 @@ func serve(s *signin.SignIn) http.Handler {
 func expect(t *testing.T, p openid.Page, person string, access signin.Access) {
 	t.Helper()
 	var got shown
-	if err := json.Unmarshal([]byte(p.Text), &got); err != nil {
-		t.Fatalf("%s shows no page of the dashboard: %d\n%s", p.URL, p.Status, p.Text)
-	}
+	require.NoError(t, json.Unmarshal([]byte(p.Text), &got),
+		"%s shows no page of the dashboard: %d\n%s", p.URL, p.Status, p.Text)
 	if got.Viewer.Name != person || got.Access != access || got.Viewer.Operator != (person == openid.Operator) {
 		t.Fatalf("%s shows %+v, wanted %s with access %d", p.URL, got, person, access)
 	}
-	if uri := p.URL.RequestURI(); got.Path != uri {
-		t.Errorf("the browser shows %s, the broker answered %s", uri, got.Path)
-	}
+	uri := p.URL.RequestURI()
+	assert.Equal(t, uri, got.Path, "the browser shows %s, the broker answered", uri)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestGroups(t *testing.T) {
@@ -30,15 +31,9 @@ func TestGroups(t *testing.T) {
 		`{}`:                                     false,
 	} {
 		var c claims
-		if err := json.Unmarshal([]byte(claim), &c); err != nil {
-			t.Errorf("%s: %v", claim, err)
-		}
-		if c.has("dba") != want {
-			t.Errorf("%s: %v", claim, !want)
-		}
-		if (claims{access: &c}).has("dba") != want {
-			t.Errorf("%s in an access token: %v", claim, !want)
-		}
+		assert.NoError(t, json.Unmarshal([]byte(claim), &c), claim)
+		assert.Equal(t, want, c.has("dba"), "%s: %v", claim, !want)
+		assert.Equal(t, want, (claims{access: &c}).has("dba"), "%s in an access token: %v", claim, !want)
 	}
 }
 
@@ -49,26 +44,20 @@ func TestPermissionsAreKeptForAShortTime(t *testing.T) {
 		q := question{"session", "instance"}
 		p.keep(q, Manage)
 		time.Sleep(permissionTime - time.Nanosecond)
-		if a, ok := p.known(q); a != Manage || !ok {
-			t.Errorf("%v, %v before its time", a, ok)
-		}
-		if _, ok := p.known(question{"another session", "instance"}); ok {
-			t.Error("somebody else has the same permission")
-		}
+		a, ok := p.known(q)
+		assert.True(t, a == Manage && ok, "%v, %v before its time", a, ok)
+		_, ok = p.known(question{"another session", "instance"})
+		assert.False(t, ok, "somebody else has the same permission")
 		time.Sleep(time.Nanosecond)
-		if _, ok := p.known(q); ok {
-			t.Error("the permission holds for longer than its time")
-		}
+		_, ok = p.known(q)
+		assert.False(t, ok, "the permission holds for longer than its time")
 		for i := range 3 * maxPermissions {
 			p.keep(question{"session", fmt.Sprint(i)}, Read)
 			time.Sleep(time.Millisecond)
 		}
-		if len(p.kept) > maxPermissions {
-			t.Errorf("%d permissions are kept", len(p.kept))
-		}
-		if a, ok := p.known(question{"session", fmt.Sprint(3*maxPermissions - 1)}); a != Read || !ok {
-			t.Error("the last permission is not kept")
-		}
+		assert.True(t, len(p.kept) <= maxPermissions, "%d permissions are kept", len(p.kept))
+		a, ok = p.known(question{"session", fmt.Sprint(3*maxPermissions - 1)})
+		assert.True(t, a == Read && ok, "the last permission is not kept")
 	})
 }
 
@@ -133,9 +122,7 @@ func TestResponsesOfOthers(t *testing.T) {
 		if err == nil {
 			var access Access
 			access, err = newPermissions(server.URL).of(t.Context(), session{AccessToken: "token"}, "i1")
-			if err == nil && access != Manage {
-				t.Errorf("%s: access %d", what, access)
-			}
+			assert.False(t, err == nil && access != Manage, "%s: access %d", what, access)
 		}
 		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
 			t.Errorf("%s: %v", what, err)
@@ -152,13 +139,9 @@ func TestLinkEnds(t *testing.T) {
 		l := newLinks(nil)
 		first, second := l.sign(time.Now().Add(linkTime)), l.sign(time.Now().Add(linkTime))
 		time.Sleep(linkTime - time.Millisecond)
-		if !l.open() || !l.use(first) || l.use(first) {
-			t.Error("a link does not hold once within its time")
-		}
+		assert.True(t, l.open() && l.use(first) && !l.use(first), "a link does not hold once within its time")
 		time.Sleep(2 * time.Millisecond)
-		if l.open() || l.use(second) || l.use(first) {
-			t.Error("a link holds for longer than its time")
-		}
+		assert.False(t, l.open() || l.use(second) || l.use(first), "a link holds for longer than its time")
 	})
 }
 
@@ -206,8 +189,6 @@ func TestNavigation(t *testing.T) {
 		if tt.mode != "" {
 			r.Header.Set("Sec-Fetch-Mode", tt.mode)
 		}
-		if navigation(r) != tt.want {
-			t.Errorf("%+v", tt)
-		}
+		assert.Equal(t, tt.want, navigation(r), "%+v", tt)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/broker/signin"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
@@ -39,9 +42,7 @@ func startOwn(t *testing.T) (dashboardURL string, s *signin.SignIn, printed *ter
 	server := httptest.NewUnstartedServer(nil)
 	dashboardURL = "http://" + server.Listener.Addr().String()
 	external, err := url.Parse(dashboardURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s = signin.New(signin.Config{ExternalURL: external, Store: servers.Store(t), Announce: printed.print,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	server.Config.Handler = serve(s)
@@ -55,9 +56,9 @@ func TestLink(t *testing.T) {
 	address, s, _ := startOwn(t)
 	b := openid.NewBrowser(t)
 	link := s.Link()
-	if p := b.Open(t, link); p.URL.String() != address+"/dashboard/" || !strings.Contains(p.Text, `"Operator":true`) {
-		t.Errorf("the link led to %s: %d %s", p.URL, p.Status, p.Text)
-	}
+	p := b.Open(t, link)
+	assert.True(t, p.URL.String() == address+"/dashboard/" && strings.Contains(p.Text, `"Operator":true`),
+		"the link led to %s: %d %s", p.URL, p.Status, p.Text)
 	b.Open(t, link).Expect(t, http.StatusForbidden, "This link is not valid, or no longer.")
 	openid.NewBrowser(t).Open(t, link).Expect(t, http.StatusForbidden, "This link is not valid, or no longer.")
 	b.Open(t, address+"/dashboard/instances/any").Expect(t, http.StatusOK, `"Access":2`) // the session goes on
@@ -94,14 +95,10 @@ func TestLinkUnderAnotherName(t *testing.T) {
 	b := openid.NewBrowser(t)
 	send := func(method, url, host string) openid.Page {
 		r, err := http.NewRequest(method, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Host = host
 		answer, err := b.Client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		answer.Body.Close()
 		return openid.Page{Status: answer.StatusCode, URL: r.URL, Header: answer.Header}
 	}
@@ -125,13 +122,10 @@ func TestLinksAreAnnounced(t *testing.T) {
 	for range 3 {
 		b.Open(t, address+"/dashboard/").Expect(t, http.StatusUnauthorized, "Open the link that the broker printed")
 	}
-	if links := printed.all(); len(links) != 1 {
-		t.Fatalf("printed: %q", links)
-	}
+	require.Len(t, printed.all(), 1)
 	b.Open(t, printed.all()[0]).Expect(t, http.StatusOK, `"Operator":true`)
 	b.Open(t, printed.all()[0]).Expect(t, http.StatusForbidden, "The broker has printed another one")
-	if links := printed.all(); len(links) != 2 || links[0] == links[1] {
-		t.Fatalf("printed: %q", links)
-	}
+	links := printed.all()
+	require.True(t, len(links) == 2 && links[0] != links[1], "printed: %q", links)
 	openid.NewBrowser(t).Open(t, printed.all()[1]).Expect(t, http.StatusOK, `"Operator":true`)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/signin"
 	"mysql-broker/test/limits"
@@ -23,24 +25,16 @@ func TestSignIn(t *testing.T) {
 	b := openid.NewBrowser(t)
 	page := b.LogIn(t, d.at(managed)+"?since=1h&x=%2F", openid.Developer)
 	expect(t, page, openid.Developer, signin.Manage)
-	if page.URL.String() != d.at(managed)+"?since=1h&x=%2F" {
-		t.Errorf("the sign-in ended at %s", page.URL)
-	}
-	if page.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("the page may be kept: %q", page.Header)
-	}
+	assert.Equal(t, d.at(managed)+"?since=1h&x=%2F", page.URL.String(), "the sign-in ended at %s", page.URL)
+	assert.Equal(t, "no-store", page.Header.Get("Cache-Control"), "the page may be kept: %q", page.Header)
 	cookies := b.Cookies(t, d.URL, "")
-	if len(cookies) != 1 || len(cookies[0].Value) > 100 {
-		t.Errorf("the browser keeps %v", cookies)
-	}
+	assert.True(t, len(cookies) == 1 && len(cookies[0].Value) <= 100, "the browser keeps %v", cookies)
 	b.Open(t, d.URL+signin.Path).Expect(t, http.StatusOK, "You are signed in as dora.")
-	if n := read[int](t, d.Postgres, "SELECT count(*) FROM session"); n != 1 {
-		t.Errorf("%d sessions for one sign-in", n)
-	}
+	n := read[int](t, d.Postgres, "SELECT count(*) FROM session")
+	assert.Equal(t, 1, n, "%d sessions for one sign-in", n)
 	// UAA's tokens are long: these have 300 groups.
-	if n := read[int](t, d.Postgres, "SELECT length(sealed) FROM session"); n < 8192 {
-		t.Errorf("the session takes %d bytes: the token is not as large as it is meant to be", n)
-	}
+	n = read[int](t, d.Postgres, "SELECT length(sealed) FROM session")
+	assert.True(t, n >= 8192, "the session takes %d bytes: the token is not as large as it is meant to be", n)
 }
 
 func TestWhoMaySeeWhat(t *testing.T) {
@@ -69,9 +63,8 @@ func TestWhoMaySeeWhat(t *testing.T) {
 				address = d.URL + "/dashboard/instances/%2E%2E" // else the browser would go up
 			}
 			expect(t, openid.NewBrowser(t).LogIn(t, address, tt.person), tt.person, tt.want)
-			if asked := d.cloud.Asked() - before; asked != tt.asks {
-				t.Errorf("Cloud Controller was asked %d times", asked)
-			}
+			asked := d.cloud.Asked() - before
+			assert.Equal(t, tt.asks, asked, "Cloud Controller was asked %d times", asked)
 		})
 	}
 }
@@ -87,9 +80,7 @@ func TestProviderOfNoCloudFoundry(t *testing.T) {
 	expect(t, openid.NewBrowser(t).LogIn(t, d.at("any"), openid.Operator), openid.Operator, signin.Manage)
 	b := openid.NewBrowser(t)
 	refusal := b.LogIn(t, d.at(managed), openid.Developer).Expect(t, http.StatusForbidden, "You may not see this dashboard, dora.")
-	if cookies := b.Cookies(t, d.URL, ""); len(cookies) != 0 {
-		t.Errorf("who was refused has %v", cookies)
-	}
+	assert.Empty(t, b.Cookies(t, d.URL, ""), "who was refused")
 	b.Open(t, link(t, refusal)).Expect(t, http.StatusOK, "You are signed out.")
 }
 
@@ -106,9 +97,8 @@ func TestTwoReplicas(t *testing.T) {
 	for range 4 {
 		thief := openid.NewBrowser(t)
 		thief.SetCookie(t, d.URL, kept)
-		if p := thief.Open(t, d.at(managed)); p.URL.Path != "/login" {
-			t.Errorf("after the sign-out, the cookie opens %s", p.URL)
-		}
+		p := thief.Open(t, d.at(managed))
+		assert.Equal(t, "/login", p.URL.Path, "after the sign-out, the cookie opens %s", p.URL)
 	}
 }
 
@@ -127,12 +117,10 @@ func TestManyAtOnce(t *testing.T) {
 			}
 			for range 5 {
 				var got shown
-				if err := json.Unmarshal([]byte(p.Text), &got); err != nil || got.Viewer.Name != person {
-					t.Errorf("%s sees %d: %s", person, p.Status, p.Text)
-				}
-				if p, err = b.Do("GET", d.at(managed), nil, nil); err != nil {
-					t.Error(err)
-				}
+				err = json.Unmarshal([]byte(p.Text), &got)
+				assert.True(t, err == nil && got.Viewer.Name == person, "%s sees %d: %s", person, p.Status, p.Text)
+				p, err = b.Do("GET", d.at(managed), nil, nil)
+				assert.NoError(t, err)
 			}
 		})
 	}
@@ -147,19 +135,13 @@ func TestWhatIsNoPage(t *testing.T) {
 	for _, headers := range []map[string]string{{"Accept": "text/event-stream"}, {"Accept": "*/*"},
 		{"Sec-Fetch-Mode": "cors"}} {
 		p, err := b.Do("GET", d.URL+"/dashboard/stream", nil, headers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p.Expect(t, http.StatusUnauthorized, "Nobody is signed in")
 	}
 	p, err := b.Do("POST", d.at(managed), url.Values{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.Expect(t, http.StatusUnauthorized, "Nobody is signed in")
-	if cookies := b.Cookies(t, d.URL, ""); len(cookies) != 0 {
-		t.Errorf("scripts were given %v", cookies)
-	}
+	assert.Empty(t, b.Cookies(t, d.URL, ""), "scripts were given")
 }
 
 func TestSessionEnds(t *testing.T) {
@@ -173,14 +155,11 @@ func TestSessionEnds(t *testing.T) {
 	}
 	openid.NewBrowser(t).LogIn(t, d.at(managed), openid.Operator)
 	left = read[time.Duration](t, d.Postgres, "SELECT max(ends_at) - now() FROM session")
-	if left > 8*time.Hour || left < 8*time.Hour-time.Minute {
-		t.Errorf("an operator's session lasts %v", left)
-	}
+	assert.True(t, left <= 8*time.Hour && left >= 8*time.Hour-time.Minute, "an operator's session lasts %v", left)
 	run(t, d.Postgres, "UPDATE session SET ends_at = now()")
 	expect(t, b.LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.Manage)
-	if n := read[int](t, d.Postgres, "SELECT count(*) FROM session"); n != 1 {
-		t.Errorf("%d sessions are kept, of which 1 has not ended", n)
-	}
+	n := read[int](t, d.Postgres, "SELECT count(*) FROM session")
+	assert.Equal(t, 1, n, "%d sessions are kept, of which 1 has not ended", n)
 }
 
 // An open stream ends with its session.
@@ -191,15 +170,12 @@ func TestStreamEndsWithTheSession(t *testing.T) {
 	expect(t, b.LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.Manage)
 	// Long enough for the stream to begin meanwhile on a busy machine.
 	run(t, d.Postgres, "UPDATE session SET ends_at = now() + interval '10 s'")
-	if p := b.Open(t, d.URL+"/dashboard/stream"); p.Text != "begun\n" {
-		t.Fatalf("%d %s", p.Status, p.Text)
-	}
-	if left := read[time.Duration](t, d.Postgres, "SELECT max(ends_at) - now() FROM session"); left > time.Second {
-		t.Errorf("the stream ended %v before the session", left)
-	}
-	if p := b.Open(t, d.at(managed)); p.URL.Path != "/login" {
-		t.Errorf("after its end, the session opens %s: %d", p.URL, p.Status)
-	}
+	p := b.Open(t, d.URL+"/dashboard/stream")
+	require.Equal(t, "begun\n", p.Text, "%d", p.Status)
+	left := read[time.Duration](t, d.Postgres, "SELECT max(ends_at) - now() FROM session")
+	assert.True(t, left <= time.Second, "the stream ended %v before the session", left)
+	p = b.Open(t, d.at(managed))
+	assert.Equal(t, "/login", p.URL.Path, "after its end, the session opens %s: %d", p.URL, p.Status)
 }
 
 func TestSignOut(t *testing.T) {
@@ -210,9 +186,7 @@ func TestSignOut(t *testing.T) {
 	for _, headers := range []map[string]string{{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
 		{"Origin": "https://evil.example.com"}} {
 		p, err := b.Do("POST", d.URL+signin.SignOutPath, url.Values{}, headers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p.Expect(t, http.StatusForbidden, "")
 	}
 	b.Open(t, d.URL+signin.SignOutPath).Expect(t, http.StatusOK, "You are still signed in.")
@@ -220,21 +194,14 @@ func TestSignOut(t *testing.T) {
 
 	p := signOut(t, b, d.URL)
 	refresh, ok := strings.CutPrefix(p.Header.Get("Refresh"), "0; url=")
-	if !ok || !strings.HasPrefix(refresh, d.provider.Issuer) {
-		t.Fatalf("the browser is not sent to the provider's sign-out: %q", p.Header)
-	}
-	if back := b.Open(t, refresh).Expect(t, http.StatusOK, "You are signed out."); back.URL.Path != signin.SignOutPath {
-		t.Errorf("the provider sent the browser to %s", back.URL)
-	}
-	if cookies := b.Cookies(t, d.URL, ""); len(cookies) != 0 {
-		t.Errorf("the browser keeps %v", cookies)
-	}
-	if got := b.Open(t, refresh).Header.Get("Clear-Site-Data"); got != `"cache"` {
-		t.Errorf("the browser is told to forget %q", got)
-	}
-	if n := read[int](t, d.Postgres, "SELECT count(*) FROM session"); n != 0 {
-		t.Errorf("%d sessions are kept", n)
-	}
+	require.True(t, ok && strings.HasPrefix(refresh, d.provider.Issuer),
+		"the browser is not sent to the provider's sign-out: %q", p.Header)
+	back := b.Open(t, refresh).Expect(t, http.StatusOK, "You are signed out.")
+	assert.Equal(t, signin.SignOutPath, back.URL.Path, "the provider sent the browser to %s", back.URL)
+	assert.Empty(t, b.Cookies(t, d.URL, ""), "the browser keeps")
+	assert.Equal(t, `"cache"`, b.Open(t, refresh).Header.Get("Clear-Site-Data"), "the browser is told to forget")
+	n := read[int](t, d.Postgres, "SELECT count(*) FROM session")
+	assert.Equal(t, 0, n, "%d sessions are kept", n)
 	if p := b.Open(t, d.at(managed)); p.URL.Path != "/login" {
 		t.Errorf("after the sign-out, the page is %s", p.URL)
 	}
@@ -280,9 +247,7 @@ func TestPostgreSQLIsAway(t *testing.T) {
 	b.LogIn(t, d.at(managed), openid.Developer)
 	run(t, d.Postgres, "ALTER TABLE session RENAME TO away")
 	p := b.Open(t, d.at(managed)).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
-	if p.Header.Get("Retry-After") == "" {
-		t.Error("the answer does not say when to try again")
-	}
+	assert.NotEmpty(t, p.Header.Get("Retry-After"), "the answer does not say when to try again")
 	run(t, d.Postgres, "ALTER TABLE away RENAME TO session")
 	expect(t, b.Open(t, d.at(managed)), openid.Developer, signin.Manage)
 
@@ -298,9 +263,7 @@ func TestCloudControllerIsAway(t *testing.T) {
 		http.StatusTooManyRequests, http.StatusNoContent, http.StatusNotFound} {
 		d.cloud.Fail(status)
 		p := b.LogIn(t, d.at(managed), openid.Developer).Expect(t, http.StatusServiceUnavailable, "Try again in some seconds")
-		if p.Header.Get("Retry-After") == "" {
-			t.Error("the answer does not say when to try again")
-		}
+		assert.NotEmpty(t, p.Header.Get("Retry-After"), "the answer does not say when to try again")
 	}
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		d.cloud.Fail(status)
@@ -324,9 +287,8 @@ func TestPermissionsAreAskedForOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if asked := d.cloud.Asked(); asked != 1 {
-		t.Errorf("Cloud Controller was asked %d times", asked)
-	}
+	asked := d.cloud.Asked()
+	assert.Equal(t, 1, asked, "Cloud Controller was asked %d times", asked)
 }
 
 func TestProviderIsAway(t *testing.T) {
@@ -336,23 +298,17 @@ func TestProviderIsAway(t *testing.T) {
 	provider.Stop()
 	b := openid.NewBrowser(t)
 	p := b.Open(t, d.at(managed)).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
-	if p.Header.Get("Retry-After") == "" {
-		t.Error("the answer does not say when to try again")
-	}
+	assert.NotEmpty(t, p.Header.Get("Retry-After"), "the answer does not say when to try again")
 	again := openid.Start(t, openid.Options{Address: provider.Address()})
 	for deadline := time.Now().Add(limits.Stuck); p.URL.Path != "/login"; p = b.Open(t, d.at(managed)) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the provider is there, and is not found: %d %s", p.Status, p.Text)
-		}
+		require.False(t, time.Now().After(deadline), "the provider is there, and is not found: %d %s", p.Status, p.Text)
 		time.Sleep(50 * time.Millisecond)
 	}
 
 	t.Run("when the code is redeemed", func(t *testing.T) {
 		b.Until(signin.CallbackPath)
 		back, err := b.Submit(p, openid.Developer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		b.Until("")
 		again.Stop()
 		b.Open(t, back.Header.Get("Location")).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
@@ -372,9 +328,7 @@ func signOut(t *testing.T, b *openid.Browser, dashboard string) openid.Page {
 	t.Helper()
 	p, err := b.Do("POST", dashboard+signin.SignOutPath, url.Values{}, map[string]string{"Sec-Fetch-Site": "same-origin",
 		"Origin": dashboard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p.Expect(t, http.StatusOK, "You are signed out")
 }
 
@@ -382,24 +336,17 @@ func signOut(t *testing.T, b *openid.Browser, dashboard string) openid.Page {
 func run(t *testing.T, postgres, sql string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(t.Context(), sql)
+	require.NoError(t, err)
 }
 
 func read[T any](t *testing.T, postgres, sql string) (v T) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(context.Background())
-	if err := conn.QueryRow(t.Context(), sql).Scan(&v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&v))
 	return v
 }

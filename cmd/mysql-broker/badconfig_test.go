@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 	"mysql-broker/test/testdrive"
 )
@@ -18,9 +21,7 @@ const secret = "hunter2-do-not-tell"
 func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
 	broken := filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(broken, []byte("services:\n  - name: mysql\n    colour: red\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(broken, []byte("services:\n  - name: mysql\n    colour: red\n"), 0o600))
 	tests := []struct {
 		name string
 		env  map[string]string // in place of the good values; "" takes one away
@@ -45,13 +46,9 @@ func TestBadConfiguration(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			out := testdrive.Run(t, wrongly(t, test.env), "serve").Expect(t, 78)
-			if strings.Contains(out.Stdout+out.Stderr, secret) {
-				t.Errorf("a secret is quoted: %s%s", out.Stdout, out.Stderr)
-			}
+			assert.False(t, strings.Contains(out.Stdout+out.Stderr, secret), "a secret is quoted: %s%s", out.Stdout, out.Stderr)
 			for _, want := range test.want {
-				if lines := containing(out.Stderr, want); len(lines) == 0 {
-					t.Errorf("no line about %q in:\n%s", want, out.Stderr)
-				}
+				assert.NotEmpty(t, containing(out.Stderr, want), "no line about %q in:\n%s", want, out.Stderr)
 			}
 		})
 	}
@@ -61,9 +58,7 @@ func TestBadConfiguration(t *testing.T) {
 func wrongly(t *testing.T, changes map[string]string) map[string]string {
 	t.Helper()
 	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env := map[string]string{
 		"PORT": "0", "BROKER_USERNAME": testdrive.Username, "BROKER_PASSWORD": secret, "ENCRYPTION_KEYSET": keyset,
 		"DATABASE_URL":  "postgres://me:" + secret + "@127.0.0.1:1/db",
@@ -91,18 +86,14 @@ func containing(text, part string) (lines []string) {
 func TestUnreachableDatabase(t *testing.T) {
 	t.Parallel()
 	out := testdrive.Run(t, wrongly(t, nil), "serve").Expect(t, 1)
-	if strings.Contains(out.Stderr, secret) {
-		t.Errorf("a secret is quoted: %s", out.Stderr)
-	}
+	assert.False(t, strings.Contains(out.Stderr, secret), "a secret is quoted: %s", out.Stderr)
 }
 
 // Nor is an address that another program has. The log says which of its operator's applications the broker is.
 func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer taken.Close()
 	for variable, says := range map[string]string{"ADDRESS": "cannot listen on %s; set ADDRESS or PORT to another one",
 		"PPROF_ADDRESS": "PPROF_ADDRESS: cannot listen on %s"} {
@@ -114,8 +105,6 @@ func TestAddressInUse(t *testing.T) {
 		out := testdrive.Run(t, env, "serve").Expect(t, 1)
 		starting := strings.Index(out.Stderr, `"msg":"starting","app":"mysql-broker","app_index":1`)
 		failed := strings.Index(out.Stderr, fmt.Sprintf(says, env[variable]))
-		if starting < 0 || failed < starting {
-			t.Errorf("%s: the log is\n%s", variable, out.Stderr)
-		}
+		assert.True(t, starting >= 0 && failed >= starting, "%s: the log is\n%s", variable, out.Stderr)
 	}
 }

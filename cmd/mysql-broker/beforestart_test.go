@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -16,21 +19,15 @@ func TestDoctorBeforeTheFirstStart(t *testing.T) {
 	env["DATABASE_URL"] = servers.EmptyPostgres(t)
 	out := testdrive.Run(t, env, "doctor", "--before-start").Expect(t, 0)
 	for line := range strings.Lines(out.Stdout) {
-		if !strings.HasSuffix(line, ": ok\n") {
-			t.Errorf("doctor says %q", line)
-		}
+		assert.True(t, strings.HasSuffix(line, ": ok\n"), "doctor says %q", line)
 	}
 	for _, want := range []string{"PostgreSQL: ", "shared server ", "launchers: ", "port 0: ", "memory limit: "} {
-		if len(containing(out.Stdout, want)) != 1 {
-			t.Errorf("nothing about %q in:\n%s", want, out.Stdout)
-		}
+		assert.Len(t, containing(out.Stdout, want), 1, "nothing about %q in:\n%s", want, out.Stdout)
 	}
 	testdrive.Run(t, env, "migrate").Expect(t, 0) // nothing is there that would hinder it
 
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer taken.Close()
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
 	env["ADDRESS"], env["PORT"] = "127.0.0.1", port
@@ -41,9 +38,9 @@ func TestDoctorBeforeTheFirstStart(t *testing.T) {
 	out = testdrive.Run(t, env, "doctor", "--before-start").Expect(t, 1)
 	for _, want := range []string{"PostgreSQL: reach PostgreSQL: ", "shared server absent: ", "object store: ", "CredHub: ",
 		"port " + port + ": cannot listen on 127.0.0.1:" + port + "; set ADDRESS or PORT to another one"} {
-		if lines := containing(out.Stdout, want); len(lines) != 1 || strings.HasSuffix(lines[0], ": ok") {
-			t.Errorf("nothing wrong with %q in:\n%s", want, out.Stdout)
-		}
+		lines := containing(out.Stdout, want)
+		assert.True(t, len(lines) == 1 && !strings.HasSuffix(lines[0], ": ok"),
+			"nothing wrong with %q in:\n%s", want, out.Stdout)
 	}
 	if strings.Contains(out.Stdout+out.Stderr, secret) || !strings.Contains(out.Stderr, "checks that failed: 5") {
 		t.Errorf("doctor says %s%s", out.Stdout, out.Stderr)

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -70,18 +72,17 @@ func TestClient(t *testing.T) {
 	u.Refused(t, "Service broker error: ", "create-service", "mysql/shared-small", "bad", "-c", `{"wrong":1}`)
 	u.Refused(t, "there is no plan huge", "create-service", "huge", "bad")
 	u.Refused(t, "the parameters are not a JSON object: [1]", "create-service", "mysql/shared-small", "bad", "-c", "[1]")
-	if all := u.Run(t, "services"); strings.Contains(all, "bad") {
-		t.Errorf("what was refused is listed: %s", all)
-	}
+	all := u.Run(t, "services")
+	assert.False(t, strings.Contains(all, "bad"), "what was refused is listed: %s", all)
 	u.Refused(t, "nothing to change", "update-service", "mine")
 	u.Refused(t, "there is no plan mysql/huge", "update-service", "mine", "-p", "huge")
 	u.Expect(t, "Updated service instance mine.", "update-service", "mine", "-p", "shared-large")
 	u.Expect(t, "update succeeded", "service", "mine")
 
 	made := u.Run(t, "create-service-key", "mine", "k", "-c", `{"role":"admin"}`)
-	if shown := u.Run(t, "service-key", "mine", "k"); shown != made || !strings.Contains(made, `"uri": "mysql://`) {
-		t.Errorf("service-key printed %q, create-service-key %q", shown, made)
-	}
+	shown := u.Run(t, "service-key", "mine", "k")
+	assert.True(t, shown == made && strings.Contains(made, `"uri": "mysql://`),
+		"service-key printed %q, create-service-key %q", shown, made)
 	u.Refused(t, "has a key k already", "create-service-key", "mine", "k")
 	u.Refused(t, "Service broker error: ", "create-service-key", "mine", "bad", "-c", `{"wrong":1}`)
 	u.Refused(t, "service instance mine has no key bad", "service-key", "mine", "bad")
@@ -103,12 +104,9 @@ func expectInventory(t *testing.T, u testdrive.Terminal, p testdrive.Platform) {
 	t.Helper()
 	file := u.Env["MYSQL_BROKER_CLIENT_STATE"]
 	info, err := os.Stat(file)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the inventory: %v, %v", info, err)
-	}
-	if content, err := os.ReadFile(file); err != nil || strings.Contains(string(content), "mysql://") {
-		t.Errorf("credentials are in %s: %v", content, err)
-	}
+	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "the inventory: %v, %v", info, err)
+	content, err := os.ReadFile(file)
+	assert.True(t, err == nil && !strings.Contains(string(content), "mysql://"), "credentials are in %s: %v", content, err)
 	elsewhere := strings.Replace(p.URL, "127.0.0.1", "localhost", 1)
 	u.Expect(t, "No service instances", "services", "--url", elsewhere)
 	guess := testdrive.Terminal{Env: maps.Clone(u.Env)}

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
 	"mysql-broker/test/testdrive"
@@ -20,13 +23,9 @@ func TestCatalogCheck(t *testing.T) {
 	t.Parallel()
 	shipped := testdrive.Root() + "/catalog.yml"
 	good := testdrive.Run(t, nil, "catalog", "check", shipped).Expect(t, 0)
-	if good.Stdout != shipped+" is good: 5 plans.\n" {
-		t.Errorf("a good catalog: %q", good.Stdout)
-	}
+	assert.Equal(t, shipped+" is good: 5 plans.\n", good.Stdout, "a good catalog")
 	text, err := os.ReadFile(shipped)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, second := lineOf(string(text), "name: shared-small"), lineOf(string(text), "name: shared-large")
 	bad := filepath.Join(t.TempDir(), "catalog.yml")
 	if err := os.WriteFile(bad, []byte(strings.Replace(string(text), "name: shared-large", "name: shared-small", 1)),
@@ -53,12 +52,9 @@ func TestKeyset(t *testing.T) {
 	t.Parallel()
 	first := testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout
 	second := testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout
-	if first == second {
-		t.Error("two keysets are the same")
-	}
-	if _, err := store.ParseKeyset(strings.TrimSpace(first)); err != nil {
-		t.Errorf("the keyset cannot be used: %v", err)
-	}
+	assert.NotEqual(t, second, first, "two keysets are the same")
+	_, err := store.ParseKeyset(strings.TrimSpace(first))
+	assert.NoError(t, err, "the keyset cannot be used")
 }
 
 func TestServeHelp(t *testing.T) {
@@ -72,9 +68,7 @@ func TestServeHelp(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"VCAP_SERVICES", "VCAP_APPLICATION"} {
-		if !strings.Contains(out.Stdout, name) {
-			t.Errorf("help does not mention %s", name)
-		}
+		assert.True(t, strings.Contains(out.Stdout, name), "help does not mention %s", name)
 	}
 }
 
@@ -85,18 +79,13 @@ func TestHelp(t *testing.T) {
 		"keyset promote", "keyset drop-old", "rotate-keys", "rotate-admin-passwords", "client", "client create-service",
 		"client services", "instances", "bindings", "tasks", "tasks retry", "tasks cancel", "servers", "drain", "move", "recover"} {
 		help := testdrive.Run(t, nil, append(strings.Fields(command), "--help")...).Expect(t, 0).Stdout
-		if !strings.HasPrefix(help, "mysql-broker "+command+" - ") {
-			t.Errorf("help of %s begins %.60q", command, help)
-		}
+		assert.True(t, strings.HasPrefix(help, "mysql-broker "+command+" - "), "help of %s begins %.60q", command, help)
 		for _, section := range []string{"\nUsage:\n  mysql-broker " + command, "\nExit status:\n  0    "} {
-			if !strings.Contains(help, section) {
-				t.Errorf("help of %s lacks %q:\n%s", command, section, help)
-			}
+			assert.Contains(t, help, section, "help of %s lacks %q:", command, section)
 		}
 		for line := range strings.Lines(help) {
-			if strings.TrimSpace(line) == "<no value>" || utf8.RuneCountInString(line) > 101 {
-				t.Errorf("help of %s: %q", command, line)
-			}
+			assert.False(t, strings.TrimSpace(line) == "<no value>" || utf8.RuneCountInString(line) > 101,
+				"help of %s: %q", command, line)
 		}
 	}
 }
@@ -121,13 +110,10 @@ func TestHelpNamesTheVariables(t *testing.T) {
 				continue
 			}
 			found++
-			if !strings.Contains(help, "\n  "+v.Name+" ") {
-				t.Errorf("%s complains of %s, which its help lacks", command, v.Name)
-			}
+			assert.True(t, strings.Contains(help, "\n  "+v.Name+" "),
+				"%s complains of %s, which its help lacks", command, v.Name)
 		}
-		if found < least {
-			t.Errorf("%s complains of %d variables only: %s", command, found, complaint)
-		}
+		assert.True(t, found >= least, "%s complains of %d variables only: %s", command, found, complaint)
 	}
 }
 
@@ -135,9 +121,9 @@ func TestUnknownCommand(t *testing.T) {
 	t.Parallel()
 	for typed, meant := range map[string]string{"sevre": "serve", "client servics": "services", "tasks rety task_1": "retry",
 		"catalog chek": "check", "keyset promot": "promote", "completion bsh": "bash"} {
-		if out := testdrive.Run(t, nil, strings.Fields(typed)...); out.Status == 0 || !strings.Contains(out.Stderr, "\t"+meant+"\n") {
-			t.Errorf("%s: status %d, %q", typed, out.Status, out.Stderr)
-		}
+		out := testdrive.Run(t, nil, strings.Fields(typed)...)
+		assert.True(t, out.Status != 0 && strings.Contains(out.Stderr, "\t"+meant+"\n"),
+			"%s: status %d, %q", typed, out.Status, out.Stderr)
 	}
 }
 
@@ -146,8 +132,8 @@ func TestDevRefusesPort(t *testing.T) {
 	for _, port := range []string{"99999", "-1", "http"} {
 		dir := filepath.Join(t.TempDir(), "state")
 		out := testdrive.Run(t, map[string]string{"PORT": port, "MYSQL_BROKER_DEV_DIR": dir}, "dev").Expect(t, 78)
-		if _, err := os.Stat(dir); !strings.Contains(out.Stderr, "PORT") || !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("PORT=%s: %q, the state directory: %v", port, out.Stderr, err)
-		}
+		_, err := os.Stat(dir)
+		assert.True(t, strings.Contains(out.Stderr, "PORT") && errors.Is(err, fs.ErrNotExist),
+			"PORT=%s: %q, the state directory: %v", port, out.Stderr, err)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -48,13 +51,9 @@ func TestOperatorsLists(t *testing.T) {
 		}
 		slices.Sort(want)
 		got := o.IDs(t, "id", append([]string{"instances"}, strings.Fields(test.filter)...)...)
-		if !slices.Equal(got, want) {
-			t.Errorf("instances %s: %q, want %q", test.filter, got, want)
-		}
+		assert.True(t, slices.Equal(got, want), "instances %s: %q, want %q", test.filter, got, want)
 	}
-	if got := o.IDs(t, "id", "instances", "--limit", "2"); len(got) != 2 {
-		t.Errorf("at most two: %q", got)
-	}
+	assert.Len(t, o.IDs(t, "id", "instances", "--limit", "2"), 2, "at most two")
 
 	lines := strings.Split(strings.TrimSuffix(o.Run(t, 0, "instances", "--org", "sales").Stdout, "\n"), "\n")
 	if len(lines) != 2 || !strings.HasPrefix(lines[0], "id\tname\tplan\t") ||
@@ -76,26 +75,17 @@ func TestOperatorsLists(t *testing.T) {
 	testdrive.ExpectLine(t, text, binding.BindingID, "read-only", c.Username)
 	testdrive.ExpectLine(t, text, "task_", "provision", "succeeded")
 
-	if got := o.IDs(t, "id", "bindings", "--role", "read-only", "--state", "ready", "--server", "shared-1"); len(got) != 1 ||
-		got[0] != binding.BindingID {
-		t.Errorf("bindings: %q", got)
-	}
-	if got := o.IDs(t, "id", "bindings", other.ID); len(got) != 0 {
-		t.Errorf("bindings of an instance without: %q", got)
-	}
+	got := o.IDs(t, "id", "bindings", "--role", "read-only", "--state", "ready", "--server", "shared-1")
+	assert.True(t, len(got) == 1 && got[0] == binding.BindingID, "bindings: %q", got)
+	assert.Empty(t, o.IDs(t, "id", "bindings", other.ID), "bindings of an instance without")
 	testdrive.ExpectLine(t, o.Run(t, 0, "bindings", named.ID, binding.BindingID).Stdout, "account:", c.Username)
 
 	tasks := o.IDs(t, "task", "tasks", "--instance", named.ID)
-	if len(tasks) != 2 || tasks[0] != shown.Tasks[0].Task {
-		t.Errorf("tasks of an instance: %q", tasks)
-	}
-	if got := o.IDs(t, "task", "tasks", "--kind", "provision", "--state", "succeeded", "--plan", "shared-small",
-		"--since", "1h"); len(got) != 1 || got[0] != tasks[1] {
-		t.Errorf("its provision: %q", got)
-	}
-	if got := o.IDs(t, "task", "tasks", "--state", "in-progress"); len(got) != 0 {
-		t.Errorf("in progress: %q", got)
-	}
+	assert.True(t, len(tasks) == 2 && tasks[0] == shown.Tasks[0].Task, "tasks of an instance: %q", tasks)
+	got = o.IDs(t, "task", "tasks", "--kind", "provision", "--state", "succeeded", "--plan", "shared-small",
+		"--since", "1h")
+	assert.True(t, len(got) == 1 && got[0] == tasks[1], "its provision: %q", got)
+	assert.Empty(t, o.IDs(t, "task", "tasks", "--state", "in-progress"), "in progress")
 	testdrive.ExpectLine(t, o.Run(t, 0, "tasks", tasks[1]).Stdout, "state:", "succeeded")
 
 	var all []struct {
@@ -108,9 +98,7 @@ func TestOperatorsLists(t *testing.T) {
 		t.Errorf("servers: %+v", all)
 	}
 	own := o.IDs(t, "server", "servers", "--dedicated")
-	if len(own) != 1 {
-		t.Fatalf("dedicated servers: %q", own)
-	}
+	require.Len(t, own, 1, "dedicated servers")
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers", own[0]).Stdout, "instance:", dedicated.ID)
 	testdrive.ExpectLine(t, strings.ToLower(o.Run(t, 0, "servers", "shared-1").Stdout), "version:", p.Server.Flavour)
 
@@ -150,13 +138,10 @@ func TestOperatorsMistakes(t *testing.T) {
 	for _, command := range []string{"instances", "bindings", "tasks", "servers", "doctor"} {
 		out := testdrive.Run(t, map[string]string{"CATALOG": testdrive.Root() + "/catalog.yml"}, command).Expect(t, 78)
 		for _, name := range []string{"DATABASE_URL", "ENCRYPTION_KEYSET"} {
-			if !strings.Contains(out.Stderr, name) {
-				t.Errorf("%s: %s is not mentioned: %s", command, name, out.Stderr)
-			}
+			assert.Contains(t, out.Stderr, name, "%s: %s is not mentioned", command, name)
 		}
-		if strings.Contains(out.Stderr, "BROKER_") {
-			t.Errorf("%s asks for the platform's credentials: %s", command, out.Stderr)
-		}
+		assert.False(t, strings.Contains(out.Stderr, "BROKER_"),
+			"%s asks for the platform's credentials: %s", command, out.Stderr)
 		empty := wrongly(t, map[string]string{"DATABASE_URL": servers.EmptyPostgres(t)})
 		if out := testdrive.Run(t, empty, command).Expect(t, 1); !strings.Contains(out.Stderr, "mysql-broker migrate") {
 			t.Errorf("without a schema, %s printed %q", command, out.Stderr)
@@ -174,12 +159,10 @@ func TestOperatorsListsOfRemovedPlans(t *testing.T) {
 	i := p.Provisioned(t, "shared-small", nil)
 	o := p.Operator(env)
 	o.Env["MYSQL_SERVERS"] = "[]"
-	if _, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.ID); err != nil {
-		t.Fatal(err)
-	}
-	if got := o.IDs(t, "id", "instances", "--plan", "removed", "--server", "shared-1"); len(got) != 1 || got[0] != i.ID {
-		t.Errorf("instances: %q", got)
-	}
+	_, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.ID)
+	require.NoError(t, err)
+	got := o.IDs(t, "id", "instances", "--plan", "removed", "--server", "shared-1")
+	assert.True(t, len(got) == 1 && got[0] == i.ID, "instances: %q", got)
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "not configured", "1")
 	lesser := s
 	lesser.BrokerUser, lesser.BrokerPassword = "lesser_"+i.ID[:8], "a-password-of-nobody"
@@ -187,16 +170,13 @@ func TestOperatorsListsOfRemovedPlans(t *testing.T) {
 	o.Env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("shared-1", lesser)})
 	shown := o.Run(t, 0, "servers", "shared-1").Stdout
 	testdrive.Exec(t, p.Admin(t), "DROP USER '"+lesser.BrokerUser+"'")
-	if !strings.Contains(shown, "unusable") || !strings.Contains(shown, "GRANT ") {
-		t.Errorf("a server on which the broker lacks privileges is shown as %s", shown)
-	}
+	assert.True(t, strings.Contains(shown, "unusable") && strings.Contains(shown, "GRANT "),
+		"a server on which the broker lacks privileges is shown as %s", shown)
 	o.Env["MYSQL_SERVERS"] = "[]"
-	if _, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID,
-		i.PlanID); err != nil {
-		t.Fatal(err)
-	}
+	_, err = testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID,
+		i.PlanID)
+	require.NoError(t, err)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
-	if got := o.Run(t, 0, "servers", "--json").Stdout; got != "[]\n" {
-		t.Errorf("servers that are neither configured nor hold anything: %q", got)
-	}
+	assert.Equal(t, "[]\n", o.Run(t, 0, "servers", "--json").Stdout,
+		"servers that are neither configured nor hold anything")
 }

@@ -5,6 +5,9 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -19,9 +22,7 @@ func TestCommandsLeakNothing(t *testing.T) {
 	seen := &testdrive.Secrets{}
 	seen.Add(hidden, secret, good["ENCRYPTION_KEYSET"])
 	wrongPassword, err := url.Parse(good["DATABASE_URL"])
-	if err != nil {
-		t.Fatal("DATABASE_URL is no URL")
-	}
+	require.NoError(t, err, "DATABASE_URL is no URL")
 	password, _ := wrongPassword.User.Password()
 	seen.Add(password)
 	wrongPassword.User = url.UserPassword(wrongPassword.User.Username(), hidden)
@@ -35,9 +36,8 @@ func TestCommandsLeakNothing(t *testing.T) {
 		maps.Copy(env, change)
 		for _, command := range []string{"serve", "migrate", "rotate-keys", "rotate-admin-passwords", "doctor"} {
 			out := testdrive.Run(t, env, command)
-			if out.Status == 0 || out.Stderr == "" {
-				t.Errorf("%s, %s: status %d, and it said %q", command, mistake, out.Status, out.Stderr)
-			}
+			assert.False(t, out.Status == 0 || out.Stderr == "",
+				"%s, %s: status %d, and it said %q", command, mistake, out.Status, out.Stderr)
 			seen.Check(t, command+", "+mistake, out.Stdout+out.Stderr)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,21 +18,16 @@ func TestForbidCores(t *testing.T) {
 	must(t, forbidCores("not read"))
 	var limit unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_CORE, &limit))
-	if limit != (unix.Rlimit{Cur: 1, Max: 1}) {
-		t.Errorf("the limit is %+v", limit)
-	}
+	assert.True(t, limit == (unix.Rlimit{Cur: 1, Max: 1}), "the limit is %+v", limit)
 	must(t, unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})) // it stays so, for this process
 	file, pipe := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "pipe")
 	must(t, os.WriteFile(file, []byte("core\n"), 0o600))
 	must(t, os.WriteFile(pipe, []byte("|/usr/bin/collect %p\n"), 0o600))
 	unprivileged(t, func() {
-		if err := forbidCores(file); err != nil {
-			t.Errorf("cores in files: %v", err)
-		}
+		assert.NoError(t, forbidCores(file), "cores in files")
 		for _, pattern := range []string{pipe, "/no/such/file"} {
-			if err := forbidCores(pattern); err == nil || !strings.Contains(err.Error(), pattern) {
-				t.Errorf("%s: %v", pattern, err)
-			}
+			err := forbidCores(pattern)
+			assert.True(t, err != nil && strings.Contains(err.Error(), pattern), "%s: %v", pattern, err)
 		}
 	})
 }
@@ -55,7 +52,5 @@ func unprivileged(t *testing.T, fn func()) {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

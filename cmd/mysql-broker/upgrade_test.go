@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -36,9 +39,7 @@ func TestUpgradeAll(t *testing.T) {
 	t.Parallel()
 	env := testdrive.AnyEnvironment(t)
 	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
 	must(t, err)
 	_, err = store.Migrate(t.Context(), env["DATABASE_URL"])
@@ -77,9 +78,7 @@ func TestUpgradeAll(t *testing.T) {
 		for _, r := range rows {
 			results = append(results, r.Result)
 		}
-		if !slices.Equal(results, want) {
-			t.Fatalf("%+v instead of %q", rows, want)
-		}
+		require.True(t, slices.Equal(results, want), "%+v instead of %q", rows, want)
 	}
 	due := upgrade(0)
 	if expect(due, "", "", "", ""); due[0].From != earlier || due[0].To != present.Version || due[0].Plan != "dedicated-small" {
@@ -87,9 +86,8 @@ func TestUpgradeAll(t *testing.T) {
 	}
 	expect(upgrade(0, "--plan", "dedicated-large"))
 	expect(upgrade(0, "--space", "a-space"), "")
-	if out := testdrive.Run(t, env, "upgrade", "--all").Expect(t, 1); !strings.Contains(out.Stderr, "CLOUD_CONTROLLER_CLIENT") {
-		t.Errorf("without a client: %+v", out)
-	}
+	out := testdrive.Run(t, env, "upgrade", "--all").Expect(t, 1)
+	assert.True(t, strings.Contains(out.Stderr, "CLOUD_CONTROLLER_CLIENT"), "without a client: %+v", out)
 	maps.Copy(env, map[string]string{"CLOUD_CONTROLLER_URL": controller.URL,
 		"CLOUD_CONTROLLER_CLIENT": controllerClient, "CLOUD_CONTROLLER_CLIENT_SECRET": controllerSecret})
 
@@ -154,9 +152,7 @@ func startController(t *testing.T, upgrade func()) *controller {
 	respond := func(w http.ResponseWriter, status int, v any) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		if err := json.NewEncoder(w).Encode(v); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, json.NewEncoder(w).Encode(v))
 	}
 	fault := func(code int, detail string) []map[string]any {
 		return []map[string]any{{"code": code, "detail": detail}}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/testdrive"
 )
 
@@ -23,8 +25,7 @@ func TestUsage(t *testing.T) {
 		"audit --since last-summer": "--since must be an age such as 90m or 3d",
 		"audit --action foo":        "--action must be one of ",
 	} {
-		if out := testdrive.Run(t, nil, strings.Fields(args)...).Expect(t, 1); !strings.HasPrefix(out.Stderr, says) {
-			t.Errorf("%s: %q", args, out.Stderr)
-		}
+		out := testdrive.Run(t, nil, strings.Fields(args)...).Expect(t, 1)
+		assert.True(t, strings.HasPrefix(out.Stderr, says), "%s: %q", args, out.Stderr)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // dashboard is what Grafana's model has that can go wrong without an error message.
@@ -36,18 +39,13 @@ type panel struct {
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("mysql-broker.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var d dashboard
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &d))
 	ids, taken := map[int]string{}, map[[2]int]string{}
 	for _, p := range d.Panels {
-		if other := ids[p.ID]; p.ID == 0 || other != "" {
-			t.Errorf("%s: id %d is %q's", p.Title, p.ID, other)
-		}
+		other := ids[p.ID]
+		assert.True(t, p.ID != 0 && other == "", "%s: id %d is %q's", p.Title, p.ID, other)
 		ids[p.ID] = p.Title
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
@@ -62,9 +60,8 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	for _, v := range d.Templating.List {
-		if !strings.Contains(string(text), "$"+v.Name) && !strings.Contains(string(text), "${"+v.Name+"}") {
-			t.Errorf("the variable %s is not used", v.Name)
-		}
+		assert.False(t, !strings.Contains(string(text), "$"+v.Name) && !strings.Contains(string(text), "${"+v.Name+"}"),
+			"the variable %s is not used", v.Name)
 	}
 }
 
@@ -72,36 +69,24 @@ func TestDashboard(t *testing.T) {
 func TestDashboardShowsWhatAlertsAreAbout(t *testing.T) {
 	t.Parallel()
 	shown, err := os.ReadFile("mysql-broker.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alerts, err := os.ReadFile("../prometheus/alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range regexp.MustCompile(`mysql_broker_\w+`).FindAllString(string(alerts), -1) {
-		if !strings.Contains(string(shown), name+"{") {
-			t.Errorf("the dashboard lacks %s", name)
-		}
+		assert.True(t, strings.Contains(string(shown), name+"{"), "the dashboard lacks %s", name)
 	}
 }
 
 func (p panel) check(t *testing.T) {
 	t.Helper()
-	if p.Title == "" || !strings.HasSuffix(p.Description, ".") || len(p.Targets) == 0 {
-		t.Errorf("panel %d %q has no title, no sentence that describes it, or nothing to show", p.ID, p.Title)
-	}
+	assert.False(t, p.Title == "" || !strings.HasSuffix(p.Description, ".") || len(p.Targets) == 0,
+		"panel %d %q has no title, no sentence that describes it, or nothing to show", p.ID, p.Title)
 	refs := map[string]bool{}
 	for _, target := range p.Targets {
-		if refs[target.RefID] || target.RefID == "" {
-			t.Errorf("%s: two queries are called %q", p.Title, target.RefID)
-		}
+		assert.False(t, refs[target.RefID] || target.RefID == "", "%s: two queries are called %q", p.Title, target.RefID)
 		refs[target.RefID] = true
-		if p.Datasource.UID != "${datasource}" || target.Datasource.UID != "${datasource}" {
-			t.Errorf("%s asks another data source than the chosen one", p.Title)
-		}
-		if !strings.Contains(target.Expr, `job=~"$job"`) {
-			t.Errorf("%s shows other jobs than the chosen one: %s", p.Title, target.Expr)
-		}
+		assert.True(t, p.Datasource.UID == "${datasource}" && target.Datasource.UID == "${datasource}",
+			"%s asks another data source than the chosen one", p.Title)
+		assert.Contains(t, target.Expr, `job=~"$job"`, "%s shows other jobs than the chosen one", p.Title)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	mysqldimage "mysql-broker/deploy/mysqld-image"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
@@ -17,13 +19,10 @@ func TestInitialise(t *testing.T) {
 		_, part, found := strings.Cut(script, "\n"+flavour+")\n")
 		part, _, _ = strings.Cut(part, ";;")
 		for _, o := range options {
-			if !found || !strings.Contains(part, " "+o) {
-				t.Errorf("%s: the option %s is missing", flavour, o)
-			}
+			assert.True(t, found && strings.Contains(part, " "+o), "%s: the option %s is missing", flavour, o)
 		}
 	}
 	dockerfile, err := os.ReadFile("Dockerfile")
-	if err != nil || !strings.Contains(string(dockerfile), `\"$FLAVOUR\" `+mysqldimage.DataDir+" ") {
-		t.Errorf("the image has its data directory elsewhere: %v", err)
-	}
+	assert.True(t, err == nil && strings.Contains(string(dockerfile), `\"$FLAVOUR\" `+mysqldimage.DataDir+" "),
+		"the image has its data directory elsewhere: %v", err)
 }

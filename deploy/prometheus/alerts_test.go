@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestAlerts has promtool check the alerts and run their unit tests, which have to see each of them fire.
@@ -20,9 +22,7 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	tests, err := os.ReadFile("alerts_test.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, a := range alerts(t) {
 		fires := `ALERTS{alertname="` + a.Alert + `", alertstate="firing", severity="` + a.Labels["severity"] + `"`
 		rendered := "- alertname: " + a.Alert + "\n"
@@ -46,9 +46,8 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 				t.Errorf("%s: the %s %q is no sentence", a.Alert, name, a.Annotations[name])
 			}
 		}
-		if want := "docs/runbook.md#" + strings.ToLower(a.Alert); a.Annotations["runbook_url"] != want {
-			t.Errorf("%s: runbook_url %q instead of %q", a.Alert, a.Annotations["runbook_url"], want)
-		}
+		assert.Equal(t, "docs/runbook.md#"+strings.ToLower(a.Alert), a.Annotations["runbook_url"],
+			"%s: runbook_url", a.Alert)
 	}
 }
 
@@ -61,18 +60,12 @@ type alert struct {
 func alerts(t *testing.T) (all []alert) {
 	t.Helper()
 	text, err := os.ReadFile("alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var file struct{ Groups []struct{ Rules []alert } }
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal(text, &file))
 	for _, group := range file.Groups {
 		all = append(all, group.Rules...)
 	}
-	if len(all) == 0 {
-		t.Fatal("there are no alerts")
-	}
+	require.NotEmpty(t, all, "there are no alerts")
 	return all
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	sharedserver "mysql-broker/deploy/shared-server"
 )
 
@@ -17,24 +19,18 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: %q, %v", flavour, statements, err)
 		}
 		for _, s := range statements {
-			if strings.HasSuffix(s, ";") || strings.Contains(s, "PASSWORD") || strings.HasPrefix(s, "--") {
-				t.Errorf("%s: the statement %q", flavour, s)
-			}
+			assert.False(t, strings.HasSuffix(s, ";") || strings.Contains(s, "PASSWORD") || strings.HasPrefix(s, "--"),
+				"%s: the statement %q", flavour, s)
 		}
 		settings, err := sharedserver.Settings(flavour)
-		if err != nil || len(settings) == 0 {
-			t.Errorf("%s: %q, %v", flavour, settings, err)
-		}
+		assert.True(t, err == nil && len(settings) != 0, "%s: %q, %v", flavour, settings, err)
 		for _, s := range settings {
-			if name, _, ok := strings.Cut(s, "="); !ok || strings.ContainsAny(name, "#[ ") {
-				t.Errorf("%s: the setting %q", flavour, s)
-			}
+			name, _, ok := strings.Cut(s, "=")
+			assert.True(t, ok && !strings.ContainsAny(name, "#[ "), "%s: the setting %q", flavour, s)
 		}
 	}
-	if _, err := sharedserver.Statements("oracle", ""); err == nil {
-		t.Error("there are statements for oracle")
-	}
-	if _, err := sharedserver.Settings("oracle"); err == nil {
-		t.Error("there are settings for oracle")
-	}
+	_, err := sharedserver.Statements("oracle", "")
+	assert.Error(t, err, "there are statements for oracle")
+	_, err = sharedserver.Settings("oracle")
+	assert.Error(t, err, "there are settings for oracle")
 }

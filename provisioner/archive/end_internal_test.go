@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/binlog"
@@ -28,18 +31,12 @@ func openLog(t *testing.T) (v backup.Vault, l backup.Log, dir string) {
 	dir = t.TempDir()
 	objects := objectstore.OpenDirectory(dir)
 	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keys, err := store.ParseKeyset(keyset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v = backup.Vault{Objects: objects, Keys: keys}
 	l, err = v.OpenLog(t.Context(), backup.Log{ID: "l_1", InstanceID: "i", Begin: pos("log.1", 4), BeganAt: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return v, l, dir
 }
 
@@ -60,9 +57,7 @@ func segment(t *testing.T, v backup.Vault, l backup.Log, from, to, target binlog
 	if err == nil {
 		err = w.Flush(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func TestEnd(t *testing.T) {
@@ -90,13 +85,11 @@ func TestEnd(t *testing.T) {
 				segment(t, v, l, from, pos("log.1", from.Offset+1), target, float64(n), float64(n+1))
 			}
 			if test.note != nil {
-				if err := v.NoteEnd(t.Context(), l, *test.note); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, v.NoteEnd(t.Context(), l, *test.note))
 			}
-			if end, err := End(t.Context(), v, l); err != nil || end.At != test.at || !end.Until.Equal(minute(test.until)) {
-				t.Errorf("it goes to %+v, %v; want %v of minute %v", end, err, test.at, test.until)
-			}
+			end, err := End(t.Context(), v, l)
+			assert.True(t, err == nil && end.At == test.at && end.Until.Equal(minute(test.until)),
+				"it goes to %+v, %v; want %v of minute %v", end, err, test.at, test.until)
 		})
 	}
 }
@@ -105,12 +98,9 @@ func TestEndWithADamagedNote(t *testing.T) {
 	t.Parallel()
 	v, l, dir := openLog(t)
 	segment(t, v, l, pos("log.1", 4), pos("log.1", 5), pos("log.1", 5), 0, 1)
-	if err := os.WriteFile(filepath.Join(dir, "i/l_1/end.zst.enc"), []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if end, err := End(t.Context(), v, l); err != nil || !end.Until.Equal(minute(1)) {
-		t.Errorf("it goes to %+v, %v", end, err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "i/l_1/end.zst.enc"), []byte("damaged"), 0o600))
+	end, err := End(t.Context(), v, l)
+	assert.True(t, err == nil && end.Until.Equal(minute(1)), "it goes to %+v, %v", end, err)
 }
 
 // The object store learns about once a minute until when a server has written nothing.
@@ -123,9 +113,7 @@ func TestNotes(t *testing.T) {
 		at    float64
 		noted float64 // as the object store has it afterwards
 	}{{true, 1, -1}, {false, 1.5, -1}, {false, 1.95, 1.95}, {false, 2, 1.95}, {true, 3, 1.95}, {false, 3.9, 1.95}, {false, 4, 4}} {
-		if err := a.note(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(step.at)}, step.grown); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.note(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(step.at)}, step.grown))
 		end, err := v.NotedEnd(t.Context(), l)
 		if err != nil || end.Until.IsZero() != (step.noted < 0) || step.noted > 0 && !end.Until.Equal(minute(step.noted)) {
 			t.Errorf("minute %v: noted is %v, %v", step.at, end.Until, err)
@@ -148,13 +136,9 @@ func TestOtherNotes(t *testing.T) {
 		v, l, _ := openLog(t)
 		a := &Archiver{Config: Config{Vault: &v}}
 		for _, at := range []float64{1, 1.5} {
-			if err := a.note(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(at)}, at == 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, a.note(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(at)}, at == 1))
 		}
-		if err := end(t.Context(), a); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, end(t.Context(), a), name)
 		if noted, err := v.NotedEnd(t.Context(), l); err != nil || !noted.Until.Equal(minute(1.5)) || len(a.notes.all) != 0 {
 			t.Errorf("%s: noted is %v, %v, and %d notes are left", name, noted.Until, err, len(a.notes.all))
 		}
@@ -170,19 +154,15 @@ func TestNotesOfEndedArchives(t *testing.T) {
 		a.notes.add(store.BinaryLog{ID: l.ID, InstanceID: "i", File: "log.1", Position: 4, Until: minute(at)})
 	}
 	a.notes.add(store.BinaryLog{ID: "l_deleted", InstanceID: "i", Until: minute(1)})
-	if err := a.noteOthers(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if noted, err := v.NotedEnd(t.Context(), l); err != nil || !noted.Until.Equal(minute(2)) || noted.At != l.Begin {
-		t.Errorf("noted is %+v, %v", noted, err)
-	}
+	assert.NoError(t, a.noteOthers(t.Context()))
+	noted, err := v.NotedEnd(t.Context(), l)
+	assert.True(t, err == nil && noted.Until.Equal(minute(2)) && noted.At == l.Begin, "noted is %+v, %v", noted, err)
 }
 
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	if got := Plans(plan.Set{{ID: "a", ArchiveLogs: true}, {ID: "b"}}); len(got) != 1 || got[0] != "a" {
-		t.Errorf("archived are %q", got)
-	}
+	got := Plans(plan.Set{{ID: "a", ArchiveLogs: true}, {ID: "b"}})
+	assert.True(t, len(got) == 1 && got[0] == "a", "archived are %q", got)
 	if got := Plans(plan.Set{}); got == nil { // NULL in PostgreSQL
 		t.Error("no plans are nil")
 	}

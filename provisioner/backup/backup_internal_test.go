@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
@@ -24,17 +27,11 @@ func (s shelf) write(t *testing.T, instanceID, id string, statements ...string) 
 		if err == nil {
 			err = rows.EndChunk(t.Context(), transfer.Chunk{Table: fmt.Sprint("t", n), Sum: "2 1234"})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := errors.Join(rows.Close(t.Context()), w.writeSchema(t.Context(), transfer.Schema{})); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(rows.Close(t.Context()), w.writeSchema(t.Context(), transfer.Schema{})))
 	m, err := w.finish(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m
 }
 
@@ -50,26 +47,20 @@ func TestBackupIsReadAsWritten(t *testing.T) {
 	large := strings.Repeat("x", partBytes)
 	s.write(t, "i", "b_1", "INSERT 1", "INSERT\n2;", large, "INSERT 4")
 	m, err := s.Manifest(t.Context(), "i", "b_1")
-	if err != nil || s.check(t, m) != nil {
-		t.Fatal(err)
-	}
-	if len(m.Parts) != 2 || m.Rows != 8 || m.SQLBytes != int64(len(large)+25) || m.FinishedAt.IsZero() {
-		t.Errorf("%d parts, %d rows, %d bytes, finished at %v", len(m.Parts), m.Rows, m.SQLBytes, m.FinishedAt)
-	}
+	require.True(t, err == nil && s.check(t, m) == nil, "%v", err)
+	assert.True(t, len(m.Parts) == 2 && m.Rows == 8 && m.SQLBytes == int64(len(large)+25) && !m.FinishedAt.IsZero(),
+		"%d parts, %d rows, %d bytes, finished at %v", len(m.Parts), m.Rows, m.SQLBytes, m.FinishedAt)
 	var got []string
 	for _, p := range m.Parts {
 		for _, o := range p.Objects {
-			if err := s.readStatements(t.Context(), m, o, func(chunk int, text []byte) error {
+			assert.NoError(t, s.readStatements(t.Context(), m, o, func(chunk int, text []byte) error {
 				got = append(got, p.Chunks[chunk].Table+": "+string(text))
 				return nil
-			}); err != nil {
-				t.Error(err)
-			}
+			}))
 		}
 	}
-	if want := []string{"t0: INSERT 1", "t1: INSERT\n2;", "t2: " + large, "t3: INSERT 4"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("read %.100q", got)
-	}
+	want := []string{"t0: INSERT 1", "t1: INSERT\n2;", "t2: " + large, "t3: INSERT 4"}
+	assert.True(t, reflect.DeepEqual(got, want), "read %.100q", got)
 }
 
 // A restore reserves memory for objects with long statements.
@@ -119,9 +110,7 @@ func TestDamagedBackup(t *testing.T) {
 		},
 		"another keyset": func(t *testing.T, s shelf, _ Manifest) shelf {
 			foreign, err := store.NewKeyset()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return s.with(t, foreign)
 		},
 	} {
@@ -133,13 +122,10 @@ func TestDamagedBackup(t *testing.T) {
 			if err == nil {
 				err = s.check(t, m)
 			}
-			if !isDamaged(err) {
-				t.Errorf("the error is %v", err)
-			}
+			assert.True(t, isDamaged(err), "the error is %v", err)
 			seen := 0
-			if err := s.Each(t.Context(), func(string, Manifest, error) error { seen++; return nil }); err != nil || seen == 0 {
-				t.Errorf("it hides the others: %d, %v", seen, err)
-			}
+			err = s.Each(t.Context(), func(string, Manifest, error) error { seen++; return nil })
+			assert.True(t, err == nil && seen != 0, "it hides the others: %d, %v", seen, err)
 		})
 	}
 }
@@ -152,9 +138,8 @@ func TestObjectsAreBoundToTheirBackup(t *testing.T) {
 	foreign := other.Parts[0].Objects[0]
 	m.Parts[0].Objects[0] = foreign
 	s.copy(t, "i/b_2/"+foreign.Name, "i/b_1/"+foreign.Name)
-	if err := s.check(t, m); !isDamaged(err) {
-		t.Errorf("the error is %v", err)
-	}
+	err := s.check(t, m)
+	assert.True(t, isDamaged(err), "the error is %v", err)
 }
 
 func TestFormatOfALaterRelease(t *testing.T) {
@@ -164,9 +149,8 @@ func TestFormatOfALaterRelease(t *testing.T) {
 	s.change(t, "i/b_1/"+manifestName, func(raw []byte) []byte {
 		return []byte(strings.Replace(string(raw), `"format":1`, `"format":2`, 1))
 	})
-	if _, err := s.Manifest(t.Context(), "i", "b_1"); err == nil || isDamaged(err) || !strings.Contains(err.Error(), "reads 1") {
-		t.Errorf("the error is %v", err)
-	}
+	_, err := s.Manifest(t.Context(), "i", "b_1")
+	assert.False(t, err == nil || isDamaged(err) || !strings.Contains(err.Error(), "reads 1"), "the error is %v", err)
 }
 
 // The first manifest of a backup counts, and a worker that lost its lease writes none.
@@ -174,21 +158,17 @@ func TestTwoWorkersWriteOneBackup(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	first := s.write(t, "i", "b_1", "INSERT 1")
-	if second := s.write(t, "i", "b_1", "INSERT 1", "INSERT 2"); second.Rows != first.Rows {
-		t.Errorf("the second worker's backup counts: %d rows", second.Rows)
-	}
+	second := s.write(t, "i", "b_1", "INSERT 1", "INSERT 2")
+	assert.Equal(t, first.Rows, second.Rows, "the second worker's backup counts: %d rows", second.Rows)
 	lost := errors.New("the lease is lost")
 	w := &writing{vault: s.Vault, alive: func() error { return lost },
 		manifest: Manifest{InstanceID: "i", ID: "b_2", key: make([]byte, keyBytes)}}
-	if _, err := w.finish(t.Context()); !errors.Is(err, lost) {
-		t.Errorf("a manifest: %v", err)
-	}
-	if _, err := w.put(t.Context(), "data", nil); !errors.Is(err, lost) {
-		t.Errorf("an object: %v", err)
-	}
-	if _, err := s.Manifest(t.Context(), "i", "b_2"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("the backup is there: %v", err)
-	}
+	_, err := w.finish(t.Context())
+	assert.ErrorIs(t, err, lost, "a manifest")
+	_, err = w.put(t.Context(), "data", nil)
+	assert.ErrorIs(t, err, lost, "an object")
+	_, err = s.Manifest(t.Context(), "i", "b_2")
+	assert.ErrorIs(t, err, ErrNotFound, "the backup is there")
 }
 
 func TestDelete(t *testing.T) {
@@ -197,19 +177,14 @@ func TestDelete(t *testing.T) {
 	s.write(t, "i", "b_1", "INSERT 1")
 	kept := s.write(t, "i", "b_2", "INSERT 1")
 	for range 2 {
-		if err := s.Delete(t.Context(), "i", "b_1"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Delete(t.Context(), "i", "b_1"))
 	}
-	if _, err := s.Manifest(t.Context(), "i", "b_1"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("it is there: %v", err)
-	}
+	_, err := s.Manifest(t.Context(), "i", "b_1")
+	assert.ErrorIs(t, err, ErrNotFound, "it is there")
 	if err := s.Objects.List(t.Context(), "i/b_1/", func(name string) error { return errors.New(name + " is left") }); err != nil {
 		t.Error(err)
 	}
-	if err := s.check(t, kept); err != nil {
-		t.Errorf("the other one: %v", err)
-	}
+	assert.NoError(t, s.check(t, kept), "the other one")
 }
 
 func TestRewrap(t *testing.T) {
@@ -222,28 +197,23 @@ func TestRewrap(t *testing.T) {
 	text := s.keyset
 	for _, step := range []func(string) (string, error){store.AddKey, store.PromoteKey} {
 		var err error
-		if text, err = step(text); err != nil {
-			t.Fatal(err)
-		}
+		text, err = step(text)
+		require.NoError(t, err)
 	}
 	s = s.with(t, text)
 	for _, want := range []int{2, 0} {
-		if n, err := s.Rewrap(t.Context()); n != want || err != nil {
-			t.Errorf("rewrapped %d, %v; want %d", n, err, want)
-		}
+		n, err := s.Rewrap(t.Context())
+		assert.True(t, n == want && err == nil, "rewrapped %d, %v; want %d", n, err, want)
 	}
 	text, err := store.DropOldKeys(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s = s.with(t, text)
 	m, err := s.Manifest(t.Context(), "i", "b_1")
 	if err == nil {
 		err = s.check(t, m)
 	}
-	if _, errLog := s.Log(t.Context(), "i", "l_1"); err != nil || errLog != nil {
-		t.Errorf("without the old key: %v, %v", err, errLog)
-	}
+	_, errLog := s.Log(t.Context(), "i", "l_1")
+	assert.True(t, err == nil && errLog == nil, "without the old key: %v, %v", err, errLog)
 }
 
 func TestFolder(t *testing.T) {
@@ -251,13 +221,9 @@ func TestFolder(t *testing.T) {
 	for id, plain := range map[string]bool{"5e8fb0f4-2b0b-4d30-8a5c-4b9b0b0f7a01": true, "A_1": true, "": false, "..": false,
 		"a/b": false, "_hidden": false, "ä": false, strings.Repeat("i", 100): true, strings.Repeat("i", 101): false} {
 		got := folder(id, "b")
-		if (got == id+"/b/") != plain || strings.Count(got, "/") != 2 || len(got) > 110 {
-			t.Errorf("%q is in %q", id, got)
-		}
+		assert.True(t, (got == id+"/b/") == plain && strings.Count(got, "/") == 2 && len(got) <= 110, "%q is in %q", id, got)
 	}
-	if folder("a/b", "b") == folder("a/c", "b") {
-		t.Error("two instances share a folder")
-	}
+	assert.NotEqual(t, folder("a/c", "b"), folder("a/b", "b"), "two instances share a folder")
 }
 
 func TestMalformedStatements(t *testing.T) {
@@ -272,19 +238,13 @@ func TestMalformedStatements(t *testing.T) {
 		if err == nil {
 			_, err = seal.Write([]byte(text))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		data, err := seal.end()
 		if err == nil {
 			err = s.Objects.Put(t.Context(), "i/b/data", data)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		err = s.readStatements(t.Context(), m, describe("data", data), func(int, []byte) error { return nil })
-		if !isDamaged(err) {
-			t.Errorf("%q: %v", text, err)
-		}
+		assert.True(t, isDamaged(err), "%q: %v", text, err)
 	}
 }

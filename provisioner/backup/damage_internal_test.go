@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/backup/objectstore"
 )
 
@@ -28,23 +31,15 @@ func written(t *testing.T, dir string) (Vault, Manifest) {
 	if err == nil {
 		err = s.begin(place(m.InstanceID, m.ID, "data"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = io.WriteString(s, "INSERT")
 	data, ending := s.end()
-	if err := errors.Join(err, ending, v.Objects.Put(t.Context(), "i/b_1/data", data)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, ending, v.Objects.Put(t.Context(), "i/b_1/data", data)))
 	m.Schema = describe("data", data)
 	raw, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sealed, err := v.seal(raw, m.key)
-	if err := errors.Join(err, v.Objects.Put(t.Context(), "i/b_1/"+manifestName, sealed)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, v.Objects.Put(t.Context(), "i/b_1/"+manifestName, sealed)))
 	return v, m
 }
 
@@ -67,18 +62,15 @@ func TestDamage(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		v, m := written(t, dir)
-		if err := test.harm(filepath.Join(dir, "i/b_1/data"), filepath.Join(dir, "i/b_1", manifestName)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, test.harm(filepath.Join(dir, "i/b_1/data"), filepath.Join(dir, "i/b_1", manifestName)))
 		var plain []byte
 		err := v.read(t.Context(), m, m.Schema, func(r io.Reader) (err error) {
 			plain, err = io.ReadAll(r)
 			return err
 		})
 		_, damaged := errors.AsType[*DamagedError](err)
-		if gone := errors.Is(err, ErrNotFound); damaged != test.damaged || gone != test.gone ||
-			err == nil && string(plain) != "INSERT" {
-			t.Errorf("%s: %q, %v", name, plain, err)
-		}
+		gone := errors.Is(err, ErrNotFound)
+		assert.False(t, damaged != test.damaged || gone != test.gone || err == nil && string(plain) != "INSERT",
+			"%s: %q, %v", name, plain, err)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/store"
 )
@@ -23,9 +26,7 @@ func newShelf(t *testing.T) shelf {
 	dir := t.TempDir()
 	objects := objectstore.OpenDirectory(dir)
 	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := shelf{Vault{Objects: objects}, dir, keyset}
 	return s.with(t, keyset)
 }
@@ -34,9 +35,7 @@ func newShelf(t *testing.T) shelf {
 func (s shelf) with(t *testing.T, keyset string) shelf {
 	t.Helper()
 	keys, err := store.ParseKeyset(keyset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Keys, s.keyset = keys, keyset
 	return s
 }
@@ -49,9 +48,7 @@ func (s shelf) change(t *testing.T, name string, change func([]byte) []byte) {
 	if err == nil {
 		err = os.WriteFile(path, change(raw), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // copy copies an object to another name.
@@ -64,9 +61,7 @@ func (s shelf) copy(t *testing.T, from, to string) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(s.dir, to), raw, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func flipBit(raw []byte) []byte {
@@ -84,8 +79,6 @@ func isDamaged(err error) bool {
 func readAll(t *testing.T, r io.Reader) string {
 	t.Helper()
 	all, err := io.ReadAll(r)
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	return string(all)
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/binlog"
 )
 
@@ -22,9 +25,7 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func openLog(t *testing.T, s shelf) Log {
 	t.Helper()
 	l, err := s.OpenLog(t.Context(), Log{ID: "l_1", InstanceID: "i", Server: "d_1", Begin: pos("log.2", 4), BeganAt: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -40,15 +41,11 @@ func writer(t *testing.T, s shelf, l Log, at binlog.Position, ends *[]binlog.Pos
 	t.Helper()
 	w, err := NewLogWriter(s.Vault, l, at, noon, pos("log.3", 9), noon.Add(time.Minute),
 		func(_ context.Context, end binlog.Position, bytes int64) error {
-			if bytes <= 0 {
-				t.Errorf("a segment of %d bytes", bytes)
-			}
+			assert.True(t, bytes > 0, "a segment of %d bytes", bytes)
 			*ends = append(*ends, end)
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return w
 }
 
@@ -72,27 +69,22 @@ func TestLogIsReadAsWritten(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	l := openLog(t, s)
-	if again := openLog(t, s); !reflect.DeepEqual(again, l) {
-		t.Errorf("opened again, it is %+v", again)
-	}
+	again := openLog(t, s)
+	assert.True(t, reflect.DeepEqual(again, l), "opened again, it is %+v", again)
 	var ends []binlog.Position
 	w := writer(t, s, l, l.Begin, &ends)
 	if err := errors.Join(file(t, w, l.Begin, 7, "first"), file(t, w, pos("log.3", 4), 8, "other"), w.Flush(t.Context()),
 		w.Flush(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if want := []binlog.Position{pos("log.2", 9), pos("log.3", 9)}; !reflect.DeepEqual(ends, want) {
-		t.Errorf("the segments end at %v", ends)
-	}
+	want := []binlog.Position{pos("log.2", 9), pos("log.3", 9)}
+	assert.True(t, reflect.DeepEqual(ends, want), "the segments end at %v", ends)
 	all, err := s.Segments(t.Context(), l)
-	if want := []binlog.Position{l.Begin, pos("log.3", 4)}; err != nil || !reflect.DeepEqual(all, want) {
-		t.Fatalf("there are %v, %v", all, err)
-	}
+	want = []binlog.Position{l.Begin, pos("log.3", 4)}
+	require.True(t, err == nil && reflect.DeepEqual(all, want), "there are %v, %v", all, err)
 	for n, text := range []string{"first", "other"} {
 		end, head, err := s.ReadSegment(t.Context(), l, all[n], func(_ SegmentHead, in io.Reader) error {
-			if got := readAll(t, in); got != text {
-				t.Errorf("read %q", got)
-			}
+			assert.Equal(t, text, readAll(t, in))
 			return nil
 		})
 		previous := []binlog.Position{l.Begin, ends[0]}[n]
@@ -101,9 +93,8 @@ func TestLogIsReadAsWritten(t *testing.T) {
 			t.Errorf("it ends at %v with %+v, %v", end, head, err)
 		}
 	}
-	if _, _, err := s.ReadSegment(t.Context(), l, pos("log.2", 5), nil); err != ErrNoSegment {
-		t.Errorf("a segment that is not there: %v", err)
-	}
+	_, _, err = s.ReadSegment(t.Context(), l, pos("log.2", 5), nil)
+	assert.True(t, err == ErrNoSegment, "a segment that is not there: %v", err)
 }
 
 // Whoever comes second finds the segment of the first.
@@ -118,9 +109,7 @@ func TestTwoArchivers(t *testing.T) {
 		if err == nil {
 			err = w.Flush(t.Context())
 		}
-		if !errors.Is(err, want) || len(ends) != 1 {
-			t.Errorf("archiver %d: %v, and %d segments", n, err, len(ends))
-		}
+		assert.True(t, errors.Is(err, want) && len(ends) == 1, "archiver %d: %v, and %d segments", n, err, len(ends))
 	}
 }
 
@@ -145,12 +134,9 @@ func TestLogGoesOn(t *testing.T) {
 			l := openLog(t, s)
 			var ends []binlog.Position
 			w := writer(t, s, l, l.Begin, &ends)
-			if err := file(t, w, l.Begin, 7, "event"); err != nil {
-				t.Fatal(err)
-			}
-			if err := file(t, w, test.at, test.began, "more"); (err != nil) != test.refused {
-				t.Errorf("the error is %v", err)
-			}
+			require.NoError(t, file(t, w, l.Begin, 7, "event"))
+			err := file(t, w, test.at, test.began, "more")
+			assert.Equal(t, test.refused, err != nil, "the error is %v", err)
 		})
 	}
 }
@@ -169,17 +155,14 @@ func TestNotedEnd(t *testing.T) {
 	}{{1, 1, nil}, {3, 3, nil}, {2, 3, nil}, {1, 1, flipBit}} {
 		if test.damage != nil {
 			s.change(t, object, test.damage)
-			if _, err := s.NotedEnd(t.Context(), l); !isDamaged(err) {
-				t.Errorf("a damaged note: %v", err)
-			}
+			_, err := s.NotedEnd(t.Context(), l)
+			assert.True(t, isDamaged(err), "a damaged note: %v", err)
 		}
 		note := LogEnd{At: l.Begin, Until: noon.Add(time.Duration(test.note) * time.Minute)}
-		if err := s.NoteEnd(t.Context(), l, note); err != nil {
-			t.Fatal(err)
-		}
-		if end, err := s.NotedEnd(t.Context(), l); err != nil || !end.Until.Equal(noon.Add(time.Duration(test.want)*time.Minute)) {
-			t.Errorf("note %d: %+v, %v", n, end, err)
-		}
+		require.NoError(t, s.NoteEnd(t.Context(), l, note))
+		end, err := s.NotedEnd(t.Context(), l)
+		assert.True(t, err == nil && end.Until.Equal(noon.Add(time.Duration(test.want)*time.Minute)),
+			"note %d: %+v, %v", n, end, err)
 	}
 }
 
@@ -189,25 +172,20 @@ func TestDamagedLog(t *testing.T) {
 	l := openLog(t, s)
 	var ends []binlog.Position
 	w := writer(t, s, l, l.Begin, &ends)
-	if err := errors.Join(file(t, w, l.Begin, 7, "event"), w.Flush(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(file(t, w, l.Begin, 7, "event"), w.Flush(t.Context())))
 	prefix := folder("i", "l_1")
 	s.copy(t, prefix+segmentName(l.Begin), prefix+segmentName(pos("log.2", 9)))
-	if _, _, err := s.ReadSegment(t.Context(), l, pos("log.2", 9), nil); !isDamaged(err) {
-		t.Errorf("a segment in another's place: %v", err)
-	}
+	_, _, err := s.ReadSegment(t.Context(), l, pos("log.2", 9), nil)
+	assert.True(t, isDamaged(err), "a segment in another's place: %v", err)
 	s.change(t, prefix+segmentName(l.Begin), flipBit)
-	if _, _, err := s.ReadSegment(t.Context(), l, l.Begin, func(_ SegmentHead, in io.Reader) error {
+	_, _, err = s.ReadSegment(t.Context(), l, l.Begin, func(_ SegmentHead, in io.Reader) error {
 		_, err := io.Copy(io.Discard, in)
 		return err
-	}); !isDamaged(err) {
-		t.Errorf("a changed segment: %v", err)
-	}
+	})
+	assert.True(t, isDamaged(err), "a changed segment: %v", err)
 	s.copy(t, prefix+logName, "other/l_1/"+logName)
-	if _, err := s.Log(t.Context(), "other", "l_1"); !isDamaged(err) {
-		t.Errorf("a log in another's place: %v", err)
-	}
+	_, err = s.Log(t.Context(), "other", "l_1")
+	assert.True(t, isDamaged(err), "a log in another's place: %v", err)
 }
 
 // The segment in which a backup was taken stays, and so do all later ones.
@@ -220,15 +198,10 @@ func TestDeleteSegmentsBefore(t *testing.T) {
 		s := newShelf(t)
 		l := openLog(t, s)
 		for _, at := range []binlog.Position{pos("log.10", 4), pos("log.2", 4), pos("log.3", 4)} {
-			if err := s.Objects.Put(t.Context(), folder("i", "l_1")+segmentName(at), nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Objects.Put(t.Context(), folder("i", "l_1")+segmentName(at), nil))
 		}
-		if err := s.DeleteSegmentsBefore(t.Context(), l, test.at); err != nil {
-			t.Fatal(err)
-		}
-		if all, err := s.Segments(t.Context(), l); err != nil || len(all) != test.left {
-			t.Errorf("before %v, %v are left, %v", test.at, all, err)
-		}
+		require.NoError(t, s.DeleteSegmentsBefore(t.Context(), l, test.at))
+		all, err := s.Segments(t.Context(), l)
+		assert.True(t, err == nil && len(all) == test.left, "before %v, %v are left, %v", test.at, all, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/binlog"
 	"mysql-broker/provisioner/transfer"
@@ -23,13 +24,10 @@ func TestUnsupported(t *testing.T) {
 		"(MySQL error 1062)": &mysql.MySQLError{Number: 1062},
 	} {
 		refused, _ := errors.AsType[*transfer.RefusedError](unsupported(err))
-		if refused == nil || !strings.Contains(refused.Sentence, want) {
-			t.Errorf("%v instead of %q", refused, want)
-		}
+		assert.True(t, refused != nil && strings.Contains(refused.Sentence, want), "%v instead of %q", refused, want)
 	}
-	if err := unsupported(&mysql.MySQLError{Number: 1205}); !mysqlError(err) {
-		t.Errorf("a lock is not waited for: %v", err)
-	}
+	err := unsupported(&mysql.MySQLError{Number: 1205})
+	assert.True(t, mysqlError(err), "a lock is not waited for: %v", err)
 }
 
 func mysqlError(err error) bool {

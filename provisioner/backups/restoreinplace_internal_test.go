@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/copying"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/task"
@@ -16,9 +19,8 @@ func TestAdviceAfterAFailedRestore(t *testing.T) {
 	t.Parallel()
 	for lost, want := range map[bool]string{false: "gets its earlier data back", true: "What was restored is dropped"} {
 		says := restoreKind.AdviceOf(store.Task{Request: engine.Request{RestoreID: "b_1", Lost: lost}.JSON()})
-		if !strings.Contains(says, want) || strings.Contains(says, "earlier data") == lost {
-			t.Errorf("lost %t: %q", lost, says)
-		}
+		assert.True(t, strings.Contains(says, want) && strings.Contains(says, "earlier data") != lost,
+			"lost %t: %q", lost, says)
 	}
 }
 
@@ -29,12 +31,8 @@ func TestAccountsComeBackAfterLostData(t *testing.T) {
 	step := func(name string) int {
 		t.Helper()
 		n := slices.IndexFunc(flow.Steps, func(s task.Step) bool { return s.Name == name })
-		if n < 0 {
-			t.Fatalf("no step %q", name)
-		}
+		require.True(t, n >= 0, "no step %q", name)
 		return n
 	}
-	if step("create accounts") < step("restore") {
-		t.Error("the accounts are created before the data is restored")
-	}
+	assert.True(t, step("create accounts") >= step("restore"), "the accounts are created before the data is restored")
 }

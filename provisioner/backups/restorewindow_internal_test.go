@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/store"
 )
 
@@ -26,8 +28,6 @@ func TestPeriods(t *testing.T) {
 			"between 2026-01-01T00:00:05Z and 2026-01-01T00:00:09Z, or between 2026-01-01T00:00:01Z and 2026-01-01T00:00:03Z"},
 		"less than a second": {[]store.Window{window("l", 5.1, 5.9)}, ""},
 	} {
-		if got := possible(test.all); got != test.want {
-			t.Errorf("%s: %q", what, got)
-		}
+		assert.Equal(t, test.want, possible(test.all), what)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/binlog"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
@@ -44,14 +47,11 @@ func (h history) expect(t *testing.T, s server) {
 	err := source.replay(t, from, target)
 	if h.refused != "" {
 		unsupported, _ := errors.AsType[*binlog.UnsupportedError](err)
-		if unsupported == nil || !strings.Contains(unsupported.What, h.refused) {
-			t.Errorf("%v, not refused for %s", err, h.refused)
-		}
+		assert.True(t, unsupported != nil && strings.Contains(unsupported.What, h.refused),
+			"%v, not refused for %s", err, h.refused)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, got := source.contents(t), target.contents(t)
 	if !slices.Equal(got, want) {
 		t.Errorf("the replay has\n%s\ninstead of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestStatusVariables lists every status variable of statements that MySQL 9.7 and MariaDB 11.8 write, and says what
@@ -61,16 +63,14 @@ func TestStatusVariables(t *testing.T) {
 		}
 		want := set{"timestamp": "1700000000"}
 		maps.Copy(want, test.set)
-		if !maps.Equal(q.set, want) || test.set == nil && test.harmless == "" && code != 131 {
-			t.Errorf("%d sets %v instead of %v", code, q.set, want)
-		}
+		assert.False(t, !maps.Equal(q.set, want) || test.set == nil && test.harmless == "" && code != 131,
+			"%d sets %v instead of %v", code, q.set, want)
 		if (code == 4) != (q.client == 33) || (code == 131) != slices.Equal(q.collations, [][2]uint64{{45, 46}}) || q.repeated {
 			t.Errorf("%d: %+v", code, q)
 		}
 		e = queryWith(string([]byte{byte(code)}) + test.value[:len(test.value)-1])
-		if _, err := e.query(); err == nil {
-			t.Errorf("%d without its last byte: no error", code)
-		}
+		_, err = e.query()
+		assert.Error(t, err, "%d without its last byte: no error", code)
 	}
 	// Servers do not write them in the order of their codes.
 	if q, err := queryWith("\x83\x00\x04\x21\x00\x2d\x00\xff\x00\x05\x06+08:00").query(); err != nil || q.client != 33 ||
@@ -78,9 +78,8 @@ func TestStatusVariables(t *testing.T) {
 		t.Errorf("in another order: %+v, %v", q, err)
 	}
 	for value, repeated := range map[string]bool{"\x82\x02": true, "\x82\x08\x03\x00\x00\x00\x00\x00\x00\x00": true, "\x82\x00": false} {
-		if q, err := queryWith(value).query(); err != nil || q.repeated != repeated {
-			t.Errorf("%q: %+v, %v", value, q, err)
-		}
+		q, err := queryWith(value).query()
+		assert.True(t, err == nil && q.repeated == repeated, "%q: %+v, %v", value, q, err)
 	}
 }
 
@@ -92,16 +91,13 @@ func TestFlags(t *testing.T) {
 	for bit := range 32 {
 		q, err := queryWith("\x00" + string(binary.LittleEndian.AppendUint32(nil, 1<<bit))).query()
 		name, ok := known[bit]
-		if unsupported, _ := errors.AsType[*UnsupportedError](err); ok != (err == nil) || !ok && unsupported == nil {
-			t.Errorf("bit %d: %v", bit, err)
-		}
+		unsupported, _ := errors.AsType[*UnsupportedError](err)
+		assert.False(t, ok != (err == nil) || !ok && unsupported == nil, "bit %d: %v", bit, err)
 		want := "1"
 		if strings.HasSuffix(name, "_checks") {
 			want = "0"
 		}
-		if name != "" && q.set[name] != want {
-			t.Errorf("bit %d: %v", bit, q.set)
-		}
+		assert.False(t, name != "" && q.set[name] != want, "bit %d: %v", bit, q.set)
 	}
 }
 
@@ -122,11 +118,9 @@ func TestEvents(t *testing.T) {
 		}
 		r := &Replay{}
 		_, err := r.event(t.Context(), event{header: header{kind: byte(kind)}})
-		if unsupported, _ := errors.AsType[*UnsupportedError](err); harmlessEvents[byte(kind)] == (unsupported != nil) {
-			t.Errorf("the kind %d: %v", kind, err)
-		}
-		if _, err := r.event(t.Context(), event{header: header{kind: byte(kind), flags: ignorable}}); err != nil {
-			t.Errorf("the kind %d, ignorable: %v", kind, err)
-		}
+		unsupported, _ := errors.AsType[*UnsupportedError](err)
+		assert.NotEqual(t, unsupported != nil, harmlessEvents[byte(kind)], "the kind %d: %v", kind, err)
+		_, err = r.event(t.Context(), event{header: header{kind: byte(kind), flags: ignorable}})
+		assert.NoError(t, err, "the kind %d, ignorable", kind)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestTimesOfClients sets the time of a transaction as a client of MariaDB can.
@@ -49,9 +51,7 @@ func TestTimesOfCommits(t *testing.T) {
 		binary.LittleEndian.PutUint64(micros[:], uint64(until.Add(after).UnixMicro()))
 		copy(body[len(body)-7:], micros[:])
 		ended, err := (&Replay{Until: until}).transaction(t.Context(), event{header: header{kind: gtidEvent}, body: body})
-		if err != nil || ended != want {
-			t.Errorf("%v after the time: ended %v, %v", after, ended, err)
-		}
+		assert.True(t, err == nil && ended == want, "%v after the time: ended %v, %v", after, ended, err)
 	}
 }
 
@@ -63,37 +63,27 @@ func TestSavepoints(t *testing.T) {
 		"ROLLBACK TO \"a\"":     "ROLLBACK TO `a`",
 		"SAVEPOINT \"a\"\"`b\"": "SAVEPOINT `a\"``b`",
 	} {
-		if got := withBackticks(text); got != want {
-			t.Errorf("%s: %s", text, got)
-		}
+		assert.Equal(t, want, withBackticks(text), text)
 	}
 	r := &Replay{}
 	r.xa.begin()
-	if err := r.savepoint(t.Context(), "SAVEPOINT `a`"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, r.savepoint(t.Context(), "SAVEPOINT `a`"))
 	var unsupported *UnsupportedError
-	if err := r.savepoint(t.Context(), "ROLLBACK TO `a`"); !errors.As(err, &unsupported) {
-		t.Errorf("a partial rollback: %v", err)
-	}
+	err := r.savepoint(t.Context(), "ROLLBACK TO `a`")
+	assert.True(t, errors.As(err, &unsupported), "a partial rollback: %v", err)
 }
 
 func TestBinlogStatement(t *testing.T) {
 	t.Parallel()
-	if got := binlogStatement([][]byte{{1}, {2, 3}, {4, 5, 6, 7}}); got != "BINLOG 'AQ==\nAgM=\nBAUGBw==\n'" {
-		t.Error(got)
-	}
+	assert.Equal(t, "BINLOG 'AQ==\nAgM=\nBAUGBw==\n'", binlogStatement([][]byte{{1}, {2, 3}, {4, 5, 6, 7}}))
 }
 
 func TestTooLong(t *testing.T) {
 	t.Parallel()
 	d := dumping{at: Position{"binlog.000001", math.MaxUint32 - 100}}
 	for size, want := range map[uint32]bool{100: false, 101: true} {
-		if got := d.tooLong(header{kind: queryEvent, size: size}); got != want {
-			t.Errorf("an event of %d bytes: %v", size, got)
-		}
+		assert.Equal(t, want, d.tooLong(header{kind: queryEvent, size: size}), "an event of %d bytes", size)
 	}
-	if err := (&conn{}).dump(t.Context(), Position{"binlog.000001", 1 << 32}, nil); !errors.Is(err, ErrTooLong) {
-		t.Errorf("from behind 4 GiB: %v", err)
-	}
+	assert.ErrorIs(t, (&conn{}).dump(t.Context(), Position{"binlog.000001", 1 << 32}, nil), ErrTooLong,
+		"from behind 4 GiB")
 }

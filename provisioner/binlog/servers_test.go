@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/binlog"
 	"mysql-broker/provisioner/launcher"
@@ -62,9 +64,7 @@ func eachServer(t *testing.T, fn func(t *testing.T, s server)) {
 	t.Helper()
 	servers.Needed(t)
 	started.once.Do(func() { started.err = startServers() })
-	if started.err != nil {
-		t.Fatal(started.err)
-	}
+	require.NoError(t, started.err)
 	for _, s := range started.all {
 		t.Run(s.Flavour+"-"+s.Version, func(t *testing.T) {
 			t.Parallel()
@@ -119,9 +119,7 @@ func (s server) open(t *testing.T, user, password, database string) *sql.DB {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLS, cfg.DBName = user, password, "tcp", s.login.Addr, s.login.TLS, database
 	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -151,9 +149,8 @@ func (s server) tenant(t *testing.T) tenant {
 	}
 	t.Cleanup(func() {
 		for _, statement := range []string{"DROP DATABASE " + name, "DROP USER " + user} {
-			if _, err := admin.Exec(statement); err != nil {
-				t.Error(err)
-			}
+			_, err := admin.Exec(statement)
+			assert.NoError(t, err)
 		}
 	})
 	return tenant{s, name, s.open(t, user, password, name)}
@@ -166,9 +163,8 @@ type executor interface {
 func exec(t *testing.T, on executor, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		if _, err := on.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := on.ExecContext(t.Context(), statement)
+		require.NoError(t, err, statement)
 	}
 }
 
@@ -183,18 +179,15 @@ func (n tenant) run(t *testing.T, statements ...string) {
 		if strings.HasPrefix(statement, "@") {
 			on, statement = second, statement[1:]
 		}
-		if _, err := on.ExecContext(t.Context(), statement); err != nil && !mayFail {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := on.ExecContext(t.Context(), statement)
+		require.False(t, err != nil && !mayFail, "%s: %v", statement, err)
 	}
 }
 
 func (n tenant) session(t *testing.T) *sql.Conn {
 	t.Helper()
 	conn, err := n.db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -213,22 +206,16 @@ func (s server) position(t *testing.T) (at binlog.Position) {
 func query(t *testing.T, db *sql.DB, text string) (all [][]string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	require.NoError(t, err, text)
 	defer rows.Close()
 	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for rows.Next() {
 		row, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
 		for n := range row {
 			into[n] = &row[n]
 		}
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rows.Scan(into...))
 		texts := make([]string, len(columns))
 		for n, value := range row {
 			if texts[n] = value.String; !value.Valid {
@@ -237,9 +224,7 @@ func query(t *testing.T, db *sql.DB, text string) (all [][]string) {
 		}
 		all = append(all, texts)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	require.NoError(t, rows.Err(), text)
 	return all
 }
 
@@ -278,9 +263,7 @@ func (a *archive) End(_ context.Context, at binlog.Position) error {
 func (n tenant) replay(t *testing.T, from binlog.Position, to tenant) error {
 	t.Helper()
 	var logs archive
-	if err := binlog.Dump(t.Context(), n.login, from, &logs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, binlog.Dump(t.Context(), n.login, from, &logs))
 	return logs.replay(t, n.database, to)
 }
 
@@ -295,9 +278,7 @@ func (a *archive) replay(t *testing.T, source string, to tenant) error {
 	for i := range a.files {
 		f := &a.files[i]
 		if i == 0 {
-			if err := r.Begin(t.Context(), f.at); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, r.Begin(t.Context(), f.at))
 			r.Format(f.format)
 		} else if err := r.NextFile(f.at.File); err != nil {
 			return err

@@ -1,6 +1,10 @@
 package binlog
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestRenamed(t *testing.T) {
 	t.Parallel()
@@ -17,9 +21,7 @@ func TestRenamed(t *testing.T) {
 		"CREATE TRIGGER x AFTER INSERT ON db_a.t FOR EACH ROW INSERT INTO db_a.u VALUES (1)": "CREATE TRIGGER x AFTER " +
 			"INSERT ON db_b.t FOR EACH ROW INSERT INTO db_b.u VALUES (1)",
 	} {
-		if got := renamed(text, "db_a", "db_b"); got != want {
-			t.Errorf("%s: %s", text, got)
-		}
+		assert.Equal(t, want, renamed(text, "db_a", "db_b"), text)
 	}
 }
 
@@ -38,9 +40,7 @@ func TestStatements(t *testing.T) {
 		"SET STATEMENT lock_wait_timeout=1 FOR DROP TABLE t": false,
 		"DROP TABLE user":                                    false,
 	} {
-		if got := ofServer.MatchString(text); got != want {
-			t.Errorf("%s: of the server: %v", text, got)
-		}
+		assert.Equal(t, want, ofServer.MatchString(text), "%s: of the server", text)
 	}
 	for text, want := range map[string]string{
 		"CREATE DEFINER=`a`@`%` PROCEDURE p() SELECT 'DEFINER=`b`@`%` '": "CREATE PROCEDURE p() SELECT 'DEFINER=`b`@`%` '",
@@ -51,9 +51,7 @@ func TestStatements(t *testing.T) {
 		"ALTER DEFINER=`a`@`%` EVENT e DISABLE": "ALTER EVENT e DISABLE",
 		"CREATE TABLE t (a INT)":                "CREATE TABLE t (a INT)",
 	} {
-		if got := definer.ReplaceAllString(text, "$1"); got != want {
-			t.Errorf("%s: %s", text, got)
-		}
+		assert.Equal(t, want, definer.ReplaceAllString(text, "$1"), text)
 	}
 	for text, want := range map[string]string{
 		"CREATE VIEW `a b` AS SELECT 1":                          "VIEW `a b`",
@@ -62,8 +60,7 @@ func TestStatements(t *testing.T) {
 		"CREATE EVENT e ON SCHEDULE EVERY 1 HOUR DO SELECT 1":    "EVENT e",
 		"CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1": "FUNCTION f",
 	} {
-		if p := program.FindStringSubmatch(text); p == nil || p[1]+" "+p[2] != want {
-			t.Errorf("%s: %q", text, p)
-		}
+		p := program.FindStringSubmatch(text)
+		assert.True(t, p != nil && p[1]+" "+p[2] == want, "%s: %q", text, p)
 	}
 }

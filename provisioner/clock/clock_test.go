@@ -4,6 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/clock"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
@@ -20,9 +23,7 @@ func TestCompare(t *testing.T) {
 	open := func(password string) *shared.Servers {
 		all, err := shared.Open([]shared.Config{{Admin: mysqladmin.Config{Name: "one", Addr: s.Address(), User: s.User,
 			Password: password, CA: []byte(s.CA)}}}, []byte("a key"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { all.Close() })
 		return all
 	}
@@ -31,9 +32,8 @@ func TestCompare(t *testing.T) {
 		for name, all := range map[string]*shared.Servers{"none": {}, "one": open(s.Password), "a silent one": open("wrong")} {
 			err := clock.Compare(t.Context(), postgres, all)
 			found, ok := errors.AsType[*clock.Error](err)
-			if ok != wrong || err != nil && !ok || wrong && found.Ahead > 0 != (ahead[0] != '-') {
-				t.Errorf("PostgreSQL is ahead by %s, %s server: %v", ahead, name, err)
-			}
+			assert.False(t, ok != wrong || err != nil && !ok || wrong && found.Ahead > 0 != (ahead[0] != '-'),
+				"PostgreSQL is ahead by %s, %s server: %v", ahead, name, err)
 		}
 	}
 }

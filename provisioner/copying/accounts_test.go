@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/plan"
@@ -73,11 +74,8 @@ func TestCreateAccounts(t *testing.T) {
 		site.Must(err)
 
 		_, err = testdrive.Connect(t, valid.Fields(t)).ExecContext(t.Context(), "CREATE TABLE more (id INT)")
-		if (err == nil) != test.writes {
-			t.Errorf("%s, an account that writes: %v", what, err)
-		}
-		if err := testdrive.Connect(t, expired.Fields(t)).PingContext(t.Context()); err == nil {
-			t.Errorf("%s, an account whose binding has expired logs in", what)
-		}
+		assert.Equal(t, test.writes, err == nil, "%s, an account that writes: %v", what, err)
+		assert.Error(t, testdrive.Connect(t, expired.Fields(t)).PingContext(t.Context()),
+			"%s, an account whose binding has expired logs in", what)
 	}
 }

@@ -3,6 +3,8 @@ package copying
 import (
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func split(s *script, escapes bool) (all []string) {
@@ -48,9 +50,8 @@ func TestSplitScript(t *testing.T) {
 		{"SELECT /*+ a';b */ 1; SELECT 2", []string{"SELECT /*+ a';b */ 1", "SELECT 2"}},
 		{"SELECT `a\\`; SELECT 2--1; SELECT 3 --;\n;", []string{"SELECT `a\\`", "SELECT 2--1", "SELECT 3 --"}},
 	} {
-		if got := split(newScript(test.script), true); !slices.Equal(got, test.want) {
-			t.Errorf("%q: got %q", test.script, got)
-		}
+		got := split(newScript(test.script), true)
+		assert.True(t, slices.Equal(got, test.want), "%q: got %q", test.script, got)
 	}
 	if got := split(newScript(`SELECT 'a\'; SELECT "b\"; SELECT 'c'';'`), false); !slices.Equal(got, []string{`SELECT 'a\'`,
 		`SELECT "b\"`, `SELECT 'c'';'`}) {
@@ -58,8 +59,6 @@ func TestSplitScript(t *testing.T) {
 	}
 	for statement, want := range map[string]string{"create table t (id int)": " (CREATE TABLE)", "SELECT 'secret'": " (SELECT)",
 		"'secret'": "", "INSERT INTO secret1": " (INSERT INTO)"} {
-		if got := beginning(statement); got != want {
-			t.Errorf("%q begins with %q", statement, got)
-		}
+		assert.Equal(t, want, beginning(statement), "%q begins with", statement)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/store"
 )
 
@@ -17,9 +19,8 @@ func TestCopyTurnsGoRoundByOrganization(t *testing.T) {
 		begin := func(id int64, server, organization string, want bool) {
 			t.Helper()
 			time.Sleep(copyTurnInterval / 10)
-			if got := c.begin(store.Task{ID: id, Server: server, Organization: organization}) == ""; got != want {
-				t.Errorf("task %d on %q of %q: %v, want %v", id, server, organization, got, want)
-			}
+			assert.Equal(t, want, c.begin(store.Task{ID: id, Server: server, Organization: organization}) == "",
+				"task %d on %q of %q", id, server, organization)
 		}
 		begin(1, "a", "greedy", true)
 		begin(2, "a", "greedy", false)
@@ -60,8 +61,7 @@ func TestCopyTurnsGoRoundByOrganization(t *testing.T) {
 
 	c := newCopyTurns(1, nil)
 	for id, want := range []bool{true, false} {
-		if c.begin(store.Task{ID: int64(id), Organization: "o"}) == "" != want {
-			t.Errorf("of a single turn, task %d: %v", id, !want)
-		}
+		assert.Equal(t, want, c.begin(store.Task{ID: int64(id), Organization: "o"}) == "",
+			"of a single turn, task %d: %v", id, !want)
 	}
 }

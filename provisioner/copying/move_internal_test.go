@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -26,8 +28,7 @@ func TestSilenceAtTheNewPlace(t *testing.T) {
 		"a launcher's own API": {t.Context(), store.DedicatedLocation("here", "d_1"), io.EOF},
 	} {
 		m := move{to: store.Instance{Location: test.at}}
-		if err := m.unreached(test.ctx, &task.Run{}, io.EOF); !reflect.DeepEqual(err, test.want) {
-			t.Errorf("%s: %#v", name, err)
-		}
+		err := m.unreached(test.ctx, &task.Run{}, io.EOF)
+		assert.True(t, reflect.DeepEqual(err, test.want), "%s: %#v", name, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/plan"
 )
 
@@ -40,18 +42,15 @@ func TestTenants(t *testing.T) {
 		{"allowed by the source's plan", TenantOf("o", "s", nil), TenantOf("o", "s2", nil), open, closed, false},
 		{"allowed by the new plan", TenantOf("o", "s", nil), TenantOf("o", "s2", nil), closed, open, false},
 	} {
-		if got := test.by.MayUse(test.of, test.target, test.source); got != test.want {
-			t.Errorf("%s: %t instead of %t", test.name, got, test.want)
-		}
+		assert.Equal(t, test.want, test.by.MayUse(test.of, test.target, test.source), test.name)
 	}
 	for context, lacks := range map[string]string{cf: "", kubernetes: "", ``: `"platform"`, `[]`: `"platform"`,
 		`{"platform":1}`: `"platform"`, `{"platform":"kubernetes","namespace":"n"}`: `"clusterid"`,
 		`{"platform":"kubernetes","clusterid":"c"}`: `"namespace"`} {
 		by := TenantOf("o", "s", json.RawMessage(context))
-		if got := by.Refuse(noSource("x")).Error(); (got == noSource("x").Error()) != (lacks == "") ||
-			!strings.Contains(got, lacks) {
-			t.Errorf("with the context %s: %s", context, got)
-		}
+		got := by.Refuse(noSource("x")).Error()
+		assert.True(t, (got == noSource("x").Error()) == (lacks == "") && strings.Contains(got, lacks),
+			"with the context %s: %s", context, got)
 	}
 	if noSource("x").Error() != "There is no service instance x in this space." {
 		t.Error(noSource("x"))

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/credhub"
 	imitation "mysql-broker/test/credhub"
@@ -29,9 +31,7 @@ func client(t *testing.T, hub *imitation.Server, change func(*credhub.Config)) *
 		change(&cfg)
 	}
 	c, err := credhub.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -45,30 +45,23 @@ func TestStoreAndDelete(t *testing.T) {
 		t.Fatalf("the name is %s, under %s", got, credhub.PathOf(got))
 	}
 	for range 2 {
-		if err := c.Store(t.Context(), name, secret, reader); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Store(t.Context(), name, secret, reader))
 	}
-	if _, single := hub.Contents(); len(single) != 1 {
-		t.Errorf("the permissions are %v", single)
-	}
+	_, single := hub.Contents()
+	assert.Len(t, single, 1, "the permissions")
 	for who, may := range map[string]bool{reader: true, credhub.Application(uuid.NewString()): false,
 		credhub.UAAClient(imitation.CloudController): false} {
-		if got, read := hub.Read(who, name); read != may || !maps.Equal(got, secret) {
-			t.Errorf("%s reads %v, %t", who, got, read)
-		}
+		got, read := hub.Read(who, name)
+		assert.True(t, read == may && maps.Equal(got, secret), "%s reads %v, %t", who, got, read)
 	}
-	if names, err := c.Names(t.Context(), imitation.Path); err != nil || len(names) != 1 || names[0] != name {
-		t.Errorf("there are %q, %v", names, err)
-	}
+	names, err := c.Names(t.Context(), imitation.Path)
+	assert.True(t, err == nil && len(names) == 1 && names[0] == name, "there are %q, %v", names, err)
 	for _, want := range []bool{true, false} { // CredHub does not tell what is absent from what may not be deleted
-		if done, err := c.Delete(t.Context(), name, reader); done != want || err != nil {
-			t.Errorf("deleted: %t, %v", done, err)
-		}
+		done, err := c.Delete(t.Context(), name, reader)
+		assert.True(t, done == want && err == nil, "deleted: %t, %v", done, err)
 	}
-	if names, single := hub.Contents(); len(names) != 0 || len(single) != 0 {
-		t.Errorf("left are %v, %v", names, single)
-	}
+	names, single = hub.Contents()
+	assert.True(t, len(names) == 0 && len(single) == 0, "left are %v, %v", names, single)
 }
 
 // Others may change what CredHub has: somebody restores it from a backup, or takes a permission away.
@@ -81,9 +74,7 @@ func TestHolds(t *testing.T) {
 	if err == nil {
 		err = c.Store(t.Context(), name, secret, reader)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, test := range []struct {
 		what  string
 		there map[string]any
@@ -96,9 +87,8 @@ func TestHolds(t *testing.T) {
 		{"no permission", secret, credhub.Application("another"), false},
 	} {
 		hub.Lose(name, test.there)
-		if holds, err := c.Holds(t.Context(), name, sum, test.who); holds != test.holds || err != nil {
-			t.Errorf("%s: %t, %v", test.what, holds, err)
-		}
+		holds, err := c.Holds(t.Context(), name, sum, test.who)
+		assert.True(t, holds == test.holds && err == nil, "%s: %t, %v", test.what, holds, err)
 	}
 }
 
@@ -106,9 +96,7 @@ func TestCheckDeleting(t *testing.T) {
 	t.Parallel()
 	hub := imitation.Start(t)
 	c := client(t, hub, nil)
-	if err := c.CheckDeleting(t.Context(), imitation.Path); err != nil {
-		t.Errorf("with all permissions: %v", err)
-	}
+	assert.NoError(t, c.CheckDeleting(t.Context(), imitation.Path), "with all permissions")
 	hub.Answer(func(r *http.Request) http.HandlerFunc {
 		if r.Method != http.MethodDelete {
 			return nil
@@ -118,14 +106,12 @@ func TestCheckDeleting(t *testing.T) {
 			_, _ = w.Write([]byte(`{"error": "there is none, or you may not"}`))
 		}
 	})
-	if err := c.CheckDeleting(t.Context(), imitation.Path); !errors.Is(err, credhub.ErrNotDeleted) {
-		t.Errorf("without the permission to delete: %v", err)
-	}
+	assert.ErrorIs(t, c.CheckDeleting(t.Context(), imitation.Path), credhub.ErrNotDeleted,
+		"without the permission to delete")
 	hub.Answer(nil)
 	hub.Allow(false)
-	if err := c.CheckDeleting(t.Context(), imitation.Path); err == nil || errors.Is(err, credhub.ErrNotDeleted) {
-		t.Errorf("without the permission to write: %v", err)
-	}
+	err := c.CheckDeleting(t.Context(), imitation.Path)
+	assert.False(t, err == nil || errors.Is(err, credhub.ErrNotDeleted), "without the permission to write: %v", err)
 }
 
 // One token serves many requests. An expired one and one that UAA does not know any more are replaced.
@@ -172,16 +158,13 @@ func TestIdentities(t *testing.T) {
 		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if refused := (*credhub.Error)(nil); err != nil && (!errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "CredHub: store ")) {
-			t.Errorf("%s: the error does not say what failed: %v", what, err)
-		}
+		refused := (*credhub.Error)(nil)
+		assert.False(t, err != nil && (!errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "CredHub: store ")),
+			"%s: the error does not say what failed: %v", what, err)
 	}
-	if hub.Granted() != 0 {
-		t.Error("a broker with a certificate asked for a token")
-	}
-	if _, err := credhub.New(credhub.Config{CA: []byte("not PEM")}); err == nil {
-		t.Error("a CA that is no PEM is taken")
-	}
+	assert.Equal(t, 0, hub.Granted(), "a broker with a certificate asked for a token")
+	_, err := credhub.New(credhub.Config{CA: []byte("not PEM")})
+	assert.Error(t, err, "a CA that is no PEM is taken")
 }
 
 // A CredHub that is broken, or that somebody else plays, makes no reference to nothing, and deletes nothing of others.
@@ -229,9 +212,8 @@ func TestResponses(t *testing.T) {
 			t.Errorf("%s: reached another server: %t, %v", what, reached.Load(), err)
 		}
 		if test.path == "/api/v2/permissions" && test.method == "GET" {
-			if done, err := client(t, hub, nil).Delete(t.Context(), name, reader); done || err == nil {
-				t.Errorf("%s: deleted: %t, %v", what, done, err)
-			}
+			done, err := client(t, hub, nil).Delete(t.Context(), name, reader)
+			assert.False(t, done || err == nil, "%s: deleted: %t, %v", what, done, err)
 		}
 	}
 }
@@ -245,7 +227,6 @@ func TestOldCredHub(t *testing.T) {
 		}
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version": "1.9.3"}`)) }
 	})
-	if _, err := client(t, hub, nil).Names(t.Context(), imitation.Path); err == nil || !strings.Contains(err.Error(), "needs 2.0") {
-		t.Errorf("the error is %v", err)
-	}
+	_, err := client(t, hub, nil).Names(t.Context(), imitation.Path)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "needs 2.0"), "the error is %v", err)
 }

@@ -3,11 +3,13 @@ package doctor_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/instances"
@@ -73,9 +75,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 			_, err := f.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
 			return err
 		}
-		if err := remove(); err == nil {
-			t.Fatal("it was deleted")
-		}
+		require.Error(t, remove(), "it was deleted")
 		blocked := func(d *doctor.Doctor) *doctor.Finding {
 			found := f.find(d)
 			if n := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Problem == doctor.Blocked }); n >= 0 {
@@ -103,23 +103,17 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 		})
 		// Another's that came since makes it uncertain again.
 		f.prepare(f.Provision(sharedPlan), "others")
-		if done, err := impatient.Repair(t.Context(), *found); !errors.Is(err, mysqladmin.ErrNotSure) {
-			t.Errorf("with another tenant's, %q: %v", done, err)
-		}
-		if !f.prepared("others") || !f.prepared("theirs") {
-			t.Error("a transaction was ended without need")
-		}
+		done, err := impatient.Repair(t.Context(), *found)
+		assert.ErrorIs(t, err, mysqladmin.ErrNotSure, "with another tenant's, %q", done)
+		assert.True(t, f.prepared("others") && f.prepared("theirs"), "a transaction was ended without need")
 		f.exec("XA ROLLBACK 'others'")
 		testdrive.Eventually(t, limits.Stuck, "it is the only one again", func() bool {
 			time.Sleep(innodbTrxIdle)
 			return blocked(impatient).Repairable
 		})
-		if done, err := impatient.Repair(t.Context(), *found); err != nil || !strings.Contains(done, "was rolled back") {
-			t.Errorf("%q: %v", done, err)
-		}
-		if f.prepared("theirs") || f.databaseExists(leaving.Database) {
-			t.Error("it is still in the way")
-		}
+		done, err = impatient.Repair(t.Context(), *found)
+		assert.True(t, err == nil && strings.Contains(done, "was rolled back"), "%q: %v", done, err)
+		assert.False(t, f.prepared("theirs") || f.databaseExists(leaving.Database), "it is still in the way")
 		f.Must(remove())
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
@@ -75,12 +77,11 @@ func TestCompare(t *testing.T) {
 		}
 		gone, there := l.compare(test.recorded)
 		l.end()
-		if got := told(l.report.Findings); !slices.Equal(got, test.want) || len(gone) != test.gone || len(there) != test.thereAgain {
-			t.Errorf("%s: %q, %d gone, %d there again", what, got, len(gone), len(there))
-		}
-		if !slices.Equal(l.report.Reachable, []string{"shared-1"}) || l.report.Compared.SharedServers != 1 {
-			t.Errorf("%s: %+v", what, l.report)
-		}
+		got := told(l.report.Findings)
+		assert.True(t, slices.Equal(got, test.want) && len(gone) == test.gone && len(there) == test.thereAgain,
+			"%s: %q, %d gone, %d there again", what, got, len(gone), len(there))
+		assert.True(t, slices.Equal(l.report.Reachable, []string{"shared-1"}) && l.report.Compared.SharedServers == 1,
+			"%s: %+v", what, l.report)
 	}
 }
 
@@ -109,9 +110,9 @@ func TestCompareWithTheSilent(t *testing.T) {
 		gone, there := l.compare(test.all)
 		seen := l.running(test.all)
 		l.end()
-		if got := told(l.report.Findings); !slices.Equal(got, test.want) || len(gone)+len(there) > 0 || len(seen) != test.running {
-			t.Errorf("%s: %q, %d gone, %d run", what, got, len(gone), len(seen))
-		}
+		got := told(l.report.Findings)
+		assert.True(t, slices.Equal(got, test.want) && len(gone)+len(there) <= 0 && len(seen) == test.running,
+			"%s: %q, %d gone, %d run", what, got, len(gone), len(seen))
 	}
 }
 
@@ -147,9 +148,7 @@ func TestComparedAccounts(t *testing.T) {
 			holds.Accounts = []string{anAccount}
 		}
 		got := told(accounts(test.server, holds, test.instances, test.accounts))
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q", what, got)
-		}
+		assert.True(t, slices.Equal(got, test.want), "%s: %q", what, got)
 	}
 	locked := inventory.Holdings{Accounts: []string{anAccount}, Locked: []string{anAccount}, Grants: []mysqladmin.Grant{has}}
 	expired := own
@@ -177,8 +176,7 @@ func TestWrongClock(t *testing.T) {
 	r := store.Resource{Kind: store.DedicatedResource, Name: aServer, InstanceID: "i"}
 	for ahead, want := range map[time.Duration][]string{0: nil, time.Minute: nil, -time.Minute: nil,
 		2 * time.Hour: {"deviating clock " + aServer}, -time.Minute - time.Second: {"deviating clock " + aServer}} {
-		if got := told(wrongClock(r, ahead)); !slices.Equal(got, want) {
-			t.Errorf("%v: %q, want %q", ahead, got, want)
-		}
+		got := told(wrongClock(r, ahead))
+		assert.True(t, slices.Equal(got, want), "%v: %q, want %q", ahead, got, want)
 	}
 }

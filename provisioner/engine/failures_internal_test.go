@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -27,17 +29,15 @@ func TestFail(t *testing.T) {
 		"completes": {Fail(of, LauncherRefused, err, sentence, next),
 			task.Permanent(sentence+" "+next+" Tell your operator about task_7.", err)},
 	} {
-		if !reflect.DeepEqual(test.got, test.want) {
-			t.Errorf("%s: %#v, want %#v", what, test.got, test.want)
-		}
+		assert.True(t, reflect.DeepEqual(test.got, test.want), "%s: %#v, want %#v", what, test.got, test.want)
 	}
-	if hidden := Fail(of, SourceSilent, err); errors.Is(hidden, err) || !strings.Contains(hidden.Error(), "refused") {
-		t.Errorf("the error of another server can be seen: %v", hidden)
-	}
+	hidden := Fail(of, SourceSilent, err)
+	assert.True(t, !errors.Is(hidden, err) && strings.Contains(hidden.Error(), "refused"),
+		"the error of another server can be seen: %v", hidden)
 	for f := ServerSilent; f <= BootstrapLong; f++ {
-		if row, found := failures[f]; !found || row.sentence == "" && row.next != await || row.pause == 0 != (row.next != look) {
-			t.Errorf("%d: %+v", f, row)
-		}
+		row, found := failures[f]
+		assert.False(t, !found || row.sentence == "" && row.next != await || row.pause == 0 != (row.next != look),
+			"%d: %+v", f, row)
 	}
 }
 
@@ -46,11 +46,9 @@ func TestExplain(t *testing.T) {
 	refused := Refuse(Conflict, "It exists.")
 	for err, want := range map[error]Code{refused: Conflict, fmt.Errorf("%w: %w", store.ErrHeld, refused): Conflict,
 		store.ErrUnavailable: Unavailable, store.ErrHeld: Unavailable, store.ErrLocked: Busy, store.ErrText: Invalid} {
-		if e := Explain(fmt.Errorf("wrapped: %w", err)); e == nil || e.Code != want || e.Sentence == "" {
-			t.Errorf("%v becomes %v", err, e)
-		}
+		e := Explain(fmt.Errorf("wrapped: %w", err))
+		assert.False(t, e == nil || e.Code != want || e.Sentence == "", "%v becomes %v", err, e)
 	}
-	if e := Explain(errors.New("another")); e != nil {
-		t.Error(e)
-	}
+	e := Explain(errors.New("another"))
+	assert.Nil(t, e, "%v", e)
 }

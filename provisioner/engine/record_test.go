@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -38,17 +41,14 @@ func TestRecord(t *testing.T) {
 				test.make(tx)
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			recorded, err := engine.Record(t.Context(), s, "i", test.beside,
 				func(_ *store.Tx, i store.Instance) (store.NewTask, error) {
 					return store.NewTask{InstanceID: i.ID, Kind: store.BackUp}, nil
 				})
 			_, notNow := errors.AsType[engine.NotNowError](err)
-			if notNow != test.refused || !notNow && (err != nil || recorded.Kind != store.BackUp) {
-				t.Errorf("%v, %v", recorded, err)
-			}
+			assert.False(t, notNow != test.refused || !notNow && (err != nil || recorded.Kind != store.BackUp),
+				"%v, %v", recorded, err)
 		})
 	}
 }
@@ -66,11 +66,8 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 		func(tx *store.Tx) { failed = tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Update}) },
 		func(tx *store.Tx) { tx.CancelTask(failed.ID, "It was undone.") },
 	} {
-		if err := s.InTx(t.Context(), func(tx *store.Tx) error { step(tx); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { step(tx); return nil }))
 	}
-	if _, err := (engine.Kinds{}).Retry(t.Context(), s, failed.ID); err == nil || !strings.Contains(err.Error(), "the platform knows") {
-		t.Error(err)
-	}
+	_, err := (engine.Kinds{}).Retry(t.Context(), s, failed.ID)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "the platform knows"), "%v", err)
 }

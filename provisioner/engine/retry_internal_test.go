@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/store"
 )
 
@@ -30,8 +32,7 @@ func TestFailedToDelete(t *testing.T) {
 		"another binding is changing": {other, unbind, ""},
 	} {
 		err := failedToDelete(test.there, test.failed)
-		if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.False(t, (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says),
+			"%s: %v", what, err)
 	}
 }

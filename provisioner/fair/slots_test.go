@@ -2,9 +2,10 @@ package fair_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/fair"
 )
@@ -35,9 +36,7 @@ func TestSlotsGoRoundByOrganization(t *testing.T) {
 			for _, w := range want {
 				select {
 				case g := <-given:
-					if g != w {
-						t.Errorf("%q got a slot, want %q", g, w)
-					}
+					assert.Equal(t, w, g, "%q got a slot", g)
 				default:
 					t.Errorf("nobody got a slot, want %q", w)
 				}
@@ -70,12 +69,9 @@ func TestSlotsGoRoundByOrganization(t *testing.T) {
 		end()
 		synctest.Wait()
 		for range 7 {
-			if g := <-given; g != "nothing: "+context.Canceled.Error() {
-				t.Errorf("%q", g)
-			}
+			assert.Equal(t, "nothing: "+context.Canceled.Error(), <-given)
 		}
-		if _, err := slots.Take(ctx, "late"); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
+		_, err := slots.Take(ctx, "late")
+		assert.ErrorIs(t, err, context.Canceled)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/store"
@@ -65,36 +67,30 @@ func TestSeveralLaunchers(t *testing.T) {
 	f := newFleet(t, map[string]launcher.Launcher{"here": here, "there": there})
 	all := []store.Location{store.DedicatedLocation("here", "d_1"), store.DedicatedLocation("there", "d_1"),
 		store.DedicatedLocation("there", "d_2")}
-	if got, err := f.Dedicated(t.Context()); err != nil || got.Err() != nil || !slices.Equal(got.There, all) {
-		t.Errorf("there are %+v, %v", got, err)
-	}
+	got, err := f.Dedicated(t.Context())
+	assert.True(t, err == nil && got.Err() == nil && slices.Equal(got.There, all), "there are %+v, %v", got, err)
 	here.broken = errors.New("no route to host")
-	if got, err := f.Dedicated(t.Context()); err != nil || got.Err() == nil || !slices.Equal(got.There, all[1:]) {
-		t.Errorf("without the first launcher, there are %+v, %v", got, err)
-	}
-	if why, err := f.Trouble(t.Context(), all[1]); err != nil || why != "there.test" {
-		t.Errorf("a server is in trouble for %q, %v", why, err)
-	}
-	if why, err := f.Trouble(t.Context(), all[0]); err == nil {
-		t.Errorf("the launcher that does not respond says %q", why)
-	}
+	got, err = f.Dedicated(t.Context())
+	assert.True(t, err == nil && got.Err() != nil && slices.Equal(got.There, all[1:]),
+		"without the first launcher, there are %+v, %v", got, err)
+	why, err := f.Trouble(t.Context(), all[1])
+	assert.True(t, err == nil && why == "there.test", "a server is in trouble for %q, %v", why, err)
+	why, err = f.Trouble(t.Context(), all[0])
+	assert.Error(t, err, "the launcher that does not respond says %q", why)
 	for _, at := range all {
 		a, err := address(t, f, at)
-		if err != nil || a.Host != at.Launcher+".test" || !f.Starting(at) {
-			t.Errorf("%+v has the address %+v, %v", at, a, err)
-		}
+		assert.True(t, err == nil && a.Host == at.Launcher+".test" && f.Starting(at),
+			"%+v has the address %+v, %v", at, a, err)
 	}
 	if err := f.Destroy(t.Context(), all[1]); err != nil || !slices.Equal(here.ids, []string{"d_1"}) ||
 		!slices.Equal(there.ids, []string{"d_2"}) {
 		t.Errorf("left: %v and %v, %v", here.ids, there.ids, err)
 	}
-	if _, err := address(t, f, all[1]); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("the address of a server that is gone: %v", err)
-	}
+	_, err = address(t, f, all[1])
+	assert.ErrorIs(t, err, launcher.ErrNotFound, "the address of a server that is gone")
 	recorded := store.Instance{Location: all[1], Endpoint: &store.Endpoint{Host: "recorded.test", Port: 1}}
-	if a, err := f.Address(t.Context(), recorded); err != nil || a.Host != "recorded.test" {
-		t.Errorf("the launcher was asked for what is recorded: %+v, %v", a, err)
-	}
+	a, err := f.Address(t.Context(), recorded)
+	assert.True(t, err == nil && a.Host == "recorded.test", "the launcher was asked for what is recorded: %+v, %v", a, err)
 }
 
 // TestLauncherOfAPlan looks up the launcher of plans with and without the key launcher.
@@ -115,23 +111,17 @@ func TestLauncherOfAPlan(t *testing.T) {
 		{two, "", ""},
 	} {
 		l, err := fleet.New(fleet.Config{Launchers: test.launchers}).Launcher(test.name)
-		if l.Name != test.want || errors.Is(err, fleet.ErrNoLauncher) != (test.want == "") {
-			t.Errorf("of %d, %q is %q, %v", len(test.launchers), test.name, l.Name, err)
-		}
+		assert.True(t, l.Name == test.want && errors.Is(err, fleet.ErrNoLauncher) == (test.want == ""),
+			"of %d, %q is %q, %v", len(test.launchers), test.name, l.Name, err)
 	}
 	none := newFleet(t, nil)
 	at := store.DedicatedLocation("here", "d_1")
 	_, errAddress := address(t, none, at)
 	_, errList := none.Dedicated(t.Context())
 	for _, err := range []error{errAddress, errList, none.Destroy(t.Context(), at), none.Keep(t.Context(), at)} {
-		if !errors.Is(err, fleet.ErrNoLauncher) {
-			t.Errorf("without a launcher: %v", err)
-		}
+		assert.ErrorIs(t, err, fleet.ErrNoLauncher, "without a launcher")
 	}
-	if none.Starting(at) {
-		t.Error("a server that nobody runs is being started")
-	}
-	if _, err := address(t, none, store.SharedLocation("unknown")); err == nil {
-		t.Error("a shared server that is not configured has an address")
-	}
+	assert.False(t, none.Starting(at), "a server that nobody runs is being started")
+	_, err := address(t, none, store.SharedLocation("unknown"))
+	assert.Error(t, err, "a shared server that is not configured has an address")
 }

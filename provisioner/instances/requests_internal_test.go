@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -14,13 +16,11 @@ import (
 func expectRefusal(t *testing.T, what string, err error, code engine.Code, words ...string) {
 	t.Helper()
 	refusal, refused := errors.AsType[*engine.Error](err)
-	if refused != (words != nil) || err != nil && !refused || refused && refusal.Code != code {
-		t.Errorf("%s: %v", what, err)
-	}
+	assert.False(t, refused != (words != nil) || err != nil && !refused || refused && refusal.Code != code,
+		"%s: %v", what, err)
 	for _, word := range words {
-		if refused && !strings.Contains(refusal.Sentence, word) {
-			t.Errorf("%s: %q does not say %q", what, refusal.Sentence, word)
-		}
+		assert.False(t, refused && !strings.Contains(refusal.Sentence, word),
+			"%s: %q does not say %q", what, refusal.Sentence, word)
 	}
 }
 
@@ -65,9 +65,7 @@ func TestLimits(t *testing.T) {
 	} {
 		expectRefusal(t, what, is.within(small)(test.n), engine.Full, test.words...)
 	}
-	if (&Instances{}).within(plan.Plan{}) != nil {
-		t.Error("instances are counted without a limit")
-	}
+	assert.Nil(t, (&Instances{}).within(plan.Plan{}), "instances are counted without a limit")
 }
 
 // An instance whose record was made again from the copy beside its server, without the SQL, is the one that was asked for.
@@ -81,8 +79,6 @@ func TestSameInstanceWithBootstrap(t *testing.T) {
 		`{"charset":"latin1","bootstrap_sha256":"00"}`:                                                               false,
 		`{"charset":"latin1"}`: false,
 	} {
-		if got := sameInstance(store.Instance{Parameters: []byte(parameters)}, q); got != want {
-			t.Errorf("%s: %t", parameters, got)
-		}
+		assert.Equal(t, want, sameInstance(store.Instance{Parameters: []byte(parameters)}, q), parameters)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/steps"
@@ -15,9 +17,8 @@ import (
 func TestSameUpdateInAnotherTrace(t *testing.T) {
 	t.Parallel()
 	recorded := json.RawMessage(`{"later": true, "plan_id": "p", "trace": {"traceparent": "00-1-2-01"}}`)
-	if !sameUpdate(recorded, engine.Request{PlanID: "p"}) || sameUpdate(recorded, engine.Request{PlanID: "q"}) {
-		t.Error("updates are not compared by what they ask for")
-	}
+	assert.True(t, sameUpdate(recorded, engine.Request{PlanID: "p"}) && !sameUpdate(recorded, engine.Request{PlanID: "q"}),
+		"updates are not compared by what they ask for")
 }
 
 // The cleanup of an upgrade puts the earlier data back in a step of its own. Resizing the server back would do that, too,
@@ -35,8 +36,7 @@ func TestFailedUpgradeIsReverted(t *testing.T) {
 		for _, s := range p.updateWorkflow(i, engine.Request{PlanID: to.ID, Version: "2"}).Cleanup {
 			names = append(names, s.Name)
 		}
-		if !slices.Equal(names, want) {
-			t.Errorf("from the plan %s, the cleanup has the steps %q, want %q", from, names, want)
-		}
+		assert.True(t, slices.Equal(names, want),
+			"from the plan %s, the cleanup has the steps %q, want %q", from, names, want)
 	}
 }

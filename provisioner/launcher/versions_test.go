@@ -3,6 +3,8 @@ package launcher_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/launcher"
 )
 
@@ -13,13 +15,11 @@ func TestNewest(t *testing.T) {
 		{"mariadb", "11.8.9", "MariaDB 11.8.9"}, {"mariadb", "11.8.1", ""}, {"", "1", ""}, {"mysql", "11", ""},
 	} {
 		got, found := launcher.Newest(offered, c.flavour, c.version)
-		if found != (c.want != "") || found && got.String() != c.want {
-			t.Errorf("%q %q: %v, %v, want %q", c.flavour, c.version, got, found, c.want)
-		}
+		assert.False(t, found != (c.want != "") || found && got.String() != c.want,
+			"%q %q: %v, %v, want %q", c.flavour, c.version, got, found, c.want)
 	}
-	if _, found := launcher.Newest(nil, "", ""); found {
-		t.Error("nothing is offered, and something is found")
-	}
+	_, found := launcher.Newest(nil, "", "")
+	assert.False(t, found, "nothing is offered, and something is found")
 }
 
 func TestCompareVersions(t *testing.T) {
@@ -31,14 +31,8 @@ func TestCompareVersions(t *testing.T) {
 		{"10.11.9", "10.11.19", -1, true}, {"11.8.9", "10.11.19", 1, false}, {"9.7", "9.7.0", 0, true},
 		{"10.11.19-MariaDB-log", "10.11.19", 0, true}, {"", "9.7.4", -1, false}, {"8.4.10", "9.0.0", -1, false},
 	} {
-		if got := launcher.CompareVersions(c.a, c.b); got != c.want {
-			t.Errorf("%s and %s: %d", c.a, c.b, got)
-		}
-		if got := launcher.SameSeries(c.a, c.b); got != c.series {
-			t.Errorf("%s and %s are of one series: %v", c.a, c.b, got)
-		}
+		assert.Equal(t, c.want, launcher.CompareVersions(c.a, c.b), "%s and %s", c.a, c.b)
+		assert.Equal(t, c.series, launcher.SameSeries(c.a, c.b), "%s and %s are of one series", c.a, c.b)
 	}
-	if full := (launcher.Version{Flavour: "mysql", Version: "9.7"}).Full(); full != "9.7.0" {
-		t.Errorf("9.7 in full: %s", full)
-	}
+	assert.Equal(t, "9.7.0", (launcher.Version{Flavour: "mysql", Version: "9.7"}).Full(), "9.7 in full")
 }

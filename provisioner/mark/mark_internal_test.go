@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
@@ -33,9 +36,7 @@ func TestSameDay(t *testing.T) {
 		{noon, noon.Add(-13 * time.Hour), false},
 		{noon, noon.In(time.FixedZone("", 13*3600)), true},
 	} {
-		if sameDay(test.a, test.b) != test.same {
-			t.Errorf("%v and %v", test.a, test.b)
-		}
+		assert.Equal(t, test.same, sameDay(test.a, test.b), "%v and %v", test.a, test.b)
 	}
 }
 
@@ -43,9 +44,7 @@ func TestCopiesOnASharedServer(t *testing.T) {
 	t.Parallel()
 	good := store.InstanceCopy{ID: "i", Database: "db", CreatedAt: noon, Retained: &store.RetainedCopy{ID: "r", DeletedAt: noon}}
 	about, err := json.Marshal(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, test := range []struct {
 		about string
 		ok    bool
@@ -98,40 +97,29 @@ func TestRecordsOfArrivals(t *testing.T) {
 		tx.SetInstanceState("i", store.Ready)
 		return tx.SetDestination(t.Context(), i, to, "secret-Passw0rd", 0)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "")
 	if err == nil {
 		err = Arrive(t.Context(), s, f, c, to)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m, err := s.Recovery.Mark(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	k := &Keeper{Config: Config{Store: s, Fleet: f}, identity: m.Identity}
 	l := fleet.Launcher{Name: "here", Launcher: d}
 	round := func(when string, there bool) {
-		if err := k.writeLauncher(t.Context(), l, m); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, k.writeLauncher(t.Context(), l, m))
 		if (d.records["d_1"] != "") != there {
 			t.Errorf("%s: the record is %q", when, d.records["d_1"])
 		}
 	}
 	round("while the move goes on", true)
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error { tx.SwapPlaces("i"); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { tx.SwapPlaces("i"); return nil }))
 	round("after it", true)
 	d.records["d_2"] = d.records["d_1"]
 	round("once more", true)
-	if text, kept := d.records["d_2"]; kept {
-		t.Errorf("a server where the instance is not keeps the record %q", text)
-	}
+	text, kept := d.records["d_2"]
+	assert.False(t, kept, "a server where the instance is not keeps the record %q", text)
 }
 
 func TestNotesOfLaunchers(t *testing.T) {
@@ -140,9 +128,8 @@ func TestNotesOfLaunchers(t *testing.T) {
 		"d_o": `{"identity": "other", "instance_id": "o", "dedicated_id": "d_o"}`,
 		"d_1": `{"identity": "own", "instance_id": "i", "dedicated_id": "d_1", "plan_id": "new"}`}}
 	l := fleet.Launcher{Name: "here", Launcher: d}
-	if r, err := ReadDedicated(t.Context(), l, "own"); err != nil || r.Found || len(r.Instances) != 1 {
-		t.Errorf("without a mark: %+v, %v", r, err)
-	}
+	r, err := ReadDedicated(t.Context(), l, "own")
+	assert.True(t, err == nil && !r.Found && len(r.Instances) == 1, "without a mark: %+v, %v", r, err)
 	d.notes["mark-own"] = []byte(`{"task_id": 7, "task_at": "2026-05-01T12:00:00Z", "instances": [
 		{"instance_id": "i", "dedicated_id": "d_1", "plan_id": "old"}, {"instance_id": "j", "dedicated_id": "d_2"}]}`)
 	for _, want := range []int64{7, 3} {
@@ -150,21 +137,16 @@ func TestNotesOfLaunchers(t *testing.T) {
 		if err != nil || !r.Found || r.TaskID != want || len(r.Instances) != 2 || r.Instances[0].PlanID != "new" || r.Instances[1].ID != "j" {
 			t.Errorf("read %+v, %v; want task %d", r, err, want)
 		}
-		if err := RestartDedicated(t.Context(), l, store.Mark{Identity: "own", TaskID: 3, TaskAt: noon}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, RestartDedicated(t.Context(), l, store.Mark{Identity: "own", TaskID: 3, TaskAt: noon}))
 	}
 	d.records["d_1"] = "{"
-	if _, err := ReadDedicated(t.Context(), l, "own"); err == nil || !strings.Contains(err.Error(), "d_1") {
-		t.Errorf("a record that is cut off: %v", err)
-	}
+	_, err = ReadDedicated(t.Context(), l, "own")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "d_1"), "a record that is cut off: %v", err)
 	d.notes["mark-own"] = []byte(`{"task_id": `)
-	if _, err := ReadDedicated(t.Context(), l, "own"); err == nil || !strings.Contains(err.Error(), "mark-own") {
-		t.Errorf("a note that is cut off: %v", err)
-	}
-	if err := RestartDedicated(t.Context(), l, store.Mark{Identity: "own"}); err == nil {
-		t.Error("a note that is cut off is replaced, with the instances in it")
-	}
+	_, err = ReadDedicated(t.Context(), l, "own")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "mark-own"), "a note that is cut off: %v", err)
+	assert.Error(t, RestartDedicated(t.Context(), l, store.Mark{Identity: "own"}),
+		"a note that is cut off is replaced, with the instances in it")
 }
 
 // The log tells once that PostgreSQL is held, however often that is found, and once that it is not any more.
@@ -194,7 +176,5 @@ func TestHoldIsLoggedOnce(t *testing.T) {
 // A server that has never had a mark holds nothing.
 func TestNoMark(t *testing.T) {
 	t.Parallel()
-	if err := (&Keeper{}).compare(t.Context(), "a new server", 0, time.Time{}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, (&Keeper{}).compare(t.Context(), "a new server", 0, time.Time{}))
 }

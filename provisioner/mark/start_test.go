@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/leader"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/store"
@@ -50,9 +52,8 @@ func TestStartHoldsAnOlderPostgreSQL(t *testing.T) {
 			t.Cleanup(k.Close)
 			held, err := site.Store.Recovery.Hold(t.Context())
 			site.Must(err)
-			if held == nil || !strings.Contains(held.Reason, where+" has a record of task_") {
-				t.Errorf("PostgreSQL is held: %v", held)
-			}
+			assert.True(t, held != nil && strings.Contains(held.Reason, where+" has a record of task_"),
+				"PostgreSQL is held: %v", held)
 		})
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestLimitsOfGroups(t *testing.T) {
@@ -30,17 +33,13 @@ func TestLimitsOfGroups(t *testing.T) {
 		write := func(name, text string) string {
 			path := filepath.Join(dir, name)
 			err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return path
 		}
 		for file, text := range host.files {
 			write("mounted/"+file, text)
 		}
-		if got := ofGroups(write("cgroup", host.groups), filepath.Join(dir, "mounted")); got != host.want {
-			t.Errorf("%s: %d", name, got)
-		}
+		assert.Equal(t, host.want, ofGroups(write("cgroup", host.groups), filepath.Join(dir, "mounted")), name)
 	}
 }
 
@@ -48,37 +47,29 @@ func TestLimitsOfGroups(t *testing.T) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(idleBytes + 90<<20) // 30 MiB for one copy, 60 MiB for rows
-	if !b.TryBegin() || b.TryBegin() {
-		t.Fatal("there is memory for one copy")
-	}
+	require.True(t, b.TryBegin() && !b.TryBegin(), "there is memory for one copy")
 	waited := 0
 	reserve := func(ctx context.Context, bytes int64) (func(), error) {
 		return b.Reserve(ctx, bytes, func() error { waited++; return nil })
 	}
-	if _, err := reserve(t.Context(), 61<<20); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("more than there is: %v", err)
-	}
+	_, err := reserve(t.Context(), 61<<20)
+	assert.ErrorIs(t, err, ErrTooLarge, "more than there is")
 	release, err := reserve(t.Context(), 40<<20)
 	if err != nil || waited != 0 {
 		t.Fatal(err, waited)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := reserve(ended, 30<<20); !errors.Is(err, context.Canceled) || waited != 1 {
-		t.Errorf("rows that others have the memory for: %v, waited %d times", err, waited)
-	}
+	_, err = reserve(ended, 30<<20)
+	assert.True(t, errors.Is(err, context.Canceled) && waited == 1,
+		"rows that others have the memory for: %v, waited %d times", err, waited)
 	release()
-	if _, err := reserve(t.Context(), 60<<20); err != nil || waited != 1 {
-		t.Errorf("all of it: %v", err)
-	}
+	_, err = reserve(t.Context(), 60<<20)
+	assert.True(t, err == nil && waited == 1, "all of it: %v", err)
 	b.End()
-	if !b.TryBegin() {
-		t.Error("the next copy does not begin")
-	}
-	if least := NewBudget(1); !least.TryBegin() || least.TryBegin() {
-		t.Error("a process with too little memory copies one at a time")
-	}
-	if none := NewBudget(0); none != nil || !none.TryBegin() {
-		t.Error("a process without a limit")
-	}
+	assert.True(t, b.TryBegin(), "the next copy does not begin")
+	least := NewBudget(1)
+	assert.True(t, least.TryBegin() && !least.TryBegin(), "a process with too little memory copies one at a time")
+	none := NewBudget(0)
+	assert.True(t, none == nil && none.TryBegin(), "a process without a limit")
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 )
@@ -26,13 +28,11 @@ func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
 			f.must(f.session.Accounts.Create(t.Context(), after))
 		}
 		want := strings.ReplaceAll(strings.Join(grants(f, fresh.Name), "\n"), fresh.Name, after.Name)
-		if got := strings.Join(grants(f, after.Name), "\n"); got != want {
-			t.Errorf("grants of an account that was created again:\n%s\nwant\n%s", got, want)
-		}
+		got := strings.Join(grants(f, after.Name), "\n")
+		assert.Equal(t, want, got, "grants of an account that was created again:\n%s\nwant\n%s", got, want)
 		f.must(f.checkLogin(after.Name, after.Password))
-		if err := f.checkLogin(before.Name, before.Password); number(err) != 1045 {
-			t.Errorf("the former password: %v", err)
-		}
+		err := f.checkLogin(before.Name, before.Password)
+		assert.True(t, number(err) == 1045, "the former password: %v", err)
 	})
 }
 
@@ -65,9 +65,8 @@ func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
 			f.must(f.session.Accounts.SetConnectionLimit(t.Context(), a.Name, 3))
 			f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, a.Role, a.Database))
 			f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, true, a.Database))
-			if refused := number(f.loginAs(a).PingContext(t.Context())) != 0; refused != required {
-				t.Errorf("TLS is required: %v, a login without it is refused: %v", required, refused)
-			}
+			assert.Equal(t, required, number(f.loginAs(a).PingContext(t.Context())) != 0,
+				"TLS is required: %v, a login without it is refused", required)
 		}
 	})
 }
@@ -78,13 +77,10 @@ func TestErrorsKeepThePasswordToThemselves(t *testing.T) {
 			Name: strings.Repeat("n", 200), Password: rand.Text(), Database: f.database, Role: plan.ReadOnly,
 		}
 		err := f.session.Accounts.Create(t.Context(), a)
-		if number(err) == 0 || !strings.HasSuffix(err.Error(), "message withheld") {
-			t.Errorf("a name that is too long: %v", err)
-		}
+		assert.True(t, number(err) != 0 && strings.HasSuffix(err.Error(), "message withheld"),
+			"a name that is too long: %v", err)
 		err = f.checkLogin("nobody", a.Password)
-		if number(err) != 1045 || strings.Contains(err.Error(), a.Password) {
-			t.Errorf("a login that fails: %v", err)
-		}
+		assert.True(t, number(err) == 1045 && !strings.Contains(err.Error(), a.Password), "a login that fails: %v", err)
 	})
 }
 
@@ -94,8 +90,7 @@ func TestCheckLoginWantsTheDatabaseToo(t *testing.T) {
 		f.must(f.checkLogin(a.Name, a.Password))
 		cfg := f.config
 		cfg.User, cfg.Password = a.Name, a.Password
-		if err := mysqladmin.CheckLogin(context.Background(), cfg, "mysql"); number(err) != 1044 {
-			t.Errorf("a database the account may not use: %v", err)
-		}
+		err := mysqladmin.CheckLogin(context.Background(), cfg, "mysql")
+		assert.EqualValues(t, 1044, number(err), "a database the account may not use: %v", err)
 	})
 }

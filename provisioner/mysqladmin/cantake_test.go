@@ -3,6 +3,8 @@ package mysqladmin_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 )
 
@@ -21,8 +23,6 @@ func TestCanTake(t *testing.T) {
 		{mysqladmin.Flavour{Name: "MySQL", Version: "9.7.4-2"}, mysqladmin.Flavour{Name: "MariaDB", Version: "9.7.4-MariaDB"}, false},
 		{mysqladmin.Flavour{Name: "MariaDB", Version: "11.8.3-MariaDB"}, mysqladmin.Flavour{Name: "MySQL", Version: "8.0.36"}, false},
 	} {
-		if can := one.to.CanTake(one.of); can != one.can {
-			t.Errorf("%s can take what %s has: %t", one.to, one.of, can)
-		}
+		assert.Equal(t, one.can, one.to.CanTake(one.of), "%s can take what %s", one.to, one.of)
 	}
 }

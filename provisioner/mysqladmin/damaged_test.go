@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/testdrive"
@@ -26,9 +29,7 @@ func TestNoRoomForAccounts(t *testing.T) {
 		missing := mysqladmin.Account{Name: uniqueName("u_"), Password: "x", Database: f.database, Role: plan.ReadOnly}
 		for doing, err := range map[string]error{"create": s.Accounts.Create(t.Context(), missing),
 			"drop": s.Accounts.Drop(t.Context(), there.Name), "lock": s.Accounts.Lock(t.Context(), there.Name)} {
-			if !errors.Is(err, mysqladmin.ErrNoRoom) || !mysqladmin.DiskFull(err) {
-				t.Errorf("%s: %v", doing, err)
-			}
+			assert.True(t, errors.Is(err, mysqladmin.ErrNoRoom) && mysqladmin.DiskFull(err), "%s: %v", doing, err)
 		}
 		f.must(s.Accounts.Drop(t.Context(), missing.Name))
 		f.must(f.loginAs(there).PingContext(t.Context()))
@@ -53,9 +54,8 @@ func TestDamagedAccounts(t *testing.T) {
 	const page = 8192 // of Aria; the first one describes the table
 	_, err = index.WriteAt(make([]byte, page), page)
 	f.must(err)
-	if _, err := f.root.ExecContext(t.Context(), "CREATE USER probe"); !mysqladmin.Damaged(err) {
-		t.Fatalf("the table is not damaged: %v", err)
-	}
+	_, err = f.root.ExecContext(t.Context(), "CREATE USER probe")
+	require.True(t, mysqladmin.Damaged(err), "the table is not damaged: %v", err)
 	a := f.account(plan.ReadWrite)
 	f.must(f.loginAs(a).PingContext(t.Context()))
 	f.exec(f.root, "CREATE USER probe", "DROP USER probe")

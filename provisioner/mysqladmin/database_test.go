@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 )
@@ -28,9 +30,7 @@ func TestCreateDatabaseCharsets(t *testing.T) {
 			}
 			got := f.strings(t.Context(), `SELECT CONCAT(default_character_set_name, ' ', default_collation_name)
 				FROM information_schema.schemata WHERE schema_name = ?`, f.database)
-			if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
-				t.Errorf("%+v: got %v", c, got)
-			}
+			assert.True(t, len(got) == 1 && strings.HasPrefix(got[0], c.want), "%+v: got %v", c, got)
 		}
 	})
 }
@@ -47,9 +47,8 @@ func TestDropDatabaseDoesNotWaitForOpenTransactions(t *testing.T) {
 		for range 2 {
 			f.must(f.session.Databases.Drop(t.Context(), f.database))
 		}
-		if found, err := f.server.DatabaseExists(t.Context(), f.database); found || err != nil {
-			t.Errorf("exists: %v, %v", found, err)
-		}
+		found, err := f.server.DatabaseExists(t.Context(), f.database)
+		assert.True(t, !found && err == nil, "exists: %v, %v", found, err)
 	})
 }
 
@@ -71,9 +70,8 @@ func TestDropDatabaseNamesPreparedTransactionsInItsWay(t *testing.T) {
 		t.Cleanup(rollBack)
 
 		err = f.session.Databases.Drop(t.Context(), f.database)
-		if err == nil || !strings.Contains(err.Error(), xid) || !mysqladmin.Unreachable(err) {
-			t.Errorf("error %v, want one that names %s and counts as an outage", err, xid)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), xid) && mysqladmin.Unreachable(err),
+			"error %v, want one that names %s and counts as an outage", err, xid)
 		rollBack()
 		f.must(f.session.Databases.Drop(t.Context(), f.database))
 	})
@@ -94,9 +92,7 @@ func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 			f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT PRIMARY KEY)")
 			f.must(f.session.Databases.SetReadOnly(t.Context(), f.database, true))
 		}
-		if readOnly != (flavour.Name == mysqladmin.MySQL) {
-			t.Errorf("the database is read-only: %t", readOnly)
-		}
+		assert.Equal(t, flavour.Name == mysqladmin.MySQL, readOnly, "the database is read-only")
 		f.must(f.session.Databases.Drop(t.Context(), f.database))
 	})
 }
@@ -136,9 +132,7 @@ func TestDatabaseSizeCountsTablesInASharedTablespace(t *testing.T) {
 		db := f.loginAs(f.account(plan.ReadWrite))
 		_, err = db.ExecContext(t.Context(), "CREATE TABLE s (b LONGBLOB) TABLESPACE=innodb_system")
 		if flavour.Name == mysqladmin.MariaDB {
-			if err == nil {
-				t.Error("MariaDB put a table into the shared tablespace")
-			}
+			assert.Error(t, err, "MariaDB put a table into the shared tablespace")
 			return
 		}
 		f.must(err)
@@ -161,9 +155,7 @@ func TestDatabaseSizeOfManyTables(t *testing.T) {
 		}
 		f.expectSize(f.database, tables<<14, tables<<18)
 		_, all, err := f.server.Sizes.LargestTables(t.Context(), f.database, 1)
-		if err != nil || all != tables {
-			t.Errorf("%d tables: %v", all, err)
-		}
+		assert.True(t, err == nil && all == tables, "%d tables: %v", all, err)
 	})
 }
 

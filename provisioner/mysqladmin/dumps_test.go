@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
@@ -27,9 +30,7 @@ func TestOtherEngines(t *testing.T) {
 			f.refused(db, "CREATE TABLE other (id INT NOT NULL) ENGINE="+engine,
 				"CREATE TEMPORARY TABLE other (id INT NOT NULL) ENGINE="+engine, "ALTER TABLE kept ENGINE="+engine)
 		}
-		if !slices.Contains(engines, "MyISAM") || !slices.Contains(engines, "MEMORY") {
-			t.Errorf("engines tried: %q", engines)
-		}
+		assert.True(t, slices.Contains(engines, "MyISAM") && slices.Contains(engines, "MEMORY"), "engines tried: %q", engines)
 		f.refused(db, "SET SESSION enforce_storage_engine = NULL")
 	})
 }
@@ -48,9 +49,7 @@ func TestDumpOfAnotherEngineBecomesInnoDB(t *testing.T) {
 		tenant := source.account(plan.Admin)
 		source.exec(source.loginAs(tenant), "INSERT INTO words (word) VALUES ('apple'), ('pear')")
 		dump := source.dump(tenant)
-		if !strings.Contains(string(dump), "ENGINE=MyISAM") {
-			t.Fatalf("the dump has no table of MyISAM: %s", dump)
-		}
+		require.True(t, strings.Contains(string(dump), "ENGINE=MyISAM"), "the dump has no table of MyISAM: %s", dump)
 
 		tenant = target.account(plan.Admin)
 		target.runClient(clients[s.Flavour].load, tenant, dump, "--binary-mode")
@@ -58,12 +57,9 @@ func TestDumpOfAnotherEngineBecomesInnoDB(t *testing.T) {
 		target.must(target.loginAs(tenant).QueryRowContext(t.Context(), `SELECT ENGINE,
 			(SELECT GROUP_CONCAT(word ORDER BY id) FROM words) FROM information_schema.TABLES
 			WHERE TABLE_SCHEMA = DATABASE()`).Scan(&engine, &words))
-		if engine != "InnoDB" || words != "apple,pear" {
-			t.Errorf("the restored table is of %s and has %q", engine, words)
-		}
-		if again := target.dump(tenant); !strings.Contains(string(again), "apple") {
-			t.Errorf("a dump of what was restored has no rows: %s", again)
-		}
+		assert.True(t, engine == "InnoDB" && words == "apple,pear", "the restored table is of %s and has %q", engine, words)
+		again := target.dump(tenant)
+		assert.True(t, strings.Contains(string(again), "apple"), "a dump of what was restored has no rows: %s", again)
 	})
 }
 

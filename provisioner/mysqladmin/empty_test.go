@@ -1,9 +1,10 @@
 package mysqladmin_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/mysqladmin"
 )
@@ -19,19 +20,16 @@ func TestDropEmptyDatabase(t *testing.T) {
 			{"EVENT", "CREATE EVENT %.x ON SCHEDULE EVERY 1 DAY DO SELECT 1"},
 		} {
 			f.exec(f.root, strings.Replace(made.statement, "%", "`"+f.database+"`", 1))
-			if err := f.session.Databases.DropEmpty(t.Context(), f.database); !errors.Is(err, mysqladmin.ErrHoldsData) {
-				t.Errorf("with a %s: %v", made.kind, err)
-			}
-			if holds, err := f.server.HoldsData(t.Context(), f.database); !holds || err != nil {
-				t.Errorf("with a %s, it holds data: %t, %v", made.kind, holds, err)
-			}
+			assert.ErrorIs(t, f.session.Databases.DropEmpty(t.Context(), f.database), mysqladmin.ErrHoldsData,
+				"with a %s", made.kind)
+			holds, err := f.server.HoldsData(t.Context(), f.database)
+			assert.True(t, holds && err == nil, "with a %s, it holds data: %t, %v", made.kind, holds, err)
 			f.exec(f.root, "DROP "+made.kind+" `"+f.database+"`.x")
 		}
 		for range 2 { // the second time, it is missing
 			f.must(f.session.Databases.DropEmpty(t.Context(), f.database))
 		}
-		if found, err := f.server.DatabaseExists(t.Context(), f.database); found || err != nil {
-			t.Errorf("exists: %v, %v", found, err)
-		}
+		found, err := f.server.DatabaseExists(t.Context(), f.database)
+		assert.True(t, !found && err == nil, "exists: %v, %v", found, err)
 	})
 }

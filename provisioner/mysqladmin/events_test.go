@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/plan"
 )
 
@@ -19,16 +21,12 @@ func TestRolesWithoutEvents(t *testing.T) {
 			without.Name, without.Events = uniqueName("u_"), false
 			f.must(f.session.Accounts.Create(t.Context(), without))
 			want := strings.Join(slices.DeleteFunc(all, func(p string) bool { return p == "EVENT" }), ",")
-			if got := f.privileges(without.Name); got != want {
-				t.Errorf("%s without events: %s, want %s", role, got, want)
-			}
+			assert.Equal(t, want, f.privileges(without.Name), "%s without events", role)
 			conn := f.connect(without)
 			f.refused(conn, create, "DROP EVENT e", "ALTER EVENT e DISABLE")
 
 			f.must(f.session.Writes.RestorePrivileges(t.Context(), with.Name, role, false, f.database))
-			if got := f.privileges(with.Name); got != want {
-				t.Errorf("%s released without events: %s, want %s", role, got, want)
-			}
+			assert.Equal(t, want, f.privileges(with.Name), "%s released without events", role)
 			f.must(f.session.Writes.RestorePrivileges(t.Context(), without.Name, role, true, f.database))
 			if role != plan.ReadOnly {
 				f.exec(f.connect(without), create, "DROP EVENT e")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -49,9 +50,8 @@ func TestHostileTenant(t *testing.T) {
 				expectService(t, private, db)
 				_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, f.database)
 				f.must(err)
-				if err := f.loginAs(a).PingContext(t.Context()); number(err) != 1045 {
-					t.Errorf("after its removal, the hostile account: %v", err)
-				}
+				err = f.loginAs(a).PingContext(t.Context())
+				assert.EqualValues(t, 1045, number(err), "after its removal, the hostile account: %v", err)
 				f.must(f.session.Databases.Drop(t.Context(), f.database))
 				expectService(t, private, db)
 			})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -43,19 +45,15 @@ func TestTenantsAreKeptApart(t *testing.T) {
 			for _, account := range []string{victim.Name, s.BrokerUser} {
 				id := testdrive.Read[int](t, f.root, "SELECT MIN(id) FROM information_schema.processlist WHERE user = ?", account)
 				for _, statement := range []string{"KILL %d", "KILL QUERY %d"} {
-					if got := testdrive.RefusalOf(t, db, fmt.Sprintf(statement, id)); got != 1095 {
-						t.Errorf("%s of %s: error %d", statement, account, got)
-					}
+					assert.EqualValues(t, 1095, testdrive.RefusalOf(t, db, fmt.Sprintf(statement, id)),
+						"%s of %s: error", statement, account)
 				}
 			}
 		}
 		f.attack(s.Flavour, f.loginAs(f.account(plan.Admin)), "mysql", victim.Name, s.BrokerUser)
-		if got := f.strings(t.Context(), "SELECT name FROM "+other.database+".user"); !slices.Equal(got, []string{"secret"}) {
-			t.Errorf("the other tenant's table holds %q", got)
-		}
-		if all := f.strings(t.Context(), "SHOW TABLES FROM "+other.database); len(all) != 1 {
-			t.Errorf("the other tenant has the tables %q", all)
-		}
+		assert.Equal(t, []string{"secret"}, f.strings(t.Context(), "SELECT name FROM "+other.database+".user"),
+			"the other tenant's table")
+		assert.Len(t, f.strings(t.Context(), "SHOW TABLES FROM "+other.database), 1, "the other tenant has the tables")
 	})
 }
 
@@ -89,15 +87,12 @@ func TestTenantChangesItsAccount(t *testing.T) {
 		changed := a
 		changed.Password = "a password of the tenant's own"
 		f.exec(db, fmt.Sprintf(change, strings.ReplaceAll(changed.Password, "'", "''")))
-		if err := f.checkLogin(a.Name, a.Password); number(err) != 1045 {
-			t.Errorf("the former password: %v", err)
-		}
+		err := f.checkLogin(a.Name, a.Password)
+		assert.True(t, number(err) == 1045, "the former password: %v", err)
 		open := f.loginAs(changed)
 		f.must(open.PingContext(t.Context()))
 		f.expectNoAccess(a, false)
-		if open.PingContext(t.Context()) == nil {
-			t.Error("the tenant's session outlived its access")
-		}
+		assert.Error(t, open.PingContext(t.Context()), "the tenant's session outlived its access")
 		f.expectAccount(a.Name, false)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/limits"
@@ -22,9 +24,7 @@ func TestExecIf(t *testing.T) {
 		}
 		f.must(create("soon", func() error { return nil }))
 		lost := errors.New("lease lost")
-		if err := create("never", func() error { return lost }); !errors.Is(err, lost) {
-			t.Errorf("the check failed, and the statement: %v", err)
-		}
+		assert.ErrorIs(t, create("never", func() error { return lost }), lost, "the check failed, and the statement")
 		err := create("late", func() error {
 			for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 				var sessions int
@@ -36,14 +36,10 @@ func TestExecIf(t *testing.T) {
 			}
 			return errors.New("the server did not close the session")
 		})
-		if err == nil {
-			t.Error("a statement was carried out long after its check")
-		}
+		assert.Error(t, err, "a statement was carried out long after its check")
 		var tables string
 		f.must(f.root.QueryRowContext(t.Context(), "SELECT GROUP_CONCAT(table_name) FROM information_schema.tables "+
 			"WHERE table_schema = ?", f.database).Scan(&tables))
-		if tables != "soon" {
-			t.Errorf("there are tables %s, want soon", tables)
-		}
+		assert.Equal(t, "soon", tables, "there are tables")
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 )
 
@@ -23,14 +25,12 @@ func TestMarkedDatabases(t *testing.T) {
 			}
 			unfinished, err := f.server.UnfinishedDatabases(t.Context())
 			f.must(err)
-			if slices.Contains(unfinished, f.database) != begun {
-				t.Errorf("begun: %t, the unfinished databases are %q", begun, unfinished)
-			}
+			assert.Equal(t, begun, slices.Contains(unfinished, f.database),
+				"begun: %t, the unfinished databases are %q", begun, unfinished)
 			mixed, err := f.server.Mixtures(t.Context())
 			f.must(err)
-			if backup, is := mixed[f.database]; is != begun || is && backup != "b_2" {
-				t.Errorf("begun: %t, the mixtures are %q", begun, mixed)
-			}
+			backup, is := mixed[f.database]
+			assert.False(t, is != begun || is && backup != "b_2", "begun: %t, the mixtures are %q", begun, mixed)
 		}
 	})
 }
@@ -43,9 +43,8 @@ func TestDropOfMixture(t *testing.T) {
 		f.must(f.session.Databases.Drop(t.Context(), f.database))
 		mixed, err := f.server.Mixtures(t.Context())
 		f.must(err)
-		if backup, is := mixed[f.database]; is {
-			t.Errorf("a database that does not exist is a mixture, of %s", backup)
-		}
+		backup, is := mixed[f.database]
+		assert.False(t, is, "a database that does not exist is a mixture, of %s", backup)
 	})
 }
 
@@ -58,9 +57,7 @@ func TestListedInstances(t *testing.T) {
 		f.must(f.server.Marks.ListInstances(t.Context(), f.database, []mysqladmin.ListedInstance{listed}))
 		for _, want := range []int{1, 0} {
 			all, err := f.server.Marks.ListedInstances(t.Context(), f.database)
-			if err != nil || len(all) != want {
-				t.Errorf("listed are %+v, %v; want %d", all, err, want)
-			}
+			assert.True(t, err == nil && len(all) == want, "listed are %+v, %v; want %d", all, err, want)
 			f.must(f.server.Marks.Unlist(t.Context(), f.database, f.database))
 		}
 	})

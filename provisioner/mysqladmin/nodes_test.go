@@ -3,6 +3,8 @@ package mysqladmin_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -24,8 +26,7 @@ func TestNodeThatHasNotJoinedItsGroup(t *testing.T) {
 		node, err := mysqladmin.Open(f.config)
 		f.must(err)
 		defer node.Close()
-		if err := node.Ping(t.Context()); !mysqladmin.CannotReach(err) {
-			t.Errorf("a connection that may write: %v", err)
-		}
+		err = node.Ping(t.Context())
+		assert.True(t, mysqladmin.CannotReach(err), "a connection that may write: %v", err)
 	})
 }

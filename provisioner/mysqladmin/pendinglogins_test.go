@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -63,13 +64,12 @@ func TestEndLoginsOfManyAccounts(t *testing.T) {
 			f.must(err)
 			pending.Add(found)
 		}
-		if n := listings(); n != len(names) {
-			t.Errorf("the connections were listed %d times while %d accounts were shut", n, len(names))
-		}
+		n := listings()
+		assert.Equal(t, len(names), n, "the connections were listed %d times while %d accounts were shut", n, len(names))
 		f.must(f.session.Accounts.EndLogins(ctx, pending, names...))
-		if n := listings(); f.config.Name == "mysql" && n < 2 || f.config.Name == "mariadb" && n > 0 {
-			t.Errorf("the connections were listed %d times in the one wait", n)
-		}
+		n = listings()
+		assert.False(t, f.config.Name == "mysql" && n < 2 || f.config.Name == "mariadb" && n > 0,
+			"the connections were listed %d times in the one wait", n)
 		f.expectEnded(logins[0], accounts[0])
 		f.expectEnded(logins[1], accounts[4])
 		f.must(f.session.Databases.Drop(t.Context(), f.database))
@@ -102,9 +102,8 @@ func TestRevokeAccessEndsAChangeOfAccounts(t *testing.T) {
 			f.must(r.change(a.Name, a.Database))
 			f.expectNoAccess(a, kept)
 			if err := r.prove(a.Password); err == nil {
-				if err = r.query("DO 1"); err == nil {
-					t.Error("a session of another account became one of an account that was retired")
-				}
+				err = r.query("DO 1")
+				assert.Error(t, err, "a session of another account became one of an account that was retired")
 			}
 		}
 	})

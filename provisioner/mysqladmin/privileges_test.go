@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/servers"
@@ -19,18 +22,16 @@ func TestPrivilegesThatAreMissingAreNamed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		account, password, statements := f.brokerAccount()
 		f.exec(f.root, statements[0])
-		if err := f.checkPrivileges(account, password); !slices.Equal(missing(err), statements[1:]) {
-			t.Errorf("an account without privileges: %v", err)
-		}
+		err := f.checkPrivileges(account, password)
+		assert.True(t, slices.Equal(missing(err), statements[1:]), "an account without privileges: %v", err)
 		// Operators may run all of them again. The account keeps its password.
 		f.exec(f.root, append([]string{strings.Replace(statements[0], password, rand.Text(), 1)}, statements...)...)
 		f.must(f.checkPrivileges(account, password))
 		for without, statement := range statements[1:] {
 			f.exec(f.root, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM '"+account+"'@'%'")
 			f.exec(f.root, slices.Delete(slices.Clone(statements[1:]), without, without+1)...)
-			if err := f.checkPrivileges(account, password); !slices.Equal(missing(err), []string{statement}) {
-				t.Errorf("all but %s: %v", statement, err)
-			}
+			err = f.checkPrivileges(account, password)
+			assert.Equal(t, []string{statement}, missing(err), "all but %s: %v", statement, err)
 			f.exec(f.root, statement)
 			f.must(f.checkPrivileges(account, password))
 		}
@@ -43,18 +44,16 @@ func TestPartialRevokes(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		if s.Flavour == "mariadb" {
 			f := newFixture(t, s)
-			if _, err := f.root.ExecContext(t.Context(), "SET GLOBAL partial_revokes = ON"); err == nil {
-				t.Error("MariaDB has partial revokes: the broker must look for them")
-			}
+			_, err := f.root.ExecContext(t.Context(), "SET GLOBAL partial_revokes = ON")
+			assert.Error(t, err, "MariaDB has partial revokes: the broker must look for them")
 			return
 		}
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
 		f.exec(f.root, "SET GLOBAL partial_revokes = ON")
 		err := f.server.Setup.CheckPrivileges(t.Context())
 		lacking, ok := errors.AsType[*mysqladmin.PrivilegesError](err)
-		if want := []string{"SET PERSIST partial_revokes = OFF", "FLUSH PRIVILEGES"}; !ok || !slices.Equal(lacking.Missing, want) {
-			t.Errorf("with partial revokes: %v", err)
-		}
+		want := []string{"SET PERSIST partial_revokes = OFF", "FLUSH PRIVILEGES"}
+		assert.True(t, ok && slices.Equal(lacking.Missing, want), "with partial revokes: %v", err)
 		f.exec(f.root, "SET GLOBAL partial_revokes = OFF", "FLUSH PRIVILEGES")
 		f.must(f.server.Setup.CheckPrivileges(t.Context()))
 	})
@@ -73,9 +72,8 @@ func TestPrivilegesMayComeFromARoleOrBeAll(t *testing.T) {
 			f.exec(f.root, strings.Replace(statement, "'"+account+"'@'%'", role, 1))
 		}
 		needed := statements[1:]
-		if err := f.checkPrivileges(account, password); !slices.Equal(missing(err), needed) {
-			t.Errorf("a role that is not active: %v", err)
-		}
+		err := f.checkPrivileges(account, password)
+		assert.True(t, slices.Equal(missing(err), needed), "a role that is not active: %v", err)
 		setRole := "SET DEFAULT ROLE " + role + " TO '" + account + "'@'%'"
 		if f.config.Name == "mariadb" {
 			setRole = "SET DEFAULT ROLE " + role + " FOR '" + account + "'@'%'"
@@ -101,15 +99,11 @@ func TestGrantForRoutines(t *testing.T) {
 		defer func() { f.must(server.Close()) }()
 		grant, err := server.Setup.RoutinesGrant(t.Context())
 		f.must(err)
-		if !strings.HasPrefix(grant, "GRANT S") || !strings.Contains(grant, account) {
-			t.Fatalf("the grant is %q", grant)
-		}
+		require.True(t, strings.HasPrefix(grant, "GRANT S") && strings.Contains(grant, account), "the grant is %q", grant)
 		f.exec(f.root, grant)
 		grant, err = server.Setup.RoutinesGrant(t.Context())
 		f.must(err)
-		if grant != "" {
-			t.Errorf("after it, the grant is %q", grant)
-		}
+		assert.Empty(t, grant, "after it, the grant")
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/plan"
 )
 
@@ -44,16 +46,12 @@ func TestProgramSizes(t *testing.T) {
 			}
 			return one
 		}
-		if empty := measure(); empty != 0 {
-			t.Errorf("a table alone: %d", empty)
-		}
+		assert.EqualValues(t, 0, measure(), "a table alone")
 		before := int64(0)
 		for _, statement := range texts {
 			f.exec(db, statement)
 			now := measure()
-			if now < before+2*long || now > before+2*long+4096 {
-				t.Errorf("%.40s…: %d bytes more", statement, now-before)
-			}
+			assert.True(t, now >= before+2*long && now <= before+2*long+4096, "%.40s…: %d bytes more", statement, now-before)
 			before = now
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -43,9 +44,7 @@ func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 				f.must(<-retired)
 				answer()
 				if conn := <-session; conn != nil {
-					if err := conn.(driver.Pinger).Ping(t.Context()); err == nil {
-						t.Error("a login that was under way outlived its account")
-					}
+					assert.Error(t, conn.(driver.Pinger).Ping(t.Context()), "a login that was under way outlived its account")
 					_ = conn.Close()
 				}
 			})
@@ -105,9 +104,7 @@ func TestRevokeAccessShutsOutAClientThatReconnects(t *testing.T) {
 		connected.Wait()
 		f.expectNoAccess(a, false)
 		ended.Wait()
-		if ctx.Err() != nil {
-			t.Error("a session outlived its account")
-		}
+		assert.NoError(t, ctx.Err(), "a session outlived its account")
 	})
 }
 
@@ -170,9 +167,7 @@ func TestRevokeAccessKeepsDefinersLocked(t *testing.T) {
 					for range 2 {
 						f.expectNoAccess(a, true)
 					}
-					if err := open.PingContext(t.Context()); err == nil {
-						t.Error("an open session of a kept account lives on")
-					}
+					assert.Error(t, open.PingContext(t.Context()), "an open session of a kept account lives on")
 					f.expectLocked(a)
 					f.exec(f.loginAs(f.account(plan.ReadWrite)), object.use)
 
@@ -223,9 +218,7 @@ func TestDropAccountKillsItsSessions(t *testing.T) {
 		conn, err := f.loginAs(a).Conn(t.Context())
 		f.must(err)
 		f.must(f.session.Accounts.Drop(context.Background(), a.Name))
-		if err := conn.PingContext(t.Context()); err == nil {
-			t.Error("an open session of a dropped account lives on")
-		}
+		assert.Error(t, conn.PingContext(t.Context()), "an open session of a dropped account lives on")
 	})
 }
 
@@ -243,8 +236,7 @@ func TestRevokeAccessEndsSessionsWhoseStatementWasKilled(t *testing.T) {
 		f.exec(db, fmt.Sprintf("KILL QUERY %d", id))
 		_, err = f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 		f.must(err)
-		if _, err := conn.ExecContext(t.Context(), "SELECT 1"); err == nil {
-			t.Error("a session outlived its account")
-		}
+		_, err = conn.ExecContext(t.Context(), "SELECT 1")
+		assert.Error(t, err, "a session outlived its account")
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/plan"
 )
 
@@ -59,9 +61,9 @@ func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
 		for _, role := range everyRole {
 			db := f.loginAs(f.account(role))
 			f.refused(db, "USE `"+neighbour+"`", "SELECT * FROM `"+neighbour+"`.t", "DROP TABLE `"+neighbour+"`.t")
-			if visible := databases(f, db); slices.Contains(visible, neighbour) || !slices.Contains(visible, f.database) {
-				t.Errorf("%s sees %v", role, visible)
-			}
+			visible := databases(f, db)
+			assert.True(t, !slices.Contains(visible, neighbour) && slices.Contains(visible, f.database),
+				"%s sees %v", role, visible)
 		}
 	})
 }

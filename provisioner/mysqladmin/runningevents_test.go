@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/testdrive"
 )
@@ -22,12 +24,12 @@ func TestRunningEventsWithoutANode(t *testing.T) {
 			defer server.Close()
 			return server.RunningEvents(t.Context(), f.database)
 		}
-		if running, unknown, err := read(f.config.Addr, away); err != nil || len(running) > 0 || len(unknown) > 0 {
-			t.Errorf("without events, these run: %q, and perhaps %q, %v", running, unknown, err)
-		}
-		if running, unknown, err := read(away); !mysqladmin.CannotReach(err) {
-			t.Errorf("if no node answers, these run: %q, and perhaps %q, %v", running, unknown, err)
-		}
+		running, unknown, err := read(f.config.Addr, away)
+		assert.True(t, err == nil && len(running) <= 0 && len(unknown) <= 0,
+			"without events, these run: %q, and perhaps %q, %v", running, unknown, err)
+		running, unknown, err = read(away)
+		assert.True(t, mysqladmin.CannotReach(err),
+			"if no node answers, these run: %q, and perhaps %q, %v", running, unknown, err)
 		for name, status := range map[string]string{"here": "ENABLE", "off": "DISABLE", "elsewhere": "DISABLE ON SLAVE"} {
 			f.exec(f.root, fmt.Sprintf("CREATE EVENT `%s`.%s ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' %s DO DO 1",
 				f.database, name, status))
@@ -37,9 +39,8 @@ func TestRunningEventsWithoutANode(t *testing.T) {
 			"one is away": {[]string{away, f.config.Addr}, []string{"elsewhere"}},
 		} {
 			running, unknown, err := read(test.nodes...)
-			if err != nil || !slices.Equal(running, []string{"here"}) || !slices.Equal(unknown, test.unknown) {
-				t.Errorf("%s: these events run: %q, and perhaps %q, %v", what, running, unknown, err)
-			}
+			assert.True(t, err == nil && slices.Equal(running, []string{"here"}) && slices.Equal(unknown, test.unknown),
+				"%s: these events run: %q, and perhaps %q, %v", what, running, unknown, err)
 		}
 	})
 }

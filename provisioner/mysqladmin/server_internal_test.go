@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // full is a server that has one connection left.
@@ -35,33 +37,22 @@ func TestPoolOfAFullServer(t *testing.T) {
 		p := newPool(server, 3)
 		defer p.Close()
 		only, err := p.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pinged := make(chan error)
 		for range 3 {
 			go func() { pinged <- p.PingContext(t.Context()) }()
 		}
 		synctest.Wait()
-		if err := only.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, only.Close())
 		for range 3 {
-			if err := <-pinged; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-pinged)
 		}
-		if only, err = p.Conn(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		only, err = p.Conn(t.Context())
+		require.NoError(t, err)
 		go func() { pinged <- p.PingContext(t.Context()) }()
 		synctest.Wait()
 		server.taken.Store(false)
-		if err := <-pinged; err != nil {
-			t.Errorf("once the server has room again: %v", err)
-		}
-		if err := only.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-pinged, "once the server has room again")
+		assert.NoError(t, only.Close())
 	})
 }

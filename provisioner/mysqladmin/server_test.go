@@ -7,21 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/mysqladmin"
 )
 
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = silent.Close() }()
 	for what, addr := range map[string]string{"no listener": closedPort(t), "no answer": silent.Addr().String()} {
 		server, err := mysqladmin.Open(mysqladmin.Config{Name: "s1", Addr: addr, User: "u", Password: "secret-word"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		err = server.Ping(ctx)
 		cancel()
@@ -29,9 +28,7 @@ func TestUnreachable(t *testing.T) {
 			strings.Contains(err.Error(), "secret-word") {
 			t.Errorf("%s: %v", what, err)
 		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, server.Close())
 	}
 }
 
@@ -39,25 +36,18 @@ func TestUnreachable(t *testing.T) {
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
 }
 
 func TestRefusalsAreNotOutages(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		if mysqladmin.Unreachable(nil) || mysqladmin.Unreachable(context.Canceled) {
-			t.Error("nil or a cancelled context counts as unreachable")
-		}
+		assert.False(t, mysqladmin.Unreachable(nil) || mysqladmin.Unreachable(context.Canceled),
+			"nil or a cancelled context counts as unreachable")
 		err := f.checkLogin("nobody", "wrong")
-		if err == nil || mysqladmin.Unreachable(err) {
-			t.Errorf("a refused login: %v", err)
-		}
+		assert.False(t, err == nil || mysqladmin.Unreachable(err), "a refused login: %v", err)
 		err = f.session.Databases.Create(t.Context(), f.database, "utf8mb4", "latin1_bin")
-		if err == nil || mysqladmin.Unreachable(err) {
-			t.Errorf("a refused statement: %v", err)
-		}
+		assert.False(t, err == nil || mysqladmin.Unreachable(err), "a refused statement: %v", err)
 	})
 }

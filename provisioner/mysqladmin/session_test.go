@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/limits"
@@ -28,15 +30,12 @@ func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 		f.must(blocker.Commit())
 		select {
 		case err := <-ended:
-			if !mysqladmin.Unreachable(err) {
-				t.Errorf("the statement of the former worker: %v", err)
-			}
+			assert.True(t, mysqladmin.Unreachable(err), "the statement of the former worker: %v", err)
 		case <-time.After(limits.Stuck):
 			t.Fatal("the statement still waits")
 		}
-		if found, err := f.server.DatabaseExists(t.Context(), f.database); !found || err != nil {
-			t.Errorf("exists: %v, %v: the statement landed", found, err)
-		}
+		found, err := f.server.DatabaseExists(t.Context(), f.database)
+		assert.True(t, found && err == nil, "exists: %v, %v: the statement landed", found, err)
 	})
 }
 
@@ -46,17 +45,14 @@ func TestSessionLockThatIsNotAllowedKillsNobody(t *testing.T) {
 		older := errors.New("PostgreSQL is older than the server")
 		refuse := func(from mysqladmin.MarkReader) error {
 			_, found, err := from.ReadMark(t.Context(), uniqueName("identity_"))
-			if found || err != nil {
-				t.Errorf("the mark is read: %v, %v", found, err)
-			}
+			assert.True(t, !found && err == nil, "the mark is read: %v, %v", found, err)
 			return older
 		}
 		key := uniqueName("task_")
 		holder := f.lock(key, leaseHolds)
 		for _, which := range []string{key, uniqueName("task_")} {
-			if _, err := f.server.LockIf(t.Context(), which, "", refuse, leaseHolds); !errors.Is(err, older) {
-				t.Errorf("the lock is not refused: %v", err)
-			}
+			_, err := f.server.LockIf(t.Context(), which, "", refuse, leaseHolds)
+			assert.ErrorIs(t, err, older, "the lock")
 		}
 		f.must(holder.Databases.Create(t.Context(), f.database, "", ""))
 	})
@@ -79,9 +75,8 @@ func TestSessionsGoRoundByOrganization(t *testing.T) {
 			if server.Stats().InUse == 3 {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(100*time.Millisecond, cancel)
-				if _, err := server.LockIf(ctx, uniqueName("task_"), organization, nil, leaseHolds); !errors.Is(err, context.Canceled) {
-					t.Errorf("a fourth session of one organization: %v", err)
-				}
+				_, err = server.LockIf(ctx, uniqueName("task_"), organization, nil, leaseHolds)
+				assert.ErrorIs(t, err, context.Canceled, "a fourth session of one organization")
 			}
 		}
 	})
@@ -97,9 +92,7 @@ func TestSessionLockKeyIsPartOfTheLock(t *testing.T) {
 		f.must(first.Databases.Create(t.Context(), f.database, "", ""))
 		f.keyed("secret").lock(key, leaseHolds)
 		err := first.Databases.Create(t.Context(), f.database, "", "")
-		if err == nil || !mysqladmin.Unreachable(err) {
-			t.Errorf("a statement under the lock of a replica: %v", err)
-		}
+		assert.True(t, err != nil && mysqladmin.Unreachable(err), "a statement under the lock of a replica: %v", err)
 	})
 }
 
@@ -127,9 +120,7 @@ func TestClosedSessionLockLetsTheNextOneIn(t *testing.T) {
 			f.must(err)
 			f.must(session.Close())
 		}
-		if asked != 3 {
-			t.Errorf("alive was asked %d times, want once for each session that finds the lock free", asked)
-		}
+		assert.Equal(t, 3, asked, "alive was asked %d times, want once for each session that finds the lock free", asked)
 	})
 }
 
@@ -141,9 +132,8 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 		session := f.lock(key, func() error { return lease })
 		lease = lost
 
-		if _, err := f.server.Lock(t.Context(), key, func() error { return lost }); !errors.Is(err, lost) {
-			t.Errorf("a session lock without a lease: %v", err)
-		}
+		_, err := f.server.Lock(t.Context(), key, func() error { return lost })
+		assert.ErrorIs(t, err, lost, "a session lock without a lease")
 		a := f.account(plan.ReadWrite)
 		other := uniqueName("db_")
 		_, retired := session.Accounts.Revoke(t.Context(), a.Name, a.Role, f.database)
@@ -155,13 +145,10 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 			"RevokeAccess":       retired,
 			"DropAccount":        session.Accounts.Drop(t.Context(), a.Name),
 		} {
-			if !errors.Is(err, lost) {
-				t.Errorf("%s: %v, want the lease's error", what, err)
-			}
+			assert.ErrorIs(t, err, lost, "%s: %v, want the lease's error", what, err)
 		}
 		f.must(f.checkLogin(a.Name, a.Password)) // and so the database is there, too
-		if found, err := f.server.DatabaseExists(t.Context(), other); found || err != nil {
-			t.Errorf("database made without a lease: %v, %v", found, err)
-		}
+		found, err := f.server.DatabaseExists(t.Context(), other)
+		assert.True(t, !found && err == nil, "database made without a lease: %v, %v", found, err)
 	})
 }

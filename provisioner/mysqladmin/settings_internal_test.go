@@ -1,6 +1,10 @@
 package mysqladmin
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestFilesThatAreLeft(t *testing.T) {
 	t.Parallel()
@@ -12,8 +16,6 @@ func TestFilesThatAreLeft(t *testing.T) {
 		{"5000", "2000", "1000", true}, {"5000", "4000", "151", false}, {"1024", "300", "151", false},
 	} {
 		v := values{"open_files_limit": c.files, "innodb_open_files": c.tables, "max_connections": c.connections}
-		if leavesFiles(v) != c.left {
-			t.Errorf("%v: left %t, want %t", v, !c.left, c.left)
-		}
+		assert.Equal(t, c.left, leavesFiles(v), "%v: left %t", v, !c.left)
 	}
 }

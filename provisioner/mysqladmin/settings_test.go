@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/servers"
@@ -17,9 +20,7 @@ func TestSettingsThatAreAskedForAreShipped(t *testing.T) {
 	t.Parallel()
 	for file, flavour := range map[string]string{"mysql": mysqladmin.MySQL, "mariadb": mysqladmin.MariaDB} {
 		shipped, err := sharedserver.Settings(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		wanted := mysqladmin.Lines(mysqladmin.Settings(flavour))
 		slices.Sort(wanted)
 		slices.Sort(shipped)
@@ -57,9 +58,7 @@ func TestSettingsOfServers(t *testing.T) {
 		}
 		recommended, err = f.server.Setup.CheckSettings(t.Context())
 		unset, ok := errors.AsType[*mysqladmin.SettingsError](err)
-		if !ok {
-			t.Fatalf("without any of the settings: %v", err)
-		}
+		require.True(t, ok, "without any of the settings: %v", err)
 		flavour, err := f.server.Flavour(t.Context())
 		f.must(err)
 		missing := mysqladmin.Lines(append(unset.Missing, recommended...))
@@ -101,8 +100,7 @@ func TestEachEngineHasToBeDisabled(t *testing.T) {
 		f := newFixture(t, testdrive.PrivateWith(t, s.Flavour,
 			"disabled_storage_engines=MyISAM,BLACKHOLE,FEDERATED,ARCHIVE,MEMORY,MRG_MYISAM")) // all but CSV
 		_, err := f.server.Setup.CheckSettings(t.Context())
-		if _, ok := errors.AsType[*mysqladmin.SettingsError](err); !ok {
-			t.Errorf("where CSV is not disabled: %v", err)
-		}
+		_, ok := errors.AsType[*mysqladmin.SettingsError](err)
+		assert.True(t, ok, "where CSV is not disabled: %v", err)
 	})
 }

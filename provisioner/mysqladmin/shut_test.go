@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
@@ -35,9 +37,7 @@ func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 		allow := f.forbidFiles()
 		kept, err := session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 		allow()
-		if err != nil || a.Name == definer.Name && !kept {
-			t.Errorf("without files: kept %v, %v", kept, err)
-		}
+		assert.False(t, err != nil || a.Name == definer.Name && !kept, "without files: kept %v, %v", kept, err)
 		f.expectShut(a, open)
 	}
 	f.session = f.lock(f.database+" with files", leaseHolds)

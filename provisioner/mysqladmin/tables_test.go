@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 )
@@ -36,17 +39,14 @@ func TestLargestTables(t *testing.T) {
 				t.Errorf("%s comes before %s, which is larger", tables[n-1].Name, table.Name)
 			}
 		}
-		if count != 5 || len(tables) != 5 || tables[0].Name != "large" || sizes["large"] < 2<<20 {
-			t.Errorf("%d tables: %v", count, tables)
-		}
+		assert.True(t, count == 5 && len(tables) == 5 && tables[0].Name == "large" && sizes["large"] >= 2<<20,
+			"%d tables: %v", count, tables)
 		small := sizes["größe-日本"]
-		if small == 0 || sizes["<script>alert('x-y')</script>"] != small || sizes["parted"] != 3*small {
-			t.Errorf("sizes of small tables: %v", sizes)
-		}
-		if whole, err := f.server.Sizes.Of(t.Context(), f.database); err != nil ||
-			whole.Files != sum+f.programs() {
-			t.Errorf("the tables take %d bytes together, the database %d: %v", sum, whole.Files, err)
-		}
+		assert.True(t, small != 0 && sizes["<script>alert('x-y')</script>"] == small && sizes["parted"] == 3*small,
+			"sizes of small tables: %v", sizes)
+		whole, err := f.server.Sizes.Of(t.Context(), f.database)
+		assert.True(t, err == nil && whole.Files == sum+f.programs(),
+			"the tables take %d bytes together, the database %d: %v", sum, whole.Files, err)
 		if some, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 2); err != nil || len(some) != 2 || count != 5 {
 			t.Errorf("the largest two: %v of %d, %v", some, count, err)
 		}
@@ -64,15 +64,11 @@ func TestSizesBesideViewsThatNeedMuchMemory(t *testing.T) {
 				n+1, n))
 		}
 		size, err := f.server.Sizes.Of(t.Context(), f.database)
-		if err != nil || size.Files < 16<<10 {
-			t.Errorf("the database takes %d bytes: %v", size.Files, err)
-		}
-		if tables, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10); err != nil || len(tables) != 1 {
-			t.Errorf("its tables are %v: %v", tables, err)
-		}
-		if _, err := f.server.Sizes.OtherTables(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.True(t, err == nil && size.Files >= 16<<10, "the database takes %d bytes: %v", size.Files, err)
+		tables, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
+		assert.True(t, err == nil && len(tables) == 1, "its tables are %v: %v", tables, err)
+		_, err = f.server.Sizes.OtherTables(t.Context())
+		assert.NoError(t, err)
 	})
 }
 
@@ -83,14 +79,11 @@ func TestOpenSessions(t *testing.T) {
 			conn, err := f.loginAs(a).Conn(t.Context())
 			f.must(err)
 			t.Cleanup(func() { _ = conn.Close() })
-			if err := conn.PingContext(t.Context()); err != nil {
-				t.Fatalf("session %d: %v", n, err)
-			}
+			require.NoError(t, conn.PingContext(t.Context()), "session %d", n)
 		}
 		open, err := f.server.OpenSessions(t.Context(), []string{busy.Name, idle.Name})
 		f.must(err)
-		if want := map[string]int{busy.Name: 2, idle.Name: 0}; fmt.Sprint(open) != fmt.Sprint(want) {
-			t.Errorf("open sessions %v, wanted %v", open, want)
-		}
+		want := map[string]int{busy.Name: 2, idle.Name: 0}
+		assert.Equal(t, fmt.Sprint(want), fmt.Sprint(open), "open sessions %v, wanted %v", open, want)
 	})
 }

@@ -8,42 +8,37 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestTimeZones(t *testing.T) {
 	t.Parallel()
 	statements, err := TimeZones()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	total := 0
 	for _, statement := range statements {
 		total += len(statement)
-		if len(statement) > 20_000 || strings.ContainsAny(statement, "\n;") {
-			t.Errorf("servers cannot read %.100s … from a file: %d bytes", statement, len(statement))
-		}
+		assert.False(t, len(statement) > 20_000 || strings.ContainsAny(statement, "\n;"),
+			"servers cannot read %.100s … from a file: %d bytes", statement, len(statement))
 	}
 	t.Log(len(statements), total)
-	if last := statements[len(statements)-1]; !strings.HasPrefix(last, "INSERT INTO mysql.time_zone_name ") ||
-		total > 2<<20 {
-		t.Errorf("%d bytes, of which the last are %.100s", total, last)
-	}
+	last := statements[len(statements)-1]
+	assert.True(t, strings.HasPrefix(last, "INSERT INTO mysql.time_zone_name ") && total <= 2<<20,
+		"%d bytes, of which the last are %.100s", total, last)
 	zurich, err := time.LoadLocation("Europe/Zurich")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	z := readZone(zurich)
-	if got := z.kinds; len(got) != 2 || got[0] != (zoneKind{3600, 0, "CET"}) || got[1] != (zoneKind{7200, 1, "CEST"}) {
-		t.Errorf("Zurich: %v", got)
-	}
+	got := z.kinds
+	assert.True(t, len(got) == 2 && got[0] == (zoneKind{3600, 0, "CET"}) && got[1] == (zoneKind{7200, 1, "CEST"}),
+		"Zurich: %v", got)
 	if got := z.transitions[:2]; got[0].kind != 0 || got[1] != (zoneTransition{time.Date(1981, 3, 29, 1, 0, 0, 0, time.UTC).Unix(), 1}) {
 		t.Errorf("Zurich: %v", got)
 	}
 	// Hosts without the package tzdata-legacy, or tzdata, have what is in the program: rules instead of their times.
 	slim, err := time.LoadLocationFromTZData("Slim", slimZone("CET-1CEST,M3.5.0,M10.5.0/3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rules := readZone(slim)
 	from := func(z zone, year int) []zoneTransition {
 		at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).Unix()

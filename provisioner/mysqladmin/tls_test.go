@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/mysqladmin"
 )
 
@@ -33,13 +36,9 @@ func TestACAIsNeverPassedOver(t *testing.T) {
 			err := mysqladmin.CheckLogin(t.Context(), cfg, "")
 			switch what {
 			case "none of these, but CA", "no CA to go by", "the server's own name, at another address": // which prove that the proxies are not what is refused
-				if err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
+				assert.NoError(t, err, what)
 			default:
-				if err == nil || mysqladmin.Unreachable(err) || number(err) != 0 {
-					t.Errorf("%s: %v", what, err)
-				}
+				assert.False(t, err == nil || mysqladmin.Unreachable(err) || number(err) != 0, "%s: %v", what, err)
 			}
 		}
 	})
@@ -52,9 +51,8 @@ func TestTransport(t *testing.T) {
 			cfg.Addr, cfg.CA = addr, nil
 			server, err := mysqladmin.Open(cfg)
 			f.must(err)
-			if got, err := server.Setup.Transport(t.Context()); err != nil || got != want {
-				t.Errorf("%+v (%v), want %+v", got, err, want)
-			}
+			got, err := server.Setup.Transport(t.Context())
+			assert.True(t, err == nil && got == want, "%+v (%v), want %+v", got, err, want)
 			f.must(server.Close())
 		}
 	})
@@ -79,9 +77,7 @@ func withoutTLS(t *testing.T, addr string) string {
 func proxy(t *testing.T, listen, addr string, alter func(greeting []byte)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", listen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var connections sync.WaitGroup
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -132,13 +128,9 @@ func passOn(client net.Conn, addr string, alter func([]byte)) {
 func foreignCA(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -22,17 +23,14 @@ func TestSpansHoldNoArguments(t *testing.T) {
 		account := mysqladmin.Account{Name: uniqueName("u_"), Password: "correct-horse-battery", Database: f.database,
 			Role: plan.ReadWrite}
 		f.must(f.session.Accounts.Create(ctx, account))
-		if err := f.session.Databases.Create(ctx, f.database+"x", "no-such-charset", ""); err == nil {
-			t.Error("there is such a character set")
-		}
+		assert.Error(t, f.session.Databases.Create(ctx, f.database+"x", "no-such-charset", ""),
+			"there is such a character set")
 		span.End()
 		statements := 0
 		for _, s := range recorded.GetSpans() {
 			text := fmt.Sprint(s.Name, s.Attributes, s.Status, s.Events)
 			for _, argument := range []string{account.Password, account.Name, "$A$", "Unknown character set"} {
-				if strings.Contains(text, argument) {
-					t.Errorf("the span holds %q: %s", argument, text)
-				}
+				assert.False(t, strings.Contains(text, argument), "the span holds %q: %s", argument, text)
 			}
 			if s.Parent.SpanID() == span.SpanContext().SpanID() {
 				statements++

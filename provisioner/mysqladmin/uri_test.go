@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 )
 
@@ -36,9 +38,8 @@ func TestConfigFromURIRefusesWithoutQuotingThePassword(t *testing.T) {
 		"mysql://u:secret@h/?tls=true", "u:secret@tcp(h:1)/?tls=true", "u:secret@unix(/tmp/s)/", "u:secret@tcp(h:1",
 	} {
 		_, err := mysqladmin.ConfigFromURI("s1", uri)
-		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "s1") {
-			t.Errorf("%s: %v", uri, err)
-		}
+		assert.False(t, err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "s1"),
+			"%s: %v", uri, err)
 	}
 }
 
@@ -48,8 +49,7 @@ func TestOpenChecksItsConfiguration(t *testing.T) {
 		"no port":    {Name: "s1", Addr: "db.example"},
 		"no real CA": {Name: "s1", Addr: "db.example:3306", CA: []byte("not PEM")},
 	} {
-		if _, err := mysqladmin.Open(cfg); err == nil || !strings.Contains(err.Error(), "s1") {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := mysqladmin.Open(cfg)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "s1"), "%s: %v", what, err)
 	}
 }

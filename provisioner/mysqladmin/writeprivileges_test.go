@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/limits"
@@ -144,12 +146,11 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 		}()
 		f.running(a.Name, "SELECT SLEEP%")
 		f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, true, f.database))
-		if _, err := idle.ExecContext(t.Context(), "SELECT 1"); err == nil {
-			t.Error("an idle session goes on without its privileges")
-		}
-		if err := <-tried; err == nil || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a session that tries again and again: %v, want its connection lost", err)
-		}
+		_, err := idle.ExecContext(t.Context(), "SELECT 1")
+		assert.Error(t, err, "an idle session goes on without its privileges")
+		err = <-tried
+		assert.False(t, err == nil || errors.Is(err, context.DeadlineExceeded),
+			"a session that tries again and again: %v, want its connection lost", err)
 		f.exec(deleting, "COMMIT")
 		f.must(<-slept)
 		f.exec(f.connect(a), "INSERT INTO t VALUES (3)")
@@ -208,17 +209,11 @@ func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 		for tries := 1; took > waiting && tries < 3; tries++ {
 			size, took = f.timeMeasurement() // who waits does so each time; a server is sometimes busy with other tests
 		}
-		if took > waiting {
-			t.Errorf("measuring took %v", took)
-		}
-		if size.Files < before.Files {
-			t.Errorf("%+v instead of at least %+v", size, before)
-		}
+		assert.True(t, took <= waiting, "measuring took %v", took)
+		assert.True(t, size.Files >= before.Files, "%+v instead of at least %+v", size, before)
 		f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, a.Role, f.database)) // ends them
 		for range held {
-			if err := <-ended; err == nil {
-				t.Error("a table in the making was made: did it keep anybody waiting?")
-			}
+			assert.Error(t, <-ended, "a table in the making was made: did it keep anybody waiting?")
 		}
 	})
 }

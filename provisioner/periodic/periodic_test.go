@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/periodic"
 )
 
@@ -44,9 +46,7 @@ func TestSchedule(t *testing.T) {
 					}
 					return nil
 				})
-				if !slices.Equal(starts, tt.want) {
-					t.Errorf("runs started after %v, want %v", starts, tt.want)
-				}
+				assert.True(t, slices.Equal(starts, tt.want), "runs started after %v, want %v", starts, tt.want)
 			})
 		})
 	}
@@ -60,9 +60,7 @@ func TestRunEndsInAPause(t *testing.T) {
 		start := time.Now()
 		periodic.Run(ctx, periodic.Schedule{Every: time.Hour}, &periodic.Status{},
 			func(context.Context) error { return nil })
-		if d := time.Since(start); d != time.Minute {
-			t.Errorf("ended after %v", d)
-		}
+		assert.Equal(t, time.Minute, time.Since(start), "ended after")
 	})
 }
 
@@ -126,9 +124,7 @@ func TestStatusIgnoresInterruption(t *testing.T) {
 	cancel()
 	status := periodic.Status{What: "renewal", Log: slog.New(slog.NewTextHandler(&log, nil))}
 	status.Report(ctx, ctx.Err())
-	if log.Len() > 0 {
-		t.Errorf("logged %s", &log)
-	}
+	assert.True(t, log.Len() <= 0, "logged %s", &log)
 }
 
 // lines returns the lines of a text log, without times and names.

@@ -3,6 +3,8 @@ package plan_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/plan"
 )
 
@@ -26,18 +28,14 @@ func TestSet(t *testing.T) {
 		{"removed, of a dedicated instance", set.Of("3", "mysql", plan.Dedicated),
 			plan.Plan{ID: "3", Name: "3", Removed: true, ServiceID: "mysql", Kind: plan.Dedicated, Async: plan.AsyncRequired}},
 	} {
-		if test.got != test.want {
-			t.Errorf("%s: %+v instead of %+v", test.name, test.got, test.want)
-		}
+		assert.True(t, test.got == test.want, "%s: %+v instead of %+v", test.name, test.got, test.want)
 	}
 }
 
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	if got := small.Quota(); got != 3*1024*1024 {
-		t.Errorf("%d bytes instead of 3 MiB", got)
-	}
-	if got := (plan.Set{}).Get("removed").Quota(); got != 0 {
-		t.Errorf("%d bytes for a removed plan", got)
-	}
+	got := small.Quota()
+	assert.True(t, got == 3*1024*1024, "%d bytes instead of 3 MiB", got)
+	got = (plan.Set{}).Get("removed").Quota()
+	assert.EqualValues(t, 0, got, "%d bytes for a removed plan", got)
 }

@@ -3,6 +3,8 @@ package plan
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestTTL(t *testing.T) {
@@ -14,9 +16,8 @@ func TestTTL(t *testing.T) {
 		if err != nil || time.Duration(got) != want {
 			t.Errorf("ParseTTL(%q) = %v, %v", text, time.Duration(got), err)
 		}
-		if again, err := ParseTTL(got.String()); err != nil || again != got {
-			t.Errorf("%q is written as %q", text, got)
-		}
+		again, err := ParseTTL(got.String())
+		assert.True(t, err == nil && again == got, "%q is written as %q", text, got)
 	}
 	for _, text := range []string{"", "0", "0s", "0d0h", "-8h", "+8h", "1ns", "1ms", "8 h", " 8h", "8h ", "8", "h", "8H", "1.5h",
 		"1000000000h", "9223372036854775807s", "99999999999999999999s", "3651d", "3650d1s", "1w", "8h\n", "٨h",

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
@@ -23,9 +25,7 @@ func TestEvents(t *testing.T) {
 		t.Helper()
 		db := a.login.Open(t)
 		for _, statement := range []string{tick, "ALTER EVENT tick DISABLE", "DROP EVENT tick"} {
-			if number := testdrive.RefusalOf(t, db, statement); number != testdrive.DeniedInAll {
-				t.Errorf("%s: error %d, want %d", statement, number, testdrive.DeniedInAll)
-			}
+			assert.EqualValues(t, testdrive.DeniedInAll, testdrive.RefusalOf(t, db, statement), "%s: error", statement)
 		}
 	}
 	may := func(a account) bool {
@@ -45,9 +45,7 @@ func TestEvents(t *testing.T) {
 
 	f.update(i, small)
 	refused(admin)
-	if may(definer) || may(admin) {
-		t.Error("an account may make events in a plan without")
-	}
+	assert.False(t, may(definer) || may(admin), "an account may make events in a plan without")
 
 	testdrive.Exec(t, f.Root, "GRANT EVENT ON `"+strings.ReplaceAll(i.Database, "_", `\_`)+"`.* TO "+admin.login.Username)
 	testdrive.OpenTasks(t, f.Env).Exec(t, "UPDATE binding SET events = NULL")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/instances"
@@ -47,16 +49,14 @@ func TestOverQuota(t *testing.T) {
 			testdrive.Eventually(t, testdrive.QuotaTime, "the account connects again", func() bool { return a.Ping() == nil })
 			f.expectRefused(a)
 			testdrive.Exec(t, a.DB, "CALL shrink()")
-			if number := testdrive.RefusalOf(t, a.DB, "CALL grow()"); number != testdrive.Denied {
-				t.Errorf("a procedure of a retired account: error %d", number)
-			}
+			assert.EqualValues(t, testdrive.Denied, testdrive.RefusalOf(t, a.DB, "CALL grow()"),
+				"a procedure of a retired account: error")
 		}
-		if _, err := writing.ExecContext(t.Context(), testdrive.InsertOne); err == nil || errors.As(err, new(*mysql.MySQLError)) {
-			t.Errorf("a session that was open: %v, want it ended", err)
-		}
-		if _, err := reading.ExecContext(t.Context(), "SELECT COUNT(*) FROM filler"); err != nil {
-			t.Errorf("an open session of a read-only account: %v", err)
-		}
+		_, err = writing.ExecContext(t.Context(), testdrive.InsertOne)
+		assert.False(t, err == nil || errors.As(err, new(*mysql.MySQLError)),
+			"a session that was open: %v, want it ended", err)
+		_, err = reading.ExecContext(t.Context(), "SELECT COUNT(*) FROM filler")
+		assert.NoError(t, err, "an open session of a read-only account")
 
 		f.awaitRound("shared-1") // the quota may have been noticed before all data was there
 		g.Close()                // it would restrict new bindings in its next round
@@ -79,9 +79,8 @@ func TestOverQuota(t *testing.T) {
 		f.expectWrites(writer)
 		f.expectWrites(admin)
 		testdrive.Exec(t, writer.DB, "CALL grow()")
-		if number := testdrive.RefusalOf(t, reader.DB, testdrive.InsertOne); number != testdrive.Denied {
-			t.Errorf("a read-only account can write: error %d", number)
-		}
+		assert.EqualValues(t, testdrive.Denied, testdrive.RefusalOf(t, reader.DB, testdrive.InsertOne),
+			"a read-only account can write: error")
 	})
 }
 
@@ -150,13 +149,10 @@ func TestPrograms(t *testing.T) {
 	f.awaitOver(i, true)
 	a = f.bind(i, plan.ReadWrite)
 	f.expectRefused(a)
-	if number := testdrive.RefusalOf(t, a.DB, "CREATE PROCEDURE small() SELECT 1"); number != testdrive.DeniedInAll {
-		t.Errorf("another procedure: error %d, want %d", number, testdrive.DeniedInAll)
-	}
+	assert.EqualValues(t, testdrive.DeniedInAll, testdrive.RefusalOf(t, a.DB, "CREATE PROCEDURE small() SELECT 1"),
+		"another procedure: error")
 	for _, statement := range []string{"DROP TRIGGER tr", "CREATE TRIGGER tr2 BEFORE INSERT ON filler FOR EACH ROW SET @x = 1"} {
-		if number := testdrive.RefusalOf(t, a.DB, statement); number != testdrive.Denied {
-			t.Errorf("%s: error %d, want %d", statement, number, testdrive.Denied)
-		}
+		assert.EqualValues(t, testdrive.Denied, testdrive.RefusalOf(t, a.DB, statement), "%s: error", statement)
 	}
 	for n := range programs {
 		testdrive.Exec(t, a.DB, fmt.Sprintf("DROP PROCEDURE p%d", n))
@@ -234,18 +230,15 @@ func TestUnreachableServers(t *testing.T) {
 	through.Port = proxy.Port()
 	env := testdrive.Environment(t, s)
 	described, err := json.Marshal([]any{testdrive.Described("shared-1", through), testdrive.DeadServer(t, "dead")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env["MYSQL_SERVERS"] = string(described)
 	f := newFixtureIn(t, s, env)
 	i, _ := f.filled()
 	f.guard()
 	f.awaitOver(i, true)
 	f.awaitLog("server=dead")
-	if at := f.measured("dead"); !at.IsZero() {
-		t.Errorf("the server that does not respond was measured at %v", at)
-	}
+	at := f.measured("dead")
+	assert.True(t, at.IsZero(), "the server that does not respond was measured at %v", at)
 
 	proxy.Refuse(true)
 	proxy.Cut()

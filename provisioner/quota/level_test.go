@@ -3,6 +3,8 @@ package quota_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/quota"
 )
 
@@ -16,11 +18,7 @@ func TestLevel(t *testing.T) {
 		{99, 100, 100}, {95, 100, 100}, {94, 100, 90}, {84, 100, 80}, {74, 100, 0}, {0, 100, 0},
 		{85, 90, 90}, {84, 90, 80}, {75, 80, 80}, {74, 80, 0}, {95, 90, 90}, {75, 0, 0},
 	} {
-		if got := quota.Level(c.percent, 100, c.before); got != c.want {
-			t.Errorf("%d %% after level %d: level %d instead of %d", c.percent, c.before, got, c.want)
-		}
+		assert.Equal(t, c.want, quota.Level(c.percent, 100, c.before), "%d %% after level %d: level", c.percent, c.before)
 	}
-	if got := quota.Level(100<<20-1, 100<<20, 90); got != 90 {
-		t.Errorf("one byte less than the quota: level %d", got)
-	}
+	assert.Equal(t, 90, quota.Level(100<<20-1, 100<<20, 90), "one byte less than the quota: level")
 }

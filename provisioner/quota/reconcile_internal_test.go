@@ -3,6 +3,9 @@ package quota
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -18,11 +21,7 @@ func TestReconcileLeavesWhatWasFrozenMeanwhile(t *testing.T) {
 		tx.SetFrozen("i", true)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	g := Guard{Config: Config{Store: s}}
-	if err := g.reconcile(t.Context(), store.DueAccount{InstanceID: "i", Account: "a"}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, g.reconcile(t.Context(), store.DueAccount{InstanceID: "i", Account: "a"}))
 }

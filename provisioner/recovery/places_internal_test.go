@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
@@ -114,9 +116,7 @@ func TestWhereDataAre(t *testing.T) {
 		p := placesOf(test.other, test.at)
 		i := p.recorded["i"]
 		l, moved := p.moved(i)
-		if moved != test.moved || moved && l.at != elsewhere {
-			t.Errorf("%s: moved: %t, to %+v", name, moved, l)
-		}
+		assert.False(t, moved != test.moved || moved && l.at != elsewhere, "%s: moved: %t, to %+v", name, moved, l)
 		if _, found, sure := p.latest("i"); found && sure == test.unsure {
 			t.Errorf("%s: sure: %t", name, sure)
 		}
@@ -189,13 +189,10 @@ func TestComparedPlaces(t *testing.T) {
 			s.mixed = map[string]string{db: "b_1"}
 		}
 		items, r := s.plan()
-		if !slices.Equal(items, test.want) {
-			t.Errorf("%s: %q", name, items)
-		}
+		assert.True(t, slices.Equal(items, test.want), "%s: %q", name, items)
 		for _, i := range r.plan.Items {
-			if i.Kind == freezeKind && !strings.Contains(i.Why, "mysql-broker backups restore") {
-				t.Errorf("%s: nobody learns what to do: %s", name, i.Why)
-			}
+			assert.False(t, i.Kind == freezeKind && !strings.Contains(i.Why, "mysql-broker backups restore"),
+				"%s: nobody learns what to do: %s", name, i.Why)
 		}
 	}
 }
@@ -230,9 +227,7 @@ func TestPlaceThatWasLeft(t *testing.T) {
 		} else {
 			r.places.unread[test.at.Server] = test.unread
 		}
-		if r.kept(i) != test.kept {
-			t.Errorf("%s: kept: %t", name, !test.kept)
-		}
+		assert.Equal(t, test.kept, r.kept(i), "%s: kept: %t", name, !test.kept)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/inventory"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/mysqladmin"
@@ -136,13 +138,10 @@ func TestComparedInstances(t *testing.T) {
 			grants: []mysqladmin.Grant{may(account, db), may("u_other", db)}}, []string{"look account " + account}},
 	} {
 		got, r := test.plan()
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		assert.True(t, slices.Equal(got, test.want), "%s: %q, want %q", name, got, test.want)
 		for _, i := range r.plan.Items {
-			if i.Kind == freezeKind && !strings.Contains(i.Why, "mysql-broker backups restore BACKUP i") {
-				t.Errorf("%s: nobody learns what to do: %s", name, i.Why)
-			}
+			assert.False(t, i.Kind == freezeKind && !strings.Contains(i.Why, "mysql-broker backups restore BACKUP i"),
+				"%s: nobody learns what to do: %s", name, i.Why)
 		}
 	}
 }
@@ -184,12 +183,8 @@ func TestComparedAccounts(t *testing.T) {
 			s.locked = []string{account}
 		}
 		got, r := s.plan()
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
-		if r.plan.Blocked() || !r.whole["i"] {
-			t.Errorf("%s: the plan is blocked, or the database is missing", name)
-		}
+		assert.True(t, slices.Equal(got, test.want), "%s: %q, want %q", name, got, test.want)
+		assert.True(t, !r.plan.Blocked() && r.whole["i"], "%s: the plan is blocked, or the database is missing", name)
 	}
 }
 
@@ -213,9 +208,8 @@ func TestTasksThatEnd(t *testing.T) {
 		"the binding is gone":     {unbound, []string{"forget binding " + account, "end task task_7"}},
 		"the instance is gone":    {deleted, []string{"forget instance " + db}},
 	} {
-		if got, _ := test.plan(); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		got, _ := test.plan()
+		assert.True(t, slices.Equal(got, test.want), "%s: %q, want %q", name, got, test.want)
 	}
 }
 
@@ -244,9 +238,7 @@ func TestComparedDedicatedServers(t *testing.T) {
 		for _, i := range r.plan.Items {
 			got = append(got, fmt.Sprintf("%s %s", i.Action, i.Kind))
 		}
-		if strings.Join(got, ", ") != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		assert.Equal(t, test.want, strings.Join(got, ", "), "%s: %q", name, got)
 	}
 }
 
@@ -264,9 +256,7 @@ func TestBlocked(t *testing.T) {
 		if why := r.plan.Items[0].Why; !r.plan.Blocked() || !strings.Contains(why, "--without") || !strings.Contains(why, "refused") {
 			t.Errorf("%s: blocked is %t: %s", name, r.plan.Blocked(), why)
 		}
-		if err := r.plan.Items[0].Do(t.Context()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, r.plan.Items[0].Do(t.Context()), name)
 	}
 	marked, unmarked := &recovery{gone: map[string]bool{}}, &recovery{gone: map[string]bool{}}
 	marked.forgetServer(instance("i", db, before), true)

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -22,9 +25,7 @@ func open(t *testing.T, names ...string) *Servers {
 		all = append(all, Config{Admin: mysqladmin.Config{Name: name, Addr: "127.0.0.1:1", User: "u", Password: "p"}, MaxDatabases: 10})
 	}
 	s, err := Open(all, []byte("the key of the session locks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -48,16 +49,12 @@ func TestCandidates(t *testing.T) {
 		s := open(t, "a", "b", "c")
 		own, err := Open([]Config{{Admin: mysqladmin.Config{Name: "own", Addr: "127.0.0.1:1", User: "u", Password: "p"},
 			Exclusive: true}}, []byte("the key of the session locks"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = own.Close() })
 		s.all = append(s.all, own.all...)
 		if test.doubted != "" {
 			server, err := s.Server(test.doubted)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			server.doubted.Store(true)
 		}
 		for exclusive, want := range map[bool]string{false: test.want, true: test.own} {
@@ -65,9 +62,7 @@ func TestCandidates(t *testing.T) {
 			for _, server := range s.Candidates(test.loads, exclusive) {
 				got = append(got, server.Name())
 			}
-			if strings.Join(got, " ") != want {
-				t.Errorf("%s, exclusive %t: %q, want %s", what, exclusive, got, want)
-			}
+			assert.Equal(t, want, strings.Join(got, " "), "%s, exclusive %t: %q", what, exclusive, got)
 		}
 	}
 }
@@ -78,12 +73,10 @@ func TestServerThatStoppedResponding(t *testing.T) {
 	s := open(t, "a", "b")
 	first := s.All()[0]
 	first.usable.Store(true)
-	if err := first.Check(t.Context()); !mysqladmin.CannotReach(err) {
-		t.Errorf("nobody listens there: %v", err)
-	}
-	if tried := s.Candidates(nil, false); tried[0] == first {
-		t.Error("it is tried first")
-	}
+	err := first.Check(t.Context())
+	assert.True(t, mysqladmin.CannotReach(err), "nobody listens there: %v", err)
+	tried := s.Candidates(nil, false)
+	assert.True(t, tried[0] != first, "it is tried first")
 }
 
 // A server is verified until that succeeds once, and again after PostgreSQL has another primary.
@@ -91,9 +84,7 @@ func TestVerified(t *testing.T) {
 	t.Parallel()
 	s := open(t, "a")
 	server := s.All()[0]
-	if err := server.Verified(t.Context(), nil); err != nil {
-		t.Errorf("without a function: %v", err)
-	}
+	assert.NoError(t, server.Verified(t.Context(), nil), "without a function")
 	older := errors.New("PostgreSQL is older")
 	answers := []error{older, nil, older}
 	s.VerifyWith(func(context.Context, *Server, mysqladmin.MarkReader) error {
@@ -108,23 +99,21 @@ func TestVerified(t *testing.T) {
 		}
 		got = append(got, server.Verified(t.Context(), nil))
 	}
-	if want := []error{older, nil, nil, older}; !slices.Equal(got, want) {
-		t.Errorf("verified: %v", got)
-	}
+	want := []error{older, nil, nil, older}
+	assert.True(t, slices.Equal(got, want), "verified: %v", got)
 }
 
 func TestServersAndDefaults(t *testing.T) {
 	t.Parallel()
 	s := open(t, "a", "b")
-	if _, err := s.Server("removed"); err == nil || !strings.Contains(err.Error(), `"removed" is not configured`) {
-		t.Errorf("a server that was removed: %v", err)
-	}
+	_, err := s.Server("removed")
+	assert.True(t, err != nil && strings.Contains(err.Error(), `"removed" is not configured`),
+		"a server that was removed: %v", err)
 	if server := s.All()[0]; server.AnswerTime != DefaultAnswerTime || !slices.Equal(s.Names(), []string{"a", "b"}) {
 		t.Errorf("%v waits for %v", s.Names(), server.AnswerTime)
 	}
-	if _, err := Open([]Config{{Admin: mysqladmin.Config{Name: "x"}}}, nil); err == nil || !strings.Contains(err.Error(), `"x"`) {
-		t.Errorf("a server without an address: %v", err)
-	}
+	_, err = Open([]Config{{Admin: mysqladmin.Config{Name: "x"}}}, nil)
+	assert.True(t, err != nil && strings.Contains(err.Error(), `"x"`), "a server without an address: %v", err)
 }
 
 func TestSoldConnections(t *testing.T) {
@@ -132,7 +121,6 @@ func TestSoldConnections(t *testing.T) {
 	got := SoldConnections(plan.Set{{ID: "small", MaxConnections: 30}, {ID: "large", MaxConnections: 60}}, []store.Count{
 		{PlanID: "small", Server: "a", Count: 2}, {PlanID: "large", Server: "a", Count: 1}, {PlanID: "large", Server: "b", Count: 1},
 		{PlanID: "removed", Server: "b", Count: 7}, {PlanID: "small", Server: store.DedicatedServers, Count: 9}})
-	if want := map[string]int64{"a": 120, "b": 60}; !maps.Equal(got, want) {
-		t.Errorf("sold are %v", got)
-	}
+	want := map[string]int64{"a": 120, "b": 60}
+	assert.True(t, maps.Equal(got, want), "sold are %v", got)
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/servers"
@@ -24,9 +27,7 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		root := login(t, s)
 		account, password := "b_"+strings.ToLower(rand.Text()[:16]), rand.Text()
 		statements, err := sharedserver.Statements(s.Flavour, password)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for n := range statements {
 			statements[n] = strings.Replace(statements[n], sharedserver.Account, account, 1)
 		}
@@ -34,9 +35,7 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		defer exec(t, root, "DROP USER "+account)
 		all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: account,
 			Password: password, CA: []byte(s.CA)}}}, []byte("a key"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer all.Close()
 		server := all.All()[0]
 		var logged bytes.Buffer
@@ -68,9 +67,7 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		exec(t, root, "GRANT PROCESS ON *.* TO "+account)
 		look()
 		expect(true)
-		if !strings.Contains(logged.String(), "can be used again") {
-			t.Errorf("the log does not say that all is well:\n%s", logged.String())
-		}
+		assert.Contains(t, logged.String(), "can be used again", "the log does not say that all is well:")
 	})
 }
 
@@ -89,9 +86,7 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 	}
 	all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: s.BrokerUser,
 		Password: s.BrokerPassword, CA: []byte(s.CA)}}}, []byte("a key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer all.Close()
 	server := all.All()[0]
 	look := func(usable bool) (log string) {
@@ -104,12 +99,11 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 		}
 		return logged.String()
 	}
-	if log := look(false); strings.Count(log, line) != 1 || strings.Count(log, "max_prepared_stmt_count=1000000") != 1 {
-		t.Errorf("the log does not say what to set:\n%s", log)
-	}
-	if log := look(false); strings.Contains(log, "max_prepared_stmt_count") {
-		t.Errorf("the log says it again:\n%s", log)
-	}
+	log := look(false)
+	assert.True(t, strings.Count(log, line) == 1 && strings.Count(log, "max_prepared_stmt_count=1000000") == 1,
+		"the log does not say what to set:\n%s", log)
+	log = look(false)
+	assert.False(t, strings.Contains(log, "max_prepared_stmt_count"), "the log says it again:\n%s", log)
 	if flavour == "mariadb" { // MySQL's setting takes a restart
 		exec(t, root, "SET GLOBAL enforce_storage_engine = InnoDB")
 		look(true)
@@ -122,9 +116,7 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 	s := servers.Any(t)
 	all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: s.BrokerUser,
 		Password: s.BrokerPassword}}}, []byte("a key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer all.Close()
 	var logged bytes.Buffer
 	all.All()[0].look(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
@@ -137,9 +129,7 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 func login(t *testing.T, s servers.MySQL) *sql.DB {
 	t.Helper()
 	db, err := s.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -147,8 +137,7 @@ func login(t *testing.T, s servers.MySQL) *sql.DB {
 func exec(t *testing.T, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := db.Exec(statement)
+		require.NoError(t, err, statement)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -34,14 +36,10 @@ func TestNoPlacement(t *testing.T) {
 		test.Servers = on
 		err := test.Failure()
 		refusal, refused := errors.AsType[*engine.Error](err)
-		if !refused || refusal.Code != test.code || !strings.Contains(refusal.Sentence, test.words) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.True(t, refused && refusal.Code == test.code && strings.Contains(refusal.Sentence, test.words),
+			"%s: %v", what, err)
 	}
-	if full != 2 {
-		t.Errorf("full servers were counted %d times", full)
-	}
-	if err := (&Search{failed: down}).Failure(); err != down {
-		t.Errorf("PostgreSQL does not answer: %v", err)
-	}
+	assert.Equal(t, 2, full, "full servers were counted %d times", full)
+	err := (&Search{failed: down}).Failure()
+	assert.True(t, err == down, "PostgreSQL does not answer: %v", err)
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -16,32 +19,24 @@ import (
 func TestSleepingRunnerIsWoken(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Migrate(t.Context(), url)
+	require.NoError(t, err)
 	own, other, j := servers.OpenStore(t, url), servers.OpenStore(t, url), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a")}, Succeeded: nothing, Failed: ignored}
 	startWith(t, own, w, task.Config{LeaseTTL: time.Hour})
 	testdrive.Eventually(t, limits.Stuck, "announcements arrive", own.Hears)
 
-	if got := end(t, other, recordOf(t, other, "recorded", store.NewTask{}).ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, other, recordOf(t, other, "recorded", store.NewTask{}).ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	leased := recordOf(t, other, "postponed", store.NewTask{Owner: "other", LeaseTTL: time.Minute})
 	lease := store.Lease{ID: leased.ID, Epoch: leased.Epoch}
-	if err := other.Queue.Postpone(t.Context(), lease, time.Second, 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	if got := end(t, other, leased.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	require.NoError(t, other.Queue.Postpone(t.Context(), lease, time.Second, 0, ""))
+	got = end(t, other, leased.ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	leased = recordOf(t, other, "released", store.NewTask{Owner: "other", LeaseTTL: time.Minute})
-	if err := other.Queue.Release(t.Context(), store.Lease{ID: leased.ID, Epoch: leased.Epoch}); err != nil {
-		t.Fatal(err)
-	}
-	if got := end(t, other, leased.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	require.NoError(t, other.Queue.Release(t.Context(), store.Lease{ID: leased.ID, Epoch: leased.Epoch}))
+	got = end(t, other, leased.ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	j.is(t, "a", "a", "a")
 }
 
@@ -50,9 +45,8 @@ func TestSleepingRunnerIsWoken(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Migrate(t.Context(), url)
+	require.NoError(t, err)
 	s, j := servers.OpenStore(t, url), &journal{}
 	dead := recordOf(t, s, "dead", store.NewTask{Owner: "dead", LeaseTTL: time.Second})
 	began, goOn := make(chan bool, 2), make(chan bool)
@@ -69,9 +63,8 @@ func TestClockSetBack(t *testing.T) {
 	testdrive.Receive(t, began, "the task of the dead process goes on")
 	close(goOn)
 	for _, id := range []int64{dead.ID, working.ID} {
-		if got := end(t, s, id); got.State != store.Succeeded {
-			t.Errorf("%+v", got)
-		}
+		got := end(t, s, id)
+		assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	}
 	j.is(t, "a", "a")
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -35,24 +38,18 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 	known := map[string]task.Kind{store.Provision: {Undoable: true,
 		Advice: "Delete the service instance and create it again."}}
 	cancelled, err := task.Cancel(t.Context(), s, recorded.ID, known)
-	if err != nil || cancelled.State != store.InProgress || cancelled.Phase != store.Cleanup {
-		t.Fatalf("%+v, %v", cancelled, err)
-	}
-	if !strings.HasPrefix(cancelled.Description, "Cancelled by an operator. Delete the service instance") {
-		t.Errorf("users read %q", cancelled.Description)
-	}
-	if again, err := task.Cancel(t.Context(), s, recorded.ID, known); err != nil || again.Epoch < cancelled.Epoch {
-		t.Errorf("cancelled a second time: %+v, %v", again, err)
-	}
+	require.True(t, err == nil && cancelled.State == store.InProgress && cancelled.Phase == store.Cleanup,
+		"%+v, %v", cancelled, err)
+	assert.True(t, strings.HasPrefix(cancelled.Description, "Cancelled by an operator. Delete the service instance"),
+		"users read %q", cancelled.Description)
+	again, err := task.Cancel(t.Context(), s, recorded.ID, known)
+	assert.True(t, err == nil && again.Epoch >= cancelled.Epoch, "cancelled a second time: %+v, %v", again, err)
 	got := end(t, s, recorded.ID)
-	if got.State != store.Failed || got.Description != cancelled.Description || !undone {
-		t.Errorf("%+v, undone: %v", got, undone)
-	}
+	assert.True(t, got.State == store.Failed && got.Description == cancelled.Description && undone,
+		"%+v, undone: %v", got, undone)
 	j.is(t, "a", "b stopped", "undo")
-	if _, err := task.Cancel(t.Context(), s, recorded.ID, known); err == nil ||
-		!strings.Contains(err.Error(), "has failed already") {
-		t.Errorf("cancelled after its end: %v", err)
-	}
+	_, err = task.Cancel(t.Context(), s, recorded.ID, known)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "has failed already"), "cancelled after its end: %v", err)
 }
 
 // A cancellation after the end of the task changes nothing.
@@ -65,9 +62,8 @@ func TestCancelComesTooLate(t *testing.T) {
 		r := startWith(t, s, w, task.Config{LeaseTTL: shortLease})
 		recorded := begin(t, s, r, "i", w)
 		_, err := task.Cancel(t.Context(), s, recorded.ID, always(w))
-		if got := end(t, s, recorded.ID); (got.State == store.Succeeded) != (err != nil) {
-			t.Errorf("cancelled: %v; then it %s", err, got.State)
-		}
+		got := end(t, s, recorded.ID)
+		assert.Equal(t, err != nil, got.State == store.Succeeded, "cancelled: %v; then it %s", err, got.State)
 	}
 }
 
@@ -77,10 +73,7 @@ func TestCancelRefusesWhatCannotBeUndone(t *testing.T) {
 	s := servers.Store(t)
 	recorded := record(t, s, store.NewTask{})
 	_, err := task.Cancel(t.Context(), s, recorded.ID, map[string]task.Kind{store.Provision: {}})
-	if err == nil || !strings.Contains(err.Error(), "cannot be undone") {
-		t.Errorf("%v", err)
-	}
-	if now, err := s.Tasks.Get(t.Context(), recorded.ID); err != nil || now.Phase != store.Forward {
-		t.Errorf("%+v, %v", now, err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "cannot be undone"), "%v", err)
+	now, err := s.Tasks.Get(t.Context(), recorded.ID)
+	assert.True(t, err == nil && now.Phase == store.Forward, "%+v, %v", now, err)
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -66,9 +69,8 @@ func TestPendingStepRunsAgain(t *testing.T) {
 		want = append(want, "look at 7")
 	}
 	c.is(t, append(want, "after")...)
-	if order, found, err := orderKey.In(outcome.Load().(task.Memory)); !found || err != nil || order.Looks != c.ready {
-		t.Errorf("remembered %v, %v: %+v", found, err, order)
-	}
+	order, found, err := orderKey.In(outcome.Load().(task.Memory))
+	assert.True(t, found && err == nil && order.Looks == c.ready, "remembered %v, %v: %+v", found, err, order)
 }
 
 // A pending step holds no worker: a runner with one worker runs other tasks. Users read its progress.
@@ -88,14 +90,11 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 	end(t, s, quick.ID)
 	testdrive.Eventually(t, limits.Stuck, "the slow one is given back", func() bool {
 		pending, err := s.Tasks.Get(t.Context(), slow.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return !pending.Leased && pending.State == store.InProgress && pending.Description == "Waiting for the crane (1 of 1)"
 	})
-	if _, err := s.Tasks.RetryNow(t.Context(), slow.ID); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Tasks.RetryNow(t.Context(), slow.ID)
+	require.NoError(t, err)
 	if ended := end(t, s, slow.ID); ended.State != store.Succeeded {
 		t.Errorf("%+v", ended)
 	}
@@ -135,12 +134,9 @@ func TestPendingEnds(t *testing.T) {
 		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }},
 		task.Config{MaxWait: func(store.Task) time.Duration { return 5 * time.Second }})
 	ended := end(t, s, recorded.ID)
-	if ended.State != store.Failed || !strings.Contains(ended.Description, "Doing a failed. Try again.") {
-		t.Errorf("%+v", ended)
-	}
-	if !undone.Load() {
-		t.Error("it is not undone")
-	}
+	assert.True(t, ended.State == store.Failed && strings.Contains(ended.Description, "Doing a failed. Try again."),
+		"%+v", ended)
+	assert.True(t, undone.Load(), "it is not undone")
 	j.is(t, "undo", "undo", "undo")
 }
 
@@ -162,9 +158,8 @@ func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
 				return err
 			}
 			stored, err := s.Tasks.Get(ctx, recorded.ID)
-			if raw, _ := json.Marshal(stored.Memory); err != nil || string(raw) != `{"id":42}` {
-				t.Errorf("stored %s, %v", raw, err)
-			}
+			raw, _ := json.Marshal(stored.Memory)
+			assert.True(t, err == nil && string(raw) == `{"id":42}`, "stored %s, %v", raw, err)
 			died = true
 			panic("the worker dies")
 		}}}})
@@ -189,12 +184,10 @@ func TestForget(t *testing.T) {
 			if err := other.Save(ctx, run, time.Now()); err != nil {
 				return err
 			}
-			if stored, err := s.Tasks.Get(ctx, recorded.ID); err != nil || len(stored.Memory) != 1 {
-				t.Errorf("stored %s, %v", stored.Memory, err)
-			}
-			if since, err := task.Since(run, key); err != nil || since > time.Minute {
-				t.Errorf("since %s, %v", since, err)
-			}
+			stored, err := s.Tasks.Get(ctx, recorded.ID)
+			assert.True(t, err == nil && len(stored.Memory) == 1, "stored %s, %v", stored.Memory, err)
+			since, err := task.Since(run, key)
+			assert.True(t, err == nil && since <= time.Minute, "since %s, %v", since, err)
 			return nil
 		}}}})
 	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded {
@@ -207,12 +200,10 @@ func TestUnknownKindWaits(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	var recorded *store.Task
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		recorded = tx.InsertTask(store.NewTask{InstanceID: "i", Kind: "backup", PlanID: "p"})
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var j journal
 	w := task.Workflow{Steps: []task.Step{j.step("a")}, Succeeded: nothing, Failed: ignored}
 	startWith(t, s, w, task.Config{Attempts: 1})

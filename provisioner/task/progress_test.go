@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -18,9 +20,7 @@ func TestStalled(t *testing.T) {
 	url := servers.Postgres(t)
 	s := servers.OpenStore(t, url)
 	db, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close(context.Background())
 	anHourLater := func() {
 		t.Helper()
@@ -32,9 +32,8 @@ func TestStalled(t *testing.T) {
 	expect := func(after string, stalled bool) {
 		t.Helper()
 		stats, err := s.Tasks.Stats(t.Context())
-		if got := stats.Stalled > 30*time.Minute; err != nil || got != stalled || stats.Oldest < stats.Stalled {
-			t.Errorf("after %s: %+v, %v", after, stats, err)
-		}
+		got := stats.Stalled > 30*time.Minute
+		assert.True(t, err == nil && got == stalled && stats.Oldest >= stats.Stalled, "after %s: %+v, %v", after, stats, err)
 	}
 	attempts := 0
 	first := task.Step{Name: "first", Do: func(ctx context.Context, run *task.Run) error {
@@ -53,29 +52,19 @@ func TestStalled(t *testing.T) {
 		}{{"5 MiB", "copy", 5, true}, {"another sentence", "copy", 5, false}, {"an attempt begins anew", "copy", 3, false},
 			{"6 MiB", "copy", 6, true}, {"other work begins", "compare", 1, true}} {
 			anHourLater()
-			if err := run.ReportDone(ctx, r.sentence, r.work, r.done); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, run.ReportDone(ctx, r.sentence, r.work, r.done))
 			expect(r.sentence, !r.further)
 		}
 		anHourLater()
-		if err := run.Advance(ctx, "a part is done"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, run.Advance(ctx, "a part is done"))
 		expect("a part of the step", false)
 		anHourLater()
-		if err := run.ReportDone(ctx, "1 MiB of the next part", "copy", 1); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, run.ReportDone(ctx, "1 MiB of the next part", "copy", 1))
 		expect("the beginning of the next part", false)
 		anHourLater()
-		if err := run.Report(ctx, "a sentence"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, run.Report(ctx, "a sentence"))
 		expect("a sentence without figures", true)
-		if err := run.ReportWork(ctx, "others work"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, run.ReportWork(ctx, "others work"))
 		expect("the work of others", false)
 		anHourLater()
 		return task.Queued(time.Millisecond, "Waiting")
@@ -86,7 +75,6 @@ func TestStalled(t *testing.T) {
 	}}
 	recorded := record(t, s, store.NewTask{})
 	start(t, s, task.Workflow{Steps: []task.Step{first, second}, Succeeded: nothing, Failed: ignored})
-	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, recorded.ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -64,12 +67,10 @@ func recordOf(t *testing.T, s *store.Store, instanceID string, n store.NewTask) 
 	t.Helper()
 	n.InstanceID, n.Kind, n.PlanID = instanceID, store.Provision, "p"
 	var recorded *store.Task
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		recorded = tx.InsertTask(n)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return *recorded
 }
 
@@ -79,9 +80,7 @@ func end(t *testing.T, s *store.Store, id int64) store.Task {
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	ended, err := s.Tasks.WaitEnd(ctx, id)
-	if err != nil {
-		t.Fatalf("%v; last seen: %+v", err, ended)
-	}
+	require.NoError(t, err, "%v; last seen: %+v", err, ended)
 	return ended
 }
 
@@ -105,9 +104,7 @@ func (j *journal) is(t *testing.T, want ...string) {
 	t.Helper()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !slices.Equal(j.notes, want) {
-		t.Errorf("ran %q, want %q", j.notes, want)
-	}
+	assert.True(t, slices.Equal(j.notes, want), "ran %q, want %q", j.notes, want)
 }
 
 // step records its name. Each run returns the next of the errors, and then nil.
@@ -186,12 +183,9 @@ func TestStepsAndTheirErrors(t *testing.T) {
 			recorded := record(t, s, store.NewTask{})
 			r.Nudge()
 			got := end(t, s, recorded.ID)
-			if got.State != tt.state || !strings.Contains(got.Description+got.LastError, tt.says) {
-				t.Errorf("%+v", got)
-			}
-			if got.State == store.Failed && undone.Load() != tt.undone {
-				t.Errorf("the outcome was recorded as undone: %t", !tt.undone)
-			}
+			assert.True(t, got.State == tt.state && strings.Contains(got.Description+got.LastError, tt.says), "%+v", got)
+			assert.False(t, got.State == store.Failed && undone.Load() != tt.undone,
+				"the outcome was recorded as undone: %t", !tt.undone)
 			j.is(t, tt.ran...)
 		})
 	}
@@ -202,13 +196,10 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	s, j := servers.Store(t), &journal{}
 	// A process took the task, finished a step and died: nobody renews its lease.
 	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
-	if err := s.Queue.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…", false); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Queue.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…", false))
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
-	if got := end(t, s, dead.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, dead.ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	j.is(t, "b")
 }
 
@@ -218,15 +209,13 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 	recorded := record(t, s, store.NewTask{})
 	const attempts = 3
 	for range attempts + 1 {
-		if _, err := s.Queue.Claim(t.Context(), "dies", -time.Second, store.Passed{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Queue.Claim(t.Context(), "dies", -time.Second, store.Passed{})
+		require.NoError(t, err)
 	}
 	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")},
 		Succeeded: nothing, Failed: ignored}, task.Config{Attempts: attempts})
-	if got := end(t, s, recorded.ID); got.State != store.Failed {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, recorded.ID)
+	assert.Equal(t, store.Failed, got.State, "%+v", got)
 	j.is(t, "undo")
 }
 
@@ -250,9 +239,8 @@ func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 	expire(t, s, recorded.ID)
 	awaitEpoch(t, s, recorded.ID, recorded.Epoch+2)
 	close(proceed)
-	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, recorded.ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	j.is(t, "begin", "end", "begin", "end")
 }
 
@@ -260,12 +248,8 @@ func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 func expire(t *testing.T, s *store.Store, id int64) {
 	t.Helper()
 	current, err := s.Tasks.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Queue.Release(t.Context(), store.Lease{ID: id, Epoch: current.Epoch}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, s.Queue.Release(t.Context(), store.Lease{ID: id, Epoch: current.Epoch}))
 }
 
 // awaitEpoch waits until a task has been claimed so often.
@@ -273,9 +257,7 @@ func awaitEpoch(t *testing.T, s *store.Store, id, epoch int64) {
 	t.Helper()
 	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if current, err := s.Tasks.Get(t.Context(), id); err != nil || current.Epoch >= epoch {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return
 		}
 	}
@@ -297,9 +279,8 @@ func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
 	// The commit landed, its answer was lost, and so nobody works on it.
 	owner, ttl := r.Lease()
 	lost := recordOf(t, s, "lost", store.NewTask{Owner: owner, LeaseTTL: ttl})
-	if got := end(t, s, lost.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, lost.ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 }
 
 // If the machine stalls for longer than a lease, the lease expires, which proves nothing: then the test tries again.
@@ -332,9 +313,8 @@ func runLongStep(t *testing.T) (j *journal, ranOut bool) {
 	for range 2 {
 		startWith(t, s, w, task.Config{LeaseTTL: briskLease, OnRunOut: func() { runOuts.Add(1) }})
 	}
-	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, record(t, s, store.NewTask{}).ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	return j, runOuts.Load() > 0
 }
 
@@ -356,8 +336,6 @@ func TestProgressIsNumberedByStep(t *testing.T) {
 	}})
 	end(t, s, record(t, s, store.NewTask{}).ID)
 	for _, want := range []string{"Launching (1 of 2)", "Preparing (1 of 2)", "Starting (1 of 2)", "Checking (2 of 2)"} {
-		if got := <-seen; got != want {
-			t.Errorf("users saw %q, want %q", got, want)
-		}
+		assert.Equal(t, want, <-seen, "users saw")
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -32,16 +35,12 @@ func ended(t *testing.T, s *store.Store, n int) (newest store.Task) {
 	t.Helper()
 	testdrive.Eventually(t, limits.Stuck, "the scheduled tasks end", func() bool {
 		succeeded := 0
-		if err := s.Tasks.Each(t.Context(), store.TaskQuery{Kind: "sweep", State: store.Succeeded},
-			func(store.ListedTask) error { succeeded++; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Tasks.Each(t.Context(), store.TaskQuery{Kind: "sweep", State: store.Succeeded},
+			func(store.ListedTask) error { succeeded++; return nil }))
 		return succeeded == n
 	})
 	newest, err := s.Tasks.Latest(t.Context(), "", "", "sweep")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return newest
 }
 
@@ -52,18 +51,13 @@ func TestScheduledTasksRunOnce(t *testing.T) {
 	kinds := sweep(j)
 	startSweeping(t, s, kinds)
 	startSweeping(t, s, kinds)
-	if _, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
-		t.Error("the first task is due at once")
-	}
-	if err := s.Tasks.MakeDue(t.Context(), "sweep"); err != nil {
-		t.Fatal(err)
-	}
-	if got := ended(t, s, 1); got.InstanceID != "" || got.Attempt != 0 {
-		t.Errorf("%+v", got)
-	}
-	if _, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"]); err != nil {
-		t.Error(err)
-	}
+	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
+	assert.Error(t, err, "the first task is due at once")
+	require.NoError(t, s.Tasks.MakeDue(t.Context(), "sweep"))
+	got := ended(t, s, 1)
+	assert.True(t, got.InstanceID == "" && got.Attempt == 0, "%+v", got)
+	_, err = task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
+	assert.NoError(t, err)
 	ended(t, s, 2)
 	j.is(t, "sweep", "sweep")
 }
@@ -80,18 +74,14 @@ func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
 	}}}}
 	kinds["sweep"] = task.Kind{Schedule: kinds["sweep"].Schedule,
 		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}
-	if _, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
-		t.Error("the first task is due at once")
-	}
+	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
+	assert.Error(t, err, "the first task is due at once")
 	startSweeping(t, s, kinds)
 	first, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	<-running
-	if again, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"]); err != nil || again.ID != first.ID {
-		t.Errorf("while %d runs: %+v, %v", first.ID, again, err)
-	}
+	again, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
+	assert.True(t, err == nil && again.ID == first.ID, "while %d runs: %+v, %v", first.ID, again, err)
 	release <- struct{}{}
 	<-running
 	release <- struct{}{}
@@ -103,19 +93,14 @@ func TestScheduledTaskIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	kinds := sweep(j)
-	if _, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
-		t.Error("the first task is due at once")
-	}
+	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
+	assert.Error(t, err, "the first task is due at once")
 	recorded, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if dead, err := s.Queue.Claim(t.Context(), "dead", shortLease, store.Passed{}); err != nil || dead.ID != recorded.ID {
-		t.Fatalf("%+v, %v", dead, err)
-	}
+	require.NoError(t, err)
+	dead, err := s.Queue.Claim(t.Context(), "dead", shortLease, store.Passed{})
+	require.True(t, err == nil && dead.ID == recorded.ID, "%+v, %v", dead, err)
 	startSweeping(t, s, kinds)
-	if got := ended(t, s, 1); got.ID != recorded.ID || got.Attempt != 1 {
-		t.Errorf("%+v", got)
-	}
+	got := ended(t, s, 1)
+	assert.True(t, got.ID == recorded.ID && got.Attempt == 1, "%+v", got)
 	j.is(t, "sweep")
 }

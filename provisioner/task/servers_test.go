@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -31,12 +34,8 @@ func recordFor(t *testing.T, s *store.Store, server, instanceID, organization st
 	recorded, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, store.Instance{ID: instanceID,
 		Location: store.SharedLocation(server), Database: "db_" + instanceID, OrganizationGUID: organization},
 		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, store.Room{OnServer: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if recorded.Server != server {
-		t.Fatalf("the task is of the server %q", recorded.Server)
-	}
+	require.NoError(t, err)
+	require.Equal(t, server, recorded.Server, "the task is of the server")
 	return recorded
 }
 
@@ -71,29 +70,22 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 		testdrive.Receive(t, began, "a task of the sick server begins")
 	}
 	last := recordOn(t, s, "well", "well")
-	if got := end(t, s, last.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, last.ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	// One that a request hands over is no exception.
 	owner, ttl := r.Lease()
 	direct, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, store.Instance{ID: "direct", Location: store.SharedLocation("sick"), Database: "d"},
 		store.NewTask{InstanceID: "direct", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w, err := resolve(t.Context(), direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Start(direct, w, time.Now())
-	if n := atOnce.Load(); n != share {
-		t.Errorf("workers at the sick server: %d", n)
-	}
+	n := atOnce.Load()
+	assert.True(t, n == share, "workers at the sick server: %d", n)
 	close(release)
 	end(t, s, direct.ID)
-	if n := most.Load(); n != share {
-		t.Errorf("workers at the sick server at once: %d", n)
-	}
+	n = most.Load()
+	assert.True(t, n == share, "workers at the sick server at once: %d", n)
 }
 
 // One organization has many tasks that hang, and were due first. Tasks of another one begin beside them, on the same
@@ -123,9 +115,8 @@ func TestWorkersGoRoundByOrganization(t *testing.T) {
 	t.Cleanup(r.Stop)
 	next := func(want string) {
 		t.Helper()
-		if got := testdrive.Receive(t, began, "a task of "+want+" begins"); got != want {
-			t.Errorf("a task of %q began, want one of %q", got, want)
-		}
+		got := testdrive.Receive(t, began, "a task of "+want+" begins")
+		assert.Equal(t, want, got, "a task of %q began, want one of %q", got, want)
 	}
 	for range 6 { // of eight, three of four on server a
 		next("greedy")
@@ -201,9 +192,8 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 			strings.Contains(got.LastError, "connection refused")
 	})
 	close(back)
-	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, recorded.ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	if n := log.Count("a task waits for its server"); n != 1 || log.Count("level=") != n {
 		t.Errorf("the log:\n%s", log.String())
 	}
@@ -225,9 +215,7 @@ func TestWaitingIsGivenUp(t *testing.T) {
 		strings.Count(got.LastError, "connection refused") != 2 {
 		t.Errorf("%+v", got)
 	}
-	if undone.Load() {
-		t.Error("the outcome was recorded as undone")
-	}
+	assert.False(t, undone.Load(), "the outcome was recorded as undone")
 }
 
 // A request that waits for its task gets an error soon. The cleanup waits for the server.
@@ -242,15 +230,11 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	since := time.Now()
 	recorded, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: since}, store.Instance{ID: "i", Location: store.SharedLocation("away"), Database: "d"},
 		store.NewTask{InstanceID: "i", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Do(t.Context(), recorded, w, since); !errors.Is(err, errAway) {
-		t.Errorf("the request gets: %v", err)
-	}
-	if got := end(t, s, recorded.ID); got.State != store.Failed || got.Attempt != 0 {
-		t.Errorf("%+v", got)
-	}
+	require.NoError(t, err)
+	_, err = r.Do(t.Context(), recorded, w, since)
+	assert.ErrorIs(t, err, errAway, "the request gets")
+	got := end(t, s, recorded.ID)
+	assert.True(t, got.State == store.Failed && got.Attempt == 0, "%+v", got)
 	j.is(t, "a", "a", "a", "undo", "undo", "undo", "undo", "undo", "undo")
 }
 
@@ -269,14 +253,8 @@ func TestKeptWorkEndsATask(t *testing.T) {
 	got := end(t, s, record(t, s, store.NewTask{}).ID)
 	r.Stop()
 	want := "step a: boom; undoing it: step undo: kept what is there: a table"
-	if got.Description != "It holds data." || got.LastError != want || !task.Kept(got) {
-		t.Errorf("%+v", got)
-	}
-	if undone.Load() {
-		t.Error("the outcome was recorded as undone")
-	}
-	if !strings.Contains(log.String(), "level=ERROR") {
-		t.Errorf("the log:\n%s", log.String())
-	}
+	assert.True(t, got.Description == "It holds data." && got.LastError == want && task.Kept(got), "%+v", got)
+	assert.False(t, undone.Load(), "the outcome was recorded as undone")
+	assert.Contains(t, log.String(), "level=ERROR", "the log:")
 	j.is(t, "a", "a", "undo")
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -26,9 +28,8 @@ func TestStartNeedsNoClaim(t *testing.T) {
 	s, j := servers.Store(t), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a")}, Succeeded: nothing, Failed: ignored}
 	recorded := begin(t, s, start(t, s, w), "i", w)
-	if got := end(t, s, recorded.ID); got.State != store.Succeeded || got.Epoch != recorded.Epoch {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, recorded.ID)
+	assert.True(t, got.State == store.Succeeded && got.Epoch == recorded.Epoch, "%+v", got)
 	j.is(t, "a")
 }
 
@@ -48,9 +49,8 @@ func TestStartWithoutAFreeWorkerLeavesTheTaskToOthers(t *testing.T) {
 	w := task.Workflow{Steps: []task.Step{j.step("b")}, Succeeded: nothing, Failed: ignored}
 	recorded := begin(t, s, busy, "second", w)
 	start(t, s, w)
-	if got := end(t, s, recorded.ID); got.State != store.Succeeded || got.Epoch == recorded.Epoch {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, recorded.ID)
+	assert.True(t, got.State == store.Succeeded && got.Epoch != recorded.Epoch, "%+v", got)
 	j.is(t, "b")
 }
 
@@ -85,9 +85,8 @@ func TestRequestsKeepNoWorker(t *testing.T) {
 	}
 	recorded, since := leased(t, s, r, "other")
 	request(recorded, since, quick)
-	if got := end(t, s, recordOf(t, s, "later", store.NewTask{}).ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
+	got := end(t, s, recordOf(t, s, "later", store.NewTask{}).ID)
+	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
 	j.is(t, "other", "other")
 	close(release)
 	all.Wait()

@@ -3,6 +3,8 @@ package task_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/task"
 )
 
@@ -15,11 +17,9 @@ func FuzzParseToken(f *testing.F) {
 		f.Add(seed, int64(1))
 	}
 	f.Fuzz(func(t *testing.T, token string, id int64) {
-		if parsed, ok := task.ParseToken(token); ok && (parsed <= 0 || task.Token(parsed) != token) {
-			t.Errorf("%q was taken for task %d", token, parsed)
-		}
-		if parsed, ok := task.ParseToken(task.Token(id)); ok != (id > 0) || ok && parsed != id {
-			t.Errorf("task %d came back as %d, %t", id, parsed, ok)
-		}
+		parsed, ok := task.ParseToken(token)
+		assert.False(t, ok && (parsed <= 0 || task.Token(parsed) != token), "%q was taken for task %d", token, parsed)
+		parsed, ok = task.ParseToken(task.Token(id))
+		assert.False(t, ok != (id > 0) || ok && parsed != id, "task %d came back as %d, %t", id, parsed, ok)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -16,9 +17,8 @@ import (
 
 func TestTracedRequestsKeepWhatTheyHold(t *testing.T) {
 	t.Parallel()
-	if got := task.Traced(t.Context(), json.RawMessage(`{"later": true}`)); string(got) != `{"later": true}` {
-		t.Errorf("without a trace: %s", got)
-	}
+	got := task.Traced(t.Context(), json.RawMessage(`{"later": true}`))
+	assert.Equal(t, `{"later": true}`, string(got), "without a trace: %s", got)
 	ctx, span := sdk.NewTracerProvider().Tracer("test").Start(t.Context(), "request")
 	traceparent := "00-" + span.SpanContext().TraceID().String() + "-" + span.SpanContext().SpanID().String() + "-01"
 	for request, want := range map[string]string{
@@ -64,13 +64,9 @@ func TestSpansOfATask(t *testing.T) {
 		{"step b", "task provision", false}: 1, {"statement", "step b", false}: 1}
 	for _, s := range recorded.GetSpans() {
 		want[span{s.Name, names[s.Parent.SpanID().String()], s.Status.Code == codes.Error}]--
-		if s.SpanContext.TraceID() != request.SpanContext().TraceID() {
-			t.Errorf("%q is in another trace", s.Name)
-		}
+		assert.True(t, s.SpanContext.TraceID() == request.SpanContext().TraceID(), "%q is in another trace", s.Name)
 	}
 	for s, missing := range want {
-		if missing != 0 {
-			t.Errorf("%d of %+v are missing", missing, s)
-		}
+		assert.Equal(t, 0, missing, "%d of %+v are missing", missing, s)
 	}
 }

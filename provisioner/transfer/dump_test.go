@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
 )
@@ -92,9 +95,8 @@ func TestDumpAndLoad(t *testing.T) {
 		}
 		o := transfer.Options{ChunkBytes: chunkBytes, Workers: 2, Events: true}
 		err = transfer.Load(t.Context(), read, cut, f.to, o)
-		if _, ofSource := errors.AsType[*transfer.SourceError](err); !ofSource || !errors.Is(err, lost) {
-			t.Fatalf("a dump that cannot be read: %v", err)
-		}
+		_, ofSource := errors.AsType[*transfer.SourceError](err)
+		require.True(t, ofSource && errors.Is(err, lost), "a dump that cannot be read: %v", err)
 		f.must(transfer.Load(t.Context(), read, m.parts, f.to, o))
 		f.compare()
 		f.exec(f.copied, "DELETE FROM many WHERE id % 1000 = 7", "INSERT INTO many VALUES (-5, 'z')", "DROP TABLE times",
@@ -104,9 +106,8 @@ func TestDumpAndLoad(t *testing.T) {
 		f.compare()
 
 		m.parts[0].Chunks[0].Sum = "1 1"
-		if err := transfer.Load(t.Context(), read, m.parts, f.to, o); !errors.Is(err, transfer.ErrDiffers) {
-			t.Errorf("rows that differ from the sums of the dump: %v", err)
-		}
+		assert.ErrorIs(t, transfer.Load(t.Context(), read, m.parts, f.to, o), transfer.ErrDiffers,
+			"rows that differ from the sums of the dump")
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -279,17 +281,13 @@ func (one fault) expectSame(t *testing.T, s, into servers.MySQL) {
 		for range 2 { // also over what is there
 			var leftOut []string
 			err := f.copyOrRestore(t.Context(), dumps, transfer.Options{ChunkBytes: chunkBytes, Events: true, LeftOut: func(program string, broken bool, err error) bool {
-				if !broken {
-					t.Errorf("%s is not broken: %v", program, err)
-				}
+				assert.True(t, broken, "%s is not broken: %v", program, err)
 				leftOut = append(leftOut, program)
 				return broken
 			}})
 			if one.refused != "" {
 				refusal, refused := errors.AsType[*transfer.RefusedError](err)
-				if !refused || !strings.HasPrefix(refusal.Sentence, one.refused) {
-					t.Errorf("dump %t: %v", dumps, err)
-				}
+				assert.True(t, refused && strings.HasPrefix(refusal.Sentence, one.refused), "dump %t: %v", dumps, err)
 				continue
 			}
 			f.must(err)
@@ -345,8 +343,7 @@ func TestUnknownKinds(t *testing.T) {
 		f.must(transfer.CheckKinds(t.Context(), f.source, "EVENTS"))
 		f.exec(f.source, "CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DO DO 1")
 		err := transfer.CheckKinds(t.Context(), f.source, "EVENTS")
-		if refusal, refused := errors.AsType[*transfer.RefusedError](err); !refused || !strings.Contains(refusal.Sentence, "EVENTS") {
-			t.Errorf("the database has an event: %v", err)
-		}
+		refusal, refused := errors.AsType[*transfer.RefusedError](err)
+		assert.True(t, refused && strings.Contains(refusal.Sentence, "EVENTS"), "the database has an event: %v", err)
 	})
 }

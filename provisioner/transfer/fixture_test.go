@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
@@ -60,9 +61,8 @@ func newFixtureInto(t *testing.T, s, into servers.MySQL) *fixture {
 	t.Cleanup(func() {
 		for statement, on := range map[string]*sql.DB{"DROP DATABASE " + from: f.root, "DROP DATABASE " + to: f.there,
 			"DROP USER " + f.reader: f.root, "DROP USER " + f.owner: f.there} {
-			if _, err := on.ExecContext(context.Background(), statement); err != nil {
-				t.Errorf("%s: %v", statement, err)
-			}
+			_, err := on.ExecContext(context.Background(), statement)
+			assert.NoError(t, err, statement)
 		}
 	})
 	f.source, f.copied = f.conn(f.root, from), f.conn(f.there, to)

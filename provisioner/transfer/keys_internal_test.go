@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestSplitKeys removes the secondary keys from definitions, unless they may be needed.
@@ -35,8 +37,6 @@ func TestSplitKeys(t *testing.T) {
 		if test.early == "" {
 			test.early = test.create
 		}
-		if early != test.early || !slices.Equal(keys, test.keys) {
-			t.Errorf("%s: %q and %q", test.name, early, keys)
-		}
+		assert.True(t, early == test.early && slices.Equal(keys, test.keys), "%s: %q and %q", test.name, early, keys)
 	}
 }

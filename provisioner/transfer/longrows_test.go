@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	budget "mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
@@ -36,8 +38,7 @@ func TestMemoryForLongRows(t *testing.T) {
 		f.exec(f.copied, "DROP TABLE huge")
 		err := transfer.Copy(t.Context(), f.from, f.to, o)
 		refusal, ok := errors.AsType[*transfer.RefusedError](err)
-		if !ok || !strings.Contains(refusal.Sentence, "Table huge has a row of 3 MiB") {
-			t.Errorf("too little memory: %v", err)
-		}
+		assert.True(t, ok && strings.Contains(refusal.Sentence, "Table huge has a row of 3 MiB"),
+			"too little memory: %v", err)
 	})
 }

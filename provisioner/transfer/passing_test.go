@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
@@ -44,9 +45,7 @@ func TestCopyToAServerThatBecomesReadOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if refused < 3 {
-			t.Errorf("the server refused only %d statements", refused)
-		}
+		assert.True(t, refused >= 3, "the server refused only %d statements", refused)
 	})
 }
 
@@ -78,9 +77,8 @@ func TestCopyPartitionsWithoutThem(t *testing.T) {
 		o := transfer.Options{}
 		err := transfer.Copy(t.Context(), f.from, f.to, o)
 		refusal, refused := errors.AsType[*transfer.RefusedError](err)
-		if !refused || !refusal.BySettings || !strings.HasPrefix(refusal.Sentence, "Table parts has partitions") {
-			t.Errorf("a copy with partitions: %v", err)
-		}
+		assert.True(t, refused && refusal.BySettings && strings.HasPrefix(refusal.Sentence, "Table parts has partitions"),
+			"a copy with partitions: %v", err)
 		o.Unpartitioned = true
 		f.must(transfer.Copy(t.Context(), f.from, f.to, o))
 	})

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
 )
@@ -60,9 +62,7 @@ func TestRenames(t *testing.T) {
 						}
 					}}
 					err := f.copyOrRestore(t.Context(), dumps, o)
-					if one.again != errors.Is(err, transfer.ErrChanged) {
-						t.Fatalf("the tables changed: %v", err)
-					}
+					require.Equal(t, errors.Is(err, transfer.ErrChanged), one.again, "the tables changed: %v", err)
 					if one.again {
 						f.must(f.copyOrRestore(t.Context(), dumps, o))
 						f.expectSameTables()

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
 )
@@ -190,15 +193,13 @@ func TestCopy(t *testing.T) {
 		o.Later = &later
 		f.must(transfer.Copy(t.Context(), f.from, f.to, o))
 		const enabled = "SELECT event_name AS n FROM information_schema.events WHERE event_schema = DATABASE() AND status = 'ENABLED'"
-		if running := f.all(f.copied, enabled); len(f.all(f.source, enabled)) == 0 || len(running) > 0 {
-			t.Errorf("events that run before they are to: %q", running)
-		}
+		running := f.all(f.copied, enabled)
+		assert.False(t, len(f.all(f.source, enabled)) == 0 || len(running) > 0,
+			"events that run before they are to: %q", running)
 		f.must(later.Enable(t.Context(), f.to, func() error { return nil }))
 		f.compare()
 		o.Later = nil
-		if calls < 4 {
-			t.Errorf("progress was reported %d times", calls)
-		}
+		assert.True(t, calls >= 4, "progress was reported %d times", calls)
 
 		f.exec(f.copied, "DELETE FROM many WHERE id % 1000 = 7", "UPDATE many SET filler = 'y' WHERE id = 3000",
 			"INSERT INTO many VALUES (9000000000000000000, 'z', -1)", "DROP TABLE parts", "CREATE TABLE parts (other INT)",
@@ -234,9 +235,7 @@ func TestUniqueValuesThatMove(t *testing.T) {
 		var m memory
 		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{ChunkBytes: chunkBytes}, func() transfer.Output { return &output{to: &m} })
 		f.must(err)
-		if len(m.parts) < 2 {
-			t.Fatalf("the table has %d chunks", len(m.parts))
-		}
+		require.True(t, len(m.parts) >= 2, "the table has %d chunks", len(m.parts))
 		for _, o := range []transfer.Options{{Workers: 1}, {Workers: 2}, {Gentle: true}} {
 			o.ChunkBytes = chunkBytes
 			f.must(transfer.Copy(t.Context(), f.from, f.to, o))
@@ -295,9 +294,7 @@ func TestKnownChunks(t *testing.T) {
 		f.must(transfer.Copy(t.Context(), f.from, f.to, rest))
 		var filler string
 		f.must(f.copied.QueryRowContext(t.Context(), "SELECT filler FROM many WHERE id = 500").Scan(&filler))
-		if filler != "z" {
-			t.Error("the target was read again")
-		}
+		assert.Equal(t, "z", filler, "the target was read again")
 		known.Restart()
 		f.must(transfer.Copy(t.Context(), f.from, f.to, rest))
 		compare()
@@ -318,9 +315,7 @@ func expectNestedViewsLeftOut(t *testing.T, s servers.MySQL) {
 		left = append(left, view)
 		return broken
 	}}))
-	if len(left) == 0 || len(f.all(f.copied, "SHOW TABLES")) < 5 {
-		t.Errorf("left out: %q", left)
-	}
+	assert.False(t, len(left) == 0 || len(f.all(f.copied, "SHOW TABLES")) < 5, "left out: %q", left)
 }
 
 // TestRefusals tries to copy what cannot be copied completely.
@@ -368,9 +363,8 @@ func TestRefusals(t *testing.T) {
 			f := newFixture(t, s)
 			f.exec(f.source, statements...)
 			err := transfer.Copy(t.Context(), f.from, f.to, transfer.Options{})
-			if refusal, refused := errors.AsType[*transfer.RefusedError](err); !refused || !strings.HasPrefix(refusal.Sentence, says) {
-				t.Errorf("%q: %v", statements, err)
-			}
+			refusal, refused := errors.AsType[*transfer.RefusedError](err)
+			assert.True(t, refused && strings.HasPrefix(refusal.Sentence, says), "%q: %v", statements, err)
 		}
 		if s.Flavour == "mariadb" {
 			expectNestedViewsLeftOut(t, s)
@@ -380,9 +374,8 @@ func TestRefusals(t *testing.T) {
 		f.exec(f.root, "GRANT EXECUTE ON "+f.from.Database+".* TO "+f.reader)
 		f.from.Programs = f.from.Rows // may not read it
 		err := transfer.Copy(t.Context(), f.from, f.to, transfer.Options{})
-		if _, refused := errors.AsType[*transfer.RefusedError](err); !refused || !strings.Contains(err.Error(), "SHOW_ROUTINE") {
-			t.Errorf("a routine that may not be read: %v", err)
-		}
+		_, refused := errors.AsType[*transfer.RefusedError](err)
+		assert.True(t, refused && strings.Contains(err.Error(), "SHOW_ROUTINE"), "a routine that may not be read: %v", err)
 	})
 }
 
@@ -401,8 +394,6 @@ func TestCopyEventsOfAnotherNode(t *testing.T) {
 		f.must(later.Enable(t.Context(), f.to, func() error { return nil }))
 		running := f.all(f.copied, "SELECT event_name AS n FROM information_schema.events "+
 			"WHERE event_schema = DATABASE() AND status = 'ENABLED'")
-		if len(running) != 1 || !strings.Contains(running[0], "runs `on") {
-			t.Errorf("these events run: %q", running)
-		}
+		assert.True(t, len(running) == 1 && strings.Contains(running[0], "runs `on"), "these events run: %q", running)
 	})
 }

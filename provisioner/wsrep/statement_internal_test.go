@@ -1,6 +1,10 @@
 package wsrep
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestMaybeDDL(t *testing.T) {
 	t.Parallel()
@@ -24,8 +28,6 @@ func TestMaybeDDL(t *testing.T) {
 		"SELECTED":                      true,
 		"WITH a AS (SELECT 1) DELETE …": false,
 	} {
-		if got := maybeDDL(text); got != want {
-			t.Errorf("maybeDDL(%q) = %v", text, got)
-		}
+		assert.Equal(t, want, maybeDDL(text), "maybeDDL(%q) =", text)
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // The units of what tests start: about how many processors it keeps busy while it starts.
@@ -39,9 +41,7 @@ var machine = &limit{dir: "/tmp/mysql-broker-admission", units: 3 * runtime.NumC
 // those who came before. It does nothing for what a test starts that has some already.
 func Enter(t testing.TB, units int) {
 	t.Helper()
-	if err := machine.enter(t, units); err != nil {
-		t.Fatalf("wait until this machine has room: %v", err)
-	}
+	require.NoError(t, machine.enter(t, units), "wait until this machine has room")
 }
 
 const pollInterval = 20 * time.Millisecond

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const dirVar = "TEST_ADMIT_DIR"
@@ -37,22 +40,16 @@ func TestUnitsOfADeadProcess(t *testing.T) {
 	other := exec.Command(os.Args[0])
 	other.Env = append(os.Environ(), dirVar+"="+dir)
 	out, err := other.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := other.StdinPipe(); err != nil { // open until it is killed
 		t.Fatal(err)
 	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := out.Read(make([]byte, 8)); err != nil {
-		t.Fatalf("%d bytes, %v", n, err)
-	}
+	require.NoError(t, other.Start())
+	n, err := out.Read(make([]byte, 8))
+	require.NoError(t, err, "%d bytes", n)
 	l := of(dir, 2)
-	if taken, err := l.take(t, 2); taken != 0 || err != nil {
-		t.Errorf("took %d units that another process has, %v", taken, err)
-	}
+	taken, err := l.take(t, 2)
+	assert.True(t, taken == 0 && err == nil, "took %d units that another process has, %v", taken, err)
 	entered := make(chan error, 1)
 	go func() { entered <- l.enter(t, 1) }()
 	select {
@@ -60,13 +57,9 @@ func TestUnitsOfADeadProcess(t *testing.T) {
 		t.Fatalf("entered while another process has all, %v", err)
 	case <-time.After(5 * pollInterval):
 	}
-	if err := other.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.Process.Kill())
 	_ = other.Wait()
-	if err := <-entered; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-entered)
 }
 
 // Tests never have more units than there are, those that have some do not wait, and none waits for ever.
@@ -76,12 +69,9 @@ func TestManyTests(t *testing.T) {
 		for _, name := range strings.Split("abcdefgh", "") {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				if err := l.enter(t, 2); err != nil {
-					t.Fatal(err)
-				}
-				if n := running.Add(1); n > 1 {
-					t.Errorf("%d tests run at once", n)
-				}
+				require.NoError(t, l.enter(t, 2))
+				n := running.Add(1)
+				assert.True(t, n <= 1, "%d tests run at once", n)
 				t.Run("part", func(t *testing.T) {
 					if err := l.enter(t, 2); err != nil { // at once
 						t.Fatal(err)
@@ -92,9 +82,8 @@ func TestManyTests(t *testing.T) {
 			})
 		}
 	})
-	if taken, err := l.take(t, 9); taken != 3 || err != nil {
-		t.Errorf("%d units are left, %v", taken, err)
-	}
+	taken, err := l.take(t, 9)
+	assert.True(t, taken == 3 && err == nil, "%d units are left, %v", taken, err)
 }
 
 // Tests that have units have parts for which go test has no room, as it lets others run first, which wait for units.
@@ -104,16 +93,14 @@ func TestPartsThatWaitForOthers(t *testing.T) {
 		for n := range 2*parallel() + 1 {
 			t.Run(strconv.Itoa(n), func(t *testing.T) {
 				t.Parallel()
-				if err := l.enter(t, 1); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.enter(t, 1))
 				t.Run("part", func(t *testing.T) { t.Parallel() })
 			})
 		}
 	})
-	if waiting, inside, guests := l.waiting.Load(), l.inside.Load(), l.guests.Load(); waiting+inside+guests != 0 {
-		t.Errorf("%d tests wait, %d are inside, %d of them guests, and all have ended", waiting, inside, guests)
-	}
+	waiting, inside, guests := l.waiting.Load(), l.inside.Load(), l.guests.Load()
+	assert.True(t, waiting+inside+guests == 0,
+		"%d tests wait, %d are inside, %d of them guests, and all have ended", waiting, inside, guests)
 }
 
 func TestIdle(t *testing.T) {
@@ -125,8 +112,7 @@ func TestIdle(t *testing.T) {
 		l := &limit{}
 		l.waiting.Store(c.waiting)
 		l.inside.Store(c.inside)
-		if got := l.idle(); got != c.want {
-			t.Errorf("%d of %d wait and %d are inside: %d are idle, want %d", c.waiting, all, c.inside, got, c.want)
-		}
+		got := l.idle()
+		assert.Equal(t, c.want, got, "%d of %d wait and %d are inside: %d are idle", c.waiting, all, c.inside, got)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
@@ -70,18 +72,16 @@ func (b *bench) move(t *testing.T) {
 	serviceID, planID := testdrive.Plan(t, "dedicated-small")
 	r := b.broker.Do(t, "PATCH", "/v2/service_instances/"+i.ID+"?accepts_incomplete=true",
 		map[string]any{"service_id": serviceID, "plan_id": planID}).Expect(t, http.StatusAccepted)
-	if state, shown := b.broker.AwaitOperation(t, i.ID, r.String("operation")); state != "succeeded" {
-		t.Fatalf("move: %q", shown)
-	}
+	state, shown := b.broker.AwaitOperation(t, i.ID, r.String("operation"))
+	require.Equal(t, "succeeded", state, "move: %q", shown)
 	i.PlanID = planID
 	moved := &b.Reported.Bindings[0]
 	fetched := b.broker.Do(t, "GET", "/v2/service_instances/"+i.ID+"/service_bindings/"+moved.ID, nil).
 		Expect(t, http.StatusOK)
 	var err error
 	moved.Former = moved.Credentials
-	if moved.Credentials, err = audit.ReadCredentials(fetched.Body["credentials"]); err != nil {
-		t.Fatal(err)
-	}
+	moved.Credentials, err = audit.ReadCredentials(fetched.Body["credentials"])
+	require.NoError(t, err)
 }
 
 // afterMove are discrepancies of an instance whose data was moved.
@@ -90,9 +90,8 @@ func (b *bench) afterMove(t *testing.T) []discrepancy {
 	account := "'" + former.Username + "'@'%'"
 	onServer := func(statement string) func(*testing.T) {
 		return func(t *testing.T) {
-			if _, err := b.Shared.ExecContext(t.Context(), statement); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
+			_, err := b.Shared.ExecContext(t.Context(), statement)
+			require.NoError(t, err, statement)
 		}
 	}
 	inPostgres := func(statement string) func(*testing.T) {
@@ -131,9 +130,7 @@ type discrepancy struct {
 
 func (b *bench) expectNothing(t *testing.T, when string) {
 	t.Helper()
-	if found := audit.Check(t.Context(), b.World); len(found) > 0 {
-		t.Fatalf("%s: %q", when, found)
-	}
+	require.Empty(t, audit.Check(t.Context(), b.World), when)
 }
 
 // newBench makes a shared instance with two bindings, the second of which has ended, and a dedicated instance with one.
@@ -144,16 +141,13 @@ func newBench(t *testing.T, flavour string) *bench {
 	env["BACKUP_STORE"] = "file://" + t.TempDir()
 	env["QUOTA_INTERVAL"] = "1h" // quotas would repair the discrepancy
 	admin, err := private.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { admin.Close() })
 	b := &bench{broker: testdrive.Start(t, env), launcherDir: env["LAUNCHER_DIR"]}
 	b.World = audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
 		Launchers: testdrive.Inspectors(env), Objects: testdrive.Objects(env), Plans: testdrive.Plans(t)}
-	if b.postgres, err = pgx.Connect(t.Context(), b.PostgresURL); err != nil {
-		t.Fatal(err)
-	}
+	b.postgres, err = pgx.Connect(t.Context(), b.PostgresURL)
+	require.NoError(t, err)
 	t.Cleanup(func() { b.postgres.Close(context.Background()) })
 	for _, plan := range []string{"shared-small", "dedicated-small"} {
 		b.provision(t, plan)
@@ -162,9 +156,7 @@ func newBench(t *testing.T, flavour string) *bench {
 	b.broker.Do(t, "DELETE", b.path(t, ended), nil).Expect(t, http.StatusOK)
 	b.Reported.Bindings[len(b.Reported.Bindings)-1].State = audit.Gone
 	dirs, err := filepath.Glob(filepath.Join(b.launcherDir, "instances", "*"))
-	if err != nil || len(dirs) != 1 {
-		t.Fatalf("directories of the dedicated server: %v, %v", dirs, err)
-	}
+	require.True(t, err == nil && len(dirs) == 1, "directories of the dedicated server: %v, %v", dirs, err)
 	b.dataDir = dirs[0]
 	return b
 }
@@ -176,16 +168,13 @@ func (b *bench) provision(t *testing.T, plan string) {
 	r := b.broker.Do(t, "PUT", "/v2/service_instances/"+id+"?accepts_incomplete=true", map[string]any{
 		"service_id": serviceID, "plan_id": planID, "organization_guid": "o", "space_guid": "s"})
 	if r.Status == http.StatusAccepted {
-		if state, shown := b.broker.AwaitOperation(t, id, r.String("operation")); state != "succeeded" {
-			t.Fatalf("provision: %q", shown)
-		}
+		state, shown := b.broker.AwaitOperation(t, id, r.String("operation"))
+		require.Equal(t, "succeeded", state, "provision: %q", shown)
 	} else {
 		r.Expect(t, http.StatusCreated)
 	}
 	b.Reported.Instances = append(b.Reported.Instances, audit.Instance{ID: id, PlanID: planID, State: audit.Exists, Note: plan})
-	if err := audit.Write(t.Context(), b.bind(t, id).Credentials, plan); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, audit.Write(t.Context(), b.bind(t, id).Credentials, plan))
 }
 
 func (b *bench) bind(t *testing.T, instanceID string) audit.Binding {
@@ -195,9 +184,8 @@ func (b *bench) bind(t *testing.T, instanceID string) audit.Binding {
 	r := b.broker.Do(t, "PUT", "/v2/service_instances/"+instanceID+"/service_bindings/"+made.ID,
 		map[string]any{"service_id": serviceID, "plan_id": planID}).Expect(t, http.StatusCreated)
 	var err error
-	if made.Credentials, err = audit.ReadCredentials(r.Body["credentials"]); err != nil {
-		t.Fatal(err)
-	}
+	made.Credentials, err = audit.ReadCredentials(r.Body["credentials"])
+	require.NoError(t, err)
 	b.Reported.Bindings = append(b.Reported.Bindings, made)
 	return made
 }
@@ -255,9 +243,8 @@ func (b *bench) inPostgres(*testing.T) []discrepancy {
 	run := func(statement string) func(*testing.T) {
 		return func(t *testing.T) {
 			t.Helper()
-			if _, err := b.postgres.Exec(t.Context(), statement); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
+			_, err := b.postgres.Exec(t.Context(), statement)
+			require.NoError(t, err, statement)
 		}
 	}
 	return []discrepancy{
@@ -295,9 +282,8 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 		return func(t *testing.T) {
 			t.Helper()
 			for _, statement := range statements {
-				if _, err := b.Shared.ExecContext(t.Context(), statement); err != nil {
-					t.Fatalf("%s: %v", statement, err)
-				}
+				_, err := b.Shared.ExecContext(t.Context(), statement)
+				require.NoError(t, err, statement)
 			}
 		}
 	}
@@ -325,12 +311,9 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 			c := b.Reported.Bindings[0].Credentials
 			c.Username, c.Password, c.Database = "u_gone", "a-test-password", ""
 			var err error
-			if session, err = c.Open(); err != nil {
-				t.Fatal(err)
-			}
-			if err := session.PingContext(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			session, err = c.Open()
+			require.NoError(t, err)
+			require.NoError(t, session.PingContext(t.Context()))
 			run("DROP USER u_gone")(t)
 		}, func(t *testing.T) {
 			session.Close()
@@ -350,9 +333,8 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 
 func (b *bench) exec(t *testing.T, statement string) {
 	t.Helper()
-	if _, err := b.postgres.Exec(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.postgres.Exec(t.Context(), statement)
+	require.NoError(t, err)
 }
 
 // pattern is the shared database as GRANT names it.
@@ -366,23 +348,17 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 		full := filepath.Join(append([]string{b.launcherDir}, path...)...)
 		return discrepancy{name, reported,
 			func(t *testing.T) {
-				if err := os.Mkdir(full, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Mkdir(full, 0o755))
 			},
 			func(t *testing.T) {
-				if err := os.Remove(full); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Remove(full))
 			}}
 	}
 	var stray *exec.Cmd
 	state, kept := filepath.Join(b.dataDir, "state.json"), filepath.Join(b.dataDir, "kept")
 	move := func(from, to string) func(*testing.T) {
 		return func(t *testing.T) {
-			if err := os.Rename(from, to); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Rename(from, to))
 		}
 	}
 	var recorded []byte
@@ -395,27 +371,18 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 			move(kept+".moved", kept)},
 		{"a stray process", "Orphan: process", func(t *testing.T) {
 			stray = exec.Command("tail", "-F", b.launcherDir+"/nothing")
-			if err := stray.Start(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, stray.Start())
 		}, func(t *testing.T) {
-			if err := stray.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, stray.Process.Kill())
 			stray.Wait()
 		}},
 		{"another port", "listens on", func(t *testing.T) {
 			var err error
-			if recorded, err = os.ReadFile(state); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(state, []byte(`{"phase": "ready", "port": 1}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			recorded, err = os.ReadFile(state)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(state, []byte(`{"phase": "ready", "port": 1}`), 0o600))
 		}, func(t *testing.T) {
-			if err := os.WriteFile(state, recorded, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(state, recorded, 0o600))
 		}},
 	}
 }
@@ -425,18 +392,14 @@ func (b *bench) inTheStore() []discrepancy {
 	write := func(names ...string) func(*testing.T) {
 		return func(t *testing.T) {
 			for _, name := range names {
-				if err := b.Objects.Put(t.Context(), name, []byte("x")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, b.Objects.Put(t.Context(), name, []byte("x")))
 			}
 		}
 	}
 	remove := func(names ...string) func(*testing.T) {
 		return func(t *testing.T) {
 			for _, name := range names {
-				if err := b.Objects.Delete(t.Context(), name); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, b.Objects.Delete(t.Context(), name))
 			}
 		}
 	}
@@ -465,8 +428,6 @@ func (b *bench) killServer(t *testing.T) {
 	})
 	found := strings.Join(audit.Check(t.Context(), b.World), "\n")
 	for _, reported := range []string{"has 0 processes", "Missing: with the credentials", "nothing can be read"} {
-		if !strings.Contains(found, reported) {
-			t.Errorf("without its server, no sentence says %q: %s", reported, found)
-		}
+		assert.Contains(t, found, reported, "without its server, no sentence says %q", reported)
 	}
 }

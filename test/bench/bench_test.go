@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -75,9 +77,7 @@ func median(values []float64) float64 {
 func timed(b *testing.B, do func() error) func() time.Duration {
 	return func() time.Duration {
 		since := time.Now()
-		if err := do(); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, do())
 		return time.Since(since)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/audit"
@@ -65,9 +67,7 @@ func open(b *testing.B, s servers.MySQL, database string) *sql.DB {
 	b.Helper()
 	db, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.User, Password: s.Password, Database: database,
 		CACertificate: s.CA}.Open()
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -80,9 +80,7 @@ func clientOptions(b *testing.B, s servers.MySQL) (path string) {
 		text += "ssl\n"
 	}
 	path = filepath.Join(b.TempDir(), "client.cnf")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

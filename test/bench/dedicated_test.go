@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
@@ -62,9 +63,7 @@ func (d dedicated) launch(b *testing.B, use func(dir string)) time.Duration {
 func (d dedicated) only(b *testing.B, name string) string {
 	b.Helper()
 	found, err := filepath.Glob(filepath.Join(d.launcherDir, name, "*"))
-	if err != nil || len(found) != 1 {
-		b.Fatalf("%d %s instead of one: %v", len(found), name, err)
-	}
+	require.True(b, err == nil && len(found) == 1, "%d %s instead of one: %v", len(found), name, err)
 	return found[0]
 }
 
@@ -93,9 +92,7 @@ type rawServer struct {
 func newRawServer(b *testing.B, like dedicated, program string) *rawServer {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "raw")
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rawServer{program: program, tls: filepath.Join(dir, "tls"), dir: filepath.Join(dir, "server"),
 		login: audit.Credentials{Host: "127.0.0.1", Port: testdrive.FreePort(b), Username: "admin", Password: rand.Text()}}
@@ -103,9 +100,7 @@ func newRawServer(b *testing.B, like dedicated, program string) *rawServer {
 		text, err := os.ReadFile(filepath.Join(likeDir, "mysqld.cnf"))
 		recorded, reading := os.ReadFile(filepath.Join(likeDir, "state.json"))
 		var state struct{ Flavour, Version string }
-		if err := errors.Join(err, reading, json.Unmarshal(recorded, &state), os.Chmod(dir, 0o711)); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, errors.Join(err, reading, json.Unmarshal(recorded, &state), os.Chmod(dir, 0o711)))
 		r.template = filepath.Join(like.launcherDir, "templates", state.Flavour+"-"+state.Version)
 		run(b, "cp", "--archive", filepath.Join(likeDir, "tls"), r.tls)
 		// The last line of a name counts.
@@ -124,18 +119,14 @@ func (r *rawServer) launch(b *testing.B) time.Duration {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 { // mysqld does not run as root
 		owner, err := os.Stat(filepath.Join(r.dir, "data"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		as := owner.Sys().(*syscall.Stat_t)
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: as.Uid, Gid: as.Gid}
 	}
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
 	since := time.Now()
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // it is killed
@@ -151,9 +142,8 @@ func (r *rawServer) launch(b *testing.B) time.Duration {
 			b.Fatalf("%s ended:\n%s", r.program, &log)
 		case <-time.After(rawPoll):
 		}
-		if err = firstQuery(b.Context(), r.login); err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
-			b.Fatal(err)
-		}
+		err = firstQuery(b.Context(), r.login)
+		require.False(b, err != nil && !errors.Is(err, syscall.ECONNREFUSED), "%v", err)
 	}
 	return time.Since(since)
 }
@@ -161,29 +151,19 @@ func (r *rawServer) launch(b *testing.B) time.Duration {
 // prepare makes all files of a server, and syncs them.
 func (r *rawServer) prepare(b *testing.B) {
 	b.Helper()
-	if err := os.RemoveAll(r.dir); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.Mkdir(r.dir, 0o711); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.RemoveAll(r.dir))
+	require.NoError(b, os.Mkdir(r.dir, 0o711))
 	run(b, "cp", "--archive", "--sparse=always", r.template, filepath.Join(r.dir, "data"))
 	run(b, "cp", "--archive", r.tls, filepath.Join(r.dir, "tls"))
 	ca, err := os.ReadFile(filepath.Join(r.dir, "tls", "ca.pem"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	r.login.CACertificate = string(ca)
 	for name, content := range map[string]string{"mysqld.cnf": r.settings, "init.sql": fmt.Sprintf(
 		"CREATE USER '%[1]s'@'%%' IDENTIFIED BY '%[2]s';\nGRANT ALL PRIVILEGES ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n",
 		r.login.Username, r.login.Password)} {
-		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(content), 0o644); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, os.WriteFile(filepath.Join(r.dir, name), []byte(content), 0o644))
 	}
-	if err := os.Mkdir(filepath.Join(r.dir, "tmp"), 0o700); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.Mkdir(filepath.Join(r.dir, "tmp"), 0o700))
 	run(b, "chown", "--reference="+filepath.Join(r.dir, "data"), filepath.Join(r.dir, "tmp"))
 	run(b, "sync", "--file-system", r.dir)
 }
@@ -191,7 +171,6 @@ func (r *rawServer) prepare(b *testing.B) {
 // run runs a program that needs no input.
 func run(b *testing.B, program string, arguments ...string) {
 	b.Helper()
-	if out, err := exec.CommandContext(b.Context(), program, arguments...).CombinedOutput(); err != nil {
-		b.Fatalf("%s: %v: %s", program, err, out)
-	}
+	out, err := exec.CommandContext(b.Context(), program, arguments...).CombinedOutput()
+	require.NoError(b, err, "%s: %v: %s", program, err, out)
 }

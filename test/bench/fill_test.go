@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const (
@@ -41,7 +43,6 @@ func fill(b *testing.B, db *sql.DB, database string) {
 
 func execute(b *testing.B, db *sql.DB, statement string) {
 	b.Helper()
-	if _, err := db.ExecContext(b.Context(), statement); err != nil {
-		b.Fatalf("%s: %v", statement, err)
-	}
+	_, err := db.ExecContext(b.Context(), statement)
+	require.NoError(b, err, statement)
 }

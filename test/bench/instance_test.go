@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/testdrive"
@@ -56,9 +57,7 @@ func (i instance) bind(b *testing.B) audit.Credentials {
 	b.Helper()
 	r := i.broker.Do(b, "PUT", i.newBinding(), i.body(nil)).Expect(b, http.StatusCreated)
 	c, err := audit.ReadCredentials(r.Body["credentials"])
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return c
 }
 
@@ -72,9 +71,7 @@ func (i instance) operate(b *testing.B, method string, body any, every time.Dura
 		if r.String("state") == "succeeded" || r.Status == http.StatusGone && method == "DELETE" {
 			return time.Since(since)
 		}
-		if r.String("state") != "in progress" {
-			b.Fatalf("%s of %s: status %d: %s", method, i.id, r.Status, r.Raw)
-		}
+		require.Equal(b, "in progress", r.String("state"), "%s of %s: status %d: %s", method, i.id, r.Status, r.Raw)
 		time.Sleep(every)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 )
 
@@ -43,9 +45,7 @@ func compareOperation(b *testing.B, name string, through, without tenant) {
 		return func() (took time.Duration) {
 			for _, o := range operations {
 				since := time.Now()
-				if err := o.do(who); err != nil {
-					b.Fatalf("%s: %v", o.name, err)
-				}
+				require.NoError(b, o.do(who), o.name)
 				if o.name == name {
 					took = time.Since(since)
 				}

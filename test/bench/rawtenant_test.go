@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
@@ -46,20 +47,16 @@ func newRawTenants(b *testing.B, s servers.MySQL, postgresURL string, n int) (al
 	b.Helper()
 	db, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.BrokerUser, Password: s.BrokerPassword,
 		CACertificate: s.CA}.Open()
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { _ = db.Close() })
 	for range n {
 		t := &rawTenant{ctx: b.Context(), server: s, intent: connect(b, postgresURL), outcome: connect(b, postgresURL)}
-		if t.mysql, err = db.Conn(t.ctx); err != nil {
-			b.Fatal(err)
-		}
+		t.mysql, err = db.Conn(t.ctx)
+		require.NoError(b, err)
 		for conn, statement := range map[*pgx.Conn]string{t.intent: createOperations,
 			t.outcome: "SET synchronous_commit = off"} {
-			if _, err := conn.Exec(t.ctx, statement); err != nil {
-				b.Fatal(err)
-			}
+			_, err = conn.Exec(t.ctx, statement)
+			require.NoError(b, err)
 		}
 		all = append(all, t)
 	}
@@ -69,9 +66,7 @@ func newRawTenants(b *testing.B, s servers.MySQL, postgresURL string, n int) (al
 func connect(b *testing.B, url string) *pgx.Conn {
 	b.Helper()
 	conn, err := pgx.Connect(b.Context(), url)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
@@ -39,13 +40,9 @@ func newTab(t *testing.T) *tab {
 	t.Helper()
 	admit.Enter(t, admit.Browser)
 	program, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatalf("%v; deploy/dev/install-packages.sh test installs it", err)
-	}
+	require.NoError(t, err, "%v; deploy/dev/install-packages.sh test installs it", err)
 	profile, err := os.MkdirTemp("", "mbc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		testdrive.Eventually(t, limits.Stuck, "the browser's profile is gone", func() bool { // some of its processes end later
 			return os.RemoveAll(profile) == nil

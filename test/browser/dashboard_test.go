@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +16,8 @@ import (
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -68,9 +69,8 @@ func (w world) order(t *testing.T, plan, name string) (i instance, operation str
 	r := w.Do(t, "PUT", i.path()+"?accepts_incomplete=true", body{"service_id": serviceID, "plan_id": planID,
 		"organization_guid": "o", "space_guid": "s", "context": body{"platform": "cloudfoundry", "instance_name": name,
 			"organization_name": "acme", "space_name": "shop"}})
-	if r.Status != http.StatusCreated && r.Status != http.StatusAccepted {
-		t.Fatalf("provision: %d %s", r.Status, r.Raw)
-	}
+	require.False(t, r.Status != http.StatusCreated && r.Status != http.StatusAccepted,
+		"provision: %d %s", r.Status, r.Raw)
 	i.page = r.String("dashboard_url")
 	return i, r.String("operation")
 }
@@ -120,9 +120,7 @@ func (i instance) bind(t *testing.T, appGUID, role string) (id string, db *sql.D
 	c := r.Body["credentials"].(map[string]any)
 	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s:%v)/%s?tls=skip-verify", c["username"], c["password"], c["host"],
 		c["port"], c["database"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return id, db
 }
@@ -130,9 +128,8 @@ func (i instance) bind(t *testing.T, appGUID, role string) (id string, db *sql.D
 func run(t *testing.T, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err, statement)
 	}
 }
 
@@ -165,9 +162,8 @@ func TestLiveProgress(t *testing.T) {
 				document.getElementById("operation").innerText.includes(%q)`, step, says))
 		}
 		progress(2, "Creating the database")
-		if h1, state := b.text("h1"), b.text(".heading .mark"); h1 != "orders" || state != "Being created" {
-			t.Errorf("the page of %q says %q", h1, state)
-		}
+		h1, state := b.text("h1"), b.text(".heading .mark")
+		assert.True(t, h1 == "orders" && state == "Being created", "the page of %q says %q", h1, state)
 		b.screenshot("progress-" + s.Flavour)
 		goOnCreating()
 		progress(3, "Checking the first login")
@@ -176,20 +172,14 @@ func TestLiveProgress(t *testing.T) {
 		b.await("the state", `document.querySelector(".heading .mark").innerText === "Ready"`)
 		id, db := i.bind(t, "", "read-only")
 		b.await("the new binding", restShows(id))
-		if err := db.PingContext(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if !eval[bool](b, "window.untouched === true") {
-			t.Error("the page was loaded anew")
-		}
-		if role := eval[string](b, `document.getElementById("operation").getAttribute("role")`); role != "status" {
-			t.Errorf("what is told live has the role %q", role)
-		}
+		assert.NoError(t, db.PingContext(t.Context()))
+		assert.True(t, eval[bool](b, "window.untouched === true"), "the page was loaded anew")
+		assert.Equal(t, "status", eval[string](b, `document.getElementById("operation").getAttribute("role")`),
+			"what is told live has the role")
 		i.delete(t)
 		b.await("the deletion", `document.getElementById("operation").innerText.includes("has been deleted")`)
-		if state, note := b.text(".heading .mark"), b.text("#live"); state != "Deleted" || note != "" {
-			t.Errorf("the page of what is deleted says %q and %q", state, note)
-		}
+		state, note := b.text(".heading .mark"), b.text("#live")
+		assert.True(t, state == "Deleted" && note == "", "the page of what is deleted says %q and %q", state, note)
 		b.forgive("404", i.page) // it may have asked for itself just then
 	})
 }
@@ -233,9 +223,7 @@ func TestReconnect(t *testing.T) {
 func answerBadGateway(t *testing.T, broker string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", strings.TrimPrefix(broker, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	asked := make(chan struct{}, 1)
 	router := http.Server{ReadHeaderTimeout: limits.Stuck, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
@@ -254,12 +242,8 @@ func answerBadGateway(t *testing.T, broker string) {
 	case <-time.After(limits.Stuck):
 		t.Error("the page does not try to connect anew")
 	}
-	if err := router.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
+	assert.NoError(t, router.Shutdown(t.Context()))
+	assert.ErrorIs(t, <-done, http.ErrServerClosed)
 }
 
 // However many tabs show instances, each that somebody looks at is up to date: browsers have six connections to a
@@ -275,9 +259,7 @@ func TestManyTabs(t *testing.T) {
 	id, _ := i.bind(t, "", "read-only")
 	shows := restShows(id)
 	b.await("the new binding in the last tab", shows)
-	if eval[bool](first, shows) {
-		t.Error("a tab that nobody looks at is kept up to date")
-	}
+	assert.False(t, eval[bool](first, shows), "a tab that nobody looks at is kept up to date")
 	first.do(page.BringToFront())
 	first.await("the new binding in the first tab", shows)
 }
@@ -299,9 +281,9 @@ func TestSignedOutElsewhere(t *testing.T) {
 func TestStranger(t *testing.T) {
 	t.Parallel()
 	_, b := openOrders(t, openid.Stranger)
-	if says := b.text("body"); !strings.Contains(says, "Service instance not found") || strings.Contains(says, "orders") {
-		t.Errorf("a stranger reads:\n%s", says)
-	}
+	says := b.text("body")
+	assert.True(t, strings.Contains(says, "Service instance not found") && !strings.Contains(says, "orders"),
+		"a stranger reads:\n%s", says)
 	b.screenshot("stranger")
 	if heard := b.heard(); len(heard) != 1 || !strings.Contains(heard[0], "404") { // the page itself
 		t.Errorf("the console says: %q", heard)
@@ -341,13 +323,9 @@ func TestInstancePage(t *testing.T) {
 		read := b.text("main")
 		for _, want := range []string{"orders", "Ready", "100 MiB", "customers", "read-only", "Recent operations", "UTC",
 			"Connect", "--host=127.0.0.1 --port="} {
-			if !strings.Contains(read, want) {
-				t.Errorf("without JavaScript, the page does not show %q", want)
-			}
+			assert.True(t, strings.Contains(read, want), "without JavaScript, the page does not show %q", want)
 		}
-		if strings.Contains(local, "UTC") {
-			t.Errorf("with JavaScript, moments are shown as %q", local)
-		}
+		assert.False(t, strings.Contains(local, "UTC"), "with JavaScript, moments are shown as %q", local)
 		b.screenshot("instance-without-javascript-" + s.Flavour)
 	})
 }
@@ -357,9 +335,8 @@ func (b *tab) expectWidths(t *testing.T, name string) {
 	t.Helper()
 	for _, width := range []int64{1280, 390, 320} {
 		b.do(emulation.SetDeviceMetricsOverride(width, 800, 1, width < 1000))
-		if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > width {
-			t.Errorf("on a screen of %d pixels, the page is %d wide", width, wide)
-		}
+		wide := eval[int64](b, "document.documentElement.scrollWidth")
+		assert.True(t, wide <= width, "on a screen of %d pixels, the page is %d wide", width, wide)
 		b.screenshot(fmt.Sprintf("%s-%d", name, width))
 	}
 	b.do(emulation.ClearDeviceMetricsOverride())
@@ -401,9 +378,7 @@ func TestOverview(t *testing.T) {
 	})
 	read := b.text("main")
 	for _, want := range []string{"Nothing is left over", "orders", "shared-large", "Upgrade to " + upgrade} {
-		if !strings.Contains(read, want) {
-			t.Errorf("the overview does not show %q", want)
-		}
+		assert.True(t, strings.Contains(read, want), "the overview does not show %q", want)
 	}
 	for _, theme := range []string{"light", "dark"} {
 		b.theme(theme)
@@ -422,9 +397,7 @@ func TestOverview(t *testing.T) {
 func offerUpgrade(t *testing.T, env map[string]string) string {
 	t.Helper()
 	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	later := servers.Later(t, present)
 	env["LAUNCHER_MYSQLD"] = present.Path + "," + later.Path
 	env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "dedicated-small", fmt.Sprintf("version: %q", present.Version))
@@ -435,12 +408,9 @@ func offerUpgrade(t *testing.T, env map[string]string) string {
 func (w world) wantUpgrade(t *testing.T, i instance) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	_, large := testdrive.Plan(t, "dedicated-large")
-	if _, err := conn.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.id, large); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.id, large)
+	require.NoError(t, err)
 }

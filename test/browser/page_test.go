@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
@@ -24,9 +26,7 @@ func restShows(text string) string {
 func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	testdrive.Eventually(t, limits.Stuck, "a measurement", func() bool {
 		var measured bool
@@ -42,15 +42,12 @@ func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 func (w world) sample(t *testing.T, i instance, hours, mebibytes int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), `INSERT INTO storage_sample (database_name, at, bytes)
+	_, err = conn.Exec(t.Context(), `INSERT INTO storage_sample (database_name, at, bytes)
 		SELECT database_name, now() - $2 * '1 hour'::interval, $3::bigint << 20 FROM instance WHERE id = $1`,
-		i.id, hours, mebibytes); err != nil {
-		t.Fatal(err)
-	}
+		i.id, hours, mebibytes)
+	require.NoError(t, err)
 }
 
 // checkPlot looks for a line with steps up, drawn as large as the page allows, below the line of the quota.
@@ -62,30 +59,25 @@ func checkPlot(t *testing.T, b *tab) {
 	if slices.Sort(heights); len(slices.Compact(heights)) < 3 {
 		t.Errorf("the line of the plot is %s", line)
 	}
-	if width := eval[float64](b, `document.querySelector("svg.plot").getBoundingClientRect().width`); width < 600 {
-		t.Errorf("the plot is %g pixels wide", width)
-	}
+	width := eval[float64](b, `document.querySelector("svg.plot").getBoundingClientRect().width`)
+	assert.False(t, width < 600, "the plot is %g pixels wide", width)
 	// The plot is there before the page's script has run.
 	b.await("the hours of the plot are the viewer's", `[...document.querySelectorAll("svg.plot [data-time]")].every(tick => {
 		const at = new Date(tick.dataset.time);
 		return tick.textContent.includes(at.getHours() === 0 ? at.getDate() : at.getHours());
 	})`)
 	for selector, want := range map[string]string{"svg.plot": "100 MiB", "svg.plot .quota-label": "Quota"} {
-		if says := eval[string](b, fmt.Sprintf("document.querySelector(%q).textContent", selector)); !strings.Contains(says, want) {
-			t.Errorf("%s says %q, wanted %q", selector, says, want)
-		}
+		assert.Contains(t, eval[string](b, fmt.Sprintf("document.querySelector(%q).textContent", selector)), want, selector)
 	}
-	if seen := eval[string](b, `getComputedStyle(document.querySelector("svg.plot .line")).stroke`); seen == "none" {
-		t.Error("the line is not drawn")
-	}
+	assert.NotEqual(t, "none", eval[string](b, `getComputedStyle(document.querySelector("svg.plot .line")).stroke`),
+		"the line is not drawn")
 	if !eval[bool](b, `[...document.querySelectorAll("svg.plot .middle")].every((label) =>
 		document.querySelector("svg.plot .grid").x2.baseVal.value + label.getBBox().width / 2 <= 760)`) {
 		t.Error("a label at the right end would be cut")
 	}
 	b.do(emulation.SetDeviceMetricsOverride(390, 800, 1, true))
-	if at := eval[float64](b, `document.querySelector("svg.plot .now").getBoundingClientRect().right`); at < 300 || at > 390 {
-		t.Errorf("on a screen of 390 pixels, the newest point is at %g", at)
-	}
+	at := eval[float64](b, `document.querySelector("svg.plot .now").getBoundingClientRect().right`)
+	assert.False(t, at < 300 || at > 390, "on a screen of 390 pixels, the newest point is at %g", at)
 	b.do(emulation.ClearDeviceMetricsOverride())
 }
 
@@ -123,9 +115,8 @@ func checkContrast(t *testing.T, b *tab, theme string) {
 	b.await("the style sheet", `document.readyState === "complete"`)
 	back := eval[string](b, "getComputedStyle(document.body).backgroundColor")
 	var r, g, blue int
-	if _, err := fmt.Sscanf(back, "rgb(%d, %d, %d)", &r, &g, &blue); err != nil || (r+g+blue > 380) != (theme == "light") {
-		t.Errorf("the %s theme has the background %s", theme, back)
-	}
+	_, err := fmt.Sscanf(back, "rgb(%d, %d, %d)", &r, &g, &blue)
+	assert.True(t, err == nil && (r+g+blue > 380) == (theme == "light"), "the %s theme has the background %s", theme, back)
 	for _, text := range eval[[]string](b, lowContrast) {
 		t.Errorf("%s theme, too little contrast: %s", theme, text)
 	}
@@ -140,12 +131,10 @@ func checkKeyboard(t *testing.T, b *tab) {
 		.filter((e) => e.checkVisibility()).map((e, n) => { e.dataset.usable = n; return e.tagName + " " + e.innerText.slice(0, 20); })`)
 	for n, what := range usable {
 		b.do(chromedp.KeyEvent(kb.Tab))
-		if got := eval[string](b, "document.activeElement.dataset.usable ?? document.activeElement.tagName"); got != fmt.Sprint(n) {
-			t.Fatalf("the tab key went to %s where %d, %s, is next", got, n, what)
-		}
-		if outline := eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
-			t.Errorf("%s does not show that it has the focus", what)
-		}
+		got := eval[string](b, "document.activeElement.dataset.usable ?? document.activeElement.tagName")
+		require.Equal(t, fmt.Sprint(n), got, "the tab key went to %s where %d, %s, is next", got, n, what)
+		assert.NotEqual(t, "none", eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"),
+			"%s does not show that it has the focus", what)
 	}
 	eval[bool](b, `(document.querySelector(".skip").focus(), true)`)
 	b.do(chromedp.KeyEvent(kb.Enter))
@@ -167,8 +156,6 @@ func checkKeyboard(t *testing.T, b *tab) {
 			document.querySelectorAll("[id]").length`},
 		{"the page has no language", `document.documentElement.lang === "en"`},
 	} {
-		if !eval[bool](b, question.script) {
-			t.Error(question.what)
-		}
+		assert.True(t, eval[bool](b, question.script), question.what)
 	}
 }

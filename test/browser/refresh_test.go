@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/openid"
 )
@@ -56,7 +57,5 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	eval[bool](b, "(window.fetch = realFetch, answers.pop()(), true)")
 	b.await("the last binding", shows)
 	eval[bool](b, "(answers.forEach((letGo) => letGo()), true)")
-	if !eval[bool](b, shows) {
-		t.Error("an older answer has taken the place of the newest")
-	}
+	assert.True(t, eval[bool](b, shows), "an older answer has taken the place of the newest")
 }

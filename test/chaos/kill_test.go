@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
@@ -53,9 +56,7 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 	what := fmt.Sprintf("%s, killed at %q", f, at)
 	host := audit.Instance{ID: "none"}
 	x, err := w.Prepare(t.Context(), f, host)
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 	d := &death{kind: f.Kind, at: at, died: make(chan int, 1)}
 	w.watch.orderAll(d.decide)
 	q := x.Request()
@@ -63,9 +64,7 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 	if err == nil {
 		err = w.Learn(&x, q, got)
 	}
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 	testdrive.Eventually(t, limits.Stuck, "a broker comes to the end of the operation", func() bool { // after the last poll
 		w.replaceDead(t, d)
 		d.mu.Lock()
@@ -73,13 +72,9 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 		return len(d.died) == 0 && d.ended
 	})
 	w.watch.orderAll(nil)
-	if at != "" && !slices.Contains(d.seen, at) {
-		t.Errorf("%s: no broker came there", what)
-	}
+	assert.False(t, at != "" && !slices.Contains(d.seen, at), "%s: no broker came there", what)
 	w.Check(t, "after "+what)
-	if err := w.Clear(&x, host); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
+	assert.NoError(t, w.Clear(&x, host), what)
 	w.ForgetGone()
 	return d.seen
 }

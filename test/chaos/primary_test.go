@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -65,9 +68,7 @@ func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
 	throughProxy.Port = w.proxy.Port()
 	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": throughProxy.CA, "uri": c.URI(),
 		"host": throughProxy.Host, "port": throughProxy.Port}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env := testdrive.Environment(t, throughProxy)
 	w.world = newWorldWith(t, throughProxy, env, testdrive.Inspectors(env), map[string]string{"MYSQL_SERVERS": string(described)})
 	for range heldAtOnce {
@@ -357,9 +358,8 @@ func (w *clusterWorld) openOnEach(t *testing.T, app audit.Credentials) []*sql.Co
 func expectEnded(t *testing.T, when string, open []*sql.Conn) {
 	t.Helper()
 	for n, conn := range open {
-		if _, err := conn.ExecContext(context.Background(), "SELECT 1"); err == nil {
-			t.Errorf("%s: a session of the account lives on node %d", when, n+1)
-		}
+		_, err := conn.ExecContext(context.Background(), "SELECT 1")
+		assert.Error(t, err, "%s: a session of the account lives on node %d", when, n+1)
 		_ = conn.Close() // it is broken
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -61,13 +62,10 @@ func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	}
 	w.watch = newWatch(testdrive.NewFaults(t, w.env))
 	admin, err := private.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { admin.Close() })
-	if w.Tasks, err = pgxpool.New(t.Context(), w.env["DATABASE_URL"]); err != nil {
-		t.Fatal(err)
-	}
+	w.Tasks, err = pgxpool.New(t.Context(), w.env["DATABASE_URL"])
+	require.NoError(t, err)
 	t.Cleanup(w.Tasks.Close)
 	w.Audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
 		Launchers: inspectors, Objects: testdrive.Objects(w.env), Plans: testdrive.Plans(t)}
@@ -84,9 +82,7 @@ func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 func (w *world) offerUpgrade(t *testing.T) {
 	t.Helper()
 	present, err := mysqld.ReadBinary(w.env["LAUNCHER_MYSQLD"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	later := servers.Later(t, present)
 	w.Later, w.env["LAUNCHER_MYSQLD"] = later.Version, present.Path+","+later.Path
 	w.env["CATALOG"] = testdrive.CatalogWith(t, w.env["CATALOG"], "dedicated-small", fmt.Sprintf("version: %q",

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/compare"
 	"mysql-broker/test/servers"
 )
@@ -78,15 +81,11 @@ func TestDiff(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		admin, err := s.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = admin.Close() })
 		first, second := newDatabase(t, s, admin), newDatabase(t, s, admin)
 		before, after := describe(t, first), describe(t, second)
-		if found := compare.Diff(before, after); len(found) > 0 {
-			t.Errorf("equal databases differ: %v", found)
-		}
+		assert.Empty(t, compare.Diff(before, after), "equal databases differ")
 		for _, c := range slices.Concat(changes, changesOf[s.Flavour]) {
 			run(t, admin, second, c.statement)
 			before, after = after, describe(t, second)
@@ -103,18 +102,14 @@ func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		admin, err := s.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = admin.Close() })
 		side := newDatabase(t, s, admin)
 		run(t, admin, side, "CREATE TABLE gone (id INT)", "CREATE VIEW broken AS SELECT * FROM gone", "DROP TABLE gone")
 		source := describe(t, side)
 		run(t, admin, side, "DROP VIEW broken", "DROP VIEW v", "DROP TRIGGER r")
 		for _, d := range compare.Diff(source, describe(t, side), "r") {
-			if d.Object != "v" {
-				t.Errorf("%v", d)
-			}
+			assert.Equal(t, "v", d.Object, "%v", d)
 		}
 	})
 }
@@ -122,9 +117,7 @@ func TestLeftOut(t *testing.T) {
 func describe(t *testing.T, side compare.Side) compare.Facts {
 	t.Helper()
 	facts, err := compare.Describe(t.Context(), side)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return facts
 }
 
@@ -135,16 +128,14 @@ func newDatabase(t *testing.T, s servers.MySQL, admin *sql.DB) compare.Side {
 	side := compare.Side{DB: admin, Database: "db_" + id, Accounts: []string{"`u_" + id[:16] + "`@`%`"}}
 	t.Cleanup(func() {
 		for _, statement := range []string{"DROP DATABASE " + side.Database, "DROP USER " + side.Accounts[0]} {
-			if _, err := admin.ExecContext(context.Background(), statement); err != nil {
-				t.Error(err)
-			}
+			_, err := admin.ExecContext(context.Background(), statement)
+			assert.NoError(t, err)
 		}
 	})
 	for _, statement := range []string{"CREATE DATABASE " + side.Database + " CHARACTER SET utf8mb4", "CREATE USER $ACCOUNT",
 		"GRANT ALL ON `" + strings.ReplaceAll(side.Database, "_", `\_`) + "`.* TO $ACCOUNT"} {
-		if _, err := admin.ExecContext(t.Context(), strings.ReplaceAll(statement, "$ACCOUNT", side.Accounts[0])); err != nil {
-			t.Fatal(err)
-		}
+		_, err := admin.ExecContext(t.Context(), strings.ReplaceAll(statement, "$ACCOUNT", side.Accounts[0]))
+		require.NoError(t, err)
 	}
 	run(t, admin, side, slices.Concat(base, baseOf[s.Flavour])...)
 	return side
@@ -153,13 +144,10 @@ func newDatabase(t *testing.T, s servers.MySQL, admin *sql.DB) compare.Side {
 func run(t *testing.T, admin *sql.DB, side compare.Side, statements ...string) {
 	t.Helper()
 	conn, err := admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	for _, statement := range append([]string{"USE " + side.Database}, statements...) {
-		if _, err := conn.ExecContext(t.Context(), strings.ReplaceAll(statement, "$ACCOUNT", side.Accounts[0])); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err = conn.ExecContext(t.Context(), strings.ReplaceAll(statement, "$ACCOUNT", side.Accounts[0]))
+		require.NoError(t, err, statement)
 	}
 }

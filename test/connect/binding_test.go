@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/testdrive"
 )
 
@@ -38,9 +40,7 @@ func (b binding) vcapServices(t *testing.T) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"mysql": []map[string]any{{"name": "db", "label": "mysql",
 		"tags": []string{"mysql", "relational"}, "credentials": b}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -73,8 +73,6 @@ func (i tenant) bind(t *testing.T, id string, parameters map[string]any) binding
 			Expect(t, http.StatusOK)
 	})
 	c, ok := r.Body["credentials"].(map[string]any)
-	if !ok {
-		t.Fatal("the answer has no credentials")
-	}
+	require.True(t, ok, "the answer has no credentials")
 	return binding(c)
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -97,13 +100,10 @@ func prepared(t *testing.T, d driver, text string, env ...string) program {
 	if d.jar != "" {
 		p.env = append(p.env, "JAR="+jarOf(t, d))
 	}
-	if err := os.WriteFile(filepath.Join(p.dir, d.file), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, d.file), []byte(text), 0o600))
 	if d.prepare != "" {
-		if out, err := p.shell(t, d.prepare); err != nil {
-			t.Fatalf("%s: %v\n%s", d.prepare, err, out)
-		}
+		out, err := p.shell(t, d.prepare)
+		require.NoError(t, err, "%s: %v\n%s", d.prepare, err, out)
 	}
 	return p
 }
@@ -111,18 +111,15 @@ func prepared(t *testing.T, d driver, text string, env ...string) program {
 func jarOf(t *testing.T, d driver) string {
 	t.Helper()
 	found, err := filepath.Glob(d.jar)
-	if err != nil || len(found) == 0 {
-		t.Fatalf("%s is not installed: there is no %s; deploy/dev/install-packages.sh test installs it", d.name, d.jar)
-	}
+	require.True(t, err == nil && len(found) != 0,
+		"%s is not installed: there is no %s; deploy/dev/install-packages.sh test installs it", d.name, d.jar)
 	return found[len(found)-1]
 }
 
 func environment(t *testing.T) []string {
 	t.Helper()
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "VCAP_") })
 	return append(env, "ROOT="+testdrive.Root(), "TESTDATA="+filepath.Join(here, "testdata"), "MYSQL="+mysqlClient(),
 		"NODE_MODULES="+nodeModules(t), "GOFLAGS=-buildvcs=false")
@@ -170,16 +167,14 @@ var cipher = regexp.MustCompile(`(?m)^(TLS_|ECDHE-)[A-Z0-9_-]+$`)
 func examples(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(testdrive.Root(), "docs", "connect.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := map[string]string{}
 	for _, m := range regexp.MustCompile("(?s)<!-- run: ([a-z-]+) -->\n```[a-z]+\n(.*?)\n```\n").FindAllStringSubmatch(string(page), -1) {
 		all[m[1]] = m[2] + "\n"
 	}
-	if blocks := strings.Count(string(page), "\n```") / 2; blocks != len(all) {
-		t.Fatalf("docs/connect.md has %d blocks of code, of which %d have a comment that says how to run them", blocks, len(all))
-	}
+	blocks := strings.Count(string(page), "\n```") / 2
+	require.Equal(t, len(all), blocks,
+		"docs/connect.md has %d blocks of code, of which %d have a comment that says how to run them", blocks, len(all))
 	return all
 }
 
@@ -196,18 +191,14 @@ func TestExamples(t *testing.T) {
 			t.Run(d.name, func(t *testing.T) {
 				t.Parallel()
 				text, ok := all[d.example]
-				if !ok {
-					t.Fatal("docs/connect.md has no such example")
-				}
+				require.True(t, ok, "docs/connect.md has no such example")
 				p := prepared(t, d, text)
 				b := newTenant(t, broker, strings.ReplaceAll(d.name, " ", "-")).bind(t, "required", map[string]any{"tls": "required"})
 				for _, a := range []attack{ownCertificate, anotherServer, noTLS} {
 					p.expectRefusal(t, b, a)
 				}
 				output, err := patiently(t, func() (string, error) { return p.connect(t, b) })
-				if err != nil || !cipher.MatchString(output) {
-					t.Errorf("%v; it printed %q", err, output)
-				}
+				assert.True(t, err == nil && cipher.MatchString(output), "%v; it printed %q", err, output)
 			})
 		}
 	})
@@ -223,16 +214,11 @@ func (p program) expectRefusal(t *testing.T, b binding, a attack) {
 	}
 	output, err := p.connect(t, b.at(host, i.Addr.Port))
 	heard, contacted := i.Heard()
-	if !contacted {
-		t.Fatalf("nobody came to somebody who %s; the program printed %q", a, output)
-	}
-	if err == nil {
-		t.Errorf("it connects to somebody who %s, and prints %q", a, output)
-	}
+	require.True(t, contacted, "nobody came to somebody who %s; the program printed %q", a, output)
+	assert.Error(t, err, "it connects to somebody who %s, and prints %q", a, output)
 	leaked := bytes.Contains(heard, []byte(b.text("password")))
-	if leaked || len(heard) > 0 && !p.logsIn {
-		t.Errorf("it tells somebody who %s %d bytes; the password is among them: %v", a, len(heard), leaked)
-	}
+	assert.False(t, leaked || len(heard) > 0 && !p.logsIn,
+		"it tells somebody who %s %d bytes; the password is among them: %v", a, len(heard), leaked)
 }
 
 // The interceptor itself: a client that verifies nothing sends it the password, or at least logs in.
@@ -246,13 +232,9 @@ func TestUnverifiedIsIntercepted(t *testing.T) {
 		b := newTenant(t, broker, "careless").bind(t, "b", nil)
 		i := intercept(t, b.address(), ownCertificate)
 		output, err := p.connect(t, b.at("127.0.0.1", i.Addr.Port))
-		if err != nil || !cipher.MatchString(output) {
-			t.Fatalf("%v; it printed %q", err, output)
-		}
+		require.True(t, err == nil && cipher.MatchString(output), "%v; it printed %q", err, output)
 		heard, _ := i.Heard()
-		if !bytes.Contains(heard, []byte(b.text("username"))) {
-			t.Error("the interceptor has not heard the login")
-		}
+		assert.True(t, bytes.Contains(heard, []byte(b.text("username"))), "the interceptor has not heard the login")
 		leaked := bytes.Contains(heard, []byte(b.text("password")))
 		if want := server.Flavour == "mysql"; leaked != want { // MariaDB's accounts answer a challenge
 			t.Errorf("the interceptor has heard the password: %v", leaked)

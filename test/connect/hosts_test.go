@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -33,9 +36,7 @@ func TestSeveralHosts(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		c := testdrive.StartCluster(t, server.Flavour)
 		described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		env := testdrive.Environment(t, c.Nodes[0].MySQL)
 		env["MYSQL_SERVERS"] = string(described)
 		b := bindShared(t, testdrive.Start(t, env))
@@ -70,7 +71,6 @@ func (b binding) findsAnother(t *testing.T, p program) {
 	raw, _ := json.Marshal(b["hosts"])
 	lines := strings.Split(strings.TrimSpace(output), "\n") // before the last one, drivers may warn
 	port := lines[len(lines)-1]
-	if err != nil || port == b.text("port") || !strings.Contains(string(raw), ":"+port+`"`) {
-		t.Errorf("%v; it printed %q, and the hosts are %s", err, output, raw)
-	}
+	assert.True(t, err == nil && port != b.text("port") && strings.Contains(string(raw), ":"+port+`"`),
+		"%v; it printed %q, and the hosts are %s", err, output, raw)
 }

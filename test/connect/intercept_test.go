@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // attack is what somebody on the way to the server does.
@@ -47,9 +49,7 @@ func intercept(t *testing.T, target string, a attack) *interceptor {
 		listen = "127.0.0.2:0" // which is in no certificate
 	}
 	l, err := net.Listen("tcp", listen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	i := &interceptor{target: target, attack: a, own: selfSigned(t), Addr: l.Addr().(*net.TCPAddr)}
 	var served sync.WaitGroup
 	t.Cleanup(func() {
@@ -169,15 +169,11 @@ func hideTLS(greeting []byte) {
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "interceptor"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
 		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -25,9 +28,7 @@ func verbatim(t *testing.T, d driver) program {
 		name = "java"
 	}
 	text, err := os.ReadFile(filepath.Join("testdata", "uri", name+".txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return prepared(t, d, string(text))
 }
 
@@ -41,9 +42,8 @@ func (p program) connectVerbatim(t *testing.T, b binding) {
 		return p.shell(t, p.run, "URI="+uri, "DATABASE_URL="+strings.Replace(uri, "mysql://", "mysql2://", 1),
 			"JDBC_URL="+b.text("jdbcUrl"))
 	})
-	if err != nil || !strings.Contains(output, "connected to "+b.text("database")) {
-		t.Errorf("%v; it printed %q", err, output)
-	}
+	assert.True(t, err == nil && strings.Contains(output, "connected to "+b.text("database")),
+		"%v; it printed %q", err, output)
 }
 
 // parses lists the examples of drivers that take a URI with its options by themselves, and so TLS too; the others are
@@ -104,13 +104,10 @@ func TestJDBCURLVerifiesByTheTrustStore(t *testing.T) {
 func trustStore(t *testing.T, b binding) (path string) {
 	t.Helper()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, []byte(b.text("ca_certificate")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(ca, []byte(b.text("ca_certificate")), 0o600))
 	path = filepath.Join(filepath.Dir(ca), "trust.p12")
-	if out, err := exec.CommandContext(t.Context(), "keytool", "-importcert", "-noprompt", "-alias", "mysql", "-file", ca,
-		"-keystore", path, "-storepass", "changeit").CombinedOutput(); err != nil {
-		t.Fatalf("keytool: %v\n%s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), "keytool", "-importcert", "-noprompt", "-alias", "mysql", "-file", ca,
+		"-keystore", path, "-storepass", "changeit").CombinedOutput()
+	require.NoError(t, err, "keytool: %v\n%s", err, out)
 	return path
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/servers"
 )
@@ -39,9 +42,7 @@ func TestSample(t *testing.T) {
 		choice := rand.New(rand.NewPCG(seed, 0))
 		for _, n := range choice.Perm(len(r.suite)) {
 			text, err := os.ReadFile(r.suite[n])
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(files) < sampled && len(text) < 20000 && !createsEvent.Match(text) {
 				files = append(files, r.suite[n])
 			}
@@ -57,14 +58,10 @@ func TestCorpus(t *testing.T) {
 		t.Skip("takes hours: set LONG=1")
 	}
 	pattern, err := regexp.Compile(os.Getenv("CORPUS_FILES"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Setenv("MYSQLD", os.Getenv("MYSQLD")+":"+os.Getenv("LATER_MYSQLD"))
 	all, err := fleet.AllMySQL(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range all {
 		t.Run(s.Flavour, func(t *testing.T) {
 			t.Parallel()
@@ -79,19 +76,13 @@ func newRun(t *testing.T, s servers.MySQL) *run {
 	t.Helper()
 	root := filepath.Join(os.Getenv("CORPUS"), s.Flavour)
 	if _, err := os.Stat(root); err != nil {
-		if os.Getenv("REQUIRE_CORPUS") != "" {
-			t.Fatal(err)
-		}
+		require.Empty(t, os.Getenv("REQUIRE_CORPUS"), "%v", err)
 		t.Skip("make corpus installs the suites")
 	}
 	suite, err := list(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	admin, err := s.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = admin.Close() })
 	charset := "utf8mb4"
 	if s.Flavour == mysqld.MariaDB {
@@ -104,17 +95,11 @@ func newRun(t *testing.T, s servers.MySQL) *run {
 // check fails for each file that differs.
 func (r *run) check(t *testing.T, files []string) {
 	t.Helper()
-	if err := r.files(t.Context(), files); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.files(t.Context(), files))
 	var version string
-	if err := r.admin.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.admin.QueryRow("SELECT VERSION()").Scan(&version))
 	t.Logf("%s: %s", version, r.summary())
-	if len(r.same) == 0 {
-		t.Error("no file has created anything")
-	}
+	assert.NotEmpty(t, r.same, "no file has created anything")
 	for file := range r.different {
 		t.Errorf("%s: CORPUS_FILES=%s", version, strings.TrimSuffix(filepath.Base(file), ".test"))
 	}

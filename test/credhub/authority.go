@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 )
 
 // authority signs the certificates of CredHub, of UAA and of applications.
@@ -27,19 +28,14 @@ type authority struct {
 func newAuthority(t testing.TB) (a authority) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CredHub CA"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.certificate, err = x509.ParseCertificate(raw); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	a.certificate, err = x509.ParseCertificate(raw)
+	require.NoError(t, err)
 	a.key = key
 	return a
 }
@@ -51,15 +47,11 @@ func (a authority) pem() string {
 func (a authority) sign(t testing.TB, of *x509.Certificate) (certificate []byte, key *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	of.SerialNumber = big.NewInt(time.Now().UnixNano())
 	of.NotBefore, of.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
 	certificate, err = x509.CreateCertificate(rand.Reader, of, a.certificate, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return certificate, key
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
@@ -34,19 +36,14 @@ func TestManifestsVariables(t *testing.T) {
 		wanted = append(wanted, m[1])
 	}
 	var given map[string]string
-	if err := yaml.UnmarshalWithOptions([]byte(uncommented(t, "deploy/cloudfoundry/vars.example.yml")), &given,
-		yaml.Strict()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.UnmarshalWithOptions([]byte(uncommented(t, "deploy/cloudfoundry/vars.example.yml")), &given,
+		yaml.Strict()))
 	for _, name := range wanted {
-		if _, ok := given[name]; !ok {
-			t.Errorf("vars.example.yml lacks %s", name)
-		}
+		_, ok := given[name]
+		assert.True(t, ok, "vars.example.yml lacks %s", name)
 	}
 	for name := range given {
-		if !slices.Contains(wanted, name) {
-			t.Errorf("manifest.yml does not use %s", name)
-		}
+		assert.True(t, slices.Contains(wanted, name), "manifest.yml does not use %s", name)
 	}
 }
 
@@ -54,16 +51,12 @@ func TestManifestsVariables(t *testing.T) {
 func TestManifestsEnvironment(t *testing.T) {
 	t.Parallel()
 	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := strings.ReplaceAll(uncommented(t, "manifest.yml"), "((encryption-keyset))", "'"+keyset+"'")
 	var manifest struct {
 		Applications []struct{ Env map[string]string }
 	}
-	if err := yaml.Unmarshal([]byte(variable.ReplaceAllString(text, "secret")), &manifest); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(variable.ReplaceAllString(text, "secret")), &manifest))
 	env := manifest.Applications[0].Env
 	for name := range env {
 		expectVariable(t, "manifest.yml", name)
@@ -73,9 +66,8 @@ func TestManifestsEnvironment(t *testing.T) {
 	env["DATABASE_URL"] = "postgres://broker@127.0.0.1/broker"
 	env["MYSQL_SERVERS"] = `[{"name":"shared-1","uri":"mysql://mysql_broker:PASSWORD@127.0.0.1:3306/"}]`
 	env["LAUNCHER_NAMESPACE"], env["LAUNCHER_API"], env["LAUNCHER_API_TOKEN"] = "mysql-servers", "https://127.0.0.1:6443", "token"
-	if _, err := config.FromEnvironment(func(name string) string { return env[name] }); err != nil {
-		t.Error(err)
-	}
+	_, err = config.FromEnvironment(func(name string) string { return env[name] })
+	assert.NoError(t, err)
 }
 
 // rule is one of a security group. https://docs.cloudfoundry.org/concepts/asg.html
@@ -92,13 +84,11 @@ func TestSecurityGroups(t *testing.T) {
 		decoder := json.NewDecoder(strings.NewReader(readFile(t, "deploy/cloudfoundry/security-group-"+file+".json")))
 		decoder.DisallowUnknownFields()
 		var rules []rule
-		if err := decoder.Decode(&rules); err != nil || len(rules) == 0 {
-			t.Fatalf("%s: %v, %v", file, rules, err)
-		}
+		err := decoder.Decode(&rules)
+		require.True(t, err == nil && len(rules) != 0, "%s: %v, %v", file, rules, err)
 		for _, r := range rules {
-			if r.Protocol != "tcp" || r.Description == "" || !isDestination(r.Destination) || !arePorts(r.Ports) {
-				t.Errorf("%s: Cloud Controller would refuse %+v", file, r)
-			}
+			assert.True(t, r.Protocol == "tcp" && r.Description != "" && isDestination(r.Destination) && arePorts(r.Ports),
+				"%s: Cloud Controller would refuse %+v", file, r)
 		}
 	}
 }

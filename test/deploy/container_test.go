@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -35,29 +38,23 @@ func TestImage(t *testing.T) {
 	dockerfile, sources, root := readFile(t, "deploy/container/Dockerfile"), buildContext(t), t.TempDir()
 	build := exec.Command("make", "build", "VERSION=1.2.3-test")
 	build.Dir = sources
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%v\n%s", err, out)
 	for from, to := range inImage {
-		if line := "COPY --from=build " + from + " " + to + "\n"; !strings.Contains(dockerfile, line) {
-			t.Errorf("the Dockerfile lacks %q", line)
-		}
+		line := "COPY --from=build " + from + " " + to + "\n"
+		assert.True(t, strings.Contains(dockerfile, line), "the Dockerfile lacks %q", line)
 		install(t, "-D", strings.Replace(from, "/src", sources, 1), filepath.Join(root, to))
 	}
 	install(t, "-d", "-m", "1777", filepath.Join(root, "tmp"))
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(root, 0o755))
 	expectImageServes(t, root, "1.2.3-test", env)
 }
 
 // expectImageServes runs the broker of the image whose files are in root.
 func expectImageServes(t *testing.T, root, version string, env map[string]string) {
 	t.Helper()
-	if out, err := inChroot(root, "version").CombinedOutput(); err != nil ||
-		!strings.HasPrefix(string(out), "mysql-broker "+version+" ") {
-		t.Errorf("version: %v: %s", err, out)
-	}
+	out, err := inChroot(root, "version").CombinedOutput()
+	assert.True(t, err == nil && strings.HasPrefix(string(out), "mysql-broker "+version+" "), "version: %v: %s", err, out)
 	serve := inChroot(root, "serve")
 	for name, value := range env {
 		serve.Env = append(serve.Env, name+"="+value)
@@ -81,29 +78,20 @@ func buildContext(t *testing.T) string {
 	dir := t.TempDir()
 	for _, name := range append(files, knownFiles(t, patterns...)...) {
 		info, err := os.Stat(path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content, err := os.ReadFile(path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, content, info.Mode()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
+		require.NoError(t, os.WriteFile(to, content, info.Mode()))
 	}
 	return dir
 }
 
 func install(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := exec.Command("install", args...).CombinedOutput(); err != nil {
-		t.Fatalf("install %v: %v: %s", args, err, out)
-	}
+	out, err := exec.Command("install", args...).CombinedOutput()
+	require.NoError(t, err, "install %v: %v: %s", args, err, out)
 }
 
 // inChroot is the broker as a container runs it. A user who is not root has a user namespace to be the image's user in.
@@ -129,13 +117,9 @@ func imageEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	var shared []struct {
 		CA string `json:"ca_certificate"`
 	}
-	if err := json.Unmarshal([]byte(env["MYSQL_SERVERS"]), &shared); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(env["MYSQL_SERVERS"]), &shared))
 	database, err := url.Parse(env["DATABASE_URL"])
-	if err != nil || shared[0].CA == "" {
-		t.Fatalf("no URL, or no certificate: %v", err)
-	}
+	require.True(t, err == nil && shared[0].CA != "", "no URL, or no certificate: %v", err)
 	query := database.Query()
 	query.Set("sslmode", "disable") // the test's PostgreSQL has no TLS
 	query.Set("sslrootcert", shared[0].CA)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 var (
@@ -54,9 +56,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			checked++
 		}
 	}
-	if checked < 20 {
-		t.Errorf("only %d links were found", checked)
-	}
+	assert.True(t, checked >= 20, "only %d links were found", checked)
 }
 
 func expectTarget(t *testing.T, document, target string) {
@@ -75,9 +75,8 @@ func expectSection(t *testing.T, from, file, section string) {
 		t.Errorf("%s: a link leads to %s, which is not there", from, file)
 		return
 	}
-	if section != "" && !anchors(readFile(t, file))[section] {
-		t.Errorf("%s: a link leads to %s, which has no section %s", from, file, section)
-	}
+	assert.False(t, section != "" && !anchors(readFile(t, file))[section],
+		"%s: a link leads to %s, which has no section %s", from, file, section)
 }
 
 // anchors are those that GitHub gives to headings, in lower case, without punctuation, with dashes for spaces, and those

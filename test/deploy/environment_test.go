@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
 )
@@ -21,9 +24,8 @@ func TestExampleEnvironments(t *testing.T) {
 		for name, value := range more {
 			env[name] = value
 		}
-		if _, err := config.FromEnvironment(func(name string) string { return env[name] }); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
+		_, err := config.FromEnvironment(func(name string) string { return env[name] })
+		assert.NoError(t, err, file)
 	}
 }
 
@@ -36,9 +38,7 @@ var (
 func example(t *testing.T, file string) map[string]string {
 	t.Helper()
 	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env := map[string]string{}
 	for _, m := range assignment.FindAllStringSubmatch(readFile(t, file), -1) {
 		name, value := m[1], strings.Trim(m[2], "'")
@@ -50,9 +50,8 @@ func example(t *testing.T, file string) map[string]string {
 	}
 	for name, secret := range map[string]string{"BROKER_PASSWORD": "secret", "ENCRYPTION_KEYSET": keyset,
 		"OIDC_CLIENT_SECRET": "secret", "BACKUP_ACCESS_KEY": "key", "BACKUP_SECRET_KEY": "secret"} {
-		if value, shown := env[name]; !shown || value != "" {
-			t.Errorf("%s: %s is %q, and should be there to be filled in", file, name, value)
-		}
+		value, shown := env[name]
+		assert.True(t, shown && value == "", "%s: %s is %q, and should be there to be filled in", file, name, value)
 		env[name] = secret
 	}
 	return env
@@ -60,7 +59,6 @@ func example(t *testing.T, file string) map[string]string {
 
 func expectVariable(t *testing.T, file, name string) {
 	t.Helper()
-	if !slices.ContainsFunc(config.Variables, func(v config.Variable) bool { return v.Name == name }) {
-		t.Errorf("%s: the broker knows no %s", file, name)
-	}
+	assert.True(t, slices.ContainsFunc(config.Variables, func(v config.Variable) bool { return v.Name == name }),
+		"%s: the broker knows no %s", file, name)
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // knownFiles are the work tree's as git would add them: those that are new are among them, those that are ignored or
@@ -14,9 +17,7 @@ func knownFiles(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	out, err := git(append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"},
 		patterns...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return slices.DeleteFunc(strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), func(name string) bool {
 		_, err := os.Lstat(path(name))
 		return os.IsNotExist(err)
@@ -31,8 +32,7 @@ func git(args ...string) *exec.Cmd {
 func TestSecretsAreIgnored(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"vars.yml", "deploy/kubernetes/mycluster/broker.env", "mycluster/broker.env"} {
-		if out, err := git("check-ignore", "--quiet", name).CombinedOutput(); err != nil {
-			t.Errorf("git would add %s: %v %s", name, err, out)
-		}
+		out, err := git("check-ignore", "--quiet", name).CombinedOutput()
+		assert.NoError(t, err, "git would add %s: %v %s", name, err, out)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const module = "mysql-broker/"
@@ -32,9 +35,7 @@ func TestEngineKnowsNothingOfMySQL(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "./provisioner/engine", "./provisioner/task", "./provisioner/plan")
 	list.Dir = path("")
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name := range strings.Lines(string(out)) {
 		if strings.HasPrefix(name, "github.com/go-sql-driver/") || strings.HasPrefix(name, module+"provisioner/mysqladmin") {
 			t.Errorf("they import %s", name)
@@ -45,9 +46,8 @@ func TestEngineKnowsNothingOfMySQL(t *testing.T) {
 func TestPictureIsCompared(t *testing.T) {
 	t.Parallel()
 	lines := picture("```\n a/        first\n    ├─ b/, c/    second\n    │    └─ d/    third\n    ▼\n e/…    last\n```\n")
-	if want := map[string]int{"a": 2, "a/b": 3, "a/c": 3, "a/c/d": 4, "e/…": 6}; fmt.Sprint(lines) != fmt.Sprint(want) {
-		t.Fatalf("the picture was read as %v, not as %v", lines, want)
-	}
+	want := map[string]int{"a": 2, "a/b": 3, "a/c": 3, "a/c/d": 4, "e/…": 6}
+	require.Equal(t, fmt.Sprint(want), fmt.Sprint(lines), "the picture was read as %v, not as %v", lines, want)
 	for _, test := range []struct {
 		name    string
 		imports map[string][]string
@@ -67,9 +67,9 @@ func TestPictureIsCompared(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			problems := comparePicture(lines, test.imports)
-			if got := strings.Join(problems, "\n"); (test.want == "") != (got == "") || !strings.HasPrefix(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			got := strings.Join(problems, "\n")
+			assert.True(t, (test.want == "") == (got == "") && strings.HasPrefix(got, test.want),
+				"got %q, want %q", got, test.want)
 		})
 	}
 }
@@ -196,9 +196,7 @@ func importGraph(t *testing.T) map[string][]string {
 		list := exec.Command("go", "list", "-json=ImportPath,Imports", "-tags="+tags, "./...")
 		list.Dir = path("")
 		out, err := list.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for d := json.NewDecoder(bytes.NewReader(out)); ; {
 			var p struct {
 				ImportPath string

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The table of log keys in docs/operations.md names every key that the broker logs, and no other.
@@ -17,9 +20,7 @@ func TestLogKeysAreDocumented(t *testing.T) {
 	t.Parallel()
 	const document = "docs/operations.md"
 	documented := keysOfTable(readFile(t, document))
-	if len(documented) == 0 {
-		t.Errorf("%s has no table that begins with | key |", document)
-	}
+	assert.NotEmpty(t, documented, "%s has no table that begins with | key |", document)
 	logged := map[string]string{}
 	for _, file := range knownFiles(t, "cmd/*.go", "broker/*.go", "provisioner/*.go", "store/*.go") {
 		if strings.HasSuffix(file, "_test.go") {
@@ -34,18 +35,13 @@ func TestLogKeysAreDocumented(t *testing.T) {
 		}
 	}
 	for key, where := range logged {
-		if !slices.Contains(documented, key) {
-			t.Errorf("%s: the log key %q is not in the table of %s: use one that is, or add a line", where, key, document)
-		}
+		assert.True(t, slices.Contains(documented, key),
+			"%s: the log key %q is not in the table of %s: use one that is, or add a line", where, key, document)
 	}
 	for _, key := range documented {
-		if logged[key] == "" {
-			t.Errorf("%s: nothing logs the key %q any more: delete its line", document, key)
-		}
+		assert.NotEmpty(t, logged[key], "%s: nothing logs the key %q any more: delete its line", document, key)
 	}
-	if !slices.IsSorted(documented) {
-		t.Errorf("%s: the log keys are not in order", document)
-	}
+	assert.True(t, slices.IsSorted(documented), "%s: the log keys are not in order", document)
 }
 
 var firstCell = regexp.MustCompile("^\\| `([a-z_]+)` \\|")
@@ -78,9 +74,7 @@ func logKeys(t *testing.T, file string) (keys map[string]string, problems []stri
 	t.Helper()
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, path(file), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keys = map[string]string{}
 	at := func(n ast.Node) string { return fmt.Sprintf("%s:%d", file, set.Position(n.Pos()).Line) }
 	report := func(n ast.Node, problem string) { problems = append(problems, at(n)+": "+problem) }

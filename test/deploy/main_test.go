@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -18,8 +20,6 @@ func path(name string) string { return filepath.Join(testdrive.Root(), name) }
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(path(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }

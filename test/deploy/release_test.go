@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -33,9 +36,8 @@ func TestRelease(t *testing.T) {
 	in(t, testdrive.Root(), "make", "release-packages")
 	first := makeRelease(t, "TZ=UTC", "LC_ALL=C")
 	second := makeRelease(t, "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "GOFLAGS=-v", "GOAMD64=v3")
-	if out, err := exec.Command("diff", "--recursive", first, second).CombinedOutput(); err != nil {
-		t.Errorf("the releases differ: %v\n%s", err, out)
-	}
+	out, err := exec.Command("diff", "--recursive", first, second).CombinedOutput()
+	assert.NoError(t, err, "the releases differ: %v\n%s", err, out)
 	in(t, first, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	expectSize(t, filepath.Join(first, "mysql-broker-"+version+"-image.oci.tar"), 45*mebibyte)
 	t.Run("images of mysqld", func(t *testing.T) { testServerImages(t, first) })
@@ -51,9 +53,8 @@ func makeRelease(t *testing.T, env ...string) string {
 	in(t, "/", "git", "-c", "safe.directory=*", "clone", "-q", testdrive.Root(), clone)
 	cmd := exec.Command("make", "release", "VERSION="+version)
 	cmd.Dir, cmd.Env = clone, append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%v\n%s", err, out)
 	return filepath.Join(clone, "dist")
 }
 
@@ -62,17 +63,14 @@ func in(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s: %v\n%s", cmd, err, out)
 }
 
 func expectSize(t *testing.T, path string, most int64) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil || info.Size() > most {
-		t.Errorf("%s: %v, %+v", path, err, info)
-	}
+	assert.True(t, err == nil && info.Size() <= most, "%s: %v, %+v", path, err, info)
 }
 
 var startCommand = regexp.MustCompile(`(?m)^ +command: (.*)$`)
@@ -81,26 +79,18 @@ var startCommand = regexp.MustCompile(`(?m)^ +command: (.*)$`)
 func testCloudFoundryZip(t *testing.T, dist string) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		dir, err := os.MkdirTemp("/tmp", "release-cf") // which other users can enter
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		in(t, dir, "unzip", "-q", filepath.Join(dist, "mysql-broker-"+version+"-cf.zip"))
 		app := filepath.Join(dir, "mysql-broker-"+version+"-cf")
 		in(t, app, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 		expectSize(t, filepath.Join(app, "bin/mysql-broker"), 40*mebibyte)
 		manifest, err := os.ReadFile(filepath.Join(app, "manifest.yml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, pattern := range strings.Fields(string(mustRead(t, filepath.Join(app, ".cfignore")))) {
-			if err := os.RemoveAll(filepath.Join(app, pattern)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.RemoveAll(filepath.Join(app, pattern)))
 		}
-		if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(app, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.Chmod(dir, 0o755), os.Chmod(app, 0o755)))
 		start := exec.Command("sh", "-c", "exec "+startCommand.FindStringSubmatch(string(manifest))[1])
 		start.Dir, start.Env = app, []string{"PATH=/usr/bin:/bin"}
 		for name, value := range imageEnvironment(t, s) {
@@ -110,18 +100,14 @@ func testCloudFoundryZip(t *testing.T, dist string) {
 			start.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}}
 		}
 		out, _, err := smokeTest(t, testdrive.StartCommand(t, start), nil, "mysql", "shared-small")
-		if err != nil || !strings.HasSuffix(out, "shared-small works\n") {
-			t.Errorf("%v\n%s", err, out)
-		}
+		assert.True(t, err == nil && strings.HasSuffix(out, "shared-small works\n"), "%v\n%s", err, out)
 	})
 }
 
 func mustRead(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
@@ -142,19 +128,14 @@ func testImageArchive(t *testing.T, dist string) {
 	}{{func() string { return filepath.Join(layout, "index.json") }, &index},
 		{func() string { return blob(index.Manifests[0].Digest) }, &platforms},
 		{func() string { return blob(platforms.Manifests[0].Digest) }, &manifest}} { // amd64
-		if err := json.Unmarshal(mustRead(t, read.from()), read.to); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(mustRead(t, read.from()), read.to))
 	}
 	in(t, root, "tar", "-xzf", blob(manifest.Layers[0].Digest))
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(root, 0o755))
 	expectImageServes(t, root, version, imageEnvironment(t, servers.Any(t)))
 	base := fileOf(t, filepath.Join(dist, "mysql-broker-"+version+"-kubernetes.tar.gz"), "/deploy/kubernetes/base/kustomization.yaml")
-	if !strings.Contains(base, "digest: "+index.Manifests[0].Digest+"\n") {
-		t.Errorf("the base of the Kubernetes archive does not name the image:\n%s", base)
-	}
+	assert.Contains(t, base, "digest: "+index.Manifests[0].Digest+"\n",
+		"the base of the Kubernetes archive does not name the image:")
 }
 
 var serverImages = regexp.MustCompile(`(?m)^#LAUNCHER_IMAGES=mysql-(.*)=registry.example.com/mysql@(sha256:.*),` +
@@ -165,9 +146,7 @@ var serverImages = regexp.MustCompile(`(?m)^#LAUNCHER_IMAGES=mysql-(.*)=registry
 func testServerImages(t *testing.T, dist string) {
 	settings := fileOf(t, filepath.Join(dist, "mysql-broker-"+version+"-kubernetes.tar.gz"), "/example/broker.env.example")
 	named := serverImages.FindStringSubmatch(settings)
-	if named == nil {
-		t.Fatalf("the example names no images:\n%s", settings)
-	}
+	require.NotNil(t, named, "the example names no images:\n%s", settings)
 	for i, flavour := range []string{"mysql", "mariadb"} {
 		archive := filepath.Join(dist, "mysql-broker-"+version+"-"+flavour+"-"+named[1+2*i]+".oci.tar")
 		if index := fileOf(t, archive, "index.json"); !strings.Contains(index, `"digest":"`+named[2+2*i]+`"`) {
@@ -182,20 +161,15 @@ func fileOf(t *testing.T, path, name string) string {
 	var plain io.Reader = bytes.NewReader(mustRead(t, path))
 	if strings.HasSuffix(path, "gz") {
 		var err error
-		if plain, err = gzip.NewReader(plain); err != nil {
-			t.Fatal(err)
-		}
+		plain, err = gzip.NewReader(plain)
+		require.NoError(t, err)
 	}
 	for r := tar.NewReader(plain); ; {
 		header, err := r.Next()
-		if err != nil {
-			t.Fatalf("%s: %s: %v", path, name, err)
-		}
+		require.NoError(t, err, "%s: %s", path, name)
 		if strings.HasSuffix(header.Name, name) {
 			text, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return string(text)
 		}
 	}
@@ -211,12 +185,9 @@ func testHostArchive(t *testing.T, dist string) {
 	in(t, unpacked, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	in(t, unpacked, "man", "--warnings", "--local-file", "share/man/man1/mysql-broker.1")
 	in(t, unpacked, "bash", "-n", "share/bash-completion/completions/mysql-broker")
-	if err := os.Symlink(filepath.Join(unpacked, "bin"), filepath.Join(clone, "bin")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(filepath.Join(unpacked, "bin"), filepath.Join(clone, "bin")))
 	systemd := exec.Command("test/systemd/restart.sh")
 	systemd.Dir, systemd.Env = clone, append(os.Environ(), "PACKAGE="+filepath.Join(dist, "mysql-broker_"+version+"_amd64.deb"))
-	if out, err := systemd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out, err := systemd.CombinedOutput()
+	assert.NoError(t, err, "%v\n%s", err, out)
 }

@@ -3,6 +3,8 @@ package deploy
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // shellcheck knows what shells do that nobody expects.
@@ -12,9 +14,7 @@ func TestScripts(t *testing.T) {
 	for _, pattern := range []string{".ci/run", "deploy/*/*.sh", "provisioner/launcher/*/*.sh", "test/*.sh",
 		"test/*/*.sh"} {
 		found, err := filepath.Glob(path(pattern))
-		if err != nil || found == nil {
-			t.Fatalf("%s: %v, %v", pattern, found, err)
-		}
+		require.True(t, err == nil && found != nil, "%s: %v, %v", pattern, found, err)
 		scripts = append(scripts, found...)
 	}
 	expectSilence(t, "shellcheck", append([]string{"--severity=warning"}, scripts...)...)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -38,9 +41,7 @@ func TestSmokeTestThatFails(t *testing.T) {
 	t.Parallel()
 	b := testdrive.Start(t, testdrive.Environment(t, servers.Any(t)))
 	out, calls, err := smokeTest(t, b, []string{"THROUGH_APP=nobody"}, "mysql", "shared-small")
-	if err == nil || !strings.Contains(out, "The tunnel through nobody does not work.") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	assert.True(t, err != nil && strings.Contains(out, "The tunnel through nobody does not work."), "%v\n%s", err, out)
 	if n := len(calls); n < 2 || calls[n-2] != "delete-service-key -f --wait NAME smoke-test" ||
 		calls[n-1] != "delete-service -f --wait NAME" {
 		t.Errorf("cf was called as\n%s\n%s", strings.Join(calls, "\n"), out)
@@ -53,9 +54,7 @@ var instanceName = regexp.MustCompile(`smoke-test-[a-z-]+-\d+-\d+`)
 func smokeTest(t *testing.T, b *testdrive.Broker, env []string, args ...string) (printed string, calls []string, err error) {
 	t.Helper()
 	bin, tmp := t.TempDir(), t.TempDir()
-	if err := os.Symlink(path("test/deploy/cf.sh"), filepath.Join(bin, "cf")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(path("test/deploy/cf.sh"), filepath.Join(bin, "cf")))
 	file := filepath.Join(bin, "calls")
 	script := exec.Command(path("deploy/cloudfoundry/smoke-test.sh"), args...)
 	script.Env = append(append(os.Environ(), env...), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+tmp, "WAIT=120",
@@ -63,12 +62,9 @@ func smokeTest(t *testing.T, b *testdrive.Broker, env []string, args ...string) 
 		"BROKER_PASSWORD="+b.Password,
 		"MYSQL_BROKER_CLIENT_STATE="+filepath.Join(bin, "client.json"))
 	out, err := script.CombinedOutput()
-	if left, globErr := filepath.Glob(tmp + "/*"); globErr != nil || len(left) > 0 {
-		t.Errorf("the script left %q, %v", left, globErr)
-	}
+	left, globErr := filepath.Glob(tmp + "/*")
+	assert.True(t, globErr == nil && len(left) <= 0, "the script left %q, %v", left, globErr)
 	text, readErr := os.ReadFile(file)
-	if readErr != nil {
-		t.Fatalf("%v\n%s", readErr, out)
-	}
+	require.NoError(t, readErr, "%v\n%s", readErr, out)
 	return string(out), strings.Split(strings.TrimSpace(instanceName.ReplaceAllString(string(text), "NAME")), "\n"), err
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const unit = "deploy/systemd/mysql-broker.service"
@@ -15,21 +18,15 @@ func TestUnitIsUnderstood(t *testing.T) {
 	t.Parallel()
 	const program = "/usr/local/bin/mysql-broker"
 	text := readFile(t, unit)
-	if !strings.Contains(text, "ExecStart="+program+" serve\n") {
-		t.Fatalf("%s does not start %s", unit, program)
-	}
+	require.True(t, strings.Contains(text, "ExecStart="+program+" serve\n"), "%s does not start %s", unit, program)
 	installed := filepath.Join(t.TempDir(), filepath.Base(unit))
 	text = strings.ReplaceAll(text, program, "/bin/true") // it has to be there
 	const newer = "\nDelegateSubgroup=broker\n"
-	if !strings.Contains(text, newer) {
-		t.Errorf("%s has no line %q", unit, newer)
-	}
+	assert.True(t, strings.Contains(text, newer), "%s has no line %q", unit, newer)
 	if systemdVersion(t) < 254 { // which complains of it
 		text = strings.Replace(text, newer, "\n", 1)
 	}
-	if err := os.WriteFile(installed, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(installed, []byte(text), 0o600))
 	// What is wrong with the units that it depends on is this machine's.
 	expectSilence(t, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", installed)
 }
@@ -40,9 +37,7 @@ func systemdVersion(t *testing.T) (version int) {
 	if err == nil {
 		_, err = fmt.Sscanf(string(out), "systemd %d", &version)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return version
 }
 
@@ -52,9 +47,7 @@ func expectSilence(t *testing.T, name string, args ...string) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = path("")
 	out, err := cmd.CombinedOutput()
-	if err != nil || len(out) > 0 {
-		t.Errorf("%s: %v\n%s", cmd, err, out)
-	}
+	assert.True(t, err == nil && len(out) <= 0, "%s: %v\n%s", cmd, err, out)
 }
 
 // systemd rates how much a service may do from 0 to 10. What remains are the network, other users' files, and /proc,
@@ -63,19 +56,14 @@ func TestUnitIsConfined(t *testing.T) {
 	t.Parallel()
 	const most = "18" // tenths
 	out, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--threshold="+most, path(unit)).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if !strings.Contains(string(out), "Overall exposure level for mysql-broker.service") {
-		t.Errorf("nothing was rated:\n%s", out)
-	}
+	assert.NoError(t, err, "%v\n%s", err, out)
+	assert.True(t, strings.Contains(string(out), "Overall exposure level for mysql-broker.service"),
+		"nothing was rated:\n%s", out)
 }
 
 func TestUnitsUserCanBeMade(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("systemd-sysusers", "--dry-run", "--root="+t.TempDir(),
 		path("deploy/systemd/sysusers.conf")).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "mysql-broker") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	assert.True(t, err == nil && strings.Contains(string(out), "mysql-broker"), "%v\n%s", err, out)
 }

@@ -3,6 +3,8 @@ package deploy
 import (
 	"regexp"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 var walkRow = regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\| `([a-z/]+\\.go)` \\|")
@@ -11,13 +13,11 @@ var walkRow = regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\| `([a-z/]+\\.go)` \\
 func TestWalkOfAProvision(t *testing.T) {
 	t.Parallel()
 	rows := walkRow.FindAllStringSubmatch(readFile(t, "docs/architecture.md"), -1)
-	if len(rows) < 5 || len(rows) > 12 {
-		t.Errorf("docs/architecture.md: the walk of a provision has %d functions, and should have at most 12", len(rows))
-	}
+	assert.True(t, len(rows) >= 5 && len(rows) <= 12,
+		"docs/architecture.md: the walk of a provision has %d functions, and should have at most 12", len(rows))
 	for _, row := range rows {
 		function, file := row[1], row[2]
-		if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + function + `\(`).MatchString(readFile(t, file)) {
-			t.Errorf("docs/architecture.md: %s has no function %s: name the one that took its place", file, function)
-		}
+		assert.True(t, regexp.MustCompile(`(?m)^func (\([^)]*\) )?`+function+`\(`).MatchString(readFile(t, file)),
+			"docs/architecture.md: %s has no function %s: name the one that took its place", file, function)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -31,9 +33,7 @@ func testInBackground(t *testing.T, p testdrive.Platform) {
 	r = i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted)
 	deletion := r.String("operation")
 	i.Await(t, deletion)
-	if testdrive.DatabaseExists(t, p, c.Database) {
-		t.Error("the database is still there")
-	}
+	assert.False(t, testdrive.DatabaseExists(t, p, c.Database), "the database is still there")
 	testdrive.ExpectRefused(t, c.Fields(t))
 	i.Await(t, deletion) // Cloud Controller may ask again and must not read a failure
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
@@ -77,15 +77,13 @@ func testPollsHaveDescriptions(t *testing.T, p testdrive.Platform) {
 		if r.Status != http.StatusOK {
 			return false
 		}
-		if r.String("state") != "in progress" || r.String("description") != "Creating the service instance" {
-			t.Errorf("a poll is answered %s", r.Raw)
-		}
+		assert.True(t, r.String("state") == "in progress" && r.String("description") == "Creating the service instance",
+			"a poll is answered %s", r.Raw)
 		return true
 	})
 	operation := i.BeginProvision(t)
-	if r := i.Poll(t, "?operation="+operation); r.String("description") == "" {
-		t.Errorf("the first poll is answered %s", r.Raw)
-	}
+	r := i.Poll(t, "?operation="+operation)
+	assert.NotEmpty(t, r.String("description"), "the first poll is answered %s", r.Raw)
 	release()
 	testdrive.Receive(t, answer, "the answer to the provision").Expect(t, http.StatusCreated)
 	i.Await(t, operation)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/testdrive"
 )
@@ -22,9 +24,7 @@ var bindScenarios = []scenario{
 func testBind(t *testing.T, p testdrive.Platform) {
 	i := p.Provisioned(t, "shared-small", nil)
 	_, c := i.Bound(t, body{"bind_resource": body{"app_guid": "an-app"}})
-	if c.TLS != (p.Server.CA != "") {
-		t.Errorf("tls is %v", c.TLS)
-	}
+	assert.Equal(t, p.Server.CA != "", c.TLS, "tls")
 	checkTLS(t, c)
 	checkLogins(t, c)
 	testdrive.UseAsApplication(t, c)
@@ -33,14 +33,10 @@ func testBind(t *testing.T, p testdrive.Platform) {
 // checkTLS fails the test unless TLS is on offer, and the server's certificate is for its host.
 func checkTLS(t *testing.T, c testdrive.Credentials) {
 	t.Helper()
-	if !c.TLS {
-		t.Fatal("the credentials have no TLS")
-	}
+	require.True(t, c.TLS, "the credentials have no TLS")
 	misled := c.Fields(t)
 	misled.TLS.ServerName = "another-host"
-	if testdrive.Connect(t, misled).PingContext(t.Context()) == nil {
-		t.Error("the certificate is good for any host")
-	}
+	assert.Error(t, testdrive.Connect(t, misled).PingContext(t.Context()), "the certificate is good for any host")
 }
 
 // checkLogins logs in by every form of the credentials.
@@ -48,9 +44,7 @@ func checkLogins(t *testing.T, c testdrive.Credentials) {
 	t.Helper()
 	for name, login := range map[string]*mysql.Config{"fields": c.Fields(t), "uri": c.ByURI(t), "jdbcUrl": c.ByJDBC(t)} {
 		db := testdrive.Open(t, login)
-		if got := testdrive.Read[string](t, db, "SELECT DATABASE()"); got != c.Database {
-			t.Errorf("%s: the database is %q", name, got)
-		}
+		assert.Equal(t, c.Database, testdrive.Read[string](t, db, "SELECT DATABASE()"), "%s: the database", name)
 		db.Close()
 	}
 }
@@ -59,15 +53,14 @@ func testBindTwice(t *testing.T, p testdrive.Platform) {
 	i := p.Provisioned(t, "shared-small", nil)
 	fields := body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"role": "read-write"}}
 	b, first := i.Bound(t, fields)
-	if again := i.Credentials(t, b.Bind(t, fields).Expect(t, http.StatusOK)); again != first {
-		t.Error("the repeated bind got other credentials")
-	}
+	again := i.Credentials(t, b.Bind(t, fields).Expect(t, http.StatusOK))
+	assert.True(t, again == first, "the repeated bind got other credentials")
 	b.Bind(t, body{"bind_resource": body{"app_guid": "another-app"}}).Expect(t, http.StatusConflict)
 	b.Bind(t, body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"role": "admin"}}).
 		Expect(t, http.StatusConflict)
-	if _, second := i.Bound(t, fields); second.Username == first.Username || second.Password == first.Password {
-		t.Error("two bindings share an account or a password")
-	}
+	_, second := i.Bound(t, fields)
+	assert.False(t, second.Username == first.Username || second.Password == first.Password,
+		"two bindings share an account or a password")
 }
 
 func testBindInvalid(t *testing.T, p testdrive.Platform) {
@@ -84,9 +77,8 @@ func testServiceKey(t *testing.T, p testdrive.Platform) {
 	b, c := i.Bound(t, body{"app_guid": ""})
 	testdrive.UseAsApplication(t, c)
 	key := body{"bind_resource": body{"credential_client_id": "a-client"}}
-	if again := i.Credentials(t, b.Bind(t, key).Expect(t, http.StatusOK)); again != c {
-		t.Error("a key without app_guid is another one")
-	}
+	again := i.Credentials(t, b.Bind(t, key).Expect(t, http.StatusOK))
+	assert.True(t, again == c, "a key without app_guid is another one")
 }
 
 // A successor has the rights of its predecessor. What the predecessor's account has defined works for both, also after
@@ -98,12 +90,10 @@ func testRotateBinding(t *testing.T, p testdrive.Platform) {
 	rotation := body{"predecessor_binding_id": first.BindingID}
 	second := i.NewBinding()
 	next := i.Credentials(t, p.Do(t, "PUT", second.Path(), rotation).Expect(t, http.StatusCreated))
-	if next.Username == c.Username || next.Password == c.Password {
-		t.Error("the successor has the account or the password of its predecessor")
-	}
-	if again := i.Credentials(t, p.Do(t, "PUT", second.Path(), rotation).Expect(t, http.StatusOK)); again != next {
-		t.Error("the repeated request got other credentials")
-	}
+	assert.False(t, next.Username == c.Username || next.Password == c.Password,
+		"the successor has the account or the password of its predecessor")
+	again := i.Credentials(t, p.Do(t, "PUT", second.Path(), rotation).Expect(t, http.StatusOK))
+	assert.True(t, again == next, "the repeated request got other credentials")
 	r := second.Fetch(t).Expect(t, http.StatusOK)
 	if i.Credentials(t, r) != next || testdrive.Field(r.Body, "parameters", "role") != "admin" {
 		t.Errorf("the successor is %v", r.Body["parameters"])
@@ -117,12 +107,10 @@ func testRotateBinding(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectRefused(t, c.Fields(t))
 	db := next.Open(t)
 	testdrive.Exec(t, db, "CALL add_fruit('apple juice')", "CREATE OR REPLACE VIEW pears AS SELECT * FROM fruit WHERE name = 'pear'")
-	if got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples WHERE noted = UPPER(name)"); got != 5 {
-		t.Errorf("the view shows %d rows", got)
-	}
-	if again := i.Credentials(t, p.Do(t, "PUT", second.Path(), rotation).Expect(t, http.StatusOK)); again != next {
-		t.Error("the request repeated after the predecessor's end got other credentials")
-	}
+	got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples WHERE noted = UPPER(name)")
+	assert.Equal(t, 5, got, "the view shows %d rows", got)
+	again = i.Credentials(t, p.Do(t, "PUT", second.Path(), rotation).Expect(t, http.StatusOK))
+	assert.True(t, again == next, "the request repeated after the predecessor's end got other credentials")
 	second.Bind(t, body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"role": "admin"}}).
 		Expect(t, http.StatusConflict)
 	third := i.NewBinding()
@@ -145,9 +133,8 @@ func testRotateInvalid(t *testing.T, p testdrive.Platform) {
 		"nothing at all": {},
 	} {
 		r := p.Do(t, "PUT", b.Path(), fields)
-		if r.Status != http.StatusBadRequest || r.String("description") == "" {
-			t.Errorf("%s: status %d: %s", name, r.Status, r.Raw)
-		}
+		assert.True(t, r.Status == http.StatusBadRequest && r.String("description") != "",
+			"%s: status %d: %s", name, r.Status, r.Raw)
 	}
 	b.Fetch(t).Expect(t, http.StatusNotFound)
 	p.Do(t, "PUT", p.NewInstance(t, "shared-small").NewBinding().Path(), body{"predecessor_binding_id": "b"}).
@@ -155,9 +142,8 @@ func testRotateInvalid(t *testing.T, p testdrive.Platform) {
 
 	same := body{"predecessor_binding_id": reader.BindingID, "parameters": body{"role": "read-only", "tls": "optional"}}
 	_, c := i.Bound(t, same)
-	if _, err := c.Open(t).ExecContext(t.Context(), "CREATE TABLE fruit (name TEXT)"); err == nil {
-		t.Error("the successor of a read-only binding can write")
-	}
+	_, err := c.Open(t).ExecContext(t.Context(), "CREATE TABLE fruit (name TEXT)")
+	assert.Error(t, err, "the successor of a read-only binding can write")
 
 	// During a rotation, there may be one more than the plan allows.
 	for range 10 - 2 {
@@ -183,12 +169,9 @@ func testBindShared(t *testing.T, p testdrive.Platform) {
 
 	b, c := i.Bound(t, bindAs("another-space", nil))
 	db := c.Open(t)
-	if got := testdrive.Read[string](t, db, "SELECT name FROM fruit"); got != "apple" {
-		t.Errorf("read %q", got)
-	}
-	if _, err := db.ExecContext(t.Context(), "INSERT INTO fruit VALUES ('pear')"); err == nil {
-		t.Error("the account of another space could write")
-	}
+	assert.Equal(t, "apple", testdrive.Read[string](t, db, "SELECT name FROM fruit"))
+	_, err := db.ExecContext(t.Context(), "INSERT INTO fruit VALUES ('pear')")
+	assert.Error(t, err, "the account of another space could write")
 	next, _ := i.Bound(t, body{"predecessor_binding_id": b.BindingID})
 	for space, predecessor := range map[string]testdrive.Binding{"another-space": first, "its-space": b} {
 		asked := bindAs(space, nil)

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
@@ -33,9 +35,7 @@ func testClone(t *testing.T, p testdrive.Platform) {
 	own := p.NewInstance(t, "dedicated-small")
 	own.Await(t, own.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
 	testdrive.ExpectClone(t, own)
-	if all := testdrive.AccountsOf(t, p, c); len(all) != 1 {
-		t.Errorf("the source has the accounts %q", all)
-	}
+	assert.Len(t, testdrive.AccountsOf(t, p, c), 1, "the source has the accounts")
 	back, ownCopy := p.NewInstance(t, "shared-large"), p.NewInstance(t, "dedicated-small")
 	for _, i := range []testdrive.Instance{back, ownCopy} {
 		if i.ID == ownCopy.ID { // shared plans allow no events
@@ -58,9 +58,7 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 	t.Helper()
 	source, _ := testdrive.Cloneable(t, p, "shared-small")
 	holder, err := p.Admin(t).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer holder.Close()
 	lock := func(do string) {
 		t.Helper()
@@ -96,9 +94,7 @@ func testBootstrap(t *testing.T, p testdrive.Platform) {
 		"INSERT INTO t VALUES ('a;b');\nDELIMITER //\nCREATE PROCEDURE p() BEGIN DELETE FROM t; INSERT INTO t VALUES ('p'); END//\n" +
 		"DELIMITER ;\nCALL p()"}}).Expect(t, http.StatusAccepted).String("operation"))
 	_, c := i.Bound(t, nil)
-	if got := testdrive.ReadAll(t, c.Open(t), "SELECT s FROM t"); !slices.Equal(got, []string{"p"}) {
-		t.Errorf("the table has %q", got)
-	}
+	assert.Equal(t, []string{"p"}, testdrive.ReadAll(t, c.Open(t), "SELECT s FROM t"), "the table")
 	testdrive.Exec(t, c.Open(t), "CALL p()")
 	testBootstrapProgress(t, p)
 	failing := p.NewInstance(t, "shared-small")
@@ -106,11 +102,8 @@ func testBootstrap(t *testing.T, p testdrive.Platform) {
 	state, shown := failing.AwaitOperation(t, failing.ID, failing.Provision(t, testdrive.Async, body{"parameters": body{
 		"bootstrap": "CREATE TABLE t (id INT); CREATE VIEW v AS SELECT * FROM mysql." + secret}}).
 		Expect(t, http.StatusAccepted).String("operation"))
-	if says := shown[len(shown)-1]; state != "failed" || !strings.Contains(says, "Statement 2") ||
-		!strings.Contains(says, "CREATE VIEW") {
-		t.Errorf("%s after %q", state, shown)
-	}
-	if strings.Contains(p.Log(), secret) {
-		t.Error("the log quotes the parameter")
-	}
+	says := shown[len(shown)-1]
+	assert.True(t, state == "failed" && strings.Contains(says, "Statement 2") && strings.Contains(says, "CREATE VIEW"),
+		"%s after %q", state, shown)
+	assert.False(t, strings.Contains(p.Log(), secret), "the log quotes the parameter")
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/testdrive"
 )
 
@@ -49,9 +51,7 @@ func checkDedicatedLogin(t *testing.T, c testdrive.Credentials) {
 	checkTLS(t, c)
 	checkLogins(t, c)
 	testdrive.Open(t, c.Plain(t)).Close()
-	if got := testdrive.Read[string](t, c.Open(t), "SELECT @@collation_database"); got != "utf8mb4_bin" {
-		t.Errorf("the collation is %s", got)
-	}
+	assert.Equal(t, "utf8mb4_bin", testdrive.Read[string](t, c.Open(t), "SELECT @@collation_database"), "the collation")
 }
 
 // grow changes the plan; the data and the binding must outlive the server's restart.
@@ -65,18 +65,14 @@ func grow(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.C
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), http.StatusOK)
 
 	db := c.Open(t)
-	if after := testdrive.Read[int](t, db, bufferPool); after <= before {
-		t.Errorf("the buffer pool had %d bytes and has %d", before, after)
-	}
-	if n := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM fruit"); n != 3 {
-		t.Errorf("%d rows are left", n)
-	}
-	if r := i.Fetch(t); testdrive.Field(r.Body, "parameters", "collation") != "utf8mb4_bin" || r.String("plan_id") == i.PlanID {
-		t.Errorf("the instance is now %s", r.Raw)
-	}
-	if i.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK)) != c {
-		t.Error("the credentials changed")
-	}
+	after := testdrive.Read[int](t, db, bufferPool)
+	assert.True(t, after > before, "the buffer pool had %d bytes and has %d", before, after)
+	n := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM fruit")
+	assert.Equal(t, 3, n, "%d rows are left", n)
+	r := i.Fetch(t)
+	assert.True(t, testdrive.Field(r.Body, "parameters", "collation") == "utf8mb4_bin" && r.String("plan_id") != i.PlanID,
+		"the instance is now %s", r.Raw)
+	assert.True(t, i.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK)) == c, "the credentials changed")
 }
 
 func unbindAndDeprovision(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.Credentials) {
@@ -89,7 +85,5 @@ func unbindAndDeprovision(t *testing.T, i testdrive.Instance, b testdrive.Bindin
 	i.Await(t, deletion)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)
 	i.Fetch(t).Expect(t, http.StatusNotFound)
-	if testdrive.Connect(t, c.Fields(t)).PingContext(t.Context()) == nil {
-		t.Error("the server is still there")
-	}
+	assert.Error(t, testdrive.Connect(t, c.Fields(t)).PingContext(t.Context()), "the server is still there")
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -28,23 +30,21 @@ func testExpiry(t *testing.T, p testdrive.Platform) {
 	c := i.Credentials(t, r)
 	testdrive.UseAsApplication(t, c)
 	expires, renew := testdrive.BindingTimes(t, r)
-	if left := time.Until(expires); left > 8*time.Second || renew.After(expires) || renew.Before(expires.Add(-8*time.Second)) {
-		t.Errorf("it expires in %v, and is to be renewed at %v", left, renew)
-	}
+	left := time.Until(expires)
+	assert.False(t, left > 8*time.Second || renew.After(expires) || renew.Before(expires.Add(-8*time.Second)),
+		"it expires in %v, and is to be renewed at %v", left, renew)
 	again := definer.Bind(t, asked).Expect(t, http.StatusOK)
 	fetched := definer.Fetch(t).Expect(t, http.StatusOK)
 	for name, r := range map[string]testdrive.Response{"repeated": again, "fetched": fetched} {
-		if at, _ := testdrive.BindingTimes(t, r); !at.Equal(expires) || i.Credentials(t, r) != c {
-			t.Errorf("%s, it expires at %v instead of %v, or has other credentials", name, at, expires)
-		}
+		at, _ := testdrive.BindingTimes(t, r)
+		assert.True(t, at.Equal(expires) && i.Credentials(t, r) == c,
+			"%s, it expires at %v instead of %v, or has other credentials", name, at, expires)
 	}
 	asked["parameters"] = body{"ttl": "9s"}
 	definer.Bind(t, asked).Expect(t, http.StatusConflict)
 	asked["parameters"] = body{"ttl": "8s"}
 	forever, still := i.Bound(t, nil)
-	if forever.Fetch(t).Body["metadata"] != nil {
-		t.Error("a binding without ttl has metadata")
-	}
+	assert.True(t, forever.Fetch(t).Body["metadata"] == nil, "a binding without ttl has metadata")
 
 	busy := c.Open(t)
 	ended := make(chan error, 1)
@@ -61,15 +61,12 @@ func testExpiry(t *testing.T, p testdrive.Platform) {
 	} else {
 		interval.Prompt(t, "an account ends", late, maxLate)
 	}
-	if err := testdrive.Receive(t, ended, "the running query ends"); err == nil {
-		t.Error("the running query went on to its end")
-	}
+	assert.Error(t, testdrive.Receive(t, ended, "the running query ends"), "the running query went on to its end")
 	testdrive.ExpectRefused(t, c.Fields(t))
 	db := still.Open(t)
 	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
-	if got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples"); got != 3 {
-		t.Errorf("the view shows %d rows", got)
-	}
+	got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples")
+	assert.Equal(t, 3, got, "the view shows %d rows", got)
 	testdrive.AwaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
 
 	testdrive.Eventually(t, limits.Stuck, "the bindings are gone", func() bool {
@@ -91,10 +88,9 @@ func testExpiryInvalid(t *testing.T, p testdrive.Platform) {
 	first, _ := i.Bound(t, body{"parameters": body{"ttl": "8h", "role": "read-only"}})
 	next := i.NewBinding()
 	r := next.Bind(t, body{"predecessor_binding_id": first.BindingID}).Expect(t, http.StatusCreated)
-	if at, _ := testdrive.BindingTimes(t, r); time.Until(at) < 8*time.Hour-time.Minute || time.Until(at) > 8*time.Hour {
-		t.Errorf("the successor expires at %v", at)
-	}
-	if got := testdrive.Field(next.Fetch(t).Body, "parameters", "ttl"); got != "8h" {
-		t.Errorf("the successor has ttl %v", got)
-	}
+	at, _ := testdrive.BindingTimes(t, r)
+	assert.True(t, time.Until(at) >= 8*time.Hour-time.Minute && time.Until(at) <= 8*time.Hour,
+		"the successor expires at %v", at)
+	got := testdrive.Field(next.Fetch(t).Body, "parameters", "ttl")
+	assert.True(t, got == "8h", "the successor has ttl %v", got)
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -17,12 +20,9 @@ func TestFailedCreate(t *testing.T) {
 	wrong := body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}
 	create := func() string {
 		operation := i.Provision(t, testdrive.Async, wrong).Expect(t, http.StatusAccepted).String("operation")
-		if state, _ := i.AwaitOperation(t, i.ID, operation); state != "failed" {
-			t.Fatalf("the creation %s", state)
-		}
-		if last := i.Poll(t, "?operation="+operation).String("description"); !strings.Contains(last, "collation") {
-			t.Errorf("the developer reads %q", last)
-		}
+		state, _ := i.AwaitOperation(t, i.ID, operation)
+		require.Equal(t, "failed", state, "the creation")
+		assert.Contains(t, i.Poll(t, "?operation="+operation).String("description"), "collation", "the developer reads")
 		testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
 		return operation
 	}
@@ -94,9 +94,8 @@ func TestRemovedPlan(t *testing.T) {
 		return strings.Contains(o.Run(t, 0, "tasks", operation).Stdout, "is not in the catalog")
 	})
 	o.Run(t, 0, "tasks", "cancel", operation)
-	if state, _ := half.AwaitOperation(t, half.ID, operation); state != "failed" {
-		t.Errorf("the creation that was cancelled %s", state)
-	}
+	state, _ := half.AwaitOperation(t, half.ID, operation)
+	assert.Equal(t, "failed", state, "the creation that was cancelled")
 	testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
 	half.Remove(t)
 }

@@ -1,13 +1,15 @@
 package e2e
 
 import (
-	"errors"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -27,9 +29,8 @@ func TestHealth(t *testing.T) {
 			t.Errorf("POST %s: Allow %q, %s", path, r.Header.Get("Allow"), r.Raw)
 		}
 	}
-	if r.String("postgresql") != "ok" || testdrive.Field(r.Body, "shared_servers", "alive") != "ok" {
-		t.Errorf("a healthy broker says %s", r.Raw)
-	}
+	assert.True(t, r.String("postgresql") == "ok" && testdrive.Field(r.Body, "shared_servers", "alive") == "ok",
+		"a healthy broker says %s", r.Raw)
 
 	ailing := testdrive.StartWith(t, server, testdrive.DeadServer(t, "dead"), testdrive.Described("alive", server))
 	ailing.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
@@ -49,24 +50,18 @@ func TestObjectStoreMissing(t *testing.T) {
 	env["BACKUP_STORE"] = "file://" + root
 	p := testdrive.StartPlatform(t, server, env)
 	p.AwaitLog(t, "use of the object store failed")
-	if r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusOK); r.String("status") != "degraded" ||
-		r.String("object_store") != "unusable" {
-		t.Errorf("a broker without its object store says %s", r.Raw)
-	}
+	r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusOK)
+	assert.True(t, r.String("status") == "degraded" && r.String("object_store") == "unusable",
+		"a broker without its object store says %s", r.Raw)
 	out := p.Operator(env).Run(t, 1, "doctor").Stdout
-	if !strings.Contains(out, "unreachable   object store") || !strings.Contains(out, "file://"+root) {
-		t.Errorf("the doctor says %s", out)
-	}
-	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory was created: %v", err)
-	}
-	if err := os.Mkdir(root, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.True(t, strings.Contains(out, "unreachable   object store") && strings.Contains(out, "file://"+root),
+		"the doctor says %s", out)
+	_, err := os.Stat(root)
+	assert.ErrorIs(t, err, fs.ErrNotExist, "the directory was created")
+	require.NoError(t, os.Mkdir(root, 0o700))
 	p.Operator(env).Run(t, 0, "doctor")
-	if all, err := os.ReadDir(root); err != nil || len(all) > 0 {
-		t.Errorf("the probe has left %v, %v", all, err)
-	}
+	all, err := os.ReadDir(root)
+	assert.True(t, err == nil && len(all) <= 0, "the probe has left %v, %v", all, err)
 }
 
 // A PostgreSQL that has become a standby, or is configured to refuse writes, answers, but the broker can only read.

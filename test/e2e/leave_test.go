@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -33,35 +36,24 @@ func testClientsThatLeave(t *testing.T, p testdrive.Platform) {
 
 	var half *net.TCPConn
 	answered := provisionStalled(t, p, func(conn *net.TCPConn) {
-		if err := conn.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, conn.CloseWrite())
 		half = conn
 	})
 	defer half.Close()
-	if err := half.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, half.SetReadDeadline(time.Now().Add(time.Minute)))
 	answer, err := http.ReadResponse(bufio.NewReader(half), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	answer.Body.Close()
-	if answer.StatusCode != http.StatusCreated {
-		t.Errorf("who closes only the half that it sends on is answered %s", answer.Status)
-	}
+	assert.Equal(t, http.StatusCreated, answer.StatusCode,
+		"who closes only the half that it sends on is answered %s", answer.Status)
 	answered.Fetch(t).Expect(t, http.StatusOK)
 
 	const provisions = `mysql_broker_http_requests_total{method="PUT",route="/v2/service_instances/{instance_id}",status=`
 	awaitFigures(t, p, map[string]string{provisions + `"client left"}`: "2", provisions + `"500"}`: ""})
 	for line := range strings.Lines(p.Log()) {
-		if strings.Contains(line, `"level":"ERROR"`) {
-			t.Errorf("an error is logged: %s", line)
-		}
+		assert.False(t, strings.Contains(line, `"level":"ERROR"`), "an error is logged: %s", line)
 	}
-	if line := p.AwaitLog(t, `"client_left":true`); !strings.Contains(line, `"level":"INFO"`) {
-		t.Errorf("the line of a request is %s", line)
-	}
+	assert.Contains(t, p.AwaitLog(t, `"client_left":true`), `"level":"INFO"`, "the line of a request")
 	left.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	answered.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 }
@@ -73,9 +65,7 @@ func provisionStalled(t *testing.T, p testdrive.Platform, meanwhile func(*net.TC
 	release := testdrive.Stall(t, admin)
 	i := p.OwnInstance(t, "shared-small")
 	conn, err := testdrive.SendProvision(i)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	testdrive.AwaitStatement(t, admin, "CREATE DATABASE")
 	meanwhile(conn)
 	for range 3 { // the broker has noticed then what came before

@@ -3,9 +3,10 @@ package e2e
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/testdrive"
 )
@@ -18,26 +19,21 @@ func testMove(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "dedicated-small"), "AsyncRequired")
 	w, readsEnd := testdrive.StartWriter(t, old), startReader(t, old)
 	shown := i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
-	if says := shown[len(shown)-1]; !strings.Contains(says, "cf bind-service") {
-		t.Errorf("the last description is %q", says)
-	}
+	assert.Contains(t, shown[len(shown)-1], "cf bind-service", "the last description")
 	readsEnd()
 	written := w.Stop(t)
 
 	// The binding has another address, and the same account and password.
 	moved := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
-	if moved.Port == old.Port || moved.Username != old.Username || moved.Password != old.Password {
-		t.Errorf("the binding's credentials are %s@%s:%d", moved.Username, moved.Hostname, moved.Port)
-	}
+	assert.True(t, moved.Port != old.Port && moved.Username == old.Username && moved.Password == old.Password,
+		"the binding's credentials are %s@%s:%d", moved.Username, moved.Hostname, moved.Port)
 	testdrive.ExpectWritten(t, written, moved)
 	testdrive.ExpectSame(t, old, moved)
-	if _, err := old.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); testdrive.ErrorNumber(err) != 1142 {
-		t.Errorf("a write at the old address: %v", err)
-	}
+	_, err := old.Open(t).Exec("INSERT INTO items (name) VALUES ('late')")
+	assert.EqualValues(t, 1142, testdrive.ErrorNumber(err), "a write at the old address: %v", err)
 	fetched := i.Fetch(t).Expect(t, http.StatusOK)
-	if testdrive.Field(fetched.Body, "metadata", "attributes", "bindings_to_renew") == nil {
-		t.Errorf("the instance does not tell of its former address: %s", fetched.Raw)
-	}
+	assert.True(t, testdrive.Field(fetched.Body, "metadata", "attributes", "bindings_to_renew") != nil,
+		"the instance does not tell of its former address: %s", fetched.Raw)
 
 	// The old place goes with its bindings, and the data can be moved back.
 	testdrive.ExpectRefusal(t, i.UpdatePlan(t, testdrive.Async, "shared-small"), http.StatusUnprocessableEntity, "bindings")
@@ -75,8 +71,6 @@ func startReader(t *testing.T, c testdrive.Credentials) (end func()) {
 	return func() {
 		t.Helper()
 		cancel()
-		if err := <-refused; err != nil {
-			t.Errorf("a read was refused: %v", err)
-		}
+		assert.NoError(t, <-refused, "a read was refused")
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -59,9 +62,7 @@ func testKorifi(t *testing.T, p testdrive.Platform) {
 		deadline := time.Now().Add(limits.Stuck)
 		r := request().Expect(t, http.StatusAccepted)
 		for ; r.Status != end; r = request() {
-			if time.Now().After(deadline) {
-				t.Fatal("the operation did not end")
-			}
+			require.False(t, time.Now().After(deadline), "the operation did not end")
 			i.Poll(t, "?operation="+r.Expect(t, http.StatusAccepted).String("operation")).Expect(t, http.StatusOK)
 		}
 	}
@@ -78,9 +79,7 @@ func testPreviousPassword(t *testing.T, p testdrive.Platform) {
 	for password, want := range map[string]int{p.Password: 200, previousPassword: 200, previousPassword + "x": 401, "": 401} {
 		login := base64.StdEncoding.EncodeToString([]byte(p.Username + ":" + password))
 		r := p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Basic " + login})
-		if r.Status != want {
-			t.Errorf("a password of %d characters is answered %d, not %d", len(password), r.Status, want)
-		}
+		assert.True(t, r.Status == want, "a password of %d characters is answered", len(password))
 	}
 }
 
@@ -89,9 +88,8 @@ func testNoDashboard(t *testing.T, p testdrive.Platform) {
 	i := p.NewInstance(t, "shared-small")
 	for _, r := range []testdrive.Response{i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated), i.Fetch(t),
 		i.UpdatePlan(t, testdrive.Sync, "shared-large")} {
-		if _, there := r.Body["dashboard_url"]; there {
-			t.Errorf("the answer names a dashboard: %s", r.Raw)
-		}
+		_, there := r.Body["dashboard_url"]
+		assert.False(t, there, "the answer names a dashboard: %s", r.Raw)
 	}
 	p.Do(t, "GET", "/dashboard/", nil).Expect(t, http.StatusNotFound)
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/testdrive"
 )
 
@@ -26,9 +28,8 @@ func testProvisionTwice(t *testing.T, p testdrive.Platform) {
 		"space":      {"space_guid": "another-space"},
 		"parameters": {"parameters": body{"charset": "latin1"}},
 	} {
-		if r := i.Provision(t, testdrive.Sync, fields); r.Status != http.StatusConflict {
-			t.Errorf("another %s: status %d: %s", name, r.Status, r.Raw)
-		}
+		r := i.Provision(t, testdrive.Sync, fields)
+		assert.Equal(t, http.StatusConflict, r.Status, "another %s: status %d: %s", name, r.Status, r.Raw)
 	}
 }
 
@@ -37,24 +38,17 @@ func testCharset(t *testing.T, p testdrive.Platform) {
 	i := p.Provisioned(t, "shared-small", body{"parameters": parameters})
 	_, c := i.Bound(t, nil)
 	db := c.Open(t)
-	if got := testdrive.Read[string](t, db, "SELECT @@character_set_database"); got != "latin1" {
-		t.Errorf("the character set is %s", got)
-	}
-	if got := testdrive.Read[string](t, db, "SELECT @@collation_database"); got != "latin1_german1_ci" {
-		t.Errorf("the collation is %s", got)
-	}
+	assert.Equal(t, "latin1", testdrive.Read[string](t, db, "SELECT @@character_set_database"), "the character set")
+	assert.Equal(t, "latin1_german1_ci", testdrive.Read[string](t, db, "SELECT @@collation_database"), "the collation")
 	r := i.Fetch(t).Expect(t, http.StatusOK)
-	if r.String("service_id") != i.ServiceID || r.String("plan_id") != i.PlanID {
-		t.Errorf("not the ids that were asked for: %s", r.Raw)
-	}
+	assert.True(t, r.String("service_id") == i.ServiceID && r.String("plan_id") == i.PlanID,
+		"not the ids that were asked for: %s", r.Raw)
 	for name, want := range parameters {
-		if got := testdrive.Field(r.Body, "parameters", name); got != want {
-			t.Errorf("parameter %s is %v", name, got)
-		}
+		got := testdrive.Field(r.Body, "parameters", name)
+		assert.True(t, got == want, "parameter %s is %v", name, got)
 	}
-	if testdrive.Field(r.Body, "maintenance_info", "version") != "1.0.0" {
-		t.Errorf("not the maintenance_info of the catalog: %s", r.Raw)
-	}
+	assert.True(t, testdrive.Field(r.Body, "maintenance_info", "version") == "1.0.0",
+		"not the maintenance_info of the catalog: %s", r.Raw)
 }
 
 func testDeprovision(t *testing.T, p testdrive.Platform) {

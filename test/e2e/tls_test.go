@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -55,16 +57,13 @@ func TestTLSOfBindings(t *testing.T) {
 				b, c := test.instance.Bound(t, test.asked)
 				test.expect(t, c)
 				fetched := b.Fetch(t).Expect(t, http.StatusOK)
-				if p.Credentials(t, fetched) != c {
-					t.Error("the fetched credentials are others")
-				}
+				assert.True(t, p.Credentials(t, fetched) == c, "the fetched credentials are others")
 				if asked := test.asked["parameters"]; asked != nil && testdrive.Field(fetched.Body, "parameters", "tls") != asked.(body)["tls"] {
 					t.Errorf("the fetched parameters are %v", fetched.Body["parameters"])
 				}
 				for _, same := range append(test.same, test.asked) {
-					if p.Credentials(t, b.Bind(t, same).Expect(t, http.StatusOK)) != c {
-						t.Errorf("repeated with %v: other credentials", same)
-					}
+					assert.True(t, p.Credentials(t, b.Bind(t, same).Expect(t, http.StatusOK)) == c,
+						"repeated with %v: other credentials", same)
 				}
 				for _, another := range test.another {
 					b.Bind(t, another).Expect(t, http.StatusConflict)
@@ -90,9 +89,8 @@ func testTLSOutlivesThePlan(t *testing.T, p testdrive.Platform) {
 	expectTLSOnly(t, asked)
 	_, i.PlanID = testdrive.Plan(t, "shared-large")
 	made.Instance = i
-	if i.Credentials(t, made.Bind(t, asksNothing).Expect(t, http.StatusOK)) != c {
-		t.Error("the repeated bind got other credentials")
-	}
+	assert.True(t, i.Credentials(t, made.Bind(t, asksNothing).Expect(t, http.StatusOK)) == c,
+		"the repeated bind got other credentials")
 	_, later := i.Bound(t, asksNothing)
 	expectTLSOnly(t, later)
 
@@ -131,9 +129,7 @@ func TestServerWithoutTLS(t *testing.T) {
 	i := p.Provisioned(t, "shared-small", nil)
 	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, asksRequired), http.StatusBadRequest, "offers no TLS")
 	_, c := i.Bound(t, asksNothing)
-	if c.TLS {
-		t.Error("the credentials have TLS")
-	}
+	assert.False(t, c.TLS, "the credentials have TLS")
 	c.Open(t).Close()
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/testdrive"
 )
 
@@ -25,9 +27,8 @@ func testUpdate(t *testing.T, p testdrive.Platform) {
 	_, after := i.Bound(t, nil)
 	testdrive.ExpectConnectionLimit(t, admin, after.Username, 60)
 	r := i.Fetch(t).Expect(t, http.StatusOK)
-	if r.String("plan_id") == i.PlanID || testdrive.Field(r.Body, "parameters", "charset") != "latin1" {
-		t.Errorf("the instance is now %s", r.Raw)
-	}
+	assert.True(t, r.String("plan_id") != i.PlanID && testdrive.Field(r.Body, "parameters", "charset") == "latin1",
+		"the instance is now %s", r.Raw)
 
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
 	testdrive.ExpectConnectionLimit(t, admin, before.Username, 30)
@@ -44,9 +45,8 @@ func testUpdateTooMuchData(t *testing.T, p testdrive.Platform) {
 	}
 	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), "PlanChangeNotSupported",
 		"shared-small", "100 MiB", "holds 1")
-	if r := i.Fetch(t); r.String("plan_id") != i.PlanID {
-		t.Errorf("the refused update changed the plan: %s", r.Raw)
-	}
+	r := i.Fetch(t)
+	assert.Equal(t, i.PlanID, r.String("plan_id"), "the refused update changed the plan: %s", r.Raw)
 	testdrive.Exec(t, db, "DROP TABLE filler")
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
@@ -41,9 +43,8 @@ func TestCluster(t *testing.T) {
 			took[len(took)-1], w.done.Load())
 		w.expectSessionsEnd(t, "after it")
 		for _, b := range w.brokers {
-			if strings.Contains(b.Log(), "but the broker's uri lists") {
-				t.Error("a node that just joined was taken for one that uri lacks")
-			}
+			assert.False(t, strings.Contains(b.Log(), "but the broker's uri lists"),
+				"a node that just joined was taken for one that uri lacks")
 		}
 		for range rounds(2) {
 			if s.Flavour == mysqld.MySQL { // which once stopped to commit after that
@@ -69,9 +70,7 @@ func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
 	w := &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}
 	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI(),
 		"host": "127.0.0.1", "port": w.proxy.Port()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
 	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	w.env["MYSQL_SERVERS"] = string(described)
@@ -111,18 +110,16 @@ func (w *clusterWorld) expectLost(t *testing.T, addresses ...string) {
 		Findings []struct{ Problem, Kind, Server, Name string }
 	}
 	out := testdrive.Run(t, w.env, "doctor", "--json")
-	if err := json.Unmarshal([]byte(out.Stdout), &found); err != nil {
-		t.Fatalf("%v: %s%s", err, out.Stdout, out.Stderr)
-	}
+	err := json.Unmarshal([]byte(out.Stdout), &found)
+	require.NoError(t, err, "%v: %s%s", err, out.Stdout, out.Stderr)
 	var lost []string
 	for _, f := range found.Findings {
 		if f.Kind == "node" && f.Problem == "unreachable" && f.Server == "shared-1" {
 			lost = append(lost, f.Name)
 		}
 	}
-	if !slices.Equal(lost, addresses) {
-		t.Errorf("the doctor misses the nodes %q instead of %q: %s", lost, addresses, out.Stdout)
-	}
+	assert.True(t, slices.Equal(lost, addresses),
+		"the doctor misses the nodes %q instead of %q: %s", lost, addresses, out.Stdout)
 }
 
 // losesAll kills all nodes under load, and starts the cluster again.
@@ -169,9 +166,7 @@ func (w *clusterWorld) compare(t *testing.T) {
 		return err == nil && n == 0
 	})
 	admin, err := w.Nodes[w.Primary(t)].Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer admin.Close()
 	if err := w.audit(t.Context(), audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"],
 		Shared: admin, Launchers: testdrive.Inspectors(w.env), Plans: testdrive.Plans(t)}); err != nil {
@@ -183,25 +178,18 @@ func (w *clusterWorld) compare(t *testing.T) {
 func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
 	t.Helper()
 	instance, binding := uuid.NewString(), uuid.NewString()
-	if err := w.provision(instance); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.provision(instance))
 	c, err := w.bind(instance, binding)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	open := w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
 		at := c
 		at.Host, at.Port = host, port
 		return at.Open()
 	})
-	if err := w.unbind(instance, binding); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.unbind(instance, binding))
 	for n, conn := range open {
-		if _, err := conn.ExecContext(context.Background(), "SELECT 1"); err == nil {
-			t.Errorf("%s: a session of an account that was ended works on node %d", when, n+1)
-		}
+		_, err = conn.ExecContext(context.Background(), "SELECT 1")
+		assert.Error(t, err, "%s: a session of an account that was ended works on node %d", when, n+1)
 		at := c
 		at.Host, at.Port = w.Nodes[n].Host, w.Nodes[n].Port
 		if db, err := at.Open(); err != nil {
@@ -218,26 +206,19 @@ func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
 func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 	t.Helper()
 	instance, binding := uuid.NewString(), uuid.NewString()
-	if err := w.provision(instance); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.provision(instance))
 	primary := w.Nodes[w.Primary(t)]
 	accounts := func() (count int) {
-		if err := primary.Query(t, "SELECT COUNT(*) FROM mysql.user", &count); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, primary.Query(t, "SELECT COUNT(*) FROM mysql.user", &count))
 		return count
 	}
 	late, err := w.Nodes[(w.Primary(t)+1)%len(w.Nodes)].Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer late.Close()
 	late.SetMaxOpenConns(1)
 	before := accounts()
-	if _, err := late.Exec("FLUSH TABLES WITH READ LOCK"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = late.Exec("FLUSH TABLES WITH READ LOCK")
+	require.NoError(t, err)
 	bound := make(chan error, 1)
 	var c audit.Credentials
 	go func() {
@@ -252,12 +233,9 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 		bound <- err
 	case <-time.After(500 * time.Millisecond):
 	}
-	if _, err := late.Exec("UNLOCK TABLES"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-bound; err != nil {
-		t.Fatal(err)
-	}
+	_, err = late.Exec("UNLOCK TABLES")
+	require.NoError(t, err)
+	require.NoError(t, <-bound)
 	for n, node := range w.Nodes {
 		at := c
 		at.Host, at.Port = node.Host, node.Port
@@ -266,8 +244,6 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 			err = db.Ping()
 			db.Close()
 		}
-		if err != nil {
-			t.Errorf("the account of a new binding cannot log in to node %d: %v", n+1, err)
-		}
+		assert.NoError(t, err, "the account of a new binding cannot log in to node %d", n+1)
 	}
 }

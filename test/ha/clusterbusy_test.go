@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
@@ -25,9 +27,7 @@ func TestClusterBusy(t *testing.T) {
 		}
 		w := newClusterWorld(t, s.Flavour)
 		for _, node := range w.Nodes {
-			if err := node.Exec(t, "SET GLOBAL wsrep_slave_threads = 4"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, node.Exec(t, "SET GLOBAL wsrep_slave_threads = 4"))
 		}
 		busy, bystander := w.newTenant(t), w.newTenant(t)
 		w.rollsBackForLong(t, busy, 1, 2)
@@ -64,9 +64,8 @@ func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
 	t.Logf("a rollback of %d rows held a node up for %.1f s", rows, time.Since(began).Seconds())
 	const deadlock = 1213
 	_, err := large.ExecContext(t.Context(), "DO 1")
-	if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != deadlock {
-		t.Errorf("a transaction that Galera has rolled back: %v, want a deadlock", err)
-	}
+	refused, ok := errors.AsType[*mysql.MySQLError](err)
+	assert.True(t, ok && refused.Number == deadlock, "a transaction that Galera has rolled back: %v, want a deadlock", err)
 }
 
 // altersForLong has a tenant execute DDL on one node that takes long on every node, while another tenant writes on all.
@@ -101,13 +100,9 @@ func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int)
 	for {
 		select {
 		case err := <-altered:
-			if err != nil {
-				t.Errorf("ALTER TABLE: %v", err)
-			}
+			assert.NoError(t, err, "ALTER TABLE")
 			for range cap(later) {
-				if err := <-later; err != nil {
-					t.Errorf("a statement that waited meanwhile: %v", err)
-				}
+				assert.NoError(t, <-later, "a statement that waited meanwhile")
 			}
 			t.Logf("ALTER TABLE took %.1f s", time.Since(began).Seconds())
 			return
@@ -121,7 +116,6 @@ func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int)
 
 func execute(t *testing.T, in *sql.Conn, statement string) {
 	t.Helper()
-	if _, err := in.ExecContext(t.Context(), statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
+	_, err := in.ExecContext(t.Context(), statement)
+	require.NoError(t, err, statement)
 }

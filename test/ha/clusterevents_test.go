@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
@@ -23,20 +25,14 @@ type clusterEvent struct {
 func (w *clusterWorld) makeEvent(t *testing.T) *clusterEvent {
 	t.Helper()
 	instance, binding := uuid.NewString(), uuid.NewString()
-	if err := w.provision(instance); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.provision(instance))
 	c, err := w.bind(instance, binding)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e := &clusterEvent{w, c.Database, w.Primary(t)}
 	for _, statement := range []string{"SET GLOBAL event_scheduler = ON",
 		"CREATE TABLE " + e.database + ".tick (n int AUTO_INCREMENT PRIMARY KEY, port int NOT NULL)",
 		"CREATE EVENT " + e.database + ".ticks ON SCHEDULE EVERY 1 SECOND DO INSERT INTO tick (port) VALUES (@@port)"} {
-		if err := w.Nodes[e.on].Exec(t, statement); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Nodes[e.on].Exec(t, statement))
 	}
 	e.expectTicks(t, "a new event")
 	e.expectCopied(t)
@@ -49,14 +45,11 @@ func (e *clusterEvent) expectCopied(t *testing.T) {
 	first := e.Nodes[0]
 	server, err := mysqladmin.Open(mysqladmin.Config{Addr: first.Address(), Nodes: e.Addresses(), User: first.User,
 		Password: first.Password, CA: []byte(first.CA)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer server.Close()
 	running, unknown, err := server.RunningEvents(t.Context(), e.database)
-	if err != nil || !slices.Equal(running, []string{"ticks"}) || len(unknown) > 0 {
-		t.Errorf("these events run: %q, and perhaps %q, %v", running, unknown, err)
-	}
+	assert.True(t, err == nil && slices.Equal(running, []string{"ticks"}) && len(unknown) <= 0,
+		"these events run: %q, and perhaps %q, %v", running, unknown, err)
 }
 
 // expectTicks expects that its node runs the event, and no other.
@@ -64,9 +57,7 @@ func (e *clusterEvent) expectTicks(t *testing.T, what string) {
 	t.Helper()
 	reader := e.Nodes[e.Primary(t)]
 	var last, ports, port int
-	if err := reader.Query(t, "SELECT COALESCE(MAX(n), 0) FROM "+e.database+".tick", &last); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, reader.Query(t, "SELECT COALESCE(MAX(n), 0) FROM "+e.database+".tick", &last))
 	testdrive.Eventually(t, limits.Stuck, what+" runs", func() bool {
 		var count int
 		err := reader.Query(t, "SELECT COUNT(*) FROM "+e.database+".tick WHERE n > "+strconv.Itoa(last), &count)
@@ -84,9 +75,7 @@ func (e *clusterEvent) expectTicks(t *testing.T, what string) {
 func (e *clusterEvent) expectMoves(t *testing.T) {
 	t.Helper()
 	for _, node := range e.Nodes {
-		if err := node.Exec(t, "SET GLOBAL event_scheduler = ON"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, node.Exec(t, "SET GLOBAL event_scheduler = ON"))
 	}
 	to := e.Primary(t)
 	if e.Flavour == mysqld.MariaDB {
@@ -94,17 +83,13 @@ func (e *clusterEvent) expectMoves(t *testing.T) {
 		to = (e.on + 1) % len(e.Nodes)
 	} else {
 		var status string
-		if err := e.Nodes[to].Query(t, "SELECT status FROM information_schema.events WHERE event_name = 'ticks'",
-			&status); err != nil || status == "ENABLED" {
-			t.Errorf("the event of a former primary is %s on the new one, %v", status, err)
-		}
+		err := e.Nodes[to].Query(t, "SELECT status FROM information_schema.events WHERE event_name = 'ticks'",
+			&status)
+		assert.True(t, err == nil && status != "ENABLED",
+			"the event of a former primary is %s on the new one, %v", status, err)
 	}
-	if err := e.Nodes[to].Exec(t, "ALTER EVENT "+e.database+".ticks ENABLE"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Nodes[to].Exec(t, "ALTER EVENT "+e.database+".ticks ENABLE"))
 	e.on = to
 	e.expectTicks(t, "an event that was enabled elsewhere")
-	if err := e.Nodes[to].Exec(t, "DROP EVENT "+e.database+".ticks"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Nodes[to].Exec(t, "DROP EVENT "+e.database+".ticks"))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
@@ -85,16 +87,12 @@ func (w *clusterWorld) expectLocksEnd(t *testing.T, all []tableLock) {
 		locking, bystander := w.newTenant(t), w.newTenant(t)
 		changed := w.lock(t, locking, c.lock, c.change, c.on, c.from)
 		w.expectBinds(t, c.name, bystander, failoverTime)
-		if err := <-changed; err != nil {
-			t.Errorf("a lock %s: %s: %v", c.name, c.change, err)
-		}
+		assert.NoError(t, <-changed, "a lock %s: %s", c.name, c.change)
 		locking.expectSessions(t, c.name, c.on)
 		bystander.expectSessions(t, c.name, -1)
 		// In the log of the broker that was faster.
-		if logged := w.brokers[0].Log() + w.brokers[1].Log(); !strings.Contains(logged,
-			`"count":1,"databases":["`+locking.database+`"]`) {
-			t.Errorf("a lock %s: no log line names its database, %s: %s", c.name, locking.database, logged)
-		}
+		assert.Contains(t, w.brokers[0].Log()+w.brokers[1].Log(), `"count":1,"databases":["`+locking.database+`"]`,
+			"a lock %s: no log line names its database, %s", c.name, locking.database)
 	}
 }
 
@@ -108,13 +106,9 @@ type tenant struct {
 func (w *clusterWorld) newTenant(t *testing.T) tenant {
 	t.Helper()
 	instance := uuid.NewString()
-	if err := w.provision(instance); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.provision(instance))
 	c, err := w.bind(instance, uuid.NewString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var pools []*sql.DB
 	sessions := w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
 		at := c
@@ -163,13 +157,10 @@ func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit t
 	t.Helper()
 	binding := uuid.NewString()
 	began, interval := time.Now(), limits.Watch()
-	if _, err := w.bind(of.instance, binding); err != nil {
-		t.Fatalf("a lock %s: bind: %v", lock, err)
-	}
+	_, err := w.bind(of.instance, binding)
+	require.NoError(t, err, "a lock %s: bind", lock)
 	bound := time.Since(began)
-	if err := w.unbind(of.instance, binding); err != nil {
-		t.Fatalf("a lock %s: unbind: %v", lock, err)
-	}
+	require.NoError(t, w.unbind(of.instance, binding), "a lock %s: unbind", lock)
 	took := time.Since(began)
 	interval.Prompt(t, "a lock "+lock+": bind and unbind", took, limit)
 	t.Logf("a lock %s: bind took %.1f s, unbind %.1f s", lock, bound.Seconds(), (took - bound).Seconds())
@@ -179,9 +170,8 @@ func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit t
 func (of tenant) expectSessions(t *testing.T, lock string, ended int) {
 	t.Helper()
 	for n, session := range of.sessions {
-		if _, err := session.ExecContext(context.Background(), "DO 1"); (err != nil) != (n == ended) {
-			t.Errorf("a lock %s: a session on node %d of %s: %v", lock, n+1, of.database, err)
-		}
+		_, err := session.ExecContext(context.Background(), "DO 1")
+		assert.Equal(t, n == ended, err != nil, "a lock %s: a session on node %d of %s: %v", lock, n+1, of.database, err)
 	}
 }
 
@@ -191,12 +181,8 @@ func (w *clusterWorld) expectDDLEverywhere(t *testing.T) {
 	for n, session := range w.newTenant(t).sessions {
 		_, err := session.ExecContext(t.Context(), "SET SESSION wsrep_OSU_method = RSU")
 		var method string
-		if scan := session.QueryRowContext(t.Context(), "SELECT @@SESSION.wsrep_OSU_method").Scan(&method); scan != nil {
-			t.Fatal(scan)
-		}
-		if method != "TOI" {
-			t.Errorf("a tenant on node %d executes DDL by %s: %v", n+1, method, err)
-		}
+		require.NoError(t, session.QueryRowContext(t.Context(), "SELECT @@SESSION.wsrep_OSU_method").Scan(&method))
+		assert.Equal(t, "TOI", method, "a tenant on node %d executes DDL by %s: %v", n+1, method, err)
 	}
 }
 
@@ -205,8 +191,6 @@ func (w *clusterWorld) expectDDLEverywhere(t *testing.T) {
 func (w *clusterWorld) expectNoFailedGrants(t *testing.T) {
 	t.Helper()
 	for n, node := range w.Nodes {
-		if strings.Contains(node.Log(), "Error_code: 1133") {
-			t.Errorf("node %d has executed a GRANT that failed", n+1)
-		}
+		assert.False(t, strings.Contains(node.Log(), "Error_code: 1133"), "node %d has executed a GRANT that failed", n+1)
 	}
 }

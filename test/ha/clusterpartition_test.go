@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
@@ -67,16 +69,12 @@ func newScatteredWorld(t *testing.T, flavour string) *scatteredWorld {
 		clusterWorld: &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}}
 	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI(),
 		"host": "127.0.0.1", "port": w.proxy.Port()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
 	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	w.env["MYSQL_SERVERS"] = string(described)
 	u, err := url.Parse(w.env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal("the URL of PostgreSQL is malformed")
-	}
+	require.NoError(t, err, "the URL of PostgreSQL is malformed")
 	u.Host = testdrive.NewProxyOn(t, n.Outside, u.Host).Addr()
 	brokers := make([]*testdrive.Broker, 2)
 	for i := range brokers {
@@ -151,12 +149,8 @@ func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
 	if err == nil {
 		e.app, err = w.bind(e.instance, e.binding)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := persist(t.Context(), func() error { return write(t.Context(), e.app, "before") }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), e.app, "before") }))
 	w.change(e.instance, func(i *audit.Instance) { i.Note = "before" })
 	e.open = w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
 		at := e.app
@@ -174,9 +168,7 @@ func (e *ended) cannotWrite(t *testing.T, w *scatteredWorld) (all []bool) {
 		at := e.app
 		at.Host, at.Port = node.Host, node.Port
 		fresh, err := at.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cannot := true
 		for _, exec := range []func(context.Context, string, ...any) (sql.Result, error){e.open[n].ExecContext,
 			fresh.ExecContext} {
@@ -204,14 +196,10 @@ func (w *scatteredWorld) partition(t *testing.T, what string, happen func(node i
 	testdrive.Eventually(t, limits.Stuck, "operations go on", func() bool { return w.done.Load() >= before+8 || t.Failed() })
 	took := time.Since(cut)
 	interval.Prompt(t, what+": operations go on", took, failoverTime)
-	if err := w.unbind(e.instance, e.binding); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.unbind(e.instance, e.binding))
 	unbound := time.Since(cut)
 	for n, cannot := range e.cannotWrite(t, w) {
-		if !cannot {
-			t.Errorf("%s: a session of an account that was ended writes on node %d", what, n+1)
-		}
+		assert.True(t, cannot, "%s: a session of an account that was ended writes on node %d", what, n+1)
 	}
 	w.awaitDone(t, 24)
 	w.Heal()
@@ -276,9 +264,8 @@ func (w *scatteredWorld) expectNothingDone(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			slowest = max(slowest, time.Since(began))
-			if err != nil || r.Status != http.StatusServiceUnavailable || r.String("description") == "" {
-				t.Errorf("without a majority, a request is answered with %d %s: %v", r.Status, r.Raw, err)
-			}
+			assert.True(t, err == nil && r.Status == http.StatusServiceUnavailable && r.String("description") != "",
+				"without a majority, a request is answered with %d %s: %v", r.Status, r.Raw, err)
 		})
 	}
 	asking.Wait()
@@ -288,9 +275,7 @@ func (w *scatteredWorld) expectNothingDone(t *testing.T) {
 	w.Heal()
 	healed := time.Now()
 	for _, instance := range asked {
-		if err := w.provision(instance); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.provision(instance))
 	}
 	went := time.Since(healed)
 	w.expectWhole(t, end, "all nodes are cut off", fmt.Sprintf("no majority for %.1f s; a request was refused after %.1f s at "+

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -33,26 +35,16 @@ func TestHAProxy(t *testing.T) {
 		for _, known := range []string{"all nodes", "the proxy alone"} {
 			w := newProxiedWorld(t, c, env, port, known == "all nodes")
 			instance, kept := uuid.NewString(), uuid.NewString()
-			if err := w.provision(instance); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.provision(instance))
 			app, err := w.bind(instance, kept)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if app.Port != port {
-				t.Fatalf("credentials have port %d instead of the proxy's, %d", app.Port, port)
-			}
+			require.NoError(t, err)
+			require.Equal(t, port, app.Port, "credentials have port %d instead of the proxy's, %d", app.Port, port)
 			w.endsSessions(t, instance, "before a failover")
 			took := w.failsOver(t, app)
 			t.Logf("the broker knows %s: writable through HAProxy after %.1f s", known, took.Seconds())
 			w.endsSessions(t, instance, "after a failover")
-			if err := w.unbind(instance, kept); err != nil {
-				t.Error(err)
-			}
-			if err := w.deprovision(instance, w.small); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, w.unbind(instance, kept))
+			assert.NoError(t, w.deprovision(instance, w.small))
 			for _, b := range w.brokers {
 				b.Kill(t)
 			}
@@ -73,33 +65,21 @@ func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
 	}
 	for _, name := range []string{"haproxy.cfg", "writable.sh"} {
 		text, err := os.ReadFile(filepath.Join(testdrive.Root(), "deploy", "haproxy", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		edited := strings.NewReplacer(replace...).Replace(string(text))
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(edited), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(edited), 0o700))
 	}
 	for name, content := range map[string]string{"mysql-ca.pem": c.Nodes[0].CA, "check.cnf": "[client]\n" +
 		"user=haproxy_check\npassword=a-password-of-checks\nssl-ca=" + dir + "/mysql-ca.pem\nssl-verify-server-cert\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	if err := c.Nodes[c.Primary(t)].Exec(t,
-		"CREATE USER haproxy_check@'%' IDENTIFIED BY 'a-password-of-checks' REQUIRE SSL"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Nodes[c.Primary(t)].Exec(t,
+		"CREATE USER haproxy_check@'%' IDENTIFIED BY 'a-password-of-checks' REQUIRE SSL"))
 	cmd := exec.Command("/usr/sbin/haproxy", "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
 	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
@@ -111,9 +91,7 @@ func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
 	admin := c.Nodes[0].MySQL
 	admin.Port = port
 	db, err := admin.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	testdrive.Eventually(t, limits.Stuck, "HAProxy leads to a node", func() bool { return db.PingContext(t.Context()) == nil })
 	return port
@@ -133,9 +111,7 @@ func newProxiedWorld(t *testing.T, c *testdrive.Cluster, env map[string]string, 
 		server["uri"] = strings.Replace(c.URI(), strings.Join(c.Addresses(), ","), fmt.Sprint("127.0.0.1:", port), 1)
 	}
 	described, err := json.Marshal([]map[string]any{server})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env["MYSQL_SERVERS"] = string(described)
 	return &proxiedWorld{newPlatform(t, testdrive.Start(t, env)), c}
 }
@@ -145,13 +121,9 @@ func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
 	t.Helper()
 	binding := uuid.NewString()
 	c, err := w.bind(instance, binding)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db, err := c.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	var session *sql.Conn
 	testdrive.Eventually(t, limits.Stuck, "a session through HAProxy", func() bool {
@@ -159,15 +131,10 @@ func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
 		return err == nil
 	})
 	defer session.Close()
-	if err := w.unbind(instance, binding); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := session.ExecContext(context.Background(), "SELECT 1"); err == nil {
-		t.Errorf("%s: a session through HAProxy works after its account was ended", when)
-	}
-	if err := db.Ping(); err == nil {
-		t.Errorf("%s: an account that was ended can log in through HAProxy", when)
-	}
+	require.NoError(t, w.unbind(instance, binding))
+	_, err = session.ExecContext(context.Background(), "SELECT 1")
+	assert.Error(t, err, "%s: a session through HAProxy works after its account was ended", when)
+	assert.Error(t, db.Ping(), "%s: an account that was ended can log in through HAProxy", when)
 }
 
 // failsOver kills the primary while an application writes and the platform makes and ends bindings. It returns when the
@@ -175,9 +142,7 @@ func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
 func (w *proxiedWorld) failsOver(t *testing.T, app audit.Credentials) time.Duration {
 	t.Helper()
 	note := uuid.NewString()
-	if err := persist(t.Context(), func() error { return write(t.Context(), app, note) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), app, note) }))
 	end := w.load(t, 1)
 	w.awaitDone(t, 6)
 	old := w.cluster.Primary(t)
@@ -186,9 +151,8 @@ func (w *proxiedWorld) failsOver(t *testing.T, app audit.Credentials) time.Durat
 	var took time.Duration
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		if err := persist(t.Context(), func() error { return write(t.Context(), app, uuid.NewString()) }); err != nil {
-			t.Errorf("the application writes no more: %v", err)
-		}
+		assert.NoError(t, persist(t.Context(), func() error { return write(t.Context(), app, uuid.NewString()) }),
+			"the application writes no more")
 		took = time.Since(killed)
 	})
 	testdrive.Eventually(t, limits.Stuck, "operations go on", func() bool { return w.done.Load() >= done+4 || t.Failed() })

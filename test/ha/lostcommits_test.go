@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -29,16 +31,11 @@ func TestPostgresLosesCommits(t *testing.T) {
 	app := map[string]audit.Credentials{}
 	provision := func(id string) {
 		t.Helper()
-		if err := p.provision(id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.provision(id))
 		var err error
-		if app[id], err = p.bind(id, uuid.NewString()); err != nil {
-			t.Fatal(err)
-		}
-		if err := audit.Write(t.Context(), app[id], "note of "+id); err != nil {
-			t.Fatal(err)
-		}
+		app[id], err = p.bind(id, uuid.NewString())
+		require.NoError(t, err)
+		require.NoError(t, audit.Write(t.Context(), app[id], "note of "+id))
 	}
 	provision(kept)
 	provision(doomed)
@@ -48,9 +45,7 @@ func TestPostgresLosesCommits(t *testing.T) {
 	})
 	pair.Standby.Kill(t)
 	provision(lost)
-	if err := p.deprovision(doomed, p.small); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.deprovision(doomed, p.small))
 	pair.Primary.Kill(t)
 	pair.Standby.Start(t)
 	pair.Promote(t)
@@ -61,9 +56,7 @@ func TestPostgresLosesCommits(t *testing.T) {
 	}
 	for _, id := range []string{kept, lost} {
 		r := p.brokers[0].Do(t, "DELETE", "/v2/service_instances/"+id+p.query(p.small), nil)
-		if r.Status != http.StatusServiceUnavailable {
-			t.Errorf("a deletion was answered %d: %s", r.Status, r.Raw)
-		}
+		assert.Equal(t, http.StatusServiceUnavailable, r.Status, "a deletion was answered %d: %s", r.Status, r.Raw)
 	}
 	operator := maps.Clone(env)
 	delete(operator, "BROKER_USERNAME")
@@ -71,21 +64,16 @@ func TestPostgresLosesCommits(t *testing.T) {
 	report := testdrive.Run(t, operator, "recover")
 	t.Logf("recover: %s%s", report.Stdout, report.Stderr)
 	for _, name := range []string{app[lost].Database, doomed} {
-		if !strings.Contains(report.Stdout+report.Stderr, name) {
-			t.Errorf("recover does not name %s", name)
-		}
+		assert.True(t, strings.Contains(report.Stdout+report.Stderr, name), "recover does not name %s", name)
 	}
 	applied := testdrive.Run(t, operator, "recover", "--apply")
 	t.Logf("recover --apply: %s%s", applied.Stdout, applied.Stderr)
 	for _, id := range []string{kept, lost} {
 		db, err := app[id].Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var notes int
-		if err := db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM note").Scan(&notes); err != nil || notes != 1 {
-			t.Errorf("the database of %s has %d notes, %v", id, notes, err)
-		}
+		err = db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM note").Scan(&notes)
+		assert.True(t, err == nil && notes == 1, "the database of %s has %d notes, %v", id, notes, err)
 		db.Close()
 	}
 }

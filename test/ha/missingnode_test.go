@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/servers"
@@ -23,9 +25,7 @@ func TestPrimaryMissingInURI(t *testing.T) {
 		others := slices.DeleteFunc(c.Addresses(), func(address string) bool { return address == primary.Address() })
 		server, err := mysqladmin.Open(mysqladmin.Config{Addr: others[0], Nodes: others, User: primary.User,
 			Password: primary.Password, CA: []byte(primary.CA)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer server.Close()
 		_, err = server.Flavour(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "the primary of its group is "+primary.Address()) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -287,8 +288,6 @@ func (p *platform) clear(t *testing.T) {
 		if i.State != audit.Exists {
 			continue
 		}
-		if err := p.deprovision(i.ID, i.PlanID); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, p.deprovision(i.ID, i.PlanID))
 	}
 }

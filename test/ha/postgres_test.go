@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -19,9 +22,7 @@ func TestPostgresFailover(t *testing.T) {
 	all := servers.Chosen(t, servers.AllMySQL(t))
 	s := testdrive.Private(t, all[len(all)-1].Flavour) // whatever flavour: it is about PostgreSQL
 	admin, err := s.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer admin.Close()
 	for range rounds(10) {
 		pair := testdrive.StartPostgresPair(t, true)
@@ -53,9 +54,7 @@ func TestPostgresFailover(t *testing.T) {
 		})
 		w := audit.World{PostgresURL: pair.Standby.URL, Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
 			Launchers: testdrive.Inspectors(env), Plans: testdrive.Plans(t)}
-		if err := p.audit(t.Context(), w); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, p.audit(t.Context(), w))
 		p.clear(t)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // recorder records whether a test failed.
@@ -41,9 +43,7 @@ func TestPrompt(t *testing.T) {
 			r := &recorder{TB: t}
 			i := Interval{began: time.Now().Add(-hour), stalled: present - c.stalled, known: true}
 			i.Prompt(r, "it", c.took, 2*time.Second)
-			if r.failed != c.fails || (r.said != "") != c.says {
-				t.Errorf("failed: %v, said %q", r.failed, r.said)
-			}
+			assert.True(t, r.failed == c.fails && (r.said != "") == c.says, "failed: %v, said %q", r.failed, r.said)
 		})
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/backups"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -52,9 +54,7 @@ func chosen(t *testing.T) effort {
 		text = "5m"
 	}
 	duration, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("CHAOS: %v", err)
-	}
+	require.NoError(t, err, "CHAOS")
 	return effort{clients: 8, dedicated: 1, duration: duration, calm: 4 * time.Second}
 }
 
@@ -69,9 +69,7 @@ func seed(t *testing.T) uint64 {
 		return rand.Uint64()
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("CHAOS_SEED: %v", err)
-	}
+	require.NoError(t, err, "CHAOS_SEED")
 	return n
 }
 

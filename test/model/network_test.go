@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -58,9 +60,7 @@ func (w *ways) lead(t *testing.T, to *world, shared servers.MySQL) {
 		described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": shared.CA,
 			"host": shared.Host, "port": shared.Port,
 			"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", shared.BrokerUser, shared.BrokerPassword, w.mysqlHost(), port)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		w.described[n] = string(described)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/launcher/launchertest"
@@ -88,13 +89,10 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	w.network = newWays(t)
 	private := testdrive.StartCrashableFor(t, flavour, w.network.mysqlHost()).MySQL
 	var err error
-	if w.admin, err = private.Open(); err != nil {
-		t.Fatal(err)
-	}
+	w.admin, err = private.Open()
+	require.NoError(t, err)
 	t.Cleanup(func() { w.admin.Close() })
-	if err := w.admin.QueryRow("SELECT @@datadir").Scan(&w.mysqlHome); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.admin.QueryRow("SELECT @@datadir").Scan(&w.mysqlHome))
 	w.mysqlHome = filepath.Dir(filepath.Clean(w.mysqlHome))
 	w.mysql = testdrive.NewProxy(t, fmt.Sprintf("%s:%d", private.Host, private.Port))
 	through := private
@@ -112,14 +110,11 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	w.direct = testdrive.StartPostgres(t).URL // its own, whose settings it changes
 	w.env["DATABASE_URL"] = w.direct
 	w.postgres, w.env["DATABASE_URL"] = testdrive.ProxyURL(t, w.direct)
-	if w.records, err = pgxpool.New(t.Context(), w.direct); err != nil {
-		t.Fatal(err)
-	}
+	w.records, err = pgxpool.New(t.Context(), w.direct)
+	require.NoError(t, err)
 	t.Cleanup(w.records.Close)
 	all, err := catalog.Load(w.env["CATALOG"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, p := range all.Plans() {
 		w.plans[p.Name] = p
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,14 +48,10 @@ func New(t testing.TB, count int) (n *Network, hosts []*Host) {
 	}
 	n = &Network{hosts: map[netip.Addr]*Host{}, rules: map[way]*link{}, flows: map[flow]*progress{}}
 	t.Cleanup(n.close)
-	if err := n.openOutside(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, n.openOutside())
 	for i := range count {
 		h, err := newHost(n.addr(i + 2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n.hosts[h.Addr] = h
 		hosts = append(hosts, h)
 	}

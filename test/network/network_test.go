@@ -1,7 +1,6 @@
 package network_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 )
@@ -19,12 +21,10 @@ import (
 func echo(t *testing.T, h *network.Host) string {
 	t.Helper()
 	var l net.Listener
-	if err := h.Do(func() (err error) {
+	require.NoError(t, h.Do(func() (err error) {
 		l, err = net.Listen("tcp", netip.AddrPortFrom(h.Addr, 0).String())
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -44,12 +44,10 @@ func echo(t *testing.T, h *network.Host) string {
 func dial(t *testing.T, from *network.Host, address string) net.Conn {
 	t.Helper()
 	var c net.Conn
-	if err := from.Do(func() (err error) {
+	require.NoError(t, from.Do(func() (err error) {
 		c, err = net.DialTimeout("tcp", address, limits.Stuck)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -57,9 +55,7 @@ func dial(t *testing.T, from *network.Host, address string) net.Conn {
 // say sends a word, and expects it back in time.
 func say(t *testing.T, c net.Conn, word string, limit time.Duration) error {
 	t.Helper()
-	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.SetDeadline(time.Now().Add(limit)))
 	if _, err := io.WriteString(c, word); err != nil {
 		return err
 	}
@@ -75,9 +71,8 @@ func TestNetwork(t *testing.T) {
 	far, near := dial(t, a, address), dial(t, n.Outside, address)
 	expect := func(what string, c net.Conn, limit time.Duration, wanted error) {
 		t.Helper()
-		if err := say(t, c, what, limit); !errors.Is(err, wanted) {
-			t.Errorf("%s: %v, want %v", what, err, wanted)
-		}
+		err := say(t, c, what, limit)
+		assert.ErrorIs(t, err, wanted, "%s: %v, want %v", what, err, wanted)
 	}
 	expect("nothing is set", far, limits.Stuck, nil)
 	for _, between := range [][2]*network.Host{{a, b}, {b, a}} {
@@ -86,21 +81,15 @@ func TestNetwork(t *testing.T) {
 		expect("another host is not affected", near, limits.Stuck, nil)
 		n.Heal()
 		// What was lost is sent again. Then the connection has one word more than was read.
-		if err := far.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(far, make([]byte, len("one way is lost"))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, far.SetDeadline(time.Now().Add(limits.Stuck)))
+		_, err := io.ReadFull(far, make([]byte, len("one way is lost")))
+		require.NoError(t, err)
 	}
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	other, busy := dial(t, a, echo(t, b)), 0
-	if _, err := fmt.Sscan(port, &busy); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Sscan(port, &busy)
+	require.NoError(t, err)
 	n.SetPort(a, b, busy, network.Lost)
 	expect("another port is not affected", other, limits.Stuck, nil)
 	expect("lost", far, 300*time.Millisecond, os.ErrDeadlineExceeded)
@@ -115,9 +104,8 @@ func TestNetwork(t *testing.T) {
 	n.Set(a, b, network.Rule{Delay: 200 * time.Millisecond})
 	began := time.Now()
 	expect("one way is slow", far, limits.Stuck, nil)
-	if took := time.Since(began); took < 200*time.Millisecond {
-		t.Errorf("a response took %v", took)
-	}
+	took := time.Since(began)
+	assert.True(t, took >= 200*time.Millisecond, "a response took %v", took)
 	n.Set(a, b, network.Rule{})
 	n.Set(a, b, network.Rule{Loss: 0.3})
 	for range 5 {

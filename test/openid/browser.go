@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 )
 
@@ -22,9 +24,7 @@ type Browser struct {
 func NewBrowser(t testing.TB) *Browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &Browser{&http.Client{Jar: jar, Timeout: limits.Stuck, Transport: &http.Transport{}}}
 }
 
@@ -39,9 +39,8 @@ type Page struct {
 // Expect fails the test unless the page has this status and contains a text, and returns the page.
 func (p Page) Expect(t testing.TB, status int, text string) Page {
 	t.Helper()
-	if p.Status != status || !strings.Contains(p.Text, text) {
-		t.Fatalf("%s answered %d, wanted %d with %q:\n%s", p.URL, p.Status, status, text, p.Text)
-	}
+	require.True(t, p.Status == status && strings.Contains(p.Text, text),
+		"%s answered %d, wanted %d with %q:\n%s", p.URL, p.Status, status, text, p.Text)
 	return p
 }
 
@@ -49,9 +48,7 @@ func (p Page) Expect(t testing.TB, status int, text string) Page {
 func (b *Browser) Open(t testing.TB, address string) Page {
 	t.Helper()
 	p, err := b.Do("GET", address, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -83,9 +80,7 @@ var request = regexp.MustCompile(`name="request" value="([^"]*)"`)
 func (b *Browser) LogIn(t testing.TB, address, person string) Page {
 	t.Helper()
 	p, err := b.TryLogIn(address, person)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -122,9 +117,7 @@ func (b *Browser) Until(path string) {
 func (b *Browser) Cookies(t testing.TB, address, text string) (found []*http.Cookie) {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range b.Jar.Cookies(u) {
 		if strings.Contains(c.Name, text) {
 			found = append(found, c)
@@ -137,9 +130,7 @@ func (b *Browser) Cookies(t testing.TB, address, text string) (found []*http.Coo
 func (b *Browser) SetCookie(t testing.TB, address string, c *http.Cookie) {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c.Path, c.Expires = "/", time.Now().Add(time.Hour)
 	b.Jar.SetCookies(u, []*http.Cookie{c})
 }

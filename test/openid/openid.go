@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
@@ -80,17 +82,13 @@ func Start(t testing.TB, o Options) *Provider {
 		"KeysAway": o.KeysAway, "Users": []user{
 			{Operator, Password, append(manyGroups(), OperatorGroup)}, {Developer, Password, manyGroups()},
 			{Stranger, Password, nil}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := &Provider{cmd: exec.Command(build(t), "-listen", o.Address), exited: make(chan struct{})}
 	var problems bytes.Buffer
 	p.cmd.Stderr = &problems
 	stdin, err1 := p.cmd.StdinPipe() // open until this process ends, and the provider with it
 	stdout, err2 := p.cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, p.cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err1, err2, p.cmd.Start()))
 	t.Cleanup(p.Stop)
 	line := make(chan string, 1)
 	go func() {
@@ -100,9 +98,8 @@ func Start(t testing.TB, o Options) *Provider {
 		p.cmd.Wait()
 		close(p.exited)
 	}()
-	if _, err := stdin.Write(input); err != nil {
-		t.Fatal(err)
-	}
+	_, err = stdin.Write(input)
+	require.NoError(t, err)
 	select {
 	case p.Issuer = <-line:
 	case <-time.After(limits.Stuck):

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -43,9 +46,7 @@ func Start(t testing.TB) *Service {
 	s := &Service{Address: fmt.Sprintf("127.0.0.1:%d", testdrive.FreePort(t)), root: root,
 		Dir: filepath.Join(root, "data", Bucket)}
 	for _, dir := range []string{s.Dir, filepath.Join(root, "metadata")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(dir, 0o700))
 	}
 	t.Cleanup(s.Stop)
 	s.Start(t)
@@ -66,9 +67,7 @@ func (s *Service) Start(t testing.TB) {
 	s.command.Env = []string{"ROOT_ACCESS_KEY=" + AccessKey, "ROOT_SECRET_KEY=" + SecretKey}
 	s.command.Stdout, s.command.Stderr = &s.output, &s.output
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.command.Start())
 	deadline := time.Now().Add(limits.Stuck)
 	for {
 		conn, err := net.Dial("tcp", s.Address)
@@ -97,13 +96,9 @@ func (s *Service) Stop() {
 // Freeze stops the service with SIGSTOP: the kernel accepts connections, but nothing is answered. thaw continues it.
 func (s *Service) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
-	if err := s.command.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.command.Process.Signal(syscall.SIGSTOP))
 	return func() {
-		if err := s.command.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.command.Process.Signal(syscall.SIGCONT))
 	}
 }
 
@@ -118,9 +113,7 @@ func (s *Service) Objects(t testing.TB) (names []string) {
 		names = append(names, name)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return names
 }
 

@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 )
@@ -15,14 +18,8 @@ func TestService(t *testing.T) {
 	t.Parallel()
 	service := s3.Start(t)
 	r, err := http.Get("http://" + service.Address + "/" + s3.Bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Body.Close()
-	if r.StatusCode != http.StatusForbidden {
-		t.Errorf("whoever has no key is answered %s", r.Status)
-	}
-	if all := service.Objects(t); len(all) > 0 {
-		t.Errorf("a new bucket has %q", all)
-	}
+	assert.Equal(t, http.StatusForbidden, r.StatusCode, "whoever has no key is answered %s", r.Status)
+	assert.Empty(t, service.Objects(t), "a new bucket")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 )
 
 // PostgresAhead returns a URL of a database whose connections are told a time that is ahead by an interval of
@@ -14,20 +15,15 @@ import (
 func PostgresAhead(t testing.TB, database, interval string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	const function = `CREATE OR REPLACE FUNCTION ahead.%s() RETURNS timestamptz %s LANGUAGE sql
 		AS $$ SELECT pg_catalog.%[1]s() + interval '%[3]s' $$;`
-	if _, err := conn.Exec(t.Context(), "CREATE SCHEMA IF NOT EXISTS ahead;"+fmt.Sprintf(function, "now", "STABLE", interval)+
-		fmt.Sprintf(function, "clock_timestamp", "VOLATILE", interval)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(t.Context(), "CREATE SCHEMA IF NOT EXISTS ahead;"+fmt.Sprintf(function, "now", "STABLE", interval)+
+		fmt.Sprintf(function, "clock_timestamp", "VOLATILE", interval))
+	require.NoError(t, err)
 	u, err := url.Parse(database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	query := u.Query()
 	query.Set("search_path", "ahead,pg_catalog,public")
 	u.RawQuery = query.Encode()

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
@@ -22,16 +24,13 @@ func Later(t testing.TB, b mysqld.Binary) mysqld.Binary {
 	t.Helper()
 	for _, path := range filepath.SplitList(os.Getenv("LATER_MYSQLD")) {
 		later, err := mysqld.ReadBinary(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if later.Flavour == b.Flavour && launcher.CompareVersions(later.Version, b.Version) > 0 {
 			return later
 		}
 	}
-	if strings.Contains(os.Getenv("REQUIRE_LATER"), b.Flavour) {
-		t.Fatalf("$LATER_MYSQLD names no %s later than %s", b.Flavour, b.Version)
-	}
+	require.False(t, strings.Contains(os.Getenv("REQUIRE_LATER"), b.Flavour),
+		"$LATER_MYSQLD names no %s later than %s", b.Flavour, b.Version)
 	return Renumbered(t, b)
 }
 
@@ -41,9 +40,7 @@ func Renumbered(t testing.TB, b mysqld.Binary) mysqld.Binary {
 	version := next(b.Version)
 	dir := Made(t, b.Flavour+"-"+version, func(dir string) error { return renumber(b, version, dir) })
 	later, err := mysqld.ReadBinary(filepath.Join(dir, "bin", filepath.Base(b.Path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return later
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Made returns the path of a file or folder in SharedDir that takes long to create, such as a compiled program. The
@@ -15,9 +17,7 @@ import (
 func Made(t testing.TB, name string, create func(path string) error) string {
 	t.Helper()
 	path := filepath.Join(SharedDir(t), name)
-	if err := makeOnce(path, create); err != nil {
-		t.Fatalf("make %s: %v", name, err)
-	}
+	require.NoError(t, makeOnce(path, create), "make %s", name)
 	return path
 }
 

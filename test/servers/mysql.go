@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 )
@@ -114,9 +115,7 @@ func AllMySQL(t testing.TB) []MySQL {
 	Needed(t)
 	var all []MySQL
 	if text := os.Getenv(MySQLVar); text != "" {
-		if err := json.Unmarshal([]byte(text), &all); err != nil {
-			t.Fatalf("%s: %v", MySQLVar, err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(text), &all), MySQLVar)
 		return all
 	}
 	withOwn(t, func(f *Fleet) (err error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 )
 
 // Postgres returns the URL of a new database with the present schema, like that of a broker which has started but has
@@ -19,13 +20,9 @@ func Postgres(t testing.TB) string {
 	t.Helper()
 	server, admin := postgresServer(t)
 	name, err := template(t.Context(), admin, server)
-	if err != nil {
-		t.Fatalf("migrate a database to copy: %v", err)
-	}
+	require.NoError(t, err, "migrate a database to copy")
 	database := newDatabase(t, server, admin, "TEMPLATE "+name)
-	if err := renew(t.Context(), database); err != nil {
-		t.Fatalf("renew what a schema has of its own: %v", err)
-	}
+	require.NoError(t, renew(t.Context(), database), "renew what a schema has of its own")
 	return database
 }
 
@@ -40,9 +37,8 @@ func newDatabase(t testing.TB, server *url.URL, admin *pgxpool.Pool, options str
 	t.Helper()
 	ctx := context.Background() // the test's own has ended by the time of its cleanup
 	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name+" "+options); err != nil {
-		t.Fatalf("create a test database: %v", err)
-	}
+	_, err := admin.Exec(ctx, "CREATE DATABASE "+name+" "+options)
+	require.NoError(t, err, "create a test database")
 	t.Cleanup(func() {
 		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("drop the test database: %v", err)
@@ -74,14 +70,11 @@ func postgresServer(t testing.TB) (*url.URL, *pgxpool.Pool) {
 	defer admin.lock.Unlock()
 	if admin.pool == nil {
 		cfg, err := pgxpool.ParseConfig(server.String())
-		if err != nil {
-			t.Fatalf("%s: %v", PostgresURLVar, err)
-		}
+		require.NoError(t, err, PostgresURLVar)
 		cfg.MaxConns = 2
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // each statement names another database
-		if admin.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
-			t.Fatalf("connect to PostgreSQL: %v", err)
-		}
+		admin.pool, err = pgxpool.NewWithConfig(context.Background(), cfg)
+		require.NoError(t, err, "connect to PostgreSQL")
 	}
 	return server, admin.pool
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -19,28 +21,21 @@ func TestPostgresIsLikeMigrated(t *testing.T) {
 	ctx := t.Context()
 	migrated := servers.EmptyPostgres(t)
 	version, err := store.Migrate(ctx, migrated)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tables, rows := contents(t, migrated)
 	for range 2 {
 		copied := servers.Postgres(t)
-		if v, err := store.Migrate(ctx, copied); v != version || err != nil {
-			t.Errorf("the copy has version %d instead of %d, %v", v, version, err)
-		}
+		v, err := store.Migrate(ctx, copied)
+		assert.True(t, v == version && err == nil, "the copy has version %d instead of %d, %v", v, version, err)
 		has, found := contents(t, copied)
-		if !slices.Equal(has, tables) || len(found) != len(rows) {
-			t.Errorf("a copy has the tables\n%v\nand the rows\n%v\ninstead of\n%v\nand\n%v", has, found, tables, rows)
-		}
+		assert.True(t, slices.Equal(has, tables) && len(found) == len(rows),
+			"a copy has the tables\n%v\nand the rows\n%v\ninstead of\n%v\nand\n%v", has, found, tables, rows)
 		for _, row := range found {
-			if slices.Contains(rows, row) {
-				t.Errorf("two databases have the row %s", row)
-			}
+			assert.False(t, slices.Contains(rows, row), "two databases have the row %s", row)
 		}
 		rows = found
-		if held, err := servers.OpenStore(t, copied).Recovery.Hold(ctx); held != nil || err != nil {
-			t.Errorf("a new broker takes a copy for a restored backup: %+v, %v", held, err)
-		}
+		held, err := servers.OpenStore(t, copied).Recovery.Hold(ctx)
+		assert.True(t, held == nil && err == nil, "a new broker takes a copy for a restored backup: %+v, %v", held, err)
 	}
 }
 
@@ -48,9 +43,7 @@ func TestPostgresIsLikeMigrated(t *testing.T) {
 func contents(t *testing.T, url string) (tables, rows []string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	tables = texts(t, conn, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1")
 	for _, table := range tables {
@@ -64,12 +57,8 @@ func contents(t *testing.T, url string) (tables, rows []string) {
 func texts(t *testing.T, conn *pgx.Conn, query string) []string {
 	t.Helper()
 	found, err := conn.Query(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all, err := pgx.CollectRows(found, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }

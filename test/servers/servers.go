@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Environment variables through which one run of servers serves several test binaries.
@@ -92,12 +94,9 @@ func Needed(t testing.TB) {
 // withOwn gives access to this test binary's own servers.
 func withOwn(t testing.TB, use func(*Fleet) error) {
 	t.Helper()
-	if !own.mayStart.Load() {
-		t.Fatal("no servers: run this through test/servers/with-servers, or make servers.Main its TestMain")
-	}
+	require.True(t, own.mayStart.Load(),
+		"no servers: run this through test/servers/with-servers, or make servers.Main its TestMain")
 	own.lock.Lock()
 	defer own.lock.Unlock()
-	if err := use(&own.fleet); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, use(&own.fleet))
 }

@@ -3,6 +3,8 @@ package servers
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/store"
 )
 
@@ -16,17 +18,11 @@ func Store(t testing.TB) *store.Store {
 func OpenStore(t testing.TB, url string) *store.Store {
 	t.Helper()
 	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keys, err := store.ParseKeyset(keyset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := store.Open(t.Context(), url, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
 }

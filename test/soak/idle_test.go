@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/test/limits"
@@ -30,19 +32,13 @@ const (
 func TestIdleBrokerIsIdle(t *testing.T) {
 	env := testdrive.Environment(t, servers.Chosen(t, servers.AllMySQL(t))[0])
 	postgres, err := pgx.Connect(t.Context(), servers.Postgres(t)) // its own transactions must not count
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer postgres.Close(t.Context())
 	broker, err := pgx.ParseConfig(env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	count := func(sql string) (n int) {
 		t.Helper()
-		if err := postgres.QueryRow(t.Context(), sql, broker.Database).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, postgres.QueryRow(t.Context(), sql, broker.Database).Scan(&n))
 		return n
 	}
 	connections := func() int { return count("SELECT count(*) FROM pg_stat_activity WHERE datname = $1") }
@@ -61,12 +57,8 @@ func TestIdleBrokerIsIdle(t *testing.T) {
 	time.Sleep(idleTime) // nothing happens that could be waited for
 	n := transactions() - before
 	t.Logf("%d connections after the broker was busy; then %d transactions in %v", busy, n, idleTime)
-	if n > idleTransactions {
-		t.Errorf("%d transactions in %v, want at most %d", n, idleTime, idleTransactions)
-	}
-	if busy <= idleConnections {
-		t.Errorf("the broker had only %d connections when it was busy", busy)
-	}
+	assert.True(t, n <= idleTransactions, "%d transactions in %v, want at most %d", n, idleTime, idleTransactions)
+	assert.True(t, busy > idleConnections, "the broker had only %d connections when it was busy", busy)
 }
 
 func createInstances(t *testing.T, broker *testdrive.Broker) {
@@ -81,7 +73,5 @@ func createInstances(t *testing.T, broker *testdrive.Broker) {
 			return n.ask(t.Context(), http.StatusCreated, "PUT", instance, provision, instance)
 		})
 	}
-	if err := creating.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, creating.Wait())
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"mysql-broker/broker/catalog"
@@ -51,20 +53,15 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun := w.settled(t)
-			if err := liveTogether(t.Context(), tenants, until(int64(manyOperations/len(all)))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, liveTogether(t.Context(), tenants, until(int64(manyOperations/len(all)))))
 			ended := w.settled(t)
 			t.Logf("%d operations; before: %v; after: %v", operations.Load(), begun, ended)
-			if more := ended.goroutines - begun.goroutines; more > postgresConnections+mysqlConnections {
-				t.Errorf("%d goroutines more than before", more)
-			}
-			if more := ended.files - begun.files; more > postgresConnections+mysqlConnections {
-				t.Errorf("%d open files more than before", more)
-			}
-			if ended.postgres > postgresConnections || ended.mysql > mysqlConnections {
-				t.Errorf("more connections than the broker may hold: %v", ended)
-			}
+			more := ended.goroutines - begun.goroutines
+			assert.True(t, more <= postgresConnections+mysqlConnections, "%d goroutines more than before", more)
+			more = ended.files - begun.files
+			assert.True(t, more <= postgresConnections+mysqlConnections, "%d open files more than before", more)
+			assert.True(t, ended.postgres <= postgresConnections && ended.mysql <= mysqlConnections,
+				"more connections than the broker may hold: %v", ended)
 
 			a.Close()
 			goleak.VerifyNone(t, goroutines)
@@ -79,17 +76,11 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 func start(t *testing.T, env map[string]string) *app.App {
 	t.Helper()
 	cfg, err := config.FromEnvironment(func(name string) string { return env[name] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := catalog.Load(cfg.CatalogPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a, err := app.Start(t.Context(), cfg, c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a
 }
 
@@ -110,33 +101,23 @@ type witness struct {
 func newWitness(t *testing.T, s servers.MySQL, postgresURL string) witness {
 	t.Helper()
 	postgres, err := pgx.Connect(t.Context(), postgresURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { postgres.Close(context.Background()) })
 	mysql, err := s.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mysql.SetMaxOpenConns(1)
 	t.Cleanup(func() { mysql.Close() })
-	if err := mysql.Ping(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, mysql.Ping())
 	return witness{postgres, mysql}
 }
 
 // connections counts those that there are.
 func (w witness) connections(t *testing.T) (h holdings) {
 	t.Helper()
-	if err := w.postgres.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name = 'mysql-broker'`).Scan(&h.postgres); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.mysql.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'mysql_broker'").
-		Scan(&h.mysql); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.postgres.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'mysql-broker'`).Scan(&h.postgres))
+	require.NoError(t, w.mysql.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'mysql_broker'").
+		Scan(&h.mysql))
 	return h
 }
 
@@ -166,8 +147,6 @@ func (w witness) settled(t *testing.T) (h holdings) {
 func openFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return len(entries)
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -27,9 +30,7 @@ const (
 // it, it only makes sure that it would see something.
 func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "10s"))
-	if err != nil {
-		t.Fatalf("SOAK: %v", err)
-	}
+	require.NoError(t, err, "SOAK")
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
@@ -40,9 +41,7 @@ func TestSoak(t *testing.T) {
 		begun := time.Now()
 		var working sync.WaitGroup
 		working.Go(func() {
-			if err := liveTogether(t.Context(), tenants, func() bool { return time.Since(begun) < length }); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, liveTogether(t.Context(), tenants, func() bool { return time.Since(begun) < length }))
 		})
 		ended := make(chan struct{})
 		go func() {
@@ -80,10 +79,8 @@ func watch(t *testing.T, broker *testdrive.Broker, w witness, flavour string, op
 		s.heap = figures.Int(t, "go_memstats_heap_inuse_bytes")
 		s.goroutines, s.files = figures.Int(t, "go_goroutines"), figures.Int(t, "process_open_fds")
 		samples = append(samples, s)
-		if s.postgres > postgresConnections || s.mysql > mysqlConnections {
-			t.Errorf("more connections than the broker may hold: %d to PostgreSQL, %d to the shared server", s.postgres,
-				s.mysql)
-		}
+		assert.True(t, s.postgres <= postgresConnections && s.mysql <= mysqlConnections,
+			"more connections than the broker may hold: %d to PostgreSQL, %d to the shared server", s.postgres, s.mysql)
 		if s.at-printed >= printInterval {
 			printed = s.at
 			fmt.Printf("%s\t%v\t%d operations\tRSS %d MB\theap %d MB\t%d goroutines\t%d files\tPostgreSQL %d\tmysqld %d\n",
@@ -113,10 +110,8 @@ func expectFlat(t *testing.T, samples []sample) {
 	} {
 		before, after := median(early, c.of), median(late, c.of)
 		t.Logf("%s: %d in the second fifth of the time, %d in the last", name, before, after)
-		if after-before > c.bound {
-			t.Errorf("%s: %d in the last fifth of the time, %d in the second; %d more are allowed", name, after, before,
-				c.bound)
-		}
+		assert.True(t, after-before <= c.bound,
+			"%s: %d in the last fifth of the time, %d in the second; %d more are allowed", name, after, before, c.bound)
 	}
 }
 

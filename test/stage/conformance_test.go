@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/servers"
@@ -42,9 +44,7 @@ func (p *playedServers) clear(t *testing.T) {
 	t.Helper()
 	l := &played{p, new(cutter)}
 	for _, id := range slices.Collect(maps.Keys(p.servers)) {
-		if err := l.Destroy(context.Background(), id); err != nil {
-			t.Errorf("clear the stage: %v", err)
-		}
+		assert.NoError(t, l.Destroy(context.Background(), id), "clear the stage")
 	}
 	clear(p.notes)
 	for _, m := range p.machines {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // tick is the unit of times in /proc. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
@@ -39,19 +41,13 @@ func (s *scene) spent(t *testing.T) (sum spent) {
 		sum.mysql += cpuTime(t, m.pid(t), false)
 	}
 	var backend int
-	if err := s.Tasks.QueryRow(context.Background(), "SELECT pg_backend_pid()").Scan(&backend); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Tasks.QueryRow(context.Background(), "SELECT pg_backend_pid()").Scan(&backend))
 	postmaster := stat(t, backend)[1]
 	n, err := strconv.Atoi(postmaster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sum.postgres = cpuTime(t, n, true)
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, path := range all {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if fields := stat(t, pid); len(fields) > 1 && fields[1] == postmaster {
@@ -74,9 +70,7 @@ func cpuTime(t *testing.T, pid int, children bool) (sum time.Duration) {
 	}
 	for _, field := range of {
 		ticks, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sum += time.Duration(ticks) * tick
 	}
 	return sum

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -47,24 +48,19 @@ func (s *scene) crashLoop(t *testing.T, p platform.Plan, fatal string) {
 		died++
 		s.inherit(t)
 	}
-	if died != taskAttempts {
-		t.Errorf("%d brokers died, want %d", died, taskAttempts)
-	}
+	assert.Equal(t, taskAttempts, died, "%d brokers died", died)
 	<-answers
 	s.awaitEnd(t)
 	r := s.now.Do(t, "GET", platform.InstancePath(x.Instance.ID)+"/last_operation?operation=provision", nil).
 		Expect(t, http.StatusOK)
-	if r.String("state") != "failed" || !sentence(r.String("description")) {
-		t.Errorf("the operation ended like this: %s", r.Raw)
-	}
+	assert.True(t, r.String("state") == "failed" && sentence(r.String("description")),
+		"the operation ended like this: %s", r.Raw)
 	s.now.obey(nil)
 	x.Instance.State = audit.Failed
 	s.Tell(x.Instance)
 	s.Check(t, "after the task was given up")
 	x.Instance.State = audit.Exists // to be deleted too
-	if err := s.Clear(&x, s.host); err != nil {
-		t.Errorf("delete what has failed: %v", err)
-	}
+	assert.NoError(t, s.Clear(&x, s.host), "delete what has failed")
 	s.Check(t, "after what had failed was deleted")
 	s.ForgetGone()
 	s.stopAfterFailure(t, s.now)

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/audit"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
@@ -79,9 +82,7 @@ func failures(t *testing.T) (all []failing) {
 func (s *scene) fail(t *testing.T, f failing) {
 	t.Helper()
 	x, err := s.Prepare(t.Context(), f.Workflow, s.host)
-	if err != nil {
-		t.Fatalf("%s: %v", f, err)
-	}
+	require.NoError(t, err, "%s", f)
 	order := &failureOrder{forward: f.Kind + ": " + f.step + ": " + f.moment, kind: f.Kind, cleanups: cleanupFailures}
 	if f.Plan.Async != "" || f.Copies() {
 		order.cleanups = slowCleanupFailures
@@ -89,21 +90,13 @@ func (s *scene) fail(t *testing.T, f failing) {
 	s.now.obey(order.decide)
 	q := x.Request()
 	r, err := s.now.send(q.Method, q.Path, q.Body)
-	if err != nil {
-		t.Fatalf("%s: %v", f, err)
-	}
+	require.NoError(t, err, "%s", f)
 	s.awaitEnd(t)
 	got, err := s.Conclude(q, r)
-	if err == nil && !got.Failed {
-		t.Errorf("%s: answered %d: %s", f, got.Status, got.Raw)
-	}
-	if !sentence(got.String("description")) {
-		t.Errorf("%s: the description is no sentence: %q", f, got.Raw)
-	}
+	assert.False(t, err == nil && !got.Failed, "%s: answered %d: %s", f, got.Status, got.Raw)
+	assert.True(t, sentence(got.String("description")), "%s: the description is no sentence: %q", f, got.Raw)
 	s.now.obey(nil)
-	if err := s.afterFailure(&x, q); err != nil {
-		t.Errorf("%s: %v", f, err)
-	}
+	assert.NoError(t, s.afterFailure(&x, q), "%s", f)
 	s.Check(t, "after "+f.String())
 	if x.Instance.State == audit.Failed {
 		x.Instance.State = audit.Exists // to be deleted too

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
@@ -46,9 +49,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 		return otherwise
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q instead of a number", variable, text)
-	}
+	require.True(t, err == nil && n >= 1, "%s is %q instead of a number", variable, text)
 	return n
 }
 
@@ -131,9 +132,7 @@ func perform(t *testing.T, free chan *scene) {
 // them through its cutter.
 func expectSilence(t *testing.T, s *scene) {
 	open, err := s.connections(t.Context())
-	if err != nil || len(open) < 2 {
-		t.Fatalf("a broker that works has the connections %q, %v", open, err)
-	}
+	require.True(t, err == nil && len(open) >= 2, "a broker that works has the connections %q, %v", open, err)
 	s.now.kill()
 	s.inherit(t)
 }
@@ -175,9 +174,7 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 	t.Helper()
 	what := fmt.Sprintf("%s, killed at %v", f, at)
 	x, err := s.Prepare(t.Context(), f, s.host)
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 	victim := s.now
 	j := platform.NewJourney(at, false, func() testdrive.Word { return testdrive.Die })
 	learned := make(chan struct{}) // the platform has the new address, which no broker that dies now would tell it
@@ -190,9 +187,7 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 	})
 	err = s.carryOut(t, &x, mitigate)
 	close(learned)
-	if err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
+	assert.NoError(t, err, what)
 	select { // the last point comes after the end is recorded
 	case <-victim.alive.Done():
 		if s.now == victim {
@@ -207,9 +202,7 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 	s.Check(t, "after "+what+", or after what was before it was deleted")
 	s.ForgetGone()
 	s.clear(t, &x)
-	if at != (platform.Point{}) && s.now == victim {
-		t.Errorf("%s: the broker did not come there", what)
-	}
+	assert.False(t, at != (platform.Point{}) && s.now == victim, "%s: the broker did not come there", what)
 	s.stopAfterFailure(t, victim)
 	return j.Points()
 }

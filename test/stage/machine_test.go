@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/test/audit"
@@ -37,15 +38,11 @@ func startMachine(t *testing.T, flavour string) *machine {
 	t.Helper()
 	m := asMachine(t, testdrive.Private(t, flavour))
 	former := "'" + m.User + "'@'%'"
-	if err := m.exec(t.Context(), "GRANT ALL PRIVILEGES ON *.* TO '"+m.BrokerUser+"'@'%' WITH GRANT OPTION"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.exec(t.Context(), "GRANT ALL PRIVILEGES ON *.* TO '"+m.BrokerUser+"'@'%' WITH GRANT OPTION"))
 	m.User, m.Password = m.BrokerUser, m.BrokerPassword
 	m.admin.Close()
 	m = asMachine(t, m.MySQL)
-	if err := m.exec(t.Context(), "DROP USER "+former); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.exec(t.Context(), "DROP USER "+former))
 	return m
 }
 
@@ -53,16 +50,13 @@ func asMachine(t *testing.T, server servers.MySQL) *machine {
 	t.Helper()
 	m := &machine{MySQL: server, start: map[string]int64{}}
 	var err error
-	if m.admin, err = m.Open(); err != nil {
-		t.Fatal(err)
-	}
+	m.admin, err = m.Open()
+	require.NoError(t, err)
 	t.Cleanup(func() { m.admin.Close() })
 	m.admin.SetMaxOpenConns(2)
 	for _, name := range changing {
 		var value int64
-		if err := m.admin.QueryRow("SELECT @@GLOBAL." + name).Scan(&value); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.admin.QueryRow("SELECT @@GLOBAL."+name).Scan(&value))
 		m.start[name] = value
 	}
 	return m
@@ -72,9 +66,7 @@ func asMachine(t *testing.T, server servers.MySQL) *machine {
 func (m *machine) pid(t *testing.T) (pid int) {
 	t.Helper()
 	var dir, file string
-	if err := m.admin.QueryRow("SELECT @@datadir, @@pid_file").Scan(&dir, &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.admin.QueryRow("SELECT @@datadir, @@pid_file").Scan(&dir, &file))
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
@@ -82,9 +74,7 @@ func (m *machine) pid(t *testing.T) (pid int) {
 	if err == nil {
 		pid, err = strconv.Atoi(strings.TrimSpace(string(raw)))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pid
 }
 

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
@@ -41,13 +44,9 @@ func (s *scene) pause(t *testing.T, f platform.Workflow, at platform.Point, miti
 	t.Helper()
 	what := fmt.Sprintf("%s, paused at %v", f, at)
 	x, err := s.Prepare(t.Context(), f, s.host)
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 	victim, err := s.start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	j := platform.NewJourney(at, true, func() testdrive.Word { return pause })
 	paused := victim.hold(j)
 	q := x.Request()
@@ -65,9 +64,7 @@ func (s *scene) pause(t *testing.T, f platform.Workflow, at platform.Point, miti
 	// As the clock of a process that is stopped goes on, too, it knows when others take over that its leases have expired.
 	victim.expireLeases()
 	testdrive.ExpireLeasesOfHolder(t, s.Tasks, x.Instance.ID)
-	if err := s.finish(t, &x, mitigate); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
+	assert.NoError(t, s.finish(t, &x, mitigate), what)
 	s.awaitEnd(t)
 	s.Check(t, "after "+what)
 	s.clear(t, &x)

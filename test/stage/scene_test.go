@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
@@ -59,15 +61,12 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 		"dedicated-small", fmt.Sprintf("version: %q", oldest))
 	s.objects = objectstore.OpenDirectory(t.TempDir())
 	var err error
-	if s.config, err = config.FromEnvironment(func(name string) string { return env[name] }); err != nil {
-		t.Fatal(err)
-	}
+	s.config, err = config.FromEnvironment(func(name string) string { return env[name] })
+	require.NoError(t, err)
 	// On each connection of an heir, PostgreSQL plans each statement again: once is enough.
 	s.config.PostgresURL = with(t, with(t, env["DATABASE_URL"], "pool_max_conns", "3"), "plan_cache_mode", "force_generic_plan")
 	tasks, err := pgxpool.New(t.Context(), with(t, env["DATABASE_URL"], "application_name", "stage"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(tasks.Close)
 	s.World = &platform.World{Tasks: tasks, Later: newest, PollEach: pollEach, Counts: &platform.Counts{},
 		Broker: func() *testdrive.Broker { return s.now.Broker },
@@ -77,9 +76,8 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	if s.now, err = s.start(); err != nil { // which makes the schema
 		t.Fatal(err)
 	}
-	if s.records, err = store.Open(t.Context(), env["DATABASE_URL"], s.config.Keys, asStage); err != nil {
-		t.Fatal(err)
-	}
+	s.records, err = store.Open(t.Context(), env["DATABASE_URL"], s.config.Keys, asStage)
+	require.NoError(t, err)
 	t.Cleanup(s.records.Close)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -89,9 +87,7 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 		s.closing.Wait()
 	})
 	s.host.ID = "host"
-	if err := s.Make(platform.NamedPlan(t, "dedicated-small"), false, &s.host); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Make(platform.NamedPlan(t, "dedicated-small"), false, &s.host))
 	return s
 }
 
@@ -99,9 +95,7 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 func with(t *testing.T, text, name, value string) string {
 	t.Helper()
 	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	query := u.Query()
 	query.Set(name, value)
 	u.RawQuery = query.Encode()
@@ -119,13 +113,10 @@ func newPlayedServers(t *testing.T, flavour string) *playedServers {
 		p.machines = append(p.machines, startMachine(t, flavour))
 	}
 	version, err := audit.Column(t.Context(), p.machines[0].admin, "SELECT VERSION()")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var major, minor, patch int
-	if _, err := fmt.Sscanf(numbers.FindString(version[0]), "%d.%d.%d", &major, &minor, &patch); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Sscanf(numbers.FindString(version[0]), "%d.%d.%d", &major, &minor, &patch)
+	require.NoError(t, err)
 	for n := range 2 {
 		p.versions = append(p.versions, launcher.Version{Flavour: flavour,
 			Version: fmt.Sprintf("%d.%d.%d", major, minor, patch+n)})
@@ -142,9 +133,7 @@ func (s *scene) inherit(t *testing.T) {
 	}
 	s.expireLeases(t)
 	heir, err := s.start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.now = heir
 	s.bury(dead)
 }
@@ -154,9 +143,8 @@ func (s *scene) inherit(t *testing.T) {
 func (s *scene) expireLeases(t *testing.T) {
 	t.Helper()
 	testdrive.ExpireLeases(t, s.Tasks)
-	if _, err := s.Tasks.Exec(t.Context(), "UPDATE leader_lease SET until = now(), pause = '0'"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Tasks.Exec(t.Context(), "UPDATE leader_lease SET until = now(), pause = '0'")
+	require.NoError(t, err)
 }
 
 // awaitSilence returns when no server has a connection from a broker.
@@ -276,16 +264,12 @@ func (s *scene) poll(t *testing.T, q platform.Request, accepted testdrive.Respon
 // clear deletes what an operation has left, also what is kept of a deleted instance.
 func (s *scene) clear(t *testing.T, x *platform.Target) {
 	t.Helper()
-	if err := s.Clear(x, s.host); err != nil {
-		t.Errorf("%s: %v", x, err)
-	}
+	assert.NoError(t, s.Clear(x, s.host), "%s", x)
 	if !x.Keep {
 		return
 	}
 	kept, err := s.Tasks.Query(t.Context(), "SELECT id FROM retained WHERE adopted_by IS NULL")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ids, err := pgx.CollectRows(kept, pgx.RowTo[string])
 	for _, id := range ids {
 		err = errors.Join(err, s.records.Retained.Expire(t.Context(), id))

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -64,13 +67,9 @@ func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Po
 	}
 	victim.obey(nil)
 	s.awaitEnd(t)
-	if at != (platform.Point{}) && s.now == victim {
-		t.Errorf("%s: the broker did not come there", when)
-	}
+	assert.False(t, at != (platform.Point{}) && s.now == victim, "%s: the broker did not come there", when)
 	if f.Kind == platform.Rotate {
-		if err := s.LearnOfRotation(t.Context(), &x); err != nil {
-			t.Errorf("%s: %v", when, err)
-		}
+		assert.NoError(t, s.LearnOfRotation(t.Context(), &x), when)
 	}
 	s.Check(t, when)
 	s.learnOfEnd(t, &x, when)
@@ -81,18 +80,14 @@ func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Po
 func (s *scene) prepareUnrequested(t *testing.T, f platform.Workflow) platform.Target {
 	t.Helper()
 	x, err := s.PrepareUnrequested(t.Context(), f)
-	if err != nil {
-		t.Fatalf("%s: %v", f, err)
-	}
+	require.NoError(t, err, "%s", f)
 	return x
 }
 
 // expire ends the time of the binding, and waits until the platform does not find it any more.
 func (s *scene) expire(t *testing.T, x *platform.Target) {
 	t.Helper()
-	if err := s.EndTime(t.Context(), *x); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.EndTime(t.Context(), *x))
 	s.survive(t, "the binding is gone", func() bool {
 		r, err := s.now.send("GET", platform.BindingPath(x.Instance.ID, x.Binding.ID), nil)
 		return err == nil && r.Status == http.StatusNotFound
@@ -113,9 +108,8 @@ func (s *scene) expire(t *testing.T, x *platform.Target) {
 func (s *scene) rotate(t *testing.T, x platform.Target) {
 	t.Helper()
 	for _, b := range []audit.Binding{x.Binding, x.Before} {
-		if _, err := bindings.RotateBinding(t.Context(), s.records, nil, b.InstanceID, b.ID); err != nil {
-			t.Fatal(err)
-		}
+		_, err := bindings.RotateBinding(t.Context(), s.records, nil, b.InstanceID, b.ID)
+		require.NoError(t, err)
 	}
 	s.survive(t, "the passwords are replaced", func() (ended bool) {
 		err := s.Tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM task WHERE state = 'in progress')").Scan(&ended)
@@ -140,14 +134,12 @@ func (s *scene) learnOfEnd(t *testing.T, x *platform.Target, when string) {
 	if x.Kind == platform.Expire {
 		for _, status := range []int{http.StatusOK, http.StatusGone} {
 			q := x.Plan.Unbind(x.Instance.ID, x.Binding.ID)
-			if got, err := s.Run(q); err != nil || got.Status != status {
-				t.Errorf("%s, the unbind was answered %d: %s %v", when, got.Status, got.Raw, err)
-			}
+			got, err := s.Run(q)
+			assert.True(t, err == nil && got.Status == status,
+				"%s, the unbind was answered %d: %s %v", when, got.Status, got.Raw, err)
 		}
 	}
-	if err := s.Delete(x); err != nil {
-		t.Errorf("%s: %v", when, err)
-	}
+	assert.NoError(t, s.Delete(x), when)
 	s.Check(t, when+", when the instance was deleted")
 	s.ForgetGone()
 }

@@ -1,11 +1,14 @@
 package testdrive
 
 import (
-	"mysql-broker/test/limits"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mysql-broker/test/limits"
 )
 
 // RestoreBackup requests a restore of a backup in place.
@@ -33,9 +36,7 @@ func BackupIn(t *testing.T, shown []string) string {
 	t.Helper()
 	last := shown[len(shown)-1]
 	at := strings.LastIndex(last, "b_")
-	if at < 0 {
-		t.Fatalf("no backup is named in %q", last)
-	}
+	require.True(t, at >= 0, "no backup is named in %q", last)
 	return strings.TrimRight(strings.Fields(last[at:])[0], ".,:")
 }
 

@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -49,14 +52,10 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	t.Helper()
 	admit.Enter(t, admit.Broker)
 	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": shared.CA,
 		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", shared.BrokerUser, shared.BrokerPassword, shared.Host, shared.Port)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	low, high := PortRange(t)
 	env := map[string]string{
 		"PORT":              "0",
@@ -107,17 +106,13 @@ func launcherPrefix(name string) string { return "LAUNCHER_" + strings.ToUpper(n
 func catalogFor(t testing.TB, catalog string, launchers []string) string {
 	t.Helper()
 	text, err := os.ReadFile(catalog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range launchers {
 		const key = "{provisioner: dedicated, "
 		text = bytes.Replace(text, []byte(key+"async"), []byte(key+"launcher: "+name+", async"), 1)
 	}
 	path := filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
 	return path
 }
 
@@ -127,13 +122,9 @@ func launcherDirWithTemplates(t testing.TB, flavour string) string {
 	t.Helper()
 	all := servers.AllMySQL(t)
 	made := slices.IndexFunc(all, func(s servers.MySQL) bool { return s.Flavour == flavour })
-	if made < 0 {
-		t.Fatalf("no server is of flavour %s", flavour)
-	}
+	require.True(t, made >= 0, "no server is of flavour %s", flavour)
 	dir := launcherDir(t)
-	if err := os.Symlink(all[made].Templates, filepath.Join(dir, templatesName)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(all[made].Templates, filepath.Join(dir, templatesName)))
 	return dir
 }
 
@@ -142,9 +133,7 @@ const templatesName = "templates" // as the launcher calls them
 // OwnTemplates makes the launcher of an environment, which no broker has used yet, create its own template.
 func OwnTemplates(t testing.TB, env map[string]string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(env["LAUNCHER_DIR"], templatesName)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(env["LAUNCHER_DIR"], templatesName)))
 }
 
 // launcherDir has a short path, because of socket paths, and is accessible to the user that servers run as.
@@ -153,13 +142,9 @@ func launcherDir(t testing.TB) string {
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("remove the launcher's directory: %v", err)
-		}
+		assert.NoError(t, os.RemoveAll(dir), "remove the launcher's directory")
 	})
 	return dir
 }
@@ -172,18 +157,14 @@ func binaryOf(t testing.TB, flavour string) mysqld.Binary {
 	t.Helper()
 	found := binaries()
 	i := slices.IndexFunc(found, func(b mysqld.Binary) bool { return b.Flavour == flavour })
-	if i < 0 {
-		t.Fatalf("no mysqld of flavour %s among %v", flavour, found)
-	}
+	require.True(t, i >= 0, "no mysqld of flavour %s among %v", flavour, found)
 	return found[i]
 }
 
 // StopDedicated stops the servers of all launchers of a broker in that environment.
 func StopDedicated(t testing.TB, env map[string]string) {
 	all, err := launchers.Configure(env["LAUNCHER"], func(name string) string { return env[name] })
-	if err != nil {
-		t.Errorf("find the launchers, to stop their servers: %v", err)
-	}
+	assert.NoError(t, err, "find the launchers, to stop their servers")
 	for _, named := range all {
 		l, err := named.Open(launcher.Options{})
 		if err != nil {
@@ -199,9 +180,7 @@ func killAll(t testing.TB, l launcher.Stopper) {
 	t.Helper()
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if err := l.StopAll(ended); err != nil {
-		t.Errorf("kill the servers: %v", err)
-	}
+	assert.NoError(t, l.StopAll(ended), "kill the servers")
 }
 
 // Broker is a running broker.
@@ -250,13 +229,10 @@ func (b *Broker) AwaitReady(t testing.TB) {
 	t.Helper()
 	line := b.AwaitLog(t, `"msg":"ready"`)
 	var ready struct{ Address string }
-	if err := json.Unmarshal([]byte(line), &ready); err != nil {
-		t.Fatalf("the ready line is not JSON: %v: %s", err, line)
-	}
+	err := json.Unmarshal([]byte(line), &ready)
+	require.NoError(t, err, "the ready line is not JSON: %v: %s", err, line)
 	_, port, err := net.SplitHostPort(ready.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b.URL = "http://127.0.0.1:" + port
 }
 
@@ -291,9 +267,7 @@ func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {
 	b := &Broker{Username: Username, Password: Password, cmd: cmd, exited: make(chan struct{}), log: newLogFile()}
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, start())
 	go func() {
 		b.cmd.Wait()
 		b.log.end()
@@ -320,9 +294,8 @@ func (b *Broker) Signal(t testing.TB, s syscall.Signal) {
 		return
 	default:
 	}
-	if err := b.cmd.Process.Signal(s); err != nil && err != os.ErrProcessDone {
-		t.Errorf("signal the broker: %v", err)
-	}
+	err := b.cmd.Process.Signal(s)
+	assert.False(t, err != nil && err != os.ErrProcessDone, "signal the broker: %v", err)
 }
 
 // Wait waits for the process to end and returns its exit status, -1 if a signal ended it.

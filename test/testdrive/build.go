@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 )
 
@@ -135,16 +137,10 @@ func previousSources(dir string) (string, error) {
 func PreviousCatalog(t testing.TB) (path string) {
 	t.Helper()
 	commit, err := previousRelease()
-	if err != nil {
-		t.Fatalf("find the previous release: %v", err)
-	}
+	require.NoError(t, err, "find the previous release")
 	content, err := git(Root(), "show", commit+":catalog.yml")
-	if err != nil {
-		t.Fatalf("get the catalog of the previous release: %v", err)
-	}
+	require.NoError(t, err, "get the catalog of the previous release")
 	path = filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // changelog is what CHANGELOG.md says with these releases, the newest first.
@@ -42,9 +45,7 @@ func (r repository) git(t *testing.T, args ...string) string {
 // commit records a CHANGELOG.md and returns the commit.
 func (r repository) commit(t *testing.T, text string) string {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, "CHANGELOG.md"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "CHANGELOG.md"), []byte(text), 0o600))
 	r.git(t, "add", "CHANGELOG.md")
 	r.git(t, "commit", "--quiet", "--allow-empty", "--message", "a change")
 	return r.git(t, "rev-parse", "HEAD")
@@ -52,9 +53,8 @@ func (r repository) commit(t *testing.T, text string) string {
 
 func (r repository) expect(t *testing.T, want string) {
 	t.Helper()
-	if got, err := releaseBefore(r.dir); err != nil || got != want {
-		t.Errorf("the previous release is %q, %v instead of %s", got, err, want)
-	}
+	got, err := releaseBefore(r.dir)
+	assert.True(t, err == nil && got == want, "the previous release is %q, %v instead of %s", got, err, want)
 }
 
 func TestReleaseBefore(t *testing.T) {
@@ -77,9 +77,9 @@ func TestReleaseBefore(t *testing.T) {
 	// The oldest commit of a shallow clone seems to have made all that is there.
 	shallow := repository{filepath.Join(t.TempDir(), "clone")}
 	r.git(t, "clone", "--quiet", "--depth=1", "file://"+r.dir, shallow.dir)
-	if got, err := releaseBefore(shallow.dir); err == nil || !strings.Contains(err.Error(), "--unshallow") {
-		t.Errorf("in a shallow clone, it is %q, %v", got, err)
-	}
+	got, err := releaseBefore(shallow.dir)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "--unshallow"),
+		"in a shallow clone, it is %q, %v", got, err)
 	// A clone without tags will do.
 	clone := repository{filepath.Join(t.TempDir(), "clone")}
 	r.git(t, "clone", "--quiet", "--no-tags", "file://"+r.dir, clone.dir)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // EditedCatalog returns the path of a copy of the project's catalog, changed by edit.
@@ -13,13 +15,9 @@ func EditedCatalog(t *testing.T, edit func(text string) string) (path string) {
 	t.Helper()
 	text := Shipped(t, "catalog.yml")
 	edited := edit(text)
-	if edited == text {
-		t.Fatal("the catalog is as it was")
-	}
+	require.NotEqual(t, text, edited, "the catalog is as it was")
 	path = filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(path, []byte(edited), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(edited), 0o600))
 	return path
 }
 
@@ -35,9 +33,7 @@ func InPlan(plan, old, new string) (edit func(text string) string) {
 func Shipped(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(Root(), path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -75,17 +71,11 @@ func RetainingCatalog(t testing.TB, plans ...string) (path string) {
 func CatalogWith(t testing.TB, catalog, plan, key string) (path string) {
 	t.Helper()
 	content, err := os.ReadFile(catalog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before, after, found := strings.Cut(string(content), "name: "+plan+"\n")
 	edited := strings.Replace(after, "max_bindings: ", key+", max_bindings: ", 1)
-	if !found || edited == after {
-		t.Fatalf("the catalog has no plan %s with max_bindings", plan)
-	}
+	require.True(t, found && edited != after, "the catalog has no plan %s with max_bindings", plan)
 	path = filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(path, []byte(before+"name: "+plan+"\n"+edited), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(before+"name: "+plan+"\n"+edited), 0o600))
 	return path
 }

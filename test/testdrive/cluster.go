@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/admit"
@@ -107,9 +108,7 @@ func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluste
 	all := servers.AllMySQL(t)
 	templates := all[slices.IndexFunc(all, func(s servers.MySQL) bool { return s.Flavour == flavour })].Templates
 	found, err := filepath.Glob(filepath.Join(templates, flavour+"-*"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no template in %s: %v", templates, err)
-	}
+	require.True(t, err == nil && len(found) != 0, "no template in %s: %v", templates, err)
 	from := found[0]
 	for n, node := range c.Nodes {
 		c.initialise(t, n, from, key, leaf)
@@ -132,13 +131,9 @@ func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluste
 	}
 	c.AwaitComplete(t)
 	with, err := servers.WithBrokerAccount(t.Context(), c.Nodes[0].MySQL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if flavour == mysqld.MySQL {
-		if err := c.Nodes[0].Exec(t, "GRANT SELECT ON performance_schema.* TO "+with.BrokerUser); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Nodes[0].Exec(t, "GRANT SELECT ON performance_schema.* TO "+with.BrokerUser))
 	}
 	for _, node := range c.Nodes {
 		node.BrokerUser, node.BrokerPassword = with.BrokerUser, with.BrokerPassword
@@ -157,9 +152,7 @@ func (c *Cluster) prepareTransfers(t testing.TB) {
 	if err == nil && c.user != nil {
 		err = os.Chown(c.transfers(), int(c.user.Uid), int(c.user.Gid))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // Addresses lists host:port of the nodes.
@@ -183,9 +176,7 @@ func nobody(t testing.TB) *syscall.Credential {
 		return nil
 	}
 	u, err := user.Lookup("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
 	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
@@ -195,17 +186,12 @@ func nobody(t testing.TB) *syscall.Credential {
 func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte) {
 	t.Helper()
 	node := c.Nodes[n]
-	if err := os.MkdirAll(node.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("cp", "-r", "--sparse=always", from, filepath.Join(node.dir, "data")).
-		CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	require.NoError(t, os.MkdirAll(node.dir, 0o755))
+	out, err := exec.Command("cp", "-r", "--sparse=always", from, filepath.Join(node.dir, "data")).
+		CombinedOutput()
+	require.NoError(t, err, "%v: %s", err, out)
 	settings, err := servers.Settings(c.Flavour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// With innodb_flush_log_at_trx_commit=0, a node that is killed would lose transactions that its binary log, or the
 	// group, counts as its own: it would return without them. 2 loses them only with the whole machine.
 	lines := append([]string{"[mysqld]", "basedir=" + c.binary.BaseDir, "datadir=" + filepath.Join(node.dir, "data"),
@@ -225,16 +211,12 @@ func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte)
 	}
 	for name, content := range map[string]string{"my.cnf": strings.Join(lines, "\n") + "\n", "ca.pem": node.CA, "key.pem": string(key),
 		"cert.pem": string(leaf), "admin.sql": admin} {
-		if err := os.WriteFile(filepath.Join(node.dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(node.dir, name), []byte(content), 0o600))
 	}
 	if c.user != nil {
-		if err := filepath.WalkDir(node.dir, func(path string, _ os.DirEntry, err error) error {
+		require.NoError(t, filepath.WalkDir(node.dir, func(path string, _ os.DirEntry, err error) error {
 			return errors.Join(err, os.Chown(path, int(c.user.Uid), int(c.user.Gid)))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -296,9 +278,7 @@ func (c *Cluster) launch(t testing.TB, n int, bootstrap bool) {
 	first := false
 	if _, err := os.Stat(filepath.Join(node.dir, "started")); err != nil {
 		first = true
-		if err := os.WriteFile(filepath.Join(node.dir, "started"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(node.dir, "started"), nil, 0o600))
 	}
 	if first && (c.Flavour == mysqld.MySQL || bootstrap) {
 		args = append(args, "--init-file="+filepath.Join(node.dir, "admin.sql"))
@@ -325,33 +305,25 @@ func (c *Cluster) recovered(t testing.TB, n int) string {
 	}
 	out, err := c.command("--defaults-file="+filepath.Join(c.Nodes[n].dir, "my.cnf"), "--wsrep-recover").CombinedOutput()
 	found := wsrepPosition.FindSubmatch(out)
-	if err != nil || found == nil {
-		t.Fatalf("find the position of node %d: %v: %s", n+1, err, out)
-	}
+	require.True(t, err == nil && found != nil, "find the position of node %d: %v: %s", n+1, err, out)
 	// A node that was killed soon after a transfer has none in this file, and would ask for the whole state.
 	uuid, seqno, _ := strings.Cut(string(found[1]), ":")
 	state = fmt.Appendf(nil, "# GALERA saved state\nversion: 2.1\nuuid: %s\nseqno: %s\nsafe_to_bootstrap: 0\n", uuid, seqno)
-	if err := os.WriteFile(filepath.Join(c.Nodes[n].dir, "data", "grastate.dat"), state, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(c.Nodes[n].dir, "data", "grastate.dat"), state, 0o600))
 	return string(found[1])
 }
 
 func (n *Node) run(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	log, err := os.OpenFile(n.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	start := cmd.Start
 	if n.On != nil {
 		start = func() error { return n.On.Do(cmd.Start) }
 	}
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, start())
 	n.cmd, n.exited = cmd, make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // the log says how it ended
@@ -425,9 +397,7 @@ func (n *Node) with(t testing.TB, fn func(context.Context, *sql.DB) error) error
 func (n *Node) within(t testing.TB, limit time.Duration, fn func(context.Context, *sql.DB) error) error {
 	t.Helper()
 	db, err := n.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -502,9 +472,8 @@ func (n *Node) Kill(t testing.TB) {
 
 func (n *Node) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	if err := n.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Fatal(err)
-	}
+	err := n.cmd.Process.Signal(s)
+	require.False(t, err != nil && !errors.Is(err, os.ErrProcessDone), "%v", err)
 }
 
 // OpenOnEach opens a session on every node by what connects to one. An account arrives on other nodes a moment after it
@@ -513,9 +482,7 @@ func (c *Cluster) OpenOnEach(t testing.TB, connect func(host string, port int) (
 	t.Helper()
 	for _, node := range c.Nodes {
 		db, err := connect(node.Host, node.Port)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { db.Close() })
 		Eventually(t, limits.Stuck, "the account can log in everywhere", func() bool {
 			conn, err := db.Conn(context.Background())

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
 )
@@ -105,20 +107,16 @@ func (c *Cluster) begin(t testing.TB, all [clusterSize]nodeLook) {
 		has := true
 		for _, other := range all {
 			var subset bool
-			if err := node.Query(t, "SELECT GTID_SUBSET('"+other.executed+"', '"+all[n].executed+"')", &subset); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, node.Query(t, "SELECT GTID_SUBSET('"+other.executed+"', '"+all[n].executed+"')", &subset))
 			has = has && subset
 		}
 		if !has {
 			continue
 		}
-		if err := errors.Join(node.Exec(t, "STOP GROUP_REPLICATION"),
+		require.NoError(t, errors.Join(node.Exec(t, "STOP GROUP_REPLICATION"),
 			node.Exec(t, "SET GLOBAL group_replication_bootstrap_group=ON"), node.start(t),
 			node.Exec(t, "SET GLOBAL group_replication_bootstrap_group=OFF"),
-			node.Exec(t, "SET GLOBAL offline_mode=OFF")); err != nil {
-			t.Fatal(err)
-		}
+			node.Exec(t, "SET GLOBAL offline_mode=OFF")))
 		return
 	}
 	t.Fatalf("no node has the transactions of all others: %v", all)

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
 )
@@ -43,9 +46,7 @@ func Run(t testing.TB, env map[string]string, args ...string) Output {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	if ctx.Err() != nil || cmd.ProcessState == nil {
-		t.Fatalf("%v: %v; output:\n%s%s", args, err, &stdout, &stderr)
-	}
+	require.True(t, ctx.Err() == nil && cmd.ProcessState != nil, "%v: %v; output:\n%s%s", args, err, &stdout, &stderr)
 	return Output{Status: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
@@ -78,18 +79,14 @@ func ClientProgram(t testing.TB, flavour, name string) string {
 		return beside
 	}
 	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return path
 }
 
 // Expect fails the test unless the command ended with this status, and returns the output.
 func (o Output) Expect(t testing.TB, status int) Output {
 	t.Helper()
-	if o.Status != status {
-		t.Fatalf("exit status %d instead of %d; output:\n%s%s", o.Status, status, o.Stdout, o.Stderr)
-	}
+	require.Equal(t, status, o.Status, "exit status %d instead of %d; output:\n%s%s", o.Status, status, o.Stdout, o.Stderr)
 	return o
 }
 
@@ -177,16 +174,10 @@ func StartDev(t testing.TB, env map[string]string) *Broker {
 	_, rest, _ := strings.Cut(line, " at ")
 	b.URL, _, _ = strings.Cut(rest, ",")
 	raw, err := os.ReadFile(filepath.Join(env["MYSQL_BROKER_DEV_DIR"], "client.json"))
-	if err != nil {
-		t.Fatalf("what the client needs was not left for it: %v", err)
-	}
+	require.NoError(t, err, "what the client needs was not left for it")
 	var address struct{ URL, Username, Password string }
-	if err := json.Unmarshal(raw, &address); err != nil {
-		t.Fatalf("client.json: %v", err)
-	}
-	if address.URL != b.URL {
-		t.Errorf("client.json has the URL %s, but %s was printed", address.URL, b.URL)
-	}
+	require.NoError(t, json.Unmarshal(raw, &address), "client.json")
+	assert.Equal(t, b.URL, address.URL, "client.json has the URL %s, but %s was printed", address.URL, b.URL)
 	b.Username, b.Password = address.Username, address.Password
 	return b
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 )
 
@@ -51,14 +53,10 @@ func ExpectContents(t *testing.T, what string, c Credentials, want []string) {
 	t.Helper()
 	got := Contents(t, c)
 	for _, line := range want {
-		if !slices.Contains(got, line) {
-			t.Errorf("%s lacks %q", what, line)
-		}
+		assert.True(t, slices.Contains(got, line), "%s lacks %q", what, line)
 	}
 	for _, line := range got {
-		if !slices.Contains(want, line) {
-			t.Errorf("%s has %q", what, line)
-		}
+		assert.True(t, slices.Contains(want, line), "%s has %q", what, line)
 	}
 }
 
@@ -75,12 +73,8 @@ func ExpectClone(t *testing.T, i Instance) {
 	b, c := i.Bound(t, nil)
 	db := c.Open(t)
 	Exec(t, db, "CALL add_item()")
-	if got := ReadAll(t, db, "SELECT name FROM names ORDER BY name"); !slices.Equal(got, []string{"ADDED", "one", "two"}) {
-		t.Errorf("the copy has %q", got)
-	}
-	if marks := ReadAll(t, db, "SHOW TABLES LIKE 'unfinished%'"); len(marks) != 0 {
-		t.Errorf("the copy has the tables %q", marks)
-	}
+	assert.Equal(t, []string{"ADDED", "one", "two"}, ReadAll(t, db, "SELECT name FROM names ORDER BY name"), "the copy")
+	assert.Empty(t, ReadAll(t, db, "SHOW TABLES LIKE 'unfinished%'"), "the copy has the tables")
 	b.Unbind(t)
 }
 
@@ -144,9 +138,7 @@ func (w *Writer) Stop(t *testing.T) []string {
 		w.stops()
 		<-w.done
 	}
-	if w.err != nil {
-		t.Errorf("a write failed: %v", w.err)
-	}
+	assert.NoError(t, w.err, "a write failed")
 	return w.acked
 }
 
@@ -158,9 +150,8 @@ func ExpectWritten(t *testing.T, acked []string, c Credentials) {
 		there[id] = true
 	}
 	lost := slices.DeleteFunc(slices.Clone(acked), func(id string) bool { return there[id] })
-	if len(acked) == 0 || len(lost) > 0 {
-		t.Errorf("of %d rows that were written during the move, %q are lost", len(acked), lost)
-	}
+	assert.False(t, len(acked) == 0 || len(lost) > 0,
+		"of %d rows that were written during the move, %q are lost", len(acked), lost)
 }
 
 // ExpectSame compares what two databases hold.
@@ -173,8 +164,7 @@ func ExpectSame(t *testing.T, a, b Credentials) {
 		"SELECT CONCAT(id, name) FROM items ORDER BY 1", "SELECT name FROM names ORDER BY 1",
 		"SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(id))) FROM written",
 	} {
-		if was, is := ReadAll(t, from, query), ReadAll(t, to, query); !slices.Equal(was, is) {
-			t.Errorf("%s: %q became %q", query, was, is)
-		}
+		was, is := ReadAll(t, from, query), ReadAll(t, to, query)
+		assert.True(t, slices.Equal(was, is), "%s: %q became %q", query, was, is)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
@@ -44,17 +47,11 @@ func (c Crashable) Crash(t testing.TB) (let func()) {
 func (c Crashable) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	pids := Mysqlds(t, filepath.Join(c.dir, "instances", privateID))
-	if len(pids) != 1 {
-		t.Fatalf("processes of the server: %v", pids)
-	}
-	if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	require.Len(t, pids, 1, "processes of the server")
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGSTOP))
 	awaitStopped(t, pids[0])
 	thaw = sync.OnceFunc(func() {
-		if err := syscall.Kill(pids[0], syscall.SIGCONT); err != nil {
-			t.Errorf("let the server go on: %v", err)
-		}
+		assert.NoError(t, syscall.Kill(pids[0], syscall.SIGCONT), "let the server go on")
 	})
 	t.Cleanup(thaw)
 	return thaw
@@ -66,9 +63,7 @@ func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
 	t.Helper()
 	unlock := LockDir(t, filepath.Join(launcherDir, "instances", id))
 	for _, pid := range Mysqlds(t, filepath.Join(launcherDir, "instances", id)) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 	Eventually(t, limits.Stuck, "the killed server ends", func() bool {
 		return len(Mysqlds(t, filepath.Join(launcherDir, "instances", id))) == 0
@@ -80,9 +75,7 @@ func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
 func LockDir(t testing.TB, path string) (unlock func()) {
 	t.Helper()
 	dir, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { dir.Close() })
 	Eventually(t, limits.Stuck, "nobody else locks "+path, func() bool {
 		return syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil

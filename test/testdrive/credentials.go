@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
 )
 
 // Credentials are what an application reads from its binding.
@@ -39,13 +40,9 @@ type Credentials struct {
 func (p Platform) Credentials(t *testing.T, r Response) Credentials {
 	t.Helper()
 	raw, err := json.Marshal(r.Body["credentials"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var c Credentials
-	if err := json.Unmarshal(raw, &c); err != nil {
-		t.Fatalf("read the credentials: %v", err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &c), "read the credentials")
 	if c.Password == "" {
 		t.Fatalf("the answer has no password: %s", r.Raw)
 	}
@@ -85,12 +82,8 @@ func (c Credentials) ByJDBC(t *testing.T) *mysql.Config {
 func ParseURL(t *testing.T, text string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u.Scheme != "mysql" {
-		t.Fatalf("the scheme of the URL is %q", u.Scheme)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "mysql", u.Scheme, "the scheme of the URL")
 	return u
 }
 
@@ -101,9 +94,7 @@ func (c Credentials) Login(t *testing.T, user, password, address, database strin
 	cfg.Logger = &mysql.NopLogger{}
 	if c.CACertificate != "" {
 		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM([]byte(c.CACertificate)) {
-			t.Fatal("ca_certificate holds no certificate")
-		}
+		require.True(t, pool.AppendCertsFromPEM([]byte(c.CACertificate)), "ca_certificate holds no certificate")
 		cfg.TLS = &tls.Config{RootCAs: pool, ServerName: c.Host}
 	}
 	return cfg
@@ -113,9 +104,7 @@ func (c Credentials) Login(t *testing.T, user, password, address, database strin
 func Connect(t *testing.T, cfg *mysql.Config) *sql.DB {
 	t.Helper()
 	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() { db.Close() })
 	return db

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -34,9 +37,7 @@ func ExpectNoRoom(t *testing.T, i Instance, operation string, tasks Tasks, cause
 func DedicatedID(t *testing.T, env map[string]string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("servers of the launcher: %v, %v", found, err)
-	}
+	require.True(t, err == nil && len(found) == 1, "servers of the launcher: %v, %v", found, err)
 	return filepath.Base(found[0])
 }
 
@@ -52,14 +53,12 @@ func (i Instance) ExpectVersion(t *testing.T, p Platform, env map[string]string,
 	}
 	p.Operator(env).Read(t, &all, "servers", "--dedicated")
 	for _, server := range all {
-		if server.InstanceID == i.ID && server.Version != version {
-			t.Errorf("operators see version %s, want %s", server.Version, version)
-		}
+		assert.False(t, server.InstanceID == i.ID && server.Version != version,
+			"operators see version %s, want %s", server.Version, version)
 	}
 	b, c := i.Bound(t, nil)
-	if got := Read[string](t, c.Open(t), "SELECT VERSION()"); !strings.HasPrefix(got, version) {
-		t.Errorf("applications see version %s, want %s", got, version)
-	}
+	got := Read[string](t, c.Open(t), "SELECT VERSION()")
+	assert.True(t, strings.HasPrefix(got, version), "applications see version %s, want %s", got, version)
 	b.Unbind(t)
 }
 
@@ -68,13 +67,10 @@ func CheckNothingLeft(t *testing.T, launcherDir string) {
 	t.Helper()
 	instances := filepath.Join(launcherDir, "instances")
 	for _, pattern := range []string{filepath.Join(instances, "*"), filepath.Join(launcherDir, "trash", "*")} {
-		if left, err := filepath.Glob(pattern); err != nil || len(left) > 0 {
-			t.Errorf("left over: %q %v", left, err)
-		}
+		left, err := filepath.Glob(pattern)
+		assert.True(t, err == nil && len(left) <= 0, "left over: %q %v", left, err)
 	}
-	if left := Processes(t, instances); len(left) > 0 {
-		t.Errorf("processes are left over: %v", left)
-	}
+	assert.Empty(t, Processes(t, instances), "processes are left over")
 }
 
 // HoldLaunches keeps launches from going on once they have begun, as another broker does that chooses a port just now.
@@ -85,9 +81,7 @@ func (p Platform) HoldLaunches(t *testing.T) (release func()) {
 
 func ExpectNoProcess(t *testing.T, dir string) {
 	t.Helper()
-	if left := Processes(t, dir); len(left) > 0 {
-		t.Errorf("still running: %v", left)
-	}
+	assert.Empty(t, Processes(t, dir), "still running")
 }
 
 // OnKubernetes is an environment like that one, but each of these launchers runs servers in a new namespace of the
@@ -98,9 +92,7 @@ func OnKubernetes(t testing.TB, env map[string]string, flavour string, c *cluste
 	t.Helper()
 	all := cluster.Binaries()
 	at := slices.IndexFunc(all, func(b mysqld.Binary) bool { return b.Flavour == flavour })
-	if at < 0 {
-		t.Fatalf("the cluster has no image of %s", flavour)
-	}
+	require.True(t, at >= 0, "the cluster has no image of %s", flavour)
 	env = maps.Clone(env)
 	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "LAUNCHER") })
 	inspectors := map[string]launchertest.Inspector{}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/test/servers"
@@ -38,17 +39,11 @@ func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 	mount := fmt.Sprintf("mount -t tmpfs -o size=%dm,mode=0755 tmpfs %q && echo mounted && exec cat", mebibytes, dir)
 	d := &Disk{dir: dir, owner: exec.Command("unshare", append(args, "sh", "-c", mount)...)}
 	open, err := d.owner.StdinPipe() // cat ends with the test process, whatever ends that
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := d.owner.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d.owner.Stderr = t.Output()
-	if err := d.owner.Start(); err != nil {
-		t.Fatalf("make a mount namespace: %v", err)
-	}
+	require.NoError(t, d.owner.Start(), "make a mount namespace")
 	t.Cleanup(func() {
 		for _, pid := range Mysqlds(t, dir) {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
@@ -58,9 +53,8 @@ func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 		open.Close()
 		d.owner.Wait()
 	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "mounted\n" {
-		t.Fatalf("mount a disk: %q, %v", line, err)
-	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.Equal(t, "mounted\n", line, "mount a disk: %q, %v", line, err)
 	return d
 }
 
@@ -81,25 +75,17 @@ const filler = "filler"
 func (d *Disk) Fill(t testing.TB, leave int64) {
 	t.Helper()
 	f, err := os.Create(d.Path(filler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	n, err := io.Copy(f, zeros{})
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk took %d bytes: %v", n, err)
-	}
-	if err := f.Truncate(max(n-leave<<20, 0)); err != nil {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, err, syscall.ENOSPC, "the disk took %d bytes", n)
+	require.NoError(t, f.Truncate(max(n-leave<<20, 0)))
 }
 
 // Free deletes what Fill wrote.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
-	if err := os.Remove(d.Path(filler)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(d.Path(filler)))
 }
 
 type zeros struct{}
@@ -120,28 +106,18 @@ func PrivateOnDisk(t testing.TB, flavour string, mebibytes int) (servers.MySQL, 
 	t.Helper()
 	dir := launcherDirWithTemplates(t, flavour)
 	templates, err := os.Readlink(filepath.Join(dir, templatesName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	disk := MountDisk(t, dir, mebibytes)
-	if err := os.Symlink(templates, disk.Path(templatesName)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(templates, disk.Path(templatesName)))
 	launch, err := json.Marshal(privateLaunch{privateConfig(t, dir, flavour), flavour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	enter := disk.enter()
 	cmd := exec.Command(enter[0], append(enter[1:], os.Args[0])...)
 	cmd.Env, cmd.Stderr = append(os.Environ(), launchVariable+"="+string(launch)), t.Output()
 	answer, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("start a private server on a disk of its own: %v", err)
-	}
+	require.NoError(t, err, "start a private server on a disk of its own")
 	var e launcher.Endpoint
-	if err := json.Unmarshal(answer, &e); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(answer, &e))
 	return private(t, flavour, e), disk
 }
 

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 )
 
@@ -25,9 +28,7 @@ func QuotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 func Encode(t *testing.T, v any) string {
 	t.Helper()
 	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
@@ -54,9 +55,8 @@ func UseAsApplication(t *testing.T, c Credentials) {
 		"CREATE VIEW apples AS SELECT * FROM fruit WHERE name LIKE 'apple%'",
 		"CREATE PROCEDURE add_fruit (n VARCHAR(20)) INSERT INTO fruit (name) VALUES (n)",
 		"CALL add_fruit('apple tart')")
-	if got := Read[string](t, db, "SELECT GROUP_CONCAT(noted ORDER BY id) FROM apples"); got != "APPLE,APPLE TART" {
-		t.Errorf("the view shows %q", got)
-	}
+	assert.Equal(t, "APPLE,APPLE TART", Read[string](t, db, "SELECT GROUP_CONCAT(noted ORDER BY id) FROM apples"),
+		"the view")
 }
 
 // MakeObjects makes these in an instance.

@@ -4,9 +4,11 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 )
@@ -16,9 +18,7 @@ func ExpectRefusal(t *testing.T, r Response, status int, words ...string) {
 	t.Helper()
 	r.Expect(t, status)
 	for _, word := range words {
-		if !strings.Contains(r.String("description"), word) {
-			t.Errorf("the description %q does not say %q", r.String("description"), word)
-		}
+		assert.Contains(t, r.String("description"), word, "the description")
 	}
 }
 
@@ -26,9 +26,8 @@ func ExpectRefusal(t *testing.T, r Response, status int, words ...string) {
 func ExpectError(t *testing.T, r Response, code string, words ...string) {
 	t.Helper()
 	ExpectRefusal(t, r, 422, words...)
-	if r.String("error") != code || r.String("description") == "" {
-		t.Errorf("the answer has not the code %s and a description: %s", code, r.Raw)
-	}
+	assert.True(t, r.String("error") == code && r.String("description") != "",
+		"the answer has not the code %s and a description: %s", code, r.Raw)
 }
 
 // ExpectEmpty fails the test unless the response is {} with this status.
@@ -64,9 +63,8 @@ func BindingTimes(t *testing.T, r Response) (expires, renew time.Time) {
 
 func ExpectConnectionLimit(t *testing.T, admin *sql.DB, account string, want int) {
 	t.Helper()
-	if got := Read[int](t, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", account); got != want {
-		t.Errorf("the account may open %d connections instead of %d", got, want)
-	}
+	got := Read[int](t, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", account)
+	assert.Equal(t, want, got, "the account may open %d connections", got)
 }
 
 // AsksToRepeat reports whether a response says "not now", so that platforms send the request again: the broker cannot
@@ -97,9 +95,7 @@ func Eventually(t testing.TB, limit time.Duration, what string, condition func()
 		if condition() {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, limit)
-		}
+		require.False(t, time.Now().After(deadline), "%s: not within %v", what, limit)
 		<-tick.C
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/mysqladmin"
 )
 
@@ -38,16 +40,13 @@ type Faults struct {
 func NewFaults(t testing.TB, env map[string]string) *Faults {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "mbf") // short, as the paths of sockets must be
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	f := &Faults{}
 	f.Decide(func(int, string) Word { return GoOn })
 	path := filepath.Join(dir, "s")
-	if f.listener, err = net.Listen("unix", path); err != nil {
-		t.Fatal(err)
-	}
+	f.listener, err = net.Listen("unix", path)
+	require.NoError(t, err)
 	t.Cleanup(func() { f.listener.Close() })
 	env["FAULT_SOCKET"] = path
 	go func() {
@@ -144,12 +143,9 @@ func DieAt(at string, n int32) func(int, string) Word {
 func Stall(t *testing.T, admin *sql.DB) (release func()) {
 	t.Helper()
 	conn, err := admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.ExecContext(t.Context(), "FLUSH TABLES WITH READ LOCK"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = conn.ExecContext(t.Context(), "FLUSH TABLES WITH READ LOCK")
+	require.NoError(t, err)
 	release = sync.OnceFunc(func() {
 		_, err := conn.ExecContext(context.Background(), "UNLOCK TABLES")
 		if err != nil && !mysqladmin.Unreachable(err) { // else the server was killed, and its locks ended with it

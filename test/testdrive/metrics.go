@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -31,14 +33,10 @@ type Metrics map[string]string
 func (b *Broker) Scrape(t testing.TB) Metrics {
 	t.Helper()
 	answer, err := http.Get(b.URL + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m := Metrics{}
 	for line := range strings.Lines(string(text)) {
 		if i := strings.LastIndexByte(line, ' '); i > 0 && line[0] != '#' {
@@ -52,9 +50,7 @@ func (b *Broker) Scrape(t testing.TB) Metrics {
 func (m Metrics) Int(t testing.TB, series string) int {
 	t.Helper()
 	n, err := strconv.ParseFloat(m[series], 64)
-	if err != nil {
-		t.Fatalf("%s: %v", series, err)
-	}
+	require.NoError(t, err, series)
 	return int(n)
 }
 
@@ -85,9 +81,7 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
 	address := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 	b := launch(t, map[string]string{}, "prometheus", "--config.file="+path, "--storage.tsdb.path="+dir,
 		"--web.listen-address="+address)
@@ -100,9 +94,8 @@ func LintMetrics(t testing.TB, text string) {
 	t.Helper()
 	check := exec.Command("promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(text)
-	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("promtool check metrics: %v\n%s", err, out)
-	}
+	out, err := check.CombinedOutput()
+	assert.True(t, err == nil && len(out) <= 0, "promtool check metrics: %v\n%s", err, out)
 }
 
 // Sample is one of the time series that a query yields, with its latest value.
@@ -142,21 +135,16 @@ func (p *Prometheus) Rules(t testing.TB) (all []Rule) {
 func (p *Prometheus) get(t testing.TB, path string, data any) {
 	t.Helper()
 	answer, err := http.Get(p.URL + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	result := struct {
 		Status string
 		Data   any
 	}{Data: data}
-	if err := json.Unmarshal(raw, &result); err != nil || result.Status != "success" {
-		t.Fatalf("%s: %v %s", path, err, raw)
-	}
+	err = json.Unmarshal(raw, &result)
+	require.True(t, err == nil && result.Status == "success", "%s: %v %s", path, err, raw)
 }
 
 // Await waits until an expression has a result.

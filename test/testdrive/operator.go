@@ -7,6 +7,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Operator runs commands in the environment of serve, without the platform's password. No output may contain a secret.
@@ -34,9 +37,8 @@ func (o Operator) Run(t *testing.T, status int, args ...string) Output {
 func (o Operator) Read(t *testing.T, document any, args ...string) {
 	t.Helper()
 	out := o.Run(t, 0, append(args, "--json")...).Stdout
-	if err := json.Unmarshal([]byte(out), document); err != nil {
-		t.Fatalf("%v: %q", err, out)
-	}
+	err := json.Unmarshal([]byte(out), document)
+	require.NoError(t, err, "%v: %q", err, out)
 }
 
 // Outcome waits until a task has ended, and returns its state and what users read about it.
@@ -63,9 +65,9 @@ func (o Operator) IDs(t *testing.T, field string, args ...string) []string {
 // Refuse fails the test unless a command fails and says why.
 func (o Operator) Refuse(t *testing.T, why string, args ...string) {
 	t.Helper()
-	if out := o.Run(t, 1, args...); !strings.Contains(out.Stderr, why) || out.Stdout != "" {
-		t.Errorf("%q printed %q and %q without %q", args, out.Stdout, out.Stderr, why)
-	}
+	out := o.Run(t, 1, args...)
+	assert.True(t, strings.Contains(out.Stderr, why) && out.Stdout == "",
+		"%q printed %q and %q without %q", args, out.Stdout, out.Stderr, why)
 }
 
 // AuditLine is a line of `mysql-broker audit --json`.
@@ -87,9 +89,8 @@ func (o Operator) Audit(t *testing.T, args ...string) (all []AuditLine) {
 	out := o.Run(t, 0, append([]string{"audit", "--json"}, args...)...).Stdout
 	for line := range strings.Lines(out) {
 		var l AuditLine
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatalf("%v: %q", err, line)
-		}
+		err := json.Unmarshal([]byte(line), &l)
+		require.NoError(t, err, "%v: %q", err, line)
 		all = append(all, l)
 	}
 	return all
@@ -151,9 +152,7 @@ func RunRecover(t *testing.T, env map[string]string, status int, args ...string)
 func StopBroker(t *testing.T, p Platform) {
 	t.Helper()
 	p.Signal(t, syscall.SIGTERM)
-	if status := p.Wait(t); status != 0 {
-		t.Fatalf("exit status %d", status)
-	}
+	require.Equal(t, 0, p.Wait(t), "exit status")
 }
 
 // ExpectHeld checks everything that a broker reports about a hold.

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/limits"
@@ -26,9 +29,7 @@ type Response struct {
 // Expect fails the test unless the response has this status, and returns the response.
 func (r Response) Expect(t testing.TB, status int) Response {
 	t.Helper()
-	if r.Status != status {
-		t.Fatalf("status %d instead of %d: %s", r.Status, status, r.Raw)
-	}
+	require.Equal(t, status, r.Status, "status %d instead of %d: %s", r.Status, status, r.Raw)
 	return r
 }
 
@@ -49,9 +50,7 @@ func (b *Broker) Do(t testing.TB, method, path string, body any) Response {
 func (b *Broker) DoWith(t testing.TB, method, path string, body any, headers map[string]string) Response {
 	t.Helper()
 	r, err := b.Send(method, path, body, headers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -130,9 +129,7 @@ func Plan(t testing.TB, name string) (serviceID, planID string) {
 func Plans(t testing.TB) []plan.Plan {
 	t.Helper()
 	c, err := catalog.Load(Root() + "/catalog.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c.Plans()
 }
 
@@ -153,9 +150,8 @@ func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (sta
 		if state = r.String("state"); state != "in progress" {
 			return state, shown
 		}
-		if r.String("description") == "" {
-			t.Errorf("%s of %s is in progress and has no description: %s", operation, instanceID, r.Raw)
-		}
+		assert.NotEmpty(t, r.String("description"),
+			"%s of %s is in progress and has no description: %s", operation, instanceID, r.Raw)
 		time.Sleep(pollInterval)
 	}
 	t.Fatalf("%s of %s was still in progress after %v; shown: %q", operation, instanceID, limits.Stuck, shown)

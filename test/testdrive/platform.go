@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/process/processtest"
@@ -54,22 +57,16 @@ func StartPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *Br
 func (p Platform) Get(t *testing.T, path string) string {
 	t.Helper()
 	r, err := http.Get(p.URL + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Body.Close()
 	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
 func ExpectStopped(t *testing.T, p Platform, since limits.Interval) {
 	t.Helper()
-	if status := p.Wait(t); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	assert.Equal(t, 0, p.Wait(t), "exit status")
 	since.Done(t, "the broker stops", stopTime)
 }
 
@@ -77,9 +74,7 @@ func ExpectStopped(t *testing.T, p Platform, since limits.Interval) {
 func DeadServer(t *testing.T, name string) map[string]any {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	return Described(name, servers.MySQL{BrokerUser: "admin", BrokerPassword: "unused-password", Host: "127.0.0.1",
 		Port: l.Addr().(*net.TCPAddr).Port})
@@ -89,9 +84,7 @@ func DeadServer(t *testing.T, name string) map[string]any {
 func StartWith(t *testing.T, server servers.MySQL, shared ...map[string]any) Platform {
 	t.Helper()
 	text, err := json.Marshal(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env := Environment(t, server)
 	env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
 	return StartPlatform(t, server, env)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/test/admit"
@@ -46,9 +48,7 @@ func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
 		ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 		defer cancel()
 		p.signal(t, syscall.SIGCONT)
-		if err := p.cluster.Stop(ctx); err != nil {
-			t.Errorf("stop PostgreSQL: %v", err)
-		}
+		assert.NoError(t, p.cluster.Stop(ctx), "stop PostgreSQL")
 	})
 	return p
 }
@@ -59,9 +59,8 @@ func (p *Postgres) Start(t testing.TB) {
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	var err error
-	if p.cluster, err = pgcluster.Start(ctx, p.cfg); err != nil {
-		t.Fatal(err)
-	}
+	p.cluster, err = pgcluster.Start(ctx, p.cfg)
+	require.NoError(t, err)
 }
 
 // Kill ends every process of the cluster as a crash would.
@@ -86,14 +85,10 @@ func (p *Postgres) signal(t testing.TB, s syscall.Signal) {
 	for postmaster := range Processes(t, p.cfg.Dir) {
 		p.kill(t, postmaster, s)
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
-		if err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
+		require.False(t, err != nil && !os.IsNotExist(err), "%v", err)
 		for field := range strings.FieldsSeq(string(raw)) {
 			child, err := strconv.Atoi(field)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			p.kill(t, child, s)
 		}
 	}
@@ -101,18 +96,15 @@ func (p *Postgres) signal(t testing.TB, s syscall.Signal) {
 
 func (p *Postgres) kill(t testing.TB, pid int, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil && err != syscall.ESRCH {
-		t.Fatal(err)
-	}
+	err := syscall.Kill(pid, s)
+	require.False(t, err != nil && err != syscall.ESRCH, "%v", err)
 }
 
 // OpenRecords connects to the PostgreSQL database of brokers in that environment until the test ends.
 func OpenRecords(t testing.TB, env map[string]string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -141,13 +133,9 @@ func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
 			AND sync_state = $1)`, map[bool]string{true: "sync", false: "async"}[synchronous])
 	})
 	u, err := url.Parse(p.Primary.URL)
-	if err != nil {
-		t.Fatal("the URL of the primary is malformed")
-	}
+	require.NoError(t, err, "the URL of the primary is malformed")
 	standby, err := url.Parse(p.Standby.URL)
-	if err != nil {
-		t.Fatal("the URL of the standby is malformed")
-	}
+	require.NoError(t, err, "the URL of the standby is malformed")
 	u.Host += "," + standby.Host
 	u.RawQuery += "&target_session_attrs=read-write"
 	p.URL = u.String()
@@ -157,9 +145,7 @@ func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
 // Promote makes the standby a primary. It returns when the server accepts writes.
 func (p *PostgresPair) Promote(t testing.TB) {
 	t.Helper()
-	if !p.Standby.is(t, "SELECT pg_promote()") {
-		t.Fatal("the standby was not promoted")
-	}
+	require.True(t, p.Standby.is(t, "SELECT pg_promote()"), "the standby was not promoted")
 }
 
 // Exec runs a statement as the superuser.
@@ -195,9 +181,7 @@ func (p *Postgres) with(t testing.TB, fn func(context.Context, *pgx.Conn) error)
 		defer conn.Close(ctx)
 		err = fn(ctx, conn)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // DumpPostgres backs a database up as docs/upgrade.md has operators do it, and returns the backup's path.
@@ -225,16 +209,13 @@ func runPostgres(t testing.TB, database, program string, args ...string) {
 	password, _ := u.User.Password()
 	u.User = url.User(u.User.Username())
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := program
 	if len(found) > 0 {
 		path = slices.Max(found)
 	}
 	cmd := exec.CommandContext(t.Context(), path, append([]string{"--dbname=" + u.String()}, args...)...)
 	cmd.Env = append(os.Environ(), "PGPASSWORD="+password)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", program, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s: %v\n%s", program, err, out)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -31,14 +33,10 @@ func PrivateDedicated(t testing.TB, flavour string) servers.MySQL {
 	t.Helper()
 	admit.Enter(t, serverUnits(flavour))
 	l, err := launchers.OpenHere(privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), launcher.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { killAll(t, l) })
 	e, err := l.Launch(t.Context(), privateSpec, func(string) {})
-	if err != nil {
-		t.Fatalf("start a dedicated server: %v", err)
-	}
+	require.NoError(t, err, "start a dedicated server")
 	return servers.MySQL{Flavour: flavour, Host: e.Host, Port: e.Port, User: privateUser, Password: privatePassword,
 		BrokerUser: privateUser, BrokerPassword: privatePassword, CA: string(e.CACertificate)}
 }
@@ -53,9 +51,7 @@ func PrivateLater(t testing.TB, flavour string) servers.MySQL {
 	if l != nil {
 		t.Cleanup(func() { killAll(t, l) })
 	}
-	if err != nil {
-		t.Fatalf("start a private server of a later version: %v", err)
-	}
+	require.NoError(t, err, "start a private server of a later version")
 	return private(t, flavour, e)
 }
 
@@ -72,9 +68,7 @@ func privateIn(t testing.TB, dir, flavour string, supervise bool, host string, s
 	if l != nil {
 		t.Cleanup(func() { killAll(t, l) })
 	}
-	if err != nil {
-		t.Fatalf("start a private server: %v", err)
-	}
+	require.NoError(t, err, "start a private server")
 	return private(t, flavour, e)
 }
 
@@ -118,8 +112,6 @@ func private(t testing.TB, flavour string, e launcher.Endpoint) servers.MySQL {
 	t.Helper()
 	server, err := servers.WithBrokerAccount(t.Context(), servers.MySQL{Flavour: flavour, Host: "127.0.0.1", Port: e.Port,
 		User: privateUser, Password: privatePassword, CA: string(e.CACertificate)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return server
 }

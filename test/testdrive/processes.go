@@ -12,15 +12,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Processes lists the command lines of the running processes of this host that name something below dir, by process id.
 func Processes(t testing.TB, dir string) map[int]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := map[int]string{}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
@@ -28,9 +28,7 @@ func Processes(t testing.TB, dir string) map[int]string {
 			continue // it has ended, or belongs to another user
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found[pid] = strings.ReplaceAll(string(bytes.TrimRight(raw, "\x00")), "\x00", " ")
 	}
 	return found
@@ -54,9 +52,7 @@ func Mysqlds(t testing.TB, dir string) []int {
 func SignalMysqlds(t testing.TB, dir string, s syscall.Signal) {
 	t.Helper()
 	for _, pid := range Mysqlds(t, dir) {
-		if err := syscall.Kill(pid, s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(pid, s))
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/network"
 )
 
@@ -57,9 +59,7 @@ func Parameter(text string) string {
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return newProxy(t, l, target)
 }
 
@@ -67,12 +67,10 @@ func NewProxy(t testing.TB, target string) *Proxy {
 func NewProxyOn(t testing.TB, on *network.Host, target string) *Proxy {
 	t.Helper()
 	var l net.Listener
-	if err := on.Do(func() (err error) {
+	require.NoError(t, on.Do(func() (err error) {
 		l, err = net.Listen("tcp", netip.AddrPortFrom(on.Addr, 0).String())
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return newProxy(t, l, target)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 )
@@ -146,9 +147,7 @@ func (i Instance) Poll(t *testing.T, query string) Response {
 func (i Instance) Await(t *testing.T, operation string) (shown []string) {
 	t.Helper()
 	state, shown := i.AwaitOperation(t, i.ID, operation)
-	if state != "succeeded" {
-		t.Fatalf("%s %s after %q", operation, state, shown)
-	}
+	require.Equal(t, "succeeded", state, "%s %s after %q", operation, state, shown)
 	return shown
 }
 

@@ -20,6 +20,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/certificate"
 )
 
@@ -67,9 +70,8 @@ func (s *Secrets) Check(t *testing.T, where, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, secret := range s.all {
-		if line, found := Leak(text, secret); found {
-			t.Errorf("%s: this holds a secret: %.1000q", where, line)
-		}
+		line, found := Leak(text, secret)
+		assert.False(t, found, "%s: this holds a secret: %.1000q", where, line)
 	}
 }
 
@@ -79,9 +81,7 @@ func (s *Secrets) CheckData(t *testing.T, where string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, secret := range s.all {
-		if bytes.Contains(data, []byte(secret)) {
-			t.Errorf("%s holds a secret", where)
-		}
+		assert.False(t, bytes.Contains(data, []byte(secret)), "%s holds a secret", where)
 	}
 }
 
@@ -137,17 +137,11 @@ func forms(secret string) []string {
 func NewKeyPair(t testing.TB, hosts ...string) (ca string, key, leaf []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	caDER, leafDER, err := certificate.New("test", private, hosts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	encode := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
 	return string(encode("CERTIFICATE", caDER)), encode("PRIVATE KEY", der), encode("CERTIFICATE", leafDER)
 }
@@ -155,13 +149,9 @@ func NewKeyPair(t testing.TB, hosts ...string) (ca string, key, leaf []byte) {
 // WriteKeyPair writes ca.crt, tls.crt and tls.key for 127.0.0.1 into a directory, which it makes.
 func WriteKeyPair(t testing.TB, dir string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(dir, 0o700))
 	ca, key, leaf := NewKeyPair(t, "127.0.0.1")
 	for name, content := range map[string][]byte{"ca.crt": []byte(ca), "tls.key": key, "tls.crt": leaf} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 }

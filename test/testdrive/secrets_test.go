@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/testdrive"
 )
 
@@ -25,11 +27,9 @@ func TestLeaksAreFound(t *testing.T) {
 		base64.StdEncoding.EncodeToString([]byte("ab:" + secret + "\n")),
 		base64.URLEncoding.EncodeToString([]byte("abc:" + secret + "more")),
 	} {
-		if line, found := testdrive.Leak("first\nbefore "+text+" after\nlast", secret); !found || line != "before "+text+" after" {
-			t.Errorf("not found in %q, but %q", text, line)
-		}
+		line, found := testdrive.Leak("first\nbefore "+text+" after\nlast", secret)
+		assert.True(t, found && line == "before "+text+" after", "not found in %q, but %q", text, line)
 	}
-	if line, found := testdrive.Leak("pass/word+'without", secret); found {
-		t.Errorf("found in %q", line)
-	}
+	line, found := testdrive.Leak("pass/word+'without", secret)
+	assert.False(t, found, "found in %q", line)
 }

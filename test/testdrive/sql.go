@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 )
@@ -19,18 +21,15 @@ import (
 func Exec(t *testing.T, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err, statement)
 	}
 }
 
 // Read runs a query that yields one value.
 func Read[T any](t *testing.T, db *sql.DB, query string, args ...any) (value T) {
 	t.Helper()
-	if err := db.QueryRowContext(t.Context(), query, args...).Scan(&value); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	require.NoError(t, db.QueryRowContext(t.Context(), query, args...).Scan(&value), query)
 	return value
 }
 
@@ -52,20 +51,14 @@ func AwaitTrue(t *testing.T, db *sql.DB, query string, args ...any) {
 func ReadAll(t *testing.T, db *sql.DB, query string) (all []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var s string
-		if err := rows.Scan(&s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rows.Scan(&s))
 		all = append(all, s)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rows.Err())
 	return all
 }
 
@@ -98,27 +91,20 @@ func DatabaseExists(t *testing.T, p Platform, name string) bool {
 // ExpectNothingLeft fails the test if the server knows anything of a database or of its accounts.
 func ExpectNothingLeft(t *testing.T, p Platform, database string, accounts ...string) {
 	t.Helper()
-	if DatabaseExists(t, p, database) {
-		t.Errorf("the database %s is still there", database)
-	}
+	assert.False(t, DatabaseExists(t, p, database), "the database %s is still there", database)
 	for _, account := range accounts {
-		if AccountExists(t, p, account) {
-			t.Errorf("the account %s is still there", account)
-		}
+		assert.False(t, AccountExists(t, p, account), "the account %s is still there", account)
 	}
 	pattern := strings.ReplaceAll(database, "_", `\_`)
 	for _, table := range []string{"db", "tables_priv", "columns_priv", "procs_priv"} {
 		left := Names(t, p.Admin(t), fmt.Sprintf("SELECT user FROM mysql.%s WHERE db IN ('%s', '%s')", table, database,
 			strings.ReplaceAll(pattern, `\`, `\\`)))
-		if len(left) > 0 {
-			t.Errorf("mysql.%s has privileges of %q", table, left)
-		}
+		assert.Empty(t, left, "mysql.%s has privileges of", table)
 	}
 	const tablespaces = "SELECT COUNT(*) FROM information_schema.innodb_%stablespaces WHERE name LIKE CONCAT(?, '/%%')"
 	sys := map[string]string{"mysql": "", "mariadb": "sys_"}[p.Server.Flavour]
-	if n := Read[int](t, p.Admin(t), fmt.Sprintf(tablespaces, sys), database); n > 0 {
-		t.Errorf("%d files of the database are left", n)
-	}
+	n := Read[int](t, p.Admin(t), fmt.Sprintf(tablespaces, sys), database)
+	assert.True(t, n <= 0, "%d files of the database are left", n)
 }
 
 // ExpectTenants fails the test unless the server has just these many databases and accounts of tenants.
@@ -126,13 +112,9 @@ func ExpectTenants(t *testing.T, admin *sql.DB, databases, accounts int) {
 	t.Helper()
 	found := Names(t, admin, `SELECT schema_name FROM information_schema.schemata
 		WHERE schema_name LIKE 'db\_%' AND schema_name <> 'db_broker_marks'`)
-	if len(found) != databases {
-		t.Errorf("databases on the server: %q, want %d", found, databases)
-	}
+	assert.Len(t, found, databases, "databases on the server: %q, want %d", found, databases)
 	found = Names(t, admin, `SELECT user FROM mysql.user WHERE user LIKE 'u\_%'`)
-	if len(found) != accounts {
-		t.Errorf("accounts on the server: %q, want %d", found, accounts)
-	}
+	assert.Len(t, found, accounts, "accounts on the server: %q, want %d", found, accounts)
 }
 
 // Names runs a query that yields one column, and sorts it.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -30,9 +32,7 @@ type Tasks struct{ Pool *pgxpool.Pool }
 func OpenTasks(t *testing.T, env map[string]string) Tasks {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return Tasks{pool}
 }
@@ -40,9 +40,8 @@ func OpenTasks(t *testing.T, env map[string]string) Tasks {
 // Exec carries out a statement.
 func (ts Tasks) Exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
-	if _, err := ts.Pool.Exec(t.Context(), statement, args...); err != nil {
-		t.Fatal(err)
-	}
+	_, err := ts.Pool.Exec(t.Context(), statement, args...)
+	require.NoError(t, err)
 }
 
 // Latest returns the newest task of an instance or, if bindingID is not empty, of a binding. epoch grows with every
@@ -52,9 +51,7 @@ func (ts Tasks) Latest(t *testing.T, instanceID, bindingID string) (epoch int, s
 	err := ts.Pool.QueryRow(t.Context(), `SELECT epoch, state FROM task
 		WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1`, instanceID, bindingID).
 		Scan(&epoch, &state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return epoch, state
 }
 
@@ -82,9 +79,7 @@ func (ts Tasks) AwaitSuccess(t *testing.T, instanceID, bindingID string) {
 	t.Helper()
 	Eventually(t, limits.Stuck, "the task ends", func() bool {
 		_, state := ts.Latest(t, instanceID, bindingID)
-		if state == "failed" {
-			t.Fatal("the task failed")
-		}
+		require.NotEqual(t, "failed", state, "the task failed")
 		return state == "succeeded"
 	})
 }
@@ -95,16 +90,12 @@ func (ts Tasks) AwaitFailure(t *testing.T, instanceID string, limit time.Duratio
 	t.Helper()
 	Eventually(t, limit, "the task fails", func() bool {
 		_, state := ts.Latest(t, instanceID, "")
-		if state == "succeeded" {
-			t.Fatal("the task succeeded")
-		}
+		require.NotEqual(t, "succeeded", state, "the task succeeded")
 		return state == "failed"
 	})
 	var recorded string
 	ts.Scan(t, &recorded, "SELECT last_error FROM task WHERE instance_id = $1 ORDER BY id DESC LIMIT 1", instanceID)
-	if !strings.Contains(recorded, cause) {
-		t.Errorf("operators do not read %q but %q", cause, recorded)
-	}
+	assert.Contains(t, recorded, cause, "operators do not read %q but", cause)
 }
 
 // RestoreBefore makes PostgreSQL record what a backup holds that was taken while an instance was being provisioned.
@@ -132,9 +123,7 @@ func (ts Tasks) Last(t *testing.T) (id int64) {
 // Scan reads one value.
 func (ts Tasks) Scan(t *testing.T, value any, query string, args ...any) {
 	t.Helper()
-	if err := ts.Pool.QueryRow(t.Context(), query, args...).Scan(value); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ts.Pool.QueryRow(t.Context(), query, args...).Scan(value))
 }
 
 // undoTime limits how long an operation may take to end after it was cancelled while a worker ran it: its lease, plus
@@ -159,11 +148,10 @@ func ExpireLeasesOfHolder(t testing.TB, database *pgxpool.Pool, instanceID strin
 // expireLeases tells the brokers, which learn of it at their next look otherwise.
 func expireLeases(t testing.TB, database *pgxpool.Pool, condition string, args ...any) {
 	t.Helper()
-	if _, err := database.Exec(t.Context(), `WITH expired AS (UPDATE task SET lease_until = now()
+	_, err := database.Exec(t.Context(), `WITH expired AS (UPDATE task SET lease_until = now()
 			WHERE state = 'in progress' AND lease_until > now() AND `+condition+` RETURNING id)
-		SELECT pg_notify('mysql_broker', '') FROM expired`, args...); err != nil {
-		t.Fatal(err)
-	}
+		SELECT pg_notify('mysql_broker', '') FROM expired`, args...)
+	require.NoError(t, err)
 }
 
 // Desk is a broker with a private server, which tests can stall, and an operator's commands.
@@ -229,8 +217,6 @@ func (d Desk) Failing(step string) (enough func()) {
 func (d Desk) Latest(t *testing.T, i Instance) string {
 	t.Helper()
 	all := d.IDs(t, "task", "tasks", "--instance", i.ID, "--limit", "1")
-	if len(all) != 1 {
-		t.Fatalf("tasks of %s: %q", i.ID, all)
-	}
+	require.Len(t, all, 1, "tasks of %s", i.ID)
 	return all[0]
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/test/testdrive"
@@ -35,56 +37,38 @@ func TestCertificateIsReplaced(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	pair, err := newKeyPair(config.TLS{CertificateFile: in("tls.crt"), KeyFile: in("tls.key")},
 		slog.New(slog.NewTextHandler(&logged, nil)), registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	expect := func(version string) {
 		t.Helper()
 		want, err := tls.LoadX509KeyPair(in(version+"/tls.crt"), in(version+"/tls.key"))
 		got, _ := pair.config().GetCertificate(nil)
-		if err != nil || !bytes.Equal(got.Certificate[0], want.Certificate[0]) {
-			t.Fatalf("it is not the certificate %s, %v", version, err)
-		}
+		require.True(t, err == nil && bytes.Equal(got.Certificate[0], want.Certificate[0]),
+			"it is not the certificate %s, %v", version, err)
 		metrics, err := registry.Gather()
-		if until := float64(want.Leaf.NotAfter.Unix()); err != nil || metrics[0].Metric[0].Gauge.GetValue() != until {
-			t.Errorf("the metric is %v, wanted %v, %v", metrics, until, err)
-		}
+		until := float64(want.Leaf.NotAfter.Unix())
+		assert.True(t, err == nil && metrics[0].Metric[0].Gauge.GetValue() == until,
+			"the metric is %v, wanted %v, %v", metrics, until, err)
 	}
 	expect("v1")
 	link(t, "v2", in("..data"))
-	if err := pair.reload(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, pair.reload(t.Context()))
 	expect("v2")
-	if err := os.Rename(in("v3/tls.key"), in("v2/tls.key")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(in("v3/tls.key"), in("v2/tls.key")))
 	for range 2 { // it is told as long as it lasts
-		if err := pair.reload(t.Context()); err == nil {
-			t.Error("a key of another certificate is taken")
-		}
+		assert.Error(t, pair.reload(t.Context()), "a key of another certificate is taken")
 	}
-	if err := os.Rename(in("v3/tls.crt"), in("v2/tls.crt")); err != nil {
-		t.Fatal(err)
-	}
-	if err := pair.reload(t.Context()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, os.Rename(in("v3/tls.crt"), in("v2/tls.crt")))
+	assert.NoError(t, pair.reload(t.Context()))
 	expect("v2")
-	if n := strings.Count(logged.String(), "expires="); n != 3 {
-		t.Errorf("%d certificates are logged:\n%s", n, &logged)
-	}
+	n := strings.Count(logged.String(), "expires=")
+	assert.Equal(t, 3, n, "%d certificates are logged:\n%s", n, &logged)
 }
 
 // link puts a symbolic link in an old one's place.
 func link(t *testing.T, target, path string) {
 	t.Helper()
-	if err := os.Symlink(target, path+".new"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(target, path+".new"))
+	require.NoError(t, os.Rename(path+".new", path))
 }
 
 // Neither plain HTTP nor a deprecated version of TLS is served.
@@ -95,13 +79,9 @@ func TestNothingOlderThanTLS12(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	pair, err := newKeyPair(config.TLS{CertificateFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")},
 		log, prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := newServer(http.NotFoundHandler(), log)
 	go server.Serve(tls.NewListener(plain, pair.config()))
 	t.Cleanup(func() { server.Close() })
@@ -117,9 +97,7 @@ func TestNothingOlderThanTLS12(t *testing.T) {
 		}
 	}
 	r, err := http.Get("http://" + address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Body.Close()
 	if said, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusBadRequest ||
 		!strings.Contains(string(said), "HTTP request to an HTTPS server") {

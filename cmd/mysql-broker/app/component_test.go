@@ -10,15 +10,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // https://docs.cloudfoundry.org/devguide/deploy-apps/app-lifecycle.html#shutdown
 func TestEndBeforeCloudFoundryKills(t *testing.T) {
 	t.Parallel()
 	const killed = 10 * time.Second // after SIGTERM
-	if longest := closeTime + flushTime; drainTime >= closeTime || longest >= killed {
-		t.Errorf("requests are waited for %v, and the end takes up to %v", drainTime, longest)
-	}
+	longest := closeTime + flushTime
+	assert.True(t, drainTime < closeTime && longest < killed,
+		"requests are waited for %v, and the end takes up to %v", drainTime, longest)
 }
 
 // ends records how components end.
@@ -39,9 +41,7 @@ func (e *ends) expect(t *testing.T, want ...string) {
 	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !slices.Equal(e.steps, want) {
-		t.Errorf("ended by %q, want %q", e.steps, want)
-	}
+	assert.True(t, slices.Equal(e.steps, want), "ended by %q, want %q", e.steps, want)
 }
 
 func TestComponentsStopInReverseOrder(t *testing.T) {
@@ -72,13 +72,9 @@ func TestEndIsBounded(t *testing.T) {
 		}}
 		start := time.Now()
 		a.Close()
-		if took := time.Since(start); took != closeTime {
-			t.Errorf("the end took %v, not %v", took, closeTime)
-		}
+		assert.Equal(t, closeTime, time.Since(start), "the end took")
 		e.expect(t, "traces sent")
-		if !strings.Contains(log.String(), "component=tasks") {
-			t.Errorf("the log does not say what hangs: %s", &log)
-		}
+		assert.True(t, strings.Contains(log.String(), "component=tasks"), "the log does not say what hangs: %s", &log)
 		close(hangs)
 		synctest.Wait()
 	})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/doctor"
 )
 
@@ -15,11 +17,9 @@ func TestExaminationsTellOfDeletedRecords(t *testing.T) {
 	var log bytes.Buffer
 	e := &examinations{log: slog.New(slog.NewTextHandler(&log, nil))}
 	e.record(doctor.Report{})
-	if log.Len() > 0 {
-		t.Errorf("with none deleted, the log has %q", &log)
-	}
+	assert.True(t, log.Len() <= 0, "with none deleted, the log has %q", &log)
 	e.record(doctor.Report{Forgotten: 3})
-	if line := log.String(); !strings.Contains(line, "level=INFO") || !strings.Contains(line, "count=3") {
-		t.Errorf("with 3 deleted, the log has %q", line)
-	}
+	line := log.String()
+	assert.True(t, strings.Contains(line, "level=INFO") && strings.Contains(line, "count=3"),
+		"with 3 deleted, the log has %q", line)
 }

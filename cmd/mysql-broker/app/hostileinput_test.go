@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker"
 	"mysql-broker/broker/catalog"
@@ -87,15 +88,11 @@ func TestHostileInput(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
 	all, err := catalog.Load(filepath.Join(testdrive.Root(), "catalog.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	login := httpapi.Credential{Username: "broker", Password: "a-password-of-the-test"}
 	api, err := httpapi.New(broker.New(all, nil, nil, false), httpapi.Config{Logger: log,
 		Registerer: prometheus.NewRegistry(), Credentials: []httpapi.Credential{login}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	address := listen(t, newServer(api, log))
 	fields := "X-Broker-API-Version: 2.17\r\nAuthorization: Basic " +
 		base64.StdEncoding.EncodeToString([]byte(login.Username+":"+login.Password)) + "\r\n"
@@ -114,9 +111,7 @@ func TestHostileInput(t *testing.T) {
 			responses := bufio.NewReader(conn)
 			for n, want := range input.statuses {
 				r, err := http.ReadResponse(responses, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				body, err := io.ReadAll(r.Body)
 				if err != nil || r.StatusCode != want || want >= 400 && sentence(r, body) == "" {
 					t.Errorf("response %d is %d, %.500s, %v; want %d", n+1, r.StatusCode, body, err, want)

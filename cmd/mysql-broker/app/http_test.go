@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 )
 
@@ -39,9 +42,8 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 				_, err = io.WriteString(conn, "x")
 			}
-			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-				t.Error("it is still connected")
-			}
+			timeout, ok := err.(net.Error)
+			assert.False(t, ok && timeout.Timeout(), "it is still connected")
 		})
 	}
 }
@@ -50,9 +52,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 func listen(t *testing.T, server *http.Server) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { server.Close() })
 	return listener.Addr().String()
@@ -62,12 +62,8 @@ func listen(t *testing.T, server *http.Server) (address string) {
 func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(limits.Stuck)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.SetDeadline(time.Now().Add(limits.Stuck)))
 	return conn
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/cmd/mysql-broker/config"
 )
 
@@ -17,17 +19,13 @@ func TestProfiles(t *testing.T) {
 	var logged bytes.Buffer
 	a := &App{cfg: config.Config{Pprof: "127.0.0.1:0"}, log: slog.New(slog.NewTextHandler(&logged, nil))}
 	end, err := a.startProfiles(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer end.stop()
 	_, url, _ := strings.Cut(strings.TrimSpace(logged.String()), "url=")
 	for page, want := range map[string]string{"": "goroutine", "goroutine?debug=1": "goroutine profile: total ",
 		"heap?debug=1": "heap profile: ", "profile?seconds=1": ""} {
 		r, err := http.Get(url + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content, err := io.ReadAll(r.Body)
 		r.Body.Close()
 		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(content), want) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/store"
 )
 
@@ -17,8 +19,6 @@ func TestReadinessWords(t *testing.T) {
 		"full":        fmt.Errorf("begin: %w", store.ErrFull),
 		"unreachable": fmt.Errorf("begin: %w", errors.New("connection refused")),
 	} {
-		if got := readinessWord(err); got != want {
-			t.Errorf("%v: %q, want %q", err, got, want)
-		}
+		assert.Equal(t, want, readinessWord(err), "%v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 )
 
 // Concurrent requests to /metrics or /readyz query the servers once. A later request queries them again.
@@ -25,9 +26,7 @@ func TestAskedTogether(t *testing.T) {
 			ask := func() {
 				w := httptest.NewRecorder()
 				served.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-				if w.Code != http.StatusOK || w.Body.Len() == 0 {
-					t.Errorf("%s answers %d: %s", path, w.Code, w.Body)
-				}
+				assert.True(t, w.Code == http.StatusOK && w.Body.Len() != 0, "%s answers %d: %s", path, w.Code, w.Body)
 			}
 			var all sync.WaitGroup
 			for range 20 {
@@ -36,13 +35,9 @@ func TestAskedTogether(t *testing.T) {
 			synctest.Wait()
 			close(answer)
 			all.Wait()
-			if s.asked != 1 {
-				t.Errorf("%s: asked %d times at once", path, s.asked)
-			}
+			assert.Equal(t, 1, s.asked, "%s: asked %d times at once", path, s.asked)
 			ask()
-			if s.asked != 2 {
-				t.Errorf("%s: asked %d times in all", path, s.asked)
-			}
+			assert.Equal(t, 2, s.asked, "%s: asked %d times in all", path, s.asked)
 		})
 	}
 }

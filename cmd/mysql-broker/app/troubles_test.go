@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 )
@@ -39,13 +41,9 @@ func TestTroubleCollector(t *testing.T) {
 	}
 	r := prometheus.NewRegistry()
 	r.MustRegister(troubleCollector{all, slog.New(slog.DiscardHandler)})
-	if asked.Load() {
-		t.Error("a launcher was asked before the first scrape")
-	}
+	assert.False(t, asked.Load(), "a launcher was asked before the first scrape")
 	families, err := r.Gather()
-	if err != nil || len(families) != 1 {
-		t.Fatalf("%d families, %v", len(families), err)
-	}
+	require.True(t, err == nil && len(families) == 1, "%d families, %v", len(families), err)
 	got := map[string]float64{}
 	for _, m := range families[0].GetMetric() {
 		got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()

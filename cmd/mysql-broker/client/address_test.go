@@ -4,19 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := `{"url":"http://127.0.0.1:9999","username":"dev","password":"secret"}`
-	if err := os.WriteFile(filepath.Join(dir, "client.json"), []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "client.json"), []byte(file), 0o600))
 	broken := t.TempDir()
-	if err := os.Mkdir(filepath.Join(broken, "client.json"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(broken, "client.json"), 0o700))
 	tests := map[string]struct {
 		flags options
 		env   map[string]string
@@ -60,12 +59,8 @@ func TestAddress(t *testing.T) {
 			}
 			test.flags.getenv = func(name string) string { return env[name] }
 			got, err := test.flags.address()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != test.want {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
+			require.NoError(t, err)
+			assert.True(t, got == test.want, "got %+v, want %+v", got, test.want)
 		})
 	}
 }

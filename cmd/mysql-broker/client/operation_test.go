@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"github.com/stretchr/testify/assert"
 )
 
 type transport func() (*http.Response, error)
@@ -33,14 +34,10 @@ func TestAwaitGivesUpAfterLongSilence(t *testing.T) {
 		s := &session{broker: b, progress: newProgress(io.Discard)}
 		op := begun(create)
 		err := s.await(t.Context(), work{path: "/v2/service_instances/i", op: &op})
-		if err == nil || !strings.Contains(err.Error(), "the operation's state for 10m0s") {
-			t.Errorf("error = %v", err)
-		}
-		if op.State != domain.InProgress {
-			t.Errorf("the operation is %s", op.State)
-		}
-		if silence := time.Since(began) - alive; silence < maxSilence-time.Minute || silence > maxSilence+time.Minute {
-			t.Errorf("it gave up after %v of silence", silence)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "the operation's state for 10m0s"), "error = %v", err)
+		assert.Equal(t, domain.InProgress, op.State, "the operation")
+		silence := time.Since(began) - alive
+		assert.True(t, silence >= maxSilence-time.Minute && silence <= maxSilence+time.Minute,
+			"it gave up after %v of silence", silence)
 	})
 }

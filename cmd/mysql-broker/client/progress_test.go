@@ -3,6 +3,8 @@ package client
 import (
 	"bytes"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestPercentage(t *testing.T) {
@@ -19,9 +21,9 @@ func TestPercentage(t *testing.T) {
 		"odd (0 of 0)":               {0, false},
 	}
 	for description, want := range tests {
-		if percent, ok := percentage(description); percent != want.percent || ok != want.ok {
-			t.Errorf("percentage(%q) = %d, %v, want %d, %v", description, percent, ok, want.percent, want.ok)
-		}
+		percent, ok := percentage(description)
+		assert.True(t, percent == want.percent && ok == want.ok,
+			"percentage(%q) = %d, %v, want %d, %v", description, percent, ok, want.percent, want.ok)
 	}
 }
 
@@ -34,7 +36,5 @@ func TestProgressAwayFromTerminalPrintsChanges(t *testing.T) {
 		p.show(description)
 	}
 	p.end()
-	if want := "Creating x: one\nCreating x: two\\u001b[2J\\u009b\n"; out.String() != want {
-		t.Errorf("printed %q, want %q", out.String(), want)
-	}
+	assert.Equal(t, "Creating x: one\nCreating x: two\\u001b[2J\\u009b\n", out.String())
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestBackups reads where backups are kept.
@@ -40,9 +42,7 @@ func TestBackups(t *testing.T) {
 		got := "none"
 		if b := r.backups(services); b.bucket != nil {
 			s, err := b.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got = s.String()
 		} else if b.directory != "" {
 			got = "file://" + b.directory

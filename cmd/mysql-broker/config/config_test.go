@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
 )
@@ -31,9 +34,7 @@ AQH/MAoGCCqGSM49BAMCA0gAMEUCIHY2w00IbjxaxPBKVR+dkTi1nCdTp76m+6Hk
 func complete(t *testing.T) map[string]string {
 	t.Helper()
 	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return map[string]string{
 		"BROKER_USERNAME": "platform", "BROKER_PASSWORD": secret, "ENCRYPTION_KEYSET": keyset,
 		"DATABASE_URL":  "postgres://broker:" + secret + "@db/broker",
@@ -49,18 +50,12 @@ func read(t *testing.T, env map[string]string) (config.Config, error) {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	cfg, err := read(t, complete(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg.Port != 8080 || cfg.CatalogPath != "catalog.yml" || len(cfg.Launchers) > 0 {
-		t.Errorf("%+v", cfg)
-	}
-	if len(cfg.Shared) != 1 {
-		t.Fatalf("%d shared servers", len(cfg.Shared))
-	}
-	if s := cfg.Shared[0]; s.Host != "a.internal" || s.Port != 3306 || s.MaxDatabases != 7 || s.Admin.User != "admin" {
-		t.Errorf("shared server %+v", s)
-	}
+	require.NoError(t, err)
+	assert.True(t, cfg.Port == 8080 && cfg.CatalogPath == "catalog.yml" && len(cfg.Launchers) <= 0, "%+v", cfg)
+	require.Len(t, cfg.Shared, 1, "%d shared servers", len(cfg.Shared))
+	s := cfg.Shared[0]
+	assert.True(t, s.Host == "a.internal" && s.Port == 3306 && s.MaxDatabases == 7 && s.Admin.User == "admin",
+		"shared server %+v", s)
 }
 
 // Traces are sent if a standard variable says so, and none turns them off.
@@ -85,9 +80,7 @@ func TestTracing(t *testing.T) {
 		env := complete(t)
 		maps.Copy(env, tt.env)
 		cfg, err := read(t, env)
-		if err != nil || cfg.Tracing != tt.want {
-			t.Errorf("%v: %t, %v", tt.env, cfg.Tracing, err)
-		}
+		assert.True(t, err == nil && cfg.Tracing == tt.want, "%v: %t, %v", tt.env, cfg.Tracing, err)
 	}
 }
 
@@ -97,17 +90,11 @@ func expectProblems(t *testing.T, change map[string]string, want []string) {
 	env := complete(t)
 	maps.Copy(env, change)
 	_, err := read(t, env)
-	if err == nil {
-		t.Fatal("no error")
-	}
+	require.Error(t, err, "no error")
 	for _, words := range want {
-		if !strings.Contains(err.Error(), words) {
-			t.Errorf("%q is missing in:\n%v", words, err)
-		}
+		assert.True(t, strings.Contains(err.Error(), words), "%q is missing in:\n%v", words, err)
 	}
-	if strings.Contains(err.Error(), secret) {
-		t.Errorf("a secret is quoted:\n%v", err)
-	}
+	assert.False(t, strings.Contains(err.Error(), secret), "a secret is quoted:\n%v", err)
 }
 
 func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
@@ -202,22 +189,14 @@ func TestCloudFoundry(t *testing.T) {
 	env["VCAP_APPLICATION"] = `{"application_name":"mysql-broker","instance_index":1}`
 	env["VCAP_SERVICES"] = encode(t, services)
 	cfg, err := read(t, env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg.PostgresURL != "postgres://tagged/" || cfg.Port != 9000 || cfg.Application.Index != 1 {
-		t.Errorf("%+v", cfg)
-	}
-	if len(cfg.Shared) != 2 {
-		t.Fatalf("%d shared servers", len(cfg.Shared))
-	}
+	require.NoError(t, err)
+	assert.True(t, cfg.PostgresURL == "postgres://tagged/" && cfg.Port == 9000 && cfg.Application.Index == 1, "%+v", cfg)
+	require.Len(t, cfg.Shared, 2, "%d shared servers", len(cfg.Shared))
 	one, two := cfg.Shared[0], cfg.Shared[1]
 	if one.Admin.Name != "mysql-server-1" || one.Host != "public.one" || one.Port != 3307 || string(one.Admin.CA) != certificate {
 		t.Errorf("first server %+v", one)
 	}
-	if two.Admin.Name != "two" || two.Host != "two" {
-		t.Errorf("second server %+v", two)
-	}
+	assert.True(t, two.Admin.Name == "two" && two.Host == "two", "second server %+v", two)
 
 	t.Run("a service by its name comes before a tagged one", func(t *testing.T) {
 		services["a"] = []any{map[string]any{"name": "mysql-broker-db", "credentials": map[string]any{
@@ -239,25 +218,18 @@ func TestCertificateOfThePostgreSQLService(t *testing.T) {
 		env["VCAP_SERVICES"] = encode(t, map[string]any{"postgres": []any{map[string]any{"name": "mysql-broker-db",
 			"credentials": map[string]any{"uri": uri, "ca_certificate": certificate}}}})
 		cfg, err := read(t, env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		u, err := url.Parse(cfg.PostgresURL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if u.Query().Get("sslmode") != mode || u.Query().Get("sslrootcert") != certificate {
-			t.Errorf("%s became %s", uri, cfg.PostgresURL)
-		}
+		require.NoError(t, err)
+		assert.True(t, u.Query().Get("sslmode") == mode && u.Query().Get("sslrootcert") == certificate,
+			"%s became %s", uri, cfg.PostgresURL)
 	}
 }
 
 func encode(t *testing.T, v any) string {
 	t.Helper()
 	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
@@ -266,16 +238,14 @@ func TestQuotaInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": time.Minute, "0": 0, "1s": time.Second, "1h": time.Hour} {
 		env := complete(t)
 		env["QUOTA_INTERVAL"] = text
-		if cfg, err := read(t, env); err != nil || cfg.Quota != want {
-			t.Errorf("%q: %v, %v", text, cfg.Quota, err)
-		}
+		cfg, err := read(t, env)
+		assert.True(t, err == nil && cfg.Quota == want, "%q: %v, %v", text, cfg.Quota, err)
 	}
 	for _, text := range []string{"-1s", "10ms", "2h", "often"} {
 		env := complete(t)
 		env["QUOTA_INTERVAL"] = text
-		if _, err := read(t, env); err == nil || !strings.Contains(err.Error(), "QUOTA_INTERVAL") {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, err := read(t, env)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "QUOTA_INTERVAL"), "%q: %v", text, err)
 	}
 }
 
@@ -285,15 +255,13 @@ func TestAnswerTimeout(t *testing.T) {
 		env := complete(t)
 		env["ANSWER_TIMEOUT"] = text
 		cfg, err := read(t, env)
-		if err != nil || cfg.AnswerTime != want || cfg.Shared[0].AnswerTime != want {
-			t.Errorf("%q: %v, %v", text, cfg.AnswerTime, err)
-		}
+		assert.True(t, err == nil && cfg.AnswerTime == want && cfg.Shared[0].AnswerTime == want,
+			"%q: %v, %v", text, cfg.AnswerTime, err)
 	}
 	for _, text := range []string{"0", "31s", "soon"} {
 		env := complete(t)
 		env["ANSWER_TIMEOUT"] = text
-		if _, err := read(t, env); err == nil || !strings.Contains(err.Error(), "ANSWER_TIMEOUT") {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, err := read(t, env)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "ANSWER_TIMEOUT"), "%q: %v", text, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestCredHub reads where CredHub is, and who the broker is there.
@@ -14,9 +16,7 @@ func TestCredHub(t *testing.T) {
 	const secret = "do-not-quote"
 	const url = "https://credhub.service.cf.internal:8844"
 	cas := t.TempDir()
-	if err := os.WriteFile(filepath.Join(cas, "platform.crt"), []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(cas, "platform.crt"), []byte("no certificate"), 0o600))
 	service := func(credentials string) map[string]string {
 		return map[string]string{"VCAP_SERVICES": `{"user-provided":[{"name":"mysql-credhub-1","credentials":` +
 			credentials + `}]}`}

@@ -3,6 +3,8 @@ package config_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestExternalURL(t *testing.T) {
@@ -30,9 +32,7 @@ func TestExternalURL(t *testing.T) {
 		if cfg.ExternalURL != nil {
 			got = cfg.ExternalURL.String()
 		}
-		if got != tt.want {
-			t.Errorf("%+v: %q", tt, got)
-		}
+		assert.Equal(t, tt.want, got, "%+v", tt)
 	}
 }
 
@@ -43,8 +43,7 @@ func TestExternalURLThatIsRefused(t *testing.T) {
 		env := complete(t)
 		env["EXTERNAL_URL"] = text
 		_, err := read(t, env)
-		if err == nil || !strings.Contains(err.Error(), "EXTERNAL_URL") || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v", text, err)
-		}
+		assert.False(t, err == nil || !strings.Contains(err.Error(), "EXTERNAL_URL") || strings.Contains(err.Error(), secret),
+			"%s: %v", text, err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/launchers"
@@ -22,13 +25,11 @@ func TestLauncherOfAService(t *testing.T) {
 		return config.ForDoctor.Read(func(name string) string { return env[name] })
 	}
 	cfg, err := read()
-	if strings.Contains(err.Error(), "LAUNCHER") || len(cfg.Launchers) != 1 {
-		t.Fatalf("%d launchers, %v", len(cfg.Launchers), err)
-	}
+	require.True(t, !strings.Contains(err.Error(), "LAUNCHER") && len(cfg.Launchers) == 1,
+		"%d launchers, %v", len(cfg.Launchers), err)
 	k := cfg.Launchers[0].Configured.(kubernetes.Config)
-	if k.Namespace != "servers" || k.Credentials.Token != token || k.Service != kubernetes.NodePort {
-		t.Errorf("configured in %q with %q", k.Namespace, k.Service)
-	}
+	assert.True(t, k.Namespace == "servers" && k.Credentials.Token == token && k.Service == kubernetes.NodePort,
+		"configured in %q with %q", k.Namespace, k.Service)
 	env["LAUNCHER"] = "process,zone-1=kubernetes"
 	env["LAUNCHER_ZONE_1_SERVICE"], env["LAUNCHER_ZONE_1_NODE_HOST"] = "node-port", "nodes.example.com"
 	delete(env, "LAUNCHER_SERVICE")
@@ -51,9 +52,8 @@ func TestPlacedPlans(t *testing.T) {
 	plans := plan.Set{{Name: "own", Kind: plan.Dedicated, Placement: &plan.Placement{OwnNode: true}}}
 	for kind, wanted := range map[string]bool{"kubernetes": true, "process": false} {
 		cfg := config.Config{Launchers: []launchers.Named{{Name: "here", Kind: kind}}}
-		if err := cfg.CheckPlans(plans); (err == nil) != wanted {
-			t.Errorf("a plan with a node of its own, with the launcher %s: %v", kind, err)
-		}
+		err := cfg.CheckPlans(plans)
+		assert.Equal(t, wanted, err == nil, "a plan with a node of its own, with the launcher %s: %v", kind, err)
 	}
 }
 
@@ -78,8 +78,6 @@ func TestPlansHaveALauncher(t *testing.T) {
 		if err := cfg.CheckPlans(plans); err != nil {
 			got = err.Error()
 		}
-		if got != test.want {
-			t.Errorf("launchers %q: %q instead of %q", test.names, got, test.want)
-		}
+		assert.Equal(t, test.want, got, "launchers %q", test.names)
 	}
 }

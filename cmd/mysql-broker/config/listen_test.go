@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestProxies(t *testing.T) {
@@ -20,9 +22,8 @@ func TestProxies(t *testing.T) {
 		env := complete(t)
 		env["VCAP_APPLICATION"], env["TRUSTED_PROXIES"] = c.application, c.trusted
 		cfg, err := read(t, env)
-		if got := fmt.Sprint(cfg.Proxies); err != nil || got != c.want {
-			t.Errorf("%q %q: %s, %v, want %s", c.application, c.trusted, got, err, c.want)
-		}
+		got := fmt.Sprint(cfg.Proxies)
+		assert.True(t, err == nil && got == c.want, "%q %q: %s, %v, want %s", c.application, c.trusted, got, err, c.want)
 	}
 }
 
@@ -68,12 +69,10 @@ func TestAddress(t *testing.T) {
 			env["PORT"] = c.port
 		}
 		cfg, err := read(t, env)
-		if c.problem == "" && (err != nil || cfg.Bind != c.host || cfg.Port != c.listens) {
-			t.Errorf("ADDRESS %q, PORT %q: %q, %d, %v", c.address, c.port, cfg.Bind, cfg.Port, err)
-		}
-		if c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
-			t.Errorf("ADDRESS %q, PORT %q: %v", c.address, c.port, err)
-		}
+		assert.False(t, c.problem == "" && (err != nil || cfg.Bind != c.host || cfg.Port != c.listens),
+			"ADDRESS %q, PORT %q: %q, %d, %v", c.address, c.port, cfg.Bind, cfg.Port, err)
+		assert.False(t, c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)),
+			"ADDRESS %q, PORT %q: %v", c.address, c.port, err)
 	}
 }
 
@@ -87,11 +86,8 @@ func TestProfilesAreForThisHostAlone(t *testing.T) {
 		env := complete(t)
 		env["PPROF_ADDRESS"] = address
 		cfg, err := read(t, env)
-		if good && (err != nil || cfg.Pprof != address) {
-			t.Errorf("%q: %q, %v", address, cfg.Pprof, err)
-		}
-		if !good && (err == nil || !strings.Contains(err.Error(), "PPROF_ADDRESS is not a loopback address")) {
-			t.Errorf("%q: %v", address, err)
-		}
+		assert.False(t, good && (err != nil || cfg.Pprof != address), "%q: %q, %v", address, cfg.Pprof, err)
+		assert.False(t, !good && (err == nil || !strings.Contains(err.Error(), "PPROF_ADDRESS is not a loopback address")),
+			"%q: %v", address, err)
 	}
 }

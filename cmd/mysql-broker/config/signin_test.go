@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestSignInOnCloudFoundry(t *testing.T) {
@@ -12,9 +14,7 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	maps.Copy(env, map[string]string{"DASHBOARD_CLIENT_ID": "mysql", "DASHBOARD_CLIENT_SECRET": secret,
 		"VCAP_APPLICATION": `{"application_uris":["broker.example.com"],"cf_api":"https://api.example.com"}`})
 	cfg, err := read(t, env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := cfg.SignIn
 	if s.Provider.ClientID != "mysql" || s.Provider.ClientSecret != secret || !s.InCatalog || s.Provider.Issuer != "" ||
 		s.CloudController != "https://api.example.com" || s.OperatorGroup != "" ||
@@ -30,9 +30,7 @@ func TestSignInElsewhere(t *testing.T) {
 		"OIDC_ISSUER": "https://id.example.com/realms/ops/", "DASHBOARD_OPERATOR_GROUP": "dba",
 		"EXTERNAL_URL": "https://broker.example.com"})
 	cfg, err := read(t, env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := cfg.SignIn
 	if s.Provider.ClientID != "mysql" || s.InCatalog || s.Provider.Issuer != "https://id.example.com/realms/ops/" ||
 		s.CloudController != "" || s.OperatorGroup != "dba" ||

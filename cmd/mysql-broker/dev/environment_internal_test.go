@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func environment(values map[string]string) func(string) string {
@@ -23,21 +26,16 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	left := map[string]string{"DATABASE_URL": awkward, "CATALOG": "catalog.yml", "MYSQL_SERVERS": "mysql://u:p@h:1/"}
-	if err := writeEnvironment(dir, left); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writeEnvironment(dir, left))
 	file := filepath.Join(dir, environmentFile)
 	getenv, found, err := Environment(environment(map[string]string{"MYSQL_BROKER_DEV_DIR": dir, "CATALOG": "mine.yml"}))
-	if err != nil || found != file {
-		t.Fatalf("found %q, %v", found, err)
-	}
+	require.True(t, err == nil && found == file, "found %q, %v", found, err)
 	if getenv("DATABASE_URL") != awkward || getenv("CATALOG") != "mine.yml" || !strings.Contains(getenv("MYSQL_SERVERS"), "mysql://u:p@h:1/") {
 		t.Errorf("read %q, %q, %q", getenv("DATABASE_URL"), getenv("CATALOG"), getenv("MYSQL_SERVERS"))
 	}
 	shell := exec.Command("sh", "-c", `. "$1"; printf %s "$DATABASE_URL"`, "sh", file)
-	if out, err := shell.CombinedOutput(); err != nil || string(out) != awkward {
-		t.Errorf("a shell reads %q, %v", out, err)
-	}
+	out, err := shell.CombinedOutput()
+	assert.True(t, err == nil && string(out) == awkward, "a shell reads %q, %v", out, err)
 	for _, own := range []string{"DATABASE_URL", "VCAP_SERVICES"} {
 		given := map[string]string{"MYSQL_BROKER_DEV_DIR": dir, own: "set"}
 		if getenv, found, err := Environment(environment(given)); err != nil || found != "" || getenv("MYSQL_SERVERS") != "" {
@@ -47,20 +45,16 @@ func TestEnvironment(t *testing.T) {
 	if _, found, err := Environment(environment(map[string]string{"MYSQL_BROKER_DEV_DIR": t.TempDir()})); err != nil || found != "" {
 		t.Errorf("where no broker ran: found %q, %v", found, err)
 	}
-	if err := os.Chmod(file, 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := Environment(environment(map[string]string{"MYSQL_BROKER_DEV_DIR": dir})); err == nil || !strings.Contains(err.Error(), "is not read") {
-		t.Errorf("with a file that others may read: %v", err)
-	}
+	require.NoError(t, os.Chmod(file, 0o640))
+	_, _, err = Environment(environment(map[string]string{"MYSQL_BROKER_DEV_DIR": dir}))
+	assert.True(t, err != nil && strings.Contains(err.Error(), "is not read"), "with a file that others may read: %v", err)
 }
 
 func TestParseEnvironment(t *testing.T) {
 	t.Parallel()
 	got := parseEnvironment("# export A='1'\nexport B='2'\nexport C=3\nD='4'\nexport F='it'\\''s'\n")
-	if want := map[string]string{"B": "2", "F": "it's"}; !maps.Equal(got, want) {
-		t.Errorf("read %q", got)
-	}
+	want := map[string]string{"B": "2", "F": "it's"}
+	assert.True(t, maps.Equal(got, want), "read %q", got)
 }
 
 func TestSecretsAreKept(t *testing.T) {
@@ -70,15 +64,11 @@ func TestSecretsAreKept(t *testing.T) {
 	if err != nil || first.Password == "" || first.Keyset == "" || first.AccountPassword == "" || len(first.Username) > 20 {
 		t.Fatalf("the first start: %v", err)
 	}
-	if again, err := loadSecrets(path); err != nil || again != first {
-		t.Errorf("the second start has others, %v", err)
-	}
-	if err := os.WriteFile(path, []byte(`{"password": "do-not-quote`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := loadSecrets(path); err == nil || strings.Contains(err.Error(), "do-not-quote") {
-		t.Errorf("a damaged file: %v", err)
-	}
+	again, err := loadSecrets(path)
+	assert.True(t, err == nil && again == first, "the second start has others, %v", err)
+	require.NoError(t, os.WriteFile(path, []byte(`{"password": "do-not-quote`), 0o600))
+	_, err = loadSecrets(path)
+	assert.False(t, err == nil || strings.Contains(err.Error(), "do-not-quote"), "a damaged file: %v", err)
 }
 
 func TestReachable(t *testing.T) {
@@ -86,16 +76,10 @@ func TestReachable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "open")
 	closed := filepath.Join(dir, "closed")
 	inside := filepath.Join(closed, "inside")
-	if err := os.MkdirAll(inside, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Chmod(closed, 0o700), os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(inside, 0o755))
+	require.NoError(t, errors.Join(os.Chmod(closed, 0o700), os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755)))
 	for path, want := range map[string]bool{dir: reachable(os.TempDir()), closed: false, inside: false, filepath.Join(dir, "none"): false} {
-		if reachable(path) != want {
-			t.Errorf("%s: %t", path, !want)
-		}
+		assert.Equal(t, want, reachable(path), "%s: %t", path, !want)
 	}
 }
 

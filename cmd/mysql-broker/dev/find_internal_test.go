@@ -4,6 +4,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/plan"
 )
@@ -12,17 +15,12 @@ import (
 func TestTrialCatalog(t *testing.T) {
 	t.Chdir("../../..")
 	path, err := trialCatalog(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := catalog.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, p := range c.Plans() {
-		if p.KeepDeletedDays == 0 || p.Backups.EveryHours == 0 || p.ArchiveLogs != (p.Kind == plan.Dedicated) {
-			t.Errorf("plan %s: %d days, archive %t", p.Name, p.KeepDeletedDays, p.ArchiveLogs)
-		}
+		assert.False(t, p.KeepDeletedDays == 0 || p.Backups.EveryHours == 0 || p.ArchiveLogs != (p.Kind == plan.Dedicated),
+			"plan %s: %d days, archive %t", p.Name, p.KeepDeletedDays, p.ArchiveLogs)
 	}
 }
 
@@ -30,13 +28,8 @@ func TestTrialCatalog(t *testing.T) {
 func TestTryFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := tryFiles(dir); err != nil {
-		t.Error(err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
-	if err := tryFiles("/proc"); err == nil {
-		t.Error("servers could keep their files in /proc")
-	}
+	assert.NoError(t, tryFiles(dir))
+	left, err := os.ReadDir(dir)
+	assert.True(t, err == nil && len(left) <= 0, "left: %v, %v", left, err)
+	assert.Error(t, tryFiles("/proc"), "servers could keep their files in /proc")
 }

@@ -3,6 +3,8 @@ package operator
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestMoment(t *testing.T) {
@@ -34,11 +36,8 @@ func TestChoice(t *testing.T) {
 	var value string
 	c := choice{&value, []string{"in progress", "failed"}}
 	for _, typed := range []string{"in progress", "in-progress"} {
-		if err := c.Set(typed); err != nil || value != "in progress" {
-			t.Errorf("%q is %q, %v", typed, value, err)
-		}
+		err := c.Set(typed)
+		assert.True(t, err == nil && value == "in progress", "%q is %q, %v", typed, value, err)
 	}
-	if err := c.Set("inprogress"); err == nil {
-		t.Error("anything is taken")
-	}
+	assert.Error(t, c.Set("inprogress"), "anything is taken")
 }

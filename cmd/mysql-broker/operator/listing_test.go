@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // fruit is a row.
@@ -24,9 +27,7 @@ func TestTableAligns(t *testing.T) {
 	for range alignAtOnce {
 		check(t, l.add(fruit{"a", "b\nc"}))
 	}
-	if out.Len() == 0 {
-		t.Error("all rows are kept in memory")
-	}
+	assert.NotEqual(t, 0, out.Len(), "all rows are kept in memory")
 	check(t, l.end())
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != alignAtOnce+3 || lines[0] != "name     state" || lines[1] != "größer   -" ||
@@ -64,9 +65,7 @@ func TestLists(t *testing.T) {
 		if test.limit > 0 {
 			test.err = nil // it is not reached
 		}
-		if out.String() != test.want || !errors.Is(err, test.err) {
-			t.Errorf("%+v: %q, %v", test, &out, err)
-		}
+		assert.True(t, out.String() == test.want && errors.Is(err, test.err), "%+v: %q, %v", test, &out, err)
 	}
 }
 
@@ -84,17 +83,13 @@ func TestRowsOfEndsEarly(t *testing.T) {
 		return errors.New("there are no more rows")
 	}
 	rows := rowsOf(t.Context(), 3, each, func(n int) fruit { return fruit{Name: fmt.Sprint(n)} })
-	if found, err := collect(rows, 2); err != nil || len(found) != 2 || read != 2 {
-		t.Errorf("two of three: %v, %v; read: %d", found, err, read)
-	}
-	if found, err := collect(rows, 0); err == nil || found != nil {
-		t.Errorf("all, and an error: %v, %v", found, err)
-	}
+	found, err := collect(rows, 2)
+	assert.True(t, err == nil && len(found) == 2 && read == 2, "two of three: %v, %v; read: %d", found, err, read)
+	found, err = collect(rows, 0)
+	assert.True(t, err != nil && found == nil, "all, and an error: %v, %v", found, err)
 }
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

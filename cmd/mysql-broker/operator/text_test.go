@@ -3,6 +3,8 @@ package operator
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestAgo describes past, present and future times.
@@ -15,8 +17,6 @@ func TestAgo(t *testing.T) {
 		-500 * time.Millisecond:       "just now",
 		-(49*time.Hour + time.Second): "in 2 d",
 	} {
-		if got := ago(time.Now().Add(-passed)); got != want {
-			t.Errorf("after %v: %q instead of %q", passed, got, want)
-		}
+		assert.Equal(t, want, ago(time.Now().Add(-passed)), "after %v", passed)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -17,9 +19,8 @@ func TestCollectorThatRefuses(t *testing.T) {
 	t.Parallel()
 	var refuses atomic.Bool
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != "POST" || r.URL.Path != "/v1/traces" || r.Header.Get("Api-Key") != "a key" {
-			t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
-		}
+		assert.True(t, r.Method == "POST" && r.URL.Path == "/v1/traces" && r.Header.Get("Api-Key") == "a key",
+			"%s %s %v", r.Method, r.URL, r.Header)
 		if refuses.Load() {
 			w.WriteHeader(http.StatusForbidden)
 		}
@@ -29,25 +30,17 @@ func TestCollectorThatRefuses(t *testing.T) {
 		return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL,
 			"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20key"}[name]
 	})
-	if err != nil || !on {
-		t.Fatalf("%t, %v", on, err)
-	}
+	require.True(t, err == nil && on, "%t, %v", on, err)
 	var log bytes.Buffer
 	traces, err := Start(t.Context(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, refused := range []bool{true, true, false, false, true} {
 		refuses.Store(refused)
 		_, span := traces.Tracer("test").Start(t.Context(), "span")
 		span.End()
-		if err := traces.ForceFlush(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, traces.ForceFlush(t.Context()))
 	}
-	if err := traces.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, traces.Shutdown(t.Context()))
 	lost, again := strings.Count(log.String(), "traces failed"), strings.Count(log.String(), "traces works again")
 	if lost != 2 || again != 1 {
 		t.Errorf("told of %d outages and %d ends:\n%s", lost, again, log.String())
@@ -59,17 +52,11 @@ func TestMalformedAttributes(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test,malformed")
 	var log bytes.Buffer
 	traces, err := Start(t.Context(), Config{}, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
-		if err := traces.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, traces.Shutdown(t.Context()))
 	}()
-	if !strings.Contains(log.String(), "malformed") {
-		t.Errorf("the mistake is not named: %s", log.String())
-	}
+	assert.Contains(t, log.String(), "malformed", "the mistake is not named")
 	_, span := traces.Tracer("test").Start(t.Context(), "span")
 	told := span.(sdk.ReadOnlySpan).Resource().String()
 	if !strings.Contains(told, "deployment.environment=test") || !strings.Contains(told, "service.name="+ServiceName) {

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/deploy/mysqld-image/dockerarchive"
 )
 
@@ -26,13 +29,9 @@ func entries(t *testing.T, r io.Reader) (headers map[string]*tar.Header, content
 		if errors.Is(err, io.EOF) {
 			return headers, contents
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if headers[h.Name] != nil {
 			t.Errorf("%s is there twice", h.Name)
 		}
@@ -45,22 +44,16 @@ func TestWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	base, data, path := filepath.Join(dir, "base"), filepath.Join(dir, "data"), filepath.Join(dir, "images.tar")
-	if err := errors.Join(os.MkdirAll(filepath.Join(base, "bin"), 0o755), os.Mkdir(data, 0o755),
+	require.NoError(t, errors.Join(os.MkdirAll(filepath.Join(base, "bin"), 0o755), os.Mkdir(data, 0o755),
 		os.WriteFile(filepath.Join(base, "bin/mysqld"), []byte("program"), 0o751), os.Symlink("bin", filepath.Join(base, "sbin")),
-		os.WriteFile(filepath.Join(data, "ibdata1"), []byte("data"), 0o640)); err != nil {
-		t.Fatal(err)
-	}
+		os.WriteFile(filepath.Join(data, "ibdata1"), []byte("data"), 0o640)))
 	plain := dockerarchive.Image{Name: "mysql:9-plain", User: "999:999", Env: []string{"PATH=/bin"}, Entrypoint: []string{"mysqld"},
 		Layers: []string{base}}
 	full := plain
 	full.Name, full.Layers = "mysql:9", []string{base, data}
-	if err := dockerarchive.Write(path, plain, full); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dockerarchive.Write(path, plain, full))
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, files := entries(t, bytes.NewReader(raw))
 	var manifest []struct {
 		Config           string
@@ -93,26 +86,21 @@ func TestWrite(t *testing.T) {
 			}
 		}
 	}
-	if len(files) != 5 || manifest[0].Layers[0] != manifest[1].Layers[0] {
-		t.Errorf("%d files; the images share no layer", len(files))
-	}
+	assert.True(t, len(files) == 5 && manifest[0].Layers[0] == manifest[1].Layers[0],
+		"%d files; the images share no layer", len(files))
 	headers, contents := entries(t, bytes.NewReader(files[manifest[1].Layers[0]]))
 	program, link := headers["bin/mysqld"], headers["sbin"]
 	if program == nil || program.Mode != 0o751 || program.Uid != os.Getuid() || program.Uname != "" || string(contents["bin/mysqld"]) != "program" {
 		t.Errorf("the program is %+v", program)
 	}
-	if link == nil || link.Typeflag != tar.TypeSymlink || link.Linkname != "bin" {
-		t.Errorf("the link is %+v", link)
-	}
-	if all, err := filepath.Glob(filepath.Join(dir, "layer*")); err != nil || len(all) != 0 {
-		t.Errorf("left are %q, %v", all, err)
-	}
+	assert.True(t, link != nil && link.Typeflag == tar.TypeSymlink && link.Linkname == "bin", "the link is %+v", link)
+	all, err := filepath.Glob(filepath.Join(dir, "layer*"))
+	assert.True(t, err == nil && len(all) == 0, "left are %q, %v", all, err)
 }
 
 func TestWriteFails(t *testing.T) {
 	t.Parallel()
 	image := dockerarchive.Image{Name: "mysql:9", Layers: []string{filepath.Join(t.TempDir(), "none")}}
-	if err := dockerarchive.Write(filepath.Join(t.TempDir(), "x.tar"), image); err == nil || !strings.Contains(err.Error(), "image mysql:9") {
-		t.Errorf("without its layer: %v", err)
-	}
+	err := dockerarchive.Write(filepath.Join(t.TempDir(), "x.tar"), image)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "image mysql:9"), "without its layer: %v", err)
 }

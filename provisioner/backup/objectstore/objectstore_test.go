@@ -10,6 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
@@ -23,9 +26,7 @@ func TestStores(t *testing.T) {
 	service := s3.Start(t)
 	bucket, err := objectstore.OpenS3(objectstore.S3Config{Endpoint: service.Address, Insecure: true, Bucket: s3.Bucket,
 		Prefix: "a/prefix/", AccessKey: s3.AccessKey, SecretKey: s3.SecretKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range []objectstore.Store{bucket, objectstore.OpenDirectory(t.TempDir())} {
 		t.Run(s.String()[:4], func(t *testing.T) {
 			t.Parallel()
@@ -38,9 +39,7 @@ func testStore(t *testing.T, s objectstore.Store) {
 	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	must(objectstore.Probe(ctx, s))
 	large := bytes.Repeat([]byte("0123456789"), 2<<20) // more than one part
@@ -50,26 +49,19 @@ func testStore(t *testing.T, s objectstore.Store) {
 	must(s.Create(ctx, "i/c/manifest", []byte("m")))
 	must(s.Put(ctx, "j/empty", nil))
 	for name, other := range map[string][]byte{"i/c/manifest": []byte("other"), "i/b/large": append(large, '.')} {
-		if err := s.Create(ctx, name, other); !errors.Is(err, objectstore.ErrExists) {
-			t.Errorf("create %s, which exists: %v", name, err)
-		}
+		assert.ErrorIs(t, s.Create(ctx, name, other), objectstore.ErrExists, "create %s, which exists", name)
 	}
 	for name, want := range map[string][]byte{"i/b/one": []byte("second"), "i/b/large": large, "i/c/manifest": []byte("m"),
 		"j/empty": nil} {
 		got, err := s.Get(ctx, name, int64(len(large)))
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %d bytes instead of %d, %v", name, len(got), len(want), err)
-		}
+		assert.True(t, err == nil && bytes.Equal(got, want), "%s: %d bytes instead of %d, %v", name, len(got), len(want), err)
 	}
-	if _, err := s.Get(ctx, "i/b/one", 5); err == nil {
-		t.Error("an object that is larger than it should be was read")
-	}
-	if _, err := s.Get(ctx, "i/b", 100); !errors.Is(err, objectstore.ErrNotFound) {
-		t.Errorf("read a folder: %v", err)
-	}
-	if _, err := s.Get(ctx, "i/missing", 100); !errors.Is(err, objectstore.ErrNotFound) {
-		t.Errorf("read what is missing: %v", err)
-	}
+	_, err := s.Get(ctx, "i/b/one", 5)
+	assert.Error(t, err, "an object that is larger than it should be was read")
+	_, err = s.Get(ctx, "i/b", 100)
+	assert.ErrorIs(t, err, objectstore.ErrNotFound, "read a folder")
+	_, err = s.Get(ctx, "i/missing", 100)
+	assert.ErrorIs(t, err, objectstore.ErrNotFound, "read what is missing")
 	list := func(prefix string) (names []string) {
 		t.Helper()
 		must(s.List(ctx, prefix, func(name string) error {
@@ -81,20 +73,16 @@ func testStore(t *testing.T, s objectstore.Store) {
 	}
 	for prefix, want := range map[string][]string{"": {"i/b/large", "i/b/one", "i/c/manifest", "j/empty"},
 		"i/b/": {"i/b/large", "i/b/one"}, "i/b/o": {"i/b/one"}, "none/": nil} {
-		if got := list(prefix); !slices.Equal(got, want) {
-			t.Errorf("list %q: %q", prefix, got)
-		}
+		got := list(prefix)
+		assert.True(t, slices.Equal(got, want), "list %q: %q", prefix, got)
 	}
 	stop := errors.New("stop")
-	if err := s.List(ctx, "", func(string) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("a listing that is stopped: %v", err)
-	}
+	assert.ErrorIs(t, s.List(ctx, "", func(string) error { return stop }), stop, "a listing that is stopped")
 	for _, name := range append(list(""), "i/b/one", "never/was") {
 		must(s.Delete(ctx, name))
 	}
-	if left := list(""); len(left) != 0 {
-		t.Errorf("%q is left", left)
-	}
+	left := list("")
+	assert.Empty(t, left, "%q is left", left)
 	must(s.Put(ctx, "i/b/one", []byte("again"))) // in a folder that was removed
 }
 
@@ -102,12 +90,9 @@ func testStore(t *testing.T, s objectstore.Store) {
 func TestDirectoryIsNotCreated(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "missing")
-	if err := objectstore.Probe(t.Context(), objectstore.OpenDirectory(root)); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
-	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it exists: %v", err)
-	}
+	assert.ErrorIs(t, objectstore.Probe(t.Context(), objectstore.OpenDirectory(root)), fs.ErrNotExist)
+	_, err := os.Stat(root)
+	assert.ErrorIs(t, err, fs.ErrNotExist, "it exists")
 }
 
 // TestS3Refusals tells what a service refuses from what may work again.
@@ -118,9 +103,7 @@ func TestS3Refusals(t *testing.T) {
 		t.Helper()
 		c.Endpoint, c.Insecure = service.Address, true
 		s, err := objectstore.OpenS3(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s
 	}
 	for name, c := range map[string]objectstore.S3Config{
@@ -132,23 +115,17 @@ func TestS3Refusals(t *testing.T) {
 		_, reading := s.Get(t.Context(), "o", 1)
 		for what, err := range map[string]error{"put": s.Put(t.Context(), "o", []byte("x")), "get": reading,
 			"list": s.List(t.Context(), "", func(string) error { return nil })} {
-			if !objectstore.Refused(err) && !(name == "no bucket" && errors.Is(err, objectstore.ErrNotFound)) {
-				t.Errorf("%s: %s: %v", name, what, err)
-			}
+			assert.False(t, !objectstore.Refused(err) && !(name == "no bucket" && errors.Is(err, objectstore.ErrNotFound)),
+				"%s: %s: %v", name, what, err)
 		}
 	}
 	s := open(objectstore.S3Config{Bucket: s3.Bucket, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey})
 	service.Stop()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := objectstore.Probe(ctx, s); err == nil {
-		t.Error("a service that is down passes the probe")
-	}
-	if err := s.Put(ctx, "o", []byte("x")); err == nil || objectstore.Refused(err) {
-		t.Errorf("a service that is down: %v", err)
-	}
+	assert.Error(t, objectstore.Probe(ctx, s), "a service that is down passes the probe")
+	err := s.Put(ctx, "o", []byte("x"))
+	assert.False(t, err == nil || objectstore.Refused(err), "a service that is down: %v", err)
 	service.Start(t)
-	if err := s.Put(ctx, "o", []byte("x")); err != nil {
-		t.Errorf("a service that is up again: %v", err)
-	}
+	assert.NoError(t, s.Put(ctx, "o", []byte("x")), "a service that is up again")
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 )
@@ -32,31 +35,23 @@ func TestCertificateNames(t *testing.T) {
 				wants := "Waiting for the load balancer's address"
 				_, err := l.Launch(t.Context(), spec, func(string) {})
 				e, ok := errors.AsType[*launcher.Error](err)
-				if !ok || e.Action != launcher.Wait || e.Sentence != wants {
-					t.Fatalf("launch: %v, want %q", err, wants)
-				}
+				require.True(t, ok && e.Action == launcher.Wait && e.Sentence == wants, "launch: %v, want %q", err, wants)
 				p.Do(t, http.MethodPatch, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
 					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}}, nil)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if _, err := l.Launch(ctx, spec, func(string) {}); err == nil {
-				t.Error("a server is up at once")
-			}
+			_, err := l.Launch(ctx, spec, func(string) {})
+			assert.Error(t, err, "a server is up at once")
 			var secret struct{ Data map[string][]byte }
 			p.Do(t, http.MethodGet, p.Path("secrets/"+objectName(spec)), nil, &secret)
 			block, _ := pem.Decode(secret.Data["server.pem"])
-			if block == nil {
-				t.Fatal("the Secret has no certificate")
-			}
+			require.NotNil(t, block, "the Secret has no certificate")
 			leaf, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, name := range []string{objectName(spec) + "." + p.Name + ".svc", outside} {
-				if name != "" && !slices.Contains(leaf.DNSNames, name) {
-					t.Errorf("the certificate has the names %q and not %s", leaf.DNSNames, name)
-				}
+				assert.False(t, name != "" && !slices.Contains(leaf.DNSNames, name),
+					"the certificate has the names %q and not %s", leaf.DNSNames, name)
 			}
 		})
 	}

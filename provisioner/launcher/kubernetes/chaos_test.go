@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/test/kubernetes/cluster"
@@ -30,9 +33,7 @@ type meet func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc)
 func (p *place) behind(t *testing.T, do meet) *place {
 	t.Helper()
 	target, err := url.Parse(p.cfg.Credentials.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(p.cfg.Credentials.CA)
 	forward := httputil.NewSingleHostReverseProxy(target)
@@ -75,9 +76,7 @@ func oneImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {
 	t.Parallel()
 	shared.Start(t)
 	all := cluster.Binaries()
-	if len(all) == 0 {
-		t.Fatal("no mysqld is installed")
-	}
+	require.NotEmpty(t, all, "no mysqld is installed")
 	b := all[0]
 	for _, other := range all {
 		if other.Flavour == "mariadb" {
@@ -155,9 +154,7 @@ func TestFaults(t *testing.T) {
 		guest := visit(t, spec, e)
 		spec.MemoryMB, spec.StorageMB = 1024, 2048
 		again("resize", func(ctx context.Context) (launcher.Endpoint, error) { return l.Resize(ctx, spec, func(string) {}) })
-		if err := guest.PingContext(t.Context()); err != nil {
-			t.Errorf("a session has ended: %v", err)
-		}
+		assert.NoError(t, guest.PingContext(t.Context()), "a session has ended")
 		again("destroy", func(ctx context.Context) (launcher.Endpoint, error) { return e, l.Destroy(ctx, spec.ID) })
 		p.holdsNothing(t)
 	})

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
@@ -32,9 +35,7 @@ func apiServer(t *testing.T, answer http.HandlerFunc) kubernetes.Config {
 func open(t *testing.T, cfg kubernetes.Config) *kubernetes.Launcher {
 	t.Helper()
 	l, err := kubernetes.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -77,13 +78,11 @@ func TestRefusals(t *testing.T) {
 				refuse(w, test.code, test.reason, test.message)
 			}))
 			_, err := l.Launch(t.Context(), spec(), func(string) {})
-			if errors.Is(err, launcher.ErrNoRoom) != test.noRoom || !strings.Contains(err.Error(), test.message) {
-				t.Errorf("launch: %v", err)
-			}
+			assert.True(t, errors.Is(err, launcher.ErrNoRoom) == test.noRoom && strings.Contains(err.Error(), test.message),
+				"launch: %v", err)
 			e, known := errors.AsType[*launcher.Error](err)
-			if giveUp := known && e.Action == launcher.GiveUp; giveUp != test.giveUp {
-				t.Errorf("launch gives up: %t, %v", giveUp, err)
-			}
+			giveUp := known && e.Action == launcher.GiveUp
+			assert.Equal(t, test.giveUp, giveUp, "launch gives up: %t, %v", giveUp, err)
 		})
 	}
 }
@@ -107,9 +106,8 @@ func TestBusyServer(t *testing.T) {
 				}
 				fmt.Fprint(w, `{"items": [{"metadata": {"labels": {"mysql-broker/server": "d_1"}}}]}`)
 			}))
-			if ids, err := l.List(t.Context()); err != nil || len(ids) != 1 || ids[0] != "d_1" {
-				t.Errorf("there are %q, %v", ids, err)
-			}
+			ids, err := l.List(t.Context())
+			assert.True(t, err == nil && len(ids) == 1 && ids[0] == "d_1", "there are %q, %v", ids, err)
 		})
 	}
 }
@@ -141,9 +139,8 @@ func TestPages(t *testing.T) {
 		fmt.Fprintf(w, `{"metadata": {"continue": %q}, "items": [{"metadata": {"labels": {"mysql-broker/server": "d_%s"}}}]}`,
 			next, next)
 	}))
-	if ids, err := l.List(t.Context()); err != nil || strings.Join(ids, " ") != "d_two d_three d_" {
-		t.Errorf("there are %q, %v", ids, err)
-	}
+	ids, err := l.List(t.Context())
+	assert.True(t, err == nil && strings.Join(ids, " ") == "d_two d_three d_", "there are %q, %v", ids, err)
 }
 
 // A launcher that supervises lists the pods once and then watches them; asking it causes no request. If the watch has
@@ -175,13 +172,11 @@ func TestAskingCausesNoRequest(t *testing.T) {
 	cfg.Supervise, cfg.WatchPause = true, 10*time.Millisecond
 	l := open(t, cfg)
 	for range 100 {
-		if all, err := l.Troubles(t.Context()); err != nil || all["d_1"] != launcher.NoNode {
-			t.Fatalf("there are %v, %v", all, err)
-		}
+		all, err := l.Troubles(t.Context())
+		require.True(t, err == nil && all["d_1"] == launcher.NoNode, "there are %v, %v", all, err)
 	}
-	if n := lists.Load(); n != 1 {
-		t.Errorf("%d lists", n)
-	}
+	n := lists.Load()
+	assert.True(t, n == 1, "%d lists", n)
 	await(t, "the watch", func() bool { return watches.Load() == 1 })
 	down.Store(true)
 	close(cut)
@@ -210,25 +205,20 @@ func TestTokenFile(t *testing.T) {
 	})
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(token string) {
-		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 	}
 	write("first")
 	cfg.Credentials.Token, cfg.Credentials.TokenFile = "", file
 	l := open(t, cfg)
-	if _, err := l.List(t.Context()); err != nil {
-		t.Errorf("with the first token: %v", err)
-	}
+	_, err := l.List(t.Context())
+	assert.NoError(t, err, "with the first token")
 	write("second")
 	valid.Store("Bearer second")
-	if _, err := l.List(t.Context()); err != nil {
-		t.Errorf("with the second token: %v", err)
-	}
+	_, err = l.List(t.Context())
+	assert.NoError(t, err, "with the second token")
 	valid.Store("Bearer third")
-	if _, err := l.List(t.Context()); err == nil || strings.Contains(err.Error(), "second") {
-		t.Errorf("with a token that is refused: %v", err)
-	}
+	_, err = l.List(t.Context())
+	assert.False(t, err == nil || strings.Contains(err.Error(), "second"), "with a token that is refused: %v", err)
 }
 
 func TestKubeconfig(t *testing.T) {
@@ -236,9 +226,7 @@ func TestKubeconfig(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	const config = `apiVersion: v1
@@ -255,14 +243,12 @@ contexts:
 - {name: two, context: {cluster: here, user: cloud}}
 `
 	c, err := api.ReadKubeconfig(write("one", fmt.Sprintf(config, "one")))
-	if err != nil || c.URL != "https://here.example.com" || string(c.CA) != "CA" || c.Token != "t0ken" {
-		t.Errorf("read %+v, %v", c, err)
-	}
+	assert.True(t, err == nil && c.URL == "https://here.example.com" && string(c.CA) == "CA" && c.Token == "t0ken",
+		"read %+v, %v", c, err)
 	for _, path := range []string{write("two", fmt.Sprintf(config, "two")), write("three", fmt.Sprintf(config, "three")),
 		write("broken", "token: [t0ken"), filepath.Join(dir, "none")} {
-		if _, err := api.ReadKubeconfig(path); err == nil || strings.Contains(err.Error(), "t0ken") {
-			t.Errorf("%s: %v", path, err)
-		}
+		_, err = api.ReadKubeconfig(path)
+		assert.False(t, err == nil || strings.Contains(err.Error(), "t0ken"), "%s: %v", path, err)
 	}
 }
 
@@ -282,11 +268,9 @@ func TestConfig(t *testing.T) {
 	} {
 		cfg := good
 		change(&cfg)
-		if _, err := kubernetes.New(cfg); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		_, err := kubernetes.New(cfg)
+		assert.Error(t, err, "%s: no error", name)
 	}
-	if _, err := kubernetes.New(good); err != nil {
-		t.Error(err)
-	}
+	_, err := kubernetes.New(good)
+	assert.NoError(t, err)
 }

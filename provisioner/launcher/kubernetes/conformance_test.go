@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
@@ -58,9 +60,7 @@ func (p *place) child(t *testing.T) string {
 	t.Helper()
 	text, err := json.Marshal(childConfig{p.cfg.Credentials, p.cfg.Namespace, p.cfg.Images, p.cfg.Service, p.cfg.Host,
 		p.cfg.User})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -79,9 +79,7 @@ func eachImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {
 	t.Helper()
 	t.Parallel()
 	shared.Start(t)
-	if len(cluster.Binaries()) == 0 {
-		t.Fatal("no mysqld is installed")
-	}
+	require.NotEmpty(t, cluster.Binaries(), "no mysqld is installed")
 	for _, b := range servers.Chosen(t, cluster.Binaries()) {
 		t.Run(b.Flavour+"-"+b.Version, func(t *testing.T) {
 			t.Parallel()
@@ -124,9 +122,7 @@ func placeIn(t *testing.T, c *cluster.Shared, image kubernetes.Image) *place {
 func (p *place) open(t *testing.T) launcher.Launcher {
 	t.Helper()
 	l, err := kubernetes.New(p.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(l.Close)
 	return l
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 )
@@ -94,9 +97,7 @@ func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec,
 	select {
 	case <-paused:
 	default:
-		if err != nil {
-			t.Errorf("a broker that was not paused: %v", err)
-		}
+		assert.NoError(t, err, "a broker that was not paused")
 		return ""
 	}
 	<-resumed // the request may have been given up before
@@ -108,9 +109,8 @@ func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec,
 func (p *place) expectPicture(t *testing.T, spec launcher.Spec, want, paused string) {
 	t.Helper()
 	was, is := strings.Split(want, "\n"), strings.Split(p.pictureOf(t, spec), "\n")
-	if len(was) != len(is) {
-		t.Errorf("paused before %s, it changed the objects: %d lines became %d", paused, len(was), len(is))
-	}
+	assert.Equal(t, len(is), len(was),
+		"paused before %s, it changed the objects: %d lines became %d", paused, len(was), len(is))
 	for i := range min(len(was), len(is)) {
 		if was[i] != is[i] {
 			t.Errorf("paused before %s, it changed %.300s into %.300s", paused, was[i], is[i])
@@ -177,8 +177,6 @@ func (p *place) pictureOf(t *testing.T, spec launcher.Spec) string {
 		picture[path] = all.Items
 	}
 	text, err := json.MarshalIndent(picture, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -24,9 +27,8 @@ func TestVolumeFull(t *testing.T) {
 		e, _ := launch(t, l, spec)
 		guest := visit(t, spec, e)
 		for _, statement := range []string{"CREATE DATABASE d", "CREATE TABLE d.t (n INT PRIMARY KEY, b LONGBLOB)"} {
-			if _, err := guest.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
+			_, err := guest.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
 		}
 		rows := 0
 		for rows < 2*spec.StorageMB {
@@ -36,9 +38,7 @@ func TestVolumeFull(t *testing.T) {
 			}
 			rows++
 		}
-		if rows == 0 || rows >= spec.StorageMB {
-			t.Fatalf("%d MiB fit on a volume of %d MiB", rows, spec.StorageMB)
-		}
+		require.False(t, rows == 0 || rows >= spec.StorageMB, "%d MiB fit on a volume of %d MiB", rows, spec.StorageMB)
 		if image.Flavour == mysqld.MariaDB {
 			await(t, "the launcher to see that the volume is full", func() bool {
 				troubles, err := l.(launcher.Observer).Troubles(t.Context())
@@ -51,16 +51,12 @@ func TestVolumeFull(t *testing.T) {
 		e, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return l.Resize(ctx, spec, func(string) {})
 		})
-		if err != nil {
-			t.Fatalf("resize: %v", err)
-		}
+		require.NoError(t, err, "resize")
 		guest = visit(t, spec, e)
 		var left int
-		if err := guest.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM d.t").Scan(&left); err != nil || left != rows {
-			t.Errorf("%d rows are left of %d, %v", left, rows, err)
-		}
-		if _, err := guest.ExecContext(t.Context(), "INSERT INTO d.t VALUES (-1, REPEAT('x', 1048576))"); err != nil {
-			t.Errorf("on the larger volume: %v", err)
-		}
+		err = guest.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM d.t").Scan(&left)
+		assert.True(t, err == nil && left == rows, "%d rows are left of %d, %v", left, rows, err)
+		_, err = guest.ExecContext(t.Context(), "INSERT INTO d.t VALUES (-1, REPEAT('x', 1048576))")
+		assert.NoError(t, err, "on the larger volume")
 	})
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 )
@@ -31,9 +34,7 @@ var outside = map[string]string{
 func TestConfigure(t *testing.T) {
 	t.Parallel()
 	c, err := configure(outside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	images := []kubernetes.Image{{Flavour: "mysql", Version: "9.7", Name: "mysql@sha256:1"},
 		{Flavour: "mariadb", Version: "11.8", Name: "registry:5000/mariadb@sha256:2"}}
 	if !reflect.DeepEqual(c.Images, images) || c.Namespace != "servers" || c.Service != kubernetes.NodePort ||
@@ -42,15 +43,12 @@ func TestConfigure(t *testing.T) {
 		t.Errorf("configured %+v", c)
 	}
 	inside, err := configure(map[string]string{"LAUNCHER_NAMESPACE": "servers", "LAUNCHER_IMAGES": "mysql-9.7=mysql"})
-	if err != nil || !inside.Credentials.InCluster || inside.Service != kubernetes.InCluster {
-		t.Errorf("in a pod: %+v, %v", inside, err)
-	}
-	if c.Beside(inside) != nil {
-		t.Errorf("namespaces of one name in two clusters: %v", c.Beside(inside))
-	}
-	if err := c.Beside(c); err == nil || !strings.Contains(err.Error(), "LAUNCHER_NAMESPACE") {
-		t.Errorf("one namespace for two launchers: %v", err)
-	}
+	assert.True(t, err == nil && inside.Credentials.InCluster && inside.Service == kubernetes.InCluster,
+		"in a pod: %+v, %v", inside, err)
+	assert.NoError(t, c.Beside(inside), "namespaces of one name in two clusters")
+	err = c.Beside(c)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "LAUNCHER_NAMESPACE"),
+		"one namespace for two launchers: %v", err)
 }
 
 func TestConfigureWrong(t *testing.T) {
@@ -70,9 +68,8 @@ func TestConfigureWrong(t *testing.T) {
 		variables := maps.Clone(outside)
 		variables[variable] = value
 		_, err := configure(variables)
-		if err == nil || !strings.Contains(err.Error(), variable+" ") || strings.Contains(err.Error(), "t0ken") {
-			t.Errorf("%s=%s: %v", variable, value, err)
-		}
+		assert.False(t, err == nil || !strings.Contains(err.Error(), variable+" ") || strings.Contains(err.Error(), "t0ken"),
+			"%s=%s: %v", variable, value, err)
 	}
 }
 
@@ -80,11 +77,9 @@ func TestConfigureWrong(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	cfg := apiServer(t, func(http.ResponseWriter, *http.Request) {})
-	if advice := open(t, cfg).Advice(); !strings.Contains(advice, "LAUNCHER_IMAGES") || !strings.Contains(advice, "mysql:9.7") {
-		t.Errorf("a tag alone: %q", advice)
-	}
+	advice := open(t, cfg).Advice()
+	assert.True(t, strings.Contains(advice, "LAUNCHER_IMAGES") && strings.Contains(advice, "mysql:9.7"),
+		"a tag alone: %q", advice)
 	cfg.Images[0].Name = "mysql:9.7@sha256:" + strings.Repeat("0", 64)
-	if advice := open(t, cfg).Advice(); advice != "" {
-		t.Errorf("a digest: %q", advice)
-	}
+	assert.Empty(t, open(t, cfg).Advice(), "a digest")
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
@@ -55,9 +57,8 @@ func awaitSentence(t *testing.T, what, sentence string, call func(ctx context.Co
 	await(t, what+" to say: "+sentence, func() bool {
 		_, err := call(t.Context())
 		e, ok := errors.AsType[*launcher.Error](err)
-		if err == nil || ok && e.Action != launcher.Wait {
-			t.Fatalf("%s has ended before it said %q: %v", what, sentence, err)
-		}
+		require.False(t, err == nil || ok && e.Action != launcher.Wait,
+			"%s has ended before it said %q: %v", what, sentence, err)
 		return ok && e.Sentence == sentence
 	})
 }
@@ -105,9 +106,7 @@ func login(spec launcher.Spec, e launcher.Endpoint) mysqladmin.Config {
 func connect(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *mysqladmin.Server {
 	t.Helper()
 	server, err := mysqladmin.Open(login(spec, e))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return server
 }
@@ -121,15 +120,11 @@ func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
 	roots.AppendCertsFromPEM(e.CACertificate)
 	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: e.Host, MinVersion: tls.VersionTLS12}
 	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
 	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -140,17 +135,11 @@ func TestContainerKilled(t *testing.T) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
 		e, _ := launch(t, l, spec)
-		if !shared.Node.Kill(p.Name, podName(spec)) {
-			t.Fatal("there is no container to kill")
-		}
+		require.True(t, shared.Node.Kill(p.Name, podName(spec)), "there is no container to kill")
 		await(t, "the server to be starting", func() bool { return l.Starting(spec.ID) })
 		again, _ := launch(t, l, spec)
-		if again.Host != e.Host || again.Port != e.Port {
-			t.Errorf("it is at %+v, and was at %+v", again, e)
-		}
-		if err := connect(t, spec, again).Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.True(t, again.Host == e.Host && again.Port == e.Port, "it is at %+v, and was at %+v", again, e)
+		assert.NoError(t, connect(t, spec, again).Ping(t.Context()))
 	})
 }
 
@@ -161,16 +150,12 @@ func TestPodDeleted(t *testing.T) {
 		l, spec := p.open(t), newSpec()
 		e, _ := launch(t, l, spec)
 		admin := connect(t, spec, e)
-		if err := admin.Ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, admin.Ping(t.Context()))
 		before := uid(t, p, spec)
 		p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
 		await(t, "another pod", func() bool { now := uid(t, p, spec); return now != "" && now != before })
 		launch(t, p.open(t), spec)
-		if err := connect(t, spec, e).Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
 	})
 }
 
@@ -200,9 +185,7 @@ func TestNodeLost(t *testing.T) {
 		resize := func(ctx context.Context) (launcher.Endpoint, error) { return l.Resize(ctx, larger, func(string) {}) }
 
 		lose()
-		if !l.Starting(spec.ID) {
-			t.Error("a server whose pod is being replaced does not count as starting")
-		}
+		assert.True(t, l.Starting(spec.ID), "a server whose pod is being replaced does not count as starting")
 		awaitSentence(t, "a launch", stops, launchAgain)
 		awaitSentence(t, "a resize", stops, resize)
 		p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{
@@ -210,27 +193,19 @@ func TestNodeLost(t *testing.T) {
 				"reason": "DeletionByTaintManager"}}}}, nil)
 		awaitSentence(t, "a launch", lost, launchAgain)
 		awaitSentence(t, "a resize", lost, resize)
-		if l.Starting(spec.ID) {
-			t.Error("a server whose node is lost counts as starting")
-		}
-		if troubles, err := l.(launcher.Observer).Troubles(t.Context()); err != nil || troubles[spec.ID] != launcher.NodeLost {
-			t.Errorf("the troubles are %v, %v", troubles, err)
-		}
+		assert.False(t, l.Starting(spec.ID), "a server whose node is lost counts as starting")
+		troubles, err := l.(launcher.Observer).Troubles(t.Context())
+		assert.True(t, err == nil && troubles[spec.ID] == launcher.NodeLost, "the troubles are %v, %v", troubles, err)
 		finalizers()
-		if _, _, err := finish(t, resize); err != nil {
-			t.Errorf("resize after the node was lost: %v", err)
-		}
-		if err := connect(t, spec, e).Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		_, _, err = finish(t, resize)
+		assert.NoError(t, err, "resize after the node was lost")
+		assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
 		lose()
-		if err := l.Destroy(t.Context(), spec.ID); err == nil || !strings.Contains(err.Error(), "its node may be lost") {
-			t.Errorf("destroy while the node is lost: %v", err)
-		}
+		err = l.Destroy(t.Context(), spec.ID)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "its node may be lost"),
+			"destroy while the node is lost: %v", err)
 		finalizers()
-		if err := destroy(t, l, spec.ID); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, destroy(t, l, spec.ID))
 		p.holdsNothing(t)
 	})
 }
@@ -245,9 +220,7 @@ func TestOfficialImage(t *testing.T) {
 			p := newPlace(t, kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.OfficialImage(b)})
 			l, spec := p.open(t), newSpec()
 			e, _ := launch(t, l, spec)
-			if err := connect(t, spec, e).Ping(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
 		})
 	}
 }
@@ -265,16 +238,12 @@ func TestResizeInPlace(t *testing.T) {
 			_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 				return l.Resize(ctx, spec, func(string) {})
 			})
-			if err != nil {
-				t.Fatalf("resize to %d MiB: %v", memoryMB, err)
-			}
-			if now := uid(t, p, spec); now != before || strings.Contains(strings.Join(sentences, " "), "Restarting") {
-				t.Errorf("resized to %d MiB, the pod is another one: %q", memoryMB, sentences)
-			}
+			require.NoError(t, err, "resize to %d MiB", memoryMB)
+			now := uid(t, p, spec)
+			assert.True(t, now == before && !strings.Contains(strings.Join(sentences, " "), "Restarting"),
+				"resized to %d MiB, the pod is another one: %q", memoryMB, sentences)
 		}
-		if err := guest.PingContext(t.Context()); err != nil {
-			t.Errorf("a session has ended: %v", err)
-		}
+		assert.NoError(t, guest.PingContext(t.Context()), "a session has ended")
 		var pod struct {
 			Spec struct {
 				Containers []struct {
@@ -283,18 +252,16 @@ func TestResizeInPlace(t *testing.T) {
 			}
 		}
 		p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &pod)
-		if limit := pod.Spec.Containers[0].Resources.Limits["memory"]; limit != "512Mi" {
-			t.Errorf("the pod has %s of memory", limit)
-		}
+		limit := pod.Spec.Containers[0].Resources.Limits["memory"]
+		assert.Equal(t, "512Mi", limit, "the pod has %s of memory", limit)
 		var claim struct {
 			Spec struct {
 				Resources struct{ Requests map[string]string }
 			}
 		}
 		p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims/"+objectName(spec)), nil, &claim)
-		if size := claim.Spec.Resources.Requests["storage"]; size != "2Gi" && size != "2048Mi" {
-			t.Errorf("the volume has %s, and had 2 GiB", size)
-		}
+		size := claim.Spec.Resources.Requests["storage"]
+		assert.False(t, size != "2Gi" && size != "2048Mi", "the volume has %s, and had 2 GiB", size)
 	})
 }
 
@@ -305,9 +272,8 @@ func TestNoNode(t *testing.T) {
 		spec := newSpec()
 		spec.MemoryMB = 40 << 10 // the node has 32
 		awaitSentence(t, "a launch", "Waiting for a node with enough memory", launching(p.open(t), spec))
-		if _, _, err := finish(t, launching(p.hasty().open(t), spec)); !errors.Is(err, launcher.ErrNoRoom) {
-			t.Errorf("launch: %v, want ErrNoRoom", err)
-		}
+		_, _, err := finish(t, launching(p.hasty().open(t), spec))
+		assert.ErrorIs(t, err, launcher.ErrNoRoom, "launch")
 	})
 }
 
@@ -326,9 +292,7 @@ func TestNoVolume(t *testing.T) {
 		return quota.Status.Used["requests.storage"] == "0"
 	})
 	_, err := p.open(t).Launch(t.Context(), newSpec(), func(string) {})
-	if !errors.Is(err, launcher.ErrNoRoom) {
-		t.Errorf("launch: %v, want ErrNoRoom", err)
-	}
+	assert.ErrorIs(t, err, launcher.ErrNoRoom, "launch")
 }
 
 // The launch fails in time if the image cannot be fetched. Only operators see its name.
@@ -354,9 +318,7 @@ func TestFence(t *testing.T) {
 		launch(t, l, spec)
 		owned := map[string]any{}
 		p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims/"+objectName(spec)), nil, &owned)
-		if err := destroy(t, l, spec.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, destroy(t, l, spec.ID))
 		metadata := owned["metadata"].(map[string]any)
 		for _, set := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "finalizers"} {
 			delete(metadata, set)
@@ -394,8 +356,6 @@ func uid(t *testing.T, p *place, spec launcher.Spec) string {
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(limits.Stuck); !holds(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not come", what)
-		}
+		require.False(t, time.Now().After(deadline), "%s did not come", what)
 	}
 }

@@ -3,11 +3,13 @@ package kubernetes_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
@@ -34,26 +36,19 @@ func TestPlacement(t *testing.T) {
 		for _, part := range []string{`"key":"example.com/mysql"`, `"value":"own"`, `"topologyKey":"kubernetes.io/hostname"`,
 			`"team":"data"`, `"example.com/note":"a plan's"`, `"limits":{"cpu":"500m","memory":"256Mi"}`,
 			`"requests":{"cpu":"500m","memory":"256Mi"}`} {
-			if !strings.Contains(read(pod), part) {
-				t.Errorf("the pod has no %s", part)
-			}
+			assert.True(t, strings.Contains(read(pod), part), "the pod has no %s", part)
 		}
 		claim := p.Path("persistentvolumeclaims/" + objectName(spec))
 		for _, part := range []string{`"storageClassName":"local"`, `"storage":"1Gi"`, `"team":"data"`} {
-			if !strings.Contains(read(claim), part) {
-				t.Errorf("the claim has no %s", part)
-			}
+			assert.True(t, strings.Contains(read(claim), part), "the claim has no %s", part)
 		}
 
 		other := newSpec()
 		awaitSentence(t, "a launch beside a server with a node of its own", "Waiting for a node of its own",
 			launching(l, other))
-		if _, _, err := finish(t, launching(p.hasty().open(t), other)); !errors.Is(err, launcher.ErrNoRoom) {
-			t.Errorf("a server beside one with a node of its own: %v, want ErrNoRoom", err)
-		}
-		if err := destroy(t, l, other.ID); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := finish(t, launching(p.hasty().open(t), other))
+		assert.ErrorIs(t, err, launcher.ErrNoRoom, "a server beside one with a node of its own")
+		require.NoError(t, destroy(t, l, other.ID))
 
 		before := uid(t, p, spec)
 		spec.Placement = &plan.Placement{StorageClass: "another", Labels: map[string]string{"team": "web"}}
@@ -67,29 +62,23 @@ func TestPlacement(t *testing.T) {
 			!strings.Contains(object, `"team":"web"`) {
 			t.Errorf("after that, the pod is %s", object)
 		}
-		if err := connect(t, spec, e).Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
 		guest := visit(t, spec, e)
 		spec.Placement = &plan.Placement{Labels: map[string]string{"team": "ops"}}
-		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+		_, _, err = finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return l.Resize(ctx, spec, func(string) {})
-		}); err != nil {
-			t.Errorf("to a plan with another label: %v", err)
-		}
-		if err := guest.PingContext(t.Context()); err != nil {
-			t.Errorf("a label alone has ended a session: %v", err)
-		}
+		})
+		assert.NoError(t, err, "to a plan with another label")
+		assert.NoError(t, guest.PingContext(t.Context()), "a label alone has ended a session")
 
-		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+		_, _, err = finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return launcher.Endpoint{}, l.Suspend(ctx, spec.ID)
-		}); err != nil {
-			t.Error(err)
-		}
+		})
+		assert.NoError(t, err)
 		spec.Placement = &plan.Placement{OwnNode: true, Labels: map[string]string{"team": "back"}}
 		launch(t, l, spec)
-		if object := read(pod); !strings.Contains(object, "topologyKey") || !strings.Contains(object, `"team":"back"`) {
-			t.Errorf("a suspended server that has come back with another plan: %s", object)
-		}
+		object := read(pod)
+		assert.True(t, strings.Contains(object, "topologyKey") && strings.Contains(object, `"team":"back"`),
+			"a suspended server that has come back with another plan: %s", object)
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/launchertest"
@@ -54,9 +56,8 @@ func TestRenewal(t *testing.T) {
 			return strings.Contains(trusted(), string(before.CACertificate)) &&
 				strings.Contains(trusted(), string(first.Certificate))
 		})
-		if !verified(before.CACertificate) || verified(first.Certificate) {
-			t.Error("the server has another certificate before it is to have one")
-		}
+		assert.True(t, verified(before.CACertificate) && !verified(first.Certificate),
+			"the server has another certificate before it is to have one")
 		configured.Set(first, true, first)
 		await(t, "a certificate of the first CA", func() bool {
 			return trusted() == string(first.Certificate) && verified(first.Certificate)
@@ -65,17 +66,14 @@ func TestRenewal(t *testing.T) {
 		await(t, "a certificate of the second CA", func() bool {
 			return trusted() == string(second.Certificate)+string(first.Certificate) && verified(second.Certificate)
 		})
-		if ids, err := l.SignedBy(t.Context(), first.Certificate); err != nil || len(ids) > 0 {
-			t.Errorf("the first CA still has signed for %q, %v", ids, err)
-		}
+		ids, err := l.SignedBy(t.Context(), first.Certificate)
+		assert.True(t, err == nil && len(ids) <= 0, "the first CA still has signed for %q, %v", ids, err)
 		configured.Set(second, true, second)
 		await(t, "clients to forget the first CA", func() bool { return trusted() == string(second.Certificate) })
 		await(t, "the launcher to return the CA that is recorded", func() bool { // it records before it changes
 			e, err := l.Endpoint(t.Context(), spec.ID)
 			return err == nil && string(e.CACertificate) == trusted()
 		})
-		if err := guest.PingContext(t.Context()); err != nil {
-			t.Errorf("a session has ended: %v", err)
-		}
+		assert.NoError(t, guest.PingContext(t.Context()), "a session has ended")
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/launcher"
 )
 
@@ -36,7 +38,5 @@ func TestRights(t *testing.T) {
 		t.Errorf("launch without the right: %v", err)
 	}
 	missed, err := newObjects(t).open(t).(launcher.Checker).MissingRights(t.Context())
-	if err != nil || missed != "" {
-		t.Errorf("with the rights of deploy/kubernetes/launcher: %q, %v", missed, err)
-	}
+	assert.True(t, err == nil && missed == "", "with the rights of deploy/kubernetes/launcher: %q, %v", missed, err)
 }

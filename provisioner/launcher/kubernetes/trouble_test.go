@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 )
 
@@ -69,9 +72,9 @@ func TestTroubles(t *testing.T) {
 	sees(launcher.Crashing)
 	set(state(map[string]any{"waiting": map[string]string{"reason": "ImagePullBackOff"}}, map[string]any{}))
 	sees(launcher.NoImage)
-	if log := p.log.String(); !strings.Contains(log, "a server is in trouble") || !strings.Contains(log, spec.ID) {
-		t.Errorf("the log says %q", log)
-	}
+	log := p.log.String()
+	assert.True(t, strings.Contains(log, "a server is in trouble") && strings.Contains(log, spec.ID),
+		"the log says %q", log)
 	starting := state(running, map[string]any{})
 	late := condition("Ready", "False", "ContainersNotReady")
 	late["lastTransitionTime"] = time.Now().Add(-11 * time.Minute).UTC().Format(time.RFC3339)
@@ -80,8 +83,6 @@ func TestTroubles(t *testing.T) {
 	sees(launcher.NotReady)
 	set(state(running, map[string]any{}))
 	sees("")
-	if err := asking.Destroy(t.Context(), spec.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, asking.Destroy(t.Context(), spec.ID))
 	sees("")
 }

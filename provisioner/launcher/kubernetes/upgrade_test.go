@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -30,9 +33,7 @@ func TestUpgrade(t *testing.T) {
 		add := func(prefix string, b mysqld.Binary) string {
 			t.Helper()
 			name, err := shared.Node.AddImage(t.Context(), prefix, image.Name, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return name
 		}
 		program := filepath.Base(present.Path)
@@ -61,9 +62,8 @@ exec /bin/sync "$@"
 		for _, statement := range []string{"CREATE DATABASE app", "CREATE TABLE app.t AS SELECT 42 AS n",
 			"CREATE VIEW app.v AS SELECT n FROM app.t", "CREATE USER tenant IDENTIFIED BY 'secret'",
 			"CREATE EVENT app.e ON SCHEDULE EVERY 1 DAY DO SELECT 1"} {
-			if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
+			_, err := conn.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
 		}
 		spec.Version = renumbered.Version
 
@@ -86,9 +86,7 @@ exec /bin/sync "$@"
 				t.Fatalf("%s: %v, after %q", what, err, slices.Compact(sentences))
 			}
 			for _, why := range why {
-				if !strings.Contains(err.Error(), why) {
-					t.Errorf("%s: %v, and not %q", what, err, why)
-				}
+				assert.True(t, strings.Contains(err.Error(), why), "%s: %v, and not %q", what, err, why)
 			}
 		}
 		succeeds := func(what string, call func(context.Context) (launcher.Endpoint, error)) {
@@ -134,26 +132,21 @@ exec /bin/sync "$@"
 			reverted = true
 		})), bad)
 		for !reverted {
-			if _, err := paused.Upgrade(t.Context(), spec, ignore, ignore); err == nil || !reverted && !isNotYet(err) {
-				t.Fatalf("upgrade by a broker that was paused: %v", err)
-			}
+			_, err := paused.Upgrade(t.Context(), spec, ignore, ignore)
+			require.False(t, err == nil || !reverted && !isNotYet(err), "upgrade by a broker that was paused: %v", err)
 		}
-		if work := workOf(t, p, spec); work != "" {
-			t.Errorf("a broker that was paused orders a pod for %q", work)
-		}
+		assert.Empty(t, workOf(t, p, spec), "a broker that was paused orders a pod for")
 		fails("the broken version", "it is broken")
 		paused = open(p.behind(t, pausedBefore(recordsReady, func() {
 			succeeds("revert while another broker is paused", revert)
-			if _, err := upgrade(t.Context()); !isNotYet(err) {
-				t.Errorf("upgrade while another broker is paused: %v", err)
-			}
+			_, err := upgrade(t.Context())
+			assert.True(t, isNotYet(err), "upgrade while another broker is paused: %v", err)
 		})), bad)
 		_, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return paused.Revert(ctx, spec, ignore, ignore)
 		})
-		if err == nil || !strings.Contains(err.Error(), "another broker has continued its work") {
-			t.Errorf("a broker that was paused ends the upgrade of another one: %v", err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "another broker has continued its work"),
+			"a broker that was paused ends the upgrade of another one: %v", err)
 		succeeds("revert", revert)
 
 		spec.Version = later.Version
@@ -165,22 +158,17 @@ exec /bin/sync "$@"
 		if !slices.ContainsFunc(worked, func(s string) bool { return strings.HasPrefix(s, "Upgrading the data to ") }) {
 			t.Errorf("what worked, it says, is %q", slices.Compact(worked))
 		}
-		if upgraded.Host != e.Host || upgraded.Port != e.Port {
-			t.Errorf("the address was %s:%d and is %s:%d", e.Host, e.Port, upgraded.Host, upgraded.Port)
-		}
+		assert.True(t, upgraded.Host == e.Host && upgraded.Port == e.Port,
+			"the address was %s:%d and is %s:%d", e.Host, e.Port, upgraded.Host, upgraded.Port)
 		expectVersion(t, visit(t, spec, e), later.Version)
 		awaitNoCopy(t, p)
 		before := uid(t, p, spec)
-		if _, _, err := finish(t, upgrade); err != nil || uid(t, p, spec) != before {
-			t.Errorf("an upgrade to the same version: %v", err)
-		}
+		_, _, err = finish(t, upgrade)
+		assert.True(t, err == nil && uid(t, p, spec) == before, "an upgrade to the same version: %v", err)
 		spec.Version = image.Version
-		if _, _, err := finish(t, upgrade); err == nil {
-			t.Error("the server went back")
-		}
-		if err := destroy(t, l, spec.ID); err != nil {
-			t.Error(err)
-		}
+		_, _, err = finish(t, upgrade)
+		assert.Error(t, err, "the server went back")
+		assert.NoError(t, destroy(t, l, spec.ID))
 	})
 }
 
@@ -194,9 +182,7 @@ func withoutVolume(t *testing.T) meet {
 	return func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "-before") {
 			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			body = bytes.Replace(body, []byte(`"spec":{`), []byte(`"spec":{"storageClassName":"none",`), 1)
 			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		}
@@ -257,25 +243,17 @@ func altered(t *testing.T, b, real mysqld.Binary, name, script string) mysqld.Bi
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	tree := filepath.Join(dir, "tree")
-	if err := servers.LinkTree(b, tree); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, servers.LinkTree(b, tree))
 	if real.Path == b.Path {
 		err = os.Symlink(b.Path, filepath.Join(tree, "bin", filepath.Base(b.Path)))
 	} else { // containers do not see where it is
 		err = os.Link(real.Path, filepath.Join(tree, "bin", "real"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := servers.WriteProgram(filepath.Join(tree, "bin", name), []byte("#!/bin/sh\n"+script)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, servers.WriteProgram(filepath.Join(tree, "bin", name), []byte("#!/bin/sh\n"+script)))
 	b.BaseDir = tree
 	return b
 }
@@ -288,7 +266,6 @@ func expectVersion(t *testing.T, conn *sql.Conn, version string) {
 		FROM app.v`).Scan(&got, &n, &accounts); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(got, version) || n != 42 || accounts != 1 {
-		t.Errorf("version %s with %d and %d accounts, want %s", got, n, accounts, version)
-	}
+	assert.True(t, strings.HasPrefix(got, version) && n == 42 && accounts == 1,
+		"version %s with %d and %d accounts, want %s", got, n, accounts, version)
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/plan"
@@ -57,18 +60,14 @@ func TestVolumeGrows(t *testing.T) {
 		t.Run("fixed", func(t *testing.T) {
 			t.Parallel()
 			spec, resize := in(cluster.FixedClass)
-			if _, err := resize(512, 2048); !gaveUp(err, cannot) {
-				t.Errorf("a volume that cannot grow: %v", err)
-			}
-			if _, err := resize(256, 1024); err != nil {
-				t.Errorf("back to the former size: %v", err)
-			}
-			if _, err := resize(512, 512); err != nil {
-				t.Errorf("more memory and less disk: %v", err)
-			}
-			if requested, actual := volumeOf(t, p, spec); requested != "1Gi" || actual != "1Gi" {
-				t.Errorf("its volume is to have %s and has %s", requested, actual)
-			}
+			_, err := resize(512, 2048)
+			assert.True(t, gaveUp(err, cannot), "a volume that cannot grow: %v", err)
+			_, err = resize(256, 1024)
+			assert.NoError(t, err, "back to the former size")
+			_, err = resize(512, 512)
+			assert.NoError(t, err, "more memory and less disk")
+			requested, actual := volumeOf(t, p, spec)
+			assert.True(t, requested == "1Gi" && actual == "1Gi", "its volume is to have %s and has %s", requested, actual)
 		})
 		t.Run("refused afterwards", func(t *testing.T) {
 			t.Parallel()
@@ -76,12 +75,10 @@ func TestVolumeGrows(t *testing.T) {
 			if _, err := resize(64<<20, 4096); !errors.Is(err, launcher.ErrNoRoom) { // 64 TiB of memory
 				t.Errorf("a size that no node has: %v", err)
 			}
-			if _, err := resize(512, 2048); err != nil {
-				t.Errorf("to a size between the two: %v", err)
-			}
-			if requested, actual := volumeOf(t, p, spec); requested != "4Gi" || actual != "4Gi" {
-				t.Errorf("its volume is to have %s and has %s", requested, actual)
-			}
+			_, err := resize(512, 2048)
+			assert.NoError(t, err, "to a size between the two")
+			requested, actual := volumeOf(t, p, spec)
+			assert.True(t, requested == "4Gi" && actual == "4Gi", "its volume is to have %s and has %s", requested, actual)
 		})
 		t.Run("pending", func(t *testing.T) {
 			t.Parallel()
@@ -95,21 +92,16 @@ func TestVolumeGrows(t *testing.T) {
 			larger := spec
 			larger.StorageMB = 3072
 			_, err := l.Resize(t.Context(), larger, func(string) {})
-			if e, ok := errors.AsType[*launcher.Error](err); !ok || e.Action != launcher.Wait ||
-				e.Sentence != "Enlarging the server's disk" {
-				t.Fatalf("while the volume has not grown: %v", err)
-			}
+			e, ok := errors.AsType[*launcher.Error](err)
+			require.True(t, ok && e.Action == launcher.Wait && e.Sentence == "Enlarging the server's disk",
+				"while the volume has not grown: %v", err)
 			status(map[string]any{"allocatedResourceStatuses": map[string]string{"storage": "ControllerResizeInfeasible"}})
-			if _, err := l.Resize(t.Context(), larger, func(string) {}); !gaveUp(err, cannot) {
-				t.Errorf("a volume that its driver cannot enlarge: %v", err)
-			}
+			_, err = l.Resize(t.Context(), larger, func(string) {})
+			assert.True(t, gaveUp(err, cannot), "a volume that its driver cannot enlarge: %v", err)
 			status(map[string]any{"allocatedResourceStatuses": nil, "capacity": map[string]string{"storage": "3Gi"}})
-			if _, err := resize(256, 3072); err != nil {
-				t.Errorf("after the volume has grown: %v", err)
-			}
-			if err := guest.PingContext(t.Context()); err != nil {
-				t.Errorf("a session has ended: %v", err)
-			}
+			_, err = resize(256, 3072)
+			assert.NoError(t, err, "after the volume has grown")
+			assert.NoError(t, guest.PingContext(t.Context()), "a session has ended")
 			before := uid(t, p, spec)
 			status(map[string]any{"conditions": []any{map[string]string{"type": "FileSystemResizePending", "status": "True",
 				"lastTransitionTime": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)}}})
@@ -118,9 +110,8 @@ func TestVolumeGrows(t *testing.T) {
 				t.Errorf("a volume that grows when it is mounted again: %v, %q", err, slices.Compact(sentences))
 			}
 			status(map[string]any{"conditions": nil})
-			if _, err := resize(256, 5120); !gaveUp(err, "The disk of this server did not grow in time.") {
-				t.Errorf("a volume that does not grow: %v", err)
-			}
+			_, err = resize(256, 5120)
+			assert.True(t, gaveUp(err, "The disk of this server did not grow in time."), "a volume that does not grow: %v", err)
 		})
 	})
 }
@@ -128,9 +119,7 @@ func TestVolumeGrows(t *testing.T) {
 func launched(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endpoint {
 	t.Helper()
 	e, err := l.Endpoint(t.Context(), spec.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -144,29 +133,22 @@ func TestCallsListNothing(t *testing.T) {
 			pass(w, r)
 		}).open(t), newSpec()
 		launch(t, l, spec)
-		if err := l.Keep(t.Context(), spec.ID); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Keep(t.Context(), spec.ID))
 		spec.MemoryMB, spec.StorageMB = 512, 2048
-		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+		_, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return l.Resize(ctx, spec, func(string) {})
-		}); err != nil {
-			t.Error(err)
-		}
-		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+		})
+		assert.NoError(t, err)
+		_, _, err = finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return launcher.Endpoint{}, l.Suspend(ctx, spec.ID)
-		}); err != nil {
-			t.Error(err)
-		}
+		})
+		assert.NoError(t, err)
 		launch(t, l, spec)
-		if err := destroy(t, l, spec.ID); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, destroy(t, l, spec.ID))
 		name := objectName(spec)
 		for _, request := range requests.all() {
-			if strings.HasPrefix(request, http.MethodGet) && !strings.Contains(request, name) {
-				t.Errorf("a list: %s", request)
-			}
+			assert.False(t, strings.HasPrefix(request, http.MethodGet) && !strings.Contains(request, name),
+				"a list: %s", request)
 		}
 	})
 }

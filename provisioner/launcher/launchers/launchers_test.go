@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/process"
 )
@@ -45,16 +47,10 @@ func TestConfigure(t *testing.T) {
 			c, _ := n.Configured.(process.Config)
 			got = append(got, fmt.Sprintf("%s=%s %d-%d", n.Name, n.Kind, c.PortMin, c.PortMax))
 		}
-		if strings.Join(got, ", ") != test.want {
-			t.Errorf("%s: %q, want %s", name, got, test.want)
-		}
-		if (err != nil) != (test.says != nil) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, test.want, strings.Join(got, ", "), "%s: %q", name, got)
+		assert.Equal(t, test.says != nil, err != nil, "%s: %v", name, err)
 		for _, says := range test.says {
-			if !strings.Contains(fmt.Sprint(err), says) {
-				t.Errorf("%s: %v does not say %q", name, err, says)
-			}
+			assert.ErrorContains(t, err, says, name)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/certificate"
 )
 
@@ -36,8 +38,6 @@ func (a *Authorities) Get(context.Context) (certificate.Authority, error) {
 func NewAuthority(t *testing.T) certificate.Authority {
 	t.Helper()
 	cert, key, err := certificate.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return certificate.Authority{Certificate: cert, Key: key}
 }

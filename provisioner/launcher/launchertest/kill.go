@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/test/limits"
 )
@@ -67,19 +70,13 @@ func obey(text string, open func(place string) (launcher.Launcher, error)) error
 func killed(t *testing.T, o order, report int, after time.Duration) (reports int) {
 	t.Helper()
 	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	child := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^$") // runs no test if TestMain does not call Child
 	child.Env = append(os.Environ(), childVar+"="+string(text))
 	child.Stderr = t.Output()
 	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
 	kill := func() { time.AfterFunc(after, func() { _ = child.Process.Kill() }) } // it may have exited
 	if report == 0 {
 		kill()
@@ -109,15 +106,12 @@ func testKilled(t *testing.T, p Place) {
 		larger.MemoryMB = p.MemoryMB[1]
 		reports = max(reports, killed(t, order{p.Child, "resize", larger}, n, pauses[(n+1)%len(pauses)]))
 		end, err := tryResize(bounded(t), heir, larger, nobody)
-		if err != nil {
-			t.Fatalf("resize after a broker was killed at report %d: %v", n, err)
-		}
+		require.NoError(t, err, "resize after a broker was killed at report %d", n)
 		lets(t, larger, end)
 		killed(t, order{p.Child, "destroy", spec}, 0, time.Duration(n)*10*time.Millisecond)
 		destroy(t, heir, spec.ID)
-		if there := ids(t, heir); slices.Contains(there, spec.ID) {
-			t.Errorf("destroyed after a broker was killed: there are %q", there)
-		}
+		there := ids(t, heir)
+		assert.False(t, slices.Contains(there, spec.ID), "destroyed after a broker was killed: there are %q", there)
 		if reports < n { // neither call makes that many reports
 			return
 		}

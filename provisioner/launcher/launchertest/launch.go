@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 )
 
@@ -17,17 +20,12 @@ import (
 func testLaunch(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
-	if _, err := l.Endpoint(bounded(t), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("endpoint before the launch: %v, want ErrNotFound", err)
-	}
+	_, err := l.Endpoint(bounded(t), spec.ID)
+	assert.ErrorIs(t, err, launcher.ErrNotFound, "endpoint before the launch")
 	var reports []string
 	end, err := tryLaunch(bounded(t), l, spec, func(progress string) { reports = append(reports, progress) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(reports) == 0 || slices.Contains(reports, "") {
-		t.Errorf("reports %q", reports)
-	}
+	require.NoError(t, err)
+	assert.False(t, len(reports) == 0 || slices.Contains(reports, ""), "reports %q", reports)
 	db := connect(t, spec, end)
 	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "CREATE USER app IDENTIFIED BY 'Xx-123456789'",
 		"GRANT ALL ON app.* TO app", "SET GLOBAL max_connections = 77", "DROP USER app")
@@ -37,12 +35,9 @@ func testLaunch(t *testing.T, p Place) {
 	root := spec
 	root.AdminUser, root.AdminPassword = "root", ""
 	refuses(t, root, end)
-	if found, err := l.Endpoint(bounded(t), spec.ID); err != nil || !same(found, end) {
-		t.Errorf("endpoint %v, %v, want %v", found, err, end)
-	}
-	if l.Starting(spec.ID) {
-		t.Error("it is reported as starting after it was launched")
-	}
+	found, err := l.Endpoint(bounded(t), spec.ID)
+	assert.True(t, err == nil && same(found, end), "endpoint %v, %v, want %v", found, err, end)
+	assert.False(t, l.Starting(spec.ID), "it is reported as starting after it was launched")
 }
 
 // same reports whether two endpoints have the same address.
@@ -57,16 +52,11 @@ func testLaunchAgain(t *testing.T, p Place) {
 	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
 	guest := visit(t, db)
 	for _, l := range []launcher.Launcher{first, p.Open(t)} {
-		if again := launch(t, l, spec); !same(again, end) {
-			t.Errorf("launched again at %v, want %v", again, end)
-		}
+		again := launch(t, l, spec)
+		assert.True(t, same(again, end), "launched again at %v, want %v", again, end)
 	}
-	if !guest.stays(t) {
-		t.Error("it was restarted by a repeated launch")
-	}
-	if n := query(t, db, "SELECT n FROM app.t"); n != 42 {
-		t.Errorf("read %d, want 42", n)
-	}
+	assert.True(t, guest.stays(t), "it was restarted by a repeated launch")
+	assert.EqualValues(t, 42, query(t, db, "SELECT n FROM app.t"))
 }
 
 // Two brokers that launch the same server at the same time create one server.
@@ -78,9 +68,7 @@ func testLaunchByTwo(t *testing.T, p Place) {
 		l := p.Open(t)
 		launching.Go(func() {
 			end, err := tryLaunch(bounded(t), l, spec, nobody)
-			if err != nil {
-				t.Errorf("launch: %v", err)
-			}
+			assert.NoError(t, err, "launch")
 			ends[n] = end
 		})
 	}
@@ -105,20 +93,16 @@ func testCutOff(t *testing.T, p Place) {
 		})
 		cancel()
 		if reported < report { // there are no more reports
-			if err != nil {
-				t.Errorf("launch that was not cut off: %v", err)
-			}
+			assert.NoError(t, err, "launch that was not cut off")
 			break
 		}
 		heir := p.Open(t)
-		if there := ids(t, heir); err != nil && len(there) > 0 && !slices.Equal(there, []string{spec.ID}) {
-			t.Errorf("cut off at report %d: there are %q", report, there)
-		}
+		there := ids(t, heir)
+		assert.False(t, err != nil && len(there) > 0 && !slices.Equal(there, []string{spec.ID}),
+			"cut off at report %d: there are %q", report, there)
 		lets(t, spec, launch(t, heir, spec))
 		destroy(t, heir, spec.ID)
-		if there := ids(t, heir); len(there) > 0 {
-			t.Errorf("cut off at report %d, launched and destroyed: there are %q", report, there)
-		}
+		assert.Empty(t, ids(t, heir), "cut off at report %d, launched and destroyed", report)
 	}
 	for _, l := range []launcher.Launcher{p.Open(t)} { // cut off, then destroyed
 		spec := p.spec("unwanted")
@@ -126,9 +110,8 @@ func testCutOff(t *testing.T, p Place) {
 		_, _ = tryLaunch(ctx, l, spec, func(string) { cancel() })
 		cancel()
 		destroy(t, p.Open(t), spec.ID)
-		if there := ids(t, l); slices.Contains(there, spec.ID) {
-			t.Errorf("cut off and destroyed: there are %q", there)
-		}
+		there := ids(t, l)
+		assert.False(t, slices.Contains(there, spec.ID), "cut off and destroyed: there are %q", there)
 	}
 }
 
@@ -137,12 +120,9 @@ func testLostWork(t *testing.T, p Place) {
 	l := p.Open(t)
 	ctx, cancel := context.WithCancel(bounded(t))
 	cancel()
-	if _, err := tryLaunch(ctx, l, p.spec("late"), nobody); !errors.Is(err, context.Canceled) {
-		t.Errorf("launch: %v, want context.Canceled", err)
-	}
-	if there := ids(t, l); len(there) > 0 {
-		t.Errorf("there are %q", there)
-	}
+	_, err := tryLaunch(ctx, l, p.spec("late"), nobody)
+	assert.ErrorIs(t, err, context.Canceled, "launch")
+	assert.Empty(t, ids(t, l))
 }
 
 // A caller that is paused during a launch overlaps with the next one, which has taken over its work. They finish in any
@@ -168,17 +148,11 @@ func testPausedCaller(t *testing.T, p Place) {
 	launching.Go(func() { end, failed = tryLaunch(bounded(t), heir, spec, nobody) })
 	close(resume)
 	launching.Wait()
-	if failed != nil {
-		t.Fatalf("launch beside a paused one: %v", failed)
-	}
+	require.NoError(t, failed, "launch beside a paused one")
 	lets(t, spec, end)
-	if there := ids(t, heir); !slices.Equal(there, []string{spec.ID}) {
-		t.Errorf("there are %q", there)
-	}
+	assert.Equal(t, []string{spec.ID}, ids(t, heir))
 	destroy(t, heir, spec.ID)
-	if there := ids(t, heir); len(there) > 0 {
-		t.Errorf("destroyed: there are %q", there)
-	}
+	assert.Empty(t, ids(t, heir), "destroyed")
 }
 
 // A launch without room fails with ErrNoRoom, and what it created can be removed. Existing servers keep running.
@@ -189,9 +163,7 @@ func testNoRoom(t *testing.T, p Place) {
 	p.Fill(t)
 	spec := p.spec("more")
 	_, err := tryLaunch(bounded(t), l, spec, nobody)
-	if !errors.Is(err, launcher.ErrNoRoom) {
-		t.Errorf("launch: %v, want ErrNoRoom", err)
-	}
+	assert.ErrorIs(t, err, launcher.ErrNoRoom, "launch")
 	givesUp(t, err)
 	destroy(t, l, spec.ID)
 	if all := ids(t, l); !slices.Equal(all, []string{there.ID}) {
@@ -204,9 +176,8 @@ func testNoRoom(t *testing.T, p Place) {
 func givesUp(t *testing.T, err error) {
 	t.Helper()
 	e, ok := errors.AsType[*launcher.Error](err)
-	if !ok || e.Action != launcher.GiveUp || !strings.HasSuffix(e.Sentence, ".") {
-		t.Errorf("users are told nothing of %v", err)
-	}
+	assert.True(t, ok && e.Action == launcher.GiveUp && strings.HasSuffix(e.Sentence, "."),
+		"users are told nothing of %v", err)
 }
 
 // A launcher refuses a flavour or version that it does not have.
@@ -220,7 +191,5 @@ func testUnknownVersion(t *testing.T, p Place) {
 		givesUp(t, err)
 		destroy(t, l, spec.ID)
 	}
-	if there := ids(t, l); len(there) > 0 {
-		t.Errorf("there are %q", there)
-	}
+	assert.Empty(t, ids(t, l))
 }

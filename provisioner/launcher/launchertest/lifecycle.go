@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
@@ -20,9 +22,8 @@ import (
 func testResize(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
-	if _, err := tryResize(bounded(t), l, spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("resize before the launch: %v, want ErrNotFound", err)
-	}
+	_, err := tryResize(bounded(t), l, spec, nobody)
+	assert.ErrorIs(t, err, launcher.ErrNotFound, "resize before the launch")
 	before := launch(t, l, spec)
 	db := connect(t, spec, before)
 	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
@@ -34,39 +35,28 @@ func testResize(t *testing.T, p Place) {
 	cancel()
 	heir := p.Open(t)
 	after, err := tryResize(bounded(t), heir, spec, nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !same(after, before) || string(after.CACertificate) != string(before.CACertificate) {
-		t.Errorf("resized: at %v, want %v with the same CA", after, before)
-	}
+	require.NoError(t, err)
+	assert.True(t, same(after, before) && string(after.CACertificate) == string(before.CACertificate),
+		"resized: at %v, want %v with the same CA", after, before)
 	db = connect(t, spec, after)
 	if large := query(t, db, "SELECT @@innodb_buffer_pool_size"); large <= small {
 		t.Errorf("%d MiB of memory: buffer pool %d; %d MiB: %d", p.MemoryMB[0], small, p.MemoryMB[1], large)
 	}
-	if n := query(t, db, "SELECT n FROM app.t"); n != 42 {
-		t.Errorf("read %d, want 42", n)
-	}
+	assert.EqualValues(t, 42, query(t, db, "SELECT n FROM app.t"))
 	guest := visit(t, db)
-	if _, err := tryResize(bounded(t), heir, spec, nobody); err != nil {
-		t.Errorf("resize to the same size: %v", err)
-	}
-	if !guest.stays(t) {
-		t.Error("it was restarted by a resize to the size that it has")
-	}
+	_, err = tryResize(bounded(t), heir, spec, nobody)
+	assert.NoError(t, err, "resize to the same size")
+	assert.True(t, guest.stays(t), "it was restarted by a resize to the size that it has")
 	spec.BinaryLogs = true
 	after, err = tryResize(bounded(t), heir, spec, nobody)
 	if p.NoBinaryLogs {
 		givesUp(t, err)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db = connect(t, spec, after)
-	if query(t, db, "SELECT @@GLOBAL.log_bin") != 1 || query(t, db, "SELECT n FROM app.t") != 42 {
-		t.Error("resized to a server with binary logs, it keeps none")
-	}
+	assert.True(t, query(t, db, "SELECT @@GLOBAL.log_bin") == 1 && query(t, db, "SELECT n FROM app.t") == 42,
+		"resized to a server with binary logs, it keeps none")
 }
 
 // A destroyed server is gone, and may be destroyed again. So may a server that never existed.
@@ -75,66 +65,43 @@ func testDestroy(t *testing.T, p Place) {
 	destroy(t, l, "never")
 	spec := p.spec("one")
 	end := launch(t, l, spec)
-	if err := l.Keep(bounded(t), spec.ID); err != nil {
-		t.Errorf("keep: %v", err)
-	}
+	assert.NoError(t, l.Keep(bounded(t), spec.ID), "keep")
 	destroy(t, l, spec.ID)
 	destroy(t, p.Open(t), spec.ID)
-	if _, err := l.Endpoint(bounded(t), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("endpoint: %v, want ErrNotFound", err)
-	}
-	if err := connect(t, spec, end).PingContext(bounded(t)); err == nil {
-		t.Error("its administrator can still log in")
-	}
-	if _, err := tryResize(bounded(t), l, spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("resize: %v, want ErrNotFound", err)
-	}
-	if there := ids(t, l); len(there) > 0 {
-		t.Errorf("there are %q", there)
-	}
+	_, err := l.Endpoint(bounded(t), spec.ID)
+	assert.ErrorIs(t, err, launcher.ErrNotFound, "endpoint")
+	assert.Error(t, connect(t, spec, end).PingContext(bounded(t)), "its administrator can still log in")
+	_, err = tryResize(bounded(t), l, spec, nobody)
+	assert.ErrorIs(t, err, launcher.ErrNotFound, "resize")
+	assert.Empty(t, ids(t, l))
 }
 
 // A server that was reported ready is kept, whatever the broker's records say. Any other may be destroyed.
 func testKeep(t *testing.T, p Place) {
 	l := p.Open(t)
-	if err := l.Keep(bounded(t), "never"); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("keep what is not there: %v, want ErrNotFound", err)
-	}
-	if err := l.DestroyUnused(bounded(t), "never"); err != nil {
-		t.Errorf("destroy what is not there: %v", err)
-	}
+	assert.ErrorIs(t, l.Keep(bounded(t), "never"), launcher.ErrNotFound, "keep what is not there")
+	assert.NoError(t, l.DestroyUnused(bounded(t), "never"), "destroy what is not there")
 	kept, unused := p.spec("kept"), p.spec("unused")
 	end := launch(t, l, kept)
 	launch(t, l, unused)
 	for range 2 {
-		if err := l.Keep(bounded(t), kept.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Keep(bounded(t), kept.ID))
 	}
-	if err := l.Record(bounded(t), "never", "text"); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("record what is not there: %v, want ErrNotFound", err)
-	}
+	assert.ErrorIs(t, l.Record(bounded(t), "never", "text"), launcher.ErrNotFound, "record what is not there")
 	long := strings.Repeat("recorded", 25<<10)
 	for _, text := range []string{"one", long, "", long} {
 		want := map[string]string{kept.ID: text, unused.ID: "short"}
 		for id, text := range want {
-			if err := l.Record(bounded(t), id, text); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Record(bounded(t), id, text))
 		}
 		maps.DeleteFunc(want, func(_, text string) bool { return text == "" })
 		p.expectRecords(t, want)
 	}
 	heir := p.Open(t)
-	if err := heir.DestroyUnused(bounded(t), kept.ID); !errors.Is(err, launcher.ErrKept) {
-		t.Errorf("destroy what is kept: %v, want ErrKept", err)
-	}
-	if err := heir.DestroyUnused(bounded(t), unused.ID); err != nil {
-		t.Errorf("destroy what is not in use: %v", err)
-	}
-	if there := ids(t, heir); !slices.Equal(there, []string{kept.ID}) {
-		t.Errorf("there are %q, want %q", there, kept.ID)
-	}
+	assert.ErrorIs(t, heir.DestroyUnused(bounded(t), kept.ID), launcher.ErrKept, "destroy what is kept")
+	assert.NoError(t, heir.DestroyUnused(bounded(t), unused.ID), "destroy what is not in use")
+	there := ids(t, heir)
+	assert.Equal(t, []string{kept.ID}, there, "there are %q, want %q", there, kept.ID)
 	p.expectRecords(t, map[string]string{kept.ID: long})
 	lets(t, kept, end)
 }
@@ -153,9 +120,7 @@ func testList(t *testing.T, p Place) {
 	}
 	there := ids(t, p.Open(t))
 	slices.Sort(there)
-	if !slices.Equal(there, want) {
-		t.Errorf("there are %q, want %q", there, want)
-	}
+	assert.True(t, slices.Equal(there, want), "there are %q, want %q", there, want)
 }
 
 // The admin password is changed by SQL, and the launcher keeps up with it. A later launch or resize does not restore
@@ -167,36 +132,25 @@ func testAdminPassword(t *testing.T, p Place) {
 	second.AdminPassword = "another-" + first.AdminPassword
 	nothing := func(context.Context) error { return nil }
 	err := l.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, nothing)
-	if !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("change it of what is not there: %v, want ErrNotFound", err)
-	}
+	assert.ErrorIs(t, err, launcher.ErrNotFound, "change it of what is not there")
 	end := launch(t, l, first)
 	fails := func(context.Context) error { return context.DeadlineExceeded }
 	err = l.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, fails)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a change that fails: %v", err)
-	}
+	assert.ErrorIs(t, err, context.DeadlineExceeded, "a change that fails")
 	lets(t, first, launch(t, p.Open(t), first))
 
 	change := func(context.Context) error {
 		execute(t, connect(t, first, end), "ALTER USER "+first.AdminUser+" IDENTIFIED BY '"+second.AdminPassword+"'")
 		return nil
 	}
-	if err := l.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, change); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, change))
 	heir := p.Open(t) // as if the first one had died before it recorded that
-	if err := heir.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, nothing); err != nil {
-		t.Errorf("change it again: %v", err)
-	}
+	assert.NoError(t, heir.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, nothing), "change it again")
 	first.MemoryMB, second.MemoryMB = p.MemoryMB[1], p.MemoryMB[1]
-	if _, err := tryResize(bounded(t), l, first, nobody); !mysqladmin.AccessDenied(err) {
-		t.Errorf("resize with the old password: %v, want the error of MySQL", err)
-	}
+	_, err = tryResize(bounded(t), l, first, nobody)
+	assert.True(t, mysqladmin.AccessDenied(err), "resize with the old password: %v, want the error of MySQL", err)
 	resized, err := tryResize(bounded(t), l, second, nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range []launcher.Endpoint{end, resized, launch(t, heir, second)} {
 		lets(t, second, e)
 		refuses(t, first, e)
@@ -213,13 +167,9 @@ func testCertificate(t *testing.T, p Place) {
 		t.Skip("the launcher's servers have no TLS")
 	}
 	block, _ := pem.Decode(end.CACertificate)
-	if block == nil {
-		t.Fatal("the CA certificate is no PEM")
-	}
+	require.NotNil(t, block, "the CA certificate is no PEM")
 	ca, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || !ca.IsCA {
-		t.Fatalf("no certificate of a CA: %v", err)
-	}
+	require.True(t, err == nil && ca.IsCA, "no certificate of a CA: %v", err)
 	lets(t, spec, end)
 }
 
@@ -236,41 +186,29 @@ func testSecrets(t *testing.T, p Place) {
 	wrong.AdminPassword = "wrong"
 	refuses(t, wrong, end)
 	spec.MemoryMB = p.MemoryMB[1]
-	if _, err := tryResize(bounded(t), l, spec, nobody); err != nil {
-		t.Fatal(err)
-	}
+	_, err := tryResize(bounded(t), l, spec, nobody)
+	require.NoError(t, err)
 	readable := p.Readable(t)
-	if !strings.Contains(readable, spec.ID) {
-		t.Fatalf("nothing readable is about the server: the test sees nothing")
-	}
-	if strings.Contains(readable, spec.AdminPassword) {
-		t.Error("the admin password can be read by others")
-	}
+	require.True(t, strings.Contains(readable, spec.ID), "nothing readable is about the server: the test sees nothing")
+	assert.False(t, strings.Contains(readable, spec.AdminPassword), "the admin password can be read by others")
 }
 
 // Every broker reads a note until it is replaced.
 func testNotes(t *testing.T, p Place) {
 	l := p.Open(t)
-	if note, err := l.ReadNote(bounded(t), "mark"); note != nil || err != nil {
-		t.Errorf("before the first note: %q, %v", note, err)
-	}
+	note, err := l.ReadNote(bounded(t), "mark")
+	assert.True(t, note == nil && err == nil, "before the first note: %q, %v", note, err)
 	for _, content := range []string{"one", strings.Repeat("long", 128<<10), "", "two"} {
-		if err := l.WriteNote(bounded(t), "mark", []byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.WriteNote(bounded(t), "mark", []byte(content)))
 		if note, err := p.Open(t).ReadNote(bounded(t), "mark"); string(note) != content || note == nil || err != nil {
 			t.Errorf("wrote %d bytes, read %d, %v", len(content), len(note), err)
 		}
 	}
-	if err := l.WriteNote(bounded(t), "other-1", []byte("three")); err != nil {
-		t.Fatal(err)
-	}
-	if note, err := l.ReadNote(bounded(t), "mark"); string(note) != "two" || err != nil {
-		t.Errorf("read %q, %v", note, err)
-	}
-	if there := ids(t, l); len(there) > 0 {
-		t.Errorf("there are %q: notes are no servers", there)
-	}
+	require.NoError(t, l.WriteNote(bounded(t), "other-1", []byte("three")))
+	note, err = l.ReadNote(bounded(t), "mark")
+	assert.True(t, string(note) == "two" && err == nil, "read %q, %v", note, err)
+	there := ids(t, l)
+	assert.Empty(t, there, "there are %q: notes are no servers", there)
 }
 
 // expectRecords expects that the records beside servers are those, as every broker reads them.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 )
@@ -28,15 +30,11 @@ func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 	cfg.Logger = &mysql.NopLogger{}
 	if end.CACertificate != nil {
 		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(end.CACertificate) {
-			t.Fatal("the endpoint's CA certificate is no PEM")
-		}
+		require.True(t, roots.AppendCertsFromPEM(end.CACertificate), "the endpoint's CA certificate is no PEM")
 		cfg.TLS = &tls.Config{RootCAs: roots, ServerName: end.Host, MinVersion: tls.VersionTLS12}
 	}
 	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -45,34 +43,28 @@ func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 // lets fails the test unless the administrator can log in.
 func lets(t *testing.T, spec launcher.Spec, end launcher.Endpoint) {
 	t.Helper()
-	if err := connect(t, spec, end).PingContext(bounded(t)); err != nil {
-		t.Errorf("log in to %s: %v", spec.ID, err)
-	}
+	assert.NoError(t, connect(t, spec, end).PingContext(bounded(t)), "log in to %s", spec.ID)
 }
 
 // refuses fails the test unless the server says that the password is wrong.
 func refuses(t *testing.T, spec launcher.Spec, end launcher.Endpoint) {
 	t.Helper()
 	err := connect(t, spec, end).PingContext(bounded(t))
-	if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != accessDenied {
-		t.Errorf("log in to %s with a wrong password: %v", spec.ID, err)
-	}
+	refused, ok := errors.AsType[*mysql.MySQLError](err)
+	assert.True(t, ok && refused.Number == accessDenied, "log in to %s with a wrong password: %v", spec.ID, err)
 }
 
 func execute(t *testing.T, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, s := range statements {
-		if _, err := db.ExecContext(bounded(t), s); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
+		_, err := db.ExecContext(bounded(t), s)
+		require.NoError(t, err, s)
 	}
 }
 
 func query(t *testing.T, db *sql.DB, statement string) (n int64) {
 	t.Helper()
-	if err := db.QueryRowContext(bounded(t), statement).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
+	require.NoError(t, db.QueryRowContext(bounded(t), statement).Scan(&n), statement)
 	return n
 }
 
@@ -82,9 +74,7 @@ type visitor struct{ conn *sql.Conn }
 func visit(t *testing.T, db *sql.DB) visitor {
 	t.Helper()
 	conn, err := db.Conn(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return visitor{conn}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/test/limits"
 )
@@ -117,26 +119,20 @@ func tryResize(ctx context.Context, l launcher.Launcher, spec launcher.Spec,
 func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endpoint {
 	t.Helper()
 	end, err := tryLaunch(bounded(t), l, spec, nobody)
-	if err != nil {
-		t.Fatalf("launch %s: %v", spec.ID, err)
-	}
+	require.NoError(t, err, "launch %s", spec.ID)
 	return end
 }
 
 // destroy destroys a server.
 func destroy(t *testing.T, l launcher.Launcher, id string) {
 	t.Helper()
-	if err := l.Destroy(bounded(t), id); err != nil {
-		t.Fatalf("destroy %s: %v", id, err)
-	}
+	require.NoError(t, l.Destroy(bounded(t), id), "destroy %s", id)
 }
 
 // ids lists the servers that are there.
 func ids(t *testing.T, l launcher.Launcher) []string {
 	t.Helper()
 	all, err := l.List(bounded(t))
-	if err != nil {
-		t.Fatalf("list: %v", err)
-	}
+	require.NoError(t, err, "list")
 	return all
 }

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -12,17 +15,13 @@ func TestFindBinariesListsEachOnce(t *testing.T) {
 	t.Parallel()
 	for _, installed := range mysqld.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...) {
 		link := filepath.Join(t.TempDir(), "mysqld")
-		if err := os.Symlink(installed.Path, link); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(installed.Path, link))
 		count := 0
 		for _, b := range mysqld.FindBinaries(link, installed.Path, filepath.Join(t.TempDir(), "missing")) {
 			if b == installed {
 				count++
 			}
 		}
-		if count != 1 {
-			t.Errorf("%s is listed %d times", installed.Path, count)
-		}
+		assert.Equal(t, 1, count, "%s is listed %d times", installed.Path, count)
 	}
 }

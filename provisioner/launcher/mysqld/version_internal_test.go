@@ -1,6 +1,10 @@
 package mysqld
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestParseVersion(t *testing.T) {
 	t.Parallel()
@@ -18,11 +22,8 @@ func TestParseVersion(t *testing.T) {
 		{"something else", "", ""},
 	} {
 		b, err := parseVersion(test.line)
-		if (err != nil) != (test.flavour == "") {
-			t.Errorf("%q: error %v", test.line, err)
-		}
-		if b.Flavour != test.flavour || b.Version != test.version {
-			t.Errorf("%q: %s %s, want %s %s", test.line, b.Flavour, b.Version, test.flavour, test.version)
-		}
+		assert.Equal(t, test.flavour == "", err != nil, "%q: error %v", test.line, err)
+		assert.True(t, b.Flavour == test.flavour && b.Version == test.version,
+			"%q: %s %s, want %s %s", test.line, b.Flavour, b.Version, test.flavour, test.version)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -26,9 +28,7 @@ func TestConformance(t *testing.T) {
 			log := &logged.Text{}
 			cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 			child, err := json.Marshal(childConfig{cfg.Dir, cfg.Binary, cfg.PortMin, cfg.PortMax})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return launchertest.Place{
 				Child:    string(child),
 				MemoryMB: [2]int{256, 1024},
@@ -74,15 +74,11 @@ func takePorts(t *testing.T, cfg process.Config) {
 func serverLogs(t *testing.T, cfg process.Config) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(cfg.Dir, "instances", "*", "*.log"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no server has a log: %v", err)
-	}
+	require.True(t, err == nil && len(files) != 0, "no server has a log: %v", err)
 	var all strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all.Write(text)
 	}
 	return all.String()
@@ -93,14 +89,10 @@ func arguments(t *testing.T, cfg process.Config) string {
 	t.Helper()
 	all := strings.Join(processesOf(t, cfg.Dir), "\n")
 	instances, err := os.ReadDir(filepath.Join(cfg.Dir, "instances"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, i := range instances {
 		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pidOf(t, cfg, i.Name())))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all += string(environment)
 	}
 	return all

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher/process"
@@ -38,19 +40,14 @@ func makeGroupTree(t *testing.T) (tree groupTree, ok bool) {
 		err = os.Mkdir(tree.dir, 0o755)
 	}
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
-		if dir, err := process.FindControlGroups("/proc/self"); err == nil {
-			t.Errorf("%s is taken for a delegated group", dir)
-		}
+		dir, err := process.FindControlGroups("/proc/self")
+		assert.Error(t, err, "%s is taken for a delegated group", dir)
 		return tree, false
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { eventually(t, "no group is left behind", func() bool { return removeTree(tree.dir) == nil }) })
 	controllers, err := os.ReadFile(filepath.Join(tree.dir, "cgroup.controllers"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tree.memory = slices.Contains(strings.Fields(string(controllers)), "memory")
 	return tree, true
 }
@@ -59,9 +56,7 @@ func makeGroupTree(t *testing.T) (tree groupTree, ok bool) {
 func cgroup2Mount(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer mounts.Close()
 	for lines := bufio.NewScanner(mounts); lines.Scan(); {
 		if fields := strings.Fields(lines.Text()); fields[3] == "/" && strings.Contains(lines.Text(), " - cgroup2 ") {
@@ -90,19 +85,13 @@ func removeTree(dir string) error {
 // sleepIn starts a process in a group, which is made if it is not there.
 func (g groupTree) sleepIn(t *testing.T, below string) (proc string, end func()) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(g.dir, below), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(g.dir, below), 0o755))
 	dir, err := os.Open(filepath.Join(g.dir, below))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer dir.Close()
 	cmd := osexec.CommandContext(t.Context(), "sleep", "600")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	end = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -114,18 +103,14 @@ func (g groupTree) sleepIn(t *testing.T, below string) (proc string, end func())
 // delegate marks the group as systemd does.
 func (g groupTree) delegate(t *testing.T) {
 	t.Helper()
-	if err := unix.Setxattr(g.dir, "user.delegate", []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Setxattr(g.dir, "user.delegate", []byte("1"), 0))
 }
 
 // groupOf names the group of a process, below the tree's own.
 func (g groupTree) groupOf(t *testing.T, pid int) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
 		if group, found := strings.CutPrefix(line, "0::"+g.name); found {
 			return strings.TrimSpace(group)
@@ -137,9 +122,7 @@ func (g groupTree) groupOf(t *testing.T, pid int) string {
 func (g groupTree) groups(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(g.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range entries {
 		if e.IsDir() {
 			names = append(names, e.Name())
@@ -161,9 +144,7 @@ func TestOnlyDelegatedControlGroupsAreUsed(t *testing.T) {
 		if err == nil {
 			err = errors.New("found " + dir)
 		}
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		assert.True(t, strings.Contains(err.Error(), want), "%v, want %q", err, want)
 	}
 	broker, _ := tree.sleepIn(t, "broker")
 	expect(broker, "has not delegated the control group "+tree.name)
@@ -198,13 +179,10 @@ func TestControlGroupsOfOtherHosts(t *testing.T) {
 			t.Parallel()
 			proc := t.TempDir()
 			for file, text := range map[string]string{"cgroup": host.cgroup, "mountinfo": host.mounts} {
-				if err := os.WriteFile(filepath.Join(proc, file), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(filepath.Join(proc, file), []byte(text), 0o600))
 			}
-			if dir, err := process.FindControlGroups(proc); err == nil || !strings.Contains(err.Error(), host.want) {
-				t.Errorf("%s, %v; want %q", dir, err, host.want)
-			}
+			dir, err := process.FindControlGroups(proc)
+			assert.True(t, err != nil && strings.Contains(err.Error(), host.want), "%s, %v; want %q", dir, err, host.want)
 		})
 	}
 }

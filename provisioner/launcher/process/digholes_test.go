@@ -6,6 +6,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -22,12 +25,10 @@ func TestEmptyServersAreSmall(t *testing.T) {
 		if binary.Flavour == mysqld.MySQL {
 			redo, wantRedo, most = "#innodb_redo", 60<<20, 104<<20
 		}
-		if got := allocated(t, filepath.Join(data, redo)); got < wantRedo {
-			t.Errorf("%d bytes are allocated to the redo log, want %d", got, wantRedo)
-		}
-		if got := allocated(t, data); got > most {
-			t.Errorf("%d bytes are allocated to an empty server, want at most %d", got, most)
-		}
+		got := allocated(t, filepath.Join(data, redo))
+		assert.True(t, got >= wantRedo, "%d bytes are allocated to the redo log, want %d", got, wantRedo)
+		got = allocated(t, data)
+		assert.True(t, got <= most, "%d bytes are allocated to an empty server, want at most %d", got, most)
 	})
 }
 
@@ -44,8 +45,6 @@ func allocated(t *testing.T, path string) (bytes int64) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return bytes
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -25,31 +27,24 @@ func TestNewServer(t *testing.T) {
 		spec := newSpec("one")
 		end := launch(t, l, spec)
 		db := connect(t, spec, end)
-		if got := queryInt(t, db, "SELECT @@log_bin + @@local_infile"); got != 0 {
-			t.Errorf("log_bin + local_infile = %d, want 0", got)
-		}
-		if got := queryInt(t, db, "SELECT @@character_set_server = 'utf8mb4'"); got != 1 {
-			t.Error("default character set is not utf8mb4")
-		}
+		assert.EqualValues(t, 0, queryInt(t, db, "SELECT @@log_bin + @@local_infile"), "log_bin + local_infile =")
+		assert.EqualValues(t, 1, queryInt(t, db, "SELECT @@character_set_server = 'utf8mb4'"),
+			"default character set is not utf8mb4")
 		for _, user := range []string{"root", "", "mysql.sys", "mariadb.sys"} {
 			intruder := launcher.Spec{AdminUser: user}
 			err := openDB(t, intruder, end, nil).PingContext(t.Context())
-			if refused := (*mysql.MySQLError)(nil); !errors.As(err, &refused) {
-				t.Errorf("login as %q without a password: %v, want a refusal", user, err)
-			}
+			refused := (*mysql.MySQLError)(nil)
+			assert.True(t, errors.As(err, &refused), "login as %q without a password: %v, want a refusal", user, err)
 		}
 		accounts := "SELECT count(*) FROM mysql.user WHERE user NOT LIKE 'mysql.%' AND user <> 'mariadb.sys'"
-		if n := queryInt(t, db, accounts); n != 1 {
-			t.Errorf("%d accounts can log in, want the admin's alone", n)
-		}
-		if _, err := os.Stat(filepath.Join(cfg.Dir, "instances", spec.ID, "init.sql")); !os.IsNotExist(err) {
-			t.Errorf("the file with the admin password is still there: %v", err)
-		}
+		n := queryInt(t, db, accounts)
+		assert.EqualValues(t, 1, n, "%d accounts can log in, want the admin's alone", n)
+		_, err := os.Stat(filepath.Join(cfg.Dir, "instances", spec.ID, "init.sql"))
+		assert.True(t, os.IsNotExist(err), "the file with the admin password is still there: %v", err)
 		expectNoFilesOutside(t, db)
 		exec(t, db, "CREATE USER 'root'@'localhost'")
-		if _, err := l.Launch(t.Context(), spec, ignore); err == nil {
-			t.Error("launched again although root needs no password")
-		}
+		_, err = l.Launch(t.Context(), spec, ignore)
+		assert.Error(t, err, "launched again although root needs no password")
 	})
 }
 
@@ -58,13 +53,9 @@ func expectNoFilesOutside(t *testing.T, db *sql.DB) {
 	t.Helper()
 	exec(t, db, "CREATE DATABASE app")
 	outside, err := makeReachableDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer os.RemoveAll(outside)
-	if err := os.Chmod(outside, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(outside, 0o777))
 	for _, statement := range []string{
 		"CREATE TABLE app.i (n INT) ENGINE=InnoDB DATA DIRECTORY='" + outside + "'",
 		"CREATE TABLE app.d (n INT) ENGINE=MyISAM DATA DIRECTORY='" + outside + "'",
@@ -72,9 +63,8 @@ func expectNoFilesOutside(t *testing.T, db *sql.DB) {
 		"SELECT 1 INTO OUTFILE '" + outside + "/o'",
 	} {
 		_, err := db.ExecContext(t.Context(), statement) // refused, or the directory is ignored
-		if left, readErr := os.ReadDir(outside); readErr != nil || len(left) != 0 {
-			t.Errorf("%s (%v) wrote %v (%v)", statement, err, left, readErr)
-		}
+		left, readErr := os.ReadDir(outside)
+		assert.True(t, readErr == nil && len(left) == 0, "%s (%v) wrote %v (%v)", statement, err, left, readErr)
 	}
 }
 
@@ -86,12 +76,8 @@ func TestAwkwardStateDirectory(t *testing.T) {
 		l := open(t, cfg)
 		defer l.Close()
 		spec := newSpec("deep")
-		if err := connect(t, spec, launch(t, l, spec)).PingContext(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := l.Destroy(t.Context(), spec.ID); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, connect(t, spec, launch(t, l, spec)).PingContext(t.Context()))
+		assert.NoError(t, l.Destroy(t.Context(), spec.ID))
 	})
 }
 
@@ -99,15 +85,12 @@ func TestPortTakenByAStranger(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.PortMin)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer stranger.Close()
 		l := open(t, cfg)
 		defer l.Close()
-		if end := launch(t, l, newSpec("next")); end.Port != cfg.PortMin+1 {
-			t.Errorf("port %d, want %d", end.Port, cfg.PortMin+1)
-		}
+		end := launch(t, l, newSpec("next"))
+		assert.Equal(t, cfg.PortMin+1, end.Port, "port")
 	})
 }
 
@@ -128,13 +111,9 @@ func TestLaunchManyAtOnce(t *testing.T) {
 		ports := map[int]bool{}
 		for range many {
 			ports[(<-ends).Port] = true
-			if err := <-errs; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-errs)
 		}
-		if len(ports) != many {
-			t.Errorf("%d servers share %d ports", many, len(ports))
-		}
+		assert.Len(t, ports, many, "%d servers share %d ports", many, len(ports))
 	})
 }
 
@@ -146,9 +125,8 @@ func TestAddressThatTheHostDoesNotHave(t *testing.T) {
 		cfg.BindAddress = "192.0.2.1" // for documentation, by RFC 5737
 		l := open(t, cfg)
 		defer l.Close()
-		if _, err := l.Launch(t.Context(), newSpec("nowhere"), ignore); err == nil || errors.Is(err, launcher.ErrNoRoom) {
-			t.Errorf("launch: %v", err)
-		}
+		_, err := l.Launch(t.Context(), newSpec("nowhere"), ignore)
+		assert.False(t, err == nil || errors.Is(err, launcher.ErrNoRoom), "launch: %v", err)
 	})
 }
 
@@ -161,15 +139,9 @@ func TestUnreadableState(t *testing.T) {
 		broken := newSpec("broken")
 		launch(t, l, broken)
 		pid := pidOf(t, cfg, broken.ID)
-		if err := os.WriteFile(filepath.Join(cfg.Dir, "instances", broken.ID, "state.json"), []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "instances", broken.ID, "state.json"), []byte("{"), 0o600))
 		launch(t, l, newSpec("sound"))
-		if err := l.Destroy(t.Context(), broken.ID); err != nil {
-			t.Error(err)
-		}
-		if alive(pid) {
-			t.Error("the server still runs")
-		}
+		assert.NoError(t, l.Destroy(t.Context(), broken.ID))
+		assert.False(t, alive(pid), "the server still runs")
 	})
 }

@@ -3,7 +3,6 @@ package process_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -15,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -41,13 +43,9 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 		exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
 
 		pid := pidOf(t, cfg, spec.ID)
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		eventually(t, "the server answers again", func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
-		if n := queryInt(t, db, "SELECT n FROM app.t"); n != 42 {
-			t.Errorf("read %d, want 42", n)
-		}
+		assert.EqualValues(t, 42, queryInt(t, db, "SELECT n FROM app.t"))
 		if l.Close(); !strings.Contains(logged.String(), "started a server that did not run") {
 			t.Errorf("operators are not warned: %s", logged)
 		}
@@ -63,18 +61,12 @@ func TestStopAllThenStartAll(t *testing.T) {
 		db := connect(t, spec, launch(t, l, spec))
 		exec(t, db, "CREATE DATABASE app")
 		pid := pidOf(t, cfg, spec.ID)
-		if err := l.StopAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if alive(pid) {
-			t.Error("the server still runs")
-		}
+		require.NoError(t, l.StopAll(t.Context()))
+		assert.False(t, alive(pid), "the server still runs")
 
 		l = open(t, cfg)
 		defer l.Close()
-		if err := l.StartAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StartAll(t.Context()))
 		exec(t, db, "USE app")
 		if l.Close(); logged.String() != "" {
 			t.Errorf("operators are warned of what was asked for: %s", logged)
@@ -90,13 +82,9 @@ func TestServerThatGivesUpIsWarnedOf(t *testing.T) {
 		l := open(t, cfg)
 		spec := newSpec("homeless")
 		end := launch(t, l, spec)
-		if err := l.StopAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StopAll(t.Context()))
 		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(end.Port)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer stranger.Close()
 		l = open(t, cfg)
 		defer l.Close()
@@ -113,16 +101,12 @@ func TestStopAllKillsWhatStillRunsWhenItsContextEnds(t *testing.T) {
 			spec := newSpec("deaf" + strconv.Itoa(i))
 			launch(t, l, spec)
 			pid := pidOf(t, cfg, spec.ID)
-			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 			pids = append(pids, pid)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := l.StopAll(ctx); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.StopAll(ctx))
 		for _, pid := range pids {
 			eventually(t, "the server is reaped", func() bool { return !alive(pid) })
 		}
@@ -136,17 +120,14 @@ func TestServerThatDoesNotComeUpIsKilled(t *testing.T) {
 		defer l.Close()
 		spec := newSpec("slow")
 		l.SetStartTimeout(time.Millisecond)
-		if _, err := l.Launch(t.Context(), spec, ignore); err == nil || !strings.Contains(err.Error(), "in time") {
-			t.Fatalf("launch: %v, want an error that says that it took too long", err)
-		}
-		if running := processesOf(t, cfg.Dir); len(running) != 0 {
-			t.Errorf("still runs: %q", running)
-		}
+		_, err := l.Launch(t.Context(), spec, ignore)
+		require.True(t, err != nil && strings.Contains(err.Error(), "in time"),
+			"launch: %v, want an error that says that it took too long", err)
+		assert.Empty(t, processesOf(t, cfg.Dir), "still runs")
 		l.SetStartTimeout(time.Minute)
 		launch(t, l, spec)
-		if running := processesOf(t, cfg.Dir); len(running) != 1 {
-			t.Errorf("runs: %q, want one server", running)
-		}
+		running := processesOf(t, cfg.Dir)
+		assert.Len(t, running, 1, "runs: %q, want one server", running)
 	})
 }
 
@@ -158,13 +139,11 @@ func TestLaunchByAPausedBrokerLeavesNothing(t *testing.T) {
 		defer l.Close()
 		ctx, lose := context.WithCancel(t.Context())
 		spec := newSpec("late")
-		if _, err := l.Launch(ctx, spec, func(string) { lose() }); !errors.Is(err, context.Canceled) {
-			t.Errorf("launch: %v, want an error that says why it ended", err)
-		}
+		_, err := l.Launch(ctx, spec, func(string) { lose() })
+		assert.ErrorIs(t, err, context.Canceled, "launch: %v, want an error that says why it ended", err)
 		dir := filepath.Join(cfg.Dir, "instances", spec.ID)
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the directory of the server: %v, want none", err)
-		}
+		_, err = os.Stat(dir)
+		assert.ErrorIs(t, err, fs.ErrNotExist, "the directory of the server")
 	})
 }
 
@@ -172,9 +151,7 @@ func TestLaunchByAPausedBrokerLeavesNothing(t *testing.T) {
 func processesOf(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, path := range paths {
 		line, err := os.ReadFile(path)
 		if err == nil && strings.Contains(string(line), dir) { // else it has ended meanwhile
@@ -199,9 +176,7 @@ func TestServersKeepTheHostTheyWereLaunchedWith(t *testing.T) {
 		for what, got := range map[string]launcher.Endpoint{
 			"endpoint": endpoint(t, l, spec.ID), "launched again": launch(t, l, spec),
 		} {
-			if got.Host != before.Host {
-				t.Errorf("%s: host %q, want %q", what, got.Host, before.Host)
-			}
+			assert.Equal(t, before.Host, got.Host, "%s: host", what)
 		}
 	})
 }
@@ -209,9 +184,7 @@ func TestServersKeepTheHostTheyWereLaunchedWith(t *testing.T) {
 func endpoint(t *testing.T, l *process.Launcher, id string) launcher.Endpoint {
 	t.Helper()
 	end, err := l.Endpoint(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return end
 }
 
@@ -225,14 +198,10 @@ func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
 		l.Close()
 		pid := pidOf(t, cfg, spec.ID)
 		link := filepath.Join(t.TempDir(), "link")
-		if err := os.Symlink(cfg.Dir, link); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(cfg.Dir, link))
 		cfg.Dir = link
 		l = open(t, cfg)
-		if err := l.StopAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StopAll(t.Context()))
 		eventually(t, "the server is reaped", func() bool { return !alive(pid) })
 	})
 }
@@ -251,13 +220,9 @@ exec %[2]s "$@"
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		slow := filepath.Join(cfg.Dir, "slow-mysqld")
-		if err := servers.WriteProgram(slow, fmt.Appendf(nil, slowMysqld, slow, binary.Path)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, servers.WriteProgram(slow, fmt.Appendf(nil, slowMysqld, slow, binary.Path)))
 		for _, name := range []string{slow + ".pids", slow + ".overlaps"} {
-			if err := os.WriteFile(name, nil, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(name, nil, 0o666))
 			if err := os.Chmod(name, 0o666); err != nil { // whatever the umask
 				t.Fatal(err)
 			}
@@ -272,13 +237,10 @@ exec %[2]s "$@"
 				cancel()
 			}
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("cut off as it starts: %v, want context.Canceled", err)
-		}
+		require.ErrorIs(t, err, context.Canceled, "cut off as it starts")
 		launch(t, l, spec)
-		if overlaps, err := os.ReadFile(slow + ".overlaps"); err != nil || len(overlaps) != 0 {
-			t.Errorf("%s, %v", overlaps, err)
-		}
+		overlaps, err := os.ReadFile(slow + ".overlaps")
+		assert.True(t, err == nil && len(overlaps) == 0, "%s, %v", overlaps, err)
 	})
 }
 
@@ -289,21 +251,13 @@ func TestStaleSocketLock(t *testing.T) {
 		l := open(t, cfg)
 		spec := newSpec("stale")
 		db := connect(t, spec, launch(t, l, spec))
-		if err := l.StopAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StopAll(t.Context()))
 		lock := filepath.Join(cfg.Dir, "instances", spec.ID, "data", "mysqld.sock.lock")
-		if err := os.WriteFile(lock, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600))
 		l = open(t, cfg)
 		defer l.Close()
-		if err := l.StartAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.PingContext(t.Context()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, l.StartAll(t.Context()))
+		assert.NoError(t, db.PingContext(t.Context()))
 	})
 }
 

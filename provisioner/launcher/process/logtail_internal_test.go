@@ -4,6 +4,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A server logs more about the sessions that it ends than about its end. One that was asked to stop was not killed.
@@ -23,12 +26,8 @@ func TestShutDown(t *testing.T) {
 		"":                                  false,
 	} {
 		sd := serverDir{dir: t.TempDir()}
-		if err := os.WriteFile(sd.logFile(), []byte(log), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := shutDown(readLogEnd(sd, endLogBytes)); got != want {
-			t.Errorf("%.200q: shut down: %v", log, got)
-		}
+		require.NoError(t, os.WriteFile(sd.logFile(), []byte(log), 0o600))
+		assert.Equal(t, want, shutDown(readLogEnd(sd, endLogBytes)), "%.200q: shut down", log)
 	}
 }
 
@@ -40,8 +39,6 @@ func TestDenied(t *testing.T) {
 		"[ERROR] [MY-010460] [Server] --initialize specified but the data directory exists and is not writable. Aborting.": true,
 		"[ERROR] mariadbd: Error writing file './ddl_recovery.log' (Errcode: 28 \"No space left on device\")":              false,
 	} {
-		if denied.MatchString(line) != want {
-			t.Errorf("%s: %t", line, !want)
-		}
+		assert.Equal(t, want, denied.MatchString(line), "%s: %t", line, !want)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
 )
@@ -37,9 +40,7 @@ func TestPlansMemoryHolds(t *testing.T) {
 		var sessions []*sql.Conn
 		for range 8 {
 			session, err := db.Conn(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			sessions = append(sessions, session)
 		}
 		for _, session := range sessions {
@@ -49,38 +50,27 @@ func TestPlansMemoryHolds(t *testing.T) {
 					break
 				}
 			}
-			if ctx.Err() != nil {
-				t.Fatal("the server hangs")
-			}
+			require.NoError(t, ctx.Err(), "the server hangs")
 		}
-		if refused != 8 {
-			t.Errorf("%d of 8 sessions were refused memory", refused)
-		}
+		assert.Equal(t, 8, refused, "%d of 8 sessions were refused memory", refused)
 		// The plan's, and the stacks of all connections that there could be.
-		if most, got := int64(spec.MemoryMB+200)<<20, peakMemory(t, pid); got > most {
-			t.Errorf("the server took %d MiB of memory, want at most %d", got>>20, most>>20)
-		}
+		most, got := int64(spec.MemoryMB+200)<<20, peakMemory(t, pid)
+		assert.True(t, got <= most, "the server took %d MiB of memory, want at most %d", got>>20, most>>20)
 		for _, session := range sessions {
 			_ = session.Close()
 		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, db.Close())
 		db = connect(t, spec, end)
 		eventually(t, "others can log in again", func() bool { return db.PingContext(ctx) == nil })
 		for _, name := range []string{"sort_buffer_size", "join_buffer_size", "tmp_table_size", "max_heap_table_size",
 			"group_concat_max_len"} {
 			session, err := connect(t, tenant, end).Conn(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := session.ExecContext(ctx, "SET SESSION "+name+" = 1073741824"); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			require.NoError(t, err)
+			_, err = session.ExecContext(ctx, "SET SESSION "+name+" = 1073741824")
+			assert.NoError(t, err, name)
 			var got int64
-			if err := session.QueryRowContext(ctx, "SELECT @@"+name).Scan(&got); err != nil || got > 16<<20 {
-				t.Errorf("a session has a %s of %d (%v)", name, got, err)
-			}
+			err = session.QueryRowContext(ctx, "SELECT @@"+name).Scan(&got)
+			assert.True(t, err == nil && got <= 16<<20, "a session has a %s of %d (%v)", name, got, err)
 			_ = session.Close()
 		}
 	})
@@ -98,9 +88,7 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 		pid := pidOf(t, cfg, spec.ID)
 		db := connect(t, spec, end)
 		session, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer session.Close()
 		n := 0
 		for size := 16 << 20; size >= 4<<10; { // smaller and smaller, until nothing fits
@@ -108,9 +96,7 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 			if _, err := session.ExecContext(t.Context(), fmt.Sprintf("SET @v%d = REPEAT('x', %d)", n, size)); err != nil {
 				size /= 2
 			}
-			if n > 100_000 {
-				t.Fatal("the memory has no end")
-			}
+			require.True(t, n <= 100_000, "the memory has no end")
 		}
 		eventually(t, "the server is started again", func() bool { return !alive(pid) })
 		eventually(t, "others can log in", func() bool { return connect(t, spec, end).PingContext(t.Context()) == nil })
@@ -129,27 +115,22 @@ func TestPlansMemorySuffices(t *testing.T) {
 		db := connect(t, spec, launch(t, l, spec))
 		exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT PRIMARY KEY, b LONGBLOB)")
 		blob := strings.Repeat("x", 15<<20)
-		if _, err := db.ExecContext(t.Context(), "INSERT INTO app.t VALUES (1, ?)", blob); err != nil {
-			t.Fatal(err)
-		}
+		_, err := db.ExecContext(t.Context(), "INSERT INTO app.t VALUES (1, ?)", blob)
+		require.NoError(t, err)
 		if n := queryInt(t, db, "SELECT length(concat(b, 'y')) FROM app.t"); n != 15<<20+1 {
 			t.Errorf("the blob has %d bytes", n)
 		}
 		for range 100 {
 			session, err := db.Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer session.Close()
-			if _, err := session.ExecContext(t.Context(), "SET @a = repeat('x', 1000)"); err != nil {
-				t.Error(err)
-			}
+			_, err = session.ExecContext(t.Context(), "SET @a = repeat('x', 1000)")
+			assert.NoError(t, err)
 		}
 		const sorted = "WITH RECURSIVE s AS (SELECT 1 n UNION ALL SELECT n + 1 FROM s WHERE n < 1000) " +
 			"SELECT count(*) FROM (SELECT repeat(rand(), 10) r FROM s, s t WHERE t.n < 100 ORDER BY r LIMIT 1000) x"
-		if n := queryInt(t, db, sorted); n != 1000 {
-			t.Errorf("sorted %d rows", n)
-		}
+		n := queryInt(t, db, sorted)
+		assert.EqualValues(t, 1000, n, "sorted %d rows", n)
 	})
 }
 
@@ -157,15 +138,11 @@ func TestPlansMemorySuffices(t *testing.T) {
 func peakMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.Lines(string(status)) {
 		if fields := strings.Fields(line); fields[0] == "VmHWM:" {
 			kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return kilobytes << 10
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchertest"
@@ -36,9 +38,7 @@ var binaries = sync.OnceValue(func() []mysqld.Binary {
 func eachBinary(t *testing.T, fn func(t *testing.T, binary mysqld.Binary)) {
 	t.Parallel()
 	servers.Needed(t)
-	if len(binaries()) == 0 {
-		t.Fatal("no mysqld is installed")
-	}
+	require.NotEmpty(t, binaries(), "no mysqld is installed")
 	for _, b := range servers.Chosen(t, binaries()) {
 		t.Run(b.Flavour+"-"+b.Version, func(t *testing.T) {
 			t.Parallel()
@@ -94,12 +94,8 @@ func makeReachableDir() (string, error) {
 func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 	t.Helper()
 	dir, err := makeReachableDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(templates(t, binary), filepath.Join(dir, "templates")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(templates(t, binary), filepath.Join(dir, "templates")))
 	low, high := testdrive.PortRange(t)
 	cfg := process.Config{
 		Dir: dir, Binary: binary, PortMin: low, PortMax: high,
@@ -107,21 +103,13 @@ func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	t.Cleanup(func() {
 		l, err := process.Open(cfg) // which starts none of those that do not run
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ids, err := l.List(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		for _, id := range ids {
-			if err := l.Destroy(context.Background(), id); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, l.Destroy(context.Background(), id))
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, os.RemoveAll(dir))
 	})
 	return cfg
 }
@@ -130,9 +118,7 @@ func open(t *testing.T, cfg process.Config) *process.Launcher {
 	t.Helper()
 	cfg.Supervise = true
 	l, err := process.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -147,9 +133,7 @@ func newSpec(id string) launcher.Spec {
 func launch(t *testing.T, l *process.Launcher, spec launcher.Spec) launcher.Endpoint {
 	t.Helper()
 	end, err := l.Launch(t.Context(), spec, ignore)
-	if err != nil {
-		t.Fatalf("launch: %v", err)
-	}
+	require.NoError(t, err, "launch")
 	return end
 }
 
@@ -157,9 +141,7 @@ func launch(t *testing.T, l *process.Launcher, spec launcher.Spec) launcher.Endp
 func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 	t.Helper()
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(end.CACertificate) {
-		t.Fatal("the endpoint has no CA certificate")
-	}
+	require.True(t, roots.AppendCertsFromPEM(end.CACertificate), "the endpoint has no CA certificate")
 	return openDB(t, spec, end, &tls.Config{RootCAs: roots, ServerName: end.Host})
 }
 
@@ -170,9 +152,7 @@ func openDB(t *testing.T, spec launcher.Spec, end launcher.Endpoint, tlsConfig *
 	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(end.Host, strconv.Itoa(end.Port))
 	cfg.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -181,18 +161,15 @@ func openDB(t *testing.T, spec launcher.Spec, end launcher.Endpoint, tlsConfig *
 func exec(t *testing.T, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, s := range statements {
-		if _, err := db.ExecContext(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
+		_, err := db.ExecContext(t.Context(), s)
+		require.NoError(t, err, s)
 	}
 }
 
 func queryInt(t *testing.T, db *sql.DB, query string) int64 {
 	t.Helper()
 	var n int64
-	if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n), query)
 	return n
 }
 
@@ -200,13 +177,10 @@ func queryInt(t *testing.T, db *sql.DB, query string) int64 {
 func pidOf(t *testing.T, cfg process.Config, id string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(cfg.Dir, "instances", id, "data", "mysqld.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var pid int
-	if _, err := fmt.Sscan(string(text), &pid); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Sscan(string(text), &pid)
+	require.NoError(t, err)
 	return pid
 }
 

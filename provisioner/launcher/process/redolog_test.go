@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
@@ -32,9 +35,8 @@ func TestRedoLogSuffices(t *testing.T) {
 		spec := newSpec("loaded")
 		db := connect(t, spec, launch(t, l, spec))
 		if binary.Flavour == mysqld.MySQL {
-			if got := queryInt(t, db, "SELECT @@innodb_redo_log_capacity"); got < 64<<20 {
-				t.Errorf("the redo log has %d bytes", got)
-			}
+			got := queryInt(t, db, "SELECT @@innodb_redo_log_capacity")
+			assert.True(t, got >= 64<<20, "the redo log has %d bytes", got)
 		}
 		rows := 128
 		if binary.Flavour == mysqld.MySQL {
@@ -69,9 +71,8 @@ func load(t *testing.T, db *sql.DB, rows int) {
 		})
 	}
 	both.Wait()
-	if got := queryInt(t, db, "SELECT count(*) FROM app.t"); got != int64(2*rows) {
-		t.Errorf("there are %d rows, want %d", got, 2*rows)
-	}
+	got := queryInt(t, db, "SELECT count(*) FROM app.t")
+	assert.Equal(t, int64(2*rows), got, "there are %d rows, want %d", got, 2*rows)
 }
 
 // A server that was started with a small redo log has it enlarged by a broker that knows better, and again when its log
@@ -92,13 +93,9 @@ func TestRedoLogIsRaised(t *testing.T) {
 		exec(t, db, "SET GLOBAL innodb_redo_log_capacity = 8388608")
 		dir := filepath.Join(cfg.Dir, "instances", spec.ID)
 		settings, err := os.ReadFile(filepath.Join(dir, "mysqld.cnf"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		old := strings.Replace(string(settings), "redo-log-capacity=64M", "redo-log-capacity=8M", 1)
-		if err := os.WriteFile(filepath.Join(dir, "mysqld.cnf"), []byte(old), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "mysqld.cnf"), []byte(old), 0o644))
 		logged := warnings(&cfg)
 		l = open(t, cfg)
 		defer func() { l.Close() }()
@@ -112,16 +109,11 @@ func TestRedoLogIsRaised(t *testing.T) {
 			t.Errorf("operators are not told: %s", logged)
 		}
 		raised := capacity()
-		if err := l.StopAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StopAll(t.Context()))
 		l = open(t, cfg)
-		if err := l.StartAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StartAll(t.Context()))
 		db = connect(t, spec, end)
-		if got := capacity(); got != raised {
-			t.Errorf("after a restart, the redo log has %d bytes, had %d", got, raised)
-		}
+		got := capacity()
+		assert.Equal(t, raised, got, "after a restart, the redo log has %d bytes, had %d", got, raised)
 	})
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/launchertest"
@@ -49,18 +52,15 @@ func TestServerChangesItsAuthority(t *testing.T) {
 		defer l.Close()
 		endpoint := func() launcher.Endpoint {
 			end, err := l.Endpoint(t.Context(), spec.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return end
 		}
 		eventually(t, "clients are told of both CAs", func() bool {
 			ca := string(endpoint().CACertificate)
 			return strings.Contains(ca, string(before.CACertificate)) && strings.Contains(ca, string(first.Certificate))
 		})
-		if !verified(t, spec, before, before.CACertificate) || verified(t, spec, before, first.Certificate) {
-			t.Error("the server has another certificate before it was to")
-		}
+		assert.True(t, verified(t, spec, before, before.CACertificate) && !verified(t, spec, before, first.Certificate),
+			"the server has another certificate before it was to")
 
 		configured.Set(first, true, first)
 		eventually(t, "the server has a certificate of the CA", func() bool {
@@ -75,16 +75,14 @@ func TestServerChangesItsAuthority(t *testing.T) {
 		eventually(t, "the server has a certificate of the next CA", func() bool {
 			return verified(t, spec, before, second.Certificate)
 		})
-		if ids, err := l.SignedBy(t.Context(), first.Certificate); err != nil || len(ids) > 0 {
-			t.Errorf("still signed by the CA before: %v, %v", ids, err)
-		}
+		ids, err := l.SignedBy(t.Context(), first.Certificate)
+		assert.True(t, err == nil && len(ids) <= 0, "still signed by the CA before: %v, %v", ids, err)
 		configured.Set(second, true, second)
 		eventually(t, "clients are told of the one CA that is left", func() bool {
 			return string(endpoint().CACertificate) == string(second.Certificate)
 		})
-		if queryInt(t, session, "SELECT @kept") != 7 || pidOf(t, cfg, spec.ID) != pid {
-			t.Error("the server was restarted, or its sessions ended")
-		}
+		assert.True(t, queryInt(t, session, "SELECT @kept") == 7 && pidOf(t, cfg, spec.ID) == pid,
+			"the server was restarted, or its sessions ended")
 	})
 }
 
@@ -109,13 +107,10 @@ func TestCertificateIsRenewed(t *testing.T) {
 
 		file := filepath.Join(cfg.Dir, "instances", spec.ID, "tls", "server.pem")
 		writeAging(t, file, authority)
-		if err := cfg.Exec(t.Context(), spec.ID, end, map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS",
-			mysqld.MariaDB: "FLUSH SSL"}[binary.Flavour]); err != nil {
-			t.Fatal(err)
-		}
-		if got := expiry(t, spec, end); time.Until(got) > 40*24*time.Hour {
-			t.Fatalf("the server has a certificate until %v yet", got)
-		}
+		require.NoError(t, cfg.Exec(t.Context(), spec.ID, end, map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS",
+			mysqld.MariaDB: "FLUSH SSL"}[binary.Flavour]))
+		got := expiry(t, spec, end)
+		require.True(t, time.Until(got) <= 40*24*time.Hour, "the server has a certificate until %v yet", got)
 		l = open(t, cfg)
 		defer l.Close()
 		eventually(t, "the certificate is renewed", func() bool {
@@ -128,32 +123,22 @@ func TestCertificateIsRenewed(t *testing.T) {
 func writeAging(t *testing.T, file string, by certificate.Authority) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	leaf, ca := parseCertificate(t, text), parseCertificate(t, by.Certificate)
 	block, _ := pem.Decode(by.Key)
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	leaf.NotAfter, leaf.SerialNumber = time.Now().Add(30*24*time.Hour), big.NewInt(1)
 	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, leaf.PublicKey, key.(crypto.Signer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
 }
 
 func parseCertificate(t *testing.T, text []byte) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(text)
 	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return certificate
 }
 
@@ -168,8 +153,6 @@ func expiry(t *testing.T, spec launcher.Spec, end launcher.Endpoint) (at time.Ti
 			return nil
 		}})
 	defer db.Close() // it is called again and again
-	if err := db.PingContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.PingContext(t.Context()))
 	return at
 }

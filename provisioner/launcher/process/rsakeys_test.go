@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -21,15 +24,11 @@ func TestLoginWithoutTLS(t *testing.T) {
 		loginWithoutTLS := func() {
 			t.Helper()
 			exec(t, connect(t, spec, end), "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
-			if err := openDB(t, spec, end, nil).PingContext(t.Context()); err != nil {
-				t.Errorf("log in: %v", err)
-			}
+			assert.NoError(t, openDB(t, spec, end, nil).PingContext(t.Context()), "log in")
 		}
 		loginWithoutTLS()
 
-		if err := l.StopAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StopAll(t.Context()))
 		for _, name := range []string{"rsa-key.pem", "rsa.pem"} {
 			err := os.Remove(filepath.Join(cfg.Dir, "instances", spec.ID, "tls", name))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) { // MariaDB has none
@@ -38,9 +37,7 @@ func TestLoginWithoutTLS(t *testing.T) {
 		}
 		l = open(t, cfg)
 		defer l.Close()
-		if err := l.StartAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StartAll(t.Context()))
 		loginWithoutTLS()
 	})
 }

@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 )
@@ -27,24 +30,20 @@ func TestServersHaveControlGroups(t *testing.T) {
 		spec := newSpec("tenant")
 		expect := func(what string) {
 			t.Helper()
-			if got := tree.groupOf(t, pidOf(t, cfg, spec.ID)); got != "/server-tenant" {
-				t.Errorf("%s: the server is in the group %q", what, got)
-			}
+			assert.Equal(t, "/server-tenant", tree.groupOf(t, pidOf(t, cfg, spec.ID)), "%s: the server is in the group", what)
 			if !tree.memory {
 				return
 			}
 			limit, err := os.ReadFile(filepath.Join(tree.dir, "server-tenant", "memory.max"))
-			if want := process.MemoryMax(binary.Flavour, spec.MemoryMB); err != nil || strings.TrimSpace(string(limit)) != want {
-				t.Errorf("%s: memory.max is %s (%v), want %s", what, limit, err, want)
-			}
+			want := process.MemoryMax(binary.Flavour, spec.MemoryMB)
+			assert.True(t, err == nil && strings.TrimSpace(string(limit)) == want,
+				"%s: memory.max is %s (%v), want %s", what, limit, err, want)
 		}
 		killAndAwait := func(what string) {
 			t.Helper()
 			pid := pidOf(t, cfg, spec.ID)
 			db := connect(t, spec, launch(t, l, spec))
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 			eventually(t, what, func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
 		}
 		launch(t, l, spec)
@@ -52,35 +51,25 @@ func TestServersHaveControlGroups(t *testing.T) {
 		killAndAwait("the server is started again")
 		expect("killed")
 		spec.MemoryMB = 512
-		if _, err := l.Resize(t.Context(), spec, ignore); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Resize(t.Context(), spec, ignore)
+		require.NoError(t, err)
 		expect("resized")
 
 		pid := pidOf(t, cfg, spec.ID)
 		l.Close()
 		l = open(t, cfg)
 		defer func() { l.Close() }()
-		if err := l.StartAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if pidOf(t, cfg, spec.ID) != pid {
-			t.Error("the next broker has not found the server")
-		}
+		require.NoError(t, l.StartAll(t.Context()))
+		assert.Equal(t, pid, pidOf(t, cfg, spec.ID), "the next broker has not found the server")
 		expect("taken over")
-		if strings.Contains(logged.String(), "control group") {
-			t.Errorf("warned: %s", logged)
-		}
+		assert.False(t, strings.Contains(logged.String(), "control group"), "warned: %s", logged)
 
 		// A broker without groups, such as an older one, has started it.
-		if err := l.StopAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.StopAll(t.Context()))
 		l = open(t, ungrouped)
 		launch(t, l, spec)
-		if got := tree.groupOf(t, pidOf(t, cfg, spec.ID)); !strings.HasPrefix(got, "outside") {
-			t.Errorf("without groups, the server is in %q", got)
-		}
+		got := tree.groupOf(t, pidOf(t, cfg, spec.ID))
+		assert.True(t, strings.HasPrefix(got, "outside"), "without groups, the server is in %q", got)
 		l.Close()
 		l = open(t, cfg)
 		eventually(t, "operators are told", func() bool {
@@ -89,12 +78,9 @@ func TestServersHaveControlGroups(t *testing.T) {
 		killAndAwait("the server is started in its group")
 		expect("started again")
 
-		if err := l.Destroy(t.Context(), spec.ID); err != nil {
-			t.Fatal(err)
-		}
-		if left := tree.groups(t); slices.Contains(left, "server-tenant") {
-			t.Errorf("groups are left: %s", left)
-		}
+		require.NoError(t, l.Destroy(t.Context(), spec.ID))
+		left := tree.groups(t)
+		assert.False(t, slices.Contains(left, "server-tenant"), "groups are left: %s", left)
 	})
 }
 
@@ -111,18 +97,13 @@ func TestDelegatedGroupIsCleared(t *testing.T) {
 		cfg.SetControlGroups(tree.dir, tree.name, tree.memory)
 		open(t, cfg).Close()
 		text, err := os.ReadFile(filepath.Join(older, "cgroup"))
-		if err != nil || !strings.Contains(string(text), tree.name+"/ungrouped\n") {
-			t.Errorf("the process is in %s (%v)", text, err)
-		}
-		if left := tree.groups(t); !slices.Equal(left, []string{"server-destroyed", "ungrouped"}) {
-			t.Errorf("groups: %s", left)
-		}
+		assert.True(t, err == nil && strings.Contains(string(text), tree.name+"/ungrouped\n"),
+			"the process is in %s (%v)", text, err)
+		assert.Equal(t, []string{"server-destroyed", "ungrouped"}, tree.groups(t), "groups")
 		end()
 		endStray()
 		l := open(t, cfg)
 		defer l.Close()
-		if left := tree.groups(t); len(left) > 0 {
-			t.Errorf("groups of no server are left: %s", left)
-		}
+		assert.Empty(t, tree.groups(t), "groups of no server")
 	})
 }

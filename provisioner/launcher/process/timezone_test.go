@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
 )
@@ -16,41 +19,31 @@ func TestTimeZones(t *testing.T) {
 		spec := newSpec("zones")
 		end := launch(t, l, spec)
 		db := connect(t, spec, end)
-		if n := queryInt(t, db, "SELECT COUNT(*) FROM mysql.time_zone_name"); n < 500 {
-			t.Errorf("the server has %d time zones", n)
-		}
+		n := queryInt(t, db, "SELECT COUNT(*) FROM mysql.time_zone_name")
+		assert.True(t, n >= 500, "the server has %d time zones", n)
 		for _, table := range []string{"time_zone", "time_zone_name", "time_zone_transition", "time_zone_transition_type"} {
 			exec(t, db, "DELETE FROM mysql."+table) // the server has not read them yet
 		}
 		admin, err := mysqladmin.Open(mysqladmin.Config{Name: "zones", Addr: end.AdminAddress(), ServerName: end.Host,
 			User: spec.AdminUser, Password: spec.AdminPassword, CA: end.CACertificate, MaxConns: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer admin.Close()
 		for _, want := range []bool{false, true} {
-			if has, err := admin.Setup.HasTimeZones(t.Context()); has != want || err != nil {
-				t.Fatalf("the server has time zones: %v, %v", has, err)
-			}
-			if err := admin.Setup.LoadTimeZones(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			has, err := admin.Setup.HasTimeZones(t.Context())
+			require.True(t, has == want && err == nil, "the server has time zones: %v, %v", has, err)
+			require.NoError(t, admin.Setup.LoadTimeZones(t.Context()))
 		}
 		for _, name := range []string{"Europe/Zurich", "America/New_York", "US/Pacific", "Asia/Kolkata", "Australia/Lord_Howe",
 			"America/Sao_Paulo", "Africa/Casablanca", "UTC", "Etc/GMT+5", "Asia/Kathmandu"} {
 			location, err := time.LoadLocation(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for at := time.Date(1970, 1, 2, 3, 4, 5, 0, time.UTC); at.Year() < 2037; at = at.AddDate(0, 0, 97) {
 				var got string
 				text := at.Format(time.DateTime)
 				if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT CONVERT_TZ('%s', 'UTC', '%s')", text, name)).Scan(&got); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				if want := at.In(location).Format(time.DateTime); got != want {
-					t.Errorf("%s in %s is %s instead of %s", text, name, got, want)
-				}
+				assert.Equal(t, at.In(location).Format(time.DateTime), got, "%s in %s", text, name)
 			}
 		}
 	})

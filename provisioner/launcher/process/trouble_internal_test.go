@@ -1,6 +1,10 @@
 package process
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 // Of MariaDB 10.11.19 and MySQL 9.7.4, which were started on a full disk, without the lines that do not matter.
 const (
@@ -30,8 +34,6 @@ func TestStartsOnFullDisk(t *testing.T) {
 		{"long after the other", start("22:08:18", mariaDBFull) + start("23:08:21", mariaDBFull), 1},
 		{"the end of a log", mariaDBFull + start("23:08:21", mariaDBFull), 1},
 	} {
-		if got := startsOnFullDisk(test.log); got != test.want {
-			t.Errorf("%s: %d instead of %d", test.name, got, test.want)
-		}
+		assert.Equal(t, test.want, startsOnFullDisk(test.log), test.name)
 	}
 }

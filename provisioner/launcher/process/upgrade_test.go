@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
@@ -35,17 +38,15 @@ func fillForUpgrade(t *testing.T, db *sql.DB, password string) {
 func checkUpgraded(t *testing.T, db *sql.DB, version string) {
 	t.Helper()
 	var runs, rows string
-	if err := db.QueryRowContext(t.Context(), "SELECT VERSION(), GROUP_CONCAT(CONCAT_WS(' ', n, s) ORDER BY n) FROM app.t").
-		Scan(&runs, &rows); err != nil || !strings.HasPrefix(runs, version) || rows != "1 öne,2" {
-		t.Errorf("version %s, rows %q, error %v; want %s", runs, rows, err, version)
-	}
+	err := db.QueryRowContext(t.Context(), "SELECT VERSION(), GROUP_CONCAT(CONCAT_WS(' ', n, s) ORDER BY n) FROM app.t").
+		Scan(&runs, &rows)
+	assert.True(t, err == nil && strings.HasPrefix(runs, version) && rows == "1 öne,2",
+		"version %s, rows %q, error %v; want %s", runs, rows, err, version)
 	for query, want := range map[string]int64{"SELECT COUNT(*) FROM app.v": 2, "SELECT app.f()": 7,
 		"SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = 'app'": 1,
 		"SELECT COUNT(*) FROM information_schema.events WHERE event_schema = 'app'":     1,
 		"SELECT @@event_scheduler = 'ON'":                                               1} {
-		if got := queryInt(t, db, query); got != want {
-			t.Errorf("%s: %d, want %d", query, got, want)
-		}
+		assert.Equal(t, want, queryInt(t, db, query), query)
 	}
 }
 
@@ -65,39 +66,32 @@ func TestUpgrade(t *testing.T) {
 		later := cfg.Others[0].Version
 		l := open(t, cfg)
 		defer l.Close()
-		if all := l.Versions(); len(all) != 2 || all[0].Version != later {
-			t.Errorf("offers %v", all)
-		}
+		all := l.Versions()
+		assert.True(t, len(all) == 2 && all[0].Version == later, "offers %v", all)
 		checkUpgraded(t, db, binary.Version) // a later version alone changes nothing
 		var said []string
 		spec.Version = later
 		began := time.Now()
 		upgraded, err := l.Upgrade(t.Context(), spec, func(sentence string) { said = append(said, sentence) }, ignore)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Logf("%s to %s: %v, %q", binary.Version, later, time.Since(began).Round(time.Millisecond), said)
-		if upgraded.Port != end.Port || string(upgraded.CACertificate) != string(end.CACertificate) {
-			t.Errorf("the endpoint changed to %v", upgraded)
-		}
+		assert.True(t, upgraded.Port == end.Port && string(upgraded.CACertificate) == string(end.CACertificate),
+			"the endpoint changed to %v", upgraded)
 		checkUpgraded(t, db, later)
-		if n := queryInt(t, db, "SELECT COUNT(*) FROM ticks.t WHERE offline"); n > 0 {
-			t.Errorf("events ran %d times during the upgrade", n)
-		}
+		n := queryInt(t, db, "SELECT COUNT(*) FROM ticks.t WHERE offline")
+		assert.True(t, n <= 0, "events ran %d times during the upgrade", n)
 		exec(t, db, "DROP DATABASE ticks")
 		tenant.AdminUser = "tenant"
 		exec(t, connect(t, tenant, upgraded), "INSERT INTO app.t VALUES (3, 'x')")
 		pid := pidOf(t, cfg, spec.ID)
-		if _, err := l.Upgrade(t.Context(), spec, ignore, ignore); err != nil || pidOf(t, cfg, spec.ID) != pid {
-			t.Errorf("an upgrade to the same version: %v", err)
-		}
+		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
+		assert.True(t, err == nil && pidOf(t, cfg, spec.ID) == pid, "an upgrade to the same version: %v", err)
 		expectNoLeftovers(t, cfg, spec.ID)
 
 		spec.Version = binary.Version
 		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
-		if refused, ok := errors.AsType[*launcher.Error](err); !ok || refused.Action != launcher.GiveUp {
-			t.Errorf("downgrade: %v", err)
-		}
+		refused, ok := errors.AsType[*launcher.Error](err)
+		assert.True(t, ok && refused.Action == launcher.GiveUp, "downgrade: %v", err)
 		l.Close()
 		checkUnrecorded(t, cfg, spec.ID, db, later)
 	})
@@ -107,9 +101,7 @@ func TestUpgrade(t *testing.T) {
 func expectNoLeftovers(t *testing.T, cfg process.Config, id string) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(cfg.Dir, "instances", id, "*upgrade*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("%s: files of the upgrade stay: %v %v", id, left, err)
-	}
+	assert.True(t, err == nil && len(left) <= 0, "%s: files of the upgrade stay: %v %v", id, left, err)
 }
 
 // checkUnrecorded has brokers find a server whose version an earlier broker has not recorded: the last program that it
@@ -128,13 +120,9 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 	forgetVersion(t, cfg, id)
 	pid := kill(t, cfg, id)
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = f.WriteString(strings.Repeat("[Warning] much that was logged since\n", 1000))
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, f.Close()))
 	l := open(t, cfg)
 	runsAgain(pid)
 	l.Close()
@@ -151,9 +139,7 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 
 	forgetVersion(t, cfg, id)
 	pid = kill(t, cfg, id)
-	if err := os.Truncate(log, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Truncate(log, 0))
 	spec := newSpec(id)
 	l = open(t, cfg)
 	for name, do := range map[string]func(context.Context, launcher.Spec, func(string),
@@ -161,18 +147,17 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 		"start": l.Revert, "upgrade": l.Upgrade,
 	} {
 		spec.Version = version
-		if _, err := do(t.Context(), spec, ignore, ignore); err == nil || !strings.Contains(err.Error(), "is not known") {
-			t.Errorf("%s of a server whose version nobody knows: %v", name, err)
-		}
+		_, err = do(t.Context(), spec, ignore, ignore)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "is not known"),
+			"%s of a server whose version nobody knows: %v", name, err)
 	}
 	l.Close()
 	cfg.Binary, cfg.Others = cfg.Others[0], nil
 	l = open(t, cfg)
 	runsAgain(pid)
 	l.Close()
-	if recorded := stateOf(t, cfg, id)["version"]; recorded != version {
-		t.Errorf("with one program, version %v is recorded", recorded)
-	}
+	recorded := stateOf(t, cfg, id)["version"]
+	assert.True(t, recorded == version, "with one program, version %v is recorded", recorded)
 }
 
 func stateFile(cfg process.Config, id string) string {
@@ -182,9 +167,7 @@ func stateFile(cfg process.Config, id string) string {
 func stateOf(t *testing.T, cfg process.Config, id string) (state map[string]any) {
 	t.Helper()
 	data, err := os.ReadFile(stateFile(cfg, id))
-	if err := errors.Join(err, json.Unmarshal(data, &state)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, json.Unmarshal(data, &state)))
 	return state
 }
 
@@ -194,17 +177,13 @@ func forgetVersion(t *testing.T, cfg process.Config, id string) {
 	state := stateOf(t, cfg, id)
 	delete(state, "version")
 	data, err := json.Marshal(state)
-	if err := errors.Join(err, os.WriteFile(stateFile(cfg, id), data, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, os.WriteFile(stateFile(cfg, id), data, 0o600)))
 }
 
 func kill(t *testing.T, cfg process.Config, id string) (pid int) {
 	t.Helper()
 	pid = pidOf(t, cfg, id)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	return pid
 }
 
@@ -212,25 +191,17 @@ func kill(t *testing.T, cfg process.Config, id string) (pid int) {
 func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
 	t.Helper()
 	dir, err := makeReachableDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	tree := filepath.Join(dir, "tree")
-	if err := servers.LinkTree(b, tree); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, servers.LinkTree(b, tree))
 	path := filepath.Join(tree, "bin", filepath.Base(b.Path))
 	later := servers.Renumbered(t, b)
 	text := fmt.Sprintf("#!/bin/bash\nreal=%s\nif [ \"$2\" = --version ]; then exec \"$real\" \"$@\"; fi\n%s\n", later.Path,
 		script)
-	if err := servers.WriteProgram(path, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, servers.WriteProgram(path, []byte(text)))
 	program, err := mysqld.ReadBinary(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return program
 }
 
@@ -260,13 +231,10 @@ func TestUpgradeThatFails(t *testing.T) {
 				if !ok || refused.Action != launcher.GiveUp || !strings.Contains(refused.Sentence, "could not be upgraded to") {
 					t.Fatalf("error %v", err)
 				}
-				if err := db.PingContext(t.Context()); err == nil {
-					t.Error("applications can connect before the data is back")
-				}
+				assert.Error(t, db.PingContext(t.Context()), "applications can connect before the data is back")
 				for range 2 { // the second one repeats a revert whose outcome was lost
-					if _, err := l.Revert(t.Context(), spec, ignore, ignore); err != nil {
-						t.Fatal(err)
-					}
+					_, err = l.Revert(t.Context(), spec, ignore, ignore)
+					require.NoError(t, err)
 				}
 				checkUpgraded(t, db, binary.Version)
 			})
@@ -314,22 +282,19 @@ func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finis
 	defer cancel()
 	later := cfg.Others[0].Version
 	spec.Version = later
-	if _, err := l.Upgrade(ctx, spec, func(sentence string) {
+	_, err = l.Upgrade(ctx, spec, func(sentence string) {
 		if strings.HasPrefix(sentence, at) {
 			cancel()
 		}
-	}, ignore); !errors.Is(err, context.Canceled) {
-		t.Errorf("%s: interrupted at %q: %v", id, at, err)
-	}
+	}, ignore)
+	assert.ErrorIs(t, err, context.Canceled, "%s: interrupted at %q", id, at)
 	dir := filepath.Join(cfg.Dir, "instances", id)
 	if err := os.WriteFile(filepath.Join(dir, "upgrade.cnf"), []byte("secret"), 0o600); err != nil {
 		t.Error(err) // it is there if the broker is killed during mariadb-upgrade
 	}
 	if finish == "continue after half a revert" { // the copy is back, and the phase not recorded
 		data := filepath.Join(dir, "data")
-		if err := errors.Join(os.RemoveAll(data), os.Rename(filepath.Join(dir, "before-upgrade"), data)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(os.RemoveAll(data), os.Rename(filepath.Join(dir, "before-upgrade"), data)))
 	}
 	want := later
 	if finish == "revert" {
@@ -340,9 +305,7 @@ func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finis
 	} else {
 		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
 	}
-	if err != nil {
-		t.Errorf("%s: %s: %v", id, finish, err)
-	}
+	assert.NoError(t, err, "%s: %s", id, finish)
 	expectNoLeftovers(t, cfg, id)
 	checkUpgraded(t, db, want)
 }

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -32,9 +34,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	const room = 40 << 20
 	env := archiveEnvironment(t, s)
 	store := filepath.Join(t.TempDir(), "store")
-	if err := os.Mkdir(store, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(store, 0o700))
 	env["BACKUP_STORE"] = "file://" + store
 	env["FAULT_ARCHIVE_ROOM"] = fmt.Sprint(room)
 	testdrive.NewFaults(t, env)
@@ -52,9 +52,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	logs := func() (bytes int64) {
 		t.Helper()
 		files, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "data", "binlog.0*"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("binary logs: %q, %v", files, err)
-		}
+		require.True(t, err == nil && len(files) != 0, "binary logs: %q, %v", files, err)
 		for _, f := range files {
 			if info, err := os.Stat(f); err == nil {
 				bytes += info.Size()
@@ -64,9 +62,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	takeAway := func() {
 		t.Helper()
@@ -84,9 +80,8 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	write(12)
 	p.AwaitLog(t, "archiving the binary logs of a server failed")
 	kept := momentOf(t, c)
-	if got := logs(); got < 12<<20 {
-		t.Errorf("the server has %d MiB of binary logs", got>>20)
-	}
+	got := logs()
+	assert.True(t, got >= 12<<20, "the server has %d MiB of binary logs", got>>20)
 	putBack()
 	archived(t, ts, i, kept.at)
 
@@ -96,9 +91,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	testdrive.Eventually(t, limits.Stuck, "the logs are purged", func() bool { return logs() < room })
 	var reason string
 	ts.Scan(t, &reason, "SELECT end_reason FROM binary_log ORDER BY began_at LIMIT 1")
-	if !strings.Contains(reason, "filled the server's disk") {
-		t.Errorf("the archive has ended: %q", reason)
-	}
+	assert.Contains(t, reason, "filled the server's disk", "the archive has ended")
 	lost := momentOf(t, c)
 	putBack()
 	i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/s3"
@@ -29,22 +31,19 @@ func TestBackup(t *testing.T) {
 		breakView(t, c)
 		testdrive.ExpectError(t, source.Update(t, testdrive.Sync, body{"parameters": body{"backup": "now"}}), "AsyncRequired")
 		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
-		if all := testdrive.AccountsOf(t, p, c); len(all) != 1 {
-			t.Errorf("the source has the accounts %q", all)
-		}
+		assert.Len(t, testdrive.AccountsOf(t, p, c), 1, "the source has the accounts")
 		objects := service.Objects(t)
-		if len(objects) != 3 || !strings.HasPrefix(objects[0], "mysql/"+source.ID+"/b_") {
-			t.Errorf("the bucket has %q", objects)
-		}
+		assert.True(t, len(objects) == 3 && strings.HasPrefix(objects[0], "mysql/"+source.ID+"/b_"),
+			"the bucket has %q", objects)
 		testdrive.Exec(t, c.Open(t), "DELETE FROM items", "DROP VIEW names")
 		for _, plan := range []string{"shared-small", "dedicated-small"} {
 			i := p.NewInstance(t, plan)
 			testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"restore_from": source.ID}}),
 				"AsyncRequired")
 			shown := i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
-			if last := shown[len(shown)-1]; !strings.HasPrefix(last, "Left out, ") || !strings.HasSuffix(last, ": view broken.") {
-				t.Errorf("the restore of a broken view ends with %q", last)
-			}
+			last := shown[len(shown)-1]
+			assert.True(t, strings.HasPrefix(last, "Left out, ") && strings.HasSuffix(last, ": view broken."),
+				"the restore of a broken view ends with %q", last)
 			i.Restored(t, source.ID, nil).Expect(t, http.StatusOK)
 			testdrive.ExpectClone(t, i)
 		}
@@ -120,9 +119,8 @@ func TestBackupsAreCaredFor(t *testing.T) {
 	d := p.Desk(t, env, nil)
 	source, c := testdrive.Cloneable(t, p, "shared-small")
 	breakView(t, c)
-	if out := d.Run(t, 0, "backups", source.ID).Stdout; strings.Count(out, "\n") != 1 {
-		t.Errorf("backups of an instance without any: %q", out)
-	}
+	out := d.Run(t, 0, "backups", source.ID).Stdout
+	assert.Equal(t, 1, strings.Count(out, "\n"), "backups of an instance without any: %q", out)
 	d.Refuse(t, `there is no service instance "none"`, "backups", "none")
 	task, _, _ := strings.Cut(d.Run(t, 0, "backups", "now", source.ID).Stdout, " ")
 	backups := func() (all []map[string]any) {
@@ -143,36 +141,30 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		return len(all) == 2 && all[0]["reason"] == "schedule" && all[0]["state"] == "complete"
 	})
 	second := backups()[0]["backup"].(string)
-	if all := backups(); all[0]["verified_at"] != nil || all[1]["verified_at"] == nil {
-		t.Errorf("the first backup and that of the schedule: %v", all)
-	}
+	all := backups()
+	assert.True(t, all[0]["verified_at"] == nil && all[1]["verified_at"] != nil,
+		"the first backup and that of the schedule: %v", all)
 	d.Run(t, 0, "backups", "verify", first, second)
 	await("both are verified", func(all []map[string]any) bool {
 		return all[0]["verified_at"] != nil && all[1]["verified_at"] != nil
 	})
 	testdrive.ExpectTenants(t, d.AdminDB, 1, 1)
 	metrics := p.Scrape(t)
-	if age, err := strconv.ParseFloat(metrics[`mysql_broker_backup_age_seconds{plan="shared-small"}`], 64); err != nil || age > 600 {
-		t.Errorf("the age of the newest verified backup: %v, %v", age, err)
-	}
+	age, err := strconv.ParseFloat(metrics[`mysql_broker_backup_age_seconds{plan="shared-small"}`], 64)
+	assert.False(t, err != nil || age > 600, "the age of the newest verified backup: %v, %v", age, err)
 	for name, want := range map[string]string{"mysql_broker_backups": "2", "mysql_broker_backups_damaged": "0",
 		`mysql_broker_backup_interval_seconds{plan="shared-small"}`: "86400"} {
-		if metrics[name] != want {
-			t.Errorf("%s is %s, want %s", name, metrics[name], want)
-		}
+		assert.Equal(t, want, metrics[name], name)
 	}
 	for _, name := range service.Objects(t) {
 		if strings.Contains(name, second+"/data-") {
-			if err := os.Remove(filepath.Join(service.Dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(filepath.Join(service.Dir, name)))
 		}
 	}
 	i := p.NewInstance(t, "shared-small")
 	state, shown := i.AwaitOperation(t, i.ID, i.Restored(t, second, nil).Expect(t, http.StatusAccepted).String("operation"))
-	if state != "failed" || !strings.Contains(shown[len(shown)-1], "damaged") {
-		t.Errorf("the restore of a damaged backup %s: %q", state, shown)
-	}
+	assert.True(t, state == "failed" && strings.Contains(shown[len(shown)-1], "damaged"),
+		"the restore of a damaged backup %s: %q", state, shown)
 	await("it is recorded as damaged", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
 	i.Remove(t)
 	testdrive.ExpectTenants(t, d.AdminDB, 1, 1)
@@ -181,21 +173,15 @@ func TestBackupsAreCaredFor(t *testing.T) {
 	testdrive.ExpectClone(t, i)
 
 	ts.Exec(t, "DELETE FROM backup")
-	if out := d.Run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
-		t.Errorf("import: %q", out)
-	}
+	assert.Equal(t, "Backups imported: 2.\n", d.Run(t, 0, "backups", "import").Stdout, "import")
 	ts.Exec(t, "UPDATE backup SET keep_until = now() - interval '1 h'")
 	testdrive.RunScheduled(t, ts, "purge-backups") // the manifests know better
-	if all := backups(); len(all) != 2 {
-		t.Errorf("after a purge of what is not due: %v", all)
-	}
+	assert.Len(t, backups(), 2, "after a purge of what is not due")
 	source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	ts.Exec(t, "UPDATE backup SET state = 'deleting' WHERE id = '"+first+"'")
 	testdrive.RunScheduled(t, ts, "purge-backups")
 	await("one is deleted", func(all []map[string]any) bool { return len(all) == 1 && all[0]["backup"] == second })
 	for _, name := range service.Objects(t) {
-		if strings.Contains(name, first) {
-			t.Errorf("%s is left", name)
-		}
+		assert.False(t, strings.Contains(name, first), "%s is left", name)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -70,13 +73,12 @@ func TestDisasterDrill(t *testing.T) {
 
 	shown := testdrive.RunRecover(t, env, 0)
 	d.expectActions(t, shown)
-	if strings.Contains(shown, d.all["kept"].c.Password) || strings.Contains(shown, d.lateBinding.Password) {
-		t.Error("recover prints a password")
-	}
+	assert.False(t, strings.Contains(shown, d.all["kept"].c.Password) || strings.Contains(shown, d.lateBinding.Password),
+		"recover prints a password")
 	_, table, _ := strings.Cut(shown, "\n") // before, it tells the time
-	if again := testdrive.RunRecover(t, env, 0); !strings.HasSuffix(again, table) {
-		t.Errorf("recover changes something, or shows it in another order:\n%s\n%s", shown, again)
-	}
+	again := testdrive.RunRecover(t, env, 0)
+	assert.True(t, strings.HasSuffix(again, table),
+		"recover changes something, or shows it in another order:\n%s\n%s", shown, again)
 	testdrive.ExpectHeld(t, p, "loaded from a dump")
 	o := p.Operator(env)
 	o.Run(t, 0, "drain", "shared-1") // what was made there since the backup is there all the same
@@ -85,13 +87,11 @@ func TestDisasterDrill(t *testing.T) {
 		Resumed bool
 		Items   []struct{ Action, Error string }
 	}
-	if err := json.Unmarshal([]byte(testdrive.RunRecover(t, env, 0, "--apply", "--json")), &done); err != nil || !done.Resumed {
-		t.Fatalf("%v: %+v", err, done)
-	}
+	err := json.Unmarshal([]byte(testdrive.RunRecover(t, env, 0, "--apply", "--json")), &done)
+	require.True(t, err == nil && done.Resumed, "%v: %+v", err, done)
 	testdrive.ExpectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
-	if r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK); r.String("status") != "ok" {
-		t.Errorf("/readyz says %s", r.Raw)
-	}
+	r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK)
+	assert.Equal(t, "ok", r.String("status"), "/readyz says %s", r.Raw)
 
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "drained", "7")
 	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
@@ -108,9 +108,7 @@ func TestDisasterDrill(t *testing.T) {
 		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
 	})
 	refusedAgain := testdrive.RunRecover(t, env, 1, "--apply")
-	if !strings.Contains(refusedAgain, "--force") {
-		t.Errorf("without a reason, recover --apply printed %q", refusedAgain)
-	}
+	assert.Contains(t, refusedAgain, "--force", "without a reason, recover --apply")
 	testdrive.ExpectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
 	d.expectNewTokens(t, p, last)
 	for i := range d.of("kept changed full definer unbound halfway late dedicated lateServer") {
@@ -214,9 +212,7 @@ func (d *drill) expectAccess(t *testing.T) {
 	t.Helper()
 	expect := func(what string, c testdrive.Credentials) {
 		t.Helper()
-		if id := testdrive.Read[int](t, c.Open(t), "SELECT id FROM orders"); id != 4711 {
-			t.Errorf("%s reads %d", what, id)
-		}
+		assert.Equal(t, 4711, testdrive.Read[int](t, c.Open(t), "SELECT id FROM orders"), "%s reads", what)
 	}
 	for i := range d.of("kept full changed halfway dedicated") {
 		expect("the binding of "+i.ID, i.c)
@@ -244,9 +240,8 @@ func (d *drill) expectAnswers(t *testing.T) {
 		i.Fetch(t).Expect(t, http.StatusOK)
 	}
 	for name, plan := range map[string]string{"changed": "shared-large", "lateServer": "dedicated-large"} {
-		if _, id := testdrive.Plan(t, plan); d.all[name].Fetch(t).String("plan_id") != id {
-			t.Errorf("the plan of instance %s is not %s", name, plan)
-		}
+		_, id := testdrive.Plan(t, plan)
+		assert.Equal(t, id, d.all[name].Fetch(t).String("plan_id"), "the plan of instance %s is not %s", name, plan)
 	}
 	for i := range d.of("deleted deletedServer") {
 		i.Fetch(t).Expect(t, http.StatusNotFound)
@@ -262,9 +257,8 @@ func (d *drill) expectNewTokens(t *testing.T, p testdrive.Platform, last int64) 
 	i := p.OwnInstance(t, "dedicated-small")
 	token := i.BeginProvision(t)
 	id, err := strconv.ParseInt(strings.TrimPrefix(token, "task_"), 10, 64)
-	if err != nil || id <= last || token == d.token {
-		t.Errorf("the next operation is %s, the last one before was task_%d", token, last)
-	}
+	assert.True(t, err == nil && id > last && token != d.token,
+		"the next operation is %s, the last one before was task_%d", token, last)
 	i.Await(t, token)
 	i.Remove(t)
 }

@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -50,19 +53,14 @@ func TestEverythingLost(t *testing.T) {
 	p = testdrive.StartPlatform(t, fresh, env)
 	testdrive.ExpectHeld(t, p, "loaded from a dump")
 	shown := testdrive.RunRecover(t, env, 0, "--apply")
-	if strings.Contains(shown, "forget ") {
-		t.Error("recover forgets instances that are lost")
-	}
+	assert.False(t, strings.Contains(shown, "forget "), "recover forgets instances that are lost")
 	d := p.Desk(t, env, nil)
-	if out := d.Run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
-		t.Errorf("import: %q", out)
-	}
+	assert.Equal(t, "Backups imported: 2.\n", d.Run(t, 0, "backups", "import").Stdout, "import")
 	restore := func(want, why string, args ...string) {
 		t.Helper()
 		operation, _, _ := strings.Cut(d.Run(t, 0, append([]string{"backups", "restore", "--yes"}, args...)...).Stdout, " ")
-		if state, says := d.Ended(t, operation); state != want || !strings.Contains(says, why) {
-			t.Fatalf("backups restore %q %s: %s", args, state, says)
-		}
+		state, says := d.Ended(t, operation)
+		require.True(t, state == want && strings.Contains(says, why), "backups restore %q %s: %s", args, state, says)
 	}
 	for _, i := range all {
 		i.Instance = i.Via(p)
@@ -72,9 +70,8 @@ func TestEverythingLost(t *testing.T) {
 		}
 		restore("succeeded", "", "--lost", d.IDs(t, "backup", "backups", i.ID)[0], i.ID)
 		again := p.Credentials(t, i.binding.Fetch(t).Expect(t, http.StatusOK))
-		if again.Username != i.c.Username || again.Password != i.c.Password || again.Database != i.c.Database {
-			t.Errorf("the binding has other credentials: %s in %s", again.Username, again.Database)
-		}
+		assert.True(t, again.Username == i.c.Username && again.Password == i.c.Password && again.Database == i.c.Database,
+			"the binding has other credentials: %s in %s", again.Username, again.Database)
 		testdrive.ExpectContents(t, i.ID, again, i.was)
 		testdrive.Exec(t, again.Open(t), "CALL add_item()")
 		present := testdrive.Contents(t, again)
@@ -119,18 +116,13 @@ func loseServers(t *testing.T, dir string) {
 	t.Helper()
 	for range 2 { // what supervises a server may have started it again
 		for pid := range testdrive.Processes(t, dir) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-				t.Fatal(err)
-			}
+			err := syscall.Kill(pid, syscall.SIGKILL)
+			require.False(t, err != nil && err != syscall.ESRCH, "%v", err)
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, path := range slices.Backward(left) {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(path))
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -54,15 +57,12 @@ func TestCleanupKeepsData(t *testing.T) {
 			tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
 			task := tasks.RestoreBefore(t, i)
 			state, shown := i.AwaitOperation(t, i.ID, task)
-			if state != "failed" || !strings.Contains(strings.Join(shown, " "), "Do not delete it") {
-				t.Errorf("it %s: %q", state, shown)
-			}
+			assert.True(t, state == "failed" && strings.Contains(strings.Join(shown, " "), "Do not delete it"),
+				"it %s: %q", state, shown)
 			p.AwaitLog(t, `"level":"ERROR"`)
 			p.AwaitLog(t, "a task failed and was not undone")
 			o := p.Operator(env)
-			if out := o.Run(t, 0, "tasks", task).Stdout; !strings.Contains(out, c.why) {
-				t.Errorf("the task is shown as %s", out)
-			}
+			assert.Contains(t, o.Run(t, 0, "tasks", task).Stdout, c.why, "the task is shown as")
 			testdrive.ExpectLine(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "kept", i.ID)
 			login.Open(t)                          // its data is where it was
 			if name == "a database with a table" { // an operator has it tried again, which makes a working instance
@@ -85,18 +85,13 @@ func TestCleanupKeepsData(t *testing.T) {
 func forgetHandedOut(t *testing.T, env map[string]string) {
 	t.Helper()
 	marks, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "kept"))
-	if err != nil || len(marks) != 1 {
-		t.Fatalf("servers handed out: %q, %v", marks, err)
-	}
-	if err := os.Remove(marks[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && len(marks) == 1, "servers handed out: %q, %v", marks, err)
+	require.NoError(t, os.Remove(marks[0]))
 }
 
 func expectNoDatabase(t *testing.T, p testdrive.Platform, name string) {
 	t.Helper()
-	if left := testdrive.Names(t, p.Admin(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name = '"+name+
-		"'"); len(left) > 0 {
-		t.Errorf("%q are left", left)
-	}
+	left := testdrive.Names(t, p.Admin(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name = '"+name+
+		"'")
+	assert.Empty(t, left, "%q are left", left)
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -53,26 +56,22 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 				operation := loss.restore()
 				testdrive.Receive(t, reached, "the database is there again")
 				_, err := c.Open(t).ExecContext(t.Context(), "CREATE TABLE early (id INT)")
-				if number := testdrive.ErrorNumber(err); number != 1142 {
-					t.Errorf("an account that was not lost wrote before the data was back: %v", err)
-				}
+				assert.EqualValues(t, 1142, testdrive.ErrorNumber(err),
+					"an account that was not lost wrote before the data was back: %v", err)
 				release()
-				if state, says := d.Ended(t, operation); state != "succeeded" {
-					t.Errorf("the restore %s: %s", state, says)
-				}
+				state, says := d.Ended(t, operation)
+				assert.Equal(t, "succeeded", state, "the restore %s: %s", state, says)
 				testdrive.Exec(t, c.Open(t), "CREATE TABLE late (id INT)", "DROP TABLE late")
 				testdrive.Exec(t, d.AdminDB, "DROP DATABASE "+c.Database)
 			}
 
 			state, says := d.Ended(t, loss.restore())
-			if state != "succeeded" || strings.Contains(says, "there before") {
-				t.Fatalf("%s, the restore %s: %s", loss.name, state, says)
-			}
+			require.True(t, state == "succeeded" && !strings.Contains(says, "there before"),
+				"%s, the restore %s: %s", loss.name, state, says)
 			testdrive.ExpectContents(t, i.ID, c, was)
 		}
-		if backups := strings.Count(d.Run(t, 0, "backups", i.ID).Stdout, "b_"); backups != 1 {
-			t.Errorf("there are %d backups", backups)
-		}
+		backups := strings.Count(d.Run(t, 0, "backups", i.ID).Stdout, "b_")
+		assert.Equal(t, 1, backups, "there are %d backups", backups)
 		i.Bound(t, nil)
 	})
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -39,16 +42,14 @@ func TestRecoverMoved(t *testing.T) {
 		p = testdrive.StartPlatform(t, s, env)
 		testdrive.ExpectHeld(t, p, "loaded from a dump")
 		shown := testdrive.RunRecover(t, env, 0)
-		if adopts := strings.Contains(shown, "place"); adopts != (name == "before") || strings.Contains(shown, "shut") ||
-			strings.Contains(shown, "forget") {
-			t.Errorf("after the dump of %s the move:\n%s", name, shown)
-		}
+		adopts := strings.Contains(shown, "place")
+		assert.False(t, adopts != (name == "before") || strings.Contains(shown, "shut") || strings.Contains(shown, "forget"),
+			"after the dump of %s the move:\n%s", name, shown)
 		testdrive.RunRecover(t, env, 0, "--apply")
 		again := testdrive.Binding{Instance: i.Via(p), BindingID: b.BindingID}
 		c := again.Credentials(t, again.Fetch(t))
-		if c.Port != moved.Port || c.Username != app.Username {
-			t.Errorf("after the dump of %s the move, the binding has %s:%d, want %d", name, c.Username, c.Port, moved.Port)
-		}
+		assert.True(t, c.Port == moved.Port && c.Username == app.Username,
+			"after the dump of %s the move, the binding has %s:%d, want %d", name, c.Username, c.Port, moved.Port)
 		testdrive.Exec(t, c.Open(t), "INSERT INTO t SELECT MAX(id) + 1 FROM t")
 		expectHealthy(t, env)
 	}
@@ -62,9 +63,7 @@ func TestRecoverMovedBack(t *testing.T) {
 	env := testdrive.Environment(t, s)
 	list, err := json.Marshal([]map[string]any{testdrive.Described("old", testdrive.Private(t, s.Flavour)),
 		testdrive.Described("new", testdrive.Private(t, s.Flavour))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env["MYSQL_SERVERS"], env["LAUNCHER"] = string(list), "none"
 	p := testdrive.StartPlatform(t, s, env)
 	o := p.Operator(env)
@@ -81,9 +80,8 @@ func TestRecoverMovedBack(t *testing.T) {
 			return testdrive.Run(t, env, "move", i.ID, to).Status == 0
 		})
 		desk := p.Desk(t, env, nil)
-		if state, says := desk.Ended(t, desk.Latest(t, i)); state != "succeeded" {
-			t.Fatalf("the move to %s %s: %s", to, state, says)
-		}
+		state, says := desk.Ended(t, desk.Latest(t, i))
+		require.Equal(t, "succeeded", state, "the move to %s %s: %s", to, state, says)
 	}
 	move("new")
 	second, c := i.Bound(t, nil)
@@ -102,22 +100,18 @@ func TestRecoverMovedBack(t *testing.T) {
 		i = i.Via(p)
 		if restored.name == "once" {
 			shown := testdrive.RunRecover(t, env, 0, "--without", "old")
-			if !strings.Contains(shown, "freeze") || strings.Contains(shown, "settle") {
-				t.Errorf("without the server that has the data:\n%s", shown)
-			}
+			assert.True(t, strings.Contains(shown, "freeze") && !strings.Contains(shown, "settle"),
+				"without the server that has the data:\n%s", shown)
 		}
 		if shown := testdrive.RunRecover(t, env, 0, "--apply"); !regexp.MustCompile(restored.adopts).MatchString(shown) ||
 			regexp.MustCompile("freeze|forget +instance").MatchString(shown) {
 			t.Errorf("moved %s before the backup:\n%s", restored.name, shown)
 		}
 		_, now := i.Bound(t, nil)
-		if now.Port != c.Port {
-			t.Errorf("moved %s before the backup, the data is at port %d, want %d", restored.name, now.Port, c.Port)
-		}
+		assert.Equal(t, c.Port, now.Port, "moved %s before the backup, the data is at port", restored.name)
 		testdrive.Exec(t, now.Open(t), "INSERT INTO t SELECT MAX(id) + 1 FROM t")
-		if all := testdrive.ReadAll(t, now.Open(t), "SELECT id FROM t"); len(all) != 4+n {
-			t.Errorf("moved %s before the backup, the rows are %q", restored.name, all)
-		}
+		assert.Len(t, testdrive.ReadAll(t, now.Open(t), "SELECT id FROM t"), 4+n,
+			"moved %s before the backup, the rows", restored.name)
 		expectHealthy(t, env)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -61,24 +63,19 @@ func TestRecoverRetained(t *testing.T) {
 	}
 	testdrive.RunRecover(t, env, 0, "--apply")
 
-	if again := testdrive.RunRecover(t, env, 0); strings.Contains(again, "retained data") {
-		t.Errorf("recover is not done:\n%s", again)
-	}
+	again := testdrive.RunRecover(t, env, 0)
+	assert.False(t, strings.Contains(again, "retained data"), "recover is not done:\n%s", again)
 	var kept []string
 	for _, r := range p.Operator(env).Retained(t) {
 		kept = append(kept, r.InstanceID)
 	}
 	for _, i := range slices.Concat(deleted, late) {
 		i = i.Via(p)
-		if !slices.Contains(kept, i.ID) {
-			t.Errorf("what %s has left is not retained: %q", i.ID, kept)
-		}
+		assert.True(t, slices.Contains(kept, i.ID), "what %s has left is not retained: %q", i.ID, kept)
 		i.Fetch(t).Expect(t, http.StatusNotFound)
 		undelete(i)
 	}
-	if len(kept) != 4 {
-		t.Errorf("retained: %q", kept)
-	}
+	assert.Len(t, kept, 4, "retained")
 	for _, i := range slices.Concat(deleted, late, back) {
 		_, app := i.Via(p).Bound(t, nil)
 		expectShop(t, app, was[i.ID])

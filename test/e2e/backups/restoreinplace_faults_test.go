@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -23,9 +26,9 @@ func (r *spoiltInstance) revive(t *testing.T) {
 // expectCancelled fails the test unless the operation ends as one that an operator cancelled.
 func (r *spoiltInstance) expectCancelled(t *testing.T, operation, when string) {
 	t.Helper()
-	if state, says := r.Ended(t, operation); state != "failed" || !strings.HasPrefix(says, testdrive.ByOperator) {
-		t.Errorf("the restore that was cancelled %s %s: %s", when, state, says)
-	}
+	state, says := r.Ended(t, operation)
+	assert.True(t, state == "failed" && strings.HasPrefix(says, testdrive.ByOperator),
+		"the restore that was cancelled %s %s: %s", when, state, says)
 	r.expectSpoilt(t, "after a restore that was cancelled "+when)
 }
 
@@ -38,22 +41,16 @@ func TestFaultRestoreInPlaceWithoutObjectStore(t *testing.T) {
 		reached, release := testdrive.HoldAt(t, r.Faults, "after: RENAME TABLE")
 		operation := r.begin(t)
 		testdrive.Receive(t, reached, "the tables are those of the backup")
-		if again := r.begin(t); again != operation {
-			t.Errorf("a repeated request began %s beside %s", again, operation)
-		}
+		again := r.begin(t)
+		assert.Equal(t, operation, again, "a repeated request began %s beside %s", again, operation)
 		testdrive.ExpectError(t, r.i.Deprovision(t, testdrive.Async), "ConcurrencyError") // it would keep a mixture
-		if err := os.Rename(r.store, r.store+"-away"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Rename(r.store, r.store+"-away"))
 		r.Run(t, 0, "tasks", "cancel", operation)
 		release()
 		r.Tasks.Await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%'")
-		if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
-			t.Error("an application can write in a mixture")
-		}
-		if err := os.Rename(r.store+"-away", r.store); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')")
+		assert.Error(t, err, "an application can write in a mixture")
+		require.NoError(t, os.Rename(r.store+"-away", r.store))
 		r.Run(t, 0, "tasks", "retry", operation)
 		r.expectCancelled(t, operation, "while the object store was away")
 		r.remove(t)
@@ -76,9 +73,9 @@ func TestFaultRestoreInPlaceBesideAHangingObjectStore(t *testing.T) {
 	r.expectSpoilt(t, "after a restore beside an object store that hangs")
 	thaw()
 	release()
-	if state, says := r.Ended(t, operation); state != "failed" || !strings.Contains(says, "The object store for backups failed") {
-		t.Errorf("the restore beside an object store that hangs %s: %s", state, says)
-	}
+	state, says := r.Ended(t, operation)
+	assert.True(t, state == "failed" && strings.Contains(says, "The object store for backups failed"),
+		"the restore beside an object store that hangs %s: %s", state, says)
 	r.expectSpoilt(t, "after a restore that a hanging object store has ended")
 	r.remove(t)
 }
@@ -99,9 +96,8 @@ func TestFaultRestoreInPlaceOnServerThatEnds(t *testing.T) {
 			release()
 			r.Tasks.Await(t, operation, "finds no server", "last_error <> ''")
 			start()
-			if state, says := r.Ended(t, operation); state != "succeeded" {
-				t.Errorf("the restore whose server ended at %q %s: %s", point, state, says)
-			}
+			state, says := r.Ended(t, operation)
+			assert.Equal(t, "succeeded", state, "the restore whose server ended at %q %s: %s", point, state, says)
 			r.expectRestored(t, "after a restore whose server ended at "+point)
 			if all := testdrive.ReadAll(t, r.AdminDB, "SELECT schema_name FROM information_schema.schemata WHERE schema_name "+
 				`LIKE 'db\_%' AND schema_name <> 'db_broker_marks'`); len(all) != 1 {
@@ -161,23 +157,18 @@ func TestFaultRestoreInPlaceLostInTheMiddle(t *testing.T) {
 
 		shown := testdrive.RunRecover(t, env, 0)
 		named := regexp.MustCompile(`mysql-broker backups restore (b_\w+) ` + r.i.ID).FindStringSubmatch(shown)
-		if !strings.Contains(shown, "freeze") || named == nil {
-			t.Fatalf("recover does not say what to do:\n%s", shown)
-		}
+		require.True(t, strings.Contains(shown, "freeze") && named != nil, "recover does not say what to do:\n%s", shown)
 		testdrive.RunRecover(t, env, 0, "--apply")
 		testdrive.ExpectRefusal(t, r.i.NewBinding().Bind(t, nil), http.StatusBadRequest)
-		if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); testdrive.ErrorNumber(err) != 1142 {
-			t.Errorf("a write to a mixture: %v", err)
-		}
+		_, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')")
+		assert.EqualValues(t, 1142, testdrive.ErrorNumber(err), "a write to a mixture: %v", err)
 		r.Run(t, 0, "backups", "import")
 		operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", "--yes", named[1], r.i.ID).Stdout, " ")
-		if state, says := r.Ended(t, operation); state != "succeeded" {
-			t.Errorf("the restore of the earlier data %s: %s", state, says)
-		}
+		state, says := r.Ended(t, operation)
+		assert.Equal(t, "succeeded", state, "the restore of the earlier data %s: %s", state, says)
 		r.expectSpoilt(t, "after the earlier data was restored")
 		expectHealthy(t, env)
-		if again := testdrive.RunRecover(t, env, 0); strings.Contains(again, "freeze") {
-			t.Errorf("recover freezes what was restored:\n%s", again)
-		}
+		again := testdrive.RunRecover(t, env, 0)
+		assert.False(t, strings.Contains(again, "freeze"), "recover freezes what was restored:\n%s", again)
 	})
 }

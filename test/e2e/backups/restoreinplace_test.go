@@ -6,11 +6,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -59,14 +60,11 @@ func TestRestoreInPlace(t *testing.T) {
 			spoilt := testdrive.Contents(t, c)
 			operation := i.RestoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
 			shown := i.Await(t, operation)
-			if last := shown[len(shown)-1]; !strings.Contains(last, "backup "+id) {
-				t.Errorf("the restore ends with %q", last)
-			}
+			assert.Contains(t, shown[len(shown)-1], "backup "+id, "the restore ends with")
 			testdrive.ExpectContents(t, "the restored "+plan, c, was)
 			testdrive.Exec(t, c.Open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
-			if got := testdrive.ReadAll(t, reader.Open(t), "SELECT name FROM names ORDER BY 1"); !slices.Equal(got, []string{"one", "two"}) {
-				t.Errorf("the read-only binding reads %q", got)
-			}
+			assert.Equal(t, []string{"one", "two"}, testdrive.ReadAll(t, reader.Open(t), "SELECT name FROM names ORDER BY 1"),
+				"the read-only binding reads")
 			before := testdrive.BackupIn(t, shown)
 			frozen := testdrive.NewGate(t, "restore: freeze: done")
 			faults.Decide(func(_ int, at string) testdrive.Word {
@@ -75,9 +73,8 @@ func TestRestoreInPlace(t *testing.T) {
 			})
 			operation = i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
 			testdrive.Receive(t, frozen.Reached, "the second restore is frozen")
-			if _, err := c.Open(t).Exec("CALL add_item()"); err == nil {
-				t.Error("a procedure that the first restore has created can write during the second one")
-			}
+			_, err := c.Open(t).Exec("CALL add_item()")
+			assert.Error(t, err, "a procedure that the first restore has created can write during the second one")
 			frozen.Release()
 			i.Await(t, operation)
 			if all := testdrive.AccountsOf(t, p, c); plan == "shared-small" && len(all) > 3 { // of two bindings, and a locked owner
@@ -87,9 +84,7 @@ func TestRestoreInPlace(t *testing.T) {
 		}
 
 		for _, l := range p.Operator(env).Audit(t, "--instance", shared.ID) {
-			if l.RequestID == "" {
-				t.Errorf("the audit does not say who asked for the %s", l.Action)
-			}
+			assert.NotEmpty(t, l.RequestID, "the audit does not say who asked for the %s", l.Action)
 		}
 
 		// From another instance of the space; and an instance over its quota may write again.
@@ -146,9 +141,7 @@ type spoiltInstance struct {
 func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
-	if err := os.Mkdir(store, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(store, 0o700))
 	r := newSpoiltInstanceOn(t, testdrive.Private(t, flavour),
 		func(env map[string]string) { env["BACKUP_STORE"] = "file://" + store })
 	r.store = store
@@ -217,17 +210,16 @@ func TestRestoreInPlaceOfDamagedBackups(t *testing.T) {
 
 	r.spoil(t)
 	damage(t, filepath.Join(r.store, r.i.ID, r.backup), "data-")
-	if state, says := r.Ended(t, r.begin(t)); state != "failed" || !strings.Contains(says, "damaged") {
-		t.Errorf("the restore of a damaged backup %s: %s", state, says)
-	}
+	state, says := r.Ended(t, r.begin(t))
+	assert.True(t, state == "failed" && strings.Contains(says, "damaged"),
+		"the restore of a damaged backup %s: %s", state, says)
 	r.expectSpoilt(t, "after a damaged backup")
 
 	// An operator restores a sound backup with a command.
 	sound := r.IDs(t, "backup", "backups", r.i.ID)[0]
 	operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", "--yes", sound, r.i.ID).Stdout, " ")
-	if state, says := r.Ended(t, operation); state != "succeeded" {
-		t.Errorf("backups restore %s: %s", state, says)
-	}
+	state, says = r.Ended(t, operation)
+	assert.Equal(t, "succeeded", state, "backups restore %s: %s", state, says)
 	r.Run(t, 1, "backups", "restore", "--yes", "b_none", r.i.ID)
 	r.Run(t, 1, "backups", "restore", "--yes", sound, "none")
 	r.remove(t)
@@ -250,10 +242,9 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 		r.Tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
 		return over
 	})
-	if state, says := r.Ended(t, operation); state != "failed" || !strings.Contains(says, "mixture") ||
-		!strings.Contains(says, before) {
-		t.Errorf("the restore whose earlier data was lost %s: %s", state, says)
-	}
+	state, says := r.Ended(t, operation)
+	assert.True(t, state == "failed" && strings.Contains(says, "mixture") && strings.Contains(says, before),
+		"the restore whose earlier data was lost %s: %s", state, says)
 	counted := func(when string) {
 		t.Helper()
 		testdrive.Eventually(t, limits.Stuck, "the instance is counted as frozen "+when, func() bool {
@@ -262,9 +253,8 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	}
 	frozen := func(when string) {
 		t.Helper()
-		if _, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')"); testdrive.ErrorNumber(err) != 1142 {
-			t.Errorf("a write %s: %v", when, err)
-		}
+		_, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')")
+		assert.EqualValues(t, 1142, testdrive.ErrorNumber(err), "a write %s: %v", when, err)
 		testdrive.ReadAll(t, r.c.Open(t), "SELECT COUNT(*) FROM items")
 		counted(when)
 	}
@@ -274,9 +264,8 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	copied.Update(t, testdrive.Sync, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
 	copied.Remove(t)
 	operation = r.i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
-	if state, says := r.Ended(t, operation); state != "failed" {
-		t.Errorf("the restore of a damaged backup %s: %s", state, says)
-	}
+	state, says = r.Ended(t, operation)
+	assert.Equal(t, "failed", state, "the restore of a damaged backup %s: %s", state, says)
 	frozen("after another restore that failed")
 
 	r.i.Delete(t)
@@ -284,9 +273,7 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	counted("after it was deleted and came back")
 	testdrive.ExpectRefusal(t, r.i.NewBinding().Bind(t, nil), http.StatusBadRequest)
 	for _, grants := range grantsOfAccounts(t, r.AdminDB, r.c.Database) {
-		if strings.Contains(grants, "INSERT") {
-			t.Errorf("an account of a mixture that came back may write: %s", grants)
-		}
+		assert.False(t, strings.Contains(grants, "INSERT"), "an account of a mixture that came back may write: %s", grants)
 	}
 	r.i.Await(t, r.begin(t))
 	_, r.c = r.i.Bound(t, nil)
@@ -308,13 +295,9 @@ func damage(t *testing.T, dir, prefix string) {
 	t.Helper()
 	for _, path := range find(t, dir, prefix) {
 		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw[len(raw)/2] ^= 1
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
 	}
 }
 
@@ -322,8 +305,6 @@ func damage(t *testing.T, dir, prefix string) {
 func find(t *testing.T, dir, prefix string) (paths []string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("files %s* in %s: %q, %v", prefix, dir, paths, err)
-	}
+	require.True(t, err == nil && len(paths) != 0, "files %s* in %s: %q, %v", prefix, dir, paths, err)
 	return paths
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
@@ -78,9 +80,7 @@ func TestRestoreToTime(t *testing.T) {
 		service.Configure(env)
 		faults := testdrive.NewFaults(t, env)
 		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p := testdrive.StartPlatform(t, s, env)
 		ts := testdrive.OpenTasks(t, env)
 		source := p.OwnInstance(t, "dedicated-small")
@@ -150,9 +150,9 @@ func TestRestoreToTime(t *testing.T) {
 			i.Await(t, operation)
 			_, restored := i.Bound(t, nil)
 			testdrive.ExpectContents(t, fmt.Sprintf("what was restored to moment %d", n), restored, m.contents)
-			if got := testdrive.Read[string](t, restored.Open(t), "SELECT VERSION()"); !strings.HasPrefix(got, next.Version) {
-				t.Errorf("it was restored to a server of version %s, want %s", got, next.Version)
-			}
+			got := testdrive.Read[string](t, restored.Open(t), "SELECT VERSION()")
+			assert.True(t, strings.HasPrefix(got, next.Version),
+				"it was restored to a server of version %s, want %s", got, next.Version)
 			i.Remove(t)
 		}
 
@@ -185,9 +185,8 @@ func TestRestoreToTime(t *testing.T) {
 		i := p.OwnInstance(t, "dedicated-small")
 		state, shown := i.AwaitOperation(t, i.ID, i.RestoredTo(t, source.ID, last.at).Expect(t,
 			http.StatusAccepted).String("operation"))
-		if state != "failed" || !strings.Contains(shown[len(shown)-1], "lacks a part") {
-			t.Errorf("a restore with a gap %s: %q", state, shown)
-		}
+		assert.True(t, state == "failed" && strings.Contains(shown[len(shown)-1], "lacks a part"),
+			"a restore with a gap %s: %q", state, shown)
 		i.Remove(t)
 		missing := uuid.NewString()
 		for name, test := range map[string]struct {
@@ -201,9 +200,7 @@ func TestRestoreToTime(t *testing.T) {
 			r := p.NewInstance(t, test.plan).Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry,
 				"parameters": body{"restore_from": test.from, "restore_to_time": test.until}})
 			testdrive.ExpectRefusal(t, r, 400)
-			if !strings.Contains(r.String("description"), test.want) {
-				t.Errorf("%s: %q", name, r.String("description"))
-			}
+			assert.Contains(t, r.String("description"), test.want, name)
 		}
 	})
 }

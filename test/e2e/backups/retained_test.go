@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -24,9 +27,8 @@ func TestRetainedData(t *testing.T) {
 	was := shopContents(t, app)
 	i.Delete(t)
 	all := o.Retained(t)
-	if len(all) != 1 || all[0].InstanceID != i.ID || all[0].Name != "shop" || all[0].AdoptedBy != "" {
-		t.Fatalf("retained: %+v", all)
-	}
+	require.True(t, len(all) == 1 && all[0].InstanceID == i.ID && all[0].Name == "shop" && all[0].AdoptedBy == "",
+		"retained: %+v", all)
 
 	back := cf(body{"parameters": body{"undelete": i.ID}})
 	rivals := []testdrive.Instance{p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-large")}
@@ -44,39 +46,31 @@ func TestRetainedData(t *testing.T) {
 			t.Errorf("the other one: %d %s", r.Status, r.Raw)
 		}
 	}
-	if winner.ID == "" {
-		t.Fatal("nobody got the data")
-	}
+	require.NotEmpty(t, winner.ID, "nobody got the data")
 	_, app = winner.Bound(t, nil)
 	expectShop(t, app, was)
 
 	winner.Delete(t)
-	if all = o.Retained(t); len(all) != 1 {
-		t.Fatalf("retained: %+v", all)
-	}
+	all = o.Retained(t)
+	require.Len(t, all, 1, "retained")
 	// Its database is lost.
 	testdrive.Exec(t, p.Admin(t), "DROP DATABASE `"+app.Database+"`")
 	found := testdrive.RunDoctor(t, env).Expect(t, 1).Stdout
-	if !strings.Contains(found, "missing") || !strings.Contains(found, "retained purge "+all[0].ID) {
-		t.Errorf("the doctor says %s", found)
-	}
+	assert.True(t, strings.Contains(found, "missing") && strings.Contains(found, "retained purge "+all[0].ID),
+		"the doctor says %s", found)
 	lost := rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}}))
-	if lost.Status < 400 || !strings.Contains(lost.String("description"), "not on its server any more") {
-		t.Errorf("an undelete of what was lost: %d %s", lost.Status, lost.Raw)
-	}
+	assert.True(t, lost.Status >= 400 && strings.Contains(lost.String("description"), "not on its server any more"),
+		"an undelete of what was lost: %d %s", lost.Status, lost.Raw)
 	o.Refuse(t, "add --yes", "retained", "purge", all[0].ID)
 	o.Run(t, 0, "retained", "purge", "--yes", all[0].ID)
-	if entries := o.Audit(t, "--action", "purge", "--instance", winner.ID); len(entries) != 1 ||
-		entries[0].Object != all[0].ID || entries[0].Platform != "operator" {
-		t.Errorf("the purge is recorded as %+v", entries)
-	}
+	entries := o.Audit(t, "--action", "purge", "--instance", winner.ID)
+	assert.True(t, len(entries) == 1 && entries[0].Object == all[0].ID && entries[0].Platform == "operator",
+		"the purge is recorded as %+v", entries)
 	testdrive.Eventually(t, testdrive.TakeoverTime, "the data is dropped", func() bool { return len(o.Retained(t)) == 0 })
 	expectNoDatabase(t, p, app.Database)
 	rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}})).Expect(t, http.StatusBadRequest)
 	expectHealthy(t, env)
 	var counted int
 	testdrive.OpenTasks(t, env).Scan(t, &counted, "SELECT coalesce(sum(instances), 0) FROM server")
-	if counted != 0 {
-		t.Errorf("the server is recorded to hold %d instances", counted)
-	}
+	assert.Equal(t, 0, counted, "the server is recorded to hold %d instances", counted)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -93,9 +95,8 @@ func TestUndelete(t *testing.T) {
 				r := again.Provision(t, testdrive.Async, cf(body{"space_guid": "another", "parameters": body{"undelete": "shop"}}))
 				refused := again.Provision(t, testdrive.Async, cf(body{"parameters": body{"undelete": "none"}}))
 				for _, r := range []testdrive.Response{r.Expect(t, http.StatusBadRequest), refused.Expect(t, http.StatusBadRequest)} {
-					if !strings.Contains(r.String("description"), "There is no deleted service instance") {
-						t.Errorf("refused with %s", r.Raw)
-					}
+					assert.True(t, strings.Contains(r.String("description"), "There is no deleted service instance"),
+						"refused with %s", r.Raw)
 				}
 				fields := cf(body{"parameters": body{"undelete": "shop"}})
 				again.Create(t, fields, http.StatusCreated)
@@ -104,9 +105,7 @@ func TestUndelete(t *testing.T) {
 				_, now := again.Bound(t, body{"parameters": body{"role": "admin"}})
 				db := now.Open(t)
 				expectShop(t, now, was)
-				if n := testdrive.Read[int](t, db, "SELECT n FROM total"); n != 3 {
-					t.Errorf("a view of an account that was never unbound: %d", n)
-				}
+				assert.Equal(t, 3, testdrive.Read[int](t, db, "SELECT n FROM total"), "a view of an account that was never unbound")
 				before := ticks(t, db, now.Database)
 				testdrive.Eventually(t, testdrive.TakeoverTime, "the event runs again", func() bool {
 					return ticks(t, db, now.Database) > before
@@ -141,9 +140,8 @@ func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
 		"CREATE EVENT "+clock+".ticking ON SCHEDULE EVERY 1 SECOND DO INSERT INTO "+clock+".tick () VALUES ()")
 	testdrive.Eventually(t, limits.Stuck, "the other event runs", func() bool { return ticks(t, admin, clock) >= 3 })
 	testdrive.Exec(t, admin, "DROP DATABASE "+clock)
-	if after := ticks(t, admin, database); after != before {
-		t.Errorf("the event of a deleted instance has run %d times", after-before)
-	}
+	after := ticks(t, admin, database)
+	assert.Equal(t, before, after, "the event of a deleted instance has run %d times", after-before)
 }
 
 // expectHealthy expects that the doctor finds nothing.

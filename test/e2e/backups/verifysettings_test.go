@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
@@ -36,28 +39,23 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		"INSERT INTO parts VALUES (1, 'one'), (2, 'two')")
 	shown := i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
 	id := testdrive.BackupIn(t, shown)
-	if last := shown[len(shown)-1]; !strings.Contains(last, "could not be restored as a test yet") {
-		t.Errorf("a backup that cannot be verified ends with %q", last)
-	}
+	assert.Contains(t, shown[len(shown)-1], "could not be restored as a test yet",
+		"a backup that cannot be verified ends with")
 	testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").Restored(t, i.ID, nil), http.StatusBadRequest, id+".")
 	only := func() map[string]any {
 		t.Helper()
 		var all []map[string]any
 		o.Read(t, &all, "backups", i.ID)
-		if len(all) != 1 || all[0]["verify_error"] != nil {
-			t.Fatalf("backups: %v", all)
-		}
+		require.True(t, len(all) == 1 && all[0]["verify_error"] == nil, "backups: %v", all)
 		return all[0]
 	}
 	p.AwaitLog(t, "a backup cannot be verified on a server with these settings")
 	why, _ := only()["verify_refused"].(string)
-	if !strings.HasPrefix(why, "shared server ") || !strings.Contains(why, "max_allowed_packet") {
-		t.Errorf("the backup is refused because of %q", why)
-	}
-	if out := o.Run(t, 0, "backups", i.ID).Stdout; !strings.Contains(out, "\trefused by settings\t") ||
-		!strings.Contains(out, why) {
-		t.Errorf("backups printed %q", out)
-	}
+	assert.True(t, strings.HasPrefix(why, "shared server ") && strings.Contains(why, "max_allowed_packet"),
+		"the backup is refused because of %q", why)
+	out := o.Run(t, 0, "backups", i.ID).Stdout
+	assert.True(t, strings.Contains(out, "\trefused by settings\t") && strings.Contains(out, why),
+		"backups printed %q", out)
 	testdrive.Exec(t, p.Admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
 	o.Run(t, 0, "backups", "verify", id)
 	testdrive.Eventually(t, limits.Stuck, "the backup is verified", func() bool {
@@ -69,15 +67,12 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 	again.Await(t, again.Restored(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
 	_, c = again.Bound(t, nil)
 	var name, create string
-	if err := c.Open(t).QueryRow("SHOW CREATE TABLE parts").Scan(&name, &create); err != nil ||
-		!strings.Contains(create, "PARTITION BY HASH") {
-		t.Errorf("the restored table: %s, %v", create, err)
-	}
+	err := c.Open(t).QueryRow("SHOW CREATE TABLE parts").Scan(&name, &create)
+	assert.True(t, err == nil && strings.Contains(create, "PARTITION BY HASH"), "the restored table: %s, %v", create, err)
 	smaller := p.NewInstance(t, "shared-small")
 	state, shown := smaller.AwaitOperation(t, smaller.ID,
 		smaller.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
 	refused := state == "failed" && strings.Contains(shown[len(shown)-1], "Table parts has partitions")
-	if refused != forbidden || !refused && state != "succeeded" {
-		t.Errorf("a copy on the shared server %s: %q", state, shown)
-	}
+	assert.False(t, refused != forbidden || !refused && state != "succeeded",
+		"a copy on the shared server %s: %q", state, shown)
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
@@ -52,9 +55,8 @@ func TestKubernetes(t *testing.T) {
 		_, larger := testdrive.Plan(t, "dedicated-large")
 		m.run(t, &i, http.MethodPatch, i.Path()+testdrive.Async, body{"service_id": i.ServiceID, "plan_id": larger})
 		m.expectDeaths(t, "resize: recorded", "resize: volume grown", "resize: pod resized", "resize: template changed")
-		if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM fruit"); n != 3 {
-			t.Errorf("%d rows are left of 3", n)
-		}
+		n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM fruit")
+		assert.Equal(t, 3, n, "%d rows are left of 3", n)
 		login := audit.Credentials{Host: c.Host, Port: c.Port, Username: c.Username, Password: c.Password,
 			Database: c.Database, CACertificate: c.CACertificate}
 		check("in use", audit.Reported{
@@ -110,13 +112,11 @@ func TestKubernetesUpgrade(t *testing.T) {
 		m.expectDeaths(t, "upgrade: copy claimed", "upgrade: recorded", "upgrade: pod ordered", "upgrade: compared",
 			"launch: answers", "upgrade: server back")
 		i.ExpectVersion(t, m.Platform, env, next.Version)
-		if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM items"); n != 2 {
-			t.Errorf("%d rows are left of 2", n)
-		}
+		n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM items")
+		assert.Equal(t, 2, n, "%d rows are left of 2", n)
 		m.run(t, &i, http.MethodDelete, i.Deletion(i.Path(), testdrive.Async), nil)
-		if _, problems := inspectors["kubernetes"].Inspect(nil, nil); len(problems) > 0 {
-			t.Errorf("left: %q", problems)
-		}
+		_, problems := inspectors["kubernetes"].Inspect(nil, nil)
+		assert.Empty(t, problems)
 	})
 }
 
@@ -124,9 +124,7 @@ func TestKubernetesUpgrade(t *testing.T) {
 func addImage(t *testing.T, prefix string, like mysqld.Binary, version string, b mysqld.Binary) string {
 	t.Helper()
 	name, err := onKubernetes.Node.AddImage(t.Context(), prefix, kubernetes.ImageName(like), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return fmt.Sprintf(",%s-%s=%s", like.Flavour, version, name)
 }
 
@@ -134,18 +132,12 @@ func addImage(t *testing.T, prefix string, like mysqld.Binary, version string, b
 func brokenProgram(t *testing.T, b mysqld.Binary) mysqld.Binary {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "broken") // the node's containers pass through as another user
-	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, os.Chmod(dir, 0o755)))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	tree := filepath.Join(dir, "tree")
-	if err := servers.LinkTree(b, tree); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, servers.LinkTree(b, tree))
 	script := "#!/bin/sh\necho it is broken >&2\nexit 1\n"
-	if err := servers.WriteProgram(filepath.Join(tree, "bin", filepath.Base(b.Path)), []byte(script)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, servers.WriteProgram(filepath.Join(tree, "bin", filepath.Base(b.Path)), []byte(script)))
 	b.BaseDir = tree
 	return b
 }
@@ -230,9 +222,7 @@ func (m *mortals) runUntil(t *testing.T, wanted string, i *testdrive.Instance, m
 func (m *mortals) expectDeaths(t *testing.T, points ...string) {
 	t.Helper()
 	for _, point := range points {
-		if !slices.Contains(m.all, point) {
-			t.Errorf("no broker died at %q, only at %q", point, m.all)
-		}
+		assert.True(t, slices.Contains(m.all, point), "no broker died at %q, only at %q", point, m.all)
 	}
 	m.all = nil
 }
@@ -259,24 +249,21 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 		}
 		testdrive.RunDoctor(t, env).Expect(t, 0)
 		for name, inspector := range inspectors { // which finds the Secret, the volume, the address, the set and the pod
-			if _, problems := inspector.Inspect(nil, nil); len(problems) != 5 {
-				t.Errorf("what nobody needs at %s: %q", name, problems)
-			}
+			_, problems := inspector.Inspect(nil, nil)
+			assert.Len(t, problems, 5, "what nobody needs at %s", name)
 		}
 		at["near"].Remove(t)
 		at["far"].Remove(t)
 		for name, inspector := range inspectors {
-			if _, problems := inspector.Inspect(nil, nil); len(problems) > 0 {
-				t.Errorf("left at %s: %q", name, problems)
-			}
+			_, problems := inspector.Inspect(nil, nil)
+			assert.Empty(t, problems, "left at %s", name)
 		}
 		wrong := maps.Clone(env)
 		wrong["LAUNCHER_FAR_STORAGE_CLASS"] = "Not_a_class"
 		refused := testdrive.RunDoctor(t, wrong).Expect(t, 1).Stdout
 		testdrive.ExpectLine(t, refused, "refused", "plan", "dedicated-large", "Not_a_class")
-		if strings.Contains(refused, "dedicated-small") {
-			t.Errorf("doctor blames a plan of the other launcher: %s", refused)
-		}
+		assert.False(t, strings.Contains(refused, "dedicated-small"),
+			"doctor blames a plan of the other launcher: %s", refused)
 		// A broker starts while the API server of one launcher is down, and works with the servers of the other launcher.
 		down := maps.Clone(env)
 		down["LAUNCHER_FAR_API"] = "https://127.0.0.1:1"
@@ -290,9 +277,7 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 		far := inspectors["far"].(kubernetestest.Inspector)
 		status, response, err := far.Call(t.Context(), http.MethodPatch,
 			"/apis/rbac.authorization.k8s.io/v1/namespaces/"+far.Namespace+"/roles/mysql-broker", body{"rules": []any{}})
-		if err != nil || status != http.StatusOK {
-			t.Fatalf("take the rights away: %d %s %v", status, response, err)
-		}
+		require.True(t, err == nil && status == http.StatusOK, "take the rights away: %d %s %v", status, response, err)
 		var out testdrive.Output
 		testdrive.Eventually(t, limits.Stuck, "doctor misses all rights", func() bool {
 			out = testdrive.RunDoctor(t, env)

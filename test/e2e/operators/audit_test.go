@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -48,13 +51,9 @@ func TestAudit(t *testing.T) {
 		{Platform: "kubernetes", UserID: "c2dde242", UserName: "duke", Email: "duke@example.com", Action: "bind",
 			BindingID: b.BindingID, RequestID: "request-of-kubernetes"},
 		{Platform: "cloudfoundry", UserID: "jane-guid", Action: "provision", RequestID: "request-of-cloudfoundry"}}
-	if len(of) != len(want) {
-		t.Fatalf("of the instance: %+v", of)
-	}
+	require.Equal(t, len(want), len(of), "of the instance: %+v", of)
 	for n, l := range of {
-		if l.RequestID == "" || !strings.HasPrefix(l.Task, "task_") {
-			t.Errorf("no request or task: %+v", l)
-		}
+		assert.True(t, l.RequestID != "" && strings.HasPrefix(l.Task, "task_"), "no request or task: %+v", l)
 		want[n].InstanceID, want[n].Plan, want[n].Result = i.ID, "shared-small", "succeeded"
 		want[n].Task, l.RequestID = l.Task, strings.TrimSuffix(l.RequestID, " ")
 		if n == 0 {
@@ -69,19 +68,14 @@ func TestAudit(t *testing.T) {
 		drains[0].Platform != "operator" || drains[0].UserName == "" || drains[0].Host == "" {
 		t.Errorf("of the operator: %+v", drains)
 	}
-	if got := o.Audit(t, "--user", "duke@example.com", "--limit", "1"); len(got) != 1 || got[0] != of[2] {
-		t.Errorf("of the user: %+v", got)
-	}
-	if table := o.Run(t, 0, "audit", "--action", "bind").Stdout; !strings.Contains(table, "kubernetes duke") {
-		t.Errorf("the table is\n%s", table)
-	}
+	got := o.Audit(t, "--user", "duke@example.com", "--limit", "1")
+	assert.True(t, len(got) == 1 && got[0] == of[2], "of the user: %+v", got)
+	assert.Contains(t, o.Run(t, 0, "audit", "--action", "bind").Stdout, "kubernetes duke", "the table")
 	var text string
 	ts := testdrive.OpenTasks(t, env)
 	ts.Scan(t, &text, "SELECT string_agg(a::text, ' ') FROM audit a")
 	p.Seen.Check(t, "the audit", text)
 	ts.Exec(t, "UPDATE audit SET at = at - interval '3 days' WHERE action = 'drain'")
 	testdrive.RunScheduled(t, ts, "remove-old-tasks")
-	if got := o.Audit(t, "--action", "drain"); len(got) != 0 {
-		t.Errorf("after more days than entries are kept: %+v", got)
-	}
+	assert.Empty(t, o.Audit(t, "--action", "drain"), "after more days than entries are kept")
 }

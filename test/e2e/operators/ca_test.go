@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -24,9 +27,8 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 	b, c := i.Bound(t, nil)
 	_, d := other.Bound(t, nil)
 	first := ca()
-	if c.CACertificate != first || d.CACertificate != first || strings.Count(first, "BEGIN CERTIFICATE") != 1 {
-		t.Fatal("two servers have not the one CA that is printed")
-	}
+	require.True(t, c.CACertificate == first && d.CACertificate == first && strings.Count(first, "BEGIN CERTIFICATE") == 1,
+		"two servers have not the one CA that is printed")
 	expectCAKeyNowhere(t, env)
 	db := c.Open(t)
 	db.SetMaxOpenConns(1)
@@ -39,29 +41,20 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 		return i.Credentials(t, b.Fetch(t).Expect(t, 200)).CACertificate
 	}
 	testdrive.Eventually(t, limits.Stuck, "both CAs are given out", func() bool { return fetched() == both })
-	if !strings.HasSuffix(both, first) || strings.Count(both, "BEGIN CERTIFICATE") != 2 {
-		t.Errorf("printed %q", both)
-	}
-	if out := testdrive.Run(t, env, "ca", "add").Expect(t, 1); !strings.Contains(out.Stderr, "new CA already") {
-		t.Errorf("a second ca add printed %q", out.Stderr)
-	}
-	if out := ca("drop-old"); out != "Dropped: 0.\n" {
-		t.Errorf("ca drop-old before the new one signs printed %q", out)
-	}
+	assert.True(t, strings.HasSuffix(both, first) && strings.Count(both, "BEGIN CERTIFICATE") == 2, "printed %q", both)
+	out := testdrive.Run(t, env, "ca", "add").Expect(t, 1)
+	assert.Contains(t, out.Stderr, "new CA already", "a second ca add")
+	assert.Equal(t, "Dropped: 0.\n", ca("drop-old"), "ca drop-old before the new one signs")
 	ca("promote")
 	testdrive.Eventually(t, limits.Stuck, "no server has a certificate of the old CA", func() bool {
 		return testdrive.Run(t, env, "ca", "drop-old").Status == 0
 	})
 	second := ca()
-	if second != strings.TrimSuffix(both, first) {
-		t.Errorf("the old CA is still printed: %q", second)
-	}
+	assert.Equal(t, strings.TrimSuffix(both, first), second, "the old CA is still")
 	testdrive.Eventually(t, limits.Stuck, "the new CA alone is given out", func() bool { return fetched() == second })
 	renewed := i.Credentials(t, b.Fetch(t).Expect(t, 200))
 	renewed.Open(t) // verified against that
-	if testdrive.Read[int](t, db, "SELECT @kept") != 7 {
-		t.Error("a session ended")
-	}
+	assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT @kept"), "a session ended")
 	i.Bound(t, nil)
 	p.Provisioned(t, "dedicated-small", nil)
 	expectCAKeyNowhere(t, env)
@@ -71,26 +64,19 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 func expectCAKeyNowhere(t *testing.T, env map[string]string) {
 	t.Helper()
 	all, _, err := openStore(t, env).Authorities.All(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, a := range all {
 		block, _ := pem.Decode([]byte(a.Key))
-		if block == nil {
-			t.Fatal("a key is not PEM")
-		}
+		require.NotNil(t, block, "a key is not PEM")
 		err := filepath.WalkDir(env["LAUNCHER_DIR"], func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".pem") {
 				return nil // data of servers come and go
 			}
 			text, err := os.ReadFile(path)
-			if found, _ := pem.Decode(text); err == nil && found != nil && bytes.Equal(found.Bytes, block.Bytes) {
-				t.Errorf("%s is the CA's key", path)
-			}
+			found, _ := pem.Decode(text)
+			assert.False(t, err == nil && found != nil && bytes.Equal(found.Bytes, block.Bytes), "%s is the CA's key", path)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }

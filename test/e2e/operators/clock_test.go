@@ -2,8 +2,9 @@ package operators
 
 import (
 	"net/http"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -43,17 +44,12 @@ func TestFaultClockOfPostgres(t *testing.T) {
 		})
 	}
 	b.AwaitLog(t, "ending expired bindings failed")
-	if r := b.Scrape(t)["mysql_broker_clocks_disagree"]; r != "1" {
-		t.Errorf("mysql_broker_clocks_disagree is %q", r)
-	}
-	if found := testdrive.RunDoctor(t, env).Expect(t, 1).Stdout; !strings.Contains(found, "480h0m0s ahead") {
-		t.Errorf("doctor says %s", found)
-	}
+	assert.Equal(t, "1", b.Scrape(t)["mysql_broker_clocks_disagree"], "mysql_broker_clocks_disagree")
+	assert.Contains(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "480h0m0s ahead", "doctor")
 	testdrive.UseAsApplication(t, c)
 	var retained, backups int
 	ts.Scan(t, &retained, "SELECT count(*) FROM retained WHERE purged_since IS NULL")
 	ts.Scan(t, &backups, "SELECT count(*) FROM backup WHERE state = 'complete'")
-	if retained != 1 || backups != 2 {
-		t.Errorf("%d of 1 retained databases and %d of 2 backups are left", retained, backups)
-	}
+	assert.True(t, retained == 1 && backups == 2,
+		"%d of 1 retained databases and %d of 2 backups are left", retained, backups)
 }

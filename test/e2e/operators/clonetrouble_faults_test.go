@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -45,9 +47,8 @@ func TestFaultCloneOfTroubledSource(t *testing.T) {
 			_, made := i.Bound(t, nil)
 			copied := strings.Join(testdrive.ReadAll(t, made.Open(t), "SELECT CONCAT(table_name, ' ', column_name) "+
 				"FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY 1"), ", ")
-			if want := tables(c.Database); copied != want {
-				t.Errorf("the copy has %s, the source %s", copied, want)
-			}
+			want := tables(c.Database)
+			assert.Equal(t, want, copied, "the copy has %s, the source %s", copied, want)
 			i.Remove(t)
 		}
 
@@ -79,16 +80,13 @@ func TestFaultCloneOfTroubledSource(t *testing.T) {
 			return waits
 		})
 		state, shown := i.AwaitOperation(t, i.ID, operation)
-		if says := shown[len(shown)-1]; state != "failed" ||
-			!strings.Contains(says, "server of the service instance to copy did not answer") {
-			t.Errorf("the copy %s after %q", state, shown)
-		}
+		says := shown[len(shown)-1]
+		assert.True(t, state == "failed" && strings.Contains(says, "server of the service instance to copy did not answer"),
+			"the copy %s after %q", state, shown)
 		let()
 		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
 		i.Remove(t)
-		if after := tables(c.Database); after != before {
-			t.Errorf("the source had %s, and has %s", before, after)
-		}
+		assert.Equal(t, before, tables(c.Database), "the source had %s, and", before)
 		_, c = source.Bound(t, nil)
 		testdrive.Exec(t, c.Open(t), "INSERT INTO t00 VALUES (2)")
 
@@ -123,11 +121,9 @@ func TestCloneTooLarge(t *testing.T) {
 		i.Await(t, i.Clone(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
 		_, made := i.Bound(t, nil)
 		count := "SELECT COUNT(*) FROM filler"
-		if got, want := testdrive.Read[int](t, made.Open(t), count), testdrive.Read[int](t, c.Open(t), count); got != want {
-			t.Errorf("the copy has %d rows, the source %d", got, want)
-		}
-		if _, err := made.Open(t).ExecContext(t.Context(), testdrive.InsertOne); err != nil {
-			t.Errorf("the copy is below the quota of its plan: %v", err)
-		}
+		got, want := testdrive.Read[int](t, made.Open(t), count), testdrive.Read[int](t, c.Open(t), count)
+		assert.Equal(t, want, got, "the copy has %d rows, the source %d", got, want)
+		_, err := made.Open(t).ExecContext(t.Context(), testdrive.InsertOne)
+		assert.NoError(t, err, "the copy is below the quota of its plan")
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/credhub"
 	"mysql-broker/test/limits"
@@ -75,9 +77,7 @@ func (d *credHubDesk) reference(t *testing.T, r testdrive.Response) string {
 	t.Helper()
 	name, _ := testdrive.Field(r.Body, "credentials", "credhub-ref").(string)
 	all, _ := r.Body["credentials"].(map[string]any)
-	if len(all) != 1 || !strings.HasPrefix(name, credhub.Path+"/") {
-		t.Fatalf("the credentials are %v", r.Raw)
-	}
+	require.True(t, len(all) == 1 && strings.HasPrefix(name, credhub.Path+"/"), "the credentials are %v", r.Raw)
 	return name
 }
 
@@ -85,18 +85,16 @@ func (d *credHubDesk) reference(t *testing.T, r testdrive.Response) string {
 func (d *credHubDesk) readAs(t *testing.T, reader, name string) testdrive.Credentials {
 	t.Helper()
 	value, allowed := d.hub.Read(reader, name)
-	if !allowed {
-		t.Fatalf("%s may not read %s", reader, name)
-	}
+	require.True(t, allowed, "%s may not read %s", reader, name)
 	return d.Credentials(t, testdrive.Response{Body: map[string]any{"credentials": value}})
 }
 
 // expectOnly fails the test unless CredHub has exactly these credentials, each with one permission.
 func (d *credHubDesk) expectOnly(t *testing.T, names ...string) {
 	t.Helper()
-	if there, permissions := d.contents(); len(there) != len(names) || len(permissions) != len(names) {
-		t.Errorf("CredHub has %v and %v, wanted %v", there, permissions, names)
-	}
+	there, permissions := d.contents()
+	assert.True(t, len(there) == len(names) && len(permissions) == len(names),
+		"CredHub has %v and %v, wanted %v", there, permissions, names)
 }
 
 // contents returns what CredHub has, without the credential that the broker stores and deletes to see whether it may.
@@ -125,23 +123,18 @@ func (d *credHubDesk) references(t *testing.T) {
 	c.Open(t)
 	_, other := app()
 	for _, somebody := range []string{other, "uaa-client:" + credhub.CloudController} {
-		if _, allowed := d.hub.Read(somebody, name); allowed {
-			t.Errorf("%s may read the credentials", somebody)
-		}
+		_, allowed := d.hub.Read(somebody, name)
+		assert.False(t, allowed, "%s may read the credentials", somebody)
 	}
 	for _, again := range []testdrive.Response{b.Bind(t, fields), b.Fetch(t)} {
-		if d.reference(t, again.Expect(t, http.StatusOK)) != name {
-			t.Errorf("the reference changed: %s", again.Raw)
-		}
+		assert.Equal(t, name, d.reference(t, again.Expect(t, http.StatusOK)), "the reference changed: %s", again.Raw)
 	}
 	d.expectOnly(t, name)
 
 	successor := d.NewBinding()
 	next := d.reference(t, d.Do(t, "PUT", successor.Path(), body{"predecessor_binding_id": b.BindingID}).
 		Expect(t, http.StatusCreated))
-	if d.readAs(t, reader, next).Username == c.Username {
-		t.Error("the successor has its predecessor's account")
-	}
+	assert.NotEqual(t, c.Username, d.readAs(t, reader, next).Username, "the successor has its predecessor's account")
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	d.expectOnly(t, next)
 
@@ -199,9 +192,9 @@ func (d *credHubDesk) awayDuringBind(t *testing.T) {
 			d.hub.Answer(answer)
 			fields, reader := app()
 			b := d.NewBinding()
-			if r := b.Bind(t, fields); r.Status < 500 || !strings.Contains(r.String("description"), "could not be stored in CredHub") {
-				t.Errorf("%d %s", r.Status, r.Raw)
-			}
+			r := b.Bind(t, fields)
+			assert.True(t, r.Status >= 500 && strings.Contains(r.String("description"), "could not be stored in CredHub"),
+				"%d %s", r.Status, r.Raw)
 			b.Fetch(t).Expect(t, http.StatusNotFound)
 			d.hub.Answer(nil)
 			found := d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
@@ -224,13 +217,9 @@ func (d *credHubDesk) expectNoAccount(t *testing.T) {
 	t.Helper()
 	var names []string
 	d.tasks.Scan(t, &names, "SELECT array_agg(name) FROM resource WHERE kind = 'account' AND instance_id = $1", d.ID)
-	if len(names) == 0 {
-		t.Fatal("no accounts are recorded")
-	}
+	require.NotEmpty(t, names, "no accounts are recorded")
 	for _, name := range names {
-		if testdrive.AccountExists(t, d.Platform, name) {
-			t.Errorf("the account %s is there", name)
-		}
+		assert.False(t, testdrive.AccountExists(t, d.Platform, name), "the account %s is there", name)
 	}
 }
 
@@ -242,9 +231,8 @@ func (d *credHubDesk) awayDuringUnbind(t *testing.T) {
 	d.hub.Answer(failing()["is away"])
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	testdrive.ExpectRefused(t, c.Fields(t))
-	if there, _ := d.hub.Contents(); len(there) == 0 {
-		t.Error("nothing is left to delete")
-	}
+	there, _ := d.hub.Contents()
+	assert.NotEmpty(t, there, "nothing is left to delete")
 	d.hub.Answer(nil)
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
 	d.awaitOnly(t, 0)
@@ -259,9 +247,8 @@ func (d *credHubDesk) awayDuringRotation(t *testing.T) {
 	rotate := func(status int, says string) {
 		t.Helper()
 		out := d.Operator(d.env).Run(t, status, "rotate-bindings", "--instance", d.ID, "--apply")
-		if !strings.Contains(out.Stdout+out.Stderr, says) {
-			t.Errorf("it does not say %q: %s %s", says, out.Stdout, out.Stderr)
-		}
+		assert.True(t, strings.Contains(out.Stdout+out.Stderr, says),
+			"it does not say %q: %s %s", says, out.Stdout, out.Stderr)
 	}
 	d.hub.Answer(failing()["is away"])
 	rotate(1, "not changed: 1")
@@ -390,18 +377,15 @@ func (d *credHubDesk) expectCredentials(t *testing.T, want map[string]string) {
 	var report struct {
 		Findings []struct{ Problem, Kind, Name string }
 	}
-	if err := json.Unmarshal([]byte(out.Stdout), &report); err != nil {
-		t.Fatalf("%v: %s %s", err, out.Stdout, out.Stderr)
-	}
+	err := json.Unmarshal([]byte(out.Stdout), &report)
+	require.NoError(t, err, "%v: %s %s", err, out.Stdout, out.Stderr)
 	found := map[string]string{}
 	for _, f := range report.Findings {
 		if f.Kind == "credential" || f.Kind == "CredHub" {
 			found[f.Problem] = f.Name
 		}
 	}
-	if !maps.Equal(found, want) {
-		t.Errorf("doctor finds %v, wanted %v: %s", found, want, out.Stdout)
-	}
+	assert.True(t, maps.Equal(found, want), "doctor finds %v, wanted %v: %s", found, want, out.Stdout)
 }
 
 // A moved instance has another address, which its applications get when they restart. What is deleted with its instance

@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -49,14 +52,13 @@ func testDashboardClient(t *testing.T, d dashboardPeople) {
 	services, _ := d.Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK).Body["services"].([]any)
 	client, _ := services[0].(map[string]any)["dashboard_client"].(map[string]any)
 	back := d.Dashboard.URL + "/dashboard/sign-in/"
-	if want := map[string]any{"id": openid.ClientID, "secret": openid.ClientSecret,
-		"redirect_uri": back + "callback," + back + "out"}; !maps.Equal(client, want) {
-		t.Errorf("the catalog has the dashboard client %v", client)
-	}
+	want := map[string]any{"id": openid.ClientID, "secret": openid.ClientSecret,
+		"redirect_uri": back + "callback," + back + "out"}
+	assert.True(t, maps.Equal(client, want), "the catalog has the dashboard client %v", client)
 	user := d.Terminal(t)
-	if shown := user.Run(t, "catalog", "--json"); !strings.Contains(shown, openid.ClientID) || strings.Contains(shown, openid.ClientSecret) {
-		t.Errorf("the client prints the catalog with a secret, or without the dashboard's client: %s", shown)
-	}
+	shown := user.Run(t, "catalog", "--json")
+	assert.True(t, strings.Contains(shown, openid.ClientID) && !strings.Contains(shown, openid.ClientSecret),
+		"the client prints the catalog with a secret, or without the dashboard's client: %s", shown)
 }
 
 func testPages(t *testing.T, d dashboardPeople) {
@@ -106,9 +108,7 @@ func checkDashboardURL(t *testing.T, d dashboardPeople, i testdrive.Instance) {
 		i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK),
 		i.Fetch(t).Expect(t, http.StatusOK),
 	} {
-		if got := r.String("dashboard_url"); got != want {
-			t.Errorf("dashboard_url is %s, wanted %s", got, want)
-		}
+		assert.Equal(t, want, r.String("dashboard_url"), "dashboard_url")
 	}
 }
 
@@ -122,14 +122,10 @@ func testInstancePage(t *testing.T, d dashboardPeople, i testdrive.Instance) {
 	for _, want := range []string{"Ready", "&lt;img src=x onerror=alert(2)&gt;", "org / space",
 		"&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.BindingID, "app-of-binding", c.Username, "admin", "1 GiB",
 		"of 60", "2 of 10 bindings", "of space <code>a-shared-space</code>", "read-only", "Provision", "Bind", i.Server.Flavour[:2]} {
-		if !strings.Contains(strings.ToLower(page.Text), strings.ToLower(want)) {
-			t.Errorf("the page does not show %q", want)
-		}
+		assert.True(t, strings.Contains(strings.ToLower(page.Text), strings.ToLower(want)), "the page does not show %q", want)
 	}
 	for _, never := range []string{"<script>alert", "<img src=x", c.Password, " style=", " onerror=\"", "javascript:"} {
-		if strings.Contains(page.Text, never) {
-			t.Errorf("the page holds %q", never)
-		}
+		assert.False(t, strings.Contains(page.Text, never), "the page holds %q", never)
 	}
 	for _, query := range []string{"?range=week", "?range=none", "?range=%22%3E"} {
 		d.open(t, openid.Operator, instancePage(evilID)+query).Expect(t, http.StatusOK, "Ready")
@@ -142,17 +138,13 @@ func testWhoSeesWhat(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
 	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
 	read := d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready")
 	for _, hidden := range []string{c.Username, c.Database, "Bindings", "Recent operations", "Tables"} {
-		if strings.Contains(read.Text, hidden) {
-			t.Errorf("who may only read sees %q", hidden)
-		}
+		assert.False(t, strings.Contains(read.Text, hidden), "who may only read sees %q", hidden)
 	}
 	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, c.Username)
 
 	none := d.open(t, openid.Stranger, instancePage(i.ID)).Expect(t, http.StatusNotFound, "no such service instance")
 	unknown := d.open(t, openid.Stranger, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "")
-	if none.Text != unknown.Text {
-		t.Errorf("that there is an instance shows:\n%s\n%s", none.Text, unknown.Text)
-	}
+	assert.Equal(t, unknown.Text, none.Text, "that there is an instance shows:\n%s\n%s", none.Text, unknown.Text)
 	d.open(t, openid.Operator, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "no such service instance")
 	d.open(t, openid.Stranger, instancePage(i.ID)+"/events").Expect(t, http.StatusNotFound, "")
 	d.open(t, openid.Developer, "").Expect(t, http.StatusForbidden, "cf service NAME")
@@ -175,21 +167,15 @@ func testDeletedInstances(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 	deleted.Delete(t)
 	page := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Deleted from this space")
 	for _, want := range []string{evilName, `cf create-service OFFERING shared-small NAME -c '{"undelete":"` + deleted.ID + `"}'`} {
-		if !strings.Contains(html.UnescapeString(page.Text), want) {
-			t.Errorf("the page does not show %q", want)
-		}
+		assert.True(t, strings.Contains(html.UnescapeString(page.Text), want), "the page does not show %q", want)
 	}
-	if strings.Contains(page.Text, "<img src=x") {
-		t.Error("the page holds a name that is not escaped")
-	}
+	assert.False(t, strings.Contains(page.Text, "<img src=x"), "the page holds a name that is not escaped")
 	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
 	for name, text := range map[string]string{
 		"who may only read": d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Text,
 		"another space":     d.open(t, openid.Operator, instancePage(other.ID)).Expect(t, http.StatusOK, "Ready").Text,
 	} {
-		if strings.Contains(text, deleted.ID) {
-			t.Errorf("%s sees what was deleted", name)
-		}
+		assert.False(t, strings.Contains(text, deleted.ID), "%s sees what was deleted", name)
 	}
 }
 
@@ -202,39 +188,30 @@ func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 	d.tasks.Exec(t, "UPDATE backup SET verified_at = NULL WHERE id = '"+ids[2]+"'")
 
 	lock, err := c.Open(t).Conn(t.Context()) // the copy waits for it
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer lock.Close()
-	if _, err := lock.ExecContext(t.Context(), "LOCK TABLES items WRITE"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = lock.ExecContext(t.Context(), "LOCK TABLES items WRITE")
+	require.NoError(t, err)
 	copied := d.NewInstance(t, "shared-large")
 	operation := copied.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation")
 	shown := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Copies under way")
 	for _, want := range []string{copied.ID, "shared-large", "2026-01-02", "Damaged", "not yet", `{"restore_backup":"BACKUP"`,
 		ids[0], ids[1], ids[2]} {
-		if !strings.Contains(html.UnescapeString(shown.Text), want) {
-			t.Errorf("the page does not show %q", want)
-		}
+		assert.True(t, strings.Contains(html.UnescapeString(shown.Text), want), "the page does not show %q", want)
 	}
 	var kept string // by the catalog's default
 	d.tasks.Scan(t, &kept, "SELECT to_char(keep_until AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM backup WHERE id = '"+ids[2]+"'")
-	if !strings.Contains(shown.Text, kept) {
-		t.Errorf("the page does not show that a backup is kept until %s", kept)
-	}
-	if _, err := lock.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
-		t.Fatal(err)
-	}
+	assert.True(t, strings.Contains(shown.Text, kept), "the page does not show that a backup is kept until %s", kept)
+	_, err = lock.ExecContext(t.Context(), "UNLOCK TABLES")
+	require.NoError(t, err)
 	copied.Await(t, operation)
 	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
 	for name, text := range map[string]string{
 		"who may only read": d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Text,
 		"the copy":          d.open(t, openid.Operator, instancePage(copied.ID)).Expect(t, http.StatusOK, "Ready").Text,
 	} {
-		if strings.Contains(text, ids[0]) || strings.Contains(text, "Copies under way") {
-			t.Errorf("%s sees backups or copies of another", name)
-		}
+		assert.False(t, strings.Contains(text, ids[0]) || strings.Contains(text, "Copies under way"),
+			"%s sees backups or copies of another", name)
 	}
 }
 
@@ -259,9 +236,7 @@ func testDashboardHeaders(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 	page := d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "Overview")
 	for _, file := range []string{"dashboard.css", "dashboard.js", "icon.svg"} {
 		before, rest, found := strings.Cut(page.Text, "/"+file+`"`)
-		if !found {
-			t.Fatalf("the page does not name %s: %s", file, rest)
-		}
+		require.True(t, found, "the page does not name %s: %s", file, rest)
 		address := d.Dashboard.URL + before[strings.LastIndex(before, `"`)+1:] + "/" + file
 		asset := openid.NewBrowser(t).Open(t, address).Expect(t, http.StatusOK, "")
 		checkPageHeaders(t, address, asset.Header, "public, max-age=31536000, immutable")
@@ -274,15 +249,13 @@ func checkPageHeaders(t *testing.T, path string, h http.Header, caching string) 
 	t.Helper()
 	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
 		"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": caching} {
-		if got := h.Get(name); got != want {
-			t.Errorf("%s: %s is %q, wanted %q", path, name, got, want)
-		}
+		assert.Equal(t, want, h.Get(name), "%s: %s", path, name)
 	}
 	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'",
 		"base-uri 'none'"} {
-		if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, part) || strings.Contains(policy, "unsafe") {
-			t.Errorf("%s: the policy is %q", path, policy)
-		}
+		policy := h.Get("Content-Security-Policy")
+		assert.True(t, strings.Contains(policy, part) && !strings.Contains(policy, "unsafe"),
+			"%s: the policy is %q", path, policy)
 	}
 }
 
@@ -292,9 +265,7 @@ func testFind(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
 	_, c := i.Bound(t, nil)
 	for _, find := range []string{i.ID, c.Database, c.Username} {
 		found := d.open(t, openid.Operator, "?find="+url.QueryEscape(find)).Expect(t, http.StatusOK, i.ID)
-		if !strings.HasSuffix(found.URL.Path, "/dashboard/instances/"+i.ID) {
-			t.Errorf("%s was found at %s", find, found.URL)
-		}
+		assert.True(t, strings.HasSuffix(found.URL.Path, "/dashboard/instances/"+i.ID), "%s was found at %s", find, found.URL)
 	}
 	d.open(t, openid.Operator, "?find="+url.QueryEscape("<b>")).Expect(t, http.StatusOK, "Nothing is called <code>&lt;b&gt;")
 }
@@ -306,15 +277,11 @@ func testStopWithOpenPages(t *testing.T, d dashboardPeople) {
 	operator.LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
 	cookie := operator.Cookies(t, d.Dashboard.URL, "session")[0].Value
 	q, err := http.NewRequestWithContext(t.Context(), "GET", d.Dashboard.URL+"/dashboard/"+instancePage(i.ID)+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	q.Header.Set("Accept", "text/event-stream")
 	operator.Client.Timeout = 0
 	answer, err := operator.Client.Do(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	events := bufio.NewReader(answer.Body)
 	if first, err := events.ReadString('\n'); err != nil || answer.Header.Get("Content-Type") != "text/event-stream" {
@@ -322,15 +289,10 @@ func testStopWithOpenPages(t *testing.T, d dashboardPeople) {
 	}
 	d.Signal(t, syscall.SIGTERM)
 	_, _ = io.Copy(io.Discard, events)
-	if status := d.Wait(t); status != 0 {
-		t.Errorf("the broker ended with %d", status)
-	}
-	if strings.Contains(d.Log(), "requests were still running after the drain time") {
-		t.Error("the broker waited for the page until the drain time was over")
-	}
+	assert.Equal(t, 0, d.Wait(t), "the broker ended with")
+	assert.False(t, strings.Contains(d.Log(), "requests were still running after the drain time"),
+		"the broker waited for the page until the drain time was over")
 	for _, secret := range []string{openid.ClientSecret, cookie, "eyJ"} {
-		if strings.Contains(d.Log(), secret) {
-			t.Errorf("the log has the secret %q", secret)
-		}
+		assert.False(t, strings.Contains(d.Log(), secret), "the log has the secret %q", secret)
 	}
 }

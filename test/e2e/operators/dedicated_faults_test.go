@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -32,9 +34,7 @@ func TestFaultCrashDuringTemplate(t *testing.T) {
 	i.Await(t, operation)
 	_, c := i.Bound(t, nil)
 	c.Open(t)
-	if pids := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(pids) != 1 {
-		t.Errorf("processes of one server: %v", pids)
-	}
+	assert.Len(t, testdrive.Mysqlds(t, env["LAUNCHER_DIR"]), 1, "processes of one server")
 	i.Remove(t)
 	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
 }

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
@@ -28,9 +31,7 @@ func TestDev(t *testing.T) {
 	awkward := maps.Clone(env)
 	awkward["BROKER_PASSWORD"] = "it's $HOME; `id` & more"
 	dev := testdrive.StartDev(t, awkward)
-	if want := "http://127.0.0.1:" + env["PORT"]; dev.URL != want {
-		t.Errorf("the URL printed is %s instead of %s", dev.URL, want)
-	}
+	assert.Equal(t, "http://127.0.0.1:"+env["PORT"], dev.URL, "the URL printed")
 	expectPrintedCommandWorks(t, dev)
 	expectLinkSignsIn(t, dev)
 	expectRecording(t, env)
@@ -75,12 +76,9 @@ func expectRecording(t *testing.T, env map[string]string) {
 		record.Env = append(record.Env, name+"="+value)
 	}
 	out, err := record.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if !strings.Contains(testdrive.Shipped(t, "README.md"), "```console\n"+string(out)+"```\n") {
-		t.Errorf("README.md does not show what deploy/dev/record.sh prints:\n%s", out)
-	}
+	require.NoError(t, err, "%v: %s", err, out)
+	assert.True(t, strings.Contains(testdrive.Shipped(t, "README.md"), "```console\n"+string(out)+"```\n"),
+		"README.md does not show what deploy/dev/record.sh prints:\n%s", out)
 }
 
 // expectPrintedCommandWorks runs the curl line that dev prints in a shell. The password contains characters that shells
@@ -90,9 +88,8 @@ func expectPrintedCommandWorks(t *testing.T, dev *testdrive.Broker) {
 	line := dev.AwaitLog(t, "curl -s -u ")
 	shell := osexec.Command("sh", "-c", line)
 	shell.Dir = t.TempDir()
-	if out, err := shell.CombinedOutput(); err != nil || !strings.Contains(string(out), "dedicated-small") {
-		t.Errorf("%s: %v: %s", line, err, out)
-	}
+	out, err := shell.CombinedOutput()
+	assert.True(t, err == nil && strings.Contains(string(out), "dedicated-small"), "%s: %v: %s", line, err, out)
 }
 
 // expectOperatorsCommands runs commands for operators, which find the development broker by themselves.
@@ -101,18 +98,17 @@ func expectOperatorsCommands(t *testing.T, env map[string]string) {
 	for command, want := range map[string]string{"instances": "shared-large", "servers": "dev\tok\t2\t",
 		"servers --dedicated": "dedicated-large", "tasks --kind bind": "succeeded", "doctor": "All is well.",
 		"migrate": "The schema is at version ", "rotate-keys": "Passwords encrypted again: 0."} {
-		if out := testdrive.Run(t, env, strings.Fields(command)...).Expect(t, 0); !strings.Contains(out.Stdout, want) ||
-			!strings.Contains(out.Stderr, "development broker") {
-			t.Errorf("%s printed %q and %q", command, out.Stdout, out.Stderr)
-		}
+		out := testdrive.Run(t, env, strings.Fields(command)...).Expect(t, 0)
+		assert.True(t, strings.Contains(out.Stdout, want) && strings.Contains(out.Stderr, "development broker"),
+			"%s printed %q and %q", command, out.Stdout, out.Stderr)
 	}
 	file := filepath.Join(env["MYSQL_BROKER_DEV_DIR"], "environment")
-	if content, err := os.ReadFile(file); err != nil || !strings.Contains(string(content), "mysql://mysql_broker:") {
-		t.Errorf("the shared server is not used as operators use theirs: %v, %s", err, content)
-	}
-	if out := testdrive.Run(t, env, "servers", "dev", "--json").Expect(t, 0); strings.Contains(out.Stdout, "recommended") {
-		t.Errorf("the shared server lacks settings that operators are told to set: %s", out.Stdout)
-	}
+	content, err := os.ReadFile(file)
+	assert.True(t, err == nil && strings.Contains(string(content), "mysql://mysql_broker:"),
+		"the shared server is not used as operators use theirs: %v, %s", err, content)
+	out := testdrive.Run(t, env, "servers", "dev", "--json").Expect(t, 0)
+	assert.False(t, strings.Contains(out.Stdout, "recommended"),
+		"the shared server lacks settings that operators are told to set: %s", out.Stdout)
 }
 
 // terminal has more of what persons do with client commands.
@@ -140,12 +136,9 @@ func (u terminal) key(t *testing.T, name string) testdrive.Credentials {
 
 func (u terminal) checkKept(t *testing.T, plan string, c testdrive.Credentials) {
 	t.Helper()
-	if again := u.key(t, "my-"+plan); again != c {
-		t.Errorf("%s: the key's credentials are others after the restart", plan)
-	}
-	if n := testdrive.Read[int](t, c.Open(t), "SELECT n FROM kept"); n != 7 {
-		t.Errorf("%s: the row reads %d", plan, n)
-	}
+	again := u.key(t, "my-"+plan)
+	assert.True(t, again == c, "%s: the key's credentials are others after the restart", plan)
+	assert.Equal(t, 7, testdrive.Read[int](t, c.Open(t), "SELECT n FROM kept"), "%s: the row reads", plan)
 }
 
 func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
@@ -155,9 +148,8 @@ func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
 	testdrive.ExpectRefused(t, c.Fields(t))
 	u.Expect(t, "Deleted service instance "+name+".", "delete-service", name)
 	gone := testdrive.Run(t, u.Env, "client", "service", name)
-	if gone.Status != 1 || gone.Stderr != "there is no service instance "+name+"\n" {
-		t.Errorf("client service of what was deleted ended with %d and %q", gone.Status, gone.Stderr)
-	}
+	assert.True(t, gone.Status == 1 && gone.Stderr == "there is no service instance "+name+"\n",
+		"client service of what was deleted ended with %d and %q", gone.Status, gone.Stderr)
 }
 
 // interruptStart presses Ctrl-C while dev starts. What it leaves behind must not break the next start.
@@ -174,9 +166,7 @@ func interruptStart(t *testing.T, env map[string]string) {
 func interrupt(t *testing.T, dev *testdrive.Broker, env map[string]string) {
 	t.Helper()
 	dev.Signal(t, syscall.SIGINT)
-	if status := dev.Wait(t); status != 0 {
-		t.Errorf("dev ended with %d", status)
-	}
+	assert.Equal(t, 0, dev.Wait(t), "dev ended with")
 	testdrive.ExpectNoProcess(t, env["MYSQL_BROKER_DEV_DIR"])
 }
 
@@ -184,14 +174,11 @@ func interrupt(t *testing.T, dev *testdrive.Broker, env map[string]string) {
 func expectLinkSignsIn(t *testing.T, dev *testdrive.Broker) {
 	t.Helper()
 	link := strings.TrimSpace(dev.AwaitLog(t, "/dashboard/sign-in/link?token="))
-	if !strings.HasPrefix(link, dev.URL) {
-		t.Fatalf("the link is %q", link)
-	}
+	require.True(t, strings.HasPrefix(link, dev.URL), "the link is %q", link)
 	b := openid.NewBrowser(t)
 	b.Until("/dashboard/")
-	if p := b.Open(t, link); p.Status != http.StatusSeeOther {
-		t.Errorf("the link was answered %d: %s", p.Status, p.Text)
-	}
+	p := b.Open(t, link)
+	assert.Equal(t, http.StatusSeeOther, p.Status, "the link was answered %d: %s", p.Status, p.Text)
 	b.Open(t, dev.URL+"/dashboard/sign-in/").Expect(t, http.StatusOK, "As an operator you see all")
 	b.Open(t, link).Expect(t, http.StatusForbidden, "This link is not valid, or no longer.")
 }

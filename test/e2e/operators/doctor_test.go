@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -45,9 +47,7 @@ func TestDoctor(t *testing.T) {
 	if lines := strings.Count(reported.Stdout, "\n"); lines != 1+len(findings)+1 { // and the heading, and what was compared
 		t.Errorf("doctor finds more: %s", reported.Stdout)
 	}
-	if !strings.Contains(reported.Stderr, "problems that remain: 3") {
-		t.Errorf("doctor printed %q", reported.Stderr)
-	}
+	assert.Contains(t, reported.Stderr, "problems that remain: 3", "doctor")
 	repaired := testdrive.RunDoctor(t, env, "--repair").Expect(t, 0)
 	testdrive.ExpectLine(t, repaired.Stdout, "orphan", left.Database, "dropped")
 	testdrive.ExpectLine(t, repaired.Stdout, "missing", c.Username, "made again")
@@ -57,9 +57,8 @@ func TestDoctor(t *testing.T) {
 	testdrive.Exec(t, admin, "DROP DATABASE `"+c.Database+"`")
 	gone := testdrive.RunDoctor(t, env, "--repair").Expect(t, 1)
 	testdrive.ExpectLine(t, gone.Stdout, "missing", c.Database, "restore it from a backup")
-	if strings.Contains(well.Stdout+reported.Stdout+repaired.Stdout+gone.Stdout, c.Password) {
-		t.Error("doctor prints a password")
-	}
+	assert.False(t, strings.Contains(well.Stdout+reported.Stdout+repaired.Stdout+gone.Stdout, c.Password),
+		"doctor prints a password")
 }
 
 // expectPeriodicExamination waits for a broker that has just been started to examine by itself.
@@ -78,7 +77,5 @@ func expectPeriodicExamination(t *testing.T, p testdrive.Platform, orphan, missi
 	for _, name := range []string{orphan.Database, orphan.Username, missing.Username} {
 		p.AwaitLog(t, `"name":"`+name+`"`)
 	}
-	if strings.Contains(p.Log(), "u_aaaaaaaaaaaaaaaaaaaa") {
-		t.Error("the broker warns of what is another's")
-	}
+	assert.False(t, strings.Contains(p.Log(), "u_aaaaaaaaaaaaaaaaaaaa"), "the broker warns of what is another's")
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -35,9 +37,8 @@ func TestFaultExpiredMeanwhile(t *testing.T) {
 		ExpiresAt time.Time `json:"expires_at"`
 	}
 	p.Operator(env).Read(t, &listed, "bindings", i.ID)
-	if len(listed) != 2 || listed[0].ExpiresAt.IsZero() || listed[1].ExpiresAt.IsZero() {
-		t.Errorf("the list of bindings has %+v", listed)
-	}
+	assert.False(t, len(listed) != 2 || listed[0].ExpiresAt.IsZero() || listed[1].ExpiresAt.IsZero(),
+		"the list of bindings has %+v", listed)
 	missed, gone := i.Bound(t, body{"parameters": body{"ttl": "5s"}})
 	p.Kill(t)
 	tasks := testdrive.OpenTasks(t, env)
@@ -49,9 +50,9 @@ func TestFaultExpiredMeanwhile(t *testing.T) {
 	p = testdrive.StartPlatform(t, private, env)
 	i.Platform, missed.Platform = p, p
 	successor := i.NewBinding().Bind(t, body{"predecessor_binding_id": long.BindingID}).Expect(t, http.StatusCreated)
-	if at, _ := testdrive.BindingTimes(t, successor); time.Until(at) > time.Hour {
-		t.Errorf("after the maximum was lowered, the successor of a binding with 8h expires at %v", at)
-	}
+	at, _ := testdrive.BindingTimes(t, successor)
+	assert.True(t, time.Until(at) <= time.Hour,
+		"after the maximum was lowered, the successor of a binding with 8h expires at %v", at)
 	testdrive.Eventually(t, limits.Stuck, "it has ended", func() bool { return !testdrive.AccountExists(t, p, gone.Username) })
 	p.AwaitLog(t, `"msg":"a service binding has expired"`)
 	testdrive.ExpectEmpty(t, missed.Unbind(t), http.StatusOK)

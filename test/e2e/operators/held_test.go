@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -35,9 +37,8 @@ func TestHeldByServerThatComesLater(t *testing.T) {
 	testdrive.Eventually(t, limits.Stuck, "PostgreSQL is held", func() bool { return p.Scrape(t)["mysql_broker_held"] == "1" })
 	testdrive.ExpectHeld(t, p, "has a record of task_")
 	c.Open(t)
-	if _, state := testdrive.OpenTasks(t, env).Latest(t, i.ID, ""); state != "in progress" {
-		t.Errorf("the deletion has %s", state)
-	}
+	_, state := testdrive.OpenTasks(t, env).Latest(t, i.ID, "")
+	assert.Equal(t, "in progress", state, "the deletion")
 	p.Server = direct
 	testdrive.Exec(t, p.Admin(t), "DROP DATABASE `"+c.Database+"`", "DROP USER "+c.Username)
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -22,9 +25,9 @@ func TestHTTPS(t *testing.T) {
 		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json")}
 	expect := func(status int, says string) {
 		t.Helper()
-		if out := testdrive.Run(t, user, "client", "catalog").Expect(t, status); !strings.Contains(out.Stdout+out.Stderr, says) {
-			t.Errorf("the client says %s %s instead of %q", out.Stdout, out.Stderr, says)
-		}
+		out := testdrive.Run(t, user, "client", "catalog").Expect(t, status)
+		assert.True(t, strings.Contains(out.Stdout+out.Stderr, says),
+			"the client says %s %s instead of %q", out.Stdout, out.Stderr, says)
 	}
 	expect(1, "HTTPS")
 	user["BROKER_URL"] = strings.Replace(b.URL, "http:", "https:", 1)
@@ -35,9 +38,7 @@ func TestHTTPS(t *testing.T) {
 	next := filepath.Join(dir, "next")
 	testdrive.WriteKeyPair(t, next)
 	for _, name := range []string{"tls.crt", "tls.key"} {
-		if err := os.Rename(filepath.Join(next, name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Rename(filepath.Join(next, name), filepath.Join(dir, name)))
 	}
 	user["SSL_CERT_FILE"] = filepath.Join(next, "ca.crt")
 	testdrive.Eventually(t, limits.Stuck, "the new certificate is served", func() bool {

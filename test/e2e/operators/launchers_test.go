@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -54,9 +57,7 @@ func TestTwoLaunchers(t *testing.T) {
 	})
 	var attempt int
 	testdrive.OpenTasks(t, env).Scan(t, &attempt, "SELECT attempt FROM task WHERE finished_at IS NULL AND instance_id = '"+large.ID+"'")
-	if attempt > 1 {
-		t.Errorf("what this broker cannot do counts as attempt %d", attempt)
-	}
+	assert.True(t, attempt <= 1, "what this broker cannot do counts as attempt %d", attempt)
 	expectServerOf(t, env["LAUNCHER_FAR_DIR"], large)
 	large.Via(testdrive.StartPlatform(t, s, env)).Await(t, operation)
 	testdrive.ExpectNoProcess(t, env["LAUNCHER_FAR_DIR"])
@@ -66,11 +67,8 @@ func TestTwoLaunchers(t *testing.T) {
 func expectServerOf(t *testing.T, dir string, i testdrive.Instance) {
 	t.Helper()
 	states, err := filepath.Glob(filepath.Join(dir, "instances", "*", "state.json"))
-	if err != nil || len(states) != 1 {
-		t.Fatalf("in %s are the servers %q, %v", dir, states, err)
-	}
+	require.True(t, err == nil && len(states) == 1, "in %s are the servers %q, %v", dir, states, err)
 	state, err := os.ReadFile(states[0])
-	if err != nil || !strings.Contains(string(state), i.ID) {
-		t.Errorf("the labels do not say that the server is of %s: %s, %v", i.ID, state, err)
-	}
+	assert.True(t, err == nil && strings.Contains(string(state), i.ID),
+		"the labels do not say that the server is of %s: %s, %v", i.ID, state, err)
 }

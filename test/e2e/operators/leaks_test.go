@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -45,9 +47,8 @@ func TestNothingLeaks(t *testing.T) {
 	startCanary(t, canary)
 	p := testdrive.StartPlatform(t, server, env)
 	postgres, err := pgx.ParseConfig(env["DATABASE_URL"])
-	if err != nil || len(postgres.Password) < 8 {
-		t.Fatal("PostgreSQL's password is too short to look for, or DATABASE_URL is no URL")
-	}
+	require.True(t, err == nil && len(postgres.Password) >= 8,
+		"PostgreSQL's password is too short to look for, or DATABASE_URL is no URL")
 	p.Seen.Add(previous, postgres.Password)
 	places := map[string]string{}
 
@@ -61,9 +62,7 @@ func TestNothingLeaks(t *testing.T) {
 	mysqlds := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
 	for _, pid := range append(mysqlds, p.PID()) {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
-		if err != nil || !noCores.Match(raw) {
-			t.Errorf("process %d may leave a core: %s %v", pid, raw, err)
-		}
+		assert.True(t, err == nil && noCores.Match(raw), "process %d may leave a core: %s %v", pid, raw, err)
 	}
 	if err := syscall.Kill(mysqlds[0], syscall.SIGABRT); err != nil { // as a fault in its program would
 		t.Fatal(err)
@@ -74,17 +73,15 @@ func TestNothingLeaks(t *testing.T) {
 	})
 	places["/metrics"], places["/readyz"] = p.Get(t, "/metrics"), p.Get(t, "/readyz")
 	p.Signal(t, syscall.SIGQUIT)
-	if status := p.Wait(t); status != 2 || !strings.Contains(p.Log(), "goroutine 1 ") {
-		t.Errorf("SIGQUIT ended the broker with %d, without the stacks of its goroutines", status)
-	}
+	status := p.Wait(t)
+	assert.True(t, status == 2 && strings.Contains(p.Log(), "goroutine 1 "),
+		"SIGQUIT ended the broker with %d, without the stacks of its goroutines", status)
 	places["the log"], places["the answers"] = p.Log(), p.Seen.HeardText()
 	places["ps"], places["the servers' environment"] = watched.stop()
 	var data string
 	ts.Scan(t, &data, "SHOW data_directory")
 	logged, err := os.ReadFile(filepath.Join(filepath.Dir(data), "postgres.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	places["PostgreSQL's log"] = string(logged)
 	checkLauncherFiles(t, p.Seen, env["LAUNCHER_DIR"], canary)
 
@@ -92,9 +89,8 @@ func TestNothingLeaks(t *testing.T) {
 		p.Seen.Check(t, name, places[name])
 	}
 	for _, name := range []string{"the tables", "the table of tasks", "the log", "the answers", "ps", "PostgreSQL's log"} {
-		if _, found := testdrive.Leak(places[name], canary); !found {
-			t.Errorf("%s: the canary is not found there, so nothing would be", name)
-		}
+		_, found := testdrive.Leak(places[name], canary)
+		assert.True(t, found, "%s: the canary is not found there, so nothing would be", name)
 	}
 	last := testdrive.StartPlatform(t, server, env)
 	for _, i := range made {
@@ -126,9 +122,7 @@ func haveItWork(t *testing.T, p testdrive.Platform, env map[string]string, canar
 		if plan == "dedicated-small" {
 			rotateEverything(t, p, env, i)
 			admin := testdrive.Open(t, adminOf(t, c, recorded(t, env, i.ID).AdminPassword))
-			if testdrive.Read[bool](t, admin, "SELECT @@general_log") {
-				t.Error("the server logs statements")
-			}
+			assert.False(t, testdrive.Read[bool](t, admin, "SELECT @@general_log"), "the server logs statements")
 			admin.Close()
 		}
 		testdrive.Exec(t, c.Open(t), "CREATE VIEW v AS SELECT 1") // so that the account outlives its binding
@@ -176,9 +170,8 @@ func haveItFail(t *testing.T, p testdrive.Platform, canary string) {
 	failing := p.OwnInstance(t, "dedicated-small")
 	operation := failing.Provision(t, testdrive.Async, body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}).
 		Expect(t, 202).String("operation")
-	if state, _ := p.AwaitOperation(t, failing.ID, operation); state != "failed" {
-		t.Errorf("with an unknown collation, the creation %s", state)
-	}
+	state, _ := p.AwaitOperation(t, failing.ID, operation)
+	assert.Equal(t, "failed", state, "with an unknown collation, the creation")
 	failing.Remove(t)
 }
 
@@ -192,9 +185,8 @@ func failOnAWrongServer(t *testing.T, p testdrive.Platform, env map[string]strin
 	other["MYSQL_SERVERS"] = testdrive.Encode(t, []body{{"name": "shared-1", "ca_certificate": wrong.CA,
 		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", wrong.User, wrong.Password, wrong.Host, wrong.Port)}})
 	broken := testdrive.StartPlatform(t, wrong, other)
-	if r := broken.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil); r.Status < 500 {
-		t.Errorf("a provision on a server that refuses the broker: %d %s", r.Status, r.Raw)
-	}
+	r := broken.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil)
+	assert.True(t, r.Status >= 500, "a provision on a server that refuses the broker: %d %s", r.Status, r.Raw)
 	broken.Get(t, "/readyz")
 	p.Seen.Check(t, "the log of a broker that a server refuses", broken.Log())
 	broken.Seen.Check(t, "the tables of a broker that a server refuses", dumpTables(t, testdrive.OpenTasks(t, other), "instance", "task"))
@@ -308,18 +300,14 @@ func startCanary(t *testing.T, canary string) {
 	t.Helper()
 	cmd := osexec.CommandContext(t.Context(), "sleep", "600")
 	cmd.Args[0] = canary
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Wait() })
 }
 
 // checkLauncherFiles reads all that the launcher and its servers wrote, the data included.
 func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "canary"), []byte("for "+canary), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "canary"), []byte("for "+canary), 0o600))
 	logs, found := 0, false
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // the servers run on and remove files of theirs
@@ -334,9 +322,7 @@ func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary strin
 		case "mysqld.log":
 			logs++
 		}
-		if strings.HasPrefix(entry.Name(), "core") {
-			t.Errorf("%s is a core", path)
-		}
+		assert.False(t, strings.HasPrefix(entry.Name(), "core"), "%s is a core", path)
 		raw, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -352,10 +338,6 @@ func checkLauncherFiles(t *testing.T, seen *testdrive.Secrets, dir, canary strin
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if logs == 0 || !found {
-		t.Errorf("read %d logs of servers; the canary was found: %v", logs, found)
-	}
+	require.NoError(t, err)
+	assert.True(t, logs != 0 && found, "read %d logs of servers; the canary was found: %v", logs, found)
 }

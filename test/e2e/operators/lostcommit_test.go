@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -70,9 +72,7 @@ func (l lossy) lose(t *testing.T, other testdrive.Platform, name string, want ..
 			testdrive.ExpectRefusal(t, r, http.StatusServiceUnavailable, "Try again")
 			r = step.send()
 		}
-		if !slices.Contains(want[n], r.Status) {
-			t.Fatalf("%s is answered %d: %s", step.kind, r.Status, r.Raw)
-		}
+		require.True(t, slices.Contains(want[n], r.Status), "%s is answered %d: %s", step.kind, r.Status, r.Raw)
 		switch step.kind {
 		case "bind":
 			c = i.Credentials(t, r)

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -40,21 +43,17 @@ func TestFaultMove(t *testing.T) {
 		if err == nil {
 			_, err = tx.Exec("INSERT INTO items (name) VALUES ('open')")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
 		d.Tasks.Await(t, operation, "waits for the transaction", "description LIKE 'Waiting for a transaction that%'")
 		reached, release := testdrive.HoldAt(t, faults, "update: copied")
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.Commit())
 		testdrive.Receive(t, reached, "the copy")
 		d.Run(t, 0, "tasks", "cancel", operation)
 		release()
-		if state, says := d.Ended(t, operation); state != "failed" || !strings.HasPrefix(says, testdrive.ByOperator) {
-			t.Errorf("the move that waited for a transaction %s: %s", state, says)
-		}
+		state, says := d.Ended(t, operation)
+		assert.True(t, state == "failed" && strings.HasPrefix(says, testdrive.ByOperator),
+			"the move that waited for a transaction %s: %s", state, says)
 
 		// A move waits for changes that are neither committed nor rolled back, and is given up in the end. The broker
 		// finds them before the copy, or when nobody may write any more.
@@ -118,9 +117,8 @@ func TestFaultMove(t *testing.T) {
 		}
 		removeFormer()
 		testdrive.ExpectTenants(t, d.AdminDB, 1, 1) // of the other instance
-		if err := db.PingContext(t.Context()); testdrive.ErrorNumber(err) != 1045 {
-			t.Errorf("a login at the old address, whose hours are over: %v", err)
-		}
+		err = db.PingContext(t.Context())
+		assert.EqualValues(t, 1045, testdrive.ErrorNumber(err), "a login at the old address, whose hours are over: %v", err)
 		testdrive.Exec(t, moved.Open(t), "CALL add_item()")
 		rollBackOther()
 		other.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
@@ -135,9 +133,7 @@ func TestFaultMove(t *testing.T) {
 func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	run := func(statement string) {
 		t.Helper()
 		if _, err := conn.ExecContext(t.Context(), statement); err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -42,9 +44,9 @@ func TestFaultMoveOfTroubledSource(t *testing.T) {
 		release()
 		d.Run(t, 0, "tasks", "cancel", operation)
 		let()
-		if state, says := d.Ended(t, operation); state != "failed" || !strings.HasPrefix(says, testdrive.ByOperator) {
-			t.Errorf("the move that was cancelled %s: %s", state, says)
-		}
+		state, says := d.Ended(t, operation)
+		assert.True(t, state == "failed" && strings.HasPrefix(says, testdrive.ByOperator),
+			"the move that was cancelled %s: %s", state, says)
 		serves()
 		testdrive.Exec(t, c.Open(t), "CALL add_item()", "CREATE OR REPLACE VIEW names AS SELECT name FROM items")
 		testdrive.ExpectTenants(t, d.AdminDB, 1, 1)
@@ -100,9 +102,8 @@ func TestFaultMoveThawGivenUp(t *testing.T) {
 	reached, release := testdrive.HoldAt(t, faults, "update: compare: begins")
 	operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
 	testdrive.Receive(t, reached, "nobody may write")
-	if got := testdrive.RefusalOf(t, db, "DELETE FROM filler"); got != testdrive.Denied {
-		t.Errorf("a DELETE during the move: error %d", got)
-	}
+	assert.EqualValues(t, testdrive.Denied, testdrive.RefusalOf(t, db, "DELETE FROM filler"),
+		"a DELETE during the move: error")
 	d.Run(t, 0, "tasks", "cancel", operation)
 	enough := d.Failing("thaw")
 	release()

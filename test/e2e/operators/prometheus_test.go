@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -35,9 +38,7 @@ func TestPrometheus(t *testing.T) {
 
 	rules := filepath.Join(dir, "alerts.yml")
 	atOnce := regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAllString(testdrive.Shipped(t, "deploy/prometheus/alerts.yml"), "")
-	if err := os.WriteFile(rules, []byte(atOnce), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(rules, []byte(atOnce), 0o600))
 	prometheus := testdrive.StartPrometheus(t, fmt.Sprintf(`
 global: {scrape_interval: 4s, scrape_timeout: 4s, evaluation_interval: 1s} # a busy machine is not a broker that is down
 rule_files: [%q]
@@ -67,13 +68,9 @@ scrape_configs:
 		return len(others) == 0
 	})
 	rulesThere := prometheus.Rules(t)
-	if len(rulesThere) == 0 {
-		t.Error("Prometheus has no rules")
-	}
+	assert.NotEmpty(t, rulesThere, "Prometheus has no rules")
 	for _, rule := range rulesThere {
-		if rule.Health != "ok" {
-			t.Errorf("%s: %s %s", rule.Name, rule.Health, rule.LastError)
-		}
+		assert.Equal(t, "ok", rule.Health, "%s: %s %s", rule.Name, rule.Health, rule.LastError)
 		expectMetrics(t, prometheus, rule.Query)
 	}
 	for _, expression := range dashboardExpressions(t) {
@@ -111,26 +108,20 @@ func dashboardExpressions(t *testing.T) (all []string) {
 	var dashboard struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	if err := json.Unmarshal([]byte(testdrive.Shipped(t, "deploy/grafana/mysql-broker.json")), &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(testdrive.Shipped(t, "deploy/grafana/mysql-broker.json")), &dashboard))
 	chosen := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$plan", ".*")
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
 			all = append(all, chosen.Replace(target.Expr))
 		}
 	}
-	if len(all) == 0 {
-		t.Error("the dashboard shows nothing")
-	}
+	assert.NotEmpty(t, all, "the dashboard shows nothing")
 	return all
 }
 
 func hostOf(t *testing.T, text string) string {
 	t.Helper()
 	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return u.Host
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -66,9 +67,7 @@ func takeConnections(t *testing.T, p testdrive.Platform) {
 	admin.Close()
 	login := testdrive.Credentials{CACertificate: hog.CA, Host: hog.Host}
 	connector, err := mysql.NewConnector(login.Login(t, hog.User, hog.Password, hog.Address(), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	t.Cleanup(func() {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -53,9 +55,7 @@ func TestRotateKeyset(t *testing.T) {
 			b, c := on.Via(writer).Bound(t, nil)
 			bindings, known = append(bindings, b), append(known, c)
 			b.Instance = on.Via(reader)
-			if on.Credentials(t, b.Fetch(t).Expect(t, 200)) != c {
-				t.Error("another broker reads other credentials")
-			}
+			assert.True(t, on.Credentials(t, b.Fetch(t).Expect(t, 200)) == c, "another broker reads other credentials")
 		}
 	}
 	bindAndRead(first, second)
@@ -76,25 +76,19 @@ func TestRotateKeyset(t *testing.T) {
 	dropOld := func(status int, says string) {
 		t.Helper()
 		out := testdrive.Run(t, env, "keyset", "drop-old").Expect(t, status)
-		if !strings.Contains(out.Stderr, says) || status == 0 && strings.TrimSpace(out.Stdout) != dropped {
-			t.Errorf("drop-old printed %q", out.Stderr)
-		}
+		assert.False(t, !strings.Contains(out.Stderr, says) || status == 0 && strings.TrimSpace(out.Stdout) != dropped,
+			"drop-old printed %q", out.Stderr)
 	}
 	env["ENCRYPTION_KEYSET"] = promoted
 	dropOld(1, "stored passwords are encrypted with an old key")
 	// While the bucket lacks the backup, its key stays the old one.
-	if err := os.Rename(manifest, manifest+".away"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(manifest, manifest+".away"))
 	// The CA's key, the admin password, and seven bindings that the first two brokers made.
 	out := testdrive.Run(t, env, "rotate-keys").Expect(t, 1)
-	if !strings.Contains(out.Stderr, "before this failed: 9") || !strings.Contains(out.Stderr, id) {
-		t.Errorf("rotate-keys printed %q", out.Stderr)
-	}
+	assert.True(t, strings.Contains(out.Stderr, "before this failed: 9") && strings.Contains(out.Stderr, id),
+		"rotate-keys printed %q", out.Stderr)
 	dropOld(1, id)
-	if err := os.Rename(manifest+".away", manifest); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(manifest+".away", manifest))
 	dropOld(1, id)
 	if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout !=
 		"Passwords encrypted again: 0.\nKeys of backups encrypted again: 1.\n" {
@@ -105,9 +99,7 @@ func TestRotateKeyset(t *testing.T) {
 	last := start(dropped)
 	for n, b := range bindings {
 		b.Instance = b.Via(last)
-		if last.Credentials(t, b.Fetch(t).Expect(t, 200)) != known[n] {
-			t.Error("the credentials changed")
-		}
+		assert.True(t, last.Credentials(t, b.Fetch(t).Expect(t, 200)) == known[n], "the credentials changed")
 	}
 	d.Via(last).Bound(t, nil) // as the server's administrator
 	i.Platform = last
@@ -123,22 +115,16 @@ func TestRotateKeyset(t *testing.T) {
 func recorded(t *testing.T, env map[string]string, id string) store.Instance {
 	t.Helper()
 	i, err := openStore(t, env).Instances.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return i
 }
 
 func openStore(t *testing.T, env map[string]string) *store.Store {
 	t.Helper()
 	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := store.Open(t.Context(), env["DATABASE_URL"], keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -162,9 +148,7 @@ func bindOverAndOver(t *testing.T, i testdrive.Instance, fields func() body) (st
 			if r.String("error") == "ConcurrencyError" && time.Since(since) >= 4*time.Second && time.Now().Before(deadline) {
 				continue
 			}
-			if err != nil || r.Status != want {
-				t.Errorf("%s: %d %s %v", method, r.Status, r.Raw, err)
-			}
+			assert.True(t, err == nil && r.Status == want, "%s: %d %s %v", method, r.Status, r.Raw, err)
 			return
 		}
 	}
@@ -206,17 +190,14 @@ func TestRotateAdminPasswords(t *testing.T) {
 				out = testdrive.RotateAdmin(t, env)
 				return !strings.Contains(out.Stderr, "binds and unbinds do not end")
 			})
-			if out.Expect(t, 0).Stdout != "Admin passwords changed: 1.\n" {
-				t.Errorf("printed %q", out.Stdout)
-			}
+			assert.True(t, out.Expect(t, 0).Stdout == "Admin passwords changed: 1.\n", "printed %q", out.Stdout)
 			seen[recorded(t, env, i.ID).AdminPassword] = true
 		}
 		stop()
 
 		after := recorded(t, env, i.ID)
-		if len(seen) != 4 || after.NextAdminPassword != "" || after.AdminPassword != "the-next-password" {
-			t.Errorf("%d passwords were recorded, and %d bytes of a next one", len(seen), len(after.NextAdminPassword))
-		}
+		assert.True(t, len(seen) == 4 && after.NextAdminPassword == "" && after.AdminPassword == "the-next-password",
+			"%d passwords were recorded, and %d bytes of a next one", len(seen), len(after.NextAdminPassword))
 		for password := range seen {
 			p.Seen.Add(password)
 			if password == after.AdminPassword {
@@ -230,20 +211,16 @@ func TestRotateAdminPasswords(t *testing.T) {
 
 		shared := p.Provisioned(t, "shared-small", nil)
 		for id, want := range map[string]string{shared.ID: "on a shared server", "no-such-instance": "no service instance"} {
-			if out := testdrive.RotateAdmin(t, env, id).Expect(t, 1); !strings.Contains(out.Stderr, want) {
-				t.Errorf("for %s: %q", id, out.Stderr)
-			}
-			if entries := p.Operator(env).Audit(t, "--action", "rotate-admin-password", "--instance", id); len(entries) > 0 {
-				t.Errorf("what was refused is recorded: %+v", entries)
-			}
+			out := testdrive.RotateAdmin(t, env, id).Expect(t, 1)
+			assert.Contains(t, out.Stderr, want, "for %s", id)
+			assert.Empty(t, p.Operator(env).Audit(t, "--action", "rotate-admin-password", "--instance", id),
+				"what was refused is recorded")
 		}
-		if entries := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "rotate-admin-password"); len(entries) < 3 {
-			t.Errorf("the audit has %+v", entries)
-		}
+		entries := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "rotate-admin-password")
+		assert.True(t, len(entries) >= 3, "the audit has %+v", entries)
 		env["LAUNCHER"] = "none"
-		if out := testdrive.RotateAdmin(t, env).Expect(t, 78); !strings.Contains(out.Stderr, "LAUNCHER is none") {
-			t.Errorf("without a launcher: %q", out.Stderr)
-		}
+		out := testdrive.RotateAdmin(t, env).Expect(t, 78)
+		assert.Contains(t, out.Stderr, "LAUNCHER is none", "without a launcher")
 	})
 }
 
@@ -260,9 +237,8 @@ func TestRotationLeavesBusyInstances(t *testing.T) {
 		!strings.Contains(out.Stderr, "in progress") || strings.Contains(out.Stderr, ready.ID) {
 		t.Errorf("printed %q%q", out.Stdout, out.Stderr)
 	}
-	if recorded(t, env, ready.ID).AdminPassword == before || recorded(t, env, busy.ID).NextAdminPassword != "" {
-		t.Error("not just the instance that was ready has another password")
-	}
+	assert.True(t, recorded(t, env, ready.ID).AdminPassword != before && recorded(t, env, busy.ID).NextAdminPassword == "",
+		"not just the instance that was ready has another password")
 	release()
 	busy.Await(t, operation)
 	busy.Remove(t)
@@ -275,15 +251,11 @@ func TestForeignKeyset(t *testing.T) {
 	own := env["ENCRYPTION_KEYSET"]
 	first := testdrive.StartPlatform(t, servers.MySQL{}, env)
 	foreign, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env["ENCRYPTION_KEYSET"] = foreign
 	for _, command := range []string{"serve", "doctor", "rotate-keys", "rotate-admin-passwords"} {
 		out := testdrive.Run(t, env, command).Expect(t, 78)
-		if !strings.Contains(out.Stderr, "ENCRYPTION_KEYSET: this is not the keyset that the first broker") {
-			t.Errorf("%s printed %q", command, out.Stderr)
-		}
+		assert.Contains(t, out.Stderr, "ENCRYPTION_KEYSET: this is not the keyset that the first broker", command)
 	}
 	first.Kill(t)
 	testdrive.Run(t, env, "serve").Expect(t, 78)

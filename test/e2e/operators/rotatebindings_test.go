@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -55,14 +57,10 @@ func TestRotateBindings(t *testing.T) {
 	}
 	shown := rotate("--instance", i.ID)
 	for _, args := range [][]string{{"--space", "no-such-space"}, {"--instance", i.ID, "--created-before", "1d"}} {
-		if got := rotate(args...); len(got) != 0 {
-			t.Errorf("%q: %+v", args, got)
-		}
+		assert.Empty(t, rotate(args...), "%q", args)
 	}
 	for space, want := range map[string]int{"a-space": 3, "a-space-that-leaked": 1} {
-		if got := rotate("--space", space); len(got) != want {
-			t.Errorf("of %s: %+v", space, got)
-		}
+		assert.Len(t, rotate("--space", space), want, "of %s", space)
 	}
 	if got := rotate("--server", "shared-1"); len(got) != 3 || len(shown) != 2 ||
 		!slices.ContainsFunc(shown, func(r rotatedBinding) bool { return r.ID == b.BindingID && r.AppGUID == "an-app" }) {
@@ -72,25 +70,20 @@ func TestRotateBindings(t *testing.T) {
 	o.Refuse(t, "no service instance", "rotate-bindings", "--instance", "missing", "--apply")
 	c.Open(t)
 	for _, r := range rotate("--instance", i.ID, "--apply") {
-		if r.Result != "changed" || r.InstanceID != i.ID {
-			t.Errorf("%+v", r)
-		}
+		assert.True(t, r.Result == "changed" && r.InstanceID == i.ID, "%+v", r)
 	}
-	if err := testdrive.Receive(t, ended, "the running query ends"); err == nil {
-		t.Error("the running query went on to its end")
-	}
+	assert.Error(t, testdrive.Receive(t, ended, "the running query ends"), "the running query went on to its end")
 	testdrive.ExpectRefused(t, c.Fields(t))
 	testdrive.ExpectRefused(t, keyLogin.Fields(t))
 	untouched.Open(t)
 	next := i.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
-	if again := i.Credentials(t, b.Bind(t, app).Expect(t, http.StatusOK)); again != next || next.Username != c.Username {
-		t.Error("the repeated bind has other credentials than the fetched binding, or another account")
-	}
+	again := i.Credentials(t, b.Bind(t, app).Expect(t, http.StatusOK))
+	assert.True(t, again == next && next.Username == c.Username,
+		"the repeated bind has other credentials than the fetched binding, or another account")
 	db := next.Open(t)
 	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
-	if got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples"); got != 3 {
-		t.Errorf("the view shows %d rows", got)
-	}
+	got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples")
+	assert.Equal(t, 3, got, "the view shows %d rows", got)
 	testdrive.ExpectEmpty(t, key.Unbind(t), http.StatusOK)
 
 	if got := o.Audit(t, "--action", "rotate", "--since", time.Now().Add(-time.Hour).Format(time.RFC3339)); len(got) != 2 ||

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -20,9 +23,7 @@ func TestServerUpgrade(t *testing.T) {
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		p := testdrive.StartPlatform(t, s, env)
 		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		i := p.OwnInstance(t, "dedicated-small")
 		i.Await(t, i.Provision(t, testdrive.Async, body{"maintenance_info": body{"version": present.Version}}).
 			Expect(t, http.StatusAccepted).String("operation"))
@@ -36,18 +37,17 @@ func TestServerUpgrade(t *testing.T) {
 		i.Platform = p
 		i.ExpectVersion(t, p, env, present.Version) // nothing happens by itself
 		testdrive.ExpectError(t, i.Upgrade(t, present.Version), "MaintenanceInfoConflict")
-		if shown := p.Operator(env).Run(t, 0, "servers", "--dedicated").Stdout; !strings.Contains(shown, next.Version) {
-			t.Errorf("the list of servers shows no upgrade: %s", shown)
-		}
+		assert.Contains(t, p.Operator(env).Run(t, 0, "servers", "--dedicated").Stdout, next.Version,
+			"the list of servers shows no upgrade")
 		stop := writeRows(t, c)
 		operation := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation")
 		if again := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
 			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
 		}
 		shown := i.Await(t, operation)
-		if text := strings.Join(shown, "\n"); !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading") {
-			t.Errorf("the platform reads %q", shown)
-		}
+		text := strings.Join(shown, "\n")
+		assert.False(t, !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading"),
+			"the platform reads %q", shown)
 		written := stop()
 		if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM written"); n < written {
 			t.Errorf("%d rows are left of %d", n, written)
@@ -56,14 +56,11 @@ func TestServerUpgrade(t *testing.T) {
 		i.ExpectVersion(t, p, env, next.Version)
 		var backups []struct{ Reason, State string }
 		p.Operator(env).Read(t, &backups, "backups")
-		if len(backups) != 1 || backups[0].Reason != "upgrade" || backups[0].State != "complete" {
-			t.Errorf("backups %+v", backups)
-		}
+		assert.True(t, len(backups) == 1 && backups[0].Reason == "upgrade" && backups[0].State == "complete",
+			"backups %+v", backups)
 		testdrive.ExpectEmpty(t, i.Upgrade(t, next.Version), http.StatusOK)
-		if done := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "update"); len(done) != 1 ||
-			done[0].Object != "upgrade to "+next.Version {
-			t.Errorf("the audit has %+v", done)
-		}
+		done := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "update")
+		assert.True(t, len(done) == 1 && done[0].Object == "upgrade to "+next.Version, "the audit has %+v", done)
 
 		p.Kill(t)
 		env["LAUNCHER_MYSQLD"] = next.Path + "," + present.Path
@@ -72,9 +69,8 @@ func TestServerUpgrade(t *testing.T) {
 		i.Platform = p
 		testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), "PlanChangeNotSupported", "cannot go back")
 		// Other tests have databases on the shared server.
-		if out := testdrive.Run(t, env, "doctor").Stdout; strings.Contains(out, i.ID) || strings.Contains(out, "   dedicated ") {
-			t.Errorf("the doctor says: %s", out)
-		}
+		out := testdrive.Run(t, env, "doctor").Stdout
+		assert.False(t, strings.Contains(out, i.ID) || strings.Contains(out, "   dedicated "), "the doctor says: %s", out)
 	})
 }
 

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -25,17 +28,11 @@ func TestDrain(t *testing.T) {
 	o := first.Operator(env)
 	kept := first.Provisioned(t, "shared-small", nil)
 	second.Provisioned(t, "shared-small", nil) // both brokers know now how full the servers are
-	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
-		t.Fatalf("one on each: %q", got)
-	}
-	if out := o.Run(t, 0, "drain", "roomy").Stdout; out != "roomy gets no more instances. It holds 1.\n" {
-		t.Errorf("drain printed %q", out)
-	}
+	require.Len(t, o.IDs(t, "id", "instances", "--server", "roomy"), 1, "one on each")
+	assert.Equal(t, "roomy gets no more instances. It holds 1.\n", o.Run(t, 0, "drain", "roomy").Stdout, "drain")
 	second.Provisioned(t, "shared-small", nil) // the one place on the other server that is left
 	testdrive.ExpectRefusal(t, first.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
-	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
-		t.Errorf("on the drained server: %q", got)
-	}
+	assert.Len(t, o.IDs(t, "id", "instances", "--server", "roomy"), 1, "on the drained server")
 	_, c := kept.Bound(t, nil) // what it holds goes on
 	c.Open(t)
 	testdrive.ExpectEmpty(t, kept.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
@@ -45,21 +42,14 @@ func TestDrain(t *testing.T) {
 		`mysql_broker_shared_server_drained{server="other"}`: "0"})
 	testdrive.ExpectRefusal(t, again.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "roomy", "drained", "1", "1000")
-	if got := o.IDs(t, "server", "servers", "--state", "drained"); len(got) != 1 || got[0] != "roomy" {
-		t.Errorf("drained: %q", got)
-	}
-	if out := o.Run(t, 0, "drain", "other").Stdout; !strings.Contains(out, "No shared server is left") {
-		t.Errorf("drain of the last one printed %q", out)
-	}
-	if out := o.Run(t, 0, "drain", "--undo", "roomy").Stdout; out != "roomy gets instances again.\n" {
-		t.Errorf("drain --undo printed %q", out)
-	}
+	got := o.IDs(t, "server", "servers", "--state", "drained")
+	assert.True(t, len(got) == 1 && got[0] == "roomy", "drained: %q", got)
+	assert.Contains(t, o.Run(t, 0, "drain", "other").Stdout, "No shared server is left", "drain of the last one")
+	assert.Equal(t, "roomy gets instances again.\n", o.Run(t, 0, "drain", "--undo", "roomy").Stdout, "drain --undo")
 	for _, p := range []testdrive.Platform{first, again} {
 		p.Provisioned(t, "shared-small", nil)
 	}
-	if got := o.IDs(t, "id", "instances", "--server", "roomy"); len(got) != 3 {
-		t.Errorf("on the server that gets instances again: %q", got)
-	}
+	assert.Len(t, o.IDs(t, "id", "instances", "--server", "roomy"), 3, "on the server that gets instances again")
 }
 
 // expectFormer expects that an instance is shown with its former place, on the server "old".
@@ -72,13 +62,10 @@ func expectFormer(t *testing.T, o testdrive.Operator, id string) {
 		Bindings int       `json:"bindings_to_renew"`
 	}
 	o.Read(t, &shown, "instances", id)
-	if shown.Server != "old" || shown.Until.Sub(shown.Moved) != 24*time.Hour || shown.Bindings != 1 {
-		t.Errorf("the former place is shown as %+v", shown)
-	}
+	assert.True(t, shown.Server == "old" && shown.Until.Sub(shown.Moved) == 24*time.Hour && shown.Bindings == 1,
+		"the former place is shown as %+v", shown)
 	want := "old, until " + shown.Until.Format(time.RFC3339) + "; bindings to renew: 1\n"
-	if out := o.Run(t, 0, "instances", id).Stdout; !strings.Contains(out, want) {
-		t.Errorf("instances printed %q", out)
-	}
+	assert.Contains(t, o.Run(t, 0, "instances", id).Stdout, want, "instances")
 }
 
 // TestEvacuate moves the instances of a shared server to another one. A server of the other flavour takes no copy.
@@ -116,29 +103,22 @@ func TestEvacuate(t *testing.T) {
 		t.Errorf("the evacuation printed %q", r.Stdout)
 	}
 	moved := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
-	if moved.Port == c.Port {
-		t.Error("the binding has the old address")
-	}
+	assert.NotEqual(t, c.Port, moved.Port, "the binding has the old address")
 	testdrive.ExpectSame(t, c, moved)
 	testdrive.Exec(t, moved.Open(t), "CALL add_item()")
-	if got := o.IDs(t, "id", "instances", "--server", "old"); len(got) != 0 {
-		t.Errorf("on the evacuated server: %q", got)
-	}
+	assert.Empty(t, o.IDs(t, "id", "instances", "--server", "old"), "on the evacuated server")
 	o.Refuse(t, "kept for bindings that are older than the move: 1", "move", i.ID, "old")
 	expectFormer(t, o, i.ID)
 	b.Unbind(t).Expect(t, http.StatusOK)
 	o.Run(t, 0, "drain", "--undo", "old")
 	testdrive.Eventually(t, limits.Stuck, "the instance is moved back once its former place is removed", func() bool {
 		r := testdrive.Run(t, env, "move", i.ID, "old")
-		if r.Status != 0 && !strings.Contains(r.Stderr, "is being removed") {
-			t.Fatalf("the move back: %s", r.Stderr)
-		}
+		require.False(t, r.Status != 0 && !strings.Contains(r.Stderr, "is being removed"), "the move back: %s", r.Stderr)
 		return r.Status == 0
 	})
-	if state, _ := p.Desk(t, env, nil).Ended(t, o.IDs(t, "task", "tasks", "--instance", i.ID,
-		"--limit", "1")[0]); state != "succeeded" {
-		t.Errorf("the move back %s", state)
-	}
+	state, _ := p.Desk(t, env, nil).Ended(t, o.IDs(t, "task", "tasks", "--instance", i.ID,
+		"--limit", "1")[0])
+	assert.Equal(t, "succeeded", state, "the move back")
 	if other < 0 { // as in EachMySQL, what is not installed is not tested
 		return
 	}
@@ -147,9 +127,7 @@ func TestEvacuate(t *testing.T) {
 		o.Run(t, 0, "drain", name)
 	}
 	r := p.OwnInstance(t, "shared-small").Clone(t, i.ID, nil).Expect(t, http.StatusBadRequest)
-	if says := r.String("description"); !strings.Contains(says, "mysqldump") {
-		t.Errorf("a copy to the other flavour: %s", says)
-	}
+	assert.Contains(t, r.String("description"), "mysqldump", "a copy to the other flavour")
 }
 
 // An exclusive server is for one instance, of a plan that says so. A change of plan moves the data there, and back.
@@ -167,9 +145,8 @@ func TestExclusiveServer(t *testing.T) {
 	o := p.Operator(env)
 	on := func(server string, want ...string) {
 		t.Helper()
-		if got := o.IDs(t, "id", "instances", "--server", server); len(got) != len(want) || len(want) > 0 && got[0] != want[0] {
-			t.Errorf("on %s: %q", server, got)
-		}
+		got := o.IDs(t, "id", "instances", "--server", server)
+		assert.False(t, len(got) != len(want) || len(want) > 0 && got[0] != want[0], "on %s: %q", server, got)
 	}
 
 	first := p.Provisioned(t, "shared-large", nil)

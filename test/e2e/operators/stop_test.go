@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -24,9 +26,8 @@ func TestStopFinishesRequests(t *testing.T) {
 	p.Signal(t, syscall.SIGTERM)
 	p.AwaitLog(t, `"msg":"stopping"`)
 	release()
-	if r, ok := <-answers; !ok || r.Status != 201 {
-		t.Errorf("the request under way was answered %d %s", r.Status, r.Raw)
-	}
+	r, ok := <-answers
+	assert.True(t, ok && r.Status == 201, "the request under way was answered %d %s", r.Status, r.Raw)
 	testdrive.ExpectStopped(t, p, stopped)
 	testdrive.ExpectTenants(t, admin, 1, 0)
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -36,9 +38,7 @@ func retryWaiting(t *testing.T, d testdrive.Desk) {
 	testdrive.Receive(t, g.Reached, "a worker makes the database")
 	retry := func(says string) {
 		t.Helper()
-		if out := d.Run(t, 0, "tasks", "retry", operation).Stdout; out != operation+says {
-			t.Errorf("retry printed %q", out)
-		}
+		assert.Equal(t, operation+says, d.Run(t, 0, "tasks", "retry", operation).Stdout, "retry")
 	}
 	retry(" is running.\n")
 	g.Release()
@@ -63,21 +63,16 @@ func retryDeletion(t *testing.T, d testdrive.Desk) {
 	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusServiceUnavailable)
 	enough()
 	failed := d.Latest(t, i)
-	if got := d.IDs(t, "id", "instances", "--state", "delete-failed"); len(got) != 1 || got[0] != i.ID {
-		t.Errorf("deletions that failed: %q", got)
-	}
+	got := d.IDs(t, "id", "instances", "--state", "delete-failed")
+	assert.True(t, len(got) == 1 && got[0] == i.ID, "deletions that failed: %q", got)
 	out := d.Run(t, 0, "tasks", "retry", failed).Stdout
 	again := d.Latest(t, i)
-	if again == failed || out != again+" retries "+failed+".\n" {
-		t.Errorf("after %s, %s: %q", failed, again, out)
-	}
-	if state, _ := d.Ended(t, again); state != "succeeded" {
-		t.Errorf("the second deletion %s", state)
-	}
+	assert.True(t, again != failed && out == again+" retries "+failed+".\n", "after %s, %s: %q", failed, again, out)
+	state, _ := d.Ended(t, again)
+	assert.Equal(t, "succeeded", state, "the second deletion")
 	// What the platform read of the first one stays so.
-	if last := i.Poll(t, "?operation="+failed).Expect(t, http.StatusOK); last.String("state") != "failed" {
-		t.Errorf("the first deletion is %s", last.Raw)
-	}
+	last := i.Poll(t, "?operation="+failed).Expect(t, http.StatusOK)
+	assert.Equal(t, "failed", last.String("state"), "the first deletion is %s", last.Raw)
 	d.Refuse(t, "is gone", "tasks", "retry", failed)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusGone)
 	testdrive.ExpectTenants(t, d.AdminDB, 0, 0)

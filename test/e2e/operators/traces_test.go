@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"mysql-broker/test/limits"
@@ -37,29 +38,21 @@ func TestTraces(t *testing.T) {
 
 	spans := awaitTask(t, traces, "deprovision", 1)
 	request := spanOf(t, spans, "PUT /v2/service_instances/{instance_id}")
-	if hex.EncodeToString(request.TraceId) != trace || hex.EncodeToString(request.ParentSpanId) != platform {
-		t.Errorf("the request is not in the platform's trace: %v", request)
-	}
+	assert.True(t, hex.EncodeToString(request.TraceId) == trace && hex.EncodeToString(request.ParentSpanId) == platform,
+		"the request is not in the platform's trace: %v", request)
 	for name, want := range map[string]string{"http.response.status_code": "201", "url.path": i.Path()} {
-		if got := request.Attribute(name); got != want {
-			t.Errorf("%s of the request is %q instead of %q", name, got, want)
-		}
+		assert.Equal(t, want, request.Attribute(name), "%s of the request", name)
 	}
 	task := spanOf(t, spans, "task provision")
 	expectParent(t, task, request)
 	expectStatement(t, spans, spanOf(t, spans, "step create database"), "mysql", "CREATE DATABASE")
 	expectStatement(t, spans, request, "postgresql", "INSERT INTO task")
 	expectStatement(t, spans, task, "postgresql", "UPDATE task SET state = $3")
-	if name := request.Resource["service.name"]; name != "mysql-broker" {
-		t.Errorf("the service is called %q", name)
-	}
-	if line := p.AwaitLog(t, `"trace_id":"`+trace+`"`); !strings.Contains(line, i.ID) {
-		t.Errorf("the trace is that of another request in the log: %s", line)
-	}
+	assert.Equal(t, "mysql-broker", request.Resource["service.name"], "the service is called")
+	assert.Contains(t, p.AwaitLog(t, `"trace_id":"`+trace+`"`), i.ID, "the trace is that of another request in the log")
 	for _, s := range spans {
-		if len(s.ParentSpanId) == 0 && s.Kind != otlp.Span_SPAN_KIND_SERVER {
-			t.Errorf("%q is nobody's request, and begins a trace", s.Name)
-		}
+		assert.False(t, len(s.ParentSpanId) == 0 && s.Kind != otlp.Span_SPAN_KIND_SERVER,
+			"%q is nobody's request, and begins a trace", s.Name)
 		p.Seen.Check(t, "a span", fmt.Sprint(s.Resource, s.Span))
 	}
 }
@@ -97,9 +90,8 @@ func spanOf(t *testing.T, spans []testdrive.Span, name string) testdrive.Span {
 
 func expectParent(t *testing.T, child, parent testdrive.Span) {
 	t.Helper()
-	if string(child.TraceId) != string(parent.TraceId) || string(child.ParentSpanId) != string(parent.SpanId) {
-		t.Errorf("%q is not a child of %q", child.Name, parent.Name)
-	}
+	assert.True(t, string(child.TraceId) == string(parent.TraceId) && string(child.ParentSpanId) == string(parent.SpanId),
+		"%q is not a child of %q", child.Name, parent.Name)
 }
 
 // expectStatement fails the test unless a statement with that text was sent to that kind of server, for which some other
@@ -116,11 +108,9 @@ func expectStatement(t *testing.T, spans []testdrive.Span, ancestor testdrive.Sp
 		}
 		return id != ""
 	}
-	if !slices.ContainsFunc(spans, func(s testdrive.Span) bool {
+	assert.True(t, slices.ContainsFunc(spans, func(s testdrive.Span) bool {
 		return strings.Contains(s.Attribute("db.query.text")+s.Attribute("db.statement"), text) &&
 			s.Attribute("db.system.name")+s.Attribute("db.system") == system && s.Kind == otlp.Span_SPAN_KIND_CLIENT &&
 			below(string(s.ParentSpanId))
-	}) {
-		t.Errorf("no statement %q to %s below %q", text, system, ancestor.Name)
-	}
+	}), "no statement %q to %s below %q", text, system, ancestor.Name)
 }

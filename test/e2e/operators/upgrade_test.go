@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -39,9 +41,8 @@ func TestRollingUpgrade(t *testing.T) {
 	o := old.Operator(env)
 	o.Run(t, 0, "drain", "shared-1")
 	old.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil)
-	if got := o.IDs(t, "id", "instances", "--server", "shared-1"); len(got) != 1 || got[0] != before.ID {
-		t.Errorf("on the drained server: %q", got)
-	}
+	got := o.IDs(t, "id", "instances", "--server", "shared-1")
+	assert.True(t, len(got) == 1 && got[0] == before.ID, "on the drained server: %q", got)
 	o.Run(t, 0, "drain", "--undo", "shared-1")
 
 	// What one release makes, the other one uses and removes.
@@ -63,9 +64,8 @@ func TestRollingUpgrade(t *testing.T) {
 	// What the old release makes is on record with the new one: the doctor knows whose it is.
 	i := old.MakeOwn(t, "shared-small")
 	i.Bound(t, nil)
-	if out := testdrive.Run(t, env, "doctor").Expect(t, 0); !strings.HasPrefix(out.Stdout, "All is well.") {
-		t.Errorf("the doctor says: %s", out.Stdout)
-	}
+	out := testdrive.Run(t, env, "doctor").Expect(t, 0)
+	assert.True(t, strings.HasPrefix(out.Stdout, "All is well."), "the doctor says: %s", out.Stdout)
 
 	current.Kill(t) // the upgrade is taken back
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)

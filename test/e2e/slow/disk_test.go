@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -41,9 +44,7 @@ func TestDiskFull(t *testing.T) {
 		tasks.AwaitFailure(t, i.ID, testdrive.RestartTime, "no room")
 		testdrive.ExpectNoRoom(t, i, operation, tasks, "no room")
 		testdrive.Eventually(t, testdrive.RestartTime, "the server serves", func() bool { return db.PingContext(t.Context()) == nil })
-		if n := testdrive.Read[int](t, db, "SELECT n FROM kept"); n != 7 {
-			t.Errorf("the row reads %d", n)
-		}
+		assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT n FROM kept"), "the row reads")
 		startOnFullDisk(t, p, disk, env)
 		if s.Flavour == "mariadb" { // MySQL hangs
 			p.AwaitLog(t, "a server keeps ending because its disk is full")
@@ -65,9 +66,7 @@ func startOnFullDisk(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, e
 	t.Helper()
 	p.Pause(t)
 	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
 	}
 	testdrive.Eventually(t, testdrive.RestartTime, "the servers have ended", func() bool {
 		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
@@ -98,9 +97,8 @@ func expectNoLaunch(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, ta
 func expectFullDisk(t *testing.T, p testdrive.Platform, i testdrive.Instance, db *sql.DB) (update string) {
 	t.Helper()
 	// MySQL may even abort, if InnoDB writes in the background at that moment.
-	if _, err := db.ExecContext(t.Context(), "INSERT INTO kept VALUES (8, REPEAT('x', 8000000))"); err == nil {
-		t.Error("the full disk took 8 MB")
-	}
+	_, err := db.ExecContext(t.Context(), "INSERT INTO kept VALUES (8, REPEAT('x', 8000000))")
+	assert.Error(t, err, "the full disk took 8 MB")
 	update = i.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
 	testdrive.Eventually(t, limits.Stuck, "users read why", func() bool {
 		r := i.Poll(t, "?operation="+update).Expect(t, http.StatusOK)
@@ -114,17 +112,13 @@ func expectFullDisk(t *testing.T, p testdrive.Platform, i testdrive.Instance, db
 func expectEmptyDisk(t *testing.T, disk *testdrive.Disk) {
 	t.Helper()
 	for _, dir := range []string{"instances", "trash"} {
-		if left := readDir(t, disk.Path(dir)); len(left) > 0 {
-			t.Errorf("left over in %s: %v", dir, left)
-		}
+		assert.Empty(t, readDir(t, disk.Path(dir)), "left over in %s", dir)
 	}
 }
 
 func readDir(t *testing.T, path string) []os.DirEntry {
 	t.Helper()
 	entries, err := os.ReadDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return entries
 }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -36,9 +38,7 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 		silent.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted)
 		testdrive.Receive(t, resizing.Reached, "the other update has begun")
 		pid := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])[0]
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 		thaw := sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 		defer thaw()
 		login := testdrive.Connect(t, c.Fields(t))

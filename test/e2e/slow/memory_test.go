@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -26,10 +29,9 @@ func TestMemory(t *testing.T) {
 		const megabytes = 256
 		for file, line := range map[string]string{"manifest.yml": `memory: (\d+)M`,
 			"deploy/kubernetes/base/deployment.yaml": `limits:\n +memory: (\d+)Mi`} {
-			if found := regexp.MustCompile(line).FindStringSubmatch(testdrive.Shipped(t, file)); found == nil ||
-				found[1] != strconv.Itoa(megabytes) {
-				t.Errorf("%s asks for another size than is tested: %q", file, found)
-			}
+			found := regexp.MustCompile(line).FindStringSubmatch(testdrive.Shipped(t, file))
+			assert.True(t, found != nil && found[1] == strconv.Itoa(megabytes),
+				"%s asks for another size than is tested: %q", file, found)
 		}
 		g := newGroup(t, megabytes<<20)
 		env := testdrive.Environment(t, s)
@@ -38,9 +40,7 @@ func TestMemory(t *testing.T) {
 			return strings.ReplaceAll(text, "max_storage_mb: 100,", "max_storage_mb: 1024,")
 		})
 		p := testdrive.StartPlatformBy(t, g.start, s, env)
-		if log := p.Log(); !strings.Contains(log, `"memory_mb":230`) {
-			t.Errorf("the broker has not found its limit: %s", log)
-		}
+		assert.Contains(t, p.Log(), `"memory_mb":230`, "the broker has not found its limit")
 		fill := func(rows, bytes int) testdrive.Instance {
 			i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
 			_, c := i.Bound(t, nil)
@@ -49,9 +49,8 @@ func TestMemory(t *testing.T) {
 			filling := make([]byte, bytes)
 			for range rows {
 				_, _ = rand.Read(filling) // never fails
-				if _, err := db.ExecContext(t.Context(), "INSERT INTO large (filling) VALUES (?)", filling); err != nil {
-					t.Fatal(err)
-				}
+				_, err := db.ExecContext(t.Context(), "INSERT INTO large (filling) VALUES (?)", filling)
+				require.NoError(t, err)
 			}
 			return i
 		}
@@ -118,9 +117,7 @@ func newGroup(t *testing.T, bytes int) group {
 	err := os.Mkdir(g.dir, 0o755)
 	if err == nil {
 		t.Cleanup(func() {
-			if err := os.Remove(g.dir); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, os.Remove(g.dir))
 		})
 		err = os.WriteFile(filepath.Join(g.dir, g.limit), []byte(strconv.Itoa(bytes)), 0o600)
 	}
@@ -145,9 +142,7 @@ func (g group) start(t testing.TB, env map[string]string) *testdrive.Broker {
 func peak(t *testing.T, p testdrive.Platform) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID()), "status"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(regexp.MustCompile("VmHWM:.*").Find(text))
 }
 
@@ -155,13 +150,9 @@ func peak(t *testing.T, p testdrive.Platform) string {
 func (g group) kills(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(g.dir, g.events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := regexp.MustCompile(`(?m)^oom_kill (\d+)$`).FindSubmatch(text)
-	if found == nil {
-		t.Fatalf("%s: %s", g.events, text)
-	}
+	require.NotNil(t, found, "%s: %s", g.events, text)
 	n, _ := strconv.Atoi(string(found[1]))
 	return n
 }

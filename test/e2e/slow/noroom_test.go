@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -34,9 +36,9 @@ func TestNoRoomForTheData(t *testing.T) {
 		expectFull := func(i testdrive.Instance, operation, says string) {
 			t.Helper()
 			state, shown := i.AwaitOperation(t, i.ID, operation)
-			if last := shown[len(shown)-1]; state != "failed" || !strings.Contains(last, "disk") || !strings.Contains(last, says) {
-				t.Errorf("the operation %s: %q", state, shown)
-			}
+			last := shown[len(shown)-1]
+			assert.True(t, state == "failed" && strings.Contains(last, "disk") && strings.Contains(last, says),
+				"the operation %s: %q", state, shown)
 			disk.Free(t)
 			testdrive.Exec(t, db, "CALL add_item()")
 			testdrive.ExpectTenants(t, p.Admin(t), 1, 1)
@@ -68,9 +70,8 @@ func TestNoRoomForTheData(t *testing.T) {
 		operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
 		testdrive.Receive(t, reached, "rows are copied")
 		progress := regexp.MustCompile(`^Copying the data: \d+ of \d+ MiB \(\d+ %\)`)
-		if shown := i.Poll(t, "?operation="+operation).String("description"); !progress.MatchString(shown) {
-			t.Errorf("the move shows %q", shown)
-		}
+		shown := i.Poll(t, "?operation="+operation).String("description")
+		assert.True(t, progress.MatchString(shown), "the move shows %q", shown)
 		release()
 		i.Await(t, operation)
 
@@ -122,10 +123,9 @@ func TestNoRoomOnSharedServer(t *testing.T) {
 
 		expectFull := func(operation, says string) {
 			t.Helper()
-			if state, description := o.Outcome(t, ts, operation); state != "failed" || !strings.Contains(description, "disk") ||
-				!strings.Contains(description, says) {
-				t.Errorf("the operation %s: %s", state, description)
-			}
+			state, description := o.Outcome(t, ts, operation)
+			assert.True(t, state == "failed" && strings.Contains(description, "disk") && strings.Contains(description, says),
+				"the operation %s: %s", state, description)
 			testdrive.Exec(t, db, "CALL add_item()")
 			b, _ := neighbour.Bound(t, nil)
 			b.Unbind(t).Expect(t, http.StatusOK)
@@ -140,8 +140,7 @@ func TestNoRoomOnSharedServer(t *testing.T) {
 
 		disk.Free(t)
 		operation, _, _ = strings.Cut(o.Run(t, 0, "move", i.ID, "small").Stdout, " ")
-		if state, says := o.Outcome(t, ts, operation); state != "succeeded" {
-			t.Errorf("the move to a server with room %s: %s", state, says)
-		}
+		state, says := o.Outcome(t, ts, operation)
+		assert.Equal(t, "succeeded", state, "the move to a server with room %s: %s", state, says)
 	})
 }

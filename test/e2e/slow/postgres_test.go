@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -40,9 +42,8 @@ func TestPostgresOutage(t *testing.T) {
 	began := time.Now()
 	for _, p := range brokers {
 		p.Do(t, "GET", "/healthz", nil).Expect(t, http.StatusOK)
-		if r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusServiceUnavailable); r.String("postgresql") != "unreachable" {
-			t.Errorf("readyz says %s", r.Raw)
-		}
+		r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusServiceUnavailable)
+		assert.Equal(t, "unreachable", r.String("postgresql"), "readyz says %s", r.Raw)
 	}
 	testdrive.Eventually(t, limits.Stuck, "the outage outlasts the lease", func() bool {
 		expectOutageAnswers(t, brokers, idle)
@@ -50,9 +51,7 @@ func TestPostgresOutage(t *testing.T) {
 	})
 	brokers[0].AwaitLog(t, `"error":"record the bind: store: PostgreSQL is unavailable: `)
 	release()
-	if running := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(running) > 0 {
-		t.Errorf("servers were started without a lease: %v", running)
-	}
+	assert.Empty(t, testdrive.Mysqlds(t, env["LAUNCHER_DIR"]), "servers were started without a lease")
 	pg.Thaw(t)
 	for _, p := range brokers {
 		testdrive.Eventually(t, limits.Stuck, "the broker is ready again", func() bool {
@@ -61,13 +60,10 @@ func TestPostgresOutage(t *testing.T) {
 	}
 	expectService(t, brokers)
 	dedicated.Await(t, operation)
-	if running := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(running) != 1 {
-		t.Errorf("processes of one server: %v", running)
-	}
+	assert.Len(t, testdrive.Mysqlds(t, env["LAUNCHER_DIR"]), 1, "processes of one server")
 	_, c := dedicated.Bound(t, nil)
-	if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'db\\_%'"); n != 1 {
-		t.Errorf("%d databases on the dedicated server", n)
-	}
+	n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'db\\_%'")
+	assert.Equal(t, 1, n, "%d databases on the dedicated server", n)
 	dedicated.Remove(t)
 	idle.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
@@ -152,9 +148,7 @@ func TestPostgresTakesNoMoreConnections(t *testing.T) {
 		conn, err := pgx.Connect(t.Context(), pg.URL)
 		if err != nil {
 			var refused *pgconn.PgError
-			if !errors.As(err, &refused) || refused.Code != "53300" {
-				t.Fatal(err)
-			}
+			require.True(t, errors.As(err, &refused) && refused.Code == "53300", "%v", err)
 			break
 		}
 		defer conn.Close(context.Background())

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -34,9 +36,7 @@ func TestServerThatIsStartingIsNotWarnedOf(t *testing.T) {
 				return now != "" && now != before || strings.Contains(p.Log(), warning)
 			})
 		}
-		if strings.Contains(p.Log(), warning) {
-			t.Error("operators are warned of a server that is starting")
-		}
+		assert.False(t, strings.Contains(p.Log(), warning), "operators are warned of a server that is starting")
 		let()
 		testdrive.Eventually(t, testdrive.RestartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -21,9 +24,7 @@ func TestUpgradeTroubled(t *testing.T) {
 		env := testdrive.Environment(t, s)
 		disk := testdrive.MountDisk(t, env["LAUNCHER_DIR"], diskMiB)
 		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		next := servers.Later(t, present)
 		// dedicated-large allows only more data, connections and bindings than dedicated-small.
 		env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("dedicated-large", "memory_mb: 1024,", "memory_mb: 256,"))
@@ -42,9 +43,8 @@ func TestUpgradeTroubled(t *testing.T) {
 		undisturbed := func(what string) {
 			t.Helper()
 			i.ExpectVersion(t, p, env, present.Version)
-			if now := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); !slices.Equal(now, pids) {
-				t.Errorf("%s: the servers are the processes %v; they were %v", what, now, pids)
-			}
+			now := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
+			assert.True(t, slices.Equal(now, pids), "%s: the servers are the processes %v; they were %v", what, now, pids)
 		}
 
 		// Platforms that want no upgrade send no maintenance_info.
@@ -64,9 +64,7 @@ func TestUpgradeTroubled(t *testing.T) {
 		release()
 		expectFailedUpgrade(t, i, upgrading, "stays as it was")
 		i.ExpectVersion(t, p, env, present.Version)
-		if n := testdrive.Read[int](t, db, "SELECT n FROM kept"); n != 7 {
-			t.Errorf("the row reads %d", n)
-		}
+		assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT n FROM kept"), "the row reads")
 
 		// A broker whose configuration is older leaves the upgrade to others.
 		faults.Decide(testdrive.DieAt("update: recorded", 1))

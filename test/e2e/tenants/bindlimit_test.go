@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -42,9 +45,8 @@ func TestBindingLimit(t *testing.T) {
 	definer := i.Credentials(t, made[0].Fetch(t).Expect(t, http.StatusOK))
 	testdrive.Exec(t, definer.Open(t), "CREATE VIEW one AS SELECT 1 AS one")
 	made[0].Unbind(t).Expect(t, http.StatusOK)
-	if n := testdrive.Read[int](t, p.Admin(t), "SELECT COUNT(*) FROM mysql.user WHERE user = ?", definer.Username); n != 1 {
-		t.Fatalf("the account of the view's definer is there %d times", n)
-	}
+	n := testdrive.Read[int](t, p.Admin(t), "SELECT COUNT(*) FROM mysql.user WHERE user = ?", definer.Username)
+	require.Equal(t, 1, n, "the account of the view's definer is there %d times", n)
 	i.Bound(t, nil)
 	testdrive.ExpectError(t, i.NewBinding().Bind(t, nil), "BindingLimitReached")
 
@@ -65,7 +67,6 @@ func expectBindings(t *testing.T, i testdrive.Instance, want int) {
 	t.Helper()
 	r := i.Fetch(t).Expect(t, http.StatusOK)
 	n, limit := testdrive.Field(r.Body, "metadata", "attributes", "bindings"), testdrive.Field(r.Body, "metadata", "attributes", "max_bindings")
-	if n != float64(want) || limit != float64(bindLimit) {
-		t.Errorf("%v of %v bindings instead of %d of %d: %s", n, limit, want, bindLimit, r.Raw)
-	}
+	assert.True(t, n == float64(want) && limit == float64(bindLimit),
+		"%v of %v bindings instead of %d of %d: %s", n, limit, want, bindLimit, r.Raw)
 }

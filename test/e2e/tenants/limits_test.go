@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -49,17 +51,14 @@ func TestInstanceLimits(t *testing.T) {
 	quotas := testdrive.Run(t, env, "quotas").Expect(t, 0).Stdout
 	for _, line := range []string{"all\tall\t-\t8\t8", "shared-small\tall\t-\t6\t6", "shared-small\tfirst\t-\t4\t4",
 		"shared-large\tthird\t-\t1\t-"} {
-		if !strings.Contains("\n"+quotas, "\n"+line+"\n") {
-			t.Errorf("mysql-broker quotas does not print %q:\n%s", line, quotas)
-		}
+		assert.True(t, strings.Contains("\n"+quotas, "\n"+line+"\n"),
+			"mysql-broker quotas does not print %q:\n%s", line, quotas)
 	}
 	metrics := p.Scrape(t)
 	for name, want := range map[string]string{`instance_limit{plan="shared-small"}`: "6", `instance_limit{plan=""}`: "8",
 		`organization_instances{plan="shared-small"}`: "4", `organization_instance_limit{plan="shared-small"}`: "4",
 		`organization_instances{plan=""}`: "4", `organization_instance_limit{plan=""}`: "7"} {
-		if got := metrics["mysql_broker_"+name]; got != want {
-			t.Errorf("mysql_broker_%s is %q, want %s", name, got, want)
-		}
+		assert.Equal(t, want, metrics["mysql_broker_"+name], "mysql_broker_%s", name)
 	}
 
 	lower := maps.Clone(env)

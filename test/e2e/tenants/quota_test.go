@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -29,12 +32,11 @@ func TestQuota(t *testing.T) {
 
 	testdrive.Overfill(t, db, testdrive.QuotaSmall)
 	line := p.AwaitLog(t, "a service instance is over its quota")
-	if !strings.Contains(line, i.ID) || !strings.Contains(line, `"quota_bytes":41943040`) {
-		t.Errorf("the log tells no more than: %s", line)
-	}
-	if told := storageOf(t, i); told["storage_state"] != "over quota" || told["storage_message"] == nil {
-		t.Errorf("the platform is told: %v", told)
-	}
+	assert.True(t, strings.Contains(line, i.ID) && strings.Contains(line, `"quota_bytes":41943040`),
+		"the log tells no more than: %s", line)
+	told := storageOf(t, i)
+	assert.True(t, told["storage_state"] == "over quota" && told["storage_message"] != nil,
+		"the platform is told: %v", told)
 	testdrive.Eventually(t, limits.Stuck, "metrics tell", func() bool { // which may be a minute old on a busy machine
 		return p.Scrape(t)[`mysql_broker_quota_instances{level="100",plan="shared-small"}`] == "1"
 	})
@@ -47,31 +49,24 @@ func TestQuota(t *testing.T) {
 	user := p.Terminal(t)
 	user.Env["MYSQL_BROKER_CLIENT_STATE"] = filepath.Join(t.TempDir(), "client.json") // knows an instance that it did not make
 	known := testdrive.Encode(t, body{p.URL: body{"mine": body{"guid": i.ID, "plan": body{"name": "shared-small"}}}})
-	if err := os.WriteFile(user.Env["MYSQL_BROKER_CLIENT_STATE"], []byte(known), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(user.Env["MYSQL_BROKER_CLIENT_STATE"], []byte(known), 0o600))
 	user.Expect(t, "over quota", "service", "mine")
 	shown := p.Operator(env).Run(t, 0, "instances", i.ID, "--json").Stdout
-	if !strings.Contains(shown, `"over_quota_since"`) || !strings.Contains(shown, `"storage_bytes"`) {
-		t.Errorf("operators see: %s", shown)
-	}
+	assert.True(t, strings.Contains(shown, `"over_quota_since"`) && strings.Contains(shown, `"storage_bytes"`),
+		"operators see: %s", shown)
 
 	testdrive.Exec(t, db, "DELETE FROM filler WHERE id > 3")
 	testdrive.AwaitAllowed(t, db)
-	if told := storageOf(t, i); told["storage_state"] != "ok" {
-		t.Errorf("the platform is told: %v", told)
-	}
+	told = storageOf(t, i)
+	assert.True(t, told["storage_state"] == "ok", "the platform is told: %v", told)
 
 	p.Kill(t)
 	env["QUOTA_INTERVAL"] = "0"
 	p = testdrive.StartPlatform(t, s, env)
-	if told := storageOf(t, i.Via(p)); len(told) > 0 {
-		t.Errorf("the platform is told of measurements that are not made any more: %v", told)
-	}
+	assert.Empty(t, storageOf(t, i.Via(p)), "the platform is told of measurements that are not made any more")
 	for name := range p.Scrape(t) {
-		if strings.Contains(name, "quota") || strings.Contains(name, "storage") {
-			t.Errorf("without measurements, there is the metric %s", name)
-		}
+		assert.False(t, strings.Contains(name, "quota") || strings.Contains(name, "storage"),
+			"without measurements, there is the metric %s", name)
 	}
 	testdrive.ExpectEmpty(t, i.Via(p).Deprovision(t, testdrive.Sync), http.StatusOK)
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -25,16 +28,12 @@ func TestReadOnlyDatabase(t *testing.T) {
 		setReadOnly := func() {
 			t.Helper()
 			_, err := db.Exec("ALTER DATABASE `" + c.Database + "` READ ONLY = 1")
-			if refused := err != nil; refused != (s.Flavour == "mariadb") {
-				t.Fatalf("ALTER DATABASE READ ONLY: %v", err)
-			}
+			require.Equal(t, s.Flavour == "mariadb", err != nil, "ALTER DATABASE READ ONLY: %v", err)
 		}
 		expectWritable := func(what string, c testdrive.Credentials, want bool) {
 			t.Helper()
 			_, err := c.Open(t).Exec("INSERT INTO t SELECT MAX(id) + 1 FROM t")
-			if writes := err == nil; writes != (want || s.Flavour == "mariadb") {
-				t.Errorf("%s: %v", what, err)
-			}
+			assert.Equal(t, want || s.Flavour == "mariadb", err == nil, "%s: %v", what, err)
 		}
 		setReadOnly()
 		backup := i.BackedUp(t)
@@ -44,10 +43,9 @@ func TestReadOnlyDatabase(t *testing.T) {
 		testdrive.Receive(t, reached, "rows are restored")
 		p.Operator(env).Run(t, 0, "tasks", "cancel", operation)
 		release()
-		if state, shown := i.AwaitOperation(t, i.ID, operation); state != "failed" || !strings.Contains(shown[len(shown)-1],
-			"earlier data back") {
-			t.Errorf("the restore %s: %q", state, shown)
-		}
+		state, shown := i.AwaitOperation(t, i.ID, operation)
+		assert.True(t, state == "failed" && strings.Contains(shown[len(shown)-1],
+			"earlier data back"), "the restore %s: %q", state, shown)
 		expectWritable("after a restore that failed", c, false)
 		i.Await(t, i.RestoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation"))
 		expectWritable("after a restore", c, true)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 )
@@ -34,14 +35,10 @@ func (c *Cluster) NewNamespace(t testing.TB) Namespace {
 			"labels": map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, nil)
 	t.Cleanup(func() { n.remove(t) })
 	text, err := os.ReadFile(filepath.Join(root(t), "deploy/kubernetes/launcher/role.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for document := range strings.SplitSeq(string(text), "\n---\n") {
 		var object map[string]any
-		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &object))
 		group := "/apis/rbac.authorization.k8s.io/v1"
 		if object["apiVersion"] == "v1" {
 			group = "/api/v1"
@@ -68,9 +65,7 @@ func (n Namespace) awaitRights(t testing.TB) {
 		if answer.Status.Allowed {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the Role of the namespace %s is not in force", n.Name)
-		}
+		require.False(t, time.Now().After(deadline), "the Role of the namespace %s is not in force", n.Name)
 	}
 }
 
@@ -83,15 +78,11 @@ func (n Namespace) Do(t testing.TB, method, path string, body, into any) {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck) // t's ends before it is cleaned up
 	defer cancel()
 	status, answer, err := n.c.Call(ctx, method, path, body)
-	if err != nil || status >= 300 {
-		t.Fatalf("%s %s: %d %s %v", method, path, status, answer, err)
-	}
+	require.True(t, err == nil && status < 300, "%s %s: %d %s %v", method, path, status, answer, err)
 	if into == nil {
 		return
 	}
-	if err := json.Unmarshal(answer, into); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(answer, into))
 }
 
 // remove deletes the namespace, and returns when it has no pod.
@@ -117,9 +108,7 @@ func (n Namespace) remove(t testing.TB) {
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir

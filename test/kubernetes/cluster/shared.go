@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -39,9 +41,7 @@ func (s *Shared) Start(t *testing.T) {
 		t.Skip("there is no Kubernetes node: make kubernetes")
 	}
 	s.once.Do(func() { s.Cluster, s.Node, s.err = attach(dir) })
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
+	require.NoError(t, s.err)
 }
 
 // StartAPI starts a control plane without a node, so that pods wait for one. It is for tests of objects. Where its
@@ -58,9 +58,7 @@ func (s *Shared) StartAPI(t *testing.T) {
 				Controllers: controllers})
 		}
 	})
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
+	require.NoError(t, s.err)
 }
 
 // Close stops what StartAPI has started.

@@ -7,35 +7,27 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A child that names the directory nowhere, as PostgreSQL's, ends with its parent that does.
 func TestRemoveEndsWhatTheCommandLeft(t *testing.T) {
 	t.Parallel()
 	dir, err := newTempDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	left := exec.Command("sh", "-c", "sleep 600 & echo started; wait", filepath.Join(string(dir), "server"))
 	out, err := left.StdoutPipe() // closed when both have ended
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := left.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, left.Start())
 	printed := bufio.NewReader(out)
-	if line, err := printed.ReadString('\n'); err != nil {
-		t.Fatalf("read %q: %v", line, err)
-	}
-	if err := dir.remove(); err != nil {
-		t.Error(err)
-	}
-	if _, err := printed.ReadByte(); err != io.EOF {
-		t.Errorf("the child's output: %v", err)
-	}
+	line, err := printed.ReadString('\n')
+	require.NoError(t, err, "read %q", line)
+	assert.NoError(t, dir.remove())
+	_, err = printed.ReadByte()
+	assert.True(t, err == io.EOF, "the child's output: %v", err)
 	_ = left.Wait() // it was killed, or ended because its child was
-	if _, err := os.Stat(string(dir)); !os.IsNotExist(err) {
-		t.Errorf("the directory: %v", err)
-	}
+	_, err = os.Stat(string(dir))
+	assert.True(t, os.IsNotExist(err), "the directory: %v", err)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,14 +21,11 @@ func TestStartAfterPostmasterWasKilled(t *testing.T) {
 	cfg := Config{Dir: reachableDir(t), Durable: true}
 	c := start(t, cfg)
 	execute(t, c, "CREATE TABLE kept AS SELECT 7 AS n")
-	if err := c.server.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.server.cmd.Process.Kill())
 	<-c.Done()
 	c.home.close()
-	if n := query(t, start(t, cfg), "SELECT n FROM kept"); n != 7 {
-		t.Errorf("n = %d after kill -9, want 7", n)
-	}
+	n := query(t, start(t, cfg), "SELECT n FROM kept")
+	assert.Equal(t, 7, n, "n = %d after kill -9", n)
 }
 
 // A process that dies without Stop leaves its server running. Only its lock is released.
@@ -37,9 +36,7 @@ func TestStartStopsServerOfDeadProcess(t *testing.T) {
 	execute(t, left, "CREATE TABLE kept AS SELECT 7 AS n")
 	left.home.close()
 	cfg.Port = left.port
-	if n := query(t, start(t, cfg), "SELECT n FROM kept"); n != 7 {
-		t.Errorf("n = %d, want 7", n)
-	}
+	assert.Equal(t, 7, query(t, start(t, cfg), "SELECT n FROM kept"), "n =")
 	select {
 	case <-left.Done():
 	default:
@@ -52,43 +49,30 @@ func TestLeftoverIsFoundWithoutPtrace(t *testing.T) {
 	t.Parallel()
 	left := start(t, Config{Dir: reachableDir(t)})
 	dropPtrace(t)
-	if !runs(t, left) {
-		t.Error("the server that runs is not found")
-	}
+	assert.True(t, runs(t, left), "the server that runs is not found")
 }
 
 // Children of a killed postmaster, which run for a moment longer, are recognized by their shared memory.
 func TestLeftoverChildrenAreFound(t *testing.T) {
 	t.Parallel()
 	c := start(t, Config{Dir: reachableDir(t)})
-	if held, err := sharedMemoryAttached(c.home.dataDir()); err != nil || !held {
-		t.Errorf("while it runs: %v, %v", held, err)
-	}
-	if err := c.server.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	held, err := sharedMemoryAttached(c.home.dataDir())
+	assert.True(t, err == nil && held, "while it runs: %v, %v", held, err)
+	require.NoError(t, c.server.cmd.Process.Kill())
 	<-c.Done()
-	if err := stopLeftover(t.Context(), c.home.dataDir(), c.log); err != nil {
-		t.Fatal(err)
-	}
-	if runs(t, c) {
-		t.Error("its children run on")
-	}
+	require.NoError(t, stopLeftover(t.Context(), c.home.dataDir(), c.log))
+	assert.False(t, runs(t, c), "its children run on")
 }
 
 func TestStartIgnoresStrangerWithPostmastersOldPID(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Dir: reachableDir(t)}
 	c := start(t, cfg)
-	if err := c.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Stop(t.Context()))
 	stranger := c.home.command(t.Context(), "postgres") // for its user; PostgreSQL looks no further
 	stranger.Path, stranger.Args = "/bin/sleep", []string{"sleep", "600"}
 	stranger.Dir = c.home.dataDir() // as a shell may be
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stranger.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = stranger.Wait()
@@ -99,9 +83,7 @@ func TestStartIgnoresStrangerWithPostmastersOldPID(t *testing.T) {
 		<-ended
 	}()
 	pidFile := fmt.Sprintf("%d\n%s\n1\n%d\n\n127.0.0.1\n\nready\n", stranger.Process.Pid, c.home.dataDir(), c.port)
-	if err := os.WriteFile(filepath.Join(c.home.dataDir(), "postmaster.pid"), []byte(pidFile), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(c.home.dataDir(), "postmaster.pid"), []byte(pidFile), 0o644))
 	start(t, cfg)
 	select {
 	case <-ended:
@@ -115,9 +97,7 @@ func TestSecondStartOfLivingClusterFails(t *testing.T) {
 	cfg := Config{Dir: reachableDir(t)}
 	c := start(t, cfg)
 	_, err := Start(t.Context(), cfg)
-	if err == nil || !strings.Contains(err.Error(), "another process runs it") {
-		t.Errorf("err = %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "another process runs it"), "err = %v", err)
 	query(t, c, "SELECT 1")
 }
 
@@ -125,39 +105,31 @@ func TestStartReportsServersReason(t *testing.T) {
 	t.Parallel()
 	taken := start(t, Config{Dir: reachableDir(t)})
 	_, err := Start(t.Context(), Config{Dir: reachableDir(t), Port: taken.port})
-	if err == nil || !strings.Contains(err.Error(), "Address already in use") {
-		t.Errorf("err = %v, want the server's own reason", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "Address already in use"),
+		"err = %v, want the server's own reason", err)
 }
 
 func TestPasswordIsSecretAndAskedFor(t *testing.T) {
 	t.Parallel()
 	c := start(t, Config{Dir: reachableDir(t)})
 	info, err := os.Stat(c.home.passwordFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("password file's mode = %v", info.Mode())
 	}
 	wrong := strings.Replace(c.URL(), c.password, "wrong", 1)
-	if _, err := pgx.Connect(t.Context(), wrong); err == nil {
-		t.Error("a wrong password was accepted")
-	}
+	_, err = pgx.Connect(t.Context(), wrong)
+	assert.Error(t, err, "a wrong password was accepted")
 }
 
 func start(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := c.Stop(ctx); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Stop(ctx))
 	})
 	return c
 }
@@ -169,17 +141,11 @@ func reachableDir(t *testing.T) string {
 		t.Skip("starts PostgreSQL, which -short leaves out")
 	}
 	dir, err := os.MkdirTemp("", "pgcluster-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, os.RemoveAll(dir))
 	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -187,13 +153,9 @@ func reachableDir(t *testing.T) string {
 func runs(t *testing.T, c *Cluster) bool {
 	t.Helper()
 	info, err := os.Stat(c.home.dataDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	used, err := inUse(info, c.home.dataDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return used
 }
 
@@ -203,37 +165,28 @@ func dropPtrace(t *testing.T) {
 	runtime.LockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
-	if err := unix.Capget(&header, &sets[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Capget(&header, &sets[0]))
 	sets[0].Effective &^= 1 << unix.CAP_SYS_PTRACE
-	if err := unix.Capset(&header, &sets[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Capset(&header, &sets[0]))
 }
 
 func execute(t *testing.T, c *Cluster, sql string) {
 	t.Helper()
 	conn := connect(t, c)
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
-		t.Fatal(err)
-	}
+	_, err := conn.Exec(t.Context(), sql)
+	require.NoError(t, err)
 }
 
 func query(t *testing.T, c *Cluster, sql string) (n int) {
 	t.Helper()
-	if err := connect(t, c).QueryRow(t.Context(), sql).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, connect(t, c).QueryRow(t.Context(), sql).Scan(&n))
 	return n
 }
 
 func connect(t *testing.T, c *Cluster) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), c.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }

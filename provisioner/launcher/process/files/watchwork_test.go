@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // An upgrade works as long as files change. A server that hangs changes none.
@@ -32,13 +35,10 @@ func TestWatchWork(t *testing.T) {
 		file := filepath.Join(dir, "a")
 		write := func(text string, mode int) {
 			f, err := os.OpenFile(file, mode|os.O_WRONLY|os.O_CREATE, 0o600)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer f.Close()
-			if _, err := f.WriteString(text); err != nil {
-				t.Fatal(err)
-			}
+			_, err = f.WriteString(text)
+			require.NoError(t, err)
 		}
 		for _, step := range []struct {
 			what   string
@@ -51,17 +51,14 @@ func TestWatchWork(t *testing.T) {
 			{"another sentence and a file that is written again", func() {
 				report("Upgrading")
 				later := time.Now().AddDate(100, 0, 0)
-				if err := os.Chtimes(file, later, later); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, os.Chtimes(file, later, later))
 			}, []string{"Upgrading", "works: Upgrading"}},
 			{"nothing", func() {}, nil},
 			{"a file is removed", func() { _ = os.Remove(file) }, []string{"works: Upgrading"}},
 			{"it has ended", func() { end(); write("d", 0) }, nil},
 		} {
-			if got := look(step.change); !slices.Equal(got, step.want) {
-				t.Errorf("%s: %q, wanted %q", step.what, got, step.want)
-			}
+			got := look(step.change)
+			assert.True(t, slices.Equal(got, step.want), "%s: %q, wanted %q", step.what, got, step.want)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package certificate
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Authority is the CA that signs the certificates of all of a broker's servers. Launchers keep its key in memory only.
@@ -36,8 +38,7 @@ func NewAuthority() (certificatePEM, keyPEM []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("certificate authority: %w", err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil
+	return PEM("CERTIFICATE", der), PEM("PRIVATE KEY", private), nil
 }
 
 // Signer is a parsed Authority.
@@ -73,6 +74,52 @@ func (a Authority) Signer() (*Signer, error) {
 	}
 	return &Signer{certificates[0], a.Trusted, all, a.TakesOver, signing}, nil
 }
+
+// Due reports whether this authority has to sign another certificate in place of a server's. issuer is which of its CAs
+// has signed that one; nil for another CA.
+func (s *Signer) Due(leaf *x509.Certificate) (issuer *x509.Certificate, due bool) {
+	issuer = Issuer(leaf, s.All)
+	return issuer, s.TakesOver && (issuer == nil || !issuer.Equal(s.Certificate)) ||
+		issuer != nil && time.Until(leaf.NotAfter) < RenewBefore
+}
+
+// PEM encodes something of a kind.
+func PEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// Join puts certificates that are not among trusted before them, in PEM; nil stands for none.
+func Join(trusted []byte, others ...*x509.Certificate) []byte {
+	for _, c := range others {
+		if c == nil {
+			continue
+		}
+		if text := PEM("CERTIFICATE", c.Raw); !bytes.Contains(trusted, text) {
+			trusted = append(text, trusted...)
+		}
+	}
+	return trusted
+}
+
+// Pair is the certificate of a server, and the CAs that its clients trust.
+type Pair struct {
+	Leaf    *x509.Certificate
+	Trusted []*x509.Certificate
+}
+
+// ParsePair parses both, in PEM.
+func ParsePair(leaf, trusted []byte) (p Pair, err error) {
+	leaves, err := Parse(leaf)
+	if err != nil || len(leaves) != 1 {
+		return p, errors.Join(err, fmt.Errorf("%d certificates of the server, not one", len(leaves)))
+	}
+	p.Leaf = leaves[0]
+	p.Trusted, err = Parse(trusted)
+	return p, err
+}
+
+// Own is the CA that has signed the certificate; nil if clients do not trust it.
+func (p Pair) Own() *x509.Certificate { return Issuer(p.Leaf, p.Trusted) }
 
 // Parse returns all certificates of a PEM text.
 func Parse(text []byte) (all []*x509.Certificate, err error) {

@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,7 +8,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,44 +47,6 @@ func presented(ctx context.Context, e launcher.Endpoint) (leaf []byte, err error
 	return leaf, nil
 }
 
-// certificates are those in the Secret of a server.
-type certificates struct {
-	leaf    *x509.Certificate
-	trusted []*x509.Certificate
-}
-
-func (s *server) certificates() (c certificates, err error) {
-	leaf, err := certificate.Parse(s.secret.Data[certFile])
-	if err != nil || len(leaf) != 1 {
-		return c, errors.Join(err, fmt.Errorf("server %s: its Secret holds %d certificates", s.id, len(leaf)))
-	}
-	c.leaf = leaf[0]
-	c.trusted, err = certificate.Parse(s.secret.Data[caFile])
-	return c, err
-}
-
-// withOwn returns all CAs that clients need until the server uses the next certificate: those of the authority, and the
-// one of the present certificate. If the server has not loaded that certificate, its former CA stays trusted too.
-func (c certificates) withOwn(trusted []byte, loaded bool) []byte {
-	if !loaded {
-		return joinPEM(trusted, c.trusted...)
-	}
-	if own := certificate.Issuer(c.leaf, c.trusted); own != nil {
-		return joinPEM(trusted, own)
-	}
-	return trusted
-}
-
-// joinPEM puts certificates that are not among trusted before them.
-func joinPEM(trusted []byte, others ...*x509.Certificate) []byte {
-	for _, c := range others {
-		if text := toPEM("CERTIFICATE", c.Raw); !bytes.Contains(trusted, text) {
-			trusted = append(text, trusted...)
-		}
-	}
-	return trusted
-}
-
 const authorityTime = 10 * time.Second // to read which CA signs
 
 // addKeys adds a new key, and a certificate for that host and those of its Service, to a server's Secret.
@@ -105,7 +65,7 @@ func (c Config) addKeys(ctx context.Context, s *server, host string) error {
 		if issuer, leaf, err = certificate.New(name, key, hosts...); err != nil {
 			return err
 		}
-		trusted = toPEM("CERTIFICATE", issuer)
+		trusted = certificate.PEM("CERTIFICATE", issuer)
 	} else {
 		authority, err := c.authority(ctx)
 		if err != nil {
@@ -121,7 +81,7 @@ func (c Config) addKeys(ctx context.Context, s *server, host string) error {
 		trusted, issuer = signer.Trusted, signer.Certificate.Raw
 	}
 	s.secret.Data[caFile] = trusted
-	s.secret.Data[keyFile] = toPEM("PRIVATE KEY", private)
+	s.secret.Data[keyFile] = certificate.PEM("PRIVATE KEY", private)
 	return s.setCertificate(issuer, leaf)
 }
 
@@ -131,7 +91,7 @@ func (s *server) setCertificate(issuer, leaf []byte) error {
 	if err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}
-	s.secret.Data[certFile] = toPEM("CERTIFICATE", leaf)
+	s.secret.Data[certFile] = certificate.PEM("CERTIFICATE", leaf)
 	maps.Copy(s.secret.Metadata.Annotations, map[string]string{
 		caAnnotation:          fingerprint(issuer),
 		certificateAnnotation: fingerprint(leaf),
@@ -150,10 +110,6 @@ func (c Config) authority(ctx context.Context) (certificate.Authority, error) {
 		return a, fmt.Errorf("read which CA signs for dedicated servers: %w", err)
 	}
 	return a, nil
-}
-
-func toPEM(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
 func fingerprint(der []byte) string { return fmt.Sprintf("%x", sha256.Sum256(der)) }

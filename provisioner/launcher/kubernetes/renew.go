@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
@@ -22,11 +23,6 @@ const (
 
 	renewTime = 5 * time.Second // for a server to show or reload its certificate
 )
-
-// reloadStatement makes a server reload its certificate; sessions stay open.
-// https://dev.mysql.com/doc/refman/8.4/en/alter-instance.html
-// https://mariadb.com/kb/en/flush/
-var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS", mysqld.MariaDB: "FLUSH SSL"}
 
 // renewal keeps the certificates of all servers up to date: signed by the CA that signs, renewed before they expire,
 // and with all CAs that clients are to trust. Several brokers may do so at the same time: the API server accepts only
@@ -133,16 +129,20 @@ func (r *renewal) renew(ctx context.Context, id string) (done bool, err error) {
 	if err != nil || s.state.Phase != phaseReady { // its launch is still running
 		return false, err
 	}
-	p, err := s.certificates()
+	p, err := certificate.ParsePair(s.secret.Data[certFile], s.secret.Data[caFile])
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("server %s: its Secret: %w", s.id, err)
 	}
-	issuer := certificate.Issuer(p.leaf, r.signs.All)
-	next := r.signs.TakesOver && (issuer == nil || !issuer.Equal(r.signs.Certificate)) ||
-		issuer != nil && time.Until(p.leaf.NotAfter) < certificate.RenewBefore
-	loaded := s.secret.Metadata.Annotations[loadedAnnotation] == fingerprint(p.leaf.Raw)
+	issuer, next := r.signs.Due(p.Leaf)
+	loaded := s.secret.Metadata.Annotations[loadedAnnotation] == fingerprint(p.Leaf.Raw)
 	if next || issuer == nil || !loaded {
-		if err := r.trust(ctx, s, p.withOwn(r.signs.Trusted, loaded)); err != nil {
+		// Clients need these until the server uses the next certificate. If it has not loaded the present one, its former CA
+		// stays trusted too.
+		trusted := certificate.Join(r.signs.Trusted, p.Own())
+		if !loaded {
+			trusted = certificate.Join(r.signs.Trusted, p.Trusted...)
+		}
+		if err := r.trust(ctx, s, trusted); err != nil {
 			return false, err
 		}
 	}
@@ -159,7 +159,7 @@ func (r *renewal) renew(ctx context.Context, id string) (done bool, err error) {
 	}
 	wanted := r.signs.Trusted
 	if issuer == nil && !next { // it keeps a CA of its own
-		wanted = p.withOwn(wanted, true)
+		wanted = certificate.Join(wanted, p.Own())
 	}
 	return true, r.trust(ctx, s, wanted)
 }
@@ -183,12 +183,12 @@ func (r *renewal) trust(ctx context.Context, s *server, trusted []byte) error {
 }
 
 // sign gives a server another certificate for its key and its names.
-func (r *renewal) sign(ctx context.Context, s *server, p certificates) error {
-	hosts := append([]string{}, p.leaf.DNSNames...)
-	for _, ip := range p.leaf.IPAddresses {
+func (r *renewal) sign(ctx context.Context, s *server, p certificate.Pair) error {
+	hosts := slices.Clone(p.Leaf.DNSNames)
+	for _, ip := range p.Leaf.IPAddresses {
 		hosts = append(hosts, ip.String())
 	}
-	leaf, err := r.signs.Sign("mysql "+s.id, p.leaf.PublicKey, hosts...)
+	leaf, err := r.signs.Sign("mysql "+s.id, p.Leaf.PublicKey, hosts...)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (r *renewal) reload(ctx context.Context, s *server) (bool, error) {
 		if reloaded {
 			return false, nil
 		}
-		if err := r.cfg.Exec(ctx, s.id, e, reloadStatement[s.state.Flavour]); err != nil {
+		if err := r.cfg.Exec(ctx, s.id, e, mysqld.ReloadCertificate[s.state.Flavour]); err != nil {
 			return false, err
 		}
 	}

@@ -37,3 +37,8 @@ func AdminSQL(user, password string) []byte {
 	return fmt.Appendf(nil, "CREATE USER IF NOT EXISTS %[1]s;\nALTER USER %[1]s IDENTIFIED BY '%[2]s';\n"+
 		"GRANT ALL PRIVILEGES ON *.* TO %[1]s WITH GRANT OPTION;\n", account, password)
 }
+
+// ReloadCertificate are the statements that make a server reload its certificate; sessions stay open.
+// https://dev.mysql.com/doc/refman/8.4/en/alter-instance.html
+// https://mariadb.com/kb/en/flush/
+var ReloadCertificate = map[string]string{MySQL: "ALTER INSTANCE RELOAD TLS", MariaDB: "FLUSH SSL"}

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,29 +67,20 @@ func (k *keys) writeCertificate(sd serverDir, host string) error {
 		trusted = signs.Trusted
 		leaf, err = signs.Sign(certificateName(sd), key.Public(), certificateHosts(host)...)
 	} else if trusted, leaf, err = certificate.New(certificateName(sd), key, certificateHosts(host)...); err == nil {
-		trusted = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted})
+		trusted = certificate.PEM("CERTIFICATE", trusted)
 	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(
 		files.Write(sd.caFile(), trusted, 0o644),
-		writePublic(sd.certificateFile(), "CERTIFICATE", leaf),
-		k.writePrivate(sd.keyFile(), private))
+		files.Write(sd.certificateFile(), certificate.PEM("CERTIFICATE", leaf), 0o644),
+		k.owner.WriteSecret(sd.keyFile(), certificate.PEM("PRIVATE KEY", private)))
 }
 
 func certificateName(sd serverDir) string { return "mysql " + sd.id }
 
 func certificateHosts(host string) []string { return []string{host, "localhost", "127.0.0.1"} }
-
-func writePublic(path, kind string, der []byte) error {
-	return files.Write(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
-}
-
-// writePrivate writes a PKCS #8 key that only the servers' owner can read.
-func (k *keys) writePrivate(path string, der []byte) error {
-	return k.owner.WriteSecret(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-}
 
 // rsaBits is the size of the keys that MySQL itself generates.
 const rsaBits = 2048
@@ -109,16 +99,13 @@ func (k *keys) writeRSAKeys(sd serverDir) error {
 		return fmt.Errorf("RSA key: %w", err)
 	}
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("RSA key: %w", err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
+	public, failed := x509.MarshalPKIXPublicKey(key.Public())
+	if err := errors.Join(err, failed); err != nil {
 		return fmt.Errorf("RSA key: %w", err)
 	}
 	return errors.Join(
-		writePublic(sd.rsaPublicKeyFile(), "PUBLIC KEY", public),
-		k.writePrivate(sd.rsaKeyFile(), private))
+		files.Write(sd.rsaPublicKeyFile(), certificate.PEM("PUBLIC KEY", public), 0o644),
+		k.owner.WriteSecret(sd.rsaKeyFile(), certificate.PEM("PRIVATE KEY", private)))
 }
 
 // rsaSettings returns the settings that name the keys to MySQL. Servers created before the broker made such keys

@@ -21,7 +21,6 @@ package process
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -73,25 +72,15 @@ var (
 // Open prepares the state directory. It starts servers that do not run only if the options have it supervise.
 func Open(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.check(); err != nil {
-		return nil, err
-	}
 	who, err := files.LookupOwner()
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Dir, err = makeStateDir(cfg.Dir); err != nil {
+	at, err := makeStateDir(cfg.Dir, who)
+	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	at := place(cfg.Dir)
-	for _, dir := range []string{at.serversDir(), at.templatesDir(), at.trashDir()} {
-		if err := os.MkdirAll(dir, traversable); err != nil {
-			return nil, fmt.Errorf("state directory: %w", err)
-		}
-	}
-	if err := who.CheckReach(at.serversDir()); err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
-	}
+	cfg.Dir = string(at)
 	run := &runner{cfg: cfg, place: at, owner: who, startTimeout: startTimeout}
 	if !cfg.UnlimitedMemory {
 		run.groups, run.whyUngrouped = cfg.controlGroups()
@@ -106,17 +95,25 @@ func Open(cfg Config) (*Launcher, error) {
 	return l, nil
 }
 
-// makeStateDir creates the directory and returns its path without symbolic links, because servers are identified by
-// their paths.
-func makeStateDir(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
+// makeStateDir creates the directory, which the servers' owner must be able to reach, and returns its path without
+// symbolic links, because servers are identified by their paths.
+func makeStateDir(dir string, who files.Owner) (at place, err error) {
+	if dir, err = filepath.Abs(dir); err == nil {
+		err = os.MkdirAll(dir, traversable)
 	}
-	if err := os.MkdirAll(dir, traversable); err != nil {
-		return "", err
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
 	}
-	return filepath.EvalSymlinks(dir)
+	at = place(dir)
+	for _, part := range []string{at.serversDir(), at.templatesDir(), at.trashDir()} {
+		if err == nil {
+			err = os.MkdirAll(part, traversable)
+		}
+	}
+	if err == nil {
+		err = who.CheckReach(at.serversDir())
+	}
+	return at, err
 }
 
 // Close implements launcher.Launcher: it ends supervision.
@@ -182,16 +179,4 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
-}
-
-func (c Config) check() error {
-	switch {
-	case c.Dir == "":
-		return errors.New("process launcher: no state directory")
-	case c.Binary.Path == "":
-		return errors.New("process launcher: no mysqld")
-	case c.PortMin < 1 || c.PortMax > 65535 || c.PortMin > c.PortMax:
-		return fmt.Errorf("process launcher: %d-%d is not a range of ports", c.PortMin, c.PortMax)
-	}
-	return nil
 }

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -17,7 +14,6 @@ import (
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process/files"
-
 	"mysql-broker/provisioner/periodic"
 )
 
@@ -26,11 +22,6 @@ const (
 	authorityTime     = 10 * time.Second // for that call
 	renewTime         = 5 * time.Second  // for a server to reload its certificate
 )
-
-// reloadStatement makes a server reload its certificate; sessions stay open.
-// https://dev.mysql.com/doc/refman/8.4/en/alter-instance.html
-// https://mariadb.com/kb/en/flush/
-var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS", mysqld.MariaDB: "FLUSH SSL"}
 
 // keepCertificate keeps the certificate of a running server up to date until the context ends: signed by the authority
 // that signs, renewed before it expires, and with all trusted authorities.
@@ -82,7 +73,7 @@ func (c care) reloadCertificate(ctx context.Context) error {
 	// The server may still use either certificate.
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
-	return c.run.cfg.Exec(ctx, c.sd.id, end, reloadStatement[c.run.cfg.Binary.Flavour])
+	return c.run.cfg.Exec(ctx, c.sd.id, end, mysqld.ReloadCertificate[c.run.cfg.Binary.Flavour])
 }
 
 // renewCertificate writes the files that are due. If another process holds the server's lock, it does nothing until the
@@ -101,26 +92,24 @@ func (c care) renewCertificate(ctx context.Context) (renewed bool, err error) {
 		return false, err
 	}
 	signs := c.keys.signs.Load()
-	present, err := c.sd.readCertificate()
+	present, trustedNow, err := c.sd.readCertificate()
 	if err != nil {
 		return false, err
 	}
-	issuer := certificate.Issuer(present.leaf, signs.All)
 	trusted := signs.Trusted
-	due := signs.TakesOver && (issuer == nil || !issuer.Equal(signs.Certificate)) ||
-		issuer != nil && time.Until(present.leaf.NotAfter) < certificate.RenewBefore
+	issuer, due := signs.Due(present.Leaf)
 	if !due && issuer == nil { // a CA of its own, or one that is no longer trusted
-		own := certificate.Issuer(present.leaf, present.trusted)
+		own := present.Own()
 		if own == nil {
 			return false, errors.New("no CA that it names has signed its certificate")
 		}
-		trusted = append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}), trusted...)
+		trusted = certificate.Join(trusted, own)
 	}
-	if !bytes.Equal(trusted, present.trustedPEM) {
+	if !bytes.Equal(trusted, trustedNow) {
 		// The CA file is written first and also contains the CA that is still in use, so that a client that reads it in
-		// between can verify either certificate.
+		// between can verify either certificate. The next run removes it.
 		if due {
-			trusted = joinTrusted(trusted, present)
+			trusted = certificate.Join(trusted, present.Own())
 		}
 		if err := files.Replace(c.sd.caFile(), trusted, 0o644); err != nil {
 			return false, err
@@ -135,49 +124,27 @@ func (c care) renewCertificate(ctx context.Context) (renewed bool, err error) {
 		return renewed, err
 	}
 	hosts := certificateHosts(cmp.Or(st.Host, c.run.cfg.Host))
-	leaf, err := signs.Sign(certificateName(c.sd), present.leaf.PublicKey, hosts...)
-	if err != nil {
-		return renewed, err
+	leaf, err := signs.Sign(certificateName(c.sd), present.Leaf.PublicKey, hosts...)
+	if err == nil {
+		err = files.Replace(c.sd.certificateFile(), certificate.PEM("CERTIFICATE", leaf), 0o644)
 	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf})
-	if err := files.Replace(c.sd.certificateFile(), text, 0o644); err != nil {
+	if err != nil {
 		return renewed, err
 	}
 	c.run.cfg.Logger.Info("renewed the certificate of a server", "server", c.sd.id)
 	return true, nil
 }
 
-// joinTrusted adds the issuer of the present certificate if it is not trusted anyway. The next run removes it.
-func joinTrusted(trusted []byte, present certificates) []byte {
-	own := certificate.Issuer(present.leaf, present.trusted)
-	if own == nil || bytes.Contains(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw})) {
-		return trusted
+// readCertificate reads the certificates of a server. trusted is its CA file.
+func (d serverDir) readCertificate() (p certificate.Pair, trusted []byte, err error) {
+	leaf, err := os.ReadFile(d.certificateFile())
+	if err == nil {
+		trusted, err = os.ReadFile(d.caFile())
 	}
-	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}), trusted...)
-}
-
-// certificates are those of a server.
-type certificates struct {
-	leaf       *x509.Certificate
-	trusted    []*x509.Certificate
-	trustedPEM []byte
-}
-
-func (d serverDir) readCertificate() (c certificates, err error) {
-	text, err := os.ReadFile(d.certificateFile())
-	if err != nil {
-		return c, err
+	if err == nil {
+		p, err = certificate.ParsePair(leaf, trusted)
 	}
-	leaf, err := certificate.Parse(text)
-	if err != nil || len(leaf) == 0 {
-		return c, errors.Join(err, fmt.Errorf("%s holds %d certificates", d.certificateFile(), len(leaf)))
-	}
-	c.leaf = leaf[0]
-	if c.trustedPEM, err = os.ReadFile(d.caFile()); err != nil {
-		return c, err
-	}
-	c.trusted, err = certificate.Parse(c.trustedPEM)
-	return c, err
+	return p, trusted, err
 }
 
 // SignedBy implements launcher.Launcher.
@@ -194,14 +161,14 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 		if st, err := sd.loadState(); err == nil && st.Phase == phaseSuspended {
 			continue
 		}
-		c, err := sd.readCertificate()
+		p, _, err := sd.readCertificate()
 		if errors.Is(err, os.ErrNotExist) { // it is being created or destroyed
 			continue
 		}
 		if err != nil {
 			return nil, sd.explain(err)
 		}
-		if certificate.Issuer(c.leaf, authority) != nil {
+		if certificate.Issuer(p.Leaf, authority) != nil {
 			ids = append(ids, sd.id)
 		}
 	}

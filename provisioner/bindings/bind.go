@@ -1,6 +1,7 @@
 package bindings
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -194,26 +195,14 @@ func sameRequest(b store.Binding, of plan.Plan, q BindRequest) bool {
 		return true
 	}
 	var recorded plan.BindingParameters
-	if json.Unmarshal(b.Parameters, &recorded) != nil || recorded.TTL != q.Parameters.TTL {
+	if json.Unmarshal(b.Parameters, &recorded) != nil || recorded.TTL != q.Parameters.TTL ||
+		b.Role != string(q.Parameters.Role) {
 		return false
 	}
-	return b.Role == string(q.Parameters.Role) && sameTLS(b, of, q.Parameters.TLS)
-}
-
-// sameTLS reports whether a request asks for the same TLS setting as the request that created the binding, or for the
-// setting that the binding has. The two can differ, because the plan's setting may have changed since.
-func sameTLS(b store.Binding, of plan.Plan, asked plan.TLS) bool {
-	var recorded plan.BindingParameters
-	if json.Unmarshal(b.Parameters, &recorded) != nil {
-		return false
-	}
-	if asked == recorded.TLS {
-		return true
-	}
-	if asked == "" {
-		asked = of.TLS
-	}
-	return asked == plan.TLS(b.TLS)
+	// The TLS setting may be that of the request that created the binding, or the one that the binding has. The two can
+	// differ, because the plan's setting may have changed since.
+	asked := q.Parameters.TLS
+	return asked == recorded.TLS || cmp.Or(asked, of.TLS) == plan.TLS(b.TLS)
 }
 
 var bindKind = engine.Kind[*Bindings]{

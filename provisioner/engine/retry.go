@@ -38,67 +38,63 @@ func (k Kinds) Retry(ctx context.Context, s *store.Store, id int64) (store.Task,
 	case t.State == store.Succeeded:
 		return t, fmt.Errorf("%s has succeeded", task.Token(id))
 	case t.Kind == store.Provision && task.Kept(t):
-		return provisionKept(ctx, s, t)
+		return k.recordAgain(ctx, s, t, provisionKept)
 	case t.Kind != store.Deprovision && !Ends(&t):
 		return t, fmt.Errorf("%s has failed and was undone, and the platform knows: it has to send its %s request again",
 			task.Token(id), t.Kind)
 	}
-	return k.deleteAgain(ctx, s, t)
+	return k.recordAgain(ctx, s, t, deleteAgain)
 }
 
-// provisionKept records a new task, for any worker, for a provision that failed and kept the data that it found.
-func provisionKept(ctx context.Context, s *store.Store, failed store.Task) (store.Task, error) {
-	var again *store.Task
-	err := s.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.Begin(ctx, failed.InstanceID, "")
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			return errors.New("its service instance is gone")
-		case err != nil:
-			return err
-		case len(there.Active) > 0:
-			return fmt.Errorf("%s is in progress there", task.Token(there.Active[0].ID))
-		case there.Instance.State != store.CreateFailed:
-			return fmt.Errorf("the state of the service instance is %q", there.Instance.State)
-		}
-		tx.SetInstanceState(failed.InstanceID, store.Creating)
-		again = tx.InsertTask(store.NewTask{InstanceID: failed.InstanceID, Kind: store.Provision,
-			PlanID: there.Instance.PlanID, Request: failed.Request})
-		return nil
-	})
-	if err != nil {
-		return failed, fmt.Errorf("%s cannot be retried: %w", task.Token(failed.ID), err)
-	}
-	return *again, nil
-}
-
-// deleteAgain records a new task, for any worker, for a deletion that failed.
-func (k Kinds) deleteAgain(ctx context.Context, s *store.Store, failed store.Task) (store.Task, error) {
+// recordAgain records a new task, for any worker, for one that failed. prepare returns an error unless the instance or
+// binding is still in the state in which the task left it.
+func (k Kinds) recordAgain(ctx context.Context, s *store.Store, failed store.Task,
+	prepare func(*store.Tx, store.Beginning, store.Task) error) (store.Task, error) {
 	var again *store.Task
 	err := s.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, failed.InstanceID, failed.BindingID)
+		if err == nil {
+			err = prepare(tx, there, failed)
+		}
 		if err != nil {
 			return err
-		}
-		if err := failedToDelete(there, failed); err != nil {
-			return err
-		}
-		if failed.Kind == store.Deprovision { // unbinds in progress, which the deletion of the instance replaces
-			for _, a := range there.Active {
-				tx.CancelTask(a.ID, CancelledByDeprovision)
-			}
 		}
 		again = tx.InsertTask(store.NewTask{InstanceID: failed.InstanceID, BindingID: failed.BindingID, Kind: failed.Kind,
 			PlanID: there.Instance.PlanID, Request: failed.Request, Description: k[failed.Kind].beginning})
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		err = errors.New("what the task was to delete is gone")
+		err = errors.New("what the task is about is gone")
 	}
 	if err != nil {
 		return failed, fmt.Errorf("%s cannot be retried: %w", task.Token(failed.ID), err)
 	}
 	return *again, nil
+}
+
+// provisionKept is for a provision that failed and kept the data that it found.
+func provisionKept(tx *store.Tx, there store.Beginning, failed store.Task) error {
+	switch {
+	case len(there.Active) > 0:
+		return fmt.Errorf("%s is in progress there", task.Token(there.Active[0].ID))
+	case there.Instance.State != store.CreateFailed:
+		return fmt.Errorf("the state of the service instance is %q", there.Instance.State)
+	}
+	tx.SetInstanceState(failed.InstanceID, store.Creating)
+	return nil
+}
+
+// deleteAgain is for a deletion that failed.
+func deleteAgain(tx *store.Tx, there store.Beginning, failed store.Task) error {
+	if err := failedToDelete(there, failed); err != nil {
+		return err
+	}
+	if failed.Kind == store.Deprovision { // unbinds in progress, which the deletion of the instance replaces
+		for _, a := range there.Active {
+			tx.CancelTask(a.ID, CancelledByDeprovision)
+		}
+	}
+	return nil
 }
 
 // failedToDelete returns an error unless the instance or binding is still in the state in which the task left it.

@@ -90,29 +90,16 @@ func (v Vault) Log(ctx context.Context, instanceID, id string) (l Log, err error
 }
 
 func (v Vault) log(ctx context.Context, name string) (l Log, e envelope, err error) {
-	e, key, err := v.open(ctx, name)
-	if err != nil {
-		return l, e, err
+	e, l.key, err = v.open(ctx, name, &l)
+	if err == nil && name != folder(l.InstanceID, l.ID)+logName {
+		err = &DamagedError{name, errors.New("it is that of another log")}
 	}
-	if err := json.Unmarshal(e.Manifest, &l); err != nil {
-		return l, e, &DamagedError{name, err}
-	}
-	if name != folder(l.InstanceID, l.ID)+logName {
-		return l, e, &DamagedError{name, errors.New("it is that of another log")}
-	}
-	l.key = key
-	return l, e, nil
+	return l, e, err
 }
 
 // EachLog calls fn with all logs in the object store, or with the error of one that cannot be read.
 func (v Vault) EachLog(ctx context.Context, fn func(object string, l Log, err error) error) error {
-	return v.eachNamed(ctx, logName, func(name string) error {
-		l, _, err := v.log(ctx, name)
-		if errors.Is(err, ErrNotFound) { // deleted meanwhile
-			return nil
-		}
-		return fn(name, l, err)
-	})
+	return eachDocument(ctx, v, logName, v.log, fn)
 }
 
 // segmentName names the segment that begins at a position. Within a file, names sort by offset.

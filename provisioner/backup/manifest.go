@@ -97,21 +97,15 @@ func (v Vault) Manifest(ctx context.Context, instanceID, id string) (m Manifest,
 }
 
 func (v Vault) manifest(ctx context.Context, name string) (m Manifest, e envelope, err error) {
-	e, m.key, err = v.open(ctx, name)
-	if err != nil {
-		return m, e, err
+	e, m.key, err = v.open(ctx, name, &m)
+	if err == nil && name != folder(m.InstanceID, m.ID)+manifestName {
+		err = &DamagedError{name, errors.New("it is that of another backup")}
 	}
-	if err := json.Unmarshal(e.Manifest, &m); err != nil {
-		return m, e, &DamagedError{name, err}
-	}
-	if name != folder(m.InstanceID, m.ID)+manifestName {
-		return m, e, &DamagedError{name, errors.New("it is that of another backup")}
-	}
-	return m, e, nil
+	return m, e, err
 }
 
-// open reads an envelope, and the key in it.
-func (v Vault) open(ctx context.Context, name string) (e envelope, key []byte, err error) {
+// open reads an envelope, the key in it, and what the key is bound to.
+func (v Vault) open(ctx context.Context, name string, into any) (e envelope, key []byte, err error) {
 	raw, err := v.Objects.Get(ctx, name, maxManifest)
 	if errors.Is(err, objectstore.ErrNotFound) {
 		return e, nil, ErrNotFound
@@ -133,17 +127,25 @@ func (v Vault) open(ctx context.Context, name string) (e envelope, key []byte, e
 		return e, nil, &DamagedError{name, errors.New("it was changed, or ENCRYPTION_KEYSET lacks the key with which it " +
 			"was written")}
 	}
+	if err := json.Unmarshal(e.Manifest, into); err != nil {
+		return e, nil, &DamagedError{name, err}
+	}
 	return e, key, nil
 }
 
 // Each calls fn with the manifests of all backups in the object store, or with the error of one that cannot be read.
 func (v Vault) Each(ctx context.Context, fn func(object string, m Manifest, err error) error) error {
-	return v.eachNamed(ctx, manifestName, func(name string) error {
-		m, _, err := v.manifest(ctx, name)
+	return eachDocument(ctx, v, manifestName, v.manifest, fn)
+}
+
+func eachDocument[Document any](ctx context.Context, v Vault, last string,
+	read func(context.Context, string) (Document, envelope, error), fn func(string, Document, error) error) error {
+	return v.eachNamed(ctx, last, func(name string) error {
+		d, _, err := read(ctx, name)
 		if errors.Is(err, ErrNotFound) { // deleted meanwhile
 			return nil
 		}
-		return fn(name, m, err)
+		return fn(name, d, err)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -93,6 +94,16 @@ func (c Config) driver() (*mysql.Config, error) {
 		d.TLS = &tls.Config{RootCAs: roots, ServerName: cmp.Or(c.ServerName, host), MinVersion: tls.VersionTLS12}
 	}
 	return d, nil
+}
+
+// connector returns one whose connections have that default database, if it is not "".
+func (c Config) connector(database string) (driver.Connector, error) {
+	d, err := c.driver()
+	if err != nil {
+		return nil, err
+	}
+	d.DBName = database
+	return mysql.NewConnector(d)
 }
 
 const defaultPort = "3306"

@@ -14,25 +14,13 @@ import (
 // CheckLogin opens a new connection with cfg and that default database, runs a query and closes the connection. It
 // proves that credentials work before the broker returns them.
 func CheckLogin(ctx context.Context, cfg Config, database string) error {
-	db, err := openOnce(cfg, database)
+	connector, err := cfg.connector(database)
 	if err == nil {
+		db := sql.OpenDB(connector)
 		defer func() { _ = db.Close() }() // nothing is lost with a connection that only read
 		err = db.QueryRowContext(ctx, "SELECT 1").Scan(new(int))
 	}
 	return explain("log in as "+cfg.User+" at "+cfg.Addr, err)
-}
-
-func openOnce(cfg Config, database string) (*sql.DB, error) {
-	driverConfig, err := cfg.driver()
-	if err != nil {
-		return nil, err
-	}
-	driverConfig.DBName = database
-	connector, err := mysql.NewConnector(driverConfig)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
 }
 
 // Exec runs one statement on a new connection.
@@ -46,10 +34,11 @@ const idleSeconds = 5
 // ExecIf is Exec if check returns nil. check is called on an open connection, which the server closes if the statement
 // does not follow soon. So the statement of a broker that was paused after the check, and has lost its lease, fails.
 func ExecIf(ctx context.Context, cfg Config, statement string, check func() error) error {
-	db, err := openOnce(cfg, "")
+	connector, err := cfg.connector("")
 	if err != nil {
 		return err
 	}
+	db := sql.OpenDB(connector)
 	defer func() { _ = db.Close() }() // the statement's outcome is known
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"mysql-broker/provisioner/fair"
 )
 
@@ -54,19 +52,15 @@ type Server struct {
 
 // Open prepares connections to a server, without I/O.
 func Open(cfg Config) (*Server, error) {
-	driverConfig, err := cfg.driver()
-	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", cfg.Name, err)
+	connector, err := cfg.connector("")
+	var all *nodes
+	if err == nil {
+		all, err = openNodes(cfg)
 	}
-	connector, err := mysql.NewConnector(driverConfig)
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", cfg.Name, err)
 	}
 	maxConns := cmp.Or(cfg.MaxConns, defaultMaxConns)
-	all, err := openNodes(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", cfg.Name, err)
-	}
 	var pooled driver.Connector = traced{connector, cfg.Addr}
 	if all != nil {
 		pooled = all

@@ -43,8 +43,5 @@ func (e *Engine) maxWait(t store.Task) time.Duration {
 	return polled / 10 * 9
 }
 
-// HandOver hands the tasks that no request waits for over to other processes.
-func (e *Engine) HandOver() { e.Tasks.HandOver() }
-
 // Held returns store.ErrHeld if PostgreSQL is older than the servers, which may hold what is not recorded.
 func (e *Engine) Held(ctx context.Context) error { return e.Store.Recovery.Held(ctx) }

@@ -212,7 +212,9 @@ func (is *Instances) updateWorkflow(i store.Instance, r engine.Request) task.Wor
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
-			is.setVersion(tx, i, r)
+			if r.Version != "" { // what the server was upgraded to
+				tx.SetVersion(i.ID, is.Plans.Get(r.PlanID).Flavour, r.Version)
+			}
 			if r.KeepDeletedDays.Named {
 				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
 			}

@@ -86,13 +86,6 @@ func (is *Instances) upgradeSteps(i store.Instance, r engine.Request) (before, a
 	return before, after, append([]task.Step{revert}, cleanup...)
 }
 
-// setVersion records what the server was upgraded to.
-func (is *Instances) setVersion(tx *store.Tx, i store.Instance, r engine.Request) {
-	if r.Version != "" {
-		tx.SetVersion(i.ID, is.Plans.Get(r.PlanID).Flavour, r.Version)
-	}
-}
-
 // ErrNoUpgrade is returned by Upgrade if an instance needs none, or if its plan has no version for it.
 var ErrNoUpgrade = errors.New("cannot be upgraded")
 

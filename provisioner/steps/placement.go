@@ -57,24 +57,18 @@ func (s *Search) usable(ctx context.Context, server *shared.Server) bool {
 	if err == nil && s.Takes != nil {
 		err = s.Takes(server)
 	}
-	if foreign, ok := errors.AsType[*FlavourError](err); ok {
+	foreign, isForeign := errors.AsType[*FlavourError](err)
+	charset, isRefused := errors.AsType[*mysqladmin.CharsetError](err)
+	switch {
+	case isForeign:
 		s.foreign = foreign
-		return false
-	}
-	if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
+	case isRefused:
 		s.refused = charset // another server may be of the flavour that has it
-		return false
-	}
-	if err != nil {
-		s.passOver(server, err)
+	case err != nil:
+		s.Servers.Log.Warn("shared server passed over", "server", server.Name(), "error", err)
+		s.unusable = err
 	}
 	return err == nil
-}
-
-// passOver logs and records that a server cannot be used.
-func (s *Search) passOver(server *shared.Server, err error) {
-	s.Servers.Log.Warn("shared server passed over", "server", server.Name(), "error", err)
-	s.unusable = err
 }
 
 // Failure returns why no candidate took the database.
@@ -139,17 +133,14 @@ func (l *loads) read(ctx context.Context, s *store.Store, names []string,
 	return maps.Clone(l.known), nil
 }
 
-// note records the number of instances that a server holds now.
-func (l *loads) note(server string, load int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	state := l.known[server]
-	state.Instances = load
-	l.known[server] = state
-}
-
 // NoteLoad records the number of instances that a shared server holds now.
-func (ss *Servers) NoteLoad(server string, load int) { ss.loads.note(server, load) }
+func (ss *Servers) NoteLoad(server string, load int) {
+	ss.loads.mu.Lock()
+	defer ss.loads.mu.Unlock()
+	state := ss.loads.known[server]
+	state.Instances = load
+	ss.loads.known[server] = state
+}
 
 // FlavourError says that a server cannot hold what one of another flavour or of a later version holds.
 type FlavourError struct{ Of mysqladmin.Flavour }

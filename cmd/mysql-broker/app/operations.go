@@ -46,7 +46,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	a.registry.MustRegister(collectCopies(a.provisioner.Copies))
-	return ending{leave: a.provisioner.HandOver, stop: func() {
+	return ending{leave: a.provisioner.Tasks.HandOver, stop: func() {
 		a.provisioner.Stop()
 		if a.credHub != nil {
 			a.credHub.Close()

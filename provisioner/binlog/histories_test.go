@@ -186,7 +186,7 @@ var histories = map[string]history{
 		"CREATE TABLE $DB.t (v VARCHAR(9))", "ALTER DATABASE $DB COMMENT 'x'", "CREATE TABLE $DB.u (v VARCHAR(9))"}},
 	"selections": {before: keyed, after: []string{"CREATE TABLE a AS SELECT *, RAND() AS r, CONNECTION_ID() AS c FROM t",
 		"CREATE TABLE b LIKE t", "INSERT INTO b SELECT * FROM t ORDER BY RAND()", "CREATE TEMPORARY TABLE x (a INT)",
-		"INSERT INTO x VALUES (1)", "CREATE TABLE c AS SELECT * FROM x", "CREATE TABLE d LIKE x", "DROP TABLE x",
+		"INSERT INTO x VALUES (1)", "CREATE TABLE c AS SELECT * FROM x", "DROP TABLE x",
 		"CREATE TABLE IF NOT EXISTS c AS SELECT 5 AS a", "DROP TEMPORARY TABLE IF EXISTS y", "TRUNCATE a", "RENAME TABLE b TO bb, c TO b"}},
 	"settings of a procedure": {after: []string{"SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT'", "CREATE PROCEDURE p () BEGIN " +
 		"SET time_zone = '+05:00', sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_ZERO_DATE,REAL_AS_FLOAT', collation_connection = utf8mb4_bin; " +
@@ -204,6 +204,25 @@ var histories = map[string]history{
 		"CREATE VIEW v AS SELECT 'a' || 'b' AS x; END", "CALL p()"}, refused: "VIEW `v` AS SELECT"},
 	"escapes in a mode of a procedure": {after: []string{"CREATE PROCEDURE p () BEGIN SET sql_mode = 'NO_BACKSLASH_ESCAPES'; " +
 		"CREATE TABLE $DB.t (v VARCHAR(9) DEFAULT 'a\\\\b'); END", "CALL p()"}, refused: "sql_mode"},
+	"a selection in a mode without options": {before: []string{"CREATE TABLE s (v VARCHAR(9))"}, after: []string{"SET sql_mode = 'ANSI'",
+		"CREATE TABLE t (w VARCHAR(9)) DEFAULT CHARSET=latin1 COMMENT='x' AS SELECT * FROM s"}, refused: "the table `t`"},
+	"a selection in a mode without attributes": {on: mysqld.MariaDB, after: []string{"SET sql_mode = 'NO_FIELD_OPTIONS'",
+		"CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY) AS SELECT 1 AS n"}, refused: "the table `t`"},
+	"a selection in a mode without escapes": {before: []string{"CREATE TABLE s (v VARCHAR(9) DEFAULT 'a\\\\b')"},
+		after: []string{"SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "CREATE TABLE t AS SELECT * FROM s"}, refused: "NO_BACKSLASH_ESCAPES"},
+	"a selection with rare characters": {before: []string{"CREATE TABLE s (e ENUM('😀', 'b'))"}, after: []string{
+		"CREATE TABLE t AS SELECT * FROM s"}, refused: "question mark"},
+	"a copy of a temporary table for latin1": {after: []string{"CREATE TEMPORARY TABLE x (v VARCHAR(9) DEFAULT 'é')", "SET NAMES latin1",
+		"CREATE TABLE t LIKE x"}, refused: "in UTF-8 or in latin1"},
+	"a copy of a temporary table": {after: []string{"CREATE TEMPORARY TABLE x (v VARCHAR(9)) CHARSET latin1", "CREATE TABLE t LIKE x"},
+		refused: "the table `t` like a temporary one"},
+	"what looks like a copy of a temporary table": {after: []string{"CREATE TABLE `t` (\n  `v` varchar(9)\n) ENGINE=InnoDB",
+		"CREATE TABLE `u` (\n  `v` varchar(9) DEFAULT '?'\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4", "SET NAMES latin1",
+		"CREATE TABLE `y` (\n  `v` varchar(9) DEFAULT '\xe9 ' COMMENT 'why?'\n)"}},
+	"a comment of a selection": {before: []string{"CREATE TABLE s (v VARCHAR(9) DEFAULT 'é' COMMENT 'why?')"},
+		after: []string{"CREATE TABLE t COMMENT = 'x?' AS SELECT * FROM s"}},
+	"a list of what is there and what not": {before: []string{"CREATE TABLE a (id INT)", "CREATE TABLE b (id INT)", "CREATE VIEW v AS SELECT 1"},
+		after: []string{"!DROP TABLE missing, a", "!DROP TABLE b, missing", "!DROP VIEW missing, v"}},
 	"a view in a mode of an event that is gone": {after: []string{"CREATE EVENT e ON SCHEDULE AT '2037-01-01 00:00:00' DO BEGIN " +
 		"SET sql_mode = 'PIPES_AS_CONCAT'; CREATE VIEW v AS SELECT 'a' || 'b' AS x; END", "DROP EVENT e", "SET sql_mode = 'PIPES_AS_CONCAT'",
 		"CREATE VIEW v AS SELECT 'a' || 'b' AS x"}, refused: "the event `e`"},

@@ -107,27 +107,31 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 	if generated || r.withRows { // CREATE TABLE … SELECT
 		q.generated()
 	}
+	if err := r.refuseGenerated(ctx, q, text, generated || r.withRows); err != nil {
+		return err
+	}
 	if err := r.set(ctx, q); err != nil {
 		return err
 	}
 	_, err = r.ddl.ExecContext(ctx, text)
-	if err == nil || !r.at.Before(r.Settled) {
-		return err
+	if err == nil && !generated && !r.withRows {
+		return r.refuseLike(ctx, q, text)
 	}
 	refusal, _ := errors.AsType[*mysql.MySQLError](err)
 	if refusal == nil {
 		return err
 	}
+	settling := r.at.Before(r.Settled)
 	switch refusal.Number {
 	case 1050, 1304, 1359, 1537: // it exists
-		if p := program.FindStringSubmatch(text); p != nil {
+		if p := program.FindStringSubmatch(text); p != nil && settling {
 			if _, dropping := r.ddl.ExecContext(ctx, "DROP "+p[1]+" "+p[2]); dropping != nil {
 				return errors.Join(err, dropping)
 			}
 			_, err = r.ddl.ExecContext(ctx, text)
 		}
-	case 1051, 1305, 1360, 1539, 4092: // it does not
-		if strings.HasPrefix(strings.ToUpper(text), "DROP") {
+	case 1051, 1305, 1360, 1539, 4091, 4092: // it does not; MariaDB drops the other ones that the statement names
+		if strings.HasPrefix(strings.ToUpper(text), "DROP") && (settling || !r.MySQL) {
 			return nil
 		}
 	}

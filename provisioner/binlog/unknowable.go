@@ -58,9 +58,9 @@ type definition struct {
 	settingOfText string
 }
 
-// word returns the token at an index in capitals, "" for quoted ones and behind the end.
+// word returns the token at an index in capitals, "" for quoted ones and beyond the ends.
 func (d *definition) word(at int) string {
-	if at < len(d.tokens) && d.tokens[at].quoted == 0 {
+	if at >= 0 && at < len(d.tokens) && d.tokens[at].quoted == 0 {
 		return d.tokens[at].text
 	}
 	return ""

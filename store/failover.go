@@ -179,7 +179,6 @@ func (f *failover) follow(ctx context.Context, conn *pgx.Conn, at position) erro
 // age is not missing because it was removed.
 const lossAge = 28 * 24 * time.Hour
 
-// recorded remembers the latest task that this process has recorded.
 func (f *failover) recorded(t Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -80,7 +80,6 @@ func (h *hosts) close() {
 	h.asking.Wait()
 }
 
-// watch asks the server n until ctx ends.
 func (h *hosts) watch(ctx context.Context, n int) {
 	var conn *pgx.Conn
 	tick := time.NewTicker(askInterval)

@@ -226,7 +226,6 @@ func (l *list) keyIs(operator string, values []any) condition {
 		strings.Repeat(", ?", len(values)-1) + ")", append([]any{values[0]}, values...)}
 }
 
-// eachListed calls fn with the rows.
 func eachListed[T any](ctx context.Context, s *database, l list, fn func(T) error) error {
 	var after []any
 	for read := 0; ; {

@@ -209,7 +209,6 @@ func (t *Tx) Alive(ctx context.Context) error {
 	return nil
 }
 
-// take reads the statement's result.
 func (s statement) take(results pgx.BatchResults) error {
 	if s.done != nil {
 		rows, err := results.Query()

@@ -58,7 +58,6 @@ func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, nam
 	_, _ = visible.Writer(w).Write(out.Bytes()) // an error means that the client is gone
 }
 
-// fragment is a part of a page by itself.
 func fragment(name string, content any) (string, error) {
 	var out strings.Builder
 	err := templates["instance.html"].ExecuteTemplate(&out, name, content)

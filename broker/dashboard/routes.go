@@ -46,7 +46,6 @@ func (d *Dashboard) readable(next http.Handler) http.Handler {
 	})
 }
 
-// operators lets only operators through.
 func (d *Dashboard) operators(page http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if v, _ := signin.FromContext(r.Context()); !v.Operator {

@@ -48,7 +48,6 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 // clientLeft replaces the status of a response that perhaps nobody has read.
 const clientLeft = "client left"
 
-// count counts a request after its response.
 func (m *metrics) count(method string, c *call, elapsed time.Duration) {
 	method = methodLabel(method)
 	status := strconv.Itoa(c.status)

@@ -22,7 +22,6 @@ func observe(log *slog.Logger, m *metrics) middleware {
 	}
 }
 
-// attributes are the keys of a request's log line.
 func (c *call) attributes(method string, elapsed time.Duration) []slog.Attr {
 	attributes := []slog.Attr{slog.String("method", clip(method)), slog.String("route", c.route),
 		slog.Int("status", c.status), slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000),

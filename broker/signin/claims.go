@@ -23,7 +23,6 @@ type claims struct {
 	access *claims // of the access token, nil if it has none
 }
 
-// name is the display name of the person with this subject.
 func (c claims) name(subject string) string {
 	return cmp.Or(c.UserName, c.Preferred, c.FullName, c.Email, subject)
 }

@@ -83,7 +83,6 @@ func (l *links) use(token string) bool {
 	return true
 }
 
-// open reports whether the latest link is still valid.
 func (l *links) open() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -137,7 +137,6 @@ func (p *provider) uaa(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(root.Links.UAA.Href, "/") + "/oauth/token", nil
 }
 
-// authURL is the URL at the provider for the browser.
 func (e *endpoints) authURL(a attempt) string {
 	return e.oauth.AuthCodeURL(a.state(), oidc.Nonce(a.nonce()), oauth2.S256ChallengeOption(a.verifier()))
 }

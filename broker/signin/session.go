@@ -65,7 +65,6 @@ func (s *SignIn) start(w http.ResponseWriter, r *http.Request, made session, lif
 	return nil
 }
 
-// end deletes the session of a request, if it has one.
 func (s *SignIn) end(r *http.Request) error {
 	key, ok := parseSecret(s.cookies.get(r, sessionCookie))
 	if !ok {

@@ -166,7 +166,6 @@ func (s *SignIn) showViewer(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, p)
 }
 
-// url is the URL of a path for browsers.
 func (s *SignIn) url(path string) string {
 	u := *s.external
 	u.Path = path

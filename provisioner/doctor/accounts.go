@@ -62,7 +62,6 @@ func accounts(server string, holds inventory.Holdings, instances []store.Recorde
 	return findings
 }
 
-// sharedAccounts is accounts for a shared server.
 func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds contents) ([]Finding, error) {
 	instances, err := d.Store.Recovery.Instances(ctx, server)
 	if err != nil {

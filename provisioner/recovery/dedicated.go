@@ -122,7 +122,6 @@ func (r *recovery) forgetServer(i store.RecordedInstance, marked bool) {
 		do:  func(ctx context.Context) error { return r.forgetInstance(ctx, i.ID) }})
 }
 
-// compareServer compares a dedicated server with the records of its instance.
 func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, c store.InstanceCopy,
 	recorded []store.RecordedAccount) {
 	whole, err := r.Store.Instances.Get(ctx, i.ID)

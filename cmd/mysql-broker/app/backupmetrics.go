@@ -74,7 +74,6 @@ func (c *stateCollector) collectLogs(ctx context.Context, ch chan<- prometheus.M
 	return nil
 }
 
-// collectCopies exports the progress of the copies in this process.
 func collectCopies(copies func() (running int, all []copying.Copy)) prometheus.CollectorFunc {
 	return func(ch chan<- prometheus.Metric) {
 		running, all := copies()

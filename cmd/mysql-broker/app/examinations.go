@@ -47,7 +47,6 @@ func newExaminations(d *doctor.Doctor, log *slog.Logger) *examinations {
 	return &examinations{doctor: d, log: log}
 }
 
-// run runs the doctor until ctx ends.
 func (e *examinations) run(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Delay: firstExamination, Every: examineInterval, Rest: examineRest},
 		&periodic.Status{What: "comparing the servers with what is recorded", Log: e.log},

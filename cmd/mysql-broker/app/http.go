@@ -55,7 +55,6 @@ func (a *App) serve(context.Context) (end ending, err error) {
 	}}, nil
 }
 
-// drain lets requests finish and refuses new ones.
 func (a *App) drain(server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()

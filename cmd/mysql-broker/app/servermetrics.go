@@ -33,7 +33,6 @@ var (
 		"empty for PostgreSQL, else a shared server.", "server")
 )
 
-// collectLoads exports how many instances the shared servers hold, and which are drained.
 func (c *stateCollector) collectLoads(ctx context.Context, ch chan<- prometheus.Metric) error {
 	states, err := c.store.Servers.States(ctx, c.shared.Names())
 	if err != nil {
@@ -46,7 +45,6 @@ func (c *stateCollector) collectLoads(ctx context.Context, ch chan<- prometheus.
 	return nil
 }
 
-// collectSold exports how many connections the bindings on each shared server may open together.
 func (c *stateCollector) collectSold(ctx context.Context, ch chan<- prometheus.Metric) error {
 	bindings, err := c.bound.counts(ctx)
 	if err != nil {

@@ -102,7 +102,6 @@ func (c *stateCollector) collectClocks(ch chan<- prometheus.Metric) {
 	}
 }
 
-// desc describes a metric.
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
@@ -111,7 +110,6 @@ func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ..
 	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-// oneIf returns a boolean as Prometheus's 1 or 0.
 func oneIf(b bool) float64 {
 	if b {
 		return 1

@@ -35,7 +35,6 @@ func openMigrated(ctx context.Context, cfg config.Config, options ...store.Optio
 	return store.Open(ctx, cfg.PostgresURL, cfg.Keys, options...)
 }
 
-// withStore runs fn with the store of cfg.
 func withStore(ctx context.Context, cfg config.Config, fn func(*store.Store) error) error {
 	s, err := openMigrated(ctx, cfg)
 	if err != nil {

@@ -120,7 +120,6 @@ func readResponse(res *http.Response) (*response, error) {
 	return nil, r
 }
 
-// decode reads the body of a successful response.
 func (a *response) decode(into any) error {
 	if err := json.Unmarshal(a.body, into); err != nil {
 		return fmt.Errorf("the broker's response is not the JSON that the specification asks for: %w", err)

@@ -48,7 +48,6 @@ func inventoryFile(getenv func(string) string, a address) (string, error) {
 	return filepath.Join(dir, "mysql-broker", "client.json"), nil
 }
 
-// all returns the broker's instances by name.
 func (i *inventory) all() (map[string]*instance, error) {
 	brokers, err := i.read()
 	return brokers[i.url], err

@@ -95,7 +95,6 @@ func (s *session) ask(ctx context.Context, w work, method string, body any) (*re
 	return a, err
 }
 
-// failed stores that the request has failed.
 func (w work) failed(err error) error {
 	w.op.fail(err)
 	if r, ok := errors.AsType[*refusal](err); ok && w.refuse != nil && r.status >= 400 && r.status < 500 {

@@ -68,7 +68,6 @@ type bucketService struct {
 	CA              string `json:"ca_certificate"`
 }
 
-// store is the URL of the bucket.
 func (b bucketService) store() string {
 	if b.URL != "" {
 		return b.URL
@@ -83,7 +82,6 @@ func (b bucketService) store() string {
 	return strings.TrimSuffix(endpoint, "/") + "/" + cmp.Or(b.Bucket, b.BucketName) + "/" + strings.Trim(b.Prefix, "/")
 }
 
-// backups reads where backups are kept.
 func (r *reader) backups(bound services) Backups {
 	service := bucketService{URL: r.value("BACKUP_STORE"), AccessKey: r.value("BACKUP_ACCESS_KEY"),
 		SecretKey: r.value("BACKUP_SECRET_KEY"), Region: r.value("BACKUP_REGION"), CA: r.value("BACKUP_CA_CERTIFICATE")}

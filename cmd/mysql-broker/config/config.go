@@ -185,7 +185,6 @@ func (r *reader) duration(name string, most time.Duration, off bool, form string
 	return d
 }
 
-// number reads a whole number from 1 to most.
 func (r *reader) number(name string, most int) int {
 	n, err := strconv.Atoi(r.value(name))
 	if err != nil || n < 1 || n > most {

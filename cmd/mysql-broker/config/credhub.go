@@ -57,7 +57,6 @@ type credHubService struct {
 	Path   string `json:"path"`
 }
 
-// credHub reads where CredHub is.
 func (r *reader) credHub(bound services) CredHub {
 	service := credHubService{URL: r.value("CREDHUB_URL"), Client: r.value("CREDHUB_CLIENT"),
 		Secret: r.value("CREDHUB_CLIENT_SECRET"), CA: r.value("CREDHUB_CA_CERTIFICATE"), Path: r.value("CREDHUB_PATH")}

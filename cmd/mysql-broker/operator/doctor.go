@@ -90,7 +90,6 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 `+cli.ExitConfiguration, cli.ServersEnvironment)
 }
 
-// checkBeforeStart prints a line for each check.
 func checkBeforeStart(cmd *cobra.Command) error {
 	cfg, c, err := cli.Load(config.FromEnvironment, cli.Getenv(cmd))
 	if err != nil {
@@ -142,7 +141,6 @@ type diagnosis struct {
 	Error      string `json:"error,omitempty"` // why the repair failed
 }
 
-// remaining returns an error if findings remain.
 func remaining(lines []diagnosis) error {
 	left, repairable := 0, 0
 	for _, d := range lines {

@@ -64,7 +64,6 @@ func newListing[R row](out io.Writer, aligned bool, o output, columns ...string)
 	return l
 }
 
-// printList prints rows.
 func printList[R row](out io.Writer, o output, rows iter.Seq2[R, error], columns ...string) error {
 	return newListing[R](out, cli.OnTerminal(out), o, columns...).all(rows)
 }
@@ -103,7 +102,6 @@ func (l *listing[R]) add(r R) (err error) {
 	return err
 }
 
-// fields are the texts in the columns.
 func (l *listing[R]) fields(r R) []string {
 	cells, fields := r.cells(), make([]string, len(l.columns))
 	for n, column := range l.columns {
@@ -112,7 +110,6 @@ func (l *listing[R]) fields(r R) []string {
 	return fields
 }
 
-// element prints an element of the array.
 func (l *listing[R]) element(r R) error {
 	before, after := ",\n", ""
 	switch {
@@ -141,7 +138,6 @@ func (l *listing[R]) line(fields []string) error {
 	return err
 }
 
-// flush prints the buffered rows.
 func (l *listing[R]) flush() error {
 	if l.table != nil {
 		if err := l.table.Flush(); err != nil {
@@ -165,7 +161,6 @@ func (l *listing[R]) end() (err error) {
 	return errors.Join(err, l.flush())
 }
 
-// encode returns one line of JSON.
 func encode(document any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -9,7 +9,6 @@ import (
 	"mysql-broker/visible"
 )
 
-// writeJSON prints an indented document.
 func writeJSON(out io.Writer, document any) error {
 	e := json.NewEncoder(visible.Writer(out))
 	e.SetEscapeHTML(false)

@@ -174,7 +174,6 @@ func (c *console) sharedServers(ctx context.Context, state string) ([]serverDocu
 // askTime limits how long an unreachable server delays the list, unless Config.AnswerTime is longer.
 const askTime = 3 * time.Second
 
-// ask queries the state of a server.
 func (d *serverDocument) ask(ctx context.Context, server *shared.Server) {
 	ctx, cancel := context.WithTimeout(ctx, max(askTime, server.AnswerTime))
 	defer cancel()

@@ -132,7 +132,6 @@ func begins(with func(*cobra.Command, func(context.Context, *console) error) err
 	}
 }
 
-// runNow runs a scheduled task.
 func (c *console) runNow(ctx context.Context, kind string) (store.Task, error) {
 	return task.RunNow(ctx, c.store, kind, provisioner.TaskKinds()[kind])
 }
@@ -243,12 +242,10 @@ func (c *console) showTask(ctx context.Context, out io.Writer, token string, asJ
 // latest is the number of tasks that are shown with an instance or binding.
 const latest = 20
 
-// latestTasks returns the latest matching tasks, the newest first.
 func (c *console) latestTasks(ctx context.Context, q store.TaskQuery) ([]taskDocument, error) {
 	return collect(c.tasks(ctx, q), latest)
 }
 
-// printLatest prints tasks below their instance or binding.
 func printLatest(out io.Writer, tasks []taskDocument) error {
 	return detailRows(out, tasks, "task", "kind", "state", "binding", "age", "description")
 }

@@ -204,7 +204,6 @@ func (u *upgrading) hasFailed() bool {
 	return u.stopped
 }
 
-// ended prints the row of an instance.
 func (u *upgrading) ended(d upgradedDocument) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -12,9 +12,9 @@ type Usages struct{ *database }
 
 // Usage is the size of an instance's data when they were last measured.
 type Usage struct {
-	Bytes      int64
-	MeasuredAt time.Time
-	OverSince  *time.Time // when accounts lost the write privileges, nil while they have them
+	Bytes      int64      `json:"storage_bytes"`
+	MeasuredAt time.Time  `json:"storage_measured_at"`
+	OverSince  *time.Time `json:"over_quota_since,omitempty"` // when accounts lost the write privileges, or nil
 }
 
 // Get reads the usage of an instance. Before the first measurement it returns ErrNotFound.

@@ -43,10 +43,6 @@ type finding struct {
 	kind, server string
 }
 
-func newExaminations(d *doctor.Doctor, log *slog.Logger) *examinations {
-	return &examinations{doctor: d, log: log}
-}
-
 func (e *examinations) run(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Delay: firstExamination, Every: examineInterval, Rest: examineRest},
 		&periodic.Status{What: "comparing the servers with what is recorded", Log: e.log},

@@ -72,8 +72,8 @@ func (a *App) startExaminations(context.Context) (ending, error) {
 	if err != nil {
 		return ending{}, err
 	}
-	a.examinations = newExaminations(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
-		Fleet: a.fleet, CredHub: a.credHub, Objects: objects}), a.log)
+	a.examinations = &examinations{log: a.log, doctor: doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
+		Fleet: a.fleet, CredHub: a.credHub, Objects: objects})}
 	a.registry.MustRegister(prometheus.CollectorFunc(a.examinations.collect))
 	return background(a.examinations.run), nil
 }

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 
@@ -65,14 +64,10 @@ func (d bindingDocument) cells() []cell {
 }
 
 func (c *console) showBinding(ctx context.Context, out io.Writer, q store.BindingQuery, asJSON bool) error {
-	found, err := collect(c.bindings(ctx, q), 1)
+	d, err := first(c.bindings(ctx, q), "there is no service binding %q of the service instance %q", q.ID, q.InstanceID)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return fmt.Errorf("there is no service binding %q of the service instance %q", q.ID, q.InstanceID)
-	}
-	d := found[0]
 	tasks, err := c.latestTasks(ctx, store.TaskQuery{InstanceID: q.InstanceID, BindingID: q.ID})
 	if err != nil {
 		return err

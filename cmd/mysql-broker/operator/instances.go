@@ -76,15 +76,11 @@ func (d instanceDocument) cells() []cell {
 }
 
 func (c *console) showInstance(ctx context.Context, out io.Writer, id string, asJSON bool) error {
-	found, err := collect(c.instances(ctx, store.InstanceQuery{ID: id}), 1)
+	d, err := first(c.instances(ctx, store.InstanceQuery{ID: id}), "there is no service instance %q; `mysql-broker tasks "+
+		"--instance` lists what is still known of one that was deleted", id)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return fmt.Errorf("there is no service instance %q; `mysql-broker tasks --instance` lists what is still known of "+
-			"one that was deleted", id)
-	}
-	d := found[0]
 	bindings, err := collect(c.bindings(ctx, store.BindingQuery{InstanceID: id}), 0)
 	if err != nil {
 		return err
@@ -115,19 +111,12 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 		{"storage", measured.String()}, {"bindings", strconv.FormatInt(d.Bindings, 10)}}); err != nil || asJSON {
 		return err
 	}
-	err = detailRows(out, bindings, "binding", "state", "role", "account", "app", "age", "operation")
-	if err != nil {
-		return err
-	}
-	return printLatest(out, tasks)
+	return errors.Join(detailRows(out, bindings, "binding", "state", "role", "account", "app", "age", "operation"),
+		printLatest(out, tasks))
 }
 
 // usageDocument is the last measurement of an instance's storage.
-type usageDocument struct {
-	StorageBytes   int64      `json:"storage_bytes"`
-	MeasuredAt     time.Time  `json:"storage_measured_at"`
-	OverQuotaSince *time.Time `json:"over_quota_since,omitempty"`
-}
+type usageDocument struct{ store.Usage }
 
 // usage is nil before the first measurement.
 func (c *console) usage(ctx context.Context, id string) (*usageDocument, error) {
@@ -138,7 +127,7 @@ func (c *console) usage(ctx context.Context, id string) (*usageDocument, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read what its data takes: %w", err)
 	}
-	return &usageDocument{StorageBytes: u.Bytes, MeasuredAt: u.MeasuredAt, OverQuotaSince: u.OverSince}, nil
+	return &usageDocument{u}, nil
 }
 
 // String returns text for people; "" before the first measurement.
@@ -146,9 +135,9 @@ func (d *usageDocument) String() string {
 	if d == nil {
 		return ""
 	}
-	text := mebibytes(d.StorageBytes) + " " + ago(d.MeasuredAt)
-	if d.OverQuotaSince != nil {
-		text += "; over its quota since " + at(*d.OverQuotaSince)
+	text := mebibytes(d.Bytes) + " " + ago(d.MeasuredAt)
+	if d.OverSince != nil {
+		text += "; over its quota since " + at(*d.OverSince)
 	}
 	return text
 }

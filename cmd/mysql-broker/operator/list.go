@@ -3,14 +3,16 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
-	"mysql-broker/cmd/mysql-broker/cli"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"mysql-broker/cmd/mysql-broker/cli"
 )
 
 // list is a command that lists rows of a kind, or shows one.
@@ -137,6 +139,17 @@ func these[R row](all []R, err error) iter.Seq2[R, error] {
 			yield(none, err)
 		}
 	}
+}
+
+// first returns the first row, or an error of that format if there is none.
+func first[R row](rows iter.Seq2[R, error], none string, args ...any) (R, error) {
+	next, stop := iter.Pull2(rows)
+	defer stop()
+	r, err, found := next()
+	if !found {
+		err = fmt.Errorf(none, args...)
+	}
+	return r, err
 }
 
 // collect returns so many rows at most, all for 0. It returns no rows with an error, else not nil.

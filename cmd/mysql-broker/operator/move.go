@@ -106,8 +106,8 @@ func (c *console) moveToAny(ctx context.Context, servers *shared.Servers, id str
 		if err != nil {
 			return "", err
 		}
-		if t, err = c.store.Tasks.WaitEnd(ctx, t.ID); err != nil {
-			return "", fmt.Errorf("wait for %s: %w", task.Token(t.ID), err)
+		if t, err = c.await(ctx, t.ID); err != nil {
+			return "", err
 		}
 		if t.State != store.Succeeded {
 			return "", fmt.Errorf("%s failed: %s", task.Token(t.ID), t.Description)

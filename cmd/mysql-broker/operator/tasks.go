@@ -132,6 +132,15 @@ func begins(with func(*cobra.Command, func(context.Context, *console) error) err
 	}
 }
 
+// await returns a task once it has ended.
+func (c *console) await(ctx context.Context, id int64) (store.Task, error) {
+	t, err := c.store.Tasks.WaitEnd(ctx, id)
+	if err != nil {
+		err = fmt.Errorf("wait for %s: %w", task.Token(id), err)
+	}
+	return t, err
+}
+
 func (c *console) runNow(ctx context.Context, kind string) (store.Task, error) {
 	return task.RunNow(ctx, c.store, kind, provisioner.TaskKinds()[kind])
 }
@@ -150,7 +159,7 @@ func onTask(do func(context.Context, *store.Store, int64) (store.Task, error),
 			}
 			now, err := do(ctx, c.store, id)
 			if errors.Is(err, store.ErrNotFound) {
-				return noTask(id)
+				return fmt.Errorf(noTask, task.Token(id))
 			}
 			if err != nil {
 				return err
@@ -181,9 +190,7 @@ func taskID(token string) (int64, error) {
 	return id, nil
 }
 
-func noTask(id int64) error {
-	return fmt.Errorf("there is no %s; tasks are forgotten 30 days after they ended", task.Token(id))
-}
+const noTask = "there is no %s; tasks are forgotten 30 days after they ended"
 
 // taskDocument is a task in the output of --json.
 type taskDocument struct {
@@ -219,14 +226,10 @@ func (c *console) showTask(ctx context.Context, out io.Writer, token string, asJ
 	if err != nil {
 		return err
 	}
-	found, err := collect(c.tasks(ctx, store.TaskQuery{ID: id}), 1)
+	d, err := first(c.tasks(ctx, store.TaskQuery{ID: id}), noTask, task.Token(id))
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return noTask(id)
-	}
-	d := found[0]
 	fields := []cell{{"task", d.Task}, {"kind", d.Kind}, {"plan", d.Plan}, {"instance", d.InstanceID},
 		{"binding", d.BindingID}, {"state", d.State}, {"created", at(d.CreatedAt)}}
 	if d.State == store.InProgress {

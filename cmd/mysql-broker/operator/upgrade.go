@@ -249,7 +249,7 @@ func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result
 	case err != nil:
 		return failed, err.Error()
 	}
-	if t, err = u.await(ctx, t); err != nil {
+	if t, err = u.await(ctx, t.ID); err != nil {
 		return u.outcome(ctx, err)
 	}
 	if t.State != store.Succeeded {
@@ -265,17 +265,9 @@ func (u *upgrading) awaitUpdate(ctx context.Context, id string) error {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	case err == nil && t.State == store.InProgress:
-		_, err = u.await(ctx, t)
+		_, err = u.await(ctx, t.ID)
 	}
 	return err
-}
-
-func (u *upgrading) await(ctx context.Context, t store.Task) (store.Task, error) {
-	ended, err := u.store.Tasks.WaitEnd(ctx, t.ID)
-	if err != nil {
-		err = fmt.Errorf("wait for %s: %w", task.Token(t.ID), err)
-	}
-	return ended, err
 }
 
 // outcome is the result of an upgrade whose end cannot be seen because of err.

@@ -126,7 +126,7 @@ func (l *listener) listen(ctx context.Context) (heard bool) {
 // probe announces something by another connection, and waits until it arrives.
 func (l *listener) probe(ctx context.Context, conn *pgx.Conn) error {
 	token := rand.Text()
-	if _, err := l.db.db.Exec(ctx, "SELECT pg_notify($1, $2)", channel, token); err != nil {
+	if err := l.db.exec(ctx, "SELECT pg_notify($1, $2)", channel, token); err != nil {
 		return err
 	}
 	return l.hear(ctx, conn, probeTime, token)

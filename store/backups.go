@@ -202,14 +202,14 @@ func (s Backups) ForgetVerification(ctx context.Context, id string) error {
 // Import records a complete backup that was found in the object store, unless it is recorded. It reports whether
 // it was not.
 func (s Backups) Import(ctx context.Context, b Backup) (imported bool, err error) {
-	tag, err := s.db.Exec(ctx, `INSERT INTO backup (id, instance_id, instance_name, service_id, plan_id, platform,
+	inserted, err := s.run(ctx, s.pool, `INSERT INTO backup (id, instance_id, instance_name, service_id, plan_id, platform,
 			organization_guid, space_guid, reason, state, flavour, version, created_at, taken_at, finished_at, keep_until,
 			data_bytes, bytes, tables, table_rows)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'complete', $10, $11, $12, $12, $13, $14, $15, $16, $17, $18)
 		ON CONFLICT (id) DO NOTHING`, b.ID, b.InstanceID, b.InstanceName, b.ServiceID, b.PlanID, b.Platform,
 		b.OrganizationGUID, b.SpaceGUID, b.Reason, b.Flavour, b.Version, b.TakenAt, b.FinishedAt, b.KeepUntil, b.DataBytes,
 		b.Bytes, b.Tables, b.Rows)
-	return tag.RowsAffected() == 1, err
+	return inserted == 1, err
 }
 
 // RecordScratch records a database on a shared server, and an account, before a task creates them to verify or restore

@@ -51,7 +51,7 @@ func (s Logs) All(ctx context.Context) ([]BinaryLog, error) {
 
 // Begin records a new, growing archive, unless its instance already has one. It returns the recorded one.
 func (s Logs) Begin(ctx context.Context, l BinaryLog) (BinaryLog, error) {
-	_, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
+	err := s.exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
 			position, began_at, until)
 		VALUES ($1, $2, $3, $4, $5, $6, $5, $6, $7, $7) ON CONFLICT (instance_id) WHERE ended_at IS NULL DO NOTHING`, l.ID,
 		l.InstanceID, l.Server, l.Launcher, l.BeginFile, l.BeginAt, l.BeganAt)
@@ -187,11 +187,11 @@ func (s Logs) Stats(ctx context.Context, plans []string) (stats LogStats, err er
 // Import records an archive that was found in the object store, unless it is recorded already. It grows if its
 // instance still has that server.
 func (s Logs) Import(ctx context.Context, l BinaryLog) (imported bool, err error) {
-	tag, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
-			position, began_at, until, bytes, ended_at, end_reason)
+	inserted, err := s.run(ctx, s.pool, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at,
+			file, position, began_at, until, bytes, ended_at, end_reason)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now(), 'imported') ON CONFLICT (id) DO NOTHING`, l.ID,
 		l.InstanceID, l.Server, l.Launcher, l.BeginFile, l.BeginAt, l.File, l.Position, l.BeganAt, l.Until, l.Bytes)
-	return tag.RowsAffected() == 1, err
+	return inserted == 1, err
 }
 
 // ImportMark records where in an archive an imported backup was taken.

@@ -195,8 +195,7 @@ func (s Bindings) ForgetExpired(ctx context.Context, instanceID, id string) erro
 // DeleteExpired deletes records of bindings that ended by themselves longer than age ago, and returns how many. A
 // platform that deletes such a binding only then is told that there is none.
 func (s Bindings) DeleteExpired(ctx context.Context, age time.Duration) (deleted int64, err error) {
-	tag, err := s.db.Exec(ctx, "DELETE FROM expired_binding WHERE ended_at < now() - $1::interval", age)
-	return tag.RowsAffected(), err
+	return s.run(ctx, s.pool, "DELETE FROM expired_binding WHERE ended_at < now() - $1::interval", age)
 }
 
 // overdueExpiry is by how many seconds the most overdue binding has outlived its time.
@@ -269,7 +268,7 @@ func (t *Tx) SetEvents(instanceID string, events bool) {
 // their plan is among those with it. Brokers that know no plan without EVENT give it to all accounts.
 func (s Bindings) MarkEvents(ctx context.Context, with, without []string) error {
 	for _, table := range []string{"binding", "retired_account"} {
-		_, err := s.db.Exec(ctx, `UPDATE `+table+` a SET grants_due = true FROM instance i
+		err := s.exec(ctx, `UPDATE `+table+` a SET grants_due = true FROM instance i
 			WHERE i.id = a.instance_id AND a.grants_due IS FALSE AND (a.events IS FALSE AND i.plan_id = ANY ($1)
 				OR a.events IS NOT FALSE AND i.plan_id = ANY ($2))`, with, without)
 		if err != nil {

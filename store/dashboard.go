@@ -97,21 +97,8 @@ func (s Reports) RecentTasks(ctx context.Context, instanceID string, since time.
 		ORDER BY id DESC`, instanceID, since, limit)
 }
 
-// BindingSummary is what the dashboard shows of a binding, without the password.
-type BindingSummary struct {
-	ID        string
-	State     string
-	AppGUID   string
-	Role      string
-	Account   string
-	CreatedAt time.Time
-	Space     string // that uses it, if it is not the instance's
-	ExpiresAt *time.Time
-}
-
-// BindingSummaries lists the bindings of an instance in the order of their creation.
-func (s Reports) BindingSummaries(ctx context.Context, instanceID string) ([]BindingSummary, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingSummary], `SELECT b.id, b.state, b.app_guid, b.role,
-			b.account, b.created_at, CASE WHEN b.space_guid = i.space_guid THEN '' ELSE b.space_guid END, b.expires_at
-		FROM binding b JOIN instance i ON i.id = b.instance_id WHERE i.id = $1 ORDER BY b.created_at, b.id`, instanceID)
+// Bindings lists the bindings of an instance in the order of their creation.
+func (s Reports) Bindings(ctx context.Context, instanceID string) ([]ListedBinding, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[ListedBinding], "SELECT "+listedBinding+` FROM binding b
+		JOIN instance i ON i.id = b.instance_id WHERE i.id = $1 ORDER BY b.created_at, b.id`, instanceID)
 }

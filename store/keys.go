@@ -38,7 +38,7 @@ func (s Keys) AdoptKeyset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.db.Exec(ctx, "INSERT INTO secret (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+	if err := s.exec(ctx, "INSERT INTO secret (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING",
 		keysetName, sealed); err != nil {
 		return fmt.Errorf("record the keyset: %w", err)
 	}
@@ -107,7 +107,7 @@ func (s Keys) rotateOwn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.db.Exec(ctx, "UPDATE secret SET value = $1 WHERE name = $2 AND value = $3", sealed, keysetName,
+	if err := s.exec(ctx, "UPDATE secret SET value = $1 WHERE name = $2 AND value = $3", sealed, keysetName,
 		text); err != nil {
 		return fmt.Errorf("record the keyset: %w", err)
 	}
@@ -258,11 +258,11 @@ func (s Keys) rotateColumn(ctx context.Context, c sealedColumn) (rotated int, er
 			if err != nil {
 				return rotated, err
 			}
-			tag, err := s.db.Exec(ctx, write, sealed, row.Version, row.Sealed)
+			changed, err := s.run(ctx, s.pool, write, sealed, row.Version, row.Sealed)
 			if err != nil {
 				return rotated, fmt.Errorf("encrypt a password of %s again: %w", place, err)
 			}
-			rotated += int(tag.RowsAffected())
+			rotated += int(changed)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (s Queue) Extend(ctx context.Context, owner string, held []Lease, ttl time.
 // second is allowed on top, because others take leases at the same time. It returns how many tasks it changed. If there
 // are none, it reads the live leases and the end of an index.
 func (s Queue) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
-	tag, err := bounded{s.leases, &s.failover}.Exec(ctx, `
+	return s.run(ctx, s.leases, `
 		UPDATE task SET
 			lease_until = CASE WHEN lease_until > now() + $1::interval THEN now() + $1::interval ELSE lease_until END,
 			run_at = CASE WHEN run_at > now() + $2::interval THEN now() ELSE run_at END
@@ -99,7 +99,6 @@ func (s Queue) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) 
 			SELECT id FROM task WHERE lease_until > now() + $1::interval + '1 s'
 				OR finished_at IS NULL AND run_at > now() + $2::interval + '1 s'
 			ORDER BY id FOR UPDATE SKIP LOCKED)`, maxLease, maxDelay)
-	return tag.RowsAffected(), err
 }
 
 // Agenda is when there is something to do, as far as it is not done, by PostgreSQL's clock. A time that has passed is

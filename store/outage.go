@@ -53,38 +53,33 @@ func limitWaits(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// bounded is a pool whose statements take at most statementTime or fail with ErrUnavailable. For queries, see oneRow
-// and allRows.
-type bounded struct {
-	pool     *pgxpool.Pool
-	failover *failover
-}
-
-func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+// run runs a statement on a connection of a pool, and returns how many rows it changed. It takes at most statementTime,
+// or fails with ErrUnavailable. For queries, see oneRow and allRows.
+func (s *database) run(ctx context.Context, pool *pgxpool.Pool, sql string, args ...any) (changed int64, err error) {
 	limited, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
-	conn, err := acquire(limited, b.pool)
+	conn, err := acquire(limited, pool)
 	if err != nil {
-		return pgconn.CommandTag{}, explain(ctx, err)
+		return 0, explain(ctx, err)
 	}
 	defer conn.Release()
 	tag, err := conn.Exec(limited, sql, args...)
 	if err == nil {
-		err = b.failover.current(conn.Conn())
+		err = s.failover.current(conn.Conn())
 	}
-	return tag, explain(ctx, err)
+	return tag.RowsAffected(), explain(ctx, err)
 }
 
 // exec runs a statement without a result.
 func (s *database) exec(ctx context.Context, sql string, args ...any) error {
-	_, err := s.db.Exec(ctx, sql, args...)
+	_, err := s.run(ctx, s.pool, sql, args...)
 	return err
 }
 
 // change runs a statement that is to change a row. If it changes none, it returns none.
 func (s *database) change(ctx context.Context, none error, sql string, args ...any) error {
-	tag, err := s.db.Exec(ctx, sql, args...)
-	if err == nil && tag.RowsAffected() == 0 {
+	changed, err := s.run(ctx, s.pool, sql, args...)
+	if err == nil && changed == 0 {
 		return none
 	}
 	return err

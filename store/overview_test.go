@@ -101,7 +101,7 @@ func TestActivityIsTheInstancesOwn(t *testing.T) {
 		"the latest two operations: %+v, %v", recent, err)
 	old, err := s.Reports.RecentTasks(t.Context(), "again", used.CreatedAt, 20)
 	assert.True(t, err == nil && len(old) == 0, "operations of an instance of that id before: %+v, %v", old, err)
-	bindings, err := s.Reports.BindingSummaries(t.Context(), "bound")
+	bindings, err := s.Reports.Bindings(t.Context(), "bound")
 	assert.True(t, err == nil && len(bindings) == 2 && bindings[0].ID == "c" && bindings[1].Account == "u_1",
 		"bindings: %+v, %v", bindings, err)
 }

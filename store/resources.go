@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Resources records databases, accounts and servers until they are known to be gone.
@@ -153,12 +152,13 @@ type ResourceKey struct{ Kind, Server, Name string }
 // unless Resources.Remember was called for them since. It returns how many. The caller has checked that they do not
 // exist on their servers.
 func (s Resources) Forget(ctx context.Context, gone []ResourceKey, keep time.Duration) (int64, error) {
-	tag, err := s.eachDead(ctx, "DELETE FROM resource r USING dead WHERE r.gone_since <= now() - $4::interval", gone, keep)
+	forgotten, err := s.eachDead(ctx, "DELETE FROM resource r USING dead WHERE r.gone_since <= now() - $4::interval", gone,
+		keep)
 	if err != nil {
 		return 0, err
 	}
 	_, err = s.eachDead(ctx, "UPDATE resource r SET gone_since = now() FROM dead WHERE r.gone_since IS NULL", gone)
-	return tag.RowsAffected(), err
+	return forgotten, err
 }
 
 // Remember undoes Resources.Forget for resources that do exist on their servers.
@@ -169,14 +169,14 @@ func (s Resources) Remember(ctx context.Context, there []ResourceKey) error {
 
 // eachDead runs change for those of the resources that are not live.
 func (s Resources) eachDead(ctx context.Context, change string, keys []ResourceKey,
-	more ...any) (pgconn.CommandTag, error) {
+	more ...any) (changed int64, err error) {
 	kinds, servers, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	for i, r := range keys {
 		kinds[i], servers[i], names[i] = r.Kind, r.Server, r.Name
 	}
 	listed := `(SELECT resource.* FROM resource
 		JOIN unnest($1::text[], $2::text[], $3::text[]) AS listed (kind, server, name) USING (kind, server, name))`
-	return s.db.Exec(ctx, "WITH dead AS (SELECT * FROM ("+resourcesIn(listed)+") AS r WHERE NOT live) "+change+
+	return s.run(ctx, s.pool, "WITH dead AS (SELECT * FROM ("+resourcesIn(listed)+") AS r WHERE NOT live) "+change+
 		" AND (r.kind, r.server, r.name) = (dead.kind, dead.server, dead.name)",
 		append([]any{kinds, servers, names}, more...)...)
 }

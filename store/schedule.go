@@ -27,7 +27,7 @@ const asked = `'-infinity'::timestamptz`
 // waits.
 func (s Tasks) RecordScheduled(ctx context.Context, kind string, by Schedule) (Task, error) {
 	// A time that is too far ahead was recorded by a release that waits longer, or before the clock was set back.
-	if _, err := s.db.Exec(ctx, `INSERT INTO schedule (kind, next_at) VALUES ($1, `+nextTask+`)
+	if err := s.exec(ctx, `INSERT INTO schedule (kind, next_at) VALUES ($1, `+nextTask+`)
 		ON CONFLICT (kind) DO UPDATE SET next_at = excluded.next_at WHERE schedule.next_at > excluded.next_at`,
 		kind, by.Every, by.At); err != nil {
 		return Task{}, err

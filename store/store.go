@@ -89,7 +89,6 @@ func newStore(db *database) *Store {
 // database is the connections to PostgreSQL that all subjects share.
 type database struct {
 	pool *pgxpool.Pool
-	db   bounded // the pool
 	// leases has a connection of its own, so that requests that use up the pool cannot make leases run out.
 	leases *pgxpool.Pool
 	keys   *Keyring
@@ -132,7 +131,7 @@ func WithTracer(t pgx.QueryTracer) Option {
 
 // Open connects to the PostgreSQL at url (see parseURL), whose schema must exist: see Migrate. It uses up to 16
 // connections, or two more than pool_max_conns in the URL: one for leases, and one that listens (see OnAnnounced).
-func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*Store, error) {
+func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (_ *Store, err error) {
 	cfg, err := parseURL(url)
 	if err != nil {
 		return nil, err
@@ -140,6 +139,11 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
 	s := newStore(&database{keys: keys})
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
 	s.failover.reset = s.listener.reconnect
 	cfg.AfterConnect = s.connected
 	keep := cfg.ConnConfig.OnPgError
@@ -166,25 +170,20 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 		cfg.BeforeConnect = s.hosts.toPrimary
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
-		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL pool: %w", err)
 	}
 	single := cfg.Copy()
 	single.MaxConns, single.MinConns, single.MinIdleConns = 1, 0, 0
 	single.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 	if s.leases, err = pgxpool.NewWithConfig(ctx, single); err != nil {
-		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL lease connection: %w", err)
 	}
 	s.listener.db = s.database
 	if s.listener.pool, err = pgxpool.NewWithConfig(ctx, single.Copy()); err != nil {
-		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL connection that listens: %w", err)
 	}
 	s.failover.use(s.pool, s.leases, s.listener.pool)
-	s.db = bounded{s.pool, &s.failover}
 	if err := s.Ping(ctx); err != nil {
-		s.Close()
 		return nil, fmt.Errorf("reach PostgreSQL: %w", err)
 	}
 	return s, nil
@@ -230,7 +229,7 @@ func (s *Store) Writable(ctx context.Context) error {
 // statements may succeed on a full disk, because there is room in the tables that they change.
 func (s *Store) lookForRoom(ctx context.Context) error {
 	found := s.full.Load()
-	_, err := s.db.Exec(ctx, `DO $$ BEGIN
+	err := s.exec(ctx, `DO $$ BEGIN
 		EXECUTE format('CREATE TABLE room_%s AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 100) AS n',
 			pg_backend_pid());
 		RAISE EXCEPTION 'there is room' USING ERRCODE = '`+roomLeft+`';

@@ -197,9 +197,9 @@ func (s Tasks) DeleteFinished(ctx context.Context, age time.Duration) (deleted i
 func (d *database) deleteOlder(ctx context.Context, statement string, age time.Duration) (deleted int64, err error) {
 	for {
 		since := time.Now()
-		tag, err := d.db.Exec(ctx, statement, age, batchRows)
-		deleted += tag.RowsAffected()
-		if err != nil || tag.RowsAffected() < batchRows {
+		n, err := d.run(ctx, d.pool, statement, age, batchRows)
+		deleted += n
+		if err != nil || n < batchRows {
 			return deleted, err
 		}
 		if err := rest(ctx, since); err != nil {

@@ -19,7 +19,7 @@ type connect struct {
 
 // connect returns nil if the address is not known.
 func (d *Dashboard) connect(ctx context.Context, i store.Instance, p *instancePage,
-	bindings []store.BindingSummary) *connect {
+	bindings []store.ListedBinding) *connect {
 	address, err := d.Address(ctx, i)
 	if err != nil || address.Host == "" {
 		d.Logger.Debug("dashboard: the address of an instance is not known", "instance_id", i.ID, "error", err)

@@ -76,8 +76,9 @@ type tableRow struct {
 }
 
 type bindingRow struct {
-	store.BindingSummary
-	Sessions int // -1 if it is not known
+	store.ListedBinding
+	Space    string // that uses it, if it is not the instance's
+	Sessions int    // -1 if it is not known
 }
 
 // deletedRow is a deleted instance.
@@ -222,7 +223,7 @@ func versions(of plan.Plan, flavour, version string) (has, upgrade string) {
 
 // fillIn adds the server's report and the measured storage.
 func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instance, span string) error {
-	bindings, err := d.Store.Reports.BindingSummaries(ctx, i.ID)
+	bindings, err := d.Store.Reports.Bindings(ctx, i.ID)
 	if err != nil {
 		return err
 	}
@@ -248,7 +249,11 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 		if !known {
 			sessions = -1
 		}
-		p.Bindings = append(p.Bindings, bindingRow{b, sessions})
+		row := bindingRow{b, b.SpaceGUID, sessions}
+		if row.Space == i.SpaceGUID {
+			row.Space = ""
+		}
+		p.Bindings = append(p.Bindings, row)
 		p.Server.Sessions += max(sessions, 0)
 	}
 	p.Storage, err = d.storage(ctx, i, p.Plan, inspection, span)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -144,12 +145,7 @@ func (b *Broker) updatedPlan(ctx context.Context, id string, d domain.UpdateDeta
 }
 
 func (b *Broker) knows(serviceID string) bool {
-	for _, s := range b.catalog.Services() {
-		if s.ID == serviceID {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.catalog.Services(), func(s domain.Service) bool { return s.ID == serviceID })
 }
 
 // Deprovision handles DELETE /v2/service_instances/{id}.

@@ -10,20 +10,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// errExternal refuses every external reference in a schema: platforms do not follow them, so the broker must not
-// either.
-var errExternal = errors.New("external references are refused")
-
-type noLoader struct{}
-
-func (noLoader) Load(string) (any, error) { return nil, errExternal }
-
 // compileSchema returns an error that completes the sentence "the JSON schema …".
 func compileSchema(document map[string]any) (*jsonschema.Schema, error) {
 	const address = "catalog:schema"
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft4)
-	compiler.UseLoader(noLoader{})
+	// Platforms do not follow external references, so the broker must not either.
+	compiler.UseLoader(jsonschema.SchemeURLLoader{})
 	if err := compiler.AddResource(address, document); err != nil {
 		return nil, schemaError(err)
 	}
@@ -37,7 +30,7 @@ func compileSchema(document map[string]any) (*jsonschema.Schema, error) {
 func schemaError(err error) error {
 	var external *jsonschema.LoadURLError
 	if errors.As(err, &external) {
-		return fmt.Errorf("refers to %s: %w", external.URL, errExternal)
+		return fmt.Errorf("refers to %s: external references are refused", external.URL)
 	}
 	var mismatch *jsonschema.ValidationError
 	if invalid := new(jsonschema.SchemaValidationError); errors.As(err, &invalid) && errors.As(invalid.Err, &mismatch) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,11 +54,9 @@ func (d *Doctor) unblock(ctx context.Context, f Finding) (done string, err error
 	if err != nil {
 		return "", fmt.Errorf("read which deletions are under way: %w", err)
 	}
-	still := false
-	for _, deletion := range deletions {
-		still = still || deletion.InstanceID == f.InstanceID && deletion.Database == f.Name
-	}
-	if !still {
+	if !slices.ContainsFunc(deletions, func(d store.Deletion) bool {
+		return d.InstanceID == f.InstanceID && d.Database == f.Name
+	}) {
 		return "", errChanged
 	}
 	ended := ""

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -143,12 +144,7 @@ func (p places) elsewhere(i store.RecordedInstance) (at store.Location, found bo
 
 // partly reports whether it is not known what some server holds.
 func (p places) partly() bool {
-	for _, unread := range p.unread {
-		if unread {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(p.unread)), true)
 }
 
 func placedAt(at store.Location, database string) placed {

@@ -42,7 +42,11 @@ func BeforeStart(ctx context.Context, cfg config.Config, c *catalog.Catalog, log
 		check("launchers", checkLaunchers(ctx, cfg, c, servers, log))
 	}
 	if cfg.Backups.Configured() {
-		check("object store", checkBackups(ctx, cfg.Backups))
+		objects, err := cfg.Backups.Open()
+		if err == nil {
+			err = objectstore.Probe(ctx, objects)
+		}
+		check("object store", err)
 	}
 	if hub, err := cfg.CredHub.Open(); err != nil {
 		check("CredHub", err)
@@ -88,15 +92,6 @@ func checkLaunchers(ctx context.Context, cfg config.Config, c *catalog.Catalog, 
 		errs = append(errs, fmt.Errorf("%s %s: %s", finding.Kind, finding.Name, finding.ToDo))
 	}
 	return errors.Join(errs...)
-}
-
-// checkBackups also writes to the object store, and deletes what it wrote.
-func checkBackups(ctx context.Context, backups config.Backups) error {
-	objects, err := backups.Open()
-	if err != nil {
-		return err
-	}
-	return objectstore.Probe(ctx, objects)
 }
 
 func checkCertificate(files config.TLS) error {

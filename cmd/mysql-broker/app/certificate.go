@@ -59,12 +59,9 @@ func (c *keyPair) config() *tls.Config {
 
 // follow loads changed files until ctx ends.
 func (c *keyPair) follow(ctx context.Context) {
-	periodic.Run(ctx, periodic.Schedule{Every: certificateCheck, Delay: certificateCheck}, c.status(), c.reload)
-}
-
-func (c *keyPair) status() *periodic.Status {
-	return &periodic.Status{What: "loading the HTTPS certificate and key", Meanwhile: "the last ones stay in use",
-		Log: c.log, Level: slog.LevelError, EachError: true}
+	periodic.Run(ctx, periodic.Schedule{Every: certificateCheck, Delay: certificateCheck}, &periodic.Status{
+		What: "loading the HTTPS certificate and key", Meanwhile: "the last ones stay in use", Log: c.log,
+		Level: slog.LevelError, EachError: true}, c.reload)
 }
 
 // reload uses the files if their content has changed. It returns an error if they are invalid, or do not match because

@@ -84,8 +84,8 @@ func (c *console) cloudController(ctx context.Context, due []store.ListedInstanc
 
 // upgrade has Cloud Controller upgrade an instance to a version of maintenance_info, and waits for the end.
 func (cc *cloudController) upgrade(ctx context.Context, id, version string) error {
-	job, err := cc.do(ctx, http.MethodPatch, cc.url+"/v3/service_instances/"+url.PathEscape(id),
-		map[string]any{"maintenance_info": map[string]string{"version": version}}, nil)
+	body, _ := json.Marshal(map[string]any{"maintenance_info": map[string]string{"version": version}}) // always encodes
+	job, err := cc.do(ctx, http.MethodPatch, cc.url+"/v3/service_instances/"+url.PathEscape(id), body, nil)
 	if err != nil || job == "" { // without a job, it has ended
 		return err
 	}
@@ -112,22 +112,13 @@ func (cc *cloudController) upgrade(ctx context.Context, id, version string) erro
 }
 
 // do sends a request and decodes the response. location is the job that Cloud Controller has begun, "" for none.
-func (cc *cloudController) do(ctx context.Context, method, address string, body, v any) (location string, err error) {
-	var content io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			return "", err
-		}
-		content = bytes.NewReader(raw)
-	}
-	q, err := http.NewRequestWithContext(ctx, method, address, content)
+func (cc *cloudController) do(ctx context.Context, method, address string, body []byte,
+	v any) (location string, err error) {
+	q, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return "", err
 	}
-	if body != nil {
-		q.Header.Set("Content-Type", "application/json")
-	}
+	q.Header.Set("Content-Type", "application/json")
 	r, err := cc.client.Do(q)
 	if err != nil {
 		return "", fmt.Errorf("ask Cloud Controller: %w", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -86,10 +87,6 @@ func quotaGroup(total quotaDocument, perOrganization int, counts []store.Organiz
 		d.Instances += n.Count
 		of[n.OrganizationGUID] = d
 	}
-	group := []quotaDocument{total}
-	for _, d := range of {
-		group = append(group, d)
-	}
-	slices.SortFunc(group[1:], func(a, b quotaDocument) int { return cmp.Compare(a.OrganizationGUID, b.OrganizationGUID) })
-	return group
+	byID := func(a, b quotaDocument) int { return cmp.Compare(a.OrganizationGUID, b.OrganizationGUID) }
+	return append([]quotaDocument{total}, slices.SortedFunc(maps.Values(of), byID)...)
 }

@@ -102,17 +102,3 @@ func TestPartsThatWaitForOthers(t *testing.T) {
 	assert.True(t, waiting+inside+guests == 0,
 		"%d tests wait, %d are inside, %d of them guests, and all have ended", waiting, inside, guests)
 }
-
-func TestIdle(t *testing.T) {
-	all := int32(parallel())
-	for _, c := range []struct {
-		waiting, inside int32
-		want            int
-	}{{all, 0, 0}, {all, 1, 1}, {all - 1, 1, 0}, {all - 1, 3, 2}, {0, all + 2, 2}, {all + 1, 2, 2}} {
-		l := &limit{}
-		l.waiting.Store(c.waiting)
-		l.inside.Store(c.inside)
-		got := l.idle()
-		assert.Equal(t, c.want, got, "%d of %d wait and %d are inside: %d are idle", c.waiting, all, c.inside, got)
-	}
-}

@@ -58,10 +58,7 @@ func TestPictureIsCompared(t *testing.T) {
 			"line 4: a/c/d imports a of line 2"},
 		{"beside", map[string][]string{"a": nil, "a/b": {"a/c"}, "a/c": nil, "a/c/d": nil},
 			"line 3: a/b imports a/c of line 3"},
-		{"lacking", map[string][]string{"a": {"f"}, "a/b": nil, "a/c": nil, "a/c/d": nil, "f": {"e/x"}},
-			"f is missing: add it below line 2, and above line 6"},
-		{"lacking both ends", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": nil, "f": nil},
-			"f is missing: add it"},
+		{"lacking", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": nil, "f": nil}, "f is missing"},
 		{"removed", map[string][]string{"a": nil, "a/b": nil, "a/c": nil}, "line 4: there is no package a/c/d"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -90,7 +87,7 @@ func comparePicture(lines map[string]int, imports map[string][]string) (problems
 	for name, imported := range imports {
 		line := lineOf(lines, name)
 		if line == 0 {
-			problems = append(problems, name+" is missing: add it"+between(lines, imports, name))
+			problems = append(problems, name+" is missing: add it above what it imports")
 			continue
 		}
 		for _, other := range imported {
@@ -124,28 +121,6 @@ func ellipsis(lines map[string]int, name string) string {
 
 func sameEllipsis(lines map[string]int, a, b string) bool {
 	return ellipsis(lines, a) != "" && ellipsis(lines, a) == ellipsis(lines, b)
-}
-
-// between says where a package that the picture lacks belongs.
-func between(lines map[string]int, imports map[string][]string, name string) (where string) {
-	lowest, highest := 0, 0
-	for importer, imported := range imports {
-		if slices.Contains(imported, name) {
-			lowest = max(lowest, lineOf(lines, importer))
-		}
-	}
-	for _, other := range imports[name] {
-		if line := lineOf(lines, other); line != 0 && (highest == 0 || line < highest) {
-			highest = line
-		}
-	}
-	if lowest != 0 {
-		where = fmt.Sprintf(" below line %d,", lowest)
-	}
-	if highest != 0 {
-		where += fmt.Sprintf(" and above line %d", highest)
-	}
-	return where
 }
 
 // A line of the picture: what draws the tree, packages with a slash (or "/…") at the end, and after two spaces what

@@ -189,7 +189,7 @@ func (c *client) errand(i *instance) bool {
 	c.errands = slices.Delete(c.errands, n, n+1)
 	switch q {
 	case clone, restoreFrom: // the source stays as it is
-		c.world.tally.operation(q)
+		c.world.count("request", string(q))
 		c.current = c.newInstance()
 		c.current.source = i
 		if q == restoreFrom {
@@ -197,7 +197,7 @@ func (c *client) errand(i *instance) bool {
 		}
 		c.send(c.current, create, nil, c.current.plan)
 	case move:
-		c.world.tally.operation(q)
+		c.world.count("request", string(q))
 		i.moved = true
 		to := "dedicated-small"
 		if strings.HasPrefix(i.plan, "dedicated") {
@@ -230,7 +230,7 @@ func (c *client) bind(i *instance) {
 	if len(bound) > 0 && c.chance(30) {
 		b.predecessor = bound[c.random.IntN(len(bound))]
 		b.Role, b.ttl = b.predecessor.Role, b.predecessor.ttl
-		c.world.tally.operation("bind a successor")
+		c.world.count("request", "bind a successor")
 	}
 	c.send(i, bind, b, "")
 }
@@ -337,7 +337,7 @@ func (c *client) learn(i *instance, q request, b *credential, plan string, r tes
 	if q == create && (r.Status == http.StatusCreated || r.Status == http.StatusAccepted && !i.possible()[creating]) {
 		i.gone() // it is made again: an earlier deletion, or its end, went unnoticed
 		if i.undelete {
-			c.world.tally.operation("undelete")
+			c.world.count("request", "undelete")
 		}
 	}
 	if r.Status == http.StatusAccepted {
@@ -454,7 +454,7 @@ func (b *credential) mayHave(reported audit.Credentials, moved bool) bool {
 
 // rotate has an operator replace the passwords of all bindings, and reports whether that is done.
 func (c *client) rotate(i *instance) bool {
-	c.world.tally.operation(rotate)
+	c.world.count("request", string(rotate))
 	asked := time.Now()
 	cmd := testdrive.Command(c.world.t, c.world.env, "rotate-bindings", "--instance", i.id, "--apply")
 	var out bytes.Buffer

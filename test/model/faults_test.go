@@ -73,7 +73,7 @@ func (w *world) kill(random *rand.Rand, watchers *sync.WaitGroup) {
 		at = time.Now()
 	}
 	b.Kill(w.t)
-	w.tally.fault("kill")
+	w.count("fault", "kill")
 	left := w.leased()
 	watchers.Go(func() { w.watchTakeovers(left, at) })
 	w.start(n)
@@ -120,7 +120,7 @@ func (w *world) watchTakeovers(left []lease, death time.Time) {
 			case i < 0 || now[i].Cancelled:
 				return true
 			case now[i].Epoch > was.Epoch:
-				w.tally.takeover(time.Since(death))
+				w.tookOver(time.Since(death))
 				return true
 			}
 			return now[i].Owner != was.Owner || !now[i].Until.Equal(was.Until) // its worker lives
@@ -133,7 +133,7 @@ func (w *world) pause(random *rand.Rand, _ *sync.WaitGroup) {
 	defer w.fail(&w.trouble)()
 	b := w.replicas[random.IntN(len(w.replicas))].Load()
 	b.Signal(w.t, syscall.SIGSTOP)
-	w.tally.fault("pause")
+	w.count("fault", "pause")
 	time.Sleep(pauseTime)
 	b.Signal(w.t, syscall.SIGCONT)
 }
@@ -145,7 +145,7 @@ func (w *world) stop(random *rand.Rand, _ *sync.WaitGroup) {
 	b := w.replicas[n].Load()
 	b.Signal(w.t, syscall.SIGTERM)
 	b.Wait(w.t)
-	w.tally.fault("stop")
+	w.count("fault", "stop")
 	w.start(n)
 }
 
@@ -181,7 +181,7 @@ func (w *world) outage(kind string, random *rand.Rand) {
 	defer w.starting.Unlock()
 	defer w.fail(&w.trouble, &w.outages)()
 	outages[kind](w, random)
-	w.tally.fault(kind)
+	w.count("fault", kind)
 }
 
 // hangCommits has PostgreSQL keep each commit waiting for a standby that is not there. Brokers give it up, and PostgreSQL

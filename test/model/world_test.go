@@ -48,11 +48,12 @@ type world struct {
 	replicas [3]atomic.Pointer[testdrive.Broker]
 	starting sync.Mutex // brokers need PostgreSQL to start
 	aim      aim
-	tally    tally
 
 	mu      sync.Mutex
 	outages period // of PostgreSQL or MySQL
 	trouble period // of any kind
+	counts  map[string]int
+	slowest time.Duration // from the death of a worker until another one has its task
 }
 
 // retaining are the plans that keep the data of deleted instances.
@@ -84,8 +85,8 @@ func (w *world) notNow(r testdrive.Response) bool {
 }
 
 func newWorld(t *testing.T, flavour string, busy bool) *world {
-	w := &world{t: t, plans: map[string]plan.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy}
-	w.tally.init()
+	w := &world{t: t, plans: map[string]plan.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy,
+		counts: map[string]int{}}
 	w.network = newWays(t)
 	private := testdrive.StartCrashableFor(t, flavour, w.network.mysqlHost()).MySQL
 	var err error
@@ -140,6 +141,19 @@ func (w *world) wrong(format string, args ...any) {
 	w.t.Errorf("%s "+format, append([]any{time.Now().Format("15:04:05.000")}, args...)...)
 }
 
+// count counts what happened.
+func (w *world) count(kind, what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[kind+" "+what]++
+}
+
+func (w *world) tookOver(after time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slowest = max(w.slowest, after)
+}
+
 // fail is called when something begins to fail, and returns what to call when that has ended.
 func (w *world) fail(periods ...*period) (end func()) {
 	w.mu.Lock()
@@ -175,26 +189,26 @@ func (w *world) troubled(since time.Time) bool {
 func (w *world) conclusive(id string, q request, asked time.Time, r testdrive.Response, err error) bool {
 	switch {
 	case errors.Is(err, context.Canceled): // the client went away
-		w.tally.answer("no answer")
+		w.count("answer", "no answer")
 		return false
 	case err != nil:
-		w.tally.answer("no answer")
+		w.count("answer", "no answer")
 		if !w.troubled(asked) {
 			w.wrong("%s of %s: %v, and nothing failed", q, id, err)
 		}
 		return false
 	case r.Status >= http.StatusInternalServerError:
-		w.tally.answer(fmt.Sprint(r.Status))
+		w.count("answer", fmt.Sprint(r.Status))
 		switch {
 		case w.excused(asked):
 		case w.notNow(r):
-			w.tally.notNow()
+			w.count("answer", "503 without an outage")
 		default:
 			w.wrong("%s of %s: status %d, and neither PostgreSQL nor MySQL failed: %s", q, id, r.Status, r.Raw)
 		}
 		return false
 	}
-	w.tally.answer(fmt.Sprint(r.Status))
+	w.count("answer", fmt.Sprint(r.Status))
 	return true
 }
 
@@ -208,7 +222,7 @@ func (w *world) waited(asked time.Time, r testdrive.Response) bool {
 // send sends a request to any replica that listens. One that nobody accepted goes to another.
 func (w *world) send(ctx context.Context, random *rand.Rand, q request, method, path string,
 	body map[string]any) (testdrive.Response, error) {
-	w.tally.operation(q)
+	w.count("request", string(q))
 	for {
 		var content any
 		if body != nil {

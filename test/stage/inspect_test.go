@@ -10,7 +10,6 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Inspect implements launchertest.Inspector.
 func (p *playedServers) Inspect(ids []string,
 	asleep map[string]bool) (found map[string]launcher.Endpoint, problems []string) {
 	p.mu.Lock()

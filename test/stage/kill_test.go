@@ -75,13 +75,13 @@ func TestStage(t *testing.T) {
 			free := make(chan *scene, scenes)
 			for n := range scenes {
 				s := newScene(t, of.Flavour, n)
-				s.measure(t)
 				free <- s
 			}
 			t.Run("all", func(t *testing.T) { perform(t, free) })
 			for range scenes {
 				s := <-free
 				s.Check(t, "at the end")
+				t.Logf("%d points, %d brokers killed, %d paused, %d started", s.passed, s.killed, s.paused, s.started)
 			}
 		})
 	}

@@ -60,12 +60,10 @@ type casting struct {
 	cut     *cutter
 }
 
-// Open implements launcher.Configured.
 func (c casting) Open(launcher.Options) (launcher.Launcher, error) {
 	return &played{c.servers, c.cut}, nil
 }
 
-// Beside implements launcher.Configured.
 func (c casting) Beside(launcher.Configured) error { return nil }
 
 // played is a launcher whose servers run before they are launched, and are cleared and handed out again when they are
@@ -122,7 +120,6 @@ func (l *played) set(change func()) {
 	change()
 }
 
-// Launch implements launcher.Launcher.
 func (l *played) Launch(ctx context.Context, spec launcher.Spec, report func(string)) (e launcher.Endpoint, err error) {
 	if err := mysqld.CheckAdmin(spec.AdminUser, spec.AdminPassword); err != nil {
 		return e, err
@@ -282,7 +279,6 @@ func (l *played) running(ctx context.Context, id string) (s *playedServer, relea
 	return s, release, nil
 }
 
-// Endpoint implements launcher.Launcher.
 func (l *played) Endpoint(_ context.Context, id string) (e launcher.Endpoint, err error) {
 	if err := l.cut.pass(); err != nil {
 		return e, err
@@ -296,10 +292,8 @@ func (l *played) Endpoint(_ context.Context, id string) (e launcher.Endpoint, er
 	return s.machine.endpoint(), nil
 }
 
-// Starting implements launcher.Launcher.
 func (l *played) Starting(string) bool { return false }
 
-// Resize implements launcher.Launcher.
 func (l *played) Resize(ctx context.Context, spec launcher.Spec, report func(string)) (e launcher.Endpoint, err error) {
 	s, release, err := l.running(ctx, spec.ID)
 	if err != nil {
@@ -340,7 +334,6 @@ func (l *played) ChangeAdminPassword(ctx context.Context, id, _ string, change f
 	return change(ctx)
 }
 
-// Suspend implements launcher.Launcher.
 func (l *played) Suspend(ctx context.Context, id string) error {
 	s, release, err := l.take(ctx, id, false)
 	if err != nil {
@@ -365,12 +358,10 @@ func (l *played) Suspend(ctx context.Context, id string) error {
 	return nil
 }
 
-// Destroy implements launcher.Launcher.
 func (l *played) Destroy(ctx context.Context, id string) error {
 	return l.destroy(ctx, id, func(*playedServer) error { return nil })
 }
 
-// DestroyUnused implements launcher.Launcher.
 func (l *played) DestroyUnused(ctx context.Context, id string) error {
 	return l.destroy(ctx, id, func(s *playedServer) error {
 		if s.kept {
@@ -410,7 +401,6 @@ func (l *played) destroy(ctx context.Context, id string, may func(*playedServer)
 	return nil
 }
 
-// Keep implements launcher.Launcher.
 func (l *played) Keep(ctx context.Context, id string) error {
 	s, release, err := l.take(ctx, id, false)
 	if err != nil {
@@ -421,7 +411,6 @@ func (l *played) Keep(ctx context.Context, id string) error {
 	return nil
 }
 
-// List implements launcher.Launcher.
 func (l *played) List(context.Context) ([]string, error) {
 	if err := l.cut.pass(); err != nil {
 		return nil, err
@@ -431,7 +420,6 @@ func (l *played) List(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(l.servers)), nil
 }
 
-// SignedBy implements launcher.Launcher.
 func (l *played) SignedBy(_ context.Context, ca []byte) (ids []string, err error) {
 	if err := l.cut.pass(); err != nil {
 		return nil, err
@@ -447,7 +435,6 @@ func (l *played) SignedBy(_ context.Context, ca []byte) (ids []string, err error
 	return ids, nil
 }
 
-// Record implements launcher.Launcher.
 func (l *played) Record(_ context.Context, id, text string) (err error) {
 	if err := l.cut.pass(); err != nil {
 		return err
@@ -462,7 +449,6 @@ func (l *played) Record(_ context.Context, id, text string) (err error) {
 	return err
 }
 
-// Records implements launcher.Launcher.
 func (l *played) Records(context.Context) (map[string]string, error) {
 	if err := l.cut.pass(); err != nil {
 		return nil, err
@@ -478,7 +464,6 @@ func (l *played) Records(context.Context) (map[string]string, error) {
 	return records, nil
 }
 
-// WriteNote implements launcher.Launcher.
 func (l *played) WriteNote(_ context.Context, name string, content []byte) error {
 	if err := cmp.Or(l.cut.pass(), launcher.CheckNoteName(name)); err != nil {
 		return err
@@ -487,7 +472,6 @@ func (l *played) WriteNote(_ context.Context, name string, content []byte) error
 	return nil
 }
 
-// ReadNote implements launcher.Launcher.
 func (l *played) ReadNote(_ context.Context, name string) ([]byte, error) {
 	if err := cmp.Or(l.cut.pass(), launcher.CheckNoteName(name)); err != nil {
 		return nil, err
@@ -497,11 +481,8 @@ func (l *played) ReadNote(_ context.Context, name string) ([]byte, error) {
 	return slices.Clone(l.notes[name]), nil
 }
 
-// Close implements launcher.Launcher.
 func (l *played) Close() {}
 
-// StartAll implements launcher.Stopper.
 func (l *played) StartAll(context.Context) error { return nil }
 
-// StopAll implements launcher.Stopper.
 func (l *played) StopAll(context.Context) error { return nil }

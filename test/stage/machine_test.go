@@ -7,9 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -60,22 +57,6 @@ func asMachine(t *testing.T, server servers.MySQL) *machine {
 		m.start[name] = value
 	}
 	return m
-}
-
-// pid is the process of the mysqld.
-func (m *machine) pid(t *testing.T) (pid int) {
-	t.Helper()
-	var dir, file string
-	require.NoError(t, m.admin.QueryRow("SELECT @@datadir, @@pid_file").Scan(&dir, &file))
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
-	}
-	raw, err := os.ReadFile(file)
-	if err == nil {
-		pid, err = strconv.Atoi(strings.TrimSpace(string(raw)))
-	}
-	require.NoError(t, err)
-	return pid
 }
 
 // endpoint is that of the server that the machine plays.

@@ -10,7 +10,6 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Versions implements launcher.Upgrader.
 func (l *played) Versions() []launcher.Version { return l.versions }
 
 // offered returns the version of a new server.
@@ -81,7 +80,6 @@ func (l *played) upgrade(ctx context.Context, s *playedServer, to string, report
 	return nil
 }
 
-// Revert implements launcher.Upgrader.
 func (l *played) Revert(ctx context.Context, spec launcher.Spec, report, _ func(string)) (e launcher.Endpoint, err error) {
 	s, release, err := l.running(ctx, spec.ID)
 	if err != nil {

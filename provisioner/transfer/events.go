@@ -34,10 +34,7 @@ func endOfEvent(text string) time.Time {
 	if found == nil {
 		return time.Time{}
 	}
-	end, err := time.Parse(time.DateTime, found[1])
-	if err != nil {
-		return time.Time{}
-	}
+	end, _ := time.Parse(time.DateTime, found[1]) // zero if it is none
 	return end
 }
 

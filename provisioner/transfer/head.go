@@ -16,26 +16,21 @@ func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
 	if p.Kind == "VIEW" || p.Kind == "LIBRARY" || !p.literally() && strings.HasPrefix(p.Client, "utf8") {
 		return nil
 	}
-	names := []string{p.Name}
-	var comment, table string
+	names, comment := []string{p.Name}, ""
+	query := `SELECT routine_comment FROM information_schema.routines WHERE routine_schema = DATABASE() AND
+		routine_type = ` + utf8Literal(p.Kind) + ` AND routine_name = `
+	into := &comment
 	switch p.Kind {
 	case "TRIGGER":
-		if err := conn.QueryRowContext(ctx, `SELECT event_object_table FROM information_schema.triggers
-			WHERE trigger_schema = DATABASE() AND trigger_name = `+utf8Literal(p.Name)).Scan(&table); err != nil {
-			return err
-		}
-		names = append(names, table)
+		query = `SELECT event_object_table FROM information_schema.triggers
+			WHERE trigger_schema = DATABASE() AND trigger_name = `
+		names = append(names, "")
+		into = &names[1]
 	case "EVENT":
-		if err := conn.QueryRowContext(ctx, `SELECT event_comment FROM information_schema.events
-			WHERE event_schema = DATABASE() AND event_name = `+utf8Literal(p.Name)).Scan(&comment); err != nil {
-			return err
-		}
-	default:
-		if err := conn.QueryRowContext(ctx, `SELECT routine_comment FROM information_schema.routines
-			WHERE routine_schema = DATABASE() AND routine_name = `+utf8Literal(p.Name)+` AND routine_type = `+
-			utf8Literal(p.Kind)).Scan(&comment); err != nil {
-			return err
-		}
+		query = "SELECT event_comment FROM information_schema.events WHERE event_schema = DATABASE() AND event_name = "
+	}
+	if err := conn.QueryRowContext(ctx, query+utf8Literal(p.Name)).Scan(into); err != nil {
+		return err
 	}
 	for _, name := range names {
 		converted, err := p.inClient(ctx, conn, name)

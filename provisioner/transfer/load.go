@@ -43,12 +43,7 @@ func (c *copier) loadParts(ctx context.Context, parts <-chan Part) error {
 			}
 			return err
 		}
-		c.progress.mu.Lock()
-		c.progress.done++
-		if c.options.Progress != nil {
-			c.options.Progress(c.progress.done, c.progress.total)
-		}
-		c.progress.mu.Unlock()
+		c.advance(1)
 	}
 	return nil
 }
@@ -191,23 +186,8 @@ func (l *partLoader) begin(ctx context.Context, n int) error {
 	if err := l.end(ctx); err != nil {
 		return err
 	}
-	t := l.chunks[n].table
-	if t.Versioned {
-		if l.there[t.Name] {
-			return refused(nil, "Table %s has a history, which differs in the copy.", t.Name)
-		}
-		if err := l.exec(ctx, l.conn, "SET SESSION system_versioning_insert_history = 1"); err != nil {
-			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", t.Name)
-		}
-	}
-	if err := l.exec(ctx, l.conn, "BEGIN"); err != nil {
-		return err
-	}
 	l.open = n
-	if !l.there[t.Name] {
-		return nil
-	}
-	return l.exec(ctx, l.conn, "DELETE FROM "+t.String()+t.where(l.chunks[n]))
+	return l.copier.begin(ctx, l.conn, l.chunks[n], l.there[l.chunks[n].table.Name])
 }
 
 func (l *partLoader) end(ctx context.Context) error {

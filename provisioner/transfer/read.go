@@ -132,20 +132,27 @@ func (r *reader) each(ctx context.Context, from *sql.Conn, chunks <-chan chunk,
 
 // note notes that a chunk with that checksum is done.
 func (r *reader) note(k chunk, sum string) error {
-	r.progress.mu.Lock()
-	defer r.progress.mu.Unlock()
 	if k.table.prunes && k.from+k.to != "" {
 		read, err := parseSum(sum)
 		if err != nil {
 			return ofSource(err)
 		}
+		r.progress.mu.Lock()
 		r.progress.rows[k.table.Name] += read.rows
+		r.progress.mu.Unlock()
 	}
-	r.progress.done += k.table.Bytes / (k.table.Bytes/r.options.chunkBytes() + 1)
+	r.advance(k.table.Bytes / (k.table.Bytes/r.options.chunkBytes() + 1))
+	return nil
+}
+
+// advance reports that more is done.
+func (r *reader) advance(more uint64) {
+	r.progress.mu.Lock()
+	defer r.progress.mu.Unlock()
+	r.progress.done += more
 	if r.options.Progress != nil {
 		r.options.Progress(r.progress.done, r.progress.total)
 	}
-	return nil
 }
 
 // checkPartitions refuses tables with rows that no chunk had. The server looks for a row only in the partition to which

@@ -220,14 +220,6 @@ func (c *copier) takeTurn(replaces bool) (end func()) {
 	return c.writing.RUnlock
 }
 
-// learn records the checksum of a chunk that is the same on both sides.
-func (o Options) learn(k chunk, sum string) error {
-	if o.Known == nil || !o.Gentle {
-		return nil
-	}
-	return o.Known.learn(k, sum)
-}
-
 // compare reports whether a chunk is the same on both sides, which both servers find out at the same time. sum is the
 // target's.
 func (c *copier) compare(ctx context.Context, from, to *sql.Conn, k chunk) (sum string, same bool, err error) {
@@ -272,26 +264,13 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 	}
 	defer release()
 	defer c.takeTurn(k.replaces)()
-	if err := c.exec(ctx, to, "BEGIN"); err != nil {
-		return err
-	}
 	defer func() {
 		if err != nil && ctx.Err() == nil {
 			err = errors.Join(err, rollBack(ctx, to))
 		}
 	}()
-	if present {
-		if k.table.Versioned {
-			return refused(nil, "Table %s has a history, which differs in the copy.", k.table.Name)
-		}
-		if err := c.exec(ctx, to, "DELETE FROM "+k.table.String()+k.table.where(k)); err != nil {
-			return err
-		}
-	}
-	if k.table.Versioned {
-		if err := c.exec(ctx, to, "SET SESSION system_versioning_insert_history = 1"); err != nil {
-			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", k.table.Name)
-		}
+	if err := c.begin(ctx, to, k, present); err != nil {
+		return err
 	}
 	insert := c.insert
 	if c.options.Gentle || longest > 0 { // several long statements at the same time would need more memory
@@ -301,6 +280,23 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 		return err
 	}
 	return c.exec(ctx, to, "COMMIT")
+}
+
+// begin begins the transaction of a chunk of the target. If rows are present, it deletes those of the chunk.
+func (c *copier) begin(ctx context.Context, to *sql.Conn, k chunk, present bool) error {
+	t := k.table
+	switch {
+	case t.Versioned && present:
+		return refused(nil, "Table %s has a history, which differs in the copy.", t.Name)
+	case t.Versioned:
+		if err := c.exec(ctx, to, "SET SESSION system_versioning_insert_history = 1"); err != nil {
+			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", t.Name)
+		}
+	}
+	if err := c.exec(ctx, to, "BEGIN"); err != nil || !present {
+		return err
+	}
+	return c.exec(ctx, to, "DELETE FROM "+t.String()+t.where(k))
 }
 
 // rollBack also undoes the settings with which some rows of the chunk are written.

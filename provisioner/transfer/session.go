@@ -217,21 +217,13 @@ func (v *sessionValues) writtenWith(ctx context.Context, from *sql.Conn, k chunk
 
 // prefer tries the settings that have explained rows before the others the next time.
 func (v *sessionValues) prefer(with map[string]string) {
-	used := map[string]bool{}
+	rank := map[string]int{} // 0 for the others
 	for _, setting := range with {
-		used[setting] = true
+		rank[setting] = -1
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	slices.SortStableFunc(v.settings, func(a, b string) int {
-		switch {
-		case used[a] == used[b]:
-			return 0
-		case used[a]:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(v.settings, func(a, b string) int { return rank[a] - rank[b] })
 }
 
 func hashOf(v value) string {

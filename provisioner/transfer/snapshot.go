@@ -78,14 +78,11 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, from Source) error
 		return sourceFailure(err)
 	}
 	if len(before) > 0 {
-		statement := "LOCK TABLES "
+		reads := make([]string, len(before))
 		for n, t := range before {
-			if n > 0 {
-				statement += ", "
-			}
-			statement += t.String() + " READ"
+			reads[n] = t.String() + " READ"
 		}
-		_, err := locks.ExecContext(ctx, statement)
+		_, err := locks.ExecContext(ctx, "LOCK TABLES "+strings.Join(reads, ", "))
 		if number(err) == errLockWaitTimeout {
 			return errors.Join(ErrLocked, ofSource(err))
 		}

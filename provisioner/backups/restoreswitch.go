@@ -134,7 +134,7 @@ func (w restoring) switchOver(ctx context.Context, run *task.Run) error {
 	if err := w.Store.Logs.EndOf(ctx, w.instance.ID, "a backup was restored in place"); err != nil {
 		return fmt.Errorf("end the archive of binary logs: %w", err)
 	}
-	tables, err := w.tablesToMove(ctx, run, b)
+	tables, err := w.tablesToMove(ctx, run, b, len(schema.Tables))
 	if err != nil {
 		return err
 	}
@@ -172,8 +172,9 @@ func (w restoring) marked(ctx context.Context, run *task.Run, backup string, fn 
 	})
 }
 
-// tablesToMove lists the tables of the instance and of the backup before the first is moved, and remembers them.
-func (w restoring) tablesToMove(ctx context.Context, run *task.Run, b beside) (moved, error) {
+// tablesToMove lists the tables of the instance and of the backup before the first is moved, and remembers them. It
+// fails if the backup had more: somebody has dropped what was restored.
+func (w restoring) tablesToMove(ctx context.Context, run *task.Run, b beside, restored int) (moved, error) {
 	all, found, err := movedKey.Recall(run)
 	if err != nil || found {
 		return all, err
@@ -187,6 +188,10 @@ func (w restoring) tablesToMove(ctx context.Context, run *task.Run, b beside) (m
 		}
 		return err
 	})
+	if err == nil && len(all.New) < restored {
+		err = engine.Fail(run.Task, engine.RestoredDropped, fmt.Errorf("the database %s has %d tables, and the backup %d",
+			b.Filled, len(all.New), restored))
+	}
 	if err == nil {
 		err = errors.Join(movedKey.Remember(run, all), dataChanged.Save(ctx, run, true))
 	}

@@ -52,6 +52,7 @@ const (
 	DatabaseDropped // by a user
 	SourceDropped   // the database of the instance to copy
 	DatabaseLost    // with the accounts
+	RestoredDropped // by an operator: what was to take the place of the data
 	DatabaseNotLost
 	DatabaseUsed // a new one holds data
 	RetainedLost
@@ -147,6 +148,9 @@ var failures = map[Failure]struct {
 	DatabaseLost: {next: giveUp,
 		sentence: "The database of this service instance is lost. As an operator, restore the backup with `mysql-broker " +
 			"backups restore --lost`."},
+	RestoredDropped: {next: giveUp,
+		sentence: "What was restored was dropped before it took the place of the data. The service instance stays as it " +
+			"was. Restore the backup again, and tell your operator about {task}."},
 	DatabaseNotLost: {next: giveUp,
 		sentence: "The database is not lost: it holds data. Restore the backup without --lost, so that the data is " +
 			"backed up first."},

@@ -80,6 +80,23 @@ func TestFaultRestoreInPlaceBesideAHangingObjectStore(t *testing.T) {
 	r.remove(t)
 }
 
+// TestFaultRestoreInPlaceThatIsDropped drops what was restored before it takes the place of the data.
+func TestFaultRestoreInPlaceThatIsDropped(t *testing.T) {
+	t.Parallel()
+	r := newSpoiltInstance(t, servers.Any(t).Flavour)
+	reached, release := testdrive.HoldAt(t, r.Faults, "restore: switch: begins")
+	operation := r.begin(t)
+	testdrive.Receive(t, reached, "the backup is restored")
+	filled := testdrive.Read[string](t, r.AdminDB, "SELECT schema_name FROM information_schema.schemata "+
+		`WHERE schema_name LIKE 'db\_%' AND schema_name NOT IN ('db_broker_marks', ?)`, r.c.Database)
+	testdrive.Exec(t, r.AdminDB, "DROP DATABASE `"+filled+"`")
+	release()
+	state, says := r.Ended(t, operation)
+	assert.True(t, state == "failed" && strings.Contains(says, "stays as it was"), "the restore %s: %s", state, says)
+	r.expectSpoilt(t, "after what was restored was dropped")
+	r.remove(t)
+}
+
 // TestFaultRestoreInPlaceOnServerThatEnds kills the server while nobody may write, in the middle of the switch, and while
 // the earlier data is dropped. Each restore succeeds once the server runs again, and leaves no other database.
 func TestFaultRestoreInPlaceOnServerThatEnds(t *testing.T) {

@@ -3,7 +3,6 @@ package chaos
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -60,7 +59,11 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 	d := &death{kind: f.Kind, at: at, died: make(chan int, 1)}
 	w.watch.orderAll(d.decide)
 	q := x.Request()
-	got, err := w.insist(t, q, d)
+	w.Send = func(method, path string, body any) (testdrive.Response, error) {
+		return w.insist(t, d, method, path, body)
+	}
+	got, err := w.Run(q)
+	w.Send = w.send
 	if err == nil {
 		err = w.Learn(&x, q, got)
 	}
@@ -79,31 +82,15 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 	return d.seen
 }
 
-// insist sends a request, and polls, as a platform that repeats what is not answered.
-func (w *world) insist(t *testing.T, q platform.Request, d *death) (got platform.Outcome, err error) {
-	var accepted testdrive.Response
+// insist repeats a request until a broker answers that does not die meanwhile.
+func (w *world) insist(t *testing.T, d *death, method, path string, body any) (r testdrive.Response, err error) {
 	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		w.replaceDead(t, d)
-		method, path, fields := q.Method, q.Path, q.Body
-		if accepted.Status != 0 {
-			method, fields = http.MethodGet, nil
-			path = platform.InstancePath(q.InstanceID) + "/last_operation?operation=" + accepted.String("operation")
-		}
-		r, err := w.survivor().Send(method, path, fields, nil)
-		switch {
-		case err != nil || testdrive.AsksToRepeat(r): // its broker is about to die, or has just died
-		case r.Status == http.StatusAccepted:
-			accepted = r
-			w.Counts.Operations.Add(1)
-		case accepted.Status == 0 || r.Status == http.StatusGone:
-			return w.Conclude(q, r)
-		case r.Status != http.StatusOK || r.String("state") == "failed":
-			return platform.Outcome{Response: r, Failed: true}, fmt.Errorf("poll: %d %s", r.Status, r.Raw)
-		case r.String("state") == "succeeded":
-			return platform.Outcome{Response: r}, nil
+		if r, err = w.send(method, path, body); err == nil && !testdrive.AsksToRepeat(r) {
+			return r, nil
 		}
 	}
-	return platform.Outcome{}, errors.New("it has not ended in time")
+	return r, errors.Join(err, errors.New("no broker has answered in time"))
 }
 
 // replaceDead starts a broker instead of one that has died, if one has.

@@ -53,8 +53,8 @@ func newKubernetesWorld(t *testing.T, flavour string) *world {
 func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	inspectors map[string]launchertest.Inspector, more map[string]string) *world {
 	t.Helper()
-	w := &world{env: env, World: &platform.World{PollEach: pollEach, Counts: &platform.Counts{}}}
-	w.Broker = w.survivor
+	w := &world{env: env, World: &platform.World{PollEach: pollEach}}
+	w.Send = w.send
 	maps.Copy(w.env, platform.Retaining(t))
 	maps.Copy(w.env, more)
 	if w.env["LAUNCHER"] == "process" {
@@ -89,7 +89,7 @@ func (w *world) offerUpgrade(t *testing.T) {
 		present.Version))
 }
 
-// survivor takes turns.
-func (w *world) survivor() *testdrive.Broker {
-	return w.survivors[int(w.turn.Add(1))%len(w.survivors)]
+// send sends to the survivors by turns.
+func (w *world) send(method, path string, body any) (testdrive.Response, error) {
+	return w.survivors[int(w.turn.Add(1))%len(w.survivors)].Send(method, path, body, nil)
 }

@@ -58,7 +58,7 @@ func TestCluster(t *testing.T) {
 // clusterWorld is a platform whose brokers have a cluster as their shared server. Applications reach it by a proxy,
 // which the test leads to the primary.
 type clusterWorld struct {
-	*platform
+	*world
 	*testdrive.Cluster
 	proxy *testdrive.Proxy
 	env   map[string]string
@@ -74,7 +74,7 @@ func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
 	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
 	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	w.env["MYSQL_SERVERS"] = string(described)
-	w.platform = newPlatform(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
+	w.world = newWorld(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
 	return w
 }
 
@@ -89,7 +89,7 @@ func (w *clusterWorld) failOver(t *testing.T) time.Duration {
 	var following sync.WaitGroup
 	following.Go(func() { w.follow(t) })
 	defer following.Wait()
-	testdrive.Eventually(t, limits.Stuck, "operations go on", func() bool { return w.done.Load() >= done+8 || t.Failed() })
+	w.awaitMoreThan(t, done, 8)
 	took := time.Since(killed)
 	interval.Prompt(t, "operations go on", took, failoverTime)
 	w.awaitDone(t, 24)
@@ -134,7 +134,7 @@ func (w *clusterWorld) losesAll(t *testing.T) {
 	w.StartAll(t)
 	whole, interval, done := time.Since(began), limits.Watch(), w.done.Load()
 	w.follow(t)
-	testdrive.Eventually(t, limits.Stuck, "operations go on", func() bool { return w.done.Load() >= done+8 || t.Failed() })
+	w.awaitMoreThan(t, done, 8)
 	took := time.Since(began)
 	interval.Prompt(t, "operations go on after all nodes were started again", took-whole, failoverTime)
 	w.awaitDone(t, 100)
@@ -168,27 +168,24 @@ func (w *clusterWorld) compare(t *testing.T) {
 	admin, err := w.Nodes[w.Primary(t)].Open()
 	require.NoError(t, err)
 	defer admin.Close()
-	if err := w.audit(t.Context(), audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"],
-		Shared: admin, Launchers: testdrive.Inspectors(w.env), Plans: testdrive.Plans(t)}); err != nil {
-		t.Error(err)
-	}
+	w.Audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
+		Launchers: testdrive.Inspectors(w.env), Plans: testdrive.Plans(t)}
+	w.Check(t, "after a failure of nodes")
 }
 
 // expectSessionsEnd opens a session of an account on every node, and unbinds it.
 func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
 	t.Helper()
-	instance, binding := uuid.NewString(), uuid.NewString()
-	require.NoError(t, w.provision(instance))
-	c, err := w.bind(instance, binding)
-	require.NoError(t, err)
+	binding := w.bound(t)
+	c := binding.Credentials
 	open := w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
 		at := c
 		at.Host, at.Port = host, port
 		return at.Open()
 	})
-	require.NoError(t, w.unbind(instance, binding))
+	require.NoError(t, w.Unbind(w.small, binding))
 	for n, conn := range open {
-		_, err = conn.ExecContext(context.Background(), "SELECT 1")
+		_, err := conn.ExecContext(context.Background(), "SELECT 1")
 		assert.Error(t, err, "%s: a session of an account that was ended works on node %d", when, n+1)
 		at := c
 		at.Host, at.Port = w.Nodes[n].Host, w.Nodes[n].Port
@@ -205,7 +202,7 @@ func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
 // once the binding is there.
 func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 	t.Helper()
-	instance, binding := uuid.NewString(), uuid.NewString()
+	instance := uuid.NewString()
 	require.NoError(t, w.provision(instance))
 	primary := w.Nodes[w.Primary(t)]
 	accounts := func() (count int) {
@@ -220,10 +217,10 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 	_, err = late.Exec("FLUSH TABLES WITH READ LOCK")
 	require.NoError(t, err)
 	bound := make(chan error, 1)
-	var c audit.Credentials
+	var binding audit.Binding
 	go func() {
 		var err error
-		c, err = w.bind(instance, binding)
+		binding, err = w.Bind(w.small, instance)
 		bound <- err
 	}()
 	testdrive.Eventually(t, limits.Stuck, "the account is on the primary", func() bool { return accounts() > before })
@@ -237,7 +234,7 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, <-bound)
 	for n, node := range w.Nodes {
-		at := c
+		at := binding.Credentials
 		at.Host, at.Port = node.Host, node.Port
 		db, err := at.Open()
 		if err == nil {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -24,11 +23,7 @@ type clusterEvent struct {
 
 func (w *clusterWorld) makeEvent(t *testing.T) *clusterEvent {
 	t.Helper()
-	instance, binding := uuid.NewString(), uuid.NewString()
-	require.NoError(t, w.provision(instance))
-	c, err := w.bind(instance, binding)
-	require.NoError(t, err)
-	e := &clusterEvent{w, c.Database, w.Primary(t)}
+	e := &clusterEvent{w, w.bound(t).Credentials.Database, w.Primary(t)}
 	for _, statement := range []string{"SET GLOBAL event_scheduler = ON",
 		"CREATE TABLE " + e.database + ".tick (n int AUTO_INCREMENT PRIMARY KEY, port int NOT NULL)",
 		"CREATE EVENT " + e.database + ".ticks ON SCHEDULE EVERY 1 SECOND DO INSERT INTO tick (port) VALUES (@@port)"} {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -105,19 +104,16 @@ type tenant struct {
 
 func (w *clusterWorld) newTenant(t *testing.T) tenant {
 	t.Helper()
-	instance := uuid.NewString()
-	require.NoError(t, w.provision(instance))
-	c, err := w.bind(instance, uuid.NewString())
-	require.NoError(t, err)
+	b := w.bound(t)
 	var pools []*sql.DB
 	sessions := w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
-		at := c
+		at := b.Credentials
 		at.Host, at.Port = host, port
 		db, err := at.Open()
 		pools = append(pools, db)
 		return db, err
 	})
-	return tenant{instance, c.Database, sessions, pools}
+	return tenant{b.InstanceID, b.Credentials.Database, sessions, pools}
 }
 
 // lock locks the table t of a tenant on one node, and then changes it in another session. Where that is on the same node,
@@ -155,12 +151,11 @@ func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, fr
 // expectBinds binds and unbinds within a limit.
 func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit time.Duration) {
 	t.Helper()
-	binding := uuid.NewString()
 	began, interval := time.Now(), limits.Watch()
-	_, err := w.bind(of.instance, binding)
+	binding, err := w.Bind(w.small, of.instance)
 	require.NoError(t, err, "a lock %s: bind", lock)
 	bound := time.Since(began)
-	require.NoError(t, w.unbind(of.instance, binding), "a lock %s: unbind", lock)
+	require.NoError(t, w.Unbind(w.small, binding), "a lock %s: unbind", lock)
 	took := time.Since(began)
 	interval.Prompt(t, "a lock "+lock+": bind and unbind", took, limit)
 	t.Logf("a lock %s: bind took %.1f s, unbind %.1f s", lock, bound.Seconds(), (took - bound).Seconds())

@@ -82,7 +82,7 @@ func newScatteredWorld(t *testing.T, flavour string) *scatteredWorld {
 		env["DATABASE_URL"] = u.String()
 		brokers[i] = testdrive.StartOn(t, hosts[3+i], env)
 	}
-	w.platform = newPlatform(t, brokers...)
+	w.world = newWorld(t, brokers...)
 	return w
 }
 
@@ -137,23 +137,17 @@ func (w *scatteredWorld) leadApplications(t *testing.T) (stop func()) {
 
 // ended is an account that is ended while one node is cut off, and a session of it on every node.
 type ended struct {
-	instance, binding string
-	app               audit.Credentials
-	open              []*sql.Conn
+	audit.Binding
+	open []*sql.Conn
 }
 
 func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
 	t.Helper()
-	e := &ended{instance: uuid.NewString(), binding: uuid.NewString()}
-	err := w.provision(e.instance)
-	if err == nil {
-		e.app, err = w.bind(e.instance, e.binding)
-	}
-	require.NoError(t, err)
-	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), e.app, "before") }))
-	w.change(e.instance, func(i *audit.Instance) { i.Note = "before" })
+	e := &ended{Binding: w.bound(t)}
+	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), e.Credentials, "before") }))
+	w.Tell(audit.Instance{ID: e.InstanceID, PlanID: w.small.ID, State: audit.Exists, Note: "before"})
 	e.open = w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
-		at := e.app
+		at := e.Credentials
 		at.Host, at.Port = host, port
 		return at.Open()
 	})
@@ -165,7 +159,7 @@ func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
 func (e *ended) cannotWrite(t *testing.T, w *scatteredWorld) (all []bool) {
 	t.Helper()
 	for n, node := range w.Nodes {
-		at := e.app
+		at := e.Credentials
 		at.Host, at.Port = node.Host, node.Port
 		fresh, err := at.Open()
 		require.NoError(t, err)
@@ -193,10 +187,10 @@ func (w *scatteredWorld) partition(t *testing.T, what string, happen func(node i
 	happen(w.writable(t))
 	cut, interval := time.Now(), limits.Watch()
 	defer w.leadApplications(t)()
-	testdrive.Eventually(t, limits.Stuck, "operations go on", func() bool { return w.done.Load() >= before+8 || t.Failed() })
+	w.awaitMoreThan(t, before, 8)
 	took := time.Since(cut)
 	interval.Prompt(t, what+": operations go on", took, failoverTime)
-	require.NoError(t, w.unbind(e.instance, e.binding))
+	require.NoError(t, w.Unbind(w.small, e.Binding))
 	unbound := time.Since(cut)
 	for n, cannot := range e.cannotWrite(t, w) {
 		assert.True(t, cannot, "%s: a session of an account that was ended writes on node %d", what, n+1)
@@ -260,7 +254,8 @@ func (w *scatteredWorld) expectNothingDone(t *testing.T) {
 		asked[n] = uuid.NewString()
 		asking.Go(func() {
 			began := time.Now()
-			r, err := w.brokers[n%2].Send("PUT", "/v2/service_instances/"+asked[n], w.asked(), nil)
+			q := w.small.Provision(asked[n])
+			r, err := w.brokers[n%2].Send(q.Method, q.Path, q.Body, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			slowest = max(slowest, time.Since(began))

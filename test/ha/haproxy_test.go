@@ -34,17 +34,15 @@ func TestHAProxy(t *testing.T) {
 		env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 		for _, known := range []string{"all nodes", "the proxy alone"} {
 			w := newProxiedWorld(t, c, env, port, known == "all nodes")
-			instance, kept := uuid.NewString(), uuid.NewString()
-			require.NoError(t, w.provision(instance))
-			app, err := w.bind(instance, kept)
-			require.NoError(t, err)
+			kept := w.bound(t)
+			app := kept.Credentials
 			require.Equal(t, port, app.Port, "credentials have port %d instead of the proxy's, %d", app.Port, port)
-			w.endsSessions(t, instance, "before a failover")
+			w.endsSessions(t, kept.InstanceID, "before a failover")
 			took := w.failsOver(t, app)
 			t.Logf("the broker knows %s: writable through HAProxy after %.1f s", known, took.Seconds())
-			w.endsSessions(t, instance, "after a failover")
-			assert.NoError(t, w.unbind(instance, kept))
-			assert.NoError(t, w.deprovision(instance, w.small))
+			w.endsSessions(t, kept.InstanceID, "after a failover")
+			assert.NoError(t, w.Unbind(w.small, kept))
+			w.clear(t)
 			for _, b := range w.brokers {
 				b.Kill(t)
 			}
@@ -99,7 +97,7 @@ func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
 
 // proxiedWorld is a platform whose applications reach a cluster through HAProxy.
 type proxiedWorld struct {
-	*platform
+	*world
 	cluster *testdrive.Cluster
 }
 
@@ -113,16 +111,15 @@ func newProxiedWorld(t *testing.T, c *testdrive.Cluster, env map[string]string, 
 	described, err := json.Marshal([]map[string]any{server})
 	require.NoError(t, err)
 	env["MYSQL_SERVERS"] = string(described)
-	return &proxiedWorld{newPlatform(t, testdrive.Start(t, env)), c}
+	return &proxiedWorld{newWorld(t, testdrive.Start(t, env)), c}
 }
 
 // endsSessions opens a session of an account through the proxy, and unbinds it.
 func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
 	t.Helper()
-	binding := uuid.NewString()
-	c, err := w.bind(instance, binding)
+	binding, err := w.Bind(w.small, instance)
 	require.NoError(t, err)
-	db, err := c.Open()
+	db, err := binding.Credentials.Open()
 	require.NoError(t, err)
 	defer db.Close()
 	var session *sql.Conn
@@ -131,7 +128,7 @@ func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
 		return err == nil
 	})
 	defer session.Close()
-	require.NoError(t, w.unbind(instance, binding))
+	require.NoError(t, w.Unbind(w.small, binding))
 	_, err = session.ExecContext(context.Background(), "SELECT 1")
 	assert.Error(t, err, "%s: a session through HAProxy works after its account was ended", when)
 	assert.Error(t, db.Ping(), "%s: an account that was ended can log in through HAProxy", when)
@@ -155,7 +152,7 @@ func (w *proxiedWorld) failsOver(t *testing.T, app audit.Credentials) time.Durat
 			"the application writes no more")
 		took = time.Since(killed)
 	})
-	testdrive.Eventually(t, limits.Stuck, "operations go on", func() bool { return w.done.Load() >= done+4 || t.Failed() })
+	w.awaitMoreThan(t, done, 4)
 	interval.Done(t, "operations go on", failoverTime)
 	writing.Wait()
 	interval.Prompt(t, "the application writes", took, failoverTime)

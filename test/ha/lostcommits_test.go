@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -26,26 +25,21 @@ func TestPostgresLosesCommits(t *testing.T) {
 	env := testdrive.Environment(t, s)
 	env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	env["DATABASE_URL"] = pair.URL
-	p := newPlatform(t, testdrive.Start(t, env), testdrive.Start(t, env))
-	kept, doomed, lost := uuid.NewString(), uuid.NewString(), uuid.NewString()
-	app := map[string]audit.Credentials{}
-	provision := func(id string) {
+	p := newWorld(t, testdrive.Start(t, env), testdrive.Start(t, env))
+	provision := func() audit.Binding {
 		t.Helper()
-		require.NoError(t, p.provision(id))
-		var err error
-		app[id], err = p.bind(id, uuid.NewString())
-		require.NoError(t, err)
-		require.NoError(t, audit.Write(t.Context(), app[id], "note of "+id))
+		b := p.bound(t)
+		require.NoError(t, audit.Write(t.Context(), b.Credentials, "note of "+b.InstanceID))
+		return b
 	}
-	provision(kept)
-	provision(doomed)
+	kept, doomed := provision(), provision().InstanceID
 	testdrive.Eventually(t, limits.Stuck, "the standby has both", func() bool {
 		return pair.Standby.Has(t, "SELECT FROM instance WHERE id = '"+doomed+"' AND state = 'ready'") &&
 			!pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
 	})
 	pair.Standby.Kill(t)
-	provision(lost)
-	require.NoError(t, p.deprovision(doomed, p.small))
+	lost := provision()
+	require.NoError(t, p.delete(audit.Instance{ID: doomed, PlanID: p.small.ID}))
 	pair.Primary.Kill(t)
 	pair.Standby.Start(t)
 	pair.Promote(t)
@@ -54,8 +48,8 @@ func TestPostgresLosesCommits(t *testing.T) {
 			return broker.Do(t, "GET", "/readyz", nil).String("status") == "held"
 		})
 	}
-	for _, id := range []string{kept, lost} {
-		r := p.brokers[0].Do(t, "DELETE", "/v2/service_instances/"+id+p.query(p.small), nil)
+	for _, b := range []audit.Binding{kept, lost} {
+		r := p.brokers[0].Do(t, "DELETE", p.small.Deprovision(b.InstanceID).Path, nil)
 		assert.Equal(t, http.StatusServiceUnavailable, r.Status, "a deletion was answered %d: %s", r.Status, r.Raw)
 	}
 	operator := maps.Clone(env)
@@ -63,17 +57,17 @@ func TestPostgresLosesCommits(t *testing.T) {
 	delete(operator, "BROKER_PASSWORD")
 	report := testdrive.Run(t, operator, "recover")
 	t.Logf("recover: %s%s", report.Stdout, report.Stderr)
-	for _, name := range []string{app[lost].Database, doomed} {
+	for _, name := range []string{lost.Credentials.Database, doomed} {
 		assert.True(t, strings.Contains(report.Stdout+report.Stderr, name), "recover does not name %s", name)
 	}
 	applied := testdrive.Run(t, operator, "recover", "--apply")
 	t.Logf("recover --apply: %s%s", applied.Stdout, applied.Stderr)
-	for _, id := range []string{kept, lost} {
-		db, err := app[id].Open()
+	for _, b := range []audit.Binding{kept, lost} {
+		db, err := b.Credentials.Open()
 		require.NoError(t, err)
 		var notes int
 		err = db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM note").Scan(&notes)
-		assert.True(t, err == nil && notes == 1, "the database of %s has %d notes, %v", id, notes, err)
+		assert.True(t, err == nil && notes == 1, "the database of %s has %d notes, %v", b.InstanceID, notes, err)
 		db.Close()
 	}
 }

@@ -47,7 +47,7 @@ func (w *World) EndTime(ctx context.Context, x Target) error {
 func (w *World) LearnOfRotation(ctx context.Context, x *Target) error {
 	leaked := x.Binding.Credentials
 	for _, b := range []*audit.Binding{&x.Binding, &x.Before} {
-		r, err := w.Broker().Send("GET", BindingPath(x.Instance.ID, b.ID), nil, nil)
+		r, err := w.Send("GET", BindingPath(x.Instance.ID, b.ID), nil)
 		if err != nil {
 			return err
 		}

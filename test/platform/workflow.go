@@ -332,8 +332,11 @@ func (x Target) Mitigation() (Request, bool) {
 	return Request{}, false
 }
 
-// Tell records what the platform learns from a successful request.
+// Learn records what the platform learns from a request. One that failed is an error.
 func (w *World) Learn(x *Target, q Request, got Outcome) (err error) {
+	if got.Failed {
+		return fmt.Errorf("%s failed: %s", q.Kind, got.Raw)
+	}
 	switch q.Kind {
 	case Provision:
 		x.Instance.State = audit.Exists
@@ -370,7 +373,7 @@ func (w *World) LearnMove(x *Target) error {
 	if !x.Moves() {
 		return nil
 	}
-	r, err := w.Broker().Send("GET", BindingPath(x.Instance.ID, x.Binding.ID), nil, nil)
+	r, err := w.Send("GET", BindingPath(x.Instance.ID, x.Binding.ID), nil)
 	if err != nil {
 		return err
 	}
@@ -390,7 +393,7 @@ func (w *World) LearnMove(x *Target) error {
 func (w *World) LearnUpdate(x *Target) error {
 	deadline := time.Now().Add(limits.Stuck)
 	for {
-		r, err := w.Broker().Send("GET", InstancePath(x.Instance.ID), nil, nil)
+		r, err := w.Send("GET", InstancePath(x.Instance.ID), nil)
 		if err != nil {
 			return err
 		}
@@ -436,8 +439,8 @@ func (w *World) Delete(x *Target) error {
 	}
 	q := p.Deprovision(x.Instance.ID)
 	got, err := w.Run(q)
-	if err != nil || got.Failed {
-		return errors.Join(fmt.Errorf("deprovision: %s", got.Raw), err)
+	if err != nil {
+		return err
 	}
 	return w.Learn(x, q, got)
 }

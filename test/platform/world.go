@@ -3,12 +3,10 @@
 package platform
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,20 +19,14 @@ import (
 
 // World is a platform with its brokers.
 type World struct {
-	Broker   func() *testdrive.Broker // that gets the next request
-	Tasks    *pgxpool.Pool            // the brokers' database
-	Later    string                   // the version that servers of dedicated-large are to have; those of dedicated-small have an older one
-	PollEach time.Duration            // how often an operation is polled, and a request repeated
-	Audit    audit.World              // without Reported
-	Counts   *Counts
+	Send     func(method, path string, body any) (testdrive.Response, error) // to the broker whose turn it is
+	Tasks    *pgxpool.Pool                                                   // the brokers' database
+	Later    string                                                          // the version that servers of dedicated-large are to have; those of dedicated-small have an older one
+	PollEach time.Duration                                                   // how often an operation is polled, and a request repeated
+	Audit    audit.World                                                     // without Reported
 
 	mu       sync.Mutex
 	reported audit.Reported
-}
-
-// Counts is how much the platform has done and found.
-type Counts struct {
-	Operations, Repeats, Discrepancies atomic.Int64 // Repeats are of requests that were answered "not now"
 }
 
 // Tell records what the platform now knows of an instance.
@@ -90,21 +82,22 @@ func (w *World) ForgetGone() {
 	})
 }
 
+// Left are the instances that exist, as far as the platform knows.
+func (w *World) Left() []audit.Instance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.reported.Instances), func(i audit.Instance) bool { return i.State != audit.Exists })
+}
+
 // Check compares what the platform knows with what exists.
 func (w *World) Check(t *testing.T, when string) {
 	t.Helper()
-	found := w.Discrepancies(t.Context())
-	for _, sentence := range found {
-		t.Errorf("%s: %s", when, sentence)
-	}
-	w.Counts.Discrepancies.Add(int64(len(found)))
-}
-
-func (w *World) Discrepancies(ctx context.Context) []string {
 	w.mu.Lock()
 	w.Audit.Reported = w.reported
 	w.mu.Unlock()
-	return audit.Check(ctx, w.Audit)
+	for _, sentence := range audit.Check(t.Context(), w.Audit) {
+		t.Errorf("%s: %s", when, sentence)
+	}
 }
 
 // Outcome is what has become of a request: a final response, after polling where the first one said "accepted".
@@ -117,21 +110,19 @@ type Outcome struct {
 // connections time out, and it answers 5xx, the platform asks again.
 func (w *World) Run(q Request) (got Outcome, err error) {
 	for deadline := time.Now().Add(limits.Stuck); ; {
-		r, err := w.Broker().Send(q.Method, q.Path, q.Body, nil)
+		r, err := w.Send(q.Method, q.Path, q.Body)
 		if err != nil {
 			return Outcome{}, fmt.Errorf("%s: %w", q.Kind, err)
 		}
 		if !testdrive.AsksToRepeat(r) || time.Now().After(deadline) {
 			return w.Conclude(q, r)
 		}
-		w.Counts.Repeats.Add(1)
 		time.Sleep(w.PollEach) // as platforms try again
 	}
 }
 
 // Conclude polls if a response is "accepted"; any other that is not 2xx or 410 is an error.
 func (w *World) Conclude(q Request, r testdrive.Response) (Outcome, error) {
-	w.Counts.Operations.Add(1)
 	switch {
 	case r.Status == http.StatusAccepted:
 		return w.poll(q, r)
@@ -146,7 +137,10 @@ func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
 	path := "/v2/service_instances/" + q.InstanceID + "/last_operation?operation=" + operation
 	deadline := time.Now().Add(limits.Stuck)
 	for time.Now().Before(deadline) {
-		r, err := w.Broker().Send("GET", path, nil, nil)
+		r, err := w.Send("GET", path, nil)
+		if err == nil && r.Status == http.StatusGone && q.Kind == Deprovision {
+			return Outcome{r, false}, nil
+		}
 		if err != nil || r.Status != http.StatusOK {
 			return Outcome{}, fmt.Errorf("poll %s: %d %s %w", operation, r.Status, r.Raw, err)
 		}
@@ -159,10 +153,4 @@ func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
 		time.Sleep(w.PollEach) // as platforms poll
 	}
 	return Outcome{}, fmt.Errorf("%s is still in progress after %v", operation, limits.Stuck)
-}
-
-// Task is what is recorded of a task.
-type Task struct {
-	State, Owner string
-	Epoch        int
 }

@@ -2,7 +2,6 @@ package testdrive
 
 import (
 	"database/sql"
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -71,19 +70,6 @@ func ExpectConnectionLimit(t *testing.T, admin *sql.DB, account string, want int
 // work, or another request on the same instance is under way.
 func AsksToRepeat(r Response) bool {
 	return r.Status >= http.StatusInternalServerError || r.String("error") == "ConcurrencyError"
-}
-
-// Insist sends a request until the response is final, as platforms do.
-func Insist(send func() (Response, error)) (Response, error) {
-	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(pollInterval) {
-		r, err := send()
-		if err != nil || !AsksToRepeat(r) {
-			return r, err
-		}
-		if time.Now().After(deadline) {
-			return r, fmt.Errorf("still %d after %v: %s", r.Status, limits.Stuck, r.Raw)
-		}
-	}
 }
 
 // Eventually waits until condition holds, and fails the test if it does not within limit. what says what is awaited.

@@ -1,7 +1,6 @@
 package audit_test
 
 import (
-	"context"
 	"database/sql"
 	"net/http"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,7 +27,8 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // bench is a consistent world, in which tests plant discrepancies.
 type bench struct {
 	audit.World
-	broker   *testdrive.Broker
+	platform testdrive.Platform
+	shared   testdrive.Instance
 	postgres *pgx.Conn
 	dataDir  string // of the dedicated instance
 
@@ -68,16 +67,11 @@ func (b *bench) plant(t *testing.T, all []discrepancy) {
 // move moves the shared instance to a server of its own.
 func (b *bench) move(t *testing.T) {
 	t.Helper()
-	i := &b.Reported.Instances[0]
-	serviceID, planID := testdrive.Plan(t, "dedicated-small")
-	r := b.broker.Do(t, "PATCH", "/v2/service_instances/"+i.ID+"?accepts_incomplete=true",
-		map[string]any{"service_id": serviceID, "plan_id": planID}).Expect(t, http.StatusAccepted)
-	state, shown := b.broker.AwaitOperation(t, i.ID, r.String("operation"))
-	require.Equal(t, "succeeded", state, "move: %q", shown)
-	i.PlanID = planID
+	r := b.shared.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted)
+	b.shared.Await(t, r.String("operation"))
+	_, b.Reported.Instances[0].PlanID = testdrive.Plan(t, "dedicated-small")
 	moved := &b.Reported.Bindings[0]
-	fetched := b.broker.Do(t, "GET", "/v2/service_instances/"+i.ID+"/service_bindings/"+moved.ID, nil).
-		Expect(t, http.StatusOK)
+	fetched := testdrive.Binding{Instance: b.shared, BindingID: moved.ID}.Fetch(t).Expect(t, http.StatusOK)
 	var err error
 	moved.Former = moved.Credentials
 	moved.Credentials, err = audit.ReadCredentials(fetched.Body["credentials"])
@@ -88,20 +82,12 @@ func (b *bench) move(t *testing.T) {
 func (b *bench) afterMove(t *testing.T) []discrepancy {
 	former := b.Reported.Bindings[0].Former
 	account := "'" + former.Username + "'@'%'"
-	onServer := func(statement string) func(*testing.T) {
-		return func(t *testing.T) {
-			_, err := b.Shared.ExecContext(t.Context(), statement)
-			require.NoError(t, err, statement)
-		}
-	}
-	inPostgres := func(statement string) func(*testing.T) {
-		return func(t *testing.T) { b.exec(t, statement) }
-	}
+	inPostgres := b.recording
 	var truth audit.Credentials
 	return []discrepancy{
 		{"an account that writes where the data was", "where the data was before, the account",
-			onServer("GRANT INSERT ON " + b.pattern() + ".* TO " + account),
-			onServer("REVOKE INSERT ON " + b.pattern() + ".* FROM " + account)},
+			b.executing("GRANT INSERT ON " + b.pattern() + ".* TO " + account),
+			b.executing("REVOKE INSERT ON " + b.pattern() + ".* FROM " + account)},
 		{"a former place that is lost", "Missing: on the shared server, database", inPostgres(
 			"UPDATE instance SET database_name = 'x' || database_name WHERE moved_at IS NOT NULL"), inPostgres(
 			"UPDATE instance SET database_name = substr(database_name, 2) WHERE moved_at IS NOT NULL")},
@@ -143,17 +129,14 @@ func newBench(t *testing.T, flavour string) *bench {
 	admin, err := private.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { admin.Close() })
-	b := &bench{broker: testdrive.Start(t, env), launcherDir: env["LAUNCHER_DIR"]}
+	b := &bench{platform: testdrive.Platform{Broker: testdrive.Start(t, env)}, launcherDir: env["LAUNCHER_DIR"]}
 	b.World = audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
 		Launchers: testdrive.Inspectors(env), Objects: testdrive.Objects(env), Plans: testdrive.Plans(t)}
-	b.postgres, err = pgx.Connect(t.Context(), b.PostgresURL)
-	require.NoError(t, err)
-	t.Cleanup(func() { b.postgres.Close(context.Background()) })
-	for _, plan := range []string{"shared-small", "dedicated-small"} {
-		b.provision(t, plan)
-	}
-	ended := b.bind(t, b.Reported.Instances[0].ID)
-	b.broker.Do(t, "DELETE", b.path(t, ended), nil).Expect(t, http.StatusOK)
+	b.postgres = testdrive.OpenRecords(t, env)
+	b.shared = b.provision(t, "shared-small")
+	b.provision(t, "dedicated-small")
+	ended := b.bind(t, b.shared)
+	testdrive.Binding{Instance: b.shared, BindingID: ended.ID}.Unbind(t).Expect(t, http.StatusOK)
 	b.Reported.Bindings[len(b.Reported.Bindings)-1].State = audit.Gone
 	dirs, err := filepath.Glob(filepath.Join(b.launcherDir, "instances", "*"))
 	require.True(t, err == nil && len(dirs) == 1, "directories of the dedicated server: %v, %v", dirs, err)
@@ -161,39 +144,22 @@ func newBench(t *testing.T, flavour string) *bench {
 	return b
 }
 
-func (b *bench) provision(t *testing.T, plan string) {
+func (b *bench) provision(t *testing.T, plan string) testdrive.Instance {
 	t.Helper()
-	serviceID, planID := testdrive.Plan(t, plan)
-	id := uuid.NewString()
-	r := b.broker.Do(t, "PUT", "/v2/service_instances/"+id+"?accepts_incomplete=true", map[string]any{
-		"service_id": serviceID, "plan_id": planID, "organization_guid": "o", "space_guid": "s"})
-	if r.Status == http.StatusAccepted {
-		state, shown := b.broker.AwaitOperation(t, id, r.String("operation"))
-		require.Equal(t, "succeeded", state, "provision: %q", shown)
-	} else {
-		r.Expect(t, http.StatusCreated)
-	}
-	b.Reported.Instances = append(b.Reported.Instances, audit.Instance{ID: id, PlanID: planID, State: audit.Exists, Note: plan})
-	require.NoError(t, audit.Write(t.Context(), b.bind(t, id).Credentials, plan))
+	i := b.platform.MakeOwn(t, plan)
+	b.Reported.Instances = append(b.Reported.Instances, audit.Instance{ID: i.ID, PlanID: i.PlanID, State: audit.Exists, Note: plan})
+	require.NoError(t, audit.Write(t.Context(), b.bind(t, i).Credentials, plan))
+	return i
 }
 
-func (b *bench) bind(t *testing.T, instanceID string) audit.Binding {
+func (b *bench) bind(t *testing.T, i testdrive.Instance) audit.Binding {
 	t.Helper()
-	made := audit.Binding{InstanceID: instanceID, ID: uuid.NewString(), State: audit.Exists}
-	serviceID, planID := testdrive.Plan(t, "shared-small")
-	r := b.broker.Do(t, "PUT", "/v2/service_instances/"+instanceID+"/service_bindings/"+made.ID,
-		map[string]any{"service_id": serviceID, "plan_id": planID}).Expect(t, http.StatusCreated)
-	var err error
-	made.Credentials, err = audit.ReadCredentials(r.Body["credentials"])
+	bound := i.NewBinding()
+	c, err := audit.ReadCredentials(bound.Bind(t, nil).Expect(t, http.StatusCreated).Body["credentials"])
 	require.NoError(t, err)
+	made := audit.Binding{InstanceID: i.ID, ID: bound.BindingID, State: audit.Exists, Credentials: c}
 	b.Reported.Bindings = append(b.Reported.Bindings, made)
 	return made
-}
-
-func (b *bench) path(t *testing.T, x audit.Binding) string {
-	serviceID, planID := testdrive.Plan(t, "shared-small")
-	return "/v2/service_instances/" + x.InstanceID + "/service_bindings/" + x.ID + "?service_id=" + serviceID +
-		"&plan_id=" + planID
 }
 
 // lies are discrepancies in what the broker has reported.
@@ -240,13 +206,7 @@ func (b *bench) flip(name, reported, planName string) discrepancy {
 
 // inPostgres are discrepancies in the records.
 func (b *bench) inPostgres(*testing.T) []discrepancy {
-	run := func(statement string) func(*testing.T) {
-		return func(t *testing.T) {
-			t.Helper()
-			_, err := b.postgres.Exec(t.Context(), statement)
-			require.NoError(t, err, statement)
-		}
-	}
+	run := b.recording
 	return []discrepancy{
 		{"a task in progress", "still in progress",
 			run("INSERT INTO task (instance_id, kind, plan_id, run_at) VALUES ('i', 'update', 'p', now() + interval '1 h')"),
@@ -278,15 +238,7 @@ func (b *bench) inPostgres(*testing.T) []discrepancy {
 
 // onTheServer are discrepancies on the shared MySQL server.
 func (b *bench) onTheServer(*testing.T) []discrepancy {
-	run := func(statements ...string) func(*testing.T) {
-		return func(t *testing.T) {
-			t.Helper()
-			for _, statement := range statements {
-				_, err := b.Shared.ExecContext(t.Context(), statement)
-				require.NoError(t, err, statement)
-			}
-		}
-	}
+	run := b.executing
 	account := "'" + b.Reported.Bindings[0].Credentials.Username + "'@'%'"
 	var session *sql.DB
 	return []discrepancy{
@@ -323,18 +275,25 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 		}},
 		{"a retired account that is not locked", "is not locked", func(t *testing.T) {
 			run("CREATE USER u_retired")(t)
-			b.exec(t, "INSERT INTO retired_account SELECT 'u_retired', id FROM instance WHERE server <> ''")
+			b.recording("INSERT INTO retired_account SELECT 'u_retired', id FROM instance WHERE server <> ''")(t)
 		}, func(t *testing.T) {
 			run("DROP USER u_retired")(t)
-			b.exec(t, "DELETE FROM retired_account")
+			b.recording("DELETE FROM retired_account")(t)
 		}},
 	}
 }
 
-func (b *bench) exec(t *testing.T, statement string) {
-	t.Helper()
-	_, err := b.postgres.Exec(t.Context(), statement)
-	require.NoError(t, err)
+// executing executes a statement on the shared server.
+func (b *bench) executing(statement string) func(*testing.T) {
+	return func(t *testing.T) { testdrive.Exec(t, b.Shared, statement) }
+}
+
+// recording executes a statement in PostgreSQL.
+func (b *bench) recording(statement string) func(*testing.T) {
+	return func(t *testing.T) {
+		_, err := b.postgres.Exec(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
 }
 
 // pattern is the shared database as GRANT names it.
@@ -404,12 +363,10 @@ func (b *bench) inTheStore() []discrepancy {
 		}
 	}
 	record := func(state, takenAt string) func(*testing.T) {
-		return func(t *testing.T) {
-			b.exec(t, "INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until) "+
-				"VALUES ('b', 'i', 's', 'p', 'request', '"+state+"', "+takenAt+", now() + interval '1 d')")
-		}
+		return b.recording("INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until) " +
+			"VALUES ('b', 'i', 's', 'p', 'request', '" + state + "', " + takenAt + ", now() + interval '1 d')")
 	}
-	forget := func(t *testing.T) { b.exec(t, "DELETE FROM backup") }
+	forget := b.recording("DELETE FROM backup")
 	return []discrepancy{
 		{"a part of a backup", "in the object store, i/b has no manifest", write("i/b/00000000"), remove("i/b/00000000")},
 		{"a backup of nobody", "Orphan: in the object store, backup i/b", write("i/b/00000000", "i/b/manifest.json"),
@@ -421,7 +378,7 @@ func (b *bench) inTheStore() []discrepancy {
 
 // killServer kills the dedicated server, so that no broker restarts it.
 func (b *bench) killServer(t *testing.T) {
-	b.broker.Kill(t)
+	b.platform.Kill(t)
 	testdrive.SignalMysqlds(t, b.launcherDir, syscall.SIGKILL)
 	testdrive.Eventually(t, limits.Stuck, "the server ends", func() bool {
 		return len(testdrive.Mysqlds(t, b.launcherDir)) == 0

@@ -38,6 +38,12 @@ func ReadCredentials(value any) (Credentials, error) {
 	return c, err
 }
 
+// At are the credentials on another node of a cluster.
+func (c Credentials) At(host string, port int) Credentials {
+	c.Host, c.Port = host, port
+	return c
+}
+
 // Open prepares connections that verify the server's certificate. It opens none yet.
 func (c Credentials) Open() (*sql.DB, error) {
 	cfg := mysql.NewConfig()

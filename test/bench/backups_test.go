@@ -3,13 +3,13 @@ package bench
 import (
 	"bytes"
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -24,16 +24,16 @@ func BenchmarkBackups(b *testing.B) {
 		dir := b.TempDir()
 		env := environment(b, s)
 		env["BACKUP_STORE"] = "file://" + b.TempDir()
-		from := newInstance(b, testdrive.Start(b, env), "shared-large")
-		from.broker.Do(b, "PUT", from.path(), from.body(nil)).Expect(b, http.StatusCreated)
-		database := from.bind(b).Database
-		fill(b, open(b, s, database), database)
-		backUp := func() time.Duration { return from.operate(b, "PATCH", parameters(from, "backup", "now"), backupPoll) }
+		from := newClient(b, testdrive.Start(b, env), "shared-large", backupPoll)
+		require.NoError(b, errors.Join(from.provision(), from.bind()))
+		c, err := from.account()
+		require.NoError(b, err)
+		fill(b, open(b, s, c.Database), c.Database)
+		backUp := timed(b, func() error { return from.run(from.plan.BackUp(from.id)) })
 		restore := func() time.Duration {
-			to := from
-			to.id = uuid.NewString()
-			took := to.operate(b, "PUT", parameters(to, "restore_from", from.id), backupPoll)
-			to.broker.Do(b, "DELETE", to.path()+"?"+to.query(), nil).Expect(b, http.StatusOK)
+			to := uuid.NewString()
+			took := timed(b, func() error { return from.run(from.plan.Restore(to, from.id)) })()
+			require.NoError(b, from.run(from.plan.Deprovision(to)))
 			return took
 		}
 		write := timed(b, func() error { return writeFile(filepath.Join(dir, "raw")) })
@@ -42,12 +42,8 @@ func BenchmarkBackups(b *testing.B) {
 			backUp()
 			compare(b, restore, write)
 		})
-		from.broker.Do(b, "DELETE", from.path()+"?"+from.query(), nil).Expect(b, http.StatusOK)
+		require.NoError(b, from.deprovision())
 	})
-}
-
-func parameters(i instance, name, value string) map[string]any {
-	return i.body(map[string]any{"parameters": map[string]any{name: value}})
 }
 
 // writeFile writes -mib into a file, and removes it.

@@ -18,7 +18,7 @@ import (
 var mebibytes = flag.Int("mib", 100, "data of a database to copy or to back up, in MiB")
 
 func TestMain(m *testing.M) {
-	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = slices.Max(clients) // as platforms keep theirs
+	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = slices.Max(atOnce) // as platforms keep theirs
 	servers.Main(m)
 }
 

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/audit"
@@ -32,7 +31,7 @@ const (
 func BenchmarkDedicated(b *testing.B) {
 	onEach(b, func(b *testing.B, s servers.MySQL) {
 		env := environment(b, s)
-		d := dedicated{instance: newInstance(b, testdrive.Start(b, env), "dedicated-small"), launcherDir: env["LAUNCHER_DIR"]}
+		d := dedicated{newClient(b, testdrive.Start(b, env), "dedicated-small", launchPoll), env["LAUNCHER_DIR"]}
 		raw := newRawServer(b, d, env["LAUNCHER_MYSQLD"])
 		compare(b, func() time.Duration { return d.launch(b, nil) }, func() time.Duration { return raw.launch(b) })
 	})
@@ -40,7 +39,7 @@ func BenchmarkDedicated(b *testing.B) {
 
 // dedicated makes one instance after the other.
 type dedicated struct {
-	instance
+	*client
 	launcherDir string
 }
 
@@ -48,14 +47,15 @@ type dedicated struct {
 // bind. Before the deletion it calls use with the server's directory, unless use is nil.
 func (d dedicated) launch(b *testing.B, use func(dir string)) time.Duration {
 	b.Helper()
-	d.id = uuid.NewString()
-	took := d.operate(b, "PUT", d.body(nil), launchPoll)
-	c := d.bind(b)
+	took := timed(b, d.provision)()
+	require.NoError(b, d.bind())
+	c, err := d.account()
+	require.NoError(b, err)
 	took += timed(b, func() error { return firstQuery(b.Context(), c) })()
 	if use != nil {
 		use(d.only(b, "instances"))
 	}
-	d.operate(b, "DELETE", nil, launchPoll)
+	require.NoError(b, d.deprovision())
 	return took
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	clients    = []int{1, 8, 32} // of BenchmarkCycles
+	atOnce     = []int{1, 8, 32} // of BenchmarkCycles
 	operations = []struct {
 		name string
 		do   func(tenant) error
@@ -60,7 +60,7 @@ func compareOperation(b *testing.B, name string, through, without tenant) {
 // deprovisioned some instances, one after the other.
 func BenchmarkCycles(b *testing.B) {
 	onEach(b, func(b *testing.B, s servers.MySQL) {
-		for _, n := range clients {
+		for _, n := range atOnce {
 			b.Run(fmt.Sprintf("clients=%d", n), func(b *testing.B) {
 				through, without := newTenants(b, s, n)
 				compare(b, timed(b, func() error { return liveTogether(through) }),

@@ -4,12 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/http"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -18,7 +20,7 @@ import (
 type tenant interface {
 	provision() error // of a new instance
 	bind() error
-	account() (audit.Credentials, error) // of the binding
+	account() (audit.Credentials, error) // of the binding, after bind
 	unbind() error
 	deprovision() error
 }
@@ -29,44 +31,56 @@ func newTenants(b *testing.B, s servers.MySQL, n int) (through, without []tenant
 	env := environment(b, s)
 	broker := testdrive.Start(b, env)
 	for range n {
-		through = append(through, &brokerTenant{instance: newInstance(b, broker, "shared-small")})
+		through = append(through, newClient(b, broker, "shared-small", 0))
 	}
 	return through, newRawTenants(b, s, env["DATABASE_URL"], n)
 }
 
-// brokerTenant sends the requests that Cloud Foundry sends.
-type brokerTenant struct {
-	instance
-	binding string // path
-	bound   testdrive.Response
+// client is a platform of the broker.
+type client struct {
+	*platform.World
+	plan    platform.Plan
+	id      string // of its instance
+	binding string
+	last    platform.Outcome
 }
 
-func (t *brokerTenant) provision() error {
-	t.id = uuid.NewString()
-	_, err := t.request(http.StatusCreated, "PUT", t.path(), t.body(nil))
+func newClient(b *testing.B, broker *testdrive.Broker, plan string, pollEach time.Duration) *client {
+	b.Helper()
+	send := func(method, path string, body any) (testdrive.Response, error) {
+		return broker.Send(method, path, body, nil)
+	}
+	return &client{World: &platform.World{Send: send, PollEach: pollEach}, plan: platform.NamedPlan(b, plan)}
+}
+
+// run carries an operation out, by one request and polls.
+func (c *client) run(q platform.Request) error {
+	r, err := c.Send(q.Method, q.Path, q.Body)
+	if err == nil {
+		c.last, err = c.Conclude(q, r)
+	}
+	if err == nil && c.last.Failed {
+		err = fmt.Errorf("%s failed: %s", q.Kind, c.last.Raw)
+	}
 	return err
 }
 
-func (t *brokerTenant) bind() (err error) {
-	t.binding = t.newBinding()
-	t.bound, err = t.request(http.StatusCreated, "PUT", t.binding,
-		t.body(map[string]any{"bind_resource": map[string]any{"app_guid": "app"}}))
-	return err
+func (c *client) provision() error {
+	c.id = uuid.NewString()
+	return c.run(c.plan.Provision(c.id))
 }
 
-func (t *brokerTenant) account() (audit.Credentials, error) {
-	return audit.ReadCredentials(t.bound.Body["credentials"])
+func (c *client) bind() error {
+	c.binding = uuid.NewString()
+	return c.run(c.plan.Bind(c.id, c.binding))
 }
 
-func (t *brokerTenant) unbind() error {
-	_, err := t.request(http.StatusOK, "DELETE", t.binding+"?"+t.query(), nil)
-	return err
+func (c *client) account() (audit.Credentials, error) {
+	return audit.ReadCredentials(c.last.Body["credentials"])
 }
 
-func (t *brokerTenant) deprovision() error {
-	_, err := t.request(http.StatusOK, "DELETE", t.path()+"?"+t.query(), nil)
-	return err
-}
+func (c *client) unbind() error      { return c.run(c.plan.Unbind(c.id, c.binding)) }
+func (c *client) deprovision() error { return c.run(c.plan.Deprovision(c.id)) }
 
 // visited is a tenant whose account has an open session at the unbind, as if its application still ran.
 type visited struct {

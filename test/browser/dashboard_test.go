@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,8 +13,6 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	_ "github.com/go-sql-driver/mysql"
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,14 +24,12 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-type body = map[string]any
-
 // world is a broker with a dashboard.
 type world struct {
-	*testdrive.Broker
+	testdrive.Platform
 	testdrive.Dashboard
-	postgres string
-	faults   *testdrive.Faults
+	records testdrive.Tasks
+	faults  *testdrive.Faults
 }
 
 func newWorld(t *testing.T, s servers.MySQL) world {
@@ -47,28 +42,23 @@ func newWorldWith(t *testing.T, s servers.MySQL, configure func(env map[string]s
 	env := testdrive.Environment(t, s)
 	env["QUOTA_INTERVAL"] = "1s"
 	configure(env)
-	w := world{Dashboard: testdrive.NewDashboard(t, env), postgres: env["DATABASE_URL"], faults: testdrive.NewFaults(t, env)}
-	w.Broker = testdrive.Start(t, env)
+	w := world{Dashboard: testdrive.NewDashboard(t, env), records: testdrive.OpenTasks(t, env), faults: testdrive.NewFaults(t, env)}
+	w.Platform = testdrive.Platform{Broker: testdrive.Start(t, env), Seen: &testdrive.Secrets{}}
 	return w
 }
 
 // instance is a service instance with a readable name, which the developer may manage.
 type instance struct {
-	w    world
-	id   string
-	ids  body
+	testdrive.Instance
 	page string // address
 }
 
 func (w world) order(t *testing.T, plan, name string) (i instance, operation string) {
 	t.Helper()
-	i = instance{w: w, id: uuid.NewString()}
-	serviceID, planID := testdrive.Plan(t, plan)
-	i.ids = body{"service_id": serviceID, "plan_id": planID}
-	w.Cloud.Allow(openid.Developer, i.id, openid.Permission{Manage: true, Read: true})
-	r := w.Do(t, "PUT", i.path()+"?accepts_incomplete=true", body{"service_id": serviceID, "plan_id": planID,
-		"organization_guid": "o", "space_guid": "s", "context": body{"platform": "cloudfoundry", "instance_name": name,
-			"organization_name": "acme", "space_name": "shop"}})
+	i.Instance = w.OwnInstance(t, plan)
+	w.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Manage: true, Read: true})
+	r := i.Provision(t, testdrive.Async, testdrive.Body{"context": testdrive.Body{"platform": "cloudfoundry",
+		"instance_name": name, "organization_name": "acme", "space_name": "shop"}})
 	require.False(t, r.Status != http.StatusCreated && r.Status != http.StatusAccepted,
 		"provision: %d %s", r.Status, r.Raw)
 	i.page = r.String("dashboard_url")
@@ -79,9 +69,9 @@ func (w world) order(t *testing.T, plan, name string) (i instance, operation str
 func (w world) own(t *testing.T, plan, name string) instance {
 	t.Helper()
 	i, operation := w.order(t, plan, name)
-	t.Cleanup(func() { i.delete(t) })
+	t.Cleanup(func() { i.Remove(t) })
 	if operation != "" {
-		w.AwaitOperation(t, i.id, operation)
+		i.Await(t, operation)
 	}
 	return i
 }
@@ -95,42 +85,15 @@ func openOrders(t *testing.T, who string) (instance, *tab) {
 	return i, b
 }
 
-func (i instance) path() string { return "/v2/service_instances/" + i.id }
-
-func (i instance) query() string {
-	return fmt.Sprintf("service_id=%s&plan_id=%s", i.ids["service_id"], i.ids["plan_id"])
-}
-
-func (i instance) delete(t *testing.T) {
-	r := i.w.Do(t, "DELETE", i.path()+"?accepts_incomplete=true&"+i.query(), nil)
-	if r.Status == http.StatusAccepted {
-		i.w.AwaitOperation(t, i.id, r.String("operation"))
-	}
-}
-
-// bind makes a binding and logs in with it.
-func (i instance) bind(t *testing.T, appGUID, role string) (id string, db *sql.DB) {
+// bind makes a binding.
+func (i instance) bind(t *testing.T, appGUID, role string) (id string, c testdrive.Credentials) {
 	t.Helper()
-	id = uuid.NewString()
-	fields := body{"service_id": i.ids["service_id"], "plan_id": i.ids["plan_id"], "parameters": body{"role": role}}
+	fields := testdrive.Body{"parameters": testdrive.Body{"role": role}}
 	if appGUID != "" {
-		fields["bind_resource"] = body{"app_guid": appGUID}
+		fields["bind_resource"] = testdrive.Body{"app_guid": appGUID}
 	}
-	r := i.w.Do(t, "PUT", i.path()+"/service_bindings/"+id, fields).Expect(t, http.StatusCreated)
-	c := r.Body["credentials"].(map[string]any)
-	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s:%v)/%s?tls=skip-verify", c["username"], c["password"], c["host"],
-		c["port"], c["database"]))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	return id, db
-}
-
-func run(t *testing.T, db *sql.DB, statements ...string) {
-	t.Helper()
-	for _, statement := range statements {
-		_, err := db.ExecContext(t.Context(), statement)
-		require.NoError(t, err, statement)
-	}
+	b, c := i.Bound(t, fields)
+	return b.BindingID, c
 }
 
 // A developer signs in and watches the creation of a dedicated server, without reloading the page.
@@ -152,7 +115,7 @@ func TestLiveProgress(t *testing.T) {
 			return testdrive.GoOn
 		})
 		i, _ := w.order(t, "dedicated-small", "orders")
-		t.Cleanup(func() { i.delete(t) })
+		t.Cleanup(func() { i.Remove(t) })
 		b := newTab(t)
 		b.signIn(i.page, openid.Developer)
 		eval[bool](b, "window.untouched = true")
@@ -170,13 +133,13 @@ func TestLiveProgress(t *testing.T) {
 		goOnChecking()
 		b.await("the end of the operation", `document.getElementById("operation").innerText.startsWith("Created")`)
 		b.await("the state", `document.querySelector(".heading .mark").innerText === "Ready"`)
-		id, db := i.bind(t, "", "read-only")
+		id, c := i.bind(t, "", "read-only")
 		b.await("the new binding", restShows(id))
-		assert.NoError(t, db.PingContext(t.Context()))
+		c.Open(t)
 		assert.True(t, eval[bool](b, "window.untouched === true"), "the page was loaded anew")
 		assert.Equal(t, "status", eval[string](b, `document.getElementById("operation").getAttribute("role")`),
 			"what is told live has the role")
-		i.delete(t)
+		i.Remove(t)
 		b.await("the deletion", `document.getElementById("operation").innerText.includes("has been deleted")`)
 		state, note := b.text(".heading .mark"), b.text("#live")
 		assert.True(t, state == "Deleted" && note == "", "the page of what is deleted says %q and %q", state, note)
@@ -189,29 +152,27 @@ func TestReconnect(t *testing.T) {
 	t.Parallel()
 	env := testdrive.Environment(t, servers.Any(t))
 	w := world{Dashboard: testdrive.NewDashboard(t, env)}
-	w.Broker = testdrive.Start(t, env)
+	w.Platform = testdrive.Platform{Broker: testdrive.Start(t, env), Seen: &testdrive.Secrets{}}
 	i, _ := w.order(t, "shared-small", "orders")
 	b := newTab(t)
 	defer func() { // while the second broker runs
 		b.open("about:blank") // the page would ask for itself just as it goes
-		i.delete(t)
+		i.Remove(t)
 	}()
 	b.signIn(i.page, openid.Developer)
 	seen, _ := i.bind(t, "", "read-only")
 	b.await("what the stream tells of", restShows(seen))
-	w.Kill(t)
+	i.Kill(t)
 	b.await("that the connection is lost", `document.getElementById("live").innerText.includes("lost")`)
 	b.heard() // browsers complain of it
-	w.Broker = testdrive.Start(t, env)
-	i.w = w
+	i.Broker = testdrive.Start(t, env)
 	id, _ := i.bind(t, "", "read-only")
 	b.await("the binding made meanwhile", restShows(id))
 	b.await("that the connection is back", `document.getElementById("live").hidden`)
 
-	w.Kill(t)
+	i.Kill(t)
 	answerBadGateway(t, w.Dashboard.URL)
-	w.Broker = testdrive.Start(t, env)
-	i.w = w
+	i.Broker = testdrive.Start(t, env)
 	id, _ = i.bind(t, "", "read-only")
 	b.await("the binding made after other answers", restShows(id))
 	b.await("that the connection is back again", `document.getElementById("live").hidden`)
@@ -303,9 +264,9 @@ func TestInstancePage(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		w := newWorld(t, s)
 		i := w.own(t, "shared-small", "orders")
-		_, db := i.bind(t, "7d3f5a0e-8f0e-4e3c-9a7e-0d6a3c1b2f44", "read-write")
+		_, c := i.bind(t, "7d3f5a0e-8f0e-4e3c-9a7e-0d6a3c1b2f44", "read-write")
 		i.bind(t, "", "read-only")
-		fill(t, w, i, db)
+		fill(t, w, i, c)
 		b := newTab(t)
 		b.signIn(i.page+"?range=day", openid.Developer)
 		checkPlot(t, b)
@@ -343,10 +304,11 @@ func (b *tab) expectWidths(t *testing.T, name string) {
 }
 
 // fill makes tables, and a history of which the broker measured the end.
-func fill(t *testing.T, w world, i instance, db *sql.DB) {
+func fill(t *testing.T, w world, i instance, c testdrive.Credentials) {
 	t.Helper()
+	db := c.Open(t)
 	for n, table := range []string{"customers", "orders", "order_items", "invoices"} {
-		run(t, db, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)",
+		testdrive.Exec(t, db, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)",
 			fmt.Sprintf("INSERT INTO %s (filling) VALUES (REPEAT('x', %d << 20))", table, n+1))
 	}
 	awaitMeasurement(t, w, i, 1+2+3+4)
@@ -407,10 +369,6 @@ func offerUpgrade(t *testing.T, env map[string]string) string {
 // wantUpgrade records that an instance of dedicated-small is one of dedicated-large.
 func (w world) wantUpgrade(t *testing.T, i instance) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), w.postgres)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
 	_, large := testdrive.Plan(t, "dedicated-large")
-	_, err = conn.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.id, large)
-	require.NoError(t, err)
+	w.records.Exec(t, "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID, large)
 }

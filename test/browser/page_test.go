@@ -9,7 +9,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -25,15 +24,9 @@ func restShows(text string) string {
 // awaitMeasurement waits until the broker has measured that an instance's data takes so much, or more.
 func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), w.postgres)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	testdrive.Eventually(t, limits.Stuck, "a measurement", func() bool {
-		var measured bool
-		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM storage_usage JOIN instance USING (database_name)
-			WHERE id = $1 AND bytes >= $2::bigint << 20)`, i.id, mebibytes).Scan(&measured); err != nil {
-			t.Fatal(err)
-		}
+	testdrive.Eventually(t, limits.Stuck, "a measurement", func() (measured bool) {
+		w.records.Scan(t, &measured, `SELECT EXISTS (SELECT FROM storage_usage JOIN instance USING (database_name)
+			WHERE id = $1 AND bytes >= $2::bigint << 20)`, i.ID, mebibytes)
 		return measured
 	})
 }
@@ -41,13 +34,9 @@ func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 // sample records that an instance's data took so much some hours ago.
 func (w world) sample(t *testing.T, i instance, hours, mebibytes int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), w.postgres)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	_, err = conn.Exec(t.Context(), `INSERT INTO storage_sample (database_name, at, bytes)
+	w.records.Exec(t, `INSERT INTO storage_sample (database_name, at, bytes)
 		SELECT database_name, now() - $2 * '1 hour'::interval, $3::bigint << 20 FROM instance WHERE id = $1`,
-		i.id, hours, mebibytes)
-	require.NoError(t, err)
+		i.ID, hours, mebibytes)
 }
 
 // checkPlot looks for a line with steps up, drawn as large as the page allows, below the line of the quota.

@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
@@ -66,11 +64,8 @@ func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
 	w := &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}
 	throughProxy := c.Nodes[0].MySQL
 	throughProxy.Port = w.proxy.Port()
-	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": throughProxy.CA, "uri": c.URI(),
-		"host": throughProxy.Host, "port": throughProxy.Port}})
-	require.NoError(t, err)
 	env := testdrive.Environment(t, throughProxy)
-	w.world = newWorldWith(t, throughProxy, env, testdrive.Inspectors(env), map[string]string{"MYSQL_SERVERS": string(described)})
+	w.world = newWorldWith(t, throughProxy, env, testdrive.Inspectors(env), map[string]string{"MYSQL_SERVERS": c.Described(t, w.proxy.Port())})
 	for range heldAtOnce {
 		b := testdrive.Launch(t, w.env, "serve")
 		if w.brokers = append(w.brokers, b); len(w.brokers)%startAtOnce == 0 {
@@ -197,7 +192,7 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 	}
 	for n, h := range wave {
 		if h.Kind == platform.Unbind || h.Kind == platform.Deprovision && h.target.Binding.State == audit.Exists {
-			h.open = w.openOnEach(t, h.target.Binding.Credentials)
+			_, h.open = w.OpenOnEach(t, h.target.Binding.Credentials)
 		}
 		w.watch.order(w.brokers[n], h.pass)
 	}
@@ -340,15 +335,6 @@ func (w *clusterWorld) follow(t *testing.T, old int) {
 		}
 	}
 	t.Error("there is no primary")
-}
-
-// openOnEach opens a session of an account on every node.
-func (w *clusterWorld) openOnEach(t *testing.T, app audit.Credentials) []*sql.Conn {
-	t.Helper()
-	return w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
-		app.Host, app.Port = host, port
-		return app.Open()
-	})
 }
 
 // expectEnded expects that no session lives: those are on one node each.

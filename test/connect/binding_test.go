@@ -44,35 +44,20 @@ func (b binding) vcapServices(t *testing.T) string {
 	return string(text)
 }
 
-// tenant is an instance of shared-large, to make bindings of.
-type tenant struct {
-	broker          *testdrive.Broker
-	path            string
-	service, planID string
-}
-
-func newTenant(t *testing.T, b *testdrive.Broker, id string) tenant {
+// newTenant makes an instance of shared-large, to make bindings of.
+func newTenant(t *testing.T, b *testdrive.Broker, id string) testdrive.Instance {
 	t.Helper()
-	service, plan := testdrive.Plan(t, "shared-large")
-	i := tenant{b, "/v2/service_instances/" + id, service, plan}
-	query := "?service_id=" + service + "&plan_id=" + plan
-	b.Do(t, "PUT", i.path, map[string]any{"service_id": service, "plan_id": plan, "organization_guid": "o",
-		"space_guid": "s"}).Expect(t, http.StatusCreated)
-	t.Cleanup(func() { b.Do(t, "DELETE", i.path+query, nil).Expect(t, http.StatusOK) })
+	i := testdrive.Platform{Broker: b}.NewInstanceCalled(t, "shared-large", id)
+	i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
 	return i
 }
 
 // bind makes an account, which no driver has logged in with before: MySQL remembers what spares later logins to send the
 // password.
-func (i tenant) bind(t *testing.T, id string, parameters map[string]any) binding {
+func bind(t *testing.T, i testdrive.Instance, id string, parameters map[string]any) binding {
 	t.Helper()
-	r := i.broker.Do(t, "PUT", i.path+"/service_bindings/"+id, map[string]any{"service_id": i.service,
-		"plan_id": i.planID, "parameters": parameters}).Expect(t, http.StatusCreated)
-	t.Cleanup(func() {
-		i.broker.Do(t, "DELETE", i.path+"/service_bindings/"+id+"?service_id="+i.service+"&plan_id="+i.planID, nil).
-			Expect(t, http.StatusOK)
-	})
-	c, ok := r.Body["credentials"].(map[string]any)
+	r := testdrive.Binding{Instance: i, BindingID: id}.Bind(t, testdrive.Body{"parameters": parameters})
+	c, ok := r.Expect(t, http.StatusCreated).Body["credentials"].(map[string]any)
 	require.True(t, ok, "the answer has no credentials")
-	return binding(c)
+	return c
 }

@@ -193,7 +193,7 @@ func TestExamples(t *testing.T) {
 				text, ok := all[d.example]
 				require.True(t, ok, "docs/connect.md has no such example")
 				p := prepared(t, d, text)
-				b := newTenant(t, broker, strings.ReplaceAll(d.name, " ", "-")).bind(t, "required", map[string]any{"tls": "required"})
+				b := bind(t, newTenant(t, broker, strings.ReplaceAll(d.name, " ", "-")), "required", map[string]any{"tls": "required"})
 				for _, a := range []attack{ownCertificate, anotherServer, noTLS} {
 					p.expectRefusal(t, b, a)
 				}
@@ -229,7 +229,7 @@ func TestUnverifiedIsIntercepted(t *testing.T) {
 		d := driver{name: "careless", file: "main.js", run: `NODE_PATH="$NODE_MODULES" node main.js`}
 		p := prepared(t, d, strings.Replace(examples(t)["node"], "{ ca: c.ca_certificate, verifyIdentity: true }",
 			"{ rejectUnauthorized: false }", 1))
-		b := newTenant(t, broker, "careless").bind(t, "b", nil)
+		b := bind(t, newTenant(t, broker, "careless"), "b", nil)
 		i := intercept(t, b.address(), ownCertificate)
 		output, err := p.connect(t, b.at("127.0.0.1", i.Addr.Port))
 		require.True(t, err == nil && cipher.MatchString(output), "%v; it printed %q", err, output)

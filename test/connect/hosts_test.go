@@ -2,12 +2,10 @@ package connect
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -35,11 +33,10 @@ func TestSeveralHosts(t *testing.T) {
 	examples := examples(t)
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		c := testdrive.StartCluster(t, server.Flavour)
-		described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI()}})
-		require.NoError(t, err)
 		env := testdrive.Environment(t, c.Nodes[0].MySQL)
-		env["MYSQL_SERVERS"] = string(described)
-		b := bindShared(t, testdrive.Start(t, env))
+		env["MYSQL_SERVERS"] = c.Described(t, 0)
+		i := testdrive.Platform{Broker: testdrive.Start(t, env)}.MakeOwn(t, "shared-small")
+		b := bind(t, i, "app", nil)
 		c.Nodes[0].Kill(t)
 		t.Run("drivers", func(t *testing.T) {
 			for _, d := range hostDrivers() {
@@ -50,18 +47,6 @@ func TestSeveralHosts(t *testing.T) {
 			}
 		})
 	})
-}
-
-// bindShared orders an instance on a shared server and binds it.
-func bindShared(t *testing.T, broker *testdrive.Broker) binding {
-	t.Helper()
-	service, plan := testdrive.Plan(t, "shared-small")
-	const path = "/v2/service_instances/trio"
-	broker.Do(t, "PUT", path, map[string]any{"service_id": service, "plan_id": plan, "organization_guid": "o",
-		"space_guid": "s"}).Expect(t, http.StatusCreated)
-	r := broker.Do(t, "PUT", path+"/service_bindings/app", map[string]any{"service_id": service, "plan_id": plan})
-	c, _ := r.Expect(t, http.StatusCreated).Body["credentials"].(map[string]any)
-	return binding(c)
 }
 
 // findsAnother expects that a program connects to one of the other hosts.

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/test/testdrive"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -106,7 +108,7 @@ func (i *interceptor) serve(client net.Conn) {
 		return
 	}
 	if i.attack == noTLS {
-		hideTLS(greeting)
+		testdrive.WithoutTLS(greeting)
 	}
 	if _, err := client.Write(greeting); err != nil {
 		return
@@ -154,15 +156,6 @@ func readPacket(from io.Reader) ([]byte, error) {
 	packet = append(packet, make([]byte, length)...)
 	_, err := io.ReadFull(from, packet[4:])
 	return packet, err
-}
-
-// hideTLS takes the offer of TLS out of a server's greeting.
-// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html
-func hideTLS(greeting []byte) {
-	const header, clientSSL = 4, 0x0800
-	version := bytes.IndexByte(greeting[header+1:], 0)
-	capabilities := header + 1 + version + 1 + 4 + 8 + 1 // behind the thread's id, a part of the salt and a filler
-	greeting[capabilities+1] &^= clientSSL >> 8
 }
 
 // selfSigned is a certificate for the right names by nobody's CA.

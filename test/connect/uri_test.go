@@ -64,9 +64,9 @@ func TestURLsAsTheyStand(t *testing.T) {
 				t.Parallel()
 				p := verbatim(t, d)
 				i := newTenant(t, broker, "url-"+strings.ReplaceAll(d.name, " ", "-"))
-				p.connectVerbatim(t, i.bind(t, "optional", nil))
+				p.connectVerbatim(t, bind(t, i, "optional", nil))
 				if slices.Contains(parses, d.example) {
-					p.connectVerbatim(t, i.bind(t, "required", map[string]any{"tls": "required"}))
+					p.connectVerbatim(t, bind(t, i, "required", map[string]any{"tls": "required"}))
 				}
 			})
 		}
@@ -88,7 +88,7 @@ func TestJDBCURLVerifiesByTheTrustStore(t *testing.T) {
 			t.Run(d.name, func(t *testing.T) {
 				t.Parallel()
 				p := verbatim(t, d)
-				b := newTenant(t, broker, "trust-"+strings.ReplaceAll(d.name, " ", "-")).bind(t, "b", nil)
+				b := bind(t, newTenant(t, broker, "trust-"+strings.ReplaceAll(d.name, " ", "-")), "b", nil)
 				p.env = append(p.env, "JDK_JAVA_OPTIONS=-Djavax.net.ssl.trustStore="+trustStore(t, b)+
 					" -Djavax.net.ssl.trustStorePassword=changeit")
 				p.connectVerbatim(t, b)

@@ -2,7 +2,6 @@ package ha
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -66,15 +65,18 @@ type clusterWorld struct {
 
 func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
 	t.Helper()
-	c := testdrive.StartCluster(t, flavour)
+	w := inFrontOf(t, testdrive.StartCluster(t, flavour))
+	w.world = newWorld(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
+	return w
+}
+
+// inFrontOf makes the proxy, and the environment of brokers.
+func inFrontOf(t *testing.T, c *testdrive.Cluster) *clusterWorld {
+	t.Helper()
 	w := &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}
-	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI(),
-		"host": "127.0.0.1", "port": w.proxy.Port()}})
-	require.NoError(t, err)
 	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
 	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
-	w.env["MYSQL_SERVERS"] = string(described)
-	w.world = newWorld(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
+	w.env["MYSQL_SERVERS"] = c.Described(t, w.proxy.Port())
 	return w
 }
 
@@ -177,24 +179,12 @@ func (w *clusterWorld) compare(t *testing.T) {
 func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
 	t.Helper()
 	binding := w.bound(t)
-	c := binding.Credentials
-	open := w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
-		at := c
-		at.Host, at.Port = host, port
-		return at.Open()
-	})
+	pools, open := w.OpenOnEach(t, binding.Credentials)
 	require.NoError(t, w.Unbind(w.small, binding))
 	for n, conn := range open {
 		_, err := conn.ExecContext(context.Background(), "SELECT 1")
 		assert.Error(t, err, "%s: a session of an account that was ended works on node %d", when, n+1)
-		at := c
-		at.Host, at.Port = w.Nodes[n].Host, w.Nodes[n].Port
-		if db, err := at.Open(); err != nil {
-			t.Fatal(err)
-		} else if err := db.Ping(); err == nil {
-			t.Errorf("%s: the account can log in at node %d", when, n+1)
-			db.Close()
-		}
+		assert.Error(t, pools[n].Ping(), "%s: the account can log in at node %d", when, n+1)
 	}
 }
 
@@ -234,9 +224,7 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, <-bound)
 	for n, node := range w.Nodes {
-		at := binding.Credentials
-		at.Host, at.Port = node.Host, node.Port
-		db, err := at.Open()
+		db, err := binding.Credentials.At(node.Host, node.Port).Open()
 		if err == nil {
 			err = db.Ping()
 			db.Close()

@@ -105,14 +105,7 @@ type tenant struct {
 func (w *clusterWorld) newTenant(t *testing.T) tenant {
 	t.Helper()
 	b := w.bound(t)
-	var pools []*sql.DB
-	sessions := w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
-		at := b.Credentials
-		at.Host, at.Port = host, port
-		db, err := at.Open()
-		pools = append(pools, db)
-		return db, err
-	})
+	pools, sessions := w.OpenOnEach(t, b.Credentials)
 	return tenant{b.InstanceID, b.Credentials.Database, sessions, pools}
 }
 

@@ -3,7 +3,6 @@ package ha
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,14 +64,7 @@ func newScatteredWorld(t *testing.T, flavour string) *scatteredWorld {
 	t.Helper()
 	n, hosts := network.New(t, 5)
 	c := testdrive.StartClusterOn(t, flavour, hosts[:3])
-	w := &scatteredWorld{Network: n, hosts: hosts[:3],
-		clusterWorld: &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}}
-	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI(),
-		"host": "127.0.0.1", "port": w.proxy.Port()}})
-	require.NoError(t, err)
-	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
-	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
-	w.env["MYSQL_SERVERS"] = string(described)
+	w := &scatteredWorld{Network: n, hosts: hosts[:3], clusterWorld: inFrontOf(t, c)}
 	u, err := url.Parse(w.env["DATABASE_URL"])
 	require.NoError(t, err, "the URL of PostgreSQL is malformed")
 	u.Host = testdrive.NewProxyOn(t, n.Outside, u.Host).Addr()
@@ -146,11 +138,7 @@ func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
 	e := &ended{Binding: w.bound(t)}
 	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), e.Credentials, "before") }))
 	w.Tell(audit.Instance{ID: e.InstanceID, PlanID: w.small.ID, State: audit.Exists, Note: "before"})
-	e.open = w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
-		at := e.Credentials
-		at.Host, at.Port = host, port
-		return at.Open()
-	})
+	_, e.open = w.OpenOnEach(t, e.Credentials)
 	return e
 }
 
@@ -159,9 +147,7 @@ func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
 func (e *ended) cannotWrite(t *testing.T, w *scatteredWorld) (all []bool) {
 	t.Helper()
 	for n, node := range w.Nodes {
-		at := e.Credentials
-		at.Host, at.Port = node.Host, node.Port
-		fresh, err := at.Open()
+		fresh, err := e.Credentials.At(node.Host, node.Port).Open()
 		require.NoError(t, err)
 		cannot := true
 		for _, exec := range []func(context.Context, string, ...any) (sql.Result, error){e.open[n].ExecContext,

@@ -3,7 +3,6 @@ package ha
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -103,14 +102,10 @@ type proxiedWorld struct {
 
 func newProxiedWorld(t *testing.T, c *testdrive.Cluster, env map[string]string, port int, nodesKnown bool) *proxiedWorld {
 	t.Helper()
-	server := map[string]any{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI(), "host": "127.0.0.1",
-		"port": port}
+	env["MYSQL_SERVERS"] = c.Described(t, port)
 	if !nodesKnown {
-		server["uri"] = strings.Replace(c.URI(), strings.Join(c.Addresses(), ","), fmt.Sprint("127.0.0.1:", port), 1)
+		env["MYSQL_SERVERS"] = strings.Replace(env["MYSQL_SERVERS"], strings.Join(c.Addresses(), ","), fmt.Sprint("127.0.0.1:", port), 1)
 	}
-	described, err := json.Marshal([]map[string]any{server})
-	require.NoError(t, err)
-	env["MYSQL_SERVERS"] = string(described)
 	return &proxiedWorld{newWorld(t, testdrive.Start(t, env)), c}
 }
 

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -11,8 +9,6 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
@@ -57,11 +53,11 @@ func (w *ways) lead(t *testing.T, to *world, shared servers.MySQL) {
 		w.ports[host] = ports
 	}
 	for n, port := range w.ports[w.mysql] {
-		described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": shared.CA,
-			"host": shared.Host, "port": shared.Port,
-			"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", shared.BrokerUser, shared.BrokerPassword, w.mysqlHost(), port)}})
-		require.NoError(t, err)
-		w.described[n] = string(described)
+		through := shared
+		through.Host, through.Port = w.mysqlHost(), port
+		described := testdrive.Described("shared-1", through)
+		described["host"], described["port"] = shared.Host, shared.Port
+		w.described[n] = testdrive.Encode(t, []any{described})
 	}
 }
 

@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -34,11 +33,11 @@ func TestIdleBrokerIsIdle(t *testing.T) {
 	postgres, err := pgx.Connect(t.Context(), servers.Postgres(t)) // its own transactions must not count
 	require.NoError(t, err)
 	defer postgres.Close(t.Context())
-	broker, err := pgx.ParseConfig(env["DATABASE_URL"])
+	cfg, err := pgx.ParseConfig(env["DATABASE_URL"])
 	require.NoError(t, err)
 	count := func(sql string) (n int) {
 		t.Helper()
-		require.NoError(t, postgres.QueryRow(t.Context(), sql, broker.Database).Scan(&n))
+		require.NoError(t, postgres.QueryRow(t.Context(), sql, cfg.Database).Scan(&n))
 		return n
 	}
 	connections := func() int { return count("SELECT count(*) FROM pg_stat_activity WHERE datname = $1") }
@@ -46,10 +45,9 @@ func TestIdleBrokerIsIdle(t *testing.T) {
 		return count("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1")
 	}
 
-	a := start(t, env)
+	a, broker := start(t, env)
 	defer a.Close()
-	createInstances(t, &testdrive.Broker{URL: fmt.Sprintf("http://127.0.0.1:%d", a.Port()), Username: testdrive.Username,
-		Password: testdrive.Password})
+	createInstances(t, broker)
 	busy := connections()
 	testdrive.Eventually(t, 2*limits.Stuck, "unused connections are closed",
 		func() bool { return connections() <= idleConnections })
@@ -64,14 +62,10 @@ func TestIdleBrokerIsIdle(t *testing.T) {
 func createInstances(t *testing.T, broker *testdrive.Broker) {
 	t.Helper()
 	n := newTenant(t, broker, "shared-small", new(atomic.Int64))
-	provision := map[string]any{"service_id": n.serviceID, "plan_id": n.planID, "organization_guid": "o", "space_guid": "s"}
 	var creating errgroup.Group
 	creating.SetLimit(createdAtOnce)
 	for range idleInstances {
-		instance := "/v2/service_instances/" + uuid.NewString()
-		creating.Go(func() error {
-			return n.ask(t.Context(), http.StatusCreated, "PUT", instance, provision, instance)
-		})
+		creating.Go(func() error { return n.ask(http.StatusCreated, n.plan.Provision(uuid.NewString())) })
 	}
 	require.NoError(t, creating.Wait())
 }

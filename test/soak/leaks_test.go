@@ -44,16 +44,12 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 			goroutines, files := goleak.IgnoreCurrent(), openFiles(t)
 
 			var operations atomic.Int64
-			a := start(t, env)
-			broker := &testdrive.Broker{URL: fmt.Sprintf("http://127.0.0.1:%d", a.Port()), Username: testdrive.Username,
-				Password: testdrive.Password}
+			a, broker := start(t, env)
 			tenants := crowd(t, broker, &operations)
 			until := func(n int64) func() bool { return func() bool { return operations.Load() < n } }
-			if err := liveTogether(t.Context(), tenants, until(0)); err != nil { // opens the connections that it keeps
-				t.Fatal(err)
-			}
+			require.NoError(t, liveTogether(tenants, until(0))) // opens the connections that it keeps
 			begun := w.settled(t)
-			require.NoError(t, liveTogether(t.Context(), tenants, until(int64(manyOperations/len(all)))))
+			require.NoError(t, liveTogether(tenants, until(int64(manyOperations/len(all)))))
 			ended := w.settled(t)
 			t.Logf("%d operations; before: %v; after: %v", operations.Load(), begun, ended)
 			more := ended.goroutines - begun.goroutines
@@ -73,7 +69,8 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-func start(t *testing.T, env map[string]string) *app.App {
+// start starts a broker in this process.
+func start(t *testing.T, env map[string]string) (*app.App, *testdrive.Broker) {
 	t.Helper()
 	cfg, err := config.FromEnvironment(func(name string) string { return env[name] })
 	require.NoError(t, err)
@@ -81,7 +78,8 @@ func start(t *testing.T, env map[string]string) *app.App {
 	require.NoError(t, err)
 	a, err := app.Start(t.Context(), cfg, c, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	return a
+	return a, &testdrive.Broker{URL: fmt.Sprintf("http://127.0.0.1:%d", a.Port()), Username: testdrive.Username,
+		Password: testdrive.Password}
 }
 
 // holdings are what a broker holds.

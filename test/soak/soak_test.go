@@ -41,7 +41,7 @@ func TestSoak(t *testing.T) {
 		begun := time.Now()
 		var working sync.WaitGroup
 		working.Go(func() {
-			assert.NoError(t, liveTogether(t.Context(), tenants, func() bool { return time.Since(begun) < length }))
+			assert.NoError(t, liveTogether(tenants, func() bool { return time.Since(begun) < length }))
 		})
 		ended := make(chan struct{})
 		go func() {

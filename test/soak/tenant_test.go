@@ -2,60 +2,56 @@ package soak
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
+	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
 
 // tenant makes instances of one plan, uses them and deletes them again, one after the other.
 type tenant struct {
-	*testdrive.Broker
-	serviceID, planID string
-	operations        *atomic.Int64 // answers so far
+	*platform.World
+	plan platform.Plan
 }
 
 // live does with one instance everything that platforms do, including repeated requests and requests that fail.
-func (n tenant) live(ctx context.Context) error {
-	instance := "/v2/service_instances/" + uuid.NewString()
-	binding, other := instance+"/service_bindings/"+uuid.NewString(), instance+"/service_bindings/"+uuid.NewString()
-	ids := map[string]any{"service_id": n.serviceID, "plan_id": n.planID}
-	provision := map[string]any{"service_id": n.serviceID, "plan_id": n.planID, "organization_guid": "o", "space_guid": "s"}
-	different := map[string]any{"service_id": n.serviceID, "plan_id": n.planID, "organization_guid": "o", "space_guid": "t"}
-	query := "?accepts_incomplete=true&service_id=" + n.serviceID + "&plan_id=" + n.planID
+func (n tenant) live() error {
+	id, binding, other := uuid.NewString(), uuid.NewString(), uuid.NewString()
+	different, unknown := n.plan.Provision(id), n.plan.Bind(id, other+"more")
+	different.Body.(map[string]any)["space_guid"] = "another"
+	unknown.Body.(map[string]any)["plan_id"] = "none"
+	get := func(path string) platform.Request { return platform.Request{Method: http.MethodGet, Path: path} }
+	instance, bound := get(platform.InstancePath(id)), get(platform.BindingPath(id, binding))
+	operation := get(instance.Path + "/last_operation")
 	for _, r := range []struct {
-		status       int // or 202, and then as it were 200
-		method, path string
-		body         any
+		status int // or 202, and then as it were 200
+		platform.Request
 	}{
-		{http.StatusNotFound, "GET", instance, nil},
-		{http.StatusCreated, "PUT", instance + query, provision},
-		{http.StatusOK, "PUT", instance + query, provision},
-		{http.StatusConflict, "PUT", instance + query, different},
-		{http.StatusOK, "GET", instance, nil},
-		{http.StatusCreated, "PUT", binding, ids},
-		{http.StatusOK, "PUT", binding, ids},
-		{http.StatusCreated, "PUT", other, ids},
-		{http.StatusOK, "GET", binding, nil},
-		{http.StatusOK, "GET", instance, nil},
-		{http.StatusOK, "GET", instance + "/last_operation", nil},
-		{http.StatusOK, "GET", binding, nil},
-		{http.StatusOK, "GET", instance, nil},
-		{http.StatusOK, "GET", instance + "/last_operation", nil},
-		{http.StatusBadRequest, "PUT", other + "more", map[string]any{"service_id": n.serviceID, "plan_id": "none"}},
-		{http.StatusOK, "DELETE", binding + query, nil},
-		{http.StatusGone, "DELETE", binding + query, nil},
-		{http.StatusOK, "DELETE", instance + query, nil},
-		{http.StatusGone, "DELETE", instance + query, nil},
+		{http.StatusNotFound, instance},
+		{http.StatusCreated, n.plan.Provision(id)},
+		{http.StatusOK, n.plan.Provision(id)},
+		{http.StatusConflict, different},
+		{http.StatusOK, instance},
+		{http.StatusCreated, n.plan.Bind(id, binding)},
+		{http.StatusOK, n.plan.Bind(id, binding)},
+		{http.StatusCreated, n.plan.Bind(id, other)},
+		{http.StatusOK, bound},
+		{http.StatusOK, instance},
+		{http.StatusOK, operation},
+		{http.StatusBadRequest, unknown},
+		{http.StatusOK, n.plan.Unbind(id, binding)},
+		{http.StatusGone, n.plan.Unbind(id, binding)},
+		{http.StatusOK, n.plan.Deprovision(id)},
+		{http.StatusGone, n.plan.Deprovision(id)},
 	} {
-		if err := n.ask(ctx, r.status, r.method, r.path, r.body, instance); err != nil {
+		if err := n.ask(r.status, r.Request); err != nil {
 			return err
 		}
 	}
@@ -63,42 +59,19 @@ func (n tenant) live(ctx context.Context) error {
 }
 
 // ask fails unless this status, or 202 and then success, is what the broker answers.
-func (n tenant) ask(ctx context.Context, status int, method, path string, body any, instance string) error {
-	answer, err := n.SendFor(ctx, method, path, body, nil)
-	n.operations.Add(1)
-	if err != nil {
+func (n tenant) ask(status int, q platform.Request) error {
+	r, err := n.Send(q.Method, q.Path, q.Body)
+	if err != nil || r.Status == status {
 		return err
 	}
-	if answer.Status == http.StatusAccepted && status < 300 {
-		return n.await(ctx, instance+"/last_operation?operation="+answer.String("operation"))
+	if r.Status != http.StatusAccepted || status >= 300 {
+		return fmt.Errorf("%s %s: status %d instead of %d: %s", q.Method, q.Path, r.Status, status, r.Raw)
 	}
-	if answer.Status != status {
-		return fmt.Errorf("%s %s: status %d instead of %d: %s", method, path, answer.Status, status, answer.Raw)
+	got, err := n.Conclude(q, r)
+	if err == nil && got.Failed {
+		err = fmt.Errorf("%s %s: %s", q.Method, q.Path, got.Raw)
 	}
-	return nil
-}
-
-// pollInterval is how often platforms ask here.
-const pollInterval = 100 * time.Millisecond
-
-func (n tenant) await(ctx context.Context, poll string) error {
-	for {
-		answer, err := n.SendFor(ctx, "GET", poll, nil, nil)
-		n.operations.Add(1)
-		switch {
-		case err != nil:
-			return err
-		case answer.String("state") == "succeeded":
-			return nil
-		case answer.String("state") != "in progress":
-			return fmt.Errorf("%s: %s", poll, answer.Raw)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollInterval):
-		}
-	}
+	return err
 }
 
 // sharedTenants is how many there are of shared servers: more than the broker has connections for.
@@ -119,30 +92,26 @@ func crowd(t *testing.T, broker *testdrive.Broker, operations *atomic.Int64) (al
 
 func newTenant(t *testing.T, broker *testdrive.Broker, plan string, operations *atomic.Int64) tenant {
 	t.Helper()
-	serviceID, planID := testdrive.Plan(t, plan)
-	return tenant{broker, serviceID, planID, operations}
+	send := func(method, path string, body any) (testdrive.Response, error) {
+		defer operations.Add(1)
+		return broker.Send(method, path, body, nil)
+	}
+	return tenant{&platform.World{Send: send, PollEach: 100 * time.Millisecond}, platform.NamedPlan(t, plan)}
 }
 
 // liveTogether lets all tenants live again and again while goOn says so, once at least, and then disconnects them.
-func liveTogether(ctx context.Context, tenants []tenant, goOn func() bool) error {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	var all sync.WaitGroup
+func liveTogether(tenants []tenant, goOn func() bool) error {
+	defer http.DefaultClient.CloseIdleConnections()
+	all, ctx := errgroup.WithContext(context.Background())
 	for _, n := range tenants {
-		all.Go(func() {
-			for again := true; again; again = goOn() {
-				if err := n.live(ctx); err != nil {
-					fail(err)
-					return
+		all.Go(func() error {
+			for again := true; again && ctx.Err() == nil; again = goOn() {
+				if err := n.live(); err != nil {
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	all.Wait()
-	http.DefaultClient.CloseIdleConnections()
-	err := context.Cause(ctx)
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+	return all.Wait()
 }

@@ -53,9 +53,6 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	admit.Enter(t, admit.Broker)
 	keyset, err := store.NewKeyset()
 	require.NoError(t, err)
-	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": shared.CA,
-		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", shared.BrokerUser, shared.BrokerPassword, shared.Host, shared.Port)}})
-	require.NoError(t, err)
 	low, high := PortRange(t)
 	env := map[string]string{
 		"PORT":              "0",
@@ -63,7 +60,7 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		"BROKER_PASSWORD":   Password,
 		"DATABASE_URL":      servers.Postgres(t),
 		"ENCRYPTION_KEYSET": keyset,
-		"MYSQL_SERVERS":     string(described),
+		"MYSQL_SERVERS":     Encode(t, []any{Described("shared-1", shared)}),
 		"CATALOG":           filepath.Join(Root(), "catalog.yml"),
 		"LAUNCHER":          "process",
 		"LAUNCHER_DIR":      launcherDirWithTemplates(t, shared.Flavour),

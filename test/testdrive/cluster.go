@@ -22,6 +22,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/admit"
+	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
@@ -167,6 +168,17 @@ func (c *Cluster) Addresses() (all []string) {
 func (c *Cluster) URI() string {
 	return fmt.Sprintf("mysql://%s:%s@%s/", c.Nodes[0].BrokerUser, c.Nodes[0].BrokerPassword,
 		strings.Join(c.Addresses(), ","))
+}
+
+// Described is MYSQL_SERVERS with the cluster alone, which applications reach at a port of this host or, if that is 0, at
+// its nodes.
+func (c *Cluster) Described(t testing.TB, port int) string {
+	t.Helper()
+	described := map[string]any{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI()}
+	if port != 0 {
+		described["host"], described["port"] = "127.0.0.1", port
+	}
+	return Encode(t, []any{described})
 }
 
 // nobody is the user of the servers if the tests run as root, because they refuse to run as root.
@@ -476,14 +488,15 @@ func (n *Node) signal(t testing.TB, s syscall.Signal) {
 	require.False(t, err != nil && !errors.Is(err, os.ErrProcessDone), "%v", err)
 }
 
-// OpenOnEach opens a session on every node by what connects to one. An account arrives on other nodes a moment after it
-// was made.
-func (c *Cluster) OpenOnEach(t testing.TB, connect func(host string, port int) (*sql.DB, error)) (open []*sql.Conn) {
+// OpenOnEach opens a pool of an account on every node, and a session in each. An account arrives on other nodes a moment
+// after it was made.
+func (c *Cluster) OpenOnEach(t testing.TB, account audit.Credentials) (pools []*sql.DB, open []*sql.Conn) {
 	t.Helper()
 	for _, node := range c.Nodes {
-		db, err := connect(node.Host, node.Port)
+		db, err := account.At(node.Host, node.Port).Open()
 		require.NoError(t, err)
 		t.Cleanup(func() { db.Close() })
+		pools = append(pools, db)
 		Eventually(t, limits.Stuck, "the account can log in everywhere", func() bool {
 			conn, err := db.Conn(context.Background())
 			if err == nil {
@@ -492,5 +505,5 @@ func (c *Cluster) OpenOnEach(t testing.TB, connect func(host string, port int) (
 			return err == nil
 		})
 	}
-	return open
+	return pools, open
 }

@@ -25,7 +25,7 @@ func QuotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	return env
 }
 
-func Encode(t *testing.T, v any) string {
+func Encode(t testing.TB, v any) string {
 	t.Helper()
 	raw, err := json.Marshal(v)
 	require.NoError(t, err)

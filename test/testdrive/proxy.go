@@ -174,14 +174,15 @@ func (p *Proxy) HoldRequest(text string) (reached <-chan struct{}) {
 }
 
 // HideTLS removes the offer of TLS from a MySQL server's greetings, so that clients connect without TLS.
-// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html
 func (p *Proxy) HideTLS() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hideTLS = true
 }
 
-func withoutTLS(greeting []byte) {
+// WithoutTLS removes the offer of TLS from a MySQL server's greeting.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html
+func WithoutTLS(greeting []byte) {
 	const header, clientSSL = 4, 0x0800
 	version := bytes.IndexByte(greeting[header+1:], 0)
 	if version < 0 {
@@ -302,7 +303,7 @@ func (p *Proxy) beforeClient(r *relay, sent []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.hideTLS && !r.greeted {
-		withoutTLS(sent)
+		WithoutTLS(sent)
 	}
 	r.greeted = true
 	if r.cut == nil {

@@ -109,6 +109,8 @@ func TestConnectionsForgetWrongSettings(t *testing.T) {
 			})
 		}
 		require.Error(t, write(), "%s = %s has no effect", setting, wrong)
+		err := s.Writable(t.Context())
+		assert.Equal(t, wrong == "on", errors.Is(err, store.ErrReadOnly), "with %s = %s: %v", setting, wrong, err)
 		alter("RESET " + setting)
 		testdrive.Eventually(t, limits.Stuck, "writes work again after "+setting, func() bool { return write() == nil })
 	}

@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -88,35 +90,53 @@ func TestBodiesReachTheBroker(t *testing.T) {
 	}
 }
 
-// The broker learns when a provision was received and, while the request continues, that its client has left.
+// The broker learns when a provision was received and, while the request continues, that its client has left. That is no
+// error. A client that closes only the half on which it sends, as `nc -N` does, gets the response.
 func TestProvisionsTellOfTheirClients(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, &recordingBroker{})
-	begun := time.Now()
-	conn, err := net.Dial("tcp", s.address)
-	require.NoError(t, err)
-	s.broker.act = func(ctx context.Context) error {
-		calls, left := s.broker.received(), callFrom(ctx).client.Done()
-		from := calls[0].from
-		assert.False(t, from.Received.Before(begun) || from.Received.After(time.Now()),
-			"received at %v, and the test began at %v", from.Received, begun)
-		if from.Left == nil || from.Left() {
-			t.Error("the client seems to have left")
-			return nil
-		}
-		conn.Close()
-		select {
-		case <-left:
-		case <-time.After(limits.Stuck):
-		}
-		if !from.Left() || ctx.Err() != nil {
-			t.Errorf("after the client has left: %t, and the request %v", from.Left(), ctx.Err())
-		}
-		return nil
+	for name, leave := range map[string]func(*net.TCPConn) error{
+		"gone":        (*net.TCPConn).Close,
+		"half closed": (*net.TCPConn).CloseWrite,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, &recordingBroker{})
+			begun := time.Now()
+			dialled, err := net.Dial("tcp", s.address)
+			require.NoError(t, err)
+			defer dialled.Close()
+			conn := dialled.(*net.TCPConn)
+			s.broker.act = func(ctx context.Context) error {
+				calls, left := s.broker.received(), callFrom(ctx).client.Done()
+				from := calls[0].from
+				assert.False(t, from.Received.Before(begun) || from.Received.After(time.Now()),
+					"received at %v, and the test began at %v", from.Received, begun)
+				if from.Left == nil || from.Left() {
+					t.Error("the client seems to have left")
+					return nil
+				}
+				assert.NoError(t, leave(conn))
+				select {
+				case <-left:
+				case <-time.After(limits.Stuck):
+				}
+				assert.True(t, from.Left() && ctx.Err() == nil, "after the client has left: %t, and the request %v", from.Left(), ctx.Err())
+				return nil
+			}
+			_, err = io.WriteString(conn, request{method: "PUT", target: anInstance, body: aBody}.bytes())
+			require.NoError(t, err)
+			if name == "half closed" {
+				require.NoError(t, conn.SetReadDeadline(time.Now().Add(limits.Stuck)))
+				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				response.Body.Close()
+				assert.Equal(t, http.StatusCreated, response.StatusCode)
+			}
+			line := s.waitForLog(t, 1)[0]
+			assert.True(t, line["client_left"] == true && line["level"] == "INFO", "the line of the request is %v", line)
+			assert.Equal(t, 1.0, s.counted(t)["mysql_broker_http_requests_total PUT /v2/service_instances/{instance_id} client left"])
+		})
 	}
-	_, err = io.WriteString(conn, request{method: "PUT", target: anInstance, body: aBody}.bytes())
-	require.NoError(t, err)
-	s.waitForLog(t, 1)
 }
 
 // OSB API 2.17, "Request (Rotating a Service Binding)": the body may have nothing but the predecessor.

@@ -79,18 +79,7 @@ func TestMetrics(t *testing.T) {
 		s.do(t, q)
 	}
 	s.waitForLog(t, 4)
-	families, err := s.metrics.Gather()
-	require.NoError(t, err)
-	got := map[string]float64{}
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			name := family.GetName()
-			for _, label := range m.GetLabel() {
-				name += " " + label.GetValue()
-			}
-			got[name] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-		}
-	}
+	got := s.counted(t)
 	for name, want := range map[string]float64{
 		"mysql_broker_http_requests_total GET /v2/service_instances/{instance_id} 200":       2,
 		"mysql_broker_http_requests_total other unmatched 405":                               1,
@@ -103,6 +92,24 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v, want %v; all: %v", name, got[name], want, got)
 		}
 	}
-	_, err = newMetrics(s.metrics)
+	_, err := newMetrics(s.metrics)
 	assert.Error(t, err, "the metrics were registered twice")
+}
+
+// counted reads how many events the metrics have counted, by their names and labels.
+func (s *server) counted(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := s.metrics.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return got
 }

@@ -15,47 +15,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Every command prints one JSON document with --json, and nothing else.
-func TestClientJSON(t *testing.T) {
-	t.Parallel()
-	p := testdrive.StartPlatform(t, servers.Any(t), testdrive.AnyEnvironment(t))
-	user := p.Terminal(t)
-	var catalog struct{ Services []struct{ Name string } }
-	if user.Read(t, &catalog, "catalog"); len(catalog.Services) != 1 || catalog.Services[0].Name != "mysql" {
-		t.Errorf("catalog: %+v", catalog)
-	}
-	var all []struct{ Name string }
-	if user.Read(t, &all, "services"); len(all) != 0 {
-		t.Errorf("services before any was made: %+v", all)
-	}
-	type shown struct {
-		Name string
-		Plan struct{ Name string }
-	}
-	expect := func(plan string, args ...string) {
-		t.Helper()
-		var s shown
-		if user.Read(t, &s, args...); s.Name != "db" || s.Plan.Name != plan {
-			t.Errorf("%v: %+v", args, s)
-		}
-	}
-	expect("shared-async", "create-service", "shared-async", "db")
-	expect("shared-small", "update-service", "db", "-p", "shared-small")
-	expect("shared-small", "service", "db")
-	if user.Read(t, &all, "services"); len(all) != 1 || all[0].Name != "db" {
-		t.Errorf("services: %+v", all)
-	}
-	var binding struct{ Credentials testdrive.Credentials }
-	user.Read(t, &binding, "create-service-key", "db", "key")
-	binding.Credentials.Open(t)
-	user.Expect(t, "1 of 10", "service", "db")
-	var deleted struct{ Deleted string }
-	if user.Read(t, &deleted, "delete-service-key", "db", "key"); deleted.Deleted != "key" {
-		t.Errorf("delete-service-key: %+v", deleted)
-	}
-	expect("shared-small", "delete-service", "db")
-}
-
 // TestClient covers the client's messages, and what it stores.
 func TestClient(t *testing.T) {
 	t.Parallel()
@@ -64,6 +23,7 @@ func TestClient(t *testing.T) {
 	env["CATALOG"] = twoOfferings(t)
 	p := testdrive.StartPlatform(t, s, env)
 	u := p.Terminal(t)
+	expectJSON(t, p.Terminal(t))
 	u.Expect(t, "shared-async", "catalog")
 	u.Refused(t, "mysql/shared-small, other/shared-small", "create-service", "shared-small", "mine")
 	create := []string{"create-service", "mysql/shared-small", "mine", "-c", `{"charset":"utf8mb4"}`}
@@ -96,6 +56,45 @@ func TestClient(t *testing.T) {
 		"mysql/dedicated-small", "failed")
 	u.Expect(t, "Deleted service instance failed.", "delete-service", "failed")
 	interruptCreation(t, u, p)
+}
+
+// expectJSON expects that every command prints one JSON document with --json, and nothing else.
+func expectJSON(t *testing.T, user testdrive.Terminal) {
+	t.Helper()
+	var catalog struct{ Services []struct{ Name string } }
+	if user.Read(t, &catalog, "catalog"); len(catalog.Services) != 2 || catalog.Services[0].Name != "mysql" {
+		t.Errorf("catalog: %+v", catalog)
+	}
+	var all []struct{ Name string }
+	if user.Read(t, &all, "services"); len(all) != 0 {
+		t.Errorf("services before any was made: %+v", all)
+	}
+	type shown struct {
+		Name string
+		Plan struct{ Name string }
+	}
+	expect := func(plan string, args ...string) {
+		t.Helper()
+		var s shown
+		if user.Read(t, &s, args...); s.Name != "db" || s.Plan.Name != plan {
+			t.Errorf("%v: %+v", args, s)
+		}
+	}
+	expect("shared-async", "create-service", "mysql/shared-async", "db")
+	expect("shared-small", "update-service", "db", "-p", "shared-small")
+	expect("shared-small", "service", "db")
+	if user.Read(t, &all, "services"); len(all) != 1 || all[0].Name != "db" {
+		t.Errorf("services: %+v", all)
+	}
+	var binding struct{ Credentials testdrive.Credentials }
+	user.Read(t, &binding, "create-service-key", "db", "key")
+	binding.Credentials.Open(t)
+	user.Expect(t, "1 of 10", "service", "db")
+	var deleted struct{ Deleted string }
+	if user.Read(t, &deleted, "delete-service-key", "db", "key"); deleted.Deleted != "key" {
+		t.Errorf("delete-service-key: %+v", deleted)
+	}
+	expect("shared-small", "delete-service", "db")
 }
 
 // expectInventory checks that the file with the names of instances holds no credentials, is readable to its owner alone,

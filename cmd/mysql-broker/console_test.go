@@ -112,6 +112,8 @@ func TestOperatorsLists(t *testing.T) {
 	if deleted.Instance != dedicated.ID || deleted.State != "deleted" || time.Since(deleted.Created) > time.Hour {
 		t.Errorf("the server of a deleted instance: %+v", deleted)
 	}
+	testdrive.ExpectEmpty(t, named.Deprovision(t, testdrive.Sync), http.StatusOK)
+	expectListsOfRemovedPlans(t, p, o, env, other)
 }
 
 func TestOperatorsMistakes(t *testing.T) {
@@ -149,22 +151,17 @@ func TestOperatorsMistakes(t *testing.T) {
 	}
 }
 
-// Lists include instances whose plan or server was removed from the catalog or the configuration, and servers that lack
-// what the broker needs.
-func TestOperatorsListsOfRemovedPlans(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	p := testdrive.StartPlatform(t, s, env)
-	i := p.Provisioned(t, "shared-small", nil)
-	o := p.Operator(env)
+// expectListsOfRemovedPlans expects that lists include instances whose plan or server was removed from the catalog or the
+// configuration, and servers that lack what the broker needs.
+func expectListsOfRemovedPlans(t *testing.T, p testdrive.Platform, o testdrive.Operator, env map[string]string, i testdrive.Instance) {
+	t.Helper()
 	o.Env["MYSQL_SERVERS"] = "[]"
 	_, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.ID)
 	require.NoError(t, err)
 	got := o.IDs(t, "id", "instances", "--plan", "removed", "--server", "shared-1")
-	assert.True(t, len(got) == 1 && got[0] == i.ID, "instances: %q", got)
+	assert.Equal(t, []string{i.ID}, got, "instances")
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "not configured", "1")
-	lesser := s
+	lesser := p.Server
 	lesser.BrokerUser, lesser.BrokerPassword = "lesser_"+i.ID[:8], "a-password-of-nobody"
 	testdrive.Exec(t, p.Admin(t), "CREATE USER '"+lesser.BrokerUser+"' IDENTIFIED BY '"+lesser.BrokerPassword+"'")
 	o.Env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("shared-1", lesser)})

@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/leader"
 	"mysql-broker/provisioner/mark"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 	"mysql-broker/test/inprocess"
 	"mysql-broker/test/servers"
@@ -42,18 +44,61 @@ func TestStartHoldsAnOlderPostgreSQL(t *testing.T) {
 					t.Fatal("another broker leads")
 				}
 			}
-			m, err := site.Store.Recovery.Mark(t.Context())
-			site.Must(err)
-			m.TaskID, m.TaskAt = m.TaskID+1000, time.Now()
-			site.Must(record(t.Context(), site, m))
-			k, err := mark.Start(t.Context(), mark.Config{Store: site.Store, Fleet: site.Fleet,
-				Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-			site.Must(err)
-			t.Cleanup(k.Close)
-			held, err := site.Store.Recovery.Hold(t.Context())
-			site.Must(err)
-			assert.True(t, held != nil && strings.Contains(held.Reason, where+" has a record of task_"),
-				"PostgreSQL is held: %v", held)
+			site.Must(record(t.Context(), site, newer(site)))
+			start(site)
+			expectHeld(site, where)
 		})
 	}
+}
+
+// A shared server that does not answer at the start is compared before the broker changes anything there.
+func TestServerThatComesLaterHolds(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	proxy := testdrive.NewProxy(t, s.Address())
+	through := s
+	through.Port = proxy.Port()
+	small := plan.Plan{ID: "small", Name: "small", ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever,
+		MaxStorageMB: 100, MaxConnections: 20, MaxBindings: 10}
+	site := inprocess.New(t, s, testdrive.Environment(t, through), plan.Set{small})
+	i := site.Provision(small)
+	server, err := site.Fleet.Shared.Server(inprocess.SharedName)
+	site.Must(err)
+	site.Must(mark.RestartShared(t.Context(), server, newer(site)))
+	proxy.Refuse(true)
+	proxy.Cut()
+	start(site)
+	held, err := site.Store.Recovery.Hold(t.Context())
+	site.Must(err)
+	assert.Nil(t, held)
+	proxy.Refuse(false)
+	_, err = site.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: small})
+	assert.Error(t, err)
+	expectHeld(site, "the shared server "+inprocess.SharedName)
+	testdrive.Exec(t, site.Root, "USE `"+i.Database+"`")
+}
+
+// newer is the mark of a PostgreSQL that has recorded more tasks than the site's.
+func newer(site *inprocess.Site) store.Mark {
+	site.Helper()
+	m, err := site.Store.Recovery.Mark(site.Context())
+	site.Must(err)
+	m.TaskID, m.TaskAt = m.TaskID+1000, time.Now()
+	return m
+}
+
+func start(site *inprocess.Site) {
+	site.Helper()
+	k, err := mark.Start(site.Context(), mark.Config{Store: site.Store, Fleet: site.Fleet,
+		Logger: slog.New(slog.NewTextHandler(site.Output(), nil))})
+	site.Must(err)
+	site.Cleanup(k.Close)
+}
+
+func expectHeld(site *inprocess.Site, where string) {
+	site.Helper()
+	held, err := site.Store.Recovery.Hold(site.Context())
+	site.Must(err)
+	assert.True(site, held != nil && strings.Contains(held.Reason, where+" has a record of task_"),
+		"PostgreSQL is held: %v", held)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/bindings"
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -161,7 +162,8 @@ func TestPrograms(t *testing.T) {
 	f.expectWrites(a)
 }
 
-// A larger plan lifts the restriction without a guard, unless the data nearly fill that one too.
+// A larger plan lifts the restriction without a guard, unless the data nearly fill that one too. A plan that allows less
+// than there is, is refused.
 func TestLargerPlan(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, servers.Any(t))
@@ -174,6 +176,13 @@ func TestLargerPlan(t *testing.T) {
 	f.update(i, large)
 	f.awaitOver(i, false)
 	f.expectWrites(a)
+	_, err := f.Broker.Update(t.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: small})
+	refused, _ := errors.AsType[*engine.Error](err)
+	require.True(t, refused != nil && refused.Code == engine.TooMuchData, "%v", err)
+	assert.Contains(t, refused.Sentence, "plan small allows 32 MiB")
+	assert.Equal(t, large.ID, f.Instance(i.ID).PlanID)
+	testdrive.Exec(t, a.DB, "DROP TABLE filler")
+	f.update(i, small)
 }
 
 func TestOff(t *testing.T) {

@@ -33,7 +33,7 @@ func testDedicated(t *testing.T, p testdrive.Platform) {
 func checkWhileProvisioning(t *testing.T, i testdrive.Instance, parameters body, operation string) {
 	t.Helper()
 	r := i.Poll(t, "?operation="+operation).Expect(t, http.StatusOK)
-	if r.String("state") != "in progress" || r.Header.Get("Retry-After") != "2" {
+	if r.String("state") != "in progress" || r.Header.Get("Retry-After") != "2" || r.String("description") == "" {
 		t.Errorf("the first poll: %s, Retry-After %q", r.Raw, r.Header.Get("Retry-After"))
 	}
 	again := i.Provision(t, testdrive.Async, parameters).Expect(t, http.StatusAccepted)

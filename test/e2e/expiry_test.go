@@ -13,7 +13,6 @@ import (
 
 var expiryScenarios = []scenario{
 	{"bindings that end by themselves", testExpiry},
-	{"ttl that cannot be", testExpiryInvalid},
 }
 
 // maxLate is how late an account may end.
@@ -80,17 +79,4 @@ func testExpiry(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectEmpty(t, definer.Unbind(t), http.StatusOK)
 	testdrive.ExpectEmpty(t, definer.Unbind(t), http.StatusGone)
 	definer.Bind(t, nil).Expect(t, http.StatusCreated) // the id is free again
-}
-
-func testExpiryInvalid(t *testing.T, p testdrive.Platform) {
-	i := p.Provisioned(t, "shared-small", nil)
-	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, body{"parameters": body{"ttl": "forever"}}), 400, `"ttl"`)
-	first, _ := i.Bound(t, body{"parameters": body{"ttl": "8h", "role": "read-only"}})
-	next := i.NewBinding()
-	r := next.Bind(t, body{"predecessor_binding_id": first.BindingID}).Expect(t, http.StatusCreated)
-	at, _ := testdrive.BindingTimes(t, r)
-	assert.True(t, time.Until(at) >= 8*time.Hour-time.Minute && time.Until(at) <= 8*time.Hour,
-		"the successor expires at %v", at)
-	got := testdrive.Field(next.Fetch(t).Body, "parameters", "ttl")
-	assert.True(t, got == "8h", "the successor has ttl %v", got)
 }

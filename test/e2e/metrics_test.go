@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -86,19 +88,42 @@ func TestMetrics(t *testing.T) {
 		`mysql_broker_pool_waits_total{server="first"}`:                           "0",
 		`mysql_broker_build_info{go="` + runtime.Version() + `",version="devel"}`: "1",
 	}
+	expectHealth(t, p)
 	awaitFigures(t, p, figures) // sessions are given back after the response, and taken to look after the servers
 	expectAllAsserted(t, p, figures)
 }
 
-// The metrics show the growing age and the retries of a task that cannot continue.
-func TestMetricsOfAStuckTask(t *testing.T) {
+// expectHealth asks whether the broker and its servers are well, as anybody may.
+func expectHealth(t *testing.T, p testdrive.Platform) {
+	t.Helper()
+	anyone := map[string]string{"Authorization": "", "X-Broker-API-Version": ""}
+	p.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
+	r := p.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusServiceUnavailable)
+	if r.String("postgresql") != "ok" || testdrive.Field(r.Body, "shared_servers", "dead") != "unreachable" ||
+		testdrive.Field(r.Body, "shared_servers", "first") != "ok" {
+		t.Errorf("a broker with a dead shared server says %s", r.Raw)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		r := p.DoWith(t, "POST", path, nil, anyone).Expect(t, http.StatusMethodNotAllowed)
+		assert.True(t, r.Header.Get("Allow") == "GET, HEAD" && r.String("description") != "", "POST %s: %v, %s", path, r.Header, r.Raw)
+	}
+}
+
+// While the server is down, nobody knows whether the data fit a smaller plan, so the change is refused. A bind fails, and
+// its repeat succeeds, even if the cleanup of the first attempt is still pending. A deletion waits, and the metrics show
+// its growing age and its retries.
+func TestServerThatIsDown(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	private := testdrive.StartCrashable(t, s.Flavour)
 	env := testdrive.Environment(t, private.MySQL)
 	p := testdrive.StartPlatform(t, private.MySQL, env)
-	i := p.MakeOwn(t, "shared-async")
+	i, large := p.MakeOwn(t, "shared-async"), p.Provisioned(t, "shared-large", nil)
 	let := private.Crash(t)
+	testdrive.ExpectRefusal(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusServiceUnavailable,
+		"The MySQL server does not answer just now.")
+	b := large.NewBinding()
+	b.Bind(t, nil).Expect(t, http.StatusServiceUnavailable)
 	i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted)
 	const kind = `{kind="deprovision"`
 	testdrive.Eventually(t, scrapeTime, "the deprovision is tried again", func() bool {
@@ -109,9 +134,14 @@ func TestMetricsOfAStuckTask(t *testing.T) {
 			shown["mysql_broker_task_stalled_seconds"+kind+"}"] > "0"
 	})
 	let()
+	testdrive.Eventually(t, limits.Stuck, "the plan is changed", func() bool {
+		return large.UpdatePlan(t, testdrive.Sync, "shared-small").Status == http.StatusOK
+	})
+	large.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusCreated)).Open(t)
 	testdrive.OpenTasks(t, env).AwaitSuccess(t, i.ID, "")
 	awaitFigures(t, p, map[string]string{"mysql_broker_task_oldest_age_seconds" + kind + "}": "0",
 		"mysql_broker_operations_total" + kind + `,outcome="succeeded",plan="shared-async"}`: "1"})
+	testdrive.ExpectTenants(t, p.Admin(t), 1, 1)
 }
 
 // assertedElsewhere are metrics that TestMetrics has not: those of examinations, of HTTPS, of quotas and of restored backups.

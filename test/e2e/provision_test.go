@@ -11,7 +11,6 @@ import (
 
 var provisionScenarios = []scenario{
 	{"provision and repeat", testProvisionTwice},
-	{"provision with charset and collation", testCharset},
 	{"deprovision with bindings left", testDeprovision},
 }
 
@@ -31,24 +30,6 @@ func testProvisionTwice(t *testing.T, p testdrive.Platform) {
 		r := i.Provision(t, testdrive.Sync, fields)
 		assert.Equal(t, http.StatusConflict, r.Status, "another %s: status %d: %s", name, r.Status, r.Raw)
 	}
-}
-
-func testCharset(t *testing.T, p testdrive.Platform) {
-	parameters := body{"charset": "latin1", "collation": "latin1_german1_ci"}
-	i := p.Provisioned(t, "shared-small", body{"parameters": parameters})
-	_, c := i.Bound(t, nil)
-	db := c.Open(t)
-	assert.Equal(t, "latin1", testdrive.Read[string](t, db, "SELECT @@character_set_database"), "the character set")
-	assert.Equal(t, "latin1_german1_ci", testdrive.Read[string](t, db, "SELECT @@collation_database"), "the collation")
-	r := i.Fetch(t).Expect(t, http.StatusOK)
-	assert.True(t, r.String("service_id") == i.ServiceID && r.String("plan_id") == i.PlanID,
-		"not the ids that were asked for: %s", r.Raw)
-	for name, want := range parameters {
-		got := testdrive.Field(r.Body, "parameters", name)
-		assert.True(t, got == want, "parameter %s is %v", name, got)
-	}
-	assert.True(t, testdrive.Field(r.Body, "maintenance_info", "version") == "1.0.0",
-		"not the maintenance_info of the catalog: %s", r.Raw)
 }
 
 func testDeprovision(t *testing.T, p testdrive.Platform) {

@@ -26,11 +26,12 @@ func TestAPI(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		env["LOG_LEVEL"] = "debug"
+		env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-large", "tls: optional", "tls: required"))
 		env["BROKER_PASSWORD_PREVIOUS"], env["EXTERNAL_URL"] = previousPassword, "https://broker.example.com"
 		p := testdrive.StartPlatform(t, server, env)
 		p.Seen.Add(previousPassword)
 		all := [][]scenario{platformScenarios, provisionScenarios, bindScenarios,
-			asyncScenarios, dedicatedScenarios, updateScenarios, expiryScenarios, copyScenarios}
+			asyncScenarios, dedicatedScenarios, updateScenarios, expiryScenarios, copyScenarios, tlsScenarios}
 		if server == chosen[len(chosen)-1] {
 			all = append(all, onceScenarios)
 		}

@@ -33,70 +33,42 @@ func expectEither(t *testing.T, c testdrive.Credentials) {
 	c.Open(t).Close()
 }
 
-// A plan says whether accounts require TLS, and a binding may ask for more, but not for less.
-func TestTLSOfBindings(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		env["CATALOG"] = catalogRequiringTLS(t, "shared-large")
-		p := testdrive.StartPlatform(t, server, env)
-		optional, required := p.Provisioned(t, "shared-small", nil), p.Provisioned(t, "shared-large", nil)
-		for name, test := range map[string]struct {
-			instance testdrive.Instance
-			asked    body
-			expect   func(*testing.T, testdrive.Credentials)
-			same     []body // asks for the same in other words
-			another  []body
-		}{
-			"optional":             {optional, asksNothing, expectEither, []body{asksOptional}, []body{asksRequired}},
-			"optional and said so": {optional, asksOptional, expectEither, []body{asksNothing}, []body{asksRequired}},
-			"more than the plan":   {optional, asksRequired, expectTLSOnly, nil, []body{asksNothing, asksOptional}},
-			"required":             {required, asksNothing, expectTLSOnly, []body{asksRequired}, []body{asksOptional}},
-		} {
-			t.Run(name, func(t *testing.T) {
-				b, c := test.instance.Bound(t, test.asked)
-				test.expect(t, c)
-				fetched := b.Fetch(t).Expect(t, http.StatusOK)
-				assert.True(t, p.Credentials(t, fetched) == c, "the fetched credentials are others")
-				if asked := test.asked["parameters"]; asked != nil && testdrive.Field(fetched.Body, "parameters", "tls") != asked.(body)["tls"] {
-					t.Errorf("the fetched parameters are %v", fetched.Body["parameters"])
-				}
-				for _, same := range append(test.same, test.asked) {
-					assert.True(t, p.Credentials(t, b.Bind(t, same).Expect(t, http.StatusOK)) == c,
-						"repeated with %v: other credentials", same)
-				}
-				for _, another := range test.another {
-					b.Bind(t, another).Expect(t, http.StatusConflict)
-				}
-			})
-		}
-		testdrive.ExpectRefusal(t, required.NewBinding().Bind(t, asksOptional), http.StatusBadRequest, `"tls"`, "shared-large",
-			"requires TLS")
-		testdrive.ExpectRefusal(t, optional.NewBinding().Bind(t, body{"parameters": body{"tls": "none"}}), http.StatusBadRequest,
-			`"tls"`, "required")
-		t.Run("outlives the plan", func(t *testing.T) { testTLSOutlivesThePlan(t, p) })
-	})
-}
+var tlsScenarios = []scenario{{"tls of bindings", testTLSOfBindings}}
 
-// Bindings keep their tls setting when their instance gets a plan with another one.
-func testTLSOutlivesThePlan(t *testing.T, p testdrive.Platform) {
-	i := p.Provisioned(t, "shared-small", nil)
-	made, c := i.Bound(t, asksNothing)
-	_, asked := i.Bound(t, asksRequired)
-
-	i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusOK) // which changes the accounts' connection limit
-	expectEither(t, c)
-	expectTLSOnly(t, asked)
-	_, i.PlanID = testdrive.Plan(t, "shared-large")
-	made.Instance = i
-	assert.True(t, i.Credentials(t, made.Bind(t, asksNothing).Expect(t, http.StatusOK)) == c,
-		"the repeated bind got other credentials")
-	_, later := i.Bound(t, asksNothing)
-	expectTLSOnly(t, later)
-
-	i.UpdatePlan(t, testdrive.Sync, "shared-small").Expect(t, http.StatusOK)
-	expectTLSOnly(t, later)
-	expectEither(t, c)
+// A plan says whether accounts require TLS, and a binding may ask for more, but not for less. shared-large requires it.
+func testTLSOfBindings(t *testing.T, p testdrive.Platform) {
+	optional, required := p.Provisioned(t, "shared-small", nil), p.Provisioned(t, "shared-large", nil)
+	for name, test := range map[string]struct {
+		instance testdrive.Instance
+		asked    body
+		expect   func(*testing.T, testdrive.Credentials)
+		same     []body // asks for the same in other words
+		another  []body
+	}{
+		"optional":             {optional, asksNothing, expectEither, []body{asksOptional}, []body{asksRequired}},
+		"optional and said so": {optional, asksOptional, expectEither, []body{asksNothing}, []body{asksRequired}},
+		"more than the plan":   {optional, asksRequired, expectTLSOnly, nil, []body{asksNothing, asksOptional}},
+		"required":             {required, asksNothing, expectTLSOnly, []body{asksRequired}, []body{asksOptional}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, c := test.instance.Bound(t, test.asked)
+			test.expect(t, c)
+			fetched := b.Fetch(t).Expect(t, http.StatusOK)
+			assert.True(t, p.Credentials(t, fetched) == c, "the fetched credentials are others")
+			if asked := test.asked["parameters"]; asked != nil && testdrive.Field(fetched.Body, "parameters", "tls") != asked.(body)["tls"] {
+				t.Errorf("the fetched parameters are %v", fetched.Body["parameters"])
+			}
+			for _, same := range append(test.same, test.asked) {
+				assert.True(t, p.Credentials(t, b.Bind(t, same).Expect(t, http.StatusOK)) == c,
+					"repeated with %v: other credentials", same)
+			}
+			for _, another := range test.another {
+				b.Bind(t, another).Expect(t, http.StatusConflict)
+			}
+		})
+	}
+	testdrive.ExpectRefusal(t, required.NewBinding().Bind(t, asksOptional), http.StatusBadRequest, `"tls"`, "shared-large",
+		"requires TLS")
 }
 
 // On a server that refuses logins without TLS, credentials require TLS, whatever the plan says.
@@ -131,9 +103,4 @@ func TestServerWithoutTLS(t *testing.T) {
 	_, c := i.Bound(t, asksNothing)
 	assert.False(t, c.TLS, "the credentials have TLS")
 	c.Open(t).Close()
-}
-
-func catalogRequiringTLS(t *testing.T, plan string) (path string) {
-	t.Helper()
-	return testdrive.EditedCatalog(t, testdrive.InPlan(plan, "tls: optional", "tls: required"))
 }

@@ -74,27 +74,6 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	return env
 }
 
-// Launchers is an environment like that one, but with launchers of these two names, each with ports and a directory of
-// its own. The catalog gives the small dedicated plan to the first launcher and the large one to the second.
-func Launchers(t testing.TB, env map[string]string, flavour string, names [2]string) map[string]string {
-	t.Helper()
-	env = maps.Clone(env)
-	mysqld := env["LAUNCHER_MYSQLD"]
-	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "LAUNCHER") })
-	var list []string
-	for _, name := range names {
-		low, high := PortRange(t)
-		own := launcherPrefix(name)
-		env[own+"DIR"], env[own+"MYSQLD"] = launcherDirWithTemplates(t, flavour), mysqld
-		env[own+"PORTS"] = fmt.Sprintf("%d-%d", low, high)
-		list = append(list, name+"="+launchers.Here)
-	}
-	env["LAUNCHER"] = strings.Join(list, ",")
-	env["CATALOG"] = catalogFor(t, env["CATALOG"], names[:])
-	t.Cleanup(func() { StopDedicated(t, env) })
-	return env
-}
-
 // launcherPrefix is that of the variables of a named launcher.
 func launcherPrefix(name string) string { return "LAUNCHER_" + strings.ToUpper(name) + "_" }
 

@@ -38,6 +38,13 @@ func AnyEnvironment(t *testing.T) map[string]string {
 	return Environment(t, servers.Any(t))
 }
 
+// PrivateEnvironment is for tests that need a broker on a server of their own.
+func PrivateEnvironment(t *testing.T) (private servers.MySQL, env map[string]string) {
+	t.Helper()
+	private = Private(t, servers.Any(t).Flavour)
+	return private, Environment(t, private)
+}
+
 // Described is a shared server as MYSQL_SERVERS describes it.
 func Described(name string, s servers.MySQL) map[string]any {
 	return map[string]any{"name": name, "ca_certificate": s.CA,

@@ -1,13 +1,7 @@
 package testdrive
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
-	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -195,11 +189,7 @@ func (p Platform) OwnInstance(t *testing.T, plan string) Instance {
 func (p Platform) MakeOwn(t *testing.T, plan string) Instance {
 	t.Helper()
 	i := p.OwnInstance(t, plan)
-	if r := i.Provision(t, Async, nil); r.Status == http.StatusAccepted {
-		i.Await(t, r.String("operation"))
-	} else {
-		r.Expect(t, http.StatusCreated)
-	}
+	i.Create(t, Body{"context": CloudFoundry}, http.StatusCreated)
 	return i
 }
 
@@ -277,28 +267,4 @@ func (p Platform) AwaitDescription(t *testing.T, i Instance, operation string) {
 func (i Instance) Upgrade(t *testing.T, version string) Response {
 	t.Helper()
 	return i.Update(t, Async, Body{"plan_id": i.PlanID, "maintenance_info": Body{"version": version}})
-}
-
-// SendProvision sends a PUT on a connection of its own.
-func SendProvision(i Instance) (*net.TCPConn, error) {
-	content, err := json.Marshal(i.ProvisionBody(nil))
-	if err != nil {
-		return nil, err
-	}
-	q, err := http.NewRequest("PUT", i.URL+i.Path(), bytes.NewReader(content))
-	if err != nil {
-		return nil, err
-	}
-	q.SetBasicAuth(i.Username, i.Password)
-	q.Header.Set("X-Broker-API-Version", "2.17")
-	conn, err := net.Dial("tcp", strings.TrimPrefix(i.URL, "http://"))
-	if err != nil {
-		return nil, err
-	}
-	out := bufio.NewWriter(conn)
-	if err := errors.Join(q.Write(out), out.Flush()); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn.(*net.TCPConn), nil
 }

@@ -2,7 +2,6 @@ package testdrive
 
 import (
 	"database/sql"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -191,8 +190,7 @@ func InterruptedOn(t *testing.T, private servers.MySQL, configure func(env map[s
 		return StartPlatform(t, private, env)
 	}
 	p := StartPlatform(t, private, env)
-	i = p.OwnInstance(t, "shared-small")
-	i.Provision(t, Sync, Body{"context": CloudFoundry}).Expect(t, http.StatusCreated)
+	i = p.MakeOwn(t, "shared-small")
 	return Desk{p, p.Operator(env), p.Admin(t), ts, faults}, i, MakeObjects(t, i), restart
 }
 

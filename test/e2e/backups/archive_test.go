@@ -18,8 +18,7 @@ import (
 // archivedInstance creates a dedicated instance whose binary logs are archived, with a backup to begin with.
 func archivedInstance(t *testing.T, p testdrive.Platform) (testdrive.Instance, testdrive.Credentials) {
 	t.Helper()
-	i := p.OwnInstance(t, "dedicated-small")
-	i.Await(t, i.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
+	i := p.MakeOwn(t, "dedicated-small")
 	_, c := i.Bound(t, nil)
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
 	i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))

@@ -1,7 +1,6 @@
 package backups
 
 import (
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -65,38 +64,6 @@ func breakView(t *testing.T, c testdrive.Credentials) {
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE passing (id INT)", "CREATE VIEW broken AS SELECT id FROM passing", "DROP TABLE passing")
 }
 
-// Where no broker has an object store, what was recorded before can be cancelled, and no metric tells the age of backups.
-// What is refused, package provisioner tests.
-func TestBackupsWithoutAnObjectStore(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	env["CATALOG"] = dailyBackups(t)
-	p := testdrive.StartPlatform(t, s, env)
-	p.AwaitLog(t, "no object store is configured")
-	for name := range p.Scrape(t) {
-		if strings.HasPrefix(name, "mysql_broker_backup_age") || strings.HasPrefix(name, "mysql_broker_backup_interval") {
-			t.Errorf("a broker that takes no backups has %s", name)
-		}
-	}
-	ts, o := testdrive.OpenTasks(t, env), p.Operator(env)
-	i := p.Provisioned(t, "shared-small", nil)
-	with := maps.Clone(env)
-	with["BACKUP_STORE"] = "file://" + t.TempDir()
-	another := p.Provisioned(t, "shared-small", nil)
-	ts.Exec(t, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
-		SELECT 'b_1', id, service_id, plan_id, 'request', 'complete', now(), now() + interval '1 day' FROM instance
-		WHERE id = '`+another.ID+`'`)
-	for _, command := range [][]string{{"now", i.ID}, {"restore", "--yes", "b_1", another.ID}} {
-		task, _, _ := strings.Cut(testdrive.Run(t, with, append([]string{"backups"}, command...)...).Expect(t, 0).Stdout, " ")
-		ts.Await(t, task, "waits for an object store", "last_error LIKE '%this broker has no object store%'")
-		o.Run(t, 0, "tasks", "cancel", task)
-		ts.Await(t, task, "is cancelled", "state = 'failed'")
-	}
-	i.Bound(t, nil)
-	another.Bound(t, nil)
-}
-
 // dailyBackups is a catalog in which instances of shared-small are backed up each day.
 func dailyBackups(t *testing.T) (path string) {
 	t.Helper()
@@ -108,10 +75,8 @@ func dailyBackups(t *testing.T) (path string) {
 // and records them again in a PostgreSQL that has lost them.
 func TestBackupsAreCaredFor(t *testing.T) {
 	t.Parallel()
-	s := servers.Any(t)
-	private := testdrive.Private(t, s.Flavour)
+	private, env := testdrive.PrivateEnvironment(t)
 	service := s3.Start(t)
-	env := testdrive.Environment(t, private)
 	service.Configure(env)
 	env["CATALOG"] = dailyBackups(t)
 	p := testdrive.StartPlatform(t, private, env)

@@ -30,8 +30,9 @@ type drillInstance struct {
 }
 
 // drill has the instances at the time of the disaster, by what happened to them. Before the backup, all were made but
-// late and lateServer. Since then, the binding of definer, whose account is kept, and that of unbound were deleted, and so
-// were deleted and deletedServer. The provision of halfway was in progress.
+// late and lateServer, and undeleted was deleted. Since then, the binding of definer, whose account is kept, and that of
+// unbound were deleted, and so were deleted, deletedServer and retained, whose data is kept. The data of moved was moved
+// to a server of its own. The provision of halfway was in progress.
 type drill struct {
 	all         map[string]*drillInstance
 	lateBinding testdrive.Credentials // of kept, made since
@@ -44,6 +45,7 @@ func TestDisasterDrill(t *testing.T) {
 	s := servers.Any(t)
 	server := testdrive.StartCrashable(t, s.Flavour)
 	env := testdrive.QuotaEnvironment(t, server.MySQL)
+	env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "shared-async", "keep_deleted_days: 7")
 	p := testdrive.StartPlatform(t, server.MySQL, env)
 	d := &drill{all: map[string]*drillInstance{}}
 	d.before(t, p)
@@ -111,7 +113,12 @@ func TestDisasterDrill(t *testing.T) {
 	assert.Contains(t, refusedAgain, "--force", "without a reason, recover --apply")
 	testdrive.ExpectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
 	d.expectNewTokens(t, p, last)
-	for i := range d.of("kept changed full definer unbound halfway late dedicated lateServer") {
+	d.all["retained"].Create(t, cf(body{"parameters": body{"undelete": d.all["retained"].ID}}), http.StatusCreated)
+	d.expectTables(t, admin)
+	for i := range d.of("retained undeleted") {
+		i.Update(t, testdrive.Async, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+	}
+	for i := range d.of("kept changed full definer unbound halfway late dedicated lateServer moved retained undeleted") {
 		i.Remove(t)
 	}
 	testdrive.ExpectTenants(t, admin, 0, 0)
@@ -132,7 +139,8 @@ func (d *drill) of(names string) iter.Seq[*drillInstance] {
 func (d *drill) make(t *testing.T, p testdrive.Platform, plan, names string) {
 	t.Helper()
 	for name := range strings.FieldsSeq(names) {
-		i := &drillInstance{Instance: p.MakeOwn(t, plan)}
+		i := &drillInstance{Instance: p.OwnInstance(t, plan)}
+		i.Create(t, cf(nil), http.StatusCreated)
 		i.binding, i.c = i.Bound(t, nil)
 		testdrive.Exec(t, i.c.Open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
 		d.all[name] = i
@@ -142,7 +150,9 @@ func (d *drill) make(t *testing.T, p testdrive.Platform, plan, names string) {
 // before is the work until the backup.
 func (d *drill) before(t *testing.T, p testdrive.Platform) {
 	t.Helper()
-	d.make(t, p, "shared-small", "kept full changed definer unbound deleted halfway")
+	d.make(t, p, "shared-small", "kept full changed definer unbound deleted halfway moved")
+	d.make(t, p, "shared-async", "retained undeleted")
+	d.all["undeleted"].Delete(t)
 	d.make(t, p, "dedicated-small", "dedicated deletedServer")
 }
 
@@ -156,9 +166,14 @@ func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string)
 	for i := range d.of("definer unbound") {
 		testdrive.ExpectEmpty(t, i.binding.Unbind(t), http.StatusOK)
 	}
-	for i := range d.of("deleted deletedServer") {
+	for i := range d.of("deleted deletedServer retained") {
 		i.Delete(t)
 	}
+	back := d.all["undeleted"]
+	back.Create(t, cf(body{"parameters": body{"undelete": back.ID}}), http.StatusCreated)
+	moved := d.all["moved"]
+	moved.Await(t, moved.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+	testdrive.Exec(t, moved.Credentials(t, moved.binding.Fetch(t)).Open(t), "CREATE TABLE made_since_the_move (id INT)")
 	testdrive.ExpectEmpty(t, d.all["changed"].UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 	server := d.all["lateServer"]
 	d.token = server.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
@@ -170,7 +185,7 @@ func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string)
 // expectTables looks for the data of every instance on the shared server that there is.
 func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
 	t.Helper()
-	for i := range d.of("kept full changed definer unbound halfway late") {
+	for i := range d.of("kept full changed definer unbound halfway late retained undeleted") {
 		if id := testdrive.Read[int](t, admin, "SELECT id FROM `"+i.c.Database+"`.orders"); id != 4711 {
 			t.Errorf("the data of instance %s: %d", i.ID, id)
 		}
@@ -191,8 +206,9 @@ func (d *drill) expectActions(t *testing.T, shown string) {
 	t.Helper()
 	for action, of := range map[string]map[string]string{ // of instances by kind, and the action on their accounts
 		"end": {"task": "halfway"}, "forget": {"instance": "deleted deletedServer", "binding": "unbound"},
-		"adopt": {"instance": "late lateServer", "plan": "changed", "admin password": "dedicated"},
-		"shut":  {"account": "late lateServer"}, "settle": {"account": "full"},
+		"adopt": {"instance": "late lateServer undeleted", "plan": "changed", "admin password": "dedicated", "place": "moved",
+			"retained data": "retained"},
+		"shut": {"account": "late lateServer"}, "settle": {"account": "full"},
 	} {
 		for kind, names := range of {
 			for i := range d.of(names) {
@@ -217,6 +233,10 @@ func (d *drill) expectAccess(t *testing.T) {
 	for i := range d.of("kept full changed halfway dedicated") {
 		expect("the binding of "+i.ID, i.c)
 	}
+	moved := d.all["moved"]
+	c := moved.Credentials(t, moved.binding.Fetch(t).Expect(t, http.StatusOK))
+	expect("the binding of what was moved", c)
+	testdrive.Exec(t, c.Open(t), "INSERT INTO made_since_the_move VALUES (1)")
 	testdrive.ExpectRefused(t, d.lateBinding.ByURI(t))
 	for i := range d.of("definer unbound deleted late lateServer") {
 		testdrive.ExpectRefused(t, i.c.ByURI(t))
@@ -236,14 +256,14 @@ func (d *drill) expectAccess(t *testing.T) {
 // expectAnswers asks about what the platform knows.
 func (d *drill) expectAnswers(t *testing.T) {
 	t.Helper()
-	for i := range d.of("kept full changed halfway dedicated late lateServer") {
+	for i := range d.of("kept full changed halfway dedicated late lateServer moved undeleted") {
 		i.Fetch(t).Expect(t, http.StatusOK)
 	}
 	for name, plan := range map[string]string{"changed": "shared-large", "lateServer": "dedicated-large"} {
 		_, id := testdrive.Plan(t, plan)
 		assert.Equal(t, id, d.all[name].Fetch(t).String("plan_id"), "the plan of instance %s is not %s", name, plan)
 	}
-	for i := range d.of("deleted deletedServer") {
+	for i := range d.of("deleted deletedServer retained") {
 		i.Fetch(t).Expect(t, http.StatusNotFound)
 		i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)
 	}

@@ -21,8 +21,7 @@ func TestServerThatEndsAtAView(t *testing.T) {
 		env := testdrive.Environment(t, plain)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		p := testdrive.StartPlatform(t, plain, env)
-		i := p.OwnInstance(t, "shared-small")
-		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
+		i := p.MakeOwn(t, "shared-small")
 		_, c := i.Bound(t, nil)
 		view := []string{"CREATE TABLE items (id INT)", "CREATE VIEW fatal AS SELECT id FROM items"}
 		testdrive.Exec(t, c.Open(t), view...)

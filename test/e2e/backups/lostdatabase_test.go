@@ -51,20 +51,6 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 				t.Errorf("%s, a restore that was cancelled %s: %s", loss.name, state, says)
 			}
 			expectDropped("after a restore that was cancelled")
-			if loss.name == "lost with its server" {
-				reached, release := testdrive.HoldAt(t, d.Faults, "restore: restore: begins")
-				operation := loss.restore()
-				testdrive.Receive(t, reached, "the database is there again")
-				_, err := c.Open(t).ExecContext(t.Context(), "CREATE TABLE early (id INT)")
-				assert.EqualValues(t, 1142, testdrive.ErrorNumber(err),
-					"an account that was not lost wrote before the data was back: %v", err)
-				release()
-				state, says := d.Ended(t, operation)
-				assert.Equal(t, "succeeded", state, "the restore %s: %s", state, says)
-				testdrive.Exec(t, c.Open(t), "CREATE TABLE late (id INT)", "DROP TABLE late")
-				testdrive.Exec(t, d.AdminDB, "DROP DATABASE "+c.Database)
-			}
-
 			state, says := d.Ended(t, loss.restore())
 			require.True(t, state == "succeeded" && !strings.Contains(says, "there before"),
 				"%s, the restore %s: %s", loss.name, state, says)

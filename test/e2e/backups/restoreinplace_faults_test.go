@@ -97,62 +97,6 @@ func TestFaultRestoreInPlaceThatIsDropped(t *testing.T) {
 	r.remove(t)
 }
 
-// TestFaultRestoreInPlaceOnServerThatEnds kills the server while nobody may write, in the middle of the switch, and while
-// the earlier data is dropped. Each restore succeeds once the server runs again, and leaves no other database.
-func TestFaultRestoreInPlaceOnServerThatEnds(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		server := testdrive.StartCrashable(t, s.Flavour)
-		store := t.TempDir()
-		r := newSpoiltInstanceOn(t, server.MySQL, func(env map[string]string) { env["BACKUP_STORE"] = "file://" + store })
-		for _, point := range []string{"restore: write: begins", "after: RENAME TABLE", "restore: drop kept: begins"} {
-			reached, release := testdrive.HoldAt(t, r.Faults, point)
-			operation := r.begin(t)
-			testdrive.Receive(t, reached, point)
-			start := server.Crash(t)
-			release()
-			r.Tasks.Await(t, operation, "finds no server", "last_error <> ''")
-			start()
-			state, says := r.Ended(t, operation)
-			assert.Equal(t, "succeeded", state, "the restore whose server ended at %q %s: %s", point, state, says)
-			r.expectRestored(t, "after a restore whose server ended at "+point)
-			if all := testdrive.ReadAll(t, r.AdminDB, "SELECT schema_name FROM information_schema.schemata WHERE schema_name "+
-				`LIKE 'db\_%' AND schema_name <> 'db_broker_marks'`); len(all) != 1 {
-				t.Errorf("after a restore whose server ended at %q, the server has the databases %q", point, all)
-			}
-			r.spoil(t)
-		}
-		r.remove(t)
-	})
-}
-
-// TestFaultRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.
-func TestFaultRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	r := newSpoiltInstance(t, s.Flavour)
-	for _, point := range []string{"restore: put back: begins", "restore: put back: done", "restore: ending as failed"} {
-		const fails = "restore: end owner: begins" // until the restore is given up
-		r.Faults.Decide(func(_ int, at string) testdrive.Word {
-			switch at {
-			case fails:
-				return testdrive.Fail
-			case point:
-				return testdrive.Die
-			}
-			return testdrive.GoOn
-		})
-		operation := r.begin(t)
-		r.Tasks.Await(t, operation, "has a step that fails", "last_error <> ''")
-		r.Run(t, 0, "tasks", "cancel", operation)
-		r.Faults.Decide(testdrive.DieAt(point, 1))
-		r.Wait(t)
-		r.revive(t)
-		r.expectCancelled(t, operation, "and killed at "+point)
-	}
-	r.remove(t)
-}
-
 // TestFaultRestoreInPlaceLostInTheMiddle loses the broker and PostgreSQL in the middle of the switch of a restore, of which
 // the backup of PostgreSQL knows nothing. Applications can only read until the backup that recover names is restored.
 func TestFaultRestoreInPlaceLostInTheMiddle(t *testing.T) {

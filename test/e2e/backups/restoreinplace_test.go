@@ -259,10 +259,6 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 		counted(when)
 	}
 	frozen("in a mixture")
-	copied := r.OwnInstance(t, "shared-small")
-	copied.Await(t, copied.Clone(t, r.i.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
-	copied.Update(t, testdrive.Sync, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
-	copied.Remove(t)
 	operation = r.i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
 	state, says = r.Ended(t, operation)
 	assert.Equal(t, "failed", state, "the restore of a damaged backup %s: %s", state, says)

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -83,9 +82,7 @@ func TestRestoreToTime(t *testing.T) {
 		require.NoError(t, err)
 		p := testdrive.StartPlatform(t, s, env)
 		ts := testdrive.OpenTasks(t, env)
-		source := p.OwnInstance(t, "dedicated-small")
-		source.Await(t, source.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry}).Expect(t,
-			http.StatusAccepted).String("operation"))
+		source := p.MakeOwn(t, "dedicated-small")
 		c := testdrive.MakeObjects(t, source)
 		db := c.Open(t)
 		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
@@ -188,19 +185,9 @@ func TestRestoreToTime(t *testing.T) {
 		assert.True(t, state == "failed" && strings.Contains(shown[len(shown)-1], "lacks a part"),
 			"a restore with a gap %s: %q", state, shown)
 		i.Remove(t)
-		missing := uuid.NewString()
-		for name, test := range map[string]struct {
-			plan, from, until, want string
-		}{
-			"the future":    {"dedicated-small", source.ID, time.Now().Add(time.Hour).Format(time.RFC3339), "between 2"},
-			"before":        {"dedicated-small", source.ID, "2020-01-01T00:00:00Z", "between 2"},
-			"a shared plan": {"shared-small", source.ID, last.at.UTC().Format(time.RFC3339), "Choose a dedicated plan"},
-			"nothing there": {"dedicated-small", missing, last.at.UTC().Format(time.RFC3339), "There is no backup " + missing},
-		} {
-			r := p.NewInstance(t, test.plan).Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry,
-				"parameters": body{"restore_from": test.from, "restore_to_time": test.until}})
-			testdrive.ExpectRefusal(t, r, 400)
-			assert.Contains(t, r.String("description"), test.want, name)
-		}
+		testdrive.ExpectRefusal(t, p.NewInstance(t, "dedicated-small").RestoredTo(t, source.ID, time.Now().Add(time.Hour)),
+			http.StatusBadRequest, "between 2")
+		testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").RestoredTo(t, source.ID, last.at), http.StatusBadRequest,
+			"Choose a dedicated plan")
 	})
 }

@@ -60,14 +60,13 @@ func ticks(t *testing.T, db *sql.DB, database string) int {
 // nothing runs.
 func TestUndelete(t *testing.T) {
 	t.Parallel()
-	for _, plan := range []string{"shared-small", "dedicated-small"} {
-		t.Run(plan, func(t *testing.T) {
-			t.Parallel()
-			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-				env := testdrive.Environment(t, s)
-				env["CATALOG"] = testdrive.CatalogRetaining(t)
-				p := testdrive.StartPlatform(t, s, env)
-				testdrive.Exec(t, p.Admin(t), "SET GLOBAL event_scheduler = ON")
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		env["CATALOG"] = testdrive.CatalogRetaining(t)
+		p := testdrive.StartPlatform(t, s, env)
+		testdrive.Exec(t, p.Admin(t), "SET GLOBAL event_scheduler = ON")
+		for _, plan := range []string{"shared-small", "dedicated-small"} {
+			t.Run(plan, func(t *testing.T) {
 				i := p.OwnInstance(t, plan)
 				i.Create(t, cf(nil), http.StatusCreated)
 				b, app := i.Bound(t, nil)
@@ -120,8 +119,8 @@ func TestUndelete(t *testing.T) {
 				testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
 				i.Provision(t, testdrive.Async, cf(body{"parameters": body{"undelete": i.ID}})).Expect(t, http.StatusBadRequest)
 			})
-		})
-	}
+		}
+	})
 }
 
 // cf adds what Cloud Foundry sends about an instance that is called shop.

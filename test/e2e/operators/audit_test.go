@@ -10,16 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // The audit has each request with its user and its result, and contains no secret. Old entries are deleted.
 func TestAudit(t *testing.T) {
 	t.Parallel()
-	server := servers.Any(t)
-	private := testdrive.Private(t, server.Flavour)
-	env := testdrive.Environment(t, private)
+	private, env := testdrive.PrivateEnvironment(t)
 	env["KEEP_AUDIT_DAYS"] = "2"
 	p := testdrive.StartPlatform(t, private, env)
 	o := p.Operator(env)

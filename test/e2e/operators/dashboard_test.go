@@ -73,7 +73,7 @@ func testPages(t *testing.T, d dashboardPeople) {
 		run  func(*testing.T, dashboardPeople, testdrive.Instance)
 	}{{"page of an instance", testInstancePage}, {"who sees what", testWhoSeesWhat}, {"headers", testDashboardHeaders},
 		{"find", testFind}, {"deleted instances", testDeletedInstances},
-		{"backups and copies", testBackupsAndCopies}, {"a server that does not respond", testSilentServer}} {
+		{"backups and copies", testBackupsAndCopies}} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			s.run(t, d, evil)
@@ -148,15 +148,6 @@ func testWhoSeesWhat(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
 	d.open(t, openid.Operator, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "no such service instance")
 	d.open(t, openid.Stranger, instancePage(i.ID)+"/events").Expect(t, http.StatusNotFound, "")
 	d.open(t, openid.Developer, "").Expect(t, http.StatusForbidden, "cf service NAME")
-}
-
-// Without its server's figures, the page says why.
-func testSilentServer(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
-	i := d.Provisioned(t, "shared-small", nil)
-	const move = "UPDATE instance SET server = $2 WHERE id = $1"
-	d.tasks.Exec(t, move, i.ID, "of-nobody")
-	defer d.tasks.Exec(t, move, i.ID, "shared-1")
-	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "The MySQL server did not answer")
 }
 
 // Who may manage an instance sees what was deleted from its space, and how to take it back.

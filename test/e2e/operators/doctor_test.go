@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/limits"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -16,9 +15,7 @@ const examinationTime = limits.Stuck
 
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	s := servers.Any(t)
-	private := testdrive.Private(t, s.Flavour)
-	env := testdrive.Environment(t, private)
+	private, env := testdrive.PrivateEnvironment(t)
 	p := testdrive.StartPlatform(t, private, env)
 	admin := p.Admin(t)
 	kept := p.Provisioned(t, "shared-small", nil)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -17,9 +16,7 @@ import (
 // broker finds out by itself that it is there.
 func TestFaultLostCommit(t *testing.T) {
 	t.Parallel()
-	s := servers.Any(t)
-	private := testdrive.Private(t, s.Flavour)
-	env := testdrive.Environment(t, private)
+	private, env := testdrive.PrivateEnvironment(t)
 	other := testdrive.StartPlatform(t, private, env)
 	network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
 	env["DATABASE_URL"] = through

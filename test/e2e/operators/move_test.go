@@ -25,15 +25,13 @@ func TestFaultMove(t *testing.T) {
 		faults := testdrive.NewFaults(t, env)
 		p := testdrive.StartPlatform(t, private, env)
 		d := p.Desk(t, env, faults)
-		i := p.OwnInstance(t, "shared-small")
-		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
+		i := p.MakeOwn(t, "shared-small")
 		b, c := i.Bound(t, nil)
 		testdrive.MakeObjectsAs(t, c)
 		db := c.Open(t)
 
 		// Transactions of other instances do not block a move.
-		other := p.OwnInstance(t, "shared-small")
-		other.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+		other := p.MakeOwn(t, "shared-small")
 		_, foreign := other.Bound(t, nil)
 		rollBackOther := prepareXA(t, foreign.Open(t), "CREATE TABLE items (name VARCHAR(9))")
 

@@ -218,16 +218,16 @@ func TestRotateAdminPasswords(t *testing.T) {
 		}
 		entries := p.Operator(env).Audit(t, "--instance", i.ID, "--action", "rotate-admin-password")
 		assert.True(t, len(entries) >= 3, "the audit has %+v", entries)
+		expectBusyIsLeft(t, p, env, i)
 		env["LAUNCHER"] = "none"
 		out := testdrive.RotateAdmin(t, env).Expect(t, 78)
 		assert.Contains(t, out.Stderr, "LAUNCHER is none", "without a launcher")
 	})
 }
 
-// An instance with an operation in progress is left as it is, and so is one whose server is not there.
-func TestRotationLeavesBusyInstances(t *testing.T) {
-	p, env := testdrive.OnePlatform(t)
-	ready := p.Provisioned(t, "dedicated-small", nil)
+// expectBusyIsLeft expects a rotation to leave an instance with an operation in progress as it is.
+func expectBusyIsLeft(t *testing.T, p testdrive.Platform, env map[string]string, ready testdrive.Instance) {
+	t.Helper()
 	before := recorded(t, env, ready.ID).AdminPassword
 	busy := p.OwnInstance(t, "dedicated-small")
 	release := p.HoldLaunches(t)

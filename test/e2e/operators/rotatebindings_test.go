@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -22,9 +21,7 @@ type rotatedBinding struct {
 // After a leak, the old credentials give no access, and what accounts have defined keeps working.
 func TestRotateBindings(t *testing.T) {
 	t.Parallel()
-	server := servers.Any(t)
-	private := testdrive.Private(t, server.Flavour)
-	env := testdrive.Environment(t, private)
+	private, env := testdrive.PrivateEnvironment(t)
 	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "shared_role: read-write, max_bindings:"))
 	p := testdrive.StartPlatform(t, private, env)
 	o := p.Operator(env)

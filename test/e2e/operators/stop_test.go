@@ -13,9 +13,8 @@ import (
 
 func TestStopFinishesRequests(t *testing.T) {
 	t.Parallel()
-	s := servers.Any(t)
-	private := testdrive.Private(t, s.Flavour)
-	p := testdrive.StartPlatform(t, private, testdrive.Environment(t, private))
+	private, env := testdrive.PrivateEnvironment(t)
+	p := testdrive.StartPlatform(t, private, env)
 	admin := p.Admin(t)
 	i := p.OwnInstance(t, "shared-small")
 

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/limits"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -15,9 +14,7 @@ import (
 // cancelled, package task tests, and what undoing is for each kind, package stage.
 func TestFaultOperatorsOfTasks(t *testing.T) {
 	t.Parallel()
-	s := servers.Any(t)
-	private := testdrive.Private(t, s.Flavour)
-	env := testdrive.Environment(t, private)
+	private, env := testdrive.PrivateEnvironment(t)
 	faults := testdrive.NewFaults(t, env)
 	d := testdrive.StartPlatform(t, private, env).Desk(t, env, faults)
 	t.Run("what waits", func(t *testing.T) { retryWaiting(t, d) })
@@ -42,8 +39,8 @@ func retryWaiting(t *testing.T, d testdrive.Desk) {
 	}
 	retry(" is running.\n")
 	g.Release()
-	testdrive.Eventually(t, limits.Stuck, "the task waits for an hour", func() (waits bool) {
-		d.Tasks.Scan(t, &waits, `WITH waiting AS (UPDATE task SET run_at = now() + interval '1 hour' WHERE instance_id = '`+i.ID+`'
+	testdrive.Eventually(t, limits.Stuck, "the task waits for most of a minute", func() (waits bool) {
+		d.Tasks.Scan(t, &waits, `WITH waiting AS (UPDATE task SET run_at = now() + interval '55 s' WHERE instance_id = '`+i.ID+`'
 			AND attempt > 0 AND lease_owner IS NULL RETURNING id) SELECT count(*) = 1 FROM waiting`)
 		return waits
 	})

@@ -15,9 +15,7 @@ import (
 // other began, and the previous one can be started again if the upgrade is taken back.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
-	s := servers.Any(t)
-	private := testdrive.Private(t, s.Flavour)
-	env := testdrive.Environment(t, private)
+	private, env := testdrive.PrivateEnvironment(t)
 	env["DATABASE_URL"] = servers.EmptyPostgres(t)
 	testdrive.Run(t, env, "catalog", "check", testdrive.PreviousCatalog(t)).Expect(t, 0)
 	old := startPrevious(t, private, env)

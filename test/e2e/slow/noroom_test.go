@@ -23,8 +23,7 @@ func TestNoRoomForTheData(t *testing.T) {
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		faults := testdrive.NewFaults(t, env)
 		p, tasks := testdrive.StartPlatformBy(t, disk.Start, private, env), testdrive.OpenTasks(t, env)
-		i := p.OwnInstance(t, "shared-small")
-		i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry}).Expect(t, http.StatusCreated)
+		i := p.MakeOwn(t, "shared-small")
 		_, c := i.Bound(t, nil)
 		testdrive.MakeObjectsAs(t, c)
 		db := c.Open(t)
@@ -91,56 +90,5 @@ func TestNoRoomForTheData(t *testing.T) {
 			testdrive.ExpectContents(t, "after a full disk at "+point, c, was)
 			testdrive.Exec(t, c.Open(t), "CALL add_item()", "DELETE FROM items ORDER BY id DESC LIMIT 1")
 		}
-	})
-}
-
-// TestNoRoomOnSharedServer moves and copies an instance to a shared server whose disk then gets full. The neighbours there
-// can go on.
-func TestNoRoomOnSharedServer(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		small, disk := testdrive.PrivateOnDisk(t, s.Flavour, diskMiB)
-		env := testdrive.Environment(t, s)
-		env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("large", s), testdrive.Described("small", small)})
-		env["LAUNCHER"] = "none"
-		p := testdrive.StartPlatform(t, small, env)
-		o, admin, ts := p.Operator(env), p.Admin(t), testdrive.OpenTasks(t, env)
-		o.Run(t, 0, "drain", "large")
-		neighbour := p.Provisioned(t, "shared-small", nil)
-		o.Run(t, 0, "drain", "--undo", "large")
-		o.Run(t, 0, "drain", "small")
-		i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
-		_, c := i.Bound(t, nil)
-		testdrive.MakeObjectsAs(t, c)
-		db := c.Open(t)
-		testdrive.Exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling VARCHAR(2000))",
-			"INSERT INTO large (filling) VALUES (REPEAT('filling ', 250))")
-		for range 14 {
-			testdrive.Exec(t, db, "INSERT INTO large (filling) SELECT filling FROM large")
-		}
-		o.Run(t, 0, "drain", "--undo", "small")
-		o.Run(t, 0, "drain", "large")
-
-		expectFull := func(operation, says string) {
-			t.Helper()
-			state, description := o.Outcome(t, ts, operation)
-			assert.True(t, state == "failed" && strings.Contains(description, "disk") && strings.Contains(description, says),
-				"the operation %s: %s", state, description)
-			testdrive.Exec(t, db, "CALL add_item()")
-			b, _ := neighbour.Bound(t, nil)
-			b.Unbind(t).Expect(t, http.StatusOK)
-			testdrive.ExpectTenants(t, admin, 1, 0)
-		}
-		disk.Fill(t, 8)
-		operation, _, _ := strings.Cut(o.Run(t, 0, "move", i.ID, "small").Stdout, " ")
-		expectFull(operation, "stays where it was")
-		copied := p.OwnInstance(t, "shared-small")
-		expectFull(copied.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation"), "create it again")
-		copied.Remove(t)
-
-		disk.Free(t)
-		operation, _, _ = strings.Cut(o.Run(t, 0, "move", i.ID, "small").Stdout, " ")
-		state, says := o.Outcome(t, ts, operation)
-		assert.Equal(t, "succeeded", state, "the move to a server with room %s: %s", state, says)
 	})
 }

@@ -1,7 +1,6 @@
 package tenants
 
 import (
-	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,14 +59,6 @@ func TestInstanceLimits(t *testing.T) {
 		`organization_instances{plan=""}`: "4", `organization_instance_limit{plan=""}`: "7"} {
 		assert.Equal(t, want, metrics["mysql_broker_"+name], "mysql_broker_%s", name)
 	}
-
-	lower := maps.Clone(env)
-	lower["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "limits: {instances: 1}, max_bindings:"))
-	over := first[1].Via(testdrive.StartPlatform(t, s, lower))
-	over.Bound(t, nil)
-	testdrive.ExpectEmpty(t, over.Update(t, testdrive.Sync, body{"plan_id": over.PlanID}), http.StatusOK)
-	testdrive.ExpectRefusal(t, over.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), http.StatusBadRequest,
-		"has 6 service instances of plan shared-small, and may have 1")
 
 	first[0].Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	testdrive.ExpectEmpty(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)

@@ -44,14 +44,6 @@ func TestStartStopsServerOfDeadProcess(t *testing.T) {
 	}
 }
 
-// Containers have root without CAP_SYS_PTRACE, which may not know another user's processes by their working directory.
-func TestLeftoverIsFoundWithoutPtrace(t *testing.T) {
-	t.Parallel()
-	left := start(t, Config{Dir: reachableDir(t)})
-	dropPtrace(t)
-	assert.True(t, runs(t, left), "the server that runs is not found")
-}
-
 // Children of a killed postmaster, which run for a moment longer, are recognized by their shared memory.
 func TestLeftoverChildrenAreFound(t *testing.T) {
 	t.Parallel()
@@ -92,34 +84,24 @@ func TestStartIgnoresStrangerWithPostmastersOldPID(t *testing.T) {
 	}
 }
 
-func TestSecondStartOfLivingClusterFails(t *testing.T) {
+// While a cluster runs, its directory and its port are taken, and only its password opens it. Containers have root without
+// CAP_SYS_PTRACE, which may not know another user's processes by their working directory.
+func TestRunningCluster(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Dir: reachableDir(t)}
 	c := start(t, cfg)
 	_, err := Start(t.Context(), cfg)
-	assert.True(t, err != nil && strings.Contains(err.Error(), "another process runs it"), "err = %v", err)
-	query(t, c, "SELECT 1")
-}
-
-func TestStartReportsServersReason(t *testing.T) {
-	t.Parallel()
-	taken := start(t, Config{Dir: reachableDir(t)})
-	_, err := Start(t.Context(), Config{Dir: reachableDir(t), Port: taken.port})
-	assert.True(t, err != nil && strings.Contains(err.Error(), "Address already in use"),
-		"err = %v, want the server's own reason", err)
-}
-
-func TestPasswordIsSecretAndAskedFor(t *testing.T) {
-	t.Parallel()
-	c := start(t, Config{Dir: reachableDir(t)})
+	assert.ErrorContains(t, err, "another process runs it")
+	_, err = Start(t.Context(), Config{Dir: reachableDir(t), Port: c.port})
+	assert.ErrorContains(t, err, "Address already in use", "not the server's own reason")
 	info, err := os.Stat(c.home.passwordFile())
 	require.NoError(t, err)
-	if info.Mode().Perm() != 0o600 {
-		t.Errorf("password file's mode = %v", info.Mode())
-	}
-	wrong := strings.Replace(c.URL(), c.password, "wrong", 1)
-	_, err = pgx.Connect(t.Context(), wrong)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	_, err = pgx.Connect(t.Context(), strings.Replace(c.URL(), c.password, "wrong", 1))
 	assert.Error(t, err, "a wrong password was accepted")
+	query(t, c, "SELECT 1")
+	dropPtrace(t)
+	assert.True(t, runs(t, c), "the server that runs is not found")
 }
 
 func start(t *testing.T, cfg Config) *Cluster {

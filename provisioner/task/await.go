@@ -51,9 +51,7 @@ func (x *execution) await(err error) {
 	delay := x.runner.cfg.Backoff
 	delay += time.Duration(rand.Int64N(int64(delay) + 1)) // #nosec G404 -- nobody gains by guessing it
 	lastError, ctx := x.lastError(fmt.Errorf(unanswered+"%w", err)), x.lease.ctx
-	if err := x.write(ctx, func() error {
+	x.giveBack("could not release a waiting task; it continues when its lease has expired", func() error {
 		return x.runner.store.Queue.Await(ctx, x.lease.held, delay, description, lastError)
-	}); err != nil {
-		x.log("could not release a waiting task; it continues when its lease has expired", err)
-	}
+	})
 }

@@ -45,7 +45,7 @@ type execution struct {
 
 	cause error // why the forward phase was given up
 	err   error // the outcome: nil if the task succeeded
-	ended bool  // the task's end is recorded
+	given bool  // the lease is given back: the task has ended, or waits for a later attempt
 }
 
 // work runs the task until it has ended, waits, or the lease is lost.
@@ -281,10 +281,17 @@ func (x *execution) postpone(err error, attempts int) {
 	x.log("a step failed; retrying later", err, slog.Int64("delay_ms", delay.Milliseconds()))
 	x.runner.cfg.OnRetry(x.task)
 	lastError, ctx := x.lastError(err), x.lease.ctx
-	if err := x.write(ctx, func() error {
+	x.giveBack("could not postpone a task; it continues when its lease has expired", func() error {
 		return x.runner.store.Queue.Postpone(ctx, x.lease.held, delay, attempts, lastError)
-	}); err != nil {
-		x.log("could not postpone a task; it continues when its lease has expired", err)
+	})
+}
+
+// giveBack gives the lease back with what write records.
+func (x *execution) giveBack(failure string, write func() error) {
+	err := x.write(x.lease.ctx, write)
+	x.given = err == nil
+	if err != nil {
+		x.log(failure, err)
 	}
 }
 
@@ -326,7 +333,7 @@ func (x *execution) finish(state, description string, durable bool, outcome func
 			err = nil
 		}
 		if err == nil {
-			x.task.State, x.task.Description, x.ended = state, description, true
+			x.task.State, x.task.Description, x.given = state, description, true
 			if state == store.Failed {
 				x.err = &FailedError{Task: x.task, Err: x.cause}
 				trace.SpanFromContext(x.lease.ctx).SetStatus(codes.Error, x.err.Error())

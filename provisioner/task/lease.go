@@ -51,24 +51,29 @@ func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *le
 	return l
 }
 
-// drop stops keeping a lease. If the end of the task is not recorded, drop releases the lease if the broker stops or
-// the task was cancelled. Otherwise it lets the lease expire: the next claim then counts an attempt.
-func (r *Runner) drop(l *lease, ended bool) {
+// drop stops keeping a lease. If it was not given back, drop releases it if the broker stops or the task was cancelled.
+// Otherwise it lets the lease expire: the next claim then counts an attempt. One that was given back is not released:
+// this process may have claimed the task again, and what ReleaseCancelled releases looks the same.
+func (r *Runner) drop(l *lease, givenBack bool) {
 	defer close(l.dropped)
 	defer trace.SpanFromContext(l.ctx).End()
 	cause := context.Cause(l.ctx)
 	l.expiry.Stop()
 	l.cancel(context.Canceled)
 	r.mu.Lock()
-	if r.held[l.held.ID] == l {
+	superseded := r.held[l.held.ID] != l
+	if !superseded {
 		delete(r.held, l.held.ID)
 	}
 	r.mu.Unlock()
-	if ended {
+	if givenBack {
 		return
 	}
 	if cause == errRanOut {
 		r.cfg.OnRunOut()
+	}
+	if superseded {
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL/4)
 	defer cancel()

@@ -50,9 +50,7 @@ func (x *execution) suspend(pending *pendingError) {
 		description = x.task.Description // users read the reason during the cleanup
 	}
 	delay, ctx := min(pending.after, maxBackoff), x.lease.ctx
-	if err := x.write(ctx, func() error {
+	x.giveBack("could not release a pending task; it continues when its lease has expired", func() error {
 		return x.runner.store.Queue.Suspend(ctx, x.lease.held, delay, x.task.Step, description, pending.queued)
-	}); err != nil {
-		x.log("could not release a pending task; it continues when its lease has expired", err)
-	}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,11 +58,9 @@ func TestPendingStepRunsAgain(t *testing.T) {
 	recorded := record(t, s, store.NewTask{})
 	c := crane{ready: 9}
 	var outcome atomic.Value
-	startWith(t, s, task.Workflow{Steps: []task.Step{c.step("before"), c.lift(), c.step("after")}, Failed: ignored,
+	startWith(t, s, task.Workflow{Steps: []task.Step{c.step("before"), c.lift(), c.step("after")},
 		Succeeded: func(_ *store.Tx, m task.Memory) { outcome.Store(m) }}, task.Config{Attempts: 2})
-	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded || ended.LastError != "" {
-		t.Fatalf("%+v", ended)
-	}
+	assert.Empty(t, succeeds(t, s, recorded.ID).LastError)
 	want := []string{"before", "order"}
 	for range c.ready {
 		want = append(want, "look at 7")
@@ -82,11 +79,9 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 	steps := map[int64]task.Step{quick.ID: j.step("quick"),
 		slow.ID: j.step("slow", task.Pending(time.Minute, "Waiting for the crane"))}
 	workflow := func(_ context.Context, of store.Task) (task.Workflow, error) {
-		return task.Workflow{Steps: []task.Step{steps[of.ID]}, Succeeded: nothing, Failed: ignored}, nil
+		return task.Workflow{Steps: []task.Step{steps[of.ID]}}, nil
 	}
-	r := task.New(s, kinds(workflow), task.Config{Workers: 1, Poll: 10 * time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler)})
-	t.Cleanup(r.Stop)
+	startKinds(t, s, kinds(workflow), task.Config{Workers: 1})
 	end(t, s, quick.ID)
 	testdrive.Eventually(t, limits.Stuck, "the slow one is given back", func() bool {
 		pending, err := s.Tasks.Get(t.Context(), slow.ID)
@@ -95,9 +90,7 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 	})
 	_, err := s.Tasks.RetryNow(t.Context(), slow.ID)
 	require.NoError(t, err)
-	if ended := end(t, s, slow.ID); ended.State != store.Succeeded {
-		t.Errorf("%+v", ended)
-	}
+	succeeds(t, s, slow.ID)
 }
 
 // A request waits for the end of a task whose step is pending.
@@ -105,7 +98,7 @@ func TestRequestWaitsForAPendingStep(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	c := crane{ready: 3}
-	w := task.Workflow{Steps: []task.Step{c.lift()}, Succeeded: nothing, Failed: ignored}
+	w := task.Workflow{Steps: []task.Step{c.lift()}}
 	r := start(t, s, w)
 	since := time.Now()
 	owner, ttl := r.Lease()
@@ -130,7 +123,7 @@ func TestPendingEnds(t *testing.T) {
 	var j journal
 	undo := j.step("undo", task.Pending(time.Millisecond, "not shown"), task.Pending(time.Millisecond, "not shown"))
 	var undone atomic.Bool
-	startWith(t, s, task.Workflow{Steps: []task.Step{never}, Cleanup: []task.Step{undo}, Succeeded: nothing,
+	startWith(t, s, task.Workflow{Steps: []task.Step{never}, Cleanup: []task.Step{undo},
 		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }},
 		task.Config{MaxWait: func(store.Task) time.Duration { return 5 * time.Second }})
 	ended := end(t, s, recorded.ID)
@@ -140,6 +133,31 @@ func TestPendingEnds(t *testing.T) {
 	j.is(t, "undo", "undo", "undo")
 }
 
+// A process may claim a task again before it has dropped the lease that it gave back. The new lease is kept.
+func TestLeaseOutlivesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	const tasks, times = 8, 50
+	var runs atomic.Int32
+	undo := task.Step{Name: "undo", Do: func(context.Context, *task.Run) error {
+		time.Sleep(5 * time.Millisecond) // long enough for the next claim
+		if n := runs.Add(1); n > tasks*times {
+			return nil
+		}
+		return task.Pending(0, "")
+	}}
+	start(t, s, task.Workflow{Cleanup: []task.Step{undo}, Steps: []task.Step{{Name: "a",
+		Do: func(context.Context, *task.Run) error { return task.Permanent("No.", errBoom) }}}})
+	var all []int64
+	for n := range tasks {
+		all = append(all, recordOf(t, s, fmt.Sprint(n), store.NewTask{}).ID)
+	}
+	for _, id := range all {
+		end(t, s, id)
+	}
+	assert.EqualValues(t, tasks*(times+1), runs.Load(), "a step ran under a lease that was lost")
+}
+
 // The memory of a step outlives its worker.
 func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
 	t.Parallel()
@@ -147,7 +165,7 @@ func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
 	recorded := record(t, s, store.NewTask{})
 	var j journal
 	died := false
-	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
+	start(t, s, task.Workflow{Steps: []task.Step{
 		{Name: "a", Progress: "Doing a", Do: func(ctx context.Context, run *task.Run) error {
 			const id task.Key[int] = "id"
 			if saved, found, err := id.Recall(run); found || err != nil {
@@ -163,9 +181,8 @@ func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
 			died = true
 			panic("the worker dies")
 		}}}})
-	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded || !died {
-		t.Errorf("%+v", ended)
-	}
+	succeeds(t, s, recorded.ID)
+	assert.True(t, died)
 	j.is(t, "found 42, <nil>")
 }
 
@@ -174,7 +191,7 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	recorded := record(t, s, store.NewTask{})
-	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
+	start(t, s, task.Workflow{Steps: []task.Step{
 		{Name: "a", Progress: "Doing a", Do: func(ctx context.Context, run *task.Run) error {
 			const key, other task.Key[time.Time] = "since", "other"
 			if err := key.Save(ctx, run, time.Now().Add(-time.Hour)); err != nil {
@@ -190,22 +207,16 @@ func TestForget(t *testing.T) {
 			assert.True(t, err == nil && since <= time.Minute, "since %s, %v", since, err)
 			return nil
 		}}}})
-	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded {
-		t.Errorf("%+v", ended)
-	}
+	succeeds(t, s, recorded.ID)
 }
 
 // A task of a kind that only a newer release knows waits for a broker of that release, and nothing is undone.
 func TestUnknownKindWaits(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	var recorded *store.Task
-	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
-		recorded = tx.InsertTask(store.NewTask{InstanceID: "i", Kind: "backup", PlanID: "p"})
-		return nil
-	}))
+	recorded := record(t, s, store.NewTask{Kind: "backup"})
 	var j journal
-	w := task.Workflow{Steps: []task.Step{j.step("a")}, Succeeded: nothing, Failed: ignored}
+	w := task.Workflow{Steps: []task.Step{j.step("a")}}
 	startWith(t, s, w, task.Config{Attempts: 1})
 	testdrive.Eventually(t, limits.Stuck, "the old release leaves it", func() bool {
 		left, err := s.Tasks.Get(t.Context(), recorded.ID)
@@ -213,10 +224,7 @@ func TestUnknownKindWaits(t *testing.T) {
 	})
 	newer := kinds(nil)
 	newer["backup"] = always(w)[store.Provision]
-	r := task.New(s, newer, task.Config{Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-	t.Cleanup(r.Stop)
-	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded || ended.Attempt != 0 {
-		t.Errorf("%+v", ended)
-	}
+	startKinds(t, s, newer, task.Config{})
+	assert.Zero(t, succeeds(t, s, recorded.ID).Attempt)
 	j.is(t, "a")
 }

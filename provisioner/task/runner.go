@@ -36,9 +36,11 @@ type Config struct {
 	Poll time.Duration
 	// SchedulePoll is how often to look for scheduled tasks that are due; default 1 min.
 	SchedulePoll time.Duration
-	Workers      int           // default 16: asynchronous tasks at a time in this process
-	Attempts     int           // default 6: tries of one step before the task is given up
-	Backoff      time.Duration // default 1 s: pause before the second try; doubles, up to a minute
+	Workers      int // default 16: asynchronous tasks at a time in this process
+	Attempts     int // default 6: tries of one step before the task is given up
+	// Backoff is the pause before the second try; default 1 s. It doubles, up to a minute, and up to ten times as much
+	// before tries to reach a server that does not answer.
+	Backoff time.Duration
 
 	// ServerWorkers is how many workers may run tasks of the same server; default a quarter of them, at least 2. A server
 	// that hangs blocks no more workers. An organization may have three quarters of these, and of all workers.
@@ -129,7 +131,7 @@ func New(s *store.Store, kinds map[string]Kind, cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	r := &Runner{store: s, kinds: kinds, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
 		nudge: make(chan struct{}, 1), stir: make(chan struct{}, 1), slots: make(chan struct{}, cfg.Workers),
-		held: map[int64]*lease{}, servers: newServers(cfg.Workers, cfg.ServerWorkers)}
+		held: map[int64]*lease{}, servers: newServers(cfg)}
 	r.claiming, r.stopClaim = context.WithCancel(context.Background())
 	r.beating, r.stopBeat = context.WithCancel(context.Background())
 	r.working, r.handOver = context.WithCancelCause(context.Background())
@@ -256,7 +258,7 @@ func (r *Runner) rest(err error) {
 func (r *Runner) resume(t store.Task, since time.Time) {
 	l := r.hold(r.working, t, since)
 	x := &execution{runner: r, lease: l, task: t, worker: true}
-	defer func() { r.drop(l, x.ended) }()
+	defer func() { r.drop(l, x.given) }()
 	workflow, err := r.workflow(l.ctx, t)
 	if err != nil {
 		x.postpone(fmt.Errorf("find out what to do: %w", err), t.Attempt) // the steps were not attempted
@@ -281,7 +283,7 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 	go func() {
 		defer func() { done <- x.err }()
 		defer func() {
-			r.drop(l, x.ended)
+			r.drop(l, x.given)
 			r.stirUp() // another task of the instance may have waited
 		}()
 		x.work()
@@ -314,7 +316,7 @@ func (r *Runner) Start(t store.Task, workflow Workflow, since time.Time) {
 	r.workers.Go(func() {
 		defer r.free(t)
 		x := &execution{runner: r, lease: l, task: t, workflow: workflow, worker: true}
-		defer func() { r.drop(l, x.ended) }()
+		defer func() { r.drop(l, x.given) }()
 		x.work()
 	})
 }

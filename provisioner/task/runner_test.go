@@ -1,6 +1,7 @@
 package task_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -41,9 +42,14 @@ func start(t *testing.T, s *store.Store, w task.Workflow) *task.Runner {
 
 func startWith(t *testing.T, s *store.Store, w task.Workflow, cfg task.Config) *task.Runner {
 	t.Helper()
-	cfg.Poll, cfg.Backoff = 50*time.Millisecond, 10*time.Millisecond
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	r := task.New(s, always(w), cfg)
+	return startKinds(t, s, always(w), cfg)
+}
+
+func startKinds(t *testing.T, s *store.Store, kinds map[string]task.Kind, cfg task.Config) *task.Runner {
+	t.Helper()
+	cfg.Poll, cfg.Backoff, cfg.SchedulePoll = 20*time.Millisecond, 10*time.Microsecond, 50*time.Millisecond
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	r := task.New(s, kinds, cfg)
 	t.Cleanup(r.Stop)
 	return r
 }
@@ -65,7 +71,7 @@ func record(t *testing.T, s *store.Store, n store.NewTask) store.Task {
 
 func recordOf(t *testing.T, s *store.Store, instanceID string, n store.NewTask) store.Task {
 	t.Helper()
-	n.InstanceID, n.Kind, n.PlanID = instanceID, store.Provision, "p"
+	n.InstanceID, n.Kind, n.PlanID = instanceID, cmp.Or(n.Kind, store.Provision), "p"
 	var recorded *store.Task
 	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		recorded = tx.InsertTask(n)
@@ -84,9 +90,13 @@ func end(t *testing.T, s *store.Store, id int64) store.Task {
 	return ended
 }
 
-func nothing(*store.Tx, task.Memory) {}
-
-func ignored(*store.Tx, task.Memory, bool) {}
+// succeeds is end of a task that succeeds.
+func succeeds(t *testing.T, s *store.Store, id int64) store.Task {
+	t.Helper()
+	ended := end(t, s, id)
+	assert.Equal(t, store.Succeeded, ended.State, "%+v", ended)
+	return ended
+}
 
 // journal notes which steps ran.
 type journal struct {
@@ -104,7 +114,7 @@ func (j *journal) is(t *testing.T, want ...string) {
 	t.Helper()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	assert.True(t, slices.Equal(j.notes, want), "ran %q, want %q", j.notes, want)
+	assert.Equal(t, want, j.notes)
 }
 
 // step records its name. Each run returns the next of the errors, and then nil.
@@ -148,11 +158,10 @@ func TestStepsAndTheirErrors(t *testing.T) {
 			ran: []string{"a", "b", "b", "b", "undo", "undo", "undo"}, state: store.Failed, undone: true,
 			says: "step b: boom; undoing it: step undo: There is no way. (stuck)"},
 		{name: "given up, and so is undoing it",
-			steps: func(j *journal) task.Step { return j.step("b", errBoom, errBoom, errBoom) },
-			cleanup: func(*journal) task.Step {
-				return task.Step{Name: "undo", Do: func(context.Context, *task.Run) error { return errBoom }}
-			},
-			ran: []string{"a", "b", "b", "b"}, state: store.Failed, says: "boom"},
+			steps:   func(j *journal) task.Step { return j.step("b", errBoom, errBoom, errBoom) },
+			cleanup: func(j *journal) task.Step { return j.step("undo", slices.Repeat([]error{errBoom}, 15)...) },
+			ran:     append([]string{"a", "b", "b", "b"}, slices.Repeat([]string{"undo"}, 15)...),
+			state:   store.Failed, says: "boom"},
 		{name: "permanent", steps: func(j *journal) task.Step {
 			return j.step("b", task.Permanent("Choose another.", errBoom))
 		}, ran: []string{"a", "b"}, state: store.Failed, undone: true, says: "Choose another."},
@@ -174,7 +183,7 @@ func TestStepsAndTheirErrors(t *testing.T) {
 			t.Parallel()
 			s, j := servers.Store(t), &journal{}
 			var undone atomic.Bool
-			w := task.Workflow{Steps: []task.Step{j.step("a"), tt.steps(j)}, Succeeded: nothing,
+			w := task.Workflow{Steps: []task.Step{j.step("a"), tt.steps(j)},
 				Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}
 			if tt.cleanup != nil {
 				w.Cleanup = []task.Step{tt.cleanup(j)}
@@ -197,9 +206,8 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	// A process took the task, finished a step and died: nobody renews its lease.
 	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
 	require.NoError(t, s.Queue.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…", false))
-	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
-	got := end(t, s, dead.ID)
-	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
+	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}})
+	succeeds(t, s, dead.ID)
 	j.is(t, "b")
 }
 
@@ -212,8 +220,8 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 		_, err := s.Queue.Claim(t.Context(), "dies", -time.Second, store.Passed{})
 		require.NoError(t, err)
 	}
-	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")},
-		Succeeded: nothing, Failed: ignored}, task.Config{Attempts: attempts})
+	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")}},
+		task.Config{Attempts: attempts})
 	got := end(t, s, recorded.ID)
 	assert.Equal(t, store.Failed, got.State, "%+v", got)
 	j.is(t, "undo")
@@ -233,14 +241,13 @@ func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 			<-proceed
 		}
 		return run.Alive()
-	}}}, Succeeded: nothing, Failed: ignored})
+	}}}})
 	recorded := record(t, s, store.NewTask{})
 	testdrive.Receive(t, started, "the step begins")
 	expire(t, s, recorded.ID)
 	awaitEpoch(t, s, recorded.ID, recorded.Epoch+2)
 	close(proceed)
-	got := end(t, s, recorded.ID)
-	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
+	succeeds(t, s, recorded.ID)
 	j.is(t, "begin", "end", "begin", "end")
 }
 
@@ -255,13 +262,11 @@ func expire(t *testing.T, s *store.Store, id int64) {
 // awaitEpoch waits until a task has been claimed so often.
 func awaitEpoch(t *testing.T, s *store.Store, id, epoch int64) {
 	t.Helper()
-	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if current, err := s.Tasks.Get(t.Context(), id); err != nil || current.Epoch >= epoch {
-			require.NoError(t, err)
-			return
-		}
-	}
-	t.Fatalf("task %d was not claimed again", id)
+	testdrive.Eventually(t, limits.Stuck, "the task is claimed again", func() bool {
+		current, err := s.Tasks.Get(t.Context(), id)
+		require.NoError(t, err)
+		return current.Epoch >= epoch
+	})
 }
 
 func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
@@ -274,13 +279,12 @@ func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
 			<-proceed
 		}
 		return nil
-	}}}, Succeeded: nothing, Failed: ignored}, task.Config{LeaseTTL: shortLease})
+	}}}}, task.Config{LeaseTTL: shortLease})
 	recordOf(t, s, "busy", store.NewTask{})
 	// The commit landed, its answer was lost, and so nobody works on it.
 	owner, ttl := r.Lease()
 	lost := recordOf(t, s, "lost", store.NewTask{Owner: owner, LeaseTTL: ttl})
-	got := end(t, s, lost.ID)
-	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
+	succeeds(t, s, lost.ID)
 }
 
 // If the machine stalls for longer than a lease, the lease expires, which proves nothing: then the test tries again.
@@ -309,12 +313,11 @@ func runLongStep(t *testing.T) (j *journal, ranOut bool) {
 		case <-time.After(briskLease + briskLease/2):
 		}
 		return errors.Join(ctx.Err(), run.Alive())
-	}}}, Succeeded: nothing, Failed: ignored}
+	}}}}
 	for range 2 {
 		startWith(t, s, w, task.Config{LeaseTTL: briskLease, OnRunOut: func() { runOuts.Add(1) }})
 	}
-	got := end(t, s, record(t, s, store.NewTask{}).ID)
-	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
+	succeeds(t, s, record(t, s, store.NewTask{}).ID)
 	return j, runOuts.Load() > 0
 }
 
@@ -327,7 +330,7 @@ func TestProgressIsNumberedByStep(t *testing.T) {
 		seen <- now.Description
 		return err
 	}
-	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
+	start(t, s, task.Workflow{Steps: []task.Step{
 		{Name: "launch", Progress: "Launching", Do: func(ctx context.Context, run *task.Run) error {
 			return errors.Join(look(ctx, run), run.Report(ctx, "Preparing"), look(ctx, run), run.Report(ctx, "Starting"),
 				look(ctx, run))

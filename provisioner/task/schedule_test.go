@@ -2,7 +2,6 @@ package task_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -21,13 +20,6 @@ func sweep(j *journal) map[string]task.Kind {
 	w := task.Workflow{Steps: []task.Step{j.step("sweep")}}
 	return map[string]task.Kind{"sweep": {Schedule: store.Schedule{Every: time.Hour},
 		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}}
-}
-
-func startSweeping(t *testing.T, s *store.Store, kinds map[string]task.Kind) {
-	t.Helper()
-	r := task.New(s, kinds, task.Config{Poll: 50 * time.Millisecond, SchedulePoll: 50 * time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler)})
-	t.Cleanup(r.Stop)
 }
 
 // ended waits until that many scheduled tasks have succeeded, and returns the newest.
@@ -49,8 +41,8 @@ func TestScheduledTasksRunOnce(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	kinds := sweep(j)
-	startSweeping(t, s, kinds)
-	startSweeping(t, s, kinds)
+	startKinds(t, s, kinds, task.Config{})
+	startKinds(t, s, kinds, task.Config{})
 	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
 	assert.Error(t, err, "the first task is due at once")
 	require.NoError(t, s.Tasks.MakeDue(t.Context(), "sweep"))
@@ -76,7 +68,7 @@ func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
 		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}
 	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
 	assert.Error(t, err, "the first task is due at once")
-	startSweeping(t, s, kinds)
+	startKinds(t, s, kinds, task.Config{})
 	first, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
 	require.NoError(t, err)
 	<-running
@@ -99,7 +91,7 @@ func TestScheduledTaskIsTakenOver(t *testing.T) {
 	require.NoError(t, err)
 	dead, err := s.Queue.Claim(t.Context(), "dead", shortLease, store.Passed{})
 	require.True(t, err == nil && dead.ID == recorded.ID, "%+v, %v", dead, err)
-	startSweeping(t, s, kinds)
+	startKinds(t, s, kinds, task.Config{})
 	got := ended(t, s, 1)
 	assert.True(t, got.ID == recorded.ID && got.Attempt == 1, "%+v", got)
 	j.is(t, "sweep")

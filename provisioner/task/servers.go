@@ -8,14 +8,8 @@ import (
 	"mysql-broker/store"
 )
 
-const (
-	// After a pause, one task tries to reach a server that did not answer. The pause doubles from minPause to maxPause.
-	minPause = time.Second
-	maxPause = 10 * time.Second
-
-	// forgetAfter is when a silent server is forgotten that no task has tried to reach again, because it may be deleted.
-	forgetAfter = time.Hour
-)
+// forgetAfter is when a silent server is forgotten that no task has tried to reach again, because it may be deleted.
+const forgetAfter = time.Hour
 
 // servers keeps the state of the servers of tasks, so that a sick server delays only its own tasks. No server has more
 // than its share of the workers, and a server that does not answer has a single worker at intervals. Tasks without a
@@ -24,10 +18,14 @@ type servers struct {
 	mu   sync.Mutex
 	busy fair.Pool
 	all  map[string]*serverState // those that are busy or silent
+
+	// pause is that after which one task tries to reach a server that did not answer. It doubles up to ten times as much.
+	pause time.Duration
 }
 
-func newServers(workers, share int) servers {
-	return servers{busy: fair.Pool{All: workers, Each: share}, all: map[string]*serverState{}}
+func newServers(cfg Config) servers {
+	return servers{busy: fair.Pool{All: cfg.Workers, Each: cfg.ServerWorkers}, all: map[string]*serverState{},
+		pause: cfg.Backoff}
 }
 
 func holder(t store.Task) fair.Holder {
@@ -138,9 +136,9 @@ func (s *servers) silent(name string) {
 	defer s.mu.Unlock()
 	state, now := s.state(name), time.Now()
 	if !state.silent() {
-		state.since, state.pause = now, minPause
+		state.since, state.pause = now, s.pause
 	} else if now.After(state.tryOne) { // otherwise it is one of several workers that failed at the same time
-		state.pause = min(2*state.pause, maxPause)
+		state.pause = min(2*state.pause, 10*s.pause)
 	}
 	state.last, state.tryOne = now, now.Add(state.pause)
 }

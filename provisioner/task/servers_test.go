@@ -25,15 +25,19 @@ import (
 // recordOn records a task of an instance on a shared server.
 func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Task {
 	t.Helper()
-	return recordFor(t, s, server, instanceID, "")
+	return recordFor(t, s, server, instanceID, "", nil)
 }
 
-// recordFor is recordOn for an organization.
-func recordFor(t *testing.T, s *store.Store, server, instanceID, organization string) store.Task {
+// recordFor is recordOn for an organization, with the lease of a runner if there is one.
+func recordFor(t *testing.T, s *store.Store, server, instanceID, organization string, r *task.Runner) store.Task {
 	t.Helper()
+	n := store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}
+	if r != nil {
+		n.Owner, n.LeaseTTL = r.Lease()
+	}
 	recorded, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, store.Instance{ID: instanceID,
-		Location: store.SharedLocation(server), Database: "db_" + instanceID, OrganizationGUID: organization},
-		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, store.Room{OnServer: 1000})
+		Location: store.SharedLocation(server), Database: "db_" + instanceID, OrganizationGUID: organization}, n,
+		store.Room{OnServer: 1000})
 	require.NoError(t, err)
 	require.Equal(t, server, recorded.Server, "the task is of the server")
 	return recorded
@@ -61,31 +65,23 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 				return nil
 			}}
 		}
-		return task.Workflow{Steps: []task.Step{step}, Succeeded: nothing, Failed: ignored}, nil
+		return task.Workflow{Steps: []task.Step{step}}, nil
 	}
-	r := task.New(s, kinds(resolve), task.Config{Workers: 4, ServerWorkers: share, Poll: 50 * time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler)})
-	t.Cleanup(r.Stop)
+	r := startKinds(t, s, kinds(resolve), task.Config{Workers: 4, ServerWorkers: share})
 	for range share {
 		testdrive.Receive(t, began, "a task of the sick server begins")
 	}
 	last := recordOn(t, s, "well", "well")
-	got := end(t, s, last.ID)
-	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
+	succeeds(t, s, last.ID)
 	// One that a request hands over is no exception.
-	owner, ttl := r.Lease()
-	direct, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, store.Instance{ID: "direct", Location: store.SharedLocation("sick"), Database: "d"},
-		store.NewTask{InstanceID: "direct", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
-	require.NoError(t, err)
+	direct := recordFor(t, s, "sick", "direct", "", r)
 	w, err := resolve(t.Context(), direct)
 	require.NoError(t, err)
 	r.Start(direct, w, time.Now())
-	n := atOnce.Load()
-	assert.True(t, n == share, "workers at the sick server: %d", n)
+	assert.EqualValues(t, share, atOnce.Load(), "workers at the sick server")
 	close(release)
 	end(t, s, direct.ID)
-	n = most.Load()
-	assert.True(t, n == share, "workers at the sick server at once: %d", n)
+	assert.EqualValues(t, share, most.Load(), "workers at the sick server at once")
 }
 
 // One organization has many tasks that hang, and were due first. Tasks of another one begin beside them, on the same
@@ -93,12 +89,13 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 func TestWorkersGoRoundByOrganization(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
+	var all []int64
 	for n := range 10 {
-		recordFor(t, s, "a", fmt.Sprint("greedy a", n), "greedy")
-		recordFor(t, s, fmt.Sprint("b", n), fmt.Sprint("greedy b", n), "greedy")
+		all = append(all, recordFor(t, s, "a", fmt.Sprint("greedy a", n), "greedy", nil).ID,
+			recordFor(t, s, fmt.Sprint("b", n), fmt.Sprint("greedy b", n), "greedy", nil).ID)
 	}
 	began, release, wake := make(chan string, 50), make(chan bool), make(chan bool)
-	w := task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{{Name: "hang",
+	w := task.Workflow{Steps: []task.Step{{Name: "hang",
 		Do: func(_ context.Context, run *task.Run) error {
 			until := func(end chan bool) error {
 				began <- run.Task.Organization
@@ -110,31 +107,28 @@ func TestWorkersGoRoundByOrganization(t *testing.T) {
 			}
 			return until(release)
 		}}}}
-	r := task.New(s, always(w), task.Config{Workers: 8, ServerWorkers: 4, Poll: 50 * time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler)})
-	t.Cleanup(r.Stop)
+	r := startWith(t, s, w, task.Config{Workers: 8, ServerWorkers: 4})
 	next := func(want string) {
 		t.Helper()
-		got := testdrive.Receive(t, began, "a task of "+want+" begins")
-		assert.Equal(t, want, got, "a task of %q began, want one of %q", got, want)
+		assert.Equal(t, want, testdrive.Receive(t, began, "a task of "+want+" begins"), "a task began of")
+	}
+	beginsToo := func(server, id, organization string) {
+		t.Helper()
+		recordFor(t, s, server, id, organization, nil)
+		r.Nudge()
+		next(organization)
 	}
 	for range 6 { // of eight, three of four on server a
 		next("greedy")
 	}
 	// It may have no more of server a, although that has one worker left, and none elsewhere.
 	for n := range 5 {
-		recordFor(t, s, "a", fmt.Sprint("sleeps", n), "sleeps")
-		r.Nudge()
-		next("sleeps")
+		beginsToo("a", fmt.Sprint("sleeps", n), "sleeps")
 	}
-	recordFor(t, s, "a", "other", "other")
-	r.Nudge()
-	next("other")
-	recordFor(t, s, "c", "third", "third")
-	r.Nudge()
-	next("third")
-	recordFor(t, s, "d", "fourth", "fourth") // all workers are busy
-	recordFor(t, s, "e", "other e", "other")
+	beginsToo("a", "other", "other")
+	beginsToo("c", "third", "third")
+	recordFor(t, s, "d", "fourth", "fourth", nil) // all workers are busy
+	recordFor(t, s, "e", "other e", "other", nil)
 	select {
 	case of := <-began:
 		t.Errorf("a task of %q began, too", of)
@@ -144,16 +138,9 @@ func TestWorkersGoRoundByOrganization(t *testing.T) {
 	next("fourth")
 	close(release)
 	close(wake)
-	testdrive.Eventually(t, limits.Stuck, "all tasks end", func() bool {
-		for n := range 10 {
-			for _, id := range []string{fmt.Sprint("greedy a", n), fmt.Sprint("greedy b", n)} {
-				if last, err := s.Tasks.Latest(t.Context(), id, "", store.Provision); err != nil || last.State != store.Succeeded {
-					return false
-				}
-			}
-		}
-		return true
-	})
+	for _, id := range all {
+		succeeds(t, s, id)
+	}
 }
 
 // errAway is what a step says that cannot reach its server.
@@ -167,7 +154,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 	var tries atomic.Int32
 	const attempts = 2
 	back := make(chan bool)
-	w := task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{{Name: "a", Progress: "Doing a",
+	w := task.Workflow{Steps: []task.Step{{Name: "a", Progress: "Doing a",
 		Do: func(context.Context, *task.Run) error {
 			if tries.Add(1) > attempts {
 				select {
@@ -178,10 +165,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 			}
 			return errAway
 		}}}}
-	r := task.New(s, always(w),
-		task.Config{Attempts: attempts, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
-			Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	t.Cleanup(r.Stop)
+	startWith(t, s, w, task.Config{Attempts: attempts, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	recorded := recordOn(t, s, "away", "i")
 	testdrive.Eventually(t, limits.Stuck, "it is tried more often than a step that fails", func() bool {
 		return tries.Load() > 2*attempts
@@ -192,8 +176,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 			strings.Contains(got.LastError, "connection refused")
 	})
 	close(back)
-	got := end(t, s, recorded.ID)
-	assert.Equal(t, store.Succeeded, got.State, "%+v", got)
+	succeeds(t, s, recorded.ID)
 	if n := log.Count("a task waits for its server"); n != 1 || log.Count("level=") != n {
 		t.Errorf("the log:\n%s", log.String())
 	}
@@ -207,7 +190,7 @@ func TestWaitingIsGivenUp(t *testing.T) {
 	undo := away
 	undo.Name = "undo"
 	var undone atomic.Bool
-	startWith(t, s, task.Workflow{Steps: []task.Step{away}, Cleanup: []task.Step{undo}, Succeeded: nothing,
+	startWith(t, s, task.Workflow{Steps: []task.Step{away}, Cleanup: []task.Step{undo},
 		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }},
 		task.Config{MaxWait: func(store.Task) time.Duration { return time.Second }})
 	got := end(t, s, recordOn(t, s, "away", "i").ID)
@@ -223,15 +206,11 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a", errAway, errAway, errAway)},
-		Cleanup:   []task.Step{j.step("undo", errAway, errAway, errAway, errAway, errAway)},
-		Succeeded: nothing, Failed: ignored}
+		Cleanup: []task.Step{j.step("undo", errAway, errAway, errAway, errAway, errAway)}}
 	r := startWith(t, s, w, task.Config{Attempts: 1})
-	owner, ttl := r.Lease()
 	since := time.Now()
-	recorded, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: since}, store.Instance{ID: "i", Location: store.SharedLocation("away"), Database: "d"},
-		store.NewTask{InstanceID: "i", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
-	require.NoError(t, err)
-	_, err = r.Do(t.Context(), recorded, w, since)
+	recorded := recordFor(t, s, "away", "i", "", r)
+	_, err := r.Do(t.Context(), recorded, w, since)
 	assert.ErrorIs(t, err, errAway, "the request gets")
 	got := end(t, s, recorded.ID)
 	assert.True(t, got.State == store.Failed && got.Attempt == 0, "%+v", got)
@@ -246,10 +225,8 @@ func TestKeptWorkEndsATask(t *testing.T) {
 	var log bytes.Buffer
 	keep := task.Keep("It holds data.", errors.New("a table"))
 	w := task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)}, Cleanup: []task.Step{j.step("undo", keep)},
-		Succeeded: nothing, Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}
-	r := task.New(s, always(w),
-		task.Config{Attempts: 2, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
-			Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}
+	r := startWith(t, s, w, task.Config{Attempts: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	got := end(t, s, record(t, s, store.NewTask{}).ID)
 	r.Stop()
 	want := "step a: boom; undoing it: step undo: kept what is there: a table"

@@ -46,9 +46,7 @@ func reportedAbsent(t *testing.T, s *store.Store, received time.Time, want bool)
 func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	if absent := reportedAbsent(t, s, time.Now(), false); absent != nil {
-		t.Errorf("told at %v, before anybody asked", absent)
-	}
+	assert.Nil(t, reportedAbsent(t, s, time.Now(), false), "before anybody asked")
 	early := time.Now().Add(-time.Minute)
 	tellGone(t, s)
 	_, err := recordOne(t, s, nil)
@@ -63,15 +61,11 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	require.NoError(t, err, "a newer request")
 
 	// The end of its deletion tells the platform as much.
-	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
-		tx.CancelTask(task.ID, "")
-		return nil
-	}))
+	write(t, s, func(tx *store.Tx) { tx.CancelTask(task.ID, "") })
 	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
 		LeaseTTL: time.Minute})
-	if err := s.Queue.Finish(ctx, held(deletion), store.Succeeded, "", true, func(tx *store.Tx) { tx.DeleteInstance("i") }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Queue.Finish(ctx, held(deletion), store.Succeeded, "", true,
+		func(tx *store.Tx) { tx.DeleteInstance("i") }))
 	_, err = recordOne(t, s, absent)
 	assert.ErrorIs(t, err, store.ErrExists, "recorded for a request of before the deletion")
 	reportedAbsent(t, s, early, true)
@@ -87,9 +81,7 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
 		LeaseTTL: time.Minute})
-	observer, err := pgx.Connect(ctx, url)
-	require.NoError(t, err)
-	defer observer.Close(ctx)
+	observer := connect(t, url)
 	recorded := make(chan error, 1)
 	inTx(t, s, func(tx *store.Tx) error {
 		tx.DeleteInstance("i")

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -77,12 +76,10 @@ func TestLostListenerIsReplaced(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	s, heard := listen(t, url)
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
+	conn := connect(t, url)
 	for range 2 {
 		var ended int
-		err = conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		err := conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND query LIKE 'LISTEN %'`).Scan(&ended)
 		require.True(t, err == nil && ended == 1, "ended %d connections, %v", ended, err)
 		testdrive.Receive(t, heard, "announcements do not arrive any more")

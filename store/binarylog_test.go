@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,9 +16,6 @@ func TestBinaryLogs(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
-	conn, err := pgx.Connect(ctx, url)
-	require.NoError(t, err)
-	defer conn.Close(ctx)
 	now := time.Now().Truncate(time.Second)
 	l, err := s.Logs.Begin(ctx, store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
 		BeganAt: now.Add(-time.Hour)})
@@ -30,21 +26,19 @@ func TestBinaryLogs(t *testing.T) {
 		{BackupID: "second", File: "binlog.1000000", Position: 200, TakenAt: now.Add(-3 * time.Minute)},
 		{BackupID: "third", File: "binlog.1000000", Position: 1000, TakenAt: now.Add(-2 * time.Minute)},
 	} {
-		_, err = conn.Exec(ctx, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
-			VALUES ($1, 'i', 's', 'p', 'request', 'complete', now(), now())`, p.BackupID)
-		require.NoError(t, err)
+		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
+			VALUES ('`+p.BackupID+`', 'i', 's', 'p', 'request', 'complete', now(), now())`)
 		p.LogID = l.ID
 		require.NoError(t, s.Logs.ImportMark(ctx, p))
 	}
 	windows, err := s.Logs.Windows(ctx, "i")
-	if err != nil || len(windows) != 3 || windows[0].BackupID != "third" || windows[1].BackupID != "second" ||
-		windows[2].BackupID != "first" {
-		t.Errorf("windows %+v, %v", windows, err)
+	require.True(t, err == nil && len(windows) == 3, "windows %+v, %v", windows, err)
+	for n, id := range []string{"third", "second", "first"} {
+		assert.Equal(t, id, windows[n].BackupID)
 	}
 	needed, err := s.Logs.Needed(ctx)
-	if err != nil || len(needed) != 1 || needed[0].FirstFile != "binlog.999999" || needed[0].FirstPosition != 1000 {
-		t.Errorf("needed %+v, %v", needed, err)
-	}
+	require.True(t, err == nil && len(needed) == 1, "needed %+v, %v", needed, err)
+	assert.True(t, needed[0].FirstFile == "binlog.999999" && needed[0].FirstPosition == 1000, "needed %+v", needed)
 	for range 2 {
 		require.NoError(t, s.Logs.EndOf(ctx, "i", "a reason"))
 	}

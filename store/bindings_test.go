@@ -18,10 +18,7 @@ func TestDeleteExpired(t *testing.T) {
 	inTx(t, s, func(tx *store.Tx) error {
 		return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
 	})
-	inTx(t, s, func(tx *store.Tx) error {
-		tx.RecordExpired("i", "b")
-		return nil
-	})
+	write(t, s, func(tx *store.Tx) { tx.RecordExpired("i", "b") })
 	for _, c := range []struct {
 		age  time.Duration
 		want int64

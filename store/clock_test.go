@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -66,9 +65,7 @@ func TestNothingIsKeptFromAPastTime(t *testing.T) {
 		tx.SwapPlaces("moved")
 		return nil
 	}))
-	conn, err := pgx.Connect(ctx, url)
-	require.NoError(t, err)
-	defer conn.Close(ctx)
+	conn := connect(t, url)
 	var backup, retained, moved time.Time
 	require.NoError(t, conn.QueryRow(ctx, `SELECT keep_until - interval '7 days', until - interval '7 days', moved_at
 		FROM backup, retained, instance`).Scan(&backup, &retained, &moved))

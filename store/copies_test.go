@@ -96,7 +96,7 @@ func TestCopiesOfMovedInstances(t *testing.T) {
 		c.PlanID != "large" || c.MaintenanceVersion != "2" || c.Database != "db_i" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	inTx(t, s, func(tx *store.Tx) error { tx.ForgetDestination("i"); return nil })
+	write(t, s, func(tx *store.Tx) { tx.ForgetDestination("i") })
 	moved := time.Now().Add(-time.Hour).Truncate(time.Microsecond)
 	for n, at := range []store.Location{to, store.SharedLocation("b")} {
 		inTx(t, s, func(tx *store.Tx) error { return tx.AdoptFormer(t.Context(), c, at, moved) })

@@ -32,10 +32,7 @@ func TestCredHubEntries(t *testing.T) {
 		return found
 	}
 	assert.Empty(t, unchecked(-time.Minute), "before the binding is ready")
-	inTx(t, s, func(tx *store.Tx) error {
-		tx.SetBindingState("i", "b", store.Ready)
-		return nil
-	})
+	write(t, s, func(tx *store.Tx) { tx.SetBindingState("i", "b", store.Ready) })
 	begin := func() (attempt int64) {
 		t.Helper()
 		attempt, err := s.CredHub.BeginStore(ctx, "/c/u_2")
@@ -49,21 +46,17 @@ func TestCredHubEntries(t *testing.T) {
 	earlier, later := begin(), begin()
 	stored(later)
 	stored(earlier) // CredHub may have handled it last
-	if found := unchecked(time.Minute); len(found) != 1 || found[0].Stored != nil {
-		t.Errorf("after two attempts at once: %+v", found)
-	}
+	found := unchecked(time.Minute)
+	assert.True(t, len(found) == 1 && found[0].Stored == nil, "after two attempts at once: %+v", found)
 	stored(begin())
 	assert.Empty(t, unchecked(time.Minute), "already")
-	found := unchecked(-time.Minute)
-	if len(found) != 1 || found[0].Reader != "mtls-app:a" || found[0].BindingID != "b" ||
-		!slices.Equal(found[0].Stored, []byte{1}) {
-		t.Errorf("found %+v", found)
-	}
+	found = unchecked(-time.Minute)
+	assert.True(t, len(found) == 1 && found[0].Reader == "mtls-app:a" && found[0].BindingID == "b" &&
+		slices.Equal(found[0].Stored, []byte{1}), "found %+v", found)
 	require.NoError(t, s.Recovery.SetHold(ctx, "A test holds.", 0))
 	require.NoError(t, s.Recovery.Resume(ctx, 0))
-	if found := unchecked(time.Minute); len(found) != 1 || found[0].Stored != nil {
-		t.Errorf("after a hold: %+v", found)
-	}
+	found = unchecked(time.Minute)
+	assert.True(t, len(found) == 1 && found[0].Stored == nil, "after a hold: %+v", found)
 
 	ended := func(keep time.Duration) int {
 		t.Helper()
@@ -80,10 +73,7 @@ func TestCredHubEntries(t *testing.T) {
 		return since
 	}
 	assert.Equal(t, 0, ended(time.Hour), "a binding that is there has ended")
-	inTx(t, s, func(tx *store.Tx) error {
-		tx.DeleteInstance("i")
-		return nil
-	})
+	write(t, s, func(tx *store.Tx) { tx.DeleteInstance("i") })
 	first, again := ended(time.Hour), ended(time.Hour)
 	assert.True(t, first == 1 && again == 1 && left() != nil, "what CredHub still has is not to be deleted")
 	require.NoError(t, s.CredHub.Forget(ctx, "/c/u_2", time.Hour))

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -19,12 +18,9 @@ import (
 func TestTasksAreFoundByTheirKeys(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
-	conn, err := pgx.Connect(ctx, url)
-	require.NoError(t, err)
-	defer conn.Close(ctx)
+	conn := connect(t, url)
 	// Else it may come to know, in the middle, that the table is so small that it is best read as a whole.
-	_, err = conn.Exec(ctx, "ALTER TABLE task SET (autovacuum_enabled = off)")
-	require.NoError(t, err)
+	exec(t, url, "ALTER TABLE task SET (autovacuum_enabled = off)")
 	s := servers.OpenStore(t, url)
 	const operations = 20
 	for n := range operations {

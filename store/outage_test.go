@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -24,18 +22,11 @@ import (
 // answerTime is less than platforms wait. The store's own bounds are 5 to 10 s.
 const answerTime = 50 * time.Second
 
-func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
-	t.Helper()
-	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { return tx.InsertInstance(i) }))
-}
-
 // PostgreSQL ends a silent transaction, and refuses writes after another server has taken over.
 func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 	t.Parallel()
 	databaseURL := servers.Postgres(t)
-	observer, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	t.Cleanup(func() { observer.Close(context.Background()) })
+	observer := connect(t, databaseURL)
 	s := servers.OpenStore(t, databaseURL)
 	for name, statements := range map[string]func(tx *store.Tx) error{
 		"silent for too long": func(tx *store.Tx) error {
@@ -57,9 +48,8 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 			return nil
 		},
 		"failed before": func(tx *store.Tx) error {
-			if err := tx.Exec(t.Context(), "SELECT 1/0"); errors.Is(err, store.ErrUnavailable) {
-				t.Errorf("division by zero: %v", err)
-			}
+			err := tx.Exec(t.Context(), "SELECT 1/0")
+			assert.NotErrorIs(t, err, store.ErrUnavailable, "division by zero: %v", err)
 			return tx.Exec(t.Context(), "SELECT 1")
 		},
 	} {
@@ -153,15 +143,21 @@ func TestTextThatCanBeStored(t *testing.T) {
 	}
 }
 
+// withConnections opens a store with so many connections.
+func withConnections(t *testing.T, most string) *store.Store {
+	t.Helper()
+	u, err := url.Parse(servers.Postgres(t))
+	require.NoError(t, err)
+	query := u.Query()
+	query.Set("pool_max_conns", most)
+	u.RawQuery = query.Encode()
+	return servers.OpenStore(t, u.String())
+}
+
 // Waiting for a connection of an exhausted pool is limited like a statement.
 func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	t.Parallel()
-	single, err := url.Parse(servers.Postgres(t))
-	require.NoError(t, err)
-	query := single.Query()
-	query.Set("pool_max_conns", "1")
-	single.RawQuery = query.Encode()
-	s := servers.OpenStore(t, single.String())
+	s := withConnections(t, "1")
 	errHeld := errors.New("the only connection was held meanwhile")
 	require.ErrorIs(t, s.InTx(t.Context(), func(*store.Tx) error {
 		since := limits.Watch()
@@ -241,12 +237,7 @@ func TestWaitForALockEnds(t *testing.T) {
 // turn comes, and leases need none of these connections.
 func TestConnectionsGoRound(t *testing.T) {
 	t.Parallel()
-	two, err := url.Parse(servers.Postgres(t))
-	require.NoError(t, err)
-	query := two.Query()
-	query.Set("pool_max_conns", "2")
-	two.RawQuery = query.Encode()
-	s := servers.OpenStore(t, two.String())
+	s := withConnections(t, "2")
 	for _, id := range []string{"greedy", "other"} {
 		insertInstance(t, s, store.Instance{ID: id, ServiceID: "s", PlanID: "p", Location: store.SharedLocation("a"),
 			Database: "db_" + id})
@@ -302,7 +293,7 @@ func TestConnectionsGoRound(t *testing.T) {
 	for range 2 {
 		testdrive.Receive(t, held, "a connection is taken")
 	}
-	_, err = s.Queue.Extend(t.Context(), "owner", nil, time.Minute)
+	_, err := s.Queue.Extend(t.Context(), "owner", nil, time.Minute)
 	assert.NoError(t, err, "without a connection, leases end")
 	close(release)
 	all.Wait()

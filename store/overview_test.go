@@ -1,37 +1,15 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
-	"mysql-broker/test/servers"
 )
-
-// filled returns a store whose database a statement has filled.
-func filled(t *testing.T, statements ...string) *store.Store {
-	t.Helper()
-	return filledAt(t, servers.Postgres(t), statements...)
-}
-
-func filledAt(t *testing.T, url string, statements ...string) *store.Store {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	for _, statement := range statements {
-		_, err = conn.Exec(t.Context(), statement)
-		require.NoError(t, err, statement)
-	}
-	return servers.OpenStore(t, url)
-}
 
 // Some rows of a list are the first of those that match, however many others lie between.
 func TestListsEndEarly(t *testing.T) {
@@ -120,7 +98,8 @@ func TestInstancesAreFoundByName(t *testing.T) {
 	}
 	_, err := s.Instances.Named(t.Context(), "twice")
 	several, ok := errors.AsType[*store.AmbiguousError](err)
-	assert.True(t, ok && slices.Equal(several.IDs, []string{"b", "c"}), "a name of two instances: %v", err)
+	require.True(t, ok, "a name of two instances: %v", err)
+	assert.Equal(t, []string{"b", "c"}, several.IDs)
 	_, err = s.Instances.Named(t.Context(), "nothing")
 	assert.ErrorIs(t, err, store.ErrNotFound, "a name of no instance")
 	_, err = s.Instances.Find(t.Context(), "orders")

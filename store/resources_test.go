@@ -7,18 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
-
-func inTx(t *testing.T, s *store.Store, fn func(tx *store.Tx) error) {
-	t.Helper()
-	require.NoError(t, s.InTx(t.Context(), fn))
-}
 
 // expectResources compares all but ages, sorted by names.
 func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
@@ -37,7 +31,7 @@ func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
 		got[i].Age = 0
 	}
 	slices.SortFunc(got, func(a, b store.Resource) int { return cmp.Compare(a.Name, b.Name) })
-	assert.True(t, slices.Equal(got, want), "recorded\n%+v\ninstead of\n%+v", got, want)
+	assert.Equal(t, want, got)
 }
 
 func TestResourcesAreRecordedWithTheirIntent(t *testing.T) {
@@ -69,10 +63,9 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	})
 	expectResources(t, s, db, u)
 
-	inTx(t, s, func(tx *store.Tx) error {
+	write(t, s, func(tx *store.Tx) {
 		tx.SetInstanceState("i", store.Ready)
 		tx.SetBindingState("i", "b", store.Ready)
-		return nil
 	})
 	db.Expected, u.Expected = true, true
 	expectResources(t, s, db, u)
@@ -81,11 +74,10 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	u.Expected = false
 	expectResources(t, s, db, u)
 
-	inTx(t, s, func(tx *store.Tx) error {
+	write(t, s, func(tx *store.Tx) {
 		tx.CancelTask(unbind.ID, "")
 		tx.RecordRetiredAccount("i", "u")
 		tx.DeleteBinding("i", "b")
-		return nil
 	})
 	u.BindingID = ""
 	expectResources(t, s, db, u)
@@ -94,15 +86,12 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	db.Expected = false
 	expectResources(t, s, db, u)
 
-	inTx(t, s, func(tx *store.Tx) error { tx.DeleteInstance("i"); return nil })
+	write(t, s, func(tx *store.Tx) { tx.DeleteInstance("i") })
 	db.Live, u.Live = false, false
 	expectResources(t, s, db, u)
 
 	// Another instance of the same id does not want them.
-	inTx(t, s, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db2"})
-		return err
-	})
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db2"})
 	expectResources(t, s, db, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db2", InstanceID: "i",
 		Live: true}, u)
 	r, err := s.Resources.Get(t.Context(), u.Kind, u.Server, u.Name)
@@ -116,16 +105,12 @@ func TestScratchIsLiveWhileItsTaskRuns(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	restore := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
-	if err := s.Backups.RecordScratch(t.Context(), held(restore), "a", "db", "u", "i"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Backups.RecordScratch(t.Context(), held(restore), "a", "db", "u", "i"))
 	db := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true}
 	u := store.Resource{Kind: store.AccountResource, Server: "a", Name: "u", InstanceID: "i", Live: true}
 	expectResources(t, s, db, u)
 
-	if err := s.Queue.Finish(t.Context(), held(restore), store.Failed, "", true, nothing); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Queue.Finish(t.Context(), held(restore), store.Failed, "", true, nothing))
 	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
 	db.Live, u.Live = false, false
 	expectResources(t, s, db, u)
@@ -136,14 +121,10 @@ func TestResourcesAreReadInPages(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	s, ctx := servers.OpenStore(t, url), t.Context()
-	conn, err := pgx.Connect(ctx, url)
-	require.NoError(t, err)
-	defer conn.Close(ctx)
 	const each = 2500
-	_, err = conn.Exec(ctx, `INSERT INTO resource (kind, server, name, instance_id)
-		SELECT kind, server, 'n' || n, 'i' FROM generate_series(1, $1) n, (VALUES ('database', 'a'), ('account', 'a'),
-			('database', 'b'), ('account', 'c'), ('dedicated server', '')) AS of (kind, server)`, each)
-	require.NoError(t, err)
+	exec(t, url, `INSERT INTO resource (kind, server, name, instance_id)
+		SELECT kind, server, 'n' || n, 'i' FROM generate_series(1, 2500) n, (VALUES ('database', 'a'), ('account', 'a'),
+			('database', 'b'), ('account', 'c'), ('dedicated server', '')) AS of (kind, server)`)
 	names, err := s.Resources.Servers(ctx)
 	slices.Sort(names)
 	assert.True(t, err == nil && slices.Equal(names, []string{"", "a", "b", "c"}), "servers %q, %v", names, err)
@@ -167,12 +148,9 @@ func TestResourcesAreReadInPages(t *testing.T) {
 func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	inTx(t, s, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "live"})
-		dead := tx.InsertInstance(store.Instance{ID: "j", Location: store.SharedLocation("a"), Database: "dead"})
-		return errors.Join(err, dead)
-	})
-	inTx(t, s, func(tx *store.Tx) error { tx.DeleteInstance("j"); return nil })
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "live"})
+	insertInstance(t, s, store.Instance{ID: "j", Location: store.SharedLocation("a"), Database: "dead"})
+	write(t, s, func(tx *store.Tx) { tx.DeleteInstance("j") })
 	live := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "live", InstanceID: "i", Live: true}
 	dead := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "dead", InstanceID: "j"}
 	key := func(server, name string) store.ResourceKey {

@@ -119,9 +119,7 @@ func rotateBesideAWriter(t *testing.T) error {
 	promoted := changed(t, store.PromoteKey, added)
 	writer, rotating := open(t, url, added), open(t, url, promoted)
 	insert(t, writer, "one", 0)
-	conn, err := pgx.Connect(ctx, url)
-	require.NoError(t, err)
-	defer conn.Close(ctx)
+	conn := connect(t, url)
 	type result struct {
 		rotated int
 		err     error
@@ -174,13 +172,8 @@ func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
 	promoted := changed(t, store.PromoteKey, changed(t, store.AddKey, old))
 	s := open(t, url, old)
 	insert(t, s, "one", 2)
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
 	// The ciphertext of another row does not open in this one.
-	_, err = conn.Exec(t.Context(),
-		"UPDATE instance SET admin_password = (SELECT password FROM binding LIMIT 1)")
-	require.NoError(t, err)
+	exec(t, url, "UPDATE instance SET admin_password = (SELECT password FROM binding LIMIT 1)")
 	n, err := open(t, url, promoted).Keys.Rotate(t.Context())
 	assert.True(t, err != nil && n == 0, "%d passwords, %v", n, err)
 	// With a keyset that lacks the key, nothing is changed at all.

@@ -66,9 +66,8 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 		claimed, err := s.Queue.Claim(ctx, "me", time.Minute, store.Passed{})
 		assert.True(t, err == nil && claimed.Kind == kind, "claimed %+v, %v, want a task of kind %q", claimed, err, kind)
 	}
-	if err := s.Queue.Finish(ctx, store.Lease{ID: first.ID, Epoch: first.Epoch + 1}, store.Succeeded, "", true, nothing); err != nil {
-		t.Fatal(err)
-	}
+	lease := store.Lease{ID: first.ID, Epoch: first.Epoch + 1}
+	require.NoError(t, s.Queue.Finish(ctx, lease, store.Succeeded, "", true, nothing))
 	next, err := s.Tasks.RecordScheduled(ctx, sweep, hourly)
 	assert.True(t, err == nil && next.ID != first.ID,
 		"what was asked for during the first, after its end: %+v, %v", next, err)

@@ -2,12 +2,6 @@ package store_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -15,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
@@ -25,6 +18,7 @@ import (
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // TestTLSOfPostgreSQL connects to a PostgreSQL that takes TLS connections only.
@@ -33,7 +27,7 @@ func TestTLSOfPostgreSQL(t *testing.T) {
 	ca, server := startWithTLS(t)
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(caFile, []byte(ca), 0o600))
-	foreign, _ := newCertificate(t, nil, nil)
+	foreign, _, _ := testdrive.NewKeyPair(t, "127.0.0.1")
 	for _, c := range []struct {
 		what, host, mode, ca string
 		works                bool
@@ -81,52 +75,30 @@ func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 		err = os.Chmod(dir, 0o711)
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, os.RemoveAll(dir))
-	})
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	cluster, err := pgcluster.Start(t.Context(), pgcluster.Config{Dir: filepath.Join(dir, "postgres")})
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil { // the test's context has ended
-			t.Error(err)
-		}
-	})
-	caPEM, caKey := newCertificate(t, nil, nil)
-	cert, key := newCertificate(t, parse(t, caPEM), caKey)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	t.Cleanup(func() { assert.NoError(t, cluster.Stop(context.Background())) })
+	ca, key, leaf := testdrive.NewKeyPair(t, "127.0.0.1")
 	data := filepath.Join(dir, "postgres", "data")
-	for name, content := range map[string]string{"server.crt": cert, "server.key": string(keyPEM),
+	for name, content := range map[string]string{"server.crt": string(leaf), "server.key": string(key),
 		"pg_hba.conf": "hostssl all all 127.0.0.1/32 md5\n"} {
 		writeLike(t, data, name, content)
 	}
-	admin, err := pgx.Connect(t.Context(), cluster.URL())
-	require.NoError(t, err)
-	defer admin.Close(t.Context())
-	for _, statement := range []string{"ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"} {
-		_, err = admin.Exec(t.Context(), statement)
-		require.NoError(t, err, statement)
-	}
+	exec(t, cluster.URL(), "ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()")
 	if server, err = url.Parse(cluster.URL()); err != nil {
 		t.Fatal("the cluster's URL is none") // err would show its password
 	}
-	awaitTLS(t, *server)
-	return caPEM, server
-}
-
-// awaitTLS waits until the server has read its new settings.
-func awaitTLS(t *testing.T, server url.URL) {
-	t.Helper()
-	server.RawQuery = "sslmode=disable"
-	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(10 * time.Millisecond) {
-		conn, err := pgx.Connect(t.Context(), server.String())
-		if err != nil {
-			return
+	plain := *server
+	plain.RawQuery = "sslmode=disable"
+	testdrive.Eventually(t, limits.Stuck, "the server has read its new settings, and refuses plain text", func() bool {
+		conn, err := pgx.Connect(t.Context(), plain.String())
+		if err == nil {
+			require.NoError(t, conn.Close(t.Context()))
 		}
-		require.NoError(t, conn.Close(t.Context()))
-		require.False(t, time.Now().After(deadline), "the server goes on without TLS")
-	}
+		return err != nil
+	})
+	return ca, server
 }
 
 // writeLike writes a file that only its directory's owner can read.
@@ -138,29 +110,4 @@ func writeLike(t *testing.T, dir, name, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	owner := info.Sys().(*syscall.Stat_t)
 	require.NoError(t, os.Chown(path, int(owner.Uid), int(owner.Gid)))
-}
-
-// newCertificate makes a CA or, where one is given, a certificate of it for 127.0.0.1.
-func newCertificate(t *testing.T, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (string, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour)}
-	if ca == nil {
-		template.IsCA, template.BasicConstraintsValid = true, true
-		ca, caKey = template, key
-	} else {
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, &key.PublicKey, caKey)
-	require.NoError(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), key
-}
-
-func parse(t *testing.T, certificate string) *x509.Certificate {
-	t.Helper()
-	block, _ := pem.Decode([]byte(certificate))
-	parsed, err := x509.ParseCertificate(block.Bytes)
-	require.NoError(t, err)
-	return parsed
 }

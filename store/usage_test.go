@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,11 +17,8 @@ import (
 // ready records an instance on the shared server "a" that is ready.
 func ready(t *testing.T, s *store.Store, id, database string) {
 	t.Helper()
-	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: id, PlanID: "p", Location: store.SharedLocation("a"), Database: database})
-		tx.SetInstanceState(id, store.Ready)
-		return err
-	}))
+	insertInstance(t, s, store.Instance{ID: id, PlanID: "p", Location: store.SharedLocation("a"), Database: database})
+	write(t, s, func(tx *store.Tx) { tx.SetInstanceState(id, store.Ready) })
 }
 
 func record(t *testing.T, s *store.Store, changes ...store.UsageChange) {
@@ -63,9 +59,8 @@ func TestUsage(t *testing.T) {
 		found[1].InstanceID != "untouched" || found[1].Bytes != nil {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if found, err := s.Usage.OnServer(ctx, "b", []string{"db_1"}); err != nil || len(found) != 0 {
-		t.Errorf("on another server: %+v, %v", found, err)
-	}
+	found, err = s.Usage.OnServer(ctx, "b", []string{"db_1"})
+	assert.True(t, err == nil && len(found) == 0, "on another server: %+v, %v", found, err)
 	second, err := s.Usage.Get(ctx, "i")
 	assert.True(t, err == nil && second.MeasuredAt.After(first.MeasuredAt), "%+v, %v", second, err)
 	require.NoError(t, s.Usage.RecordMeasurement(ctx, "a"))
@@ -73,14 +68,12 @@ func TestUsage(t *testing.T) {
 	assert.True(t, err == nil && third.MeasuredAt.After(second.MeasuredAt),
 		"after a measurement that changed nothing: %+v, %v", third, err)
 	stats, err := s.Usage.Stats(ctx, 1)
-	if err != nil || !slices.Equal(stats.Counts, []store.QuotaCount{{PlanID: "p", Level: 90, Count: 1}}) ||
-		!slices.Equal(stats.Fullest, []store.FullInstance{{InstanceID: "i", PlanID: "p", Bytes: 30}}) {
-		t.Errorf("%+v, %v", stats, err)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, []store.QuotaCount{{PlanID: "p", Level: 90, Count: 1}}, stats.Counts)
+	assert.Equal(t, []store.FullInstance{{InstanceID: "i", PlanID: "p", Bytes: 30}}, stats.Fullest)
 	exec(t, url, "UPDATE instance SET state = 'delete failed'")
-	if stats, err := s.Usage.Stats(ctx, 1); err != nil || len(stats.Counts)+len(stats.Fullest) > 0 {
-		t.Errorf("of an instance that could not be deleted: %+v, %v", stats, err)
-	}
+	stats, err = s.Usage.Stats(ctx, 1)
+	assert.True(t, err == nil && len(stats.Counts)+len(stats.Fullest) == 0, "delete failed: %+v, %v", stats, err)
 }
 
 // A new instance with the id of a deleted one does not inherit its storage usage.
@@ -91,7 +84,7 @@ func TestUsageIsNotInherited(t *testing.T) {
 	ready(t, s, "i", "db_1")
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Level: 100, Sample: true})
 	restrict(t, s, "i", true)
-	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance("i"); return nil }))
+	write(t, s, func(tx *store.Tx) { tx.DeleteInstance("i") })
 	ready(t, s, "i", "db_2")
 	usage, err := s.Usage.Get(ctx, "i")
 	assert.ErrorIs(t, err, store.ErrNotFound, "%+v", usage)
@@ -172,13 +165,13 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	ready(t, s, "i", "db_1")
 	bind := func(id string) {
 		t.Helper()
-		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
+		inTx(t, s, func(tx *store.Tx) error {
 			return tx.InsertBinding(store.Binding{InstanceID: "i", ID: id, Role: "admin", Account: "u_" + id})
-		}))
+		})
 	}
 	reconcile := func(account string) {
 		t.Helper()
-		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error { tx.SetReconciled(account, true); return nil }))
+		write(t, s, func(tx *store.Tx) { tx.SetReconciled(account, true) })
 	}
 	due := func(want ...string) {
 		t.Helper()
@@ -204,11 +197,14 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	reconcile("u_a")
 	bind("c") // whose account is made as it should be
 	due("u_b b admin a")
-	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
-		tx.RecordRetiredAccount("i", "u_b")
-		tx.DeleteBinding("i", "b")
-		return nil
-	}))
+	retire := func(id string) {
+		t.Helper()
+		write(t, s, func(tx *store.Tx) {
+			tx.RecordRetiredAccount("i", "u_"+id)
+			tx.DeleteBinding("i", id)
+		})
+	}
+	retire("b")
 	due("u_b  admin a")
 	reconcile("u_b")
 	due()
@@ -223,14 +219,6 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 		}
 	}
 	counted(1)
-	retire := func(id string) {
-		t.Helper()
-		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
-			tx.RecordRetiredAccount("i", "u_"+id)
-			tx.DeleteBinding("i", id)
-			return nil
-		}))
-	}
 	retire("a") // whose privileges are as they should be
 	due("u_b  admin a")
 	exec(t, url, "UPDATE binding SET grants_due = true WHERE account = 'u_c'")
@@ -262,9 +250,7 @@ func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	exec(t, url, "UPDATE leader_lease SET until = now()")
 	take("b", true, 0, 0) // a has died during a run, which does not count
 	assert.ErrorIs(t, s.Leader.Release(ctx, "work", "a", each, 0), store.ErrLeaseLost, "release of a lease that was lost")
-	if err := s.Leader.Release(ctx, "work", "b", 0, 0); err != nil { // it was broken off
-		t.Error(err)
-	}
+	assert.NoError(t, s.Leader.Release(ctx, "work", "b", 0, 0)) // it was broken off
 	take("a", true, 0, 0)
 	assert.NoError(t, s.Leader.Release(ctx, "work", "a", each, 0))
 	take("b", false, each-time.Minute, each)
@@ -276,25 +262,8 @@ func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	take("a", true, 0, 0)
 }
 
-func exec(t *testing.T, url string, statements ...string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	for _, statement := range statements {
-		_, err = conn.Exec(t.Context(), statement)
-		require.NoError(t, err, statement)
-	}
-}
-
 // expectRows fails the test unless a query yields these texts.
 func expectRows(t *testing.T, url, query string, want ...string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	rows, err := conn.Query(t.Context(), query)
-	require.NoError(t, err)
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	assert.True(t, err == nil && slices.Equal(got, want), "%s: %q instead of %q, %v", query, got, want, err)
+	assert.Equal(t, want, texts(t, url, query), query)
 }

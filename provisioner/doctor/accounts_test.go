@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -25,9 +27,7 @@ func TestStrayAndDeviatingAccounts(t *testing.T) {
 		defer f.exec("DROP USER " + stray)
 		found := f.expect(f.doctor, "stray account "+stray, "deviating account "+b.Account)
 		f.refuses(found[0])
-		if found[0].InstanceID != i.ID || found[1].BindingID != b.ID {
-			f.Errorf("%+v", found)
-		}
+		assert.True(f, found[0].InstanceID == i.ID && found[1].BindingID == b.ID, "%+v", found)
 		f.repair(found[1], "set as its binding says")
 		f.expect(f.doctor, "stray account "+stray)
 	})
@@ -54,9 +54,8 @@ func TestAccountsOnDedicatedServers(t *testing.T) {
 		}))
 		for _, finding := range f.expect(f.doctor, "stray account "+stray, "missing account "+dropped.Account,
 			"deviating account "+restricted.Account) {
-			if finding.Repairable || finding.InstanceID != i.ID || finding.Kind != store.AccountResource {
-				f.Errorf("%+v", finding)
-			}
+			assert.True(f, !finding.Repairable && finding.InstanceID == i.ID && finding.Kind == store.AccountResource,
+				"%+v", finding)
 			if finding.Problem == doctor.Stray {
 				f.refuses(finding)
 			}

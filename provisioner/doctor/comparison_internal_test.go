@@ -148,26 +148,20 @@ func TestComparedAccounts(t *testing.T) {
 			holds.Accounts = []string{anAccount}
 		}
 		got := told(accounts(test.server, holds, test.instances, test.accounts))
-		assert.True(t, slices.Equal(got, test.want), "%s: %q", what, got)
+		assert.Equal(t, test.want, got, what)
 	}
 	locked := inventory.Holdings{Accounts: []string{anAccount}, Locked: []string{anAccount}, Grants: []mysqladmin.Grant{has}}
 	expired := own
 	expired.Expired = true
-	if got := told(accounts("s", locked, []store.RecordedInstance{instance}, []store.RecordedAccount{own})); len(got) != 1 ||
-		got[0] != "deviating account "+anAccount+"!" {
-		t.Errorf("locked: %v", got)
-	}
-	if got := accounts("s", locked, []store.RecordedInstance{instance}, []store.RecordedAccount{expired}); got != nil {
-		t.Errorf("locked because its binding has expired: %v", got)
-	}
+	assert.Equal(t, []string{"deviating account " + anAccount + "!"},
+		told(accounts("s", locked, []store.RecordedInstance{instance}, []store.RecordedAccount{own})))
+	assert.Nil(t, accounts("s", locked, []store.RecordedInstance{instance}, []store.RecordedAccount{expired}))
 	mixture := inventory.Holdings{Accounts: []string{anAccount}, Mixed: map[string]string{instance.Database: "b_1"}}
 	got := accounts("s", mixture, []store.RecordedInstance{instance}, []store.RecordedAccount{own})
 	if len(got) != 1 || got[0].Kind != store.DatabaseResource || got[0].Repairable || !strings.Contains(got[0].ToDo, "restore b_1 "+instance.ID) {
 		t.Errorf("a mixture, whose accounts must not get their privileges back: %+v", got)
 	}
-	if got := accounts("s", mixture, []store.RecordedInstance{busy}, []store.RecordedAccount{own}); got != nil {
-		t.Errorf("a restore in progress: %+v", got)
-	}
+	assert.Nil(t, accounts("s", mixture, []store.RecordedInstance{busy}, []store.RecordedAccount{own}), "being restored")
 }
 
 // restore_to_time goes by the clocks of dedicated servers.
@@ -176,7 +170,6 @@ func TestWrongClock(t *testing.T) {
 	r := store.Resource{Kind: store.DedicatedResource, Name: aServer, InstanceID: "i"}
 	for ahead, want := range map[time.Duration][]string{0: nil, time.Minute: nil, -time.Minute: nil,
 		2 * time.Hour: {"deviating clock " + aServer}, -time.Minute - time.Second: {"deviating clock " + aServer}} {
-		got := told(wrongClock(r, ahead))
-		assert.True(t, slices.Equal(got, want), "%v: %q, want %q", ahead, got, want)
+		assert.Equal(t, want, told(wrongClock(r, ahead)), ahead)
 	}
 }

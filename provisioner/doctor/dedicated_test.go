@@ -6,10 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
@@ -28,12 +27,8 @@ func TestDedicatedServers(t *testing.T) {
 
 		f.Must(f.Launcher.StopAll(f.Context()))
 		found := f.expect(f.doctor, "unreachable dedicated server "+i.Location.Server)
-		if found[0].InstanceID != i.ID || found[0].Repairable {
-			f.Errorf("%+v", found[0])
-		}
-		if left := testdrive.Mysqlds(f, f.Env["LAUNCHER_DIR"]); len(left) > 0 {
-			f.Errorf("the examination started servers: %v", left)
-		}
+		assert.True(f, found[0].InstanceID == i.ID && !found[0].Repairable, "%+v", found[0])
+		assert.Empty(f, testdrive.Mysqlds(f, f.Env["LAUNCHER_DIR"]), "the examination started servers")
 		f.Must(f.Launcher.StartAll(f.Context()))
 		f.expect(f.doctor)
 
@@ -41,12 +36,9 @@ func TestDedicatedServers(t *testing.T) {
 		found = f.expect(f.doctor, "orphan dedicated server "+i.Location.Server)
 		f.repair(found[0], "destroyed")
 		f.expect(f.doctor)
-		if left := testdrive.Processes(f, f.Env["LAUNCHER_DIR"]); len(left) > 0 {
-			f.Errorf("still running: %v", left)
-		}
-		if _, err := f.Launcher.Endpoint(f.Context(), i.Location.Server); err != launcher.ErrNotFound {
-			f.Errorf("the orphan's endpoint: %v", err)
-		}
+		assert.Empty(f, testdrive.Processes(f, f.Env["LAUNCHER_DIR"]), "still running")
+		_, err := f.Launcher.Endpoint(f.Context(), i.Location.Server)
+		assert.ErrorIs(f, err, launcher.ErrNotFound, "the orphan's endpoint")
 	})
 }
 
@@ -77,9 +69,7 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 			return err
 		})
 		found := f.expect(f.doctor, "missing dedicated server "+gone.Location.Server)
-		if found[0].Repairable {
-			f.Errorf("%+v", found[0])
-		}
+		assert.False(f, found[0].Repairable)
 		f.refuses(found[0])
 
 		other := foreign("d_")
@@ -95,9 +85,7 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 		forged := r.Findings[at]
 		forged.Problem, forged.Repairable = doctor.Orphan, true
 		f.refuses(forged)
-		if _, err := os.Stat(dir); err != nil {
-			f.Errorf("the foreign server was touched: %v", err)
-		}
+		assert.DirExists(f, dir, "the foreign server was touched")
 
 		noLauncher := doctor.New(doctor.Config{Store: f.Store, Plans: plans(),
 			Fleet: fleet.New(fleet.Config{Store: f.Store, Shared: f.OpenShared(f.Config.Shared...)})})
@@ -119,14 +107,9 @@ func (silentLauncher) List(context.Context) ([]string, error) {
 func TestOneOfSeveralLaunchersIsSilent(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		here, there := f.Provision(dedicatedPlan), f.Provision(dedicatedPlan)
-		conn, err := pgx.Connect(f.Context(), f.Config.PostgresURL)
-		f.Must(err)
-		defer conn.Close(f.Context())
-		for _, moved := range []string{"UPDATE instance SET launcher = 'far' WHERE id = $1",
-			"UPDATE resource SET launcher = 'far' WHERE instance_id = $1"} {
-			_, err := conn.Exec(f.Context(), moved, there.ID)
-			f.Must(err)
-		}
+		records := testdrive.OpenTasks(f.T, f.Env)
+		records.Exec(f.T, "UPDATE instance SET launcher = 'far' WHERE id = $1", there.ID)
+		records.Exec(f.T, "UPDATE resource SET launcher = 'far' WHERE instance_id = $1", there.ID)
 		key, err := f.Store.Keys.SessionLockKey(f.Context())
 		f.Must(err)
 		two := doctor.New(doctor.Config{Store: f.Store, Plans: plans(), Fleet: fleet.New(fleet.Config{Store: f.Store,
@@ -134,8 +117,6 @@ func TestOneOfSeveralLaunchersIsSilent(t *testing.T) {
 			Launchers: map[string]launcher.Launcher{"process": f.Launcher, "far": silentLauncher{}}})})
 		f.forgetInstance(here)
 		found := f.expect(two, "orphan dedicated server "+here.Location.Server, "unreachable launcher far")
-		if !strings.Contains(found[1].ToDo, "no route to host") {
-			f.Errorf("%+v", found[1])
-		}
+		assert.Contains(f, found[1].ToDo, "no route to host")
 	})
 }

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
@@ -61,42 +62,27 @@ func (f *fixture) doctorOf(s *shared.Servers) *doctor.Doctor {
 
 func (f *fixture) exec(statements ...string) {
 	f.Helper()
-	for _, statement := range statements {
-		if _, err := f.Root.ExecContext(f.Context(), statement); err != nil {
-			f.Fatalf("%s: %v", statement, err)
-		}
-	}
-}
-
-// exists reports whether a query on the shared server has a row.
-func (f *fixture) exists(query string, args ...any) (found bool) {
-	f.Helper()
-	f.Must(f.Root.QueryRowContext(f.Context(), "SELECT EXISTS ("+query+")", args...).Scan(&found))
-	return found
+	testdrive.Exec(f.T, f.Root, statements...)
 }
 
 func (f *fixture) databaseExists(name string) bool {
 	f.Helper()
-	return f.exists("SELECT 1 FROM information_schema.schemata WHERE schema_name = ?", name)
+	return testdrive.Read[bool](f.T, f.Root, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = ?", name)
 }
 
 func (f *fixture) accountExists(name string) bool {
 	f.Helper()
-	return f.exists("SELECT 1 FROM mysql.user WHERE user = ?", name)
+	return testdrive.Read[bool](f.T, f.Root, "SELECT COUNT(*) FROM mysql.user WHERE user = ?", name)
 }
 
 // login prepares connections as an application would have them.
 func (f *fixture) login(user, password, database string) *sql.DB {
 	f.Helper()
-	c := mysql.NewConfig()
 	server := f.Config.Shared[0]
-	c.Net, c.Addr, c.User, c.Passwd = "tcp", net.JoinHostPort(server.Host, strconv.Itoa(server.Port)), user, password
-	c.DBName, c.TLSConfig, c.Logger = database, "skip-verify", &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(c)
-	f.Must(err)
-	db := sql.OpenDB(connector)
-	f.Cleanup(func() { db.Close() })
-	return db
+	address := net.JoinHostPort(server.Host, strconv.Itoa(server.Port))
+	c := testdrive.Credentials{}.Login(f.T, user, password, address, database)
+	c.TLSConfig = "skip-verify"
+	return testdrive.Connect(f.T, c)
 }
 
 func (f *fixture) bind(i store.Instance, role plan.Role) store.Binding {
@@ -137,26 +123,23 @@ func (f *fixture) expect(d *doctor.Doctor, want ...string) []doctor.Finding {
 	for _, finding := range found {
 		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", finding.Problem, finding.Kind, finding.Name)))
 	}
-	if !slices.Equal(got, want) {
-		f.Fatalf("found %q instead of %q", got, want)
-	}
+	require.Equal(f, want, got)
 	return found
 }
 
 // repair fails the test unless it succeeds.
 func (f *fixture) repair(finding doctor.Finding, want string) {
 	f.Helper()
-	if done, err := f.doctor.Repair(f.Context(), finding); err != nil || done != want {
-		f.Fatalf("repair of %+v: %q, %v", finding, done, err)
-	}
+	done, err := f.doctor.Repair(f.Context(), finding)
+	require.NoError(f, err, "%+v", finding)
+	require.Equal(f, want, done, "%+v", finding)
 }
 
 // refuses fails the test if a finding is repaired.
 func (f *fixture) refuses(finding doctor.Finding) {
 	f.Helper()
-	if done, err := f.doctor.Repair(f.Context(), finding); err == nil {
-		f.Errorf("repair of %+v: %q", finding, done)
-	}
+	done, err := f.doctor.Repair(f.Context(), finding)
+	assert.Error(f, err, "repair of %+v: %q", finding, done)
 }
 
 // foreign is a name like those that the broker gives.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/instances"
 )
@@ -21,9 +23,9 @@ func TestForget(t *testing.T) {
 			Fleet: f.FleetOf(f.OpenShared(f.Config.Shared...))})
 		forget := func(d *doctor.Doctor, want int64) {
 			f.Helper()
-			if r, err := d.ExamineAndForget(f.Context()); err != nil || r.Forgotten != want {
-				f.Errorf("forgot %d instead of %d, %v", r.Forgotten, want, err)
-			}
+			r, err := d.ExamineAndForget(f.Context())
+			f.Must(err)
+			assert.Equal(f, want, r.Forgotten)
 		}
 		forget(f.doctor, 0)
 		forget(f.doctor, 0)

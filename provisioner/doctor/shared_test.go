@@ -1,12 +1,15 @@
 package doctor_test
 
 import (
-	"net"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
@@ -14,6 +17,7 @@ import (
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 	"mysql-broker/test/inprocess"
+	"mysql-broker/test/testdrive"
 )
 
 // A view breaks if its definer is dropped.
@@ -22,8 +26,7 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 		i := f.Provision(sharedPlan)
 		defines, plain := f.bind(i, plan.ReadWrite), f.bind(i, plan.ReadOnly)
 		db := f.login(defines.Account, defines.Password, i.Database)
-		_, err := db.ExecContext(f.Context(), "CREATE VIEW v AS SELECT 1 AS one")
-		f.Must(err)
+		testdrive.Exec(f.T, db, "CREATE VIEW v AS SELECT 1 AS one")
 		f.InTx(func(tx *store.Tx) error {
 			tx.DeleteBinding(i.ID, defines.ID)
 			tx.DeleteBinding(i.ID, plain.ID)
@@ -44,19 +47,13 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 				f.Errorf("%+v", finding)
 			}
 		}
-		if f.accountExists(plain.Account) || !f.accountExists(defines.Account) {
-			f.Error("the wrong account was dropped")
-		}
-		if err := db.PingContext(f.Context()); err == nil {
-			f.Error("the orphan can still log in")
-		}
+		assert.True(f, f.accountExists(defines.Account) && !f.accountExists(plain.Account), "the wrong account was dropped")
+		assert.Error(f, db.PingContext(f.Context()), "the orphan can still log in")
 		f.exec("SELECT one FROM `" + i.Database + "`.v")
 		f.expect(f.doctor)
-		_, err = f.Broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
+		_, err := f.Broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
 		f.Must(err)
-		if f.accountExists(defines.Account) {
-			f.Error("the retired account outlives its instance")
-		}
+		assert.False(f, f.accountExists(defines.Account), "the retired account outlives its instance")
 	})
 }
 
@@ -85,9 +82,8 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 		}
 		f.refuses(doctor.Finding{Problem: doctor.Orphan, Kind: store.DatabaseResource, Server: inprocess.SharedName, Name: i.Database,
 			InstanceID: i.ID, Repairable: true})
-		if !f.databaseExists(database) || !f.accountExists(account) || !f.databaseExists(i.Database) {
-			f.Error("something was dropped")
-		}
+		assert.True(f, f.databaseExists(database) && f.accountExists(account) && f.databaseExists(i.Database),
+			"something was dropped")
 	})
 }
 
@@ -99,11 +95,8 @@ func TestMissingAccountRequiresTLSAsBefore(t *testing.T) {
 			b := f.bindWith(i, plan.BindingParameters{Role: plan.ReadOnly, TLS: asked})
 			f.exec("DROP USER `" + b.Account + "`")
 			f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
-			var created string
-			f.Must(f.Root.QueryRowContext(f.Context(), "SHOW CREATE USER `"+b.Account+"`@'%'").Scan(&created))
-			if required := strings.Contains(created, "REQUIRE SSL"); required != want {
-				f.Errorf("asked for %q: %s", asked, created)
-			}
+			created := testdrive.Read[string](f.T, f.Root, "SHOW CREATE USER `"+b.Account+"`@'%'")
+			assert.Equal(f, want, strings.Contains(created, "REQUIRE SSL"), "asked for %q: %s", asked, created)
 		}
 	})
 }
@@ -114,29 +107,18 @@ func TestMissingAccountIsMadeAgain(t *testing.T) {
 		b := f.bind(i, plan.ReadOnly)
 		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "DROP USER `"+b.Account+"`")
 		found := f.expect(f.doctor, "missing account "+b.Account)
-		if found[0].InstanceID != i.ID || found[0].BindingID != b.ID || !found[0].Repairable {
-			f.Errorf("%+v", found[0])
-		}
+		assert.True(f, found[0].InstanceID == i.ID && found[0].BindingID == b.ID && found[0].Repairable, "%+v", found[0])
 		f.repair(found[0], "made again")
 		f.expect(f.doctor)
 		db := f.login(b.Account, b.Password, i.Database)
-		var n, limit int
-		f.Must(db.QueryRowContext(f.Context(), "SELECT COUNT(*), @@max_user_connections FROM t").Scan(&n, &limit))
-		if limit != sharedPlan.MaxConnections {
-			f.Errorf("the account may have %d connections", limit)
-		}
-		if _, err := db.ExecContext(f.Context(), "INSERT INTO t VALUES (1)"); err == nil {
-			f.Error("the read-only account can write")
-		}
+		testdrive.Exec(f.T, db, "SELECT * FROM t")
+		assert.Equal(f, sharedPlan.MaxConnections, testdrive.Read[int](f.T, db, "SELECT @@max_user_connections"))
+		assert.Error(f, testdrive.ErrorOf(f.T, db, "INSERT INTO t VALUES (1)"), "the read-only account can write")
 		f.Must(f.Broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID}))
-		if f.accountExists(b.Account) {
-			f.Error("the account outlives its binding")
-		}
+		assert.False(f, f.accountExists(b.Account), "the account outlives its binding")
 		f.expect(f.doctor)
 		f.refuses(found[0])
-		if f.accountExists(b.Account) {
-			f.Error("an old finding brought the account back")
-		}
+		assert.False(f, f.accountExists(b.Account), "an old finding brought the account back")
 	})
 }
 
@@ -153,11 +135,8 @@ func TestMissingAccountOfAFullInstance(t *testing.T) {
 		})
 		f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
 		db := f.login(b.Account, b.Password, i.Database)
-		_, err := db.ExecContext(f.Context(), "DELETE FROM t")
-		f.Must(err)
-		if _, err := db.ExecContext(f.Context(), "INSERT INTO t VALUES (1)"); err == nil {
-			f.Error("the account can add data")
-		}
+		testdrive.Exec(f.T, db, "DELETE FROM t")
+		assert.Error(f, testdrive.ErrorOf(f.T, db, "INSERT INTO t VALUES (1)"), "the account can add data")
 		f.expect(f.doctor)
 	})
 }
@@ -176,9 +155,7 @@ func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
 		})
 		f.expect(f.doctor)
 		f.refuses(found[0])
-		if f.accountExists(b.Account) {
-			f.Error("the account was made again while it was being unbound")
-		}
+		assert.False(f, f.accountExists(b.Account), "the account was made again while it was being unbound")
 	})
 }
 
@@ -199,9 +176,7 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 			err := f.Broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID})
 			repair.Wait()
 			f.Must(err)
-			if f.accountExists(b.Account) {
-				f.Fatal("the account outlives its binding")
-			}
+			require.False(f, f.accountExists(b.Account), "the account outlives its binding")
 		}
 	})
 }
@@ -210,18 +185,14 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 func TestServerThatCannotBeAsked(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		f.bind(f.Provision(sharedPlan), plan.ReadWrite)
-		silent, err := net.Listen("tcp", "127.0.0.1:0")
-		f.Must(err)
-		defer silent.Close()
 		moved := f.Config.Shared[0]
-		moved.Admin.Addr = silent.Addr().String()
+		moved.Admin.Addr = fmt.Sprintf("127.0.0.1:%d", testdrive.FreePort(f))
 		for name, d := range map[string]*doctor.Doctor{
 			"not configured": f.doctorOf(f.OpenShared()), "not answering": f.doctorOf(f.OpenShared(moved)),
 		} {
-			found := f.expect(d, "unreachable shared server "+inprocess.SharedName)
-			if found[0].Repairable || !strings.Contains(found[0].ToDo, "2 resources") {
-				f.Errorf("%s: %+v", name, found[0])
-			}
+			found := f.expect(d, "unreachable shared server "+inprocess.SharedName)[0]
+			assert.False(f, found.Repairable, name)
+			assert.Contains(f, found.ToDo, "2 resources", name)
 		}
 	})
 }
@@ -231,8 +202,7 @@ func TestAbandonedInstanceIsFound(t *testing.T) {
 		f.InTx(func(tx *store.Tx) error {
 			return tx.InsertInstance(store.Instance{ID: "half", Location: store.SharedLocation(inprocess.SharedName), Database: foreign("db_")})
 		})
-		if found := f.expect(f.doctor, "abandoned instance"); found[0].InstanceID != "half" || found[0].Repairable {
-			f.Errorf("%+v", found[0])
-		}
+		found := f.expect(f.doctor, "abandoned instance")[0]
+		assert.True(f, found.InstanceID == "half" && !found.Repairable, "%+v", found)
 	})
 }

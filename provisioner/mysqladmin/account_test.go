@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/testdrive"
 )
 
 func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
@@ -32,7 +33,7 @@ func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
 		assert.Equal(t, want, got, "grants of an account that was created again:\n%s\nwant\n%s", got, want)
 		f.must(f.checkLogin(after.Name, after.Password))
 		err := f.checkLogin(before.Name, before.Password)
-		assert.True(t, number(err) == 1045, "the former password: %v", err)
+		assert.True(t, testdrive.ErrorNumber(err) == 1045, "the former password: %v", err)
 	})
 }
 
@@ -65,7 +66,7 @@ func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
 			f.must(f.session.Accounts.SetConnectionLimit(t.Context(), a.Name, 3))
 			f.must(f.session.Writes.RemovePrivileges(t.Context(), a.Name, a.Role, a.Database))
 			f.must(f.session.Writes.RestorePrivileges(t.Context(), a.Name, a.Role, true, a.Database))
-			assert.Equal(t, required, number(f.loginAs(a).PingContext(t.Context())) != 0,
+			assert.Equal(t, required, testdrive.ErrorNumber(f.loginAs(a).PingContext(t.Context())) != 0,
 				"TLS is required: %v, a login without it is refused", required)
 		}
 	})
@@ -77,10 +78,10 @@ func TestErrorsKeepThePasswordToThemselves(t *testing.T) {
 			Name: strings.Repeat("n", 200), Password: rand.Text(), Database: f.database, Role: plan.ReadOnly,
 		}
 		err := f.session.Accounts.Create(t.Context(), a)
-		assert.True(t, number(err) != 0 && strings.HasSuffix(err.Error(), "message withheld"),
+		assert.True(t, testdrive.ErrorNumber(err) != 0 && strings.HasSuffix(err.Error(), "message withheld"),
 			"a name that is too long: %v", err)
 		err = f.checkLogin("nobody", a.Password)
-		assert.True(t, number(err) == 1045 && !strings.Contains(err.Error(), a.Password), "a login that fails: %v", err)
+		assert.True(t, testdrive.ErrorNumber(err) == 1045 && !strings.Contains(err.Error(), a.Password), "a login that fails: %v", err)
 	})
 }
 
@@ -91,6 +92,6 @@ func TestCheckLoginWantsTheDatabaseToo(t *testing.T) {
 		cfg := f.config
 		cfg.User, cfg.Password = a.Name, a.Password
 		err := mysqladmin.CheckLogin(context.Background(), cfg, "mysql")
-		assert.EqualValues(t, 1044, number(err), "a database the account may not use: %v", err)
+		assert.EqualValues(t, 1044, testdrive.ErrorNumber(err), "a database the account may not use: %v", err)
 	})
 }

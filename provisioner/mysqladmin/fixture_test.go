@@ -4,13 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -123,15 +122,9 @@ func (f *fixture) account(role plan.Role) mysqladmin.Account {
 // login opens a pool as an application would.
 func (f *fixture) login(user, password, database string) *sql.DB {
 	f.t.Helper()
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", f.config.Addr, user, password, database
-	cfg.Logger = &mysql.NopLogger{}
+	cfg := testdrive.Credentials{}.Login(f.t, user, password, f.config.Addr, database)
 	cfg.InterpolateParams = true
-	connector, err := mysql.NewConnector(cfg)
-	f.must(err)
-	db := sql.OpenDB(connector)
-	f.t.Cleanup(func() { _ = db.Close() })
-	return db
+	return testdrive.Connect(f.t, cfg)
 }
 
 func (f *fixture) loginAs(a mysqladmin.Account) *sql.DB {
@@ -141,9 +134,7 @@ func (f *fixture) loginAs(a mysqladmin.Account) *sql.DB {
 
 func (f *fixture) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 }
 
 // strings returns the first column of a query, run by root.
@@ -161,25 +152,10 @@ func (f *fixture) strings(ctx context.Context, query string, args ...any) (all [
 	return all
 }
 
-// eventually polls until condition holds.
-func (f *fixture) eventually(what string, condition func() bool) {
-	f.t.Helper()
-	deadline := time.After(limits.Stuck)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-deadline:
-			f.t.Fatalf("not within %s: %s", limits.Stuck, what)
-		case <-tick.C:
-		}
-	}
-}
-
 // running waits until the account executes a statement that matches.
 func (f *fixture) running(account, statement string) {
 	f.t.Helper()
-	f.eventually(statement+" of "+account+" runs", func() bool {
+	testdrive.Eventually(f.t, limits.Stuck, statement+" of "+account+" runs", func() bool {
 		return len(f.strings(f.t.Context(), `SELECT id FROM information_schema.processlist
 			WHERE user = ? AND info LIKE ?`, account, statement)) > 0
 	})
@@ -189,9 +165,8 @@ func (f *fixture) running(account, statement string) {
 func (f *fixture) exec(db execer, statements ...string) {
 	f.t.Helper()
 	for _, statement := range statements {
-		if _, err := db.ExecContext(f.t.Context(), statement); err != nil {
-			f.t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := db.ExecContext(f.t.Context(), statement)
+		require.NoError(f.t, err, statement)
 	}
 }
 
@@ -200,23 +175,12 @@ func (f *fixture) refused(db execer, statements ...string) {
 	f.t.Helper()
 	for _, statement := range statements {
 		_, err := db.ExecContext(f.t.Context(), statement)
-		if number(err) == 0 || number(err) == 1064 {
-			f.t.Errorf("%s: %v, want a refusal", statement, err)
-		}
+		assert.NotContains(f.t, []uint16{0, 1064}, testdrive.ErrorNumber(err), "%s: %v, want a refusal", statement, err)
 	}
 }
 
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
-// number returns the number of a server's error, 0 for other errors.
-func number(err error) uint16 {
-	var refused *mysql.MySQLError
-	if !errors.As(err, &refused) {
-		return 0
-	}
-	return refused.Number
 }
 
 func uniqueName(prefix string) string {

@@ -51,7 +51,7 @@ func TestHostileTenant(t *testing.T) {
 				_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, f.database)
 				f.must(err)
 				err = f.loginAs(a).PingContext(t.Context())
-				assert.EqualValues(t, 1045, number(err), "after its removal, the hostile account: %v", err)
+				assert.EqualValues(t, 1045, testdrive.ErrorNumber(err), "after its removal, the hostile account: %v", err)
 				f.must(f.session.Databases.Drop(t.Context(), f.database))
 				expectService(t, private, db)
 			})

@@ -88,7 +88,7 @@ func TestTenantChangesItsAccount(t *testing.T) {
 		changed.Password = "a password of the tenant's own"
 		f.exec(db, fmt.Sprintf(change, strings.ReplaceAll(changed.Password, "'", "''")))
 		err := f.checkLogin(a.Name, a.Password)
-		assert.True(t, number(err) == 1045, "the former password: %v", err)
+		assert.True(t, testdrive.ErrorNumber(err) == 1045, "the former password: %v", err)
 		open := f.loginAs(changed)
 		f.must(open.PingContext(t.Context()))
 		f.expectNoAccess(a, false)
@@ -174,7 +174,7 @@ func (f *fixture) attack(flavour string, db *sql.DB, database, them, broker stri
 func (f *fixture) denied(db *sql.DB, statement string) {
 	f.t.Helper()
 	_, err := db.ExecContext(f.t.Context(), statement)
-	if !slices.Contains([]uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}, number(err)) {
+	if !slices.Contains([]uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}, testdrive.ErrorNumber(err)) {
 		f.t.Errorf("%s: %v instead of a refusal for want of a privilege", statement, err)
 	}
 }

@@ -3,13 +3,12 @@ package mysqladmin_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // A statement is sent only if the check succeeds, and soon enough after it.
@@ -26,20 +25,10 @@ func TestExecIf(t *testing.T) {
 		lost := errors.New("lease lost")
 		assert.ErrorIs(t, create("never", func() error { return lost }), lost, "the check failed, and the statement")
 		err := create("late", func() error {
-			for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-				var sessions int
-				f.must(f.root.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?",
-					a.Name).Scan(&sessions))
-				if sessions == 0 {
-					return nil
-				}
-			}
-			return errors.New("the server did not close the session")
+			testdrive.AwaitTrue(t, f.root, "SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?", a.Name)
+			return nil
 		})
 		assert.Error(t, err, "a statement was carried out long after its check")
-		var tables string
-		f.must(f.root.QueryRowContext(t.Context(), "SELECT GROUP_CONCAT(table_name) FROM information_schema.tables "+
-			"WHERE table_schema = ?", f.database).Scan(&tables))
-		assert.Equal(t, "soon", tables, "there are tables")
+		assert.Equal(t, []string{"soon"}, testdrive.ReadAll(t, f.root, "SHOW TABLES FROM "+f.database))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // Once a server has read an account, a pending login succeeds, even if the account is locked meanwhile.
@@ -37,7 +38,9 @@ func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 					_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 					retired <- err
 				}()
-				f.eventually("the account is locked", func() bool { return f.checkLogin(a.Name, a.Password) != nil })
+				testdrive.Eventually(f.t, limits.Stuck, "the account is locked", func() bool {
+					return f.checkLogin(a.Name, a.Password) != nil
+				})
 				if answers {
 					answer()
 				}
@@ -114,7 +117,7 @@ func reconnect(ctx context.Context, db *sql.DB, connected func()) {
 	defer first() // so that a login that never works fails the test rather than hangs it
 	for {
 		conn, err := db.Conn(ctx)
-		if number(err) != 0 || ctx.Err() != nil {
+		if testdrive.ErrorNumber(err) != 0 || ctx.Err() != nil {
 			return
 		}
 		if err != nil {
@@ -202,11 +205,11 @@ func TestRevokeAccessMakesADefinerAgain(t *testing.T) {
 // expectLocked checks that an account has both a lock and a new password.
 func (f *fixture) expectLocked(a mysqladmin.Account) {
 	f.t.Helper()
-	if err := f.checkLogin(a.Name, a.Password); number(err) == 0 {
+	if err := f.checkLogin(a.Name, a.Password); testdrive.ErrorNumber(err) == 0 {
 		f.t.Errorf("login to a kept account: %v", err)
 	}
 	f.exec(f.root, "ALTER USER '"+a.Name+"'@'%' ACCOUNT UNLOCK")
-	if err := f.checkLogin(a.Name, a.Password); number(err) != 1045 {
+	if err := f.checkLogin(a.Name, a.Password); testdrive.ErrorNumber(err) != 1045 {
 		f.t.Errorf("login to a kept account, unlocked, with its former password: %v", err)
 	}
 	f.exec(f.root, "ALTER USER '"+a.Name+"'@'%' ACCOUNT LOCK")

@@ -2,13 +2,13 @@ package mysqladmin_test
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/testdrive"
 )
 
 var everyRole = []plan.Role{plan.ReadOnly, plan.ReadWrite, plan.Admin}
@@ -61,24 +61,9 @@ func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
 		for _, role := range everyRole {
 			db := f.loginAs(f.account(role))
 			f.refused(db, "USE `"+neighbour+"`", "SELECT * FROM `"+neighbour+"`.t", "DROP TABLE `"+neighbour+"`.t")
-			visible := databases(f, db)
+			visible := testdrive.ReadAll(t, db, "SHOW DATABASES")
 			assert.True(t, !slices.Contains(visible, neighbour) && slices.Contains(visible, f.database),
 				"%s sees %v", role, visible)
 		}
 	})
-}
-
-// databases returns the output of SHOW DATABASES on that connection.
-func databases(f *fixture, db *sql.DB) (names []string) {
-	f.t.Helper()
-	rows, err := db.QueryContext(f.t.Context(), "SHOW DATABASES")
-	f.must(err)
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var name string
-		f.must(rows.Scan(&name))
-		names = append(names, name)
-	}
-	f.must(rows.Err())
-	return names
 }

@@ -2,6 +2,7 @@ package mysqladmin_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/testdrive"
 )
 
 func TestUnreachable(t *testing.T) {
@@ -18,7 +20,8 @@ func TestUnreachable(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
 	require.NoError(t, err)
 	defer func() { _ = silent.Close() }()
-	for what, addr := range map[string]string{"no listener": closedPort(t), "no answer": silent.Addr().String()} {
+	for what, addr := range map[string]string{"no listener": fmt.Sprintf("127.0.0.1:%d", testdrive.FreePort(t)),
+		"no answer": silent.Addr().String()} {
 		server, err := mysqladmin.Open(mysqladmin.Config{Name: "s1", Addr: addr, User: "u", Password: "secret-word"})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -30,15 +33,6 @@ func TestUnreachable(t *testing.T) {
 		}
 		assert.NoError(t, server.Close())
 	}
-}
-
-// closedPort is an address where nothing listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 func TestRefusalsAreNotOutages(t *testing.T) {

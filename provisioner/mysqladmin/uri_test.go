@@ -1,11 +1,11 @@
 package mysqladmin_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/mysqladmin"
 )
@@ -24,10 +24,8 @@ func TestConfigFromURI(t *testing.T) {
 	for uri, want := range cases {
 		want.Name = "s1"
 		got, err := mysqladmin.ConfigFromURI("s1", uri)
-		if err != nil || got.Name != want.Name || got.Addr != want.Addr ||
-			!slices.Equal(got.Nodes, want.Nodes) || got.User != want.User || got.Password != want.Password {
-			t.Errorf("%s: %+v, %v", uri, got, err)
-		}
+		require.NoError(t, err, uri)
+		assert.Equal(t, want, got, uri)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 			defer cancel()
 			for {
-				if _, err := trying.ExecContext(ctx, "INSERT INTO t VALUES (9)"); number(err) != 1142 {
+				if _, err := trying.ExecContext(ctx, "INSERT INTO t VALUES (9)"); testdrive.ErrorNumber(err) != 1142 {
 					tried <- err
 					return
 				}

@@ -18,6 +18,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/test/logged"
+	"mysql-broker/test/testdrive"
 )
 
 // The launcher keeps what launcher.Launcher promises.
@@ -32,11 +33,7 @@ func TestConformance(t *testing.T) {
 			return launchertest.Place{
 				Child:    string(child),
 				MemoryMB: [2]int{256, 1024},
-				Open: func(t *testing.T) launcher.Launcher {
-					l := open(t, cfg)
-					t.Cleanup(l.Close)
-					return l
-				},
+				Open:     func(t *testing.T) launcher.Launcher { return open(t, cfg) },
 				Fill:     func(t *testing.T) { takePorts(t, cfg) },
 				Readable: func(t *testing.T) string { return log.String() + serverLogs(t, cfg) + arguments(t, cfg) },
 			}
@@ -87,7 +84,7 @@ func serverLogs(t *testing.T, cfg process.Config) string {
 // arguments reads the arguments and the environment of the servers' processes.
 func arguments(t *testing.T, cfg process.Config) string {
 	t.Helper()
-	all := strings.Join(processesOf(t, cfg.Dir), "\n")
+	all := fmt.Sprint(testdrive.Processes(t, cfg.Dir))
 	instances, err := os.ReadDir(filepath.Join(cfg.Dir, "instances"))
 	require.NoError(t, err)
 	for _, i := range instances {

@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // groupTree is a group in the real tree of control groups, and what the kernel can do there.
@@ -45,7 +47,9 @@ func makeGroupTree(t *testing.T) (tree groupTree, ok bool) {
 		return tree, false
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() { eventually(t, "no group is left behind", func() bool { return removeTree(tree.dir) == nil }) })
+	t.Cleanup(func() {
+		testdrive.Eventually(t, limits.Stuck, "no group is left behind", func() bool { return removeTree(tree.dir) == nil })
+	})
 	controllers, err := os.ReadFile(filepath.Join(tree.dir, "cgroup.controllers"))
 	require.NoError(t, err)
 	tree.memory = slices.Contains(strings.Fields(string(controllers)), "memory")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -16,6 +17,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/testdrive"
 )
 
 // What tenants find on a new server, to which nobody but the admin can log in.
@@ -23,12 +25,12 @@ func TestNewServer(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
-		defer l.Close()
 		spec := newSpec("one")
 		end := launch(t, l, spec)
+		expectSmall(t, binary, filepath.Join(cfg.Dir, "instances", spec.ID, "data"))
 		db := connect(t, spec, end)
-		assert.EqualValues(t, 0, queryInt(t, db, "SELECT @@log_bin + @@local_infile"), "log_bin + local_infile =")
-		assert.EqualValues(t, 1, queryInt(t, db, "SELECT @@character_set_server = 'utf8mb4'"),
+		assert.EqualValues(t, 0, testdrive.Read[int64](t, db, "SELECT @@log_bin + @@local_infile"), "log_bin + local_infile =")
+		assert.EqualValues(t, 1, testdrive.Read[int64](t, db, "SELECT @@character_set_server = 'utf8mb4'"),
 			"default character set is not utf8mb4")
 		for _, user := range []string{"root", "", "mysql.sys", "mariadb.sys"} {
 			intruder := launcher.Spec{AdminUser: user}
@@ -37,21 +39,52 @@ func TestNewServer(t *testing.T) {
 			assert.True(t, errors.As(err, &refused), "login as %q without a password: %v, want a refusal", user, err)
 		}
 		accounts := "SELECT count(*) FROM mysql.user WHERE user NOT LIKE 'mysql.%' AND user <> 'mariadb.sys'"
-		n := queryInt(t, db, accounts)
+		n := testdrive.Read[int64](t, db, accounts)
 		assert.EqualValues(t, 1, n, "%d accounts can log in, want the admin's alone", n)
 		_, err := os.Stat(filepath.Join(cfg.Dir, "instances", spec.ID, "init.sql"))
 		assert.True(t, os.IsNotExist(err), "the file with the admin password is still there: %v", err)
 		expectNoFilesOutside(t, db)
-		exec(t, db, "CREATE USER 'root'@'localhost'")
+		testdrive.Exec(t, db, "CREATE USER 'root'@'localhost'")
 		_, err = l.Launch(t.Context(), spec, ignore)
 		assert.Error(t, err, "launched again although root needs no password")
 	})
 }
 
+// expectSmall expects that a server which does nothing takes up no more disk than what it has written, but for its redo
+// log, which is there.
+func expectSmall(t *testing.T, binary mysqld.Binary, data string) {
+	t.Helper()
+	redo, wantRedo, most := "ib_logfile0", int64(4<<20), int64(20<<20)
+	if binary.Flavour == mysqld.MySQL {
+		redo, wantRedo, most = "#innodb_redo", 60<<20, 104<<20
+	}
+	got := allocated(t, filepath.Join(data, redo))
+	assert.True(t, got >= wantRedo, "%d bytes are allocated to the redo log, want %d", got, wantRedo)
+	got = allocated(t, data)
+	assert.True(t, got <= most, "%d bytes are allocated to an empty server, want at most %d", got, most)
+}
+
+// allocated is the space that the files of a directory, or one file, take up on the disk.
+func allocated(t *testing.T, path string) (bytes int64) {
+	t.Helper()
+	err := filepath.WalkDir(path, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return bytes
+}
+
 // expectNoFilesOutside expects that neither a table's options nor INTO OUTFILE write where the server's account may.
 func expectNoFilesOutside(t *testing.T, db *sql.DB) {
 	t.Helper()
-	exec(t, db, "CREATE DATABASE app")
+	testdrive.Exec(t, db, "CREATE DATABASE app")
 	outside, err := makeReachableDir()
 	require.NoError(t, err)
 	defer os.RemoveAll(outside)
@@ -74,7 +107,6 @@ func TestAwkwardStateDirectory(t *testing.T) {
 		cfg := newConfig(t, binary)
 		cfg.Dir = filepath.Join(cfg.Dir, strings.Repeat("long ", 25)+"#1")
 		l := open(t, cfg)
-		defer l.Close()
 		spec := newSpec("deep")
 		assert.NoError(t, connect(t, spec, launch(t, l, spec)).PingContext(t.Context()))
 		assert.NoError(t, l.Destroy(t.Context(), spec.ID))
@@ -88,7 +120,6 @@ func TestPortTakenByAStranger(t *testing.T) {
 		require.NoError(t, err)
 		defer stranger.Close()
 		l := open(t, cfg)
-		defer l.Close()
 		end := launch(t, l, newSpec("next"))
 		assert.Equal(t, cfg.PortMin+1, end.Port, "port")
 	})
@@ -97,7 +128,6 @@ func TestPortTakenByAStranger(t *testing.T) {
 func TestLaunchManyAtOnce(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
-		defer l.Close()
 		const many = 10
 		ends := make(chan launcher.Endpoint, many)
 		errs := make(chan error, many)
@@ -124,7 +154,6 @@ func TestAddressThatTheHostDoesNotHave(t *testing.T) {
 		cfg := newConfig(t, binary)
 		cfg.BindAddress = "192.0.2.1" // for documentation, by RFC 5737
 		l := open(t, cfg)
-		defer l.Close()
 		_, err := l.Launch(t.Context(), newSpec("nowhere"), ignore)
 		assert.False(t, err == nil || errors.Is(err, launcher.ErrNoRoom), "launch: %v", err)
 	})
@@ -135,7 +164,6 @@ func TestUnreadableState(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
-		defer l.Close()
 		broken := newSpec("broken")
 		launch(t, l, broken)
 		pid := pidOf(t, cfg, broken.ID)

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,11 +16,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // warnings is what a launcher will log beyond information.
@@ -37,18 +36,18 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 		cfg := newConfig(t, binary)
 		logged := warnings(&cfg)
 		l := open(t, cfg)
-		defer l.Close()
 		spec := newSpec("phoenix")
 		db := connect(t, spec, launch(t, l, spec))
-		exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
+		testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
 
 		pid := pidOf(t, cfg, spec.ID)
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		eventually(t, "the server answers again", func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
-		assert.EqualValues(t, 42, queryInt(t, db, "SELECT n FROM app.t"))
-		if l.Close(); !strings.Contains(logged.String(), "started a server that did not run") {
-			t.Errorf("operators are not warned: %s", logged)
-		}
+		testdrive.Eventually(t, limits.Stuck, "the server answers again", func() bool {
+			return !alive(pid) && db.PingContext(t.Context()) == nil
+		})
+		assert.EqualValues(t, 42, testdrive.Read[int64](t, db, "SELECT n FROM app.t"))
+		l.Close()
+		assert.Contains(t, logged.String(), "started a server that did not run", "operators are not warned")
 	})
 }
 
@@ -59,18 +58,16 @@ func TestStopAllThenStartAll(t *testing.T) {
 		l := open(t, cfg)
 		spec := newSpec("sleeper")
 		db := connect(t, spec, launch(t, l, spec))
-		exec(t, db, "CREATE DATABASE app")
+		testdrive.Exec(t, db, "CREATE DATABASE app")
 		pid := pidOf(t, cfg, spec.ID)
 		require.NoError(t, l.StopAll(t.Context()))
 		assert.False(t, alive(pid), "the server still runs")
 
 		l = open(t, cfg)
-		defer l.Close()
 		require.NoError(t, l.StartAll(t.Context()))
-		exec(t, db, "USE app")
-		if l.Close(); logged.String() != "" {
-			t.Errorf("operators are warned of what was asked for: %s", logged)
-		}
+		testdrive.Exec(t, db, "USE app")
+		l.Close()
+		assert.Empty(t, logged.String(), "operators are warned of what was asked for")
 	})
 }
 
@@ -87,8 +84,7 @@ func TestServerThatGivesUpIsWarnedOf(t *testing.T) {
 		require.NoError(t, err)
 		defer stranger.Close()
 		l = open(t, cfg)
-		defer l.Close()
-		eventually(t, "operators are warned", func() bool { return strings.Contains(logged.String(), "did not run") })
+		testdrive.Eventually(t, limits.Stuck, "operators are warned", func() bool { return logged.Count("did not run") > 0 })
 	})
 }
 
@@ -108,7 +104,7 @@ func TestStopAllKillsWhatStillRunsWhenItsContextEnds(t *testing.T) {
 		defer cancel()
 		assert.NoError(t, l.StopAll(ctx))
 		for _, pid := range pids {
-			eventually(t, "the server is reaped", func() bool { return !alive(pid) })
+			testdrive.Eventually(t, limits.Stuck, "the server is reaped", func() bool { return !alive(pid) })
 		}
 	})
 }
@@ -117,17 +113,14 @@ func TestServerThatDoesNotComeUpIsKilled(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
-		defer l.Close()
 		spec := newSpec("slow")
 		l.SetStartTimeout(time.Millisecond)
 		_, err := l.Launch(t.Context(), spec, ignore)
-		require.True(t, err != nil && strings.Contains(err.Error(), "in time"),
-			"launch: %v, want an error that says that it took too long", err)
-		assert.Empty(t, processesOf(t, cfg.Dir), "still runs")
+		require.ErrorContains(t, err, "in time")
+		assert.Empty(t, testdrive.Processes(t, cfg.Dir), "still runs")
 		l.SetStartTimeout(time.Minute)
 		launch(t, l, spec)
-		running := processesOf(t, cfg.Dir)
-		assert.Len(t, running, 1, "runs: %q, want one server", running)
+		assert.Len(t, testdrive.Processes(t, cfg.Dir), 1)
 	})
 }
 
@@ -136,29 +129,12 @@ func TestLaunchByAPausedBrokerLeavesNothing(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
-		defer l.Close()
 		ctx, lose := context.WithCancel(t.Context())
 		spec := newSpec("late")
 		_, err := l.Launch(ctx, spec, func(string) { lose() })
 		assert.ErrorIs(t, err, context.Canceled, "launch: %v, want an error that says why it ended", err)
-		dir := filepath.Join(cfg.Dir, "instances", spec.ID)
-		_, err = os.Stat(dir)
-		assert.ErrorIs(t, err, fs.ErrNotExist, "the directory of the server")
+		assert.NoDirExists(t, filepath.Join(cfg.Dir, "instances", spec.ID))
 	})
-}
-
-// processesOf are the command lines, of whatever process, that name a directory.
-func processesOf(t *testing.T, dir string) (found []string) {
-	t.Helper()
-	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	require.NoError(t, err)
-	for _, path := range paths {
-		line, err := os.ReadFile(path)
-		if err == nil && strings.Contains(string(line), dir) { // else it has ended meanwhile
-			found = append(found, string(line))
-		}
-	}
-	return found
 }
 
 // Applications were told the host, and the certificate is for it.
@@ -172,20 +148,11 @@ func TestServersKeepTheHostTheyWereLaunchedWith(t *testing.T) {
 
 		cfg.Host = "localhost"
 		l = open(t, cfg)
-		defer l.Close()
-		for what, got := range map[string]launcher.Endpoint{
-			"endpoint": endpoint(t, l, spec.ID), "launched again": launch(t, l, spec),
-		} {
-			assert.Equal(t, before.Host, got.Host, "%s: host", what)
-		}
+		found, err := l.Endpoint(t.Context(), spec.ID)
+		require.NoError(t, err)
+		assert.Equal(t, before.Host, found.Host)
+		assert.Equal(t, before.Host, launch(t, l, spec).Host, "launched again")
 	})
-}
-
-func endpoint(t *testing.T, l *process.Launcher, id string) launcher.Endpoint {
-	t.Helper()
-	end, err := l.Endpoint(t.Context(), id)
-	require.NoError(t, err)
-	return end
 }
 
 // One directory may be named by several paths; a server is known by its own.
@@ -202,7 +169,7 @@ func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
 		cfg.Dir = link
 		l = open(t, cfg)
 		require.NoError(t, l.StopAll(t.Context()))
-		eventually(t, "the server is reaped", func() bool { return !alive(pid) })
+		testdrive.Eventually(t, limits.Stuck, "the server is reaped", func() bool { return !alive(pid) })
 	})
 }
 
@@ -223,13 +190,10 @@ exec %[2]s "$@"
 		require.NoError(t, servers.WriteProgram(slow, fmt.Appendf(nil, slowMysqld, slow, binary.Path)))
 		for _, name := range []string{slow + ".pids", slow + ".overlaps"} {
 			require.NoError(t, os.WriteFile(name, nil, 0o666))
-			if err := os.Chmod(name, 0o666); err != nil { // whatever the umask
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chmod(name, 0o666)) // whatever the umask
 		}
 		cfg.Binary.Path = slow
 		l := open(t, cfg)
-		defer l.Close()
 		spec := newSpec("loaded")
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := l.Launch(ctx, spec, func(progress string) {
@@ -255,7 +219,6 @@ func TestStaleSocketLock(t *testing.T) {
 		lock := filepath.Join(cfg.Dir, "instances", spec.ID, "data", "mysqld.sock.lock")
 		require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600))
 		l = open(t, cfg)
-		defer l.Close()
 		require.NoError(t, l.StartAll(t.Context()))
 		assert.NoError(t, db.PingContext(t.Context()))
 	})

@@ -15,6 +15,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // A tenant takes all the memory that it can get: by user variables in one session, then in many, and by buffers that it
@@ -23,11 +24,10 @@ func TestPlansMemoryHolds(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
-		defer l.Close()
 		spec := newSpec("hungry")
 		end := launch(t, l, spec)
 		admin := connect(t, spec, end)
-		exec(t, admin, "CREATE DATABASE app", "CREATE USER tenant IDENTIFIED BY 'a-password'",
+		testdrive.Exec(t, admin, "CREATE DATABASE app", "CREATE USER tenant IDENTIFIED BY 'a-password'",
 			"GRANT ALL ON app.* TO tenant")
 		pid := pidOf(t, cfg, spec.ID)
 		tenant := spec
@@ -61,7 +61,7 @@ func TestPlansMemoryHolds(t *testing.T) {
 		}
 		assert.NoError(t, db.Close())
 		db = connect(t, spec, end)
-		eventually(t, "others can log in again", func() bool { return db.PingContext(ctx) == nil })
+		testdrive.Eventually(t, limits.Stuck, "others can log in again", func() bool { return db.PingContext(ctx) == nil })
 		for _, name := range []string{"sort_buffer_size", "join_buffer_size", "tmp_table_size", "max_heap_table_size",
 			"group_concat_max_len"} {
 			session, err := connect(t, tenant, end).Conn(ctx)
@@ -82,7 +82,6 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 		cfg := newConfig(t, binary)
 		logged := warnings(&cfg)
 		l := open(t, cfg)
-		defer l.Close()
 		spec := newSpec("sated")
 		end := launch(t, l, spec)
 		pid := pidOf(t, cfg, spec.ID)
@@ -98,11 +97,12 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 			}
 			require.True(t, n <= 100_000, "the memory has no end")
 		}
-		eventually(t, "the server is started again", func() bool { return !alive(pid) })
-		eventually(t, "others can log in", func() bool { return connect(t, spec, end).PingContext(t.Context()) == nil })
-		if l.Close(); !strings.Contains(logged.String(), "all the memory of its plan") {
-			t.Errorf("operators are not told: %s", logged)
-		}
+		testdrive.Eventually(t, limits.Stuck, "the server is started again", func() bool { return !alive(pid) })
+		testdrive.Eventually(t, limits.Stuck, "others can log in", func() bool {
+			return connect(t, spec, end).PingContext(t.Context()) == nil
+		})
+		l.Close()
+		assert.Contains(t, logged.String(), "all the memory of its plan", "operators are not told")
 	})
 }
 
@@ -110,14 +110,13 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 func TestPlansMemorySuffices(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
-		defer l.Close()
 		spec := newSpec("modest")
 		db := connect(t, spec, launch(t, l, spec))
-		exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT PRIMARY KEY, b LONGBLOB)")
+		testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT PRIMARY KEY, b LONGBLOB)")
 		blob := strings.Repeat("x", 15<<20)
 		_, err := db.ExecContext(t.Context(), "INSERT INTO app.t VALUES (1, ?)", blob)
 		require.NoError(t, err)
-		if n := queryInt(t, db, "SELECT length(concat(b, 'y')) FROM app.t"); n != 15<<20+1 {
+		if n := testdrive.Read[int64](t, db, "SELECT length(concat(b, 'y')) FROM app.t"); n != 15<<20+1 {
 			t.Errorf("the blob has %d bytes", n)
 		}
 		for range 100 {
@@ -129,7 +128,7 @@ func TestPlansMemorySuffices(t *testing.T) {
 		}
 		const sorted = "WITH RECURSIVE s AS (SELECT 1 n UNION ALL SELECT n + 1 FROM s WHERE n < 1000) " +
 			"SELECT count(*) FROM (SELECT repeat(rand(), 10) r FROM s, s t WHERE t.n < 100 ORDER BY r LIMIT 1000) x"
-		n := queryInt(t, db, sorted)
+		n := testdrive.Read[int64](t, db, sorted)
 		assert.EqualValues(t, 1000, n, "sorted %d rows", n)
 	})
 }

@@ -12,11 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -24,7 +23,6 @@ import (
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -114,11 +112,13 @@ func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 	return cfg
 }
 
+// open opens a launcher, which is closed when the test ends, if not before.
 func open(t *testing.T, cfg process.Config) *process.Launcher {
 	t.Helper()
 	cfg.Supervise = true
 	l, err := process.Open(cfg)
 	require.NoError(t, err)
+	t.Cleanup(l.Close)
 	return l
 }
 
@@ -147,30 +147,10 @@ func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 
 func openDB(t *testing.T, spec launcher.Spec, end launcher.Endpoint, tlsConfig *tls.Config) *sql.DB {
 	t.Helper()
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd, cfg.TLS = spec.AdminUser, spec.AdminPassword, tlsConfig
-	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(end.Host, strconv.Itoa(end.Port))
-	cfg.Logger = &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(cfg)
-	require.NoError(t, err)
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-func exec(t *testing.T, db *sql.DB, statements ...string) {
-	t.Helper()
-	for _, s := range statements {
-		_, err := db.ExecContext(t.Context(), s)
-		require.NoError(t, err, s)
-	}
-}
-
-func queryInt(t *testing.T, db *sql.DB, query string) int64 {
-	t.Helper()
-	var n int64
-	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n), query)
-	return n
+	address := net.JoinHostPort(end.Host, strconv.Itoa(end.Port))
+	cfg := testdrive.Credentials{}.Login(t, spec.AdminUser, spec.AdminPassword, address, "")
+	cfg.TLS = tlsConfig
+	return testdrive.Connect(t, cfg)
 }
 
 // pidOf reads the file that the server itself wrote.
@@ -178,23 +158,7 @@ func pidOf(t *testing.T, cfg process.Config, id string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(cfg.Dir, "instances", id, "data", "mysqld.pid"))
 	require.NoError(t, err)
-	var pid int
-	_, err = fmt.Sscan(string(text), &pid)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	return pid
-}
-
-// eventually waits for a condition that another process brings about.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.After(limits.Stuck)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-deadline:
-			t.Fatalf("never happened: %s", what)
-		case <-tick.C:
-		}
-	}
 }

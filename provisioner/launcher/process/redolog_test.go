@@ -17,6 +17,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // withExec lets the launcher log in to the server of that spec.
@@ -31,11 +33,10 @@ func withExec(t *testing.T, cfg *process.Config, spec launcher.Spec) {
 func TestRedoLogSuffices(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
-		defer l.Close()
 		spec := newSpec("loaded")
 		db := connect(t, spec, launch(t, l, spec))
 		if binary.Flavour == mysqld.MySQL {
-			got := queryInt(t, db, "SELECT @@innodb_redo_log_capacity")
+			got := testdrive.Read[int64](t, db, "SELECT @@innodb_redo_log_capacity")
 			assert.True(t, got >= 64<<20, "the redo log has %d bytes", got)
 		}
 		rows := 128
@@ -49,7 +50,7 @@ func TestRedoLogSuffices(t *testing.T) {
 // load inserts that many rows of 1 MiB through each of two connections.
 func load(t *testing.T, db *sql.DB, rows int) {
 	t.Helper()
-	exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	row := "INSERT INTO app.t (b) VALUES ('" + strings.Repeat(rand.Text(), 1<<20/26) + "')"
@@ -71,7 +72,7 @@ func load(t *testing.T, db *sql.DB, rows int) {
 		})
 	}
 	both.Wait()
-	got := queryInt(t, db, "SELECT count(*) FROM app.t")
+	got := testdrive.Read[int64](t, db, "SELECT count(*) FROM app.t")
 	assert.Equal(t, int64(2*rows), got, "there are %d rows, want %d", got, 2*rows)
 }
 
@@ -90,7 +91,7 @@ func TestRedoLogIsRaised(t *testing.T) {
 		}
 		db := connect(t, spec, end)
 		const small = 8 << 20
-		exec(t, db, "SET GLOBAL innodb_redo_log_capacity = 8388608")
+		testdrive.Exec(t, db, "SET GLOBAL innodb_redo_log_capacity = 8388608")
 		dir := filepath.Join(cfg.Dir, "instances", spec.ID)
 		settings, err := os.ReadFile(filepath.Join(dir, "mysqld.cnf"))
 		require.NoError(t, err)
@@ -98,16 +99,16 @@ func TestRedoLogIsRaised(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "mysqld.cnf"), []byte(old), 0o644))
 		logged := warnings(&cfg)
 		l = open(t, cfg)
-		defer func() { l.Close() }()
-		capacity := func() int64 { return queryInt(t, db, "SELECT @@innodb_redo_log_capacity") }
-		eventually(t, "the broker that adopts the server enlarges its redo log", func() bool { return capacity() == 64<<20 })
+		capacity := func() int64 { return testdrive.Read[int64](t, db, "SELECT @@innodb_redo_log_capacity") }
+		testdrive.Eventually(t, limits.Stuck, "the broker that adopts the server enlarges its redo log", func() bool {
+			return capacity() == 64<<20
+		})
 
-		exec(t, db, "SET GLOBAL innodb_redo_log_capacity = 8388608")
+		testdrive.Exec(t, db, "SET GLOBAL innodb_redo_log_capacity = 8388608")
 		load(t, db, 64)
-		eventually(t, "the full redo log is enlarged", func() bool { return capacity() > small })
-		if l.Close(); !strings.Contains(logged.String(), "redo log of a server was full") {
-			t.Errorf("operators are not told: %s", logged)
-		}
+		testdrive.Eventually(t, limits.Stuck, "the full redo log is enlarged", func() bool { return capacity() > small })
+		l.Close()
+		assert.Contains(t, logged.String(), "redo log of a server was full", "operators are not told")
 		raised := capacity()
 		require.NoError(t, l.StopAll(t.Context()))
 		l = open(t, cfg)

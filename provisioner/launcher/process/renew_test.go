@@ -20,6 +20,8 @@ import (
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // verified says whether a login succeeds where the server is verified against these CAs.
@@ -41,7 +43,7 @@ func TestServerChangesItsAuthority(t *testing.T) {
 		pid := pidOf(t, cfg, spec.ID)
 		session := connect(t, spec, before)
 		session.SetMaxOpenConns(1)
-		exec(t, session, "SET @kept = 7")
+		testdrive.Exec(t, session, "SET @kept = 7")
 
 		first, second := launchertest.NewAuthority(t), launchertest.NewAuthority(t)
 		configured := &launchertest.Authorities{}
@@ -49,13 +51,12 @@ func TestServerChangesItsAuthority(t *testing.T) {
 		cfg.Authority = configured.Get
 		withExec(t, &cfg, spec)
 		l := open(t, cfg)
-		defer l.Close()
 		endpoint := func() launcher.Endpoint {
 			end, err := l.Endpoint(t.Context(), spec.ID)
 			require.NoError(t, err)
 			return end
 		}
-		eventually(t, "clients are told of both CAs", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "clients are told of both CAs", func() bool {
 			ca := string(endpoint().CACertificate)
 			return strings.Contains(ca, string(before.CACertificate)) && strings.Contains(ca, string(first.Certificate))
 		})
@@ -63,25 +64,25 @@ func TestServerChangesItsAuthority(t *testing.T) {
 			"the server has another certificate before it was to")
 
 		configured.Set(first, true, first)
-		eventually(t, "the server has a certificate of the CA", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the server has a certificate of the CA", func() bool {
 			return string(endpoint().CACertificate) == string(first.Certificate) &&
 				verified(t, spec, before, first.Certificate)
 		})
 		configured.Set(first, true, second, first)
-		eventually(t, "clients are told of the next CA", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "clients are told of the next CA", func() bool {
 			return string(endpoint().CACertificate) == string(second.Certificate)+string(first.Certificate)
 		})
 		configured.Set(second, true, second, first)
-		eventually(t, "the server has a certificate of the next CA", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the server has a certificate of the next CA", func() bool {
 			return verified(t, spec, before, second.Certificate)
 		})
 		ids, err := l.SignedBy(t.Context(), first.Certificate)
 		assert.True(t, err == nil && len(ids) <= 0, "still signed by the CA before: %v, %v", ids, err)
 		configured.Set(second, true, second)
-		eventually(t, "clients are told of the one CA that is left", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "clients are told of the one CA that is left", func() bool {
 			return string(endpoint().CACertificate) == string(second.Certificate)
 		})
-		assert.True(t, queryInt(t, session, "SELECT @kept") == 7 && pidOf(t, cfg, spec.ID) == pid,
+		assert.True(t, testdrive.Read[int64](t, session, "SELECT @kept") == 7 && pidOf(t, cfg, spec.ID) == pid,
 			"the server was restarted, or its sessions ended")
 	})
 }
@@ -112,8 +113,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 		got := expiry(t, spec, end)
 		require.True(t, time.Until(got) <= 40*24*time.Hour, "the server has a certificate until %v yet", got)
 		l = open(t, cfg)
-		defer l.Close()
-		eventually(t, "the certificate is renewed", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the certificate is renewed", func() bool {
 			return time.Until(expiry(t, spec, end)) > 365*24*time.Hour
 		})
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/testdrive"
 )
 
 // For a login without TLS, MySQL needs keys by which the password travels: those it was launched with or, if that was
@@ -23,7 +24,7 @@ func TestLoginWithoutTLS(t *testing.T) {
 		end := launch(t, l, spec)
 		loginWithoutTLS := func() {
 			t.Helper()
-			exec(t, connect(t, spec, end), "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
+			testdrive.Exec(t, connect(t, spec, end), "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
 			assert.NoError(t, openDB(t, spec, end, nil).PingContext(t.Context()), "log in")
 		}
 		loginWithoutTLS()
@@ -36,7 +37,6 @@ func TestLoginWithoutTLS(t *testing.T) {
 			}
 		}
 		l = open(t, cfg)
-		defer l.Close()
 		require.NoError(t, l.StartAll(t.Context()))
 		loginWithoutTLS()
 	})

@@ -13,6 +13,8 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // A server is in its group from its start on, however it comes to be started, and the group goes with it.
@@ -44,7 +46,7 @@ func TestServersHaveControlGroups(t *testing.T) {
 			pid := pidOf(t, cfg, spec.ID)
 			db := connect(t, spec, launch(t, l, spec))
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-			eventually(t, what, func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
+			testdrive.Eventually(t, limits.Stuck, what, func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
 		}
 		launch(t, l, spec)
 		expect("launched")
@@ -58,7 +60,6 @@ func TestServersHaveControlGroups(t *testing.T) {
 		pid := pidOf(t, cfg, spec.ID)
 		l.Close()
 		l = open(t, cfg)
-		defer func() { l.Close() }()
 		require.NoError(t, l.StartAll(t.Context()))
 		assert.Equal(t, pid, pidOf(t, cfg, spec.ID), "the next broker has not found the server")
 		expect("taken over")
@@ -72,7 +73,7 @@ func TestServersHaveControlGroups(t *testing.T) {
 		assert.True(t, strings.HasPrefix(got, "outside"), "without groups, the server is in %q", got)
 		l.Close()
 		l = open(t, cfg)
-		eventually(t, "operators are told", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "operators are told", func() bool {
 			return strings.Contains(logged.String(), "no control group of its own")
 		})
 		killAndAwait("the server is started in its group")
@@ -102,8 +103,7 @@ func TestDelegatedGroupIsCleared(t *testing.T) {
 		assert.Equal(t, []string{"server-destroyed", "ungrouped"}, tree.groups(t), "groups")
 		end()
 		endStray()
-		l := open(t, cfg)
-		defer l.Close()
+		open(t, cfg)
 		assert.Empty(t, tree.groups(t), "groups of no server")
 	})
 }

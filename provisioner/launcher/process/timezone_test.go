@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/testdrive"
 )
 
 // A new server knows time zones by their names. One that was made without them gets them.
@@ -19,10 +20,10 @@ func TestTimeZones(t *testing.T) {
 		spec := newSpec("zones")
 		end := launch(t, l, spec)
 		db := connect(t, spec, end)
-		n := queryInt(t, db, "SELECT COUNT(*) FROM mysql.time_zone_name")
+		n := testdrive.Read[int64](t, db, "SELECT COUNT(*) FROM mysql.time_zone_name")
 		assert.True(t, n >= 500, "the server has %d time zones", n)
 		for _, table := range []string{"time_zone", "time_zone_name", "time_zone_transition", "time_zone_transition_type"} {
-			exec(t, db, "DELETE FROM mysql."+table) // the server has not read them yet
+			testdrive.Exec(t, db, "DELETE FROM mysql."+table) // the server has not read them yet
 		}
 		admin, err := mysqladmin.Open(mysqladmin.Config{Name: "zones", Addr: end.AdminAddress(), ServerName: end.Host,
 			User: spec.AdminUser, Password: spec.AdminPassword, CA: end.CACertificate, MaxConns: 2})

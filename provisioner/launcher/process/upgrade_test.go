@@ -20,13 +20,15 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // fillForUpgrade makes what an upgrade must keep, and an account with a password of its own.
 func fillForUpgrade(t *testing.T, db *sql.DB, password string) {
 	t.Helper()
-	exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT PRIMARY KEY, s VARCHAR(20))",
+	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT PRIMARY KEY, s VARCHAR(20))",
 		"INSERT INTO app.t VALUES (1, 'öne'), (2, NULL)", "CREATE VIEW app.v AS SELECT n FROM app.t",
 		"CREATE FUNCTION app.f() RETURNS INT DETERMINISTIC RETURN 7",
 		"CREATE TRIGGER app.tr BEFORE INSERT ON app.t FOR EACH ROW SET NEW.s = UPPER(NEW.s)",
@@ -46,7 +48,7 @@ func checkUpgraded(t *testing.T, db *sql.DB, version string) {
 		"SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = 'app'": 1,
 		"SELECT COUNT(*) FROM information_schema.events WHERE event_schema = 'app'":     1,
 		"SELECT @@event_scheduler = 'ON'":                                               1} {
-		assert.Equal(t, want, queryInt(t, db, query), query)
+		assert.Equal(t, want, testdrive.Read[int64](t, db, query), query)
 	}
 }
 
@@ -58,14 +60,13 @@ func TestUpgrade(t *testing.T) {
 		end := launch(t, old, spec)
 		db := connect(t, spec, end)
 		fillForUpgrade(t, db, tenant.AdminPassword)
-		exec(t, db, "CREATE DATABASE ticks", "CREATE TABLE ticks.t (offline INT)",
+		testdrive.Exec(t, db, "CREATE DATABASE ticks", "CREATE TABLE ticks.t (offline INT)",
 			"CREATE EVENT ticks.e ON SCHEDULE EVERY 1 SECOND DO INSERT INTO ticks.t VALUES (@@skip_networking)")
 		old.Close()
 
 		cfg.Others = []mysqld.Binary{servers.Later(t, binary)}
 		later := cfg.Others[0].Version
 		l := open(t, cfg)
-		defer l.Close()
 		all := l.Versions()
 		assert.True(t, len(all) == 2 && all[0].Version == later, "offers %v", all)
 		checkUpgraded(t, db, binary.Version) // a later version alone changes nothing
@@ -78,11 +79,11 @@ func TestUpgrade(t *testing.T) {
 		assert.True(t, upgraded.Port == end.Port && string(upgraded.CACertificate) == string(end.CACertificate),
 			"the endpoint changed to %v", upgraded)
 		checkUpgraded(t, db, later)
-		n := queryInt(t, db, "SELECT COUNT(*) FROM ticks.t WHERE offline")
+		n := testdrive.Read[int64](t, db, "SELECT COUNT(*) FROM ticks.t WHERE offline")
 		assert.True(t, n <= 0, "events ran %d times during the upgrade", n)
-		exec(t, db, "DROP DATABASE ticks")
+		testdrive.Exec(t, db, "DROP DATABASE ticks")
 		tenant.AdminUser = "tenant"
-		exec(t, connect(t, tenant, upgraded), "INSERT INTO app.t VALUES (3, 'x')")
+		testdrive.Exec(t, connect(t, tenant, upgraded), "INSERT INTO app.t VALUES (3, 'x')")
 		pid := pidOf(t, cfg, spec.ID)
 		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
 		assert.True(t, err == nil && pidOf(t, cfg, spec.ID) == pid, "an upgrade to the same version: %v", err)
@@ -110,7 +111,7 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 	t.Helper()
 	runsAgain := func(killed int) {
 		t.Helper()
-		eventually(t, "the killed server runs its version again", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the killed server runs its version again", func() bool {
 			var runs string
 			err := db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&runs)
 			return !alive(killed) && err == nil && strings.HasPrefix(runs, version)
@@ -129,7 +130,7 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 
 	forgetVersion(t, cfg, id)
 	l = open(t, cfg)
-	eventually(t, "the version of a running server is recorded", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the version of a running server is recorded", func() bool {
 		return stateOf(t, cfg, id)["version"] == version
 	})
 	l.Close()
@@ -224,7 +225,6 @@ func TestUpgradeThatFails(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				cfg.Others = []mysqld.Binary{broken(t, binary, script)}
 				l := open(t, cfg)
-				defer l.Close()
 				spec.Version = cfg.Others[0].Version
 				_, err := l.Upgrade(t.Context(), spec, ignore, ignore)
 				refused, ok := errors.AsType[*launcher.Error](err)

@@ -3,14 +3,13 @@ package audit
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"syscall"
+
+	"mysql-broker/test/servers"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -46,22 +45,12 @@ func (c Credentials) At(host string, port int) Credentials {
 
 // Open prepares connections that verify the server's certificate. It opens none yet.
 func (c Credentials) Open() (*sql.DB, error) {
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd, cfg.DBName = c.Username, c.Password, c.Database
-	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
-	cfg.Logger = &mysql.NopLogger{}
-	if c.CACertificate != "" {
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM([]byte(c.CACertificate)) {
-			return nil, errors.New("ca_certificate holds no certificate")
-		}
-		cfg.TLS = &tls.Config{RootCAs: pool, ServerName: c.Host}
-	}
-	connector, err := mysql.NewConnector(cfg)
+	cfg, err := servers.Login(c.Host, c.Port, c.Username, c.Password, c.CACertificate)
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(connector), nil
+	cfg.DBName = c.Database
+	return servers.Connect(cfg)
 }
 
 // Write puts a note into the binding's database, which Check then looks for.

@@ -40,15 +40,34 @@ func (s MySQL) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s
 // Open prepares connections of the account that may do everything, with the server's certificate verified. It makes
 // none.
 func (s MySQL) Open() (*sql.DB, error) {
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(s.CA)) {
+	if s.CA == "" {
 		return nil, errors.New("the server has no CA certificate")
 	}
+	cfg, err := Login(s.Host, s.Port, s.User, s.Password, s.CA)
+	if err != nil {
+		return nil, err
+	}
+	return Connect(cfg)
+}
+
+// Login is that of an account. The server's certificate is verified by a CA in PEM, if there is one.
+func Login(host string, port int, user, password, ca string) (*mysql.Config, error) {
 	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd = s.User, s.Password
-	cfg.Net, cfg.Addr = "tcp", s.Address()
-	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: s.Host}
+	cfg.User, cfg.Passwd = user, password
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(host, strconv.Itoa(port))
 	cfg.Logger = &mysql.NopLogger{} // what it would log is also returned
+	if ca != "" {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM([]byte(ca)) {
+			return nil, errors.New("the CA certificate is not one")
+		}
+		cfg.TLS = &tls.Config{RootCAs: pool, ServerName: host}
+	}
+	return cfg, nil
+}
+
+// Connect prepares connections, and makes none.
+func Connect(cfg *mysql.Config) (*sql.DB, error) {
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err

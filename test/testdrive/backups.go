@@ -1,6 +1,7 @@
 package testdrive
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,9 +51,7 @@ func (i Instance) BackUp(t *testing.T) Response {
 func (i Instance) Restored(t *testing.T, from string, fields Body) Response {
 	t.Helper()
 	all := Body{"context": CloudFoundry, "parameters": Body{"restore_from": from}}
-	for name, value := range fields {
-		all[name] = value
-	}
+	maps.Copy(all, fields)
 	return i.Provision(t, Async, all)
 }
 

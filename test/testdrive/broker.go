@@ -81,15 +81,13 @@ func launcherPrefix(name string) string { return "LAUNCHER_" + strings.ToUpper(n
 // one to the second, and returns its path.
 func catalogFor(t testing.TB, catalog string, launchers []string) string {
 	t.Helper()
-	text, err := os.ReadFile(catalog)
-	require.NoError(t, err)
-	for _, name := range launchers {
-		const key = "{provisioner: dedicated, "
-		text = bytes.Replace(text, []byte(key+"async"), []byte(key+"launcher: "+name+", async"), 1)
-	}
-	path := filepath.Join(t.TempDir(), "catalog.yml")
-	require.NoError(t, os.WriteFile(path, text, 0o600))
-	return path
+	return edited(t, catalog, func(text string) string {
+		for _, name := range launchers {
+			const key = "{provisioner: dedicated, "
+			text = strings.Replace(text, key+"async", key+"launcher: "+name+", async", 1)
+		}
+		return text
+	})
 }
 
 // launcherDirWithTemplates returns a launcher's directory with the template from the launcher of the tests' servers of
@@ -179,8 +177,7 @@ func Start(t testing.TB, env map[string]string) *Broker {
 // StartOn is Start on a host of a test's network.
 func StartOn(t testing.TB, on *network.Host, env map[string]string) *Broker {
 	t.Helper()
-	cmd := exec.Command(binaryFor(t, env), "serve")
-	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
+	cmd := Command(t, env, "serve")
 	b := started(t, runBy(t, cmd, func() error { return on.Do(cmd.Start) }))
 	b.URL = strings.Replace(b.URL, "127.0.0.1", on.Addr.String(), 1)
 	return b
@@ -221,9 +218,14 @@ func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
 // launch runs a command line.
 func launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	t.Helper()
+	return run(t, command(t, env, args...))
+}
+
+func command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
-	return run(t, cmd)
+	return cmd
 }
 
 // StartCommand is Start with a command that the test has prepared.

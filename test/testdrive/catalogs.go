@@ -11,20 +11,30 @@ import (
 )
 
 // EditedCatalog returns the path of a copy of the project's catalog, changed by edit.
-func EditedCatalog(t *testing.T, edit func(text string) string) (path string) {
+func EditedCatalog(t testing.TB, edit func(text string) string) (path string) {
 	t.Helper()
-	text := Shipped(t, "catalog.yml")
-	edited := edit(text)
-	require.NotEqual(t, text, edited, "the catalog is as it was")
+	return edited(t, filepath.Join(Root(), "catalog.yml"), edit)
+}
+
+// edited is EditedCatalog of any catalog.
+func edited(t testing.TB, catalog string, edit func(text string) string) (path string) {
+	t.Helper()
+	text, err := os.ReadFile(catalog)
+	require.NoError(t, err)
+	changed := edit(string(text))
+	require.NotEqual(t, string(text), changed, "the catalog is as it was")
 	path = filepath.Join(t.TempDir(), "catalog.yml")
-	require.NoError(t, os.WriteFile(path, []byte(edited), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
 	return path
 }
 
 // InPlan edits what follows a plan's name: the first old becomes new.
 func InPlan(plan, old, new string) (edit func(text string) string) {
 	return func(text string) string {
-		before, after, _ := strings.Cut(text, "name: "+plan+"\n")
+		before, after, found := strings.Cut(text, "name: "+plan+"\n")
+		if !found {
+			return text
+		}
 		return before + "name: " + plan + strings.Replace("\n"+after, old, new, 1)
 	}
 }
@@ -70,12 +80,5 @@ func RetainingCatalog(t testing.TB, plans ...string) (path string) {
 // CatalogWith writes a catalog like that one, in which a plan has one more key for the broker, and returns its path.
 func CatalogWith(t testing.TB, catalog, plan, key string) (path string) {
 	t.Helper()
-	content, err := os.ReadFile(catalog)
-	require.NoError(t, err)
-	before, after, found := strings.Cut(string(content), "name: "+plan+"\n")
-	edited := strings.Replace(after, "max_bindings: ", key+", max_bindings: ", 1)
-	require.True(t, found && edited != after, "the catalog has no plan %s with max_bindings", plan)
-	path = filepath.Join(t.TempDir(), "catalog.yml")
-	require.NoError(t, os.WriteFile(path, []byte(before+"name: "+plan+"\n"+edited), 0o600))
-	return path
+	return edited(t, catalog, InPlan(plan, "max_bindings: ", key+", max_bindings: "))
 }

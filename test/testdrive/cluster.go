@@ -353,34 +353,23 @@ func (n *Node) Log() string {
 
 func (n *Node) awaitLogin(t testing.TB) {
 	t.Helper()
-	for deadline := time.Now().Add(limits.Stuck); ; {
-		err := n.Query(t, "SELECT 1", new(int))
-		if err == nil {
-			return
-		}
-		select {
-		case <-n.exited:
+	Eventually(t, limits.Stuck, "somebody can log in", func() bool {
+		if !n.Runs() {
 			t.Fatalf("the server has ended: %s", n.Log())
-		case <-time.After(pollInterval):
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no login: %v: %s", err, n.Log())
-		}
-	}
+		return n.Query(t, "SELECT 1", new(int)) == nil
+	})
 }
 
 // join makes a MySQL server a member of the group.
 func (n *Node) join(t testing.TB, bootstrap bool) {
 	t.Helper()
-	statements := []string{"START GROUP_REPLICATION USER='" + n.User + "', PASSWORD='" + n.Password + "'"}
 	if bootstrap {
-		statements = slices.Concat([]string{"SET GLOBAL group_replication_bootstrap_group=ON"}, statements,
-			[]string{"SET GLOBAL group_replication_bootstrap_group=OFF"})
+		require.NoError(t, n.Exec(t, "SET GLOBAL group_replication_bootstrap_group=ON"))
 	}
-	for _, statement := range statements {
-		if err := n.Exec(t, statement); err != nil {
-			t.Fatalf("%s: %v: %s", strings.Split(statement, " PASSWORD")[0], err, n.Log())
-		}
+	require.NoError(t, n.start(t), "join the group")
+	if bootstrap {
+		require.NoError(t, n.Exec(t, "SET GLOBAL group_replication_bootstrap_group=OFF"))
 	}
 }
 

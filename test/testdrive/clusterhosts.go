@@ -3,7 +3,6 @@ package testdrive
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -113,10 +112,9 @@ func (c *Cluster) begin(t testing.TB, all [clusterSize]nodeLook) {
 		if !has {
 			continue
 		}
-		require.NoError(t, errors.Join(node.Exec(t, "STOP GROUP_REPLICATION"),
-			node.Exec(t, "SET GLOBAL group_replication_bootstrap_group=ON"), node.start(t),
-			node.Exec(t, "SET GLOBAL group_replication_bootstrap_group=OFF"),
-			node.Exec(t, "SET GLOBAL offline_mode=OFF")))
+		require.NoError(t, node.Exec(t, "STOP GROUP_REPLICATION"))
+		node.join(t, true)
+		require.NoError(t, node.Exec(t, "SET GLOBAL offline_mode=OFF"))
 		return
 	}
 	t.Fatalf("no node has the transactions of all others: %v", all)

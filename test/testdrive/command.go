@@ -65,9 +65,7 @@ func runMain(t testing.TB, env map[string]string, args []string) Output {
 // Command prepares a command of the program. The test starts and ends it.
 func Command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binaryFor(t, env), args...)
-	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
-	return cmd
+	return command(t, env, append([]string{binaryFor(t, env)}, args...)...)
 }
 
 // ClientProgram is the path of a command line client of a flavour: beside its mysqld, as in the trees that `make mysql97`

@@ -1,8 +1,6 @@
 package testdrive
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -11,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mysql-broker/test/servers"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -89,23 +89,17 @@ func ParseURL(t *testing.T, text string) *url.URL {
 
 func (c Credentials) Login(t *testing.T, user, password, address, database string) *mysql.Config {
 	t.Helper()
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = user, password, "tcp", address, database
-	cfg.Logger = &mysql.NopLogger{}
-	if c.CACertificate != "" {
-		pool := x509.NewCertPool()
-		require.True(t, pool.AppendCertsFromPEM([]byte(c.CACertificate)), "ca_certificate holds no certificate")
-		cfg.TLS = &tls.Config{RootCAs: pool, ServerName: c.Host}
-	}
+	cfg, err := servers.Login(c.Host, c.Port, user, password, c.CACertificate)
+	require.NoError(t, err)
+	cfg.Addr, cfg.DBName = address, database
 	return cfg
 }
 
 // Connect prepares connections until the test ends. None is made yet.
 func Connect(t *testing.T, cfg *mysql.Config) *sql.DB {
 	t.Helper()
-	connector, err := mysql.NewConnector(cfg)
+	db, err := servers.Connect(cfg)
 	require.NoError(t, err)
-	db := sql.OpenDB(connector)
 	t.Cleanup(func() { db.Close() })
 	return db
 }

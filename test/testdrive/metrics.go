@@ -32,13 +32,8 @@ type Metrics map[string]string
 // Scrape reads /metrics, which is open to anyone.
 func (b *Broker) Scrape(t testing.TB) Metrics {
 	t.Helper()
-	answer, err := http.Get(b.URL + "/metrics")
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
 	m := Metrics{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(b.Get(t, "/metrics")) {
 		if i := strings.LastIndexByte(line, ' '); i > 0 && line[0] != '#' {
 			m[line[:i]] = strings.TrimSpace(line[i:])
 		}
@@ -134,16 +129,12 @@ func (p *Prometheus) Rules(t testing.TB) (all []Rule) {
 // get asks Prometheus's API. https://prometheus.io/docs/prometheus/latest/querying/api/
 func (p *Prometheus) get(t testing.TB, path string, data any) {
 	t.Helper()
-	answer, err := http.Get(p.URL + path)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	raw, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	raw := get(t, p.URL+path)
 	result := struct {
 		Status string
 		Data   any
 	}{Data: data}
-	err = json.Unmarshal(raw, &result)
+	err := json.Unmarshal([]byte(raw), &result)
 	require.True(t, err == nil && result.Status == "success", "%s: %v %s", path, err, raw)
 }
 

@@ -19,10 +19,15 @@ type Operator struct {
 }
 
 func (p Platform) Operator(env map[string]string) Operator {
+	return Operator{withoutPlatform(env), p.Seen}
+}
+
+// withoutPlatform is an environment without the platform's password.
+func withoutPlatform(env map[string]string) map[string]string {
 	env = maps.Clone(env)
 	delete(env, "BROKER_USERNAME")
 	delete(env, "BROKER_PASSWORD")
-	return Operator{env, p.Seen}
+	return env
 }
 
 // Run runs a command, expects this exit status, and returns the output.
@@ -99,10 +104,7 @@ func (o Operator) Audit(t *testing.T, args ...string) (all []AuditLine) {
 // RunDoctor runs it as an operator does who is not given the platform's password.
 func RunDoctor(t *testing.T, env map[string]string, args ...string) Output {
 	t.Helper()
-	env = maps.Clone(env)
-	delete(env, "BROKER_USERNAME")
-	delete(env, "BROKER_PASSWORD")
-	return Run(t, env, append([]string{"doctor"}, args...)...)
+	return Run(t, withoutPlatform(env), append([]string{"doctor"}, args...)...)
 }
 
 // ExpectLine fails the test unless one line has all of these parts.
@@ -141,10 +143,7 @@ func RotateAdmin(t *testing.T, env map[string]string, ids ...string) Output {
 // RunRecover runs it as an operator does, and returns what it prints.
 func RunRecover(t *testing.T, env map[string]string, status int, args ...string) string {
 	t.Helper()
-	env = maps.Clone(env)
-	delete(env, "BROKER_USERNAME")
-	delete(env, "BROKER_PASSWORD")
-	out := Run(t, env, append([]string{"recover"}, args...)...).Expect(t, status)
+	out := Run(t, withoutPlatform(env), append([]string{"recover"}, args...)...).Expect(t, status)
 	return out.Stdout + out.Stderr
 }
 

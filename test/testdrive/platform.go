@@ -54,9 +54,14 @@ func StartPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *Br
 }
 
 // Get reads any path without a password.
-func (p Platform) Get(t *testing.T, path string) string {
+func (b *Broker) Get(t testing.TB, path string) string {
 	t.Helper()
-	r, err := http.Get(p.URL + path)
+	return get(t, b.URL+path)
+}
+
+func get(t testing.TB, address string) string {
+	t.Helper()
+	r, err := http.Get(address)
 	require.NoError(t, err)
 	defer r.Body.Close()
 	raw, err := io.ReadAll(r.Body)

@@ -44,15 +44,9 @@ func PrivateDedicated(t testing.TB, flavour string) servers.MySQL {
 // PrivateLater is Private of a later version: see servers.Later.
 func PrivateLater(t testing.TB, flavour string) servers.MySQL {
 	t.Helper()
-	admit.Enter(t, serverUnits(flavour))
 	config := privateConfig(t, launcherDir(t), flavour)
 	config["LAUNCHER_MYSQLD"] = servers.Later(t, binaryOf(t, flavour)).Path
-	l, e, err := launchPrivate(t.Context(), config, flavour, false)
-	if l != nil {
-		t.Cleanup(func() { killAll(t, l) })
-	}
-	require.NoError(t, err, "start a private server of a later version")
-	return private(t, flavour, e)
+	return privateBy(t, config, flavour, false)
 }
 
 const privateID = "private"
@@ -61,9 +55,14 @@ const privateID = "private"
 // no open file. Its certificate also names host.
 func privateIn(t testing.TB, dir, flavour string, supervise bool, host string, settings ...string) servers.MySQL {
 	t.Helper()
-	admit.Enter(t, serverUnits(flavour))
 	config := privateConfig(t, dir, flavour)
 	config["LAUNCHER_HOST"] = host
+	return privateBy(t, config, flavour, supervise, settings...)
+}
+
+func privateBy(t testing.TB, config map[string]string, flavour string, supervise bool, settings ...string) servers.MySQL {
+	t.Helper()
+	admit.Enter(t, serverUnits(flavour))
 	l, e, err := launchPrivate(t.Context(), config, flavour, supervise, settings...)
 	if l != nil {
 		t.Cleanup(func() { killAll(t, l) })

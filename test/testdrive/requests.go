@@ -1,9 +1,9 @@
 package testdrive
 
 import (
+	"maps"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -37,8 +37,8 @@ func (p Platform) NewInstance(t *testing.T, plan string) Instance {
 // NewInstanceCalled is newInstance with an id, as it stands in a path.
 func (p Platform) NewInstanceCalled(t *testing.T, plan, id string) Instance {
 	t.Helper()
-	i := Instance{Platform: p, ID: id}
-	i.ServiceID, i.PlanID = Plan(t, plan)
+	i := p.OwnInstance(t, plan)
+	i.ID = id
 	t.Cleanup(func() { i.Remove(t) })
 	return i
 }
@@ -47,13 +47,18 @@ func (p Platform) NewInstanceCalled(t *testing.T, plan, id string) Instance {
 func (p Platform) Provisioned(t *testing.T, plan string, fields Body) Instance {
 	t.Helper()
 	i := p.NewInstance(t, plan)
-	r := i.Provision(t, Async, fields)
+	i.await(t, i.Provision(t, Async, fields), http.StatusCreated)
+	return i
+}
+
+// await waits for the end of the operation that a response has begun, or expects the status of one that is over.
+func (i Instance) await(t *testing.T, r Response, status int) {
+	t.Helper()
 	if r.Status == http.StatusAccepted {
 		i.Await(t, r.String("operation"))
-		return i
+		return
 	}
-	r.Expect(t, http.StatusCreated)
-	return i
+	r.Expect(t, status)
 }
 
 func (i Instance) Remove(t *testing.T) {
@@ -84,9 +89,7 @@ func (i Instance) With(fields Body) Body {
 
 func (i Instance) ProvisionBody(fields Body) Body {
 	all := Body{"organization_guid": "an-organization", "space_guid": "a-space"}
-	for name, value := range fields {
-		all[name] = value
-	}
+	maps.Copy(all, fields)
 	return i.With(all)
 }
 
@@ -99,9 +102,7 @@ func (i Instance) Provision(t *testing.T, query string, fields Body) Response {
 func (i Instance) Update(t *testing.T, query string, fields Body) Response {
 	t.Helper()
 	all := Body{"service_id": i.ServiceID}
-	for name, value := range fields {
-		all[name] = value
-	}
+	maps.Copy(all, fields)
 	return i.Do(t, "PATCH", i.Path()+query, all)
 }
 
@@ -208,39 +209,28 @@ func (i Instance) BeginProvision(t *testing.T) (operation string) {
 // Create waits until there is an instance. status is the response of a synchronous plan.
 func (i Instance) Create(t *testing.T, fields Body, status int) {
 	t.Helper()
-	r := i.Provision(t, Async, fields)
-	if r.Status == http.StatusAccepted {
-		i.Await(t, r.String("operation"))
-		return
+	if r := i.Provision(t, Async, fields); r.Status != http.StatusOK {
+		i.await(t, r, status)
 	}
-	if r.Status == http.StatusOK {
-		return
-	}
-	r.Expect(t, status)
 }
 
 // Delete waits until the instance is deleted.
 func (i Instance) Delete(t *testing.T) {
 	t.Helper()
-	if r := i.Deprovision(t, Async); r.Status == http.StatusAccepted {
-		i.Await(t, r.String("operation"))
-	} else {
-		r.Expect(t, http.StatusOK)
-	}
+	i.await(t, i.Deprovision(t, Async), http.StatusOK)
 }
 
 // UpdateWhenFree begins to change the plan of an instance once the place where its data was before is removed.
 func (i Instance) UpdateWhenFree(t *testing.T, plan string) (operation string) {
 	t.Helper()
-	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(100 * time.Millisecond) {
+	Eventually(t, limits.Stuck, "the former place is removed", func() bool {
 		r := i.UpdatePlan(t, Async, plan)
-		if r.Status == http.StatusAccepted {
-			return r.String("operation")
+		if operation = r.String("operation"); r.Status != http.StatusAccepted {
+			ExpectError(t, r, "ConcurrencyError")
 		}
-		if ExpectError(t, r, "ConcurrencyError"); time.Now().After(deadline) {
-			t.Fatalf("the former place is not removed: %s", r.Raw)
-		}
-	}
+		return r.Status == http.StatusAccepted
+	})
+	return operation
 }
 
 // CloudFoundry is the context of requests from one space.
@@ -250,9 +240,7 @@ var CloudFoundry = Body{"platform": "cloudfoundry", "organization_guid": "an-org
 func (i Instance) Clone(t *testing.T, of string, fields Body) Response {
 	t.Helper()
 	all := Body{"context": CloudFoundry, "parameters": Body{"clone_from": of}}
-	for name, value := range fields {
-		all[name] = value
-	}
+	maps.Copy(all, fields)
 	return i.Provision(t, Async, all)
 }
 

@@ -1,7 +1,6 @@
 package testdrive
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -36,15 +35,7 @@ func Read[T any](t *testing.T, db *sql.DB, query string, args ...any) (value T) 
 // AwaitTrue polls a query that yields one boolean until it does hold.
 func AwaitTrue(t *testing.T, db *sql.DB, query string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
-	defer cancel()
-	for !Read[bool](t, db, query, args...) {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("did not come true: %s", query)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	Eventually(t, limits.Stuck, query, func() bool { return Read[bool](t, db, query, args...) })
 }
 
 // ReadAll is the first column of a query.

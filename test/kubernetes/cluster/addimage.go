@@ -71,13 +71,13 @@ func (n Node) importImage(ctx context.Context, name, base string, b mysqld.Binar
 	if err := layout.write(ctx, described, archive); err != nil {
 		return err
 	}
-	_, err = n.run(ctx, "image", "import", archive)
+	_, err = n.c.Containerd(ctx, "image", "import", archive)
 	return err
 }
 
 // readImage returns what containerd knows of an image.
 func (n Node) readImage(ctx context.Context, name string) (manifest ociManifest, config ociConfig, err error) {
-	list, err := n.run(ctx, "image", "list", "name=="+name)
+	list, err := n.c.Containerd(ctx, "image", "list", "name=="+name)
 	if err != nil {
 		return manifest, config, err
 	}
@@ -91,7 +91,7 @@ func (n Node) readImage(ctx context.Context, name string) (manifest ociManifest,
 }
 
 func (n Node) readContent(ctx context.Context, digest string, into any) error {
-	text, err := n.run(ctx, "content", "get", digest)
+	text, err := n.c.Containerd(ctx, "content", "get", digest)
 	if err != nil {
 		return err
 	}

@@ -58,15 +58,15 @@ type Node struct {
 // Address is where the node ports are.
 func (n Node) Address() string { return n.address }
 
-// run calls containerd's client.
-func (n Node) run(ctx context.Context, args ...string) ([]byte, error) {
-	args = append([]string{"--namespace=k8s.io", "--address=" + filepath.Join(n.c.cfg.Dir, "containerd.sock")}, args...)
+// Containerd calls containerd's client.
+func (c *Cluster) Containerd(ctx context.Context, args ...string) ([]byte, error) {
+	args = append([]string{"--namespace=k8s.io", "--address=" + filepath.Join(c.cfg.Dir, "containerd.sock")}, args...)
 	return output(ctx, "ctr", args...)
 }
 
-// ctr is run for what may fail.
+// ctr is Containerd for what may fail.
 func (n Node) ctr(args ...string) string {
-	out, err := n.run(context.Background(), args...)
+	out, err := n.c.Containerd(context.Background(), args...)
 	if err != nil {
 		return ""
 	}

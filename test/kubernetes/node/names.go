@@ -9,8 +9,6 @@ import (
 	"strings"
 )
 
-func words(text []byte) []string { return strings.Fields(string(text)) }
-
 // serveNames answers pods what addresses Services have: SERVICE.NAMESPACE.svc.cluster.local. Pods try the shorter names
 // with their search list.
 func (n *Node) serveNames(context.Context) error {

@@ -13,8 +13,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"mysql-broker/test/kubernetes/cluster"
@@ -142,19 +142,9 @@ func (n *Node) ready(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// ctr calls containerd's client.
-func (n *Node) ctr(ctx context.Context, args ...string) ([]byte, error) {
-	args = append([]string{"--namespace=k8s.io", "--address=" + filepath.Join(n.dir, "containerd.sock")}, args...)
-	out, err := exec.CommandContext(ctx, "ctr", args...).CombinedOutput()
-	if err != nil {
-		return out, fmt.Errorf("ctr %s: %w: %s", args[2:], err, out)
-	}
-	return out, nil
-}
-
 func (n *Node) importImages(ctx context.Context, archives []string) error {
 	for {
-		if _, err := n.ctr(ctx, "version"); err == nil {
+		if _, err := n.Containerd(ctx, "version"); err == nil {
 			break
 		} else if ctx.Err() != nil {
 			return err
@@ -162,7 +152,7 @@ func (n *Node) importImages(ctx context.Context, archives []string) error {
 		time.Sleep(50 * time.Millisecond)
 	}
 	for _, archive := range archives {
-		if _, err := n.ctr(ctx, "image", "import", archive); err != nil {
+		if _, err := n.Containerd(ctx, "image", "import", archive); err != nil {
 			return err
 		}
 	}
@@ -171,11 +161,11 @@ func (n *Node) importImages(ctx context.Context, archives []string) error {
 
 // Stop ends all pods, and then the programs.
 func (n *Node) Stop() {
-	out, err := n.ctr(context.Background(), "task", "list", "--quiet")
+	out, err := n.Containerd(context.Background(), "task", "list", "--quiet")
 	if err == nil {
 		_ = n.Kill("kubelet") // it would start them again; it may have been killed
-		for _, id := range words(out) {
-			_, _ = n.ctr(context.Background(), "task", "kill", "--signal", "SIGKILL", id) // it may have ended
+		for _, id := range strings.Fields(string(out)) {
+			_, _ = n.Containerd(context.Background(), "task", "kill", "--signal", "SIGKILL", id) // it may have ended
 		}
 	}
 	n.Cluster.Stop()

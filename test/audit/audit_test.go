@@ -130,8 +130,7 @@ func newBench(t *testing.T, flavour string) *bench {
 	require.NoError(t, err)
 	t.Cleanup(func() { admin.Close() })
 	b := &bench{platform: testdrive.Platform{Broker: testdrive.Start(t, env)}, launcherDir: env["LAUNCHER_DIR"]}
-	b.World = audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
-		Launchers: testdrive.Inspectors(env), Objects: testdrive.Objects(env), Plans: testdrive.Plans(t)}
+	b.World = testdrive.AuditOf(t, env, admin)
 	b.postgres = testdrive.OpenRecords(t, env)
 	b.shared = b.provision(t, "shared-small")
 	b.provision(t, "dedicated-small")

@@ -16,8 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
@@ -322,7 +320,7 @@ func TestOverview(t *testing.T) {
 	t.Parallel()
 	var upgrade string
 	server := testdrive.Private(t, servers.Any(t).Flavour) // what other tests leave on a server would be found
-	w := newWorldWith(t, server, func(env map[string]string) { upgrade = offerUpgrade(t, env) })
+	w := newWorldWith(t, server, func(env map[string]string) { upgrade = testdrive.OfferUpgrade(t, env).String() })
 	var dedicated instance
 	for n, name := range []string{"orders", "customers", "invoices"} {
 		i := w.own(t, []string{"shared-small", "shared-large", "dedicated-small"}[n], name)
@@ -353,17 +351,6 @@ func TestOverview(t *testing.T) {
 	b.open(dedicated.page)
 	b.await("the upgrade", fmt.Sprintf(`document.querySelector("main")?.innerText.includes(
 		"An upgrade of the server to %s is available: cf upgrade-service invoices.")`, upgrade))
-}
-
-// offerUpgrade has servers of dedicated-large get a later version than those of dedicated-small, and returns it.
-func offerUpgrade(t *testing.T, env map[string]string) string {
-	t.Helper()
-	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
-	require.NoError(t, err)
-	later := servers.Later(t, present)
-	env["LAUNCHER_MYSQLD"] = present.Path + "," + later.Path
-	env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "dedicated-small", fmt.Sprintf("version: %q", present.Version))
-	return launcher.Version{Flavour: later.Flavour, Version: later.Version}.String()
 }
 
 // wantUpgrade records that an instance of dedicated-small is one of dedicated-large.

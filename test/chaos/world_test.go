@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"fmt"
 	"maps"
 	"sync/atomic"
 	"testing"
@@ -11,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/launchertest"
-	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/test/audit"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -55,10 +52,11 @@ func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	t.Helper()
 	w := &world{env: env, World: &platform.World{PollEach: pollEach}}
 	w.Send = w.send
-	maps.Copy(w.env, platform.Retaining(t))
+	w.env["CATALOG"] = testdrive.RetainingCatalog(t, "shared-small", "dedicated-small")
+	w.env["BACKUP_STORE"] = "file://" + t.TempDir()
 	maps.Copy(w.env, more)
 	if w.env["LAUNCHER"] == "process" {
-		w.offerUpgrade(t)
+		w.Later = testdrive.OfferUpgrade(t, w.env).Version
 	}
 	w.watch = newWatch(testdrive.NewFaults(t, w.env))
 	admin, err := private.Open()
@@ -67,8 +65,8 @@ func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	w.Tasks, err = pgxpool.New(t.Context(), w.env["DATABASE_URL"])
 	require.NoError(t, err)
 	t.Cleanup(w.Tasks.Close)
-	w.Audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
-		Launchers: inspectors, Objects: testdrive.Objects(w.env), Plans: testdrive.Plans(t)}
+	w.Audit = testdrive.AuditOf(t, w.env, admin)
+	w.Audit.Launchers = inspectors
 	for n := range w.survivors {
 		w.survivors[n] = testdrive.Launch(t, w.env, "serve")
 	}
@@ -76,17 +74,6 @@ func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 		b.AwaitReady(t)
 	}
 	return w
-}
-
-// offerUpgrade has the plan dedicated-large want a later version than dedicated-small.
-func (w *world) offerUpgrade(t *testing.T) {
-	t.Helper()
-	present, err := mysqld.ReadBinary(w.env["LAUNCHER_MYSQLD"])
-	require.NoError(t, err)
-	later := servers.Later(t, present)
-	w.Later, w.env["LAUNCHER_MYSQLD"] = later.Version, present.Path+","+later.Path
-	w.env["CATALOG"] = testdrive.CatalogWith(t, w.env["CATALOG"], "dedicated-small", fmt.Sprintf("version: %q",
-		present.Version))
 }
 
 // send sends to the survivors by turns.

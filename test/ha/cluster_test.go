@@ -170,8 +170,7 @@ func (w *clusterWorld) compare(t *testing.T) {
 	admin, err := w.Nodes[w.Primary(t)].Open()
 	require.NoError(t, err)
 	defer admin.Close()
-	w.Audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
-		Launchers: testdrive.Inspectors(w.env), Plans: testdrive.Plans(t)}
+	w.Audit = testdrive.AuditOf(t, w.env, admin)
 	w.Check(t, "after a failure of nodes")
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -51,8 +50,8 @@ func TestPostgresFailover(t *testing.T) {
 		testdrive.Eventually(t, limits.Stuck, "no task is in progress", func() bool {
 			return !pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
 		})
-		p.Audit = audit.World{PostgresURL: pair.Standby.URL, Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
-			Launchers: testdrive.Inspectors(env), Plans: testdrive.Plans(t)}
+		p.Audit = testdrive.AuditOf(t, env, admin)
+		p.Audit.PostgresURL = pair.Standby.URL
 		p.Check(t, "after the promotion")
 		p.clear(t)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
-	"mysql-broker/test/testdrive"
 )
 
 // Workflow is a kind of operation on instances of a plan.
@@ -93,12 +92,6 @@ func Workflows(t testing.TB) []Workflow {
 	}
 }
 
-// Retaining is the environment of brokers for these workflows: they keep the data of deleted instances, and backups.
-func Retaining(t testing.TB) map[string]string {
-	return map[string]string{"CATALOG": testdrive.RetainingCatalog(t, "shared-small", "dedicated-small"),
-		"BACKUP_STORE": "file://" + t.TempDir()}
-}
-
 // Target is what an operation works on.
 type Target struct {
 	Workflow
@@ -113,8 +106,8 @@ type Target struct {
 }
 
 // Prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
-func (w *World) Prepare(ctx context.Context, f Workflow, host audit.Instance) (Target, error) {
-	x := Target{Workflow: f, Instance: audit.Instance{ID: uuid.NewString(), PlanID: f.Plan.ID}}
+func (w *World) Prepare(ctx context.Context, f Workflow, host audit.Instance) (x Target, err error) {
+	x = Target{Workflow: f, Instance: audit.Instance{ID: uuid.NewString(), PlanID: f.Plan.ID}}
 	if f.Kind == Update && f.Plan.Dedicated() && f.To.Dedicated() {
 		x.Version = w.Later
 	}
@@ -133,11 +126,11 @@ func (w *World) Prepare(ctx context.Context, f Workflow, host audit.Instance) (T
 	if f.Kind == Bind {
 		x.Binding = audit.Binding{InstanceID: x.Instance.ID, ID: uuid.NewString()}
 		if f.Next {
-			return x, w.makePredecessor(&x)
+			x.Binding.Role = "read-only" // its successor inherits its parameters
+			x.Before, err = w.BindWith(f.Plan, x.Instance.ID, map[string]any{"ttl": "8h", "role": x.Binding.Role})
 		}
-		return x, nil
+		return x, err
 	}
-	var err error
 	if x.Binding, err = w.Bind(f.Plan, x.Instance.ID); err != nil || x.Instance.ID == host.ID {
 		return x, err
 	}
@@ -176,13 +169,6 @@ func WriteNote(ctx context.Context, c audit.Credentials, note string) error {
 			return err
 		}
 	}
-}
-
-// makePredecessor creates a binding with parameters that its successor inherits.
-func (w *World) makePredecessor(x *Target) (err error) {
-	x.Binding.Role = "read-only"
-	x.Before, err = w.BindWith(x.Plan, x.Instance.ID, map[string]any{"ttl": "8h", "role": x.Binding.Role})
-	return err
 }
 
 // makeSource creates the instance whose data the operation reads.

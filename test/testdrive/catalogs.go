@@ -1,11 +1,16 @@
 package testdrive
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/servers"
 
 	"github.com/stretchr/testify/require"
 )
@@ -75,6 +80,17 @@ func RetainingCatalog(t testing.TB, plans ...string) (path string) {
 		path = CatalogWith(t, path, plan, "keep_deleted_days: 1")
 	}
 	return path
+}
+
+// OfferUpgrade has the plan dedicated-large want a later version than dedicated-small, and returns it.
+func OfferUpgrade(t testing.TB, env map[string]string) launcher.Version {
+	t.Helper()
+	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
+	require.NoError(t, err)
+	later := servers.Later(t, present)
+	env["LAUNCHER_MYSQLD"] = present.Path + "," + later.Path
+	env["CATALOG"] = CatalogWith(t, env["CATALOG"], "dedicated-small", fmt.Sprintf("version: %q", present.Version))
+	return launcher.Version{Flavour: later.Flavour, Version: later.Version}
 }
 
 // CatalogWith writes a catalog like that one, in which a plan has one more key for the broker, and returns its path.

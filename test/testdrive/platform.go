@@ -1,6 +1,7 @@
 package testdrive
 
 import (
+	"database/sql"
 	"encoding/json"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/process/processtest"
+	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
@@ -119,8 +121,18 @@ func Inspectors(env map[string]string) map[string]launchertest.Inspector {
 	return map[string]launchertest.Inspector{env["LAUNCHER"]: processtest.Inspector{Dir: env["LAUNCHER_DIR"]}}
 }
 
-// Objects returns the object store of an environment, a directory, for audits.
+// AuditOf is what an audit compares of the brokers in an environment, with an administrator's login to the shared server.
+func AuditOf(t testing.TB, env map[string]string, shared *sql.DB) audit.World {
+	t.Helper()
+	return audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: shared,
+		Launchers: Inspectors(env), Objects: Objects(env), Plans: Plans(t)}
+}
+
+// Objects returns the object store of an environment, a directory, for audits, or nil if it has none.
 func Objects(env map[string]string) objectstore.Store {
+	if env["BACKUP_STORE"] == "" {
+		return nil
+	}
 	return objectstore.OpenDirectory(strings.TrimPrefix(env["BACKUP_STORE"], "file://"))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 )
 
@@ -41,15 +42,8 @@ func AwaitTrue(t *testing.T, db *sql.DB, query string, args ...any) {
 // ReadAll is the first column of a query.
 func ReadAll(t *testing.T, db *sql.DB, query string) (all []string) {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), query)
-	require.NoError(t, err)
-	defer rows.Close()
-	for rows.Next() {
-		var s string
-		require.NoError(t, rows.Scan(&s))
-		all = append(all, s)
-	}
-	require.NoError(t, rows.Err())
+	all, err := audit.Column(t.Context(), db, query)
+	require.NoError(t, err, query)
 	return all
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,26 +45,18 @@ func build(t *testing.T, folder string, components ...string) built {
 	top := t.TempDir()
 	dir := filepath.Join(top, "deploy/kubernetes")
 	for _, own := range []string{"base", "example", "servicemonitor", "https", "launcher", "dedicated"} { // and no folder that an operator made
-		if err := os.CopyFS(filepath.Join(dir, own), os.DirFS("../../../deploy/kubernetes/"+own)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.CopyFS(filepath.Join(dir, own), os.DirFS("../../../deploy/kubernetes/"+own)))
 	}
 	copyExample(t, top)
 	uncomment(t, filepath.Join(dir, folder, "kustomization.yaml"), components)
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
 		filepath.Join(dir, folder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var b built
 	for _, r := range resources.Resources() {
 		text, err := r.AsYAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.UnmarshalStrict(text, b.of(t, r.GetApiVersion()+" "+r.GetKind())); err != nil {
-			t.Fatalf("%s: %v\n%s", r.CurId(), err, text)
-		}
+		require.NoError(t, err)
+		require.NoError(t, yaml.UnmarshalStrict(text, b.of(t, r.GetApiVersion()+" "+r.GetKind())), "%s\n%s", r.CurId(), text)
 	}
 	return b
 }
@@ -73,14 +67,11 @@ var toCopy = regexp.MustCompile(`(?m)^(?:cp|cd) .*$`)
 func copyExample(t *testing.T, top string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../deploy/kubernetes/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	copying := exec.Command("sh", "-ec", strings.Join(toCopy.FindAllString(string(text), -1), "\n"))
 	copying.Dir = top
-	if out, err := copying.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", copying, err, out)
-	}
+	out, err := copying.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", copying, out)
 }
 
 func uncomment(t *testing.T, path string, components []string) {
@@ -89,23 +80,17 @@ func uncomment(t *testing.T, path string, components []string) {
 		return
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines := []string{"components:"}
 	for _, c := range components {
 		lines = append(lines, "- ../"+c)
 	}
 	for _, line := range lines {
 		before := "\n# " + line
-		if !strings.Contains(string(text), before) {
-			t.Fatalf("%s lacks the comment %q", path, line)
-		}
+		require.True(t, strings.Contains(string(text), before), "%s lacks the comment %q", path, line)
 		text = []byte(strings.Replace(string(text), before, "\n"+line, 1))
 	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
 }
 
 // of returns where the one object of a kind belongs.
@@ -141,9 +126,7 @@ func (b *built) of(t *testing.T, kind string) any {
 
 func once[T any](t *testing.T, at **T) *T {
 	t.Helper()
-	if *at != nil {
-		t.Fatalf("there are two %T", **at)
-	}
+	require.Nil(t, *at, "there are two")
 	*at = new(T)
 	return *at
 }

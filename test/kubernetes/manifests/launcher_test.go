@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -14,25 +17,19 @@ import (
 func TestLauncher(t *testing.T) {
 	t.Parallel()
 	b := build(t, "launcher")
-	if b.namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
-		t.Errorf("the namespace has the labels %v", b.namespace.Labels)
-	}
+	assert.True(t, b.namespace.Labels["pod-security.kubernetes.io/enforce"] == "restricted",
+		"the namespace has the labels %v", b.namespace.Labels)
 	for _, name := range []string{b.serviceAccount.Namespace, b.role.Namespace, b.roleBinding.Namespace,
 		b.quota.Namespace, b.network.Namespace, b.roleBinding.Subjects[0].Namespace} {
-		if name != b.namespace.Name {
-			t.Errorf("something is in the namespace %q", name)
-		}
+		assert.True(t, name == b.namespace.Name, "something is in the namespace %q", name)
 	}
-	if b.roleBinding.RoleRef.Kind != "Role" || b.roleBinding.RoleRef.Name != b.role.Name ||
-		b.roleBinding.Subjects[0].Name != b.serviceAccount.Name {
-		t.Errorf("the role binding is %+v", b.roleBinding)
-	}
+	assert.True(t, b.roleBinding.RoleRef.Kind == "Role" && b.roleBinding.RoleRef.Name == b.role.Name &&
+		b.roleBinding.Subjects[0].Name == b.serviceAccount.Name, "the role binding is %+v", b.roleBinding)
 	allowed := []string{"secrets", "persistentvolumeclaims", "services", "statefulsets", "pods", "pods/resize", "events"}
 	for _, rule := range b.role.Rules {
 		for _, resource := range rule.Resources {
-			if !slices.Contains(allowed, resource) || slices.Contains(rule.Verbs, "*") {
-				t.Errorf("the broker may %v %s", rule.Verbs, resource)
-			}
+			assert.True(t, slices.Contains(allowed, resource) && !slices.Contains(rule.Verbs, "*"),
+				"the broker may %v %s", rule.Verbs, resource)
 		}
 	}
 	if egress := b.network.Spec.Egress; len(b.network.Spec.PolicyTypes) != 2 || len(egress) != 0 {
@@ -52,21 +49,16 @@ func TestDedicated(t *testing.T) {
 	for _, v := range b.broker(t).Env {
 		env[v.Name] = v.Value
 	}
-	if env["LAUNCHER"] != "kubernetes" || env["LAUNCHER_NAMESPACE"] != servers.namespace.Name || env["PORT"] == "" {
-		t.Errorf("the broker has the environment %v", env)
-	}
+	assert.True(t, env["LAUNCHER"] == "kubernetes" && env["LAUNCHER_NAMESPACE"] == servers.namespace.Name && env["PORT"] != "",
+		"the broker has the environment %v", env)
 	spec := b.deployment.Spec.Template.Spec
 	if token := spec.AutomountServiceAccountToken; token == nil || !*token {
 		t.Error("the broker's pod gets no token")
 	}
 	text, err := os.ReadFile("../../../deploy/kubernetes/dedicated/rolebinding.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var binding rbacv1.RoleBinding
-	if err := yaml.UnmarshalStrict(text, &binding); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.UnmarshalStrict(text, &binding))
 	if binding.Namespace != servers.namespace.Name || binding.RoleRef != servers.roleBinding.RoleRef ||
 		len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != b.namespace.Name ||
 		binding.Subjects[0].Name != spec.ServiceAccountName || binding.Name == servers.roleBinding.Name {

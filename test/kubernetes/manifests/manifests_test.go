@@ -3,6 +3,9 @@ package manifests
 import (
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +21,7 @@ const stopTime = 10 * time.Second
 func TestBase(t *testing.T) {
 	t.Parallel()
 	b := build(t, "base")
-	if b.namespace != nil || b.secret != nil || b.monitor != nil {
-		t.Error("the base has what is each cluster's own")
-	}
+	assert.False(t, b.namespace != nil || b.secret != nil || b.monitor != nil, "the base has what is each cluster's own")
 	b.expectSound(t)
 }
 
@@ -29,21 +30,15 @@ func TestExample(t *testing.T) {
 	t.Parallel()
 	b := build(t, "mycluster")
 	b.expectSound(t)
-	if b.monitor != nil {
-		t.Error("only the Prometheus operator knows ServiceMonitor")
-	}
+	assert.Nil(t, b.monitor, "only the Prometheus operator knows ServiceMonitor")
 	for _, v := range b.deployment.Spec.Template.Spec.Volumes {
-		if v.Secret != nil {
-			t.Errorf("nobody has made the Secret %s", v.Secret.SecretName)
-		}
+		assert.Nil(t, v.Secret, "nobody has made the Secret")
 	}
 	if from := b.broker(t).EnvFrom; len(from) != 1 || from[0].SecretRef.Name != b.secret.Name {
 		t.Errorf("the environment comes from %+v, and the Secret is %s", from, b.secret.Name)
 	}
 	for _, name := range []string{b.deployment.Namespace, b.service.Namespace, b.secret.Namespace, b.network.Namespace} {
-		if name != b.namespace.Name {
-			t.Errorf("something is in the namespace %q", name)
-		}
+		assert.True(t, name == b.namespace.Name, "something is in the namespace %q", name)
 	}
 	b.expectScheme(t, "")
 }
@@ -78,18 +73,14 @@ func (b built) expectScheme(t *testing.T, want corev1.URIScheme) {
 	t.Helper()
 	broker := b.broker(t)
 	for _, p := range []*corev1.Probe{broker.StartupProbe, broker.LivenessProbe, broker.ReadinessProbe} {
-		if p.HTTPGet.Scheme != want {
-			t.Errorf("the broker is asked by %q instead of %q", p.HTTPGet.Scheme, want)
-		}
+		assert.True(t, p.HTTPGet.Scheme == want, "the broker is asked by %q instead of %q", p.HTTPGet.Scheme, want)
 	}
 }
 
 func (b built) broker(t *testing.T) corev1.Container {
 	t.Helper()
 	containers := b.deployment.Spec.Template.Spec.Containers
-	if len(containers) != 1 {
-		t.Fatalf("%d containers", len(containers))
-	}
+	require.Len(t, containers, 1)
 	return containers[0]
 }
 
@@ -101,12 +92,10 @@ func (b built) expectSound(t *testing.T) {
 	b.expectPorts(t)
 	b.expectProbes(t)
 	spec := b.deployment.Spec
-	if *spec.Replicas < 2 || spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0 {
-		t.Error("an upgrade, or the end of a node, would leave no broker")
-	}
-	if spec.Template.Spec.ServiceAccountName != b.serviceAccount.Name {
-		t.Errorf("the service account is %s", spec.Template.Spec.ServiceAccountName)
-	}
+	assert.False(t, *spec.Replicas < 2 || spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0,
+		"an upgrade, or the end of a node, would leave no broker")
+	assert.True(t, spec.Template.Spec.ServiceAccountName == b.serviceAccount.Name,
+		"the service account is %s", spec.Template.Spec.ServiceAccountName)
 	if token := spec.Template.Spec.AutomountServiceAccountToken; token == nil || *token {
 		t.Error("the broker gets a token of Kubernetes")
 	}
@@ -121,15 +110,11 @@ func (b built) expectSound(t *testing.T) {
 func (b built) expectRestricted(t *testing.T) {
 	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pod := b.deployment.Spec.Template
 	for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()},
 		&pod.ObjectMeta, &pod.Spec) {
-		if !result.Allowed {
-			t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
-		}
+		assert.True(t, result.Allowed, "%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
 	}
 }
 
@@ -147,9 +132,8 @@ func (b built) expectSelected(t *testing.T) {
 	}
 	for name, s := range selectors {
 		selector, err := metav1.LabelSelectorAsSelector(s)
-		if err != nil || selector.Empty() || !selector.Matches(labels.Set(pod.Labels)) {
-			t.Errorf("%s: the selector %v does not select the pods, whose labels are %v: %v", name, s, pod.Labels, err)
-		}
+		assert.False(t, err != nil || selector.Empty() || !selector.Matches(labels.Set(pod.Labels)),
+			"%s: the selector %v does not select the pods, whose labels are %v: %v", name, s, pod.Labels, err)
 	}
 }
 
@@ -159,20 +143,15 @@ func (b built) expectPorts(t *testing.T) {
 		return slices.ContainsFunc(b.broker(t).Ports, func(p corev1.ContainerPort) bool { return p.Name == name })
 	}
 	for _, p := range b.service.Spec.Ports {
-		if !isPort(p.TargetPort.StrVal) {
-			t.Errorf("the service leads to the port %q", p.TargetPort.StrVal)
-		}
+		assert.True(t, isPort(p.TargetPort.StrVal), "the service leads to the port %q", p.TargetPort.StrVal)
 	}
 	for _, rule := range b.network.Spec.Ingress {
 		for _, p := range rule.Ports {
-			if !isPort(p.Port.StrVal) {
-				t.Errorf("the network policy opens the port %q", p.Port.StrVal)
-			}
+			assert.True(t, isPort(p.Port.StrVal), "the network policy opens the port %q", p.Port.StrVal)
 		}
 	}
-	if len(b.service.Spec.Ports) == 0 || len(b.network.Spec.Ingress) == 0 || len(b.network.Spec.Egress) == 0 {
-		t.Error("nobody can reach the broker, or it nobody")
-	}
+	assert.False(t, len(b.service.Spec.Ports) == 0 || len(b.network.Spec.Ingress) == 0 || len(b.network.Spec.Egress) == 0,
+		"nobody can reach the broker, or it nobody")
 }
 
 // expectProbes keeps outages of what all replicas depend on from restarting them, and from taking them all out of the
@@ -182,27 +161,22 @@ func (b built) expectProbes(t *testing.T) {
 	broker := b.broker(t)
 	for name, p := range map[string]*corev1.Probe{"startup": broker.StartupProbe, "liveness": broker.LivenessProbe,
 		"readiness": broker.ReadinessProbe} {
-		if p == nil || p.HTTPGet == nil || p.HTTPGet.Path != "/healthz" || p.HTTPGet.Port.StrVal != "http" {
-			t.Errorf("the %s probe is %+v", name, p)
-		}
+		assert.False(t, p == nil || p.HTTPGet == nil || p.HTTPGet.Path != "/healthz" || p.HTTPGet.Port.StrVal != "http",
+			"the %s probe is %+v", name, p)
 	}
 }
 
 func (b built) expectMonitored(t *testing.T) {
 	t.Helper()
 	selector, err := metav1.LabelSelectorAsSelector(&b.monitor.Spec.Selector)
-	if err != nil || selector.Empty() || !selector.Matches(labels.Set(b.service.Labels)) {
-		t.Errorf("the monitor's selector does not select the service: %v", err)
-	}
+	assert.False(t, err != nil || selector.Empty() || !selector.Matches(labels.Set(b.service.Labels)),
+		"the monitor's selector does not select the service: %v", err)
 	for _, e := range b.monitor.Spec.Endpoints {
 		if !slices.ContainsFunc(b.service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == e.Port }) {
 			t.Errorf("the monitor looks for the port %q", e.Port)
 		}
 	}
-	if len(b.monitor.Spec.Endpoints) == 0 {
-		t.Error("the monitor looks at nothing")
-	}
-	if b.service.Labels[b.monitor.Spec.JobLabel] != "mysql-broker" {
-		t.Errorf("the job is %q", b.service.Labels[b.monitor.Spec.JobLabel])
-	}
+	assert.NotEmpty(t, b.monitor.Spec.Endpoints, "the monitor looks at nothing")
+	assert.True(t, b.service.Labels[b.monitor.Spec.JobLabel] == "mysql-broker",
+		"the job is %q", b.service.Labels[b.monitor.Spec.JobLabel])
 }

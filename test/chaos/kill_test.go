@@ -57,7 +57,7 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 	x, err := w.Prepare(t.Context(), f, host)
 	require.NoError(t, err, what)
 	d := &death{kind: f.Kind, at: at, died: make(chan int, 1)}
-	w.watch.orderAll(d.decide)
+	w.faults.Decide(d.decide)
 	q := x.Request()
 	w.Send = func(method, path string, body any) (testdrive.Response, error) {
 		return w.insist(t, d, method, path, body)
@@ -74,7 +74,7 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 		defer d.mu.Unlock()
 		return len(d.died) == 0 && d.ended
 	})
-	w.watch.orderAll(nil)
+	w.faults.GoOn()
 	assert.False(t, at != "" && !slices.Contains(d.seen, at), "%s: no broker came there", what)
 	w.Check(t, "after "+what)
 	assert.NoError(t, w.Clear(&x, host), what)

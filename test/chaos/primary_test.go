@@ -94,24 +94,18 @@ type held struct {
 }
 
 // pass is what a broker does at a point.
-func (h *held) pass(name string) testdrive.Word {
+func (h *held) pass(name string) {
 	if strings.HasSuffix(name, ": KILL ?") { // whether there are sessions to kill is up to chance
-		return testdrive.GoOn
+		return
 	}
 	h.mu.Lock()
-	here := platform.Point{Name: name, Nth: 1}
-	for _, before := range h.seen {
-		if before.Name == name {
-			here.Nth++
-		}
-	}
+	here := platform.Next(h.seen, name)
 	h.seen = append(h.seen, here)
 	h.mu.Unlock()
 	if here == h.end {
 		close(h.arrived)
 		<-h.goOn
 	}
-	return testdrive.GoOn
 }
 
 func (h *held) points() []platform.Point {
@@ -120,9 +114,11 @@ func (h *held) points() []platform.Point {
 	return slices.Clone(h.seen)
 }
 
-func (h *held) waits() bool {
+func (h *held) waits() bool { return isClosed(h.arrived) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-h.arrived:
+	case <-c:
 		return true
 	default:
 		return false
@@ -190,12 +186,19 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 	if !prepared {
 		return
 	}
+	acting := map[int]*held{} // by the process of its broker
 	for n, h := range wave {
 		if h.Kind == platform.Unbind || h.Kind == platform.Deprovision && h.target.Binding.State == audit.Exists {
 			_, h.open = w.OpenOnEach(t, h.target.Binding.Credentials)
 		}
-		w.watch.order(w.brokers[n], h.pass)
+		acting[w.brokers[n].PID()] = h
 	}
+	w.faults.Decide(func(pid int, point string) testdrive.Word {
+		if h := acting[pid]; h != nil && !isClosed(h.ended) {
+			h.pass(point)
+		}
+		return testdrive.GoOn
+	})
 	errs := make([]error, len(wave))
 	done := make([]time.Time, len(wave))
 	for n, h := range wave {
@@ -214,7 +217,6 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 	close(goOn)
 	for n, h := range wave {
 		<-h.ended
-		w.watch.order(w.brokers[n], nil)
 		if slices.Contains(waiting, h) {
 			w.took = append(w.took, done[n].Sub(killed).Round(100*time.Millisecond))
 			t.Logf("%s, primary killed at %v: done after %.1f s", h, h.end, done[n].Sub(killed).Seconds())
@@ -223,6 +225,7 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 			t.Errorf("%s, primary killed at %v: %v", h, h.end, errs[n])
 		}
 	}
+	w.faults.GoOn()
 	comeBack()
 	for _, h := range wave {
 		expectEnded(t, fmt.Sprintf("%s, primary killed at %v", h, h.end), h.open)

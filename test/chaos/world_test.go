@@ -27,7 +27,7 @@ type world struct {
 	*platform.World
 	env       map[string]string
 	survivors [2]*testdrive.Broker
-	watch     *watch
+	faults    *testdrive.Faults
 	turn      atomic.Int32 // which survivor gets the next request
 }
 
@@ -58,7 +58,7 @@ func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	if w.env["LAUNCHER"] == "process" {
 		w.Later = testdrive.OfferUpgrade(t, w.env).Version
 	}
-	w.watch = newWatch(testdrive.NewFaults(t, w.env))
+	w.faults = testdrive.NewFaults(t, w.env)
 	admin, err := private.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { admin.Close() })

@@ -204,21 +204,11 @@ func respond(w http.ResponseWriter, status int, v any) {
 }
 
 func (s *Server) serveUAA(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || r.URL.Path != "/oauth/token" || r.URL.RawQuery != "" {
-		s.broken(w, r, "UAA has no such request")
-		return
-	}
-	if r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" ||
-		r.Header.Get("Accept") != "application/json" {
-		s.broken(w, r, "it is no form, or does not ask for JSON: %v", r.Header)
-		return
-	}
-	if err := r.ParseForm(); err != nil {
-		s.broken(w, r, "%v", err)
-		return
-	}
-	if r.PostForm.Get("grant_type") != "client_credentials" || r.PostForm.Get("response_type") != "token" {
-		s.broken(w, r, "it asks for another grant")
+	err := r.ParseForm()
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/oauth/token" || r.URL.RawQuery != "" ||
+		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.Header.Get("Accept") != "application/json" ||
+		r.PostForm.Get("grant_type") != "client_credentials" || r.PostForm.Get("response_type") != "token" {
+		s.broken(w, r, "UAA has no such request: %v, %v", r.Header, err)
 		return
 	}
 	if r.PostForm.Get("client_id") != Client || r.PostForm.Get("client_secret") != Secret {
@@ -375,7 +365,7 @@ func (s *Server) set(w http.ResponseWriter, r *http.Request, actor string) {
 	case q.Type != "json" || q.Value == nil:
 		s.broken(w, r, "it has the type %q, or no value", q.Type)
 	case len(encoded) > largestValue:
-		refuse(w, http.StatusRequestEntityTooLarge, "Value exceeds the maximum size.")
+		s.broken(w, r, "its value has %d bytes", len(encoded))
 	case !s.may(actor, q.Name, "write"):
 		refuse(w, http.StatusForbidden, noCredential)
 	default:
@@ -457,13 +447,10 @@ func (s *Server) addPermission(w http.ResponseWriter, r *http.Request, actor str
 	}
 	unknown := slices.ContainsFunc(p.Operations, func(o string) bool { return !slices.Contains(operations, o) })
 	switch {
-	case !pathForm.MatchString(p.Path) || p.Actor == "" || len(p.Operations) == 0 || unknown:
+	case !pathForm.MatchString(p.Path) || p.Actor == "" || p.Actor == actor || len(p.Operations) == 0 || unknown:
 		s.broken(w, r, "%+v is no permission", p)
 	case !s.may(actor, p.Path, "write_acl"):
 		refuse(w, http.StatusNotFound, noCredential)
-	case p.Actor == actor:
-		refuse(w, http.StatusBadRequest, "Modification of access control for the authenticated user is not allowed. "+
-			"Please contact an administrator.")
 	case s.permissionOf(p.Path, p.Actor) >= 0:
 		refuse(w, http.StatusConflict, "A permission entry for this actor and path already exists.")
 	default:

@@ -15,6 +15,17 @@ type Point struct {
 	Nth  int
 }
 
+// Next is the point of a name that comes after those.
+func Next(seen []Point, name string) Point {
+	next := Point{name, 1}
+	for _, before := range seen {
+		if before.Name == name {
+			next.Nth++
+		}
+	}
+	return next
+}
+
 // Journey follows one broker through its points, up to the one at which it dies or is paused, if any.
 type Journey struct {
 	mu     sync.Mutex
@@ -51,12 +62,7 @@ func (j *Journey) Pass(name string) testdrive.Word {
 	}) { // of a task that was recorded as ended before the journey began
 		return testdrive.GoOn
 	}
-	here := Point{name, 1}
-	for _, before := range j.seen {
-		if before.Name == name {
-			here.Nth++
-		}
-	}
+	here := Next(j.seen, name)
 	locks := locksServer(j.seen)
 	j.seen = append(j.seen, here)
 	locks = locks && locksServer(j.seen) // it is free where a call begins and where it is done

@@ -43,7 +43,7 @@ func NewFaults(t testing.TB, env map[string]string) *Faults {
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	f := &Faults{}
-	f.Decide(func(int, string) Word { return GoOn })
+	f.GoOn()
 	path := filepath.Join(dir, "s")
 	f.listener, err = net.Listen("unix", path)
 	require.NoError(t, err)
@@ -68,6 +68,9 @@ func (f *Faults) Decide(decide func(pid int, point string) Word) {
 	defer f.mu.Unlock()
 	f.decide = decide
 }
+
+// GoOn has all brokers go on at all points.
+func (f *Faults) GoOn() { f.Decide(func(int, string) Word { return GoOn }) }
 
 func (f *Faults) answer(conn net.Conn) {
 	defer conn.Close()

@@ -19,6 +19,8 @@ import (
 	"mysql-broker/test/servers"
 )
 
+func TestMain(m *testing.M) { servers.Main(m) }
+
 // The instance that the developer may manage, and one that he may only look at.
 const (
 	managed = "5a0c1f3e-0000-4000-8000-000000000001"

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,7 +62,7 @@ func TestBackupIsReadAsWritten(t *testing.T) {
 		}
 	}
 	want := []string{"t0: INSERT 1", "t1: INSERT\n2;", "t2: " + large, "t3: INSERT 4"}
-	assert.True(t, reflect.DeepEqual(got, want), "read %.100q", got)
+	assert.True(t, slices.Equal(got, want), "read %.100q", got)
 }
 
 // A restore reserves memory for objects with long statements.
@@ -87,6 +89,14 @@ func TestDamagedBackup(t *testing.T) {
 	for name, damage := range map[string]func(*testing.T, shelf, Manifest) shelf{
 		"a bit of the rows": func(t *testing.T, s shelf, m Manifest) shelf {
 			s.change(t, "i/b_1/"+m.Parts[0].Objects[0].Name, flipBit)
+			return s
+		},
+		"an object that is missing": func(t *testing.T, s shelf, m Manifest) shelf {
+			require.NoError(t, os.Remove(filepath.Join(s.dir, "i/b_1", m.Parts[0].Objects[0].Name)))
+			return s
+		},
+		"an object that is longer": func(t *testing.T, s shelf, m Manifest) shelf {
+			s.change(t, "i/b_1/"+m.Schema.Name, func(raw []byte) []byte { return append(raw, make([]byte, 1<<20)...) })
 			return s
 		},
 		"a part of the schema": func(t *testing.T, s shelf, m Manifest) shelf {
@@ -174,16 +184,17 @@ func TestTwoWorkersWriteOneBackup(t *testing.T) {
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	s.write(t, "i", "b_1", "INSERT 1")
+	deleted := s.write(t, "i", "b_1", "INSERT 1")
 	kept := s.write(t, "i", "b_2", "INSERT 1")
 	for range 2 {
 		require.NoError(t, s.Delete(t.Context(), "i", "b_1"))
 	}
 	_, err := s.Manifest(t.Context(), "i", "b_1")
 	assert.ErrorIs(t, err, ErrNotFound, "it is there")
-	if err := s.Objects.List(t.Context(), "i/b_1/", func(name string) error { return errors.New(name + " is left") }); err != nil {
-		t.Error(err)
-	}
+	err = s.check(t, deleted)
+	assert.True(t, errors.Is(err, ErrNotFound) && !isDamaged(err), "deleted while it is read: %v", err)
+	assert.NoError(t, s.Objects.List(t.Context(), "i/b_1/",
+		func(name string) error { return errors.New(name + " is left") }))
 	assert.NoError(t, s.check(t, kept), "the other one")
 }
 
@@ -191,12 +202,10 @@ func TestRewrap(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	s.write(t, "i", "b_1", "INSERT 1")
-	if _, err := s.OpenLog(t.Context(), Log{ID: "l_1", InstanceID: "i"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.OpenLog(t.Context(), Log{ID: "l_1", InstanceID: "i"})
+	require.NoError(t, err)
 	text := s.keyset
 	for _, step := range []func(string) (string, error){store.AddKey, store.PromoteKey} {
-		var err error
 		text, err = step(text)
 		require.NoError(t, err)
 	}
@@ -205,7 +214,7 @@ func TestRewrap(t *testing.T) {
 		n, err := s.Rewrap(t.Context())
 		assert.True(t, n == want && err == nil, "rewrapped %d, %v; want %d", n, err, want)
 	}
-	text, err := store.DropOldKeys(text)
+	text, err = store.DropOldKeys(text)
 	require.NoError(t, err)
 	s = s.with(t, text)
 	m, err := s.Manifest(t.Context(), "i", "b_1")

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"reflect"
 	"testing"
 	"time"
 
@@ -70,18 +69,17 @@ func TestLogIsReadAsWritten(t *testing.T) {
 	s := newShelf(t)
 	l := openLog(t, s)
 	again := openLog(t, s)
-	assert.True(t, reflect.DeepEqual(again, l), "opened again, it is %+v", again)
+	assert.Equal(t, l, again, "opened again")
 	var ends []binlog.Position
 	w := writer(t, s, l, l.Begin, &ends)
-	if err := errors.Join(file(t, w, l.Begin, 7, "first"), file(t, w, pos("log.3", 4), 8, "other"), w.Flush(t.Context()),
-		w.Flush(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(file(t, w, l.Begin, 7, "first"), file(t, w, pos("log.3", 4), 8, "other"),
+		w.Flush(t.Context()), w.Flush(t.Context())))
 	want := []binlog.Position{pos("log.2", 9), pos("log.3", 9)}
-	assert.True(t, reflect.DeepEqual(ends, want), "the segments end at %v", ends)
+	assert.Equal(t, want, ends, "the segments end")
 	all, err := s.Segments(t.Context(), l)
 	want = []binlog.Position{l.Begin, pos("log.3", 4)}
-	require.True(t, err == nil && reflect.DeepEqual(all, want), "there are %v, %v", all, err)
+	require.NoError(t, err)
+	require.Equal(t, want, all)
 	for n, text := range []string{"first", "other"} {
 		end, head, err := s.ReadSegment(t.Context(), l, all[n], func(_ SegmentHead, in io.Reader) error {
 			assert.Equal(t, text, readAll(t, in))
@@ -145,9 +143,8 @@ func TestNotedEnd(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	l := openLog(t, s)
-	if end, err := s.NotedEnd(t.Context(), l); err != nil || !end.Until.IsZero() {
-		t.Errorf("before the first note: %+v, %v", end, err)
-	}
+	end, err := s.NotedEnd(t.Context(), l)
+	assert.True(t, err == nil && end.Until.IsZero(), "before the first note: %+v, %v", end, err)
 	const object = "i/l_1/" + endName
 	for n, test := range []struct {
 		note, want int // minutes

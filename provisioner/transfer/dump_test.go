@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/transfer"
-	"mysql-broker/test/servers"
 )
 
 // memory is a dump in memory. Its methods are safe for concurrent use.
@@ -61,9 +60,7 @@ func (o *output) Close(context.Context) error { return nil }
 // TestDumpAndLoad dumps every kind of object and value, and loads it, also over a copy that differs and after a
 // failure.
 func TestDumpAndLoad(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		f.createEverything()
 		if f.mariaDB {
 			f.exec(f.source, onlyInMariaDB...)
@@ -113,9 +110,7 @@ func TestDumpAndLoad(t *testing.T) {
 
 // TestTypesInJSON copies documents with values of MySQL's types that JSON text cannot express.
 func TestTypesInJSON(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		f.exec(f.source, "CREATE TABLE orders (id INT PRIMARY KEY, j JSON)", "INSERT INTO orders VALUES (1, JSON_OBJECT("+
 			"'price', 1.10, 'day', DATE'2024-02-29', 'at', TIMESTAMP'2024-02-29 12:00:00.5')), (2, NULL), (3, JSON_OBJECT('price', -2.00))")
 		var m memory

@@ -337,9 +337,7 @@ func (f *fixture) expectTablesAfter(one fault) {
 
 // TestUnknownKinds refuses a database with objects of a kind that is not known.
 func TestUnknownKinds(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		f.must(transfer.CheckKinds(t.Context(), f.source, "EVENTS"))
 		f.exec(f.source, "CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DO DO 1")
 		err := transfer.CheckKinds(t.Context(), f.source, "EVENTS")

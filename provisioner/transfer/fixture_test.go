@@ -9,11 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -38,6 +39,12 @@ type fixture struct {
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	t.Helper()
 	return newFixtureInto(t, s, s)
+}
+
+func eachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Helper()
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { test(t, newFixture(t, s)) })
 }
 
 // newFixtureInto is a fixture whose target is on another server.
@@ -75,14 +82,9 @@ func newFixtureInto(t *testing.T, s, into servers.MySQL) *fixture {
 
 func (f *fixture) login(user, password, database string) *sql.DB {
 	f.t.Helper()
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", f.server.Address(), user, password, database
-	cfg.TLSConfig, cfg.Logger = "skip-verify", &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(cfg)
-	f.must(err)
-	db := sql.OpenDB(connector)
-	f.t.Cleanup(func() { _ = db.Close() })
-	return db
+	cfg := testdrive.Credentials{}.Login(f.t, user, password, f.server.Address(), database)
+	cfg.TLSConfig = "skip-verify"
+	return testdrive.Connect(f.t, cfg)
 }
 
 func (f *fixture) conn(root *sql.DB, database string) *sql.Conn {
@@ -96,9 +98,7 @@ func (f *fixture) conn(root *sql.DB, database string) *sql.Conn {
 
 func (f *fixture) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 }
 
 type execer interface {
@@ -108,9 +108,8 @@ type execer interface {
 func (f *fixture) exec(on execer, statements ...string) {
 	f.t.Helper()
 	for _, statement := range statements {
-		if _, err := on.ExecContext(f.t.Context(), statement); err != nil {
-			f.t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := on.ExecContext(f.t.Context(), statement)
+		require.NoError(f.t, err, statement)
 	}
 }
 
@@ -118,10 +117,8 @@ func (f *fixture) exec(on execer, statements ...string) {
 func (f *fixture) all(on *sql.Conn, query string) (lines []string) {
 	f.t.Helper()
 	rows, err := on.QueryContext(f.t.Context(), query)
-	if err != nil {
-		f.t.Fatalf("%s: %v", query, err)
-	}
-	defer func() { _ = rows.Close() }()
+	require.NoError(f.t, err, query)
+	defer rows.Close()
 	columns, err := rows.Columns()
 	f.must(err)
 	values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))

@@ -11,15 +11,12 @@ import (
 
 	budget "mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/transfer"
-	"mysql-broker/test/servers"
 )
 
 // A copy reserves memory for long rows only, gives it back, and refuses a table by name for whose rows there is too
 // little.
 func TestMemoryForLongRows(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		f.exec(f.source, "CREATE TABLE short (id INT PRIMARY KEY, b LONGBLOB, j JSON)",
 			"INSERT INTO short VALUES (1, REPEAT('x', 900000), '{}')",
 			"CREATE TABLE huge (id INT PRIMARY KEY, b MEDIUMBLOB, c LONGTEXT)",

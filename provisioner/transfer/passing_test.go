@@ -51,9 +51,7 @@ func TestCopyToAServerThatBecomesReadOnly(t *testing.T) {
 
 // On MySQL, changing the database waits for everybody who uses it, even if nothing changes.
 func TestCopyBesideATransaction(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		f.exec(f.source, "CREATE TABLE used (id INT PRIMARY KEY)", "INSERT INTO used VALUES (1)")
 		f.exec(f.copied, "ALTER DATABASE CHARACTER SET latin1 COLLATE latin1_german2_ci",
 			"CREATE TABLE used (id INT PRIMARY KEY)", "START TRANSACTION", "SELECT id FROM used")

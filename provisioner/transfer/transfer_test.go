@@ -165,9 +165,7 @@ func (f *fixture) compare() {
 
 // TestCopy copies every kind of object and value, and copies once more after the source and the copy have changed.
 func TestCopy(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		f.createEverything()
 		if f.mariaDB {
 			f.exec(f.source, onlyInMariaDB...)
@@ -222,9 +220,7 @@ func TestCopy(t *testing.T) {
 // TestUniqueValuesThatMove copies and loads a table again after the values of a unique key have moved to rows of other
 // chunks, as an application does that writes during a copy.
 func TestUniqueValuesThatMove(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, n INT, filler VARCHAR(3000) NOT NULL, UNIQUE KEY (n))",
 			"INSERT INTO many VALUES (1, 1, 'x')")
 		const rows = 1 << 9
@@ -252,9 +248,7 @@ func TestUniqueValuesThatMove(t *testing.T) {
 // TestKnownChunks copies a table gently while it is written to, and completes the copy with what the first one knows of
 // the target.
 func TestKnownChunks(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, n INT, filler VARCHAR(3000) NOT NULL, UNIQUE KEY (n))",
 			"INSERT INTO many VALUES (1, 1, 'x')", "CREATE TABLE few (id INT PRIMARY KEY, n INT)", "INSERT INTO few VALUES (1, 1)",
 			"CREATE TABLE altered (id INT PRIMARY KEY, n INT)", "INSERT INTO altered VALUES (1, 1)", "CREATE TABLE none (n INT)")
@@ -382,9 +376,7 @@ func TestRefusals(t *testing.T) {
 // An event that another node of a cluster runs looks disabled where it is read. The copy runs it, but none that no node
 // runs.
 func TestCopyEventsOfAnotherNode(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
+	eachServer(t, func(t *testing.T, f *fixture) {
 		for _, name := range []string{"`runs ``on`", "off"} {
 			f.exec(f.source, "CREATE EVENT "+name+" ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DISABLE ON SLAVE DO DO 1")
 		}

@@ -24,6 +24,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // meet passes a request on to the API server, or does something else.
@@ -91,7 +93,7 @@ func (p *place) holdsNothing(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{p.Path("secrets"), p.Path("persistentvolumeclaims"), p.Path("services"),
 		p.Path("pods"), "/apis/apps/v1/namespaces/" + p.Name + "/statefulsets"} {
-		await(t, "the objects of "+path+" to be gone", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the objects of "+path+" to be gone", func() bool {
 			var there struct{ Items []any }
 			p.Do(t, http.MethodGet, path+"?labelSelector=mysql-broker/server", nil, &there)
 			return len(there.Items) == 0

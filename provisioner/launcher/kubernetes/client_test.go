@@ -20,6 +20,8 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // apiServer answers as a test says. What real ones answer is in the other tests.
@@ -177,15 +179,15 @@ func TestAskingCausesNoRequest(t *testing.T) {
 	}
 	n := lists.Load()
 	assert.True(t, n == 1, "%d lists", n)
-	await(t, "the watch", func() bool { return watches.Load() == 1 })
+	testdrive.Eventually(t, limits.Stuck, "the watch", func() bool { return watches.Load() == 1 })
 	down.Store(true)
 	close(cut)
-	await(t, "the launcher to say that it sees nothing", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the launcher to say that it sees nothing", func() bool {
 		_, err := l.Troubles(t.Context())
 		return err != nil && strings.Contains(err.Error(), "cannot list resource")
 	})
 	down.Store(false)
-	await(t, "the launcher to see again", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the launcher to see again", func() bool {
 		all, err := l.Troubles(t.Context())
 		return err == nil && all["d_1"] == launcher.NoNode
 	})

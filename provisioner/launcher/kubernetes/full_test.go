@@ -12,6 +12,8 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // If a server's volume is full to the last byte, all data is there once the volume has grown. MariaDB ends, and the
@@ -40,7 +42,7 @@ func TestVolumeFull(t *testing.T) {
 		}
 		require.False(t, rows == 0 || rows >= spec.StorageMB, "%d MiB fit on a volume of %d MiB", rows, spec.StorageMB)
 		if image.Flavour == mysqld.MariaDB {
-			await(t, "the launcher to see that the volume is full", func() bool {
+			testdrive.Eventually(t, limits.Stuck, "the launcher to see that the volume is full", func() bool {
 				troubles, err := l.(launcher.Observer).Troubles(t.Context())
 				return err == nil && troubles[spec.ID] == launcher.VolumeFull
 			})

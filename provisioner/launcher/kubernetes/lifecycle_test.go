@@ -3,8 +3,6 @@ package kubernetes_test
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
 	"errors"
 	"net/http"
@@ -13,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +20,7 @@ import (
 	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func newSpec() launcher.Spec {
@@ -54,7 +52,7 @@ func finish(t *testing.T,
 // awaitSentence calls a method until users read a sentence, and fails the test if the method ends before that.
 func awaitSentence(t *testing.T, what, sentence string, call func(ctx context.Context) (launcher.Endpoint, error)) {
 	t.Helper()
-	await(t, what+" to say: "+sentence, func() bool {
+	testdrive.Eventually(t, limits.Stuck, what+" to say: "+sentence, func() bool {
 		_, err := call(t.Context())
 		e, ok := errors.AsType[*launcher.Error](err)
 		require.False(t, err == nil || ok && e.Action != launcher.Wait,
@@ -114,15 +112,8 @@ func connect(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *mysqladmin.
 // visit returns a session that ends when the server is restarted.
 func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
 	t.Helper()
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = spec.AdminUser, spec.AdminPassword, "tcp", e.AdminAddress()
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(e.CACertificate)
-	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: e.Host, MinVersion: tls.VersionTLS12}
-	connector, err := mysql.NewConnector(cfg)
-	require.NoError(t, err)
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() { _ = db.Close() })
+	c := testdrive.Credentials{Host: e.Host, CACertificate: string(e.CACertificate)}
+	db := testdrive.Connect(t, c.Login(t, spec.AdminUser, spec.AdminPassword, e.AdminAddress(), ""))
 	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -136,7 +127,7 @@ func TestContainerKilled(t *testing.T) {
 		l, spec := p.open(t), newSpec()
 		e, _ := launch(t, l, spec)
 		require.True(t, shared.Node.Kill(p.Name, podName(spec)), "there is no container to kill")
-		await(t, "the server to be starting", func() bool { return l.Starting(spec.ID) })
+		testdrive.Eventually(t, limits.Stuck, "the server to be starting", func() bool { return l.Starting(spec.ID) })
 		again, _ := launch(t, l, spec)
 		assert.True(t, again.Host == e.Host && again.Port == e.Port, "it is at %+v, and was at %+v", again, e)
 		assert.NoError(t, connect(t, spec, again).Ping(t.Context()))
@@ -153,7 +144,10 @@ func TestPodDeleted(t *testing.T) {
 		require.NoError(t, admin.Ping(t.Context()))
 		before := uid(t, p, spec)
 		p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
-		await(t, "another pod", func() bool { now := uid(t, p, spec); return now != "" && now != before })
+		testdrive.Eventually(t, limits.Stuck, "another pod", func() bool {
+			now := uid(t, p, spec)
+			return now != "" && now != before
+		})
 		launch(t, p.open(t), spec)
 		assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
 	})
@@ -284,7 +278,7 @@ func TestNoVolume(t *testing.T) {
 	p.Do(t, http.MethodPost, p.Path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
 		"metadata": map[string]string{"name": "full"},
 		"spec":     map[string]any{"hard": map[string]string{"requests.storage": "512Mi"}}}, nil)
-	await(t, "the quota", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the quota", func() bool {
 		var quota struct {
 			Status struct{ Used map[string]string }
 		}
@@ -326,7 +320,7 @@ func TestFence(t *testing.T) {
 		delete(owned, "status")
 		delete(owned["spec"].(map[string]any), "volumeName")
 		p.Do(t, http.MethodPost, p.Path("persistentvolumeclaims"), owned, nil)
-		await(t, "the volume of a server that is gone to go", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "the volume of a server that is gone to go", func() bool {
 			var there struct{ Items []any }
 			p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims"), nil, &there)
 			return len(there.Items) == 0
@@ -350,12 +344,4 @@ func uid(t *testing.T, p *place, spec launcher.Spec) string {
 		}
 	}
 	return ""
-}
-
-// await returns when a condition holds.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limits.Stuck); !holds(); time.Sleep(100 * time.Millisecond) {
-		require.False(t, time.Now().After(deadline), "%s did not come", what)
-	}
 }

@@ -13,6 +13,8 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // A server that has a CA of its own gets certificates of the CAs that take over, one after the other. Clients learn of
@@ -52,25 +54,28 @@ func TestRenewal(t *testing.T) {
 			e.CACertificate = ca
 			return connect(t, spec, e).Ping(t.Context()) == nil
 		}
-		await(t, "clients to learn of both CAs", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "clients to learn of both CAs", func() bool {
 			return strings.Contains(trusted(), string(before.CACertificate)) &&
 				strings.Contains(trusted(), string(first.Certificate))
 		})
 		assert.True(t, verified(before.CACertificate) && !verified(first.Certificate),
 			"the server has another certificate before it is to have one")
 		configured.Set(first, true, first)
-		await(t, "a certificate of the first CA", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "a certificate of the first CA", func() bool {
 			return trusted() == string(first.Certificate) && verified(first.Certificate)
 		})
 		configured.Set(second, true, second, first)
-		await(t, "a certificate of the second CA", func() bool {
+		testdrive.Eventually(t, limits.Stuck, "a certificate of the second CA", func() bool {
 			return trusted() == string(second.Certificate)+string(first.Certificate) && verified(second.Certificate)
 		})
 		ids, err := l.SignedBy(t.Context(), first.Certificate)
 		assert.True(t, err == nil && len(ids) <= 0, "the first CA still has signed for %q, %v", ids, err)
 		configured.Set(second, true, second)
-		await(t, "clients to forget the first CA", func() bool { return trusted() == string(second.Certificate) })
-		await(t, "the launcher to return the CA that is recorded", func() bool { // it records before it changes
+		testdrive.Eventually(t, limits.Stuck, "clients to forget the first CA", func() bool {
+			return trusted() == string(second.Certificate)
+		})
+		// It records before it changes.
+		testdrive.Eventually(t, limits.Stuck, "the launcher to return the CA that is recorded", func() bool {
 			e, err := l.Endpoint(t.Context(), spec.ID)
 			return err == nil && string(e.CACertificate) == trusted()
 		})

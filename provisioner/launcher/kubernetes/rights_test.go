@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // A broker that supervises says at the start which rights it lacks. So does the error of a launch that needs them.
@@ -28,7 +30,7 @@ func TestRights(t *testing.T) {
 		}}, nil)
 	l := p.open(t)
 	const missing = "it may not delete persistentvolumeclaims, create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"
-	await(t, "the missing rights in the log", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the missing rights in the log", func() bool {
 		return strings.Contains(p.log.String(), lacks) && strings.Contains(p.log.String(), missing)
 	})
 	_, err := l.Launch(t.Context(), newSpec(), func(string) {})

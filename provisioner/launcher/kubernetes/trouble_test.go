@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
 )
 
 // A launcher that supervises sees why a server does not run, and that it runs again, also where its watches are cut off
@@ -19,7 +21,7 @@ func TestTroubles(t *testing.T) {
 	t.Parallel()
 	p, spec := newObjects(t), newSpec()
 	awaitSentence(t, "a launch", "Waiting for a node", launching(p.open(t), spec))
-	await(t, "a pod", func() bool { return uid(t, p, spec) != "" })
+	testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
 	behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		if r.URL.Query().Get("watch") != "" {
 			ctx, cancel := context.WithTimeout(r.Context(), 300*time.Millisecond)
@@ -37,7 +39,7 @@ func TestTroubles(t *testing.T) {
 	sees := func(want launcher.Trouble) {
 		t.Helper()
 		for what, l := range map[string]launcher.Observer{"watched": watching, "asked": asking} {
-			await(t, "a server that is "+string(want)+", "+what, func() bool {
+			testdrive.Eventually(t, limits.Stuck, "a server that is "+string(want)+", "+what, func() bool {
 				troubles, err := l.Troubles(t.Context())
 				return err == nil && troubles[spec.ID] == want
 			})

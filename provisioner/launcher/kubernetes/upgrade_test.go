@@ -21,7 +21,9 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // An upgrade that fails leaves the version and the earlier data; one that succeeds keeps the data and the address.
@@ -225,7 +227,7 @@ func workOf(t *testing.T, p *place, spec launcher.Spec) string {
 // awaitNoCopy returns once the claim for a copy is removed.
 func awaitNoCopy(t *testing.T, p *place) {
 	t.Helper()
-	await(t, "the end of the copy", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the end of the copy", func() bool {
 		var claims struct {
 			Items []struct{ Metadata struct{ Name string } }
 		}

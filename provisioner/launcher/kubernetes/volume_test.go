@@ -83,7 +83,9 @@ func TestVolumeGrows(t *testing.T) {
 		t.Run("pending", func(t *testing.T) {
 			t.Parallel()
 			spec, resize := in(cluster.PendingClass)
-			guest := visit(t, spec, launched(t, l, spec))
+			end, err := l.Endpoint(t.Context(), spec.ID)
+			require.NoError(t, err)
+			guest := visit(t, spec, end)
 			status := func(status map[string]any) {
 				t.Helper()
 				p.Do(t, http.MethodPatch, p.Path("persistentvolumeclaims/"+objectName(spec)+"/status"),
@@ -91,7 +93,7 @@ func TestVolumeGrows(t *testing.T) {
 			}
 			larger := spec
 			larger.StorageMB = 3072
-			_, err := l.Resize(t.Context(), larger, func(string) {})
+			_, err = l.Resize(t.Context(), larger, func(string) {})
 			e, ok := errors.AsType[*launcher.Error](err)
 			require.True(t, ok && e.Action == launcher.Wait && e.Sentence == "Enlarging the server's disk",
 				"while the volume has not grown: %v", err)
@@ -114,13 +116,6 @@ func TestVolumeGrows(t *testing.T) {
 			assert.True(t, gaveUp(err, "The disk of this server did not grow in time."), "a volume that does not grow: %v", err)
 		})
 	})
-}
-
-func launched(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endpoint {
-	t.Helper()
-	e, err := l.Endpoint(t.Context(), spec.ID)
-	require.NoError(t, err)
-	return e
 }
 
 // No call lists objects: with thousands of servers in the namespace, each would take longer.

@@ -1,9 +1,0 @@
-package signin_test
-
-import (
-	"testing"
-
-	"mysql-broker/test/servers"
-)
-
-func TestMain(m *testing.M) { servers.Main(m) }

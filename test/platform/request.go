@@ -20,9 +20,9 @@ const (
 
 // Request is one that platforms send.
 type Request struct {
-	Kind, Method, Path    string
-	Body                  any
-	InstanceID, BindingID string // BindingID is "" for operations on the instance
+	Kind, Method, Path string
+	Body               any
+	InstanceID         string
 }
 
 // Plan is one of the catalog.
@@ -70,7 +70,7 @@ func (p Plan) Undelete(id, of string) Request {
 func (p Plan) ProvisionWith(id string, parameters map[string]any) Request {
 	return Request{Provision, "PUT", InstancePath(id) + "?" + p.Async, map[string]any{"service_id": p.ServiceID,
 		"plan_id": p.ID, "organization_guid": "organization", "space_guid": "space", "parameters": parameters,
-		"context": map[string]any{"platform": "cloudfoundry"}}, id, ""}
+		"context": map[string]any{"platform": "cloudfoundry"}}, id}
 }
 
 // Clone asks for an instance with a copy of another one's data.
@@ -94,7 +94,7 @@ func (p Plan) inBackground(q Request) Request {
 // Update changes the plan. If that moves the data, it goes on in the background.
 func (p Plan) Update(id string, to Plan) Request {
 	q := Request{Update, "PATCH", InstancePath(id) + "?" + p.Async,
-		map[string]any{"service_id": p.ServiceID, "plan_id": to.ID}, id, ""}
+		map[string]any{"service_id": p.ServiceID, "plan_id": to.ID}, id}
 	if p.Dedicated() != to.Dedicated() {
 		q = p.inBackground(q)
 	}
@@ -113,21 +113,21 @@ func (p Plan) RestoreInPlace(id, from string) Request {
 
 func (p Plan) updateWith(kind, id string, parameters map[string]any) Request {
 	return p.inBackground(Request{kind, "PATCH", InstancePath(id) + "?" + p.Async,
-		map[string]any{"service_id": p.ServiceID, "plan_id": p.ID, "parameters": parameters}, id, ""})
+		map[string]any{"service_id": p.ServiceID, "plan_id": p.ID, "parameters": parameters}, id})
 }
 
 // Deprovision asks to delete an instance.
 func (p Plan) Deprovision(id string) Request {
-	return Request{Deprovision, "DELETE", InstancePath(id) + p.ids() + p.Async, nil, id, ""}
+	return Request{Deprovision, "DELETE", InstancePath(id) + p.ids() + p.Async, nil, id}
 }
 
 // Bind asks for a binding.
 func (p Plan) Bind(instance, id string) Request {
 	return Request{Bind, "PUT", BindingPath(instance, id),
-		map[string]any{"service_id": p.ServiceID, "plan_id": p.ID}, instance, id}
+		map[string]any{"service_id": p.ServiceID, "plan_id": p.ID}, instance}
 }
 
 // Unbind asks to delete a binding.
 func (p Plan) Unbind(instance, id string) Request {
-	return Request{Unbind, "DELETE", BindingPath(instance, id) + p.ids(), nil, instance, id}
+	return Request{Unbind, "DELETE", BindingPath(instance, id) + p.ids(), nil, instance}
 }

@@ -70,7 +70,11 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		"PATH":              os.Getenv("PATH"),
 	}
 	own := maps.Clone(env) // tests change env
-	t.Cleanup(func() { StopDedicated(t, own) })
+	t.Cleanup(func() {
+		l, err := launchers.OpenHere(own, launcher.Options{})
+		require.NoError(t, err, "open the launcher to stop its servers")
+		killAll(t, l)
+	})
 	return env
 }
 
@@ -133,20 +137,6 @@ func binaryOf(t testing.TB, flavour string) mysqld.Binary {
 	i := slices.IndexFunc(found, func(b mysqld.Binary) bool { return b.Flavour == flavour })
 	require.True(t, i >= 0, "no mysqld of flavour %s among %v", flavour, found)
 	return found[i]
-}
-
-// StopDedicated stops the servers of all launchers of a broker in that environment.
-func StopDedicated(t testing.TB, env map[string]string) {
-	all, err := launchers.Configure(env["LAUNCHER"], func(name string) string { return env[name] })
-	assert.NoError(t, err, "find the launchers, to stop their servers")
-	for _, named := range all {
-		l, err := named.Open(launcher.Options{})
-		if err != nil {
-			t.Errorf("open the launcher %s to stop its servers: %v", named.Name, err)
-			continue
-		}
-		killAll(t, l.(launcher.Stopper))
-	}
 }
 
 // killAll kills the servers of a launcher; nobody needs their data any more.

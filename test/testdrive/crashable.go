@@ -5,12 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
@@ -40,21 +38,6 @@ func StartCrashableFor(t testing.TB, flavour, host string) Crashable {
 func (c Crashable) Crash(t testing.TB) (let func()) {
 	t.Helper()
 	return CrashDedicated(t, c.dir, privateID)
-}
-
-// Freeze stops the server with SIGSTOP: the kernel accepts connections, but the server does not respond. thaw continues
-// it, at the end of the test at the latest.
-func (c Crashable) Freeze(t testing.TB) (thaw func()) {
-	t.Helper()
-	pids := Mysqlds(t, filepath.Join(c.dir, "instances", privateID))
-	require.Len(t, pids, 1, "processes of the server")
-	require.NoError(t, syscall.Kill(pids[0], syscall.SIGSTOP))
-	awaitStopped(t, pids[0])
-	thaw = sync.OnceFunc(func() {
-		assert.NoError(t, syscall.Kill(pids[0], syscall.SIGCONT), "let the server go on")
-	})
-	t.Cleanup(thaw)
-	return thaw
 }
 
 // CrashDedicated kills the server of that id in a launcher's directory, and prevents its restart until let is called,

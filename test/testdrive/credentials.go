@@ -20,20 +20,14 @@ import (
 type Credentials struct {
 	URI           string `json:"uri"`
 	JDBCURL       string `json:"jdbcUrl"`
-	JDBCURLSpring string `json:"jdbc-url"`
-	JDBCURLMaria  string `json:"mariadbJdbcUrl"`
 	Host          string `json:"host"`
 	Hostname      string `json:"hostname"`
 	Port          int    `json:"port"`
 	Database      string `json:"database"`
-	Name          string `json:"name"`
 	Username      string `json:"username"`
 	Password      string `json:"password"`
 	TLS           bool   `json:"tls"`
 	CACertificate string `json:"ca_certificate"`
-	SSLRootCert   string `json:"sslRootCert"`
-	Type          string `json:"type"`
-	Provider      string `json:"provider"`
 }
 
 // Credentials reads those of a response, and remembers that the broker's log must not hold them.

@@ -2,8 +2,6 @@ package testdrive
 
 import (
 	"bufio"
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -14,9 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"mysql-broker/provisioner/launcher"
-	"mysql-broker/test/servers"
 )
 
 // Disk is a test's own small file system, a tmpfs that real programs fill with real errors. It is mounted in a mount
@@ -91,60 +86,6 @@ func (d *Disk) Free(t testing.TB) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-// launchVariable has the privateLaunch of a process that PrivateOnDisk starts.
-const launchVariable = "TESTDRIVE_LAUNCH"
-
-type privateLaunch struct {
-	Config  map[string]string
-	Flavour string
-}
-
-// PrivateOnDisk is Private for a server with a disk of its own of some MiB. The package's TestMain has to call
-// LaunchOnDisk.
-func PrivateOnDisk(t testing.TB, flavour string, mebibytes int) (servers.MySQL, *Disk) {
-	t.Helper()
-	dir := launcherDirWithTemplates(t, flavour)
-	templates, err := os.Readlink(filepath.Join(dir, templatesName))
-	require.NoError(t, err)
-	disk := MountDisk(t, dir, mebibytes)
-	require.NoError(t, os.Symlink(templates, disk.Path(templatesName)))
-	launch, err := json.Marshal(privateLaunch{privateConfig(t, dir, flavour), flavour})
-	require.NoError(t, err)
-	enter := disk.enter()
-	cmd := exec.Command(enter[0], append(enter[1:], os.Args[0])...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), launchVariable+"="+string(launch)), t.Output()
-	answer, err := cmd.Output()
-	require.NoError(t, err, "start a private server on a disk of its own")
-	var e launcher.Endpoint
-	require.NoError(t, json.Unmarshal(answer, &e))
-	return private(t, flavour, e), disk
-}
-
-// LaunchOnDisk starts the server in a process that PrivateOnDisk has started, and ends it. It does nothing in others.
-func LaunchOnDisk() {
-	text := os.Getenv(launchVariable)
-	if text == "" {
-		return
-	}
-	if err := launchOnDisk(text); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-func launchOnDisk(text string) error {
-	var of privateLaunch
-	if err := json.Unmarshal([]byte(text), &of); err != nil {
-		return err
-	}
-	_, e, err := launchPrivate(context.Background(), of.Config, of.Flavour, false)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(e)
-}
 
 // enter is how a command begins that is to see the disk.
 func (d *Disk) enter() []string {

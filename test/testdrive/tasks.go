@@ -16,8 +16,6 @@ import (
 
 const (
 	LeaseTime = 10 * time.Second
-	// OutlastTime is long enough for every lease to be renewed or to run out.
-	OutlastTime = LeaseTime + 2*time.Second
 	// TakeoverTime bounds how long a task may lie still after its worker died, on a busy machine.
 	TakeoverTime = LeaseTime + limits.Stuck
 	// stopTime bounds how long a broker may take to end after SIGTERM, on a busy machine. That it waits for less than the
@@ -104,13 +102,6 @@ func (ts Tasks) RestoreBefore(t *testing.T, i Instance) (task string) {
 	ts.Scan(t, &task, `UPDATE task SET state = 'in progress', finished_at = NULL, step = '', attempt = 0, run_at = now(),
 		last_error = '' WHERE instance_id = $1 AND kind = 'provision' RETURNING 'task_' || id`, i.ID)
 	return task
-}
-
-// Forget makes PostgreSQL as old as one that was restored from a backup of its files: it deletes all tasks after the
-// number last.
-func (ts Tasks) Forget(t *testing.T, last int64) {
-	t.Helper()
-	ts.Exec(t, "WITH gone AS (DELETE FROM task WHERE id > $1) SELECT setval('task_id_seq', $1)", last)
 }
 
 func (ts Tasks) Last(t *testing.T) (id int64) {

@@ -15,9 +15,9 @@ var asyncScenarios = []scenario{
 // Cloud Controller polls on for days after a 404 and stops at a 400.
 func testUnknownOperations(t *testing.T, p testdrive.Platform) {
 	i, other := p.NewInstance(t, "shared-async"), p.NewInstance(t, "shared-async")
-	operation := i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusAccepted).String("operation")
+	operation := i.Provision(t, testdrive.Async, nil).Operation(t)
 	i.Await(t, operation)
-	foreign := other.Provision(t, testdrive.Async, nil).Expect(t, http.StatusAccepted).String("operation")
+	foreign := other.Provision(t, testdrive.Async, nil).Operation(t)
 	other.Await(t, foreign)
 	for _, unknown := range []string{foreign, "task_999999999", "task_0", "task_", "task_1x", "garbage", "%27--"} {
 		testdrive.ExpectRefusal(t, i.Poll(t, "?operation="+unknown), 400)
@@ -30,7 +30,7 @@ func testUnknownOperations(t *testing.T, p testdrive.Platform) {
 // Some platforms keep no tokens, and poll with the name of an operation or with nothing.
 func testNoToken(t *testing.T, p testdrive.Platform) {
 	i := p.NewInstance(t, "shared-async")
-	i.Await(t, i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusAccepted).String("operation"))
+	i.Await(t, i.Provision(t, testdrive.Async, nil).Operation(t))
 	i.Await(t, "provision")
 	i.Await(t, "")
 	i.Poll(t, "").Expect(t, http.StatusOK)

@@ -27,19 +27,18 @@ func testClone(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectError(t, copied.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"clone_from": shared.ID}}),
 		"AsyncRequired")
 	w := testdrive.StartWriter(t, c)
-	operation := copied.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation")
+	operation := copied.Clone(t, shared.ID, nil).Operation(t)
 	copied.Await(t, operation)
 	w.GoesOn(t)
 	copied.Clone(t, shared.ID, nil).Expect(t, http.StatusOK)
 	testdrive.ExpectClone(t, copied)
 	own := p.NewInstance(t, "dedicated-small")
-	own.Await(t, own.Clone(t, shared.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+	own.Await(t, own.Clone(t, shared.ID, nil).Operation(t))
 	testdrive.ExpectClone(t, own)
 	assert.Len(t, testdrive.AccountsOf(t, p, c), 1, "the source has the accounts")
 	back := p.NewInstance(t, "shared-large")
 	back.Await(t, back.Clone(t, own.ID, body{"parameters": body{"clone_from": own.ID,
-		"bootstrap": "LOCK TABLES items WRITE; DELETE FROM items WHERE name = 'ADDED';"}}).
-		Expect(t, http.StatusAccepted).String("operation"))
+		"bootstrap": "LOCK TABLES items WRITE; DELETE FROM items WHERE name = 'ADDED';"}}).Operation(t))
 	testdrive.ExpectClone(t, back)
 	shared.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK) // the copies do not depend on it
 	_, c = copied.Bound(t, nil)
@@ -65,7 +64,7 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 	for range 2 {
 		i := p.NewInstance(t, "shared-small")
 		operation := i.Clone(t, source.ID, body{"parameters": body{"clone_from": source.ID,
-			"bootstrap": "DO GET_LOCK('" + source.ID + "', 600)"}}).Expect(t, http.StatusAccepted).String("operation")
+			"bootstrap": "DO GET_LOCK('" + source.ID + "', 600)"}}).Operation(t)
 		testdrive.Eventually(t, limits.Stuck, "users read that the SQL runs", func() bool {
 			says := i.Poll(t, "?operation="+operation).String("description")
 			return strings.HasPrefix(says, "Running the SQL of the parameter bootstrap")
@@ -73,7 +72,7 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 		held[operation] = i
 	}
 	other := p.NewInstance(t, "shared-small")
-	other.Await(t, other.Clone(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+	other.Await(t, other.Clone(t, source.ID, nil).Operation(t))
 	lock("RELEASE_LOCK('" + source.ID + "')")
 	for operation, i := range held {
 		i.Await(t, operation)
@@ -86,7 +85,7 @@ func testBootstrap(t *testing.T, p testdrive.Platform) {
 	testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, body{"parameters": body{"bootstrap": "SELECT 1"}}), "AsyncRequired")
 	i.Await(t, i.Provision(t, testdrive.Async, body{"parameters": body{"bootstrap": "CREATE TABLE t (s VARCHAR(20)); -- a; comment\n" +
 		"INSERT INTO t VALUES ('a;b');\nDELIMITER //\nCREATE PROCEDURE p() BEGIN DELETE FROM t; INSERT INTO t VALUES ('p'); END//\n" +
-		"DELIMITER ;\nCALL p()"}}).Expect(t, http.StatusAccepted).String("operation"))
+		"DELIMITER ;\nCALL p()"}}).Operation(t))
 	_, c := i.Bound(t, nil)
 	assert.Equal(t, []string{"p"}, testdrive.ReadAll(t, c.Open(t), "SELECT s FROM t"), "the table")
 	testdrive.Exec(t, c.Open(t), "CALL p()")
@@ -94,8 +93,7 @@ func testBootstrap(t *testing.T, p testdrive.Platform) {
 	failing := p.NewInstance(t, "shared-small")
 	const secret = "not-for-the-log"
 	state, shown := failing.AwaitOperation(t, failing.ID, failing.Provision(t, testdrive.Async, body{"parameters": body{
-		"bootstrap": "CREATE TABLE t (id INT); CREATE VIEW v AS SELECT * FROM mysql." + secret}}).
-		Expect(t, http.StatusAccepted).String("operation"))
+		"bootstrap": "CREATE TABLE t (id INT); CREATE VIEW v AS SELECT * FROM mysql." + secret}}).Operation(t))
 	says := shown[len(shown)-1]
 	assert.True(t, state == "failed" && strings.Contains(says, "Statement 2") && strings.Contains(says, "CREATE VIEW"),
 		"%s after %q", state, shown)

@@ -16,7 +16,7 @@ func testDedicated(t *testing.T, p testdrive.Platform) {
 	parameters := body{"parameters": body{"collation": "utf8mb4_bin"}}
 	testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, parameters), "AsyncRequired")
 	release := p.HoldLaunches(t)
-	operation := i.Provision(t, testdrive.Async, parameters).Expect(t, http.StatusAccepted).String("operation")
+	operation := i.Provision(t, testdrive.Async, parameters).Operation(t)
 	checkWhileProvisioning(t, i, parameters, operation)
 	release()
 	i.Await(t, operation)
@@ -61,7 +61,7 @@ func grow(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.C
 	before := testdrive.Read[int](t, c.Open(t), bufferPool)
 	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), "AsyncRequired")
 	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "dedicated-large"), "AsyncRequired")
-	i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation"))
+	i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large").Operation(t))
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), http.StatusOK)
 
 	db := c.Open(t)
@@ -80,7 +80,7 @@ func unbindAndDeprovision(t *testing.T, i testdrive.Instance, b testdrive.Bindin
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	testdrive.ExpectRefused(t, c.Fields(t))
 	testdrive.ExpectError(t, i.Deprovision(t, testdrive.Sync), "AsyncRequired")
-	deletion := i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
+	deletion := i.Deprovision(t, testdrive.Async).Operation(t)
 	i.Await(t, deletion)
 	i.Await(t, deletion)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Async), http.StatusGone)

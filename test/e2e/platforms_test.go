@@ -63,7 +63,7 @@ func testKorifi(t *testing.T, p testdrive.Platform) {
 		r := request().Expect(t, http.StatusAccepted)
 		for ; r.Status != end; r = request() {
 			require.False(t, time.Now().After(deadline), "the operation did not end")
-			i.Poll(t, "?operation="+r.Expect(t, http.StatusAccepted).String("operation")).Expect(t, http.StatusOK)
+			i.Poll(t, "?operation="+r.Operation(t)).Expect(t, http.StatusOK)
 		}
 	}
 	repeat(func() testdrive.Response { return i.Provision(t, testdrive.Async, nil) }, http.StatusOK)

@@ -2,7 +2,6 @@ package testdrive
 
 import (
 	"maps"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +28,7 @@ var Named = Body{"platform": "cloudfoundry", "organization_guid": "an-organizati
 // BackedUp takes a backup, and returns its id.
 func (i Instance) BackedUp(t *testing.T) string {
 	t.Helper()
-	return BackupIn(t, i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation")))
+	return BackupIn(t, i.Await(t, i.BackUp(t).Operation(t)))
 }
 
 // BackupIn returns the last backup id in the description of an operation.

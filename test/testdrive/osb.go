@@ -33,6 +33,12 @@ func (r Response) Expect(t testing.TB, status int) Response {
 	return r
 }
 
+// Operation fails the test unless the response accepts an operation, and returns its token.
+func (r Response) Operation(t testing.TB) string {
+	t.Helper()
+	return r.Expect(t, http.StatusAccepted).String("operation")
+}
+
 // String reads a text field of the response, "" if it is absent.
 func (r Response) String(field string) string {
 	s, _ := r.Body[field].(string)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
@@ -138,6 +139,17 @@ func (i Instance) Poll(t *testing.T, query string) Response {
 	return i.Do(t, "GET", i.Path()+"/last_operation"+query, nil)
 }
 
+// AwaitFailure waits until an operation has ended, and fails the test unless it has failed with a description that has
+// these words.
+func (i Instance) AwaitFailure(t *testing.T, operation string, words ...string) {
+	t.Helper()
+	state, shown := i.AwaitOperation(t, i.ID, operation)
+	assert.Equal(t, "failed", state, "%s: %q", operation, shown)
+	for _, w := range words {
+		assert.Contains(t, shown[len(shown)-1], w, operation)
+	}
+}
+
 // Await returns what an operation shows until it has succeeded.
 func (i Instance) Await(t *testing.T, operation string) (shown []string) {
 	t.Helper()
@@ -203,7 +215,7 @@ func (i Instance) Via(p Platform) Instance {
 // BeginProvision asks for the instance and returns the operation that is to make it.
 func (i Instance) BeginProvision(t *testing.T) (operation string) {
 	t.Helper()
-	return i.Provision(t, Async, nil).Expect(t, http.StatusAccepted).String("operation")
+	return i.Provision(t, Async, nil).Operation(t)
 }
 
 // Create waits until there is an instance. status is the response of a synchronous plan.

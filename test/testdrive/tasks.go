@@ -191,6 +191,16 @@ func (d Desk) Ended(t *testing.T, task string) (state, description string) {
 	return d.Outcome(t, d.Tasks, task)
 }
 
+// ExpectEnd waits until a task has ended, and fails the test unless it has this state and a description with these words.
+func (d Desk) ExpectEnd(t *testing.T, task, state string, words ...string) {
+	t.Helper()
+	ended, says := d.Ended(t, task)
+	require.Equal(t, state, ended, "%s: %s", task, says)
+	for _, w := range words {
+		assert.Contains(t, says, w, task)
+	}
+}
+
 // Failing makes every step of that name fail until enough is called.
 func (d Desk) Failing(step string) (enough func()) {
 	d.Faults.Decide(func(_ int, point string) Word {

@@ -3,6 +3,9 @@ package operator
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -17,21 +20,15 @@ func TestEvacuatePassesOverWhatHasLeft(t *testing.T) {
 	c := &console{store: servers.Store(t)}
 	all, err := shared.Open([]shared.Config{{Admin: mysqladmin.Config{Name: "new", Addr: "127.0.0.1:1", User: "u",
 		Password: "p"}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = all.Close() })
-	if err := c.store.InTx(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, c.store.InTx(t.Context(), func(tx *store.Tx) error {
 		return tx.InsertInstance(store.Instance{ID: "moved", Location: store.SharedLocation("new"), Database: "db"})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, id := range []string{"deleted", "moved"} {
-		if sentence, err := c.moveAway(t.Context(), all, id, "old", []string{"new"}); sentence != "" || err != nil {
-			t.Errorf("%s: %q, %v", id, sentence, err)
-		}
+		sentence, err := c.moveAway(t.Context(), all, id, "old", []string{"new"})
+		assert.True(t, sentence == "" && err == nil, "%s: %q, %v", id, sentence, err)
 	}
-	if _, err := c.moveAway(t.Context(), all, "moved", "new", []string{"new"}); err == nil {
-		t.Error("what is still on the server is passed over")
-	}
+	_, err = c.moveAway(t.Context(), all, "moved", "new", []string{"new"})
+	assert.Error(t, err, "what is still on the server is passed over")
 }

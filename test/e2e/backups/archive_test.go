@@ -21,7 +21,7 @@ func archivedInstance(t *testing.T, p testdrive.Platform) (testdrive.Instance, t
 	i := p.MakeOwn(t, "dedicated-small")
 	_, c := i.Bound(t, nil)
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
-	i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+	i.Await(t, i.BackUp(t).Operation(t))
 	return i, c
 }
 
@@ -93,7 +93,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	assert.Contains(t, reason, "filled the server's disk", "the archive has ended")
 	lost := momentOf(t, c)
 	putBack()
-	i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+	i.Await(t, i.BackUp(t).Operation(t))
 	testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES ('later')")
 	last := momentOf(t, c)
 	archived(t, ts, i, last.at)

@@ -29,7 +29,7 @@ func TestBackup(t *testing.T) {
 		source, c := testdrive.Cloneable(t, p, "shared-small")
 		breakView(t, c)
 		testdrive.ExpectError(t, source.Update(t, testdrive.Sync, body{"parameters": body{"backup": "now"}}), "AsyncRequired")
-		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		source.Await(t, source.BackUp(t).Operation(t))
 		assert.Len(t, testdrive.AccountsOf(t, p, c), 1, "the source has the accounts")
 		objects := service.Objects(t)
 		assert.True(t, len(objects) == 3 && strings.HasPrefix(objects[0], "mysql/"+source.ID+"/b_"),
@@ -39,7 +39,7 @@ func TestBackup(t *testing.T) {
 			i := p.NewInstance(t, plan)
 			testdrive.ExpectError(t, i.Provision(t, testdrive.Sync, body{"context": testdrive.CloudFoundry, "parameters": body{"restore_from": source.ID}}),
 				"AsyncRequired")
-			shown := i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+			shown := i.Await(t, i.Restored(t, source.ID, nil).Operation(t))
 			last := shown[len(shown)-1]
 			assert.True(t, strings.HasPrefix(last, "Left out, ") && strings.HasSuffix(last, ": view broken."),
 				"the restore of a broken view ends with %q", last)
@@ -48,7 +48,7 @@ func TestBackup(t *testing.T) {
 		}
 		source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 		i := p.NewInstance(t, "shared-small")
-		i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+		i.Await(t, i.Restored(t, source.ID, nil).Operation(t))
 		testdrive.ExpectClone(t, i)
 
 		for from, fields := range map[string]body{uuid.NewString(): nil, source.ID: {"space_guid": "another-space"}} {
@@ -127,14 +127,12 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		}
 	}
 	i := p.NewInstance(t, "shared-small")
-	state, shown := i.AwaitOperation(t, i.ID, i.Restored(t, second, nil).Expect(t, http.StatusAccepted).String("operation"))
-	assert.True(t, state == "failed" && strings.Contains(shown[len(shown)-1], "damaged"),
-		"the restore of a damaged backup %s: %q", state, shown)
+	i.AwaitFailure(t, i.Restored(t, second, nil).Operation(t), "damaged")
 	await("it is recorded as damaged", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
 	i.Remove(t)
 	testdrive.ExpectTenants(t, d.AdminDB, 1, 1)
 	i = p.NewInstance(t, "shared-small")
-	i.Await(t, i.Restored(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation")) // the first one
+	i.Await(t, i.Restored(t, source.ID, nil).Operation(t)) // the first one
 	testdrive.ExpectClone(t, i)
 
 	ts.Exec(t, "DELETE FROM backup")

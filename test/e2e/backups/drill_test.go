@@ -172,11 +172,11 @@ func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string)
 	back := d.all["undeleted"]
 	back.Create(t, cf(body{"parameters": body{"undelete": back.ID}}), http.StatusCreated)
 	moved := d.all["moved"]
-	moved.Await(t, moved.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+	moved.Await(t, moved.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t))
 	testdrive.Exec(t, moved.Credentials(t, moved.binding.Fetch(t)).Open(t), "CREATE TABLE made_since_the_move (id INT)")
 	testdrive.ExpectEmpty(t, d.all["changed"].UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 	server := d.all["lateServer"]
-	d.token = server.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
+	d.token = server.UpdatePlan(t, testdrive.Async, "dedicated-large").Operation(t)
 	server.Await(t, d.token)
 	testdrive.Overfill(t, d.all["full"].c.Open(t), testdrive.QuotaSmall)
 	testdrive.Run(t, env, "rotate-admin-passwords", d.all["dedicated"].ID).Expect(t, 0)

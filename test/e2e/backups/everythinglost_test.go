@@ -59,8 +59,7 @@ func TestEverythingLost(t *testing.T) {
 	restore := func(want, why string, args ...string) {
 		t.Helper()
 		operation, _, _ := strings.Cut(d.Run(t, 0, append([]string{"backups", "restore", "--yes"}, args...)...).Stdout, " ")
-		state, says := d.Ended(t, operation)
-		require.True(t, state == want && strings.Contains(says, why), "backups restore %q %s: %s", args, state, says)
+		d.ExpectEnd(t, operation, want, why)
 	}
 	for _, i := range all {
 		i.Instance = i.Via(p)
@@ -96,7 +95,7 @@ func TestEverythingLost(t *testing.T) {
 		i.Deprovision(t, testdrive.Async).Expect(t, http.StatusGone)
 		plan := []string{"shared-small", "dedicated-small"}[n]
 		restored := p.NewInstance(t, plan)
-		restored.Await(t, restored.Restored(t, i.backup, nil).Expect(t, http.StatusAccepted).String("operation"))
+		restored.Await(t, restored.Restored(t, i.backup, nil).Operation(t))
 		_, c := restored.Bound(t, nil)
 		testdrive.ExpectContents(t, i.ID+" in a new PostgreSQL", c, i.was)
 	}

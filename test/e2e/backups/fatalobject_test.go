@@ -1,8 +1,6 @@
 package backups
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 
 	"mysql-broker/test/servers"
@@ -26,24 +24,17 @@ func TestServerThatEndsAtAView(t *testing.T) {
 		view := []string{"CREATE TABLE items (id INT)", "CREATE VIEW fatal AS SELECT id FROM items"}
 		testdrive.Exec(t, c.Open(t), view...)
 
-		expectRefused := func(of testdrive.Instance, operation, what string) {
-			t.Helper()
-			state, shown := of.AwaitOperation(t, of.ID, operation)
-			says := shown[len(shown)-1]
-			if state != "failed" || !strings.Contains(says, "the definition of the view fatal") || !strings.Contains(says, "Drop it") {
-				t.Errorf("%s %s: %s", what, state, says)
-			}
-		}
-		backUp := func() string { return i.BackUp(t).Expect(t, http.StatusAccepted).String("operation") }
+		refused := []string{"the definition of the view fatal", "Drop it"}
+		backUp := func() string { return i.BackUp(t).Operation(t) }
 		asked := proxy.HoldRequest("SHOW CREATE VIEW `fatal`")
 		operation := backUp()
 		testdrive.Receive(t, asked, "the server is asked for the view")
 		server.Crash(t)()
 		again := proxy.HoldRequest("SHOW CREATE VIEW `fatal`")
-		expectRefused(i, operation, "the backup at which the server ended")
-		expectRefused(i, backUp(), "another backup")
+		i.AwaitFailure(t, operation, refused...)
+		i.AwaitFailure(t, backUp(), refused...)
 		clone := p.OwnInstance(t, "shared-small")
-		expectRefused(clone, clone.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation"), "a clone")
+		clone.AwaitFailure(t, clone.Clone(t, i.ID, nil).Operation(t), refused...)
 		clone.Delete(t)
 		select {
 		case <-again:

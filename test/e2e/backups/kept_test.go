@@ -3,7 +3,6 @@ package backups
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,9 +43,7 @@ func TestCleanupKeepsData(t *testing.T) {
 			c.before(i, login)
 			tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision' AND instance_id = $1", i.ID)
 			task := tasks.RestoreBefore(t, i)
-			state, shown := i.AwaitOperation(t, i.ID, task)
-			assert.True(t, state == "failed" && strings.Contains(strings.Join(shown, " "), "Do not delete it"),
-				"it %s: %q", state, shown)
+			i.AwaitFailure(t, task, "Do not delete it")
 			assert.Contains(t, o.Run(t, 0, "tasks", task).Stdout, c.why, "the task is shown as")
 			testdrive.ExpectLine(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "kept", i.ID)
 			login.Open(t)                          // its data is where it was

@@ -1,7 +1,6 @@
 package backups
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -26,7 +25,7 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 			restore      func() (operation string)
 		}{
 			{"dropped by a tenant", "gets its earlier data back", func() string {
-				return i.RestoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+				return i.RestoreBackup(t, id, "db").Operation(t)
 			}},
 			{"lost with its server", "What was restored is dropped", func() string {
 				operation, _, _ := strings.Cut(d.Run(t, 0, "backups", "restore", "--yes", "--lost", id, i.ID).Stdout, " ")
@@ -47,9 +46,7 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 			testdrive.Receive(t, reached, "the data is restored")
 			d.Run(t, 0, "tasks", "cancel", operation)
 			release()
-			if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, loss.advice) {
-				t.Errorf("%s, a restore that was cancelled %s: %s", loss.name, state, says)
-			}
+			d.ExpectEnd(t, operation, "failed", loss.advice)
 			expectDropped("after a restore that was cancelled")
 			state, says := d.Ended(t, loss.restore())
 			require.True(t, state == "succeeded" && !strings.Contains(says, "there before"),

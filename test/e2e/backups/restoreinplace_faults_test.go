@@ -73,9 +73,7 @@ func TestFaultRestoreInPlaceBesideAHangingObjectStore(t *testing.T) {
 	r.expectSpoilt(t, "after a restore beside an object store that hangs")
 	thaw()
 	release()
-	state, says := r.Ended(t, operation)
-	assert.True(t, state == "failed" && strings.Contains(says, "The object store for backups failed"),
-		"the restore beside an object store that hangs %s: %s", state, says)
+	r.ExpectEnd(t, operation, "failed", "The object store for backups failed")
 	r.expectSpoilt(t, "after a restore that a hanging object store has ended")
 	r.remove(t)
 }
@@ -91,8 +89,7 @@ func TestFaultRestoreInPlaceThatIsDropped(t *testing.T) {
 		`WHERE schema_name LIKE 'db\_%' AND schema_name NOT IN ('db_broker_marks', ?)`, r.c.Database)
 	testdrive.Exec(t, r.AdminDB, "DROP DATABASE `"+filled+"`")
 	release()
-	state, says := r.Ended(t, operation)
-	assert.True(t, state == "failed" && strings.Contains(says, "stays as it was"), "the restore %s: %s", state, says)
+	r.ExpectEnd(t, operation, "failed", "stays as it was")
 	r.expectSpoilt(t, "after what was restored was dropped")
 	r.remove(t)
 }
@@ -125,8 +122,7 @@ func TestFaultRestoreInPlaceLostInTheMiddle(t *testing.T) {
 		assert.EqualValues(t, 1142, testdrive.ErrorNumber(err), "a write to a mixture: %v", err)
 		r.Run(t, 0, "backups", "import")
 		operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", "--yes", named[1], r.i.ID).Stdout, " ")
-		state, says := r.Ended(t, operation)
-		assert.Equal(t, "succeeded", state, "the restore of the earlier data %s: %s", state, says)
+		r.ExpectEnd(t, operation, "succeeded")
 		r.expectSpoilt(t, "after the earlier data was restored")
 		expectHealthy(t, env)
 		again := testdrive.RunRecover(t, env, 0)

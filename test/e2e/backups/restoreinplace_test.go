@@ -58,7 +58,7 @@ func TestRestoreInPlace(t *testing.T) {
 			}
 			spoil(t, c)
 			spoilt := testdrive.Contents(t, c)
-			operation := i.RestoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+			operation := i.RestoreBackup(t, id, "db").Operation(t)
 			shown := i.Await(t, operation)
 			assert.Contains(t, shown[len(shown)-1], "backup "+id, "the restore ends with")
 			testdrive.ExpectContents(t, "the restored "+plan, c, was)
@@ -71,7 +71,7 @@ func TestRestoreInPlace(t *testing.T) {
 				frozen.Pass(at)
 				return testdrive.GoOn
 			})
-			operation = i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
+			operation = i.RestoreBackup(t, before, "db").Operation(t)
 			testdrive.Receive(t, frozen.Reached, "the second restore is frozen")
 			_, err := c.Open(t).Exec("CALL add_item()")
 			assert.Error(t, err, "a procedure that the first restore has created can write during the second one")
@@ -95,7 +95,7 @@ func TestRestoreInPlace(t *testing.T) {
 		testdrive.Exec(t, p.Admin(t), fmt.Sprintf(`INSERT INTO %s.filler (content)
 			SELECT REPEAT('x', 1 << 20) FROM information_schema.columns LIMIT %d`, c.Database, testdrive.QuotaSmall+4))
 		testdrive.AwaitRefused(t, c.Open(t))
-		operation := other.RestoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
+		operation := other.RestoreBackup(t, backup, "db").Operation(t)
 		full := testdrive.BackupIn(t, other.Await(t, operation))
 		testdrive.Exec(t, c.Open(t), "CALL add_item()")
 		testdrive.ExpectRefusal(t, other.RestoreBackup(t, full, "db"), http.StatusBadRequest, "Choose a larger plan.")
@@ -171,7 +171,7 @@ func (r *spoiltInstance) spoil(t *testing.T) {
 // begin requests a restore of the backup, and returns the operation.
 func (r *spoiltInstance) begin(t *testing.T) string {
 	t.Helper()
-	return r.i.RestoreBackup(t, r.backup, "db").Expect(t, http.StatusAccepted).String("operation")
+	return r.i.RestoreBackup(t, r.backup, "db").Operation(t)
 }
 
 // expectSpoilt fails the test unless a restore has changed nothing.
@@ -210,16 +210,13 @@ func TestRestoreInPlaceOfDamagedBackups(t *testing.T) {
 
 	r.spoil(t)
 	damage(t, filepath.Join(r.store, r.i.ID, r.backup), "data-")
-	state, says := r.Ended(t, r.begin(t))
-	assert.True(t, state == "failed" && strings.Contains(says, "damaged"),
-		"the restore of a damaged backup %s: %s", state, says)
+	r.ExpectEnd(t, r.begin(t), "failed", "damaged")
 	r.expectSpoilt(t, "after a damaged backup")
 
 	// An operator restores a sound backup with a command.
 	sound := r.IDs(t, "backup", "backups", r.i.ID)[0]
 	operation, _, _ := strings.Cut(r.Run(t, 0, "backups", "restore", "--yes", sound, r.i.ID).Stdout, " ")
-	state, says = r.Ended(t, operation)
-	assert.Equal(t, "succeeded", state, "backups restore %s: %s", state, says)
+	r.ExpectEnd(t, operation, "succeeded")
 	r.Run(t, 1, "backups", "restore", "--yes", "b_none", r.i.ID)
 	r.Run(t, 1, "backups", "restore", "--yes", sound, "none")
 	r.remove(t)
@@ -242,9 +239,7 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 		r.Tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
 		return over
 	})
-	state, says := r.Ended(t, operation)
-	assert.True(t, state == "failed" && strings.Contains(says, "mixture") && strings.Contains(says, before),
-		"the restore whose earlier data was lost %s: %s", state, says)
+	r.ExpectEnd(t, operation, "failed", "mixture", before)
 	counted := func(when string) {
 		t.Helper()
 		testdrive.Eventually(t, limits.Stuck, "the instance is counted as frozen "+when, func() bool {
@@ -259,9 +254,8 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 		counted(when)
 	}
 	frozen("in a mixture")
-	operation = r.i.RestoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
-	state, says = r.Ended(t, operation)
-	assert.Equal(t, "failed", state, "the restore of a damaged backup %s: %s", state, says)
+	operation = r.i.RestoreBackup(t, before, "db").Operation(t)
+	r.ExpectEnd(t, operation, "failed")
 	frozen("after another restore that failed")
 
 	r.i.Delete(t)

@@ -52,7 +52,7 @@ func momentOf(t *testing.T, c testdrive.Credentials) moment {
 func expectAt(t *testing.T, p testdrive.Platform, from string, m moment) {
 	t.Helper()
 	i := p.OwnInstance(t, "dedicated-small")
-	i.Await(t, i.RestoredTo(t, from, m.at).Expect(t, http.StatusAccepted).String("operation"))
+	i.Await(t, i.RestoredTo(t, from, m.at).Operation(t))
 	_, c := i.Bound(t, nil)
 	testdrive.ExpectContents(t, "what was restored to "+m.at.String(), c, m.contents)
 	i.Remove(t)
@@ -85,7 +85,7 @@ func TestRestoreToTime(t *testing.T) {
 		source := p.MakeOwn(t, "dedicated-small")
 		c := testdrive.MakeObjects(t, source)
 		db := c.Open(t)
-		source.Await(t, source.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		source.Await(t, source.BackUp(t).Operation(t))
 
 		var moments []moment
 		note := func() {
@@ -128,13 +128,13 @@ func TestRestoreToTime(t *testing.T) {
 			ts.Scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
 			return there
 		})
-		source.Await(t, source.Upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation"))
+		source.Await(t, source.Upgrade(t, next.Version).Operation(t))
 		testdrive.Exec(t, c.Open(t), "INSERT INTO items (name) VALUES ('after')")
 		note()
 		archived(t, ts, source, moments[len(moments)-1].at)
 		for n, m := range moments {
 			i := p.OwnInstance(t, "dedicated-small")
-			operation := i.RestoredTo(t, source.ID, m.at).Expect(t, http.StatusAccepted).String("operation")
+			operation := i.RestoredTo(t, source.ID, m.at).Operation(t)
 			if n == 1 { // the broker is killed in the middle of the replay, and the source is deleted meanwhile
 				faults.Decide(testdrive.DieAt("provision: replayed", 4))
 				p.Wait(t)
@@ -181,10 +181,7 @@ func TestRestoreToTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := p.OwnInstance(t, "dedicated-small")
-		state, shown := i.AwaitOperation(t, i.ID, i.RestoredTo(t, source.ID, last.at).Expect(t,
-			http.StatusAccepted).String("operation"))
-		assert.True(t, state == "failed" && strings.Contains(shown[len(shown)-1], "lacks a part"),
-			"a restore with a gap %s: %q", state, shown)
+		i.AwaitFailure(t, i.RestoredTo(t, source.ID, last.at).Operation(t), "lacks a part")
 		i.Remove(t)
 		testdrive.ExpectRefusal(t, p.NewInstance(t, "dedicated-small").RestoredTo(t, source.ID, time.Now().Add(time.Hour)),
 			http.StatusBadRequest, "between 2")

@@ -35,7 +35,7 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		"INSERT INTO wide VALUES (1, REPEAT('x', 4 << 20))",
 		"CREATE TABLE parts (id INT PRIMARY KEY, name VARCHAR(20)) PARTITION BY HASH (id) PARTITIONS 4",
 		"INSERT INTO parts VALUES (1, 'one'), (2, 'two')")
-	shown := i.Await(t, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+	shown := i.Await(t, i.BackUp(t).Operation(t))
 	id := testdrive.BackupIn(t, shown)
 	assert.Contains(t, shown[len(shown)-1], "could not be restored as a test yet",
 		"a backup that cannot be verified ends with")

@@ -25,7 +25,7 @@ func TestFaultClockOfPostgres(t *testing.T) {
 	deleted := p.OwnInstance(t, "shared-small")
 	deleted.Create(t, nil, http.StatusCreated)
 	for range 2 {
-		deleted.AwaitOperation(t, deleted.ID, deleted.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		deleted.AwaitOperation(t, deleted.ID, deleted.BackUp(t).Operation(t))
 	}
 	deleted.Delete(t)
 	app := p.OwnInstance(t, "shared-small")

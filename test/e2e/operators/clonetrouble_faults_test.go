@@ -3,7 +3,6 @@ package operators
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,14 +30,9 @@ func TestFaultCloneOfLostSource(t *testing.T) {
 	begin := func() (testdrive.Instance, string, func()) {
 		i := p.OwnInstance(t, "dedicated-small")
 		reached, release := testdrive.HoldAt(t, faults, "provision: copied")
-		operation := i.Clone(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation")
+		operation := i.Clone(t, source.ID, nil).Operation(t)
 		testdrive.Receive(t, reached, "rows are copied")
 		return i, operation, release
-	}
-	expectFailed := func(i testdrive.Instance, operation, why string) {
-		t.Helper()
-		state, shown := i.AwaitOperation(t, i.ID, operation)
-		assert.True(t, state == "failed" && strings.Contains(shown[len(shown)-1], why), "the copy %s after %q", state, shown)
 	}
 
 	// The source's server is killed, and comes back when the copy has failed.
@@ -50,7 +44,7 @@ func TestFaultCloneOfLostSource(t *testing.T) {
 		records.Scan(t, &waits, "SELECT phase = 'cleanup' AND lease_owner IS NULL AND state = 'in progress' FROM task ORDER BY id DESC LIMIT 1")
 		return waits
 	})
-	expectFailed(i, operation, "server of the service instance to copy did not answer")
+	i.AwaitFailure(t, operation, "server of the service instance to copy did not answer")
 	let()
 	testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
 	i.Remove(t)
@@ -60,7 +54,7 @@ func TestFaultCloneOfLostSource(t *testing.T) {
 	i, operation, release = begin()
 	source.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	release()
-	expectFailed(i, operation, "was deleted")
+	i.AwaitFailure(t, operation, "was deleted")
 	i.Remove(t)
 	testdrive.ExpectTenants(t, admin, 0, 0)
 	testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
@@ -80,7 +74,7 @@ func TestCloneTooLarge(t *testing.T) {
 		testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Clone(t, source.ID, nil), http.StatusBadRequest,
 			"Delete data, or choose a larger plan.")
 		i := p.NewInstance(t, "shared-large")
-		i.Await(t, i.Clone(t, source.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+		i.Await(t, i.Clone(t, source.ID, nil).Operation(t))
 		_, made := i.Bound(t, nil)
 		count := "SELECT COUNT(*) FROM filler"
 		got, want := testdrive.Read[int](t, made.Open(t), count), testdrive.Read[int](t, c.Open(t), count)

@@ -395,7 +395,7 @@ func (d *credHubDesk) movedAndDeleted(t *testing.T) {
 	name := d.reference(t, d.NewBinding().Bind(t, fields).Expect(t, http.StatusCreated))
 	before := d.readAs(t, reader, name)
 	i := d.Instance
-	d.Await(t, d.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+	d.Await(t, d.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t))
 	testdrive.Eventually(t, limits.Stuck, "CredHub has the new address", func() bool {
 		return d.readAs(t, reader, name).Port != before.Port
 	})

@@ -184,7 +184,7 @@ func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 	_, err = lock.ExecContext(t.Context(), "LOCK TABLES items WRITE")
 	require.NoError(t, err)
 	copied := d.NewInstance(t, "shared-large")
-	operation := copied.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation")
+	operation := copied.Clone(t, i.ID, nil).Operation(t)
 	shown := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Copies under way")
 	for _, want := range []string{copied.ID, "shared-large", "2026-01-02", "Damaged", "not yet", `{"restore_backup":"BACKUP"`,
 		ids[0], ids[1], ids[2]} {

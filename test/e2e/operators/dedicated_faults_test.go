@@ -51,7 +51,7 @@ func TestFaultRequestsAfterAServerIsDestroyed(t *testing.T) {
 	b, _ := i.Bound(t, nil)
 
 	destroyed, goOn := testdrive.HoldAt(t, faults, "destroy: moved away")
-	operation := i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted).String("operation")
+	operation := i.Deprovision(t, testdrive.Async).Operation(t)
 	testdrive.Receive(t, destroyed, "the server is destroyed")
 	testdrive.ExpectError(t, b.Fetch(t), "ConcurrencyError")
 	testdrive.ExpectError(t, b.Bind(t, nil), "ConcurrencyError")

@@ -42,7 +42,7 @@ func TestFaultMove(t *testing.T) {
 			_, err = tx.Exec("INSERT INTO items (name) VALUES ('open')")
 		}
 		require.NoError(t, err)
-		operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t)
 		d.Tasks.Await(t, operation, "waits for the transaction", "description LIKE 'Waiting for a transaction that%'")
 		reached, release := testdrive.HoldAt(t, faults, "update: copied")
 		require.NoError(t, tx.Commit())
@@ -66,7 +66,7 @@ func TestFaultMove(t *testing.T) {
 			} else {
 				reached, release = testdrive.HoldAt(t, faults, test.point)
 			}
-			operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+			operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t)
 			if test.point != "" {
 				testdrive.Receive(t, reached, test.point)
 				rollBack = prepareXA(t, db)
@@ -75,16 +75,14 @@ func TestFaultMove(t *testing.T) {
 			d.Tasks.Await(t, operation, "waits for the transaction", "description LIKE '"+test.waits+"%'")
 			d.Tasks.Exec(t, "UPDATE task SET memory = jsonb_set(memory, '{"+test.since+`}', '"2020-01-01T00:00:00Z"')
 				WHERE 'task_' || id = '`+operation+"'")
-			if state, says := d.Ended(t, operation); state != "failed" || !strings.Contains(says, "XA ROLLBACK") {
-				t.Errorf("a move with a prepared XA transaction %s: %s", state, says)
-			}
+			d.ExpectEnd(t, operation, "failed", "XA ROLLBACK")
 			rollBack()
 			testdrive.Exec(t, db, "CALL add_item()")
 		}
 
 		// Once the copy is marked as finished, no cleanup removes it, although nobody was there to end the move in time.
 		faults.Decide(testdrive.DieAt("update: hand over: done", 1))
-		operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t)
 		p.Wait(t)
 		d.Tasks.Exec(t, `UPDATE task SET memory = jsonb_set(memory, '{frozen since}', '"2020-01-01T00:00:00Z"')
 			WHERE 'task_' || id = '`+operation+"'")

@@ -1,7 +1,6 @@
 package operators
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,7 +26,7 @@ func TestFaultMoveThawGivenUp(t *testing.T) {
 	testdrive.Overfill(t, db, testdrive.QuotaSmall)
 
 	reached, release := testdrive.HoldAt(t, faults, "update: compare: begins")
-	operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+	operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t)
 	testdrive.Receive(t, reached, "nobody may write")
 	assert.EqualValues(t, testdrive.Denied, testdrive.RefusalOf(t, db, "DELETE FROM filler"),
 		"a DELETE during the move: error")

@@ -104,8 +104,7 @@ func TestRotateKeyset(t *testing.T) {
 	d.Via(last).Bound(t, nil) // as the server's administrator
 	i.Platform = last
 	testdrive.Exec(t, c.Open(t), "DROP TABLE kept")
-	i.Await(t, i.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": id, "confirm": i.ID}}).
-		Expect(t, http.StatusAccepted).String("operation"))
+	i.Await(t, i.Update(t, testdrive.Async, body{"parameters": body{"restore_backup": id, "confirm": i.ID}}).Operation(t))
 	testdrive.ExpectContents(t, "after a restore with the new key alone", c, was)
 	i.Remove(t)
 	d.Via(last).Remove(t)
@@ -206,7 +205,7 @@ func TestRotateAdminPasswords(t *testing.T) {
 				testdrive.ExpectRefused(t, adminOf(t, c, password))
 			}
 		}
-		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation"))
+		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large").Operation(t))
 		c.Open(t)
 
 		shared := p.Provisioned(t, "shared-small", nil)

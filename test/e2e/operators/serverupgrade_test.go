@@ -25,8 +25,7 @@ func TestServerUpgrade(t *testing.T) {
 		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
 		require.NoError(t, err)
 		i := p.OwnInstance(t, "dedicated-small")
-		i.Await(t, i.Provision(t, testdrive.Async, body{"maintenance_info": body{"version": present.Version}}).
-			Expect(t, http.StatusAccepted).String("operation"))
+		i.Await(t, i.Provision(t, testdrive.Async, body{"maintenance_info": body{"version": present.Version}}).Operation(t))
 		c := testdrive.MakeObjects(t, i)
 		i.ExpectVersion(t, p, env, present.Version)
 		p.Kill(t)
@@ -40,7 +39,7 @@ func TestServerUpgrade(t *testing.T) {
 		assert.Contains(t, p.Operator(env).Run(t, 0, "servers", "--dedicated").Stdout, next.Version,
 			"the list of servers shows no upgrade")
 		stop := writeRows(t, c)
-		operation := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation")
+		operation := i.Upgrade(t, next.Version).Operation(t)
 		if again := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
 			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
 		}

@@ -83,17 +83,14 @@ func TestEvacuate(t *testing.T) {
 	b, c := i.Bound(t, nil)
 	testdrive.MakeObjectsAs(t, c)
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE written AS SELECT 1 AS id")
-	if r := o.Run(t, 1, "move", i.ID, "new"); !strings.Contains(r.Stderr, "full or drained") {
-		t.Errorf("a move to a drained server: %s", r.Stderr)
-	}
+	r := o.Run(t, 1, "move", i.ID, "new")
+	assert.Contains(t, r.Stderr, "full or drained", "a move to a drained server")
 	o.Run(t, 0, "drain", "--undo", "twin")
-	if r := o.Run(t, 1, "move", i.ID, "twin"); !strings.Contains(r.Stderr, "same server") {
-		t.Errorf("a move to the same server under another name: %s", r.Stderr)
-	}
+	r = o.Run(t, 1, "move", i.ID, "twin")
+	assert.Contains(t, r.Stderr, "same server", "a move to the same server under another name")
 	o.Run(t, 0, "drain", "--undo", "new")
-	if r := o.Run(t, 0, "drain", "--evacuate", "old"); !strings.Contains(r.Stdout, i.ID+" is on new.") {
-		t.Errorf("the evacuation printed %q", r.Stdout)
-	}
+	r = o.Run(t, 0, "drain", "--evacuate", "old")
+	assert.Contains(t, r.Stdout, i.ID+" is on new.", "the evacuation")
 	moved := p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
 	assert.NotEqual(t, c.Port, moved.Port, "the binding has the old address")
 	testdrive.ExpectSame(t, c, moved)
@@ -108,9 +105,8 @@ func TestEvacuate(t *testing.T) {
 		require.False(t, r.Status != 0 && !strings.Contains(r.Stderr, "is being removed"), "the move back: %s", r.Stderr)
 		return r.Status == 0
 	})
-	state, _ := p.Desk(t, env, nil).Ended(t, o.IDs(t, "task", "tasks", "--instance", i.ID,
-		"--limit", "1")[0])
-	assert.Equal(t, "succeeded", state, "the move back")
+	d := p.Desk(t, env, nil)
+	d.ExpectEnd(t, d.Latest(t, i), "succeeded")
 }
 
 // An exclusive server is for one instance, of a plan that says so. A change of plan moves the data there, and back.
@@ -144,7 +140,7 @@ func TestExclusiveServer(t *testing.T) {
 	b, before := ordinary.Bound(t, nil)
 	testdrive.MakeObjectsAs(t, before)
 	testdrive.ExpectError(t, ordinary.UpdatePlan(t, testdrive.Sync, "shared-large"), "AsyncRequired")
-	ordinary.Await(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large").Expect(t, 202).String("operation"))
+	ordinary.Await(t, ordinary.UpdatePlan(t, testdrive.Async, "shared-large").Operation(t))
 	on("own", ordinary.ID)
 	testdrive.Exec(t, p.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK)).Open(t), "CALL add_item()")
 	b.Unbind(t).Expect(t, http.StatusOK)

@@ -65,8 +65,7 @@ func retryDeletion(t *testing.T, d testdrive.Desk) {
 	out := d.Run(t, 0, "tasks", "retry", failed).Stdout
 	again := d.Latest(t, i)
 	assert.True(t, again != failed && out == again+" retries "+failed+".\n", "after %s, %s: %q", failed, again, out)
-	state, _ := d.Ended(t, again)
-	assert.Equal(t, "succeeded", state, "the second deletion")
+	d.ExpectEnd(t, again, "succeeded")
 	// What the platform read of the first one stays so.
 	last := i.Poll(t, "?operation="+failed).Expect(t, http.StatusOK)
 	assert.Equal(t, "failed", last.String("state"), "the first deletion is %s", last.Raw)

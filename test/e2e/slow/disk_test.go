@@ -99,7 +99,7 @@ func expectFullDisk(t *testing.T, p testdrive.Platform, i testdrive.Instance, db
 	// MySQL may even abort, if InnoDB writes in the background at that moment.
 	_, err := db.ExecContext(t.Context(), "INSERT INTO kept VALUES (8, REPEAT('x', 8000000))")
 	assert.Error(t, err, "the full disk took 8 MB")
-	update = i.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
+	update = i.UpdatePlan(t, testdrive.Async, "dedicated-large").Operation(t)
 	testdrive.Eventually(t, limits.Stuck, "users read why", func() bool {
 		r := i.Poll(t, "?operation="+update).Expect(t, http.StatusOK)
 		return strings.Contains(r.String("description"), "no room for a dedicated server")

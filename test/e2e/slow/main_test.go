@@ -1,5 +1,5 @@
-// Package slow tests the compiled broker where that takes minutes: disks get full, servers and a PostgreSQL
-// hang, and servers are upgraded in every way.
+// Package slow tests the compiled broker where that takes minutes: disks get full, servers hang, a PostgreSQL takes no
+// more connections, and upgrades fail.
 package slow
 
 import (

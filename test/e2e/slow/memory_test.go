@@ -59,17 +59,17 @@ func TestMemory(t *testing.T) {
 		failed := watchHealth(t, p)
 		var operations []string
 		for _, i := range all {
-			operations = append(operations, i.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+			operations = append(operations, i.BackUp(t).Operation(t))
 		}
 		for n, i := range all {
 			i.Await(t, operations[n])
 		}
 		t.Logf("3 backups: %s", peak(t, p))
-		long.Await(t, long.BackUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		long.Await(t, long.BackUp(t).Operation(t))
 		for _, from := range []string{"clone_from", "restore_from"} {
 			made := p.OwnInstance(t, "shared-small")
 			made.Await(t, made.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry,
-				"parameters": body{from: long.ID}}).Expect(t, http.StatusAccepted).String("operation"))
+				"parameters": body{from: long.ID}}).Operation(t))
 			t.Logf("%s: %s", from, peak(t, p))
 			made.Remove(t)
 		}

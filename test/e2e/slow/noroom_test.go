@@ -1,9 +1,7 @@
 package slow
 
 import (
-	"net/http"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,10 +32,7 @@ func TestNoRoomForTheData(t *testing.T) {
 
 		expectFull := func(i testdrive.Instance, operation, says string) {
 			t.Helper()
-			state, shown := i.AwaitOperation(t, i.ID, operation)
-			last := shown[len(shown)-1]
-			assert.True(t, state == "failed" && strings.Contains(last, "disk") && strings.Contains(last, says),
-				"the operation %s: %q", state, shown)
+			i.AwaitFailure(t, operation, "disk", says)
 			disk.Free(t)
 			testdrive.Exec(t, db, "CALL add_item()")
 			testdrive.ExpectTenants(t, p.Admin(t), 1, 1)
@@ -45,7 +40,7 @@ func TestNoRoomForTheData(t *testing.T) {
 		}
 
 		reached, release := testdrive.HoldAt(t, faults, "update: launch: done")
-		operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t)
 		testdrive.Receive(t, reached, "the server runs")
 		disk.Fill(t, 8)
 		release()
@@ -55,8 +50,7 @@ func TestNoRoomForTheData(t *testing.T) {
 		for from, room := range map[string]int64{"clone_from": 8, "restore_from": 0} { // MiB, not even for the database
 			reached, release = testdrive.HoldAt(t, faults, "provision: launch: done")
 			made := p.OwnInstance(t, "dedicated-small")
-			operation = made.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry, "parameters": body{from: i.ID}}).
-				Expect(t, http.StatusAccepted).String("operation")
+			operation = made.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry, "parameters": body{from: i.ID}}).Operation(t)
 			testdrive.Receive(t, reached, "the server runs")
 			disk.Fill(t, room)
 			release()
@@ -66,7 +60,7 @@ func TestNoRoomForTheData(t *testing.T) {
 
 		// There is room again. Users read how much is copied.
 		reached, release = testdrive.HoldAt(t, faults, "update: copy: done")
-		operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		operation = i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t)
 		testdrive.Receive(t, reached, "rows are copied")
 		progress := regexp.MustCompile(`^Copying the data: \d+ of \d+ MiB \(\d+ %\)`)
 		shown := i.Poll(t, "?operation="+operation).String("description")
@@ -80,7 +74,7 @@ func TestNoRoomForTheData(t *testing.T) {
 		was := testdrive.Contents(t, c)
 		for point, room := range map[string]int64{"restore: check: done": 8, "restore: freeze: done": 0} {
 			reached, release = testdrive.HoldAt(t, faults, point)
-			operation = i.RestoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
+			operation = i.RestoreBackup(t, backup, "db").Operation(t)
 			testdrive.Receive(t, reached, point)
 			disk.Fill(t, room)
 			release()

@@ -1,8 +1,6 @@
 package tenants
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,23 +37,21 @@ func TestReadOnlyDatabase(t *testing.T) {
 		backup := i.BackedUp(t)
 
 		reached, release := testdrive.HoldAt(t, faults, "restore: restored")
-		operation := i.RestoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
+		operation := i.RestoreBackup(t, backup, "db").Operation(t)
 		testdrive.Receive(t, reached, "rows are restored")
 		p.Operator(env).Run(t, 0, "tasks", "cancel", operation)
 		release()
-		state, shown := i.AwaitOperation(t, i.ID, operation)
-		assert.True(t, state == "failed" && strings.Contains(shown[len(shown)-1],
-			"earlier data back"), "the restore %s: %q", state, shown)
+		i.AwaitFailure(t, operation, "earlier data back")
 		expectWritable("after a restore that failed", c, false)
-		i.Await(t, i.RestoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation"))
+		i.Await(t, i.RestoreBackup(t, backup, "db").Operation(t))
 		expectWritable("after a restore", c, true)
 
 		setReadOnly()
 		clone := p.NewInstance(t, "shared-small")
-		clone.Await(t, clone.Clone(t, i.ID, nil).Expect(t, http.StatusAccepted).String("operation"))
+		clone.Await(t, clone.Clone(t, i.ID, nil).Operation(t))
 		_, of := clone.Bound(t, nil)
 		expectWritable("a copy", of, true)
-		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t))
 		_, moved := i.Bound(t, nil)
 		expectWritable("where the data was moved", moved, false)
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // query is an event with the text of a statement, and the settings of its session that matter.
@@ -174,4 +175,13 @@ func (v *variables) cut() {
 	} else {
 		v.take(len(v.rest) + 1)
 	}
+}
+
+// tokens splits a statement of the session, or one that the server has written for it: these are in UTF-8.
+func (q query) tokens(text string) []token {
+	client := q.client
+	if utf8.ValidString(text) {
+		client = utf8mb4
+	}
+	return tokens(text, q.sqlMode, client)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -31,7 +30,8 @@ func (r *Replay) query(ctx context.Context, e event) error {
 	}
 	inputs := r.inputs
 	r.inputs = ""
-	if q.repeated || ofServer.MatchString(text) || q.database != r.Source && renamed(text, r.Source, r.Target) == text {
+	if q.repeated || ofServer.MatchString(text) ||
+		q.database != r.Source && renamed(text, q.tokens(text), r.Source, r.Target) == text {
 		return nil
 	}
 	if inputs != "" {
@@ -85,25 +85,22 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 		return err
 	}
 	clear(r.zoned)
-	if drops, creates := ofDatabase(tokens(text, q.sqlMode, q.client)); drops || creates {
+	if drops, creates := ofDatabase(q.tokens(text)); drops || creates {
 		return r.defineDatabase(ctx, q, text, drops, creates)
 	}
 	if err := r.refuseStored(ctx, q, text); err != nil {
 		return err
 	}
-	text = definer.ReplaceAllString(renamed(text, r.Source, r.Target), "$1")
-	text, err := r.withHeadInClient(ctx, text, q)
+	text, err := r.withHeadInClient(ctx, definer.ReplaceAllString(text, "$1"), q)
 	if err != nil {
 		return err
 	}
-	all := tokens(text, q.sqlMode, q.client)
+	text = renamed(text, q.tokens(text), r.Source, r.Target)
+	all := q.tokens(text)
 	if err := r.refuse(ctx, all, q.client); err != nil {
 		return err
 	}
 	text, generated := committed(text, all)
-	if !generated && utf8.ValidString(text) { // the server's text is not in the character set of the client
-		text, generated = committed(text, tokens(text, q.sqlMode, utf8mb4))
-	}
 	if generated || r.withRows { // CREATE TABLE … SELECT
 		q.generated()
 	}

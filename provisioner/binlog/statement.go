@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -51,16 +52,32 @@ func withBackticks(text string) string {
 	return found[1] + " `" + strings.ReplaceAll(name, "`", "``") + "`"
 }
 
-// renamed replaces the name of a database by another one. The name is random, so nothing else in the text looks like
-// it.
-func renamed(text, from, to string) string {
-	text = strings.ReplaceAll(text, "`"+from+"`", "`"+to+"`")
-	text = strings.ReplaceAll(text, `"`+from+`"`, `"`+to+`"`)
-	plain := regexp.MustCompile(`(^|[^\w$` + "`" + `"'])` + regexp.QuoteMeta(from) + `(\s*\.)`)
-	text = plain.ReplaceAllString(text, "${1}"+to+"${2}")
-	alone := regexp.MustCompile(`(?i)((?:DATABASE|SCHEMA)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?)` +
-		regexp.QuoteMeta(from) + `\b`)
-	return alone.ReplaceAllString(text, "${1}"+to)
+// renamed replaces the name of a database by another one, where it qualifies a name or is that of a statement about the
+// database. Tables, columns and variables can have the same name.
+func renamed(text string, all []token, from, to string) string {
+	d, done := definition{tokens: all}, 0
+	var out strings.Builder
+	for n, t := range all {
+		if t.name != from || t.quoted != 0 && t.quoted != '`' {
+			continue
+		}
+		before := n - 1
+		for slices.Contains([]string{"IF", "NOT", "EXISTS"}, d.word(before)) {
+			before--
+		}
+		switch d.word(before) {
+		case "DATABASE", "SCHEMA":
+		case ".", "@":
+			continue
+		default:
+			if d.word(n+1) != "." {
+				continue
+			}
+		}
+		out.WriteString(text[done:t.at] + strings.Replace(text[t.at:t.end], from, to, 1))
+		done = t.end
+	}
+	return out.String() + text[done:]
 }
 
 // committed removes the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow in the same

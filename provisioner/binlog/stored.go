@@ -92,7 +92,7 @@ func asWritten(text string, all []token) string {
 // refuseStored returns an error if a procedure or an event may have run the statement after it has set how texts are
 // read: the server has read the statement before, and the log does not say how.
 func (r *Replay) refuseStored(ctx context.Context, q query, text string) error {
-	all := tokens(text, q.sqlMode, q.client)
+	all := q.tokens(text)
 	if len(all) > 0 && (all[0].text == "DROP" || all[0].text == "ALTER") { // an event is dropped before it has ended
 		if err := r.readStored(ctx); err != nil {
 			return err

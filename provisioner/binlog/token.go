@@ -43,8 +43,10 @@ func tokens(text string, sqlMode, client uint64) (all []token) {
 			at += length
 			continue
 		case isWord(c):
-			for at+length < len(text) && isWord(text[at+length]) {
-				length++
+			for length = 0; at+length < len(text) && isWord(text[at+length]); length++ {
+				if hides(text[at+length:], client) {
+					length++
+				}
 			}
 		}
 		word := text[at : at+length]
@@ -73,7 +75,7 @@ func quotedLength(text string, sqlMode, client uint64) int {
 	escapes := sqlMode&noBackslashEscapes == 0 && text[0] != '`' && (text[0] == '\'' || sqlMode&ansiQuotes == 0)
 	for at := 1; at < len(text); at++ {
 		switch {
-		case text[at] >= 0x80 && ambiguous[client%1024], text[at] == '\\' && escapes:
+		case hides(text[at:], client), text[at] == '\\' && escapes:
 			at++
 		case text[at] == text[0] && at+1 < len(text) && text[at+1] == text[0]:
 			at++
@@ -85,9 +87,18 @@ func quotedLength(text string, sqlMode, client uint64) int {
 }
 
 // ambiguous are the collations, without those for NO PAD, of the character sets in which the second byte of a character
-// can be a quotation mark or a backslash: big5, sjis, gbk, cp932 and gb18030.
-var ambiguous = map[uint64]bool{1: true, 84: true, 13: true, 88: true, 28: true, 87: true, 95: true, 96: true,
-	248: true, 249: true, 250: true}
+// can be a quotation mark or a backslash: big5, gbk, gb18030, sjis and cp932. In the last two, which are true here, the
+// bytes from 0xa0 to 0xdf are characters of their own.
+var ambiguous = map[uint64]bool{1: false, 84: false, 28: false, 87: false, 248: false, 249: false, 250: false,
+	13: true, 88: true, 95: true, 96: true}
+
+// hides reports whether text begins with such a character. Servers read a first byte without a second one as it is.
+func hides(text string, client uint64) bool {
+	katakana, found := ambiguous[client%1024]
+	const least = '0' // of second bytes
+	return found && len(text) > 1 && text[1] >= least && text[0] > 0x80 && text[0] < 0xff &&
+		(!katakana || text[0] < 0xa0 || text[0] > 0xdf)
+}
 
 func unquoted(text string, mark byte) string {
 	quote := string(mark)

@@ -93,7 +93,8 @@ var histories = map[string]history{
 		"CREATE TRIGGER `r\xe4` BEFORE INSERT ON `t\xe4` FOR EACH ROW SET NEW.c = '\xe4'", "ALTER PROCEDURE `p\xe4` COMMENT '\xf6'",
 		"CREATE EVENT `e\xe4` ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' COMMENT '\xe4' DO SELECT '\xe4'", "SET NAMES sjis",
 		"CREATE PROCEDURE `\x95\x5c`(`\x83\x5c` INT) COMMENT '\x95\x5c' SELECT '\x95\x5c'",
-		"CREATE VIEW `v\x95\x5c` AS SELECT 1 AS `\x83\x5c`", "CREATE TABLE `u\x95\x5c` AS SELECT 1 AS a"}},
+		"CREATE VIEW `v\x95\x5c` AS SELECT 1 AS `\x83\x5c`", "CREATE TABLE `u\x95\x5c` AS SELECT 1 AS a",
+		"CREATE TABLE \x83\x60 (a INT)", "CREATE TABLE w (b INT)", "CREATE VIEW k AS SELECT '\xb1' AS c, a, b FROM \x83\x60, $DB.w"}},
 	"a package of a client": {on: mysqld.MariaDB, after: []string{"SET NAMES latin1, sql_mode = 'ORACLE'",
 		"CREATE PACKAGE \"p\xe4\" COMMENT '\xe4' AS FUNCTION f1 RETURN INT; END"}},
 	"numbers of rows of a table of a client": {before: []string{"CREATE TABLE tä (v INT)", "INSERT INTO tä VALUES (3), (1)"},
@@ -256,6 +257,8 @@ var histories = map[string]history{
 		"INSERT INTO t VALUES (1, 2), (1, 1)"}, after: []string{"ALTER IGNORE TABLE t ADD UNIQUE (v)"}},
 	"a random default of no rows": {on: mysqld.MariaDB, before: []string{"CREATE TABLE t (v INT PRIMARY KEY)"}, after: []string{
 		"ALTER TABLE t ADD u VARCHAR(36) DEFAULT (UUID())", "INSERT INTO t (v) VALUES (1), (2)"}},
+	"geometries": {before: keyed, after: []string{"ALTER TABLE t ADD p POINT DEFAULT (POINT(1, 2)), ADD g GEOMETRY DEFAULT " +
+		"(GEOMETRYCOLLECTION(LINESTRING(POINT(0, 0), POINT(1, 1)), MULTIPOINT(POINT(1, 2), POINT(2, 3))))"}},
 	"conversions of times": {before: keyed, after: []string{"SET time_zone = '+08:00'", "ALTER TABLE t MODIFY at DATETIME",
 		"@SET time_zone = '-03:00'", "@ALTER TABLE t MODIFY d TIMESTAMP NULL", "@ALTER TABLE t ADD COLUMN s VARCHAR(30) DEFAULT (CONCAT(d))"}},
 	"a random schedule":        {after: []string{"CREATE EVENT e ON SCHEDULE EVERY (RAND() * 10 + 1) HOUR DO SELECT 1"}, refused: "random"},

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -29,7 +28,7 @@ type bench struct {
 	audit.World
 	platform testdrive.Platform
 	shared   testdrive.Instance
-	postgres *pgx.Conn
+	postgres testdrive.Tasks
 	dataDir  string // of the dedicated instance
 
 	launcherDir string
@@ -131,7 +130,7 @@ func newBench(t *testing.T, flavour string) *bench {
 	t.Cleanup(func() { admin.Close() })
 	b := &bench{platform: testdrive.Platform{Broker: testdrive.Start(t, env)}, launcherDir: env["LAUNCHER_DIR"]}
 	b.World = testdrive.AuditOf(t, env, admin)
-	b.postgres = testdrive.OpenRecords(t, env)
+	b.postgres = testdrive.OpenTasks(t, env)
 	b.shared = b.provision(t, "shared-small")
 	b.provision(t, "dedicated-small")
 	ended := b.bind(t, b.shared)
@@ -289,10 +288,7 @@ func (b *bench) executing(statement string) func(*testing.T) {
 
 // recording executes a statement in PostgreSQL.
 func (b *bench) recording(statement string) func(*testing.T) {
-	return func(t *testing.T) {
-		_, err := b.postgres.Exec(t.Context(), statement)
-		require.NoError(t, err, statement)
-	}
+	return func(t *testing.T) { b.postgres.Exec(t, statement) }
 }
 
 // pattern is the shared database as GRANT names it.

@@ -89,7 +89,9 @@ func (a *audit) checkLogins(ctx context.Context, r records) {
 			if row.Account != b.Credentials.Username {
 				a.report("Binding %q has the account %q; the platform was told %q.", b.ID, row.Account, b.Credentials.Username)
 			}
-			a.expectLogin(ctx, b)
+			if err := a.login(ctx, b, a.reported(b.InstanceID).Note); err != nil {
+				a.report("Missing: with the credentials of binding %q of instance %q: %v.", b.ID, b.InstanceID, err)
+			}
 		} else if err := a.login(ctx, b, ""); err == nil {
 			a.report("Binding %q of instance %q is %s, and its account still logs in.", b.ID, b.InstanceID, b.State)
 		} else if !refused(err) {
@@ -120,12 +122,6 @@ func (a *audit) checkFormerLogin(ctx context.Context, b Binding, r records) {
 	case !kept && !refused(err):
 		a.report("Binding %q of instance %q is %s; its login where the data was before is not refused but fails: %v.",
 			b.ID, b.InstanceID, b.State, err)
-	}
-}
-
-func (a *audit) expectLogin(ctx context.Context, b Binding) {
-	if err := a.login(ctx, b, a.reported(b.InstanceID).Note); err != nil {
-		a.report("Missing: with the credentials of binding %q of instance %q: %v.", b.ID, b.InstanceID, err)
 	}
 }
 

@@ -161,11 +161,10 @@ func (w *clusterWorld) follow(t *testing.T) {
 // compare compares what the platform was told with what there is, once no task is in progress.
 func (w *clusterWorld) compare(t *testing.T) {
 	t.Helper()
-	records := testdrive.OpenRecords(t, w.env)
-	testdrive.Eventually(t, limits.Stuck, "no task is in progress", func() bool {
-		var n int
-		err := records.QueryRow(t.Context(), "SELECT COUNT(*) FROM task WHERE state = 'in progress'").Scan(&n)
-		return err == nil && n == 0
+	records := testdrive.OpenTasks(t, w.env)
+	testdrive.Eventually(t, limits.Stuck, "no task is in progress", func() (ended bool) {
+		records.Scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE state = 'in progress')")
+		return ended
 	})
 	admin, err := w.Nodes[w.Primary(t)].Open()
 	require.NoError(t, err)

@@ -51,13 +51,13 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 			begun := w.settled(t)
 			require.NoError(t, liveTogether(tenants, until(int64(manyOperations/len(all)))))
 			ended := w.settled(t)
-			t.Logf("%d operations; before: %v; after: %v", operations.Load(), begun, ended)
+			t.Logf("%d operations; before: %+v; after: %+v", operations.Load(), begun, ended)
 			more := ended.goroutines - begun.goroutines
 			assert.True(t, more <= postgresConnections+mysqlConnections, "%d goroutines more than before", more)
 			more = ended.files - begun.files
 			assert.True(t, more <= postgresConnections+mysqlConnections, "%d open files more than before", more)
 			assert.True(t, ended.postgres <= postgresConnections && ended.mysql <= mysqlConnections,
-				"more connections than the broker may hold: %v", ended)
+				"more connections than the broker may hold: %+v", ended)
 
 			a.Close()
 			goleak.VerifyNone(t, goroutines)
@@ -82,13 +82,8 @@ func start(t *testing.T, env map[string]string) (*app.App, *testdrive.Broker) {
 		Password: testdrive.Password}
 }
 
-// holdings are what a broker holds.
+// holdings are what a broker holds, the last two as connections.
 type holdings struct{ goroutines, files, postgres, mysql int }
-
-func (h holdings) String() string {
-	return fmt.Sprintf("%d goroutines, %d open files, %d connections to PostgreSQL, %d to the shared server", h.goroutines,
-		h.files, h.postgres, h.mysql)
-}
 
 // witness counts a broker's connections where they end. It has one to each server itself, which it does not count.
 type witness struct {

@@ -100,15 +100,6 @@ func (p *Postgres) kill(t testing.TB, pid int, s syscall.Signal) {
 	require.False(t, err != nil && err != syscall.ESRCH, "%v", err)
 }
 
-// OpenRecords connects to the PostgreSQL database of brokers in that environment until the test ends.
-func OpenRecords(t testing.TB, env map[string]string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}
-
 // PostgresPair is a primary and its standby.
 type PostgresPair struct {
 	Primary, Standby *Postgres

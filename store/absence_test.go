@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -139,9 +138,7 @@ func TestNothingIsAbsentWhileItsCommitHangs(t *testing.T) {
 		},
 	} {
 		looks.Go(func() {
-			if err := look(); errors.Is(err, store.ErrNotFound) {
-				t.Errorf("%s of what is being recorded: %v", what, err)
-			}
+			assert.NotErrorIs(t, look(), store.ErrNotFound, "%s of what is being recorded", what)
 		})
 	}
 	looks.Wait()

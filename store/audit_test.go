@@ -18,9 +18,8 @@ func audited(t *testing.T, s *store.Store, q store.AuditQuery) (all []string) {
 	require.NoError(t, s.Audit.Each(t.Context(), q, func(e store.AuditEntry) error {
 		who := e.Actor.Platform + ":" + e.Actor.UserID
 		all = append(all, strings.Join([]string{who, e.Action, e.InstanceID, e.BindingID, e.PlanID, e.Object, e.Result}, " "))
-		if ended := e.Result != "in progress" && e.Result != "begun"; ended != (e.EndedAt != nil) {
-			t.Errorf("%s ended at %v", all[len(all)-1], e.EndedAt)
-		}
+		ended := e.Result != "in progress" && e.Result != "begun"
+		assert.Equal(t, ended, e.EndedAt != nil, "%s ended at %v", all[len(all)-1], e.EndedAt)
 		return nil
 	}))
 	return all

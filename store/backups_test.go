@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -30,9 +29,8 @@ func TestVerifiedBackupsCount(t *testing.T) {
 		for _, b := range all {
 			ids = append(ids, b.ID)
 		}
-		if slices.Sort(ids); err != nil || !slices.Equal(ids, expired) {
-			t.Errorf("%s: %q have expired, %v, want %q", when, ids, err, expired)
-		}
+		require.NoError(t, err, when)
+		assert.ElementsMatch(t, expired, ids, when)
 	}
 	for n, id := range []string{"b_1", "b_2", "b_3", "b_4"} {
 		exec(t, url, fmt.Sprintf(`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
@@ -61,9 +59,9 @@ func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	daily := []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}
 	expectDue := func(when string, want ...string) {
 		t.Helper()
-		if due, err := s.Backups.Due(ctx, daily, 3); err != nil || !slices.Equal(due, want) {
-			t.Errorf("%s: %q, %v, want %q", when, due, err, want)
-		}
+		due, err := s.Backups.Due(ctx, daily, 3)
+		require.NoError(t, err, when)
+		assert.ElementsMatch(t, want, due, when)
 	}
 	backedUp := func(id, reason, ago string) {
 		t.Helper()

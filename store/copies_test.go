@@ -106,8 +106,7 @@ func TestCopiesOfMovedInstances(t *testing.T) {
 			t.Errorf("the former place is %+v, %v", i.Other, err)
 		}
 		states, err := s.Servers.States(t.Context(), []string{"b"})
-		if err != nil || states["b"].Instances != n {
-			t.Errorf("at %+v, another server holds %d: %v", at, states["b"].Instances, err)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, n, states["b"].Instances, "instances on another server, at %+v", at)
 	}
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,11 +63,8 @@ func TestListsOverPages(t *testing.T) {
 			}
 			slices.Sort(instances)
 			assert.Len(t, slices.Compact(instances), count, "an instance comes twice")
-			for i := range tasks {
-				if i > 0 && tasks[i] >= tasks[i-1] {
-					t.Fatalf("after task %d comes %d", tasks[i-1], tasks[i])
-				}
-			}
+			assert.True(t, slices.IsSortedFunc(tasks, func(a, b int64) int { return cmp.Compare(b, a) }), "the newest task first")
+			assert.Len(t, slices.Compact(tasks), count, "a task comes twice")
 			failed := 0
 			err = s.Tasks.Each(t.Context(), store.TaskQuery{State: store.Failed}, func(store.ListedTask) error {
 				failed++
@@ -107,13 +105,9 @@ func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 	}()
 	for range 20 {
 		seen := 0
-		if err := s.Instances.Each(t.Context(), store.InstanceQuery{PlanIDs: []string{"stays"}}, func(store.ListedInstance) error {
-			seen++
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		assert.Equal(t, 400, seen, "%d of 400 instances that were there all the time", seen)
+		require.NoError(t, s.Instances.Each(t.Context(), store.InstanceQuery{PlanIDs: []string{"stays"}},
+			func(store.ListedInstance) error { seen++; return nil }))
+		assert.Equal(t, 400, seen, "instances that were there all the time")
 	}
 	stop()
 	assert.NoError(t, <-ended)

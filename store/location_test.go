@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -35,20 +36,17 @@ func TestLocations(t *testing.T) {
 	for id, at := range want {
 		i, err := s.Instances.Get(t.Context(), id)
 		require.NoError(t, err)
-		if i.Location != at || got[id] != at {
-			t.Errorf("%s is at %+v, and listed at %+v, instead of %+v", id, i.Location, got[id], at)
-		}
+		assert.Equal(t, at, i.Location, id)
+		assert.Equal(t, at, got[id], "%s is listed", id)
 		server := ""
 		if at.Shared() {
 			server = at.Server
 		}
 		recorded, err := s.Recovery.Instances(t.Context(), server)
 		require.NoError(t, err)
-		found := false
-		for _, r := range recorded {
-			found = found || r.ID == id && r.Location == at
-		}
-		assert.True(t, found, "%s is not at %+v among %+v", id, at, recorded)
+		assert.True(t, slices.ContainsFunc(recorded, func(r store.RecordedInstance) bool {
+			return r.ID == id && r.Location == at
+		}), "%s is not at %+v among %+v", id, at, recorded)
 	}
 }
 

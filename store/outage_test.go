@@ -161,9 +161,8 @@ func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	errHeld := errors.New("the only connection was held meanwhile")
 	require.ErrorIs(t, s.InTx(t.Context(), func(*store.Tx) error {
 		since := limits.Watch()
-		if err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.Alive(t.Context()) }); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("without a free connection: %v", err)
-		}
+		assert.ErrorIs(t, s.InTx(t.Context(), func(tx *store.Tx) error { return tx.Alive(t.Context()) }),
+			store.ErrUnavailable, "without a free connection")
 		since.Done(t, "it gives up", answerTime)
 		return errHeld // its own time may be over too
 	}), errHeld)
@@ -183,9 +182,8 @@ func TestReadsDuringAnOutage(t *testing.T) {
 	for range 20 {
 		all.Go(func() {
 			since := limits.Watch()
-			if _, err := s.Tasks.Status(t.Context(), id, "i", ""); !errors.Is(err, store.ErrUnavailable) {
-				t.Errorf("the error is %v", err)
-			}
+			_, err := s.Tasks.Status(t.Context(), id, "i", "")
+			assert.ErrorIs(t, err, store.ErrUnavailable)
 			since.Done(t, "an answer", answerTime)
 		})
 	}
@@ -256,8 +254,7 @@ func TestConnectionsGoRound(t *testing.T) {
 		all.Go(func() {
 			comes <- true
 			for {
-				if err := lock("greedy"); err != nil {
-					t.Error(err)
+				if !assert.NoError(t, lock("greedy")) {
 					return
 				}
 				commits.Add(1)

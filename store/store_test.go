@@ -348,14 +348,14 @@ func TestTaskStatus(t *testing.T) {
 	id := newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}).ID
 	want := store.TaskStatus{Kind: store.Bind, State: store.InProgress}
 	got, err := s.Tasks.Status(t.Context(), id, "i", "b")
-	assert.True(t, err == nil && got == want, "%+v, %v; want %+v", got, err, want)
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
 	for _, other := range []struct {
 		id                int64
 		instance, binding string
 	}{{id + 1000, "i", "b"}, {id, "other", "b"}, {id, "i", ""}} {
-		if got, err := s.Tasks.Status(t.Context(), other.id, other.instance, other.binding); err != store.ErrNotFound {
-			t.Errorf("task %d of %s %q is %+v, %v", other.id, other.instance, other.binding, got, err)
-		}
+		_, err = s.Tasks.Status(t.Context(), other.id, other.instance, other.binding)
+		assert.ErrorIs(t, err, store.ErrNotFound, "%+v", other)
 	}
 }
 

@@ -214,9 +214,8 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	due("u_b  admin a")
 	counted := func(want int64) {
 		t.Helper()
-		if n, err := s.Tasks.DueCount(ctx); err != nil || n != want {
-			t.Errorf("%d accounts are due instead of %d, %v", n, want, err)
-		}
+		n, err := s.Tasks.DueCount(ctx)
+		assert.True(t, err == nil && n == want, "%d accounts are due instead of %d, %v", n, want, err)
 	}
 	counted(1)
 	retire("a") // whose privileges are as they should be

@@ -18,9 +18,8 @@ func TestRefusedVerification(t *testing.T) {
 		VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now())`)
 	expect := func(when string, want int, refused string) {
 		t.Helper()
-		if due, err := s.Backups.Unverified(ctx); err != nil || len(due) != want {
-			t.Errorf("%s: %d to verify, %v, want %d", when, len(due), err, want)
-		}
+		due, err := s.Backups.Unverified(ctx)
+		assert.True(t, err == nil && len(due) == want, "%s: %d to verify, %v, want %d", when, len(due), err, want)
 		b, err := s.Backups.Get(ctx, "b")
 		assert.True(t, err == nil && b.VerifyRefused == refused,
 			"%s: refused %q, %v, want %q", when, b.VerifyRefused, err, refused)

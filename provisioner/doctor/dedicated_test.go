@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
@@ -78,9 +79,7 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 		r, err := f.doctor.Examine(f.Context())
 		f.Must(err)
 		at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Name == other })
-		if at < 0 || r.Findings[at].Problem != doctor.Unrecorded {
-			f.Fatalf("%s is not listed: %+v", other, r.Findings)
-		}
+		require.True(f, at >= 0 && r.Findings[at].Problem == doctor.Unrecorded, "%s is not listed: %+v", other, r.Findings)
 		f.refuses(r.Findings[at])
 		forged := r.Findings[at]
 		forged.Problem, forged.Repairable = doctor.Orphan, true

@@ -73,9 +73,7 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 				continue
 			}
 			finding := r.Findings[at]
-			if finding.Problem != doctor.Unrecorded || finding.Kind != kind || finding.Repairable {
-				f.Errorf("%+v", finding)
-			}
+			assert.True(f, finding.Problem == doctor.Unrecorded && finding.Kind == kind && !finding.Repairable, "%+v", finding)
 			f.refuses(finding)
 			finding.Problem, finding.Repairable = doctor.Orphan, true
 			f.refuses(finding)

@@ -162,7 +162,7 @@ func TestDatabaseSizeOfManyTables(t *testing.T) {
 func (f *fixture) expectSize(database string, least, most int64) {
 	f.t.Helper()
 	size, err := f.server.Sizes.Of(f.t.Context(), database)
-	if err != nil || size.Files < least || size.Files > most {
-		f.t.Errorf("size of %s: %+v (%v), want %d to %d", database, size, err, least, most)
-	}
+	f.must(err)
+	assert.True(f.t, least <= size.Files && size.Files <= most, "size of %s: %+v, want %d to %d", database, size,
+		least, most)
 }

@@ -96,8 +96,6 @@ func (f *fixture) runClient(program string, a mysqladmin.Account, input []byte, 
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
-	if err != nil {
-		f.t.Fatalf("%s: %v: %s", program, err, &stderr)
-	}
+	require.NoError(f.t, err, "%s: %s", program, &stderr)
 	return output
 }

@@ -64,8 +64,7 @@ func (f *fixture) createMyISAM(table, columns string) {
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	t.Helper()
 	f := &fixture{t: t, database: uniqueName("db_"), config: mysqladmin.Config{
-		Name: s.Flavour, Addr: fmt.Sprintf("%s:%d", s.Host, s.Port), User: s.BrokerUser, Password: s.BrokerPassword,
-	}}
+		Name: s.Flavour, Addr: s.Address(), User: s.BrokerUser, Password: s.BrokerPassword}}
 	if s.CA != "" {
 		f.config.CA = []byte(s.CA)
 	}
@@ -111,10 +110,8 @@ func (f *fixture) lock(key string, alive func() error) *mysqladmin.Session {
 // account makes an account of that role on the fixture's database.
 func (f *fixture) account(role plan.Role) mysqladmin.Account {
 	f.t.Helper()
-	a := mysqladmin.Account{
-		Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: role, MaxConnections: 5,
-		Events: true,
-	}
+	a := mysqladmin.Account{Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: role,
+		MaxConnections: 5, Events: true}
 	f.must(f.session.Accounts.Create(f.t.Context(), a))
 	return a
 }

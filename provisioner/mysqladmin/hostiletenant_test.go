@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -66,10 +67,7 @@ func expectService(t *testing.T, s servers.MySQL, peer *sql.DB) {
 	f.exec(peer, "INSERT INTO kept (content) VALUES ('more')", "CREATE TABLE fresh (id INT PRIMARY KEY)",
 		"INSERT INTO fresh VALUES (1)", "DROP TABLE fresh")
 	prepared, err := peer.PrepareContext(t.Context(), "SELECT COUNT(*) FROM kept WHERE id > ?")
-	if err != nil {
-		t.Errorf("another tenant can prepare no statement: %v", err)
-		return
-	}
+	require.NoError(t, err, "another tenant prepares a statement")
 	f.must(prepared.Close())
 	f.exec(f.loginAs(f.account(plan.ReadWrite)), "CREATE TABLE made (id INT PRIMARY KEY)")
 }
@@ -100,9 +98,7 @@ func openPartitions(f *fixture, hostile mysqladmin.Account) {
 			"CREATE TABLE p (id INT) PARTITION BY HASH (id) (PARTITION p0 ENGINE=MyISAM, PARTITION p1 ENGINE=MyISAM)",
 			"CREATE TABLE p (id INT) PARTITION BY HASH (id) (PARTITION p0 ENGINE=MEMORY)",
 		} {
-			if number := testdrive.RefusalOf(f.t, db, statement); number != skipOption {
-				f.t.Errorf("%s: error %d instead of %d", statement, number, skipOption)
-			}
+			assert.EqualValues(f.t, skipOption, testdrive.RefusalOf(f.t, db, statement), statement)
 		}
 		return
 	}
@@ -110,17 +106,14 @@ func openPartitions(f *fixture, hostile mysqladmin.Account) {
 		f.exec(db, fmt.Sprintf("CREATE TABLE p%d (id INT) PARTITION BY HASH (id) PARTITIONS %d", table, parts))
 	}
 	conn := f.connect(hostile)
-	if _, number := f.refusedWith(conn, handlers, func(n int) string {
+	_, number := f.refusedWith(conn, handlers, func(n int) string {
 		return fmt.Sprintf("HANDLER p%d OPEN AS h%d", n%tables, n)
-	}); number != 0 {
-		f.t.Errorf("HANDLER … OPEN: error %d", number)
-	}
+	})
+	assert.Zero(f.t, number, "the error of HANDLER … OPEN")
 	open := testdrive.Read[int](f.t, f.root, `SELECT VARIABLE_VALUE FROM performance_schema.global_status
 		WHERE VARIABLE_NAME = 'Innodb_num_open_files'`)
 	const allowed, slack = 300, 50
-	if open > allowed+slack {
-		f.t.Errorf("InnoDB has %d files open instead of about %d", open, allowed)
-	}
+	assert.LessOrEqual(f.t, open, allowed+slack, "files that InnoDB has open")
 	f.t.Logf("%d tables of %d partitions, opened %d times: InnoDB has %d files open", tables, parts, handlers, open)
 }
 
@@ -151,13 +144,8 @@ func prepareStatements(f *fixture, hostile mysqladmin.Account) {
 		taken, number := f.refusedWith(conn, most, func(n int) string {
 			return fmt.Sprintf("PREPARE s%d FROM 'SELECT 1'", n)
 		})
-		if number == 0 || number == noMoreStatements {
-			f.t.Errorf("a session prepared %d statements: error %d", taken, number)
-		}
-		if taken*hostileConnections >= all {
-			f.t.Errorf("%d sessions can prepare %d statements each, the server %d in all", hostileConnections,
-				taken, all)
-		}
+		assert.NotContains(f.t, []uint16{0, noMoreStatements}, number, "the error after %d statements", taken)
+		assert.Less(f.t, taken*hostileConnections, all, "statements that all sessions can prepare")
 	}
 }
 
@@ -175,9 +163,8 @@ func fillTemporaryTables(f *fixture, hostile mysqladmin.Account) {
 	taken, number := f.refusedWith(conn, most, func(int) string {
 		return "INSERT INTO large VALUES (REPEAT('x', 1 << 20))"
 	})
-	if want := map[string]uint16{"mysql": 0, "mariadb": tableFull}[f.config.Name]; number != want {
-		f.t.Errorf("after %d MiB in a temporary table: error %d instead of %d", taken, number, want)
-	}
+	assert.Equal(f.t, map[string]uint16{"mysql": 0, "mariadb": tableFull}[f.config.Name], number,
+		"the error after %d MiB in a temporary table", taken)
 }
 
 // fillSystemTablespace fills the file that never shrinks, and that tables can be put into on MySQL alone.
@@ -185,9 +172,7 @@ func fillSystemTablespace(f *fixture, hostile mysqladmin.Account) {
 	db := f.loginAs(hostile)
 	_, err := db.ExecContext(f.t.Context(), "CREATE TABLE outside (content LONGBLOB) TABLESPACE=innodb_system")
 	if f.config.Name == "mariadb" {
-		if err == nil {
-			f.t.Error("MariaDB put a table into the system tablespace")
-		}
+		assert.Error(f.t, err, "MariaDB put a table into the system tablespace")
 		return
 	}
 	f.must(err)
@@ -195,12 +180,8 @@ func fillSystemTablespace(f *fixture, hostile mysqladmin.Account) {
 	taken, number := f.refusedWith(f.connect(hostile), most, func(int) string {
 		return "INSERT INTO outside VALUES (REPEAT('x', 1 << 20))"
 	})
-	if number != tableFull {
-		f.t.Errorf("after %d MiB in the system tablespace: error %d instead of %d", taken, number, tableFull)
-	}
+	assert.EqualValues(f.t, tableFull, number, "the error after %d MiB in the system tablespace", taken)
 	size := testdrive.Read[int](f.t, f.root, `SELECT SUM(TOTAL_EXTENTS * EXTENT_SIZE) FROM information_schema.FILES
 		WHERE TABLESPACE_NAME = 'innodb_system'`)
-	if size > 24<<20 {
-		f.t.Errorf("the system tablespace has %d bytes", size)
-	}
+	assert.LessOrEqual(f.t, size, 24<<20, "bytes of the system tablespace")
 }

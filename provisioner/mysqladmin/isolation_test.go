@@ -174,9 +174,8 @@ func (f *fixture) attack(flavour string, db *sql.DB, database, them, broker stri
 func (f *fixture) denied(db *sql.DB, statement string) {
 	f.t.Helper()
 	_, err := db.ExecContext(f.t.Context(), statement)
-	if !slices.Contains([]uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}, testdrive.ErrorNumber(err)) {
-		f.t.Errorf("%s: %v instead of a refusal for want of a privilege", statement, err)
-	}
+	assert.Contains(f.t, []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}, testdrive.ErrorNumber(err),
+		"%s: %v instead of a refusal for want of a privilege", statement, err)
 }
 
 // lurk looks for another tenant in everything that a tenant may read.
@@ -189,17 +188,13 @@ func (f *fixture) lurk(db *sql.DB, account, theirs string) {
 		"table_privileges.table_schema", "triggers.trigger_schema", "views.table_schema", "processlist.db"} {
 		table, column, _ := strings.Cut(view, ".")
 		query := fmt.Sprintf("SELECT COUNT(*) FROM information_schema.%s WHERE %s = ?", table, column)
-		if n := testdrive.Read[int](f.t, db, query, theirs); n != 0 {
-			f.t.Errorf("%s finds %d of the other tenant's", query, n)
-		}
+		assert.Zero(f.t, testdrive.Read[int](f.t, db, query, theirs), "of the other tenant's: %s", query)
 	}
 	for _, query := range []string{
 		"SELECT COUNT(*) FROM information_schema.processlist WHERE user <> ?",
 		"SELECT COUNT(*) FROM information_schema.user_privileges WHERE grantee <> CONCAT('''', ?, '''@''%''')",
 		"SELECT COUNT(*) FROM performance_schema.session_account_connect_attrs WHERE ? = ''",
 	} {
-		if n := testdrive.Read[int](f.t, db, query, account); n != 0 {
-			f.t.Errorf("%s finds %d", query, n)
-		}
+		assert.Zero(f.t, testdrive.Read[int](f.t, db, query, account), query)
 	}
 }

@@ -129,7 +129,5 @@ func (f *fixture) nameRaw(a mysqladmin.Account) *rawLogin {
 // expectEnded fails the test if a login that nameRaw has begun can become a session.
 func (f *fixture) expectEnded(r *rawLogin, a mysqladmin.Account) {
 	f.t.Helper()
-	if r.prove(a.Password) == nil && r.query("DO 1") == nil {
-		f.t.Error("a pending login outlived its account")
-	}
+	assert.False(f.t, r.prove(a.Password) == nil && r.query("DO 1") == nil, "a pending login outlived its account")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -134,17 +135,14 @@ func reconnect(ctx context.Context, db *sql.DB, connected func()) {
 func (f *fixture) expectNoAccess(a mysqladmin.Account, wantKept bool) {
 	f.t.Helper()
 	kept, err := f.session.Accounts.Revoke(f.t.Context(), a.Name, a.Role, a.Database)
-	if err != nil || kept != wantKept {
-		f.t.Fatalf("kept %v (%v), want %v", kept, err, wantKept)
-	}
+	f.must(err)
+	require.Equal(f.t, wantKept, kept, "kept")
 }
 
 func (f *fixture) expectAccount(name string, want bool) {
 	f.t.Helper()
 	found := len(f.strings(f.t.Context(), "SELECT user FROM mysql.user WHERE user = ? AND host = '%'", name)) > 0
-	if found != want {
-		f.t.Errorf("account %s exists: %v, want %v", name, found, want)
-	}
+	assert.Equal(f.t, want, found, "account %s exists", name)
 }
 
 func TestRevokeAccessKeepsDefinersLocked(t *testing.T) {
@@ -205,13 +203,10 @@ func TestRevokeAccessMakesADefinerAgain(t *testing.T) {
 // expectLocked checks that an account has both a lock and a new password.
 func (f *fixture) expectLocked(a mysqladmin.Account) {
 	f.t.Helper()
-	if err := f.checkLogin(a.Name, a.Password); testdrive.ErrorNumber(err) == 0 {
-		f.t.Errorf("login to a kept account: %v", err)
-	}
+	assert.NotZero(f.t, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)), "login to a kept account")
 	f.exec(f.root, "ALTER USER '"+a.Name+"'@'%' ACCOUNT UNLOCK")
-	if err := f.checkLogin(a.Name, a.Password); testdrive.ErrorNumber(err) != 1045 {
-		f.t.Errorf("login to a kept account, unlocked, with its former password: %v", err)
-	}
+	assert.EqualValues(f.t, 1045, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)),
+		"login to a kept account, unlocked, with its former password")
 	f.exec(f.root, "ALTER USER '"+a.Name+"'@'%' ACCOUNT LOCK")
 }
 

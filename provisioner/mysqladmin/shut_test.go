@@ -86,10 +86,6 @@ func (f *fixture) limitFiles(pid int, limit string) (before string) {
 // expectShut checks that nobody can log in to an account, and that its session has ended.
 func (f *fixture) expectShut(a mysqladmin.Account, open interface{ PingContext(context.Context) error }) {
 	f.t.Helper()
-	if err := f.checkLogin(a.Name, a.Password); testdrive.ErrorNumber(err) == 0 {
-		f.t.Errorf("login to an account that was to be shut: %v", err)
-	}
-	if err := open.PingContext(f.t.Context()); err == nil {
-		f.t.Error("a session of an account that was to be shut lives on")
-	}
+	assert.NotZero(f.t, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)), "login to an account that was to be shut")
+	assert.Error(f.t, open.PingContext(f.t.Context()), "a session of an account that was to be shut lives on")
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -15,9 +14,8 @@ import (
 func TestLargestTables(t *testing.T) {
 	onEachLaxServer(t, func(t *testing.T, f *fixture) {
 		tenant := f.loginAs(f.account(plan.Admin))
-		if tables, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10); err != nil || count != 0 || len(tables) != 0 {
-			t.Errorf("of an empty database: %v, %d, %v", tables, count, err)
-		}
+		tables, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
+		assert.True(t, err == nil && count == 0 && len(tables) == 0, "of an empty database: %v, %d, %v", tables, count, err)
 		f.exec(tenant, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling VARCHAR(1000))",
 			"CREATE TABLE parted (id INT PRIMARY KEY, filling VARCHAR(1000)) PARTITION BY HASH (id) PARTITIONS 3",
 			"CREATE TABLE `<script>alert('x-y')</script>` (id INT)",
@@ -28,16 +26,14 @@ func TestLargestTables(t *testing.T) {
 		for range 11 {
 			f.exec(tenant, "INSERT INTO large (filling) SELECT filling FROM large")
 		}
-		tables, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
+		tables, count, err = f.server.Sizes.LargestTables(t.Context(), f.database, 10)
 		f.must(err)
 		sizes := map[string]int64{}
 		var sum int64
 		for n, table := range tables {
 			sizes[table.Name] = table.Bytes
 			sum += table.Bytes
-			if n > 0 && table.Bytes > tables[n-1].Bytes {
-				t.Errorf("%s comes before %s, which is larger", tables[n-1].Name, table.Name)
-			}
+			assert.False(t, n > 0 && table.Bytes > tables[n-1].Bytes, "%s comes after a smaller one", table.Name)
 		}
 		assert.True(t, count == 5 && len(tables) == 5 && tables[0].Name == "large" && sizes["large"] >= 2<<20,
 			"%d tables: %v", count, tables)
@@ -47,9 +43,8 @@ func TestLargestTables(t *testing.T) {
 		whole, err := f.server.Sizes.Of(t.Context(), f.database)
 		assert.True(t, err == nil && whole.Files == sum+f.programs(),
 			"the tables take %d bytes together, the database %d: %v", sum, whole.Files, err)
-		if some, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 2); err != nil || len(some) != 2 || count != 5 {
-			t.Errorf("the largest two: %v of %d, %v", some, count, err)
-		}
+		some, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 2)
+		assert.True(t, err == nil && len(some) == 2 && count == 5, "the largest two: %v of %d, %v", some, count, err)
 	})
 }
 
@@ -75,15 +70,14 @@ func TestSizesBesideViewsThatNeedMuchMemory(t *testing.T) {
 func TestOpenSessions(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		busy, idle, other := f.account(plan.ReadWrite), f.account(plan.ReadOnly), f.account(plan.Admin)
-		for n, a := range []mysqladmin.Account{busy, busy, other} {
+		for _, a := range []mysqladmin.Account{busy, busy, other} {
 			conn, err := f.loginAs(a).Conn(t.Context())
 			f.must(err)
 			t.Cleanup(func() { _ = conn.Close() })
-			require.NoError(t, conn.PingContext(t.Context()), "session %d", n)
+			f.must(conn.PingContext(t.Context()))
 		}
 		open, err := f.server.OpenSessions(t.Context(), []string{busy.Name, idle.Name})
 		f.must(err)
-		want := map[string]int{busy.Name: 2, idle.Name: 0}
-		assert.Equal(t, fmt.Sprint(want), fmt.Sprint(open), "open sessions %v, wanted %v", open, want)
+		assert.Equal(t, map[string]int{busy.Name: 2, idle.Name: 0}, open)
 	})
 }

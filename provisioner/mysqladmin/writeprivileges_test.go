@@ -83,9 +83,7 @@ func (f *fixture) expectFrozen(account string, frozen bool) {
 	all, err := f.server.Grants(f.t.Context())
 	f.must(err)
 	for _, g := range all {
-		if g.Account == account && g.Frozen() != frozen {
-			f.t.Errorf("%s is frozen: %t", account, g.Frozen())
-		}
+		assert.False(f.t, g.Account == account && g.Frozen() != frozen, "%s is frozen: %t", account, g.Frozen())
 	}
 }
 

@@ -71,36 +71,34 @@ func testTLSOfBindings(t *testing.T, p testdrive.Platform) {
 		"requires TLS")
 }
 
-// On a server that refuses logins without TLS, credentials require TLS, whatever the plan says.
-func TestServerThatRequiresTLS(t *testing.T) {
+// One of two servers refuses logins without TLS: credentials require TLS there, whatever the plan says. The other one offers
+// no TLS: a binding that requires it is refused there, because nobody could use it.
+func TestTLSOfServers(t *testing.T) {
 	t.Parallel()
 	server := servers.Any(t)
-	private := testdrive.Private(t, server.Flavour)
-	testdrive.Exec(t, testdrive.Platform{Server: private}.Admin(t), "SET GLOBAL require_secure_transport = ON")
-	p := testdrive.StartWith(t, private, testdrive.Described("private", private))
-	p.AwaitLog(t, `"tls_only":true`)
-	i := p.Provisioned(t, "shared-small", nil)
-	_, c := i.Bound(t, asksNothing)
-	_, required := i.Bound(t, asksRequired)
-	expectTLSOnly(t, c)
-	if testdrive.ParseURL(t, c.URI).RawQuery == "" || testdrive.ParseURL(t, c.URI).RawQuery != testdrive.ParseURL(t, required.URI).RawQuery {
-		t.Errorf("the uri does not carry what one of a binding that requires TLS does")
-	}
-}
-
-// If a server offers no TLS, a binding that requires TLS is refused, because nobody could use it.
-func TestServerWithoutTLS(t *testing.T) {
-	t.Parallel()
-	server := servers.Any(t)
+	strict := testdrive.Private(t, server.Flavour)
+	testdrive.Exec(t, testdrive.Platform{Server: strict}.Admin(t), "SET GLOBAL require_secure_transport = ON")
 	proxy := testdrive.NewProxy(t, server.Address())
 	proxy.HideTLS()
 	plain := server
 	plain.Port, plain.CA = proxy.Port(), ""
-	p := testdrive.StartWith(t, plain, testdrive.Described("plain", plain))
+	p := testdrive.StartWith(t, strict, testdrive.Described("strict", strict), testdrive.Described("plain", plain))
+	p.AwaitLog(t, `"tls_only":true`)
 	p.AwaitLog(t, "connections to the shared server, those of applications included, are not encrypted")
-	i := p.Provisioned(t, "shared-small", nil)
-	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, asksRequired), http.StatusBadRequest, "offers no TLS")
-	_, c := i.Bound(t, asksNothing)
-	assert.False(t, c.TLS, "the credentials have TLS")
-	c.Open(t).Close()
+	seen := map[bool]bool{}
+	for range 2 { // the second instance is on the server that has none yet
+		i := p.Provisioned(t, "shared-small", nil)
+		_, c := i.Bound(t, asksNothing)
+		if seen[c.TLS] = true; !c.TLS {
+			testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, asksRequired), http.StatusBadRequest, "offers no TLS")
+			c.Open(t).Close()
+			continue
+		}
+		expectTLSOnly(t, c)
+		_, required := i.Bound(t, asksRequired)
+		query := testdrive.ParseURL(t, c.URI).RawQuery
+		assert.NotEmpty(t, query)
+		assert.Equal(t, testdrive.ParseURL(t, required.URI).RawQuery, query)
+	}
+	assert.Len(t, seen, 2, "both servers are used")
 }

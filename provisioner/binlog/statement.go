@@ -7,7 +7,7 @@ import (
 )
 
 // comments matches what can come before the first word of a statement.
-var comments = regexp.MustCompile(`^(?s:\s+|/\*[^!M].*?\*/|--\s[^\n]*\n|#[^\n]*\n)+`)
+var comments = regexp.MustCompile(`^(?:\s+|/\*(?s:[^!M].*?|M|M[^!].*?)??\*/|--(?:[^\S\n][^\n]*)?\n|#[^\n]*\n)+`)
 
 const (
 	quotedName = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*')"

@@ -49,6 +49,21 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
+func TestCommentsBefore(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"--\nDROP TABLE a\n, b":             "DROP TABLE a\n, b",
+		"-- x\n--\n\n# x\nDROP TABLE a\n":   "DROP TABLE a\n",
+		"/**/ DROP TABLE a /* x */, b":      "DROP TABLE a /* x */, b",
+		"/***//* x */DROP TABLE a":          "DROP TABLE a",
+		"/*M*//*My*//*\n*/DROP TABLE a -- ": "DROP TABLE a -- ",
+		"/*!50000 DROP*/ TABLE a":           "/*!50000 DROP*/ TABLE a",
+		"/*M!100100 DROP*/ TABLE a":         "/*M!100100 DROP*/ TABLE a",
+	} {
+		assert.Equal(t, want, comments.ReplaceAllString(text, ""), text)
+	}
+}
+
 // TestStatements checks which database a statement changes, and that the account that runs it becomes the definer.
 func TestStatements(t *testing.T) {
 	t.Parallel()

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -32,10 +30,8 @@ func TestCertificateNames(t *testing.T) {
 			}
 			l, spec := p.open(t), newSpec()
 			if access == kubernetes.LoadBalancer {
-				wants := "Waiting for the load balancer's address"
 				_, err := l.Launch(t.Context(), spec, func(string) {})
-				e, ok := errors.AsType[*launcher.Error](err)
-				require.True(t, ok && e.Action == launcher.Wait && e.Sentence == wants, "launch: %v, want %q", err, wants)
+				says(t, err, launcher.Wait, "Waiting for the load balancer's address")
 				p.Do(t, http.MethodPatch, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
 					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}}, nil)
 			}
@@ -49,9 +45,9 @@ func TestCertificateNames(t *testing.T) {
 			require.NotNil(t, block, "the Secret has no certificate")
 			leaf, err := x509.ParseCertificate(block.Bytes)
 			require.NoError(t, err)
-			for _, name := range []string{objectName(spec) + "." + p.Name + ".svc", outside} {
-				assert.False(t, name != "" && !slices.Contains(leaf.DNSNames, name),
-					"the certificate has the names %q and not %s", leaf.DNSNames, name)
+			assert.Contains(t, leaf.DNSNames, objectName(spec)+"."+p.Name+".svc")
+			if outside != "" {
+				assert.Contains(t, leaf.DNSNames, outside)
 			}
 		})
 	}

@@ -12,8 +12,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,24 +47,6 @@ func (p *place) behind(t *testing.T, do meet) *place {
 	behind.cfg.Credentials.URL = server.URL
 	behind.cfg.Credentials.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return &behind
-}
-
-// requestLog has the methods and paths of requests.
-type requestLog struct {
-	mu   sync.Mutex
-	seen []string
-}
-
-func (l *requestLog) add(r *http.Request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seen = append(l.seen, r.Method+" "+r.URL.Path)
-}
-
-func (l *requestLog) all() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.seen)
 }
 
 // abort closes the connection without a response.
@@ -137,7 +117,7 @@ func TestFaults(t *testing.T) {
 		})
 		l, spec := behind.open(t), newSpec()
 		var e launcher.Endpoint
-		again := func(what string, do func(ctx context.Context) (launcher.Endpoint, error)) {
+		again := func(what string, do call) {
 			t.Helper()
 			for tries := 1; ; tries++ {
 				end, _, err := finish(t, do)
@@ -152,10 +132,10 @@ func TestFaults(t *testing.T) {
 				time.Sleep(50 * time.Millisecond) // as a task does, which waits longer
 			}
 		}
-		again("launch", func(ctx context.Context) (launcher.Endpoint, error) { return l.Launch(ctx, spec, func(string) {}) })
+		again("launch", launching(l, spec))
 		guest := visit(t, spec, e)
 		spec.MemoryMB, spec.StorageMB = 1024, 2048
-		again("resize", func(ctx context.Context) (launcher.Endpoint, error) { return l.Resize(ctx, spec, func(string) {}) })
+		again("resize", resizing(l, spec))
 		assert.NoError(t, guest.PingContext(t.Context()), "a session has ended")
 		again("destroy", func(ctx context.Context) (launcher.Endpoint, error) { return e, l.Destroy(ctx, spec.ID) })
 		p.holdsNothing(t)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,8 +15,10 @@ import (
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // shared is the cluster of tests of servers; objects is one without a node, for tests of objects.
@@ -130,19 +131,22 @@ func (p *place) open(t *testing.T) launcher.Launcher {
 // fill gives the namespace a quota that what is there uses up.
 func (p *place) fill(t *testing.T) {
 	t.Helper()
+	p.limit(t, "requests.memory", "300Mi", "256Mi")
+}
+
+// limit gives the namespace a quota, and returns once that counts what is in use.
+func (p *place) limit(t *testing.T, resource, hard, used string) {
+	t.Helper()
 	p.Do(t, http.MethodPost, p.Path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
 		"metadata": map[string]string{"name": "full"},
-		"spec":     map[string]any{"hard": map[string]string{"requests.memory": "300Mi"}}}, nil)
-	for {
+		"spec":     map[string]any{"hard": map[string]string{resource: hard}}}, nil)
+	testdrive.Eventually(t, limits.Stuck, "the quota", func() bool {
 		var quota struct {
 			Status struct{ Used map[string]string }
 		}
 		p.Do(t, http.MethodGet, p.Path("resourcequotas/full"), nil, &quota)
-		if quota.Status.Used["requests.memory"] == "256Mi" {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return quota.Status.Used[resource] == used
+	})
 }
 
 // readable is what the broker logged, what containers printed and were started with, and all objects but the Secrets.

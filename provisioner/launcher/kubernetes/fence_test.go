@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,25 +18,24 @@ import (
 // first one does then changes nothing.
 func TestPausedBroker(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		type call func(l launcher.Launcher, spec launcher.Spec) func(ctx context.Context) (launcher.Endpoint, error)
-		resizing := func(change func(*launcher.Spec)) call {
-			return func(l launcher.Launcher, spec launcher.Spec) func(ctx context.Context) (launcher.Endpoint, error) {
+		type order func(launcher.Launcher, launcher.Spec) call
+		changing := func(change func(*launcher.Spec)) order {
+			return func(l launcher.Launcher, spec launcher.Spec) call {
 				change(&spec)
-				return func(ctx context.Context) (launcher.Endpoint, error) { return l.Resize(ctx, spec, func(string) {}) }
+				return resizing(l, spec)
 			}
 		}
-		back := resizing(func(*launcher.Spec) {})
 		for _, test := range []struct {
 			name   string
-			before call // nil: there is no server
-			call   call
-			after  []call
+			before order // nil: there is no server
+			call   order
+			after  []order
 		}{
-			{"resize", launching, resizing(func(s *launcher.Spec) { s.MemoryMB, s.StorageMB = 1024, 2048 }), []call{back}},
-			{"resize with a restart", launching, resizing(func(s *launcher.Spec) { s.BinaryLogs = true }), []call{back}},
-			{"suspend", launching, suspending, []call{suspending, launching}},
-			{"launch what is suspended", suspending, launching, []call{launching, suspending}},
-			{"launch", nil, launching, []call{launching, suspending}},
+			{"resize", launching, changing(func(s *launcher.Spec) { s.MemoryMB, s.StorageMB = 1024, 2048 }), []order{resizing}},
+			{"resize with a restart", launching, changing(func(s *launcher.Spec) { s.BinaryLogs = true }), []order{resizing}},
+			{"suspend", launching, suspending, []order{suspending, launching}},
+			{"launch what is suspended", suspending, launching, []order{launching, suspending}},
+			{"launch", nil, launching, []order{launching, suspending}},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
@@ -68,8 +66,8 @@ func TestPausedBroker(t *testing.T) {
 
 // pauseAt has a broker call something, and pauses it before a request that changes something: the one with that number,
 // of those that differ from the one before. It returns that request, or "" if there is none.
-func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec,
-	call func(launcher.Launcher, launcher.Spec) func(context.Context) (launcher.Endpoint, error), meanwhile func()) string {
+func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec, order func(launcher.Launcher, launcher.Spec) call,
+	meanwhile func()) string {
 	t.Helper()
 	var last, want string
 	paused, resumed := make(chan struct{}), make(chan struct{})
@@ -86,7 +84,7 @@ func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec,
 		pass(w, r)
 	}).open(t)
 	_, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-		e, err := call(l, spec)(ctx)
+		e, err := order(l, spec)(ctx)
 		select {
 		case <-paused: // its task has lost the lease, so it is not called again
 			return e, context.Canceled
@@ -101,35 +99,8 @@ func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec,
 		return ""
 	}
 	<-resumed // the request may have been given up before
-	p.expectPicture(t, spec, want, last)
+	assert.Equal(t, want, p.pictureOf(t, spec), "a broker that was paused before %s", last)
 	return last
-}
-
-// expectPicture expects the objects of a server to be as they were before a broker continued that was paused.
-func (p *place) expectPicture(t *testing.T, spec launcher.Spec, want, paused string) {
-	t.Helper()
-	was, is := strings.Split(want, "\n"), strings.Split(p.pictureOf(t, spec), "\n")
-	assert.Equal(t, len(is), len(was),
-		"paused before %s, it changed the objects: %d lines became %d", paused, len(was), len(is))
-	for i := range min(len(was), len(is)) {
-		if was[i] != is[i] {
-			t.Errorf("paused before %s, it changed %.300s into %.300s", paused, was[i], is[i])
-			return
-		}
-	}
-}
-
-func do(t *testing.T, call func(ctx context.Context) (launcher.Endpoint, error)) {
-	t.Helper()
-	if _, sentences, err := finish(t, call); err != nil {
-		t.Errorf("%v, after %q", err, slices.Compact(sentences))
-	}
-}
-
-func suspending(l launcher.Launcher, spec launcher.Spec) func(ctx context.Context) (launcher.Endpoint, error) {
-	return func(ctx context.Context) (launcher.Endpoint, error) {
-		return launcher.Endpoint{}, l.Suspend(ctx, spec.ID)
-	}
 }
 
 // pictureOf is what launchers make the objects of a server to be.

@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -26,7 +25,7 @@ func TestVolumeFull(t *testing.T) {
 		// The volume is in memory, which the node counts as the container's: the limit has to be enough for both.
 		spec.MemoryMB, spec.StorageMB = 1024, 256
 		spec.Placement = &plan.Placement{StorageClass: cluster.LimitedClass}
-		e, _ := launch(t, l, spec)
+		e := launch(t, l, spec)
 		guest := visit(t, spec, e)
 		for _, statement := range []string{"CREATE DATABASE d", "CREATE TABLE d.t (n INT PRIMARY KEY, b LONGBLOB)"} {
 			_, err := guest.ExecContext(t.Context(), statement)
@@ -50,9 +49,7 @@ func TestVolumeFull(t *testing.T) {
 			t.Error("there is no container to kill")
 		}
 		spec.StorageMB = 1024
-		e, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.Resize(ctx, spec, func(string) {})
-		})
+		e, _, err := finish(t, resizing(l, spec))
 		require.NoError(t, err, "resize")
 		guest = visit(t, spec, e)
 		var left int

@@ -3,7 +3,6 @@ package kubernetes_test
 import (
 	"maps"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 )
 
 func configure(variables map[string]string) (kubernetes.Config, error) {
@@ -37,18 +37,14 @@ func TestConfigure(t *testing.T) {
 	require.NoError(t, err)
 	images := []kubernetes.Image{{Flavour: "mysql", Version: "9.7", Name: "mysql@sha256:1"},
 		{Flavour: "mariadb", Version: "11.8", Name: "registry:5000/mariadb@sha256:2"}}
-	if !reflect.DeepEqual(c.Images, images) || c.Namespace != "servers" || c.Service != kubernetes.NodePort ||
-		c.Host != "nodes.example.com" || c.User != 999 || c.PlaceTimeout != 5*time.Minute ||
-		c.Credentials.URL != outside["LAUNCHER_API"] || c.Credentials.Token != "t0ken" || string(c.Credentials.CA) != "CA" {
-		t.Errorf("configured %+v", c)
-	}
+	assert.EqualExportedValues(t, kubernetes.Config{Namespace: "servers", Images: images, Service: kubernetes.NodePort,
+		Host: "nodes.example.com", User: 999, PlaceTimeout: 5 * time.Minute, LaunchTimeout: 10 * time.Minute,
+		Credentials: api.Credentials{URL: outside["LAUNCHER_API"], Token: "t0ken", CA: []byte("CA")}}, c)
 	inside, err := configure(map[string]string{"LAUNCHER_NAMESPACE": "servers", "LAUNCHER_IMAGES": "mysql-9.7=mysql"})
 	assert.True(t, err == nil && inside.Credentials.InCluster && inside.Service == kubernetes.InCluster,
 		"in a pod: %+v, %v", inside, err)
 	assert.NoError(t, c.Beside(inside), "namespaces of one name in two clusters")
-	err = c.Beside(c)
-	assert.True(t, err != nil && strings.Contains(err.Error(), "LAUNCHER_NAMESPACE"),
-		"one namespace for two launchers: %v", err)
+	assert.ErrorContains(t, c.Beside(c), "LAUNCHER_NAMESPACE", "one namespace for two launchers")
 }
 
 func TestConfigureWrong(t *testing.T) {

@@ -100,9 +100,6 @@ var (
 // New returns a launcher. It makes no connection before it returns.
 func New(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.check(); err != nil {
-		return nil, fmt.Errorf("kubernetes launcher: %w", err)
-	}
 	api, err := cfg.Credentials.Client(cfg.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes launcher: %w", err)
@@ -125,20 +122,6 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
-}
-
-func (c Config) check() error {
-	switch {
-	case !validName.MatchString(c.Namespace):
-		return fmt.Errorf("%q is no namespace", c.Namespace)
-	case len(c.Images) == 0:
-		return errors.New("no image")
-	case c.Service == NodePort && c.Host == "":
-		return errors.New("no host for node ports")
-	case c.Service != InCluster && c.Service != NodePort && c.Service != LoadBalancer:
-		return fmt.Errorf("%q is no way to reach servers", c.Service)
-	}
-	return nil
 }
 
 // rightsInterval is how often the rights of the broker are checked until none is missing.

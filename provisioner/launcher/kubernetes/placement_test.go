@@ -1,10 +1,8 @@
 package kubernetes_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +24,7 @@ func TestPlacement(t *testing.T) {
 		spec.Placement = &plan.Placement{OwnNode: true, StorageClass: "local",
 			Tolerations: []plan.Toleration{{Key: "example.com/mysql", Operator: "Equal", Value: "own", Effect: "NoSchedule"}},
 			Labels:      map[string]string{"team": "data"}, Annotations: map[string]string{"example.com/note": "a plan's"}}
-		e, _ := launch(t, l, spec)
+		e := launch(t, l, spec)
 		read := func(path string) string {
 			var object json.RawMessage
 			p.Do(t, http.MethodGet, path, nil, &object)
@@ -36,11 +34,11 @@ func TestPlacement(t *testing.T) {
 		for _, part := range []string{`"key":"example.com/mysql"`, `"value":"own"`, `"topologyKey":"kubernetes.io/hostname"`,
 			`"team":"data"`, `"example.com/note":"a plan's"`, `"limits":{"cpu":"500m","memory":"256Mi"}`,
 			`"requests":{"cpu":"500m","memory":"256Mi"}`} {
-			assert.True(t, strings.Contains(read(pod), part), "the pod has no %s", part)
+			assert.Contains(t, read(pod), part)
 		}
 		claim := p.Path("persistentvolumeclaims/" + objectName(spec))
 		for _, part := range []string{`"storageClassName":"local"`, `"storage":"1Gi"`, `"team":"data"`} {
-			assert.True(t, strings.Contains(read(claim), part), "the claim has no %s", part)
+			assert.Contains(t, read(claim), part)
 		}
 
 		other := newSpec()
@@ -52,33 +50,25 @@ func TestPlacement(t *testing.T) {
 
 		before := uid(t, p, spec)
 		spec.Placement = &plan.Placement{StorageClass: "another", Labels: map[string]string{"team": "web"}}
-		_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.Resize(ctx, spec, func(string) {})
-		})
-		if err != nil || !strings.Contains(strings.Join(sentences, "\n"), "Restarting mysqld") || uid(t, p, spec) == before {
-			t.Errorf("to a plan for other nodes: %v, %q", err, slices.Compact(sentences))
-		}
-		if object := read(pod); strings.Contains(object, "topologyKey") || strings.Contains(object, "example.com/mysql") ||
-			!strings.Contains(object, `"team":"web"`) {
-			t.Errorf("after that, the pod is %s", object)
-		}
+		_, sentences, err := finish(t, resizing(l, spec))
+		require.NoError(t, err, "to a plan for other nodes")
+		assert.Contains(t, strings.Join(sentences, "\n"), "Restarting mysqld")
+		assert.NotEqual(t, before, uid(t, p, spec))
+		object := read(pod)
+		assert.NotContains(t, object, "topologyKey")
+		assert.NotContains(t, object, "example.com/mysql")
+		assert.Contains(t, object, `"team":"web"`)
 		assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
 		guest := visit(t, spec, e)
 		spec.Placement = &plan.Placement{Labels: map[string]string{"team": "ops"}}
-		_, _, err = finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.Resize(ctx, spec, func(string) {})
-		})
-		assert.NoError(t, err, "to a plan with another label")
+		do(t, resizing(l, spec))
 		assert.NoError(t, guest.PingContext(t.Context()), "a label alone has ended a session")
 
-		_, _, err = finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-			return launcher.Endpoint{}, l.Suspend(ctx, spec.ID)
-		})
-		assert.NoError(t, err)
+		do(t, suspending(l, spec))
 		spec.Placement = &plan.Placement{OwnNode: true, Labels: map[string]string{"team": "back"}}
 		launch(t, l, spec)
-		object := read(pod)
-		assert.True(t, strings.Contains(object, "topologyKey") && strings.Contains(object, `"team":"back"`),
-			"a suspended server that has come back with another plan: %s", object)
+		object = read(pod) // of a suspended server that has come back with another plan
+		assert.Contains(t, object, "topologyKey")
+		assert.Contains(t, object, `"team":"back"`)
 	})
 }

@@ -24,7 +24,7 @@ func TestRenewal(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
 		spec := newSpec()
-		before, _ := launch(t, p.open(t), spec)
+		before := launch(t, p.open(t), spec)
 		guest := visit(t, spec, before)
 		first, second := launchertest.NewAuthority(t), launchertest.NewAuthority(t)
 		configured := &launchertest.Authorities{}

@@ -59,7 +59,7 @@ exec /bin/sync "$@"
 		p := newPlace(t, image)
 		old := p.open(t)
 		spec := newSpec()
-		e, _ := launch(t, old, spec)
+		e := launch(t, old, spec)
 		conn := visit(t, spec, e)
 		for _, statement := range []string{"CREATE DATABASE app", "CREATE TABLE app.t AS SELECT 42 AS n",
 			"CREATE VIEW app.v AS SELECT n FROM app.t", "CREATE USER tenant IDENTIFIED BY 'secret'",
@@ -84,18 +84,16 @@ exec /bin/sync "$@"
 			t.Helper()
 			_, sentences, err := finish(t, upgrade)
 			failed, ok := errors.AsType[*launcher.Error](err)
-			if !ok || failed.Action != launcher.GiveUp || !strings.Contains(failed.Sentence, "could not be upgraded to") {
-				t.Fatalf("%s: %v, after %q", what, err, slices.Compact(sentences))
-			}
+			require.True(t, ok && failed.Action == launcher.GiveUp, "%s: %v, after %q", what, err, slices.Compact(sentences))
+			require.Contains(t, failed.Sentence, "could not be upgraded to", what)
 			for _, why := range why {
-				assert.True(t, strings.Contains(err.Error(), why), "%s: %v, and not %q", what, err, why)
+				assert.ErrorContains(t, err, why, what)
 			}
 		}
-		succeeds := func(what string, call func(context.Context) (launcher.Endpoint, error)) {
+		succeeds := func(what string, call call) {
 			t.Helper()
-			if _, sentences, err := finish(t, call); err != nil {
-				t.Fatalf("%s: %v, after %q", what, err, slices.Compact(sentences))
-			}
+			_, sentences, err := finish(t, call)
+			require.NoError(t, err, "%s, after %q", what, slices.Compact(sentences))
 			expectVersion(t, visit(t, spec, e), image.Version)
 		}
 
@@ -112,9 +110,7 @@ exec /bin/sync "$@"
 		l = open(unbound.hasty(), good)
 		fails("a copy without a volume", "laim") // a scheduler names it, or else the launcher does
 		spec.MemoryMB *= 2
-		succeeds("resize after that", func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.Resize(ctx, spec, func(string) {})
-		})
+		succeeds("resize after that", resizing(l, spec))
 		awaitNoCopy(t, p)
 
 		l = open(p, forgetful)
@@ -147,21 +143,17 @@ exec /bin/sync "$@"
 		_, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return paused.Revert(ctx, spec, ignore, ignore)
 		})
-		assert.True(t, err != nil && strings.Contains(err.Error(), "another broker has continued its work"),
-			"a broker that was paused ends the upgrade of another one: %v", err)
+		assert.ErrorContains(t, err, "another broker has continued its work", "a broker that was paused ends the upgrade")
 		succeeds("revert", revert)
 
 		spec.Version = later.Version
 		l = open(p, good)
 		upgraded, sentences, err := finish(t, upgrade)
-		if err != nil {
-			t.Fatalf("%v, after %q", err, slices.Compact(sentences))
-		}
+		require.NoError(t, err, "after %q", slices.Compact(sentences))
 		if !slices.ContainsFunc(worked, func(s string) bool { return strings.HasPrefix(s, "Upgrading the data to ") }) {
 			t.Errorf("what worked, it says, is %q", slices.Compact(worked))
 		}
-		assert.True(t, upgraded.Host == e.Host && upgraded.Port == e.Port,
-			"the address was %s:%d and is %s:%d", e.Host, e.Port, upgraded.Host, upgraded.Port)
+		assert.Equal(t, e.AdminAddress(), upgraded.AdminAddress())
 		expectVersion(t, visit(t, spec, e), later.Version)
 		awaitNoCopy(t, p)
 		before := uid(t, p, spec)
@@ -242,10 +234,7 @@ func awaitNoCopy(t *testing.T, p *place) {
 func altered(t *testing.T, b, real mysqld.Binary, name, script string) mysqld.Binary {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "altered")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
-	require.NoError(t, err)
+	require.NoError(t, errors.Join(err, os.Chmod(dir, 0o755)))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	tree := filepath.Join(dir, "tree")
 	require.NoError(t, servers.LinkTree(b, tree))
@@ -264,10 +253,8 @@ func expectVersion(t *testing.T, conn *sql.Conn, version string) {
 	t.Helper()
 	var got string
 	var n, accounts int
-	if err := conn.QueryRowContext(t.Context(), `SELECT VERSION(), n, (SELECT COUNT(*) FROM mysql.user WHERE user = 'tenant')
-		FROM app.v`).Scan(&got, &n, &accounts); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.QueryRowContext(t.Context(), `SELECT VERSION(), n,
+		(SELECT COUNT(*) FROM mysql.user WHERE user = 'tenant') FROM app.v`).Scan(&got, &n, &accounts))
 	assert.True(t, strings.HasPrefix(got, version) && n == 42 && accounts == 1,
 		"version %s with %d and %d accounts, want %s", got, n, accounts, version)
 }

@@ -1,12 +1,14 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"testing"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner/engine"
@@ -48,22 +50,14 @@ func TestAPIErrors(t *testing.T) {
 	} {
 		err := apiError(test.err)
 		var failure *apiresponses.FailureResponse
-		if !errors.As(err, &failure) {
-			t.Errorf("%v becomes %v", test.err, err)
-			continue
-		}
-		sentence := test.sentence
-		if sentence == "" {
-			sentence = "Do this."
-		}
-		response, ok := failure.ErrorResponse().(apiresponses.ErrorResponse)
-		if !ok || failure.ValidatedStatusCode(nil) != test.status || response.Error != test.key || response.Description != sentence {
-			t.Errorf("%v becomes %d %+v", test.err, failure.ValidatedStatusCode(nil), response)
-		}
+		require.ErrorAs(t, err, &failure, "%v", test.err)
+		assert.Equal(t, test.status, failure.ValidatedStatusCode(nil), "%v", test.err)
+		assert.Equal(t, apiresponses.ErrorResponse{Error: test.key, Description: cmp.Or(test.sentence, "Do this.")},
+			failure.ErrorResponse(), "%v", test.err)
 		assert.False(t, test.status > 500 && !errors.Is(err, test.err), "the log does not get the cause of %v", err)
 	}
 	for _, unchanged := range []error{nil, errors.New("with a secret")} {
 		err := apiError(unchanged)
-		assert.True(t, err == unchanged, "%v becomes %v", unchanged, err)
+		assert.Equal(t, unchanged, err)
 	}
 }

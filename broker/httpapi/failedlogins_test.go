@@ -35,7 +35,7 @@ func TestFailedLoginsAreLimited(t *testing.T) {
 	}
 	later := start.Add(failureInterval)
 	wait, _ := f.admit(someone, true, later)
-	assert.True(t, wait == 0, "the right password: wait")
+	assert.Zero(t, wait, "the right password")
 	wait, last := f.admit(someone, false, later)
 	assert.True(t, wait == 0 && last, "one more failure: wait %v, last %t", wait, last)
 	wait, _ = f.admit(someone, true, later)

@@ -1,12 +1,14 @@
 package catalog
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"code.cloudfoundry.org/brokerapi/v13/domain"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -21,9 +23,8 @@ func TestLoadNamesTheFile(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist, "Load of a missing file")
 	broken := filepath.Join(t.TempDir(), "catalog.yml")
 	require.NoError(t, os.WriteFile(broken, []byte("services: []"), 0o600))
-	want := broken + `:1: "services" of the catalog must be a list with at least one item`
 	_, err = Load(broken)
-	assert.True(t, err != nil && err.Error() == want, "Load: %v\nwant %s", err, want)
+	assert.EqualError(t, err, broken+`:1: "services" of the catalog must be a list with at least one item`)
 }
 
 func TestPlanOfRequest(t *testing.T) {
@@ -73,16 +74,14 @@ func TestWithout(t *testing.T) {
 	c := shipped(t)
 	dedicated := func(p plan.Plan) bool { return p.Kind == plan.Dedicated }
 	shared := c.Without(dedicated)
-	var names []string
 	for _, p := range shared.Services()[0].Plans {
-		names = append(names, p.Name)
 		kept, err := shared.Plan(shared.Services()[0].ID, p.ID)
 		assert.True(t, err == nil && kept.Kind == plan.Shared, "plan %s is made as %+v, %v", p.Name, kept, err)
 	}
-	if len(names) != 3 || len(shared.Plans()) != 3 {
-		t.Errorf("plans left: %q and %+v", names, shared.Plans())
-	}
-	assert.True(t, len(c.Services()[0].Plans) == 5 && len(c.Plans()) == 5, "the full catalog changed")
+	assert.Len(t, shared.Services()[0].Plans, 3)
+	assert.Len(t, shared.Plans(), 3)
+	assert.Len(t, c.Services()[0].Plans, 5, "the full catalog changed")
+	assert.Len(t, c.Plans(), 5, "the full catalog changed")
 	for _, p := range c.Plans() {
 		_, err := shared.InstanceParameters(p.ID, nil)
 		assert.Equal(t, p.Kind == plan.Dedicated, errors.Is(err, ErrUnknownPlan), "parameters of %s: %v", p.Name, err)
@@ -102,8 +101,7 @@ func TestWithoutLeavesNoEmptyOffering(t *testing.T) {
     description: Own
     broker: {provisioner: dedicated, async: required, memory_mb: 256, max_storage_mb: 1, max_connections: 1}
 `)
-	got := c.Without(func(plan.Plan) bool { return true }).Services()
-	assert.True(t, got != nil && len(got) == 0, "Services() = %#v, want an empty list", got)
+	assert.Equal(t, []domain.Service{}, c.Without(func(plan.Plan) bool { return true }).Services())
 }
 
 func parse(t testing.TB, file string) *Catalog {
@@ -130,11 +128,40 @@ func TestWithVersions(t *testing.T) {
 		assert.True(t, p.MaintenanceInfo != nil && p.MaintenanceInfo.Version == version && kept.MaintenanceVersion == version,
 			"plan %s: %+v, %q", p.Name, p.MaintenanceInfo, kept.MaintenanceVersion)
 	}
-	old := before.Plans()[4]
-	assert.True(t, old.Version == "" && old.MaintenanceVersion == "", "the catalog before has changed: %+v", old)
+	assert.Equal(t, shipped(t).Plans(), before.Plans(), "the catalog before has changed")
 	failing := errors.New("there is none")
-	_, err = before.WithVersions(func(plan.Plan) (v launcher.Version, found bool, err error) {
-		return v, false, failing
-	})
+	_, err = before.WithVersions(func(plan.Plan) (launcher.Version, bool, error) { return wants, false, failing })
 	assert.ErrorIs(t, err, failing)
+}
+
+func TestDashboardClient(t *testing.T) {
+	t.Parallel()
+	plain := shipped(t)
+	with := plain.WithDashboardClient(domain.ServiceDashboardClient{ID: "mysql", Secret: "hush",
+		RedirectURI: "https://broker.example.com/dashboard/sign-in/callback"})
+	raw, err := json.Marshal(with.Services())
+	require.NoError(t, err)
+	assert.Contains(t, string(raw), `"dashboard_client":{"id":"mysql","secret":"hush","redirect_uri":`+
+		`"https://broker.example.com/dashboard/sign-in/callback"}`)
+	assert.Equal(t, plain.Plans(), with.Plans())
+	assert.Nil(t, plain.Services()[0].DashboardClient, "the catalog that was not changed")
+}
+
+func TestPlacement(t *testing.T) {
+	t.Parallel()
+	c := parse(t, replaceLine(31, `      memory_mb: 192
+      milli_cpu: 250
+      node: own
+      storage_class: fast.example.com
+      tolerations: [{key: mysql, value: own, effect: NoSchedule}, {operator: Exists}]
+      labels: {example.com/team: data}
+      annotations: {note: any text}`))
+	got := c.Plans().Get("q")
+	want := &plan.Placement{OwnNode: true, StorageClass: "fast.example.com",
+		Tolerations: []plan.Toleration{{Key: "mysql", Operator: "Equal", Value: "own", Effect: "NoSchedule"},
+			{Operator: "Exists"}},
+		Labels: map[string]string{"example.com/team": "data"}, Annotations: map[string]string{"note": "any text"}}
+	assert.Equal(t, 250, got.MilliCPU)
+	assert.Equal(t, want, got.Placement)
+	assert.Nil(t, c.Plans().Get("p").Placement, "of a plan that says nothing")
 }

@@ -70,3 +70,16 @@ func TestNoCredentialsAreNoGuess(t *testing.T) {
 	got := s.do(t, request{method: "GET", target: "/v2/catalog"})
 	assert.Equal(t, 200, got.status, "answer %d %v", got.status, got.object)
 }
+
+func TestNewRefusesUnsafeCredentials(t *testing.T) {
+	t.Parallel()
+	for name, credentials := range map[string][]Credential{
+		"none":           nil,
+		"empty user":     {{"", "p"}},
+		"empty password": {{"u", "p"}, {"v", ""}},
+		"colon":          {{"u:v", "p"}},
+	} {
+		h, err := New(&recordingBroker{}, Config{Credentials: credentials})
+		assert.True(t, err != nil && h == nil, "%s: handler %v, error %v", name, h, err)
+	}
+}

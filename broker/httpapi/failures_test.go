@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"code.cloudfoundry.org/brokerapi/v13/domain"
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 	"github.com/stretchr/testify/assert"
 )
@@ -73,4 +74,29 @@ func TestNoMethodLeaksAnError(t *testing.T) {
 		assert.True(t, got.status == 500 && !strings.Contains(got.description(), "internal"),
 			"%s %s: answer %d %v", q.method, q.target, got.status, got.object)
 	}
+}
+
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{act: func(context.Context) error { panic("the panic's text") }})
+	got := s.do(t, request{method: "PUT", target: anInstance, body: aBody})
+	assert.True(t, got.status == 500 && strings.Contains(got.description(), testIdentity),
+		"answer %d %v, want 500 with the request's identity", got.status, got.object)
+	assert.NotContains(t, got.description(), "panic")
+	s.waitForLog(t, 1)
+	assert.Contains(t, s.log.String(), "the panic's text")
+	assert.Contains(t, s.log.String(), "failures_test.go", "the stack")
+}
+
+// Credentials that cannot be encoded get a 500 with a body, and are in no output.
+func TestAnswerThatDoesNotEncode(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{binding: domain.Binding{
+		Credentials: map[string]any{"password": "hunter2", "fault": func() {}},
+	}})
+	got := s.do(t, request{method: "PUT", target: aBinding, body: aBody})
+	assert.True(t, got.status == 500 && strings.Contains(got.description(), testIdentity),
+		"answer %d %v, want 500 with the request's identity", got.status, got.object)
+	s.waitForLog(t, 1)
+	assert.False(t, strings.Contains(s.log.String(), "hunter2"), "the log holds the password:\n%s", s.log)
 }

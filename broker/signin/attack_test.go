@@ -135,11 +135,10 @@ func TestProviderRefuses(t *testing.T) {
 			"error_description": {"<script>alert(2)</script>"}}
 		u.RawQuery = query.Encode()
 		p := b.Open(t, u.String()).Expect(t, want, "The sign-in failed.")
-		assert.False(t, strings.Contains(p.Text, "alert"), "the page repeats what the address says: %s", p.Text)
+		assert.NotContains(t, p.Text, "alert")
 		assert.Equal(t, d.at(managed), link(t, p), "the page leads to")
-		policy := p.Header.Get("Content-Security-Policy")
-		assert.True(t, strings.HasPrefix(policy,
-			"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'"), "the page's policy is %q", policy)
+		assert.Regexp(t, "^default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'",
+			p.Header.Get("Content-Security-Policy"))
 	}
 }
 
@@ -169,19 +168,15 @@ func TestParallelTabs(t *testing.T) {
 	b := openid.NewBrowser(t)
 	first := callback(t, b, d.at(managed), openid.Developer, nil)
 	second := callback(t, b, d.at(visible), openid.Developer, nil)
-	p := b.Open(t, second.String())
-	assert.Equal(t, d.at(visible), p.URL.String(), "the second tab shows %s: %s", p.URL, p.Text)
-	p = b.Open(t, first.String())
-	assert.Equal(t, d.at(managed), p.URL.String(), "the first tab shows %s: %s", p.URL, p.Text)
-	n := read[int](t, d.Postgres, "SELECT count(*) FROM session")
-	assert.Equal(t, 1, n, "%d sessions at one browser", n)
+	assert.Equal(t, d.at(visible), b.Open(t, second.String()).URL.String())
+	assert.Equal(t, d.at(managed), b.Open(t, first.String()).URL.String())
+	assert.Equal(t, 1, read[int](t, d.Postgres, "SELECT count(*) FROM session"), "sessions at one browser")
 
 	other := openid.NewBrowser(t)
 	for range 100 {
 		other.Open(t, d.at(managed))
 	}
-	n = len(other.Cookies(t, d.URL, "attempt"))
-	assert.True(t, n <= 8, "the browser keeps %d sign-ins that are under way", n)
+	assert.LessOrEqual(t, len(other.Cookies(t, d.URL, "attempt")), 8, "sign-ins that are under way")
 	expect(t, other.LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.Manage)
 }
 

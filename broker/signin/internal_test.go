@@ -145,6 +145,24 @@ func TestLinkEnds(t *testing.T) {
 	})
 }
 
+func TestLinkThatWasChanged(t *testing.T) {
+	t.Parallel()
+	until := time.Now().Add(linkTime)
+	l := newLinks(nil)
+	token := l.sign(until)
+	for i := range len(token) {
+		letter := "A"
+		if token[i] == 'A' {
+			letter = "B"
+		}
+		assert.False(t, l.use(token[:i]+letter+token[i+1:]), "letter %d of %s", i, token)
+	}
+	for _, changed := range []string{"", "x", token[1:], token + "A", token + "=", newLinks(nil).sign(until)} {
+		assert.False(t, l.use(changed), changed)
+	}
+	assert.True(t, l.use(token))
+}
+
 // Browsers take any return address that a cookie holds for a page of this dashboard.
 func FuzzReturnAddress(f *testing.F) {
 	for _, seed := range []string{"/dashboard/", "/dashboard/instances/a?b=c", "//evil", "/\\evil", "https://evil",

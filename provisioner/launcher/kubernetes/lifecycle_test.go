@@ -16,7 +16,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -121,26 +121,10 @@ func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endp
 	return e
 }
 
-func login(spec launcher.Spec, e launcher.Endpoint) mysqladmin.Config {
-	return mysqladmin.Config{Name: spec.ID, Addr: e.AdminAddress(), ServerName: e.Host, User: spec.AdminUser,
-		Password: spec.AdminPassword, CA: e.CACertificate, MaxConns: 2}
-}
-
-// connect returns a session of the administrator.
-func connect(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *mysqladmin.Server {
-	t.Helper()
-	server, err := mysqladmin.Open(login(spec, e))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = server.Close() })
-	return server
-}
-
-// visit returns a session that ends when the server is restarted.
+// visit returns a session of the administrator, which ends when the server is restarted.
 func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
 	t.Helper()
-	c := testdrive.Credentials{Host: e.Host, CACertificate: string(e.CACertificate)}
-	db := testdrive.Connect(t, c.Login(t, spec.AdminUser, spec.AdminPassword, e.AdminAddress(), ""))
-	conn, err := db.Conn(t.Context())
+	conn, err := launchertest.Connect(t, spec, e).Conn(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -155,8 +139,8 @@ func TestContainerKilled(t *testing.T) {
 		require.True(t, shared.Node.Kill(p.Name, podName(spec)), "there is no container to kill")
 		testdrive.Eventually(t, limits.Stuck, "the server to be starting", func() bool { return l.Starting(spec.ID) })
 		again := launch(t, l, spec)
-		assert.True(t, again.Host == e.Host && again.Port == e.Port, "it is at %+v, and was at %+v", again, e)
-		assert.NoError(t, connect(t, spec, again).Ping(t.Context()))
+		assert.Equal(t, e.AdminAddress(), again.AdminAddress())
+		visit(t, spec, again)
 	})
 }
 
@@ -199,7 +183,7 @@ func TestNodeLost(t *testing.T) {
 		assert.True(t, err == nil && troubles[spec.ID] == launcher.NodeLost, "the troubles are %v, %v", troubles, err)
 		finalizers()
 		do(t, resize)
-		assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
+		visit(t, spec, e)
 		lose()
 		err = l.Destroy(t.Context(), spec.ID)
 		assert.True(t, err != nil && strings.Contains(err.Error(), "its node may be lost"),
@@ -220,7 +204,7 @@ func TestOfficialImage(t *testing.T) {
 			p := newPlace(t, kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.OfficialImage(b)})
 			l, spec := p.open(t), newSpec()
 			e := launch(t, l, spec)
-			assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
+			visit(t, spec, e)
 		})
 	}
 }

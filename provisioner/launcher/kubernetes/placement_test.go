@@ -58,7 +58,7 @@ func TestPlacement(t *testing.T) {
 		assert.NotContains(t, object, "topologyKey")
 		assert.NotContains(t, object, "example.com/mysql")
 		assert.Contains(t, object, `"team":"web"`)
-		assert.NoError(t, connect(t, spec, e).Ping(t.Context()))
+		visit(t, spec, e)
 		guest := visit(t, spec, e)
 		spec.Placement = &plan.Placement{Labels: map[string]string{"team": "ops"}}
 		do(t, resizing(l, spec))

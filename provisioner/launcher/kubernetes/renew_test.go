@@ -33,7 +33,8 @@ func TestRenewal(t *testing.T) {
 		recorded := launcher.Endpoint{}
 		p.cfg.Supervise, p.cfg.Authority, p.cfg.RenewInterval = true, configured.Get, 100*time.Millisecond
 		p.cfg.Exec = func(ctx context.Context, _ string, e launcher.Endpoint, statement string) error {
-			return mysqladmin.Exec(ctx, login(spec, e), statement)
+			return mysqladmin.Exec(ctx, mysqladmin.Config{Name: spec.ID, Addr: e.AdminAddress(), ServerName: e.Host,
+				User: spec.AdminUser, Password: spec.AdminPassword, CA: e.CACertificate, MaxConns: 2}, statement)
 		}
 		p.cfg.RecordEndpoint = func(_ context.Context, id string, e launcher.Endpoint) error {
 			mu.Lock()
@@ -52,7 +53,7 @@ func TestRenewal(t *testing.T) {
 		verified := func(ca []byte) bool {
 			e := before
 			e.CACertificate = ca
-			return connect(t, spec, e).Ping(t.Context()) == nil
+			return launchertest.Connect(t, spec, e).PingContext(t.Context()) == nil
 		}
 		testdrive.Eventually(t, limits.Stuck, "clients to learn of both CAs", func() bool {
 			return strings.Contains(trusted(), string(before.CACertificate)) &&

@@ -26,7 +26,7 @@ func testLaunch(t *testing.T, p Place) {
 	end, err := tryLaunch(bounded(t), l, spec, func(progress string) { reports = append(reports, progress) })
 	require.NoError(t, err)
 	assert.False(t, len(reports) == 0 || slices.Contains(reports, ""), "reports %q", reports)
-	db := connect(t, spec, end)
+	db := Connect(t, spec, end)
 	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "CREATE USER app IDENTIFIED BY 'Xx-123456789'",
 		"GRANT ALL ON app.* TO app", "SET GLOBAL max_connections = 77", "DROP USER app")
 	wrong := spec
@@ -48,7 +48,7 @@ func testLaunchAgain(t *testing.T, p Place) {
 	first := p.Open(t)
 	spec := p.spec("one")
 	end := launch(t, first, spec)
-	db := connect(t, spec, end)
+	db := Connect(t, spec, end)
 	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
 	guest := visit(t, db)
 	for _, l := range []launcher.Launcher{first, p.Open(t)} {

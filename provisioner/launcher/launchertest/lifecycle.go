@@ -25,7 +25,7 @@ func testResize(t *testing.T, p Place) {
 	_, err := tryResize(bounded(t), l, spec, nobody)
 	assert.ErrorIs(t, err, launcher.ErrNotFound, "resize before the launch")
 	before := launch(t, l, spec)
-	db := connect(t, spec, before)
+	db := Connect(t, spec, before)
 	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
 	small := query(t, db, "SELECT @@innodb_buffer_pool_size")
 
@@ -38,7 +38,7 @@ func testResize(t *testing.T, p Place) {
 	require.NoError(t, err)
 	assert.True(t, same(after, before) && string(after.CACertificate) == string(before.CACertificate),
 		"resized: at %v, want %v with the same CA", after, before)
-	db = connect(t, spec, after)
+	db = Connect(t, spec, after)
 	if large := query(t, db, "SELECT @@innodb_buffer_pool_size"); large <= small {
 		t.Errorf("%d MiB of memory: buffer pool %d; %d MiB: %d", p.MemoryMB[0], small, p.MemoryMB[1], large)
 	}
@@ -54,7 +54,7 @@ func testResize(t *testing.T, p Place) {
 		return
 	}
 	require.NoError(t, err)
-	db = connect(t, spec, after)
+	db = Connect(t, spec, after)
 	assert.True(t, query(t, db, "SELECT @@GLOBAL.log_bin") == 1 && query(t, db, "SELECT n FROM app.t") == 42,
 		"resized to a server with binary logs, it keeps none")
 }
@@ -70,7 +70,7 @@ func testDestroy(t *testing.T, p Place) {
 	destroy(t, p.Open(t), spec.ID)
 	_, err := l.Endpoint(bounded(t), spec.ID)
 	assert.ErrorIs(t, err, launcher.ErrNotFound, "endpoint")
-	assert.Error(t, connect(t, spec, end).PingContext(bounded(t)), "its administrator can still log in")
+	assert.Error(t, Connect(t, spec, end).PingContext(bounded(t)), "its administrator can still log in")
 	_, err = tryResize(bounded(t), l, spec, nobody)
 	assert.ErrorIs(t, err, launcher.ErrNotFound, "resize")
 	assert.Empty(t, ids(t, l))
@@ -140,7 +140,7 @@ func testAdminPassword(t *testing.T, p Place) {
 	lets(t, first, launch(t, p.Open(t), first))
 
 	change := func(context.Context) error {
-		execute(t, connect(t, first, end), "ALTER USER "+first.AdminUser+" IDENTIFIED BY '"+second.AdminPassword+"'")
+		execute(t, Connect(t, first, end), "ALTER USER "+first.AdminUser+" IDENTIFIED BY '"+second.AdminPassword+"'")
 		return nil
 	}
 	require.NoError(t, l.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, change))
@@ -157,7 +157,7 @@ func testAdminPassword(t *testing.T, p Place) {
 	}
 }
 
-// The certificate, if there is one, is signed by a CA and valid for the host that applications use: connect verifies
+// The certificate, if there is one, is signed by a CA and valid for the host that applications use: Connect verifies
 // it.
 func testCertificate(t *testing.T, p Place) {
 	l := p.Open(t)

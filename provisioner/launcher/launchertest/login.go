@@ -20,9 +20,9 @@ import (
 // https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 const accessDenied = 1045
 
-// connect returns connections as the administrator. If the endpoint has a CA, they use TLS and verify the server's
+// Connect returns connections as the administrator. If the endpoint has a CA, they use TLS and verify the server's
 // certificate for the endpoint's host.
-func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
+func Connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 	t.Helper()
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd = spec.AdminUser, spec.AdminPassword
@@ -43,13 +43,13 @@ func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 // lets fails the test unless the administrator can log in.
 func lets(t *testing.T, spec launcher.Spec, end launcher.Endpoint) {
 	t.Helper()
-	assert.NoError(t, connect(t, spec, end).PingContext(bounded(t)), "log in to %s", spec.ID)
+	assert.NoError(t, Connect(t, spec, end).PingContext(bounded(t)), "log in to %s", spec.ID)
 }
 
 // refuses fails the test unless the server says that the password is wrong.
 func refuses(t *testing.T, spec launcher.Spec, end launcher.Endpoint) {
 	t.Helper()
-	err := connect(t, spec, end).PingContext(bounded(t))
+	err := Connect(t, spec, end).PingContext(bounded(t))
 	refused, ok := errors.AsType[*mysql.MySQLError](err)
 	assert.True(t, ok && refused.Number == accessDenied, "log in to %s with a wrong password: %v", spec.ID, err)
 }

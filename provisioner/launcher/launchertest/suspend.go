@@ -24,7 +24,7 @@ func testSuspend(t *testing.T, p Place) {
 	assert.ErrorIs(t, trySuspend(bounded(t), l, "never"), launcher.ErrNotFound, "suspend what is not there")
 	spec := p.spec("one")
 	before := launch(t, l, spec)
-	db := connect(t, spec, before)
+	db := Connect(t, spec, before)
 	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
 	small := query(t, db, "SELECT @@innodb_buffer_pool_size")
 	require.NoError(t, l.Keep(bounded(t), spec.ID))
@@ -33,7 +33,7 @@ func testSuspend(t *testing.T, p Place) {
 	for _, by := range []launcher.Launcher{l, heir} {
 		require.NoError(t, trySuspend(bounded(t), by, spec.ID))
 	}
-	assert.Error(t, connect(t, spec, before).PingContext(bounded(t)), "suspended, it lets its administrator in")
+	assert.Error(t, Connect(t, spec, before).PingContext(bounded(t)), "suspended, it lets its administrator in")
 	_, err := heir.Endpoint(bounded(t), spec.ID)
 	assert.ErrorIs(t, err, launcher.ErrNotFound, "the endpoint of a suspended server")
 	_, err = tryResize(bounded(t), heir, spec, nobody)
@@ -44,7 +44,7 @@ func testSuspend(t *testing.T, p Place) {
 
 	spec.MemoryMB = p.MemoryMB[1]
 	again := launch(t, heir, spec)
-	db = connect(t, spec, again)
+	db = Connect(t, spec, again)
 	assert.EqualValues(t, 42, query(t, db, "SELECT n FROM app.t"))
 	if large := query(t, db, "SELECT @@innodb_buffer_pool_size"); large <= small {
 		t.Errorf("launched again with %d MiB of memory: buffer pool %d; with %d MiB: %d", spec.MemoryMB, large,

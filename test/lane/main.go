@@ -6,7 +6,8 @@
 //	go run ./test/lane long      suites of `make test-long`, the one that passed longest ago first, for $BUDGET
 //	go run ./test/lane report    when each suite of `make test-long` passed last
 //
-// $SUITES, words with * as in file names, chooses among the suites of the lane long.
+// $COUNT repeats the lane test, and $LOAD has so many processes beside it that do nothing but use a processor; both
+// runs are kept in the results. $SUITES, words with * as in file names, chooses among the suites of the lane long.
 package main
 
 import (
@@ -39,7 +40,7 @@ func run(ctx context.Context, lane string) error {
 	kept := results{path: filepath.Join("test", "lane", "results.jsonl")}
 	switch lane {
 	case "test":
-		return runSteps(ctx, testSteps, func() error { return nil })
+		return repeat(ctx, kept)
 	case "ci":
 		return ci(ctx, kept)
 	case "long":

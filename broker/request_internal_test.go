@@ -124,19 +124,17 @@ func TestMaintenance(t *testing.T) {
 		{&domain.MaintenanceInfo{Version: "1.1.0", Description: "of another broker"}, true, true},
 		{&domain.MaintenanceInfo{Version: "1.0.0"}, true, false},
 	} {
-		err := checkMaintenance(of, test.info)
-		assert.True(t, (err == nil) == test.ok && given(test.info) == test.given, "%+v: %v", test.info, err)
+		assert.Equal(t, test.ok, checkMaintenance(of, test.info) == nil, "%+v", test.info)
+		assert.Equal(t, test.given, given(test.info), "%+v", test.info)
 	}
 }
 
 func TestBindingMetadata(t *testing.T) {
 	t.Parallel()
-	m := bindingMetadata(bindings.Credentials{})
-	assert.True(t, m == (domain.BindingMetadata{}), "a binding that does not end: %+v", m)
+	assert.Zero(t, bindingMetadata(bindings.Credentials{}), "of a binding that does not end")
 	at := time.Date(2026, 3, 1, 13, 0, 0, 5, time.FixedZone("", 3600))
 	want := domain.BindingMetadata{ExpiresAt: "2026-03-01T12:00:00.0Z", RenewBefore: "2026-03-01T11:00:00.0Z"}
-	m = bindingMetadata(bindings.Credentials{ExpiresAt: at, RenewBefore: at.Add(-time.Hour)})
-	assert.True(t, m == want, "it ends at %+v", m)
+	assert.Equal(t, want, bindingMetadata(bindings.Credentials{ExpiresAt: at, RenewBefore: at.Add(-time.Hour)}))
 }
 
 func TestStorageAttributes(t *testing.T) {

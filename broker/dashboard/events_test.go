@@ -49,11 +49,9 @@ func TestStreamsAreBounded(t *testing.T) {
 		assert.Equal(t, n < maxStreams, d.streams.begin(person), "number %d", n)
 	}
 	w := httptest.NewRecorder()
-	if err := d.stream(w, httptest.NewRequest(http.MethodGet, "/", nil), "a"); err != nil ||
-		w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Errorf("one more is answered %d: %v", w.Code, err)
-	}
-	if d.streams.end("0"); !d.streams.begin("0") {
-		t.Error("a page that was closed still counts")
-	}
+	assert.NoError(t, d.stream(w, httptest.NewRequest(http.MethodGet, "/", nil), "a"))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.NotEmpty(t, w.Header().Get("Retry-After"))
+	d.streams.end("0")
+	assert.True(t, d.streams.begin("0"), "a page that was closed still counts")
 }

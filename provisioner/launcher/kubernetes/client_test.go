@@ -80,11 +80,10 @@ func TestRefusals(t *testing.T) {
 				refuse(w, test.code, test.reason, test.message)
 			}))
 			_, err := l.Launch(t.Context(), spec(), func(string) {})
-			assert.True(t, errors.Is(err, launcher.ErrNoRoom) == test.noRoom && strings.Contains(err.Error(), test.message),
-				"launch: %v", err)
+			assert.ErrorContains(t, err, test.message)
+			assert.Equal(t, test.noRoom, errors.Is(err, launcher.ErrNoRoom))
 			e, known := errors.AsType[*launcher.Error](err)
-			giveUp := known && e.Action == launcher.GiveUp
-			assert.Equal(t, test.giveUp, giveUp, "launch gives up: %t, %v", giveUp, err)
+			assert.Equal(t, test.giveUp, known && e.Action == launcher.GiveUp, "%v", err)
 		})
 	}
 }
@@ -245,8 +244,8 @@ contexts:
 - {name: two, context: {cluster: here, user: cloud}}
 `
 	c, err := api.ReadKubeconfig(write("one", fmt.Sprintf(config, "one")))
-	assert.True(t, err == nil && c.URL == "https://here.example.com" && string(c.CA) == "CA" && c.Token == "t0ken",
-		"read %+v, %v", c, err)
+	assert.NoError(t, err)
+	assert.Equal(t, api.Credentials{URL: "https://here.example.com", CA: []byte("CA"), Token: "t0ken"}, c)
 	for _, path := range []string{write("two", fmt.Sprintf(config, "two")), write("three", fmt.Sprintf(config, "three")),
 		write("broken", "token: [t0ken"), filepath.Join(dir, "none")} {
 		_, err = api.ReadKubeconfig(path)

@@ -3,7 +3,6 @@ package kubernetes_test
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -74,9 +73,7 @@ func TestTroubles(t *testing.T) {
 	sees(launcher.Crashing)
 	set(state(map[string]any{"waiting": map[string]string{"reason": "ImagePullBackOff"}}, map[string]any{}))
 	sees(launcher.NoImage)
-	log := p.log.String()
-	assert.True(t, strings.Contains(log, "a server is in trouble") && strings.Contains(log, spec.ID),
-		"the log says %q", log)
+	assert.Regexp(t, "a server is in trouble.*"+spec.ID, p.log.String())
 	starting := state(running, map[string]any{})
 	late := condition("Ready", "False", "ContainersNotReady")
 	late["lastTransitionTime"] = time.Now().Add(-11 * time.Minute).UTC().Format(time.RFC3339)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -39,8 +38,7 @@ func TestCatalogIsTheLibrarys(t *testing.T) {
 	library := brokerapi.New(adapter{b, log}, log, brokerapi.BrokerCredentials{Username: "broker", Password: testPassword})
 	want := getCatalog(t, library)
 	for range 2 {
-		got := getCatalog(t, ours)
-		assert.Equal(t, want, got, "the catalog is\n%s\nbrokerapi's is\n%s", got, want)
+		assert.Equal(t, want, getCatalog(t, ours))
 	}
 }
 
@@ -70,25 +68,16 @@ func TestCatalogSaysWhatCanRotate(t *testing.T) {
 // getCatalog returns the body, after it has checked the rest of the response.
 func getCatalog(t *testing.T, from http.Handler) string {
 	t.Helper()
-	server := httptest.NewServer(from)
-	defer server.Close()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v2/catalog", nil)
-	require.NoError(t, err)
+	q := httptest.NewRequest(http.MethodGet, "/v2/catalog", nil)
 	q.SetBasicAuth("broker", testPassword)
 	q.Header.Set("X-Broker-API-Version", "2.17")
 	q.Header.Set("X-Broker-API-Request-Identity", testIdentity)
-	answer, err := http.DefaultClient.Do(q)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	for name, want := range map[string]string{"Content-Type": "application/json",
-		"X-Broker-Api-Request-Identity": testIdentity} {
-		got := answer.Header[name]
-		assert.True(t, answer.StatusCode == 200 && len(got) == 1 && got[0] == want,
-			"status %d, %s %q", answer.StatusCode, name, got)
-	}
-	return string(body)
+	w := httptest.NewRecorder()
+	from.ServeHTTP(w, q)
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Equal(t, []string{"application/json"}, w.Header()["Content-Type"])
+	assert.Equal(t, []string{testIdentity}, w.Header()["X-Broker-Api-Request-Identity"])
+	return w.Body.String()
 }
 
 func TestNewNeedsACatalog(t *testing.T) {

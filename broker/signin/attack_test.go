@@ -1,7 +1,6 @@
 package signin_test
 
 import (
-	"crypto/tls"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -14,9 +13,6 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/test/openid"
 )
-
-// insecure lets a browser trust a test's certificate.
-func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
 // callback signs somebody in at the provider, and returns the URL to which it sends the browser back. change
 // alters what the dashboard asks the provider for.

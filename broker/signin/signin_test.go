@@ -2,6 +2,7 @@ package signin_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -204,7 +205,7 @@ func TestCookiesOverHTTPS(t *testing.T) {
 		cfg.ExternalURL = &secure
 	})
 	b := openid.NewBrowser(t)
-	b.Transport.(*http.Transport).TLSClientConfig = insecure()
+	b.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	var set []*http.Cookie
 	b.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
 		set = append(set, r.Response.Cookies()...)

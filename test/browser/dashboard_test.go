@@ -123,8 +123,8 @@ func TestLiveProgress(t *testing.T) {
 				document.getElementById("operation").innerText.includes(%q)`, step, says))
 		}
 		progress(2, "Creating the database")
-		h1, state := b.text("h1"), b.text(".heading .mark")
-		assert.True(t, h1 == "orders" && state == "Being created", "the page of %q says %q", h1, state)
+		assert.Equal(t, "orders", b.text("h1"))
+		assert.Equal(t, "Being created", b.text(".heading .mark"))
 		b.screenshot("progress-" + s.Flavour)
 		goOnCreating()
 		progress(3, "Checking the first login")
@@ -139,8 +139,8 @@ func TestLiveProgress(t *testing.T) {
 			"what is told live has the role")
 		i.Remove(t)
 		b.await("the deletion", `document.getElementById("operation").innerText.includes("has been deleted")`)
-		state, note := b.text(".heading .mark"), b.text("#live")
-		assert.True(t, state == "Deleted" && note == "", "the page of what is deleted says %q and %q", state, note)
+		assert.Equal(t, "Deleted", b.text(".heading .mark"))
+		assert.Empty(t, b.text("#live"))
 		b.forgive("404", i.page) // it may have asked for itself just then
 	})
 }
@@ -240,9 +240,8 @@ func TestSignedOutElsewhere(t *testing.T) {
 func TestStranger(t *testing.T) {
 	t.Parallel()
 	_, b := openOrders(t, openid.Stranger)
-	says := b.text("body")
-	assert.True(t, strings.Contains(says, "Service instance not found") && !strings.Contains(says, "orders"),
-		"a stranger reads:\n%s", says)
+	assert.Contains(t, b.text("body"), "Service instance not found")
+	assert.NotContains(t, b.text("body"), "orders")
 	b.screenshot("stranger")
 	if heard := b.heard(); len(heard) != 1 || !strings.Contains(heard[0], "404") { // the page itself
 		t.Errorf("the console says: %q", heard)
@@ -282,9 +281,9 @@ func TestInstancePage(t *testing.T) {
 		read := b.text("main")
 		for _, want := range []string{"orders", "Ready", "100 MiB", "customers", "read-only", "Recent operations", "UTC",
 			"Connect", "--host=127.0.0.1 --port="} {
-			assert.True(t, strings.Contains(read, want), "without JavaScript, the page does not show %q", want)
+			assert.Contains(t, read, want, "without JavaScript")
 		}
-		assert.False(t, strings.Contains(local, "UTC"), "with JavaScript, moments are shown as %q", local)
+		assert.NotContains(t, local, "UTC", "with JavaScript")
 		b.screenshot("instance-without-javascript-" + s.Flavour)
 	})
 }
@@ -338,7 +337,7 @@ func TestOverview(t *testing.T) {
 	})
 	read := b.text("main")
 	for _, want := range []string{"Nothing is left over", "orders", "shared-large", "Upgrade to " + upgrade} {
-		assert.True(t, strings.Contains(read, want), "the overview does not show %q", want)
+		assert.Contains(t, read, want)
 	}
 	for _, theme := range []string{"light", "dark"} {
 		b.theme(theme)

@@ -130,13 +130,13 @@ func (w restoring) switchOver(ctx context.Context, run *task.Run) error {
 	if err != nil || !found {
 		return errors.Join(err, errors.New("it is not known where the backup was restored"))
 	}
-	// A replay of binary logs does not see what was written to another database.
-	if err := w.Store.Logs.EndOf(ctx, w.instance.ID, "a backup was restored in place"); err != nil {
-		return fmt.Errorf("end the archive of binary logs: %w", err)
-	}
 	tables, err := w.tablesToMove(ctx, run, b, len(schema.Tables))
 	if err != nil {
 		return err
+	}
+	// A replay of binary logs does not see what was written to another database.
+	if err := w.Store.Logs.EndOf(ctx, w.instance.ID, "a backup was restored in place"); err != nil {
+		return fmt.Errorf("end the archive of binary logs: %w", err)
 	}
 	dropped, _, err := foundDropped.Recall(run)
 	if err != nil {

@@ -150,7 +150,7 @@ func (l *comparison) end() {
 			l.add(Finding{Problem: Limited, Kind: sharedServer, Server: l.server, Name: l.server, ToDo: toDo})
 		}
 		for addr, why := range l.holds.lost {
-			l.report.Findings = append(l.report.Findings, lostNode(l.server, addr, why))
+			l.add(lostNode(l.server, addr, why))
 		}
 	}
 	for t, recorded := range l.holds.things {

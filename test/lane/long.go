@@ -125,7 +125,7 @@ func countAndLoad() (count, load int, err error) {
 	return count, load, nil
 }
 
-// burn starts processes that do nothing but use a processor.
+// burn starts processes that do nothing but use a processor, at most for as long as this one lives.
 func burn(ctx context.Context, n int) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running []*exec.Cmd
@@ -136,7 +136,7 @@ func burn(ctx context.Context, n int) (stop func(), err error) {
 		}
 	}
 	for range n {
-		cmd := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+		cmd := exec.CommandContext(ctx, "sh", "-c", "while kill -0 $PPID; do :; done")
 		if err := cmd.Start(); err != nil {
 			stop()
 			return nil, err

@@ -83,7 +83,7 @@ func TestServerThatGivesUpIsWarnedOf(t *testing.T) {
 		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(end.Port)))
 		require.NoError(t, err)
 		defer stranger.Close()
-		l = open(t, cfg)
+		open(t, cfg)
 		testdrive.Eventually(t, limits.Stuck, "operators are warned", func() bool { return logged.Count("did not run") > 0 })
 	})
 }

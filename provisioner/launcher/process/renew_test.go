@@ -112,7 +112,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 			mysqld.MariaDB: "FLUSH SSL"}[binary.Flavour]))
 		got := expiry(t, spec, end)
 		require.True(t, time.Until(got) <= 40*24*time.Hour, "the server has a certificate until %v yet", got)
-		l = open(t, cfg)
+		open(t, cfg)
 		testdrive.Eventually(t, limits.Stuck, "the certificate is renewed", func() bool {
 			return time.Until(expiry(t, spec, end)) > 365*24*time.Hour
 		})

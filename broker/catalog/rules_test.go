@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +56,9 @@ func replaceLine(line int, text string) string {
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	const draft6 = "http://json-schema.org/draft-06/schema#"
+	readable := filepath.Join(t.TempDir(), "schema.json") // and a schema: only the rule refuses it
+	require.NoError(t, os.WriteFile(readable, []byte(`{"type": "string"}`), 0o600))
+	file := "file://" + readable
 	const noMembers = `"members" of broker must be left out: the broker runs no groups of servers; list a cluster that ` +
 		`somebody else runs in MYSQL_SERVERS, with exclusive: true if it is for one instance (docs/ha.md)`
 	tests := []struct {
@@ -81,6 +86,8 @@ func TestParseRefuses(t *testing.T) {
 		{"number among tags", 6, `  tags: [a, 1]`, `6: "tags" of the service offering must be a list of strings`},
 		{"long tags", 6, `  tags: [` + strings.Repeat("t", 2_000) + ", " + strings.Repeat("u", 49) + `]`,
 			`6: "tags" of the service offering must be at most 2048 characters together`},
+		{"null requires", 6, `  requires:`, `6: "requires" must be left out: a database has no use for syslog_drain, ` +
+			`route_forwarding or volume_mount`},
 		{"syslog drain", 6, `  requires: [syslog_drain]`, `6: "requires" must be left out: a database has no use for ` +
 			`syslog_drain, route_forwarding or volume_mount`},
 		{"dashboard", 6, `  dashboard_client: {id: x}`,
@@ -120,6 +127,8 @@ func TestParseRefuses(t *testing.T) {
 			`13: "public" is not a key of maintenance_info; its keys are description, version`},
 		{"polling not a number", 14, `    maximum_polling_duration: "60"`,
 			`14: "maximum_polling_duration" of the plan must be a whole number above 0`},
+		{"polling for nothing", 14, `    maximum_polling_duration: 0`,
+			`14: "maximum_polling_duration" of the plan must be a whole number above 0`},
 		{"unknown key of plan", 14, `    colour: blue`, `14: "colour" is not a key of the plan; its keys are ` +
 			`bindable, binding_rotatable, broker, description, free, id, maintenance_info, maximum_polling_duration, ` +
 			`metadata, name, plan_updateable, schemas`},
@@ -132,6 +141,8 @@ func TestParseRefuses(t *testing.T) {
 			`19: the JSON schema is not valid draft-04 at /properties/charset/type`},
 		{"external reference", 21, `            properties: {charset: {$ref: "http://example.com/x"}}`,
 			`19: the JSON schema refers to http://example.com/x: external references are refused`},
+		{"reference to a file", 21, `            properties: {charset: {$ref: "` + file + `"}}`,
+			`19: the JSON schema refers to ` + file + `: external references are refused`},
 		{"reference to nothing", 21, `            properties: {charset: {$ref: "#/definitions/x"}}`,
 			`19: the JSON schema cannot be used: json-pointer in "catalog:schema#/definitions/x" not found`},
 		{"pattern that does not compile", 21, `            properties: {charset: {pattern: "("}}`,

@@ -61,12 +61,12 @@ func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 		t.Helper()
 		due, err := s.Backups.Due(ctx, daily, 3)
 		require.NoError(t, err, when)
-		assert.ElementsMatch(t, want, due, when)
+		assert.Equal(t, append([]string{}, want...), due, when)
 	}
-	backedUp := func(id, reason, ago string) {
+	backedUp := func(id, instance, reason, ago string) {
 		t.Helper()
 		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at, keep_until)
-			VALUES ('`+id+`', 'i', 's', 'p', '`+reason+`', 'complete', now() - interval '`+ago+`', now(), now())`)
+			VALUES ('`+id+`', '`+instance+`', 's', 'p', '`+reason+`', 'complete', now() - interval '`+ago+`', now(), now())`)
 	}
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
@@ -74,10 +74,14 @@ func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	exec(t, url, "UPDATE instance SET frozen_since = now()") // a backup of a mixture would replace one of good data
 	expectDue("in a mixture")
 	exec(t, url, "UPDATE instance SET frozen_since = NULL")
-	backedUp("b_1", "schedule", "2 h")
+	backedUp("b_1", "i", "schedule", "2 h")
 	expectDue("after a backup")
-	backedUp("b_2", "restore", "1 h")
+	backedUp("b_2", "i", "restore", "1 h")
 	expectDue("after a restore in place", "i")
-	backedUp("b_3", "schedule", "1 min")
-	expectDue("after the next backup")
+	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+		VALUES ('j', 's', 'p', 'ready', 'one', 'db_j')`)
+	backedUp("b_4", "j", "schedule", "25 h")
+	expectDue("beside an older backup", "j", "i")
+	backedUp("b_3", "i", "schedule", "1 min")
+	expectDue("after the next backup", "j")
 }

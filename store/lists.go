@@ -20,7 +20,9 @@ type ListedInstance struct {
 	SpaceGUID        string `json:"space_guid,omitempty"`
 	PlanID           string `json:"plan_id"`
 	State            string `json:"state"`
-	Location
+
+	Location `json:"-"`
+
 	ServerFlavour string    `json:"-"` // of a dedicated server: see Instance
 	ServerVersion string    `json:"-"`
 	Database      string    `json:"database"`

@@ -18,9 +18,9 @@ const (
 
 // Location is where the data of an instance live.
 type Location struct {
-	Kind     LocationKind `json:"kind"`
-	Server   string       `json:"server"` // the shared server's name, or the dedicated server's id at its launcher
-	Launcher string       `json:"-"`      // the launcher of a dedicated server; "" for a shared one
+	Kind     LocationKind
+	Server   string // the shared server's name, or the dedicated server's id at its launcher
+	Launcher string // the launcher of a dedicated server; "" for a shared one
 }
 
 // SharedLocation returns the location of a database on the shared server of that name.

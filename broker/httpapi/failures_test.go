@@ -22,29 +22,32 @@ func TestFailures(t *testing.T) {
 		name   string
 		err    error
 		status int
+		key    string
 		says   string
 		logged string
 	}{
-		{"bare failure", quota.Build(), 400, "No room.", ""},
-		{"wrapped failure", fmt.Errorf("%s: %w", secret, quota.Build()), 400, "No room.", ""},
-		{"error key kept", fmt.Errorf("x: %w", apiresponses.ErrAsyncRequired), 422, "error:AsyncRequired", ""},
-		{"failure with 5xx", apiresponses.NewFailureResponse(errors.New("All full."), 503, "full"), 503, "All full.",
+		{"bare failure", quota.Build(), 400, "", "No room.", ""},
+		{"wrapped failure", fmt.Errorf("%s: %w", secret, quota.Build()), 400, "", "No room.", ""},
+		{"error key kept", fmt.Errorf("x: %w", apiresponses.ErrAsyncRequired), 422, "AsyncRequired", "asynchronous", ""},
+		{"failure with 5xx", apiresponses.NewFailureResponse(errors.New("All full."), 503, "full"), 503, "", "All full.",
 			"All full."},
-		{"instance unknown to bind", fmt.Errorf("x: %w", apiresponses.ErrInstanceDoesNotExist), 404, "not exist", ""},
-		{"plain error", errors.New(secret), 500, testIdentity, secret},
-		{"not built", quota, 500, testIdentity, "No room."},
-		{"typed nil failure", (*apiresponses.FailureResponse)(nil), 500, testIdentity, "nil"},
-		{"typed nil builder", (*apiresponses.FailureResponseBuilder)(nil), 500, testIdentity, "nil"},
-		{"library's plain error", apiresponses.ErrPlanQuotaExceeded, 500, testIdentity, "quota"},
-		{"no description", apiresponses.NewFailureResponse(errors.New(" "), 409, "k"), 409, "conflict", ""},
-		{"status below 400", apiresponses.NewFailureResponse(errors.New("Odd."), 200, "odd"), 500, "Odd.", "Odd."},
+		{"instance unknown to bind", fmt.Errorf("x: %w", apiresponses.ErrInstanceDoesNotExist), 404, "", "not exist", ""},
+		{"plain error", errors.New(secret), 500, "", testIdentity, secret},
+		{"not built", quota, 500, "", testIdentity, "No room."},
+		{"typed nil failure", (*apiresponses.FailureResponse)(nil), 500, "", testIdentity, "nil"},
+		{"typed nil builder", (*apiresponses.FailureResponseBuilder)(nil), 500, "", testIdentity, "nil"},
+		{"library's plain error", apiresponses.ErrPlanQuotaExceeded, 500, "", testIdentity, "quota"},
+		{"no description", apiresponses.NewFailureResponse(errors.New(" "), 409, "k"), 409, "", "conflict", ""},
+		{"status below 400", apiresponses.NewFailureResponse(errors.New("Odd."), 200, "odd"), 500, "", "Odd.", "Odd."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, &recordingBroker{act: func(context.Context) error { return c.err }})
 			got := s.do(t, request{method: "PUT", target: aBinding, body: aBody})
 			assert.Equal(t, c.status, got.status)
-			assert.Contains(t, fmt.Sprint(got.object), c.says)
+			key, _ := got.object["error"].(string)
+			assert.Equal(t, c.key, key)
+			assert.Contains(t, got.description(), c.says)
 			assert.NotContains(t, fmt.Sprint(got.object), secret)
 			s.waitForLog(t, 1)
 			log := s.log.String()

@@ -138,9 +138,6 @@ func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
 	deadline := time.Now().Add(limits.Stuck)
 	for time.Now().Before(deadline) {
 		r, err := w.Send("GET", path, nil)
-		if err == nil && r.Status == http.StatusGone && q.Kind == Deprovision {
-			return Outcome{r, false}, nil
-		}
 		if err != nil || r.Status != http.StatusOK {
 			return Outcome{}, fmt.Errorf("poll %s: %d %s %w", operation, r.Status, r.Raw, err)
 		}

@@ -221,9 +221,7 @@ func (i Instance) BeginProvision(t *testing.T) (operation string) {
 // Create waits until there is an instance. status is the response of a synchronous plan.
 func (i Instance) Create(t *testing.T, fields Body, status int) {
 	t.Helper()
-	if r := i.Provision(t, Async, fields); r.Status != http.StatusOK {
-		i.await(t, r, status)
-	}
+	i.await(t, i.Provision(t, Async, fields), status)
 }
 
 // Delete waits until the instance is deleted.

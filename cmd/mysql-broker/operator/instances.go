@@ -61,12 +61,14 @@ func (c *console) instances(ctx context.Context, q store.InstanceQuery) iter.Seq
 
 // instanceDocument is an instance in the output of --json.
 type instanceDocument struct {
-	Plan string `json:"plan"`
+	Plan   string             `json:"plan"`
+	Kind   store.LocationKind `json:"kind"`
+	Server string             `json:"server"` // or the id of a dedicated one
 	store.ListedInstance
 }
 
 func (ds documents) instance(i store.ListedInstance) instanceDocument {
-	return instanceDocument{ds.plan(i.PlanID), i}
+	return instanceDocument{ds.plan(i.PlanID), i.Kind, i.Server, i}
 }
 
 func (d instanceDocument) cells() []cell {

@@ -173,7 +173,7 @@ func testSecrets(t *testing.T, p Place) {
 	}
 	l := p.Open(t)
 	spec := p.spec("one")
-	launch(t, l, spec)
+	lets(t, spec, launch(t, l, spec))
 	spec.MemoryMB = p.MemoryMB[1]
 	_, err := tryResize(bounded(t), l, spec, nobody)
 	require.NoError(t, err)

@@ -1,10 +1,11 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
-	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -57,17 +58,31 @@ func bindingBusy(tx *store.Tx) {
 	tx.InsertTask(store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind})
 }
 
-// What failed and was undone is not tried again, as the platform has read that it failed.
-func TestRetryOfWhatWasUndone(t *testing.T) {
+// What failed and was undone is not tried again, as the platform has read that it failed. Nor is what is gone.
+func TestRetryIsRefused(t *testing.T) {
 	t.Parallel()
-	s := servers.Store(t)
-	var failed *store.Task
-	for _, step := range []func(tx *store.Tx){
-		func(tx *store.Tx) { failed = tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Update}) },
-		func(tx *store.Tx) { tx.CancelTask(failed.ID, "It was undone.") },
+	url := servers.Postgres(t)
+	s := servers.OpenStore(t, url)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	for kind, says := range map[string]string{
+		store.Update:      "the platform knows",
+		store.Provision:   "its service instance is gone",
+		store.Deprovision: "what the task was to delete is gone",
 	} {
-		require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { step(tx); return nil }))
+		var failed *store.Task
+		for _, step := range []func(tx *store.Tx){
+			func(tx *store.Tx) { failed = tx.InsertTask(store.NewTask{InstanceID: kind, Kind: kind}) },
+			func(tx *store.Tx) { tx.CancelTask(failed.ID, "It was undone.") },
+		} {
+			require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { step(tx); return nil }))
+		}
+		if kind == store.Provision { // which is retried only if it kept the data that it found
+			_, err = conn.Exec(t.Context(), "UPDATE task SET last_error = 'kept what is there: data' WHERE id = $1", failed.ID)
+			require.NoError(t, err)
+		}
+		_, err = (engine.Kinds{}).Retry(t.Context(), s, failed.ID)
+		assert.ErrorContains(t, err, says, kind)
 	}
-	_, err := (engine.Kinds{}).Retry(t.Context(), s, failed.ID)
-	assert.True(t, err != nil && strings.Contains(err.Error(), "the platform knows"), "%v", err)
 }

@@ -63,8 +63,12 @@ func (k Kinds) recordAgain(ctx context.Context, s *store.Store, failed store.Tas
 			PlanID: there.Instance.PlanID, Request: failed.Request, Description: k[failed.Kind].beginning})
 		return nil
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		err = errors.New("what the task is about is gone")
+	switch {
+	case !errors.Is(err, store.ErrNotFound):
+	case failed.Kind == store.Provision:
+		err = errors.New("its service instance is gone")
+	default:
+		err = errors.New("what the task was to delete is gone")
 	}
 	if err != nil {
 		return failed, fmt.Errorf("%s cannot be retried: %w", task.Token(failed.ID), err)

@@ -69,7 +69,7 @@ func retryDeletion(t *testing.T, d testdrive.Desk) {
 	// What the platform read of the first one stays so.
 	last := i.Poll(t, "?operation="+failed).Expect(t, http.StatusOK)
 	assert.Equal(t, "failed", last.String("state"), "the first deletion is %s", last.Raw)
-	d.Refuse(t, "is gone", "tasks", "retry", failed)
+	d.Refuse(t, "what the task was to delete is gone", "tasks", "retry", failed)
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusGone)
 	testdrive.ExpectTenants(t, d.AdminDB, 0, 0)
 }

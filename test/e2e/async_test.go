@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"mysql-broker/test/testdrive"
 )
 
@@ -16,6 +18,7 @@ var asyncScenarios = []scenario{
 func testUnknownOperations(t *testing.T, p testdrive.Platform) {
 	i, other := p.NewInstance(t, "shared-async"), p.NewInstance(t, "shared-async")
 	operation := i.Provision(t, testdrive.Async, nil).Operation(t)
+	assert.Regexp(t, `^task_[1-9][0-9]*$`, operation)
 	i.Await(t, operation)
 	foreign := other.Provision(t, testdrive.Async, nil).Operation(t)
 	other.Await(t, foreign)

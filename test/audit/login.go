@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"syscall"
 
-	"mysql-broker/test/servers"
-
 	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/test/servers"
 )
 
 // Credentials are what an application reads from a binding.

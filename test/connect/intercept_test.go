@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/test/testdrive"
-
 	"github.com/stretchr/testify/require"
+
+	"mysql-broker/test/testdrive"
 )
 
 // attack is what somebody on the way to the server does.

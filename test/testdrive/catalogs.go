@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/servers"
-
-	"github.com/stretchr/testify/require"
 )
 
 // EditedCatalog returns the path of a copy of the project's catalog, changed by edit.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"mysql-broker/test/servers"
-
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"mysql-broker/test/servers"
 )
 
 // Credentials are what an application reads from its binding.

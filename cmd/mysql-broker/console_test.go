@@ -21,7 +21,7 @@ func TestOperatorsLists(t *testing.T) {
 	o := p.Operator(env)
 	named := p.Provisioned(t, "shared-small", testdrive.Body{"context": testdrive.Body{"platform": "cloudfoundry", "instance_name": "orders",
 		"organization_name": "sales", "space_name": "production"}, "organization_guid": "sales-guid"})
-	binding, c := named.Bound(t, testdrive.Body{"parameters": testdrive.Body{"role": "read-only"}})
+	binding, c := named.Bound(t, testdrive.Body{"parameters": testdrive.Body{"role": "read-only", "ttl": "8h"}})
 	o.Seen.Add(c.Password)
 	other := p.Provisioned(t, "shared-large", nil)
 	dedicated := p.Provisioned(t, "dedicated-small", nil)
@@ -75,6 +75,12 @@ func TestOperatorsLists(t *testing.T) {
 	testdrive.ExpectLine(t, text, binding.BindingID, "read-only", c.Username)
 	testdrive.ExpectLine(t, text, "task_", "provision", "succeeded")
 
+	var listed []struct {
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	o.Read(t, &listed, "bindings", named.ID)
+	require.Len(t, listed, 1)
+	assert.InDelta(t, 8*time.Hour, time.Until(listed[0].ExpiresAt), float64(time.Hour), "the binding expires")
 	got := o.IDs(t, "id", "bindings", "--role", "read-only", "--state", "ready", "--server", "shared-1")
 	assert.True(t, len(got) == 1 && got[0] == binding.BindingID, "bindings: %q", got)
 	assert.Empty(t, o.IDs(t, "id", "bindings", other.ID), "bindings of an instance without")
@@ -136,6 +142,8 @@ func TestOperatorsMistakes(t *testing.T) {
 	o.Refuse(t, "an age such as 90m", "tasks", "--since", "yesterday")
 	o.Refuse(t, "use it as: mysql-broker drain SERVER", "drain")
 	o.Refuse(t, "use it as:", "instances", "")
+	assert.Contains(t, o.Run(t, 0, "recover").Stdout, "leave it out with --without")
+	assert.Contains(t, o.Run(t, 0, "recover", "--without", "ok").Stdout, "There is nothing to be done.")
 
 	for _, command := range []string{"instances", "bindings", "tasks", "servers", "doctor"} {
 		out := testdrive.Run(t, map[string]string{"CATALOG": testdrive.Root() + "/catalog.yml"}, command).Expect(t, 78)

@@ -3,6 +3,7 @@ package operators
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -39,16 +40,20 @@ func retryWaiting(t *testing.T, d testdrive.Desk) {
 	}
 	retry(" is running.\n")
 	g.Release()
-	testdrive.Eventually(t, limits.Stuck, "the task waits for most of a minute", func() (waits bool) {
-		d.Tasks.Scan(t, &waits, `WITH waiting AS (UPDATE task SET run_at = now() + interval '55 s' WHERE instance_id = '`+i.ID+`'
-			AND attempt > 0 AND lease_owner IS NULL RETURNING id) SELECT count(*) = 1 FROM waiting`)
-		return waits
+	var due *time.Time // most of a minute ahead
+	testdrive.Eventually(t, limits.Stuck, "the task waits", func() bool {
+		d.Tasks.Scan(t, &due, `WITH waiting AS (UPDATE task SET run_at = now() + interval '55 s' WHERE instance_id = '`+i.ID+`'
+			AND attempt > 0 AND lease_owner IS NULL RETURNING run_at) SELECT max(run_at) FROM waiting`)
+		return due != nil
 	})
 	d.Faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 	testdrive.ExpectLine(t, d.Run(t, 0, "tasks", operation).Stdout, "next attempt:")
 	testdrive.ExpectLine(t, d.Run(t, 0, "tasks", "--state", "in-progress").Stdout, operation, "waits after attempts that failed: ")
 	retry(" is retried now.\n")
 	i.Await(t, operation)
+	var was time.Time
+	d.Tasks.Scan(t, &was, "SELECT run_at FROM task WHERE 'task_' || id = '"+operation+"'")
+	assert.True(t, was.Before(*due), "the task ran when it was due, and not when it was retried")
 	d.Refuse(t, operation+" has succeeded", "tasks", "retry", operation)
 	i.Remove(t)
 }

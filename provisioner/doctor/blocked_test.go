@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/instances"
@@ -64,12 +65,11 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 				_, _ = f.Root.ExecContext(context.Background(), "XA ROLLBACK '"+xid+"'")
 			}
 		})
-		f.InTx(func(tx *store.Tx) error { // as a deletion does that it has blocked
-			failed := tx.InsertTask(store.NewTask{InstanceID: leaving.ID, Kind: store.Deprovision, PlanID: leaving.PlanID})
-			tx.CancelTask(failed.ID, "")
-			tx.SetInstanceState(leaving.ID, store.DeleteFailed)
-			return nil
-		})
+		remove := func() error {
+			_, err := f.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
+			return err
+		}
+		require.Error(t, remove(), "it was deleted")
 		blocked := func(d *doctor.Doctor) *doctor.Finding {
 			found := f.find(d)
 			if n := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Problem == doctor.Blocked }); n >= 0 {
@@ -106,7 +106,6 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 		done, err = impatient.Repair(t.Context(), *found)
 		assert.True(t, err == nil && strings.Contains(done, "was rolled back"), "%q: %v", done, err)
 		assert.False(t, f.prepared("theirs") || f.databaseExists(leaving.Database), "it is still in the way")
-		_, err = f.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
-		f.Must(err)
+		f.Must(remove())
 	})
 }

@@ -12,12 +12,21 @@ import (
 
 var ascii = regexp.MustCompile(`^[\x00-\x7f]*$`)
 
+// charset returns the character set of a collation, or sql.ErrNoRows.
+func (r *Replay) charset(ctx context.Context, id string) (name string, err error) {
+	const of = "SELECT character_set_name FROM information_schema.%s WHERE id = ?"
+	err = r.rows.QueryRowContext(ctx, fmt.Sprintf(of, "collations"), id).Scan(&name)
+	if errors.Is(err, sql.ErrNoRows) && !r.MySQL { // MariaDB has ids of its newer collations only there, since 10.10
+		err = r.rows.QueryRowContext(ctx, fmt.Sprintf(of, "collation_character_set_applicability"), id).Scan(&name)
+	}
+	return name, err
+}
+
 // charsetOf returns the character set of a client, by the id of its collation; "" for UTF-8, and for bytes.
 func (r *Replay) charsetOf(ctx context.Context, client uint64) (name string, err error) {
-	err = r.rows.QueryRowContext(ctx, "SELECT character_set_name FROM information_schema.collations WHERE id = ?", client).
-		Scan(&name)
+	name, err = r.charset(ctx, fmt.Sprint(client))
 	if errors.Is(err, sql.ErrNoRows) || strings.HasPrefix(name, "utf8") || name == "binary" {
-		return "", nil // MariaDB has no ids for its newer collations, which are of UTF-8 if a client can have them
+		return "", nil
 	}
 	return name, err
 }

@@ -93,11 +93,7 @@ func asWritten(text string, all []token) string {
 // read: the server has read the statement before, and the log does not say how.
 func (r *Replay) refuseStored(ctx context.Context, q query, text string) error {
 	all := q.tokens(text)
-	if len(all) > 0 && (all[0].text == "DROP" || all[0].text == "ALTER") { // an event is dropped before it has ended
-		if err := r.readStored(ctx); err != nil {
-			return err
-		}
-	}
+	ends := len(all) > 0 && (all[0].text == "DROP" || all[0].text == "ALTER") // an event is dropped before it has ended
 	whole := strings.ToValidUTF8(definer.ReplaceAllString(text, "$1"), "?")
 	text = asWritten(text, all)
 	var depends []reading
@@ -108,26 +104,32 @@ func (r *Replay) refuseStored(ctx context.Context, q query, text string) error {
 	}
 	foreign := !ascii.MatchString(text)
 	quotes := r.MySQL && strings.ContainsAny(text, `'"`) // which keeps the character set of each string
-	if len(depends) == 0 && !foreign && !quotes {
+	open := len(depends) > 0 || foreign || quotes
+	if !open && !ends {
 		return nil
 	}
 	if err := r.readStored(ctx); err != nil {
 		return fmt.Errorf("look at procedures and events: %w", err)
+	}
+	if !open {
+		return nil
 	}
 	letters := r.letters(text)
 	for _, s := range r.stored {
 		if !strings.Contains(s.body, letters) {
 			continue
 		}
-		client, err := r.charset(ctx, fmt.Sprint(q.client))
+		same, err := s.readAs(depends, q.sqlMode), error(nil)
+		if same && foreign {
+			same, err = r.ofCharset(ctx, fmt.Sprint(q.client), s.client)
+		}
+		if same && quotes {
+			same, err = r.ofCharset(ctx, q.set["collation_connection"], s.connection)
+		}
 		if err != nil {
 			return err
 		}
-		connection, err := r.charset(ctx, q.set["collation_connection"])
-		if err != nil {
-			return err
-		}
-		if !s.readAs(depends, q.sqlMode) || foreign && client != s.client || quotes && connection != s.connection {
+		if !same {
 			const enough = 100
 			return &UnsupportedError{What: fmt.Sprintf("a statement of the %s, which may have set sql_mode or a character set "+
 				"before: %.*s", s.name, enough, whole)}
@@ -144,14 +146,11 @@ func (s stored) readAs(modes []reading, mask uint64) bool {
 	})
 }
 
-// charset returns the character set of a collation.
-func (r *Replay) charset(ctx context.Context, id string) (name string, err error) {
-	query := "SELECT character_set_name FROM information_schema.collations WHERE id = ?"
-	if !r.MySQL { // which does not list its newer ones there
-		query = "SELECT character_set_name FROM information_schema.collation_character_set_applicability WHERE id = ?"
+// ofCharset reports whether a collation is one of the character set.
+func (r *Replay) ofCharset(ctx context.Context, id, name string) (bool, error) {
+	charset, err := r.charset(ctx, id)
+	if err != nil {
+		return false, fmt.Errorf("look for the collation %s: %w", id, err)
 	}
-	if err := r.rows.QueryRowContext(ctx, query, id).Scan(&name); err != nil {
-		return "", fmt.Errorf("look for the collation %s: %w", id, err)
-	}
-	return name, nil
+	return charset == name, nil
 }

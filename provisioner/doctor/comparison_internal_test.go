@@ -111,7 +111,7 @@ func TestCompareWithTheSilent(t *testing.T) {
 		seen := l.running(test.all)
 		l.end()
 		got := told(l.report.Findings)
-		assert.True(t, slices.Equal(got, test.want) && len(gone)+len(there) <= 0 && len(seen) == test.running,
+		assert.True(t, slices.Equal(got, test.want) && len(gone)+len(there) == 0 && len(seen) == test.running,
 			"%s: %q, %d gone, %d run", what, got, len(gone), len(seen))
 	}
 }

@@ -25,7 +25,7 @@ func TestRunningEventsWithoutANode(t *testing.T) {
 			return server.RunningEvents(t.Context(), f.database)
 		}
 		running, unknown, err := read(f.config.Addr, away)
-		assert.True(t, err == nil && len(running) <= 0 && len(unknown) <= 0,
+		assert.True(t, err == nil && len(running) == 0 && len(unknown) == 0,
 			"without events, these run: %q, and perhaps %q, %v", running, unknown, err)
 		running, unknown, err = read(away)
 		assert.True(t, mysqladmin.CannotReach(err),

@@ -63,7 +63,7 @@ func smokeTest(t *testing.T, b *testdrive.Broker, env []string, args ...string) 
 		"MYSQL_BROKER_CLIENT_STATE="+filepath.Join(bin, "client.json"))
 	out, err := script.CombinedOutput()
 	left, globErr := filepath.Glob(tmp + "/*")
-	assert.True(t, globErr == nil && len(left) <= 0, "the script left %q, %v", left, globErr)
+	assert.True(t, globErr == nil && len(left) == 0, "the script left %q, %v", left, globErr)
 	text, readErr := os.ReadFile(file)
 	require.NoError(t, readErr, "%v\n%s", readErr, out)
 	return string(out), strings.Split(strings.TrimSpace(instanceName.ReplaceAllString(string(text), "NAME")), "\n"), err

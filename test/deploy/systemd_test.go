@@ -47,7 +47,7 @@ func expectSilence(t *testing.T, name string, args ...string) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = path("")
 	out, err := cmd.CombinedOutput()
-	assert.True(t, err == nil && len(out) <= 0, "%s: %v\n%s", cmd, err, out)
+	assert.True(t, err == nil && len(out) == 0, "%s: %v\n%s", cmd, err, out)
 }
 
 // systemd rates how much a service may do from 0 to 10. What remains are the network, other users' files, and /proc,

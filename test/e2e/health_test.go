@@ -36,5 +36,5 @@ func TestObjectStoreMissing(t *testing.T) {
 	require.NoError(t, os.Mkdir(root, 0o700))
 	p.Operator(env).Run(t, 0, "doctor")
 	all, err := os.ReadDir(root)
-	assert.True(t, err == nil && len(all) <= 0, "the probe has left %v, %v", all, err)
+	assert.True(t, err == nil && len(all) == 0, "the probe has left %v, %v", all, err)
 }

@@ -43,7 +43,7 @@ func (e *clusterEvent) expectCopied(t *testing.T) {
 	require.NoError(t, err)
 	defer server.Close()
 	running, unknown, err := server.RunningEvents(t.Context(), e.database)
-	assert.True(t, err == nil && slices.Equal(running, []string{"ticks"}) && len(unknown) <= 0,
+	assert.True(t, err == nil && slices.Equal(running, []string{"ticks"}) && len(unknown) == 0,
 		"these events run: %q, and perhaps %q, %v", running, unknown, err)
 }
 

@@ -193,7 +193,7 @@ func (b *Broker) AwaitReady(t testing.TB) {
 	line := b.AwaitLog(t, `"msg":"ready"`)
 	var ready struct{ Address string }
 	err := json.Unmarshal([]byte(line), &ready)
-	require.NoError(t, err, "the ready line is not JSON: %v: %s", err, line)
+	require.NoError(t, err, "the ready line is not JSON: %s", line)
 	_, port, err := net.SplitHostPort(ready.Address)
 	require.NoError(t, err)
 	b.URL = "http://127.0.0.1:" + port

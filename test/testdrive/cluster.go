@@ -201,7 +201,7 @@ func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte)
 	require.NoError(t, os.MkdirAll(node.dir, 0o755))
 	out, err := exec.Command("cp", "-r", "--sparse=always", from, filepath.Join(node.dir, "data")).
 		CombinedOutput()
-	require.NoError(t, err, "%v: %s", err, out)
+	require.NoError(t, err, "%s", out)
 	settings, err := servers.Settings(c.Flavour)
 	require.NoError(t, err)
 	// With innodb_flush_log_at_trx_commit=0, a node that is killed would lose transactions that its binary log, or the

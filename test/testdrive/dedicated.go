@@ -68,7 +68,7 @@ func CheckNothingLeft(t *testing.T, launcherDir string) {
 	instances := filepath.Join(launcherDir, "instances")
 	for _, pattern := range []string{filepath.Join(instances, "*"), filepath.Join(launcherDir, "trash", "*")} {
 		left, err := filepath.Glob(pattern)
-		assert.True(t, err == nil && len(left) <= 0, "left over: %q %v", left, err)
+		assert.True(t, err == nil && len(left) == 0, "left over: %q %v", left, err)
 	}
 	assert.Empty(t, Processes(t, instances), "processes are left over")
 }

@@ -90,7 +90,7 @@ func LintMetrics(t testing.TB, text string) {
 	check := exec.Command("promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(text)
 	out, err := check.CombinedOutput()
-	assert.True(t, err == nil && len(out) <= 0, "promtool check metrics: %v\n%s", err, out)
+	assert.True(t, err == nil && len(out) == 0, "promtool check metrics: %v\n%s", err, out)
 }
 
 // Sample is one of the time series that a query yields, with its latest value.

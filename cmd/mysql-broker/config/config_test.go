@@ -51,7 +51,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	cfg, err := read(t, complete(t))
 	require.NoError(t, err)
-	assert.True(t, cfg.Port == 8080 && cfg.CatalogPath == "catalog.yml" && len(cfg.Launchers) <= 0, "%+v", cfg)
+	assert.True(t, cfg.Port == 8080 && cfg.CatalogPath == "catalog.yml" && len(cfg.Launchers) == 0, "%+v", cfg)
 	require.Len(t, cfg.Shared, 1, "%d shared servers", len(cfg.Shared))
 	s := cfg.Shared[0]
 	assert.True(t, s.Host == "a.internal" && s.Port == 3306 && s.MaxDatabases == 7 && s.Admin.User == "admin",

@@ -30,6 +30,6 @@ func TestTryFiles(t *testing.T) {
 	dir := t.TempDir()
 	assert.NoError(t, tryFiles(dir))
 	left, err := os.ReadDir(dir)
-	assert.True(t, err == nil && len(left) <= 0, "left: %v, %v", left, err)
+	assert.True(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
 	assert.Error(t, tryFiles("/proc"), "servers could keep their files in /proc")
 }

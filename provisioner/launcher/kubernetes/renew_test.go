@@ -70,7 +70,7 @@ func TestRenewal(t *testing.T) {
 			return trusted() == string(second.Certificate)+string(first.Certificate) && verified(second.Certificate)
 		})
 		ids, err := l.SignedBy(t.Context(), first.Certificate)
-		assert.True(t, err == nil && len(ids) <= 0, "the first CA still has signed for %q, %v", ids, err)
+		assert.True(t, err == nil && len(ids) == 0, "the first CA still has signed for %q, %v", ids, err)
 		configured.Set(second, true, second)
 		testdrive.Eventually(t, limits.Stuck, "clients to forget the first CA", func() bool {
 			return trusted() == string(second.Certificate)

@@ -77,7 +77,7 @@ func TestServerChangesItsAuthority(t *testing.T) {
 			return verified(t, spec, before, second.Certificate)
 		})
 		ids, err := l.SignedBy(t.Context(), first.Certificate)
-		assert.True(t, err == nil && len(ids) <= 0, "still signed by the CA before: %v, %v", ids, err)
+		assert.True(t, err == nil && len(ids) == 0, "still signed by the CA before: %v, %v", ids, err)
 		configured.Set(second, true, second)
 		testdrive.Eventually(t, limits.Stuck, "clients are told of the one CA that is left", func() bool {
 			return string(endpoint().CACertificate) == string(second.Certificate)

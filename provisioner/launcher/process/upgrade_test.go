@@ -102,7 +102,7 @@ func TestUpgrade(t *testing.T) {
 func expectNoLeftovers(t *testing.T, cfg process.Config, id string) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(cfg.Dir, "instances", id, "*upgrade*"))
-	assert.True(t, err == nil && len(left) <= 0, "%s: files of the upgrade stay: %v %v", id, left, err)
+	assert.True(t, err == nil && len(left) == 0, "%s: files of the upgrade stay: %v %v", id, left, err)
 }
 
 // checkUnrecorded has brokers find a server whose version an earlier broker has not recorded: the last program that it

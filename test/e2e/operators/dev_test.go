@@ -76,7 +76,7 @@ func expectRecording(t *testing.T, env map[string]string) {
 		record.Env = append(record.Env, name+"="+value)
 	}
 	out, err := record.Output()
-	require.NoError(t, err, "%v: %s", err, out)
+	require.NoError(t, err, "%s", out)
 	assert.True(t, strings.Contains(testdrive.Shipped(t, "README.md"), "```console\n"+string(out)+"```\n"),
 		"README.md does not show what deploy/dev/record.sh prints:\n%s", out)
 }

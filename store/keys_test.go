@@ -1,14 +1,21 @@
 package store_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func isForeign(err error) bool {
@@ -60,4 +67,214 @@ func TestAdoptKeysetBesideAnAuthority(t *testing.T) {
 	insert(t, s, "one", 1)
 	err = foreign.Keys.AdoptKeyset(t.Context())
 	assert.True(t, isMissing(err), "a foreign keyset where passwords are stored: %v", err)
+}
+
+func TestKeysetSteps(t *testing.T) {
+	t.Parallel()
+	old := newKeyset(t)
+	added := changed(t, store.AddKey, old)
+	promoted := changed(t, store.PromoteKey, added)
+	dropped := changed(t, store.DropOldKeys, promoted)
+	for name, text := range map[string]string{"added": added, "promoted": promoted, "dropped": dropped} {
+		_, err := store.ParseKeyset(text)
+		assert.NoError(t, err, name)
+	}
+	for name, wrong := range map[string]func() (string, error){
+		"add twice":                   func() (string, error) { return store.AddKey(added) },
+		"promote what was not added":  func() (string, error) { return store.PromoteKey(old) },
+		"promote twice":               func() (string, error) { return store.PromoteKey(promoted) },
+		"drop before it was promoted": func() (string, error) { return store.DropOldKeys(added) },
+		"add to what is no keyset":    func() (string, error) { return store.AddKey("c2VjcmV0") },
+		"add to what is no base64":    func() (string, error) { return store.AddKey("hunter2!") },
+	} {
+		text, err := wrong()
+		if err == nil || text != "" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		} else if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), old) {
+			t.Errorf("%s: the error quotes the keyset: %v", name, err)
+		}
+	}
+}
+
+func newKeyset(t *testing.T) string {
+	t.Helper()
+	text, err := store.NewKeyset()
+	require.NoError(t, err)
+	return text
+}
+
+func changed(t *testing.T, change func(string) (string, error), text string) string {
+	t.Helper()
+	after, err := change(text)
+	require.NoError(t, err)
+	require.NotEqual(t, text, after, "the keyset is as it was")
+	return after
+}
+
+// open opens the database at url with a keyset.
+func open(t *testing.T, url, keyset string) *store.Store {
+	t.Helper()
+	keys, err := store.ParseKeyset(keyset)
+	require.NoError(t, err)
+	s, err := store.Open(t.Context(), url, keys)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// insert records an instance with both admin passwords and so many bindings.
+func insert(t *testing.T, s *store.Store, id string, bindings int) {
+	t.Helper()
+	ctx := t.Context()
+	err := s.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.InsertInstance(store.Instance{ID: id, Location: store.DedicatedLocation("process", "d_"+id), Database: "db_" + id,
+			AdminPassword: "admin of " + id}); err != nil {
+			return err
+		}
+		for n := range bindings {
+			if err := tx.InsertBinding(bindingOf(id, n)); err != nil {
+				return err
+			}
+		}
+		return tx.SetNextAdminPassword(id, "next of "+id)
+	})
+	require.NoError(t, err)
+}
+
+func bindingOf(id string, n int) store.Binding {
+	return store.Binding{InstanceID: id, ID: fmt.Sprintf("b %d", n), Role: "admin",
+		Account: fmt.Sprintf("u_%s_%d", id, n), Password: fmt.Sprintf("password %d of %s", n, id)}
+}
+
+// expectReadable fails the test unless the store can read what insert recorded.
+func expectReadable(t *testing.T, s *store.Store, id string, bindings int) {
+	t.Helper()
+	i, err := s.Instances.Get(t.Context(), id)
+	assert.True(t, err == nil && i.AdminPassword == "admin of "+id && i.NextAdminPassword == "next of "+id,
+		"instance %s: %q, %q, %v", id, i.AdminPassword, i.NextAdminPassword, err)
+	for n := range bindings {
+		want := bindingOf(id, n)
+		b, err := s.Bindings.Get(t.Context(), id, want.ID)
+		assert.True(t, err == nil && b.Password == want.Password, "binding %d of %s: %q, %v", n, id, b.Password, err)
+	}
+}
+
+func TestRotateKeys(t *testing.T) {
+	t.Parallel()
+	const bindings = 1200 // several batches
+	url, old := servers.Postgres(t), newKeyset(t)
+	added := changed(t, store.AddKey, old)
+	promoted := changed(t, store.PromoteKey, added)
+	dropped := changed(t, store.DropOldKeys, promoted)
+	insert(t, open(t, url, old), "one", bindings)
+	insert(t, open(t, url, promoted), "two", 1)
+	expectReadable(t, open(t, url, added), "two", 1) // not yet promoted everywhere
+
+	err := open(t, url, dropped).Keys.Check(t.Context())
+	assert.True(t, isMissing(err), "a keyset without the old key: %v", err)
+	s := open(t, url, promoted)
+	for _, want := range []int{bindings + 2, 0} {
+		n, err := s.Keys.Rotate(t.Context())
+		assert.True(t, err == nil && n == want, "%d passwords, %v, want %d", n, err, want)
+	}
+	after := open(t, url, dropped)
+	assert.NoError(t, after.Keys.Check(t.Context()))
+	expectReadable(t, after, "one", bindings)
+	expectReadable(t, after, "two", 1)
+	err = open(t, url, old).Keys.Check(t.Context())
+	assert.True(t, isMissing(err), "the old keyset: %v", err)
+}
+
+func isMissing(err error) bool {
+	_, ok := errors.AsType[*store.MissingKeyError](err)
+	return ok
+}
+
+// A broker changes a row after the rotation has read it and before it would write it. Nobody waits
+// for it for longer than 4 s: if a machine stalls for as long, it is tried again.
+func TestRotateKeysBesideAWriter(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		since := time.Now()
+		if err := rotateBesideAWriter(t); err == nil {
+			return
+		} else if took := time.Since(since); took < 3*time.Second {
+			t.Fatalf("after %v: %v", took, err)
+		}
+	}
+	require.NoError(t, rotateBesideAWriter(t))
+}
+
+// rotateBesideAWriter returns the error of the writer or of the rotation.
+func rotateBesideAWriter(t *testing.T) error {
+	t.Helper()
+	url, old, ctx := servers.Postgres(t), newKeyset(t), t.Context()
+	added := changed(t, store.AddKey, old)
+	promoted := changed(t, store.PromoteKey, added)
+	writer, rotating := open(t, url, added), open(t, url, promoted)
+	insert(t, writer, "one", 0)
+	conn := connect(t, url)
+	type result struct {
+		rotated int
+		err     error
+	}
+	done := make(chan result, 1)
+	if err := writer.InTx(ctx, func(tx *store.Tx) error {
+		tx.AdoptNextAdminPassword("one")
+		if err := tx.Alive(ctx); err != nil { // the row is locked
+			return err
+		}
+		go func() {
+			n, err := rotating.Keys.Rotate(ctx)
+			done <- result{n, err}
+		}()
+		return awaitBlocked(ctx, conn)
+	}); err != nil {
+		return err
+	}
+	r := testdrive.Receive(t, done, "the keys are rotated")
+	if r.err != nil {
+		return r.err
+	}
+	assert.True(t, r.rotated == 1, "%d passwords", r.rotated)
+	after := open(t, url, changed(t, store.DropOldKeys, promoted))
+	i, err := after.Instances.Get(ctx, "one")
+	assert.True(t, err == nil && i.AdminPassword == "next of one" && i.NextAdminPassword == "",
+		"what was written meanwhile is now %q, %q, %v", i.AdminPassword, i.NextAdminPassword, err)
+	return nil
+}
+
+// awaitBlocked returns when a connection to the database waits for a lock.
+func awaitBlocked(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, limits.Stuck)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for blocked := false; !blocked; {
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&blocked); err != nil {
+			return err
+		}
+		<-tick.C
+	}
+	return nil
+}
+
+func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
+	t.Parallel()
+	url, old := servers.Postgres(t), newKeyset(t)
+	promoted := changed(t, store.PromoteKey, changed(t, store.AddKey, old))
+	s := open(t, url, old)
+	insert(t, s, "one", 2)
+	// The ciphertext of another row does not open in this one.
+	exec(t, url, "UPDATE instance SET admin_password = (SELECT password FROM binding LIMIT 1)")
+	n, err := open(t, url, promoted).Keys.Rotate(t.Context())
+	assert.True(t, err != nil && n == 0, "%d passwords, %v", n, err)
+	// With a keyset that lacks the key, nothing is changed at all.
+	n, err = open(t, url, newKeyset(t)).Keys.Rotate(t.Context())
+	assert.True(t, isMissing(err) && n == 0, "%d passwords, %v", n, err)
+	for n := range 2 {
+		_, err = s.Bindings.Get(t.Context(), "one", bindingOf("one", n).ID)
+		assert.NoError(t, err, "the old keyset")
+	}
 }

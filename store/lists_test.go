@@ -112,3 +112,98 @@ func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 	stop()
 	assert.NoError(t, <-ended)
 }
+
+// Some rows of a list are the first of those that match, however many others lie between.
+func TestListsEndEarly(t *testing.T) {
+	t.Parallel()
+	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+		SELECT to_char(n, 'FM00000'), 's', 'p', 'ready', 'server-' || n % 2, 'db_' || n FROM generate_series(1, 11000) n`,
+		`INSERT INTO task (instance_id, kind, plan_id, state, finished_at)
+		SELECT 'i', CASE WHEN n IN (3, 6000) THEN 'update' ELSE 'bind' END, 'p', 'succeeded', now()
+		FROM generate_series(1, 11000) n`)
+	for _, tt := range []struct {
+		q           store.InstanceQuery
+		count       int
+		first, last string
+	}{
+		{store.InstanceQuery{Most: 50}, 50, "00001", "00050"},
+		{store.InstanceQuery{Server: "server-1", Most: 5000}, 5000, "00001", "09999"},
+		{store.InstanceQuery{Server: "server-1"}, 5500, "00001", "10999"},
+		{store.InstanceQuery{Server: "none", Most: 50}, 0, "", ""},
+	} {
+		ids := []string{}
+		require.NoError(t, s.Instances.Each(t.Context(), tt.q, func(i store.ListedInstance) error {
+			ids = append(ids, i.ID)
+			return nil
+		}))
+		assert.False(t, len(ids) != tt.count || tt.count > 0 && (ids[0] != tt.first || ids[len(ids)-1] != tt.last),
+			"%+v: %d instances", tt.q, len(ids))
+	}
+	for most, want := range map[int]int{1: 1, 2: 2, 3: 2} {
+		var ids []int64
+		err := s.Tasks.Each(t.Context(), store.TaskQuery{Kind: store.Update, Most: most}, func(t store.ListedTask) error {
+			ids = append(ids, t.ID)
+			return nil
+		})
+		assert.True(t, err == nil && len(ids) == want && ids[0] == 6000, "%d of two tasks: %v, %v", most, ids, err)
+	}
+}
+
+// Tasks from before an instance was created do not belong to it, even if the id is the same.
+func TestActivityIsTheInstancesOwn(t *testing.T) {
+	t.Parallel()
+	instance := `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, created_at)
+		VALUES ('%s', 's', 'p', 'ready', 'server', 'db_%[1]s', now() - '1 hour'::interval)`
+	task := `INSERT INTO task (instance_id, binding_id, kind, plan_id, state, description, created_at, finished_at)
+		VALUES ('%s', '%s', '%s', 'p', '%s', '%s', now() - '%s'::interval, now() - '%[6]s'::interval)`
+	s := filled(t, fmt.Sprintf(instance, "again"), fmt.Sprintf(instance, "used"), fmt.Sprintf(instance, "bound"),
+		fmt.Sprintf(task, "again", "", "deprovision", "succeeded", "", "2 hours"),
+		fmt.Sprintf(task, "used", "", "provision", "succeeded", "", "1 hour"),
+		fmt.Sprintf(task, "used", "", "update", "failed", "too small", "10 minutes"),
+		fmt.Sprintf(task, "used", "b", "bind", "succeeded", "", "5 minutes"),
+		fmt.Sprintf(task, "gone", "", "deprovision", "succeeded", "", "1 minute"),
+		`INSERT INTO binding (instance_id, id, state, app_guid, role, account, password, created_at)
+			VALUES ('bound', 'b', 'ready', 'app', 'admin', 'u_1', '', now()), ('bound', 'c', 'ending', '', 'read-only', 'u_2', '',
+				now() - '1 minute'::interval)`)
+	all, err := s.Reports.Activities(t.Context(), []string{"used", "again", "none", "bound", "gone"})
+	require.NoError(t, err)
+	got := ""
+	for _, a := range all {
+		got += fmt.Sprintf("%s %q %s %q %d/%d\n", a.InstanceID, a.State, a.Latest.Kind, a.Latest.Description, a.Ready, a.Bindings)
+	}
+	want := "used \"ready\" update \"too small\" 0/0\nagain \"ready\"  \"\" 0/0\nnone \"\"  \"\" 0/0\nbound \"ready\"  \"\" 1/2\n" +
+		"gone \"\" deprovision \"\" 0/0\n"
+	assert.Equal(t, want, got, "got\n%swanted\n%s", got, want)
+	used, err := s.Instances.Get(t.Context(), "used")
+	require.NoError(t, err)
+	recent, err := s.Reports.RecentTasks(t.Context(), "used", used.CreatedAt, 2)
+	assert.True(t, err == nil && len(recent) == 2 && recent[0].Kind == store.Bind && recent[1].Kind == store.Update,
+		"the latest two operations: %+v, %v", recent, err)
+	old, err := s.Reports.RecentTasks(t.Context(), "again", used.CreatedAt, 20)
+	assert.True(t, err == nil && len(old) == 0, "operations of an instance of that id before: %+v, %v", old, err)
+	bindings, err := s.Reports.Bindings(t.Context(), "bound")
+	assert.True(t, err == nil && len(bindings) == 2 && bindings[0].ID == "c" && bindings[1].Account == "u_1",
+		"bindings: %+v, %v", bindings, err)
+}
+
+// A name of one instance finds it. Nobody hides an instance behind another by calling that by its id.
+func TestInstancesAreFoundByName(t *testing.T) {
+	t.Parallel()
+	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, context) VALUES
+		('a', 's', 'p', 'ready', 'one', 'db_a', '{"instance_name":"orders"}'),
+		('b', 's', 'p', 'ready', 'one', 'db_b', '{"instance_name":"twice"}'),
+		('c', 's', 'p', 'ready', 'one', 'db_c', '{"instance_name":"twice"}'),
+		('d', 's', 'p', 'ready', 'one', 'db_d', '{"instance_name":"a"}')`)
+	for name, want := range map[string]string{"orders": "a", "a": "a", "db_b": "b"} {
+		id, err := s.Instances.Named(t.Context(), name)
+		assert.True(t, id == want && err == nil, "%q is instance %q, %v", name, id, err)
+	}
+	_, err := s.Instances.Named(t.Context(), "twice")
+	several, ok := errors.AsType[*store.AmbiguousError](err)
+	require.True(t, ok, "a name of two instances: %v", err)
+	assert.Equal(t, []string{"b", "c"}, several.IDs)
+	_, err = s.Instances.Named(t.Context(), "nothing")
+	assert.ErrorIs(t, err, store.ErrNotFound, "a name of no instance")
+	_, err = s.Instances.Find(t.Context(), "orders")
+	assert.ErrorIs(t, err, store.ErrNotFound, "the broker itself goes by names")
+}

@@ -3,11 +3,15 @@ package mysqladmin_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -94,4 +98,108 @@ func TestCheckLoginWantsTheDatabaseToo(t *testing.T) {
 		err := mysqladmin.CheckLogin(context.Background(), cfg, "mysql")
 		assert.EqualValues(t, 1044, testdrive.ErrorNumber(err), "a database the account may not use: %v", err)
 	})
+}
+
+var everyRole = []plan.Role{plan.ReadOnly, plan.ReadWrite, plan.Admin}
+
+func TestReadOnlyReadsAndNothingElse(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		writer := f.loginAs(f.account(plan.ReadWrite))
+		f.exec(writer, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)",
+			"CREATE VIEW v AS SELECT id FROM t")
+		reader := f.loginAs(f.account(plan.ReadOnly))
+		f.exec(reader, "SELECT * FROM t", "SELECT * FROM v", "SHOW CREATE VIEW v")
+		f.refused(reader, "INSERT INTO t VALUES (2)", "UPDATE t SET id = 2", "DELETE FROM t", "DROP TABLE t",
+			"CREATE TABLE t2 (id INT)", "ALTER TABLE t ADD COLUMN x INT", "TRUNCATE t", "LOCK TABLES t WRITE",
+			"CREATE VIEW v2 AS SELECT 1", "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1")
+	})
+}
+
+func TestReadWriteAndAdminDoAllThatAnApplicationNeeds(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for _, role := range everyRole[1:] {
+			db, err := f.loginAs(f.account(role)).Conn(t.Context())
+			f.must(err)
+			f.exec(db,
+				"CREATE TABLE parent (id INT PRIMARY KEY)",
+				"CREATE TABLE t (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))",
+				"ALTER TABLE t ADD COLUMN x INT", "CREATE INDEX i ON t (x)",
+				"INSERT INTO t (id) VALUES (1)", "UPDATE t SET x = 2", "SELECT * FROM t",
+				"CREATE VIEW v AS SELECT id FROM t", "SELECT * FROM v", "SHOW CREATE VIEW v",
+				"CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.x = 1",
+				"CREATE PROCEDURE p() SELECT 1", "CALL p()",
+				"CREATE FUNCTION fn() RETURNS INT DETERMINISTIC RETURN 1", "SELECT fn()",
+				"CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+				"LOCK TABLES t WRITE", "UNLOCK TABLES",
+				"CREATE TEMPORARY TABLE tmp (id INT)", "INSERT INTO tmp VALUES (1)",
+				"DELETE FROM t", "DROP EVENT e", "DROP FUNCTION fn", "DROP PROCEDURE p", "DROP VIEW v",
+				"TRUNCATE t", "DROP TABLE t, parent")
+			f.must(db.Close())
+		}
+	})
+}
+
+func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		neighbour := "dbx" + f.database[len("db_"):]
+		f.exec(f.root, "CREATE DATABASE `"+neighbour+"`", "CREATE TABLE `"+neighbour+"`.t (id INT)")
+		t.Cleanup(func() {
+			_, err := f.root.ExecContext(context.Background(), "DROP DATABASE `"+neighbour+"`")
+			f.must(err)
+		})
+		for _, role := range everyRole {
+			db := f.loginAs(f.account(role))
+			f.refused(db, "USE `"+neighbour+"`", "SELECT * FROM `"+neighbour+"`.t", "DROP TABLE `"+neighbour+"`.t")
+			visible := testdrive.ReadAll(t, db, "SHOW DATABASES")
+			assert.True(t, !slices.Contains(visible, neighbour) && slices.Contains(visible, f.database),
+				"%s sees %v", role, visible)
+		}
+	})
+}
+
+// On a full disk, no account is changed; what does not exist counts as dropped.
+func TestNoRoomForAccounts(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		there := f.account(plan.ReadWrite)
+		f.config.User, f.config.Password = f.rootUser, f.rootPassword
+		f.config.Room = func() error { return errors.New("3 MiB are left") }
+		full, err := mysqladmin.Open(f.config)
+		f.must(err)
+		t.Cleanup(func() { f.must(full.Close()) })
+		s, err := full.Lock(t.Context(), uniqueName("key_"), leaseHolds)
+		f.must(err)
+		t.Cleanup(func() { f.must(s.Close()) })
+		missing := mysqladmin.Account{Name: uniqueName("u_"), Password: "x", Database: f.database, Role: plan.ReadOnly}
+		for doing, err := range map[string]error{"create": s.Accounts.Create(t.Context(), missing),
+			"drop": s.Accounts.Drop(t.Context(), there.Name), "lock": s.Accounts.Lock(t.Context(), there.Name)} {
+			assert.True(t, errors.Is(err, mysqladmin.ErrNoRoom) && mysqladmin.DiskFull(err), "%s: %v", doing, err)
+		}
+		f.must(s.Accounts.Drop(t.Context(), missing.Name))
+		f.must(f.loginAs(there).PingContext(t.Context()))
+	})
+}
+
+// A table of accounts that a full disk has damaged is repaired by the next change of an account.
+func TestDamagedAccounts(t *testing.T) {
+	t.Parallel()
+	private := testdrive.Private(t, "mariadb") // MySQL keeps accounts in InnoDB
+	private.BrokerUser, private.BrokerPassword = private.User, private.Password
+	f := newFixture(t, private)
+	var dir string
+	f.must(f.root.QueryRowContext(t.Context(), "SELECT @@datadir").Scan(&dir))
+	for range 3 {
+		f.account(plan.ReadOnly)
+	}
+	f.exec(f.root, "FLUSH TABLES mysql.global_priv")
+	index, err := os.OpenFile(filepath.Join(dir, "mysql", "global_priv.MAI"), os.O_RDWR, 0)
+	f.must(err)
+	defer index.Close()
+	const page = 8192 // of Aria; the first one describes the table
+	_, err = index.WriteAt(make([]byte, page), page)
+	f.must(err)
+	_, err = f.root.ExecContext(t.Context(), "CREATE USER probe")
+	require.True(t, mysqladmin.Damaged(err), "the table is not damaged: %v", err)
+	a := f.account(plan.ReadWrite)
+	f.must(f.loginAs(a).PingContext(t.Context()))
+	f.exec(f.root, "CREATE USER probe", "DROP USER probe")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,4 +93,18 @@ func TestRowsOfEndsEarly(t *testing.T) {
 func check(t *testing.T, err error) {
 	t.Helper()
 	require.NoError(t, err)
+}
+
+// TestAgo describes past, present and future times.
+func TestAgo(t *testing.T) {
+	t.Parallel()
+	for passed, want := range map[time.Duration]string{
+		90 * time.Minute:              "90 min ago",
+		2500 * time.Millisecond:       "2 s ago",
+		0:                             "just now",
+		-500 * time.Millisecond:       "just now",
+		-(49*time.Hour + time.Second): "in 2 d",
+	} {
+		assert.Equal(t, want, ago(time.Now().Add(-passed)), "after %v", passed)
+	}
 }

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBackups reads where backups are kept.
+func TestBackups(t *testing.T) {
+	t.Parallel()
+	const secret = "do-not-quote"
+	service := func(credentials string) map[string]string {
+		return map[string]string{"VCAP_SERVICES": `{"user-provided":[{"name":"s3","tags":["mysql-backups"],"credentials":` +
+			credentials + `}]}`}
+	}
+	for name, test := range map[string]struct {
+		env        map[string]string
+		want, says string
+	}{
+		"none":      {nil, "none", ""},
+		"directory": {map[string]string{"BACKUP_STORE": "file:///srv/backups/"}, "file:///srv/backups", ""},
+		"bucket": {map[string]string{"BACKUP_STORE": "https://s3.example.com:9000/b/a/c/", "BACKUP_ACCESS_KEY": "k",
+			"BACKUP_SECRET_KEY": secret}, "https://s3.example.com:9000/b/a/c", ""},
+		"service": {service(`{"endpoint":"s3.example.com","bucket_name":"b","access_key_id":"k","secret_access_key":"s"}`),
+			"https://s3.example.com/b", ""},
+		"service of AWS": {service(`{"region":"eu-west-1","bucket":"b","prefix":"/p/","access_key_id":"k",
+			"secret_access_key":"s"}`), "https://s3.eu-west-1.amazonaws.com/b/p", ""},
+		"no keys":   {map[string]string{"BACKUP_STORE": "https://s3.example.com/b"}, "", "no access key"},
+		"no bucket": {map[string]string{"BACKUP_STORE": "https://s3.example.com/"}, "", "not the URL of a bucket"},
+		"secret in the URL": {map[string]string{"BACKUP_STORE": "https://k:" + secret + "@s3.example.com/b"}, "",
+			"not the URL of a bucket"},
+		"relative directory": {map[string]string{"BACKUP_STORE": "file://backups"}, "", "https://"},
+		"plain HTTP": {map[string]string{"BACKUP_STORE": "http://s3.example.com/b", "BACKUP_ACCESS_KEY": "k",
+			"BACKUP_SECRET_KEY": secret}, "", "https://"},
+		"wrong CA": {map[string]string{"BACKUP_STORE": "https://s3.example.com/b", "BACKUP_ACCESS_KEY": "k",
+			"BACKUP_SECRET_KEY": secret, "BACKUP_CA_CERTIFICATE": "x"}, "", "no PEM certificate"},
+		"wrong credentials": {service(`{"access_key":["` + secret + `"]}`), "", "not an object of strings"},
+	} {
+		r, services := newReader(func(name string) string { return test.env[name] })
+		got := "none"
+		if b := r.backups(services); b.bucket != nil {
+			s, err := b.Open()
+			require.NoError(t, err)
+			got = s.String()
+		} else if b.directory != "" {
+			got = "file://" + b.directory
+		}
+		problems := ""
+		for _, err := range r.problems {
+			problems += err.Error()
+		}
+		if test.says == "" && got != test.want || (problems == "") != (test.says == "") ||
+			!strings.Contains(problems, test.says) || strings.Contains(problems, secret) {
+			t.Errorf("%s: %s, %q", name, got, problems)
+		}
+	}
+}
+
+// TestCredHub reads where CredHub is, and who the broker is there.
+func TestCredHub(t *testing.T) {
+	t.Parallel()
+	const secret = "do-not-quote"
+	const url = "https://credhub.service.cf.internal:8844"
+	cas := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(cas, "platform.crt"), []byte("no certificate"), 0o600))
+	service := func(credentials string) map[string]string {
+		return map[string]string{"VCAP_SERVICES": `{"user-provided":[{"name":"mysql-credhub-1","credentials":` +
+			credentials + `}]}`}
+	}
+	client := map[string]string{"CREDHUB_CLIENT": "c", "CREDHUB_CLIENT_SECRET": secret}
+	identity := map[string]string{"CF_INSTANCE_CERT": "/certificate", "CF_INSTANCE_KEY": "/key"}
+	set := func(pairs ...string) map[string]string {
+		env := maps.Clone(client)
+		for i := 0; i < len(pairs); i += 2 {
+			env[pairs[i]] = pairs[i+1]
+		}
+		return env
+	}
+	platform := service(`{"url":"` + url + `/"}`)
+	maps.Copy(platform, identity)
+	wrongCA := maps.Clone(platform)
+	wrongCA["CF_SYSTEM_CERT_PATH"] = cas
+	for name, test := range map[string]struct {
+		env        map[string]string
+		want, says string
+	}{
+		"none":            {identity, "none", ""},
+		"client":          {set("CREDHUB_URL", url), url + " c  /c/mysql-broker", ""},
+		"path":            {set("CREDHUB_URL", url, "CREDHUB_PATH", "/c/zone-1"), url + " c  /c/zone-1", ""},
+		"certificate":     {platform, url + "  /certificate /c/mysql-broker", ""},
+		"service":         {service(`{"url":"` + url + `","client":"c","client_secret":"s","path":"/c/p"}`), url + " c  /c/p", ""},
+		"no identity":     {service(`{"url":"` + url + `"}`), "", "CF_INSTANCE_CERT"},
+		"no secret":       {service(`{"url":"` + url + `","client":"c"}`), "", "a client and its secret"},
+		"plain HTTP":      {set("CREDHUB_URL", "http://credhub"), "", "https://"},
+		"secret in URL":   {set("CREDHUB_URL", "https://c:"+secret+"@credhub"), "", "https://"},
+		"path in URL":     {set("CREDHUB_URL", url+"/api"), "", "a host alone"},
+		"wrong path":      {set("CREDHUB_URL", url, "CREDHUB_PATH", "/c//a"), "", "CREDHUB_PATH"},
+		"relative path":   {set("CREDHUB_URL", url, "CREDHUB_PATH", "c/a"), "", "CREDHUB_PATH"},
+		"pattern":         {set("CREDHUB_URL", url, "CREDHUB_PATH", "/c/*"), "", "CREDHUB_PATH"},
+		"wrong CA":        {set("CREDHUB_URL", url, "CREDHUB_CA_CERTIFICATE", "x"), "", "no PEM certificate"},
+		"platform's CA":   {wrongCA, "", "no PEM certificate"},
+		"debug":           {set("CREDHUB_URL", url, "CREDHUB_DEBUG", "true"), "", "CREDHUB_DEBUG"},
+		"not strings":     {service(`{"url":["` + secret + `"]}`), "", "as strings"},
+		"no user's":       {map[string]string{"VCAP_SERVICES": `{"other":[{"name":"mysql-credhub"}]}`}, "none", ""},
+		"two of the kind": {map[string]string{"VCAP_SERVICES": `{"user-provided":[{"name":"mysql-credhub","credentials":{}},{"name":"mysql-credhub-2","credentials":{}}]}`}, "", "second one"},
+	} {
+		r, services := newReader(func(name string) string { return test.env[name] })
+		got := "none"
+		if c := r.credHub(services).client; c != nil {
+			got = c.URL + " " + c.ClientID + " " + c.Certificate + " " + c.Path
+		}
+		problems := ""
+		for _, err := range r.problems {
+			problems += err.Error()
+		}
+		if test.says == "" && got != test.want || (problems == "") != (test.says == "") ||
+			!strings.Contains(problems, test.says) || strings.Contains(problems, secret) {
+			t.Errorf("%s: %s, %q", name, got, problems)
+		}
+	}
+}

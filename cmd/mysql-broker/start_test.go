@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// secret is part of every value below that must not be quoted.
+const secret = "hunter2-do-not-tell"
+
+// Every mistake is reported at once. Which there are, packages config and catalog test.
+func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
+	broken := filepath.Join(t.TempDir(), "catalog.yml")
+	require.NoError(t, os.WriteFile(broken, []byte("services:\n  - name: mysql\n    colour: red\n"), 0o600))
+	tests := []struct {
+		name string
+		env  map[string]string // in place of the good values; "" takes one away
+		want []string          // what standard error says, each on a line of its own
+	}{
+		{"many at once", map[string]string{"PORT": "http", "LOG_LEVEL": "chatty", "LAUNCHER": "process",
+			"LAUNCHER_PORTS": "9-1", "MYSQL_SERVERS": secret},
+			[]string{"PORT", "LOG_LEVEL", "LAUNCHER_PORTS", "MYSQL_SERVERS"}},
+		{"no catalog", map[string]string{"CATALOG": "/no/such/catalog.yml"}, []string{"/no/such/catalog.yml"}},
+		{"catalog and more", map[string]string{"CATALOG": broken, "PORT": "x"}, []string{"PORT", broken + ":2:", broken + ":3:"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			out := testdrive.Run(t, wrongly(t, test.env), "serve").Expect(t, 78)
+			assert.False(t, strings.Contains(out.Stdout+out.Stderr, secret), "a secret is quoted: %s%s", out.Stdout, out.Stderr)
+			for _, want := range test.want {
+				assert.NotEmpty(t, containing(out.Stderr, want), "no line about %q in:\n%s", want, out.Stderr)
+			}
+		})
+	}
+}
+
+// wrongly is a valid configuration with some values changed. Nothing connects to what it names.
+func wrongly(t *testing.T, changes map[string]string) map[string]string {
+	t.Helper()
+	keyset, err := store.NewKeyset()
+	require.NoError(t, err)
+	env := map[string]string{
+		"PORT": "0", "BROKER_USERNAME": testdrive.Username, "BROKER_PASSWORD": secret, "ENCRYPTION_KEYSET": keyset,
+		"DATABASE_URL":  "postgres://me:" + secret + "@127.0.0.1:1/db",
+		"MYSQL_SERVERS": `[{"name":"ok","uri":"mysql://root:` + secret + `@127.0.0.1:1/"}]`,
+		"CATALOG":       testdrive.Root() + "/catalog.yml",
+	}
+	for name, value := range changes {
+		if env[name] = value; value == "" {
+			delete(env, name)
+		}
+	}
+	return env
+}
+
+func containing(text, part string) (lines []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// An unreachable PostgreSQL is not a configuration error: the platform should start the broker again.
+func TestUnreachableDatabase(t *testing.T) {
+	t.Parallel()
+	out := testdrive.Run(t, wrongly(t, nil), "serve").Expect(t, 1)
+	assert.False(t, strings.Contains(out.Stderr, secret), "a secret is quoted: %s", out.Stderr)
+}
+
+// Nor is an address that another program has. The log says which of its operator's applications the broker is.
+func TestAddressInUse(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	for variable, says := range map[string]string{"ADDRESS": "cannot listen on %s; set ADDRESS or PORT to another one",
+		"PPROF_ADDRESS": "PPROF_ADDRESS: cannot listen on %s"} {
+		env := testdrive.AnyEnvironment(t)
+		delete(env, "PORT")
+		env["ADDRESS"] = "127.0.0.1:0"
+		env["VCAP_APPLICATION"] = `{"application_name":"mysql-broker","instance_index":1}`
+		env[variable] = taken.Addr().String()
+		out := testdrive.Run(t, env, "serve").Expect(t, 1)
+		starting := strings.Index(out.Stderr, `"msg":"starting","app":"mysql-broker","app_index":1`)
+		failed := strings.Index(out.Stderr, fmt.Sprintf(says, env[variable]))
+		assert.True(t, starting >= 0 && failed >= starting, "%s: the log is\n%s", variable, out.Stderr)
+	}
+}
+
+func TestDoctorBeforeTheFirstStart(t *testing.T) {
+	t.Parallel()
+	env := testdrive.Environment(t, servers.Any(t))
+	env["DATABASE_URL"] = servers.EmptyPostgres(t)
+	out := testdrive.Run(t, env, "doctor", "--before-start").Expect(t, 0)
+	for line := range strings.Lines(out.Stdout) {
+		assert.True(t, strings.HasSuffix(line, ": ok\n"), "doctor says %q", line)
+	}
+	for _, want := range []string{"PostgreSQL: ", "shared server ", "launchers: ", "port 0: ", "memory limit: "} {
+		assert.Len(t, containing(out.Stdout, want), 1, "nothing about %q in:\n%s", want, out.Stdout)
+	}
+	testdrive.Run(t, env, "migrate").Expect(t, 0) // nothing is there that would hinder it
+
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	env["ADDRESS"], env["PORT"] = "127.0.0.1", port
+	env["MYSQL_SERVERS"] = `[{"name":"absent","uri":"mysql://broker:` + secret + `@127.0.0.1:1/"}]`
+	env["DATABASE_URL"] = "postgres://broker:" + secret + "@127.0.0.1:1/broker"
+	env["CREDHUB_URL"], env["CREDHUB_CLIENT"], env["CREDHUB_CLIENT_SECRET"] = "https://127.0.0.1:1", "broker", secret
+	env["BACKUP_STORE"], env["BACKUP_ACCESS_KEY"], env["BACKUP_SECRET_KEY"] = "https://127.0.0.1:1/backups", "broker", secret
+	out = testdrive.Run(t, env, "doctor", "--before-start").Expect(t, 1)
+	for _, want := range []string{"PostgreSQL: reach PostgreSQL: ", "shared server absent: ", "object store: ", "CredHub: ",
+		"port " + port + ": cannot listen on 127.0.0.1:" + port + "; set ADDRESS or PORT to another one"} {
+		lines := containing(out.Stdout, want)
+		assert.True(t, len(lines) == 1 && !strings.HasSuffix(lines[0], ": ok"),
+			"nothing wrong with %q in:\n%s", want, out.Stdout)
+	}
+	if strings.Contains(out.Stdout+out.Stderr, secret) || !strings.Contains(out.Stderr, "checks that failed: 5") {
+		t.Errorf("doctor says %s%s", out.Stdout, out.Stderr)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"DATABASE_URL": servers.EmptyPostgres(t)}
+	first := testdrive.Run(t, env, "migrate").Expect(t, 0)
+	assert.True(t, strings.HasPrefix(first.Stdout, "The schema is at version "), "migrate printed %q", first.Stdout)
+	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "INSERT INTO server (name) VALUES ('kept')")
+	require.NoError(t, err)
+	var together sync.WaitGroup
+	for range 2 {
+		together.Go(func() {
+			again := testdrive.Run(t, env, "migrate")
+			assert.True(t, again.Status == 0 && again.Stdout == first.Stdout,
+				"the second time, migrate ended with %d and printed %q%q", again.Status, again.Stdout, again.Stderr)
+		})
+	}
+	together.Wait()
+	var kept int
+	err = conn.QueryRow(t.Context(), "SELECT count(*) FROM server").Scan(&kept)
+	assert.True(t, err == nil && kept == 1, "rows after the second time: %d, %v", kept, err)
+}

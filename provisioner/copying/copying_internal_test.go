@@ -1,0 +1,142 @@
+package copying
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// One organization takes all turns that it can get, and waits for more. Another one begins at once, a third one has the
+// next that is free, and who waits for something else has none.
+func TestCopyTurnsGoRoundByOrganization(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCopyTurns(16, nil) // eight turns, two of each server
+		begin := func(id int64, server, organization string, want bool) {
+			t.Helper()
+			time.Sleep(copyTurnInterval / 10)
+			assert.Equal(t, want, c.begin(store.Task{ID: id, Server: server, Organization: organization}) == "",
+				"task %d on %q of %q", id, server, organization)
+		}
+		begin(1, "a", "greedy", true)
+		begin(2, "a", "greedy", false)
+		begin(3, "a", "other", true)
+		begin(4, "a", "third", false)
+		c.end(1)
+		begin(2, "a", "greedy", false) // the third has had none yet
+		begin(5, "b", "greedy", true)  // which waits at another server
+		begin(4, "a", "third", true)
+		c.end(4)
+		begin(6, "a", "third", false)
+		begin(2, "a", "greedy", true) // its last one was before that of the third
+		c.end(3)
+		begin(6, "a", "third", true)
+
+		// What is frozen keeps its turn from step to step, and none while it waits.
+		c.keep(6)
+		begin(7, "a", "other", false)
+		begin(6, "a", "third", true)
+		c.leave(6)
+		begin(7, "a", "other", true)
+		begin(6, "a", "third", true)
+		c.keep(6)
+		c.end(2)
+		c.end(7)
+		time.Sleep(keepTurn)
+		begin(8, "a", "other", true)
+		begin(9, "a", "third", true) // the sixth did not go on
+
+		for id := range int64(6) {
+			begin(20+id, "", "greedy", id < 5) // with that on b, three quarters
+		}
+		time.Sleep(waitsForTurn)
+		begin(30, "", "", false)
+		c.end(20)
+		begin(30, "", "", true)
+	})
+
+	c := newCopyTurns(1, nil)
+	for id, want := range []bool{true, false} {
+		assert.Equal(t, want, c.begin(store.Task{ID: int64(id), Organization: "o"}) == "",
+			"of a single turn, task %d: %v", id, !want)
+	}
+}
+
+// TestTenants asks for the data of one instance for another one.
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	const cf, kubernetes = `{"platform":"cloudfoundry"}`, `{"platform":"kubernetes","clusterid":"c","namespace":"n"}`
+	closed, open := plan.Plan{}, plan.Plan{AllowCrossSpace: true}
+	for _, test := range []struct {
+		name           string
+		of, by         Tenant
+		source, target plan.Plan
+		want           bool
+	}{
+		{"the same space", TenantOf("o", "s", json.RawMessage(cf)), TenantOf("o", "s", json.RawMessage(cf)), closed, closed,
+			true},
+		{"another space", TenantOf("o", "s", json.RawMessage(cf)), TenantOf("o", "s2", json.RawMessage(cf)), closed, closed,
+			false},
+		{"another organization", TenantOf("o", "s", json.RawMessage(cf)), TenantOf("o2", "s", json.RawMessage(cf)), closed,
+			closed, false},
+		{"another platform", TenantOf("o", "s", json.RawMessage(cf)), TenantOf("o", "s", json.RawMessage(`{"platform":"x"}`)),
+			closed, closed, false},
+		{"no space", TenantOf("o", "", json.RawMessage(cf)), TenantOf("o", "", json.RawMessage(cf)), closed, closed, false},
+		{"no context", TenantOf("o", "s", nil), TenantOf("o", "s", nil), closed, closed, false},
+		{"a context of other form", TenantOf("o", "s", json.RawMessage(`[]`)), TenantOf("o", "s", json.RawMessage(`[]`)),
+			closed, closed, false},
+		{"the same namespace", TenantOf("o", "s", json.RawMessage(kubernetes)),
+			TenantOf("o2", "s2", json.RawMessage(kubernetes)), closed, closed, true},
+		{"another cluster", TenantOf("o", "s", json.RawMessage(kubernetes)),
+			TenantOf("o", "s", json.RawMessage(`{"platform":"kubernetes","clusterid":"d","namespace":"n"}`)), closed, closed,
+			false},
+		{"allowed by both plans", TenantOf("o", "s", nil), TenantOf("o", "s2", nil), open, open, true},
+		{"allowed by the source's plan", TenantOf("o", "s", nil), TenantOf("o", "s2", nil), open, closed, false},
+		{"allowed by the new plan", TenantOf("o", "s", nil), TenantOf("o", "s2", nil), closed, open, false},
+	} {
+		assert.Equal(t, test.want, test.by.MayUse(test.of, test.target, test.source), test.name)
+	}
+	for context, lacks := range map[string]string{cf: "", kubernetes: "", ``: `"platform"`, `[]`: `"platform"`,
+		`{"platform":1}`: `"platform"`, `{"platform":"kubernetes","namespace":"n"}`: `"clusterid"`,
+		`{"platform":"kubernetes","clusterid":"c"}`: `"namespace"`} {
+		by := TenantOf("o", "s", json.RawMessage(context))
+		got := by.Refuse(noSource("x")).Error()
+		assert.True(t, (got == noSource("x").Error()) == (lacks == "") && strings.Contains(got, lacks),
+			"with the context %s: %s", context, got)
+	}
+	if noSource("x").Error() != "There is no service instance x in this space." {
+		t.Error(noSource("x"))
+	}
+}
+
+// A move waits for the shared server that does not answer, and not for one if a launcher does not, or a step takes too
+// long.
+func TestSilenceAtTheNewPlace(t *testing.T) {
+	t.Parallel()
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, test := range map[string]struct {
+		ctx  context.Context
+		at   store.Location
+		want error
+	}{
+		"a shared server":      {t.Context(), store.SharedLocation("a"), task.Unreachable(io.EOF)},
+		"after a timeout":      {late, store.SharedLocation("a"), io.EOF},
+		"a launcher's own API": {t.Context(), store.DedicatedLocation("here", "d_1"), io.EOF},
+	} {
+		m := move{to: store.Instance{Location: test.at}}
+		err := m.unreached(test.ctx, &task.Run{}, io.EOF)
+		assert.True(t, reflect.DeepEqual(err, test.want), "%s: %#v", name, err)
+	}
+}

@@ -1,0 +1,189 @@
+package process_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
+)
+
+// For a login without TLS, MySQL needs keys by which the password travels: those it was launched with or, if that was
+// before there were any, its own.
+func TestLoginWithoutTLS(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		spec := newSpec("plain")
+		end := launch(t, l, spec)
+		loginWithoutTLS := func() {
+			t.Helper()
+			testdrive.Exec(t, connect(t, spec, end), "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
+			assert.NoError(t, openDB(t, spec, end, nil).PingContext(t.Context()), "log in")
+		}
+		loginWithoutTLS()
+
+		require.NoError(t, l.StopAll(t.Context()))
+		for _, name := range []string{"rsa-key.pem", "rsa.pem"} {
+			err := os.Remove(filepath.Join(cfg.Dir, "instances", spec.ID, "tls", name))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // MariaDB has none
+				t.Fatal(err)
+			}
+		}
+		l = open(t, cfg)
+		require.NoError(t, l.StartAll(t.Context()))
+		loginWithoutTLS()
+	})
+}
+
+// A new server knows time zones by their names. One that was made without them gets them.
+func TestTimeZones(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
+		l := open(t, newConfig(t, binary))
+		spec := newSpec("zones")
+		end := launch(t, l, spec)
+		db := connect(t, spec, end)
+		n := testdrive.Read[int64](t, db, "SELECT COUNT(*) FROM mysql.time_zone_name")
+		assert.True(t, n >= 500, "the server has %d time zones", n)
+		for _, table := range []string{"time_zone", "time_zone_name", "time_zone_transition", "time_zone_transition_type"} {
+			testdrive.Exec(t, db, "DELETE FROM mysql."+table) // the server has not read them yet
+		}
+		admin, err := mysqladmin.Open(mysqladmin.Config{Name: "zones", Addr: end.AdminAddress(), ServerName: end.Host,
+			User: spec.AdminUser, Password: spec.AdminPassword, CA: end.CACertificate, MaxConns: 2})
+		require.NoError(t, err)
+		defer admin.Close()
+		for _, want := range []bool{false, true} {
+			has, err := admin.Setup.HasTimeZones(t.Context())
+			require.True(t, has == want && err == nil, "the server has time zones: %v, %v", has, err)
+			require.NoError(t, admin.Setup.LoadTimeZones(t.Context()))
+		}
+		for _, name := range []string{"Europe/Zurich", "America/New_York", "US/Pacific", "Asia/Kolkata", "Australia/Lord_Howe",
+			"America/Sao_Paulo", "Africa/Casablanca", "UTC", "Etc/GMT+5", "Asia/Kathmandu"} {
+			location, err := time.LoadLocation(name)
+			require.NoError(t, err)
+			for at := time.Date(1970, 1, 2, 3, 4, 5, 0, time.UTC); at.Year() < 2037; at = at.AddDate(0, 0, 97) {
+				var got string
+				text := at.Format(time.DateTime)
+				if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT CONVERT_TZ('%s', 'UTC', '%s')", text, name)).Scan(&got); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				assert.Equal(t, at.In(location).Format(time.DateTime), got, "%s in %s", text, name)
+			}
+		}
+	})
+}
+
+// withExec lets the launcher log in to the server of that spec.
+func withExec(t *testing.T, cfg *process.Config, spec launcher.Spec) {
+	cfg.Exec = func(ctx context.Context, id string, e launcher.Endpoint, statement string) error {
+		_, err := connect(t, spec, e).ExecContext(ctx, statement)
+		return err
+	}
+}
+
+// Two connections that load as fast as they can wait for each other at times, but never for good.
+func TestRedoLogSuffices(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
+		l := open(t, newConfig(t, binary))
+		spec := newSpec("loaded")
+		db := connect(t, spec, launch(t, l, spec))
+		if binary.Flavour == mysqld.MySQL {
+			got := testdrive.Read[int64](t, db, "SELECT @@innodb_redo_log_capacity")
+			assert.True(t, got >= 64<<20, "the redo log has %d bytes", got)
+		}
+		rows := 128
+		if binary.Flavour == mysqld.MySQL {
+			rows = 512 // 1 GiB, as little more would have an old server hang
+		}
+		load(t, db, rows)
+	})
+}
+
+// load inserts that many rows of 1 MiB through each of two connections.
+func load(t *testing.T, db *sql.DB, rows int) {
+	t.Helper()
+	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	row := "INSERT INTO app.t (b) VALUES ('" + strings.Repeat(rand.Text(), 1<<20/26) + "')"
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			session, err := db.Conn(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer session.Close()
+			for n := range rows {
+				if _, err := session.ExecContext(ctx, row); err != nil {
+					t.Errorf("row %d: %v", n, err)
+					return
+				}
+			}
+		})
+	}
+	both.Wait()
+	got := testdrive.Read[int64](t, db, "SELECT count(*) FROM app.t")
+	assert.Equal(t, int64(2*rows), got, "there are %d rows, want %d", got, 2*rows)
+}
+
+// A server that was started with a small redo log has it enlarged by a broker that knows better, and again when its log
+// says that this is full; then for good.
+func TestRedoLogIsRaised(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
+		cfg := newConfig(t, binary)
+		spec := newSpec("narrow")
+		withExec(t, &cfg, spec)
+		l := open(t, cfg)
+		end := launch(t, l, spec)
+		l.Close()
+		if binary.Flavour == mysqld.MariaDB { // whose size is chosen at the start, and suffices: TestRedoLogSuffices
+			return
+		}
+		db := connect(t, spec, end)
+		const small = 8 << 20
+		testdrive.Exec(t, db, "SET GLOBAL innodb_redo_log_capacity = 8388608")
+		dir := filepath.Join(cfg.Dir, "instances", spec.ID)
+		settings, err := os.ReadFile(filepath.Join(dir, "mysqld.cnf"))
+		require.NoError(t, err)
+		old := strings.Replace(string(settings), "redo-log-capacity=64M", "redo-log-capacity=8M", 1)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "mysqld.cnf"), []byte(old), 0o644))
+		logged := warnings(&cfg)
+		l = open(t, cfg)
+		capacity := func() int64 { return testdrive.Read[int64](t, db, "SELECT @@innodb_redo_log_capacity") }
+		testdrive.Eventually(t, limits.Stuck, "the broker that adopts the server enlarges its redo log", func() bool {
+			return capacity() == 64<<20
+		})
+
+		testdrive.Exec(t, db, "SET GLOBAL innodb_redo_log_capacity = 8388608")
+		load(t, db, 64)
+		testdrive.Eventually(t, limits.Stuck, "the full redo log is enlarged", func() bool { return capacity() > small })
+		l.Close()
+		assert.Contains(t, logged.String(), "redo log of a server was full", "operators are not told")
+		raised := capacity()
+		require.NoError(t, l.StopAll(t.Context()))
+		l = open(t, cfg)
+		require.NoError(t, l.StartAll(t.Context()))
+		db = connect(t, spec, end)
+		got := capacity()
+		assert.Equal(t, raised, got, "after a restart, the redo log has %d bytes, had %d", got, raised)
+	})
+}

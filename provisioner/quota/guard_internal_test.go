@@ -1,0 +1,47 @@
+package quota
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// A tenant who makes it impossible to measure the reusable space does not escape the quota.
+func TestFilesOfTwiceTheQuotaNeedNoOtherFigure(t *testing.T) {
+	t.Parallel()
+	silent := func(ctx context.Context) (mysqladmin.Size, error) {
+		until, limited := ctx.Deadline()
+		assert.True(t, limited && time.Until(until) < freshTime, "a measurement can take longer than it may be old")
+		return mysqladmin.Size{}, context.DeadlineExceeded
+	}
+	got, err := used(t.Context(), 200, 100, silent)
+	assert.True(t, err == nil && got == 100, "files of twice the quota: %d, %v", got, err)
+	got, err = used(t.Context(), 199, 100, silent)
+	assert.Error(t, err, "files of less: %d", got)
+	told := func(context.Context) (mysqladmin.Size, error) { return mysqladmin.Size{Files: 200, Reusable: 120}, nil }
+	got, err = used(t.Context(), 200, 90, told)
+	assert.True(t, err == nil && got == 110, "with the figure: %d, %v", got, err)
+}
+
+// An instance that a failed restore freezes after its accounts were listed gets no write privileges: its server is not
+// even asked.
+func TestReconcileLeavesWhatWasFrozenMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+		tx.SetInstanceState("i", store.Ready)
+		tx.SetFrozen("i", true)
+		return err
+	})
+	require.NoError(t, err)
+	g := Guard{Config: Config{Store: s}}
+	assert.NoError(t, g.reconcile(t.Context(), store.DueAccount{InstanceID: "i", Account: "a"}))
+}

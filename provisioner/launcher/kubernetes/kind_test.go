@@ -2,7 +2,6 @@ package kubernetes_test
 
 import (
 	"maps"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -69,15 +68,4 @@ func TestConfigureWrong(t *testing.T) {
 		assert.False(t, err == nil || !strings.Contains(err.Error(), variable+" ") || strings.Contains(err.Error(), "t0ken"),
 			"%s: %v", setting, err)
 	}
-}
-
-// The advice names images without a digest.
-func TestAdvice(t *testing.T) {
-	t.Parallel()
-	cfg := apiServer(t, func(http.ResponseWriter, *http.Request) {})
-	advice := open(t, cfg).Advice()
-	assert.True(t, strings.Contains(advice, "LAUNCHER_IMAGES") && strings.Contains(advice, "mysql:9.7"),
-		"a tag alone: %q", advice)
-	cfg.Images[0].Name = "mysql:9.7@sha256:" + strings.Repeat("0", 64)
-	assert.Empty(t, open(t, cfg).Advice(), "a digest")
 }

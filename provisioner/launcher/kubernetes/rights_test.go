@@ -42,3 +42,14 @@ func TestRights(t *testing.T) {
 	missed, err := newObjects(t).open(t).(launcher.Checker).MissingRights(t.Context())
 	assert.True(t, err == nil && missed == "", "with the rights of deploy/kubernetes/launcher: %q, %v", missed, err)
 }
+
+// The advice names images without a digest.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	cfg := apiServer(t, func(http.ResponseWriter, *http.Request) {})
+	advice := open(t, cfg).Advice()
+	assert.True(t, strings.Contains(advice, "LAUNCHER_IMAGES") && strings.Contains(advice, "mysql:9.7"),
+		"a tag alone: %q", advice)
+	cfg.Images[0].Name = "mysql:9.7@sha256:" + strings.Repeat("0", 64)
+	assert.Empty(t, open(t, cfg).Advice(), "a digest")
+}

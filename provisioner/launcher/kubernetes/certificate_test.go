@@ -2,12 +2,16 @@ package kubernetes_test
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
@@ -16,6 +20,44 @@ import (
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
+
+// The certificate of a server has the names of its Service and the address that applications outside of the cluster use.
+// That of a load balancer is waited for.
+func TestCertificateNames(t *testing.T) {
+	t.Parallel()
+	for access, outside := range map[kubernetes.Access]string{kubernetes.InCluster: "",
+		kubernetes.NodePort: "nodes.example.com", kubernetes.LoadBalancer: "lb-1.example.com"} {
+		t.Run(string(access), func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			p.cfg.Service, p.cfg.Host = access, ""
+			if access == kubernetes.NodePort {
+				p.cfg.Host = outside
+			}
+			l, spec := p.open(t), newSpec()
+			if access == kubernetes.LoadBalancer {
+				_, err := l.Launch(t.Context(), spec, func(string) {})
+				says(t, err, launcher.Wait, "Waiting for the load balancer's address")
+				p.Do(t, http.MethodPatch, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
+					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}}, nil)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := l.Launch(ctx, spec, func(string) {})
+			assert.Error(t, err, "a server is up at once")
+			var secret struct{ Data map[string][]byte }
+			p.Do(t, http.MethodGet, p.Path("secrets/"+objectName(spec)), nil, &secret)
+			block, _ := pem.Decode(secret.Data["server.pem"])
+			require.NotNil(t, block, "the Secret has no certificate")
+			leaf, err := x509.ParseCertificate(block.Bytes)
+			require.NoError(t, err)
+			assert.Contains(t, leaf.DNSNames, objectName(spec)+"."+p.Name+".svc")
+			if outside != "" {
+				assert.Contains(t, leaf.DNSNames, outside)
+			}
+		})
+	}
+}
 
 // A server that has a CA of its own gets certificates of the CAs that take over, one after the other. Clients learn of
 // each CA before it is in use, and of its end afterwards. Sessions stay open, and what is recorded is what the server

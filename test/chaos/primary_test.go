@@ -221,9 +221,7 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 			w.took = append(w.took, done[n].Sub(killed).Round(100*time.Millisecond))
 			t.Logf("%s, primary killed at %v: done after %.1f s", h, h.end, done[n].Sub(killed).Seconds())
 		}
-		if errs[n] != nil {
-			t.Errorf("%s, primary killed at %v: %v", h, h.end, errs[n])
-		}
+		assert.NoError(t, errs[n], "%s, primary killed at %v", h, h.end)
 	}
 	w.faults.GoOn()
 	comeBack()
@@ -244,9 +242,7 @@ func (w *clusterWorld) each(t *testing.T, wave []*held, do func(*held) error) (s
 	}
 	running.Wait()
 	for n, h := range wave {
-		if errs[n] != nil {
-			t.Errorf("%s, %v: %v", h, h.end, errs[n])
-		}
+		assert.NoError(t, errs[n], "%s, %v", h, h.end)
 	}
 	return errors.Join(errs...) == nil
 }

@@ -77,15 +77,11 @@ func (s *Server) InstanceIdentity(guid string) (certificatePath, keyPath string)
 		Subject:     pkix.Name{CommonName: uuid.NewString(), OrganizationalUnit: []string{"app:" + guid}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	rawKey, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	dir := s.t.TempDir()
 	write := func(name, kind string, raw []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600); err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600))
 		return path
 	}
 	return write("instance.crt", "CERTIFICATE", certificate), write("instance.key", "PRIVATE KEY", rawKey)

@@ -29,9 +29,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	for _, document := range knownFiles(t, "*.md") {
 		for _, m := range proof.FindAllStringSubmatch(readFile(t, document), -1) {
-			if !strings.Contains(code.String(), "\nfunc "+m[1]+"(") {
-				t.Errorf("%s: there is no %s", document, m[1])
-			}
+			assert.True(t, strings.Contains(code.String(), "\nfunc "+m[1]+"("), "%s: there is no %s", document, m[1])
 		}
 	}
 }

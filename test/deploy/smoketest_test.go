@@ -30,9 +30,7 @@ func TestSmokeTest(t *testing.T) {
 			want = append(want, "create-service mysql "+plan+" NAME --wait", "create-service-key NAME smoke-test --wait",
 				"service-key NAME smoke-test", "delete-service-key -f --wait NAME smoke-test", "delete-service -f --wait NAME")
 		}
-		if !slices.Equal(calls, want) {
-			t.Errorf("cf was called as\n%s", strings.Join(calls, "\n"))
-		}
+		assert.True(t, slices.Equal(calls, want), "cf was called as\n%s", strings.Join(calls, "\n"))
 	})
 }
 

@@ -66,9 +66,8 @@ func testRotateBinding(t *testing.T, p testdrive.Platform) {
 	again := i.Credentials(t, p.Do(t, "PUT", second.Path(), rotation).Expect(t, http.StatusOK))
 	assert.True(t, again == next, "the repeated request got other credentials")
 	r := second.Fetch(t).Expect(t, http.StatusOK)
-	if i.Credentials(t, r) != next || testdrive.Field(r.Body, "parameters", "role") != "admin" {
-		t.Errorf("the successor is %v", r.Body["parameters"])
-	}
+	assert.False(t, i.Credentials(t, r) != next || testdrive.Field(r.Body, "parameters", "role") != "admin",
+		"the successor is %v", r.Body["parameters"])
 	testdrive.Exec(t, c.Open(t), "CALL add_fruit('apple pie')")
 	testdrive.Exec(t, next.Open(t), "CALL add_fruit('apple cake')", "ALTER TABLE fruit ADD weight INT")
 

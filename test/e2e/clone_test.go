@@ -55,9 +55,8 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 	defer holder.Close()
 	lock := func(do string) {
 		t.Helper()
-		if _, err := holder.ExecContext(t.Context(), "DO "+do); err != nil {
-			t.Fatal(err)
-		}
+		_, err := holder.ExecContext(t.Context(), "DO "+do)
+		require.NoError(t, err)
 	}
 	lock("GET_LOCK('" + source.ID + "', 0)")
 	held := map[string]testdrive.Instance{} // by their operations

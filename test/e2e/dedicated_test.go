@@ -37,9 +37,8 @@ func checkWhileProvisioning(t *testing.T, i testdrive.Instance, parameters body,
 		t.Errorf("the first poll: %s, Retry-After %q", r.Raw, r.Header.Get("Retry-After"))
 	}
 	again := i.Provision(t, testdrive.Async, parameters).Expect(t, http.StatusAccepted)
-	if again.String("operation") != operation {
-		t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
-	}
+	assert.True(t, again.String("operation") == operation,
+		"the repeated request started %s, the first %s", again.String("operation"), operation)
 	i.Provision(t, testdrive.Async, nil).Expect(t, http.StatusConflict)
 	testdrive.ExpectError(t, i.NewBinding().Bind(t, nil), "ConcurrencyError")
 	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), "ConcurrencyError")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -28,8 +29,7 @@ func TestPrimaryMissingInURI(t *testing.T) {
 		require.NoError(t, err)
 		defer server.Close()
 		_, err = server.Flavour(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "the primary of its group is "+primary.Address()) {
-			t.Errorf("the primary is %s: %v", primary.Address(), err)
-		}
+		assert.False(t, err == nil || !strings.Contains(err.Error(), "the primary of its group is "+primary.Address()),
+			"the primary is %s: %v", primary.Address(), err)
 	})
 }

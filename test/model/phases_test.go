@@ -1,9 +1,9 @@
 package model
 
 import (
-	"maps"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // A phase that is not possible is none of the keys, over which the rules go.
@@ -25,8 +25,6 @@ func TestPhases(t *testing.T) {
 		{"a deletion of what is ready", only(ready).afterSilence(remove),
 			phases{ready: true, deleting: true, absent: true, failed: true}},
 	} {
-		if !maps.Equal(test.got, test.want) {
-			t.Errorf("%s: %v instead of %v", test.name, slices.Sorted(maps.Keys(test.got)), slices.Sorted(maps.Keys(test.want)))
-		}
+		assert.Equal(t, test.want, test.got, test.name)
 	}
 }

@@ -49,9 +49,8 @@ func TestSoak(t *testing.T) {
 			close(ended)
 		}()
 		samples := watch(t, broker, w, s.Flavour, &operations, ended)
-		if operations.Load() == 0 || len(samples) < 3 {
-			t.Fatalf("%d operations, %d samples", operations.Load(), len(samples))
-		}
+		require.False(t, operations.Load() == 0 || len(samples) < 3,
+			"%d operations, %d samples", operations.Load(), len(samples))
 		if length >= printInterval {
 			expectFlat(t, samples)
 		}

@@ -56,9 +56,7 @@ func runMain(t testing.TB, env map[string]string, args []string) Output {
 	defer cancel()
 	stdout, stderr := newLogFile(), newLogFile()
 	status := Main(ctx, append([]string{}, args...), func(name string) string { return env[name] }, stdout, stderr)
-	if ctx.Err() != nil {
-		t.Fatalf("%v: %v; output:\n%s%s", args, ctx.Err(), stdout.text(), stderr.text())
-	}
+	require.True(t, ctx.Err() == nil, "%v: %v; output:\n%s%s", args, ctx.Err(), stdout.text(), stderr.text())
 	return Output{Status: status, Stdout: stdout.text(), Stderr: stderr.text()}
 }
 
@@ -120,18 +118,16 @@ func (u Terminal) Run(t *testing.T, args ...string) string {
 // Expect fails the test unless the command succeeds and prints a text.
 func (u Terminal) Expect(t *testing.T, text string, args ...string) {
 	t.Helper()
-	if out := u.Run(t, args...); !strings.Contains(out, text) {
-		t.Errorf("client %s printed %q without %q", strings.Join(args, " "), out, text)
-	}
+	out := u.Run(t, args...)
+	assert.True(t, strings.Contains(out, text), "client %s printed %q without %q", strings.Join(args, " "), out, text)
 }
 
 // Read decodes the one JSON document that a command prints with --json.
 func (u Terminal) Read(t *testing.T, document any, args ...string) {
 	t.Helper()
 	out := u.Run(t, append(args, "--json")...)
-	if err := json.Unmarshal([]byte(out), document); err != nil {
-		t.Fatalf("client %s --json: %v: %q", strings.Join(args, " "), err, out)
-	}
+	err := json.Unmarshal([]byte(out), document)
+	require.True(t, err == nil, "client %s --json: %v: %q", strings.Join(args, " "), err, out)
 }
 
 // Fail returns what a command that fails prints to its standard error.
@@ -143,9 +139,8 @@ func (u Terminal) Fail(t *testing.T, args ...string) string {
 // Refused fails the test unless the command fails and says why.
 func (u Terminal) Refused(t *testing.T, why string, args ...string) {
 	t.Helper()
-	if said := u.Fail(t, args...); !strings.Contains(said, why) {
-		t.Errorf("client %s says %q without %q", strings.Join(args, " "), said, why)
-	}
+	said := u.Fail(t, args...)
+	assert.True(t, strings.Contains(said, why), "client %s says %q without %q", strings.Join(args, " "), said, why)
 }
 
 // DevEnvironment is the environment of a person who tries the broker: a state directory, a mysqld of that flavour, a

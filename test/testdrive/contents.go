@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 )
@@ -41,9 +42,7 @@ func Contents(t *testing.T, c Credentials) (all []string) {
 		WHERE table_schema = DATABASE() AND table_type LIKE '%TABLE' ORDER BY 1`)
 	for _, table := range tables {
 		var name, sum string
-		if err := db.QueryRow("CHECKSUM TABLE `"+strings.ReplaceAll(table, "`", "``")+"` EXTENDED").Scan(&name, &sum); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.QueryRow("CHECKSUM TABLE `"+strings.ReplaceAll(table, "`", "``")+"` EXTENDED").Scan(&name, &sum))
 		all = append(all, "checksum "+table+" "+sum)
 	}
 	return all

@@ -37,9 +37,7 @@ func (p Platform) Credentials(t *testing.T, r Response) Credentials {
 	require.NoError(t, err)
 	var c Credentials
 	require.NoError(t, json.Unmarshal(raw, &c), "read the credentials")
-	if c.Password == "" {
-		t.Fatalf("the answer has no password: %s", r.Raw)
-	}
+	require.True(t, c.Password != "", "the answer has no password: %s", r.Raw)
 	p.Seen.Add(c.Password)
 	return c
 }
@@ -107,9 +105,7 @@ func (c Credentials) Open(t *testing.T) *sql.DB {
 func Open(t *testing.T, cfg *mysql.Config) *sql.DB {
 	t.Helper()
 	db := Connect(t, cfg)
-	if err := db.PingContext(t.Context()); err != nil {
-		t.Fatalf("log in as %s: %v", cfg.User, err)
-	}
+	require.NoError(t, db.PingContext(t.Context()), "log in as %s", cfg.User)
 	return db
 }
 
@@ -117,9 +113,8 @@ func Open(t *testing.T, cfg *mysql.Config) *sql.DB {
 func ExpectRefused(t *testing.T, cfg *mysql.Config) {
 	t.Helper()
 	err := Connect(t, cfg).PingContext(t.Context())
-	if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) {
-		t.Fatalf("log in as %s: %v instead of a refusal by the server", cfg.User, err)
-	}
+	refusal := (*mysql.MySQLError)(nil)
+	require.True(t, errors.As(err, &refusal), "log in as %s: %v instead of a refusal by the server", cfg.User, err)
 }
 
 // Admin logs in to the shared server as an administrator, until the test ends.

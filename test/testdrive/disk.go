@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,9 +42,8 @@ func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 	require.NoError(t, d.owner.Start(), "make a mount namespace")
 	t.Cleanup(func() {
 		for _, pid := range Mysqlds(t, dir) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-				t.Errorf("kill a dedicated server: %v", err)
-			}
+			err := syscall.Kill(pid, syscall.SIGKILL)
+			assert.False(t, err != nil && err != syscall.ESRCH, "kill a dedicated server: %v", err)
 		}
 		open.Close()
 		d.owner.Wait()

@@ -32,9 +32,8 @@ func ExpectError(t *testing.T, r Response, code string, words ...string) {
 // ExpectEmpty fails the test unless the response is {} with this status.
 func ExpectEmpty(t *testing.T, r Response, status int) {
 	t.Helper()
-	if r.Expect(t, status); len(r.Body) != 0 {
-		t.Errorf("the body is not {}: %s", r.Raw)
-	}
+	r.Expect(t, status)
+	assert.Equal(t, 0, len(r.Body), "the body is not {}: %s", r.Raw)
 }
 
 // Field walks down objects, to nil where there is nothing.
@@ -53,9 +52,8 @@ func BindingTimes(t *testing.T, r Response) (expires, renew time.Time) {
 	for name, at := range map[string]*time.Time{"expires_at": &expires, "renew_before": &renew} {
 		text, _ := Field(r.Body, "metadata", name).(string)
 		var err error
-		if *at, err = time.Parse("2006-01-02T15:04:05.9Z", text); err != nil || len(text) != 22 {
-			t.Fatalf("%s is %q in %v", name, text, r.Body["metadata"])
-		}
+		*at, err = time.Parse("2006-01-02T15:04:05.9Z", text)
+		require.False(t, err != nil || len(text) != 22, "%s is %q in %v", name, text, r.Body["metadata"])
 	}
 	return expires, renew
 }

@@ -186,9 +186,8 @@ func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string)
 func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
 	t.Helper()
 	for i := range d.of("kept full changed definer unbound halfway late retained undeleted") {
-		if id := testdrive.Read[int](t, admin, "SELECT id FROM `"+i.c.Database+"`.orders"); id != 4711 {
-			t.Errorf("the data of instance %s: %d", i.ID, id)
-		}
+		id := testdrive.Read[int](t, admin, "SELECT id FROM `"+i.c.Database+"`.orders")
+		assert.Equal(t, 4711, id, "the data of instance %s: %d", i.ID, id)
 	}
 }
 

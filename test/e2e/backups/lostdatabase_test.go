@@ -36,9 +36,8 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 			expectDropped := func(when string) {
 				t.Helper()
 				r := i.NewBinding().Bind(t, nil)
-				if r.Status < 400 || !strings.Contains(r.String("description"), "somebody has dropped it") {
-					t.Errorf("%s %s, a bind: %d, %q", loss.name, when, r.Status, r.String("description"))
-				}
+				assert.False(t, r.Status < 400 || !strings.Contains(r.String("description"), "somebody has dropped it"),
+					"%s %s, a bind: %d, %q", loss.name, when, r.Status, r.String("description"))
 			}
 			expectDropped("at first")
 			reached, release := testdrive.HoldAt(t, d.Faults, "restore: end owner: begins")

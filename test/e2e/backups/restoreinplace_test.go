@@ -118,9 +118,8 @@ func TestRestoreInPlace(t *testing.T) {
 			"with another plan": {shared.Update(t, testdrive.Async, body{"context": testdrive.Named, "plan_id": large,
 				"parameters": body{"restore_backup": backup, "confirm": "db"}}), "Send two requests."},
 		} {
-			if testdrive.ExpectRefusal(t, test.r, http.StatusBadRequest); !strings.Contains(test.r.String("description"), test.says) {
-				t.Errorf("%s: %q", name, test.r.String("description"))
-			}
+			testdrive.ExpectRefusal(t, test.r, http.StatusBadRequest)
+			assert.True(t, strings.Contains(test.r.String("description"), test.says), "%s: %q", name, test.r.String("description"))
 		}
 		testdrive.ExpectError(t, shared.Update(t, testdrive.Sync, body{"context": testdrive.Named, "parameters": body{"restore_backup": backup,
 			"confirm": "db"}}), "AsyncRequired")

@@ -44,9 +44,8 @@ func shopContents(t *testing.T, c testdrive.Credentials) []string {
 // expectShop fails the test unless the shop has these contents, and the accounts that define its objects may use them.
 func expectShop(t *testing.T, c testdrive.Credentials, was []string) {
 	t.Helper()
-	if is := shopContents(t, c); !slices.Equal(is, was) {
-		t.Errorf("before:\n%s\nafter:\n%s", strings.Join(was, "\n"), strings.Join(is, "\n"))
-	}
+	is := shopContents(t, c)
+	assert.True(t, slices.Equal(is, was), "before:\n%s\nafter:\n%s", strings.Join(was, "\n"), strings.Join(is, "\n"))
 	testdrive.Exec(t, c.Open(t), "SELECT * FROM long_names", "CALL greet()", "INSERT INTO customer (id, name) VALUES (3, 'new')")
 }
 

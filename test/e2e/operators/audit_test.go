@@ -56,9 +56,7 @@ func TestAudit(t *testing.T) {
 		if n == 0 {
 			want[n].RequestID = l.RequestID // the broker's own
 		}
-		if l != want[n] {
-			t.Errorf("%+v\nwant %+v", l, want[n])
-		}
+		assert.Equal(t, want[n], l, "%+v\nwant %+v", l, want[n])
 	}
 	drains := slices.DeleteFunc(o.Audit(t, "--since", "1h"), func(l testdrive.AuditLine) bool { return l.Object != "shared-1" })
 	if len(drains) != 2 || drains[0].Action != "undrain" || drains[1].Action != "drain" ||

@@ -309,9 +309,8 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 	b := d.NewBinding()
 	b.Platform = d.Platform
 	next, _ := testdrive.Field(b.Bind(t, fields).Expect(t, http.StatusCreated).Body, "credentials", "credhub-ref").(string)
-	if d.readAs(t, reader, next); !strings.HasPrefix(next, elsewhere+"/") {
-		t.Errorf("under another path, the reference is %s", next)
-	}
+	d.readAs(t, reader, next)
+	assert.True(t, strings.HasPrefix(next, elsewhere+"/"), "under another path, the reference is %s", next)
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	d.hub.Allow(false)
 	testdrive.ExpectEmpty(t, old.Unbind(t), http.StatusOK)

@@ -283,9 +283,8 @@ func (w *watcher) stop() (commands, environments string) {
 		close(w.end)
 	}
 	w.ended.Wait()
-	if len(w.initFiles) != 1 || w.initFiles[0o600] == 0 {
-		w.t.Errorf("files with an admin password, by mode: %v, want some of 0600", w.initFiles)
-	}
+	assert.False(w.t, len(w.initFiles) != 1 || w.initFiles[0o600] == 0,
+		"files with an admin password, by mode: %v, want some of 0600", w.initFiles)
 	return joined(w.commands), joined(w.environments)
 }
 

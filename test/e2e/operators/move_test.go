@@ -132,9 +132,8 @@ func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
 	require.NoError(t, err)
 	run := func(statement string) {
 		t.Helper()
-		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := conn.ExecContext(t.Context(), statement)
+		require.NoError(t, err, "%s", statement)
 	}
 	id := "'" + rand.Text() + "'"
 	for _, statement := range append(before, "XA START "+id, "INSERT INTO items (name) VALUES ('xa')", "XA END "+id,

@@ -48,9 +48,8 @@ func TestServerUpgrade(t *testing.T) {
 		assert.False(t, !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading"),
 			"the platform reads %q", shown)
 		written := stop()
-		if n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM written"); n < written {
-			t.Errorf("%d rows are left of %d", n, written)
-		}
+		n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM written")
+		assert.True(t, n >= written, "%d rows are left of %d", n, written)
 		testdrive.ExpectClone(t, i)
 		i.ExpectVersion(t, p, env, next.Version)
 		var backups []struct{ Reason, State string }

@@ -85,9 +85,7 @@ func expectNoLaunch(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, ta
 	i := p.OwnInstance(t, "dedicated-small")
 	testdrive.ExpectNoRoom(t, i, i.BeginProvision(t), tasks, "no room on the disk")
 	for _, e := range readDir(t, disk.Path("instances")) {
-		if !slices.Contains(before, e.Name()) {
-			t.Errorf("left over: %s", e.Name())
-		}
+		assert.True(t, slices.Contains(before, e.Name()), "left over: %s", e.Name())
 	}
 	i.Remove(t)
 }

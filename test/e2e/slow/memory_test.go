@@ -73,9 +73,8 @@ func TestMemory(t *testing.T) {
 			t.Logf("%s: %s", from, peak(t, p))
 			made.Remove(t)
 		}
-		if n := failed(); n > 0 || g.kills(t) > 0 {
-			t.Errorf("%d health checks failed, and the kernel killed %d times", n, g.kills(t))
-		}
+		n := failed()
+		assert.False(t, n > 0 || g.kills(t) > 0, "%d health checks failed, and the kernel killed %d times", n, g.kills(t))
 	})
 }
 

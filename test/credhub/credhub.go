@@ -8,7 +8,9 @@ package credhub
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -52,34 +54,35 @@ type Server struct {
 	URL string
 	CA  string // in PEM
 
-	t         testing.TB
-	authority authority
-	uaa       string
+	t   testing.TB
+	uaa string
 
-	mu          sync.Mutex
-	credentials map[string]map[string]any // by name
-	permissions []Permission
-	tokens      map[string]time.Time // until when each is valid
-	refused     map[string]bool      // tokens that are refused although they have not expired
-	granted     int
-	answer      func(*http.Request) http.HandlerFunc
+	mu           sync.Mutex
+	credentials  map[string]map[string]any // by name
+	permissions  []Permission
+	tokens       map[string]time.Time // until when each is valid
+	applications map[string]string    // GUIDs, by the certificates of instances
+	refused      map[string]bool      // tokens that are refused although they have not expired
+	granted      int
+	answer       func(*http.Request) http.HandlerFunc
 }
 
 // Start starts a CredHub. It ends with the test, which fails if a request was not as CredHub's API has it.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, authority: newAuthority(t), credentials: map[string]map[string]any{},
-		tokens: map[string]time.Time{}, refused: map[string]bool{}}
+	s := &Server{t: t, credentials: map[string]map[string]any{}, tokens: map[string]time.Time{},
+		applications: map[string]string{}, refused: map[string]bool{}}
 	s.permissions = []Permission{
 		{Path: Path + "/*", Actor: "uaa-client:" + Client, Operations: operations, UUID: uuid.NewString()}}
-	s.CA = s.authority.pem()
-	uaa := s.listen(http.HandlerFunc(s.serveUAA), false)
-	s.uaa = uaa.URL
-	s.URL = s.listen(http.HandlerFunc(s.serve), true).URL
+	s.uaa = s.listen(s.serveUAA).URL
+	hub := s.listen(s.serve)
+	s.URL = hub.URL
+	s.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hub.Certificate().Raw}))
 	return s
 }
 
-func (s *Server) listen(handler http.Handler, askCertificate bool) *httptest.Server {
+// listen serves HTTPS with httptest's own certificate, which is that of its CA too.
+func (s *Server) listen(handler http.HandlerFunc) *httptest.Server {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		answer := s.answer
@@ -90,9 +93,9 @@ func (s *Server) listen(handler http.Handler, askCertificate bool) *httptest.Ser
 				return
 			}
 		}
-		handler.ServeHTTP(w, r)
+		handler(w, r)
 	}))
-	server.TLS = s.authority.serverConfig(s.t, askCertificate)
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
 	server.StartTLS()
 	s.t.Cleanup(func() {
 		server.CloseClientConnections() // requests may hang
@@ -243,11 +246,9 @@ func (s *Server) actor(w http.ResponseWriter, r *http.Request) (string, bool) {
 		}
 		return "uaa-client:" + Client, true
 	}
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		for _, unit := range r.TLS.PeerCertificates[0].Subject.OrganizationalUnit {
-			if guid, isApp := strings.CutPrefix(unit, "app:"); isApp && uuid.Validate(guid) == nil {
-				return "mtls-app:" + guid, true
-			}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		if guid, isApp := s.applications[string(r.TLS.PeerCertificates[0].Raw)]; isApp {
+			return "mtls-app:" + guid, true
 		}
 	}
 	respond(w, http.StatusUnauthorized, map[string]string{"error": "unauthorized",

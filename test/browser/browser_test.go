@@ -23,6 +23,7 @@ import (
 	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -218,3 +219,5 @@ func (b *tab) screenshot(name string) {
 		b.t.Error(err)
 	}
 }
+
+func TestMain(m *testing.M) { servers.Main(m) }

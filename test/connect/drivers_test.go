@@ -1,7 +1,10 @@
+// Package connect runs what docs/connect.md tells developers to write, and what drivers make of credentials as they
+// stand, with the drivers themselves. A driver that is not installed fails the tests.
 package connect
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -241,3 +244,21 @@ func TestUnverifiedIsIntercepted(t *testing.T) {
 		}
 	})
 }
+
+// nodeModules is where npm has installed what node/package-lock.json names, once for all tests of a run.
+func nodeModules(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(servers.Made(t, "node", func(path string) error {
+		if err := os.CopyFS(path, os.DirFS("node")); err != nil {
+			return err
+		}
+		npm := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+		npm.Dir = path
+		if out, err := npm.CombinedOutput(); err != nil {
+			return fmt.Errorf("npm ci: %w\n%s", err, out)
+		}
+		return nil
+	}), "node_modules")
+}
+
+func TestMain(m *testing.M) { servers.Main(m) }

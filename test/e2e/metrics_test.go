@@ -138,7 +138,7 @@ func TestServerThatIsDown(t *testing.T) {
 		return large.UpdatePlan(t, testdrive.Sync, "shared-small").Status == http.StatusOK
 	})
 	large.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusCreated)).Open(t)
-	testdrive.OpenTasks(t, env).AwaitSuccess(t, i.ID, "")
+	testdrive.OpenTasks(t, env).AwaitSuccess(t, i.ID)
 	awaitFigures(t, p, map[string]string{"mysql_broker_task_oldest_age_seconds" + kind + "}": "0",
 		"mysql_broker_operations_total" + kind + `,outcome="succeeded",plan="shared-async"}`: "1"})
 	testdrive.ExpectTenants(t, p.Admin(t), 1, 1)

@@ -1,9 +1,13 @@
+// Package ha kills primaries: that of the broker's PostgreSQL, and those of clusters of MySQL and MariaDB servers. It
+// compares what platforms were told with what is left. The long form, with the environment variable HA=long, repeats
+// each failover and prints how long they take.
 package ha
 
 import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +20,7 @@ import (
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -206,4 +211,16 @@ func (w *world) clear(t *testing.T) {
 	for _, i := range w.Left() {
 		assert.NoError(t, w.delete(i))
 	}
+}
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+func long() bool { return os.Getenv("HA") == "long" }
+
+// rounds is how often a failover is repeated.
+func rounds(inLongForm int) int {
+	if long() {
+		return inLongForm
+	}
+	return 1
 }

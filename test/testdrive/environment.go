@@ -3,12 +3,17 @@ package testdrive
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/servers"
 )
 
@@ -80,4 +85,88 @@ func MakeObjectsAs(t *testing.T, c Credentials) {
 		"INSERT INTO items (name) VALUES ('one'), ('two')", "CREATE VIEW names AS SELECT name FROM items",
 		"CREATE PROCEDURE add_item() INSERT INTO items (name) VALUES ('added')",
 		"CREATE TRIGGER loud BEFORE INSERT ON items FOR EACH ROW SET NEW.name = UPPER(NEW.name)")
+}
+
+// EditedCatalog returns the path of a copy of the project's catalog, changed by edit.
+func EditedCatalog(t testing.TB, edit func(text string) string) (path string) {
+	t.Helper()
+	return edited(t, filepath.Join(Root(), "catalog.yml"), edit)
+}
+
+// edited is EditedCatalog of any catalog.
+func edited(t testing.TB, catalog string, edit func(text string) string) (path string) {
+	t.Helper()
+	text, err := os.ReadFile(catalog)
+	require.NoError(t, err)
+	changed := edit(string(text))
+	require.NotEqual(t, string(text), changed, "the catalog is as it was")
+	path = filepath.Join(t.TempDir(), "catalog.yml")
+	require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
+	return path
+}
+
+// InPlan edits what follows a plan's name: the first old becomes new.
+func InPlan(plan, old, new string) (edit func(text string) string) {
+	return func(text string) string {
+		before, after, found := strings.Cut(text, "name: "+plan+"\n")
+		if !found {
+			return text
+		}
+		return before + "name: " + plan + strings.Replace("\n"+after, old, new, 1)
+	}
+}
+
+// Shipped is a file of the project.
+func Shipped(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(Root(), path))
+	require.NoError(t, err)
+	return string(text)
+}
+
+func CatalogWithout(t *testing.T, plans ...string) (path string) {
+	t.Helper()
+	return EditedCatalog(t, func(text string) string {
+		const between = "\n      - id: "
+		return strings.Join(slices.DeleteFunc(strings.Split(text, between), func(part string) bool {
+			return slices.ContainsFunc(plans, func(plan string) bool { return strings.Contains(part, "name: "+plan+"\n") })
+		}), between)
+	})
+}
+
+// CatalogRetaining has plans that keep the data of deleted instances for two days, and allow events.
+func CatalogRetaining(t *testing.T) (path string) {
+	t.Helper()
+	return EditedCatalog(t, func(text string) string {
+		text = strings.ReplaceAll(text, "max_bindings: 10,", "max_bindings: 10, keep_deleted_days: 2, events: true,")
+		return strings.ReplaceAll(text, "max_bindings: 20,", "max_bindings: 20, keep_deleted_days: 2,")
+	})
+}
+
+// RetainingCatalog is the path of a copy of the project's catalog, in which these plans keep the data of deleted
+// instances for a day.
+func RetainingCatalog(t testing.TB, plans ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(Root(), "catalog.yml")
+	for _, plan := range plans {
+		path = CatalogWith(t, path, plan, "keep_deleted_days: 1")
+	}
+	return path
+}
+
+// OfferUpgrade has the plan dedicated-large want a later version than dedicated-small, and returns it.
+func OfferUpgrade(t testing.TB, env map[string]string) launcher.Version {
+	t.Helper()
+	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
+	require.NoError(t, err)
+	later := servers.Later(t, present)
+	env["LAUNCHER_MYSQLD"] = present.Path + "," + later.Path
+	env["CATALOG"] = CatalogWith(t, env["CATALOG"], "dedicated-small", fmt.Sprintf("version: %q", present.Version))
+	return launcher.Version{Flavour: later.Flavour, Version: later.Version}
+}
+
+// CatalogWith writes a catalog like that one, in which a plan has one more key for the broker, and returns its path.
+func CatalogWith(t testing.TB, catalog, plan, key string) (path string) {
+	t.Helper()
+	return edited(t, catalog, InPlan(plan, "max_bindings: ", key+", max_bindings: "))
 }

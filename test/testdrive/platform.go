@@ -97,16 +97,6 @@ func StartWith(t *testing.T, server servers.MySQL, shared ...map[string]any) Pla
 	return StartPlatform(t, server, env)
 }
 
-// EachPlatform runs a test with a broker on each flavour, in parallel. env is the broker's environment.
-func EachPlatform(t *testing.T, run func(t *testing.T, p Platform, env map[string]string)) {
-	t.Helper()
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := Environment(t, server)
-		run(t, StartPlatform(t, server, env), env)
-	})
-}
-
 // OnePlatform starts a broker, for what does not depend on the flavour.
 func OnePlatform(t *testing.T) (Platform, map[string]string) {
 	t.Helper()

@@ -3,7 +3,12 @@ package testdrive
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,6 +16,7 @@ import (
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/admit"
+	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
 
@@ -113,4 +119,116 @@ func private(t testing.TB, flavour string, e launcher.Endpoint) servers.MySQL {
 		User: privateUser, Password: privatePassword, CA: string(e.CACertificate)})
 	require.NoError(t, err)
 	return server
+}
+
+// Crashable is a private server that can be killed. Like a dedicated server, it is restarted.
+type Crashable struct {
+	servers.MySQL
+	dir string
+}
+
+// StartCrashable starts a Crashable. It is removed when the test ends.
+func StartCrashable(t testing.TB, flavour string) Crashable {
+	t.Helper()
+	return StartCrashableFor(t, flavour, "127.0.0.1")
+}
+
+// StartCrashableFor starts a Crashable whose certificate also names a host by which a test reaches it.
+func StartCrashableFor(t testing.TB, flavour, host string) Crashable {
+	t.Helper()
+	dir := launcherDirWithTemplates(t, flavour)
+	return Crashable{MySQL: privateIn(t, dir, flavour, true, host), dir: dir}
+}
+
+// Crash kills the server, and prevents its restart until let is called.
+func (c Crashable) Crash(t testing.TB) (let func()) {
+	t.Helper()
+	return CrashDedicated(t, c.dir, privateID)
+}
+
+// CrashDedicated kills the server of that id in a launcher's directory, and prevents its restart until let is called,
+// by holding the lock that every start and stop needs.
+func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
+	t.Helper()
+	unlock := LockDir(t, filepath.Join(launcherDir, "instances", id))
+	for _, pid := range Mysqlds(t, filepath.Join(launcherDir, "instances", id)) {
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	Eventually(t, limits.Stuck, "the killed server ends", func() bool {
+		return len(Mysqlds(t, filepath.Join(launcherDir, "instances", id))) == 0
+	})
+	return unlock
+}
+
+// LockDir takes the lock of a directory as the launcher does, until the test ends or unlock is called.
+func LockDir(t testing.TB, path string) (unlock func()) {
+	t.Helper()
+	dir, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { dir.Close() })
+	Eventually(t, limits.Stuck, "nobody else locks "+path, func() bool {
+		return syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+	})
+	return func() { dir.Close() }
+}
+
+// Pause stops the broker with SIGSTOP, and returns when all its threads have stopped. SIGCONT continues it. It may be
+// called from any goroutine.
+func (b *Broker) Pause(t testing.TB) {
+	t.Helper()
+	b.Signal(t, syscall.SIGSTOP)
+	awaitStopped(t, b.PID())
+}
+
+// awaitStopped returns when all threads of a process that was sent SIGSTOP have stopped. On a busy machine, they can work
+// on for a while.
+func awaitStopped(t testing.TB, pid int) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(limits.Stuck); ; <-tick.C {
+		still, err := stopped(pid)
+		if err != nil || time.Now().After(deadline) {
+			t.Errorf("process %d does not stand still: %v", pid, err)
+			return
+		}
+		if still {
+			return
+		}
+	}
+}
+
+// stopped reports whether all threads have the state T. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+func stopped(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return false, err
+	}
+	for _, thread := range threads {
+		raw, err := os.ReadFile(thread)
+		if os.IsNotExist(err) { // it has just ended
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		_, fields, _ := strings.Cut(string(raw), ") ")
+		if !strings.HasPrefix(fields, "T") {
+			return false, nil
+		}
+	}
+	return len(threads) > 0, nil
+}
+
+// Begin sends a request and does not wait. The channel yields the response. It is closed without one if none came, for
+// example because the broker was killed.
+func (b *Broker) Begin(method, path string, body any) <-chan Response {
+	answers := make(chan Response, 1)
+	go func() {
+		defer close(answers)
+		if r, err := b.Send(method, path, body, nil); err == nil {
+			answers <- r
+		}
+	}()
+	return answers
 }

@@ -254,14 +254,6 @@ func (i Instance) Clone(t *testing.T, of string, fields Body) Response {
 	return i.Provision(t, Async, all)
 }
 
-// AwaitDescription waits until a worker has begun the operation.
-func (p Platform) AwaitDescription(t *testing.T, i Instance, operation string) {
-	t.Helper()
-	Eventually(t, limits.Stuck, "the operation begins", func() bool {
-		return i.Via(p).Poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
-	})
-}
-
 func (i Instance) Upgrade(t *testing.T, version string) Response {
 	t.Helper()
 	return i.Update(t, Async, Body{"plan_id": i.PlanID, "maintenance_info": Body{"version": version}})

@@ -41,22 +41,20 @@ func (ts Tasks) Exec(t *testing.T, statement string, args ...any) {
 	require.NoError(t, err)
 }
 
-// Latest returns the newest task of an instance or, if bindingID is not empty, of a binding. epoch grows with every
-// worker that takes it.
-func (ts Tasks) Latest(t *testing.T, instanceID, bindingID string) (epoch int, state string) {
+// Latest returns the newest task of an instance. epoch grows with every worker that takes it.
+func (ts Tasks) Latest(t *testing.T, instanceID string) (epoch int, state string) {
 	t.Helper()
 	err := ts.Pool.QueryRow(t.Context(), `SELECT epoch, state FROM task
-		WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1`, instanceID, bindingID).
-		Scan(&epoch, &state)
+		WHERE instance_id = $1 AND binding_id = '' ORDER BY id DESC LIMIT 1`, instanceID).Scan(&epoch, &state)
 	require.NoError(t, err)
 	return epoch, state
 }
 
 // AwaitTakeover waits until a worker has the task that is not the one of epoch last.
-func (ts Tasks) AwaitTakeover(t *testing.T, instanceID, bindingID string, last int, limit time.Duration) {
+func (ts Tasks) AwaitTakeover(t *testing.T, instanceID string, last int) {
 	t.Helper()
-	Eventually(t, limit, "another worker takes over", func() bool {
-		epoch, _ := ts.Latest(t, instanceID, bindingID)
+	Eventually(t, TakeoverTime, "another worker takes over", func() bool {
+		epoch, _ := ts.Latest(t, instanceID)
 		return epoch > last
 	})
 }
@@ -72,10 +70,10 @@ func (ts Tasks) Await(t *testing.T, task, what, condition string) {
 }
 
 // AwaitSuccess waits until the task has succeeded.
-func (ts Tasks) AwaitSuccess(t *testing.T, instanceID, bindingID string) {
+func (ts Tasks) AwaitSuccess(t *testing.T, instanceID string) {
 	t.Helper()
 	Eventually(t, limits.Stuck, "the task ends", func() bool {
-		_, state := ts.Latest(t, instanceID, bindingID)
+		_, state := ts.Latest(t, instanceID)
 		require.NotEqual(t, "failed", state, "the task failed")
 		return state == "succeeded"
 	})
@@ -86,7 +84,7 @@ func (ts Tasks) AwaitSuccess(t *testing.T, instanceID, bindingID string) {
 func (ts Tasks) AwaitFailure(t *testing.T, instanceID string, limit time.Duration, cause string) {
 	t.Helper()
 	Eventually(t, limit, "the task fails", func() bool {
-		_, state := ts.Latest(t, instanceID, "")
+		_, state := ts.Latest(t, instanceID)
 		require.NotEqual(t, "succeeded", state, "the task succeeded")
 		return state == "failed"
 	})
@@ -159,16 +157,9 @@ func (p Platform) Desk(t *testing.T, env map[string]string, faults *Faults) Desk
 	return Desk{p, p.Operator(env), p.Admin(t), OpenTasks(t, env), faults}
 }
 
-// Interrupted prepares a test that kills the broker while it works with the data of an instance. restart starts another
-// one.
-func Interrupted(t *testing.T, flavour string, configure func(env map[string]string)) (d Desk, i Instance,
-	c Credentials, restart func() Platform) {
-	t.Helper()
-	return InterruptedOn(t, Private(t, flavour), configure)
-}
-
-// InterruptedOn is Interrupted on a server of the test's own.
-func InterruptedOn(t *testing.T, private servers.MySQL, configure func(env map[string]string)) (d Desk, i Instance,
+// Interrupted prepares a test that kills the broker while it works with the data of an instance on a server of the test's
+// own. restart starts another one.
+func Interrupted(t *testing.T, private servers.MySQL, configure func(env map[string]string)) (d Desk, i Instance,
 	c Credentials, restart func() Platform) {
 	t.Helper()
 	env := Environment(t, private)

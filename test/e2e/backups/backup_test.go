@@ -148,3 +148,94 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		assert.False(t, strings.Contains(name, first), "%s is left", name)
 	}
 }
+
+// A server ends whenever it is asked for a view, as some versions do at some views. It is asked once.
+func TestServerThatEndsAtAView(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		server := testdrive.StartCrashable(t, s.Flavour)
+		proxy := testdrive.NewProxy(t, server.Address())
+		proxy.HideTLS()
+		plain := server.MySQL
+		plain.Port, plain.CA = proxy.Port(), ""
+		env := testdrive.Environment(t, plain)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		p := testdrive.StartPlatform(t, plain, env)
+		i := p.MakeOwn(t, "shared-small")
+		_, c := i.Bound(t, nil)
+		view := []string{"CREATE TABLE items (id INT)", "CREATE VIEW fatal AS SELECT id FROM items"}
+		testdrive.Exec(t, c.Open(t), view...)
+
+		refused := []string{"the definition of the view fatal", "Drop it"}
+		backUp := func() string { return i.BackUp(t).Operation(t) }
+		asked := proxy.HoldRequest("SHOW CREATE VIEW `fatal`")
+		operation := backUp()
+		testdrive.Receive(t, asked, "the server is asked for the view")
+		server.Crash(t)()
+		again := proxy.HoldRequest("SHOW CREATE VIEW `fatal`")
+		i.AwaitFailure(t, operation, refused...)
+		i.AwaitFailure(t, backUp(), refused...)
+		clone := p.OwnInstance(t, "shared-small")
+		clone.AwaitFailure(t, clone.Clone(t, i.ID, nil).Operation(t), refused...)
+		clone.Delete(t)
+		select {
+		case <-again:
+			t.Error("the server was asked again")
+		default:
+		}
+		proxy.HoldRequest("nothing that anybody sends")
+
+		testdrive.Exec(t, c.Open(t), "DROP VIEW fatal")
+		i.BackedUp(t)
+		testdrive.Exec(t, c.Open(t), view[1])
+		i.BackedUp(t) // the dropped one was forgotten
+	})
+}
+
+// A backup of a dedicated server that the settings of the shared server refuse is not damaged. It is verified as soon as
+// an operator has changed the settings and asks for it. Partitions, which those settings forbid on MariaDB, are no reason
+// to refuse it.
+func TestVerifyWithOtherSettings(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	settings := []string{"max_allowed_packet=2M"}
+	if s.Flavour == "mariadb" {
+		settings = append(settings, "partition=OFF")
+	}
+	private := testdrive.PrivateWith(t, s.Flavour, settings...)
+	env := testdrive.Environment(t, private)
+	s3.Start(t).Configure(env)
+	p := testdrive.StartPlatform(t, private, env)
+	o := p.Operator(env)
+	i := p.MakeOwn(t, "dedicated-small")
+	_, c := i.Bound(t, nil)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE wide (id INT PRIMARY KEY, b LONGBLOB)",
+		"INSERT INTO wide VALUES (1, REPEAT('x', 4 << 20))",
+		"CREATE TABLE parts (id INT PRIMARY KEY, name VARCHAR(20)) PARTITION BY HASH (id) PARTITIONS 4",
+		"INSERT INTO parts VALUES (1, 'one'), (2, 'two')")
+	shown := i.Await(t, i.BackUp(t).Operation(t))
+	id := testdrive.BackupIn(t, shown)
+	assert.Contains(t, shown[len(shown)-1], "could not be restored as a test yet",
+		"a backup that cannot be verified ends with")
+	testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").Restored(t, i.ID, nil), http.StatusBadRequest, id+".")
+	only := func() map[string]any {
+		t.Helper()
+		var all []map[string]any
+		o.Read(t, &all, "backups", i.ID)
+		require.True(t, len(all) == 1 && all[0]["verify_error"] == nil, "backups: %v", all)
+		return all[0]
+	}
+	p.AwaitLog(t, "a backup cannot be verified on a server with these settings")
+	why, _ := only()["verify_refused"].(string)
+	assert.True(t, strings.HasPrefix(why, "shared server ") && strings.Contains(why, "max_allowed_packet"),
+		"the backup is refused because of %q", why)
+	out := o.Run(t, 0, "backups", i.ID).Stdout
+	assert.True(t, strings.Contains(out, "\trefused by settings\t") && strings.Contains(out, why),
+		"backups printed %q", out)
+	testdrive.Exec(t, p.Admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
+	o.Run(t, 0, "backups", "verify", id)
+	testdrive.Eventually(t, limits.Stuck, "the backup is verified", func() bool {
+		b := only()
+		return b["verified_at"] != nil && b["verify_refused"] == nil
+	})
+}

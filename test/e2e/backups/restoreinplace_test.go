@@ -151,7 +151,7 @@ func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
 func newSpoiltInstanceOn(t *testing.T, s servers.MySQL, configure func(env map[string]string)) *spoiltInstance {
 	t.Helper()
 	r := &spoiltInstance{}
-	r.Desk, r.i, r.c, r.restart = testdrive.InterruptedOn(t, s, func(env map[string]string) {
+	r.Desk, r.i, r.c, r.restart = testdrive.Interrupted(t, s, func(env map[string]string) {
 		env["CATALOG"] = testdrive.CatalogRetaining(t)
 		configure(env)
 	})

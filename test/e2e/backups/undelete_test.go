@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -146,4 +149,130 @@ func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
 func expectHealthy(t *testing.T, env map[string]string) {
 	t.Helper()
 	testdrive.RunDoctor(t, env).Expect(t, 0)
+}
+
+// Of two undeletes at once, one gets the data. An operator drops them.
+func TestRetainedData(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	env["CATALOG"] = testdrive.CatalogRetaining(t)
+	p := testdrive.StartPlatform(t, s, env)
+	o := p.Operator(env)
+	i := p.OwnInstance(t, "shared-small")
+	i.Create(t, cf(nil), http.StatusCreated)
+	_, app := i.Bound(t, nil)
+	testdrive.Exec(t, app.Open(t), shop...)
+	was := shopContents(t, app)
+	i.Delete(t)
+	all := o.Retained(t)
+	require.True(t, len(all) == 1 && all[0].InstanceID == i.ID && all[0].Name == "shop" && all[0].AdoptedBy == "",
+		"retained: %+v", all)
+
+	back := cf(body{"parameters": body{"undelete": i.ID}})
+	rivals := []testdrive.Instance{p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-large")}
+	var asked []<-chan testdrive.Response
+	for _, rival := range rivals {
+		asked = append(asked, rival.Begin("PUT", rival.Path(), rival.ProvisionBody(back)))
+	}
+	var winner testdrive.Instance
+	for n, answer := range asked {
+		r := testdrive.Receive(t, answer, "the answer to an undelete")
+		switch {
+		case r.Status == http.StatusCreated && winner.ID == "":
+			winner = rivals[n]
+		case r.Status != http.StatusBadRequest || !strings.Contains(r.Raw, "just now") && !strings.Contains(r.Raw, "no deleted service instance"):
+			t.Errorf("the other one: %d %s", r.Status, r.Raw)
+		}
+	}
+	require.NotEmpty(t, winner.ID, "nobody got the data")
+	_, app = winner.Bound(t, nil)
+	expectShop(t, app, was)
+
+	winner.Delete(t)
+	all = o.Retained(t)
+	require.Len(t, all, 1, "retained")
+	// Its database is lost.
+	testdrive.Exec(t, p.Admin(t), "DROP DATABASE `"+app.Database+"`")
+	found := testdrive.RunDoctor(t, env).Expect(t, 1).Stdout
+	assert.True(t, strings.Contains(found, "missing") && strings.Contains(found, "retained purge "+all[0].ID),
+		"the doctor says %s", found)
+	lost := rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}}))
+	assert.True(t, lost.Status >= 400 && strings.Contains(lost.String("description"), "not on its server any more"),
+		"an undelete of what was lost: %d %s", lost.Status, lost.Raw)
+	o.Refuse(t, "add --yes", "retained", "purge", all[0].ID)
+	o.Run(t, 0, "retained", "purge", "--yes", all[0].ID)
+	entries := o.Audit(t, "--action", "purge", "--instance", winner.ID)
+	assert.True(t, len(entries) == 1 && entries[0].Object == all[0].ID && entries[0].Platform == "operator",
+		"the purge is recorded as %+v", entries)
+	testdrive.Eventually(t, testdrive.TakeoverTime, "the data is dropped", func() bool { return len(o.Retained(t)) == 0 })
+	expectNoDatabase(t, p, app.Database)
+	rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}})).Expect(t, http.StatusBadRequest)
+	expectHealthy(t, env)
+	var counted int
+	testdrive.OpenTasks(t, env).Scan(t, &counted, "SELECT coalesce(sum(instances), 0) FROM server")
+	assert.Equal(t, 0, counted, "the server is recorded to hold %d instances", counted)
+}
+
+// TestCleanupKeepsData runs the cleanup of a provision, from a restored PostgreSQL, on an instance that is in use. The
+// cleanup must not delete the data.
+func TestCleanupKeepsData(t *testing.T) {
+	p, env := testdrive.OnePlatform(t)
+	tasks, o := testdrive.OpenTasks(t, env), p.Operator(env)
+	for name, c := range map[string]struct {
+		plan   string
+		before func(i testdrive.Instance, c testdrive.Credentials)
+		why    string // in the task's last error
+	}{
+		"a database with a table": {"shared-async", func(_ testdrive.Instance, c testdrive.Credentials) {
+			testdrive.Exec(t, c.Open(t), "CREATE TABLE kept (n INT)")
+		}, "not empty"},
+		"a server that was handed out": {"dedicated-small", func(testdrive.Instance, testdrive.Credentials) {}, "reported ready"},
+		"a server with another password": {"dedicated-small", func(i testdrive.Instance, _ testdrive.Credentials) {
+			tasks.Exec(t, "CREATE TABLE earlier AS SELECT id, admin_password FROM instance")
+			testdrive.RotateAdmin(t, env, i.ID).Expect(t, 0)
+			tasks.Exec(t, "UPDATE instance i SET admin_password = b.admin_password FROM earlier b WHERE b.id = i.id")
+			forgetHandedOut(t, env)
+		}, "admin password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := p.OwnInstance(t, c.plan)
+			i.Await(t, i.BeginProvision(t))
+			_, login := i.Bound(t, nil)
+			c.before(i, login)
+			tasks.Exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision' AND instance_id = $1", i.ID)
+			task := tasks.RestoreBefore(t, i)
+			i.AwaitFailure(t, task, "Do not delete it")
+			assert.Contains(t, o.Run(t, 0, "tasks", task).Stdout, c.why, "the task is shown as")
+			testdrive.ExpectLine(t, testdrive.RunDoctor(t, env).Expect(t, 1).Stdout, "kept", i.ID)
+			login.Open(t)                          // its data is where it was
+			if name == "a database with a table" { // an operator has it tried again, which makes a working instance
+				o.Run(t, 0, "tasks", "retry", task)
+				tasks.AwaitSuccess(t, i.ID)
+				o.Refuse(t, `the state of the service instance is "ready"`, "tasks", "retry", task)
+				_, again := i.Bound(t, nil)
+				testdrive.Exec(t, again.Open(t), "INSERT INTO kept VALUES (1)")
+			}
+
+			// What the platform asks for is done, as ever.
+			i.Remove(t)
+			expectNoDatabase(t, p, login.Database)
+			testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
+		})
+	}
+}
+
+// forgetHandedOut removes the launcher's records that its servers are in use.
+func forgetHandedOut(t *testing.T, env map[string]string) {
+	t.Helper()
+	marks, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "kept"))
+	require.True(t, err == nil && len(marks) == 1, "servers handed out: %q, %v", marks, err)
+	require.NoError(t, os.Remove(marks[0]))
+}
+
+func expectNoDatabase(t *testing.T, p testdrive.Platform, name string) {
+	t.Helper()
+	left := testdrive.Names(t, p.Admin(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name = '"+name+
+		"'")
+	assert.Empty(t, left, "%q are left", left)
 }

@@ -170,7 +170,10 @@ func bindOverAndOver(t *testing.T, i testdrive.Instance, fields func() body) (st
 }
 
 func TestRotateAdminPasswords(t *testing.T) {
-	testdrive.EachPlatform(t, func(t *testing.T, p testdrive.Platform, env map[string]string) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		p := testdrive.StartPlatform(t, s, env)
 		i := p.Provisioned(t, "dedicated-small", nil)
 		_, c := i.Bound(t, nil)
 		before := recorded(t, env, i.ID).AdminPassword

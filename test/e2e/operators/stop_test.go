@@ -1,10 +1,14 @@
 package operators
 
 import (
+	"cmp"
+	"net/http"
+	"slices"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
@@ -45,14 +49,16 @@ func TestStopHandsOver(t *testing.T) {
 	i := first.OwnInstance(t, "dedicated-small")
 	release := first.HoldLaunches(t)
 	operation := i.BeginProvision(t)
-	first.AwaitDescription(t, i, operation)
+	testdrive.Eventually(t, limits.Stuck, "the operation begins", func() bool {
+		return i.Poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
+	})
 	second := testdrive.StartPlatform(t, s, env)
 	tasks := testdrive.OpenTasks(t, env)
-	last, _ := tasks.Latest(t, i.ID, "")
+	last, _ := tasks.Latest(t, i.ID)
 
 	stopped := limits.Watch()
 	first.Signal(t, syscall.SIGTERM)
-	tasks.AwaitTakeover(t, i.ID, "", last, testdrive.TakeoverTime)
+	tasks.AwaitTakeover(t, i.ID, last)
 	var attempt int
 	tasks.Scan(t, &attempt, "SELECT attempt FROM task WHERE instance_id = $1", i.ID)
 	if attempt != 0 { // whoever takes over after a lease that runs out counts that
@@ -68,4 +74,125 @@ func TestStopHandsOver(t *testing.T) {
 	}
 	i.Remove(t)
 	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
+}
+
+// PostgreSQL commits, and the connection breaks before the response. The first commit of a request records what is
+// intended: the request fails, and the platform's repeat finds the work under way. The second records the outcome: the
+// broker finds out by itself that it is there.
+func TestFaultLostCommit(t *testing.T) {
+	t.Parallel()
+	private, env := testdrive.PrivateEnvironment(t)
+	other := testdrive.StartPlatform(t, private, env)
+	network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
+	env["DATABASE_URL"] = through
+	l := lossy{Platform: testdrive.StartPlatform(t, private, env), network: network}
+	ok, created, ended := []int{http.StatusOK}, []int{http.StatusCreated}, []int{http.StatusOK, http.StatusGone}
+	t.Run("intents", func(t *testing.T) { l.lose(t, other, "", ok, ok, ok, ended, ended) })
+	t.Run("outcomes", func(t *testing.T) { l.lose(t, other, "succeeded", created, ok, created, ok, ok) })
+}
+
+// lossy is a broker whose connections to PostgreSQL break at will.
+type lossy struct {
+	testdrive.Platform
+	network *testdrive.Proxy
+}
+
+// losing sends a request and loses the response to what it has committed, which names an operation or an outcome.
+func (l lossy) losing(t *testing.T, named string, send func() testdrive.Response) testdrive.Response {
+	t.Helper()
+	lost := l.network.CutAnswer(testdrive.Parameter(named), 0)
+	r := send()
+	select {
+	case <-lost:
+	default:
+		t.Fatalf("no commit's answer was lost; the answer is %d %s", r.Status, r.Raw)
+	}
+	return r
+}
+
+// lose loses the response to a commit of each kind of operation on an instance and a binding. The names that the commit
+// tells are those of the operations, or one for all. want are the statuses of the responses to the operations, or of
+// their repeats.
+func (l lossy) lose(t *testing.T, other testdrive.Platform, name string, want ...[]int) {
+	admin, i := other.Admin(t), l.OwnInstance(t, "shared-small")
+	b := i.NewBinding()
+	var c testdrive.Credentials
+	for n, step := range []struct {
+		kind      string
+		send      func() testdrive.Response
+		databases int
+		accounts  int
+	}{
+		{"provision", func() testdrive.Response { return i.Provision(t, testdrive.Sync, nil) }, 1, 0},
+		{"update", func() testdrive.Response { return i.UpdatePlan(t, testdrive.Sync, "shared-large") }, 1, 0},
+		{"bind", func() testdrive.Response { return b.Bind(t, nil) }, 1, 1},
+		{"unbind", func() testdrive.Response { return b.Unbind(t) }, 1, 0},
+		{"deprovision", func() testdrive.Response { return i.Deprovision(t, testdrive.Sync) }, 0, 0},
+	} {
+		r := l.losing(t, cmp.Or(name, step.kind), step.send)
+		if name == "" {
+			testdrive.ExpectRefusal(t, r, http.StatusServiceUnavailable, "Try again")
+			r = step.send()
+		}
+		require.True(t, slices.Contains(want[n], r.Status), "%s is answered %d: %s", step.kind, r.Status, r.Raw)
+		switch step.kind {
+		case "bind":
+			c = i.Credentials(t, r)
+			c.Open(t)
+		case "unbind":
+			testdrive.ExpectRefused(t, c.Fields(t))
+		}
+		testdrive.ExpectTenants(t, admin, step.databases, step.accounts)
+	}
+	i.Via(other).Deprovision(t, testdrive.Sync).Expect(t, http.StatusGone)
+}
+
+// A broker may die while it creates the data directory that servers are copied from. The next broker waits for the
+// orphaned initialisation to end, and starts over.
+func TestFaultCrashDuringTemplate(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	testdrive.OwnTemplates(t, env)
+	first := testdrive.StartPlatform(t, s, env)
+	i := first.OwnInstance(t, "dedicated-small")
+	operation := i.BeginProvision(t)
+	testdrive.Eventually(t, limits.Stuck, "a process makes a data directory", func() bool {
+		return len(testdrive.Processes(t, env["LAUNCHER_DIR"]+"/templates")) > 0
+	})
+	tasks := testdrive.OpenTasks(t, env)
+	last, _ := tasks.Latest(t, i.ID)
+	first.Kill(t)
+	testdrive.ExpireLeases(t, tasks.Pool)
+
+	i = i.Via(testdrive.StartPlatform(t, s, env))
+	tasks.AwaitTakeover(t, i.ID, last)
+	i.Await(t, operation)
+	_, c := i.Bound(t, nil)
+	c.Open(t)
+	assert.Len(t, testdrive.Mysqlds(t, env["LAUNCHER_DIR"]), 1, "processes of one server")
+	i.Remove(t)
+	testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])
+}
+
+// Requests that arrive after a dedicated server is destroyed and before its instance's deletion ends get a
+// ConcurrencyError.
+func TestFaultRequestsAfterAServerIsDestroyed(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	faults := testdrive.NewFaults(t, env)
+	p := testdrive.StartPlatform(t, s, env)
+	i := p.MakeOwn(t, "dedicated-small")
+	b, _ := i.Bound(t, nil)
+
+	destroyed, goOn := testdrive.HoldAt(t, faults, "destroy: moved away")
+	operation := i.Deprovision(t, testdrive.Async).Operation(t)
+	testdrive.Receive(t, destroyed, "the server is destroyed")
+	testdrive.ExpectError(t, b.Fetch(t), "ConcurrencyError")
+	testdrive.ExpectError(t, b.Bind(t, nil), "ConcurrencyError")
+	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Async, "dedicated-large"), "ConcurrencyError")
+	goOn()
+	i.Await(t, operation)
+	b.Fetch(t).Expect(t, http.StatusNotFound)
 }

@@ -74,7 +74,7 @@ func TestUpgradeTroubled(t *testing.T) {
 		with.Kill(t)
 		p = testdrive.StartPlatformBy(t, disk.Start, s, env)
 		i.Platform, deleted.Platform = p, p
-		ts.AwaitSuccess(t, i.ID, "")
+		ts.AwaitSuccess(t, i.ID)
 		i.ExpectVersion(t, p, env, next.Version)
 		assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT n FROM kept"), "the row reads")
 

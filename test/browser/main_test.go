@@ -1,9 +1,0 @@
-package browser
-
-import (
-	"testing"
-
-	"mysql-broker/test/servers"
-)
-
-func TestMain(m *testing.M) { servers.Main(m) }

@@ -1,0 +1,152 @@
+package slow
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// After a restart of the host, a server that is still starting is nothing to warn of. One that was up before is.
+func TestServerThatIsStartingIsNotWarnedOf(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		env["QUOTA_INTERVAL"] = "1s"
+		p := testdrive.StartPlatform(t, server, env)
+		i := p.MakeOwn(t, "dedicated-small")
+		_, c := i.Bound(t, nil)
+		db := c.Open(t)
+		id := testdrive.DedicatedID(t, env)
+		p.Signal(t, syscall.SIGTERM)
+		p.Wait(t)
+
+		let := testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], id)
+		p = testdrive.StartPlatform(t, server, env)
+		const warning = "measuring all databases of a server failed"
+		const measured = `mysql_broker_quota_measurement_timestamp_seconds{server=""}`
+		for range 2 {
+			before := p.Scrape(t)[measured]
+			testdrive.Eventually(t, testdrive.QuotaTime, "the guard makes a round", func() bool {
+				now := p.Scrape(t)[measured]
+				return now != "" && now != before || strings.Contains(p.Log(), warning)
+			})
+		}
+		assert.False(t, strings.Contains(p.Log(), warning), "operators are warned of a server that is starting")
+		let()
+		testdrive.Eventually(t, testdrive.RestartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+
+		let = testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], id)
+		p.AwaitLog(t, warning)
+		let()
+		testdrive.Eventually(t, testdrive.RestartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		i.Via(p).Remove(t)
+	})
+}
+
+// expectService fails the test unless each of many requests at once is carried out.
+func expectService(t *testing.T, brokers []testdrive.Platform) {
+	t.Helper()
+	var asked sync.WaitGroup
+	for n := range 20 {
+		asked.Go(func() { makeAndDelete(t, brokers[n%len(brokers)]) })
+	}
+	asked.Wait()
+}
+
+// makeAndDelete checks that each of several requests for a new instance succeeds.
+func makeAndDelete(t *testing.T, p testdrive.Platform) {
+	i := p.OwnInstance(t, "shared-small")
+	for _, q := range []struct {
+		method, path string
+		body         any
+		status       int
+	}{
+		{"PUT", i.Path(), i.ProvisionBody(nil), http.StatusCreated},
+		{"GET", i.Path(), nil, http.StatusOK},
+		{"DELETE", i.Deletion(i.Path(), testdrive.Sync), nil, http.StatusOK},
+	} {
+		since := time.Now()
+		if r, err := p.Send(q.method, q.path, q.body, nil); err != nil || r.Status != q.status {
+			t.Errorf("%s, after %v: %v, status %d: %s", q.method, time.Since(since), err, r.Status, r.Raw)
+		}
+	}
+}
+
+// When PostgreSQL refuses further connections, the broker serves all requests with the connections that it has.
+func TestPostgresTakesNoMoreConnections(t *testing.T) {
+	t.Parallel()
+	server := servers.Any(t) // what matters is PostgreSQL
+	pg := testdrive.StartPostgres(t)
+	env := testdrive.Environment(t, server)
+	env["DATABASE_URL"] = pg.URL
+	p := testdrive.StartPlatform(t, server, env)
+	warm := p.OwnInstance(t, "shared-small") // which gives it some connections
+	warm.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
+	for {
+		conn, err := pgx.Connect(t.Context(), pg.URL)
+		if err != nil {
+			var refused *pgconn.PgError
+			require.True(t, errors.As(err, &refused) && refused.Code == "53300", "%v", err)
+			break
+		}
+		defer conn.Close(context.Background())
+	}
+	expectService(t, []testdrive.Platform{p})
+	warm.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+}
+
+// While operations change instances, expired accounts are locked, even if another server does not answer.
+func TestExpiryBesideSilentServer(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		faults := testdrive.NewFaults(t, env)
+		p := testdrive.StartPlatform(t, server, env)
+		silent, well := p.MakeOwn(t, "dedicated-small"), p.MakeOwn(t, "shared-async")
+		asked := body{"parameters": body{"ttl": "5s"}}
+		for range 6 { // with ten seconds for each
+			silent.Bound(t, asked)
+		}
+		_, c := well.Bound(t, asked)
+		g, resizing := testdrive.NewGate(t, "update: limit connections: begins"), testdrive.NewGate(t, "update: resize: begins")
+		faults.Decide(func(_ int, point string) testdrive.Word {
+			g.Pass(point)
+			resizing.Pass(point)
+			return testdrive.GoOn
+		})
+		updated := make(chan testdrive.Response, 1)
+		go func() { updated <- well.UpdatePlan(t, testdrive.Async, "shared-large") }()
+		testdrive.Receive(t, g.Reached, "the update has begun")
+		silent.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted)
+		testdrive.Receive(t, resizing.Reached, "the other update has begun")
+		pid := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])[0]
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+		thaw := sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+		defer thaw()
+		login := testdrive.Connect(t, c.Fields(t))
+		login.SetMaxIdleConns(0)
+		testdrive.Eventually(t, limits.Stuck, "the account is locked", func() bool {
+			return login.PingContext(t.Context()) != nil
+		})
+		g.Release()
+		testdrive.Receive(t, updated, "the update ends").Expect(t, http.StatusOK)
+		well.Remove(t)
+		thaw()
+		resizing.Release()
+		silent.Remove(t)
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,6 +41,11 @@ func TestConformance(t *testing.T) {
 				Child:    p.child(t),
 				MemoryMB: [2]int{256, 1024},
 				Open:     p.open,
+				Supervise: func(t *testing.T, options launcher.Options) launcher.Launcher {
+					supervised := *p
+					supervised.cfg.Options, supervised.cfg.RenewInterval = options, 100*time.Millisecond
+					return supervised.open(t)
+				},
 				Fill:     p.fill,
 				Readable: p.readable,
 			}

@@ -22,6 +22,10 @@ type Place struct {
 	// replicas or for the same one after a crash, which closes nothing.
 	Open func(t *testing.T) launcher.Launcher
 
+	// Supervise opens a launcher with these options, which looks at its CA every few seconds. It is nil if servers have no
+	// certificates.
+	Supervise func(t *testing.T, options launcher.Options) launcher.Launcher
+
 	// Fill uses up all room for new servers, so that a launch returns ErrNoRoom.
 	Fill func(t *testing.T)
 
@@ -63,6 +67,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"list", testList},
 		{"admin password", testAdminPassword},
 		{"certificate", testCertificate},
+		{"renewal", testRenewal},
 		{"secrets", testSecrets},
 		{"notes", testNotes},
 	} {

@@ -34,6 +34,12 @@ func TestConformance(t *testing.T) {
 				Child:    string(child),
 				MemoryMB: [2]int{256, 1024},
 				Open:     func(t *testing.T) launcher.Launcher { return open(t, cfg) },
+				Supervise: func(t *testing.T, options launcher.Options) launcher.Launcher {
+					supervised := cfg
+					supervised.Options = options
+					supervised.Logger = cfg.Logger
+					return open(t, supervised)
+				},
 				Fill:     func(t *testing.T) { takePorts(t, cfg) },
 				Readable: func(t *testing.T) string { return log.String() + serverLogs(t, cfg) + arguments(t, cfg) },
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -30,4 +33,57 @@ func start(t *testing.T, s servers.MySQL, env map[string]string, log io.Writer) 
 	t.Cleanup(stop)
 	return stop, testdrive.Platform{Server: s, Seen: &testdrive.Secrets{}, Broker: &testdrive.Broker{
 		URL: fmt.Sprintf("http://127.0.0.1:%d", a.Port()), Username: testdrive.Username, Password: testdrive.Password}}
+}
+
+// A PostgreSQL that accepts no writes counts as down. Reads are answered, and writes are to be sent again.
+func TestReadOnlyPostgres(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	_, p := start(t, s, env, io.Discard)
+	i := p.MakeOwn(t, "shared-small")
+	records := testdrive.OpenTasks(t, env)
+	set := func(value string) {
+		t.Helper()
+		records.Exec(t, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = "+value+"', "+
+			"current_database()); END $$")
+	}
+	shows := func(word, up string) {
+		t.Helper()
+		testdrive.Eventually(t, limits.Stuck, "PostgreSQL is "+word, func() bool {
+			return p.Do(t, "GET", "/readyz", nil).String("postgresql") == word &&
+				p.Scrape(t)["mysql_broker_postgresql_up"] == up
+		})
+	}
+	set("on")
+	records.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`) // connections keep the setting
+	shows("read-only", "0")
+	i.Fetch(t).Expect(t, http.StatusOK)
+	testdrive.ExpectRefusal(t, i.Deprovision(t, testdrive.Sync), http.StatusServiceUnavailable, "Try again")
+	set("off")
+	shows("ok", "1")
+	testdrive.Eventually(t, limits.Stuck, "the instance is deleted", func() bool {
+		return i.Deprovision(t, testdrive.Sync).Status == http.StatusGone
+	})
+}
+
+// Bindings that expire while no broker runs end when one starts.
+func TestExpiredMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	var log logged.Text
+	stop, p := start(t, s, env, &log)
+	i := p.MakeOwn(t, "shared-small")
+	missed, gone := i.Bound(t, nil)
+	stop()
+	testdrive.OpenTasks(t, env).Exec(t, "UPDATE binding SET expires_at = now() WHERE id = $1", missed.BindingID)
+	_, p = start(t, s, env, &log)
+	testdrive.Eventually(t, limits.Stuck, "the binding has ended", func() bool {
+		return log.Count("a service binding has expired") == 1 && !testdrive.AccountExists(t, p, gone.Username)
+	})
+	missed.Instance = i.Via(p)
+	testdrive.ExpectEmpty(t, missed.Unbind(t), http.StatusOK)
+	testdrive.ExpectEmpty(t, missed.Instance.Deprovision(t, testdrive.Sync), http.StatusOK)
 }

@@ -81,6 +81,9 @@ func (f filling) replay(ctx context.Context, run *task.Run, of plan.Plan, owner 
 			if err := f.replayAll(ctx, r, m, recorded); err != nil {
 				return err
 			}
+			if err := r.AdvanceSequences(ctx); err != nil {
+				return err
+			}
 			return limits.Restore(ctx, mysqld.MaxPacketMB(of.MemoryMB)<<20)
 		})
 	})

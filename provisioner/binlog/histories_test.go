@@ -69,7 +69,31 @@ var (
 		"UPDATE t SET d = NULL WHERE v = 10", "DELETE FROM t WHERE v = 9"}
 )
 
+// counted is a table whose default takes values of a sequence, and others that triggers write with it.
+var counted = []string{"CREATE SEQUENCE s CACHE 2 INCREMENT 10", "CREATE TABLE t (id INT PRIMARY KEY DEFAULT NEXTVAL(s), v INT)",
+	"CREATE TABLE u (v INT PRIMARY KEY)", "INSERT INTO u VALUES (1), (2), (3), (4), (5)"}
+
 var histories = map[string]history{
+	"a sequence in a trigger": {on: mysqld.MariaDB, before: counted, after: []string{
+		"CREATE TRIGGER r BEFORE UPDATE ON u FOR EACH ROW INSERT INTO t (v) VALUES (OLD.v)", "UPDATE u SET v = v + 10"}},
+	"a sequence beside a trigger": {on: mysqld.MariaDB, before: counted, after: []string{
+		"CREATE TRIGGER r AFTER INSERT ON t FOR EACH ROW INSERT INTO u VALUES (NEW.v)", "INSERT INTO t (v) VALUES (6), (7)"}},
+	"a sequence in a function": {on: mysqld.MariaDB, before: counted, after: []string{
+		"CREATE FUNCTION f() RETURNS INT BEGIN INSERT INTO t (v) VALUES (5); RETURN 1; END", "DO f()"}},
+	"a sequence that descends": {on: mysqld.MariaDB, before: counted, after: []string{"CREATE SEQUENCE d START -1 INCREMENT -3",
+		"ALTER TABLE t ALTER id SET DEFAULT NEXTVAL(d)",
+		"CREATE TRIGGER r BEFORE UPDATE ON u FOR EACH ROW INSERT INTO t (v) VALUES (OLD.v)", "UPDATE u SET v = v + 10"}},
+	"a sequence that is used up": {on: mysqld.MariaDB, before: counted, after: []string{"ALTER SEQUENCE s MAXVALUE 45",
+		"CREATE TRIGGER r BEFORE UPDATE ON u FOR EACH ROW INSERT INTO t (v) VALUES (OLD.v)", "UPDATE u SET v = v + 10"}},
+	"a sequence that cycles": {on: mysqld.MariaDB, before: counted, after: []string{"ALTER SEQUENCE s MAXVALUE 15 CYCLE",
+		"INSERT INTO t (v) VALUES (1), (2)", "DELETE FROM t WHERE v = 1", "INSERT INTO t (v) VALUES (3)"}},
+	"a history by transactions": {on: mysqld.MariaDB, after: []string{"CREATE TABLE t (v INT, s BIGINT UNSIGNED " +
+		"GENERATED ALWAYS AS ROW START, e BIGINT UNSIGNED GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e)) " +
+		"WITH SYSTEM VERSIONING", "INSERT INTO t (v) VALUES (1)"}, refused: "a history by transactions"},
+	"only virtual columns": {on: "mariadb-11", after: []string{"CREATE TABLE t (a INT AS (1), b INT AS (2))",
+		"INSERT INTO t VALUES (), (), ()", "DELETE FROM t LIMIT 2"}, refused: "rows of the table `t`, which has only virtual columns"},
+	"only virtual columns before": {on: "mariadb-10.11", after: []string{"CREATE TABLE t (a INT AS (1), b INT AS (2))",
+		"INSERT INTO t VALUES (), (), ()", "DELETE FROM t LIMIT 2"}},
 	"the zone of a default": {after: []string{"SET time_zone = '+08:00'",
 		"CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NOT NULL DEFAULT '2024-02-03 04:05:06') DEFAULT CHARSET=utf8mb4",
 		"@CREATE TABLE u (id INT PRIMARY KEY, at TIMESTAMP NOT NULL DEFAULT '2024-02-03 04:05:06')",

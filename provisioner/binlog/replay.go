@@ -50,14 +50,14 @@ type Replay struct {
 	batch       []event
 	batchBytes  int
 	xa          xaTransactions
-	resets      map[string]string // see resets
-	session     rowSession        // of the present transaction
-	settings    string            // that the session which writes rows has
-	zone        string            // the last one of a transaction
-	recomputes  bool              // MariaDB computes stored columns where rows are written
-	zoned       map[string]bool   // tables, see dependsOnZone
-	stored      []stored          // of the target, now or before
-	inputs      string            // what the next statement depends on, as events before it say; "" for nothing else
+	resets      map[string]string  // see resets
+	session     rowSession         // of the present transaction
+	settings    string             // that the session which writes rows has
+	zone        string             // the last one of a transaction
+	recomputes  bool               // MariaDB computes stored columns where rows are written
+	refused     map[string]refusal // by table, see refuseRows
+	stored      []stored           // of the target, now or before
+	inputs      string             // what the next statement depends on, as events before it say; "" for nothing else
 }
 
 // UnsupportedError says that a log has something that cannot be replayed.
@@ -79,7 +79,7 @@ const (
 
 // Begin opens the connections.
 func (r *Replay) Begin(ctx context.Context, at Position) (err error) {
-	r.at, r.checksummed, r.maps, r.zoned, r.zone = at, true, map[uint64]mapped{}, map[string]bool{}, "'+00:00'"
+	r.at, r.checksummed, r.maps, r.refused, r.zone = at, true, map[uint64]mapped{}, map[string]refusal{}, "'+00:00'"
 	if r.rows, err = r.connect(ctx); err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (r *Replay) row(ctx context.Context, e event) error {
 	table, known := r.maps[tableID(e.body)]
 	ends := e.body[6]&statementEnds != 0
 	if table.raw != nil {
-		if err := r.refuseZone(ctx, table.name, e.kind); err != nil {
+		if err := r.refuseRows(ctx, table.name, e.kind); err != nil {
 			return err
 		}
 		r.batch = append(r.batch, e)

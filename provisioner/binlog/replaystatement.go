@@ -84,7 +84,7 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 	if err := r.Alive(); err != nil {
 		return err
 	}
-	clear(r.zoned)
+	clear(r.refused)
 	if drops, creates := ofDatabase(q.tokens(text)); drops || creates {
 		return r.defineDatabase(ctx, q, text, drops, creates)
 	}

@@ -41,46 +41,58 @@ func (s rowSession) settings(zone string, twice bool) string {
 		s.sqlMode|noAutoValueOnZero|allowInvalidDates, mode)
 }
 
-// refuseZone refuses rows of a table whose stored columns the server would compute in another time zone than the
-// source. MariaDB before 11.0 takes them from the log.
-func (r *Replay) refuseZone(ctx context.Context, table string, kind byte) error {
-	if !rowsEvents[kind] || r.session.set["time_zone"] != "" || !r.MySQL && !r.recomputes {
-		return nil
-	}
-	depends, known := r.zoned[table]
+// refusal is why rows of a table cannot be replayed, as its columns are.
+type refusal struct {
+	cause string // "" for none
+	zoned bool   // it has a stored column that depends on the time zone of sessions
+}
+
+// refuseRows refuses rows that the server would not write as the source did: those of a table whose stored columns
+// it would compute in another time zone, which MariaDB before 11.0 takes from the log, and those of tables that it
+// does not write as the log says.
+func (r *Replay) refuseRows(ctx context.Context, table string, kind byte) error {
+	refused, known := r.refused[table]
 	if !known {
 		var err error
-		if depends, err = r.dependsOnZone(ctx, table); err != nil {
+		if refused, err = r.refusalOf(ctx, table); err != nil {
 			return fmt.Errorf("look at the columns of the table %s: %w", table, err)
 		}
-		r.zoned[table] = depends
+		r.refused[table] = refused
 	}
-	if !depends {
+	cause := refused.cause
+	if refused.zoned && rowsEvents[kind] && r.session.set["time_zone"] == "" && (r.MySQL || r.recomputes) {
+		cause = "has a stored column that depends on the time zone of sessions"
+	}
+	if cause == "" {
 		return nil
 	}
-	return &UnsupportedError{What: fmt.Sprintf("rows of the table `%s`, which has a stored column that depends on the "+
-		"time zone of sessions", table)}
+	return &UnsupportedError{What: fmt.Sprintf("rows of the table `%s`, which %s", table, cause)}
 }
 
 // zoneFunctions depend on the time zone of a session, whatever their arguments are.
 var zoneFunctions = []string{"FROM_UNIXTIME", "UNIX_TIMESTAMP"}
 
-// dependsOnZone reports whether a table has a stored column that is computed from a TIMESTAMP or by one of these.
-func (r *Replay) dependsOnZone(ctx context.Context, table string) (yes bool, err error) {
+// refusalOf looks at the columns of a table: whether a stored one is computed from a TIMESTAMP or by one of these, or
+// all are virtual: from 11.0 on, MariaDB then does not find the rows.
+func (r *Replay) refusalOf(ctx context.Context, table string) (found refusal, err error) {
 	rows, err := r.rows.QueryContext(ctx, `SELECT column_name, data_type = 'timestamp',
-		CASE WHEN extra LIKE '%STORED%' THEN generation_expression END FROM information_schema.columns
+		CASE WHEN extra LIKE '%STORED%' THEN generation_expression END, extra LIKE '%VIRTUAL%' FROM information_schema.columns
 		WHERE table_schema = ? AND table_name = ?`, r.Target, table)
 	if err != nil {
-		return false, err
+		return found, err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	words, expressions := slices.Clone(zoneFunctions), []string{}
+	columns, virtual := 0, 0
 	for rows.Next() {
 		var name string
-		var zoned bool
+		var zoned, isVirtual bool
 		var expression *string
-		if err := rows.Scan(&name, &zoned, &expression); err != nil {
-			return false, err
+		if err := rows.Scan(&name, &zoned, &expression, &isVirtual); err != nil {
+			return found, err
+		}
+		if columns++; isVirtual {
+			virtual++
 		}
 		if zoned {
 			words = append(words, strings.ToUpper(name))
@@ -90,9 +102,12 @@ func (r *Replay) dependsOnZone(ctx context.Context, table string) (yes bool, err
 		}
 	}
 	for _, expression := range expressions {
-		yes = yes || slices.ContainsFunc(tokens(expression, 0, 0), func(t token) bool {
+		found.zoned = found.zoned || slices.ContainsFunc(tokens(expression, 0, 0), func(t token) bool {
 			return slices.Contains(words, strings.ToUpper(t.name))
 		})
 	}
-	return yes, rows.Err()
+	if r.recomputes && columns > 0 && columns == virtual {
+		found.cause = "has only virtual columns"
+	}
+	return found, rows.Err()
 }

@@ -287,7 +287,10 @@ func (a *archive) replay(t *testing.T, source string, to tenant) error {
 			return err
 		}
 	}
-	return r.End()
+	if err := r.End(); err != nil {
+		return err
+	}
+	return r.AdvanceSequences(t.Context())
 }
 
 var (

@@ -23,6 +23,10 @@ func (r *Replay) refuse(ctx context.Context, all []token, client uint64) (err er
 			return err
 		}
 	}
+	if d.changesRows {
+		return &UnsupportedError{What: "a statement that changes rows, and not these rows: the table has a history by " +
+			"transactions"}
+	}
 	cause := d.settingOfText
 	if cause == "" {
 		cause = d.unknowableWord()
@@ -52,6 +56,8 @@ type definition struct {
 	creates bool // then the table has no rows, or those that follow in the log
 	rows    int  // that the table has: 2 stands for more
 	ignore  bool // ALTER IGNORE TABLE
+
+	changesRows bool // it is no definition: MariaDB logs so what changes tables with a history by transactions
 
 	// settingOfText is a setting of SET STATEMENT on which it depends how a text is read; "" for none. The server has read
 	// the statement before it applies that.
@@ -88,6 +94,7 @@ func (d *definition) readKind() {
 			d.at++
 		}
 	}
+	d.changesRows = slices.Contains(rowStatements, d.word(d.at))
 	d.creates = d.accept("CREATE")
 	if !d.creates && !d.accept("ALTER") {
 		return
@@ -110,6 +117,9 @@ func (d *definition) readKind() {
 		d.at++
 	}
 }
+
+// rowStatements begin statements that change rows, or may.
+var rowStatements = strings.Fields("INSERT REPLACE UPDATE DELETE LOAD WITH CALL DO SELECT EXECUTE")
 
 // unknowableWord returns a word of an expression that the statement evaluates, and whose value is not known; "" for
 // none.

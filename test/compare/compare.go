@@ -309,21 +309,21 @@ func (d *describer) readDefinitions(ctx context.Context) error {
 var (
 	definer   = regexp.MustCompile("DEFINER=(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")@(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\") ")
 	counter   = regexp.MustCompile(`(?m)^(\) .*?) AUTO_INCREMENT=(\d+)`)
-	charset   = regexp.MustCompile(` (?:CHARACTER SET|COLLATE) \w+`)
-	ofMariaDB = regexp.MustCompile(` /\* [^*]* \*/| DEFAULT NULL`)
+	incident  = regexp.MustCompile(` (?:CHARACTER SET|COLLATE) \w+| DEFAULT NULL`)
+	ofMariaDB = regexp.MustCompile(` /\* [^*]* \*/`)
 )
 
 // noteDefinition leaves out of a definition who defines it. Of a table, it leaves out the counter, which noteCounter
 // notes, and the character sets of columns, which MySQL prints if the statement that created the table has named them:
-// information_schema has them. On MariaDB, it leaves out options that the server did not know, and the default NULL,
-// which only columns that CREATE TABLE … SELECT made lack.
+// information_schema has them. It leaves out the default NULL, which only columns that CREATE TABLE … SELECT made lack,
+// and on MariaDB options that the server did not know.
 func (d *describer) noteDefinition(name, aspect, definition string) {
 	definition = definer.ReplaceAllString(definition, "")
 	if t := d.table(name); t != nil && strings.HasPrefix(aspect, "SHOW CREATE TABLE") {
 		if found := counter.FindStringSubmatch(definition); found != nil {
 			t.counter, _ = strconv.ParseUint(found[2], 10, 64) // digits, which fit
 		}
-		definition = charset.ReplaceAllString(counter.ReplaceAllString(definition, "$1"), "")
+		definition = incident.ReplaceAllString(counter.ReplaceAllString(definition, "$1"), "")
 		if d.mariaDB {
 			definition = ofMariaDB.ReplaceAllString(definition, "")
 		}

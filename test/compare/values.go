@@ -28,20 +28,34 @@ func (c cell) String() string {
 	return strconv.QuoteToASCII(c.text)
 }
 
-// each calls fn with the rows of a query, which the binary protocol brings: floating-point numbers have all their bits,
-// and dates that do not exist are what they are. What MySQL cannot prepare comes as text.
+// each calls fn with the rows of a query, as text.
 func (d *describer) each(ctx context.Context, query string, fn func(row []cell)) error {
-	var rows *sql.Rows
+	rows, err := d.conn.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	return readAll(rows, fn)
+}
+
+// eachValue is like each, but the binary protocol brings the rows: floating-point numbers have all their bits, and dates
+// that do not exist are what they are. What MySQL cannot prepare comes as text.
+func (d *describer) eachValue(ctx context.Context, query string, fn func(row []cell)) error {
 	statement, err := d.conn.PrepareContext(ctx, query)
 	if number(err) == errNotPreparable {
-		rows, err = d.conn.QueryContext(ctx, query)
-	} else if err == nil {
-		defer func() { _ = statement.Close() }()
-		rows, err = statement.QueryContext(ctx)
+		return d.each(ctx, query, fn)
 	}
 	if err != nil {
 		return err
 	}
+	defer func() { _ = statement.Close() }()
+	rows, err := statement.QueryContext(ctx)
+	if err != nil {
+		return err
+	}
+	return readAll(rows, fn)
+}
+
+func readAll(rows *sql.Rows, fn func(row []cell)) error {
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	columns, err := rows.Columns()
 	if err != nil {
@@ -100,8 +114,9 @@ type table struct {
 	counter    uint64   // its next value, if that is not 1
 }
 
-// random matches defaults that differ from call to call, or depend on what the session has done before.
-var random = regexp.MustCompile(`(?i)\b(?:\w+_lock|lastval|row_count|found_rows|last_insert_id|uuid|uuid_short|sys_guid|random_bytes|connection_id|user|current_user|session_user|` +
+// random matches defaults that differ from call to call, depend on what the session has done before, or on what the
+// server has cached of a sequence.
+var random = regexp.MustCompile(`(?i)\b(?:\w+_lock|nextval|lastval|row_count|found_rows|last_insert_id|uuid|uuid_short|sys_guid|random_bytes|connection_id|user|current_user|session_user|` +
 	`system_user|database|schema|sysdate)\b`)
 
 // readColumns reads which columns the tables have.
@@ -162,7 +177,7 @@ func (d *describer) readTables(ctx context.Context) error {
 			from += " FOR SYSTEM_TIME ALL"
 		}
 		d.note(t.name, "rows", "") // that there is a table
-		err := d.each(ctx, "SELECT "+strings.Join(t.read, ", ")+" FROM "+from, func(row []cell) {
+		err := d.eachValue(ctx, "SELECT "+strings.Join(t.read, ", ")+" FROM "+from, func(row []cell) {
 			d.noteAsIs(t.name, "rows", line(row, nil))
 		})
 		if err != nil {
@@ -221,19 +236,22 @@ func (d *describer) readDefaults(ctx context.Context) error {
 }
 
 func (d *describer) readDefaultsOf(ctx context.Context, t table, clone string) error {
-	for _, statement := range []string{"CREATE TABLE " + clone + " LIKE " + quote(t.name),
-		"SET timestamp = 1700000000.5, rand_seed1 = 1, rand_seed2 = 2", "INSERT INTO " + clone + " () VALUES ()"} {
-		_, err := d.conn.ExecContext(ctx, statement)
-		if err != nil && strings.HasPrefix(statement, "CREATE") {
+	like := " TABLE " + clone + " LIKE " + quote(t.name)
+	// Which is faster. Some tables cannot be temporary: with partitions or a history, for example.
+	if _, err := d.conn.ExecContext(ctx, "CREATE TEMPORARY"+like); err != nil {
+		if _, err := d.conn.ExecContext(ctx, "CREATE"+like); err != nil {
 			return d.noteError(t.name, "clone", err)
 		}
-		if err != nil {
+	}
+	for _, statement := range []string{"SET timestamp = 1700000000.5, rand_seed1 = 1, rand_seed2 = 2",
+		"INSERT INTO " + clone + " () VALUES ()"} {
+		if _, err := d.conn.ExecContext(ctx, statement); err != nil {
 			if err := d.noteError(t.name, "defaults", err); err != nil {
 				return err
 			}
 		}
 	}
-	err := d.each(ctx, "SELECT "+strings.Join(t.read, ", ")+" FROM "+clone, func(row []cell) {
+	err := d.eachValue(ctx, "SELECT "+strings.Join(t.read, ", ")+" FROM "+clone, func(row []cell) {
 		d.note(t.name, "defaults", line(row, t.byChance))
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	longestFile      = 20 * time.Second
 )
 
-// batch is three databases: one with what some files have created, its copy, and one that a dump is loaded into.
+// batch is databases: one with what some files have created, and what was made of it.
 type batch struct {
 	*run
 	id, password string
@@ -34,9 +34,13 @@ type batch struct {
 	names        names
 	failed       map[string]bool // failures that dropping an object should have ended
 	leftOut      []string        // programs that are broken in the source
+
+	databases []string                           // beginning with the source
+	without   map[int]bool                       // statements of the file that are not to be run, by number
+	ran       func(number int, statement string) // called after each statement
 }
 
-// The databases, each with an account that may do everything there.
+// The databases of a batch that is copied, each with an account that may do everything there.
 const (
 	source = "s"
 	copied = "c"
@@ -46,7 +50,7 @@ const (
 // batch runs some files, and returns how many.
 func (r *run) batch(ctx context.Context, files []string) (n int, err error) {
 	b := &batch{run: r, id: strings.ToLower(rand.Text()[:12]), password: rand.Text(), failed: map[string]bool{},
-		names: names{owner: map[string]string{}}}
+		names: names{owner: map[string]string{}}, databases: []string{source, copied, loaded}}
 	defer func() { err = cmp.Or(err, b.drop()) }()
 	if err := errors.Join(b.set(ctx), b.create(ctx)); err != nil {
 		return 0, err
@@ -67,7 +71,8 @@ func (r *run) batch(ctx context.Context, files []string) (n int, err error) {
 		}
 		err := b.transfer(ctx)
 		if err == nil {
-			return n, b.compare(ctx)
+			b.objects += len(b.names.owner)
+			return n, b.compare(ctx, map[string]string{copied: "copy: ", loaded: "restored: "})
 		}
 		if err := b.blame(ctx, err); err != nil {
 			return n, err
@@ -80,7 +85,7 @@ func (b *batch) database(which string) string { return "db_" + which + b.id }
 func (b *batch) account(which string) string  { return "u_" + which + b.id }
 
 func (b *batch) create(ctx context.Context) error {
-	for _, which := range []string{source, copied, loaded} {
+	for _, which := range b.databases {
 		for _, statement := range []string{"CREATE DATABASE %s CHARACTER SET " + b.charset + "/* %s %s */",
 			"CREATE USER %[2]s IDENTIFIED BY '%[3]s' /* %[1]s */", "GRANT ALL ON %s.* TO %s /* %s */"} {
 			statement = fmt.Sprintf(statement, b.database(which), b.account(which), b.password)
@@ -107,7 +112,7 @@ func (b *batch) drop() error {
 	for _, db := range b.opened {
 		errs = append(errs, db.Close())
 	}
-	for _, which := range []string{source, copied, loaded} {
+	for _, which := range b.databases {
 		for _, statement := range []string{"DROP DATABASE IF EXISTS " + b.database(which), "DROP USER IF EXISTS " + b.account(which)} {
 			_, err := b.admin.ExecContext(context.Background(), statement)
 			errs = append(errs, err)
@@ -139,7 +144,7 @@ var unwanted = regexp.MustCompile(`(?i)^\s*(?:use|xa|shutdown|restart|kill|set\s
 	`alter\s+table\s+.*\b(?:discard|import)\b)\b|\bset\s+password\b`)
 
 // engine matches storage engines that neither copies nor shared servers accept.
-var engine = regexp.MustCompile(`(?i)\b(engine|type|storage_engine)(\s*=\s*|\s+)['"]?(?:myisam|aria|maria|heap|memory|merge|mrg_myisam|csv|archive|` +
+var engine = regexp.MustCompile(`(?i)\b(engine|type|(?:default_(?:tmp_)?)?storage_engine)(\s*=\s*|\s+)['"]?(?:myisam|aria|maria|heap|memory|merge|mrg_myisam|csv|archive|` +
 	`blackhole|example|federated|ndb|ndbcluster|rocksdb|tokudb|\$\w+)\b['"]?`)
 
 // fill runs the statements of a file.
@@ -156,8 +161,8 @@ func (b *batch) fill(ctx context.Context, tenant *sql.DB, file string) error {
 			discard(conn)
 		}
 	}()
-	for _, statement := range s.statements {
-		if unwanted.MatchString(statement) || time.Now().After(end) {
+	for number, statement := range s.statements {
+		if b.without[number] || unwanted.MatchString(statement) || time.Now().After(end) {
 			continue
 		}
 		statement, ok := b.names.rewrite(engine.ReplaceAllString(statement, "${1}${2}InnoDB"))
@@ -178,6 +183,9 @@ func (b *batch) fill(ctx context.Context, tenant *sql.DB, file string) error {
 			discard(conn)
 			conn = nil
 			_, _ = b.admin.ExecContext(ctx, fmt.Sprintf("KILL %d", id)) // unless it has ended
+		}
+		if b.ran != nil {
+			b.ran(number, statement)
 		}
 	}
 	if conn != nil {
@@ -288,22 +296,25 @@ func (b *batch) dropObject(ctx context.Context, name string) error {
 	return nil
 }
 
-// compare compares the three databases.
-func (b *batch) compare(ctx context.Context) error {
+// compare compares the source with other databases, and says how each was made.
+func (b *batch) compare(ctx context.Context, others map[string]string) error {
 	facts := map[string]compare.Facts{}
-	for _, which := range []string{source, copied, loaded} {
+	for _, which := range b.databases {
 		var err error
 		if facts[which], err = compare.Describe(ctx, compare.Side{DB: b.admin, Database: b.database(which)}); err != nil {
 			return fmt.Errorf("compare: %w", err)
 		}
 	}
-	b.objects += len(b.names.owner)
 	seen := map[compare.Difference]bool{}
-	for _, which := range []string{copied, loaded} {
+	for _, which := range b.databases[1:] {
 		for _, d := range compare.Diff(facts[source], facts[which], b.leftOut...) {
+			// The log does not have the numbers of what was rolled back.
+			if which == replayed && d.Aspect == "AUTO_INCREMENT" {
+				continue
+			}
 			if !seen[d] {
 				file := cmp.Or(b.names.owner[strings.ToLower(d.Object)], b.names.file)
-				b.differs(file, map[string]string{copied: "copy: ", loaded: "restored: "}[which]+d.String())
+				b.differs(file, others[which]+d.String())
 			}
 			seen[d] = true
 		}

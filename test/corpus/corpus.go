@@ -1,5 +1,5 @@
 // Package corpus fills databases with what the servers' own test suites create, copies them, dumps and loads them as
-// backups and restores do, and compares the results with package compare.
+// backups and restores do, replays its binary logs, and compares the results with package compare.
 package corpus
 
 import (
@@ -67,7 +67,7 @@ func (r *run) files(ctx context.Context, files []string) error {
 		if _, ok := errors.AsType[*unnamedError](err); err != nil && !ok {
 			return err
 		}
-		r.log("%s: %d files, up to %s", r.server.Flavour, n, r.short(files[n-1]))
+		r.finished(files[:n]...)
 		files = files[n:]
 	}
 	return nil
@@ -86,6 +86,22 @@ func (r *run) differs(file, how string) {
 func (r *run) refuses(file, why string) {
 	r.refused[file] = true
 	r.log("%s: refused: %s", r.short(file), why)
+}
+
+// finished says what became of files.
+func (r *run) finished(files ...string) {
+	for _, file := range files {
+		outcome := "nothing created"
+		switch {
+		case r.different[file]:
+			outcome = "different"
+		case r.refused[file]:
+			outcome = "refused"
+		case r.same[file]:
+			outcome = "same"
+		}
+		r.log("%s: %s", r.short(file), outcome)
+	}
 }
 
 // short is the path of a file in its suite.

@@ -18,11 +18,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	servers.Main(m, func() error { return fleet.Stop(context.Background()) })
+	servers.Main(m, func() error { return fleet.Stop(context.Background()) },
+		func() error { return logging.Stop(context.Background()) })
 }
 
-// fleet has the servers of TestCorpus.
-var fleet servers.Fleet
+// The servers of TestCorpus and of TestReplays.
+var (
+	fleet   servers.Fleet
+	logging = servers.Fleet{BinaryLogs: true}
+)
 
 // sampled is how many files TestSample takes. It fails with the seed; others are in the lane long.
 const (
@@ -47,13 +51,25 @@ func TestSample(t *testing.T) {
 				files = append(files, r.suite[n])
 			}
 		}
-		r.check(t, files)
+		r.check(t, (*run).files, files)
 	})
 }
 
 // TestCorpus copies and restores what all files create, on servers of its own, later ones too. CORPUS_FILES, a pattern
 // of their names, chooses.
 func TestCorpus(t *testing.T) {
+	forEachServer(t, &fleet, nil, (*run).files)
+}
+
+// TestReplays replays what binary logs have of all files, in the same way. Nothing that it tests depends on when a
+// server writes its logs to the disk.
+func TestReplays(t *testing.T) {
+	forEachServer(t, &logging, []string{"sync_binlog = 0", "innodb_flush_log_at_trx_commit = 0"}, (*run).replays)
+}
+
+func forEachServer(t *testing.T, fleet *servers.Fleet, settings []string,
+	test func(r *run, ctx context.Context, files []string) error) {
+	t.Helper()
 	if os.Getenv("LONG") == "" {
 		t.Skip("takes hours: set LONG=1")
 	}
@@ -66,8 +82,9 @@ func TestCorpus(t *testing.T) {
 		t.Run(s.Flavour, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(t, s)
-			r.settings = []string{"event_scheduler = OFF", "table_definition_cache = 20000", "table_open_cache = 20000"}
-			r.check(t, slices.DeleteFunc(r.suite, func(file string) bool { return !pattern.MatchString(r.short(file)) }))
+			r.settings = append([]string{"event_scheduler = OFF", "table_definition_cache = 20000", "table_open_cache = 20000"},
+				settings...)
+			r.check(t, test, slices.DeleteFunc(r.suite, func(file string) bool { return !pattern.MatchString(r.short(file)) }))
 		})
 	}
 }
@@ -93,9 +110,9 @@ func newRun(t *testing.T, s servers.MySQL) *run {
 }
 
 // check fails for each file that differs.
-func (r *run) check(t *testing.T, files []string) {
+func (r *run) check(t *testing.T, test func(r *run, ctx context.Context, files []string) error, files []string) {
 	t.Helper()
-	require.NoError(t, r.files(t.Context(), files))
+	require.NoError(t, test(r, t.Context(), files))
 	var version string
 	require.NoError(t, r.admin.QueryRow("SELECT VERSION()").Scan(&version))
 	t.Logf("%s: %s", version, r.summary())

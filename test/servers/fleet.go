@@ -19,6 +19,8 @@ import (
 // Fleet is private servers under a temporary directory: PostgreSQL, and one mysqld for each installed. Each is started
 // when it is first asked for. The zero value is ready; a Fleet is not safe for concurrent use.
 type Fleet struct {
+	BinaryLogs bool // of the mysqld; set it before
+
 	dir       string
 	postgres  *pgcluster.Cluster
 	launchers []launcher.Stopper
@@ -91,7 +93,7 @@ func (f *Fleet) launch(ctx context.Context, binaries []mysqld.Binary) ([]MySQL, 
 	var all sync.WaitGroup
 	for i, l := range f.launchers {
 		all.Go(func() {
-			started[i], errs[i] = launchOne(ctx, l, binaries[i])
+			started[i], errs[i] = f.launchOne(ctx, l, binaries[i])
 			started[i].Templates = filepath.Join(f.launcherDir(i, binaries[i]), "templates")
 		})
 	}
@@ -103,11 +105,12 @@ func (f *Fleet) launch(ctx context.Context, binaries []mysqld.Binary) ([]MySQL, 
 	return started, nil
 }
 
-func launchOne(ctx context.Context, l launcher.Launcher, binary mysqld.Binary) (MySQL, error) {
+func (f *Fleet) launchOne(ctx context.Context, l launcher.Launcher, binary mysqld.Binary) (MySQL, error) {
 	spec := launcher.Spec{
 		ID:            serverID,
 		MemoryMB:      1024, // for 512 connections; pages of it that no test uses cost nothing
 		StorageMB:     1024,
+		BinaryLogs:    f.BinaryLogs,
 		AdminUser:     "tests",
 		AdminPassword: rand.Text(),
 	}

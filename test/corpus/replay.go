@@ -1,0 +1,248 @@
+package corpus
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"mysql-broker/provisioner/binlog"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/transfer"
+)
+
+// replayed is the database in which what the logs have of the source is replayed.
+const replayed = "r"
+
+// mostReplays limits how often a file is run again without statements whose changes cannot be replayed.
+const mostReplays = 40
+
+// replays runs each file in a database of its own, replays what the server has logged, and compares. Where that is
+// refused or fails, it begins again without the statement that was at fault.
+func (r *run) replays(ctx context.Context, files []string) error {
+	for _, file := range files {
+		without := map[int]bool{}
+		for range mostReplays {
+			failure, err := r.replay(ctx, file, without)
+			if err != nil {
+				return err
+			}
+			if failure == nil {
+				break
+			}
+			refused := isRefused(failure.err)
+			text := fmt.Sprintf("replay: %v: %.300s", failure.err, failure.statement)
+			if refused {
+				r.refuses(file, text)
+			} else {
+				r.differs(file, text)
+			}
+			count := len(without)
+			maps.Copy(without, failure.statements)
+			if len(without) == count {
+				if refused {
+					r.differs(file, "replay: no statement is at fault")
+				}
+				break
+			}
+		}
+		r.finished(file)
+	}
+	return nil
+}
+
+// isRefused reports whether a replay was refused with a sentence.
+func isRefused(err error) bool {
+	_, refused := errors.AsType[*binlog.UnsupportedError](err)
+	return refused
+}
+
+// replayFailure is why a replay ended before the log did.
+type replayFailure struct {
+	err        error
+	statement  string       // the last one of those that may be at fault
+	statements map[int]bool // by their numbers in the file
+}
+
+// replay runs the statements of a file, except for some, and replays and compares what they have done.
+func (r *run) replay(ctx context.Context, file string, without map[int]bool) (failure *replayFailure, err error) {
+	b := &batch{run: r, id: strings.ToLower(rand.Text()[:12]), password: rand.Text(), names: names{owner: map[string]string{}},
+		databases: []string{source, replayed}, without: without}
+	defer func() { err = cmp.Or(err, b.drop()) }()
+	if err := errors.Join(b.set(ctx), b.create(ctx)); err != nil {
+		return nil, err
+	}
+	from, err := b.position(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ran []logged
+	b.ran = func(number int, statement string) {
+		at, err := b.position(ctx)
+		if err == nil { // otherwise the statement has ended the server
+			ran = append(ran, logged{number, statement, at})
+		}
+	}
+	if err := b.fill(ctx, b.open(b.account(source), b.database(source)), file); err != nil {
+		return nil, err
+	}
+	if len(b.names.owner) == 0 {
+		return nil, nil
+	}
+	r.same[file] = true
+	logs, err := b.logs(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.repeat(ctx, logs); err != nil {
+		return faultOf(err, ran), ctx.Err()
+	}
+	r.objects += len(b.names.owner)
+	return nil, b.compare(ctx, map[string]string{replayed: "replay: "})
+}
+
+// logged is a statement that was run, and where the log ended then.
+type logged struct {
+	number    int
+	statement string
+	end       binlog.Position
+}
+
+var (
+	eventAt     = regexp.MustCompile(`replay the event at (\S+):(\d+): `)
+	changesRows = regexp.MustCompile(`(?i)^\s*(?:insert|update|delete|replace|load|call|execute|commit|with)\b`)
+)
+
+// faultOf finds the statement whose events were not replayed: with it, a commit has those of its transaction.
+func faultOf(err error, ran []logged) *replayFailure {
+	failure := &replayFailure{err: err, statements: map[int]bool{}}
+	found := eventAt.FindStringSubmatch(err.Error())
+	if found == nil {
+		return failure
+	}
+	at := binlog.Position{File: found[1]}
+	if _, err := fmt.Sscan(found[2], &at.Offset); err != nil {
+		return failure
+	}
+	last := slices.IndexFunc(ran, func(one logged) bool { return at.Before(one.end) })
+	if last < 0 {
+		return failure
+	}
+	failure.statement, failure.statements[ran[last].number] = ran[last].statement, true
+	for n := last - 1; n > 0 && ran[n].end == ran[n-1].end; n-- { // what is not in the log before its commit
+		if changesRows.MatchString(ran[n].statement) {
+			failure.statements[ran[n].number] = true
+		}
+	}
+	return failure
+}
+
+// position is where the server's logs end.
+func (b *batch) position(ctx context.Context) (at binlog.Position, err error) {
+	statement := "SHOW MASTER STATUS"
+	if b.server.Flavour == mysqld.MySQL {
+		statement = "SHOW BINARY LOG STATUS"
+	}
+	rows, err := b.admin.QueryContext(ctx, statement)
+	if err != nil {
+		return at, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	columns, err := rows.Columns()
+	if err != nil {
+		return at, err
+	}
+	into := []any{&at.File, &at.Offset}
+	for len(into) < len(columns) {
+		into = append(into, &sql.RawBytes{})
+	}
+	if rows.Next() {
+		err = rows.Scan(into...)
+	}
+	return at, errors.Join(err, rows.Err())
+}
+
+// logs reads the binary logs from a position on.
+func (b *batch) logs(ctx context.Context, from binlog.Position) (logs *archive, err error) {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(b.server.CA))
+	logs = &archive{}
+	err = binlog.Dump(ctx, binlog.Login{Addr: b.server.Address(), User: b.server.User, Password: b.server.Password,
+		TLS: &tls.Config{RootCAs: roots, ServerName: b.server.Host}}, from, logs)
+	if err == nil && logs.at.File != "" {
+		_, err = b.admin.ExecContext(ctx, "PURGE BINARY LOGS TO '"+logs.at.File+"'")
+	}
+	return logs, err
+}
+
+// repeat replays the logs.
+func (b *batch) repeat(ctx context.Context, logs *archive) error {
+	now := time.Now()
+	owner := b.open(b.account(replayed), b.database(replayed))
+	r := &binlog.Replay{Administrator: b.open(b.server.User, b.database(replayed)), Owner: owner, Source: b.database(source),
+		Target: b.database(replayed), MySQL: b.server.Flavour == mysqld.MySQL, Until: now.Add(time.Hour),
+		Alive: func() error { return nil },
+		Empty: func(ctx context.Context) error {
+			return transfer.Empty(ctx, transfer.Target{DB: owner, Database: b.database(replayed)}, func() error { return nil })
+		}}
+	defer r.Close()
+	for i := range logs.files {
+		f := &logs.files[i]
+		if i == 0 {
+			if err := r.Begin(ctx, f.at); err != nil {
+				return err
+			}
+			r.Format(f.format)
+		} else if err := r.NextFile(f.at.File); err != nil {
+			return err
+		}
+		if _, err := r.Read(ctx, &f.events, binlog.Part{Target: logs.at, Until: now}); err != nil {
+			return err
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	return r.AdvanceSequences(ctx)
+}
+
+// archive keeps logs as the broker archives them.
+type archive struct {
+	files []logFile
+	at    binlog.Position
+}
+
+type logFile struct {
+	at     binlog.Position
+	format []byte
+	events bytes.Buffer
+}
+
+func (a *archive) last() *logFile { return &a.files[len(a.files)-1] }
+
+func (a *archive) Begin(_ context.Context, at binlog.Position) error {
+	a.files = append(a.files, logFile{at: at})
+	return nil
+}
+
+func (a *archive) Format(event []byte) error {
+	a.last().format = bytes.Clone(event)
+	return nil
+}
+
+func (a *archive) Write(p []byte) (int, error) { return a.last().events.Write(p) }
+
+func (a *archive) End(_ context.Context, at binlog.Position) error {
+	a.at = at
+	return nil
+}

@@ -114,6 +114,72 @@ func TestScratchIsLiveWhileItsTaskRuns(t *testing.T) {
 	expectResources(t, s, db, u)
 }
 
+// Until all brokers record the task, what one may work on is no orphan; what was left long before is.
+func TestScratchOfAnOlderBrokerIsLiveWhileATaskMayUseIt(t *testing.T) {
+	t.Parallel()
+	for kind, of := range map[string]string{store.Restore: "i", store.BackUp: "i", "verify-backups": ""} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			url := servers.Postgres(t)
+			s := servers.OpenStore(t, url)
+			work := newTask(t, s, store.NewTask{InstanceID: of, Kind: kind, PlanID: "p"})
+			exec(t, url, `INSERT INTO resource (kind, server, name, instance_id, recorded_at) VALUES
+				('database', 'a', 'db', 'i', now()), ('account', 'a', 'u', 'i', now()), ('database', 'a', 'other', 'j', now())`,
+				"INSERT INTO resource (kind, server, name, instance_id, recorded_at) VALUES ('database', 'a', 'left', 'i', now())",
+				`INSERT INTO backup (id, instance_id, plan_id, service_id, reason, state, keep_until)
+					VALUES ('b', 'i', 'p', 's', 'request', 'in progress', now())`)
+			live := func() (names []string) {
+				require.NoError(t, s.Resources.Each(t.Context(), "a", func(some []store.Resource) error {
+					for _, r := range some {
+						if r.Live {
+							names = append(names, r.Name)
+						}
+					}
+					return nil
+				}))
+				return names
+			}
+			assert.Equal(t, []string{"db", "left", "u"}, live())
+			exec(t, url, "UPDATE resource SET recorded_at = now() - interval '25 hours' WHERE name = 'left'")
+			assert.Equal(t, []string{"db", "u"}, live(), "it was left a day before the task began")
+			require.NoError(t, s.Queue.Finish(t.Context(), held(work), store.Failed, "", true, nothing))
+			assert.Empty(t, live(), "the task has ended")
+		})
+	}
+}
+
+// What a restore in place could not put back is no orphan while its instance is frozen, deleted and taken back too.
+func TestWhatARestoreKeptIsLiveWhileItsInstanceIsFrozen(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	s := servers.OpenStore(t, url)
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("b"), Database: "of i"})
+	restore := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
+	require.NoError(t, s.Backups.RecordScratch(t.Context(), held(restore), "b", "db_kept", "u", "i"))
+	live := func() bool {
+		r, err := s.Resources.Get(t.Context(), store.DatabaseResource, "b", "db_kept")
+		require.NoError(t, err)
+		return r.Live
+	}
+	require.NoError(t, s.Queue.Finish(t.Context(), held(restore), store.Failed, "", true, func(tx *store.Tx) {
+		tx.SetFrozen("i", true)
+	}))
+	assert.True(t, live(), "the instance is frozen")
+	write(t, s, func(tx *store.Tx) { tx.SetFrozen("i", false) })
+	assert.False(t, live(), "another restore has succeeded")
+	write(t, s, func(tx *store.Tx) {
+		tx.SetFrozen("i", true)
+		tx.Retain("i", store.Retained{ID: "r"}, 1, nil)
+	})
+	assert.True(t, live(), "the instance is retained")
+	insertInstance(t, s, store.Instance{ID: "j", Location: store.SharedLocation("b"), Database: "of i"})
+	exec(t, url, "UPDATE retained SET adopted_by = 'j'")
+	write(t, s, func(tx *store.Tx) { tx.AdoptRetained("j", nil) })
+	assert.True(t, live(), "another instance has got the data")
+	write(t, s, func(tx *store.Tx) { tx.SetFrozen("j", false) })
+	assert.False(t, live(), "it is restored")
+}
+
 // Each resource is read once, over any number of pages.
 func TestResourcesAreReadInPages(t *testing.T) {
 	t.Parallel()

@@ -175,7 +175,8 @@ func (s Retentions) RecordUndelete(ctx context.Context, asked Asked, i Instance,
 }
 
 // AdoptRetained makes an instance the owner of the data that it was created from, and freezes it if they were frozen.
-// Of the accounts, those that it names become retired accounts of the instance.
+// Of the accounts, those that it names become retired accounts of the instance. What a restore has kept beside the data
+// goes with them.
 func (t *Tx) AdoptRetained(instanceID string, accounts []string) {
 	t.change("adopt the retained data", `WITH adopted AS (DELETE FROM retained WHERE adopted_by = $1 AND :allowed
 			RETURNING *),
@@ -184,7 +185,8 @@ func (t *Tx) AdoptRetained(instanceID string, accounts []string) {
 		moved AS (UPDATE resource r SET instance_id = $1 FROM adopted a
 			WHERE r.kind = CASE a.location_kind WHEN 'shared' THEN 'database' ELSE 'dedicated server' END
 				AND r.server = a.server AND r.name = CASE a.location_kind WHEN 'shared' THEN a.database_name ELSE a.dedicated_id END
-			OR r.kind = 'account' AND r.server = a.server AND r.name IN (SELECT account FROM had))
+			OR r.kind = 'account' AND r.server = a.server AND r.name IN (SELECT account FROM had)
+			OR r.task_id IS NOT NULL AND r.server = a.server AND r.instance_id = a.instance_id)
 		INSERT INTO retired_account (account, instance_id, role, grants_due)
 		SELECT account, $1, role, false FROM had WHERE account = ANY ($2) ON CONFLICT DO NOTHING`,
 		instanceID, append([]string{}, accounts...))

@@ -179,6 +179,9 @@ func (t *Tx) RetainCopy(c InstanceCopy, at Location) {
 	for n, account := range accounts {
 		roles[n] = c.Retained.Accounts[account]
 	}
+	// The instance may itself have got the data of one that was deleted before.
+	t.write("forget who had the data before", "DELETE FROM retained WHERE database_name = $1 AND adopted_by = $2",
+		c.Database, c.ID)
 	t.write("retain the data", `WITH inserted AS (
 			INSERT INTO retained (id, instance_id, name, service_id, plan_id, organization_guid, space_guid, platform, server,
 				dedicated_id, launcher, database_name, admin_password, next_admin_password, bytes, deleted_at, until,

@@ -159,7 +159,8 @@ func New(ctx context.Context, cfg Config) (Plan, error) {
 	if err != nil {
 		return Plan{}, fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
-	r := &recovery{Config: cfg, identity: m.Identity, gone: map[string]bool{}, whole: map[string]bool{}}
+	r := &recovery{Config: cfg, identity: m.Identity, gone: map[string]bool{}, whole: map[string]bool{},
+		undeleting: map[string]string{}}
 	r.plan = Plan{Hold: m.Hold, cfg: cfg, known: m.TaskID}
 	if r.before, err = cfg.Store.Clock(ctx); err != nil {
 		return Plan{}, err
@@ -216,6 +217,9 @@ type recovery struct {
 	launched launched
 	gone     map[string]bool // instances whose records will be deleted, with their tasks
 	whole    map[string]bool // instances whose databases exist
+	// undeleting are the instances that were getting what a deleted one has left when the backup was made, and the ids of
+	// the deleted ones.
+	undeleting map[string]string
 }
 
 // order is when an item runs. An instance is frozen once it is recorded where it is.
@@ -259,6 +263,6 @@ func (r *recovery) endTasks() {
 			continue
 		}
 		r.add(Item{Action: End, Kind: "task", Name: task.Token(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID,
-			Why: t.Kind + " of the past", do: func(ctx context.Context) error { return r.endTask(ctx, t) }})
+			Why: t.Kind + " of the past" + r.undeleteOf(t), do: func(ctx context.Context) error { return r.endTask(ctx, t) }})
 	}
 }

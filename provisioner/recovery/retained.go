@@ -34,6 +34,7 @@ func (r *recovery) retained(ctx context.Context, server string) (map[string]form
 	found := map[string]formerInstance{}
 	for _, left := range all {
 		if left.AdoptedBy != "" { // the records of that instance count
+			r.undeleting[left.AdoptedBy] = left.InstanceID
 			continue
 		}
 		name := left.Database
@@ -87,6 +88,30 @@ func (r *recovery) retain(c store.InstanceCopy, at store.Location, recorded bool
 				return nil
 			})
 		}})
+}
+
+// undeleted reports whether an instance that was getting retained data when the backup was made has got them since: its
+// server lists it as one that is ready.
+func (r *recovery) undeleted(id string) bool {
+	_, undeleting := r.undeleting[id]
+	i := r.places.recorded[id]
+	return undeleting && slices.ContainsFunc(r.places.listed[id], func(l listing) bool {
+		return l.at == i.Location && l.copy.CreatedAt.Equal(i.CreatedAt)
+	})
+}
+
+// undeleteOf says of a provision that was to undelete something what becomes of that, "" of other tasks.
+func (r *recovery) undeleteOf(t store.Task) string {
+	from, undeleting := r.undeleting[t.InstanceID]
+	switch {
+	case t.Kind != store.Provision || !undeleting:
+		return ""
+	case r.undeleted(t.InstanceID):
+		return fmt.Sprintf(": the instance has got what the deleted instance %s had left", from)
+	}
+	return fmt.Sprintf(": it was taking back what the deleted instance %s has left, and nothing records how that ended. "+
+		"The data stays, with all that applications have written since. The platform may know the instance: delete it, and "+
+		"create one with undelete, within a day", from)
 }
 
 // lookForUsers adds items for accounts that can use a retained database: an instance has got it since the last copies

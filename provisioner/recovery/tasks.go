@@ -38,7 +38,11 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 		}
 		state, description := store.Failed, restored
 		whole := r.whole[i.ID]
-		if _, err := r.Store.Retained.Adopted(ctx, i.ID); err == nil {
+		if left, err := r.Store.Retained.Adopted(ctx, i.ID); err == nil && r.undeleted(i.ID) && whole {
+			if err := r.adoptRetained(ctx, tx, i.ID, left.ID); err != nil {
+				return err
+			}
+		} else if err == nil {
 			// Its retained data stays until it is asked for again.
 			whole = false
 		} else if !errors.Is(err, store.ErrNotFound) {
@@ -64,6 +68,20 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 	if err != nil {
 		return fmt.Errorf("end %s: %w", task.Token(t.ID), err)
 	}
+	return nil
+}
+
+// adoptRetained records that an instance has got retained data, with all accounts that were kept with them.
+func (r *recovery) adoptRetained(ctx context.Context, tx *store.Tx, id, left string) error {
+	accounts, err := r.Store.Retained.Accounts(ctx, left)
+	if err != nil {
+		return fmt.Errorf("list the retained accounts: %w", err)
+	}
+	var names []string
+	for _, a := range accounts {
+		names = append(names, a.Account)
+	}
+	tx.AdoptRetained(id, names)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +41,7 @@ It removes no database, table or server. New tasks get numbers above all earlier
 resume all work. A server that does not answer prevents that; if it is lost forever, leave it out with --without.
 
 With --json, the output is one object with held (since and reason, or null), items, each with action, kind, server,
-name, instance_id, binding_id, why, done and error, and resumed.`,
+name, instance_id, binding_id, why, done (of settle: left to brokers) and error, and resumed.`,
 		Example: `  mysql-broker recover
   mysql-broker recover --apply
   mysql-broker recover --apply --without mysql-server-2
@@ -159,6 +160,9 @@ func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
 		sentence = "With --apply --force, all of this is done, but what an operator has to look at."
 	case r.Resumed:
 		sentence = "All of this is done, but what an operator has to look at. Brokers carry on with everything."
+		if slices.ContainsFunc(r.Items, func(i recoverItem) bool { return i.Action == recovery.Settle }) {
+			sentence += " Some accounts may not be able to write, or may write too much, until brokers have settled them."
+		}
 	case applied:
 		sentence = "Brokers do not carry on yet."
 	case len(r.Items) == 0:
@@ -180,6 +184,8 @@ func (i recoverItem) state() string {
 	switch {
 	case i.Error != "":
 		return i.Why + "; this failed: " + i.Error
+	case i.Done && i.Action == recovery.Settle:
+		return i.Why + " (left to brokers, which set them within about a minute)"
 	case i.Done:
 		return i.Why + " (done)"
 	}

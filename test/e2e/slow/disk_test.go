@@ -46,7 +46,8 @@ func TestDiskFull(t *testing.T) {
 		testdrive.ExpectNoRoom(t, i, operation, tasks, "no room")
 		testdrive.Eventually(t, testdrive.RestartTime, "the server serves", func() bool { return db.PingContext(t.Context()) == nil })
 		assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT n FROM kept"), "the row reads")
-		startOnFullDisk(t, p, disk, env)
+		p = startOnFullDisk(t, p, disk, env)
+		i.Platform = p
 		if s.Flavour == "mariadb" { // MySQL hangs
 			p.AwaitLog(t, "a server keeps ending because its disk is full")
 		}
@@ -62,10 +63,10 @@ func TestDiskFull(t *testing.T) {
 }
 
 // startOnFullDisk has servers end that have kept no temporary files, in whose space they could start again, and fills the
-// disk before the broker starts them.
-func startOnFullDisk(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, env map[string]string) {
+// disk before another broker starts them.
+func startOnFullDisk(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, env map[string]string) testdrive.Platform {
 	t.Helper()
-	p.Pause(t)
+	p.Kill(t)
 	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
 	}
@@ -73,7 +74,7 @@ func startOnFullDisk(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, e
 		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
 	})
 	disk.Fill(t, 0)
-	p.Signal(t, syscall.SIGCONT)
+	return testdrive.StartPlatformBy(t, disk.Start, p.Server, env)
 }
 
 // expectNoLaunch fails the test unless a new server finds no room, and leaves nothing behind.

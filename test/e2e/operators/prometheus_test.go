@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -84,6 +86,24 @@ scrape_configs:
 	prometheus.Await(t, examinationTime+limits.Stuck,
 		fmt.Sprintf("mysql_broker_examination_timestamp_seconds{instance=%q}", hostOf(t, plain.URL)))
 	testdrive.LintMetrics(t, plain.Get(t, "/metrics"))
+	expectRenewal(t, hostOf(t, secure.URL), filepath.Join(dir, "pair"))
+}
+
+// expectRenewal replaces a broker's certificate, which it takes up while it runs.
+func expectRenewal(t *testing.T, address, dir string) {
+	t.Helper()
+	testdrive.WriteKeyPair(t, dir)
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	require.NoError(t, err)
+	trusted := &tls.Config{RootCAs: x509.NewCertPool()}
+	require.True(t, trusted.RootCAs.AppendCertsFromPEM(ca))
+	testdrive.Eventually(t, limits.Stuck, "the new certificate is served", func() bool {
+		conn, err := tls.Dial("tcp", address, trusted)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
 }
 
 var metricName = regexp.MustCompile(`mysql_broker_\w+`)

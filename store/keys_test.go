@@ -167,13 +167,15 @@ func TestRotateKeys(t *testing.T) {
 	promoted := changed(t, store.PromoteKey, added)
 	dropped := changed(t, store.DropOldKeys, promoted)
 	insert(t, open(t, url, old), "one", bindings)
+	insert(t, open(t, url, added), "three", 0)
+	expectReadable(t, open(t, url, old), "three", 0) // not yet added everywhere
 	insert(t, open(t, url, promoted), "two", 1)
 	expectReadable(t, open(t, url, added), "two", 1) // not yet promoted everywhere
 
 	err := open(t, url, dropped).Keys.Check(t.Context())
 	assert.True(t, isMissing(err), "a keyset without the old key: %v", err)
 	s := open(t, url, promoted)
-	for _, want := range []int{bindings + 2, 0} {
+	for _, want := range []int{bindings + 2 + 2, 0} {
 		n, err := s.Keys.Rotate(t.Context())
 		assert.True(t, err == nil && n == want, "%d passwords, %v, want %d", n, err, want)
 	}
@@ -181,6 +183,7 @@ func TestRotateKeys(t *testing.T) {
 	assert.NoError(t, after.Keys.Check(t.Context()))
 	expectReadable(t, after, "one", bindings)
 	expectReadable(t, after, "two", 1)
+	expectReadable(t, after, "three", 0)
 	err = open(t, url, old).Keys.Check(t.Context())
 	assert.True(t, isMissing(err), "the old keyset: %v", err)
 }

@@ -140,7 +140,6 @@ const fillStatement = `INSERT INTO %s (customer, placed, amount, state, note)
 	SELECT 1 + RAND() * 100000, '2024-01-01' + INTERVAL RAND() * 30000000 SECOND, RAND() * 10000, 1 + RAND() * 2,
 	CONCAT(SHA2(RAND(), 256), ' ', LEFT(SHA2(RAND(), 256), RAND() * 30)) FROM %s LIMIT %d`
 
-// fill fills a database with -mib.
 func fill(b *testing.B, db *sql.DB, database string) {
 	b.Helper()
 	rows := *mebibytes << 20 / rowBytes / tablesToFill

@@ -83,7 +83,6 @@ func openOrders(t *testing.T, who string) (instance, *tab) {
 	return i, b
 }
 
-// bind makes a binding.
 func (i instance) bind(t *testing.T, appGUID, role string) (id string, c testdrive.Credentials) {
 	t.Helper()
 	fields := testdrive.Body{"parameters": testdrive.Body{"role": role}}

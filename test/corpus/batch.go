@@ -322,7 +322,6 @@ func (b *batch) compare(ctx context.Context, others map[string]string) error {
 	return nil
 }
 
-// memory is a dump in memory.
 type memory struct {
 	mu    sync.Mutex
 	parts []transfer.Part

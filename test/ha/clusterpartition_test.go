@@ -78,7 +78,6 @@ func newScatteredWorld(t *testing.T, flavour string) *scatteredWorld {
 	return w
 }
 
-// others are the hosts of the other nodes.
 func (w *scatteredWorld) others(node int) (all []*network.Host) {
 	for n, host := range w.hosts {
 		if n != node {

@@ -20,7 +20,6 @@ func (t *Text) Write(p []byte) (int, error) {
 	return t.text.Write(p)
 }
 
-// String returns all that was written.
 func (t *Text) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

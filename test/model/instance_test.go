@@ -202,7 +202,6 @@ func (i *instance) gone() {
 	}
 }
 
-// bound are the bindings that are there.
 func (i *instance) bound() []*credential {
 	var there []*credential
 	for _, b := range i.bindings {

@@ -21,7 +21,6 @@ const (
 	failed   phase = "failed" // its creation or its deletion
 )
 
-// request is a kind of request.
 type request string
 
 const (

@@ -141,7 +141,6 @@ func (w *world) wrong(format string, args ...any) {
 	w.t.Errorf("%s "+format, append([]any{time.Now().Format("15:04:05.000")}, args...)...)
 }
 
-// count counts what happened.
 func (w *world) count(kind, what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -44,7 +44,6 @@ func (p Page) Expect(t testing.TB, status int, text string) Page {
 	return p
 }
 
-// Open opens an address.
 func (b *Browser) Open(t testing.TB, address string) Page {
 	t.Helper()
 	p, err := b.Do("GET", address, nil, nil)

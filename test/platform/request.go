@@ -45,10 +45,8 @@ func NamedPlan(t testing.TB, name string) Plan {
 // Dedicated reports whether the plan's instances have servers of their own.
 func (p Plan) Dedicated() bool { return strings.HasPrefix(p.Name, "dedicated") }
 
-// InstancePath is the path of an instance.
 func InstancePath(id string) string { return "/v2/service_instances/" + id }
 
-// BindingPath is the path of a binding.
 func BindingPath(instance, id string) string {
 	return InstancePath(instance) + "/service_bindings/" + id
 }
@@ -121,7 +119,6 @@ func (p Plan) Deprovision(id string) Request {
 	return Request{Deprovision, "DELETE", InstancePath(id) + p.ids() + p.Async, nil, id}
 }
 
-// Bind asks for a binding.
 func (p Plan) Bind(instance, id string) Request {
 	return Request{Bind, "PUT", BindingPath(instance, id),
 		map[string]any{"service_id": p.ServiceID, "plan_id": p.ID}, instance}

@@ -62,7 +62,6 @@ func (f Workflow) Copies() bool {
 	return f.Moves() || f.From != "" || f.Kind == Backup || f.Kind == Restore
 }
 
-// Workflows are all that there are.
 func Workflows(t testing.TB) []Workflow {
 	shared, dedicated := NamedPlan(t, "shared-small"), NamedPlan(t, "dedicated-small")
 	return []Workflow{

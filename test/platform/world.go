@@ -182,7 +182,6 @@ func (w *World) PrepareUnrequested(ctx context.Context, f Workflow) (Target, err
 	return x, err
 }
 
-// EndTime ends the time of the binding.
 func (w *World) EndTime(ctx context.Context, x Target) error {
 	_, err := w.Tasks.Exec(ctx, "UPDATE binding SET expires_at = now() WHERE id = $1", x.Binding.ID)
 	return err

@@ -40,7 +40,6 @@ func BackupIn(t *testing.T, shown []string) string {
 	return strings.TrimRight(strings.Fields(last[at:])[0], ".,:")
 }
 
-// BackUp begins to back up an instance.
 func (i Instance) BackUp(t *testing.T) Response {
 	t.Helper()
 	return i.Update(t, Async, Body{"parameters": Body{"backup": "now"}})

@@ -251,7 +251,6 @@ func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {
 	return b
 }
 
-// PID is the process's id.
 func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
 // Signal sends a signal; the process may have ended.

@@ -56,7 +56,6 @@ func (c Credentials) Plain(t *testing.T) *mysql.Config {
 	return cfg
 }
 
-// ByURI is a login by the URI.
 func (c Credentials) ByURI(t *testing.T) *mysql.Config {
 	t.Helper()
 	u := ParseURL(t, c.URI)

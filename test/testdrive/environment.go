@@ -71,7 +71,6 @@ func UseAsApplication(t *testing.T, c Credentials) {
 		"the view")
 }
 
-// MakeObjects makes these in an instance.
 func MakeObjects(t *testing.T, i Instance) Credentials {
 	t.Helper()
 	_, c := i.Bound(t, nil)

@@ -66,7 +66,6 @@ func Differences(shown Metrics, want map[string]string) (sentences []string) {
 	return sentences
 }
 
-// Prometheus is a test's own Prometheus server.
 type Prometheus struct {
 	URL string
 }
@@ -107,7 +106,6 @@ func (p *Prometheus) Query(t testing.TB, expression string) []Sample {
 	return data.Result
 }
 
-// Rule is a rule that Prometheus evaluates.
 type Rule struct {
 	Name      string
 	Query     string
@@ -115,7 +113,6 @@ type Rule struct {
 	LastError string
 }
 
-// Rules returns all rules.
 func (p *Prometheus) Rules(t testing.TB) (all []Rule) {
 	t.Helper()
 	var data struct{ Groups []struct{ Rules []Rule } }
@@ -153,7 +150,6 @@ type Collector struct {
 	spans []Span
 }
 
-// Span is a received span.
 type Span struct {
 	*otlp.Span
 	Resource map[string]string // describes the process that sent it
@@ -219,7 +215,6 @@ func (c *Collector) take(r *http.Request) error {
 	return nil
 }
 
-// Spans returns the spans received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

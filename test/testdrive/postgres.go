@@ -76,7 +76,6 @@ func (p *Postgres) Kill(t testing.TB) {
 // response.
 func (p *Postgres) Freeze(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGSTOP) }
 
-// Thaw continues a frozen cluster.
 func (p *Postgres) Thaw(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGCONT) }
 
 // signal signals the postmaster first, so that it cannot start another process meanwhile.

@@ -95,7 +95,6 @@ func newProxy(t testing.TB, l net.Listener, target string) *Proxy {
 // Addr is where clients connect (host:port).
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Port is the port of Addr.
 func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
 
 // To relays new connections to another target, and cuts those to the one before.

@@ -17,7 +17,6 @@ import (
 	"mysql-broker/test/limits"
 )
 
-// Exec runs statements one by one.
 func Exec(t *testing.T, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {

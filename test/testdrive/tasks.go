@@ -34,7 +34,6 @@ func OpenTasks(t *testing.T, env map[string]string) Tasks {
 	return Tasks{pool}
 }
 
-// Exec carries out a statement.
 func (ts Tasks) Exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
 	_, err := ts.Pool.Exec(t.Context(), statement, args...)
@@ -108,7 +107,6 @@ func (ts Tasks) Last(t *testing.T) (id int64) {
 	return id
 }
 
-// Scan reads one value.
 func (ts Tasks) Scan(t *testing.T, value any, query string, args ...any) {
 	t.Helper()
 	require.NoError(t, ts.Pool.QueryRow(t.Context(), query, args...).Scan(value))

@@ -126,7 +126,6 @@ func newGroup(t *testing.T, bytes int) group {
 	return g
 }
 
-// start starts a broker in the group.
 func (g group) start(t testing.TB, env map[string]string) *testdrive.Broker {
 	cmd := exec.Command("/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs"),
 		testdrive.Binary(t), "serve")

@@ -97,9 +97,9 @@ type program struct {
 }
 
 // prepared puts an example, or other text, into a directory of its own and does what has to be done once.
-func prepared(t *testing.T, d driver, text string, env ...string) program {
+func prepared(t *testing.T, d driver, text string) program {
 	t.Helper()
-	p := program{driver: d, dir: t.TempDir(), env: append(environment(t), env...)}
+	p := program{driver: d, dir: t.TempDir(), env: environment(t)}
 	if d.jar != "" {
 		p.env = append(p.env, "JAR="+jarOf(t, d))
 	}

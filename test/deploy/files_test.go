@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -65,4 +66,85 @@ func TestScripts(t *testing.T) {
 		scripts = append(scripts, found...)
 	}
 	expectSilence(t, "shellcheck", append([]string{"--severity=warning"}, scripts...)...)
+}
+
+var (
+	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	// docs/… as a document is called from the project's top folder
+	reference = regexp.MustCompile(`\bdocs/[a-z]+\.md(#[a-z0-9-]+)?`)
+	heading   = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	anchor    = regexp.MustCompile(`(?m)^<a id="([a-z0-9-]+)"></a>$`)
+	dropped   = regexp.MustCompile("[^a-z0-9 _-]")
+	proof     = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]+)`")
+)
+
+// The tests that documents call proofs are there.
+func TestNamedTestsExist(t *testing.T) {
+	t.Parallel()
+	var code strings.Builder
+	for _, file := range knownFiles(t, "*_test.go") {
+		code.WriteString(readFile(t, file))
+	}
+	for _, document := range knownFiles(t, "*.md") {
+		for _, m := range proof.FindAllStringSubmatch(readFile(t, document), -1) {
+			assert.True(t, strings.Contains(code.String(), "\nfunc "+m[1]+"("), "%s: there is no %s", document, m[1])
+		}
+	}
+}
+
+// Links between the documents lead somewhere, to the very section, and so does what deploy says of docs: the alerts'
+// links to the runbook.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	for _, document := range knownFiles(t, "*.md") {
+		for _, m := range link.FindAllStringSubmatch(readFile(t, document), -1) {
+			if target := m[1]; !strings.Contains(target, "://") {
+				expectTarget(t, document, target)
+				checked++
+			}
+		}
+	}
+	for _, file := range knownFiles(t, "deploy") {
+		for _, target := range reference.FindAllString(readFile(t, file), -1) {
+			name, section, _ := strings.Cut(target, "#")
+			expectSection(t, file, name, section)
+			checked++
+		}
+	}
+	assert.True(t, checked >= 20, "only %d links were found", checked)
+}
+
+func expectTarget(t *testing.T, document, target string) {
+	t.Helper()
+	name, section, _ := strings.Cut(target, "#")
+	file := document
+	if name != "" {
+		file = filepath.Join(filepath.Dir(document), name)
+	}
+	expectSection(t, document, file, section)
+}
+
+func expectSection(t *testing.T, from, file, section string) {
+	t.Helper()
+	if _, err := os.Stat(path(file)); err != nil {
+		t.Errorf("%s: a link leads to %s, which is not there", from, file)
+		return
+	}
+	assert.False(t, section != "" && !anchors(readFile(t, file))[section],
+		"%s: a link leads to %s, which has no section %s", from, file, section)
+}
+
+// anchors are those that GitHub gives to headings, in lower case, without punctuation, with dashes for spaces, and those
+// on lines of their own.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range anchor.FindAllStringSubmatch(text, -1) {
+		all[m[1]] = true
+	}
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		plain := dropped.ReplaceAllString(strings.ToLower(m[1]), "")
+		all[strings.ReplaceAll(plain, " ", "-")] = true
+	}
+	return all
 }

@@ -14,9 +14,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// scrapeTime bounds how long a figure may take to be seen, on a busy machine.
-const scrapeTime = limits.Stuck
-
 // TestMetrics asserts each figure after a script of operations.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
@@ -126,7 +123,7 @@ func TestServerThatIsDown(t *testing.T) {
 	b.Bind(t, nil).Expect(t, http.StatusServiceUnavailable)
 	i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted)
 	const kind = `{kind="deprovision"`
-	testdrive.Eventually(t, scrapeTime, "the deprovision is tried again", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the deprovision is tried again", func() bool {
 		shown := p.Scrape(t)
 		return shown["mysql_broker_task_retries_total"+kind+"}"] != "0" &&
 			shown["mysql_broker_tasks"+kind+`,state="waiting"}`] == "1" &&
@@ -184,7 +181,7 @@ func awaitFigures(t *testing.T, p testdrive.Platform, want map[string]string) {
 			t.Error(sentence)
 		}
 	}()
-	testdrive.Eventually(t, scrapeTime, "the metrics show what they should", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the metrics show what they should", func() bool {
 		wrong = testdrive.Differences(p.Scrape(t), want)
 		return len(wrong) == 0
 	})

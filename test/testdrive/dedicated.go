@@ -18,12 +18,7 @@ import (
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/limits"
 )
-
-// RestartTime bounds how long a server that cannot be started is left alone before it is tried again: the launcher's
-// longest pause, and the start.
-const RestartTime = limits.Stuck
 
 // ExpectNoRoom fails the test unless the operation fails for want of room, which users read, and operators the cause.
 func ExpectNoRoom(t *testing.T, i Instance, operation string, tasks Tasks, cause string) {

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,6 +23,8 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"mysql-broker/test/limits"
 )
 
 // Metrics maps time series to values, both as Prometheus writes them.
@@ -136,9 +137,9 @@ func (p *Prometheus) get(t testing.TB, path string, data any) {
 }
 
 // Await waits until an expression has a result.
-func (p *Prometheus) Await(t testing.TB, limit time.Duration, expression string) {
+func (p *Prometheus) Await(t testing.TB, expression string) {
 	t.Helper()
-	Eventually(t, limit, "Prometheus has "+expression, func() bool { return len(p.Query(t, expression)) > 0 })
+	Eventually(t, limits.Stuck, "Prometheus has "+expression, func() bool { return len(p.Query(t, expression)) > 0 })
 }
 
 // Collector takes traces as an OpenTelemetry collector does, by OTLP over HTTP, and keeps them.

@@ -46,15 +46,6 @@ func (o Operator) Read(t *testing.T, document any, args ...string) {
 	require.NoError(t, err, "%v: %q", err, out)
 }
 
-// Outcome waits until a task has ended, and returns its state and what users read about it.
-func (o Operator) Outcome(t *testing.T, ts Tasks, task string) (state, description string) {
-	t.Helper()
-	ts.Await(t, task, "ends", "state <> 'in progress'")
-	var shown struct{ State, Description string }
-	o.Read(t, &shown, "tasks", task)
-	return shown.State, shown.Description
-}
-
 // IDs are the fields of that name in what a list prints with --json.
 func (o Operator) IDs(t *testing.T, field string, args ...string) []string {
 	t.Helper()

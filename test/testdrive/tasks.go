@@ -174,10 +174,13 @@ func Interrupted(t *testing.T, private servers.MySQL, configure func(env map[str
 	return Desk{p, p.Operator(env), p.Admin(t), ts, faults}, i, MakeObjects(t, i), restart
 }
 
-// Ended waits until a task has ended, and returns how.
+// Ended waits until a task has ended, and returns its state and what users read about it.
 func (d Desk) Ended(t *testing.T, task string) (state, description string) {
 	t.Helper()
-	return d.Outcome(t, d.Tasks, task)
+	d.Tasks.Await(t, task, "ends", "state <> 'in progress'")
+	var shown struct{ State, Description string }
+	d.Read(t, &shown, "tasks", task)
+	return shown.State, shown.Description
 }
 
 // ExpectEnd waits until a task has ended, and fails the test unless it has this state and a description with these words.

@@ -2,6 +2,8 @@ package operators
 
 import (
 	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,7 +11,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"mysql-broker/test/limits"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -73,4 +78,100 @@ func TestAudit(t *testing.T) {
 	ts.Exec(t, "UPDATE audit SET at = at - interval '3 days' WHERE action = 'drain'")
 	testdrive.RunScheduled(t, ts, "remove-old-tasks")
 	assert.Empty(t, o.Audit(t, "--action", "drain"), "after more days than entries are kept")
+}
+
+// What a platform asks for can be followed from its own trace through the request, the task and its steps to each
+// statement, and nothing secret is on the way.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	traces := testdrive.StartCollector(t)
+	p := testdrive.StartPlatform(t, s, tracedEnvironment(t, s, traces))
+	i := p.OwnInstance(t, "shared-small")
+	const trace, platform = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(nil), map[string]string{
+		"traceparent": "00-" + trace + "-" + platform + "-01"}).Expect(t, http.StatusCreated)
+	b, c := i.Bound(t, nil)
+	p.Seen.Add(c.Password)
+	i.NewBinding().Bind(t, body{"parameters": body{"role": "none"}}).Expect(t, http.StatusBadRequest)
+	b.Unbind(t).Expect(t, http.StatusOK)
+	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+
+	spans := awaitTask(t, traces, "deprovision", 1)
+	request := spanOf(t, spans, "PUT /v2/service_instances/{instance_id}")
+	assert.True(t, hex.EncodeToString(request.TraceId) == trace && hex.EncodeToString(request.ParentSpanId) == platform,
+		"the request is not in the platform's trace: %v", request)
+	for name, want := range map[string]string{"http.response.status_code": "201", "url.path": i.Path()} {
+		assert.Equal(t, want, request.Attribute(name), "%s of the request", name)
+	}
+	task := spanOf(t, spans, "task provision")
+	expectParent(t, task, request)
+	expectStatement(t, spans, spanOf(t, spans, "step create database"), "mysql", "CREATE DATABASE")
+	expectStatement(t, spans, request, "postgresql", "INSERT INTO task")
+	expectStatement(t, spans, task, "postgresql", "UPDATE task SET state = $3")
+	assert.Equal(t, "mysql-broker", request.Resource["service.name"], "the service is called")
+	assert.Contains(t, p.AwaitLog(t, `"trace_id":"`+trace+`"`), i.ID, "the trace is that of another request in the log")
+	for _, s := range spans {
+		assert.False(t, len(s.ParentSpanId) == 0 && s.Kind != otlp.Span_SPAN_KIND_SERVER,
+			"%q is nobody's request, and begins a trace", s.Name)
+		p.Seen.Check(t, "a span", fmt.Sprint(s.Resource, s.Span))
+	}
+}
+
+func tracedEnvironment(t *testing.T, s servers.MySQL, to *testdrive.Collector) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, s)
+	env["OTEL_EXPORTER_OTLP_ENDPOINT"], env["OTEL_BSP_SCHEDULE_DELAY"] = to.URL, "50" // milliseconds
+	return env
+}
+
+// awaitTask returns all spans once the one of the work on a task under a lease is among them.
+func awaitTask(t *testing.T, traces *testdrive.Collector, kind string, epoch int) (spans []testdrive.Span) {
+	t.Helper()
+	testdrive.Eventually(t, limits.Stuck, "the trace of a "+kind, func() bool {
+		spans = traces.Spans()
+		return slices.ContainsFunc(spans, func(s testdrive.Span) bool {
+			return s.Name == "task "+kind && s.Attribute("mysql_broker.epoch") == fmt.Sprint(epoch)
+		})
+	})
+	return spans
+}
+
+// spanOf is the last span of that name.
+func spanOf(t *testing.T, spans []testdrive.Span, name string) testdrive.Span {
+	t.Helper()
+	for _, s := range slices.Backward(spans) {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("there is no span %q", name)
+	return testdrive.Span{}
+}
+
+func expectParent(t *testing.T, child, parent testdrive.Span) {
+	t.Helper()
+	assert.True(t, string(child.TraceId) == string(parent.TraceId) && string(child.ParentSpanId) == string(parent.SpanId),
+		"%q is not a child of %q", child.Name, parent.Name)
+}
+
+// expectStatement fails the test unless a statement with that text was sent to that kind of server, for which some other
+// span may stand between it and the ancestor.
+func expectStatement(t *testing.T, spans []testdrive.Span, ancestor testdrive.Span, system, text string) {
+	t.Helper()
+	parents := map[string]string{}
+	for _, s := range spans {
+		parents[string(s.SpanId)] = string(s.ParentSpanId)
+	}
+	below := func(id string) bool {
+		for id != "" && id != string(ancestor.SpanId) {
+			id = parents[id]
+		}
+		return id != ""
+	}
+	assert.True(t, slices.ContainsFunc(spans, func(s testdrive.Span) bool {
+		return strings.Contains(s.Attribute("db.query.text")+s.Attribute("db.statement"), text) &&
+			s.Attribute("db.system.name")+s.Attribute("db.system") == system && s.Kind == otlp.Span_SPAN_KIND_CLIENT &&
+			below(string(s.ParentSpanId))
+	}), "no statement %q to %s below %q", text, system, ancestor.Name)
 }

@@ -10,9 +10,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// examinationTime limits how long the first examination after a start may take on a busy machine.
-const examinationTime = limits.Stuck
-
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	private, env := testdrive.PrivateEnvironment(t)
@@ -62,7 +59,7 @@ func TestDoctor(t *testing.T) {
 func expectPeriodicExamination(t *testing.T, p testdrive.Platform, orphan, missing testdrive.Credentials) {
 	t.Helper()
 	const examined = "mysql_broker_examination_timestamp_seconds"
-	testdrive.Eventually(t, examinationTime, "the broker examines", func() bool { return p.Scrape(t)[examined] != "" })
+	testdrive.Eventually(t, limits.Stuck, "the broker examines", func() bool { return p.Scrape(t)[examined] != "" })
 	testdrive.ExpectFigures(t, p, map[string]string{
 		`mysql_broker_orphans{kind="database",server="shared-1"}`:           "1",
 		`mysql_broker_orphans{kind="account",server="shared-1"}`:            "1",

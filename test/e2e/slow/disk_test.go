@@ -42,9 +42,9 @@ func TestDiskFull(t *testing.T) {
 		disk.Fill(t, 0)
 		operation := expectFullDisk(t, p, i, db)
 		disk.Free(t)
-		tasks.AwaitFailure(t, i.ID, testdrive.RestartTime, "no room")
+		tasks.AwaitFailure(t, i.ID, limits.Stuck, "no room")
 		testdrive.ExpectNoRoom(t, i, operation, tasks, "no room")
-		testdrive.Eventually(t, testdrive.RestartTime, "the server serves", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, limits.Stuck, "the server serves", func() bool { return db.PingContext(t.Context()) == nil })
 		assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT n FROM kept"), "the row reads")
 		p = startOnFullDisk(t, p, disk, env)
 		i.Platform = p
@@ -70,7 +70,7 @@ func startOnFullDisk(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, e
 	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
 	}
-	testdrive.Eventually(t, testdrive.RestartTime, "the servers have ended", func() bool {
+	testdrive.Eventually(t, limits.Stuck, "the servers have ended", func() bool {
 		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
 	})
 	disk.Fill(t, 0)

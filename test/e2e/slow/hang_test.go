@@ -47,12 +47,12 @@ func TestServerThatIsStartingIsNotWarnedOf(t *testing.T) {
 		}
 		assert.False(t, strings.Contains(p.Log(), warning), "operators are warned of a server that is starting")
 		let()
-		testdrive.Eventually(t, testdrive.RestartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 
 		let = testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], id)
 		p.AwaitLog(t, warning)
 		let()
-		testdrive.Eventually(t, testdrive.RestartTime, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 		i.Via(p).Remove(t)
 	})
 }

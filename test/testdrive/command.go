@@ -130,16 +130,10 @@ func (u Terminal) Read(t *testing.T, document any, args ...string) {
 	require.True(t, err == nil, "client %s --json: %v: %q", strings.Join(args, " "), err, out)
 }
 
-// Fail returns what a command that fails prints to its standard error.
-func (u Terminal) Fail(t *testing.T, args ...string) string {
-	t.Helper()
-	return Run(t, u.Env, append([]string{"client"}, args...)...).Expect(t, 1).Stderr
-}
-
 // Refused fails the test unless the command fails and says why.
 func (u Terminal) Refused(t *testing.T, why string, args ...string) {
 	t.Helper()
-	said := u.Fail(t, args...)
+	said := Run(t, u.Env, append([]string{"client"}, args...)...).Expect(t, 1).Stderr
 	assert.True(t, strings.Contains(said, why), "client %s says %q without %q", strings.Join(args, " "), said, why)
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -124,7 +123,7 @@ func TestServerUpgrade(t *testing.T) {
 		testdrive.ExpectError(t, i.Upgrade(t, present.Version), "MaintenanceInfoConflict")
 		assert.Contains(t, p.Operator(env).Run(t, 0, "servers", "--dedicated").Stdout, next.Version,
 			"the list of servers shows no upgrade")
-		stop := writeRows(t, c)
+		w := testdrive.StartWriter(t, c)
 		operation := i.Upgrade(t, next.Version).Operation(t)
 		if again := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
 			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
@@ -133,9 +132,7 @@ func TestServerUpgrade(t *testing.T) {
 		text := strings.Join(shown, "\n")
 		assert.False(t, !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading"),
 			"the platform reads %q", shown)
-		written := stop()
-		n := testdrive.Read[int](t, c.Open(t), "SELECT COUNT(*) FROM written")
-		assert.True(t, n >= written, "%d rows are left of %d", n, written)
+		testdrive.ExpectWritten(t, w.GoesOn(t), c)
 		testdrive.ExpectClone(t, i)
 		i.ExpectVersion(t, p, env, next.Version)
 		var backups []struct{ Reason, State string }
@@ -156,28 +153,4 @@ func TestServerUpgrade(t *testing.T) {
 		out := testdrive.Run(t, env, "doctor").Stdout
 		assert.False(t, strings.Contains(out, i.ID) || strings.Contains(out, "   dedicated "), "the doctor says: %s", out)
 	})
-}
-
-// writeRows inserts rows until stop, which returns how many servers have acknowledged.
-func writeRows(t *testing.T, c testdrive.Credentials) (stop func() int) {
-	t.Helper()
-	db, ending, ended := c.Open(t), make(chan struct{}), make(chan int)
-	testdrive.Exec(t, db, "CREATE TABLE written (id INT AUTO_INCREMENT PRIMARY KEY)")
-	go func() {
-		for rows := 0; ; {
-			if _, err := db.ExecContext(t.Context(), "INSERT INTO written VALUES ()"); err == nil {
-				rows++
-			}
-			select {
-			case <-ending:
-				ended <- rows
-				return
-			case <-time.After(5 * time.Millisecond):
-			}
-		}
-	}()
-	return func() int {
-		close(ending)
-		return <-ended
-	}
 }

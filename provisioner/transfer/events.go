@@ -24,6 +24,11 @@ var enabledEvent = regexp.MustCompile(`(?s)^(CREATE EVENT ` + quoted + ` ON SCHE
 var stoppedEvent = regexp.MustCompile(`(?s)^(CREATE (?:DEFINER=` + quoted + `@` + quoted + ` )?EVENT ` + quoted +
 	` ON SCHEDULE (?:[^'"` + "`" + `]|'[^']*')*? ON COMPLETION (?:NOT )?PRESERVE )DISABLE ON (?:SLAVE|REPLICA)\b`)
 
+// notPreserved matches the text of an event up to a clause that only says the default. With the SQL mode
+// HIGH_NOT_PRECEDENCE, servers print it but do not understand it.
+var notPreserved = regexp.MustCompile(`(?s)^(CREATE EVENT ` + quoted + ` ON SCHEDULE (?:[^'"` + "`" + `]|'[^']*')*?)` +
+	` ON COMPLETION NOT PRESERVE\b`)
+
 // ends finds the time of an event that runs once, or the last time of another one.
 var ends = regexp.MustCompile(`(?s)^CREATE EVENT ` + quoted + ` ON SCHEDULE (?:[^'"` + "`" + `]|'[^']*')*? ?` +
 	`(?:AT|ENDS) '([-0-9]+ [:0-9]+)`)

@@ -383,7 +383,10 @@ func (p program) make(ctx context.Context, b *builder, conn *sql.Conn) error {
 		return err
 	}
 	text := withoutDefiner(string(p.Text))
-	if p.Kind == "VIEW" {
+	switch p.Kind {
+	case "EVENT":
+		text = notPreserved.ReplaceAllString(text, "$1")
+	case "VIEW":
 		text = inDatabase(text, b.Source, b.Database)
 	}
 	return b.withCollation(ctx, conn, p.Database, func() error {

@@ -376,9 +376,13 @@ func readRows(ctx context.Context, from *sql.Conn, k chunk, size int, sum *rowSu
 	return sourceFailure(err)
 }
 
-// checkPeriod refuses a row of a versioned table that ended when it began, or before: MariaDB keeps such rows if a
-// session has set its time, but inserts none.
-func (t *table) checkPeriod(values []value) error {
+// checkRow refuses a row that MariaDB does not insert: one of a versioned table that ended when it began, or before,
+// which it keeps if a session has set its time, and one with NULL instead of a number, which INSERT IGNORE leaves.
+func (t *table) checkRow(values []value) error {
+	if t.counted > 0 && values[t.counted-1] == nil {
+		return refused(nil, "Table %s has a row with NULL in the column %s, which has AUTO_INCREMENT: MariaDB would write a "+
+			"number instead. Write a number or remove the row, and try again.", t.Name, t.Columns[t.counted-1].Name)
+	}
 	if !t.Versioned {
 		return nil
 	}
@@ -448,7 +452,7 @@ func (r *rowReader) read(ctx context.Context, from *sql.Conn, setting string) er
 			return nil
 		}
 		values = values[:len(columns)]
-		if err := r.table.checkPeriod(values); err != nil {
+		if err := r.table.checkRow(values); err != nil {
 			return err
 		}
 		if r.sum != nil {
@@ -538,7 +542,7 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 	if slices.Contains(valueErrors, number(err)) {
 		err = c.writeLoosely(ctx, to, text)
 	}
-	if slices.Contains(expressionErrors, number(err)) || slices.Contains(valueErrors, number(err)) {
+	if slices.Contains(slices.Concat(expressionErrors, valueErrors), number(err)) || isDataException(err) {
 		return refused(err, "Table %s has a row for which a generated column or a check%s fails in the copy (MySQL error "+
 			"%d). It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
 			k.table.Name, checkOf(err), number(err))
@@ -555,6 +559,12 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 			k.table.Name)
 	}
 	return err
+}
+
+// isDataException reports whether a server refused a value, by the class of the SQLSTATE.
+func isDataException(err error) bool {
+	refusal, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && string(refusal.SQLState[:2]) == "22"
 }
 
 // violatedCheck finds the name of a check in MySQL's message.

@@ -30,6 +30,7 @@ type table struct {
 	created  string         // the time, in seconds: on MariaDB that of the last RENAME too
 	identity string         // see identities
 	byNumber bool           // the identity is InnoDB's number, not the time of creation
+	counted  int            // the column with AUTO_INCREMENT that can be NULL, from 1 on; 0 for none
 	prunes   bool           // it has partitions, and the key may be one by which servers choose among them
 	session  *sessionValues // nil if nothing depends on the session that writes the rows
 }
@@ -221,6 +222,9 @@ func readColumns(ctx context.Context, conn *sql.Conn, mariaDB bool, tables []tab
 		}
 		c.Nullable = nullable == "YES"
 		t.Columns = append(t.Columns, c)
+		if c.Nullable && strings.Contains(extra, "auto_increment") {
+			t.counted = len(t.Columns)
+		}
 		return nil
 	})
 	if err != nil {

@@ -220,6 +220,13 @@ func (d *describer) readInformationSchema(ctx context.Context) error {
 // declared is in STATISTICS, too.
 const hiddenIndex = "FTS_DOC_ID_INDEX"
 
+// ofSequence is the last column of a sequence. One that CREATE TABLE made has no comments of the server.
+const ofSequence = `COLUMN_NAME="cycle_count"`
+
+// endName matches the end of a routine with the mode ORACLE: MariaDB stores the text without that name, and prints it so,
+// but lists it with.
+var endName = regexp.MustCompile(`(?i)\bEND\s+\S+$`)
+
 func (d *describer) noteRow(view string, row []cell) {
 	object, line := "", ""
 	for _, name := range objectName {
@@ -234,8 +241,11 @@ func (d *describer) noteRow(view string, row []cell) {
 	}
 	for _, c := range row {
 		column := strings.ToUpper(c.column)
-		if d.mariaDB && column == "CREATE_OPTIONS" {
+		if d.mariaDB && (column == "CREATE_OPTIONS" || column == "COLUMN_COMMENT" && strings.Contains(line, ofSequence)) {
 			continue
+		}
+		if d.mariaDB && column == "ROUTINE_DEFINITION" {
+			c.text = endName.ReplaceAllString(c.text, "END")
 		}
 		if !incidental.MatchString(column) {
 			line += column + "=" + c.String() + " "

@@ -173,16 +173,16 @@ func (f *Fleet) RecordVersion(ctx context.Context, i store.Instance, reported my
 
 // Destroy removes a dedicated server with all its data. It is no error if there is no such server.
 func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
-	if err := f.store.Instances.ForgetEndpoint(ctx, at); err != nil {
-		return fmt.Errorf("delete the recorded endpoint of the server %s: %w", at.Server, err)
+	if err := f.forgetEndpoint(ctx, at); err != nil {
+		return err
 	}
 	return f.dedicated(ctx, at, "destroy", func(l launcher.Launcher) error { return l.Destroy(ctx, at.Server) })
 }
 
 // Suspend stops a dedicated server and keeps its data; Launch starts it again.
 func (f *Fleet) Suspend(ctx context.Context, at store.Location) error {
-	if err := f.store.Instances.ForgetEndpoint(ctx, at); err != nil {
-		return fmt.Errorf("forget where the server %s listens: %w", at.Server, err)
+	if err := f.forgetEndpoint(ctx, at); err != nil {
+		return err
 	}
 	return f.dedicated(ctx, at, "suspend", func(l launcher.Launcher) error { return l.Suspend(ctx, at.Server) })
 }
@@ -195,7 +195,18 @@ func (f *Fleet) Keep(ctx context.Context, at store.Location) error {
 // DestroyUnused is Destroy for a server whose creation is undone. It returns launcher.ErrKept for a server for which
 // Keep was called, because it may hold data.
 func (f *Fleet) DestroyUnused(ctx context.Context, at store.Location) error {
+	if err := f.forgetEndpoint(ctx, at); err != nil {
+		return err
+	}
 	return f.dedicated(ctx, at, "destroy", func(l launcher.Launcher) error { return l.DestroyUnused(ctx, at.Server) })
+}
+
+// forgetEndpoint deletes the recorded endpoint of a server that is about to end: another server may listen there then.
+func (f *Fleet) forgetEndpoint(ctx context.Context, at store.Location) error {
+	if err := f.store.Instances.ForgetEndpoint(ctx, at); err != nil {
+		return fmt.Errorf("delete the recorded endpoint of the server %s: %w", at.Server, err)
+	}
+	return nil
 }
 
 // recorded records the endpoint of a server that was launched or resized, unless that failed.

@@ -78,24 +78,34 @@ func failures(t *testing.T) (all []failing) {
 }
 
 // fail carries out an operation whose step fails, and deletes what is left as a platform does. Nothing of the operation
-// is left then.
-func (s *scene) fail(t *testing.T, f failing) {
+// is left then. The cleanup fails at first, unless atOnce is true; then brokers die at its points, each at a new one.
+func (s *scene) fail(t *testing.T, f failing, atOnce bool) {
 	t.Helper()
 	x, err := s.Prepare(t.Context(), f.Workflow, s.host)
 	require.NoError(t, err, "%s", f)
-	order := &failureOrder{forward: f.Kind + ": " + f.step + ": " + f.moment, kind: f.Kind, cleanups: cleanupFailures}
-	if f.Plan.Async != "" || f.Copies() {
+	order := &failureOrder{forward: f.Kind + ": " + f.step + ": " + f.moment, kind: f.Kind, cleanups: cleanupFailures,
+		kills: newSample(t, 1)}
+	switch {
+	case atOnce:
+		order.cleanups = 0
+	case f.Plan.Async != "" || f.Copies():
 		order.cleanups = slowCleanupFailures
 	}
-	s.now.obey(order.decide)
-	q := x.Request()
-	r, err := s.now.send(q.Method, q.Path, q.Body)
-	require.NoError(t, err, "%s", f)
+	victim, q := s.now, x.Request()
+	victim.obey(order.decide)
+	s.order = order.decide // for heirs
+	r, err := victim.send(q.Method, q.Path, q.Body)
+	answered := err == nil
+	require.True(t, answered || victim.alive.Err() != nil, "%s: %v", f, err)
 	s.awaitEnd(t)
-	got, err := s.Conclude(q, r)
-	assert.False(t, err == nil && !got.Failed, "%s: answered %d: %s", f, got.Status, got.Raw)
-	assert.True(t, sentence(got.String("description")), "%s: the description is no sentence: %q", f, got.Raw)
+	s.order = nil
 	s.now.obey(nil)
+	s.killed += order.end(t)
+	if answered {
+		got, err := s.Conclude(q, r)
+		assert.False(t, err == nil && !got.Failed, "%s: answered %d: %s", f, got.Status, got.Raw)
+		assert.True(t, sentence(got.String("description")), "%s: the description is no sentence: %q", f, got.Raw)
+	}
 	assert.NoError(t, s.afterFailure(&x, q), "%s", f)
 	s.Check(t, "after "+f.String())
 	if x.Instance.State == audit.Failed {
@@ -104,7 +114,7 @@ func (s *scene) fail(t *testing.T, f failing) {
 	s.clear(t, &x)
 	s.Check(t, "after "+f.String()+" was deleted")
 	s.ForgetGone()
-	s.stopAfterFailure(t, s.now)
+	s.stopAfterFailure(t, victim)
 }
 
 // afterFailure does what platforms do: a failed deletion is sent again, and what could not be made is taken for gone.
@@ -126,28 +136,49 @@ func (s *scene) afterFailure(x *platform.Target, q platform.Request) error {
 	return nil
 }
 
-// failureOrder says which points fail.
+// failureOrder says at which points a step fails or a broker dies.
 type failureOrder struct {
 	forward, kind string
+	kills         *sample
 
 	mu       sync.Mutex
 	givenUp  bool
-	cleanups int // that are yet to fail
+	cleanups int      // that are yet to fail
+	passed   []string // points of the cleanup
+	deaths   []string // at which brokers died
+	ending   bool     // no broker dies any more
 }
 
 func (f *failureOrder) decide(point string) testdrive.Word {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.givenUp = f.givenUp || point == f.kind+": given up"
 	switch {
-	case point == f.kind+": given up":
-		f.givenUp = true
-	case !f.givenUp && point == f.forward:
-		return testdrive.Fail
-	case f.givenUp && isStep(f.kind, point) && f.cleanups > 0:
+	case f.ending:
+	case !f.givenUp:
+		if point == f.forward {
+			return testdrive.Fail
+		}
+	case f.cleanups > 0 && isStep(f.kind, point):
 		f.cleanups--
 		return testdrive.Fail
+	case f.cleanups == 0 && !slices.Contains(f.passed, point) && f.kills.take():
+		f.passed, f.deaths = append(f.passed, point), append(f.deaths, point)
+		return testdrive.Die
+	default:
+		f.passed = append(f.passed, point)
+		f.ending = point == f.kind+": ending as failed"
 	}
 	return testdrive.GoOn
+}
+
+// end returns how many brokers died. It fails the test unless the end of the task was recorded.
+func (f *failureOrder) end(t *testing.T) (died int) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	assert.True(t, f.ending, "the task did not fail; brokers died at %q", f.deaths)
+	return len(f.deaths)
 }
 
 // isStep reports whether a point is the begin or end of a step.

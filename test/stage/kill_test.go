@@ -113,10 +113,10 @@ func perform(t *testing.T, free chan *scene) {
 		})
 	}
 	some := newSample(t, 1)
-	for _, f := range failures(t) {
+	for n, f := range failures(t) {
 		// Nothing else deletes what an unfinished backup has written.
 		if some.take() || f.Kind == platform.Backup {
-			act(f.String(), func(t *testing.T, s *scene) { s.fail(t, f) })
+			act(f.String(), func(t *testing.T, s *scene) { s.fail(t, f, n%2 == 0) })
 		}
 	}
 	for _, loop := range crashLoops {
@@ -188,6 +188,18 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 	err = s.carryOut(t, &x, mitigate)
 	close(learned)
 	assert.NoError(t, err, what)
+	s.outlive(t, victim, j, at, what)
+	s.Check(t, "after "+what+", or after what was before it was deleted")
+	s.ForgetGone()
+	s.clear(t, &x)
+	s.stopAfterFailure(t, victim)
+	return j.Points()
+}
+
+// outlive waits until the broker is killed at the end of its journey and its heir has no task in progress or, if the
+// broker is to live, until its task has ended.
+func (s *scene) outlive(t *testing.T, victim *broker, j *platform.Journey, at platform.Point, what string) {
+	t.Helper()
 	select { // the last point comes after the end is recorded
 	case <-victim.alive.Done():
 		if s.now == victim {
@@ -199,10 +211,5 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 	}
 	victim.obey(nil)
 	s.awaitEnd(t)
-	s.Check(t, "after "+what+", or after what was before it was deleted")
-	s.ForgetGone()
-	s.clear(t, &x)
 	assert.False(t, at != (platform.Point{}) && s.now == victim, "%s: the broker did not come there", what)
-	s.stopAfterFailure(t, victim)
-	return j.Points()
 }

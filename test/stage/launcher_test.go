@@ -286,7 +286,7 @@ func (l *played) Endpoint(_ context.Context, id string) (e launcher.Endpoint, er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.servers[id]
-	if s == nil || s.phase == suspended || !s.started {
+	if s == nil || s.phase == suspended || s.phase == destroying || !s.started {
 		return e, fmt.Errorf("server %s: %w", id, launcher.ErrNotFound)
 	}
 	return s.machine.endpoint(), nil

@@ -280,10 +280,11 @@ func (s *scene) clear(t *testing.T, x *platform.Target) {
 	s.awaitEnd(t)
 }
 
-// awaitEnd returns when no task is in progress. Those that wait for their next attempt go on at once.
+// awaitEnd returns when no task is in progress. Those that wait for their next attempt go on at once, and those of a
+// broker that is killed with its heir.
 func (s *scene) awaitEnd(t *testing.T) {
 	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "no task is in progress", func() bool {
+	s.survive(t, "no task is in progress", func() bool {
 		left, err := s.hasten(t.Context())
 		return err == nil && left == 0
 	})

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -56,18 +55,7 @@ func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Po
 	} else {
 		s.rotate(t, x)
 	}
-	select {
-	case <-victim.alive.Done():
-		if s.now == victim {
-			s.inherit(t)
-		}
-	case <-j.Ended:
-	case <-time.After(limits.Stuck):
-		t.Errorf("%s: the task does not end", when)
-	}
-	victim.obey(nil)
-	s.awaitEnd(t)
-	assert.False(t, at != (platform.Point{}) && s.now == victim, "%s: the broker did not come there", when)
+	s.outlive(t, victim, j, at, when)
 	if f.Kind == platform.Rotate {
 		assert.NoError(t, s.LearnOfRotation(t.Context(), &x), when)
 	}

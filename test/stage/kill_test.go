@@ -112,6 +112,7 @@ func perform(t *testing.T, free chan *scene) {
 			s.failExpiry(t, unrequested(t)[1], moment, 1+n*taskAttempts)
 		})
 	}
+	act("cancelled upgrade", func(t *testing.T, s *scene) { s.cancelUpgrade(t) })
 	some := newSample(t, 1)
 	for n, f := range failures(t) {
 		// Nothing else deletes what an unfinished backup has written.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // Replay repeats the changes of one database, as the binary logs of its server have them, in a database on another
@@ -367,7 +369,12 @@ func (r *Replay) apply(ctx context.Context, changes rowChanges) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	return r.binlog(ctx, changes.events...)
+	err := r.binlog(ctx, changes.events...)
+	const notFound = 1032
+	if refusal, _ := errors.AsType[*mysql.MySQLError](err); refusal != nil && refusal.Number == notFound {
+		return &UnsupportedError{What: "rows that the server does not find again: " + refusal.Message}
+	}
+	return err
 }
 
 // begin begins a transaction at the target, unless one is open.

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mysql-broker/test/servers"
@@ -107,14 +109,37 @@ func (r *run) finished(files ...string) {
 // short is the path of a file in its suite.
 func (r *run) short(file string) string { return strings.TrimPrefix(file, r.root+"/") }
 
-// summary counts the files that created something.
+// summary counts the files that created something, by suite and in all.
 func (r *run) summary() string {
-	refused := 0
-	for file := range r.refused {
-		if !r.different[file] {
-			refused++
+	type counts struct{ all, refused, different int }
+	suites := map[string]counts{}
+	for file := range r.same {
+		for _, suite := range []string{suiteOf(r.short(file)), "all"} {
+			c := suites[suite]
+			c.all++
+			switch {
+			case r.different[file]:
+				c.different++
+			case r.refused[file]:
+				c.refused++
+			}
+			suites[suite] = c
 		}
 	}
-	return fmt.Sprintf("%d files, %d objects: %d same, %d refused, %d different", len(r.same), r.objects,
-		len(r.same)-refused-len(r.different), refused, len(r.different))
+	var text strings.Builder
+	for _, suite := range slices.Sorted(maps.Keys(suites)) {
+		c := suites[suite]
+		fmt.Fprintf(&text, "\n%s: %d files, %d same, %d refused, %d different", suite, c.all, c.all-c.refused-c.different, c.refused,
+			c.different)
+	}
+	return fmt.Sprintf("%d objects%s", r.objects, text.String())
+}
+
+// suiteOf is the suite of a file: the directory below suite or plugin, or that of the server's own tests.
+func suiteOf(file string) string {
+	parts := strings.Split(file, "/")
+	if len(parts) > 2 && (parts[0] == "suite" || parts[0] == "plugin") {
+		return parts[1]
+	}
+	return parts[0]
 }

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,32 +74,9 @@ func checkPlot(t *testing.T, b *tab) {
 
 // lowContrast lists texts that are hard to read against what is behind them. WCAG 2.2 asks for 4.5 : 1.
 // https://www.w3.org/TR/WCAG22/#contrast-minimum
-const lowContrast = `(() => {
-	const parse = (color) => color.match(/[\d.]+/g).map(Number);
-	const luminance = ([r, g, b]) => {
-		const [x, y, z] = [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-		return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-	};
-	const behind = (element) => {
-		for (let e = element; e; e = e.parentElement) {
-			const color = parse(getComputedStyle(e).backgroundColor);
-			if (color.length === 3 || color[3] === 1) return color;
-		}
-		return [255, 255, 255];
-	};
-	const bad = [];
-	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-	while (texts.nextNode()) {
-		const element = texts.currentNode.parentElement;
-		if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
-		const style = getComputedStyle(element);
-		const color = parse(element.closest("svg") ? style.fill : style.color);
-		const [light, dark] = [luminance(color), luminance(behind(element))].sort((a, b) => b - a);
-		const ratio = (light + 0.05) / (dark + 0.05);
-		if (ratio < 4.5) bad.push(texts.currentNode.data.trim() + ": " + ratio.toFixed(2));
-	}
-	return bad;
-})()`
+//
+//go:embed testdata/contrast.js
+var lowContrast string
 
 func checkContrast(t *testing.T, b *tab, theme string) {
 	t.Helper()
@@ -152,25 +130,9 @@ func checkKeyboard(t *testing.T, b *tab) {
 
 // holdAnswers delays each response to the page's script until the test releases it, in any order, and stores the
 // structure in the last event.
-const holdAnswers = `(() => {
-	window.realFetch = fetch;
-	window.asked = 0;
-	window.answers = [];
-	window.fetch = async (...what) => {
-		asked += 1;
-		const answer = await realFetch(...what);
-		const text = await answer.text();
-		await new Promise((letGo) => answers.push(letGo));
-		return { ok: answer.ok, redirected: answer.redirected, text: async () => text };
-	};
-	const parse = JSON.parse;
-	JSON.parse = (text) => {
-		const told = parse(text);
-		window.told = told.structure;
-		return told;
-	};
-	return true;
-})()`
+//
+//go:embed testdata/holdanswers.js
+var holdAnswers string
 
 // structureNow is the structure that an event would have now.
 const structureNow = `(async () => {

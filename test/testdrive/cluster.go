@@ -3,6 +3,7 @@ package testdrive
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -56,27 +57,9 @@ type Node struct {
 // that returns needs only what it has missed, which Galera transfers itself: the program only says so. It does not
 // transfer a whole state; the real programs are in packages that install a service.
 // https://mariadb.com/docs/galera-cluster/galera-management/state-snapshot-transfers-ssts-in-galera-cluster
-const transfer = `#!/bin/sh
-while [ $# -gt 0 ]; do
-  case $1 in
-    --role) role=$2; shift ;;
-    --address) address=$2; shift ;;
-    --gtid) gtid=$2; shift ;;
-    --bypass) bypass=yes ;;
-  esac
-  shift
-done
-if [ "$role" = joiner ]; then
-  file=$(mktemp "$TRANSFERS/XXXXXX")
-  echo "ready ${address%%:*}:0/$(basename "$file")"
-  while [ ! -s "$file" ]; do sleep 0.05; done
-  cat "$file"
-  exit
-fi
-[ "$bypass" = yes ] || exit 1
-echo "$gtid 0" >"$TRANSFERS/new" && mv "$TRANSFERS/new" "$TRANSFERS/${address##*/}"
-echo "done $gtid"
-`
+//
+//go:embed wsrep_sst_increment.sh
+var transfer []byte
 
 // StartCluster starts a cluster. It is removed when the test ends.
 func StartCluster(t testing.TB, flavour string) *Cluster {
@@ -148,7 +131,7 @@ func (c *Cluster) prepareTransfers(t testing.TB) {
 	t.Helper()
 	err := os.Mkdir(c.transfers(), 0o755)
 	if err == nil {
-		err = servers.WriteProgram(filepath.Join(c.transfers(), "wsrep_sst_increment"), []byte(transfer))
+		err = servers.WriteProgram(filepath.Join(c.transfers(), "wsrep_sst_increment"), transfer)
 	}
 	if err == nil && c.user != nil {
 		err = os.Chown(c.transfers(), int(c.user.Uid), int(c.user.Gid))

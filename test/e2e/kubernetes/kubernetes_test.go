@@ -1,3 +1,4 @@
+// Package kubernetes tests the compiled broker with dedicated servers on Kubernetes.
 package kubernetes
 
 import (
@@ -266,4 +267,13 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 		half.Signal(t, syscall.SIGTERM)
 		half.Wait(t)
 	})
+}
+
+// onKubernetes is the cluster of all tests.
+var onKubernetes kubernetes.Shared
+
+type body = testdrive.Body
+
+func TestMain(m *testing.M) {
+	servers.Main(m, onKubernetes.Close)
 }

@@ -37,7 +37,6 @@ type clusterWorld struct {
 	*testdrive.Cluster
 	proxy   *testdrive.Proxy
 	brokers []*testdrive.Broker // each carries out one operation at a time
-	took    []time.Duration     // from the death of a primary to the end of an operation
 }
 
 // TestPrimaryKills kills the primary of a cluster between every two steps and statements of every workflow that works
@@ -51,10 +50,6 @@ func TestPrimaryKills(t *testing.T) {
 			return f.Plan.Dedicated() && (f.To.Name == "" || f.To.Dedicated())
 		})
 		w.meet(t, w.points(t, workflows))
-		if n := len(w.took); n > 0 {
-			slices.Sort(w.took)
-			t.Logf("%d operations whose primary was killed: done after median %v, worst %v", n, w.took[n/2], w.took[n-1])
-		}
 	})
 }
 
@@ -200,27 +195,19 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 		return testdrive.GoOn
 	})
 	errs := make([]error, len(wave))
-	done := make([]time.Time, len(wave))
 	for n, h := range wave {
 		go func() {
 			defer close(h.ended)
 			errs[n] = w.carryOut(h, w.brokers[n])
-			done[n] = time.Now()
 		}()
 	}
-	waiting := w.awaitMeeting(wave)
 	comeBack := func() {}
-	killed := time.Now()
-	if len(waiting) > 0 {
+	if w.awaitMeeting(wave) {
 		comeBack = w.killPrimary(t)
 	}
 	close(goOn)
 	for n, h := range wave {
 		<-h.ended
-		if slices.Contains(waiting, h) {
-			w.took = append(w.took, done[n].Sub(killed).Round(100*time.Millisecond))
-			t.Logf("%s, primary killed at %v: done after %.1f s", h, h.end, done[n].Sub(killed).Seconds())
-		}
 		assert.NoError(t, errs[n], "%s, primary killed at %v", h, h.end)
 	}
 	w.faults.GoOn()
@@ -247,8 +234,8 @@ func (w *clusterWorld) each(t *testing.T, wave []*held, do func(*held) error) (s
 	return errors.Join(errs...) == nil
 }
 
-// awaitMeeting waits until each operation waits at its point or has ended. It returns those that wait.
-func (w *clusterWorld) awaitMeeting(wave []*held) (waiting []*held) {
+// awaitMeeting waits until each operation waits at its point or has ended. It reports whether any waits.
+func (w *clusterWorld) awaitMeeting(wave []*held) bool {
 	late, cancel := context.WithTimeout(context.Background(), meetingTime)
 	defer cancel()
 	for _, h := range wave {
@@ -258,12 +245,7 @@ func (w *clusterWorld) awaitMeeting(wave []*held) (waiting []*held) {
 		case <-late.Done():
 		}
 	}
-	for _, h := range wave {
-		if h.waits() {
-			waiting = append(waiting, h)
-		}
-	}
-	return waiting
+	return slices.ContainsFunc(wave, (*held).waits)
 }
 
 // carryOut has a broker carry out the operation. The platform repeats what is answered by 5xx.

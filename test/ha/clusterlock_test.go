@@ -147,14 +147,11 @@ func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, fr
 // expectBinds binds and unbinds within a limit.
 func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit time.Duration) {
 	t.Helper()
-	began, interval := time.Now(), limits.Watch()
+	interval := limits.Watch()
 	binding, err := w.Bind(w.small, of.instance)
 	require.NoError(t, err, "a lock %s: bind", lock)
-	bound := time.Since(began)
 	require.NoError(t, w.Unbind(w.small, binding), "a lock %s: unbind", lock)
-	took := time.Since(began)
-	interval.Prompt(t, "a lock "+lock+": bind and unbind", took, limit)
-	t.Logf("a lock %s: bind took %.1f s, unbind %.1f s", lock, bound.Seconds(), (took - bound).Seconds())
+	interval.Done(t, "a lock "+lock+": bind and unbind", limit)
 }
 
 // expectSessions expects that a tenant has its sessions on all nodes but one.
@@ -218,11 +215,9 @@ func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
 	execute(t, large, "SELECT * FROM t")
 	execute(t, large, "SET SESSION wsrep_sync_wait = 0")
 	execute(t, large, "BEGIN")
-	rows := 0
-	for began := time.Now(); time.Since(began) < 45*time.Second && rows < 300_000; rows += 2000 {
+	for began, rows := time.Now(), 0; time.Since(began) < 45*time.Second && rows < 300_000; rows += 2000 {
 		execute(t, large, "INSERT INTO t (a, b) SELECT SHA1(RAND()), SHA1(RAND()) FROM seq_1_to_2000")
 	}
-	began := time.Now()
 	execute(t, writer, "ALTER TABLE t COMMENT = 'changed'")
 	testdrive.Eventually(t, limits.Stuck, "the change is applied", func() bool {
 		var comment string
@@ -230,7 +225,6 @@ func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
 			of.database+"' AND table_name = 't'", &comment)
 		return err == nil && comment == "changed"
 	})
-	t.Logf("a rollback of %d rows held a node up for %.1f s", rows, time.Since(began).Seconds())
 	const deadlock = 1213
 	_, err := large.ExecContext(t.Context(), "DO 1")
 	refused, ok := errors.AsType[*mysql.MySQLError](err)
@@ -243,7 +237,6 @@ func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int)
 	t.Helper()
 	execute(t, of.sessions[on], "INSERT INTO t (a) SELECT 'abcdefghij' FROM seq_1_to_250")
 	execute(t, bystander.sessions[on], "CREATE TABLE t (n int AUTO_INCREMENT PRIMARY KEY)")
-	began := time.Now()
 	altered, later := make(chan error, 1), make(chan error, 1+len(w.Nodes))
 	go func() {
 		_, err := of.sessions[on].ExecContext(t.Context(),
@@ -273,7 +266,6 @@ func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int)
 			for range cap(later) {
 				assert.NoError(t, <-later, "a statement that waited meanwhile")
 			}
-			t.Logf("ALTER TABLE took %.1f s", time.Since(began).Seconds())
 			return
 		default:
 			for _, session := range bystander.sessions {

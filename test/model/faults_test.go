@@ -3,12 +3,9 @@ package model
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
@@ -22,13 +19,13 @@ type aim struct {
 	mu     sync.Mutex
 	pid    int // 0: none
 	points int // how many it may still pass
-	struck time.Time
+	struck bool
 }
 
 func (a *aim) at(pid, points int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.pid, a.points, a.struck = pid, points, time.Time{}
+	a.pid, a.points, a.struck = pid, points, false
 }
 
 func (a *aim) decide(pid int, _ string) testdrive.Word {
@@ -40,96 +37,39 @@ func (a *aim) decide(pid int, _ string) testdrive.Word {
 	if a.points--; a.points >= 0 {
 		return testdrive.GoOn
 	}
-	a.struck = time.Now()
+	a.struck = true
 	return testdrive.Die
 }
 
-func (a *aim) hit() (at time.Time, hit bool) {
+func (a *aim) hit() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.struck, !a.struck.IsZero()
+	return a.struck
 }
 
 // replicaFaults are what happens to brokers, one after the other. They are for the goroutine of the test.
-var replicaFaults = map[string]func(w *world, random *rand.Rand, watchers *sync.WaitGroup){
+var replicaFaults = map[string]func(w *world, random *rand.Rand){
 	"kill":  (*world).kill,
 	"pause": (*world).pause,
 	"stop":  (*world).stop,
 }
 
 // kill kills a broker at a fault point or, if it comes to none, wherever it is, and starts another.
-func (w *world) kill(random *rand.Rand, watchers *sync.WaitGroup) {
+func (w *world) kill(random *rand.Rand) {
 	defer w.fail(&w.trouble)()
 	n := random.IntN(len(w.replicas))
 	b := w.replicas[n].Load()
 	w.aim.at(b.PID(), random.IntN(20))
-	for limit := time.Now().Add(3 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		if _, hit := w.aim.hit(); hit {
-			break
-		}
-	}
-	at, hit := w.aim.hit()
-	if !hit {
-		at = time.Now()
+	for limit := time.Now().Add(3 * time.Second); time.Now().Before(limit) && !w.aim.hit(); {
+		time.Sleep(5 * time.Millisecond)
 	}
 	b.Kill(w.t)
 	w.count("fault", "kill")
-	left := w.leased()
-	watchers.Go(func() { w.watchTakeovers(left, at) })
 	w.start(n)
 }
 
-// lease is one on a task.
-type lease struct {
-	ID        int64
-	Epoch     int64
-	Owner     string
-	Until     time.Time
-	Cancelled bool
-}
-
-func (w *world) leases(which string, args ...any) []lease {
-	rows, err := w.records.Query(context.Background(), `SELECT id, epoch, coalesce(lease_owner, ''),
-		coalesce(lease_until, 'epoch'), last_error = 'cancelled' FROM task WHERE `+which, args...)
-	if err == nil {
-		var found []lease
-		if found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[lease]); err == nil {
-			return found
-		}
-	}
-	w.wrong("read the tasks: %v", err)
-	return nil
-}
-
-// leased lists those of tasks in progress. Some of them may be a dead broker's.
-func (w *world) leased() []lease {
-	return w.leases("state = 'in progress' AND lease_owner IS NOT NULL")
-}
-
-// watchTakeovers waits until every task whose lease nobody renewed since the death of its worker belongs to another.
-func (w *world) watchTakeovers(left []lease, death time.Time) {
-	for ; len(left) > 0 && time.Since(death) < time.Minute; time.Sleep(20 * time.Millisecond) {
-		var ids []int64
-		for _, l := range left {
-			ids = append(ids, l.ID)
-		}
-		now := w.leases("id = ANY ($1)", ids)
-		left = slices.DeleteFunc(left, func(was lease) bool {
-			i := slices.IndexFunc(now, func(l lease) bool { return l.ID == was.ID })
-			switch {
-			case i < 0 || now[i].Cancelled:
-				return true
-			case now[i].Epoch > was.Epoch:
-				w.tookOver(time.Since(death))
-				return true
-			}
-			return now[i].Owner != was.Owner || !now[i].Until.Equal(was.Until) // its worker lives
-		})
-	}
-}
-
 // pause lets a broker stand still for longer than its leases.
-func (w *world) pause(random *rand.Rand, _ *sync.WaitGroup) {
+func (w *world) pause(random *rand.Rand) {
 	defer w.fail(&w.trouble)()
 	b := w.replicas[random.IntN(len(w.replicas))].Load()
 	b.Signal(w.t, syscall.SIGSTOP)
@@ -139,7 +79,7 @@ func (w *world) pause(random *rand.Rand, _ *sync.WaitGroup) {
 }
 
 // stop ends a broker as an operator does, and starts another.
-func (w *world) stop(random *rand.Rand, _ *sync.WaitGroup) {
+func (w *world) stop(random *rand.Rand) {
 	defer w.fail(&w.trouble)()
 	n := random.IntN(len(w.replicas))
 	b := w.replicas[n].Load()

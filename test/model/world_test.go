@@ -53,7 +53,6 @@ type world struct {
 	outages period // of PostgreSQL or MySQL
 	trouble period // of any kind
 	counts  map[string]int
-	slowest time.Duration // from the death of a worker until another one has its task
 }
 
 // retaining are the plans that keep the data of deleted instances.
@@ -145,12 +144,6 @@ func (w *world) count(kind, what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[kind+" "+what]++
-}
-
-func (w *world) tookOver(after time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.slowest = max(w.slowest, after)
 }
 
 // fail is called when something begins to fail, and returns what to call when that has ended.

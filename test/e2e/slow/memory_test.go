@@ -64,13 +64,11 @@ func TestMemory(t *testing.T) {
 		for n, i := range all {
 			i.Await(t, operations[n])
 		}
-		t.Logf("3 backups: %s", peak(t, p))
 		long.Await(t, long.BackUp(t).Operation(t))
 		for _, from := range []string{"clone_from", "restore_from"} {
 			made := p.OwnInstance(t, "shared-small")
 			made.Await(t, made.Provision(t, testdrive.Async, body{"context": testdrive.CloudFoundry,
 				"parameters": body{from: long.ID}}).Operation(t))
-			t.Logf("%s: %s", from, peak(t, p))
 			made.Remove(t)
 		}
 		n := failed()
@@ -134,14 +132,6 @@ func (g group) start(t testing.TB, env map[string]string) *testdrive.Broker {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	return testdrive.StartCommand(t, cmd)
-}
-
-// peak is the most memory that the broker has had so far. That of the group would include the cache of files.
-func peak(t *testing.T, p testdrive.Platform) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID()), "status"))
-	require.NoError(t, err)
-	return string(regexp.MustCompile("VmHWM:.*").Find(text))
 }
 
 // kills is how many processes the kernel has killed.

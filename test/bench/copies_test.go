@@ -38,12 +38,12 @@ func BenchmarkCopies(b *testing.B) {
 				_, _ = admin.Exec("DROP DATABASE IF EXISTS " + database)
 			}
 		})
-		execute(b, admin, "CREATE DATABASE "+copyFrom)
+		testdrive.Exec(b, admin, "CREATE DATABASE "+copyFrom)
 		fill(b, from, copyFrom)
 		intoNew := func(do func() error) func() time.Duration {
 			return func() time.Duration {
-				execute(b, admin, "DROP DATABASE IF EXISTS "+copyTo)
-				execute(b, admin, "CREATE DATABASE "+copyTo)
+				testdrive.Exec(b, admin, "DROP DATABASE IF EXISTS "+copyTo)
+				testdrive.Exec(b, admin, "CREATE DATABASE "+copyTo)
 				return timed(b, do)()
 			}
 		}
@@ -147,21 +147,15 @@ func fill(b *testing.B, db *sql.DB, database string) {
 	rows := *mebibytes << 20 / rowBytes / tablesToFill
 	for n := range tablesToFill {
 		table := fmt.Sprintf("%s.orders_%d", database, n)
-		execute(b, db, fmt.Sprintf(tableToFill, table))
+		testdrive.Exec(b, db, fmt.Sprintf(tableToFill, table))
 		from := "(SELECT 1) AS one"
 		for made := 0; made < rows; {
 			more := min(max(made, 1), rows-made, chunkRows)
-			execute(b, db, fmt.Sprintf(fillStatement, table, from, more))
+			testdrive.Exec(b, db, fmt.Sprintf(fillStatement, table, from, more))
 			from, made = table, made+more
 		}
-		execute(b, db, "ANALYZE TABLE "+table)
+		testdrive.Exec(b, db, "ANALYZE TABLE "+table)
 	}
-}
-
-func execute(b *testing.B, db *sql.DB, statement string) {
-	b.Helper()
-	_, err := db.ExecContext(b.Context(), statement)
-	require.NoError(b, err, statement)
 }
 
 const backupPoll = 50 * time.Millisecond

@@ -55,12 +55,7 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 	holder, err := p.Admin(t).Conn(t.Context())
 	require.NoError(t, err)
 	defer holder.Close()
-	lock := func(do string) {
-		t.Helper()
-		_, err := holder.ExecContext(t.Context(), "DO "+do)
-		require.NoError(t, err)
-	}
-	lock("GET_LOCK('" + source.ID + "', 0)")
+	testdrive.Exec(t, holder, "DO GET_LOCK('"+source.ID+"', 0)")
 	held := map[string]testdrive.Instance{} // by their operations
 	for range 2 {
 		i := p.NewInstance(t, "shared-small")
@@ -74,7 +69,7 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 	}
 	other := p.NewInstance(t, "shared-small")
 	other.Await(t, other.Clone(t, source.ID, nil).Operation(t))
-	lock("RELEASE_LOCK('" + source.ID + "')")
+	testdrive.Exec(t, holder, "DO RELEASE_LOCK('"+source.ID+"')")
 	for operation, i := range held {
 		i.Await(t, operation)
 	}

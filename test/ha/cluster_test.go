@@ -203,8 +203,7 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 	defer late.Close()
 	late.SetMaxOpenConns(1)
 	before := accounts()
-	_, err = late.Exec("FLUSH TABLES WITH READ LOCK")
-	require.NoError(t, err)
+	testdrive.Exec(t, late, "FLUSH TABLES WITH READ LOCK")
 	bound := make(chan error, 1)
 	var binding audit.Binding
 	go func() {
@@ -219,8 +218,7 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 		bound <- err
 	case <-time.After(500 * time.Millisecond):
 	}
-	_, err = late.Exec("UNLOCK TABLES")
-	require.NoError(t, err)
+	testdrive.Exec(t, late, "UNLOCK TABLES")
 	require.NoError(t, <-bound)
 	for n, node := range w.Nodes {
 		db, err := binding.Credentials.At(node.Host, node.Port).Open()

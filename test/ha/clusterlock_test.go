@@ -117,17 +117,15 @@ func (w *clusterWorld) newTenant(t *testing.T) tenant {
 func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, from int) (changed <-chan error) {
 	t.Helper()
 	holder := of.sessions[on]
-	execute(t, of.sessions[from], "CREATE TABLE t (n int PRIMARY KEY)")
+	testdrive.Exec(t, of.sessions[from], "CREATE TABLE t (n int PRIMARY KEY)")
 	testdrive.Eventually(t, limits.Stuck, "the table is there", func() bool {
 		_, err := holder.ExecContext(t.Context(), "SELECT * FROM t")
 		return err == nil
 	})
-	for statement := range strings.SplitSeq(lock, "; ") {
-		execute(t, holder, statement)
-	}
+	testdrive.Exec(t, holder, strings.Split(lock, "; ")...)
 	outcome := make(chan error, 1)
 	if on != from {
-		execute(t, of.sessions[from], change)
+		testdrive.Exec(t, of.sessions[from], change)
 		close(outcome)
 		return outcome
 	}
@@ -210,15 +208,13 @@ func TestClusterBusy(t *testing.T) {
 func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
 	t.Helper()
 	large, writer := of.sessions[on], of.sessions[from]
-	execute(t, writer, "CREATE TABLE t (n int AUTO_INCREMENT PRIMARY KEY, a char(40), b char(40), KEY (a), KEY (b))")
-	execute(t, large, "SET SESSION wsrep_sync_wait = 1") // until the table is there
-	execute(t, large, "SELECT * FROM t")
-	execute(t, large, "SET SESSION wsrep_sync_wait = 0")
-	execute(t, large, "BEGIN")
+	testdrive.Exec(t, writer, "CREATE TABLE t (n int AUTO_INCREMENT PRIMARY KEY, a char(40), b char(40), KEY (a), KEY (b))")
+	testdrive.Exec(t, large, "SET SESSION wsrep_sync_wait = 1", // until the table is there
+		"SELECT * FROM t", "SET SESSION wsrep_sync_wait = 0", "BEGIN")
 	for began, rows := time.Now(), 0; time.Since(began) < 45*time.Second && rows < 300_000; rows += 2000 {
-		execute(t, large, "INSERT INTO t (a, b) SELECT SHA1(RAND()), SHA1(RAND()) FROM seq_1_to_2000")
+		testdrive.Exec(t, large, "INSERT INTO t (a, b) SELECT SHA1(RAND()), SHA1(RAND()) FROM seq_1_to_2000")
 	}
-	execute(t, writer, "ALTER TABLE t COMMENT = 'changed'")
+	testdrive.Exec(t, writer, "ALTER TABLE t COMMENT = 'changed'")
 	testdrive.Eventually(t, limits.Stuck, "the change is applied", func() bool {
 		var comment string
 		err := w.Nodes[on].Query(t, "SELECT table_comment FROM information_schema.tables WHERE table_schema = '"+
@@ -235,8 +231,8 @@ func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
 // Meanwhile, a session on that node waits for the table, and one on each node to execute other DDL.
 func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int) {
 	t.Helper()
-	execute(t, of.sessions[on], "INSERT INTO t (a) SELECT 'abcdefghij' FROM seq_1_to_250")
-	execute(t, bystander.sessions[on], "CREATE TABLE t (n int AUTO_INCREMENT PRIMARY KEY)")
+	testdrive.Exec(t, of.sessions[on], "INSERT INTO t (a) SELECT 'abcdefghij' FROM seq_1_to_250")
+	testdrive.Exec(t, bystander.sessions[on], "CREATE TABLE t (n int AUTO_INCREMENT PRIMARY KEY)")
 	altered, later := make(chan error, 1), make(chan error, 1+len(w.Nodes))
 	go func() {
 		_, err := of.sessions[on].ExecContext(t.Context(),
@@ -269,14 +265,8 @@ func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int)
 			return
 		default:
 			for _, session := range bystander.sessions {
-				execute(t, session, "INSERT INTO t VALUES ()")
+				testdrive.Exec(t, session, "INSERT INTO t VALUES ()")
 			}
 		}
 	}
-}
-
-func execute(t *testing.T, in *sql.Conn, statement string) {
-	t.Helper()
-	_, err := in.ExecContext(t.Context(), statement)
-	require.NoError(t, err, statement)
 }

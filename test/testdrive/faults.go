@@ -147,8 +147,7 @@ func Stall(t *testing.T, admin *sql.DB) (release func()) {
 	t.Helper()
 	conn, err := admin.Conn(t.Context())
 	require.NoError(t, err)
-	_, err = conn.ExecContext(t.Context(), "FLUSH TABLES WITH READ LOCK")
-	require.NoError(t, err)
+	Exec(t, conn, "FLUSH TABLES WITH READ LOCK")
 	release = sync.OnceFunc(func() {
 		_, err := conn.ExecContext(context.Background(), "UNLOCK TABLES")
 		if err != nil && !mysqladmin.Unreachable(err) { // else the server was killed, and its locks ended with it

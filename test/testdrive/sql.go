@@ -1,6 +1,7 @@
 package testdrive
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -17,10 +18,13 @@ import (
 	"mysql-broker/test/limits"
 )
 
-func Exec(t *testing.T, db *sql.DB, statements ...string) {
+// Exec runs statements in a session, or in those of a pool.
+func Exec(t testing.TB, in interface {
+	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
+}, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		_, err := db.ExecContext(t.Context(), statement)
+		_, err := in.ExecContext(t.Context(), statement)
 		require.NoError(t, err, statement)
 	}
 }

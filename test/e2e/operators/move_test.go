@@ -132,16 +132,9 @@ func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
-	run := func(statement string) {
-		t.Helper()
-		_, err := conn.ExecContext(t.Context(), statement)
-		require.NoError(t, err, "%s", statement)
-	}
 	id := "'" + rand.Text() + "'"
-	for _, statement := range append(before, "XA START "+id, "INSERT INTO items (name) VALUES ('xa')", "XA END "+id,
-		"XA PREPARE "+id) {
-		run(statement)
-	}
+	testdrive.Exec(t, conn, append(before, "XA START "+id, "INSERT INTO items (name) VALUES ('xa')", "XA END "+id,
+		"XA PREPARE "+id)...)
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	return func() {
 		t.Helper()

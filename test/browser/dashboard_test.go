@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -98,19 +97,9 @@ func TestLiveProgress(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		w := newWorld(t, s)
-		creating, goOnCreating := context.WithCancel(context.Background())
-		defer goOnCreating()
-		checking, goOnChecking := context.WithCancel(context.Background())
-		defer goOnChecking()
-		w.faults.Decide(func(_ int, point string) testdrive.Word {
-			switch point {
-			case "provision: create database: begins":
-				<-creating.Done()
-			case "provision: check login: begins":
-				<-checking.Done()
-			}
-			return testdrive.GoOn
-		})
+		gates := testdrive.Hold(t, w.faults, "provision: create database: begins", "provision: check login: begins")
+		defer gates[0].Release()
+		defer gates[1].Release()
 		i, _ := w.order(t, "dedicated-small", "orders")
 		t.Cleanup(func() { i.Remove(t) })
 		b := newTab(t)
@@ -125,9 +114,9 @@ func TestLiveProgress(t *testing.T) {
 		assert.Equal(t, "orders", b.text("h1"))
 		assert.Equal(t, "Being created", b.text(".heading .mark"))
 		b.screenshot("progress-" + s.Flavour)
-		goOnCreating()
+		gates[0].Release()
 		progress(3, "Checking the first login")
-		goOnChecking()
+		gates[1].Release()
 		b.await("the end of the operation", `document.getElementById("operation").innerText.startsWith("Created")`)
 		b.await("the state", `document.querySelector(".heading .mark").innerText === "Ready"`)
 		id, c := i.bind(t, "", "read-only")

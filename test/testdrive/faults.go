@@ -97,12 +97,23 @@ func (f *Faults) answer(conn net.Conn) {
 // HoldAt holds brokers that come to a point until release is called, and closes at when the first has come there.
 func HoldAt(t *testing.T, f *Faults, point string) (at <-chan struct{}, release func()) {
 	t.Helper()
-	g := NewGate(t, point)
+	g := Hold(t, f, point)[0]
+	return g.Reached, g.Release
+}
+
+// Hold holds brokers that come to one of these points until its gate is released.
+func Hold(t *testing.T, f *Faults, points ...string) (gates []*Gate) {
+	t.Helper()
+	for _, point := range points {
+		gates = append(gates, NewGate(t, point))
+	}
 	f.Decide(func(_ int, at string) Word {
-		g.Pass(at)
+		for _, g := range gates {
+			g.Pass(at)
+		}
 		return GoOn
 	})
-	return g.Reached, g.Release
+	return gates
 }
 
 // Gate keeps brokers at a point until release.

@@ -18,7 +18,7 @@ import (
 // revive starts another broker, after the last one was killed.
 func (r *spoiltInstance) revive(t *testing.T) {
 	t.Helper()
-	r.Faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+	r.Faults.GoOn()
 	r.Platform = r.restart()
 	r.i.Platform = r.Platform
 }

@@ -66,16 +66,12 @@ func TestRestoreInPlace(t *testing.T) {
 			assert.Equal(t, []string{"one", "two"}, testdrive.ReadAll(t, reader.Open(t), "SELECT name FROM names ORDER BY 1"),
 				"the read-only binding reads")
 			before := testdrive.BackupIn(t, shown)
-			frozen := testdrive.NewGate(t, "restore: freeze: done")
-			faults.Decide(func(_ int, at string) testdrive.Word {
-				frozen.Pass(at)
-				return testdrive.GoOn
-			})
+			frozen, goOn := testdrive.HoldAt(t, faults, "restore: freeze: done")
 			operation = i.RestoreBackup(t, before, "db").Operation(t)
-			testdrive.Receive(t, frozen.Reached, "the second restore is frozen")
+			testdrive.Receive(t, frozen, "the second restore is frozen")
 			_, err := c.Open(t).Exec("CALL add_item()")
 			assert.Error(t, err, "a procedure that the first restore has created can write during the second one")
-			frozen.Release()
+			goOn()
 			i.Await(t, operation)
 			if all := testdrive.AccountsOf(t, p, c); plan == "shared-small" && len(all) > 3 { // of two bindings, and a locked owner
 				t.Errorf("after two restores, the instance has the accounts %q", all)

@@ -104,7 +104,7 @@ func TestRestoreToTime(t *testing.T) {
 		faults.Decide(testdrive.DieAt("archive: written", 1))
 		testdrive.Exec(t, db, "UPDATE items SET more = 8")
 		p.Wait(t)
-		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		faults.GoOn()
 		testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGKILL)
 		testdrive.ExpireLeases(t, ts.Pool)
 		next := servers.Later(t, present)
@@ -138,7 +138,7 @@ func TestRestoreToTime(t *testing.T) {
 			if n == 1 { // the broker is killed in the middle of the replay, and the source is deleted meanwhile
 				faults.Decide(testdrive.DieAt("provision: replayed", 4))
 				p.Wait(t)
-				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+				faults.GoOn()
 				testdrive.ExpireLeases(t, ts.Pool)
 				p = testdrive.StartPlatform(t, s, env)
 				source.Platform, i.Platform = p, p

@@ -38,7 +38,7 @@ func TestFaultMove(t *testing.T) {
 		rollBackOther := prepareXA(t, foreign.Open(t), "CREATE TABLE items (name VARCHAR(9))")
 
 		// A move waits for the instance's own transactions, although there are prepared ones of others.
-		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		faults.GoOn()
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err == nil {
 			_, err = tx.Exec("INSERT INTO items (name) VALUES ('open')")
@@ -64,7 +64,7 @@ func TestFaultMove(t *testing.T) {
 			var rollBack func()
 			if test.point == "" {
 				rollBack = prepareXA(t, db)
-				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+				faults.GoOn()
 			} else {
 				reached, release = testdrive.HoldAt(t, faults, test.point)
 			}
@@ -88,7 +88,7 @@ func TestFaultMove(t *testing.T) {
 		p.Wait(t)
 		d.Tasks.Exec(t, `UPDATE task SET memory = jsonb_set(memory, '{frozen since}', '"2020-01-01T00:00:00Z"')
 			WHERE 'task_' || id = '`+operation+"'")
-		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		faults.GoOn()
 		testdrive.ExpireLeases(t, d.Tasks.Pool)
 		p = testdrive.StartPlatform(t, private, env)
 		i.Platform, b.Platform, other.Platform, d.Platform = p, p, p, p

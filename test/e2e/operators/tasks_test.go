@@ -47,7 +47,7 @@ func retryWaiting(t *testing.T, d testdrive.Desk) {
 			AND attempt > 0 AND lease_owner IS NULL RETURNING run_at) SELECT max(run_at) FROM waiting`)
 		return due != nil
 	})
-	d.Faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+	d.Faults.GoOn()
 	testdrive.ExpectLine(t, d.Run(t, 0, "tasks", operation).Stdout, "next attempt:")
 	testdrive.ExpectLine(t, d.Run(t, 0, "tasks", "--state", "in-progress").Stdout, operation, "waits after attempts that failed: ")
 	retry(" is retried now.\n")

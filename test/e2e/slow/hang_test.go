@@ -122,17 +122,12 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 			silent.Bound(t, asked)
 		}
 		_, c := well.Bound(t, asked)
-		g, resizing := testdrive.NewGate(t, "update: limit connections: begins"), testdrive.NewGate(t, "update: resize: begins")
-		faults.Decide(func(_ int, point string) testdrive.Word {
-			g.Pass(point)
-			resizing.Pass(point)
-			return testdrive.GoOn
-		})
+		gates := testdrive.Hold(t, faults, "update: limit connections: begins", "update: resize: begins")
 		updated := make(chan testdrive.Response, 1)
 		go func() { updated <- well.UpdatePlan(t, testdrive.Async, "shared-large") }()
-		testdrive.Receive(t, g.Reached, "the update has begun")
+		testdrive.Receive(t, gates[0].Reached, "the update has begun")
 		silent.UpdatePlan(t, testdrive.Async, "dedicated-large").Expect(t, http.StatusAccepted)
-		testdrive.Receive(t, resizing.Reached, "the other update has begun")
+		testdrive.Receive(t, gates[1].Reached, "the other update has begun")
 		pid := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])[0]
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 		thaw := sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
@@ -142,11 +137,11 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 		testdrive.Eventually(t, limits.Stuck, "the account is locked", func() bool {
 			return login.PingContext(t.Context()) != nil
 		})
-		g.Release()
+		gates[0].Release()
 		testdrive.Receive(t, updated, "the update ends").Expect(t, http.StatusOK)
 		well.Remove(t)
 		thaw()
-		resizing.Release()
+		gates[1].Release()
 		silent.Remove(t)
 	})
 }

@@ -27,6 +27,8 @@ var troubles = map[launcher.Trouble]string{
 	launcher.NoImage: "The program of the MySQL server cannot be fetched, so it does not start. Tell your operator.",
 	launcher.NoNode: "No machine has room for the MySQL server just now. It starts when there is room; if that lasts, " +
 		"tell your operator.",
+	launcher.NoPod: "The MySQL server is not being run, because something outside of the broker has stopped it. Tell " +
+		"your operator.",
 }
 
 // silence returns the sentence about a server that did not respond.

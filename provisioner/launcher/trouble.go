@@ -15,6 +15,7 @@ const (
 	NotReady    Trouble = "not-ready"     // it runs, and has not accepted connections for minutes
 	NoImage     Trouble = "no-image"      // its image cannot be fetched
 	NoNode      Trouble = "no-node"       // no node has room for it
+	NoPod       Trouble = "no-pod"        // it is to run, and its cluster has no pod of it
 )
 
 // Roomer is a Launcher whose servers share a disk.
@@ -27,7 +28,7 @@ type Roomer interface {
 
 // AllTroubles lists every Trouble.
 func AllTroubles() []Trouble {
-	return []Trouble{NodeLost, Evicted, OutOfMemory, VolumeFull, Crashing, NotReady, NoImage, NoNode}
+	return []Trouble{NodeLost, Evicted, OutOfMemory, VolumeFull, Crashing, NotReady, NoImage, NoNode, NoPod}
 }
 
 // Observer is a Launcher that sees why servers do not run.

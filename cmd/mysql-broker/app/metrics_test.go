@@ -159,7 +159,7 @@ func TestTroubleCollector(t *testing.T) {
 	}
 	want := map[string]float64{"east node-lost": 2, "east evicted": 0, "east out-of-memory": 0, "east volume-full": 0,
 		"east crashing": 0, "east not-ready": 0,
-		"east no-image": 0, "east no-node": 0}
+		"east no-image": 0, "east no-node": 0, "east no-pod": 0}
 	if families[0].GetName() != "mysql_broker_dedicated_servers_in_trouble" || !maps.Equal(got, want) {
 		t.Errorf("%s is %v, want %v", families[0].GetName(), got, want)
 	}

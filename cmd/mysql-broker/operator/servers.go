@@ -39,7 +39,7 @@ longer configured. The command queries each for its state:
 With --dedicated, list the recorded dedicated servers with their launchers and instances, without querying them. If the
 environment has their launchers, upgrade is the version to which "mysql-broker upgrade" brings a server, and trouble
 says why a server does not run: volume-full or, with a launcher for Kubernetes, also node-lost, evicted, out-of-memory,
-crashing, not-ready, no-image or no-node.
+crashing, not-ready, no-image, no-node or no-pod.
 
 ` + cli.JSONHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,

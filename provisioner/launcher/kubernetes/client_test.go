@@ -160,8 +160,8 @@ func TestAskingCausesNoRequest(t *testing.T) {
 			refuse(w, 403, "Forbidden", `User "broker" cannot list resource "pods"`)
 		case r.URL.Query().Get("watch") == "":
 			lists.Add(1)
-			fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"labels": {"mysql-broker/server": "d_1"}},
-				"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}]}`)
+			fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "d-1-0",
+				"labels": {"mysql-broker/server": "d_1"}}, "status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}]}`)
 		default:
 			watches.Add(1)
 			w.(http.Flusher).Flush()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"mysql-broker/provisioner/fault"
@@ -15,14 +17,63 @@ import (
 // cluster continues without the broker.
 const destroyTime = 30 * time.Second
 
-// Destroy implements launcher.Launcher. The volume may be free a moment later.
+// Destroy implements launcher.Launcher. The volume may be free a moment later. If somebody has deleted the Secret and
+// not what it owned, Destroy creates it again, so that it can delete the rest.
 func (l *Launcher) Destroy(ctx context.Context, id string) error {
-	return l.destroy(ctx, id, func(*server) (*api.Preconditions, error) { return nil, nil })
+	may := func(*server) (*api.Preconditions, error) { return nil, nil }
+	for {
+		if err := l.destroy(ctx, id, may); err != nil {
+			return err
+		}
+		if left, err := l.createOwner(ctx, id); err != nil || !left {
+			return err
+		}
+	}
+}
+
+// createOwner creates the Secret of a server that is destroyed, and of which objects are left.
+func (l *Launcher) createOwner(ctx context.Context, id string) (left bool, err error) {
+	name, err := objectName(id)
+	if err != nil {
+		return false, err
+	}
+	s := &server{id: id, name: name}
+	err = l.run.eachObject(ctx, s, func(_, _ string, m api.Metadata) error {
+		left = left || !m.AppliedAt().IsZero() && m.DeletionTimestamp.IsZero()
+		return nil
+	})
+	if err != nil || !left {
+		return false, err
+	}
+	secret := api.Secret{APIVersion: "v1", Kind: "Secret", Metadata: api.Metadata{Name: name, Labels: labelsOf(id)}}
+	if err := l.secrets.api.Create(ctx, l.secrets.api.Path(api.Secrets), secret, nil); !api.IsConflict(err) {
+		return true, err
+	}
+	return true, nil
+}
+
+// own makes the Secret the owner of all objects of the server again, if somebody has removed that.
+func (o objects) own(ctx context.Context, s *server) error {
+	return o.eachObject(ctx, s, func(kind, name string, m api.Metadata) error {
+		owned := func(r api.OwnerReference) bool { return r.UID == s.secret.Metadata.UID }
+		if slices.ContainsFunc(m.OwnerReferences, owned) || m.AppliedAt().IsZero() {
+			return nil
+		}
+		change := map[string]any{"metadata": api.Metadata{UID: m.UID, OwnerReferences: s.owner()}}
+		err := o.api.StrategicMerge(ctx, o.api.Path(kind, name), change, nil)
+		if api.IsNotFound(err) || api.IsConflict(err) {
+			return nil
+		}
+		return err
+	})
 }
 
 // DestroyUnused implements launcher.Launcher.
 func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
 	return l.destroy(ctx, id, func(s *server) (*api.Preconditions, error) {
+		if err := s.readState(); err != nil { // it does not say either whether the server is kept
+			return nil, err
+		}
 		if s.kept() {
 			return nil, fmt.Errorf("server %s: %w", id, launcher.ErrKept)
 		}
@@ -43,7 +94,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 		}
 		if s == nil {
 			if pause > minPoll && errors.Is(context.Cause(ctx), errStays) { // the time was over within a request
-				return stays(ctx, id)
+				return l.stays(ctx, id)
 			}
 			return err
 		}
@@ -53,6 +104,9 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 				return err
 			}
 			fault.Point("destroy", "looked")
+			if err := l.run.own(ctx, s); err != nil {
+				return fmt.Errorf("server %s: %w", id, err)
+			}
 			err = l.secrets.api.Delete(ctx, l.secrets.api.Path(api.Secrets, s.name),
 				api.DeleteOptions{PropagationPolicy: "Foreground", Preconditions: condition})
 			fault.Point("destroy", "deleted")
@@ -62,15 +116,42 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 		}
 		select {
 		case <-ctx.Done():
-			return stays(ctx, id)
+			return l.stays(ctx, id)
 		case <-time.After(pause):
 		}
 	}
 }
 
-func stays(ctx context.Context, id string) error {
-	return fmt.Errorf("server %s: wait until it is removed: %w", id, context.Cause(ctx))
+// stays says which objects are left of a server, and whose finalizers hold them.
+func (l *Launcher) stays(ctx context.Context, id string) error {
+	cause := context.Cause(ctx)
+	name, err := objectName(id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), staysTime)
+	defer cancel()
+	var left []string
+	err = l.run.eachObject(ctx, &server{id: id, name: name}, func(kind, name string, m api.Metadata) error {
+		object := kind + " " + name
+		foreign := slices.DeleteFunc(m.Finalizers, func(f string) bool { return ofCluster[f] })
+		if len(foreign) > 0 {
+			object += " (held by " + strings.Join(foreign, ", ") + ")"
+		}
+		left = append(left, object)
+		return nil
+	})
+	if err != nil || len(left) == 0 {
+		return fmt.Errorf("server %s: wait until it is removed: %w", id, cause)
+	}
+	return fmt.Errorf("server %s: wait until it is removed: %w; left: %s", id, cause, strings.Join(left, ", "))
 }
+
+const staysTime = 3 * time.Second // to see what is left
+
+// ofCluster are the finalizers that the cluster itself removes.
+var ofCluster = map[string]bool{"kubernetes.io/pvc-protection": true, "foregroundDeletion": true,
+	"service.kubernetes.io/load-balancer-cleanup": true}
 
 // errStays is not final: the server's node may be lost, and then Kubernetes waits for it.
 var errStays = fmt.Errorf("its objects are still there after %v; its node may be lost", destroyTime)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
@@ -104,7 +105,47 @@ func (o objects) mendWork(ctx context.Context, s *server) error {
 		if _, again := errors.AsType[*launcher.Error](err); !again || ctx.Err() != nil {
 			return errors.Join(stale, err)
 		}
+		time.Sleep(conflictPause)
 	}
+}
+
+// expectNoForeign returns an error if somebody else has made an object under the name of a new server's. The launcher
+// would write to it, and delete it with the server.
+func (o objects) expectNoForeign(ctx context.Context, s *server) error {
+	if s.state.Phase != phaseLaunching {
+		return nil
+	}
+	return o.eachObject(ctx, s, func(kind, name string, m api.Metadata) error {
+		if m.AppliedAt().IsZero() {
+			return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
+				Err: fmt.Errorf("server %s: there is an object %s %s that is not the broker's", s.id, kind, name)}
+		}
+		return nil
+	})
+}
+
+// eachObject calls each with the metadata of the objects of a server besides its Secret and pod, as far as they exist.
+func (o objects) eachObject(ctx context.Context, s *server, each func(kind, name string, m api.Metadata) error) error {
+	for _, at := range [][2]string{{api.Claims, s.name}, {api.Claims, s.copyName()}, {api.Services, s.name},
+		{api.StatefulSets, s.name}} {
+		var found struct{ Metadata api.Metadata }
+		var err error
+		if path := o.api.Path(at[0], at[1]); at[0] == api.StatefulSets {
+			err = o.api.Merge(ctx, path, struct{}{}, &found) // changes nothing; the broker has no right to get StatefulSets
+		} else {
+			err = o.api.Get(ctx, path, &found)
+		}
+		if api.IsNotFound(err) {
+			continue
+		}
+		if err == nil {
+			err = each(at[0], at[1], found.Metadata)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pod reads a server's pod, if there is one.
@@ -118,6 +159,9 @@ func (o objects) pod(ctx context.Context, s *server) (p api.Pod, there bool, err
 
 // deletePod deletes the pod with that UID, and no later one of its name, unless another broker has continued the work.
 func (o objects) deletePod(ctx context.Context, s *server, uid string) error {
+	if _, err := o.volume(ctx, s); err != nil {
+		return err
+	}
 	if err := o.expectWork(ctx, s); err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func New(cfg Config) (*Launcher, error) {
 		return nil, fmt.Errorf("kubernetes launcher: %w", err)
 	}
 	l := &Launcher{cfg: cfg, secrets: secrets{api}, run: &runner{objects: objects{secrets{api}, cfg}},
-		watch: &watch{api: api, pause: cfg.WatchPause, log: cfg.Logger, begun: make(chan struct{})}}
+		watch: &watch{secrets: secrets{api}, pause: cfg.WatchPause, log: cfg.Logger, begun: make(chan struct{})}}
 	if cfg.Supervise {
 		l.supervise()
 	}

@@ -120,6 +120,9 @@ func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 		return err
 	}
 	if s.state.Phase == phaseReady {
+		if _, err := l.run.volume(ctx, s); err != nil && !errors.Is(err, errVolumeGone) { // else there is nothing to keep
+			return err
+		}
 		if err := l.secrets.changeWork(ctx, s, func(s *server) { s.state.Phase = phaseSuspended }); err != nil {
 			return err
 		}

@@ -237,6 +237,24 @@ func TestResizeInPlace(t *testing.T) {
 	})
 }
 
+// A running pod cannot lose its limit of processor time, so a plan without one starts another pod.
+func TestProcessorLimitEnds(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l, spec := p.open(t), newSpec()
+	spec.MilliCPU = 500
+	p.ready(t, l, spec)
+	has := map[string]string{"memory": "256Mi", "cpu": "500m"}
+	p.runs(t, spec, map[string]any{"name": "mysqld", "resources": map[string]any{"requests": has, "limits": has}})
+	before := uid(t, p, spec)
+	spec.MilliCPU = 0
+	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
+	testdrive.Eventually(t, limits.Stuck, "another pod", func() bool {
+		now := uid(t, p, spec)
+		return now != "" && now != before
+	})
+}
+
 // A server that fits on no node waits, and users read why. After some time the launcher gives up for lack of room.
 func TestNoNode(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {

@@ -43,14 +43,19 @@ func claimOf(s *server) api.Claim {
 
 var serviceTypes = map[Access]string{InCluster: "ClusterIP", NodePort: "NodePort", LoadBalancer: "LoadBalancer"}
 
+// podLabel is that by which a StatefulSet tells its pods apart.
+// https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#pod-name-label
+const podLabel = "statefulset.kubernetes.io/pod-name"
+
 // serviceOf publishes the address before the pod is ready, because the launcher logs in sooner than a probe succeeds.
+// It leads to the first pod alone: if somebody scales the StatefulSet, the others cannot open the data.
 func (c Config) serviceOf(s *server) api.Service {
 	p := api.ServicePort{Name: portName, Port: port, TargetPort: portName}
 	if c.Service == NodePort {
 		p.NodePort = s.state.Port // 0 while it is not known
 	}
 	return api.Service{APIVersion: "v1", Kind: "Service", Metadata: s.metadata(), Spec: api.ServiceSpec{
-		Type: serviceTypes[c.Service], Selector: map[string]string{serverLabel: s.id},
+		Type: serviceTypes[c.Service], Selector: map[string]string{serverLabel: s.id, podLabel: s.podName()},
 		PublishNotReadyAddresses: true, Ports: []api.ServicePort{p}}}
 }
 

@@ -43,6 +43,11 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 		}
 		return l.run.bringUp(ctx, s, spec)
 	}
+	if begun == nil { // before anything is recorded that would have to be undone
+		if _, err := l.run.volume(ctx, s); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
 	report("Changing the server's size")
 	if ctx.Err() != nil { // the report may have found that another has the work now
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
@@ -120,7 +125,8 @@ func (r resizer) resize(ctx context.Context) error {
 func (r resizer) online(ctx context.Context) (inPlace bool, err error) {
 	s := r.s
 	present, next := s.state.size, s.state.Resize
-	inPlace = !next.Restarts && present.sameNodes(next.size) && present.BinaryLogs == next.BinaryLogs
+	inPlace = !next.Restarts && present.sameNodes(next.size) && present.BinaryLogs == next.BinaryLogs &&
+		(next.MilliCPU > 0 || present.MilliCPU == 0) // a pod's limit can change, but not end
 	if next.ClaimMB > present.ClaimMB || next.TriedMB > 0 {
 		wanted := *s
 		wanted.state.size = next.size
@@ -186,7 +192,7 @@ func (r resizer) inPlace(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	if len(p.Spec.Containers) == 1 && !api.Equal(p.Spec.Containers[0].Resources, next.resources()) {
+	if !p.Wanted(containerName).Has(next.resources()) {
 		p, err = r.patchPod(ctx, p.Metadata.UID, next.size)
 		if api.IsNotFound(err) || api.IsStatus(err, http.StatusMethodNotAllowed) ||
 			api.IsStatus(err, http.StatusUnprocessableEntity) {
@@ -245,7 +251,7 @@ func (r resizer) await(ctx context.Context, p api.Pod) error {
 	s := r.s
 	pending := p.Condition("PodResizePending")
 	switch {
-	case api.Equal(mysqldOf(p).Resources, s.state.Resize.resources()):
+	case mysqldOf(p).Resources.Has(s.state.Resize.resources()):
 		return nil // what is pending is a size that was given up
 	case pending.Status == "True" && (pending.Reason == "Infeasible" ||
 		!pending.LastTransitionTime.IsZero() && time.Since(pending.LastTransitionTime) > r.cfg.PlaceTimeout):

@@ -32,11 +32,8 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 	if err := r.lookAt(s, p); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	var address api.Service
-	if err := r.api.Get(ctx, r.api.Path(api.Services, s.name), &address); err != nil {
-		if api.IsNotFound(err) {
-			return launcher.Endpoint{}, r.makeObjects(ctx, s)
-		}
+	var address api.Service // somebody may have changed or deleted it
+	if err := r.api.Apply(ctx, r.api.Path(api.Services, s.name), r.cfg.serviceOf(s), &address); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	before := s.state
@@ -67,6 +64,9 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 
 // makeObjects creates or corrects all objects but the Secret, and returns NotYet.
 func (r *runner) makeObjects(ctx context.Context, s *server) error {
+	if err := r.expectNoForeign(ctx, s); err != nil {
+		return err
+	}
 	if _, err := r.applyClaim(ctx, s); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
@@ -75,9 +76,20 @@ func (c secrets) load(ctx context.Context, id string) (*server, error) {
 		return nil, fmt.Errorf("server %s: %w", id, err)
 	}
 	if s.secret.Metadata.Labels[serverLabel] != id {
-		return nil, fmt.Errorf("server %s: the Secret %s is not the broker's", id, name)
+		if s.readState() != nil {
+			return nil, fmt.Errorf("server %s: the Secret %s is not the broker's", id, name)
+		}
+		if err := c.label(ctx, s); err != nil {
+			return nil, fmt.Errorf("server %s: label its Secret again: %w", id, err)
+		}
 	}
 	return s, s.readState()
+}
+
+// label gives the Secret of a server its labels back, without which lists do not have it. Others may have removed them.
+func (c secrets) label(ctx context.Context, s *server) error {
+	change := map[string]any{"metadata": api.Metadata{UID: s.secret.Metadata.UID, Labels: labelsOf(s.id)}}
+	return c.api.Merge(ctx, c.api.Path(api.Secrets, s.name), change, &s.secret)
 }
 
 // findReady returns a server that was launched and is not suspended.
@@ -100,7 +112,7 @@ func (c secrets) each(ctx context.Context, each func(id string, m api.Metadata))
 
 // change changes a server's Secret. If another broker has changed it meanwhile, change reads it and tries again.
 func (c secrets) change(ctx context.Context, s *server, change func(*server)) error {
-	for {
+	for pause := conflictPause; ; pause = min(2*pause, time.Second) {
 		change(s)
 		s.writeState()
 		path := c.api.Path(api.Secrets, s.name)
@@ -113,6 +125,11 @@ func (c secrets) change(ctx context.Context, s *server, change func(*server)) er
 		if !api.IsConflict(err) {
 			return err
 		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("server %s: change its Secret: %w: %w", s.id, context.Cause(ctx), err)
+		case <-time.After(pause):
+		}
 		again, err := c.find(ctx, s.id)
 		if err != nil {
 			return err
@@ -123,6 +140,9 @@ func (c secrets) change(ctx context.Context, s *server, change func(*server)) er
 		*s = *again
 	}
 }
+
+// conflictPause is the pause after the first conflict. Somebody may write to the Secret again and again.
+const conflictPause = 10 * time.Millisecond
 
 // secretChange is a merge patch. It fails with a conflict if the Secret was replaced or changed since it was read.
 type secretChange struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -30,7 +31,7 @@ const (
 
 // watch has the troubles of all servers, from the watch of their pods.
 type watch struct {
-	api   *api.Client
+	secrets
 	log   *slog.Logger
 	pause time.Duration // Config.WatchPause
 
@@ -38,13 +39,16 @@ type watch struct {
 	once  sync.Once     // closes it
 
 	mu    sync.Mutex
-	all   ailments  // nil until a list has succeeded
+	all   *sight    // nil until a list has succeeded
 	err   error     // why the watch fails, nil while it works
 	since time.Time // when it began to fail
 }
 
-// ailments are the servers in trouble, by their ids.
-type ailments map[string]ailing
+// sight is what is known of the servers' pods.
+type sight struct {
+	ailing map[string]ailing // servers in trouble, by their ids
+	pods   map[string]bool   // ids of servers that have a pod
+}
 
 // ailing is a server in trouble.
 type ailing struct {
@@ -57,6 +61,9 @@ type ailing struct {
 // crash takes seconds to minutes.
 const readyLate = 10 * time.Minute
 
+// podPauses is for how many times Config.WatchPause (together 30 seconds) a server may have no pod: pods are replaced.
+const podPauses = 3
+
 // stopLate is how long after its grace period a pod may still be there. A kubelet that responds removes it.
 const stopLate = time.Minute
 
@@ -65,7 +72,7 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 	if l.cfg.Supervise {
 		return l.watch.seen(ctx)
 	}
-	all, _, err := listAiling(ctx, l.secrets.api)
+	all, _, err := l.watch.look(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +96,9 @@ func (w *watch) seen(ctx context.Context) (map[string]launcher.Trouble, error) {
 }
 
 // troubles leaves out troubles that are over or have not begun.
-func (all ailments) troubles() map[string]launcher.Trouble {
+func (w *sight) troubles() map[string]launcher.Trouble {
 	found := map[string]launcher.Trouble{}
-	for id, a := range all {
+	for id, a := range w.ailing {
 		if now := time.Now(); !now.Before(a.from) && (a.until.IsZero() || now.Before(a.until)) {
 			found[id] = a.trouble
 		}
@@ -99,17 +106,50 @@ func (all ailments) troubles() map[string]launcher.Trouble {
 	return found
 }
 
-// listAiling returns the servers whose pods are in trouble, and the version of the list.
-func listAiling(ctx context.Context, c *api.Client) (all ailments, version string, err error) {
-	all = ailments{}
-	version, err = api.List(ctx, c, api.Pods, serversSelector, api.FullPage, func(p api.Pod) error {
-		all.note(p)
+// look lists the servers whose pods are in trouble, or missing since then, and returns the version of the list.
+func (c secrets) look(ctx context.Context, missingFrom time.Time) (all *sight, version string, err error) {
+	all = &sight{map[string]ailing{}, map[string]bool{}}
+	version, err = api.List(ctx, c.api, api.Pods, serversSelector, api.FullPage, func(p api.Pod) error {
+		all.note(p, true)
 		return nil
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list the pods of servers: %w", err)
 	}
+	run, err := c.podsWanted(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	all.compare(run, missingFrom)
 	return all, version, nil
+}
+
+// podsWanted returns the ids of the servers that are to have a pod, as far as they were ready once.
+func (c secrets) podsWanted(ctx context.Context) (ids []string, err error) {
+	err = c.each(ctx, func(id string, m api.Metadata) {
+		s := server{secret: api.Secret{Metadata: m}}
+		if m.DeletionTimestamp.IsZero() && s.readState() == nil &&
+			(s.state.Phase == phaseReady || s.state.Phase == phaseUpgrading) {
+			ids = append(ids, id)
+		}
+	})
+	return ids, err
+}
+
+// compare notes which of the servers that are to run have no pod.
+func (w *sight) compare(run []string, missingFrom time.Time) {
+	before := w.ailing
+	w.ailing = maps.Clone(before)
+	maps.DeleteFunc(w.ailing, func(_ string, a ailing) bool { return a.trouble == launcher.NoPod })
+	for _, id := range run {
+		if w.pods[id] {
+			continue
+		}
+		w.ailing[id] = ailing{trouble: launcher.NoPod, from: missingFrom}
+		if a := before[id]; a.trouble == launcher.NoPod {
+			w.ailing[id] = a
+		}
+	}
 }
 
 // run watches the servers' pods until the watch fails, and remembers since when it fails.
@@ -129,7 +169,7 @@ func (w *watch) run(ctx context.Context) error {
 
 // pods watches the servers' pods until the watch fails. It remembers only servers in trouble.
 func (w *watch) pods(ctx context.Context) error {
-	all, version, err := listAiling(ctx, w.api)
+	all, version, err := w.look(ctx, time.Now().Add(podPauses*w.pause))
 	if err != nil {
 		return err
 	}
@@ -141,6 +181,13 @@ func (w *watch) pods(ctx context.Context) error {
 		if version, err = w.from(ctx, version); err != nil {
 			return fmt.Errorf("watch the pods of servers: %w", err)
 		}
+		run, err := w.podsWanted(ctx)
+		if err != nil {
+			return err
+		}
+		w.mu.Lock()
+		w.all.compare(run, time.Now().Add(podPauses*w.pause))
+		w.mu.Unlock()
 	}
 	return nil
 }
@@ -176,7 +223,7 @@ func (w *watch) from(ctx context.Context, version string) (string, error) {
 			continue
 		}
 		w.mu.Lock()
-		trouble, begins := w.all.note(event.Object)
+		trouble, begins := w.all.note(event.Object, event.Type != "DELETED")
 		w.mu.Unlock()
 		if begins {
 			w.log.Warn("a server is in trouble", "server", event.Object.Metadata.Labels[serverLabel], "reason",
@@ -186,14 +233,21 @@ func (w *watch) from(ctx context.Context, version string) (string, error) {
 	return version, nil
 }
 
-// note records the state of a pod. begins reports whether its server was not in that trouble before.
-func (all ailments) note(p api.Pod) (trouble launcher.Trouble, begins bool) {
+// note records the state of a server's pod, unless it is not there any more. If somebody has scaled a StatefulSet, its
+// other pods do not count. begins reports whether the server was not in that trouble before.
+func (w *sight) note(p api.Pod, there bool) (trouble launcher.Trouble, begins bool) {
 	now, id := troubleOf(p), p.Metadata.Labels[serverLabel]
-	before := all[id]
+	if name, err := objectName(id); err != nil || p.Metadata.Name != name+"-0" {
+		return "", false
+	}
+	before := w.ailing[id]
 	if now.trouble == "" {
-		delete(all, id)
+		delete(w.ailing, id)
 	} else {
-		all[id] = now
+		w.ailing[id] = now
+	}
+	if w.pods[id] = there; !there {
+		delete(w.pods, id)
 	}
 	return now.trouble, now.trouble != "" && now.trouble != before.trouble && now.from.IsZero()
 }

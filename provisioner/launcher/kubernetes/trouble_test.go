@@ -14,14 +14,10 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A launcher that supervises sees why a server does not run, and that it runs again, also where its watches are cut off
-// again and again. One that does not supervise asks, and sees the same.
-func TestTroubles(t *testing.T) {
-	t.Parallel()
-	p, spec := newObjects(t), newSpec()
-	awaitSentence(t, "a launch", "Waiting for a node", launching(p.open(t), spec))
-	testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
-	behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+// cuttingWatches is the place of a broker whose watches are cut off again and again.
+func (p *place) cuttingWatches(t *testing.T) *place {
+	t.Helper()
+	return p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		if r.URL.Query().Get("watch") != "" {
 			ctx, cancel := context.WithTimeout(r.Context(), 300*time.Millisecond)
 			defer cancel()
@@ -29,6 +25,16 @@ func TestTroubles(t *testing.T) {
 		}
 		pass(w, r)
 	})
+}
+
+// A launcher that supervises sees why a server does not run, and that it runs again, also where its watches are cut off
+// again and again. One that does not supervise asks, and sees the same.
+func TestTroubles(t *testing.T) {
+	t.Parallel()
+	p, spec := newObjects(t), newSpec()
+	awaitSentence(t, "a launch", "Waiting for a node", launching(p.open(t), spec))
+	testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
+	behind := p.cuttingWatches(t)
 	behind.cfg.Supervise, behind.cfg.WatchPause = true, 100*time.Millisecond
 	watching, asking := behind.open(t).(launcher.Observer), p.open(t).(launcher.Observer)
 	set := func(to map[string]any) {

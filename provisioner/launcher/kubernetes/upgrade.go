@@ -85,6 +85,9 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		}
 		return launcher.Endpoint{}, launcher.NotYet(minPoll, "Starting "+of.String())
 	case s.state.Upgrade == nil && order > 0:
+		if _, err := u.volume(ctx, s); err != nil {
+			return launcher.Endpoint{}, err
+		}
 		if err := u.claimCopy(ctx, s); err != nil { // a quota may refuse it, and the server runs on
 			return launcher.Endpoint{}, err
 		}

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,9 +26,8 @@ const (
 func (o objects) applyClaim(ctx context.Context, s *server) (c api.Claim, err error) {
 	wanted := claimOf(s)
 	if s.state.Phase != phaseLaunching {
-		var present api.Claim
-		err := o.api.Get(ctx, o.api.Path(api.Claims, s.name), &present)
-		if err != nil && !api.IsNotFound(err) {
+		present, err := o.volume(ctx, s)
+		if err != nil {
 			return c, err
 		}
 		now, next := present.Spec.Resources, wanted.Spec.Resources
@@ -42,6 +42,26 @@ func (o objects) applyClaim(ctx context.Context, s *server) (c api.Claim, err er
 	err = o.api.Apply(ctx, o.api.Path(api.Claims, s.name), wanted, &c)
 	if api.IsConflict(err) { // also if the cluster has reported on its volume
 		return c, launcher.NotYet(minPoll, "Waiting for the server's volume")
+	}
+	return c, err
+}
+
+var errVolumeGone = errors.New("somebody has deleted its volume")
+
+// volume returns the claim of a server that may hold data. It gives up if the claim is gone, because mysqld would start
+// with an empty volume in its place; and if somebody is deleting it, because the cluster then removes the volume as
+// soon as no pod uses it.
+func (o objects) volume(ctx context.Context, s *server) (c api.Claim, err error) {
+	err = o.api.Get(ctx, o.api.Path(api.Claims, s.name), &c)
+	if api.IsNotFound(err) {
+		return c, &launcher.Error{Action: launcher.GiveUp, Sentence: "The volume of this server is gone.",
+			Err: fmt.Errorf("server %s: %w: create the PersistentVolumeClaim %s again with the earlier volume, or restore a "+
+				"backup into a new instance", s.id, errVolumeGone, s.name)}
+	}
+	if err == nil && !c.Metadata.DeletionTimestamp.IsZero() {
+		return c, &launcher.Error{Action: launcher.GiveUp, Sentence: "The volume of this server is being deleted.",
+			Err: fmt.Errorf("server %s: somebody has deleted the PersistentVolumeClaim %s, which goes with its data when "+
+				"the pod %s ends; back up the instance while it runs", s.id, s.name, s.podName())}
 	}
 	return c, err
 }

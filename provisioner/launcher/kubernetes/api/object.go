@@ -25,6 +25,7 @@ type Metadata struct {
 	Labels          map[string]string `json:"labels,omitempty"`
 	Annotations     map[string]string `json:"annotations,omitempty"`
 	OwnerReferences []OwnerReference  `json:"ownerReferences,omitempty"`
+	Finalizers      []string          `json:"finalizers,omitempty"`
 
 	UID               string    `json:"uid,omitempty"`
 	Generation        int       `json:"generation,omitempty"` // counts the changes of the spec
@@ -245,6 +246,7 @@ type Pod struct {
 	Metadata Metadata `json:"metadata"`
 	Spec     struct {
 		Containers []struct {
+			Name      string    `json:"name"`
 			Resources Resources `json:"resources"`
 		} `json:"containers"`
 	} `json:"spec"`

@@ -52,3 +52,13 @@ func (p Pod) Container(name string) ContainerStatus {
 	}
 	return ContainerStatus{}
 }
+
+// Wanted returns what the pod says that a container is to have. Others, such as webhooks, may have added containers.
+func (p Pod) Wanted(name string) Resources {
+	for _, c := range p.Spec.Containers {
+		if c.Name == name {
+			return c.Resources
+		}
+	}
+	return Resources{}
+}

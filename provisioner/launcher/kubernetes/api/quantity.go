@@ -1,16 +1,23 @@
 package api
 
 import (
-	"maps"
 	"math"
 	"strconv"
 	"strings"
 )
 
-// Equal compares quantities. The API server may write those of the launcher in another form: 1024Mi as 1Gi.
-func Equal(a, b Resources) bool {
-	same := func(a, b string) bool { return a == b || ToMilli(a) == ToMilli(b) }
-	return maps.EqualFunc(a.Limits, b.Limits, same) && maps.EqualFunc(a.Requests, b.Requests, same)
+// Has reports whether all quantities of wanted are in r. The API server may write those of the launcher in another
+// form: 1024Mi as 1Gi. Others may have added quantities: a limit range that of the processor, for example.
+func (r Resources) Has(wanted Resources) bool {
+	has := func(all, wanted map[string]string) bool {
+		for name, quantity := range wanted {
+			if all[name] != quantity && ToMilli(all[name]) != ToMilli(quantity) {
+				return false
+			}
+		}
+		return true
+	}
+	return has(r.Limits, wanted.Limits) && has(r.Requests, wanted.Requests)
 }
 
 // ToMilli parses a quantity; it returns -1 for one with an exponent, or that is too large.

@@ -10,14 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/process/processtest"
 	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 )
@@ -69,12 +67,6 @@ func get(t testing.TB, address string) string {
 	raw, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
 	return string(raw)
-}
-
-func ExpectStopped(t *testing.T, p Platform, since limits.Interval) {
-	t.Helper()
-	assert.Equal(t, 0, p.Wait(t), "exit status")
-	since.Done(t, "the broker stops", stopTime)
 }
 
 // DeadServer is described like a server, but nothing listens there.

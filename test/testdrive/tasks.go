@@ -14,15 +14,6 @@ import (
 	"mysql-broker/test/servers"
 )
 
-const (
-	LeaseTime = 10 * time.Second
-	// TakeoverTime bounds how long a task may lie still after its worker died, on a busy machine.
-	TakeoverTime = LeaseTime + limits.Stuck
-	// stopTime bounds how long a broker may take to end after SIGTERM, on a busy machine. That it waits for less than the
-	// 10 seconds that Cloud Foundry leaves it is tested in cmd/mysql-broker/app.
-	stopTime = 30 * time.Second
-)
-
 // Tasks is the task table in the brokers' PostgreSQL database.
 type Tasks struct{ Pool *pgxpool.Pool }
 
@@ -52,7 +43,7 @@ func (ts Tasks) Latest(t *testing.T, instanceID string) (epoch int, state string
 // AwaitTakeover waits until a worker has the task that is not the one of epoch last.
 func (ts Tasks) AwaitTakeover(t *testing.T, instanceID string, last int) {
 	t.Helper()
-	Eventually(t, TakeoverTime, "another worker takes over", func() bool {
+	Eventually(t, limits.Stuck, "another worker takes over", func() bool {
 		epoch, _ := ts.Latest(t, instanceID)
 		return epoch > last
 	})
@@ -112,9 +103,9 @@ func (ts Tasks) Scan(t *testing.T, value any, query string, args ...any) {
 	require.NoError(t, ts.Pool.QueryRow(t.Context(), query, args...).Scan(value))
 }
 
-// undoTime limits how long an operation may take to end after it was cancelled while a worker ran it: its lease, plus
-// time for a busy machine.
-const undoTime = LeaseTime + 3*time.Minute
+// undoTime limits how long an operation may take to end after it was cancelled while a worker ran it: its lease of ten
+// seconds, plus time for a busy machine.
+const undoTime = 10*time.Second + 3*time.Minute
 
 const ByOperator = "Cancelled by an operator."
 

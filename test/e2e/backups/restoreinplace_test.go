@@ -228,7 +228,7 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	r.Run(t, 0, "tasks", "cancel", operation)
 	release()
 	r.Tasks.Await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%damaged%'")
-	testdrive.Eventually(t, testdrive.TakeoverTime, "a quarter of an hour is over", func() (over bool) {
+	testdrive.Eventually(t, limits.Stuck, "a quarter of an hour is over", func() (over bool) {
 		r.Tasks.Exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
 			to_jsonb(now() - interval '16 min')), run_at = now() WHERE state = 'in progress' AND kind = 'restore'`)
 		r.Tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")

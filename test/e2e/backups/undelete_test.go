@@ -108,7 +108,7 @@ func TestUndelete(t *testing.T) {
 				expectShop(t, now, was)
 				assert.Equal(t, 3, testdrive.Read[int](t, db, "SELECT n FROM total"), "a view of an account that was never unbound")
 				before := ticks(t, db, now.Database)
-				testdrive.Eventually(t, testdrive.TakeoverTime, "the event runs again", func() bool {
+				testdrive.Eventually(t, limits.Stuck, "the event runs again", func() bool {
 					return ticks(t, db, now.Database) > before
 				})
 				expectHealthy(t, env)
@@ -205,7 +205,7 @@ func TestRetainedData(t *testing.T) {
 	entries := o.Audit(t, "--action", "purge", "--instance", winner.ID)
 	assert.True(t, len(entries) == 1 && entries[0].Object == all[0].ID && entries[0].Platform == "operator",
 		"the purge is recorded as %+v", entries)
-	testdrive.Eventually(t, testdrive.TakeoverTime, "the data is dropped", func() bool { return len(o.Retained(t)) == 0 })
+	testdrive.Eventually(t, limits.Stuck, "the data is dropped", func() bool { return len(o.Retained(t)) == 0 })
 	expectNoDatabase(t, p, app.Database)
 	rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}})).Expect(t, http.StatusBadRequest)
 	expectHealthy(t, env)

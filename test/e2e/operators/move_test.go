@@ -167,7 +167,7 @@ func TestFaultMoveThawGivenUp(t *testing.T) {
 	enough := d.Failing("thaw")
 	release()
 	d.Tasks.Await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
-	testdrive.Eventually(t, testdrive.TakeoverTime, "the step has had all its attempts", func() (over bool) {
+	testdrive.Eventually(t, limits.Stuck, "the step has had all its attempts", func() (over bool) {
 		d.Tasks.Exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'update'")
 		d.Tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'update'")
 		return over
@@ -205,7 +205,7 @@ func TestFaultCloneOfLostSource(t *testing.T) {
 	i, operation, release := begin()
 	let := server.Crash(t)
 	release()
-	testdrive.Eventually(t, testdrive.TakeoverTime, "the cleanup waits for the source without a worker", func() (waits bool) {
+	testdrive.Eventually(t, limits.Stuck, "the cleanup waits for the source without a worker", func() (waits bool) {
 		records.Scan(t, &waits, "SELECT phase = 'cleanup' AND lease_owner IS NULL AND state = 'in progress' FROM task ORDER BY id DESC LIMIT 1")
 		return waits
 	})

@@ -27,10 +27,10 @@ func TestRandomHistories(t *testing.T) {
 		seed, _ := strconv.ParseUint(text, 10, 64)
 		seeds = []uint64{seed}
 	}
-	eachServer(t, func(t *testing.T, s server) {
-		for _, seed := range seeds {
-			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-				t.Parallel()
+	for _, seed := range seeds {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			eachServer(t, "", func(t *testing.T, s server) {
 				source, target := s.tenant(t), s.tenant(t)
 				g := generator{Rand: rand.New(rand.NewPCG(seed, 0))}
 				for done := 0; done < steps; done += 150 { // a part each, so that a difference is soon found
@@ -49,8 +49,8 @@ func TestRandomHistories(t *testing.T) {
 					}
 				}
 			})
-		}
-	})
+		})
+	}
 }
 
 // generator makes statements that often work.

@@ -59,13 +59,17 @@ func stopServers() error {
 	return errors.Join(append(errs, os.RemoveAll(started.dir))...)
 }
 
-// eachServer runs fn on a server of every program there is, later ones included.
-func eachServer(t *testing.T, fn func(t *testing.T, s server)) {
+// eachServer runs fn on a server of every program there is, later ones included, or on one: see servers.Chosen. If on is
+// not empty, it is the flavour, and perhaps the version, of those that can run it.
+func eachServer(t *testing.T, on string, fn func(t *testing.T, s server)) {
 	t.Helper()
 	servers.Needed(t)
 	started.once.Do(func() { started.err = startServers() })
 	require.NoError(t, started.err)
-	for _, s := range started.all {
+	able := slices.DeleteFunc(slices.Clone(started.all), func(s server) bool {
+		return !strings.HasPrefix(s.Flavour+"-"+s.Version, on)
+	})
+	for _, s := range servers.Chosen(t, able) {
 		t.Run(s.Flavour+"-"+s.Version, func(t *testing.T) {
 			t.Parallel()
 			fn(t, s)

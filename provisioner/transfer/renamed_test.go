@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/transfer"
-	"mysql-broker/test/servers"
 )
 
 // renames give the name of a table to another one while the first chunk of a_big is read.
@@ -47,12 +46,10 @@ var renames = map[string]struct {
 // had it at the beginning, or the copy begins again.
 func TestRenames(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		for name, one := range renames {
-			for _, dumps := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, dump %t", name, dumps), func(t *testing.T) {
-					t.Parallel()
-					f := newFixture(t, s)
+	for name, one := range renames {
+		for _, dumps := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, dump %t", name, dumps), func(t *testing.T) {
+				eachServer(t, func(t *testing.T, f *fixture) {
 					f.exec(f.source, filled("a_big", "(id INT PRIMARY KEY, f VARCHAR(255))", "n, REPEAT('x', 250)", 5000)...)
 					f.exec(f.source, one.create...)
 					var once sync.Once
@@ -68,9 +65,9 @@ func TestRenames(t *testing.T) {
 						f.expectSameTables()
 					}
 				})
-			}
+			})
 		}
-	})
+	}
 }
 
 // copyOrRestore copies the source, or loads a dump of it.

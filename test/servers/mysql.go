@@ -79,7 +79,13 @@ func Connect(cfg *mysql.Config) (*sql.DB, error) {
 // to databases and accounts of their own.
 func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
 	t.Helper()
-	for _, s := range Chosen(t, AllMySQL(t)) {
+	EachOf(t, AllMySQL(t), fn)
+}
+
+// EachOf is EachMySQL for a test that only some of them can run.
+func EachOf(t *testing.T, some []MySQL, fn func(t *testing.T, server MySQL)) {
+	t.Helper()
+	for _, s := range Chosen(t, some) {
 		t.Run(s.Flavour, func(t *testing.T) {
 			t.Parallel()
 			fn(t, s)

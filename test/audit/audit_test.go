@@ -38,7 +38,7 @@ type bench struct {
 // removal, nothing is reported.
 func TestEveryDiscrepancyIsReported(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.EachOrAny(t, func(t *testing.T, s servers.MySQL) {
 		b := newBench(t, s.Flavour)
 		b.expectNothing(t, "a world in order")
 		b.plant(t, slices.Concat(b.lies(t), b.inPostgres(t), b.onTheServer(t), b.atTheLauncher(t), b.inTheStore()))

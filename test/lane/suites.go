@@ -12,11 +12,15 @@ var (
 	slow = []string{"./provisioner/doctor", "./provisioner/task", "./provisioner/launcher/process"}
 	// stage has fault points, with which it is built.
 	stage = []string{"./test/stage"}
+	// corpus copies a sample of what the servers' own test suites create. What it covers by kind, provisioner/transfer tests.
+	corpus = []string{"./test/corpus"}
+	// audit tests the audit that other tests rely on. CI runs it on both flavours, and so in a step of its own.
+	audit = []string{"./test/audit"}
 	// contract runs the compiled broker as platforms see it; manners as tenants and operators do.
 	contract = []string{"./test/e2e"}
 	manners  = []string{"./test/e2e/backups", "./test/e2e/operators", "./test/e2e/tenants"}
 	// broker run the compiled broker, too. It takes several times as long with the race detector.
-	broker = slices.Concat(manners, contract, []string{"./test/soak", "./test/audit", "./cmd/mysql-broker"})
+	broker = slices.Concat(manners, contract, []string{"./test/soak", "./cmd/mysql-broker"})
 )
 
 // without are patterns that leave packages out.
@@ -53,7 +57,7 @@ var third = append([]string{"STAGE=3"}, onOne...)
 // testSteps are `make test`.
 var testSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet"}},
-	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, stage, contract, manners, []string{"./test/soak"})),
+	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, stage, contract, manners, corpus, []string{"./test/soak"})),
 		args: slices.Concat(keepLinked("bin/tests/"), few), env: slices.Concat(onOne, seldom)},
 	{packages: stage, args: append(keepLinked("bin/tests/faults/"), "-tags=faults"), env: slices.Concat(third, seldom), beside: true},
 	{packages: contract, args: slices.Concat(keepLinked("bin/tests/"), more), env: slices.Concat(onOne, seldom), beside: true},
@@ -62,11 +66,12 @@ var testSteps = []step{
 // ciSteps are what .ci/run runs.
 var ciSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
-	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, broker, stage, []string{"./provisioner/launcher/process"})),
+	{packages: slices.Concat(slow, []string{"./..."}, without(longOnly, drivers, broker, audit, stage, []string{"./provisioner/launcher/process"})),
 		args: append([]string{"-race"}, few...), env: slices.Concat([]string{"CGO_ENABLED=1"}, seldom), rerun: true},
 	{packages: stage, args: []string{"-tags=faults"}, env: slices.Concat(third, seldom), beside: true},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}),
 		args: more, env: onOne, rerun: true},
+	{packages: audit, args: more, rerun: true},
 }
 
 // suite is what the lane long runs at once.

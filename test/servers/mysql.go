@@ -93,6 +93,17 @@ func EachOf(t *testing.T, some []MySQL, fn func(t *testing.T, server MySQL)) {
 	}
 }
 
+// EachOrAny is EachMySQL, but on Any where tests run on one flavour each: for a test that starts so many servers that it
+// costs several times as much on MySQL.
+func EachOrAny(t *testing.T, fn func(t *testing.T, server MySQL)) {
+	t.Helper()
+	if os.Getenv(OnOneMySQLVar) == "" {
+		EachMySQL(t, fn)
+		return
+	}
+	AnyMySQL(t, fn)
+}
+
 // AnyMySQL runs fn on Any, as a subtest named like those of EachMySQL.
 func AnyMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
 	t.Helper()

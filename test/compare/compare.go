@@ -220,8 +220,9 @@ func (d *describer) readInformationSchema(ctx context.Context) error {
 // declared is in STATISTICS, too.
 const hiddenIndex = "FTS_DOC_ID_INDEX"
 
-// ofSequence is the last column of a sequence. One that CREATE TABLE made has no comments of the server.
-const ofSequence = `COLUMN_NAME="cycle_count"`
+// ofSequence matches the columns of a sequence that have comments of the server, unless CREATE TABLE has made it. Those
+// of a table are in its definition.
+var ofSequence = regexp.MustCompile(`COLUMN_NAME="(?:start_value|increment|cycle_option|cycle_count)"`)
 
 // endName matches the end of a routine with the mode ORACLE: MariaDB stores the text without that name, and prints it so,
 // but lists it with.
@@ -241,7 +242,7 @@ func (d *describer) noteRow(view string, row []cell) {
 	}
 	for _, c := range row {
 		column := strings.ToUpper(c.column)
-		if d.mariaDB && (column == "CREATE_OPTIONS" || column == "COLUMN_COMMENT" && strings.Contains(line, ofSequence)) {
+		if d.mariaDB && (column == "CREATE_OPTIONS" || column == "COLUMN_COMMENT" && ofSequence.MatchString(line)) {
 			continue
 		}
 		if d.mariaDB && column == "ROUTINE_DEFINITION" {

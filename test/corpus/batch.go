@@ -162,7 +162,8 @@ func (b *batch) fill(ctx context.Context, tenant *sql.DB, file string) error {
 		}
 	}()
 	for number, statement := range s.statements {
-		if b.without[number] || unwanted.MatchString(statement) || time.Now().After(end) {
+		if b.without[number] || unwanted.MatchString(statement) || b.ran != nil && notLogged.MatchString(statement) ||
+			time.Now().After(end) {
 			continue
 		}
 		statement, ok := b.names.rewrite(engine.ReplaceAllString(statement, "${1}${2}InnoDB"))

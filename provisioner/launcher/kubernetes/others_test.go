@@ -380,6 +380,9 @@ func TestServiceChanged(t *testing.T) {
 		p.Do(t, http.MethodGet, service, nil, &found)
 		assert.Equal(t, map[string]string{"mysql-broker/server": spec.ID,
 			"statefulset.kubernetes.io/pod-name": podName(spec)}, found.Spec.Selector, what)
+		var pods struct{ Items []any }
+		p.Do(t, http.MethodGet, p.Path("pods")+"?labelSelector=statefulset.kubernetes.io/pod-name="+podName(spec), nil, &pods)
+		assert.Len(t, pods.Items, 1, "pods that the Service leads to")
 	}
 	p.merge(t, service, map[string]any{"spec": map[string]any{"selector": map[string]any{"mysql-broker/server": "another"}}})
 	leads("changed")

@@ -291,6 +291,19 @@ func TestServerWithoutPod(t *testing.T) {
 	sees(map[string]launcher.Trouble{})
 }
 
+// A change of the plan creates a StatefulSet again that somebody has deleted.
+func TestStatefulSetDeleted(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	spec := p.readyServer(t, l)
+	p.Do(t, http.MethodDelete, p.kindsOf(spec)["set"], nil, nil)
+	testdrive.Eventually(t, limits.Stuck, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
+	spec.MemoryMB *= 2
+	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
+	testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
+}
+
 // A Secret whose labels somebody has removed is still the server's.
 func TestLabelsRemoved(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 
-	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -19,11 +18,12 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
+var small = plan.Plan{ID: "small", Name: "small", ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever,
+	MaxStorageMB: 100, MaxConnections: 20, MaxBindings: 10}
+
 // Accounts that are created again may do no more than before.
 func TestCreateAccounts(t *testing.T) {
 	t.Parallel()
-	small := plan.Plan{ID: "small", Name: "small", ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever,
-		MaxStorageMB: 100, MaxConnections: 20, MaxBindings: 10}
 	large := small
 	large.ID, large.Name, large.MaxStorageMB = "large", "large", 1000
 	s := servers.Any(t)
@@ -42,11 +42,7 @@ func TestCreateAccounts(t *testing.T) {
 		i := site.Provision(small)
 		bind := func() (id string, c testdrive.Credentials) {
 			id = uuid.NewString()
-			b, _, err := site.Broker.Bind(t.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id,
-				ServiceID: i.ServiceID, Parameters: plan.BindingParameters{Role: plan.ReadWrite}})
-			site.Must(err)
-			return id, testdrive.Credentials{Host: b.Host, Port: b.Port, Username: b.Account, Password: b.Password,
-				Database: b.Database, CACertificate: string(b.CACertificate)}
+			return id, site.Bind(i, id, plan.BindingParameters{Role: plan.ReadWrite})
 		}
 		_, valid := bind()
 		id, expired := bind()

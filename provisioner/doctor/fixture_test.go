@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
@@ -93,9 +92,7 @@ func (f *fixture) bind(i store.Instance, role plan.Role) store.Binding {
 func (f *fixture) bindWith(i store.Instance, parameters plan.BindingParameters) store.Binding {
 	f.Helper()
 	id := uuid.NewString()
-	_, _, err := f.Broker.Bind(f.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id,
-		ServiceID: i.ServiceID, Parameters: parameters})
-	f.Must(err)
+	f.Bind(i, id, parameters)
 	b, err := f.Store.Bindings.Get(f.Context(), i.ID, id)
 	f.Must(err)
 	return b

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
@@ -106,11 +105,7 @@ func (f *fixture) bind(i store.Instance, role plan.Role) account {
 
 func (f *fixture) bindAs(i store.Instance, id string, role plan.Role) account {
 	f.Helper()
-	c, _, err := f.Broker.Bind(f.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id,
-		ServiceID: i.ServiceID, Parameters: plan.BindingParameters{Role: role}})
-	f.Must(err)
-	login := testdrive.Credentials{Host: c.Host, Port: c.Port, Username: c.Account, Password: c.Password,
-		Database: c.Database, CACertificate: string(c.CACertificate)}
+	login := f.Bind(i, id, plan.BindingParameters{Role: role})
 	return account{id, login, login.Open(f.T)}
 }
 

@@ -13,6 +13,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
@@ -132,6 +133,16 @@ func (s *Site) ProvisionAs(id string, of plan.Plan) store.Instance {
 	_, err := s.Broker.Provision(s.Context(), engine.ProvisionRequest{InstanceID: id, Plan: of})
 	s.Must(err)
 	return s.Instance(id)
+}
+
+// Bind makes a binding, and returns its login.
+func (s *Site) Bind(i store.Instance, id string, p plan.BindingParameters) testdrive.Credentials {
+	s.Helper()
+	c, _, err := s.Broker.Bind(s.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id, ServiceID: i.ServiceID,
+		Parameters: p})
+	s.Must(err)
+	return testdrive.Credentials{Host: c.Host, Port: c.Port, Username: c.Account, Password: c.Password,
+		Database: c.Database, CACertificate: string(c.CACertificate)}
 }
 
 // Instance reads what is recorded of an instance.

@@ -66,7 +66,7 @@ const pauseEach = 5
 const scenes = 2
 
 // TestStage cuts every operation short at every point that it passes. Whatever the platform then does, an heir finishes
-// the work, nothing is left over and nothing is missing. Then steps fail, and brokers die at each try.
+// the work, nothing is left over and nothing is missing. Then steps fail, and brokers die in the cleanup or at each try.
 func TestStage(t *testing.T) {
 	for _, of := range servers.Chosen(t, servers.AllMySQL(t)) {
 		t.Run(of.Flavour, func(t *testing.T) {

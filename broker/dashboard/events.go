@@ -25,8 +25,8 @@ const (
 	heartbeat = 15 * time.Second
 	// writeTime is the time after which the broker disconnects a browser that reads nothing.
 	writeTime = 10 * time.Second
-	// lookInterval is how often the broker reads from PostgreSQL whether an open page is out of date.
-	lookInterval = time.Second
+	// pollInterval is how often the broker reads from PostgreSQL whether an open page is out of date.
+	pollInterval = time.Second
 	// maxStreams limits the pages that this process keeps up to date at the same time. Each takes a connection and about
 	// 30 kB of memory.
 	maxStreams = 500
@@ -84,8 +84,8 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) er
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	look := time.NewTicker(lookInterval)
-	defer look.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
 	end := time.NewTimer(streamTime)
 	defer end.Stop()
 	page := openPage{id: id, read: d.Store.Reports.Activities, status: periodic.Status{
@@ -108,7 +108,7 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) er
 			if err := send(":\n\n"); err != nil {
 				return err
 			}
-		case <-look.C:
+		case <-poll.C:
 		}
 	}
 }

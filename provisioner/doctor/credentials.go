@@ -20,17 +20,17 @@ const (
 // credentials compares what is recorded to be in CredHub with what is there, also the values. Like that of a server,
 // its contents are read twice, each time before the records.
 func (d *Doctor) credentials(ctx context.Context) ([]Finding, error) {
-	first, err := d.lookAtCredHub(ctx)
+	first, err := d.compareCredHub(ctx)
 	if err != nil || len(first) == 0 {
 		return first, err
 	}
-	second, err := d.lookAtCredHub(ctx)
+	second, err := d.compareCredHub(ctx)
 	return slices.DeleteFunc(second, func(f Finding) bool {
 		return !slices.ContainsFunc(first, func(before Finding) bool { return before.Identity() == f.Identity() })
 	}), err
 }
 
-func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err error) {
+func (d *Doctor) compareCredHub(ctx context.Context) (findings []Finding, err error) {
 	there, unseen, err := d.inCredHub(ctx)
 	if err != nil {
 		return nil, err

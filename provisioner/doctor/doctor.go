@@ -70,7 +70,7 @@ type Compared struct {
 // Examine compares everything and changes nothing. Servers that do not answer are findings, not errors. It needs memory
 // for the contents of the fullest servers, and for its findings.
 //
-// It looks at each server twice. Each time, it reads the server before the store. It returns only what it found both
+// It compares each server twice. Each time, it reads the server before the store. It returns only what it found both
 // times, so that running operations cause no findings. A resource is an orphan if the server still has it although the
 // store has recorded its end. It is missing if the server lacks it although the store says, before and after, that it
 // is ready. It is unrecorded if the server has it and the store, read later, has no record of it: resources are
@@ -144,11 +144,11 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 }
 
 func (d *Doctor) examineServer(ctx context.Context, server string, forget bool) (Report, error) {
-	first, err := d.look(ctx, server, forget)
+	first, err := d.compare(ctx, server, forget)
 	if err != nil || len(first.Findings) == 0 {
 		return first, err
 	}
-	second, err := d.look(ctx, server, false)
+	second, err := d.compare(ctx, server, false)
 	second.Forgotten = first.Forgotten
 	before := make(map[Finding]bool, len(first.Findings))
 	for _, f := range first.Findings {

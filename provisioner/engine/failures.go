@@ -64,10 +64,10 @@ const (
 type next int
 
 const (
-	giveUp next = iota // task.Permanent
-	retry              // task.Failure
-	await              // task.Unreachable
-	look               // task.Pending
+	giveUp  next = iota // task.Permanent
+	retry               // task.Failure
+	await               // task.Unreachable
+	pending             // task.Pending
 )
 
 const (
@@ -82,7 +82,7 @@ const (
 var failures = map[Failure]struct {
 	next     next
 	sentence string
-	pause    time.Duration // until the next look
+	pause    time.Duration // until it is tried again
 	other    bool          // the error is not one of the task's server, whatever it says
 }{
 	ServerSilent: {next: await},
@@ -100,16 +100,16 @@ var failures = map[Failure]struct {
 	LauncherFailed:  {next: retry, sentence: "%s"},
 	Refused:         {next: giveUp, sentence: "%s"},
 	TablesChanged:   {next: retry, sentence: "Tables were changed while they were copied."},
-	TablesLocked: {next: look, pause: 5 * time.Second,
+	TablesLocked: {next: pending, pause: 5 * time.Second,
 		sentence: "Waiting for a transaction that keeps a table locked"},
-	TablesLockedByXA: {next: look, pause: 30 * time.Second,
+	TablesLockedByXA: {next: pending, pause: 30 * time.Second,
 		sentence: "Waiting for a transaction that keeps a table locked"},
 	LockedTooLong: {next: giveUp,
 		sentence: "A transaction has kept a table of the service instance locked for too long. End it, and try again. " +
 			"It may be a prepared XA transaction, which outlives its session: " + endXA},
-	RollingBack: {next: look, pause: time.Second,
+	RollingBack: {next: pending, pause: time.Second,
 		sentence: "Waiting until the last writes are rolled back"},
-	PreparedXA: {next: look, pause: time.Second,
+	PreparedXA: {next: pending, pause: time.Second,
 		sentence: "Waiting for the end of a prepared XA transaction"},
 	PreparedTooLong: {next: giveUp,
 		sentence: "A prepared XA transaction has changed data of the service instance, and such changes cannot be moved " +
@@ -121,7 +121,7 @@ var failures = map[Failure]struct {
 		sentence: "The MySQL server of the service instance to copy did not answer, or refused."},
 	MovedSourceSilent: {next: retry, other: true,
 		sentence: "The MySQL server from which the data is moved did not answer, or refused. The data is still there."},
-	SourceAway: {next: look, pause: time.Second,
+	SourceAway: {next: pending, pause: time.Second,
 		sentence: "Waiting for the server from which the data was copied"},
 	SourceGone: {next: giveUp,
 		sentence: "The service instance to copy was deleted, or is not ready. Delete this one."},
@@ -179,7 +179,7 @@ func Fail(t store.Task, f Failure, err error, args ...any) error {
 			return err
 		}
 		return task.Unreachable(err)
-	case look:
+	case pending:
 		return task.Pending(row.pause, sentence)
 	case retry:
 		return task.Failure(sentence, err)

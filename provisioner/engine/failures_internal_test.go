@@ -36,7 +36,7 @@ func TestFail(t *testing.T) {
 		"the error of another server can be seen: %v", hidden)
 	for f := ServerSilent; f <= BootstrapLong; f++ {
 		row, found := failures[f]
-		assert.False(t, !found || row.sentence == "" && row.next != await || row.pause == 0 != (row.next != look),
+		assert.False(t, !found || row.sentence == "" && row.next != await || row.pause == 0 != (row.next != pending),
 			"%d: %+v", f, row)
 	}
 }

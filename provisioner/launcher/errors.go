@@ -36,7 +36,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.Err == nil {
-		return fmt.Sprintf("launcher: not yet, look again in %v: %s", e.After, cmp.Or(e.Sentence, "it goes on"))
+		return fmt.Sprintf("launcher: not yet, try again in %v: %s", e.After, cmp.Or(e.Sentence, "it goes on"))
 	}
 	return e.Err.Error()
 }

@@ -31,7 +31,7 @@ type nodes struct {
 	primary int  // index in all
 	found   bool // the primary has accepted a connection; before, it is only the first one of the list
 	changes int  // how often primary has changed; connections from before a change are not used again
-	looks   looks
+	checks  checks
 }
 
 // node is a server of a cluster.
@@ -41,7 +41,7 @@ type node struct {
 	db        *pool       // for locks and sessions on a node that is not the primary
 	watch     *pool       // for EndLocks
 	wait      nodeWait    // likewise
-	away      atomic.Bool // it was not a member when this broker looked; EndStaleSessions has sessions to end there
+	away      atomic.Bool // it was not a member when this broker checked; EndStaleSessions has sessions to end there
 }
 
 // openNodes prepares connections to the nodes of a cluster. It returns nil for a single server.

@@ -40,9 +40,9 @@ func (s *Server) Attend(ctx context.Context) (attended context.Context, stop fun
 	if s.nodes != nil {
 		s.nodes.find(attended)
 		began := s.nodes.primaryChanges()
-		interval = lookInterval
+		interval = checkInterval
 		silent = func() bool {
-			answers := s.nodes.look(attended)
+			answers := s.nodes.checkPrimary(attended)
 			return !answers || s.nodes.primaryChanges() != began // the work may wait for the node before
 		}
 	}

@@ -26,9 +26,9 @@ const lockInterval = time.Second
 // not respond, the broker's account lacks privileges or a setting is missing: placements avoid the server until that is
 // fixed.
 func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
-	s.eachServer(func(server *Server) { server.look(ctx, log) })
+	s.eachServer(func(server *Server) { server.refresh(ctx, log) })
 	go periodic.Loop(ctx, watchInterval, func(ctx context.Context) time.Duration {
-		s.eachServer(func(server *Server) { server.look(ctx, log) })
+		s.eachServer(func(server *Server) { server.refresh(ctx, log) })
 		return watchInterval
 	})
 	for _, server := range s.all {
@@ -64,9 +64,9 @@ func (s *Servers) eachServer(fn func(*Server)) {
 	all.Wait()
 }
 
-// look refills the connections in reserve, logs what a server is as soon as that is known, and logs what is wrong with
+// refresh refills the connections in reserve, logs what a server is as soon as that is known, and logs what is wrong with
 // it each time that changes.
-func (s *Server) look(ctx context.Context, log *slog.Logger) {
+func (s *Server) refresh(ctx context.Context, log *slog.Logger) {
 	err := s.keepReserve(ctx)
 	if err == nil && time.Since(s.privileged) >= privilegesInterval {
 		if err = s.checkTransport(ctx); err == nil {

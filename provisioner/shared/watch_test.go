@@ -41,7 +41,7 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		var logged bytes.Buffer
 		look := func() {
 			t.Helper()
-			server.look(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
+			server.refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
 		}
 		expect := func(usable bool) {
 			t.Helper()
@@ -92,7 +92,7 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 	look := func(usable bool) (log string) {
 		t.Helper()
 		var logged bytes.Buffer
-		server.look(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
+		server.refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
 		err := server.Check(t.Context())
 		if _, lacking := errors.AsType[*mysqladmin.SettingsError](err); server.Usable() != usable || lacking == usable {
 			t.Errorf("usable: %t, %v; log:\n%s", server.Usable(), err, logged.String())
@@ -119,7 +119,7 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 	require.NoError(t, err)
 	defer all.Close()
 	var logged bytes.Buffer
-	all.All()[0].look(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
+	all.All()[0].refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
 	if !strings.Contains(logged.String(), "offers TLS, but nothing verifies its certificate") || !all.All()[0].Usable() {
 		t.Errorf("the log says\n%s", logged.String())
 	}

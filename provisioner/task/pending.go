@@ -25,7 +25,7 @@ type pendingError struct {
 	queued   bool
 }
 
-func (e *pendingError) Error() string { return fmt.Sprintf("not done yet; look again in %v", e.after) }
+func (e *pendingError) Error() string { return fmt.Sprintf("not done yet; try again in %v", e.after) }
 
 // errSuspended makes Do wait for the end of a pending task.
 var errSuspended = errors.New("task: pending")

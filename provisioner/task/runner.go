@@ -3,9 +3,9 @@
 //
 // While there is nothing to do, a runner sleeps. What wakes it: Nudge, for a task that this process has recorded or
 // that waited for one of its workers; an announcement of PostgreSQL, for a task that another process has recorded or
-// released; and its own look at what is due next, which tells when a postponed task is due and the lease of a dead
-// process expires. It looks at least four times in the length of a lease, which is enough for leases that others take
-// meanwhile, for lost announcements and for a clock that was set back. While announcements do not arrive, it looks each
+// released; and the agenda, which says when a postponed task is due and the lease of a dead process expires. The runner
+// reads the agenda at least four times in the length of a lease, which is enough for leases that others take meanwhile,
+// for lost announcements and for a clock that was set back. While announcements do not arrive, it reads it each
 // Config.Poll.
 package task
 
@@ -31,7 +31,7 @@ import (
 type Config struct {
 	LeaseTTL time.Duration // default 10 s: how long a dead process's task waits for another one
 
-	// Poll is the time between two looks for tasks while there may be some, and while announcements of PostgreSQL do not
+	// Poll is the time between two searches for tasks while there may be some, and while announcements of PostgreSQL do not
 	// arrive; default 250 ms.
 	Poll time.Duration
 	// SchedulePoll is how often to look for scheduled tasks that are due; default 1 min.
@@ -138,7 +138,7 @@ func New(s *store.Store, kinds map[string]Kind, cfg Config) *Runner {
 	r.serving, r.stopServe = context.WithCancelCause(context.Background())
 	r.beats.Go(func() { r.heartbeat(r.beating) })
 	r.workers.Go(r.dispatch)
-	r.workers.Go(r.lookAhead)
+	r.workers.Go(r.followAgenda)
 	s.OnAnnounced(r.stirUp)
 	r.workers.Go(func() {
 		checked := map[string]bool{} // kinds
@@ -178,7 +178,7 @@ func (r *Runner) Lease() (owner string, ttl time.Duration) { return r.owner, r.c
 // Nudge makes the runner look for due tasks now. Call it after a task without a lease was committed.
 func (r *Runner) Nudge() { signal(r.nudge) }
 
-// stirUp makes lookAhead look soon.
+// stirUp makes followAgenda read the agenda soon.
 func (r *Runner) stirUp() { signal(r.stir) }
 
 func signal(to chan<- struct{}) {

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// lookInterval is how long work on a cluster may take before its nodes are looked at, and the interval of the looks.
-	lookInterval = time.Second
-	// lookAlone is how long the primary may take to answer before the other nodes are asked as well. Any node of Galera
+	// checkInterval is how long work on a cluster may take before its primary is checked, and the interval of the checks.
+	checkInterval = time.Second
+	// checkAlone is how long the primary may take to answer before the other nodes are asked as well. Any node of Galera
 	// accepts writes, so that work would be given up for nothing.
-	lookAlone = 2 * time.Second
+	checkAlone = 2 * time.Second
 )
 
-// looks are those at the nodes of a cluster.
-type looks struct {
+// checks are those of the primary of a cluster.
+type checks struct {
 	busy   bool // one is in progress
 	last   time.Time
 	missed int // how many in a row found no node that accepts writes
@@ -36,34 +36,34 @@ func (n *nodes) find(ctx context.Context) {
 	}
 }
 
-// look looks at the primary, at most once in an interval for all work. If it accepts no writes any more, or does not
+// checkPrimary checks the primary, at most once in an interval for all work. If it accepts no writes any more, or does not
 // answer while another node accepts writes, its open connections are not used again: a primary that is cut off from
-// the others may only let statements wait, until the network connects them again. look reports whether the cluster
-// answers. It does not end with the work that it is for, which may be shorter.
-func (n *nodes) look(ctx context.Context) (answers bool) {
+// the others may only let statements wait, until the network connects them again. It reports whether the cluster
+// answers, and does not end with the work that it is for, which may be shorter.
+func (n *nodes) checkPrimary(ctx context.Context) (answers bool) {
 	n.mu.Lock()
-	if n.looks.busy || time.Since(n.looks.last) < lookInterval/2 {
+	if n.checks.busy || time.Since(n.checks.last) < checkInterval/2 {
 		defer n.mu.Unlock()
-		return n.looks.missed < silences
+		return n.checks.missed < silences
 	}
-	n.looks.busy, n.looks.last = true, time.Now()
+	n.checks.busy, n.checks.last = true, time.Now()
 	n.mu.Unlock()
 	answers = n.primaryAnswers(context.WithoutCancel(ctx))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.looks.busy = false
-	n.looks.missed++
+	n.checks.busy = false
+	n.checks.missed++
 	if answers {
-		n.looks.missed = 0
+		n.checks.missed = 0
 	}
-	return n.looks.missed < silences
+	return n.checks.missed < silences
 }
 
 // primaryAnswers reports whether the primary answers, or another node has become the primary. A donor finishes what it
 // has begun, and so does one that only takes no more connections.
 func (n *nodes) primaryAnswers(ctx context.Context) bool {
 	primary, _ := n.state()
-	limited, cancel := context.WithTimeout(ctx, lookAlone)
+	limited, cancel := context.WithTimeout(ctx, checkAlone)
 	defer cancel()
 	conn, err := n.all[primary].connectToWrite(limited)
 	switch {

@@ -8,8 +8,8 @@ import (
 // maxDelay is more than any task is postponed.
 const maxDelay = maxBackoff + maxBackoff/4
 
-// lookAhead looks at what is due, and sleeps until the next is, or may be.
-func (r *Runner) lookAhead() {
+// followAgenda has done what is due, and sleeps until the next is due, or may be.
+func (r *Runner) followAgenda() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -19,7 +19,7 @@ func (r *Runner) lookAhead() {
 		case <-r.stir:
 		case <-timer.C:
 		}
-		pause := r.look()
+		pause := r.readAgenda()
 		select { // much may change at the same time
 		case <-r.claiming.Done():
 			return
@@ -29,13 +29,13 @@ func (r *Runner) lookAhead() {
 	}
 }
 
-// look reads what is due, has it done, and returns when to look again.
-func (r *Runner) look() time.Duration {
+// readAgenda reads what is due, has it done, and returns when to read it again.
+func (r *Runner) readAgenda() time.Duration {
 	ctx, cancel := context.WithTimeout(r.claiming, r.cfg.LeaseTTL/4)
 	defer cancel()
 	due, err := r.store.Queue.Agenda(ctx, r.cfg.LeaseTTL, maxDelay)
 	if err != nil {
-		r.Nudge() // dispatch meets the same error, reports it, and has it looked again when that is over
+		r.Nudge() // dispatch meets the same error, reports it, and nudges again when that is over
 		return r.cfg.LeaseTTL / 4
 	}
 	if due.ClockSetBack {

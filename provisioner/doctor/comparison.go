@@ -9,9 +9,9 @@ import (
 	"mysql-broker/store"
 )
 
-// look compares the contents of a server once with the records: it reads the server first, and then the store, page by
-// page.
-func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, error) {
+// compare compares the contents of a server once with the records: it reads the server first, and then the store, page
+// by page.
+func (d *Doctor) compare(ctx context.Context, server string, forget bool) (Report, error) {
 	l := &comparison{server: server, holds: d.contents(ctx, server), lost: map[string]bool{},
 		unseen: map[string][]error{}}
 	if err := ctx.Err(); err != nil { // otherwise a cancelled examination would report the server as unreachable
@@ -58,7 +58,7 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 	return l.report, nil
 }
 
-// comparison is the state of a look at a server.
+// comparison is the state of Doctor.compare.
 type comparison struct {
 	server string
 	holds  contents

@@ -64,7 +64,7 @@ func readServer(o *object, made *plan.Plan) {
 	keep(o.positive("memory_mb"), &made.MemoryMB)
 	keep(o.positive("milli_cpu"), &made.MilliCPU)
 	if _, named := o.fields["members"]; named && o.has("members") { // else errors would show it as a key
-		o.reject("members", "left out: the broker runs no groups of servers; list a cluster that somebody else runs in "+
+		o.reject("members", "left out: the broker runs no clusters; list one that somebody else runs in "+
 			"MYSQL_SERVERS, with exclusive: true if it is for one instance (docs/ha.md)")
 	}
 	keep(o.optional("launcher"), &made.Launcher)

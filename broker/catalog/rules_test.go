@@ -59,7 +59,7 @@ func TestParseRefuses(t *testing.T) {
 	readable := filepath.Join(t.TempDir(), "schema.json") // and a schema: only the rule refuses it
 	require.NoError(t, os.WriteFile(readable, []byte(`{"type": "string"}`), 0o600))
 	file := "file://" + readable
-	const noMembers = `"members" of broker must be left out: the broker runs no groups of servers; list a cluster that ` +
+	const noMembers = `"members" of broker must be left out: the broker runs no clusters; list one that ` +
 		`somebody else runs in MYSQL_SERVERS, with exclusive: true if it is for one instance (docs/ha.md)`
 	tests := []struct {
 		name string

@@ -8,24 +8,24 @@ import (
 	"mysql-broker/store"
 )
 
-// Kind is what all tasks of one kind have in common. Room has the workflows of an operation.
-type Kind[Room any] struct {
+// Kind is what all tasks of one kind have in common. Maker makes the workflows.
+type Kind[Maker any] struct {
 	task.Kind        // without its workflow
 	Beginning string // what users read until the first step begins, or while a request waits for the task
 
 	// Workflow finds the workflow of a task that was recorded earlier, maybe by another process. Steps that need the
 	// plan look it up themselves: if it is not in the catalog, they wait for a broker that knows it, and the cleanup runs
 	// without it.
-	Workflow func(ctx context.Context, room Room, t store.Task) (task.Workflow, error)
+	Workflow func(ctx context.Context, maker Maker, t store.Task) (task.Workflow, error)
 }
 
 // Scheduled returns a kind of which brokers record a task by themselves, so often. Its workflow has one step.
-func Scheduled[Room any](every time.Duration, step task.Step,
-	do func(Room, context.Context, *task.Run) error) Kind[Room] {
-	return Kind[Room]{Kind: task.Kind{Schedule: store.Schedule{Every: every}},
-		Workflow: func(_ context.Context, room Room, _ store.Task) (task.Workflow, error) {
+func Scheduled[Maker any](every time.Duration, step task.Step,
+	do func(Maker, context.Context, *task.Run) error) Kind[Maker] {
+	return Kind[Maker]{Kind: task.Kind{Schedule: store.Schedule{Every: every}},
+		Workflow: func(_ context.Context, maker Maker, _ store.Task) (task.Workflow, error) {
 			step := step
-			step.Do = func(ctx context.Context, run *task.Run) error { return do(room, ctx, run) }
+			step.Do = func(ctx context.Context, run *task.Run) error { return do(maker, ctx, run) }
 			return task.Workflow{Steps: []task.Step{step}}, nil
 		}}
 }
@@ -39,11 +39,11 @@ type known struct {
 	beginning string
 }
 
-// Add adds the kinds whose workflows are those of a room. The room may be nil if no workflow is asked for.
-func Add[Room any](all Kinds, room Room, kinds map[string]Kind[Room]) {
+// Add adds the kinds whose workflows maker makes. It may be nil if no workflow is asked for.
+func Add[Maker any](all Kinds, maker Maker, kinds map[string]Kind[Maker]) {
 	for name, k := range kinds {
 		added := known{k.Kind, k.Beginning}
-		added.Workflow = func(ctx context.Context, t store.Task) (task.Workflow, error) { return k.Workflow(ctx, room, t) }
+		added.Workflow = func(ctx context.Context, t store.Task) (task.Workflow, error) { return k.Workflow(ctx, maker, t) }
 		all[name] = added
 	}
 }

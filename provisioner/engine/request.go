@@ -79,17 +79,17 @@ func Encode(v any) json.RawMessage {
 	return raw
 }
 
-// OfInstance is the Workflow of a Kind whose tasks are about an instance. Room has the method of an Engine.
-func OfInstance[Room interface {
+// OfInstance is the Workflow of a Kind whose tasks are about an instance. Maker has the method of an Engine.
+func OfInstance[Maker interface {
 	InstanceTask(context.Context, store.Task) (store.Instance, Request, error)
-}](workflow func(Room, store.Instance, Request) task.Workflow) func(context.Context, Room, store.Task) (task.Workflow,
+}](workflow func(Maker, store.Instance, Request) task.Workflow) func(context.Context, Maker, store.Task) (task.Workflow,
 	error) {
-	return func(ctx context.Context, room Room, t store.Task) (task.Workflow, error) {
-		i, r, err := room.InstanceTask(ctx, t)
+	return func(ctx context.Context, maker Maker, t store.Task) (task.Workflow, error) {
+		i, r, err := maker.InstanceTask(ctx, t)
 		if err != nil {
 			return task.Workflow{}, err
 		}
-		return workflow(room, i, r), nil
+		return workflow(maker, i, r), nil
 	}
 }
 

@@ -34,7 +34,7 @@ var errNoMember = errors.New("it is not a member, or is just joining")
 
 // membership is what a node knows of its cluster.
 type membership struct {
-	group   string // identifies the cluster; "" for a server that is in none
+	cluster string // identifies it; "" for a server that is in none
 	members int    // that hold data
 }
 
@@ -50,7 +50,7 @@ func member(ctx context.Context, on queryer) (m membership, err error) {
 	if status["wsrep_cluster_status"] != "Primary" {
 		return m, nil
 	}
-	m.group = status["wsrep_cluster_state_uuid"]
+	m.cluster = status["wsrep_cluster_state_uuid"]
 	for address := range strings.SplitSeq(status["wsrep_incoming_addresses"], ",") {
 		if address != "" { // an arbitrator has none
 			m.members++
@@ -72,7 +72,7 @@ func groupMember(ctx context.Context, on queryer) (m membership, err error) {
 		UNION ALL SELECT 'group', COALESCE(MAX(group_name), '') FROM performance_schema.replication_connection_status
 			WHERE channel_name = 'group_replication_applier'`)
 	if own := found["own"]; err == nil && (own == "ONLINE" || own == "RECOVERING") {
-		m.group = found["group"]
+		m.cluster = found["group"]
 		_, err = fmt.Sscan(found["members"], &m.members)
 	}
 	return m, err
@@ -87,7 +87,7 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 		return nil
 	}
 	here, err := member(ctx, s.conn)
-	if err == nil && here.group == "" {
+	if err == nil && here.cluster == "" {
 		err = errReadOnlyNode
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 			continue
 		}
 		working.Go(func() {
-			isMember, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error {
+			isMember, err := one.asMember(ctx, here.cluster, func(conn *sql.Conn) error {
 				if err := barrier(ctx, conn); err != nil {
 					return err
 				}
@@ -156,8 +156,8 @@ func (s *Session) node() (n int) {
 	return n
 }
 
-// asMember runs fn on a connection to the node if the node can be reached and is a member of the group.
-func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) error) (isMember bool, err error) {
+// asMember runs fn on a connection to the node if the node can be reached and is a member of the cluster.
+func (n *node) asMember(ctx context.Context, cluster string, fn func(*sql.Conn) error) (isMember bool, err error) {
 	connecting, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	conn, err := n.db.Conn(connecting)
@@ -166,7 +166,7 @@ func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) er
 	}
 	defer func() { _ = conn.Close() }()
 	m, err := member(connecting, conn)
-	if err != nil || m.group != group {
+	if err != nil || m.cluster != cluster {
 		return false, err
 	}
 	err = fn(conn)
@@ -306,7 +306,7 @@ func (on Cluster) EndStaleSessions(ctx context.Context) error {
 		return nil
 	}
 	here, err := on.clusterHere(ctx)
-	if err != nil || here.group == "" {
+	if err != nil || here.cluster == "" {
 		return on.s.explain("read the members of the cluster", err)
 	}
 	primary, _ := on.s.nodes.state()
@@ -315,7 +315,7 @@ func (on Cluster) EndStaleSessions(ctx context.Context) error {
 		if n == primary {
 			continue
 		}
-		isMember, err := on.endStaleOn(ctx, one, here.group)
+		isMember, err := on.endStaleOn(ctx, one, here.cluster)
 		switch {
 		case isMember && err != nil:
 			errs = append(errs, fmt.Errorf("end sessions on node %s: %w", one.addr, err))
@@ -335,7 +335,7 @@ func (on Cluster) Lost(ctx context.Context) (map[string]error, error) {
 		return nil, nil
 	}
 	here, err := on.clusterHere(ctx)
-	if err == nil && here.group == "" {
+	if err == nil && here.cluster == "" {
 		err = errReadOnlyNode
 	}
 	if err != nil {
@@ -346,7 +346,7 @@ func (on Cluster) Lost(ctx context.Context) (map[string]error, error) {
 	lost := map[string]error{}
 	for _, one := range on.s.nodes.all {
 		asking.Go(func() {
-			isMember, err := one.asMember(ctx, here.group, func(*sql.Conn) error { return nil })
+			isMember, err := one.asMember(ctx, here.cluster, func(*sql.Conn) error { return nil })
 			if isMember {
 				return
 			}
@@ -368,10 +368,10 @@ func (on Cluster) clusterHere(ctx context.Context) (membership, error) {
 
 // endStaleOn kills the applications' sessions on a node if it was away. Each node has its own timeout, so that one that
 // hangs does not use up the time of the others.
-func (on Cluster) endStaleOn(ctx context.Context, one *node, group string) (isMember bool, err error) {
+func (on Cluster) endStaleOn(ctx context.Context, one *node, cluster string) (isMember bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*nodeTimeout)
 	defer cancel()
-	return one.asMember(ctx, group, func(conn *sql.Conn) error {
+	return one.asMember(ctx, cluster, func(conn *sql.Conn) error {
 		if !one.away.Load() {
 			return nil
 		}

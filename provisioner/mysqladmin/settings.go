@@ -306,7 +306,7 @@ func (on Setup) checkNodes(ctx context.Context) error {
 	if err != nil {
 		return on.needsPerformanceSchema(err)
 	}
-	if here.group == "" {
+	if here.cluster == "" {
 		return errors.New("its uri lists several hosts, which are no cluster of Galera or Group Replication")
 	}
 	if here.members > len(on.s.nodes.all) {

@@ -57,7 +57,7 @@ func (c *console) quotas(ctx context.Context) iter.Seq2[quotaDocument, error] {
 		return these[quotaDocument](nil, fmt.Errorf("count the instances of organizations: %w", err))
 	}
 	limits := c.catalog.Limits()
-	all := quotaGroup(quotaDocument{Limit: limits.Instances}, limits.PerOrganization, counts)
+	all := quotasOf(quotaDocument{Limit: limits.Instances}, limits.PerOrganization, counts)
 	ids := make([]string, len(c.plans))
 	for n, p := range c.plans {
 		ids[n] = p.ID
@@ -70,14 +70,14 @@ func (c *console) quotas(ctx context.Context) iter.Seq2[quotaDocument, error] {
 	for _, id := range ids {
 		p := c.plans.Get(id)
 		of := slices.DeleteFunc(slices.Clone(counts), func(n store.OrganizationCount) bool { return n.PlanID != id })
-		all = append(all, quotaGroup(quotaDocument{Plan: p.Name, PlanID: id, Limit: p.Limits.Instances},
+		all = append(all, quotasOf(quotaDocument{Plan: p.Name, PlanID: id, Limit: p.Limits.Instances},
 			p.Limits.PerOrganization, of)...)
 	}
 	return these(all, nil)
 }
 
-// quotaGroup adds counts up, in total and for each organization.
-func quotaGroup(total quotaDocument, perOrganization int, counts []store.OrganizationCount) []quotaDocument {
+// quotasOf adds counts up, in total and for each organization.
+func quotasOf(total quotaDocument, perOrganization int, counts []store.OrganizationCount) []quotaDocument {
 	of := map[string]quotaDocument{}
 	for _, n := range counts {
 		total.Instances += n.Count

@@ -180,14 +180,14 @@ func (s Backups) Unverified(ctx context.Context) ([]Backup, error) {
 			AND (verify_refused_at IS NULL OR verify_refused_at <= now() - $1::interval) ORDER BY taken_at DESC`, refusedPause)
 }
 
-// NoteVerification records that a backup was verified or, if problem is not empty, why it cannot be restored.
-func (s Backups) NoteVerification(ctx context.Context, id, problem string) error {
+// RecordVerification records that a backup was verified or, if problem is not empty, why it cannot be restored.
+func (s Backups) RecordVerification(ctx context.Context, id, problem string) error {
 	return s.exec(ctx, `UPDATE backup SET verify_error = $2, verify_refused = '', verify_refused_at = NULL,
 		verified_at = CASE WHEN $2 = '' THEN now() ELSE verified_at END WHERE id = $1`, id, storable(problem))
 }
 
-// NoteRefusal records that the settings of a shared server refused a backup, so that it was not verified.
-func (s Backups) NoteRefusal(ctx context.Context, id, why string) error {
+// RecordRefusal records that the settings of a shared server refused a backup, so that it was not verified.
+func (s Backups) RecordRefusal(ctx context.Context, id, why string) error {
 	return s.exec(ctx, "UPDATE backup SET verify_refused = $2, verify_refused_at = now() WHERE id = $1", id,
 		storable(why))
 }

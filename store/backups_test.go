@@ -38,7 +38,7 @@ func TestVerifiedBackupsCount(t *testing.T) {
 	}
 	note := func(id, problem string) {
 		t.Helper()
-		require.NoError(t, s.Backups.NoteVerification(ctx, id, problem))
+		require.NoError(t, s.Backups.RecordVerification(ctx, id, problem))
 	}
 	expect("before a verification", "b_4", "b_1", "b_2", "b_3")
 	note("b_2", "")
@@ -106,18 +106,18 @@ func TestRefusedVerification(t *testing.T) {
 		require.NoError(t, err)
 	}
 	expect("new", 1, "")
-	do(s.Backups.NoteRefusal(ctx, "b", "too long"))
+	do(s.Backups.RecordRefusal(ctx, "b", "too long"))
 	expect("refused", 0, "too long")
 	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '23 h 59 min'")
 	expect("refused earlier that day", 0, "too long")
 	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '1 day'")
 	expect("refused a day ago", 1, "too long")
-	do(s.Backups.NoteRefusal(ctx, "b", "still too long"))
+	do(s.Backups.RecordRefusal(ctx, "b", "still too long"))
 	expect("refused again", 0, "still too long")
 	do(s.Backups.ForgetVerification(ctx, "b"))
 	expect("an operator asks", 1, "")
-	do(s.Backups.NoteRefusal(ctx, "b", "too long"))
-	do(s.Backups.NoteVerification(ctx, "b", ""))
+	do(s.Backups.RecordRefusal(ctx, "b", "too long"))
+	do(s.Backups.RecordVerification(ctx, "b", ""))
 	expect("verified", 0, "")
 }
 
@@ -130,7 +130,7 @@ func TestBinaryLogs(t *testing.T) {
 	l, err := s.Logs.Begin(ctx, store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
 		BeganAt: now.Add(-time.Hour)})
 	require.NoError(t, err)
-	require.NoError(t, s.Logs.NoteArchived(ctx, l.ID, now))
+	require.NoError(t, s.Logs.RecordArchived(ctx, l.ID, now))
 	for _, p := range []store.BackupPosition{
 		{BackupID: "first", File: "binlog.999999", Position: 1000, TakenAt: now.Add(-time.Minute)},
 		{BackupID: "second", File: "binlog.1000000", Position: 200, TakenAt: now.Add(-3 * time.Minute)},

@@ -70,8 +70,8 @@ func (s Logs) Grow(ctx context.Context, l BinaryLog, file string, position, bega
 		began, bytes)
 }
 
-// NoteArchived records that what was committed before that time is archived.
-func (s Logs) NoteArchived(ctx context.Context, id string, until time.Time) error {
+// RecordArchived records that what was committed before that time is archived.
+func (s Logs) RecordArchived(ctx context.Context, id string, until time.Time) error {
 	return s.exec(ctx, "UPDATE binary_log SET until = greatest(until, $2) WHERE id = $1 AND ended_at IS NULL", id,
 		until)
 }

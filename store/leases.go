@@ -161,8 +161,8 @@ func (s Queue) Remember(ctx context.Context, l Lease, memory map[string]json.Raw
 	return s.write(ctx, l, "memory = $3", memory)
 }
 
-// NoteError records an error, for operators, of a task that is about to end.
-func (s Queue) NoteError(ctx context.Context, l Lease, lastError string) error {
+// RecordError records an error, for operators, of a task that is about to end.
+func (s Queue) RecordError(ctx context.Context, l Lease, lastError string) error {
 	return s.write(ctx, l, "last_error = $3", storable(lastError))
 }
 

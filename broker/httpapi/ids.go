@@ -17,7 +17,7 @@ func checkIDs(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	c := callFrom(r.Context())
 	for _, id := range []struct {
 		name, value string
-		noted       *string
+		to          *string
 	}{
 		{"instance_id", r.PathValue("instance_id"), &c.instanceID},
 		{"binding_id", r.PathValue("binding_id"), &c.bindingID},
@@ -26,7 +26,7 @@ func checkIDs(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			refuse(w, r, http.StatusBadRequest, "id-invalid", fmt.Sprintf("The %s in the path %s.", id.name, fault))
 			return
 		}
-		*id.noted = id.value
+		*id.to = id.value
 	}
 	next.ServeHTTP(w, r)
 }

@@ -42,19 +42,19 @@ var routes = []route{
 // would repeat the work of these middlewares.
 func newRouter(library handlers.APIHandler, catalog []byte) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+catalogPath, chain(respondWith(catalog), noteRoute(catalogPath), checkQuery))
+	mux.Handle("GET "+catalogPath, chain(respondWith(catalog), recordRoute(catalogPath), checkQuery))
 	for _, rt := range routes {
 		var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rt.handle(library, w, r) })
 		if rt.newDetails != nil {
 			h = chain(h, checkBody(rt.newDetails))
 		}
-		mux.Handle(rt.method+" "+rt.path, chain(h, noteRoute(rt.path), checkIDs, checkQuery))
+		mux.Handle(rt.method+" "+rt.path, chain(h, recordRoute(rt.path), checkIDs, checkQuery))
 	}
 	return mux
 }
 
-// noteRoute records the route for the log and the metrics, because the outer request does not have its pattern.
-func noteRoute(path string) middleware {
+// recordRoute records the route for the log and the metrics, because the outer request does not have its pattern.
+func recordRoute(path string) middleware {
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		callFrom(r.Context()).route = path
 		next.ServeHTTP(w, r)

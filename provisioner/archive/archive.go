@@ -46,7 +46,7 @@ type Archiver struct {
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 	reports periodic.Servers
-	notes   notes
+	ends    ends
 }
 
 const (
@@ -75,7 +75,7 @@ func Start(cfg Config) *Archiver {
 				}
 				return err
 			}}.Run(ctx)
-		if err := a.stopNotes(); err != nil {
+		if err := a.recordLast(); err != nil {
 			cfg.Logger.Warn("could not record in the object store up to when binary logs are archived", "error", err)
 		}
 	})
@@ -110,7 +110,7 @@ func (a *Archiver) round(ctx context.Context) error {
 		if err := a.Store.Logs.End(ctx, l.ID, "the server is gone, or its plan has no archive"); err != nil {
 			return fmt.Errorf("end the archive %s: %w", l.ID, err)
 		}
-		a.notes.add(l)
+		a.ends.add(l)
 	}
 	ids, err := a.Store.Logs.Instances(ctx, plans)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *Archiver) round(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return a.noteOthers(ctx)
+	return a.recordOthers(ctx)
 }
 
 func (a *Archiver) one(ctx context.Context, id string) {
@@ -208,13 +208,13 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 	if at.Before(has.End) {
 		return fmt.Errorf("the server sent its logs up to %s, and they end at %s", at, has.End)
 	}
-	if err := a.Store.Logs.NoteArchived(ctx, l.ID, has.Now); err != nil {
+	if err := a.Store.Logs.RecordArchived(ctx, l.ID, has.Now); err != nil {
 		return fmt.Errorf("record what is archived: %w", err)
 	}
 	if has.First != l.File {
 		err = admin.BinaryLog.Purge(ctx, l.File)
 	}
-	return errors.Join(err, a.note(ctx, log, backup.LogEnd{At: at, Until: has.Now}, at != began))
+	return errors.Join(err, a.recordEnd(ctx, log, backup.LogEnd{At: at, Until: has.Now}, at != began))
 }
 
 func lacking(l store.BinaryLog) string {

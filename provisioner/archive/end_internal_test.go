@@ -65,7 +65,7 @@ func TestEnd(t *testing.T) {
 	five, nine := pos("log.1", 5), pos("log.1", 9)
 	for name, test := range map[string]struct {
 		segments []binlog.Position // where the server's logs ended, one for each segment
-		note     *backup.LogEnd
+		end      *backup.LogEnd
 		at       binlog.Position
 		until    float64
 	}{
@@ -74,7 +74,7 @@ func TestEnd(t *testing.T) {
 		"a part of what the server had":     {[]binlog.Position{nine}, nil, five, 0},
 		"two segments":                      {[]binlog.Position{five, pos("log.1", 6)}, nil, pos("log.1", 6), 2},
 		"an idle server":                    {[]binlog.Position{five}, &backup.LogEnd{At: five, Until: minute(7)}, five, 7},
-		"a note from before the segment":    {[]binlog.Position{five}, &backup.LogEnd{At: pos("log.1", 4), Until: minute(0.5)}, five, 1},
+		"an end from before the segment":    {[]binlog.Position{five}, &backup.LogEnd{At: pos("log.1", 4), Until: minute(0.5)}, five, 1},
 		"a segment behind the last is gone": {[]binlog.Position{five}, &backup.LogEnd{At: nine, Until: minute(7)}, five, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestEnd(t *testing.T) {
 				from := pos("log.1", int64(4+n))
 				segment(t, v, l, from, pos("log.1", from.Offset+1), target, float64(n), float64(n+1))
 			}
-			if test.note != nil {
-				require.NoError(t, v.NoteEnd(t.Context(), l, *test.note))
+			if test.end != nil {
+				require.NoError(t, v.RecordEnd(t.Context(), l, *test.end))
 			}
 			end, err := End(t.Context(), v, l)
 			assert.True(t, err == nil && end.At == test.at && end.Until.Equal(minute(test.until)),
@@ -109,38 +109,38 @@ func TestNotes(t *testing.T) {
 	v, l, _ := openLog(t)
 	a := &Archiver{Config: Config{Vault: &v}}
 	for _, step := range []struct {
-		grown bool
-		at    float64
-		noted float64 // as the object store has it afterwards
+		grown    bool
+		at       float64
+		recorded float64 // as the object store has it afterwards
 	}{{true, 1, -1}, {false, 1.5, -1}, {false, 1.95, 1.95}, {false, 2, 1.95}, {true, 3, 1.95}, {false, 3.9, 1.95}, {false, 4, 4}} {
-		require.NoError(t, a.note(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(step.at)}, step.grown))
-		end, err := v.NotedEnd(t.Context(), l)
-		if err != nil || end.Until.IsZero() != (step.noted < 0) || step.noted > 0 && !end.Until.Equal(minute(step.noted)) {
-			t.Errorf("minute %v: noted is %v, %v", step.at, end.Until, err)
+		require.NoError(t, a.recordEnd(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(step.at)}, step.grown))
+		end, err := v.RecordedEnd(t.Context(), l)
+		if err != nil || end.Until.IsZero() != (step.recorded < 0) || step.recorded > 0 && !end.Until.Equal(minute(step.recorded)) {
+			t.Errorf("minute %v: recorded is %v, %v", step.at, end.Until, err)
 		}
 	}
 }
 
-// What is not noted yet is noted when the server is silent for a round, when its archive ends, or when the broker stops.
+// What is not recorded yet is recorded when the server is silent for a round, when its archive ends, or when the broker stops.
 func TestOtherNotes(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(context.Context, *Archiver) error{
 		"a round without it": func(ctx context.Context, a *Archiver) error {
-			if err := a.noteOthers(ctx); err != nil || len(a.notes.all) != 1 {
-				t.Errorf("in the round that archives it: %d notes, %v", len(a.notes.all), err)
+			if err := a.recordOthers(ctx); err != nil || len(a.ends.all) != 1 {
+				t.Errorf("in the round that archives it: %d ends, %v", len(a.ends.all), err)
 			}
-			return a.noteOthers(ctx)
+			return a.recordOthers(ctx)
 		},
-		"the broker stops": func(_ context.Context, a *Archiver) error { return a.stopNotes() },
+		"the broker stops": func(_ context.Context, a *Archiver) error { return a.recordLast() },
 	} {
 		v, l, _ := openLog(t)
 		a := &Archiver{Config: Config{Vault: &v}}
 		for _, at := range []float64{1, 1.5} {
-			require.NoError(t, a.note(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(at)}, at == 1))
+			require.NoError(t, a.recordEnd(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(at)}, at == 1))
 		}
 		assert.NoError(t, end(t.Context(), a), name)
-		if noted, err := v.NotedEnd(t.Context(), l); err != nil || !noted.Until.Equal(minute(1.5)) || len(a.notes.all) != 0 {
-			t.Errorf("%s: noted is %v, %v, and %d notes are left", name, noted.Until, err, len(a.notes.all))
+		if recorded, err := v.RecordedEnd(t.Context(), l); err != nil || !recorded.Until.Equal(minute(1.5)) || len(a.ends.all) != 0 {
+			t.Errorf("%s: recorded is %v, %v, and %d ends are left", name, recorded.Until, err, len(a.ends.all))
 		}
 	}
 }
@@ -151,12 +151,12 @@ func TestNotesOfEndedArchives(t *testing.T) {
 	v, l, _ := openLog(t)
 	a := &Archiver{Config: Config{Vault: &v}}
 	for _, at := range []float64{2, 1} {
-		a.notes.add(store.BinaryLog{ID: l.ID, InstanceID: "i", File: "log.1", Position: 4, Until: minute(at)})
+		a.ends.add(store.BinaryLog{ID: l.ID, InstanceID: "i", File: "log.1", Position: 4, Until: minute(at)})
 	}
-	a.notes.add(store.BinaryLog{ID: "l_deleted", InstanceID: "i", Until: minute(1)})
-	assert.NoError(t, a.noteOthers(t.Context()))
-	noted, err := v.NotedEnd(t.Context(), l)
-	assert.True(t, err == nil && noted.Until.Equal(minute(2)) && noted.At == l.Begin, "noted is %+v, %v", noted, err)
+	a.ends.add(store.BinaryLog{ID: "l_deleted", InstanceID: "i", Until: minute(1)})
+	assert.NoError(t, a.recordOthers(t.Context()))
+	recorded, err := v.RecordedEnd(t.Context(), l)
+	assert.True(t, err == nil && recorded.Until.Equal(minute(2)) && recorded.At == l.Begin, "recorded is %+v, %v", recorded, err)
 }
 
 func TestPlans(t *testing.T) {

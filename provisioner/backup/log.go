@@ -127,9 +127,9 @@ func (v Vault) Segments(ctx context.Context, l Log) (all []binlog.Position, err 
 	return all, err
 }
 
-// NoteEnd records how far a log is archived, unless it is known to be archived further.
-func (v Vault) NoteEnd(ctx context.Context, l Log, end LogEnd) error {
-	known, err := v.NotedEnd(ctx, l)
+// RecordEnd records how far a log is archived, unless it is known to be archived further.
+func (v Vault) RecordEnd(ctx context.Context, l Log, end LogEnd) error {
+	known, err := v.RecordedEnd(ctx, l)
 	var damaged *DamagedError // it is replaced
 	if err != nil && !errors.As(err, &damaged) || !end.Until.After(known.Until) {
 		return err
@@ -141,8 +141,8 @@ func (v Vault) NoteEnd(ctx context.Context, l Log, end LogEnd) error {
 	return v.Objects.Put(ctx, folder(l.InstanceID, l.ID)+endName, data)
 }
 
-// NotedEnd returns the last LogEnd that was noted. It is zero if there is none.
-func (v Vault) NotedEnd(ctx context.Context, l Log) (end LogEnd, err error) {
+// RecordedEnd returns the last LogEnd that was recorded. It is zero if there is none.
+func (v Vault) RecordedEnd(ctx context.Context, l Log) (end LogEnd, err error) {
 	name := folder(l.InstanceID, l.ID) + endName
 	data, err := v.Objects.Get(ctx, name, maxManifest)
 	if errors.Is(err, objectstore.ErrNotFound) {

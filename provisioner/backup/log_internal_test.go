@@ -143,7 +143,7 @@ func TestNotedEnd(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	l := openLog(t, s)
-	end, err := s.NotedEnd(t.Context(), l)
+	end, err := s.RecordedEnd(t.Context(), l)
 	assert.True(t, err == nil && end.Until.IsZero(), "before the first note: %+v, %v", end, err)
 	const object = "i/l_1/" + endName
 	for n, test := range []struct {
@@ -152,12 +152,12 @@ func TestNotedEnd(t *testing.T) {
 	}{{1, 1, nil}, {3, 3, nil}, {2, 3, nil}, {1, 1, flipBit}} {
 		if test.damage != nil {
 			s.change(t, object, test.damage)
-			_, err := s.NotedEnd(t.Context(), l)
+			_, err := s.RecordedEnd(t.Context(), l)
 			assert.True(t, isDamaged(err), "a damaged note: %v", err)
 		}
 		note := LogEnd{At: l.Begin, Until: noon.Add(time.Duration(test.note) * time.Minute)}
-		require.NoError(t, s.NoteEnd(t.Context(), l, note))
-		end, err := s.NotedEnd(t.Context(), l)
+		require.NoError(t, s.RecordEnd(t.Context(), l, note))
+		end, err := s.RecordedEnd(t.Context(), l)
 		assert.True(t, err == nil && end.Until.Equal(noon.Add(time.Duration(test.want)*time.Minute)),
 			"note %d: %+v, %v", n, end, err)
 	}

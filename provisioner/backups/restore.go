@@ -153,8 +153,8 @@ func (bs *Backups) explainRestore(ctx context.Context, run *task.Run, id string,
 // next restore of the instance's latest takes an older one.
 func (bs *Backups) explainBackup(ctx context.Context, run *task.Run, id string, err error) error {
 	if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
-		if noting := bs.Store.Backups.NoteVerification(ctx, id, err.Error()); noting != nil {
-			return fmt.Errorf("record that the backup %s is damaged: %w", id, noting)
+		if recording := bs.Store.Backups.RecordVerification(ctx, id, err.Error()); recording != nil {
+			return fmt.Errorf("record that the backup %s is damaged: %w", id, recording)
 		}
 		return engine.Fail(run.Task, engine.BackupDamaged, err)
 	}

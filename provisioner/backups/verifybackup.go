@@ -71,7 +71,7 @@ func (bs *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 		if dropping := bs.dropScratch(ctx, run); dropping != nil {
 			return errors.Join(err, dropping)
 		}
-		if err := bs.noteVerification(ctx, b, err); err != nil {
+		if err := bs.recordVerification(ctx, b, err); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -82,10 +82,10 @@ func (bs *Backups) verifyBackups(ctx context.Context, run *task.Run) error {
 	return errors.Join(failed...)
 }
 
-// noteVerification records how the verification of a backup ended. It returns an error if that says nothing about the
+// recordVerification records how the verification of a backup ended. It returns an error if that says nothing about the
 // backup.
-func (bs *Backups) noteVerification(ctx context.Context, b store.Backup, err error) error {
-	log, note := bs.Log.With("backup", b.ID, "instance_id", b.InstanceID), bs.Store.Backups.NoteVerification
+func (bs *Backups) recordVerification(ctx context.Context, b store.Backup, err error) error {
+	log, record := bs.Log.With("backup", b.ID, "instance_id", b.InstanceID), bs.Store.Backups.RecordVerification
 	problem := problemOf(err)
 	switch {
 	case err == nil:
@@ -95,11 +95,11 @@ func (bs *Backups) noteVerification(ctx context.Context, b store.Backup, err err
 	case bySettings(err):
 		log.Warn("a backup cannot be verified on a server with these settings, and is tried again in a day; see "+
 			"docs/runbook.md#mysqlbrokerbackupstooold", "error", err)
-		note, problem = bs.Store.Backups.NoteRefusal, err.Error()
+		record, problem = bs.Store.Backups.RecordRefusal, err.Error()
 	default:
 		return fmt.Errorf("verify the backup %s: %w", b.ID, engine.OfOther(err))
 	}
-	if err := note(ctx, b.ID, problem); err != nil {
+	if err := record(ctx, b.ID, problem); err != nil {
 		return fmt.Errorf("record the verification of the backup %s: %w", b.ID, err)
 	}
 	return nil
@@ -122,14 +122,14 @@ func (b backingUp) verify(ctx context.Context, run *task.Run) error {
 	if ctx.Err() != nil || run.Alive() != nil {
 		return err
 	}
-	noting := b.noteVerification(ctx, recorded, err)
+	recording := b.recordVerification(ctx, recorded, err)
 	switch {
-	case problemOf(err) != "" && noting == nil:
+	case problemOf(err) != "" && recording == nil:
 		return engine.Fail(run.Task, engine.BackupUseless, err, b.id)
-	case err == nil && noting == nil:
+	case err == nil && recording == nil:
 		return run.Advise("It was restored once, as a test, and has the data.")
-	case noting != nil:
-		b.Log.Warn("a backup could not be verified yet", "backup", b.id, "instance_id", b.instance.ID, "error", noting)
+	case recording != nil:
+		b.Log.Warn("a backup could not be verified yet", "backup", b.id, "instance_id", b.instance.ID, "error", recording)
 	}
 	return run.Advise("It could not be restored as a test yet. " + verifiedLater)
 }

@@ -177,7 +177,7 @@ func (f Filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	o.RowsOnly, o.Later = f.rowsOnly, events
 	o.Gentle, o.Known = f.moves && f.rowsOnly, f.known // applications write meanwhile
 	o.Locked = OnceLocked(run, nil)
-	o.Progress = f.turns.note(run.Task.ID, o.Progress)
+	o.Progress = f.turns.record(run.Task.ID, o.Progress)
 	defer f.turns.forget(run.Task.ID)
 	return f.AsOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		flavour, err := admin.Flavour(ctx)

@@ -50,8 +50,8 @@ func (c *Copier) Copies() (running int, all []Copy) {
 	return len(c.turns.running), slices.Collect(maps.Values(c.turns.copies))
 }
 
-// note returns a function that notes how far a task's copy is before it calls next.
-func (c *copyTurns) note(id int64, next func(done, total uint64)) func(done, total uint64) {
+// record returns a function that records how far a task's copy is before it calls next.
+func (c *copyTurns) record(id int64, next func(done, total uint64)) func(done, total uint64) {
 	return func(done, total uint64) {
 		c.mu.Lock()
 		c.copies[id] = Copy{id, min(done, total), total}
@@ -60,7 +60,7 @@ func (c *copyTurns) note(id int64, next func(done, total uint64)) func(done, tot
 	}
 }
 
-// forget removes what note has recorded of a task.
+// forget removes what record has recorded of a task.
 func (c *copyTurns) forget(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -130,7 +130,7 @@ func (is *Instances) provisionShared(ctx context.Context, q engine.ProvisionRequ
 			continue
 		}
 		if err == nil {
-			is.NoteLoad(server.Name(), load)
+			is.SetLoad(server.Name(), load)
 		}
 		return d, err
 	}

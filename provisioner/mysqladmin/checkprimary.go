@@ -36,10 +36,10 @@ func (n *nodes) find(ctx context.Context) {
 	}
 }
 
-// checkPrimary checks the primary, at most once in an interval for all work. If it accepts no writes any more, or does not
-// answer while another node accepts writes, its open connections are not used again: a primary that is cut off from
-// the others may only let statements wait, until the network connects them again. It reports whether the cluster
-// answers, and does not end with the work that it is for, which may be shorter.
+// checkPrimary checks the primary, at most once in an interval for all work. If it accepts no writes any more, or does
+// not answer while another node accepts writes, its open connections are not used again: a primary that is cut off from
+// the others may only let statements wait, until the network connects them again. checkPrimary reports whether the
+// cluster answers. It does not end with the work that it is for, which may be shorter.
 func (n *nodes) checkPrimary(ctx context.Context) (answers bool) {
 	n.mu.Lock()
 	if n.checks.busy || time.Since(n.checks.last) < checkInterval/2 {

@@ -46,7 +46,7 @@ func newPlaces() places {
 		map[placed]existence{}, map[string]bool{}}
 }
 
-// list notes that a server has a copy of an instance, whose data is there. A copy that was not finished is none.
+// list records that a server has a copy of an instance, whose data is there. A copy that was not finished is none.
 func (p places) list(c store.InstanceCopy, at store.Location) {
 	of := placedAt(at, c.Database)
 	there, found := p.exists[of]

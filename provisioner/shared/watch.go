@@ -64,8 +64,8 @@ func (s *Servers) eachServer(fn func(*Server)) {
 	all.Wait()
 }
 
-// refresh refills the connections in reserve, logs what a server is as soon as that is known, and logs what is wrong with
-// it each time that changes.
+// refresh refills the connections in reserve, logs what a server is as soon as that is known, and logs what is wrong
+// with it each time that changes.
 func (s *Server) refresh(ctx context.Context, log *slog.Logger) {
 	err := s.keepReserve(ctx)
 	if err == nil && time.Since(s.privileged) >= privilegesInterval {

@@ -118,7 +118,7 @@ type loads struct {
 	since time.Time
 }
 
-// read returns loads that are at most maxAge old, with the changes that were noted since.
+// read returns loads that are at most maxAge old, with the changes by SetLoad since.
 func (l *loads) read(ctx context.Context, s *store.Store, names []string,
 	maxAge time.Duration) (map[string]store.ServerState, error) {
 	l.mu.Lock()
@@ -133,8 +133,8 @@ func (l *loads) read(ctx context.Context, s *store.Store, names []string,
 	return maps.Clone(l.known), nil
 }
 
-// NoteLoad records the number of instances that a shared server holds now.
-func (ss *Servers) NoteLoad(server string, load int) {
+// SetLoad records the number of instances that a shared server holds now.
+func (ss *Servers) SetLoad(server string, load int) {
 	ss.loads.mu.Lock()
 	defer ss.loads.mu.Unlock()
 	state := ss.loads.known[server]

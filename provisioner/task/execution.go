@@ -106,10 +106,10 @@ func (x *execution) leave(err error) (description string, _ error) {
 	} else {
 		x.log("the cleanup of a task failed too often; some of what the task created may remain", err)
 	}
-	if noting := x.runner.store.Queue.NoteError(x.lease.ctx, x.lease.held, x.lastError(err)); noting != nil {
-		x.log("could not record why a task was not undone", noting)
-		if errors.Is(noting, store.ErrLeaseLost) {
-			return description, noting
+	if recording := x.runner.store.Queue.RecordError(x.lease.ctx, x.lease.held, x.lastError(err)); recording != nil {
+		x.log("could not record why a task was not undone", recording)
+		if errors.Is(recording, store.ErrLeaseLost) {
+			return description, recording
 		}
 	}
 	return description, err

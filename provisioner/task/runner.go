@@ -31,8 +31,8 @@ import (
 type Config struct {
 	LeaseTTL time.Duration // default 10 s: how long a dead process's task waits for another one
 
-	// Poll is the time between two searches for tasks while there may be some, and while announcements of PostgreSQL do not
-	// arrive; default 250 ms.
+	// Poll is the time between two searches for tasks while there may be some, and while announcements of PostgreSQL do
+	// not arrive; default 250 ms.
 	Poll time.Duration
 	// SchedulePoll is how often to look for scheduled tasks that are due; default 1 min.
 	SchedulePoll time.Duration

@@ -25,7 +25,8 @@ type identities struct {
 	conn *sql.Conn // of an account that may read the views of InnoDB
 }
 
-// identify notes what each table is. The caller has all of them locked. File systems can be a moment behind the clock.
+// identify records what each table is. The caller has all of them locked. File systems can be a moment behind the
+// clock.
 func (s *snapshot) identify(ctx context.Context, justNow string) (err error) {
 	i := &s.identities
 	byNumber := !i.mariaDB || slices.ContainsFunc(s.tables, func(t table) bool { return partitions.MatchString(t.Create) })

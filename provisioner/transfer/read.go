@@ -123,15 +123,15 @@ func (r *reader) each(ctx context.Context, from *sql.Conn, chunks <-chan chunk,
 		if err := r.snapshot.releaseRead(ctx, from, k); err != nil {
 			return err
 		}
-		if err := r.note(k, sum); err != nil {
+		if err := r.complete(k, sum); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// note notes that a chunk with that checksum is done.
-func (r *reader) note(k chunk, sum string) error {
+// complete records that a chunk with that checksum is done.
+func (r *reader) complete(k chunk, sum string) error {
 	if k.table.prunes && k.from+k.to != "" {
 		read, err := parseSum(sum)
 		if err != nil {

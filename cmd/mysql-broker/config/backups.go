@@ -88,14 +88,14 @@ func (r *reader) backups(bound services) Backups {
 	what := "BACKUP_STORE"
 	if service.URL == "" {
 		found, err := only[bucketService](bound, backupsMark, "backups", "an object of strings")
-		r.note(err)
+		r.fail(err)
 		if found == nil {
 			return Backups{}
 		}
 		service, what = *found, "the bound service for backups"
 	}
 	b, err := service.read()
-	r.note(prefixed(what, err))
+	r.fail(prefixed(what, err))
 	return b
 }
 

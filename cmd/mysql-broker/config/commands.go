@@ -41,7 +41,7 @@ var (
 	}}
 	anyDedicated = part{nil, func(r *reader, _ services, c *Config) {
 		if len(c.Launchers) == 0 && len(r.problems) == 0 {
-			r.note(errors.New("LAUNCHER is none: run this on the host of the dedicated servers, with the broker's environment"))
+			r.fail(errors.New("LAUNCHER is none: run this on the host of the dedicated servers, with the broker's environment"))
 		}
 	}}
 	storedBackups = part{namesOf(backupVariables), func(r *reader, bound services, c *Config) {

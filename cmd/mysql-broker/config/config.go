@@ -133,7 +133,7 @@ func (r *reader) keepMoved() time.Duration {
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	application, err := application(getenv("VCAP_APPLICATION"))
-	r.note(err)
+	r.fail(err)
 	cfg := Config{
 		Username:    r.required("BROKER_USERNAME"),
 		Password:    r.required("BROKER_PASSWORD"),
@@ -156,17 +156,17 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	cfg.Bind, cfg.Port = r.listenAddress()
 	cfg.SignIn = r.signIn(application, cfg.ExternalURL)
 	if strings.Contains(cfg.Username, ":") {
-		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))
+		r.fail(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))
 	}
 	cfg.Traces, cfg.Tracing, err = tracing.FromEnvironment(getenv)
-	r.note(err)
+	r.fail(err)
 	cfg.PreviousPassword = r.value("BROKER_PASSWORD_PREVIOUS")
 	cfg.PostgresURL = r.postgresURL(services)
 	cfg.Keys = r.keyset()
 	cfg.AnswerTime = r.answerTime()
 	cfg.Shared = r.sharedServers(services, cfg.AnswerTime)
 	if len(cfg.Shared) == 0 && len(cfg.Launchers) == 0 && len(r.problems) == 0 {
-		r.note(errors.New("there is nowhere to create databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +
+		r.fail(errors.New("there is nowhere to create databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +
 			"or set LAUNCHER=process"))
 	}
 	return cfg, errors.Join(r.problems...)
@@ -180,7 +180,7 @@ func (r *reader) answerTime() time.Duration {
 func (r *reader) duration(name string, most time.Duration, off bool, form string) time.Duration {
 	d, err := time.ParseDuration(r.value(name))
 	if err != nil || (d < time.Second || d > most) && !(off && d == 0) {
-		r.note(fmt.Errorf("%s is not a duration from %s", name, form))
+		r.fail(fmt.Errorf("%s is not a duration from %s", name, form))
 	}
 	return d
 }
@@ -188,7 +188,7 @@ func (r *reader) duration(name string, most time.Duration, off bool, form string
 func (r *reader) number(name string, most int) int {
 	n, err := strconv.Atoi(r.value(name))
 	if err != nil || n < 1 || n > most {
-		r.note(fmt.Errorf("%s is not a number from 1 to %d", name, most))
+		r.fail(fmt.Errorf("%s is not a number from 1 to %d", name, most))
 	}
 	return n
 }
@@ -196,20 +196,20 @@ func (r *reader) number(name string, most int) int {
 func (r *reader) keyset() *store.Keyring {
 	text := r.value("ENCRYPTION_KEYSET")
 	if text == "" {
-		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` creates one"))
+		r.fail(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` creates one"))
 		return nil
 	}
 	keys, err := store.ParseKeyset(text)
-	r.note(prefixed("ENCRYPTION_KEYSET", err))
+	r.fail(prefixed("ENCRYPTION_KEYSET", err))
 	return keys
 }
 
 func (r *reader) postgresURL(services services) string {
 	url := cmp.Or(r.value("DATABASE_URL"), services.postgresURL(r.value("DATABASE_SERVICE")))
 	if url == "" {
-		r.note(errors.New("DATABASE_URL is not set, and no bound service has a PostgreSQL URL"))
+		r.fail(errors.New("DATABASE_URL is not set, and no bound service has a PostgreSQL URL"))
 	} else {
-		r.note(prefixed("DATABASE_URL, or the URL of the bound service", store.CheckURL(url)))
+		r.fail(prefixed("DATABASE_URL, or the URL of the bound service", store.CheckURL(url)))
 	}
 	return url
 }
@@ -224,11 +224,12 @@ type reader struct {
 func newReader(getenv func(string) string) (*reader, services) {
 	r := &reader{getenv: getenv}
 	bound, err := boundServices(getenv("VCAP_SERVICES"))
-	r.note(err)
+	r.fail(err)
 	return r, bound
 }
 
-func (r *reader) note(err error) {
+// fail adds an error, if there is one, to those that the broker reports at its start.
+func (r *reader) fail(err error) {
 	if err != nil {
 		r.problems = append(r.problems, err)
 	}
@@ -254,7 +255,7 @@ func (r *reader) value(name string) string {
 func (r *reader) required(name string) string {
 	v := r.value(name)
 	if v == "" {
-		r.note(fmt.Errorf("%s is not set", name))
+		r.fail(fmt.Errorf("%s is not set", name))
 	}
 	return v
 }
@@ -262,7 +263,7 @@ func (r *reader) required(name string) string {
 func (r *reader) port(name string) int {
 	port, err := strconv.Atoi(r.value(name))
 	if err != nil || port < 0 || port > 65535 {
-		r.note(fmt.Errorf("%s is not a port number", name))
+		r.fail(fmt.Errorf("%s is not a port number", name))
 	}
 	return port
 }
@@ -270,14 +271,14 @@ func (r *reader) port(name string) int {
 func (r *reader) flag(name string) bool {
 	value := r.value(name)
 	if value != "true" && value != "false" {
-		r.note(fmt.Errorf("%s is neither true nor false", name))
+		r.fail(fmt.Errorf("%s is neither true nor false", name))
 	}
 	return value == "true"
 }
 
 func (r *reader) level(name string) (level slog.Level) {
 	if level.UnmarshalText([]byte(r.value(name))) != nil {
-		r.note(fmt.Errorf("%s is not one of debug, info, warn, error", name))
+		r.fail(fmt.Errorf("%s is not one of debug, info, warn, error", name))
 	}
 	return level
 }
@@ -285,20 +286,20 @@ func (r *reader) level(name string) (level slog.Level) {
 // sharedServers reads MYSQL_SERVERS and the bound services that describe a server.
 func (r *reader) sharedServers(services services, answerTime time.Duration) []shared.Config {
 	described, err := describedServers(r.value("MYSQL_SERVERS"))
-	r.note(prefixed("MYSQL_SERVERS", err))
+	r.fail(prefixed("MYSQL_SERVERS", err))
 	bound, err := services.mysqlServers()
-	r.note(err)
+	r.fail(err)
 	described = append(described, bound...)
 	var all []shared.Config
 	names := map[string]bool{}
 	for _, d := range described {
 		c, err := d.config()
 		if err != nil {
-			r.note(fmt.Errorf("shared server %q: %w", d.Name, err))
+			r.fail(fmt.Errorf("shared server %q: %w", d.Name, err))
 			continue
 		}
 		if names[d.Name] {
-			r.note(fmt.Errorf("shared server %q is described twice", d.Name))
+			r.fail(fmt.Errorf("shared server %q is described twice", d.Name))
 		}
 		names[d.Name], c.AnswerTime = true, answerTime
 		all = append(all, c)

@@ -64,7 +64,7 @@ func (r *reader) credHub(bound services) CredHub {
 	if service.URL == "" {
 		found, err := only[credHubService](bound.userProvided(), hubMark, "CredHub",
 			"url, client, client_secret, ca_certificate and path, as strings")
-		r.note(err)
+		r.fail(err)
 		if found == nil {
 			return CredHub{}
 		}
@@ -72,10 +72,10 @@ func (r *reader) credHub(bound services) CredHub {
 		service, what = *found, "the bound service for CredHub"
 	}
 	if r.getenv("CREDHUB_DEBUG") == "true" {
-		r.note(errors.New("CREDHUB_DEBUG is true, so that CredHub's library would print every credential; unset it"))
+		r.fail(errors.New("CREDHUB_DEBUG is true, so that CredHub's library would print every credential; unset it"))
 	}
 	c, err := service.config(r.getenv)
-	r.note(prefixed(what, err))
+	r.fail(prefixed(what, err))
 	return c
 }
 

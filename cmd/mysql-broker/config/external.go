@@ -20,10 +20,10 @@ func (r *reader) externalURL(a Application) *url.URL {
 	}
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
-		r.note(errors.New("EXTERNAL_URL is not a URL of scheme and host alone, such as https://mysql-broker.example.com"))
+		r.fail(errors.New("EXTERNAL_URL is not a URL of scheme and host alone, such as https://mysql-broker.example.com"))
 		return nil
 	case !outbound.Safe(u):
-		r.note(errors.New("EXTERNAL_URL does not begin with https://, which only one on a loopback address may do"))
+		r.fail(errors.New("EXTERNAL_URL does not begin with https://, which only one on a loopback address may do"))
 		return nil
 	}
 	return u

@@ -33,11 +33,11 @@ func launcherMeaning() string {
 // launchers reads variables from the environment, and those that it lacks from bound services.
 func (r *reader) launchers(bound services) []launchers.Named {
 	fromServices, err := bound.launcherVariables()
-	r.note(err)
+	r.fail(err)
 	all, err := launchers.Configure(r.value("LAUNCHER"), func(name string) string {
 		return cmp.Or(r.getenv(name), fromServices[name])
 	})
-	r.note(err)
+	r.fail(err)
 	return all
 }
 

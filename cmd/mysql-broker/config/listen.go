@@ -42,14 +42,14 @@ func (r *reader) tls() TLS {
 	case t == TLS{}:
 		return t
 	case t.CertificateFile == "":
-		r.note(errors.New("TLS_KEY is set, but TLS_CERTIFICATE is not"))
+		r.fail(errors.New("TLS_KEY is set, but TLS_CERTIFICATE is not"))
 		return t
 	case t.KeyFile == "":
-		r.note(errors.New("TLS_CERTIFICATE is set, but TLS_KEY is not"))
+		r.fail(errors.New("TLS_CERTIFICATE is set, but TLS_KEY is not"))
 		return t
 	}
 	_, err := t.Load()
-	r.note(prefixed("TLS_CERTIFICATE and TLS_KEY", err))
+	r.fail(prefixed("TLS_CERTIFICATE and TLS_KEY", err))
 	return t
 }
 
@@ -62,7 +62,7 @@ func (r *reader) listenAddress() (host string, port int) {
 	}
 	host, portText, hasPort := splitAddress(text)
 	if host != "" && !validHost(host) || host == "" && portText == "" {
-		r.note(fmt.Errorf("ADDRESS: %q is neither a host, such as 127.0.0.1, ::1 or localhost, nor a host with a port, such "+
+		r.fail(fmt.Errorf("ADDRESS: %q is neither a host, such as 127.0.0.1, ::1 or localhost, nor a host with a port, such "+
 			"as 127.0.0.1:8080 or [::1]:8080; set a port alone with PORT", text))
 		return "", port
 	}
@@ -72,9 +72,9 @@ func (r *reader) listenAddress() (host string, port int) {
 	own, err := strconv.ParseUint(portText, 10, 16)
 	switch {
 	case err != nil:
-		r.note(fmt.Errorf("ADDRESS: %q is not a port number", portText))
+		r.fail(fmt.Errorf("ADDRESS: %q is not a port number", portText))
 	case r.getenv("PORT") != "" && int(own) != port:
-		r.note(fmt.Errorf("ADDRESS has the port %d, but PORT is %d: omit one of them", own, port))
+		r.fail(fmt.Errorf("ADDRESS has the port %d, but PORT is %d: omit one of them", own, port))
 	}
 	return host, int(own)
 }
@@ -113,7 +113,7 @@ func (r *reader) networks(name string) (all []netip.Prefix) {
 		entry = strings.TrimSpace(entry)
 		n, err := network(entry)
 		if err != nil {
-			r.note(fmt.Errorf("%s: %q is neither an IP address nor a network such as 10.0.0.0/8", name, entry))
+			r.fail(fmt.Errorf("%s: %q is neither an IP address nor a network such as 10.0.0.0/8", name, entry))
 			continue
 		}
 		all = append(all, n)
@@ -137,7 +137,7 @@ func (r *reader) loopback(name string) string {
 	}
 	address, err := netip.ParseAddrPort(text)
 	if err != nil || !address.Addr().IsLoopback() {
-		r.note(fmt.Errorf("%s is not a loopback address with a port, such as 127.0.0.1:6060", name))
+		r.fail(fmt.Errorf("%s is not a loopback address with a port, such as 127.0.0.1:6060", name))
 	}
 	return text
 }

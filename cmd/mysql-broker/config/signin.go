@@ -38,7 +38,7 @@ func (r *reader) signIn(a Application, external *url.URL) SignIn {
 	case !made && !own:
 		return SignIn{}
 	case made && own:
-		r.note(errors.New("both DASHBOARD_CLIENT_ID and OIDC_CLIENT_ID are set: choose who creates the client"))
+		r.fail(errors.New("both DASHBOARD_CLIENT_ID and OIDC_CLIENT_ID are set: choose who creates the client"))
 	case own:
 		id, secret = ownID, ownSecret
 	}
@@ -55,13 +55,13 @@ func (r *reader) signIn(a Application, external *url.URL) SignIn {
 		return s
 	}
 	if external == nil {
-		r.note(errors.New("EXTERNAL_URL is not set: browsers need it to find the dashboard"))
+		r.fail(errors.New("EXTERNAL_URL is not set: browsers need it to find the dashboard"))
 	}
 	if s.CloudController == "" && s.Provider.Issuer == "" {
-		r.note(errors.New("OIDC_ISSUER is not set, and neither is CLOUD_CONTROLLER_URL, which would name one"))
+		r.fail(errors.New("OIDC_ISSUER is not set, and neither is CLOUD_CONTROLLER_URL, which would name one"))
 	}
 	if s.CloudController == "" && s.OperatorGroup == "" {
-		r.note(errors.New("nobody could see the dashboard: set CLOUD_CONTROLLER_URL or DASHBOARD_OPERATOR_GROUP"))
+		r.fail(errors.New("nobody could see the dashboard: set CLOUD_CONTROLLER_URL or DASHBOARD_OPERATOR_GROUP"))
 	}
 	return s
 }
@@ -74,7 +74,7 @@ type CloudController struct {
 
 func (r *reader) cloudController() (c CloudController) {
 	a, err := application(r.getenv("VCAP_APPLICATION"))
-	r.note(err)
+	r.fail(err)
 	c.URL = strings.TrimSuffix(cmp.Or(r.address("CLOUD_CONTROLLER_URL"), a.CloudController), "/")
 	c.Client, c.Secret, _ = r.client("CLOUD_CONTROLLER_CLIENT", "CLOUD_CONTROLLER_CLIENT_SECRET")
 	return c
@@ -84,7 +84,7 @@ func (r *reader) cloudController() (c CloudController) {
 func (r *reader) client(idVariable, secretVariable string) (id, secret string, set bool) {
 	id, secret = r.value(idVariable), r.value(secretVariable)
 	if (id == "") != (secret == "") {
-		r.note(fmt.Errorf("of %s and %s, one is set and the other is not", idVariable, secretVariable))
+		r.fail(fmt.Errorf("of %s and %s, one is set and the other is not", idVariable, secretVariable))
 	}
 	return id, secret, id != "" || secret != ""
 }
@@ -97,7 +97,7 @@ func (r *reader) address(name string) string {
 	}
 	u, err := url.Parse(text)
 	if err != nil || !outbound.Safe(u) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		r.note(fmt.Errorf("%s is not a URL such as https://uaa.example.com; only one on a loopback address may begin with "+
+		r.fail(fmt.Errorf("%s is not a URL such as https://uaa.example.com; only one on a loopback address may begin with "+
 			"http://", name))
 		return ""
 	}

@@ -44,7 +44,7 @@ type Config struct {
 	Document  func(bindings.Credentials) map[string]any
 	QuotasOff bool          // storage is not measured, so the recorded usage is out of date
 	KeepAudit time.Duration // how long entries of the audit are kept; 0 means a year
-	KeepMoved time.Duration // how long data can be read where they were before they were moved; 0 means a day
+	KeepMoved time.Duration // how long data can be read where it was before it was moved; 0 means a day
 }
 
 // Provisioner runs the operations on instances and bindings. Make one with New.

@@ -78,7 +78,7 @@ func (s Backups) RecordWritten(ctx context.Context, l Lease, b Backup, mark *Bac
 	})
 }
 
-// ForgetUnfinished deletes the record of a backup that was not completed, and of which nothing is left.
+// ForgetUnfinished deletes the record of a backup that was not completed and has left nothing.
 func (s Backups) ForgetUnfinished(ctx context.Context, id string) error {
 	return s.exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'in progress'", id)
 }
@@ -159,7 +159,7 @@ func (s Backups) BeginDeletion(ctx context.Context, id string) error {
 	return s.change(ctx, ErrNotFound, "UPDATE backup b SET state = 'deleting' WHERE id = $1 AND "+unused, id)
 }
 
-// EndDeletion deletes the record of a backup of which nothing is left.
+// EndDeletion deletes the record of a backup whose objects are gone.
 func (s Backups) EndDeletion(ctx context.Context, id string) error {
 	return s.exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'deleting'", id)
 }

@@ -68,8 +68,8 @@ type Lease struct {
 }
 
 // Extend renews those leases of owner that are still live, for ttl from now by PostgreSQL's clock, and returns them.
-// The others are lost; during a Hold, so are those of tasks that do more than add. A lease of which owner never
-// learned, because the response was lost, is not among held and expires.
+// The others are lost; during a Hold, so are those of tasks that do more than add. A lease that is not
+// among held expires: owner does not know of it, because the response was lost.
 func (s Queue) Extend(ctx context.Context, owner string, held []Lease, ttl time.Duration) ([]Lease, error) {
 	ids, epochs, adds := make([]int64, len(held)), make([]int64, len(held)), make([]bool, len(held))
 	for i, l := range held {

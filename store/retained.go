@@ -192,8 +192,8 @@ func (t *Tx) AdoptRetained(instanceID string, accounts []string) {
 		instanceID, append([]string{}, accounts...))
 }
 
-// BeginPurge records that retained data which are due are being dropped, so that they cannot come back any more. It
-// returns ErrTaken if they are not due any more, or an instance is being created from them.
+// BeginPurge records that retained data that is due is being dropped, so that it cannot come back any more. It returns
+// ErrTaken if the data is not due any more, or an instance is being created from it.
 func (s Retentions) BeginPurge(ctx context.Context, id string) error {
 	return s.change(ctx, ErrTaken, `UPDATE retained SET purged_since = coalesce(purged_since, now())
 		WHERE id = $1 AND until <= now() AND adopted_by IS NULL`, id)

@@ -10,7 +10,7 @@ import (
 // Usages records the storage of instances, now and earlier.
 type Usages struct{ *database }
 
-// Usage is the size of an instance's data when they were last measured.
+// Usage is the size of an instance's data when it was last measured.
 type Usage struct {
 	Bytes      int64      `json:"storage_bytes"`
 	MeasuredAt time.Time  `json:"storage_measured_at"`

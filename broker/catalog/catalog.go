@@ -37,7 +37,7 @@ type entry struct {
 func Load(path string) (*Catalog, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the catalog: %w", err)
+		return nil, fmt.Errorf("read the catalog: %w", err)
 	}
 	return Parse(path, data)
 }

@@ -25,7 +25,7 @@ func decodeParameters(raw json.RawMessage) (map[string]any, error) {
 			err = decoder.Decode(&value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("decoding parameters: %w", err)
+			return nil, fmt.Errorf("decode the parameters: %w", err)
 		}
 		name := token.(string) // valid JSON has only strings here
 		if len(name) > maxNameBytes {

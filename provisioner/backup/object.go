@@ -24,7 +24,7 @@ const (
 	objectBytes = 4 << 20
 	// plainBytes limits what an object holds, however well it compresses.
 	plainBytes = 32 << 20
-	// longStatement is the length of statements of which three are more than what every worker has memory for.
+	// longStatement is a length: three statements of it take more than the memory that every worker has.
 	longStatement = 2 << 20
 	// partBytes is how much SQL a part has at least, except the last one of a worker.
 	partBytes = 16 << 20

@@ -119,8 +119,8 @@ type worker struct {
 	longest int64 // the longest statement in the object
 }
 
-// Insert writes a statement after a comment that says of which chunk it is, and how long. So the object can be read by
-// a mysql client, and a reader need not know SQL.
+// Insert writes a statement after a comment that names its chunk and its length. So a mysql client can read the object,
+// and a reader need not know SQL.
 func (w *worker) Insert(ctx context.Context, statement []byte) (err error) {
 	if w.sealer == nil {
 		if w.sealer, err = newSealer(w.manifest.key); err != nil {

@@ -282,8 +282,8 @@ func (w restoring) dropKept(ctx context.Context, run *task.Run) error {
 	return w.dropBeside(ctx, run)
 }
 
-// dropBeside drops the databases beside that of the instance. It leaves earlier data there that are neither replaced
-// nor back in their place.
+// dropBeside drops the databases beside that of the instance. It leaves earlier data there that is neither replaced
+// nor back in its place.
 func (w restoring) dropBeside(ctx context.Context, run *task.Run) error {
 	b, _, err := besideKey.Recall(run)
 	if err != nil || b.Filled == "" {

@@ -95,7 +95,7 @@ func beginning(statement string) string {
 	return " (" + strings.ToUpper(strings.Join(words, " ")) + ")"
 }
 
-// script is SQL of which the statements before text were read.
+// script is what is left of an SQL script after the statements that were read.
 type script struct{ text, delimiter string }
 
 func newScript(text string) *script {

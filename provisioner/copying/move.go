@@ -101,7 +101,7 @@ func (m move) filling(rowsOnly bool) Filling {
 // MoveAdvice is what users read at the end.
 const MoveAdvice = "The data was moved. Give each app the new address: `cf bind-service APP INSTANCE --strategy " +
 	"multiple`, `cf restart APP --strategy rolling`, `cf cleanup-outdated-service-bindings APP`. Until then, apps read " +
-	"the data as they were at the old address, and cannot write."
+	"the data at the old address, as it was at the move, and cannot write."
 
 func (c *Copier) MoveWorkflow(i store.Instance, r engine.Request) task.Workflow {
 	if i.Other == nil { // cannot be: it is recorded with the task

@@ -13,7 +13,7 @@ import (
 
 // accounts compares the accounts on a shared server, or on the dedicated server of an instance (""), with the records.
 // It finds accounts without a record that may use an instance's database, and accounts that are locked or whose
-// privileges do not match their role. It also finds databases with a mixture, of which nothing is recorded: their
+// privileges do not match their role. It also finds databases with a mixture that is not recorded: their
 // accounts are to stay as they are.
 func accounts(server string, holds inventory.Holdings, instances []store.RecordedInstance,
 	recorded []store.RecordedAccount) (findings []Finding) {
@@ -26,7 +26,7 @@ func accounts(server string, holds inventory.Holdings, instances []store.Recorde
 		mixed[i.ID] = true
 		findings = append(findings, Finding{Problem: Deviating, Kind: store.DatabaseResource, Server: server,
 			Name: i.Database, InstanceID: i.ID, ToDo: fmt.Sprintf("run mysql-broker backups import and mysql-broker backups "+
-				"restore %s %s: a restore of which nothing is recorded has left a mixture", backup, i.ID)})
+				"restore %s %s: a restore that is not recorded has left a mixture", backup, i.ID)})
 	}
 	known, strays := holds.CompareAccounts(instances, recorded)
 	for _, a := range known {

@@ -46,7 +46,7 @@ const (
 	BackupGone
 	BackupUseless // says which backup
 	BackupWithoutPosition
-	BackupUnfit // says of which flavours
+	BackupUnfit // names the flavours
 	CredHubFailed
 
 	DatabaseDropped // by a user

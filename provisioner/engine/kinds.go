@@ -19,7 +19,7 @@ type Kind[Maker any] struct {
 	Workflow func(ctx context.Context, maker Maker, t store.Task) (task.Workflow, error)
 }
 
-// Scheduled returns a kind of which brokers record a task by themselves, so often. Its workflow has one step.
+// Scheduled returns a kind whose tasks brokers record by themselves, so often. Its workflow has one step.
 func Scheduled[Maker any](every time.Duration, step task.Step,
 	do func(Maker, context.Context, *task.Run) error) Kind[Maker] {
 	return Kind[Maker]{Kind: task.Kind{Schedule: store.Schedule{Every: every}},

@@ -26,7 +26,7 @@ func (e *Engine) ReportProgress(ctx context.Context, run *task.Run, point string
 	}
 }
 
-// Percent returns the sentence for work of which users see only the share that is done.
+// Percent returns the sentence for work in progress. It says how much is done, in per cent.
 func Percent(doing string) func(done, total uint64) string {
 	return func(done, total uint64) string { return fmt.Sprintf("%s: %d %% done", doing, done*100/max(total, 1)) }
 }

@@ -61,7 +61,7 @@ func (is *Instances) removeFormer(ctx context.Context, run *task.Run) error {
 	})
 }
 
-// formerBindings counts the bindings that need the place where the data of an instance were. If there are none, it
+// formerBindings counts the bindings that need the place where the data of an instance was. If there are none, it
 // records a task that removes the place.
 func formerBindings(ctx context.Context, s *store.Store, i store.Instance) (int, error) {
 	bindings, err := s.Instances.FormerBindings(ctx, i.ID)

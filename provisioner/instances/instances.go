@@ -25,8 +25,8 @@ type Instances struct {
 	keepMoved time.Duration
 }
 
-// New returns the service instances on the servers of a fleet. keepMoved is how long data can be read where they were
-// before they were moved.
+// New returns the service instances on the servers of a fleet. keepMoved is how long data can be read where it was
+// before it was moved.
 func New(c *copying.Copier, b *backups.Backups, r *retained.Retained, limits plan.Limits,
 	keepMoved time.Duration) *Instances {
 	return &Instances{c.Servers, c, b, r, limits, keepMoved}

@@ -85,7 +85,7 @@ func maintenance(i store.Instance, from plan.Plan, q engine.UpdateRequest,
 	return q.Plan.MaintenanceVersion, version, err
 }
 
-// update records an update and runs it. where is the destination of the data if they are to be moved.
+// update records an update and runs it. where is the destination of the data if it is to be moved.
 func (is *Instances) update(ctx context.Context, i store.Instance, to plan.Plan, r engine.Request,
 	where *copying.Destination) (engine.Result, error) {
 	_, result, err := is.Operate(ctx, store.Update, func(tx *store.Tx) (engine.Decision, error) {

@@ -98,8 +98,8 @@ func (r *recovery) readLaunchers(ctx context.Context) (map[string]bool, map[stor
 	return marked, copies, nil
 }
 
-// compareUnowned adds items for servers of which no instance is recorded: retained ones, and ones to adopt. ids are the
-// instances whose servers exist.
+// compareUnowned adds items for servers that belong to no recorded instance: retained ones, and ones to adopt. ids are
+// the instances whose servers exist.
 func (r *recovery) compareUnowned(ctx context.Context, there []store.Location, owned map[store.Location]bool,
 	copies map[store.Location]store.InstanceCopy, retained map[string]formerInstance, ids map[string]bool) {
 	for _, at := range there {

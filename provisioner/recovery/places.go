@@ -14,13 +14,13 @@ import (
 )
 
 // places say where the data of instances is, by what is recorded and by the lists of all servers. Data that is being
-// moved, or were, are in two places.
+// moved, or was, is in two places.
 type places struct {
 	recorded map[string]store.RecordedInstance
 	others   map[string]store.RecordedPlace // by instance
 	listed   map[string][]listing           // by instance
 	exists   map[placed]existence
-	unread   map[string]bool // shared servers, and DedicatedServers, of which it is not known what they hold
+	unread   map[string]bool // shared servers, and DedicatedServers, whose contents are not known
 }
 
 // listing is the copy of an instance, where it was found.

@@ -71,7 +71,7 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 	return nil
 }
 
-// adoptRetained records that an instance has got retained data, with all accounts that were kept with them.
+// adoptRetained records that an instance has got retained data, with all accounts that were kept with it.
 func (r *recovery) adoptRetained(ctx context.Context, tx *store.Tx, id, left string) error {
 	accounts, err := r.Store.Retained.Accounts(ctx, left)
 	if err != nil {

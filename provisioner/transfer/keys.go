@@ -67,7 +67,7 @@ func splitWords(create string) (early string, keys []string) {
 }
 
 // Lines of what SHOW CREATE TABLE prints. A definition with any other line stays as it is, and so does one with a
-// foreign key, which may need a key, or with keys of which the server would change the order.
+// foreign key, which may need a key, or with keys whose order the server would change.
 var (
 	plainKey     = regexp.MustCompile("^  KEY `(?:[^`]|``)+` \\(`")
 	expressions  = regexp.MustCompile(`[(,]\(`)

@@ -100,7 +100,7 @@ func (c column) appendText(to, text []byte) []byte {
 	return appendQuoted(append(to, c.introducer()...), text)
 }
 
-// introducer says of which character set a string is that follows it.
+// introducer names the character set of the string that follows it.
 func (c column) introducer() string {
 	switch {
 	case slices.Contains(binaries, c.Kind):

@@ -44,7 +44,7 @@ type programSet struct {
 	Triggers  []program `json:"triggers"`
 	Events    []program `json:"events"`
 
-	Source    string `json:"database,omitempty"` // of which they are programs; "" if an old backup does not tell
+	Source    string `json:"database,omitempty"` // the database of the programs; "" if an old backup does not have it
 	Collation string `json:"collation"`          // the default of the database, which implies its character set
 	Comment   string `json:"comment,omitempty"`  // the clause for the database's comment, which MariaDB has since 10.5
 }
@@ -196,7 +196,7 @@ func (p *program) open(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// unreadable refuses a view of which the server does not understand the text that it stores.
+// unreadable refuses a view whose stored text the server does not understand.
 func unreadable(p program, err error) error {
 	if p.Kind != "VIEW" || number(err) == 0 || number(err) == errNoSuchTable || passes(err) {
 		return sourceFailure(err)
@@ -283,7 +283,8 @@ const (
 	anyName = `(?:` + quoted + "|[^\\s`\"]+)"
 )
 
-// triggerHead matches the part of a trigger's text before its statement, of which MariaDB keeps the text of the user.
+// triggerHead matches what is before the statement in the text of a trigger. MariaDB keeps that text as the user wrote
+// it.
 var triggerHead = regexp.MustCompile(`(?is)^(?:` + quoted + `|/\*.*?\*/|.)*?\bFOR\s+EACH\s+ROW\b` + gap +
 	`(?:(?:FOLLOWS|PRECEDES)` + gap + anyName + `)?`)
 
@@ -295,7 +296,7 @@ var order = regexp.MustCompile(`(?is)(\bROW\b` + gap + `)(?:FOLLOWS|PRECEDES)` +
 var usedLibraries = regexp.MustCompile(`(?s)^CREATE .*?\n    LANGUAGE \w+\n    USING \((?:` + quoted + `|[^()])*\)`)
 
 // returned matches how servers print the beginning of a function, up to the type that it returns. The parameters are
-// the text of the user, of which the SQL mode NO_BACKSLASH_ESCAPES says what a string is; see literallyReturned.
+// the text of the user. What a string is in it depends on the SQL mode NO_BACKSLASH_ESCAPES: see literallyReturned.
 var (
 	returned          = returnedAfter(`'(?:[^'\\]|\\.|'')*'`)
 	literallyReturned = returnedAfter(`'[^']*'`)
@@ -319,7 +320,7 @@ func (p *program) returned() []int {
 }
 
 // leaveOwnNames leaves out the name of the database where servers keep it: before the names of a trigger, its table,
-// libraries, and the table of which a function returns a column or a row.
+// libraries, and the table whose column or row a function returns.
 func (p *program) leaveOwnNames(database string) {
 	var head []byte
 	switch p.Kind {

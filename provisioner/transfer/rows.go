@@ -83,7 +83,7 @@ func (c *copier) copyRows(ctx context.Context) error {
 // Errors of a table whose file is missing, discarded or damaged.
 var lostTable = []uint16{1034, 1194, 1195, 1812, 1814, 1932}
 
-// failure says of which table an error is.
+// failure adds the name of the table to an error.
 func (t *table) failure(err error) error {
 	if source, ok := errors.AsType[*SourceError](err); ok && slices.Contains(lostTable, number(source)) {
 		return refused(err, "The server cannot read table %s (MySQL error %d), because its file is missing, discarded or "+
@@ -167,7 +167,7 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) (sum
 	return "", cmp.Or(k.dependsOnSession(), errors.New("the rows that were written are not those that were read"))
 }
 
-// duplicates refuses a table of which rows have the same unique key in the copy, so that it has not all of them.
+// duplicates refuses a table whose copy lacks rows, because they have the same unique key there as others.
 func (t *table) duplicates(err error) error {
 	if number(err) != errDuplicate && err != nil {
 		return err
@@ -358,7 +358,7 @@ func (o Options) read(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum,
 }
 
 // statementValues is how many values a statement has at most: for each, a server needs some hundred bytes of memory,
-// of which a session may only have so much.
+// and the memory of a session is limited.
 const statementValues = 1 << 15
 
 // readRows calls fn with statements that insert the rows of a chunk. fn returns a buffer for the next one, or nil. sum

@@ -19,7 +19,7 @@ type builder struct {
 	kept        map[string]bool // tables that were there before
 	late        []lateKeys
 	waiting     []program // views that name some of these keys
-	counters    []table   // of which the target has another counter for AUTO_INCREMENT
+	counters    []table   // whose counter for AUTO_INCREMENT differs in the target
 	addsKeys    bool      // the target adds a primary key to a table that has none
 }
 

@@ -80,8 +80,8 @@ func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []st
 				t.Name)
 		}
 		if !strings.EqualFold(engine, "InnoDB") {
-			return refused(nil, "Table %s has the storage engine %s, of which no consistent copy can be taken while "+
-				"it is used. Change the engine to InnoDB, and try again.", t.Name, engine)
+			return refused(nil, "Table %s has the storage engine %s, and such tables cannot be copied consistently "+
+				"while they are used. Change the engine to InnoDB, and try again.", t.Name, engine)
 		}
 		tables = append(tables, t)
 		return nil

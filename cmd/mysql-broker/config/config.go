@@ -54,7 +54,7 @@ type Config struct {
 	CloudController CloudController
 	MemoryLimit     int64         // bytes that this process may have; 0 for no limit
 	KeepAudit       time.Duration // how long the record of who did what is kept
-	KeepMoved       time.Duration // how long data can be read where they were before they were moved
+	KeepMoved       time.Duration // how long data can be read where it was before it was moved
 
 	// Dial connects to PostgreSQL and to dedicated servers; to a shared server, see shared.Config.Admin. It is not read
 	// from the environment: tests set it, to cut a broker off.

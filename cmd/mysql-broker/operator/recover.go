@@ -87,8 +87,8 @@ type recoverItem struct {
 }
 
 // errNotHeld refuses a recovery that is not needed.
-var errNotHeld = errors.New("PostgreSQL does not seem to be restored from a backup: it has every task of which the " +
-	"servers have a record. To recover all the same, add --force")
+var errNotHeld = errors.New("PostgreSQL does not seem to be restored from a backup: it has every task that the " +
+	"servers have recorded. To recover all the same, add --force")
 
 // recoverFrom lists the changes, and with apply makes them. Show its result even if there is an error.
 func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (report recoverReport, err error) {

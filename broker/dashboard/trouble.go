@@ -37,7 +37,7 @@ func (d *Dashboard) silence(ctx context.Context, i store.Instance) string {
 	defer cancel()
 	trouble, err := d.Trouble(ctx, i.Location)
 	if err != nil {
-		d.Logger.Warn("dashboard: it is not known why a server does not respond", "instance_id", i.ID, "error", err)
+		d.Logger.Warn("dashboard: could not find out why a server does not respond", "instance_id", i.ID, "error", err)
 	}
 	if sentence, known := troubles[trouble]; known {
 		return sentence

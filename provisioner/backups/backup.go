@@ -261,7 +261,7 @@ func (b backingUp) deleteUnfinished(ctx context.Context, run *task.Run) error {
 		return cmp.Or(err, context.Cause(ctx))
 	}
 	if err != nil {
-		b.Log.Warn("an unfinished backup could not be deleted; it is tried again", "task", task.Token(run.Task.ID),
+		b.Log.Warn("could not delete an unfinished backup; retrying", "task", task.Token(run.Task.ID),
 			"backup", b.id, "error", err)
 		return nil
 	}

@@ -93,7 +93,7 @@ func (bs *Backups) recordVerification(ctx context.Context, b store.Backup, err e
 	case problem != "":
 		log.Error("a backup cannot be restored", "error", err)
 	case bySettings(err):
-		log.Warn("a backup cannot be verified on a server with these settings, and is tried again in a day; see "+
+		log.Warn("a backup cannot be verified on a server with these settings; retrying in a day; see "+
 			"docs/runbook.md#mysqlbrokerbackupstooold", "error", err)
 		record, problem = bs.Store.Backups.RecordRefusal, err.Error()
 	default:

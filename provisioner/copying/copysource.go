@@ -306,7 +306,7 @@ func (f Filling) awaitSource(run *task.Run, source store.Instance, err error) er
 		return remembering
 	}
 	if away > sourceFailover {
-		f.Log.Warn("the account by which an instance was copied is left on its server, which does not answer; it is "+
+		f.Log.Warn("an account that read an instance for a copy is left on its server, which does not answer; it is "+
 			"dropped with the instance", "instance_id", source.ID, "name", f.reader(), "error", err)
 		return nil
 	}

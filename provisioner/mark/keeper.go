@@ -225,7 +225,7 @@ func (k *Keeper) Close() {
 		err = errors.Join(err, k.write(ctx, k.writeDedicated))
 	}
 	if err != nil {
-		k.Logger.Warn("the last high-water marks were not written", "error", err)
+		k.Logger.Warn("could not write the last high-water marks", "error", err)
 	}
 }
 

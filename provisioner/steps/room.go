@@ -36,7 +36,7 @@ func (ss *Servers) NoRoom(ctx context.Context, run *task.Run, i store.Instance, 
 	if !full && mysqladmin.CannotReach(err) {
 		trouble, asking := ss.Fleet.Trouble(ctx, i.Location)
 		if asking != nil {
-			ss.Log.Warn("could not ask whether the disk of a server is full", "task", task.Token(run.Task.ID),
+			ss.Log.Warn("could not read whether the disk of a server is full", "task", task.Token(run.Task.ID),
 				"instance_id", i.ID, "error", asking)
 		}
 		full = trouble == launcher.VolumeFull

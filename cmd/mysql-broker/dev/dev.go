@@ -157,7 +157,7 @@ func startBroker(ctx context.Context, cfg Config, dir string, s secrets, variabl
 	p.started(func(context.Context) error { broker.Close(); return nil })
 	for _, l := range stoppable(broker) {
 		if err := l.StartAll(ctx); err != nil {
-			cfg.Logger.Warn("a dedicated server did not start; it is tried again", "error", err)
+			cfg.Logger.Warn("a dedicated server did not start; retrying", "error", err)
 		}
 	}
 	if err := writeClientConfig(filepath.Join(dir, "client.json"), urlOf(broker), s); err != nil {

@@ -66,7 +66,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 func (l *Launcher) retire(ctx context.Context, sd serverDir) error {
 	st, err := sd.loadState()
 	if err != nil && !errors.Is(err, launcher.ErrNotFound) { // its state no longer matters
-		l.run.cfg.Logger.Warn("the state of a server that is destroyed cannot be read", "server", sd.id, "error", err)
+		l.run.cfg.Logger.Warn("could not read the state of a server that is being destroyed", "server", sd.id, "error", err)
 	}
 	st.Phase = phaseDestroying
 	if err := sd.saveState(st); err != nil && !saysDiskFull(err) {

@@ -41,7 +41,7 @@ func (c care) guardMemory(ctx context.Context, s *server) {
 		case time.Since(since) > memoryPatience:
 			c.run.cfg.Logger.Warn("restarting a server that had taken all the memory of its plan", "server", c.sd.id)
 			if err := s.kill(ctx); err != nil && ctx.Err() == nil {
-				c.run.cfg.Logger.Error("a server without memory cannot be ended", "server", c.sd.id, "error", err)
+				c.run.cfg.Logger.Error("could not kill a server that has no memory left", "server", c.sd.id, "error", err)
 			}
 			return
 		}

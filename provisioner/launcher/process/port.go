@@ -64,7 +64,7 @@ func (p place) ports(except string, log *slog.Logger) (map[int]bool, error) {
 			continue
 		}
 		if err != nil { // its port is unknown, but found in use while it runs
-			log.Error("the state of a server cannot be read", "server", other.id, "error", err)
+			log.Error("could not read the state of a server", "server", other.id, "error", err)
 			continue
 		}
 		ports[st.Port] = true

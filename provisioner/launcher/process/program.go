@@ -119,7 +119,7 @@ func (r *runner) recordVersion(sd serverDir, st state) {
 		return
 	}
 	if err := sd.saveState(st); err != nil { // it is tried again when the server is looked for next
-		r.cfg.Logger.Warn("the version of a server's data was not recorded", "server", sd.id, "error", err)
+		r.cfg.Logger.Warn("could not record the version of a server's data", "server", sd.id, "error", err)
 	}
 }
 

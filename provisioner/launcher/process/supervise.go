@@ -59,7 +59,7 @@ func (sup *supervisor) begin() error {
 		"dir", cfg.Dir)
 	sup.run.logMemoryLimit()
 	if err := sup.run.groups.Sweep(sup.run.place.list); err != nil {
-		cfg.Logger.Warn("control groups of destroyed servers were not removed", "error", err)
+		cfg.Logger.Warn("could not remove control groups of destroyed servers", "error", err)
 	}
 	sup.running.Go(func() { sup.supervise(ctx) })
 	return nil
@@ -78,7 +78,7 @@ func (sup *supervisor) supervise(ctx context.Context) {
 	defer watchers.Wait()
 	watchers.Go(func() {
 		if err := sup.run.place.emptyTrash("*"); err != nil {
-			sup.run.cfg.Logger.Warn("destroyed servers were not removed", "error", err)
+			sup.run.cfg.Logger.Warn("could not remove destroyed servers", "error", err)
 		}
 	})
 	var watched sync.Map // of ids
@@ -128,7 +128,7 @@ func (sup *supervisor) watch(ctx context.Context, sd serverDir, starting chan st
 			return
 		}
 		if err != nil {
-			sup.run.cfg.Logger.Error("server cannot be started", "server", sd.id, "error", err)
+			sup.run.cfg.Logger.Error("could not start a server", "server", sd.id, "error", err)
 		}
 		if lived > maxBackoff {
 			backoff = minBackoff

@@ -163,7 +163,7 @@ func (s Keys) checkPasswords(ctx context.Context) error {
 	for _, c := range sealedColumns {
 		marks, err := allRows(ctx, s.pool, pgx.RowTo[[]byte], c.marks())
 		if err != nil {
-			return fmt.Errorf("look for the keys of stored passwords: %w", err)
+			return fmt.Errorf("find the keys of stored passwords: %w", err)
 		}
 		for _, mark := range marks {
 			id, ok := keyOf(mark)

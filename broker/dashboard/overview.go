@@ -61,7 +61,7 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if !errors.Is(err, store.ErrNotFound) && !errors.As(err, &several) {
-			d.fail(w, r, "look for an instance", err)
+			d.fail(w, r, "find an instance", err)
 			return
 		}
 	}

@@ -34,7 +34,7 @@ func (bs *Backups) BackupToRestore(ctx context.Context, q engine.ProvisionReques
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return b, fmt.Errorf("look for the backup: %w", err)
+		return b, fmt.Errorf("find the backup: %w", err)
 	}
 	by, of := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), ownerOf(b)
 	if err != nil || !by.MayUse(of, q.Plan, bs.Plans.Get(b.PlanID)) {

@@ -38,7 +38,7 @@ func (bs *Backups) RestoreInPlace(ctx context.Context, i store.Instance,
 	}
 	b, err := bs.Store.Backups.Find(ctx, q.Parameters.RestoreBackup)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return engine.Result{}, fmt.Errorf("look for the backup: %w", err)
+		return engine.Result{}, fmt.Errorf("find the backup: %w", err)
 	}
 	if err != nil || b.ID != q.Parameters.RestoreBackup || !bs.mayRestore(b, i) {
 		return engine.Result{}, noBackup(q.Parameters.RestoreBackup)

@@ -257,7 +257,7 @@ func (bs *Backups) DropLeft(i store.Instance) task.Step {
 				s, _, recalling := scratchKey.In(t.Memory)
 				b, _, recallingBeside := besideKey.In(t.Memory)
 				if err := errors.Join(err, recalling, recallingBeside); err != nil {
-					return fmt.Errorf("look what a task has left: %w", err)
+					return fmt.Errorf("list what a task has left: %w", err)
 				}
 				for _, left := range []scratch{s, {i.Location, i.ID, b.Filled}, {i.Location, i.ID, b.Kept}} {
 					if left.Database == "" || left.Location.Dedicated() {

@@ -48,7 +48,7 @@ func (bs *Bindings) Binding(ctx context.Context, instanceID, id string) (Credent
 	if errors.Is(err, store.ErrNotFound) {
 		expired, err := bs.Store.Bindings.HasExpired(ctx, instanceID, id)
 		if err != nil {
-			return Credentials{}, fmt.Errorf("look for an expired binding: %w", err)
+			return Credentials{}, fmt.Errorf("find an expired binding: %w", err)
 		}
 		if expired {
 			return Credentials{}, engine.Refuse(engine.NotFound,

@@ -55,7 +55,7 @@ func (r *Replay) refuseRows(ctx context.Context, table string, kind byte) error 
 	if !known {
 		var err error
 		if refused, err = r.refusalOf(ctx, table); err != nil {
-			return fmt.Errorf("look at the columns of the table %s: %w", table, err)
+			return fmt.Errorf("read the columns of the table %s: %w", table, err)
 		}
 		r.refused[table] = refused
 	}

@@ -19,7 +19,7 @@ func (r *Replay) AdvanceSequences(ctx context.Context) error {
 	}
 	columns, err := r.countedColumns(ctx)
 	if err != nil {
-		return fmt.Errorf("look for sequences: %w", err)
+		return fmt.Errorf("find sequences: %w", err)
 	}
 	for _, c := range columns {
 		if err := r.Alive(); err != nil {

@@ -86,7 +86,7 @@ func (r *Replay) defaultCollations(ctx context.Context, ids [][2]uint64) (string
 		err := r.rows.QueryRowContext(ctx, `SELECT character_set_name, full_collation_name
 			FROM information_schema.collation_character_set_applicability WHERE id = ?`, pair[1]).Scan(&set, &collation)
 		if err != nil {
-			return "", fmt.Errorf("look for the collation %d: %w", pair[1], err)
+			return "", fmt.Errorf("find the collation %d: %w", pair[1], err)
 		}
 		pairs = append(pairs, set+"="+collation)
 	}
@@ -107,7 +107,7 @@ func (r *Replay) setClient(ctx context.Context, collation uint64) error {
 	var name string
 	if err := r.ddl.QueryRowContext(ctx, fmt.Sprintf(`SELECT character_set_name
 		FROM information_schema.collation_character_set_applicability WHERE id = %d`, collation)).Scan(&name); err != nil {
-		return fmt.Errorf("look for the character set of collation %d: %w", collation, err)
+		return fmt.Errorf("find the character set of collation %d: %w", collation, err)
 	}
 	_, err = r.ddl.ExecContext(ctx, "SET SESSION character_set_client = "+name)
 	return err

@@ -109,7 +109,7 @@ func (r *Replay) refuseStored(ctx context.Context, q query, text string) error {
 		return nil
 	}
 	if err := r.readStored(ctx); err != nil {
-		return fmt.Errorf("look at procedures and events: %w", err)
+		return fmt.Errorf("read procedures and events: %w", err)
 	}
 	if !open {
 		return nil
@@ -150,7 +150,7 @@ func (s stored) readAs(modes []reading, mask uint64) bool {
 func (r *Replay) ofCharset(ctx context.Context, id, name string) (bool, error) {
 	charset, err := r.charset(ctx, id)
 	if err != nil {
-		return false, fmt.Errorf("look for the collation %s: %w", id, err)
+		return false, fmt.Errorf("find the collation %s: %w", id, err)
 	}
 	return charset == name, nil
 }

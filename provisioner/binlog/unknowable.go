@@ -217,7 +217,7 @@ func (r *Replay) rowsOf(ctx context.Context, table string) (n int, err error) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look into the table %s: %w", table, err)
+		return 0, fmt.Errorf("read the table %s: %w", table, err)
 	}
 	return n, nil
 }
@@ -231,7 +231,7 @@ func (r *Replay) ordered(ctx context.Context, table string) (yes bool, err error
 		GROUP BY s.index_name HAVING MAX(s.nullable) = '' AND COUNT(s.column_name) = COUNT(*)
 			AND (MAX(s.index_name) = 'PRIMARY' OR COUNT(s.sub_part) = 0))`, r.Target, table).Scan(&yes)
 	if err != nil {
-		return false, fmt.Errorf("look at the keys of the table %s: %w", table, err)
+		return false, fmt.Errorf("read the keys of the table %s: %w", table, err)
 	}
 	return yes, nil
 }

@@ -133,7 +133,7 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 	}
 	abandoned, err := d.Store.Resources.Abandoned(ctx)
 	if err != nil {
-		return all, fmt.Errorf("look for what is left half-way: %w", err)
+		return all, fmt.Errorf("list what is left half-way: %w", err)
 	}
 	for _, a := range abandoned {
 		all.Findings = append(all.Findings, abandonedFinding(a))

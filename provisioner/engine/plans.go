@@ -39,7 +39,7 @@ func (e *Engine) RemovedPlan(ctx context.Context, instanceID, serviceID,
 	planID string) (had plan.Plan, found bool, err error) {
 	recorded, err := e.Store.Instances.HadPlan(ctx, instanceID, planID)
 	if err != nil {
-		return had, false, fmt.Errorf("look for the instance's former plans: %w", err)
+		return had, false, fmt.Errorf("find the instance's former plans: %w", err)
 	}
 	if !recorded {
 		return had, false, nil

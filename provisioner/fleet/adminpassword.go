@@ -20,7 +20,7 @@ func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn
 	}
 	recorded, reading := s.Instances.Get(ctx, i.ID)
 	if reading != nil {
-		return errors.Join(err, fmt.Errorf("look for another admin password: %w", reading))
+		return errors.Join(err, fmt.Errorf("find another admin password: %w", reading))
 	}
 	for _, password := range []string{recorded.AdminPassword, recorded.NextAdminPassword} {
 		if password == "" || password == i.AdminPassword {

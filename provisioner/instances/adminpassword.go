@@ -108,7 +108,7 @@ func awaitBindings(ctx context.Context, tx *store.Tx, id string) error {
 		active, err := tx.ActiveTasks(ctx, id)
 		switch {
 		case err != nil:
-			return fmt.Errorf("look for tasks in progress: %w", err)
+			return fmt.Errorf("list the tasks in progress: %w", err)
 		case len(active) == 0:
 			return nil
 		case slices.ContainsFunc(active, func(t store.Task) bool { return t.BindingID == "" }):

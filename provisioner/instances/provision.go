@@ -150,7 +150,7 @@ func (is *Instances) absent(ctx context.Context, id string) error {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	}
-	return fmt.Errorf("look for the instance: %w", err)
+	return fmt.Errorf("find the instance: %w", err)
 }
 
 // recordProvision records an instance with its task. max is how many instances the shared server takes. load is how

@@ -56,7 +56,7 @@ func (is *Instances) findDeleted(ctx context.Context, q engine.ProvisionRequest)
 	name := q.Parameters.Undelete
 	found, err := is.Store.Retained.Find(ctx, q.Plan.ServiceID, name)
 	if err != nil {
-		return store.Retained{}, fmt.Errorf("look for the deleted instance: %w", err)
+		return store.Retained{}, fmt.Errorf("find the deleted instance: %w", err)
 	}
 	by := copying.TenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context)
 	found = slices.DeleteFunc(found, func(r store.Retained) bool {

@@ -183,7 +183,7 @@ func (k *Keeper) compare(ctx context.Context, who string, taskID int64, at time.
 	}
 	knows, err := k.Store.Tasks.Knows(ctx, taskID, at, keepTasks)
 	if err != nil {
-		return fmt.Errorf("look for task_%d: %w", taskID, err)
+		return fmt.Errorf("find task_%d: %w", taskID, err)
 	}
 	if knows {
 		return nil

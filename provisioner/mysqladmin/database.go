@@ -18,13 +18,13 @@ const databaseExists = "SELECT EXISTS (SELECT 1 FROM information_schema.schemata
 // DatabaseExists reports whether the server has that database.
 func (s *Server) DatabaseExists(ctx context.Context, name string) (found bool, err error) {
 	err = s.reads.QueryRowContext(ctx, databaseExists, name).Scan(&found)
-	return found, s.explain("look for database "+name, err)
+	return found, s.explain("find database "+name, err)
 }
 
 // Exists reports what Server.DatabaseExists does.
 func (on Databases) Exists(ctx context.Context, name string) (found bool, err error) {
 	found, err = on.s.exists(ctx, databaseExists, name)
-	return found, explain("look for database "+name, err)
+	return found, explain("find database "+name, err)
 }
 
 // Create creates a database, if it does not exist. An empty charset means that of the collation, or utf8mb4; an
@@ -94,7 +94,7 @@ func (s *Server) ReadOnly(ctx context.Context, name string) (is bool, err error)
 	if hasNumber(err, errUnknownTable) { // an older version
 		return false, nil
 	}
-	return is, s.explain("look whether database "+name+" is read-only", err)
+	return is, s.explain("read whether database "+name+" is read-only", err)
 }
 
 // SetReadOnly makes a database on MySQL read-only, or writable.
@@ -118,13 +118,13 @@ const holdsData = `SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE 
 // HoldsData reports whether a database, which may be missing, has a table, view, sequence, routine or event.
 func (s *Server) HoldsData(ctx context.Context, name string) (holds bool, err error) {
 	err = s.reads.QueryRowContext(ctx, holdsData, name, name, name).Scan(&holds)
-	return holds, s.explain("look into database "+name, err)
+	return holds, s.explain("read database "+name, err)
 }
 
 // HoldsData reports what Server.HoldsData does, while the session has its lock.
 func (on Databases) HoldsData(ctx context.Context, name string) (holds bool, err error) {
 	holds, err = on.s.exists(ctx, holdsData, name, name, name)
-	return holds, explain("look into database "+name, err)
+	return holds, explain("read database "+name, err)
 }
 
 // DropEmpty drops a database, if it exists, unless it has a table, view, sequence, routine or event: then it
@@ -218,7 +218,7 @@ const hasTable = "SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE t
 // Unfinished reports whether a database is marked by MarkUnfinished.
 func (s *Server) Unfinished(ctx context.Context, database string) (marked bool, err error) {
 	err = s.reads.QueryRowContext(ctx, hasTable, database, UnfinishedTable(database)).Scan(&marked)
-	return marked, s.explain("look into database "+database, err)
+	return marked, s.explain("read database "+database, err)
 }
 
 // UnfinishedDatabases lists the databases that are marked by MarkUnfinished.
@@ -245,7 +245,7 @@ func (on Databases) MarkUnfinished(ctx context.Context, database string) error {
 
 func (on Databases) unfinished(ctx context.Context, database string) (marked bool, err error) {
 	marked, err = on.s.exists(ctx, hasTable, database, UnfinishedTable(database))
-	return marked, explain("look into database "+database, err)
+	return marked, explain("read database "+database, err)
 }
 
 // MarkFinished undoes MarkUnfinished. It is no error if there is no mark.

@@ -69,7 +69,7 @@ func (on Cluster) EndLocks(ctx context.Context) (ended []EndedLock, err error) {
 		})
 	}
 	looking.Wait()
-	return ended, on.s.explain("look for locks that tenants hold", errors.Join(errs...))
+	return ended, on.s.explain("find locks that tenants hold", errors.Join(errs...))
 }
 
 // endLocksOn is EndLocks for a node. Its connection is for nothing else: the others may all be waiting for the lock.

@@ -112,7 +112,7 @@ func (on Writes) BlockedByXA(ctx context.Context, database string) (blocked bool
 	if err == nil && len(prepared) > 0 {
 		blocked, err = on.locked(ctx, database)
 	}
-	return blocked, on.s.fail("look for prepared XA transactions", err)
+	return blocked, on.s.fail("find prepared XA transactions", err)
 }
 
 // locked reports whether the tables of a database cannot be locked against changes.

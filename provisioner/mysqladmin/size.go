@@ -217,7 +217,7 @@ func (on Sizes) OtherTables(ctx context.Context) (map[string]int64, error) {
 	pattern := escapePattern(DatabasePrefix) + "%"
 	databases, err := names(ctx, on.s.reads, d.openingTables+othersQuery+" UNION "+d.inSharedTablespaces, pattern, pattern)
 	if err != nil {
-		return nil, on.s.explain("look for tables that have no file of InnoDB's", err)
+		return nil, on.s.explain("find tables that have no file of InnoDB's", err)
 	}
 	sizes := map[string]int64{}
 	var failed []error

@@ -153,5 +153,5 @@ func (on Setup) LoadTimeZones(ctx context.Context) error {
 func (on Setup) HasTimeZones(ctx context.Context) (yes bool, err error) {
 	err = on.s.reads.QueryRowContext(ctx,
 		"SELECT CONVERT_TZ('2018-07-20 09:22:23', 'Europe/Zurich', 'UTC') IS NOT NULL").Scan(&yes)
-	return yes, on.s.explain("look for time zones", err)
+	return yes, on.s.explain("find time zones", err)
 }

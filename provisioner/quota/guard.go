@@ -113,7 +113,7 @@ func (g *Guard) markEvents(ctx context.Context, of *side) error {
 		}
 	}
 	if err := g.Store.Bindings.MarkEvents(ctx, with, without); err != nil {
-		return fmt.Errorf("look for accounts that gain or lose the privilege to make events: %w", err)
+		return fmt.Errorf("list the accounts that gain or lose the privilege to make events: %w", err)
 	}
 	of.marked = time.Now()
 	return nil

@@ -167,7 +167,7 @@ func (g *Guard) reconcile(ctx context.Context, d store.DueAccount) error {
 		}
 		active, err := tx.ActiveTasks(ctx, i.ID)
 		if err != nil {
-			return fmt.Errorf("look for tasks in progress: %w", err)
+			return fmt.Errorf("list the tasks in progress: %w", err)
 		}
 		if there := (store.Beginning{Active: active}); there.Task("") != nil || there.Task(d.BindingID) != nil {
 			return errBusy

@@ -37,7 +37,7 @@ func (n names) plans(ctx context.Context, name string) (ids []string, err error)
 	}
 	removed, err := n.store.Instances.PlanInUse(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("look for the plan: %w", err)
+		return nil, fmt.Errorf("find the plan: %w", err)
 	}
 	if !removed {
 		return nil, fmt.Errorf("there is no plan %q; the catalog has %s", name, strings.Join(names, ", "))

@@ -21,7 +21,7 @@ import (
 // changes definitions and becomes their definer, so they cannot reach other databases. Accounts, privileges and other
 // databases are left out.
 //
-// After an error or an interruption, restore those data and begin again.
+// After an error or an interruption, restore that data and begin again.
 type Replay struct {
 	Administrator *sql.DB // of the target's server
 	Owner         *sql.DB // of the target's database alone, which is its default

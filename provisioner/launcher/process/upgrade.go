@@ -177,7 +177,7 @@ func roomToCopy(sd serverDir) error {
 }
 
 // keepCopy makes the copy of the data of a server that does not run. If there is one, it makes the data equal to it. If
-// a revert has moved the copy back and then ended, the data is those of before.
+// a revert has moved the copy back and then ended, the data is that of before.
 func (u *upgrade) keepCopy(ctx context.Context) error {
 	_, err := os.Stat(u.sd.copyDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -213,7 +213,7 @@ func (u *upgrade) keepCopy(ctx context.Context) error {
 	return u.sd.saveState(u.st)
 }
 
-// takeInventory records what the server has, in its present version. It leaves data that need no recovery.
+// takeInventory records what the server has, in its present version. It leaves data that needs no recovery.
 func (u *upgrade) takeInventory(ctx context.Context) error {
 	present, err := u.run.programFor(u.sd, u.st)
 	if err != nil {

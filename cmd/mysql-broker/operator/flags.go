@@ -11,6 +11,36 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// given is a flag with a text. It is empty by default, which selects everything; typed, it must not be: a script whose
+// variable is not set would change more than it means to.
+type given string
+
+func (g *given) String() string { return "" } // the default, for the help
+func (g *given) Type() string   { return "string" }
+
+func (g *given) Set(text string) error {
+	if text == "" {
+		return errors.New("must be a name or an id")
+	}
+	*g = given(text)
+	return nil
+}
+
+// givenList is given, any number of times, or separated by commas.
+type givenList []string
+
+func (g *givenList) String() string { return "" } // the default, for the help
+func (g *givenList) Type() string   { return "strings" }
+
+func (g *givenList) Set(text string) error {
+	all := strings.Split(text, ",")
+	if slices.Contains(all, "") {
+		return errors.New("must be a name or an id")
+	}
+	*g = append(*g, all...)
+	return nil
+}
+
 // choice is a flag with a fixed set of values, "" by default. Users can type hyphens for spaces in a value.
 type choice struct {
 	value   *string
@@ -49,9 +79,12 @@ func (m *moment) Set(text string) error {
 	return err
 }
 
+// oldest is an age in days of which PostgreSQL knows the time.
+const oldest = 365_000
+
 func parseMoment(text string) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+		if n, err := strconv.Atoi(days); err == nil && 0 <= n && n <= oldest {
 			return time.Now().AddDate(0, 0, -n), nil
 		}
 	}

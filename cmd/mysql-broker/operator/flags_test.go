@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -25,12 +26,35 @@ func TestMoment(t *testing.T) {
 			t.Errorf("%q is %v, %v", text, time.Time(m), err)
 		}
 	}
-	for _, text := range []string{"", "d", "-1d", "1.5d", "3dd", "-1h", "soon", "2026-13-01"} {
+	for _, text := range []string{"", "d", "-1d", "99999999999d", "1.5d", "3dd", "-1h", "soon", "2026-13-01"} {
 		var m moment
 		if err := m.Set(text); err == nil {
 			t.Errorf("%q is %v", text, time.Time(m))
 		}
 	}
+}
+
+// A script whose variable is not set must not change everything.
+func TestNoFlagIsEmpty(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	var check func(commands []*cobra.Command)
+	check = func(commands []*cobra.Command) {
+		for _, c := range commands {
+			c.Flags().VisitAll(func(f *pflag.Flag) {
+				checked++
+				assert.Error(t, f.Value.Set(""), "%s takes an empty --%s", c.CommandPath(), f.Name)
+			})
+			check(c.Commands())
+		}
+	}
+	check(Commands())
+	assert.Greater(t, checked, 20)
+	var without givenList
+	assert.NoError(t, without.Set("a,b"))
+	assert.NoError(t, without.Set("c"))
+	assert.Equal(t, givenList{"a", "b", "c"}, without)
+	assert.Error(t, without.Set("d,,e"))
 }
 
 func TestChoice(t *testing.T) {

@@ -69,7 +69,7 @@ func (f *filters) check(ctx context.Context, c *console) error {
 }
 
 func (f *filters) text(to *string, name, which string) {
-	f.flags.StringVar(to, name, "", "only "+f.of+" "+which)
+	f.flags.Var((*given)(to), name, "only "+f.of+" "+which)
 }
 
 func (f *filters) choice(to *string, name, which string, allowed ...string) {

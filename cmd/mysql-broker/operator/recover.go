@@ -65,7 +65,7 @@ name, instance_id, binding_id, why, done (of settle: left to brokers) and error,
 	flags := command.Flags()
 	flags.BoolVar(&apply, "apply", false, "carry out what is shown")
 	flags.BoolVar(&force, "force", false, "with --apply: even if PostgreSQL does not seem to be restored")
-	flags.StringSliceVar(&without, "without", nil,
+	flags.Var((*givenList)(&without), "without",
 		"leave out a server that is lost: a shared one's name, or a dedicated one's id")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cli.Describe(command, `  0    it is shown or, with --apply, done, and brokers carry on
@@ -78,6 +78,8 @@ type recoverReport struct {
 	Held    *store.Hold   `json:"held"`
 	Items   []recoverItem `json:"items"`
 	Resumed bool          `json:"resumed"`
+
+	refused bool // nothing was looked at
 }
 
 type recoverItem struct {
@@ -98,6 +100,7 @@ func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (r
 	}
 	if apply {
 		if held == nil && !force {
+			report.refused = true
 			return report, errNotHeld
 		}
 		if err := recovery.Begin(ctx, cfg.Store); err != nil {
@@ -156,6 +159,8 @@ func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
 	}
 	sentence := "With --apply, all of this is done, but what an operator has to look at, and brokers carry on."
 	switch {
+	case r.refused:
+		sentence = "Nothing was changed."
 	case !applied && len(r.Items) > 0 && r.Held == nil:
 		sentence = "With --apply --force, all of this is done, but what an operator has to look at."
 	case r.Resumed:

@@ -26,3 +26,13 @@ func TestSettledAccountsAreLeftToBrokers(t *testing.T) {
 	assert.Contains(t, settled, "a reason (left to brokers, which set them within about a minute)")
 	assert.Contains(t, settled, "Some accounts may not be able to write, or may write too much, until brokers have settled them.")
 }
+
+// A recovery that was refused has stopped no broker.
+func TestRefusedRecoveryChangesNothing(t *testing.T) {
+	t.Parallel()
+	for refused, want := range map[bool]string{true: "Nothing was changed.", false: "Brokers do not carry on yet."} {
+		var out bytes.Buffer
+		require.NoError(t, recoverReport{refused: refused}.show(&out, false, true))
+		assert.Contains(t, out.String(), want)
+	}
+}

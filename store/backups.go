@@ -111,11 +111,15 @@ type BackupSchedule struct {
 // backupPause is how long after an attempt the next scheduled backup of an instance begins at the earliest.
 const backupPause = time.Hour
 
+// clockTolerance is how far in the future a time may be that PostgreSQL's clock has recorded, before it counts as one
+// of a clock that has been set back: as much as brokers take for agreement of clocks.
+const clockTolerance = time.Hour
+
 // Due lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
 // whose archive of binary logs has no backup to begin with, those with the oldest first. With the backups that are in
 // progress they are at most max. After a restore in place, an instance is due at once: its latest backup is of what was
 // replaced. Frozen instances, whose data is a mixture, are not among them: the latest backup is kept whatever its age,
-// and must be one of good data.
+// and must be one of good data. What was recorded before PostgreSQL's clock was set back puts nothing off.
 func (s Backups) Due(ctx context.Context, schedules []BackupSchedule, max int) ([]string, error) {
 	plans, every := make([]string, len(schedules)), make([]time.Duration, len(schedules))
 	for n, p := range schedules {
@@ -125,16 +129,17 @@ func (s Backups) Due(ctx context.Context, schedules []BackupSchedule, max int) (
 		FROM instance i JOIN unnest($1::text[], $2::interval[]) AS p (plan_id, every) USING (plan_id)
 		WHERE i.state = 'ready' AND i.frozen_since IS NULL
 			AND NOT EXISTS (SELECT FROM backup b WHERE b.instance_id = i.id AND b.state <> 'deleting'
-				AND b.created_at > now() - p.every AND b.reason <> 'restore'
+				AND b.created_at BETWEEN now() - p.every AND now() + $5::interval AND b.reason <> 'restore'
 				AND NOT EXISTS (SELECT FROM backup r WHERE r.instance_id = i.id AND r.reason = 'restore'
-					AND r.state = 'complete' AND r.created_at > b.created_at)
+					AND r.state = 'complete' AND r.created_at BETWEEN b.created_at AND now() + $5::interval)
 				AND NOT EXISTS (SELECT FROM binary_log l WHERE l.instance_id = i.id AND l.ended_at IS NULL
 					AND NOT EXISTS (SELECT FROM backup_position o WHERE o.log_id = l.id) AND b.state = 'complete'))
 			AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = ''
-				AND (t.state = 'in progress' OR t.kind = '`+BackUp+`' AND t.created_at > now() - least(p.every, $4::interval)))
+				AND (t.state = 'in progress' OR t.kind = '`+BackUp+`'
+					AND t.created_at BETWEEN now() - least(p.every, $4::interval) AND now() + $5::interval))
 		ORDER BY (SELECT max(b.created_at) FROM backup b WHERE b.instance_id = i.id) NULLS FIRST, i.created_at
 		LIMIT greatest(0, $3 - (SELECT count(*) FROM task WHERE state = 'in progress' AND kind = 'backup'))`,
-		plans, every, max, backupPause)
+		plans, every, max, backupPause, clockTolerance)
 }
 
 // unused is the condition for a backup b that no task in progress writes or reads.

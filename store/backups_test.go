@@ -86,6 +86,32 @@ func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	expectDue("after the next backup", "j")
 }
 
+// Backups and attempts at them from before PostgreSQL's clock was set back by days put no backup off for these days.
+func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	s := servers.OpenStore(t, url)
+	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+			VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`,
+		`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at, keep_until)
+			SELECT 'b_' || reason, 'i', 's', 'p', reason, 'complete', now() + interval '20 days', now(), now()
+			FROM unnest('{schedule,restore}'::text[]) AS reason`,
+		`INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
+			VALUES ('i', 'backup', 'p', 'failed', now() + interval '20 days', now())`)
+	expectDue := func(when string, want ...string) {
+		t.Helper()
+		due, err := s.Backups.Due(ctx, []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}, 3)
+		require.NoError(t, err, when)
+		assert.Equal(t, append([]string{}, want...), due, when)
+	}
+	expectDue("after the clock was set back", "i")
+	exec(t, url, "UPDATE task SET created_at = now() + interval '5 s'")
+	expectDue("seconds after an attempt, by a clock that differs a little")
+	exec(t, url, "DELETE FROM task", `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at,
+		taken_at, keep_until) VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now(), now())`)
+	expectDue("after the next backup")
+}
+
 // A backup that settings of a server refuse is verified again after a day, or when an operator asks for it.
 func TestRefusedVerification(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,7 @@ const recordOfBinding = `INSERT INTO resource (kind, server, name, instance_id)
 // recorded by a broker of before that recorded the task. A day is more than any operation takes, so that what was left
 // long ago is still found while backups are verified.
 const mayBeScratchOf = `r.task_id IS NULL AND r.kind <> 'dedicated server'
-	AND r.recorded_at > t.created_at - interval '1 day'
+	AND r.recorded_at > least(t.created_at, now()) - interval '1 day'
 	AND (t.instance_id = r.instance_id AND t.kind IN ('restore', 'backup') OR t.kind = 'verify-backups'
 		AND EXISTS (SELECT FROM backup k WHERE k.instance_id = r.instance_id))`
 

@@ -36,8 +36,8 @@ func Cancel(ctx context.Context, s *store.Store, id int64, kinds map[string]Kind
 	case t.State != store.InProgress:
 		return t, fmt.Errorf("%s has %s already", Token(id), t.State)
 	case !kind.Undoable:
-		return t, fmt.Errorf("%s is a deletion, which cannot be undone: it is retried until it succeeds or has failed "+
-			"too often; `mysql-broker tasks retry %[1]s` retries it now", Token(id))
+		return t, fmt.Errorf("%s (%s) cannot be undone: it is retried until it succeeds or has failed too often; "+
+			"`mysql-broker tasks retry %[1]s` retries it now", Token(id), t.Kind)
 	}
 	return t, nil // being undone
 }

@@ -157,7 +157,7 @@ func TestCancelRefusesWhatCannotBeUndone(t *testing.T) {
 	s := servers.Store(t)
 	recorded := record(t, s, store.NewTask{})
 	_, err := task.Cancel(t.Context(), s, recorded.ID, map[string]task.Kind{store.Provision: {}})
-	assert.ErrorContains(t, err, "cannot be undone")
+	assert.ErrorContains(t, err, " (provision) cannot be undone")
 	now, err := s.Tasks.Get(t.Context(), recorded.ID)
 	assert.True(t, err == nil && now.Phase == store.Forward, "%+v, %v", now, err)
 }

@@ -21,7 +21,7 @@ func Postgres(t testing.TB) string {
 	server, admin := postgresServer(t)
 	name, err := template(t.Context(), admin, server)
 	require.NoError(t, err, "migrate a database to copy")
-	database := newDatabase(t, server, admin, "TEMPLATE "+name+copyFiles(t, admin))
+	database := newDatabase(t, server, admin, "TEMPLATE "+name)
 	require.NoError(t, renew(t.Context(), database), "renew what a schema has of its own")
 	return database
 }
@@ -31,16 +31,6 @@ func EmptyPostgres(t testing.TB) string {
 	t.Helper()
 	server, admin := postgresServer(t)
 	return newDatabase(t, server, admin, "")
-}
-
-// copyFiles has the files of a template copied. The other strategy, the default since PostgreSQL 15, writes all of it to
-// the log too, and leaves the first connection to find the catalogs' descriptions: half as much work again.
-// https://www.postgresql.org/docs/current/sql-createdatabase.html
-func copyFiles(t testing.TB, admin *pgxpool.Pool) (option string) {
-	t.Helper()
-	const query = `SELECT CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY file_copy' ELSE '' END`
-	require.NoError(t, admin.QueryRow(t.Context(), query).Scan(&option), "read PostgreSQL's version")
-	return option
 }
 
 func newDatabase(t testing.TB, server *url.URL, admin *pgxpool.Pool, options string) string {

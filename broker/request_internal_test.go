@@ -32,10 +32,9 @@ func TestWhere(t *testing.T) {
 	} {
 		organization, space, err := where(domain.ProvisionDetails{OrganizationGUID: test.organization, SpaceGUID: test.space,
 			RawContext: json.RawMessage(test.context)})
-		if organization != test.wantOrganization || space != test.wantSpace || (err != nil) != (space == "") ||
-			err != nil && test.organization == "o" && test.space == "" && !strings.Contains(err.Error(), `"space_guid"`) {
-			t.Errorf("%.100v is in %.20q, %.20q, %v", test, organization, space, err)
-		}
+		assert.True(t, organization == test.wantOrganization && space == test.wantSpace && (err != nil) == (space == "") &&
+			(err == nil || test.organization != "o" || test.space != "" || strings.Contains(err.Error(), `"space_guid"`)),
+			"%.100v is in %.20q, %.20q, %v", test, organization, space, err)
 	}
 }
 
@@ -155,9 +154,8 @@ func TestStorageAttributes(t *testing.T) {
 		s := steps.Storage{Usage: store.Usage{Bytes: test.bytes << 20, MeasuredAt: at, OverSince: test.over}, Quota: test.quota << 20}
 		got := storageAttributes(s)
 		message, _ := got["storage_message"].(string)
-		if got["storage_state"] != test.state || !strings.Contains(message, test.says) || (message == "") != (test.says == "") {
-			t.Errorf("%d of %d MiB: %v", test.bytes, test.quota, got)
-		}
+		assert.True(t, got["storage_state"] == test.state && strings.Contains(message, test.says) &&
+			(message == "") == (test.says == ""), "%d of %d MiB: %v", test.bytes, test.quota, got)
 		over := got["storage_over_quota_since"]
 		assert.False(t, (over != nil) != (test.over != nil) || over != nil && over != "2026-03-01T12:00:00Z",
 			"over since %v", over)

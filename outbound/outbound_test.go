@@ -81,9 +81,8 @@ func TestBytes(t *testing.T) {
 		require.NoError(t, err)
 		data, err := io.ReadAll(response.Body)
 		response.Body.Close()
-		if len(data) != test.read || (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "more than") {
-			t.Errorf("%+v: %d bytes are read, %v", test, len(data), err)
-		}
+		assert.True(t, len(data) == test.read && (err != nil) == test.fails &&
+			(err == nil || strings.Contains(err.Error(), "more than")), "%+v: %d bytes are read, %v", test, len(data), err)
 	}
 }
 
@@ -203,8 +202,7 @@ func TestRequestsThatHangKeepNobodyWaiting(t *testing.T) {
 			for range many {
 				all.Go(func() {
 					r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/hangs", nil)
-					if err != nil {
-						t.Error(err)
+					if !assert.NoError(t, err) {
 						return
 					}
 					if response, err := c.Do(r); err == nil {

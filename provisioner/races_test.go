@@ -222,9 +222,8 @@ func raceBinds(t *testing.T, all replicas, p plan.Plan) {
 	}).expect(t, "bind done", "bind existed")
 	for _, b := range all.brokers { // the password of before is the answer, whatever the tenant has changed
 		said, c := bind(b, t, p, id, "same", "")
-		if passwords.Store(c.Password, true); said != "bind existed" {
-			t.Errorf("repeated: %s", said)
-		}
+		passwords.Store(c.Password, true)
+		assert.Equal(t, "bind existed", said, "repeated")
 		testdrive.Exec(t, all.root, "ALTER USER '"+c.Account+"'@'%' IDENTIFIED BY 'the tenant''s own'")
 	}
 	n := len(maps.Collect(passwords.Range))
@@ -293,9 +292,8 @@ func raceForLimits(t *testing.T, all replicas, p plan.Plan) {
 			said, _ := bind(b, t, p, id.(string), uuid.NewString(), "")
 			return said
 		})
-		if got["bind done"] != p.MaxBindings {
-			t.Errorf("%d bindings were made where %d are allowed", got["bind done"], p.MaxBindings)
-		}
+		assert.True(t, got["bind done"] == p.MaxBindings,
+			"%d bindings were made where %d are allowed", got["bind done"], p.MaxBindings)
 		all.delete(t, id.(string), p)
 	}
 }

@@ -130,19 +130,17 @@ func TestCopiesOfMovedInstances(t *testing.T) {
 	c, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "2")
 	require.NoError(t, err)
 	password, _, err := s.Recovery.Passwords(c)
-	if err != nil || c.MovedAt == nil || c.DedicatedID != "d_1" || c.Launcher != "here" || password != "secret-Passw0rd" ||
-		c.PlanID != "large" || c.MaintenanceVersion != "2" || c.Database != "db_i" {
-		t.Errorf("%+v, %v", c, err)
-	}
+	assert.True(t, err == nil && c.MovedAt != nil && c.DedicatedID == "d_1" && c.Launcher == "here" &&
+		password == "secret-Passw0rd" && c.PlanID == "large" && c.MaintenanceVersion == "2" && c.Database == "db_i",
+		"%+v, %v", c, err)
 	write(t, s, func(tx *store.Tx) { tx.ForgetDestination("i") })
 	moved := time.Now().Add(-time.Hour).Truncate(time.Microsecond)
 	for n, at := range []store.Location{to, store.SharedLocation("b")} {
 		inTx(t, s, func(tx *store.Tx) error { return tx.AdoptFormer(t.Context(), c, at, moved) })
 		i, err := s.Instances.Get(t.Context(), "i")
-		if err != nil || i.Location != store.SharedLocation("a") || !i.Former() || i.Other.Location != at ||
-			!i.Other.Moved.Equal(moved) || i.Other.AdminPassword != "secret-Passw0rd" {
-			t.Errorf("the former place is %+v, %v", i.Other, err)
-		}
+		assert.True(t, err == nil && i.Location == store.SharedLocation("a") && i.Former() && i.Other.Location == at &&
+			i.Other.Moved.Equal(moved) && i.Other.AdminPassword == "secret-Passw0rd",
+			"the former place is %+v, %v", i.Other, err)
 		states, err := s.Servers.States(t.Context(), []string{"b"})
 		require.NoError(t, err)
 		assert.Equal(t, n, states["b"].Instances, "instances on another server, at %+v", at)

@@ -55,10 +55,8 @@ func TestUsage(t *testing.T) {
 	got := sampled(t, s, "untouched", begin)
 	assert.Nil(t, got, "samples of another instance: %v", got)
 	found, err := s.Usage.OnServer(ctx, "a", []string{"db_0", "db_1", "db_2"})
-	if err != nil || len(found) != 2 || *found[0].Bytes != 30 || found[0].Level != 90 || found[0].SampledBytes != 30 ||
-		found[1].InstanceID != "untouched" || found[1].Bytes != nil {
-		t.Errorf("%+v, %v", found, err)
-	}
+	assert.True(t, err == nil && len(found) == 2 && *found[0].Bytes == 30 && found[0].Level == 90 &&
+		found[0].SampledBytes == 30 && found[1].InstanceID == "untouched" && found[1].Bytes == nil, "%+v, %v", found, err)
 	found, err = s.Usage.OnServer(ctx, "b", []string{"db_1"})
 	assert.True(t, err == nil && len(found) == 0, "on another server: %+v, %v", found, err)
 	second, err := s.Usage.Get(ctx, "i")

@@ -97,9 +97,7 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 		took, err = of(store.Instance{Location: store.SharedLocation("slow"), Database: "slow_2"})
 		assert.True(t, took > DefaultAnswerTime && err == nil,
 			"the third at a shared server was answered after %v: %v", took, err)
-		if most.Load() != inspectAtOnce {
-			t.Errorf("a shared server was asked about %d at a time", most.Load())
-		}
+		assert.True(t, most.Load() == inspectAtOnce, "a shared server was asked about %d at a time", most.Load())
 		time.Sleep(2 * DefaultAnswerTime) // until all have ended
 
 		// One organization does not keep the page of another waiting.

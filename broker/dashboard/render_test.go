@@ -94,9 +94,8 @@ func TestPlotThinsSamples(t *testing.T) {
 	p := newPlot(samples, 0, from, noon)
 	n := strings.Count(p.Line, "V")
 	assert.True(t, n <= plotColumns+1, "%d steps are drawn", n)
-	if len(p.Points) > tableRows || p.Points[0].Bytes != 3 {
-		t.Errorf("the table has %d rows and begins with %+v", len(p.Points), p.Points[0])
-	}
+	assert.True(t, len(p.Points) <= tableRows && p.Points[0].Bytes == 3,
+		"the table has %d rows and begins with %+v", len(p.Points), p.Points[0])
 	assert.Regexp(t, "between [63] B and 99 B; now they take 3 B", p.Summary)
 }
 
@@ -170,8 +169,7 @@ func TestFailAtTheEndOfTheSession(t *testing.T) {
 	}{{over, http.StatusServiceUnavailable, false}, {gone, http.StatusOK, true}} {
 		answer := httptest.NewRecorder()
 		d.fail(answer, httptest.NewRequestWithContext(tt.ctx, "GET", "/dashboard/", nil), "show a page", tt.ctx.Err())
-		if answer.Code != tt.status || (answer.Body.Len() == 0) != tt.empty {
-			t.Errorf("%v is answered %d: %q", tt.ctx.Err(), answer.Code, answer.Body)
-		}
+		assert.True(t, answer.Code == tt.status && (answer.Body.Len() == 0) == tt.empty,
+			"%v is answered %d: %q", tt.ctx.Err(), answer.Code, answer.Body)
 	}
 }

@@ -259,9 +259,8 @@ func TestBodiesReachTheBroker(t *testing.T) {
 			calls := s.broker.received()
 			require.Len(t, calls, 1, "%s as %q: answer %d %v", c.body, contentType, got.status, got.object)
 			d := calls[0].details.(BindDetails)
-			if d.ServiceID != "s" || d.PlanID != "p" || string(d.RawParameters) != c.parameters || d.RawContext != nil {
-				t.Errorf("%s as %q: the broker saw %+v, want parameters %s", c.body, contentType, d, c.parameters)
-			}
+			assert.True(t, d.ServiceID == "s" && d.PlanID == "p" && string(d.RawParameters) == c.parameters &&
+				d.RawContext == nil, "%s as %q: the broker saw %+v, want parameters %s", c.body, contentType, d, c.parameters)
 		}
 	}
 }

@@ -124,8 +124,10 @@ func TestResponsesOfOthers(t *testing.T) {
 			access, err = newPermissions(server.URL).of(t.Context(), session{AccessToken: "token"}, "i1")
 			assert.False(t, err == nil && access != Manage, "%s: access %d", what, access)
 		}
-		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
-			t.Errorf("%s: %v", what, err)
+		if test.says == "" {
+			assert.NoError(t, err, what)
+		} else {
+			assert.ErrorContains(t, err, test.says, what)
 		}
 	}
 }
@@ -182,9 +184,8 @@ func FuzzReturnAddress(f *testing.F) {
 		if err != nil {
 			return // no browser follows it either
 		}
-		if to.Host != "broker.example.com" || to.Scheme != "http" || strings.ContainsAny(answer.Header.Get("Location"), "\r\n") {
-			t.Errorf("%q leads to %s", address, to)
-		}
+		assert.True(t, to.Host == "broker.example.com" && to.Scheme == "http" &&
+			!strings.ContainsAny(answer.Header.Get("Location"), "\r\n"), "%q leads to %s", address, to)
 	})
 }
 

@@ -104,8 +104,7 @@ func TestManyAtOnce(t *testing.T) {
 		person := []string{openid.Operator, openid.Developer, openid.Stranger}[i%3]
 		all.Go(func() {
 			p, err := b.TryLogIn(d.at(managed), person)
-			if err != nil {
-				t.Error(err)
+			if !assert.NoError(t, err) {
 				return
 			}
 			for range 5 {
@@ -218,10 +217,8 @@ func TestCookiesOverHTTPS(t *testing.T) {
 			continue
 		}
 		ours++
-		if !strings.HasPrefix(c.Name, "__Host-") || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode ||
-			c.Path != "/" || c.Domain != "" {
-			t.Errorf("cookie %s", c)
-		}
+		assert.True(t, strings.HasPrefix(c.Name, "__Host-") && c.Secure && c.HttpOnly &&
+			c.SameSite == http.SameSiteLaxMode && c.Path == "/" && c.Domain == "", "cookie %s", c)
 	}
 	if ours != 3 { // the attempt, its end, the session
 		t.Errorf("%d cookies were set: %v", ours, set)

@@ -62,13 +62,11 @@ func TestClient(t *testing.T) {
 func expectJSON(t *testing.T, user testdrive.Terminal) {
 	t.Helper()
 	var catalog struct{ Services []struct{ Name string } }
-	if user.Read(t, &catalog, "catalog"); len(catalog.Services) != 2 || catalog.Services[0].Name != "mysql" {
-		t.Errorf("catalog: %+v", catalog)
-	}
+	user.Read(t, &catalog, "catalog")
+	assert.True(t, len(catalog.Services) == 2 && catalog.Services[0].Name == "mysql", "catalog: %+v", catalog)
 	var all []struct{ Name string }
-	if user.Read(t, &all, "services"); len(all) != 0 {
-		t.Errorf("services before any was made: %+v", all)
-	}
+	user.Read(t, &all, "services")
+	assert.Empty(t, all, "services before any was made")
 	type shown struct {
 		Name string
 		Plan struct{ Name string }
@@ -76,24 +74,21 @@ func expectJSON(t *testing.T, user testdrive.Terminal) {
 	expect := func(plan string, args ...string) {
 		t.Helper()
 		var s shown
-		if user.Read(t, &s, args...); s.Name != "db" || s.Plan.Name != plan {
-			t.Errorf("%v: %+v", args, s)
-		}
+		user.Read(t, &s, args...)
+		assert.True(t, s.Name == "db" && s.Plan.Name == plan, "%v: %+v", args, s)
 	}
 	expect("shared-async", "create-service", "mysql/shared-async", "db")
 	expect("shared-small", "update-service", "db", "-p", "shared-small")
 	expect("shared-small", "service", "db")
-	if user.Read(t, &all, "services"); len(all) != 1 || all[0].Name != "db" {
-		t.Errorf("services: %+v", all)
-	}
+	user.Read(t, &all, "services")
+	assert.True(t, len(all) == 1 && all[0].Name == "db", "services: %+v", all)
 	var binding struct{ Credentials testdrive.Credentials }
 	user.Read(t, &binding, "create-service-key", "db", "key")
 	binding.Credentials.Open(t)
 	user.Expect(t, "1 of 10", "service", "db")
 	var deleted struct{ Deleted string }
-	if user.Read(t, &deleted, "delete-service-key", "db", "key"); deleted.Deleted != "key" {
-		t.Errorf("delete-service-key: %+v", deleted)
-	}
+	user.Read(t, &deleted, "delete-service-key", "db", "key")
+	assert.Equal(t, "key", deleted.Deleted, "delete-service-key")
 	expect("shared-small", "delete-service", "db")
 }
 

@@ -28,15 +28,11 @@ func TestCatalogCheck(t *testing.T) {
 	require.NoError(t, err)
 	first, second := lineOf(string(text), "name: shared-small"), lineOf(string(text), "name: shared-large")
 	bad := filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(bad, []byte(strings.Replace(string(text), "name: shared-large", "name: shared-small", 1)),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(bad, []byte(strings.Replace(string(text), "name: shared-large", "name: shared-small", 1)), 0o600))
 	out := testdrive.Run(t, nil, "catalog", "check", bad)
-	if out.Status == 0 || !strings.HasPrefix(out.Stderr, fmt.Sprintf("%s:%d: ", bad, second)) ||
-		!strings.Contains(out.Stderr, fmt.Sprintf("line %d", first)) {
-		t.Errorf("a catalog with two plans of one name: status %d, %q", out.Status, out.Stderr)
-	}
+	assert.True(t, out.Status != 0 && strings.HasPrefix(out.Stderr, fmt.Sprintf("%s:%d: ", bad, second)) &&
+		strings.Contains(out.Stderr, fmt.Sprintf("line %d", first)),
+		"a catalog with two plans of one name: status %d, %q", out.Status, out.Stderr)
 	if out := testdrive.Run(t, nil, "catalog", "check", "/no/such/file"); out.Status == 0 ||
 		!strings.Contains(out.Stderr, "/no/such/file") {
 		t.Errorf("no catalog: status %d, %q", out.Status, out.Stderr)

@@ -56,20 +56,18 @@ func TestOperatorsLists(t *testing.T) {
 	assert.Len(t, o.IDs(t, "id", "instances", "--limit", "2"), 2, "at most two")
 
 	lines := strings.Split(strings.TrimSuffix(o.Run(t, 0, "instances", "--org", "sales").Stdout, "\n"), "\n")
-	if len(lines) != 2 || !strings.HasPrefix(lines[0], "id\tname\tplan\t") ||
-		!strings.HasPrefix(lines[1], named.ID+"\torders\tshared-small\tready\tshared-1\tsales\tproduction\t1\t") {
-		t.Errorf("lines for other programs: %q", lines)
-	}
+	assert.True(t, len(lines) == 2 && strings.HasPrefix(lines[0], "id\tname\tplan\t") &&
+		strings.HasPrefix(lines[1], named.ID+"\torders\tshared-small\tready\tshared-1\tsales\tproduction\t1\t"),
+		"lines for other programs: %q", lines)
 	var shown struct {
 		ID, Name, Plan, Kind, Server string
 		Bindings                     []struct{ ID, Role, Account string }
 		Tasks                        []struct{ Task, Kind, State string } `json:"latest_tasks"`
 	}
 	o.Read(t, &shown, "instances", named.ID)
-	if shown.Name != "orders" || shown.Server != "shared-1" || len(shown.Bindings) != 1 ||
-		shown.Bindings[0].Account != c.Username || len(shown.Tasks) != 2 || shown.Tasks[0].Kind != "bind" {
-		t.Errorf("the instance: %+v", shown)
-	}
+	assert.True(t, shown.Name == "orders" && shown.Server == "shared-1" && len(shown.Bindings) == 1 &&
+		shown.Bindings[0].Account == c.Username && len(shown.Tasks) == 2 && shown.Tasks[0].Kind == "bind",
+		"the instance: %+v", shown)
 	text := o.Run(t, 0, "instances", named.ID).Stdout
 	testdrive.ExpectLine(t, text, "organization:", "sales (sales-guid)")
 	testdrive.ExpectLine(t, text, binding.BindingID, "read-only", c.Username)
@@ -99,10 +97,8 @@ func TestOperatorsLists(t *testing.T) {
 		Instances              int
 	}
 	o.Read(t, &all, "servers")
-	if len(all) != 1 || all[0].Server != "shared-1" || all[0].State != "ok" || !strings.EqualFold(all[0].Flavour, p.Server.Flavour) ||
-		all[0].Instances != 2 {
-		t.Errorf("servers: %+v", all)
-	}
+	assert.True(t, len(all) == 1 && all[0].Server == "shared-1" && all[0].State == "ok" &&
+		strings.EqualFold(all[0].Flavour, p.Server.Flavour) && all[0].Instances == 2, "servers: %+v", all)
 	own := o.IDs(t, "server", "servers", "--dedicated")
 	require.Len(t, own, 1, "dedicated servers")
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers", own[0]).Stdout, "instance:", dedicated.ID)
@@ -115,9 +111,8 @@ func TestOperatorsLists(t *testing.T) {
 		Created  time.Time `json:"created_at"`
 	}
 	o.Read(t, &deleted, "servers", own[0])
-	if deleted.Instance != dedicated.ID || deleted.State != "deleted" || time.Since(deleted.Created) > time.Hour {
-		t.Errorf("the server of a deleted instance: %+v", deleted)
-	}
+	assert.True(t, deleted.Instance == dedicated.ID && deleted.State == "deleted" &&
+		time.Since(deleted.Created) <= time.Hour, "the server of a deleted instance: %+v", deleted)
 	testdrive.ExpectEmpty(t, named.Deprovision(t, testdrive.Sync), http.StatusOK)
 	expectListsOfRemovedPlans(t, p, o, env, other)
 }

@@ -27,14 +27,11 @@ func TestMain(m *testing.M) {
 
 // The broker also stops in good order when the terminal closes, and goes on under nohup.
 func TestHangup(t *testing.T) {
-	if slices.Contains(stops(), os.Signal(syscall.SIGHUP)) == signal.Ignored(syscall.SIGHUP) {
-		t.Errorf("%v end the broker", stops())
-	}
+	assert.True(t, slices.Contains(stops(), os.Signal(syscall.SIGHUP)) != signal.Ignored(syscall.SIGHUP),
+		"%v end the broker", stops())
 	signal.Ignore(syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
-	if len(stops()) != 2 {
-		t.Errorf("%v end a broker under nohup", stops())
-	}
+	assert.True(t, len(stops()) == 2, "%v end a broker under nohup", stops())
 }
 
 // A process that was started with a limit of 0, and may not raise it, returns an error if a program could still collect

@@ -134,9 +134,8 @@ func TestDoctorBeforeTheFirstStart(t *testing.T) {
 		assert.True(t, len(lines) == 1 && !strings.HasSuffix(lines[0], ": ok"),
 			"nothing wrong with %q in:\n%s", want, out.Stdout)
 	}
-	if strings.Contains(out.Stdout+out.Stderr, secret) || !strings.Contains(out.Stderr, "checks that failed: 5") {
-		t.Errorf("doctor says %s%s", out.Stdout, out.Stderr)
-	}
+	assert.True(t, !strings.Contains(out.Stdout+out.Stderr, secret) &&
+		strings.Contains(out.Stderr, "checks that failed: 5"), "doctor says %s%s", out.Stdout, out.Stderr)
 }
 
 func TestMigrate(t *testing.T) {

@@ -81,9 +81,9 @@ func TestUpgradeAll(t *testing.T) {
 		require.True(t, slices.Equal(results, want), "%+v instead of %q", rows, want)
 	}
 	due := upgrade(0)
-	if expect(due, "", "", "", ""); due[0].From != earlier || due[0].To != present.Version || due[0].Plan != "dedicated-small" {
-		t.Fatalf("due are %+v", due)
-	}
+	expect(due, "", "", "", "")
+	require.True(t, due[0].From == earlier && due[0].To == present.Version && due[0].Plan == "dedicated-small",
+		"due are %+v", due)
 	expect(upgrade(0, "--plan", "dedicated-large"))
 	expect(upgrade(0, "--space", "a-space"), "")
 	out := testdrive.Run(t, env, "upgrade", "--all").Expect(t, 1)
@@ -93,9 +93,8 @@ func TestUpgradeAll(t *testing.T) {
 
 	controller.state.Store("FAILED")
 	rows := upgrade(1, "--all", "--canaries", "2", "--max-in-flight", "2")
-	if expect(rows, "failed", "upgraded", "not begun", "not begun"); !strings.Contains(rows[0].Reason, "a test wants it to fail") {
-		t.Errorf("it failed for this reason: %+v", rows[0])
-	}
+	expect(rows, "failed", "upgraded", "not begun", "not begun")
+	assert.True(t, strings.Contains(rows[0].Reason, "a test wants it to fail"), "it failed for this reason: %+v", rows[0])
 	// A developer's update of the last one is in progress. It ends when the one before has been upgraded.
 	tasks.Exec(t, `INSERT INTO task (instance_id, kind, plan_id, run_at) VALUES ('i3', 'update', '', now() + interval '1 h')`)
 	go testdrive.Eventually(t, limits.Stuck, "the one before is upgraded", func() (ended bool) {
@@ -162,10 +161,9 @@ func startController(t *testing.T, upgrade func()) *controller {
 		respond(w, http.StatusOK, map[string]any{"links": map[string]any{"uaa": map[string]string{"href": c.URL + "/uaa"}}})
 	})
 	mux.HandleFunc("POST /uaa/oauth/token", func(w http.ResponseWriter, r *http.Request) {
-		if r.FormValue("grant_type") != "client_credentials" || r.PostFormValue("client_id") != controllerClient ||
-			r.PostFormValue("client_secret") != controllerSecret {
-			t.Errorf("to UAA: %v", r.PostForm)
-		}
+		assert.True(t, r.FormValue("grant_type") == "client_credentials" &&
+			r.PostFormValue("client_id") == controllerClient && r.PostFormValue("client_secret") == controllerSecret,
+			"to UAA: %v", r.PostForm)
 		respond(w, http.StatusOK, map[string]any{"access_token": "a-token", "token_type": "bearer", "expires_in": 3600})
 	})
 	mux.HandleFunc("PATCH /v3/service_instances/i0", func(w http.ResponseWriter, r *http.Request) {

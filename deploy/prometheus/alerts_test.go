@@ -17,9 +17,7 @@ func TestAlerts(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
 		out, err := exec.Command("promtool", args...).CombinedOutput()
-		if err != nil {
-			t.Errorf("promtool %s (of the package prometheus): %v\n%s", strings.Join(args, " "), err, out)
-		}
+		assert.NoError(t, err, "promtool %s (of the package prometheus): %s", strings.Join(args, " "), out)
 	}
 	tests, err := os.ReadFile("alerts_test.yml")
 	require.NoError(t, err)
@@ -42,9 +40,8 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			t.Errorf("%s: severity %q", a.Alert, a.Labels["severity"])
 		}
 		for _, name := range []string{"summary", "description"} {
-			if !strings.HasSuffix(a.Annotations[name], ".") {
-				t.Errorf("%s: the %s %q is no sentence", a.Alert, name, a.Annotations[name])
-			}
+			assert.True(t, strings.HasSuffix(a.Annotations[name], "."),
+				"%s: the %s %q is no sentence", a.Alert, name, a.Annotations[name])
 		}
 		assert.Equal(t, "docs/runbook.md#"+strings.ToLower(a.Alert), a.Annotations["runbook_url"],
 			"%s: runbook_url", a.Alert)

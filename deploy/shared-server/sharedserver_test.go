@@ -14,10 +14,9 @@ func TestFiles(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range []string{"mysql", "mariadb"} {
 		statements, err := sharedserver.Statements(flavour, "s3cret")
-		if err != nil || len(statements) < 3 || !strings.HasPrefix(statements[0], "CREATE USER IF NOT EXISTS '"+sharedserver.Account+"'@") ||
-			!strings.Contains(statements[0], "'s3cret'") {
-			t.Errorf("%s: %q, %v", flavour, statements, err)
-		}
+		assert.True(t, err == nil && len(statements) >= 3 &&
+			strings.HasPrefix(statements[0], "CREATE USER IF NOT EXISTS '"+sharedserver.Account+"'@") &&
+			strings.Contains(statements[0], "'s3cret'"), "%s: %q, %v", flavour, statements, err)
 		for _, s := range statements {
 			assert.False(t, strings.HasSuffix(s, ";") || strings.Contains(s, "PASSWORD") || strings.HasPrefix(s, "--"),
 				"%s: the statement %q", flavour, s)

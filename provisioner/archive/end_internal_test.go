@@ -115,9 +115,8 @@ func TestNotes(t *testing.T) {
 	}{{true, 1, -1}, {false, 1.5, -1}, {false, 1.95, 1.95}, {false, 2, 1.95}, {true, 3, 1.95}, {false, 3.9, 1.95}, {false, 4, 4}} {
 		require.NoError(t, a.recordEnd(t.Context(), l, backup.LogEnd{At: l.Begin, Until: minute(step.at)}, step.grown))
 		end, err := v.RecordedEnd(t.Context(), l)
-		if err != nil || end.Until.IsZero() != (step.recorded < 0) || step.recorded > 0 && !end.Until.Equal(minute(step.recorded)) {
-			t.Errorf("minute %v: recorded is %v, %v", step.at, end.Until, err)
-		}
+		assert.True(t, err == nil && end.Until.IsZero() == (step.recorded < 0) &&
+			(step.recorded <= 0 || end.Until.Equal(minute(step.recorded))), "minute %v: recorded is %v, %v", step.at, end.Until, err)
 	}
 }
 

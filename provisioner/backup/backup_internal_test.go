@@ -79,10 +79,8 @@ func TestMemoryForLongStatements(t *testing.T) {
 	}}
 	_, err := hold(t.Context(), m.Parts[0], m.Parts[0].Objects[0], options, timesInLoad)
 	refusal, ok := errors.AsType[*transfer.RefusedError](err)
-	if reserved != 15<<20 || !ok || !refusal.BySettings || !strings.Contains(refusal.Sentence, "Table t0, or table t1 has "+
-		"a row of 5 MiB") {
-		t.Errorf("reserved %d: %v", reserved, err)
-	}
+	assert.True(t, reserved == 15<<20 && ok && refusal.BySettings &&
+		strings.Contains(refusal.Sentence, "Table t0, or table t1 has "+"a row of 5 MiB"), "reserved %d: %v", reserved, err)
 }
 
 func TestDamagedBackup(t *testing.T) {

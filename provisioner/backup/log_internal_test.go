@@ -86,10 +86,9 @@ func TestLogIsReadAsWritten(t *testing.T) {
 			return nil
 		})
 		previous := []binlog.Position{l.Begin, ends[0]}[n]
-		if err != nil || end != ends[n] || head.Previous != previous || !head.Until.Equal(noon.Add(time.Minute)) ||
-			binlog.Began(head.Format) != int64(7+n) {
-			t.Errorf("it ends at %v with %+v, %v", end, head, err)
-		}
+		assert.True(t, err == nil && end == ends[n] && head.Previous == previous &&
+			head.Until.Equal(noon.Add(time.Minute)) && binlog.Began(head.Format) == int64(7+n),
+			"it ends at %v with %+v, %v", end, head, err)
 	}
 	_, _, err = s.ReadSegment(t.Context(), l, pos("log.2", 5), nil)
 	assert.True(t, err == ErrNoSegment, "a segment that is not there: %v", err)

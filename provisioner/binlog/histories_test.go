@@ -49,9 +49,7 @@ func (h history) expect(t *testing.T, s server) {
 	}
 	require.NoError(t, err)
 	want, got := source.contents(t), target.contents(t)
-	if !slices.Equal(got, want) {
-		t.Errorf("the replay has\n%s\ninstead of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.Equal(t, want, got, "the replay")
 }
 
 var (

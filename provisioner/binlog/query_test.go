@@ -65,9 +65,8 @@ func TestStatusVariables(t *testing.T) {
 		maps.Copy(want, test.set)
 		assert.False(t, !maps.Equal(q.set, want) || test.set == nil && test.harmless == "" && code != 131,
 			"%d sets %v instead of %v", code, q.set, want)
-		if (code == 4) != (q.client == 33) || (code == 131) != slices.Equal(q.collations, [][2]uint64{{45, 46}}) || q.repeated {
-			t.Errorf("%d: %+v", code, q)
-		}
+		assert.True(t, (code == 4) == (q.client == 33) &&
+			(code == 131) == slices.Equal(q.collations, [][2]uint64{{45, 46}}) && !q.repeated, "%d: %+v", code, q)
 		e = queryWith(string([]byte{byte(code)}) + test.value[:len(test.value)-1])
 		_, err = e.query()
 		assert.Error(t, err, "%d without its last byte: no error", code)

@@ -35,9 +35,8 @@ func TestTimesOfClients(t *testing.T) {
 	} {
 		r := &Replay{Until: until, at: test.at, part: test.part}
 		ended, err := r.transaction(t.Context(), event{header: header{kind: mariaGTIDEvent, when: uint32(test.when.Unix())}})
-		if err != nil || ended != test.ended || !ended && r.committed.After(until) {
-			t.Errorf("%s: ended %v, committed %s, %v", name, ended, r.committed, err)
-		}
+		assert.True(t, err == nil && ended == test.ended && (ended || !r.committed.After(until)),
+			"%s: ended %v, committed %s, %v", name, ended, r.committed, err)
 	}
 }
 

@@ -155,8 +155,10 @@ func TestIdentities(t *testing.T) {
 		"an unknown CA":  {func(c *credhub.Config) { c.CA = nil }, "certificate"},
 	} {
 		err := client(t, hub, test.change).Store(t.Context(), name, secret, credhub.UAAClient("reader"))
-		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
-			t.Errorf("%s: %v", what, err)
+		if test.says == "" {
+			assert.NoError(t, err, what)
+		} else {
+			assert.ErrorContains(t, err, test.says, what)
 		}
 		refused := (*credhub.Error)(nil)
 		assert.False(t, err != nil && (!errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "CredHub: store ")),
@@ -208,9 +210,8 @@ func TestResponses(t *testing.T) {
 			}
 		})
 		err := client(t, hub, nil).Store(t.Context(), name, secret, reader)
-		if err == nil || !strings.Contains(err.Error(), test.says) || reached.Load() {
-			t.Errorf("%s: reached another server: %t, %v", what, reached.Load(), err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), test.says) && !reached.Load(),
+			"%s: reached another server: %t, %v", what, reached.Load(), err)
 		if test.path == "/api/v2/permissions" && test.method == "GET" {
 			done, err := client(t, hub, nil).Delete(t.Context(), name, reader)
 			assert.False(t, done || err == nil, "%s: deleted: %t, %v", what, done, err)

@@ -50,9 +50,8 @@ func TestCopiesOnASharedServer(t *testing.T) {
 		ok    bool
 	}{{string(about), true}, {string(about[1:]), false}, {`{"instance_id": "i", "database": "other"}`, false}, {`{"database": "db"}`, false}} {
 		got, err := copies([]mysqladmin.ListedInstance{{Database: "db", About: test.about}})
-		if (err == nil) != test.ok || test.ok && (len(got) != 1 || got[0].ID != "i" || !reflect.DeepEqual(got[0].Retained, good.Retained)) {
-			t.Errorf("%s is %+v, %v", test.about, got, err)
-		}
+		assert.True(t, (err == nil) == test.ok && (!test.ok || len(got) == 1 && got[0].ID == "i" &&
+			reflect.DeepEqual(got[0].Retained, good.Retained)), "%s is %+v, %v", test.about, got, err)
 	}
 }
 
@@ -109,9 +108,7 @@ func TestRecordsOfArrivals(t *testing.T) {
 	l := fleet.Launcher{Name: "here", Launcher: d}
 	round := func(when string, there bool) {
 		require.NoError(t, k.writeLauncher(t.Context(), l, m))
-		if (d.records["d_1"] != "") != there {
-			t.Errorf("%s: the record is %q", when, d.records["d_1"])
-		}
+		assert.True(t, (d.records["d_1"] != "") == there, "%s: the record is %q", when, d.records["d_1"])
 	}
 	round("while the move goes on", true)
 	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { tx.SwapPlaces("i"); return nil }))
@@ -134,9 +131,8 @@ func TestNotesOfLaunchers(t *testing.T) {
 		{"instance_id": "i", "dedicated_id": "d_1", "plan_id": "old"}, {"instance_id": "j", "dedicated_id": "d_2"}]}`)
 	for _, want := range []int64{7, 3} {
 		r, err := ReadDedicated(t.Context(), l, "own")
-		if err != nil || !r.Found || r.TaskID != want || len(r.Instances) != 2 || r.Instances[0].PlanID != "new" || r.Instances[1].ID != "j" {
-			t.Errorf("read %+v, %v; want task %d", r, err, want)
-		}
+		assert.True(t, err == nil && r.Found && r.TaskID == want && len(r.Instances) == 2 &&
+			r.Instances[0].PlanID == "new" && r.Instances[1].ID == "j", "read %+v, %v; want task %d", r, err, want)
 		assert.NoError(t, RestartDedicated(t.Context(), l, store.Mark{Identity: "own", TaskID: 3, TaskAt: noon}))
 	}
 	d.records["d_1"] = "{"
@@ -161,16 +157,13 @@ func TestHoldIsLoggedOnce(t *testing.T) {
 	}{{nil, ""}, {held, "an older backup"}, {held, ""}, {nil, "no longer held"}, {nil, ""}, {held, "an older backup"}} {
 		log.Reset()
 		k.logHold(step.held)
-		if (log.Len() > 0) != (step.says != "") || !strings.Contains(log.String(), step.says) {
-			t.Errorf("held %v: %q, want %q", step.held != nil, log.String(), step.says)
-		}
+		assert.True(t, (log.Len() > 0) == (step.says != "") && strings.Contains(log.String(), step.says),
+			"held %v: %q, want %q", step.held != nil, log.String(), step.says)
 	}
 	log.Reset()
 	k.writing.Log = k.Logger
 	k.report(t.Context(), "shared-1", errors.Join(store.ErrHeld))
-	if log.Len() > 0 {
-		t.Errorf("a hold is logged as a failure of a server: %s", log.String())
-	}
+	assert.Empty(t, log.String(), "a hold is logged as a failure of a server")
 }
 
 // A server that has never had a mark holds nothing.

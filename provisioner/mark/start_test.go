@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/leader"
@@ -40,9 +41,8 @@ func TestStartHoldsAnOlderPostgreSQL(t *testing.T) {
 			site := inprocess.New(t, s, testdrive.Environment(t, s), nil)
 			for _, lease := range []string{"mark", "mark of dedicated servers"} { // so that only the start compares
 				leads, _, err := site.Store.Leader.Acquire(t.Context(), lease, "another broker", leader.Hold)
-				if site.Must(err); !leads {
-					t.Fatal("another broker leads")
-				}
+				site.Must(err)
+				require.True(t, leads, "another broker leads")
 			}
 			site.Must(record(t.Context(), site, newer(site)))
 			start(site)

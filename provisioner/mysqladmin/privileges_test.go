@@ -160,9 +160,7 @@ func TestSettingsThatAreAskedForAreShipped(t *testing.T) {
 		slices.Sort(shipped)
 		// The file also has what the line about open files is measured by.
 		shipped = slices.DeleteFunc(shipped, func(line string) bool { return strings.HasPrefix(line, "innodb_open_files=") })
-		if !slices.Equal(shipped, wanted) {
-			t.Errorf("%s.cnf has\n%s\nand the broker asks for\n%s", file, strings.Join(shipped, "\n"), strings.Join(wanted, "\n"))
-		}
+		assert.Equal(t, wanted, shipped, "%s.cnf", file)
 	}
 }
 
@@ -199,9 +197,7 @@ func TestSettingsOfServers(t *testing.T) {
 		all := mysqladmin.Lines(mysqladmin.Settings(flavour.Name))
 		// How many files a server may open, its host decides too: TestFilesThatAreLeft.
 		all = slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "open_files_limit=") })
-		if !slices.Equal(missing, all) {
-			t.Errorf("missing are\n%s\ninstead of\n%s", strings.Join(missing, "\n"), strings.Join(all, "\n"))
-		}
+		assert.Equal(t, all, missing)
 	})
 }
 

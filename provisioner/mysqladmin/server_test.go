@@ -32,10 +32,8 @@ func TestUnreachable(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		err = server.Ping(ctx)
 		cancel()
-		if !mysqladmin.Unreachable(err) || !strings.Contains(err.Error(), "s1") ||
-			strings.Contains(err.Error(), "secret-word") {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.True(t, mysqladmin.Unreachable(err) && strings.Contains(err.Error(), "s1") &&
+			!strings.Contains(err.Error(), "secret-word"), "%s: %v", what, err)
 		assert.NoError(t, server.Close())
 	}
 }

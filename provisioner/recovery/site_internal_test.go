@@ -261,7 +261,6 @@ func TestBlocked(t *testing.T) {
 	marked, unmarked := &recovery{gone: map[string]bool{}}, &recovery{gone: map[string]bool{}}
 	marked.forgetServer(instance("i", db, before), true)
 	unmarked.forgetServer(instance("i", db, before), false)
-	if marked.plan.Items[0].Action != Forget || !marked.gone["i"] || unmarked.plan.Items[0].Action != Look || unmarked.gone["i"] {
-		t.Errorf("a missing server: %+v, %+v", marked.plan.Items, unmarked.plan.Items)
-	}
+	assert.True(t, marked.plan.Items[0].Action == Forget && marked.gone["i"] && unmarked.plan.Items[0].Action == Look &&
+		!unmarked.gone["i"], "a missing server: %+v, %+v", marked.plan.Items, unmarked.plan.Items)
 }

@@ -120,9 +120,8 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 	defer all.Close()
 	var logged bytes.Buffer
 	all.All()[0].refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
-	if !strings.Contains(logged.String(), "offers TLS, but nothing verifies its certificate") || !all.All()[0].Usable() {
-		t.Errorf("the log says\n%s", logged.String())
-	}
+	assert.True(t, strings.Contains(logged.String(), "offers TLS, but nothing verifies its certificate") &&
+		all.All()[0].Usable(), "the log says\n%s", logged.String())
 }
 
 // login prepares an administrator's connections.

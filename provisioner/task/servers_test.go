@@ -194,10 +194,8 @@ func TestWaitingIsGivenUp(t *testing.T) {
 		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }},
 		task.Config{MaxWait: func(store.Task) time.Duration { return time.Second }})
 	got := end(t, s, recordOn(t, s, "away", "i").ID)
-	if got.State != store.Failed || !strings.Contains(got.Description, "did not answer") ||
-		strings.Count(got.LastError, "connection refused") != 2 {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.State == store.Failed && strings.Contains(got.Description, "did not answer") &&
+		strings.Count(got.LastError, "connection refused") == 2, "%+v", got)
 	assert.False(t, undone.Load(), "the outcome was recorded as undone")
 }
 

@@ -290,9 +290,8 @@ func (one fault) expectSame(t *testing.T, s, into servers.MySQL) {
 				continue
 			}
 			f.must(err)
-			if slices.Sort(leftOut); !slices.Equal(leftOut, one.leftOut) {
-				t.Errorf("dump %t: left out %q", dumps, leftOut)
-			}
+			slices.Sort(leftOut)
+			assert.True(t, slices.Equal(leftOut, one.leftOut), "dump %t: left out %q", dumps, leftOut)
 			f.expectSameTables()
 			f.expectTablesAfter(one)
 		}

@@ -149,15 +149,11 @@ func (f *fixture) expectSame(query string, replace ...string) {
 	if strings.HasPrefix(query, "SHOW CREATE TABLE") { // MySQL shows an implied character set only in the copy
 		want, got = characterSet.ReplaceAllString(want, ""), characterSet.ReplaceAllString(got, "")
 	}
-	if want == "" {
-		f.t.Errorf("%s: nothing to compare", query)
-	}
+	assert.NotEmpty(f.t, want, "%s: nothing to compare", query)
 	// See charsetOfCollation.
 	charset := regexp.MustCompile(` CHARACTER SET \w+( COLLATE \w)`)
 	want, got = charset.ReplaceAllString(want, "$1"), charset.ReplaceAllString(got, "$1")
-	if want != got {
-		f.t.Errorf("%s:\nsource: %s\ncopy:   %s", query, want, got)
-	}
+	assert.Equal(f.t, want, got, query)
 }
 
 // createEverything creates every kind of object and value in the source that its flavour has.

@@ -153,9 +153,7 @@ func TestNothingOlderThanTLS12(t *testing.T) {
 	for version, served := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", address,
 			&tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
-		if served != (err == nil) {
-			t.Errorf("%s: %v", tls.VersionName(version), err)
-		}
+		assert.True(t, served == (err == nil), "%s: %v", tls.VersionName(version), err)
 		if err == nil {
 			conn.Close()
 		}
@@ -184,9 +182,8 @@ func TestProfiles(t *testing.T) {
 		require.NoError(t, err)
 		content, err := io.ReadAll(r.Body)
 		r.Body.Close()
-		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(content), want) {
-			t.Errorf("%s: status %d, %d bytes, %v", page, r.StatusCode, len(content), err)
-		}
+		assert.True(t, err == nil && r.StatusCode == http.StatusOK && strings.Contains(string(content), want),
+			"%s: status %d, %d bytes, %v", page, r.StatusCode, len(content), err)
 	}
 }
 
@@ -292,9 +289,8 @@ func TestHostileInput(t *testing.T) {
 				r, err := http.ReadResponse(responses, nil)
 				require.NoError(t, err)
 				body, err := io.ReadAll(r.Body)
-				if err != nil || r.StatusCode != want || want >= 400 && sentence(r, body) == "" {
-					t.Errorf("response %d is %d, %.500s, %v; want %d", n+1, r.StatusCode, body, err, want)
-				}
+				assert.True(t, err == nil && r.StatusCode == want && (want < 400 || sentence(r, body) != ""),
+					"response %d is %d, %.500s, %v; want %d", n+1, r.StatusCode, body, err, want)
 			}
 		})
 	}

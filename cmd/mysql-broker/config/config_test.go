@@ -193,9 +193,8 @@ func TestCloudFoundry(t *testing.T) {
 	assert.True(t, cfg.PostgresURL == "postgres://tagged/" && cfg.Port == 9000 && cfg.Application.Index == 1, "%+v", cfg)
 	require.Len(t, cfg.Shared, 2, "%d shared servers", len(cfg.Shared))
 	one, two := cfg.Shared[0], cfg.Shared[1]
-	if one.Admin.Name != "mysql-server-1" || one.Host != "public.one" || one.Port != 3307 || string(one.Admin.CA) != certificate {
-		t.Errorf("first server %+v", one)
-	}
+	assert.True(t, one.Admin.Name == "mysql-server-1" && one.Host == "public.one" && one.Port == 3307 &&
+		string(one.Admin.CA) == certificate, "first server %+v", one)
 	assert.True(t, two.Admin.Name == "two" && two.Host == "two", "second server %+v", two)
 
 	t.Run("a service by its name comes before a tagged one", func(t *testing.T) {

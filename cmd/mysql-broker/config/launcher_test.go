@@ -36,9 +36,8 @@ func TestLauncherOfAService(t *testing.T) {
 	delete(env, "LAUNCHER_NODE_HOST")
 	env["VCAP_SERVICES"] = strings.ReplaceAll(env["VCAP_SERVICES"], "mysql-broker-kubernetes", "mysql-broker-kubernetes-zone-1")
 	cfg, err = read()
-	if strings.Contains(err.Error(), "LAUNCHER") || len(cfg.Launchers) != 2 || cfg.Launchers[1].Name != "zone-1" {
-		t.Errorf("%d launchers, %v", len(cfg.Launchers), err)
-	}
+	assert.True(t, !strings.Contains(err.Error(), "LAUNCHER") && len(cfg.Launchers) == 2 &&
+		cfg.Launchers[1].Name == "zone-1", "%d launchers, %v", len(cfg.Launchers), err)
 	env["VCAP_SERVICES"] = strings.ReplaceAll(env["VCAP_SERVICES"], "api_token", "tokenn")
 	if _, err := read(); !strings.Contains(err.Error(), `the key "tokenn", and there is no variable LAUNCHER_TOKENN`) ||
 		strings.Contains(err.Error(), token) {

@@ -112,8 +112,7 @@ func TestExternalURL(t *testing.T) {
 		env := complete(t)
 		env["EXTERNAL_URL"], env["VCAP_APPLICATION"] = tt.set, tt.application
 		cfg, err := read(t, env)
-		if err != nil {
-			t.Errorf("%+v: %v", tt, err)
+		if !assert.NoError(t, err, "%+v", tt) {
 			continue
 		}
 		got := ""
@@ -144,11 +143,9 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	cfg, err := read(t, env)
 	require.NoError(t, err)
 	s := cfg.SignIn
-	if s.Provider.ClientID != "mysql" || s.Provider.ClientSecret != secret || !s.InCatalog || s.Provider.Issuer != "" ||
-		s.CloudController != "https://api.example.com" || s.OperatorGroup != "" ||
-		!slices.Equal(s.Provider.Scopes, []string{"openid", "cloud_controller_service_permissions.read"}) {
-		t.Errorf("%+v", s)
-	}
+	assert.True(t, s.Provider.ClientID == "mysql" && s.Provider.ClientSecret == secret && s.InCatalog &&
+		s.Provider.Issuer == "" && s.CloudController == "https://api.example.com" && s.OperatorGroup == "" &&
+		slices.Equal(s.Provider.Scopes, []string{"openid", "cloud_controller_service_permissions.read"}), "%+v", s)
 }
 
 func TestSignInElsewhere(t *testing.T) {
@@ -160,11 +157,9 @@ func TestSignInElsewhere(t *testing.T) {
 	cfg, err := read(t, env)
 	require.NoError(t, err)
 	s := cfg.SignIn
-	if s.Provider.ClientID != "mysql" || s.InCatalog || s.Provider.Issuer != "https://id.example.com/realms/ops/" ||
-		s.CloudController != "" || s.OperatorGroup != "dba" ||
-		!slices.Equal(s.Provider.Scopes, []string{"openid", "profile"}) {
-		t.Errorf("%+v", s)
-	}
+	assert.True(t, s.Provider.ClientID == "mysql" && !s.InCatalog &&
+		s.Provider.Issuer == "https://id.example.com/realms/ops/" && s.CloudController == "" && s.OperatorGroup == "dba" &&
+		slices.Equal(s.Provider.Scopes, []string{"openid", "profile"}), "%+v", s)
 	maps.Copy(env, map[string]string{"OIDC_SCOPES": " openid  groups ", "CLOUD_CONTROLLER_URL": "https://api.example.com/"})
 	if cfg, err = read(t, env); err != nil || cfg.SignIn.CloudController != "https://api.example.com" ||
 		!slices.Equal(cfg.SignIn.Provider.Scopes, []string{"openid", "groups"}) {

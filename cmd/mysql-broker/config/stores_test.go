@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,10 +55,8 @@ func TestBackups(t *testing.T) {
 		for _, err := range r.problems {
 			problems += err.Error()
 		}
-		if test.says == "" && got != test.want || (problems == "") != (test.says == "") ||
-			!strings.Contains(problems, test.says) || strings.Contains(problems, secret) {
-			t.Errorf("%s: %s, %q", name, got, problems)
-		}
+		assert.True(t, (test.says != "" || got == test.want) && (problems == "") == (test.says == "") &&
+			strings.Contains(problems, test.says) && !strings.Contains(problems, secret), "%s: %s, %q", name, got, problems)
 	}
 }
 
@@ -118,9 +117,7 @@ func TestCredHub(t *testing.T) {
 		for _, err := range r.problems {
 			problems += err.Error()
 		}
-		if test.says == "" && got != test.want || (problems == "") != (test.says == "") ||
-			!strings.Contains(problems, test.says) || strings.Contains(problems, secret) {
-			t.Errorf("%s: %s, %q", name, got, problems)
-		}
+		assert.True(t, (test.says != "" || got == test.want) && (problems == "") == (test.says == "") &&
+			strings.Contains(problems, test.says) && !strings.Contains(problems, secret), "%s: %s, %q", name, got, problems)
 	}
 }

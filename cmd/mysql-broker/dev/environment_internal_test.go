@@ -61,9 +61,8 @@ func TestSecretsAreKept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secrets.json")
 	first, err := loadSecrets(path)
-	if err != nil || first.Password == "" || first.Keyset == "" || first.AccountPassword == "" || len(first.Username) > 20 {
-		t.Fatalf("the first start: %v", err)
-	}
+	require.True(t, err == nil && first.Password != "" && first.Keyset != "" && first.AccountPassword != "" &&
+		len(first.Username) <= 20, "the first start: %v", err)
 	again, err := loadSecrets(path)
 	assert.True(t, err == nil && again == first, "the second start has others, %v", err)
 	require.NoError(t, os.WriteFile(path, []byte(`{"password": "do-not-quote`), 0o600))

@@ -94,8 +94,7 @@ func TestConfirm(t *testing.T) {
 		command.SetOut(&out)
 		command.SetErr(&out)
 		err := command.Execute()
-		if done != test.done || (err == nil) != test.done || !strings.Contains(out.String(), test.says) {
-			t.Errorf("%q, %q: done: %t, %v: %s", test.args, test.answer, done, err, out.String())
-		}
+		assert.True(t, done == test.done && (err == nil) == test.done && strings.Contains(out.String(), test.says),
+			"%q, %q: done: %t, %v: %s", test.args, test.answer, done, err, out.String())
 	}
 }

@@ -31,10 +31,8 @@ func TestTableAligns(t *testing.T) {
 	assert.NotEqual(t, 0, out.Len(), "all rows are kept in memory")
 	check(t, l.end())
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != alignAtOnce+3 || lines[0] != "name     state" || lines[1] != "größer   -" ||
-		lines[2] != `a        "b\nc"` || lines[alignAtOnce+1] != `a   "b\nc"` {
-		t.Errorf("%q and %q", lines[:3], lines[alignAtOnce+1:])
-	}
+	assert.True(t, len(lines) == alignAtOnce+3 && lines[0] == "name     state" && lines[1] == "größer   -" &&
+		lines[2] == `a        "b\nc"` && lines[alignAtOnce+1] == `a   "b\nc"`, "%q and %q", lines[:3], lines[alignAtOnce+1:])
 }
 
 func TestLists(t *testing.T) {

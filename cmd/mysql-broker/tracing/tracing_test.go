@@ -42,9 +42,7 @@ func TestCollectorThatRefuses(t *testing.T) {
 	}
 	assert.NoError(t, traces.Shutdown(t.Context()))
 	lost, again := strings.Count(log.String(), "traces failed"), strings.Count(log.String(), "traces works again")
-	if lost != 2 || again != 1 {
-		t.Errorf("told of %d outages and %d ends:\n%s", lost, again, log.String())
-	}
+	assert.True(t, lost == 2 && again == 1, "told of %d outages and %d ends:\n%s", lost, again, log.String())
 }
 
 // A malformed resource attribute is logged and left out. The broker starts, and sends the other attributes.
@@ -59,7 +57,6 @@ func TestMalformedAttributes(t *testing.T) {
 	assert.Contains(t, log.String(), "malformed", "the mistake is not named")
 	_, span := traces.Tracer("test").Start(t.Context(), "span")
 	told := span.(sdk.ReadOnlySpan).Resource().String()
-	if !strings.Contains(told, "deployment.environment=test") || !strings.Contains(told, "service.name="+ServiceName) {
-		t.Errorf("told: %s", told)
-	}
+	assert.True(t, strings.Contains(told, "deployment.environment=test") &&
+		strings.Contains(told, "service.name="+ServiceName), "told: %s", told)
 }

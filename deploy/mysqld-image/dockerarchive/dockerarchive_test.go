@@ -32,9 +32,7 @@ func entries(t *testing.T, r io.Reader) (headers map[string]*tar.Header, content
 		require.NoError(t, err)
 		content, err := io.ReadAll(in)
 		require.NoError(t, err)
-		if headers[h.Name] != nil {
-			t.Errorf("%s is there twice", h.Name)
-		}
+		assert.Nil(t, headers[h.Name], "%s is there twice", h.Name)
 		headers[h.Name], contents[h.Name] = h, content
 	}
 }
@@ -90,9 +88,8 @@ func TestWrite(t *testing.T) {
 		"%d files; the images share no layer", len(files))
 	headers, contents := entries(t, bytes.NewReader(files[manifest[1].Layers[0]]))
 	program, link := headers["bin/mysqld"], headers["sbin"]
-	if program == nil || program.Mode != 0o751 || program.Uid != os.Getuid() || program.Uname != "" || string(contents["bin/mysqld"]) != "program" {
-		t.Errorf("the program is %+v", program)
-	}
+	assert.True(t, program != nil && program.Mode == 0o751 && program.Uid == os.Getuid() && program.Uname == "" &&
+		string(contents["bin/mysqld"]) == "program", "the program is %+v", program)
 	assert.True(t, link != nil && link.Typeflag == tar.TypeSymlink && link.Linkname == "bin", "the link is %+v", link)
 	all, err := filepath.Glob(filepath.Join(dir, "layer*"))
 	assert.True(t, err == nil && len(all) == 0, "left are %q, %v", all, err)

@@ -73,9 +73,8 @@ func TestAuthorityOfAllServers(t *testing.T) {
 	expect(t, leaf, roots, 2*certificate.RenewBefore)
 	oldSigner, err := old.Signer()
 	require.NoError(t, err)
-	if len(signer.All) != 2 || certificate.Issuer(leaf, signer.All) != signer.All[0] || certificate.Issuer(leaf, oldSigner.All) != nil {
-		t.Errorf("the issuer is not the first of %d", len(signer.All))
-	}
+	assert.True(t, len(signer.All) == 2 && certificate.Issuer(leaf, signer.All) == signer.All[0] &&
+		certificate.Issuer(leaf, oldSigner.All) == nil, "the issuer is not the first of %d", len(signer.All))
 	assert.False(t, bytes.Equal(signer.All[0].RawSubject, signer.All[1].RawSubject), "OpenSSL cannot tell two CAs apart")
 }
 

@@ -35,10 +35,9 @@ func TestRights(t *testing.T) {
 	})
 	_, err := l.Launch(t.Context(), newSpec(), func(string) {})
 	e, known := errors.AsType[*launcher.Error](err)
-	if !known || e.Action != launcher.GiveUp || !strings.Contains(err.Error(), `cannot patch resource "statefulsets"`) ||
-		strings.Contains(e.Sentence, "statefulsets") {
-		t.Errorf("launch without the right: %v", err)
-	}
+	assert.True(t, known && e.Action == launcher.GiveUp &&
+		strings.Contains(err.Error(), `cannot patch resource "statefulsets"`) &&
+		!strings.Contains(e.Sentence, "statefulsets"), "launch without the right: %v", err)
 	missed, err := newObjects(t).open(t).(launcher.Checker).MissingRights(t.Context())
 	assert.True(t, err == nil && missed == "", "with the rights of deploy/kubernetes/launcher: %q, %v", missed, err)
 }

@@ -127,8 +127,7 @@ func load(t *testing.T, db *sql.DB, rows int) {
 	for range 2 {
 		both.Go(func() {
 			session, err := db.Conn(ctx)
-			if err != nil {
-				t.Error(err)
+			if !assert.NoError(t, err) {
 				return
 			}
 			defer session.Close()

@@ -228,9 +228,8 @@ func TestUpgradeThatFails(t *testing.T) {
 				spec.Version = cfg.Others[0].Version
 				_, err := l.Upgrade(t.Context(), spec, ignore, ignore)
 				refused, ok := errors.AsType[*launcher.Error](err)
-				if !ok || refused.Action != launcher.GiveUp || !strings.Contains(refused.Sentence, "could not be upgraded to") {
-					t.Fatalf("error %v", err)
-				}
+				require.True(t, ok && refused.Action == launcher.GiveUp &&
+					strings.Contains(refused.Sentence, "could not be upgraded to"), "error %v", err)
 				assert.Error(t, db.PingContext(t.Context()), "applications can connect before the data is back")
 				for range 2 { // the second one repeats a revert whose outcome was lost
 					_, err = l.Revert(t.Context(), spec, ignore, ignore)
@@ -265,15 +264,13 @@ func TestUpgradeInterrupted(t *testing.T) {
 
 func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finish, id string) {
 	l, err := process.Open(cfg)
-	if err != nil {
-		t.Error(err)
+	if !assert.NoError(t, err) {
 		return
 	}
 	spec := newSpec(id)
 	spec.Version = binary.Version
 	end, err := l.Launch(t.Context(), spec, ignore)
-	if err != nil {
-		t.Error(err)
+	if !assert.NoError(t, err) {
 		return
 	}
 	db := connect(t, spec, end)

@@ -9,22 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
-	"mysql-broker/test/servers"
 )
 
 // What restores take and what expires depends on verified backups: unverified ones behind the last verified one neither
 // replace it nor outlive their days.
 func TestVerifiedBackupsCount(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
 	expect := func(when, found string, expired ...string) {
 		t.Helper()
-		b, err := s.Backups.Find(ctx, "i")
+		b, err := s.Backups.Find(t.Context(), "i")
 		assert.True(t, err == nil && b.ID == found, "%s, a restore takes %q, %v, want %q", when, b.ID, err, found)
-		all, err := s.Backups.Expired(ctx)
+		all, err := s.Backups.Expired(t.Context())
 		var ids []string
 		for _, b := range all {
 			ids = append(ids, b.ID)
@@ -38,7 +36,7 @@ func TestVerifiedBackupsCount(t *testing.T) {
 	}
 	note := func(id, problem string) {
 		t.Helper()
-		require.NoError(t, s.Backups.RecordVerification(ctx, id, problem))
+		require.NoError(t, s.Backups.RecordVerification(t.Context(), id, problem))
 	}
 	expect("before a verification", "b_4", "b_1", "b_2", "b_3")
 	note("b_2", "")
@@ -54,12 +52,11 @@ func TestVerifiedBackupsCount(t *testing.T) {
 // What a restore in place has put into an instance is in no backup of the schedule.
 func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	daily := []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}
 	expectDue := func(when string, want ...string) {
 		t.Helper()
-		due, err := s.Backups.Due(ctx, daily, 3)
+		due, err := s.Backups.Due(t.Context(), daily, 3)
 		require.NoError(t, err, when)
 		assert.Equal(t, append([]string{}, want...), due, when)
 	}
@@ -115,15 +112,14 @@ func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
 // A backup that settings of a server refuse is verified again after a day, or when an operator asks for it.
 func TestRefusedVerification(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
 		VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now())`)
 	expect := func(when string, want int, refused string) {
 		t.Helper()
-		due, err := s.Backups.Unverified(ctx)
+		due, err := s.Backups.Unverified(t.Context())
 		assert.True(t, err == nil && len(due) == want, "%s: %d to verify, %v, want %d", when, len(due), err, want)
-		b, err := s.Backups.Get(ctx, "b")
+		b, err := s.Backups.Get(t.Context(), "b")
 		assert.True(t, err == nil && b.VerifyRefused == refused,
 			"%s: refused %q, %v, want %q", when, b.VerifyRefused, err, refused)
 	}
@@ -132,31 +128,30 @@ func TestRefusedVerification(t *testing.T) {
 		require.NoError(t, err)
 	}
 	expect("new", 1, "")
-	do(s.Backups.RecordRefusal(ctx, "b", "too long"))
+	do(s.Backups.RecordRefusal(t.Context(), "b", "too long"))
 	expect("refused", 0, "too long")
 	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '23 h 59 min'")
 	expect("refused earlier that day", 0, "too long")
 	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '1 day'")
 	expect("refused a day ago", 1, "too long")
-	do(s.Backups.RecordRefusal(ctx, "b", "still too long"))
+	do(s.Backups.RecordRefusal(t.Context(), "b", "still too long"))
 	expect("refused again", 0, "still too long")
-	do(s.Backups.ForgetVerification(ctx, "b"))
+	do(s.Backups.ForgetVerification(t.Context(), "b"))
 	expect("an operator asks", 1, "")
-	do(s.Backups.RecordRefusal(ctx, "b", "too long"))
-	do(s.Backups.RecordVerification(ctx, "b", ""))
+	do(s.Backups.RecordRefusal(t.Context(), "b", "too long"))
+	do(s.Backups.RecordVerification(t.Context(), "b", ""))
 	expect("verified", 0, "")
 }
 
 // TestBinaryLogs orders backups by their positions, because a server's clock may be set back, and ends an archive.
 func TestBinaryLogs(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	now := time.Now().Truncate(time.Second)
-	l, err := s.Logs.Begin(ctx, store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
+	l, err := s.Logs.Begin(t.Context(), store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
 		BeganAt: now.Add(-time.Hour)})
 	require.NoError(t, err)
-	require.NoError(t, s.Logs.RecordArchived(ctx, l.ID, now))
+	require.NoError(t, s.Logs.RecordArchived(t.Context(), l.ID, now))
 	for _, p := range []store.BackupPosition{
 		{BackupID: "first", File: "binlog.999999", Position: 1000, TakenAt: now.Add(-time.Minute)},
 		{BackupID: "second", File: "binlog.1000000", Position: 200, TakenAt: now.Add(-3 * time.Minute)},
@@ -165,19 +160,19 @@ func TestBinaryLogs(t *testing.T) {
 		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
 			VALUES ('`+p.BackupID+`', 'i', 's', 'p', 'request', 'complete', now(), now())`)
 		p.LogID = l.ID
-		require.NoError(t, s.Logs.ImportMark(ctx, p))
+		require.NoError(t, s.Logs.ImportMark(t.Context(), p))
 	}
-	windows, err := s.Logs.Windows(ctx, "i")
+	windows, err := s.Logs.Windows(t.Context(), "i")
 	require.True(t, err == nil && len(windows) == 3, "windows %+v, %v", windows, err)
 	for n, id := range []string{"third", "second", "first"} {
 		assert.Equal(t, id, windows[n].BackupID)
 	}
-	needed, err := s.Logs.Needed(ctx)
+	needed, err := s.Logs.Needed(t.Context())
 	require.True(t, err == nil && len(needed) == 1, "needed %+v, %v", needed, err)
 	assert.True(t, needed[0].FirstFile == "binlog.999999" && needed[0].FirstPosition == 1000, "needed %+v", needed)
 	for range 2 {
-		require.NoError(t, s.Logs.EndOf(ctx, "i", "a reason"))
+		require.NoError(t, s.Logs.EndOf(t.Context(), "i", "a reason"))
 	}
-	l, err = s.Logs.Get(ctx, l.ID)
+	l, err = s.Logs.Get(t.Context(), l.ID)
 	assert.True(t, err == nil && l.EndedAt != nil && l.EndReason == "a reason", "%+v, %v", l, err)
 }

@@ -191,8 +191,7 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 // A provision that waits for the end of the instance's deletion finds that the platform is told about it.
 func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
 		LeaseTTL: time.Minute})
@@ -200,7 +199,7 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 	recorded := make(chan error, 1)
 	inTx(t, s, func(tx *store.Tx) error {
 		tx.DeleteInstance("i")
-		if err := tx.Exec(ctx, fmt.Sprintf("UPDATE task SET state = 'succeeded', finished_at = now() WHERE id = %d",
+		if err := tx.Exec(t.Context(), fmt.Sprintf("UPDATE task SET state = 'succeeded', finished_at = now() WHERE id = %d",
 			deletion.ID)); err != nil {
 			return err
 		}
@@ -208,7 +207,7 @@ func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 			_, err := recordOne(t, s, nil)
 			recorded <- err
 		}()
-		return awaitBlocked(ctx, observer)
+		return awaitBlocked(t.Context(), observer)
 	})
 	assert.ErrorIs(t, <-recorded, store.ErrExists, "recorded beside the end of its deletion")
 }
@@ -265,8 +264,7 @@ func TestNothingIsAbsentWhileItsCommitHangs(t *testing.T) {
 // After PostgreSQL's clock was set back, the report of an absence is in the future, and no request is known to be older.
 func TestReportedAbsentAfterClockSetBack(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	tellGone(t, s)
 	exec(t, url, "UPDATE absence SET reported_at = reported_at + interval '1 hour'")
 	_, err := recordOne(t, s, reportedAbsent(t, s, time.Now(), false))
@@ -275,14 +273,13 @@ func TestReportedAbsentAfterClockSetBack(t *testing.T) {
 
 func TestAbsencesAreForgotten(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	tellGone(t, s)
-	n, err := s.Instances.ForgetAbsences(ctx)
+	n, err := s.Instances.ForgetAbsences(t.Context())
 	assert.True(t, n == 0 && err == nil, "forgotten too early: %d, %v", n, err)
 	exec(t, url, "UPDATE absence SET reported_at = reported_at - interval '3 hours'")
 	_, err = recordOne(t, s, nil)
 	assert.NoError(t, err, "hours after the platform was told")
-	n, err = s.Instances.ForgetAbsences(ctx)
+	n, err = s.Instances.ForgetAbsences(t.Context())
 	assert.True(t, n == 1 && err == nil, "not forgotten: %d, %v", n, err)
 }

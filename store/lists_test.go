@@ -79,8 +79,7 @@ func TestListsOverPages(t *testing.T) {
 // has 5000 keys; the rows to find are at the end of the first one, and the changing rows at its beginning.
 func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		SELECT to_char(n, 'FM00000'), 's', CASE WHEN n > 4800 THEN 'stays' ELSE 'other' END, 'ready', 'a', 'db_' || n
 		FROM generate_series(1, 5200) n`)

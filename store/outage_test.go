@@ -60,8 +60,7 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 // PostgreSQL whose disk is full answers and reads, and is not ready all the same, until there is room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	exec(t, url, `CREATE FUNCTION no_room() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
 		RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`,
 		"CREATE EVENT TRIGGER no_room ON ddl_command_start EXECUTE FUNCTION no_room()")

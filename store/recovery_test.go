@@ -28,22 +28,21 @@ func TestForgottenTasksHoldNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url, ctx := servers.Postgres(t), t.Context()
-			s := servers.OpenStore(t, url)
+			s, url := fresh(t)
 			newTask(t, s, provisionOf("before"))
 			newTask(t, s, provisionOf("told"))
 			exec(t, url, "UPDATE task SET state = 'succeeded', finished_at = now() - '50 days'::interval, created_at = "+
 				c.created)
-			told, err := s.Recovery.Mark(ctx)
+			told, err := s.Recovery.Mark(t.Context())
 			require.NoError(t, err)
 			if c.next {
 				newTask(t, s, provisionOf("next"))
 			}
-			_, err = s.Tasks.DeleteFinished(ctx, c.age)
+			_, err = s.Tasks.DeleteFinished(t.Context(), c.age)
 			require.NoError(t, err)
-			knows, err := s.Tasks.Knows(ctx, told.TaskID, told.TaskAt, 28*day)
+			knows, err := s.Tasks.Knows(t.Context(), told.TaskID, told.TaskAt, 28*day)
 			assert.True(t, err == nil && knows, "a task that servers were told of is known: %v, %v", knows, err)
-			m, err := s.Recovery.Mark(ctx)
+			m, err := s.Recovery.Mark(t.Context())
 			assert.True(t, err == nil && m.TaskID >= told.TaskID,
 				"the mark went from task_%d to task_%d, %v", told.TaskID, m.TaskID, err)
 		})

@@ -183,18 +183,17 @@ func TestWhatARestoreKeptIsLiveWhileItsInstanceIsFrozen(t *testing.T) {
 // Each resource is read once, over any number of pages.
 func TestResourcesAreReadInPages(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s, ctx := servers.OpenStore(t, url), t.Context()
+	s, url := fresh(t)
 	const each = 2500
 	exec(t, url, `INSERT INTO resource (kind, server, name, instance_id)
 		SELECT kind, server, 'n' || n, 'i' FROM generate_series(1, 2500) n, (VALUES ('database', 'a'), ('account', 'a'),
 			('database', 'b'), ('account', 'c'), ('dedicated server', '')) AS of (kind, server)`)
-	names, err := s.Resources.Servers(ctx)
+	names, err := s.Resources.Servers(t.Context())
 	slices.Sort(names)
 	assert.True(t, err == nil && slices.Equal(names, []string{"", "a", "b", "c"}), "servers %q, %v", names, err)
 	for server, want := range map[string]int{"": each, "a": 2 * each, "b": each, "c": each, "d": 0} {
 		seen, last := map[store.ResourceKey]bool{}, ""
-		err = s.Resources.Each(ctx, server, func(some []store.Resource) error {
+		err = s.Resources.Each(t.Context(), server, func(some []store.Resource) error {
 			for _, r := range some {
 				assert.False(t, r.Server != server || r.Kind == store.DatabaseResource && last == store.AccountResource,
 					"server %q: %+v after a %s", server, r, last)
@@ -206,7 +205,7 @@ func TestResourcesAreReadInPages(t *testing.T) {
 			"server %q: %d resources instead of %d, %v", server, len(seen), want, err)
 	}
 	stop := errors.New("enough")
-	assert.ErrorIs(t, s.Resources.Each(ctx, "a", func([]store.Resource) error { return stop }), stop)
+	assert.ErrorIs(t, s.Resources.Each(t.Context(), "a", func([]store.Resource) error { return stop }), stop)
 }
 
 func TestOnlyDeadResourcesAreForgotten(t *testing.T) {

@@ -77,13 +77,12 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 // A task that takes longer than the time to the next one takes the place of that one.
 func TestALongScheduledTaskTakesThePlaceOfTheNext(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	due(t, s, sweep)
-	_, err := s.Tasks.RecordScheduled(ctx, sweep, hourly)
+	_, err := s.Tasks.RecordScheduled(t.Context(), sweep, hourly)
 	require.NoError(t, err)
 	exec(t, url, "UPDATE schedule SET next_at = now() - interval '1 min'")
-	_, err = s.Tasks.RecordScheduled(ctx, sweep, hourly)
+	_, err = s.Tasks.RecordScheduled(t.Context(), sweep, hourly)
 	assert.ErrorIs(t, err, store.ErrNotFound, "a second task while the first is in progress")
 	expectRows(t, url, "SELECT kind FROM schedule WHERE next_at > now()", sweep)
 }
@@ -103,8 +102,7 @@ func TestNothingIsScheduledDuringAHold(t *testing.T) {
 
 func TestWhenTheNextTaskIsDue(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	for name, c := range map[string]struct {
 		by   store.Schedule
 		want string // of the time that was recorded
@@ -117,7 +115,7 @@ func TestWhenTheNextTaskIsDue(t *testing.T) {
 			if before != "none" {
 				exec(t, url, "UPDATE schedule SET next_at = "+before)
 			}
-			_, err := s.Tasks.RecordScheduled(ctx, name, c.by)
+			_, err := s.Tasks.RecordScheduled(t.Context(), name, c.by)
 			require.ErrorIs(t, err, store.ErrNotFound)
 			expectRows(t, url, "SELECT kind FROM schedule WHERE kind = '"+name+"' AND "+c.want, name)
 		}
@@ -133,26 +131,25 @@ func setBack(t *testing.T, url string) {
 
 func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	newTask(t, s, provisionOf("leased"))
-	_, err := s.Queue.Claim(ctx, "dead", time.Minute, store.Passed{})
+	_, err := s.Queue.Claim(t.Context(), "dead", time.Minute, store.Passed{})
 	require.NoError(t, err)
 	newTask(t, s, provisionOf("waiting"))
-	n, err := s.Queue.MendClock(ctx, time.Minute, time.Minute)
+	n, err := s.Queue.MendClock(t.Context(), time.Minute, time.Minute)
 	assert.True(t, err == nil && n == 0, "%d tasks were mended under a right clock, %v", n, err)
 	setBack(t, url)
-	_, err = s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+	_, err = s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
 	assert.ErrorIs(t, err, store.ErrNotFound, "claimed before the clock was mended")
-	n, err = s.Queue.MendClock(ctx, time.Minute, time.Minute)
+	n, err = s.Queue.MendClock(t.Context(), time.Minute, time.Minute)
 	assert.True(t, err == nil && n == 2, "%d tasks were mended, %v", n, err)
-	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+	claimed, err := s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
 	assert.True(t, err == nil && claimed.InstanceID == "waiting",
 		"claimed %q, %v: the dead worker's lease has not run out yet", claimed.InstanceID, err)
-	_, err = s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+	_, err = s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
 	assert.ErrorIs(t, err, store.ErrNotFound, "the dead worker's lease has not run out yet")
 	exec(t, url, "UPDATE task SET lease_until = lease_until - '1 minute'::interval") // a minute later
-	claimed, err = s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+	claimed, err = s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
 	assert.True(t, err == nil && claimed.InstanceID == "leased",
 		"claimed %q, %v instead of the dead worker's task", claimed.InstanceID, err)
 }
@@ -266,15 +263,14 @@ func TestLostListenerIsReplaced(t *testing.T) {
 
 func TestAgenda(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s, ctx := servers.OpenStore(t, url), t.Context()
+	s, url := fresh(t)
 	// about reports whether a time is that one, give or take a minute.
 	about := func(got *time.Duration, want time.Duration) bool {
 		return got != nil && (*got-want).Abs() < time.Minute
 	}
 	look := func() store.Agenda {
 		t.Helper()
-		a, err := s.Queue.Agenda(ctx, 2*time.Hour, 2*time.Hour)
+		a, err := s.Queue.Agenda(t.Context(), 2*time.Hour, 2*time.Hour)
 		require.NoError(t, err)
 		return a
 	}
@@ -285,7 +281,7 @@ func TestAgenda(t *testing.T) {
 	mine := newTask(t, s, leased)
 	a = look()
 	assert.True(t, about(a.Task, time.Hour), "a lease of an hour: %+v", a)
-	require.NoError(t, s.Queue.Postpone(ctx, held(mine), 30*time.Minute, 1, ""))
+	require.NoError(t, s.Queue.Postpone(t.Context(), held(mine), 30*time.Minute, 1, ""))
 	a = look()
 	assert.True(t, about(a.Task, 30*time.Minute), "a task in half an hour: %+v", a)
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
@@ -298,7 +294,7 @@ func TestAgenda(t *testing.T) {
 	exec(t, url, "UPDATE task SET run_at = now() + interval '3 hours' WHERE instance_id = 'waiting'")
 	a = look()
 	assert.True(t, a.ClockSetBack, "a task waits for longer than any may: %+v", a)
-	require.NoError(t, s.Recovery.SetHold(ctx, "test", 0))
+	require.NoError(t, s.Recovery.SetHold(t.Context(), "test", 0))
 	a = look()
 	assert.True(t, a.Task == nil && a.Expiry == nil, "nothing is to be done during a hold: %+v", a)
 }

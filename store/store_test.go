@@ -74,12 +74,19 @@ func texts(t *testing.T, url, query string) []string {
 	return all
 }
 
+// fresh returns a store, and the URL of its database.
+func fresh(t *testing.T) (s *store.Store, url string) {
+	t.Helper()
+	url = servers.Postgres(t)
+	return servers.OpenStore(t, url), url
+}
+
 // filled returns a store whose database statements have filled.
 func filled(t *testing.T, statements ...string) *store.Store {
 	t.Helper()
-	url := servers.Postgres(t)
+	s, url := fresh(t)
 	exec(t, url, statements...)
-	return servers.OpenStore(t, url)
+	return s
 }
 
 func provisionOf(instanceID string) store.NewTask {
@@ -213,17 +220,16 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 // A claim whose response is lost runs no step, and does not count as an attempt.
 func TestLostClaimIsNoAttempt(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	network, through := testdrive.ProxyURL(t, url)
 	lost := servers.OpenStore(t, through)
 	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Provision, PlanID: "p", Owner: "dead", LeaseTTL: -time.Second})
 	cut := network.CutAnswer(testdrive.Parameter("unlucky"), 0)
-	_, err := lost.Queue.Claim(ctx, "unlucky", -time.Second, store.Passed{})
+	_, err := lost.Queue.Claim(t.Context(), "unlucky", -time.Second, store.Passed{})
 	require.Error(t, err, "the answer was not lost")
 	testdrive.Receive(t, cut, "the answer to the claim is lost")
 	expectRows(t, url, "SELECT lease_owner FROM task", "unlucky")
-	got, err := s.Queue.Claim(ctx, "next", time.Minute, store.Passed{})
+	got, err := s.Queue.Claim(t.Context(), "next", time.Minute, store.Passed{})
 	assert.True(t, err == nil && got.Attempt == 1,
 		"attempt %d, %v, want 1: that of the worker that died", got.Attempt, err)
 	expectRows(t, url, "SELECT attempt::text FROM task", "1")
@@ -317,8 +323,7 @@ func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
 // All old tasks that have ended are deleted and no others, also in several batches and by several brokers at once.
 func TestOldTasksAreForgotten(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	const old = 3500
 	exec(t, url, `INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
 		SELECT 'i' || n, 'bind', 'p', 'succeeded', now() - '3 hours'::interval, now() - '2 hours'::interval

@@ -36,29 +36,28 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 	for name, outcome := range outcomes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url, ctx := servers.Postgres(t), t.Context()
-			s := servers.OpenStore(t, url)
+			s, url := fresh(t)
 			i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
-			_, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})
+			_, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})
 			require.NoError(t, err)
 			inTx(t, s, func(tx *store.Tx) error {
 				tx.RecordRetiredAccount("i", "old")
 				return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
 			})
-			dead, err := s.Queue.Claim(ctx, "dead", -time.Second, store.Passed{}) // run out as soon as it is taken
+			dead, err := s.Queue.Claim(t.Context(), "dead", -time.Second, store.Passed{}) // run out as soon as it is taken
 			require.NoError(t, err)
-			alive, err := s.Queue.Claim(ctx, "alive", time.Minute, store.Passed{})
+			alive, err := s.Queue.Claim(t.Context(), "alive", time.Minute, store.Passed{})
 			require.NoError(t, err)
 			before := rows(t, url)
-			assert.ErrorIs(t, s.Queue.Finish(ctx, held(dead), store.Succeeded, "", true, outcome), store.ErrLeaseLost,
+			assert.ErrorIs(t, s.Queue.Finish(t.Context(), held(dead), store.Succeeded, "", true, outcome), store.ErrLeaseLost,
 				"the dead worker")
 			assert.Equal(t, before, rows(t, url), "the dead worker changed something")
-			assert.NoError(t, s.Queue.Finish(ctx, held(alive), store.Succeeded, "", true, outcome), "the living worker")
-			got, err := s.Tasks.Get(ctx, alive.ID)
+			assert.NoError(t, s.Queue.Finish(t.Context(), held(alive), store.Succeeded, "", true, outcome), "the living worker")
+			got, err := s.Tasks.Get(t.Context(), alive.ID)
 			assert.True(t, err == nil && got.State == store.Succeeded, "the task's state is %q, %v", got.State, err)
 			ended := rows(t, url)
 			assert.NotEqual(t, before, ended, "the living worker changed nothing")
-			assert.ErrorIs(t, s.Queue.Finish(ctx, held(alive), store.Failed, "", true, nothing), store.ErrLeaseLost, "once more")
+			assert.ErrorIs(t, s.Queue.Finish(t.Context(), held(alive), store.Failed, "", true, nothing), store.ErrLeaseLost, "once more")
 			assert.Equal(t, ended, rows(t, url), "once more changed something")
 		})
 	}
@@ -154,22 +153,21 @@ func audited(t *testing.T, s *store.Store, q store.AuditQuery) (all []string) {
 // The audit agrees with the records, for each way in which a task begins and ends.
 func TestAuditFollowsTasks(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	s.ActAs(store.Actor{Platform: store.ByBroker})
 	jane := store.Actor{Platform: "cloudfoundry", UserID: "jane", Email: "jane@example.com", RequestID: "r"}
 	i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
 	by := func(n store.NewTask) store.NewTask { n.Actor = jane; return n }
-	_, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, i, by(provisionOf("i")), store.Room{OnServer: 10})
+	_, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, by(provisionOf("i")), store.Room{OnServer: 10})
 	require.NoError(t, err)
 	j := store.Instance{ID: "j", PlanID: "plan", Location: store.SharedLocation("a"), Database: "other"}
-	_, _, err = s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, j, by(provisionOf("j")),
+	_, _, err = s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, j, by(provisionOf("j")),
 		store.Room{OnServer: 1})
 	require.ErrorIs(t, err, store.ErrServerFull, "a full server")
 	assert.Equal(t, []string{"cloudfoundry:jane provision i  plan  in progress"}, audited(t, s, store.AuditQuery{}))
-	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
+	claimed, err := s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
 	require.NoError(t, err)
-	require.NoError(t, s.Queue.Finish(ctx, held(claimed), store.Succeeded, "", true, func(tx *store.Tx) {
+	require.NoError(t, s.Queue.Finish(t.Context(), held(claimed), store.Succeeded, "", true, func(tx *store.Tx) {
 		tx.SetInstanceState("i", store.Ready)
 	}))
 	var cancelled *store.Task
@@ -181,7 +179,7 @@ func TestAuditFollowsTasks(t *testing.T) {
 		tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Update, PlanID: "plan",
 			Request: []byte(`{"plan_id":"other","secret":"hunter2"}`)})
 	})
-	_, err = s.Servers.Drain(ctx, "a")
+	_, err = s.Servers.Drain(t.Context(), "a")
 	require.NoError(t, err)
 	for _, c := range []struct {
 		q    store.AuditQuery
@@ -199,7 +197,7 @@ func TestAuditFollowsTasks(t *testing.T) {
 
 	assert.NotContains(t, strings.Join(texts(t, url, "SELECT a::text FROM audit a"), " "), "hunter2")
 	exec(t, url, "UPDATE audit SET at = now() - interval '3 d' WHERE action <> 'drain'")
-	n, err := s.Audit.Delete(ctx, 48*time.Hour)
+	n, err := s.Audit.Delete(t.Context(), 48*time.Hour)
 	assert.True(t, n == 3 && err == nil, "%d old entries were deleted: %v", n, err)
 	assert.Equal(t, []string{"broker: drain    a begun"}, audited(t, s, store.AuditQuery{}), "after the removal")
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
-	"mysql-broker/test/servers"
 )
 
 // ready records an instance on the shared server "a" that is ready.
@@ -38,15 +37,14 @@ func sampled(t *testing.T, s *store.Store, id string, since time.Time) (bytes []
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	ready(t, s, "i", "db_1")
 	ready(t, s, "untouched", "db_2")
-	_, err := s.Usage.Get(ctx, "i")
+	_, err := s.Usage.Get(t.Context(), "i")
 	assert.ErrorIs(t, err, store.ErrNotFound, "before the first measurement")
 	begin := time.Now().Add(-time.Minute)
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Sample: true})
-	first, err := s.Usage.Get(ctx, "i")
+	first, err := s.Usage.Get(t.Context(), "i")
 	assert.True(t, err == nil && first.Bytes == 10 && first.OverSince == nil, "%+v, %v", first, err)
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 11, Level: 80})
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 30, Level: 90, Sample: true})
@@ -54,55 +52,53 @@ func TestUsage(t *testing.T) {
 	assert.Equal(t, []int64{30}, sampled(t, s, "i", time.Now().Add(time.Minute)), "samples that hold in a minute")
 	got := sampled(t, s, "untouched", begin)
 	assert.Nil(t, got, "samples of another instance: %v", got)
-	found, err := s.Usage.OnServer(ctx, "a", []string{"db_0", "db_1", "db_2"})
+	found, err := s.Usage.OnServer(t.Context(), "a", []string{"db_0", "db_1", "db_2"})
 	assert.True(t, err == nil && len(found) == 2 && *found[0].Bytes == 30 && found[0].Level == 90 &&
 		found[0].SampledBytes == 30 && found[1].InstanceID == "untouched" && found[1].Bytes == nil, "%+v, %v", found, err)
-	found, err = s.Usage.OnServer(ctx, "b", []string{"db_1"})
+	found, err = s.Usage.OnServer(t.Context(), "b", []string{"db_1"})
 	assert.True(t, err == nil && len(found) == 0, "on another server: %+v, %v", found, err)
-	second, err := s.Usage.Get(ctx, "i")
+	second, err := s.Usage.Get(t.Context(), "i")
 	assert.True(t, err == nil && second.MeasuredAt.After(first.MeasuredAt), "%+v, %v", second, err)
-	require.NoError(t, s.Usage.RecordMeasurement(ctx, "a"))
-	third, err := s.Usage.Get(ctx, "i")
+	require.NoError(t, s.Usage.RecordMeasurement(t.Context(), "a"))
+	third, err := s.Usage.Get(t.Context(), "i")
 	assert.True(t, err == nil && third.MeasuredAt.After(second.MeasuredAt),
 		"after a measurement that changed nothing: %+v, %v", third, err)
-	stats, err := s.Usage.Stats(ctx, 1)
+	stats, err := s.Usage.Stats(t.Context(), 1)
 	require.NoError(t, err)
 	assert.Equal(t, []store.QuotaCount{{PlanID: "p", Level: 90, Count: 1}}, stats.Counts)
 	assert.Equal(t, []store.FullInstance{{InstanceID: "i", PlanID: "p", Bytes: 30}}, stats.Fullest)
 	exec(t, url, "UPDATE instance SET state = 'delete failed'")
-	stats, err = s.Usage.Stats(ctx, 1)
+	stats, err = s.Usage.Stats(t.Context(), 1)
 	assert.True(t, err == nil && len(stats.Counts)+len(stats.Fullest) == 0, "delete failed: %+v, %v", stats, err)
 }
 
 // A new instance with the id of a deleted one does not inherit its storage usage.
 func TestUsageIsNotInherited(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	ready(t, s, "i", "db_1")
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Level: 100, Sample: true})
 	restrict(t, s, "i", true)
 	write(t, s, func(tx *store.Tx) { tx.DeleteInstance("i") })
 	ready(t, s, "i", "db_2")
-	usage, err := s.Usage.Get(ctx, "i")
+	usage, err := s.Usage.Get(t.Context(), "i")
 	assert.ErrorIs(t, err, store.ErrNotFound, "%+v", usage)
-	i, err := s.Instances.Get(ctx, "i")
+	i, err := s.Instances.Get(t.Context(), "i")
 	assert.True(t, err == nil && i.OverSince == nil, "%+v, %v", i, err)
 	got := sampled(t, s, "i", time.Time{})
 	assert.Nil(t, got, "samples %v", got)
 	record(t, s, store.UsageChange{Database: "db_2", Bytes: 20, Sample: true})
-	require.NoError(t, s.Usage.Forget(ctx, time.Hour))
+	require.NoError(t, s.Usage.Forget(t.Context(), time.Hour))
 	expectRows(t, url, "SELECT database_name FROM storage_usage", "db_2")
 	expectRows(t, url, "SELECT database_name FROM storage_sample ORDER BY 1", "db_1", "db_2")
-	require.NoError(t, s.Usage.Forget(ctx, 0))
+	require.NoError(t, s.Usage.Forget(t.Context(), 0))
 	expectRows(t, url, "SELECT database_name FROM storage_sample")
 }
 
 // All old samples are deleted and no others, also in several batches.
 func TestMuchUsageIsForgotten(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	ready(t, s, "i", "db_kept")
 	exec(t, url, `INSERT INTO storage_sample SELECT 'db_' || n, now() - '2 hours'::interval, n FROM generate_series(1, 2500) n`,
 		`INSERT INTO storage_usage SELECT 'db_' || n, n, now() FROM generate_series(1, 2500) n`)
@@ -114,8 +110,7 @@ func TestMuchUsageIsForgotten(t *testing.T) {
 
 func TestEachDedicated(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	ready(t, s, "shared", "db_1")
 	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", Location: store.DedicatedLocation("process", "d_1"), Database: "db_2"})
@@ -158,8 +153,7 @@ func restrict(t *testing.T, s *store.Store, id string, over bool) {
 
 func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	ready(t, s, "i", "db_1")
 	bind := func(id string) {
 		t.Helper()
@@ -175,7 +169,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 		t.Helper()
 		var got []string
 		for after := (store.DueAccount{}); ; {
-			some, err := s.Bindings.DueAccounts(ctx, false, "", after, 1)
+			some, err := s.Bindings.DueAccounts(t.Context(), false, "", after, 1)
 			require.NoError(t, err)
 			if len(some) == 0 {
 				break
@@ -189,7 +183,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	bind("b")
 	due()
 	restrict(t, s, "i", true)
-	i, err := s.Instances.Get(ctx, "i")
+	i, err := s.Instances.Get(t.Context(), "i")
 	assert.True(t, err == nil && i.OverSince != nil, "%+v, %v", i, err)
 	due("u_a a admin a", "u_b b admin a")
 	reconcile("u_a")
@@ -212,7 +206,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	due("u_b  admin a")
 	counted := func(want int64) {
 		t.Helper()
-		n, err := s.Tasks.DueCount(ctx)
+		n, err := s.Tasks.DueCount(t.Context())
 		assert.True(t, err == nil && n == want, "%d accounts are due instead of %d, %v", n, want, err)
 	}
 	counted(1)
@@ -221,7 +215,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	exec(t, url, "UPDATE binding SET grants_due = true WHERE account = 'u_c'")
 	retire("c")
 	due("u_b  admin a", "u_c  admin a")
-	some, err := s.Bindings.DueAccounts(ctx, true, "", store.DueAccount{}, 10)
+	some, err := s.Bindings.DueAccounts(t.Context(), true, "", store.DueAccount{}, 10)
 	assert.True(t, err == nil && len(some) == 0, "due on dedicated servers: %+v, %v", some, err)
 	exec(t, url, "UPDATE instance SET state = 'delete failed'") // whatever becomes of its accounts, it will not be reconciled
 	due()
@@ -230,30 +224,29 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 
 func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	const each, hold = time.Hour, time.Minute
 	take := func(owner string, want bool, least, most time.Duration) {
 		t.Helper()
-		taken, wait, err := s.Leader.Acquire(ctx, "work", owner, hold)
+		taken, wait, err := s.Leader.Acquire(t.Context(), "work", owner, hold)
 		assert.False(t, err != nil || taken != want || !taken && (wait < least || wait > most),
 			"%s: %v, wait %v, %v", owner, taken, wait, err)
 	}
 	take("a", true, 0, 0)
 	take("b", false, hold-10*time.Second, hold)
 	take("a", false, hold-10*time.Second, hold)
-	assert.NoError(t, s.Leader.Renew(ctx, "work", "a", hold))
-	assert.ErrorIs(t, s.Leader.Renew(ctx, "work", "b", hold), store.ErrLeaseLost, "another one's lease")
+	assert.NoError(t, s.Leader.Renew(t.Context(), "work", "a", hold))
+	assert.ErrorIs(t, s.Leader.Renew(t.Context(), "work", "b", hold), store.ErrLeaseLost, "another one's lease")
 	exec(t, url, "UPDATE leader_lease SET until = now()")
 	take("b", true, 0, 0) // a has died during a run, which does not count
-	assert.ErrorIs(t, s.Leader.Release(ctx, "work", "a", each, 0), store.ErrLeaseLost, "release of a lease that was lost")
-	assert.NoError(t, s.Leader.Release(ctx, "work", "b", 0, 0)) // it was broken off
+	assert.ErrorIs(t, s.Leader.Release(t.Context(), "work", "a", each, 0), store.ErrLeaseLost, "release of a lease that was lost")
+	assert.NoError(t, s.Leader.Release(t.Context(), "work", "b", 0, 0)) // it was broken off
 	take("a", true, 0, 0)
-	assert.NoError(t, s.Leader.Release(ctx, "work", "a", each, 0))
+	assert.NoError(t, s.Leader.Release(t.Context(), "work", "a", each, 0))
 	take("b", false, each-time.Minute, each)
 	exec(t, url, "UPDATE leader_lease SET began_at = began_at - '1 hour'::interval")
 	take("b", true, 0, 0)
-	assert.NoError(t, s.Leader.Release(ctx, "work", "b", each, 2*each))
+	assert.NoError(t, s.Leader.Release(t.Context(), "work", "b", each, 2*each))
 	take("a", false, 2*each-time.Minute, 2*each+time.Minute)
 	exec(t, url, "UPDATE leader_lease SET began_at = began_at + '1 day', until = until + '1 day'") // the clock is set back
 	take("a", true, 0, 0)

@@ -47,6 +47,14 @@ func read(t *testing.T, env map[string]string) (config.Config, error) {
 	return config.FromEnvironment(func(name string) string { return env[name] })
 }
 
+// readWith reads a valid environment with some values changed.
+func readWith(t *testing.T, change map[string]string) (config.Config, error) {
+	t.Helper()
+	env := complete(t)
+	maps.Copy(env, change)
+	return read(t, env)
+}
+
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	cfg, err := read(t, complete(t))
@@ -77,9 +85,7 @@ func TestTracing(t *testing.T) {
 		{map[string]string{endpoint: "http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
 			"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, true},
 	} {
-		env := complete(t)
-		maps.Copy(env, tt.env)
-		cfg, err := read(t, env)
+		cfg, err := readWith(t, tt.env)
 		assert.True(t, err == nil && cfg.Tracing == tt.want, "%v: %t, %v", tt.env, cfg.Tracing, err)
 	}
 }
@@ -87,10 +93,8 @@ func TestTracing(t *testing.T) {
 // expectProblems expects an error about a changed environment, with all these words and without the secret.
 func expectProblems(t *testing.T, change map[string]string, want []string) {
 	t.Helper()
-	env := complete(t)
-	maps.Copy(env, change)
-	_, err := read(t, env)
-	require.Error(t, err, "no error")
+	_, err := readWith(t, change)
+	require.Error(t, err, "%v", change)
 	for _, words := range want {
 		assert.True(t, strings.Contains(err.Error(), words), "%q is missing in:\n%v", words, err)
 	}
@@ -235,32 +239,22 @@ func encode(t *testing.T, v any) string {
 func TestQuotaInterval(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"": time.Minute, "0": 0, "1s": time.Second, "1h": time.Hour} {
-		env := complete(t)
-		env["QUOTA_INTERVAL"] = text
-		cfg, err := read(t, env)
+		cfg, err := readWith(t, map[string]string{"QUOTA_INTERVAL": text})
 		assert.True(t, err == nil && cfg.Quota == want, "%q: %v, %v", text, cfg.Quota, err)
 	}
 	for _, text := range []string{"-1s", "10ms", "2h", "often"} {
-		env := complete(t)
-		env["QUOTA_INTERVAL"] = text
-		_, err := read(t, env)
-		assert.True(t, err != nil && strings.Contains(err.Error(), "QUOTA_INTERVAL"), "%q: %v", text, err)
+		expectProblems(t, map[string]string{"QUOTA_INTERVAL": text}, []string{"QUOTA_INTERVAL"})
 	}
 }
 
 func TestAnswerTimeout(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"": 2 * time.Second, "30s": 30 * time.Second} {
-		env := complete(t)
-		env["ANSWER_TIMEOUT"] = text
-		cfg, err := read(t, env)
+		cfg, err := readWith(t, map[string]string{"ANSWER_TIMEOUT": text})
 		assert.True(t, err == nil && cfg.AnswerTime == want && cfg.Shared[0].AnswerTime == want,
 			"%q: %v, %v", text, cfg.AnswerTime, err)
 	}
 	for _, text := range []string{"0", "31s", "soon"} {
-		env := complete(t)
-		env["ANSWER_TIMEOUT"] = text
-		_, err := read(t, env)
-		assert.True(t, err != nil && strings.Contains(err.Error(), "ANSWER_TIMEOUT"), "%q: %v", text, err)
+		expectProblems(t, map[string]string{"ANSWER_TIMEOUT": text}, []string{"ANSWER_TIMEOUT"})
 	}
 }

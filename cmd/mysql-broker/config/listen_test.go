@@ -22,9 +22,7 @@ func TestProxies(t *testing.T) {
 		{"", "10.0.0.0/8, 192.0.2.1,fd00::1", "{false [10.0.0.0/8 192.0.2.1/32 fd00::1/128]}"},
 		{`{}`, "::ffff:10.1.2.3, 10.1.2.3/8", "{true [10.1.2.3/32 10.0.0.0/8]}"},
 	} {
-		env := complete(t)
-		env["VCAP_APPLICATION"], env["TRUSTED_PROXIES"] = c.application, c.trusted
-		cfg, err := read(t, env)
+		cfg, err := readWith(t, map[string]string{"VCAP_APPLICATION": c.application, "TRUSTED_PROXIES": c.trusted})
 		got := fmt.Sprint(cfg.Proxies)
 		assert.True(t, err == nil && got == c.want, "%q %q: %s, %v, want %s", c.application, c.trusted, got, err, c.want)
 	}
@@ -65,13 +63,7 @@ func TestAddress(t *testing.T) {
 		{"10.0.0.0/8", "", "", 0, "is neither a host"},
 		{"a b", "", "", 0, "is neither a host"},
 	} {
-		env := complete(t)
-		delete(env, "PORT")
-		env["ADDRESS"] = c.address
-		if c.port != "" {
-			env["PORT"] = c.port
-		}
-		cfg, err := read(t, env)
+		cfg, err := readWith(t, map[string]string{"ADDRESS": c.address, "PORT": c.port})
 		assert.False(t, c.problem == "" && (err != nil || cfg.Bind != c.host || cfg.Port != c.listens),
 			"ADDRESS %q, PORT %q: %q, %d, %v", c.address, c.port, cfg.Bind, cfg.Port, err)
 		assert.False(t, c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)),
@@ -86,9 +78,7 @@ func TestProfilesAreForThisHostAlone(t *testing.T) {
 		"0.0.0.0:6060": false, ":6060": false, "[::]:6060": false, "10.0.0.1:6060": false, "localhost:6060": false,
 		"127.0.0.1": false, "127.0.0.1:http": false, "6060": false, "[::ffff:10.0.0.1]:6060": false,
 	} {
-		env := complete(t)
-		env["PPROF_ADDRESS"] = address
-		cfg, err := read(t, env)
+		cfg, err := readWith(t, map[string]string{"PPROF_ADDRESS": address})
 		assert.False(t, good && (err != nil || cfg.Pprof != address), "%q: %q, %v", address, cfg.Pprof, err)
 		assert.False(t, !good && (err == nil || !strings.Contains(err.Error(), "PPROF_ADDRESS is not a loopback address")),
 			"%q: %v", address, err)
@@ -109,9 +99,7 @@ func TestExternalURL(t *testing.T) {
 		{"", `{"application_uris":[]}`, ""},
 		{"https://chosen.example.com", `{"application_uris":["broker.example.com"]}`, "https://chosen.example.com"},
 	} {
-		env := complete(t)
-		env["EXTERNAL_URL"], env["VCAP_APPLICATION"] = tt.set, tt.application
-		cfg, err := read(t, env)
+		cfg, err := readWith(t, map[string]string{"EXTERNAL_URL": tt.set, "VCAP_APPLICATION": tt.application})
 		if !assert.NoError(t, err, "%+v", tt) {
 			continue
 		}
@@ -127,20 +115,14 @@ func TestExternalURLThatIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"broker.example.com", "https://", "https://a.example.com/broker", "https://a?b",
 		"https://a#b", "https://user:" + secret + "@a", "http://broker.example.com", "http://10.0.0.1", "ftp://a", "%"} {
-		env := complete(t)
-		env["EXTERNAL_URL"] = text
-		_, err := read(t, env)
-		assert.False(t, err == nil || !strings.Contains(err.Error(), "EXTERNAL_URL") || strings.Contains(err.Error(), secret),
-			"%s: %v", text, err)
+		expectProblems(t, map[string]string{"EXTERNAL_URL": text}, []string{"EXTERNAL_URL"})
 	}
 }
 
 func TestSignInOnCloudFoundry(t *testing.T) {
 	t.Parallel()
-	env := complete(t)
-	maps.Copy(env, map[string]string{"DASHBOARD_CLIENT_ID": "mysql", "DASHBOARD_CLIENT_SECRET": secret,
+	cfg, err := readWith(t, map[string]string{"DASHBOARD_CLIENT_ID": "mysql", "DASHBOARD_CLIENT_SECRET": secret,
 		"VCAP_APPLICATION": `{"application_uris":["broker.example.com"],"cf_api":"https://api.example.com"}`})
-	cfg, err := read(t, env)
 	require.NoError(t, err)
 	s := cfg.SignIn
 	assert.True(t, s.Provider.ClientID == "mysql" && s.Provider.ClientSecret == secret && s.InCatalog &&

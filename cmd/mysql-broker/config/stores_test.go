@@ -1,23 +1,40 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
+const secret = "do-not-quote"
+
+// expectProblems expects that problems were found that say that, or none if that is "". They do not quote the secret.
+func expectProblems(t *testing.T, name string, r *reader, says string) {
+	t.Helper()
+	problems := errors.Join(r.problems...)
+	if says == "" {
+		assert.NoError(t, problems, name)
+		return
+	}
+	require.ErrorContains(t, problems, says, name)
+	assert.NotContains(t, problems.Error(), secret, name)
+}
+
+// userProvided has a user-provided service, whose description ends with its credentials.
+func userProvided(description, credentials string) map[string]string {
+	return map[string]string{"VCAP_SERVICES": `{"user-provided":[{` + description + `,"credentials":` + credentials + `}]}`}
+}
+
 // TestBackups reads where backups are kept.
 func TestBackups(t *testing.T) {
 	t.Parallel()
-	const secret = "do-not-quote"
 	service := func(credentials string) map[string]string {
-		return map[string]string{"VCAP_SERVICES": `{"user-provided":[{"name":"s3","tags":["mysql-backups"],"credentials":` +
-			credentials + `}]}`}
+		return userProvided(`"name":"s3","tags":["mysql-backups"]`, credentials)
 	}
 	for name, test := range map[string]struct {
 		env        map[string]string
@@ -51,25 +68,21 @@ func TestBackups(t *testing.T) {
 		} else if b.directory != "" {
 			got = "file://" + b.directory
 		}
-		problems := ""
-		for _, err := range r.problems {
-			problems += err.Error()
+		if test.says == "" {
+			assert.Equal(t, test.want, got, name)
 		}
-		assert.True(t, (test.says != "" || got == test.want) && (problems == "") == (test.says == "") &&
-			strings.Contains(problems, test.says) && !strings.Contains(problems, secret), "%s: %s, %q", name, got, problems)
+		expectProblems(t, name, r, test.says)
 	}
 }
 
 // TestCredHub reads where CredHub is, and who the broker is there.
 func TestCredHub(t *testing.T) {
 	t.Parallel()
-	const secret = "do-not-quote"
 	const url = "https://credhub.service.cf.internal:8844"
 	cas := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(cas, "platform.crt"), []byte("no certificate"), 0o600))
 	service := func(credentials string) map[string]string {
-		return map[string]string{"VCAP_SERVICES": `{"user-provided":[{"name":"mysql-credhub-1","credentials":` +
-			credentials + `}]}`}
+		return userProvided(`"name":"mysql-credhub-1"`, credentials)
 	}
 	client := map[string]string{"CREDHUB_CLIENT": "c", "CREDHUB_CLIENT_SECRET": secret}
 	identity := map[string]string{"CF_INSTANCE_CERT": "/certificate", "CF_INSTANCE_KEY": "/key"}
@@ -113,11 +126,9 @@ func TestCredHub(t *testing.T) {
 		if c := r.credHub(services).client; c != nil {
 			got = c.URL + " " + c.ClientID + " " + c.Certificate + " " + c.Path
 		}
-		problems := ""
-		for _, err := range r.problems {
-			problems += err.Error()
+		if test.says == "" {
+			assert.Equal(t, test.want, got, name)
 		}
-		assert.True(t, (test.says != "" || got == test.want) && (problems == "") == (test.says == "") &&
-			strings.Contains(problems, test.says) && !strings.Contains(problems, secret), "%s: %s, %q", name, got, problems)
+		expectProblems(t, name, r, test.says)
 	}
 }

@@ -107,12 +107,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 			proxy, url := testdrive.ProxyURL(t, servers.Postgres(t))
 			var log logged.Text
 			s, running, release := servers.OpenStore(t, url), make(chan bool, 1), make(chan bool)
-			w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
-				running <- true
-				<-release
-				return nil
-			}}}}
-			r := task.New(s, always(w),
+			r := task.New(s, always(task.Workflow{Steps: []task.Step{hang(running, release)}}),
 				task.Config{LeaseTTL: tt.ttl, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			t.Cleanup(r.Stop)
 			defer close(release)

@@ -38,12 +38,7 @@ func TestStartWithoutAFreeWorkerLeavesTheTaskToOthers(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	started, release := make(chan bool, 8), make(chan bool)
-	endless := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
-		started <- true
-		<-release
-		return nil
-	}}}}
-	busy := startWith(t, s, endless, task.Config{Workers: 1})
+	busy := startWith(t, s, task.Workflow{Steps: []task.Step{hang(started, release)}}, task.Config{Workers: 1})
 	defer close(release)
 	recordOf(t, s, "first", store.NewTask{})
 	testdrive.Receive(t, started, "the first task begins")
@@ -62,12 +57,7 @@ func TestRequestsKeepNoWorker(t *testing.T) {
 	s := servers.Store(t)
 	const many = 20
 	began, release := make(chan bool, many), make(chan bool)
-	hang := task.Workflow{Steps: []task.Step{{Name: "hang",
-		Do: func(context.Context, *task.Run) error {
-			began <- true
-			<-release
-			return nil
-		}}}}
+	hanging := task.Workflow{Steps: []task.Step{hang(began, release)}}
 	j := &journal{}
 	quick := task.Workflow{Steps: []task.Step{j.step("other")}}
 	r := startWith(t, s, quick, task.Config{Workers: 2})
@@ -79,7 +69,7 @@ func TestRequestsKeepNoWorker(t *testing.T) {
 	}
 	for n := range many {
 		recorded, since := leased(t, s, r, fmt.Sprint("greedy", n))
-		all.Go(func() { request(recorded, since, hang) })
+		all.Go(func() { request(recorded, since, hanging) })
 	}
 	for range many {
 		testdrive.Receive(t, began, "a request of the greedy one hangs")

@@ -130,6 +130,15 @@ func (j *journal) step(name string, errs ...error) task.Step {
 	}}
 }
 
+// hang is a step that says that it began, and ends once it may.
+func hang(began chan<- bool, release <-chan bool) task.Step {
+	return task.Step{Name: "hang", Do: func(context.Context, *task.Run) error {
+		began <- true
+		<-release
+		return nil
+	}}
+}
+
 var errBoom = errors.New("boom")
 
 // The errors of a task's steps decide which steps run, how often, and how the task ends.

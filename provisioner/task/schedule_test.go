@@ -58,12 +58,8 @@ func TestScheduledTasksRunOnce(t *testing.T) {
 func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	kinds, running, release := sweep(j), make(chan struct{}), make(chan struct{})
-	w := task.Workflow{Steps: []task.Step{{Name: "sweep", Do: func(context.Context, *task.Run) error {
-		running <- struct{}{}
-		<-release
-		return nil
-	}}}}
+	kinds, running, release := sweep(j), make(chan bool), make(chan bool)
+	w := task.Workflow{Steps: []task.Step{hang(running, release)}}
 	kinds["sweep"] = task.Kind{Schedule: kinds["sweep"].Schedule,
 		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}
 	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
@@ -74,9 +70,9 @@ func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
 	<-running
 	again, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
 	assert.True(t, err == nil && again.ID == first.ID, "while %d runs: %+v, %v", first.ID, again, err)
-	release <- struct{}{}
+	release <- true
 	<-running
-	release <- struct{}{}
+	release <- true
 	ended(t, s, 2)
 }
 
@@ -129,11 +125,7 @@ func TestClockSetBack(t *testing.T) {
 	s, j := servers.OpenStore(t, url), &journal{}
 	dead := recordOf(t, s, "dead", store.NewTask{Owner: "dead", LeaseTTL: time.Second})
 	began, goOn := make(chan bool, 2), make(chan bool)
-	w := task.Workflow{Steps: []task.Step{{Name: "hold", Do: func(context.Context, *task.Run) error {
-		began <- true
-		<-goOn
-		return nil
-	}}, j.step("a")}}
+	w := task.Workflow{Steps: []task.Step{hang(began, goOn), j.step("a")}}
 	startWith(t, s, w, task.Config{LeaseTTL: time.Second})
 	working := recordOf(t, s, "working", store.NewTask{})
 	testdrive.Receive(t, began, "a task is under way")

@@ -22,30 +22,24 @@ import (
 
 // What tenants find on a new server, to which nobody but the admin can log in.
 func TestNewServer(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		spec := newSpec("one")
-		end := launch(t, l, spec)
-		expectSmall(t, binary, filepath.Join(cfg.Dir, "instances", spec.ID, "data"))
-		db := connect(t, spec, end)
-		assert.EqualValues(t, 0, testdrive.Read[int64](t, db, "SELECT @@log_bin + @@local_infile"), "log_bin + local_infile =")
-		assert.EqualValues(t, 1, testdrive.Read[int64](t, db, "SELECT @@character_set_server = 'utf8mb4'"),
+	eachServer(t, "one", func(t *testing.T, s server) {
+		expectSmall(t, s.cfg.Binary, filepath.Join(s.dir, "data"))
+		assert.EqualValues(t, 0, testdrive.Read[int64](t, s.db, "SELECT @@log_bin + @@local_infile"), "log_bin + local_infile =")
+		assert.EqualValues(t, 1, testdrive.Read[int64](t, s.db, "SELECT @@character_set_server = 'utf8mb4'"),
 			"default character set is not utf8mb4")
 		for _, user := range []string{"root", "", "mysql.sys", "mariadb.sys"} {
 			intruder := launcher.Spec{AdminUser: user}
-			err := openDB(t, intruder, end, nil).PingContext(t.Context())
+			err := openDB(t, intruder, s.end, nil).PingContext(t.Context())
 			refused := (*mysql.MySQLError)(nil)
 			assert.True(t, errors.As(err, &refused), "login as %q without a password: %v, want a refusal", user, err)
 		}
 		accounts := "SELECT count(*) FROM mysql.user WHERE user NOT LIKE 'mysql.%' AND user <> 'mariadb.sys'"
-		n := testdrive.Read[int64](t, db, accounts)
+		n := testdrive.Read[int64](t, s.db, accounts)
 		assert.EqualValues(t, 1, n, "%d accounts can log in, want the admin's alone", n)
-		_, err := os.Stat(filepath.Join(cfg.Dir, "instances", spec.ID, "init.sql"))
-		assert.True(t, os.IsNotExist(err), "the file with the admin password is still there: %v", err)
-		expectNoFilesOutside(t, db)
-		testdrive.Exec(t, db, "CREATE USER 'root'@'localhost'")
-		_, err = l.Launch(t.Context(), spec, ignore)
+		assert.NoFileExists(t, filepath.Join(s.dir, "init.sql"), "the file with the admin password is still there")
+		expectNoFilesOutside(t, s.db)
+		testdrive.Exec(t, s.db, "CREATE USER 'root'@'localhost'")
+		_, err := s.l.Launch(t.Context(), s.spec, ignore)
 		assert.Error(t, err, "launched again although root needs no password")
 	})
 }
@@ -161,15 +155,11 @@ func TestAddressThatTheHostDoesNotHave(t *testing.T) {
 
 // A state that cannot be read keeps no other server from being launched, and its own from being destroyed.
 func TestUnreadableState(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		broken := newSpec("broken")
-		launch(t, l, broken)
-		pid := pidOf(t, cfg, broken.ID)
-		require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "instances", broken.ID, "state.json"), []byte("{"), 0o600))
-		launch(t, l, newSpec("sound"))
-		assert.NoError(t, l.Destroy(t.Context(), broken.ID))
+	eachServer(t, "broken", func(t *testing.T, s server) {
+		pid := s.pid(t)
+		require.NoError(t, os.WriteFile(filepath.Join(s.dir, "state.json"), []byte("{"), 0o600))
+		launch(t, s.l, newSpec("sound"))
+		assert.NoError(t, s.l.Destroy(t.Context(), s.spec.ID))
 		assert.False(t, alive(pid), "the server still runs")
 	})
 }

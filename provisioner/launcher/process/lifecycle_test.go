@@ -139,36 +139,26 @@ func TestLaunchByAPausedBrokerLeavesNothing(t *testing.T) {
 
 // Applications were told the host, and the certificate is for it.
 func TestServersKeepTheHostTheyWereLaunchedWith(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		spec := newSpec("settled")
-		before := launch(t, l, spec)
-		l.Close()
-
-		cfg.Host = "localhost"
-		l = open(t, cfg)
-		found, err := l.Endpoint(t.Context(), spec.ID)
+	eachServer(t, "settled", func(t *testing.T, s server) {
+		s.l.Close()
+		s.cfg.Host = "localhost"
+		l := open(t, s.cfg)
+		found, err := l.Endpoint(t.Context(), s.spec.ID)
 		require.NoError(t, err)
-		assert.Equal(t, before.Host, found.Host)
-		assert.Equal(t, before.Host, launch(t, l, spec).Host, "launched again")
+		assert.Equal(t, s.end.Host, found.Host)
+		assert.Equal(t, s.end.Host, launch(t, l, s.spec).Host, "launched again")
 	})
 }
 
 // One directory may be named by several paths; a server is known by its own.
 func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		spec := newSpec("alias")
-		launch(t, l, spec)
-		l.Close()
-		pid := pidOf(t, cfg, spec.ID)
+	eachServer(t, "alias", func(t *testing.T, s server) {
+		s.l.Close()
+		pid := s.pid(t)
 		link := filepath.Join(t.TempDir(), "link")
-		require.NoError(t, os.Symlink(cfg.Dir, link))
-		cfg.Dir = link
-		l = open(t, cfg)
-		require.NoError(t, l.StopAll(t.Context()))
+		require.NoError(t, os.Symlink(s.cfg.Dir, link))
+		s.cfg.Dir = link
+		require.NoError(t, open(t, s.cfg).StopAll(t.Context()))
 		testdrive.Eventually(t, limits.Stuck, "the server is reaped", func() bool { return !alive(pid) })
 	})
 }
@@ -210,17 +200,12 @@ exec %[2]s "$@"
 
 // MySQL refuses to start while its socket's lock file names a living process.
 func TestStaleSocketLock(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		spec := newSpec("stale")
-		db := connect(t, spec, launch(t, l, spec))
-		require.NoError(t, l.StopAll(t.Context()))
-		lock := filepath.Join(cfg.Dir, "instances", spec.ID, "data", "mysqld.sock.lock")
+	eachServer(t, "stale", func(t *testing.T, s server) {
+		require.NoError(t, s.l.StopAll(t.Context()))
+		lock := filepath.Join(s.dir, "data", "mysqld.sock.lock")
 		require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600))
-		l = open(t, cfg)
-		require.NoError(t, l.StartAll(t.Context()))
-		assert.NoError(t, db.PingContext(t.Context()))
+		require.NoError(t, open(t, s.cfg).StartAll(t.Context()))
+		assert.NoError(t, s.db.PingContext(t.Context()))
 	})
 }
 

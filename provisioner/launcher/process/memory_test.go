@@ -21,18 +21,13 @@ import (
 // A tenant takes all the memory that it can get: by user variables in one session, then in many, and by buffers that it
 // sets as large as it likes. The server neither takes much more than its plan has, nor ends.
 func TestPlansMemoryHolds(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		spec := newSpec("hungry")
-		end := launch(t, l, spec)
-		admin := connect(t, spec, end)
-		testdrive.Exec(t, admin, "CREATE DATABASE app", "CREATE USER tenant IDENTIFIED BY 'a-password'",
+	eachServer(t, "hungry", func(t *testing.T, s server) {
+		testdrive.Exec(t, s.db, "CREATE DATABASE app", "CREATE USER tenant IDENTIFIED BY 'a-password'",
 			"GRANT ALL ON app.* TO tenant")
-		pid := pidOf(t, cfg, spec.ID)
-		tenant := spec
+		pid := s.pid(t)
+		tenant := s.spec
 		tenant.AdminUser, tenant.AdminPassword = "tenant", "a-password"
-		db := connect(t, tenant, end)
+		db := connect(t, tenant, s.end)
 		ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 		defer cancel()
 
@@ -54,17 +49,17 @@ func TestPlansMemoryHolds(t *testing.T) {
 		}
 		assert.Equal(t, 8, refused, "%d of 8 sessions were refused memory", refused)
 		// The plan's, and the stacks of all connections that there could be.
-		most, got := int64(spec.MemoryMB+200)<<20, peakMemory(t, pid)
+		most, got := int64(s.spec.MemoryMB+200)<<20, peakMemory(t, pid)
 		assert.True(t, got <= most, "the server took %d MiB of memory, want at most %d", got>>20, most>>20)
 		for _, session := range sessions {
 			_ = session.Close()
 		}
 		assert.NoError(t, db.Close())
-		db = connect(t, spec, end)
+		db = connect(t, s.spec, s.end)
 		testdrive.Eventually(t, limits.Stuck, "others can log in again", func() bool { return db.PingContext(ctx) == nil })
 		for _, name := range []string{"sort_buffer_size", "join_buffer_size", "tmp_table_size", "max_heap_table_size",
 			"group_concat_max_len"} {
-			session, err := connect(t, tenant, end).Conn(ctx)
+			session, err := connect(t, tenant, s.end).Conn(ctx)
 			require.NoError(t, err)
 			_, err = session.ExecContext(ctx, "SET SESSION "+name+" = 1073741824")
 			assert.NoError(t, err, name)
@@ -108,19 +103,16 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 
 // What fits into the plan works: a blob as large as a packet may be, and a sort of many rows.
 func TestPlansMemorySuffices(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		l := open(t, newConfig(t, binary))
-		spec := newSpec("modest")
-		db := connect(t, spec, launch(t, l, spec))
-		testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT PRIMARY KEY, b LONGBLOB)")
+	eachServer(t, "modest", func(t *testing.T, s server) {
+		testdrive.Exec(t, s.db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT PRIMARY KEY, b LONGBLOB)")
 		blob := strings.Repeat("x", 15<<20)
-		_, err := db.ExecContext(t.Context(), "INSERT INTO app.t VALUES (1, ?)", blob)
+		_, err := s.db.ExecContext(t.Context(), "INSERT INTO app.t VALUES (1, ?)", blob)
 		require.NoError(t, err)
-		if n := testdrive.Read[int64](t, db, "SELECT length(concat(b, 'y')) FROM app.t"); n != 15<<20+1 {
+		if n := testdrive.Read[int64](t, s.db, "SELECT length(concat(b, 'y')) FROM app.t"); n != 15<<20+1 {
 			t.Errorf("the blob has %d bytes", n)
 		}
 		for range 100 {
-			session, err := db.Conn(t.Context())
+			session, err := s.db.Conn(t.Context())
 			require.NoError(t, err)
 			defer session.Close()
 			_, err = session.ExecContext(t.Context(), "SET @a = repeat('x', 1000)")
@@ -128,7 +120,7 @@ func TestPlansMemorySuffices(t *testing.T) {
 		}
 		const sorted = "WITH RECURSIVE s AS (SELECT 1 n UNION ALL SELECT n + 1 FROM s WHERE n < 1000) " +
 			"SELECT count(*) FROM (SELECT repeat(rand(), 10) r FROM s, s t WHERE t.n < 100 ORDER BY r LIMIT 1000) x"
-		n := testdrive.Read[int64](t, db, sorted)
+		n := testdrive.Read[int64](t, s.db, sorted)
 		assert.EqualValues(t, 1000, n, "sorted %d rows", n)
 	})
 }

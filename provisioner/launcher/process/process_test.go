@@ -139,6 +139,34 @@ func launch(t *testing.T, l *process.Launcher, spec launcher.Spec) launcher.Endp
 	return end
 }
 
+// server is one that runs, in a place of its own.
+type server struct {
+	cfg  process.Config
+	l    *process.Launcher
+	spec launcher.Spec
+	end  launcher.Endpoint
+	db   *sql.DB // its administrator's connections
+	dir  string  // below which its files are
+}
+
+// eachServer is eachBinary with a server.
+func eachServer(t *testing.T, id string, fn func(t *testing.T, s server)) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
+		s := server{cfg: newConfig(t, binary), spec: newSpec(id)}
+		s.l = open(t, s.cfg)
+		s.end = launch(t, s.l, s.spec)
+		s.db = connect(t, s.spec, s.end)
+		s.dir = filepath.Join(s.cfg.Dir, "instances", id)
+		fn(t, s)
+	})
+}
+
+// pid reads the file that the server itself wrote.
+func (s server) pid(t *testing.T) int {
+	t.Helper()
+	return pidOf(t, s.cfg, s.spec.ID)
+}
+
 // connect logs in over TCP and TLS, with the server's certificate verified for its host.
 func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 	t.Helper()

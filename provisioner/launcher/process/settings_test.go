@@ -28,45 +28,36 @@ import (
 // For a login without TLS, MySQL needs keys by which the password travels: those it was launched with or, if that was
 // before there were any, its own.
 func TestLoginWithoutTLS(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		spec := newSpec("plain")
-		end := launch(t, l, spec)
+	eachServer(t, "plain", func(t *testing.T, s server) {
 		loginWithoutTLS := func() {
 			t.Helper()
-			testdrive.Exec(t, connect(t, spec, end), "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
-			assert.NoError(t, openDB(t, spec, end, nil).PingContext(t.Context()), "log in")
+			testdrive.Exec(t, s.db, "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
+			assert.NoError(t, openDB(t, s.spec, s.end, nil).PingContext(t.Context()), "log in")
 		}
 		loginWithoutTLS()
 
-		require.NoError(t, l.StopAll(t.Context()))
+		require.NoError(t, s.l.StopAll(t.Context()))
 		for _, name := range []string{"rsa-key.pem", "rsa.pem"} {
-			err := os.Remove(filepath.Join(cfg.Dir, "instances", spec.ID, "tls", name))
+			err := os.Remove(filepath.Join(s.dir, "tls", name))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) { // MariaDB has none
 				t.Fatal(err)
 			}
 		}
-		l = open(t, cfg)
-		require.NoError(t, l.StartAll(t.Context()))
+		require.NoError(t, open(t, s.cfg).StartAll(t.Context()))
 		loginWithoutTLS()
 	})
 }
 
 // A new server knows time zones by their names. One that was made without them gets them.
 func TestTimeZones(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		l := open(t, newConfig(t, binary))
-		spec := newSpec("zones")
-		end := launch(t, l, spec)
-		db := connect(t, spec, end)
-		n := testdrive.Read[int64](t, db, "SELECT COUNT(*) FROM mysql.time_zone_name")
+	eachServer(t, "zones", func(t *testing.T, s server) {
+		n := testdrive.Read[int64](t, s.db, "SELECT COUNT(*) FROM mysql.time_zone_name")
 		assert.True(t, n >= 500, "the server has %d time zones", n)
 		for _, table := range []string{"time_zone", "time_zone_name", "time_zone_transition", "time_zone_transition_type"} {
-			testdrive.Exec(t, db, "DELETE FROM mysql."+table) // the server has not read them yet
+			testdrive.Exec(t, s.db, "DELETE FROM mysql."+table) // the server has not read them yet
 		}
-		admin, err := mysqladmin.Open(mysqladmin.Config{Name: "zones", Addr: end.AdminAddress(), ServerName: end.Host,
-			User: spec.AdminUser, Password: spec.AdminPassword, CA: end.CACertificate, MaxConns: 2})
+		admin, err := mysqladmin.Open(mysqladmin.Config{Name: "zones", Addr: s.end.AdminAddress(), ServerName: s.end.Host,
+			User: s.spec.AdminUser, Password: s.spec.AdminPassword, CA: s.end.CACertificate, MaxConns: 2})
 		require.NoError(t, err)
 		defer admin.Close()
 		for _, want := range []bool{false, true} {
@@ -81,7 +72,7 @@ func TestTimeZones(t *testing.T) {
 			for at := time.Date(1970, 1, 2, 3, 4, 5, 0, time.UTC); at.Year() < 2037; at = at.AddDate(0, 0, 97) {
 				var got string
 				text := at.Format(time.DateTime)
-				if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT CONVERT_TZ('%s', 'UTC', '%s')", text, name)).Scan(&got); err != nil {
+				if err := s.db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT CONVERT_TZ('%s', 'UTC', '%s')", text, name)).Scan(&got); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 				assert.Equal(t, at.In(location).Format(time.DateTime), got, "%s in %s", text, name)
@@ -100,19 +91,14 @@ func withExec(t *testing.T, cfg *process.Config, spec launcher.Spec) {
 
 // Two connections that load as fast as they can wait for each other at times, but never for good.
 func TestRedoLogSuffices(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		l := open(t, newConfig(t, binary))
-		spec := newSpec("loaded")
-		db := connect(t, spec, launch(t, l, spec))
-		if binary.Flavour == mysqld.MySQL {
-			got := testdrive.Read[int64](t, db, "SELECT @@innodb_redo_log_capacity")
-			assert.True(t, got >= 64<<20, "the redo log has %d bytes", got)
-		}
+	eachServer(t, "loaded", func(t *testing.T, s server) {
 		rows := 128
-		if binary.Flavour == mysqld.MySQL {
+		if s.cfg.Binary.Flavour == mysqld.MySQL {
+			got := testdrive.Read[int64](t, s.db, "SELECT @@innodb_redo_log_capacity")
+			assert.True(t, got >= 64<<20, "the redo log has %d bytes", got)
 			rows = 512 // 1 GiB, as little more would have an old server hang
 		}
-		load(t, db, rows)
+		load(t, s.db, rows)
 	})
 }
 

@@ -53,30 +53,26 @@ func checkUpgraded(t *testing.T, db *sql.DB, version string) {
 }
 
 func TestUpgrade(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		old := open(t, cfg)
-		spec, tenant := newSpec("riser"), newSpec("tenant")
-		end := launch(t, old, spec)
-		db := connect(t, spec, end)
+	eachServer(t, "riser", func(t *testing.T, s server) {
+		cfg, spec, db, tenant := s.cfg, s.spec, s.db, newSpec("tenant")
 		fillForUpgrade(t, db, tenant.AdminPassword)
 		testdrive.Exec(t, db, "CREATE DATABASE ticks", "CREATE TABLE ticks.t (offline INT)",
 			"CREATE EVENT ticks.e ON SCHEDULE EVERY 1 SECOND DO INSERT INTO ticks.t VALUES (@@skip_networking)")
-		old.Close()
+		s.l.Close()
 
-		cfg.Others = []mysqld.Binary{servers.Later(t, binary)}
+		cfg.Others = []mysqld.Binary{servers.Later(t, cfg.Binary)}
 		later := cfg.Others[0].Version
 		l := open(t, cfg)
 		all := l.Versions()
 		assert.True(t, len(all) == 2 && all[0].Version == later, "offers %v", all)
-		checkUpgraded(t, db, binary.Version) // a later version alone changes nothing
+		checkUpgraded(t, db, cfg.Binary.Version) // a later version alone changes nothing
 		var said []string
 		spec.Version = later
 		began := time.Now()
 		upgraded, err := l.Upgrade(t.Context(), spec, func(sentence string) { said = append(said, sentence) }, ignore)
 		require.NoError(t, err)
-		t.Logf("%s to %s: %v, %q", binary.Version, later, time.Since(began).Round(time.Millisecond), said)
-		assert.True(t, upgraded.Port == end.Port && string(upgraded.CACertificate) == string(end.CACertificate),
+		t.Logf("%s to %s: %v, %q", cfg.Binary.Version, later, time.Since(began).Round(time.Millisecond), said)
+		assert.True(t, upgraded.Port == s.end.Port && string(upgraded.CACertificate) == string(s.end.CACertificate),
 			"the endpoint changed to %v", upgraded)
 		checkUpgraded(t, db, later)
 		n := testdrive.Read[int64](t, db, "SELECT COUNT(*) FROM ticks.t WHERE offline")
@@ -89,7 +85,7 @@ func TestUpgrade(t *testing.T) {
 		assert.True(t, err == nil && pidOf(t, cfg, spec.ID) == pid, "an upgrade to the same version: %v", err)
 		expectNoLeftovers(t, cfg, spec.ID)
 
-		spec.Version = binary.Version
+		spec.Version = cfg.Binary.Version
 		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
 		refused, ok := errors.AsType[*launcher.Error](err)
 		assert.True(t, ok && refused.Action == launcher.GiveUp, "downgrade: %v", err)
@@ -209,14 +205,10 @@ func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
 // A version that does not start, that is killed while it upgrades, or that loses an object: the server runs the former
 // version on the earlier data.
 func TestUpgradeThatFails(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		old := open(t, cfg)
-		spec := newSpec("faller")
-		end := launch(t, old, spec)
-		db := connect(t, spec, end)
+	eachServer(t, "faller", func(t *testing.T, s server) {
+		cfg, spec, db, binary := s.cfg, s.spec, s.db, s.cfg.Binary
 		fillForUpgrade(t, db, "secret")
-		old.Close()
+		s.l.Close()
 		for name, script := range map[string]string{
 			"does not start":     "echo '[ERROR] no such option' >&2; exit 1",
 			"is killed":          `(while ! [ -S data/mysqld.sock ]; do sleep 0.01; done; kill -9 $$) & exec -a "$0" "$real" "$@"`,

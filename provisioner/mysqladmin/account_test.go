@@ -163,9 +163,7 @@ func TestNoRoomForAccounts(t *testing.T) {
 		there := f.account(plan.ReadWrite)
 		f.config.User, f.config.Password = f.rootUser, f.rootPassword
 		f.config.Room = func() error { return errors.New("3 MiB are left") }
-		full, err := mysqladmin.Open(f.config)
-		f.must(err)
-		t.Cleanup(func() { f.must(full.Close()) })
+		full := f.open(f.config)
 		s, err := full.Lock(t.Context(), uniqueName("key_"), leaseHolds)
 		f.must(err)
 		t.Cleanup(func() { f.must(s.Close()) })

@@ -46,9 +46,7 @@ func TestRunningEventsWithoutANode(t *testing.T) {
 		read := func(nodes ...string) (running, unknown []string, err error) {
 			cfg := f.config
 			cfg.Nodes = nodes
-			server, err := mysqladmin.Open(cfg)
-			f.must(err)
-			defer server.Close()
+			server := f.open(cfg)
 			return server.RunningEvents(t.Context(), f.database)
 		}
 		running, unknown, err := read(f.config.Addr, away)

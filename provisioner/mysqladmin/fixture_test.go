@@ -68,16 +68,22 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	if s.CA != "" {
 		f.config.CA = []byte(s.CA)
 	}
-	var err error
-	f.server, err = mysqladmin.Open(f.config)
-	f.must(err)
-	t.Cleanup(func() { f.must(f.server.Close()) })
+	f.server = f.open(f.config)
 	f.rootUser, f.rootPassword = s.User, s.Password
 	f.root = f.login(s.User, s.Password, "")
 	f.session = f.lock(f.database, leaseHolds)
 	t.Cleanup(f.dropAll)
 	f.must(f.session.Databases.Create(t.Context(), f.database, "", ""))
 	return f
+}
+
+// open opens a server until the test ends.
+func (f *fixture) open(cfg mysqladmin.Config) *mysqladmin.Server {
+	f.t.Helper()
+	server, err := mysqladmin.Open(cfg)
+	f.must(err)
+	f.t.Cleanup(func() { f.must(server.Close()) })
+	return server
 }
 
 func leaseHolds() error { return nil }

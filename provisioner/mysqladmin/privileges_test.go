@@ -94,9 +94,7 @@ func TestGrantForRoutines(t *testing.T) {
 		f.exec(f.root, slices.DeleteFunc(statements, func(s string) bool { return strings.Contains(s, "SHOW_ROUTINE") })...)
 		cfg := f.config
 		cfg.User, cfg.Password = account, password
-		server, err := mysqladmin.Open(cfg)
-		f.must(err)
-		defer func() { f.must(server.Close()) }()
+		server := f.open(cfg)
 		grant, err := server.Setup.RoutinesGrant(t.Context())
 		f.must(err)
 		require.True(t, strings.HasPrefix(grant, "GRANT S") && strings.Contains(grant, account), "the grant is %q", grant)
@@ -132,9 +130,7 @@ func (f *fixture) checkPrivileges(user, password string) error {
 	f.t.Helper()
 	cfg := f.config
 	cfg.User, cfg.Password = user, password
-	server, err := mysqladmin.Open(cfg)
-	f.must(err)
-	defer func() { f.must(server.Close()) }()
+	server := f.open(cfg)
 	return server.Setup.CheckPrivileges(f.t.Context())
 }
 

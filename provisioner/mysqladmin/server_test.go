@@ -125,11 +125,8 @@ func TestTransport(t *testing.T) {
 		for addr, want := range map[string]mysqladmin.Transport{f.config.Addr: {TLS: true}, plain.Addr(): {}} {
 			cfg := f.config
 			cfg.Addr, cfg.CA = addr, nil
-			server, err := mysqladmin.Open(cfg)
-			f.must(err)
-			got, err := server.Setup.Transport(t.Context())
+			got, err := f.open(cfg).Setup.Transport(t.Context())
 			assert.True(t, err == nil && got == want, "%+v (%v), want %+v", got, err, want)
-			f.must(server.Close())
 		}
 	})
 }
@@ -147,10 +144,8 @@ func TestNodeThatHasNotJoinedItsGroup(t *testing.T) {
 			"loose_group_replication_group_name=9a2f5c1e-6c0d-4b53-8f5e-3f0d6a1b7c42"))
 		f.exec(f.root, "GRANT SELECT ON performance_schema.* TO "+f.config.User)
 		f.config.Nodes = []string{f.config.Addr}
-		node, err := mysqladmin.Open(f.config)
-		f.must(err)
-		defer node.Close()
-		err = node.Ping(t.Context())
+		node := f.open(f.config)
+		err := node.Ping(t.Context())
 		assert.True(t, mysqladmin.CannotReach(err), "a connection that may write: %v", err)
 	})
 }

@@ -63,9 +63,7 @@ func TestSessionLockThatIsNotAllowedKillsNobody(t *testing.T) {
 func TestSessionsGoRoundByOrganization(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		f.config.MaxConns = 4
-		server, err := mysqladmin.Open(f.config)
-		f.must(err)
-		t.Cleanup(func() { f.must(server.Close()) })
+		server := f.open(f.config)
 		for _, organization := range []string{"greedy", "greedy", "greedy", "other"} {
 			session, err := server.LockIf(t.Context(), uniqueName("task_"), organization, nil, leaseHolds)
 			f.must(err)
@@ -102,18 +100,13 @@ func (f *fixture) keyed(lockKey string) *fixture {
 	f.t.Helper()
 	replica := *f
 	replica.config.SessionLockKey = []byte(lockKey)
-	var err error
-	replica.server, err = mysqladmin.Open(replica.config)
-	f.must(err)
-	f.t.Cleanup(func() { f.must(replica.server.Close()) })
+	replica.server = f.open(replica.config)
 	return &replica
 }
 
 func TestClosedSessionLockLetsTheNextOneIn(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		replica, err := mysqladmin.Open(f.config)
-		f.must(err)
-		defer func() { f.must(replica.Close()) }()
+		replica := f.open(f.config)
 		key := uniqueName("task_")
 		asked := 0
 		for _, server := range []*mysqladmin.Server{f.server, replica, f.server} {

@@ -75,10 +75,8 @@ func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 	t.Helper()
 	servers.Needed(t)
 	dir, err := os.MkdirTemp("", "pgtls") // not t.TempDir, which the server's user may not enter
-	if err == nil {
-		err = os.Chmod(dir, 0o711)
-	}
 	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o711))
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	cluster, err := pgcluster.Start(t.Context(), pgcluster.Config{Dir: filepath.Join(dir, "postgres")})
 	require.NoError(t, err)

@@ -45,19 +45,12 @@ func segment(t *testing.T, v backup.Vault, l backup.Log, from, to, target binlog
 	t.Helper()
 	w, err := backup.NewLogWriter(v, l, from, minute(after), target, minute(until),
 		func(context.Context, binlog.Position, int64) error { return nil })
-	if err == nil {
-		err = w.Begin(t.Context(), from)
-	}
-	if err == nil {
-		_, err = w.Write(make([]byte, to.Offset-from.Offset))
-	}
-	if err == nil {
-		err = w.End(t.Context(), to)
-	}
-	if err == nil {
-		err = w.Flush(t.Context())
-	}
 	require.NoError(t, err)
+	require.NoError(t, w.Begin(t.Context(), from))
+	_, err = w.Write(make([]byte, to.Offset-from.Offset))
+	require.NoError(t, err)
+	require.NoError(t, w.End(t.Context(), to))
+	require.NoError(t, w.Flush(t.Context()))
 }
 
 func TestEnd(t *testing.T) {

@@ -27,11 +27,8 @@ func (s shelf) write(t *testing.T, instanceID, id string, statements ...string) 
 		manifest: Manifest{InstanceID: instanceID, ID: id, key: make([]byte, keyBytes)}}
 	rows := &worker{writing: w}
 	for n, text := range statements {
-		err := rows.Insert(t.Context(), []byte(text))
-		if err == nil {
-			err = rows.EndChunk(t.Context(), transfer.Chunk{Table: fmt.Sprint("t", n), Sum: "2 1234"})
-		}
-		require.NoError(t, err)
+		require.NoError(t, rows.Insert(t.Context(), []byte(text)))
+		require.NoError(t, rows.EndChunk(t.Context(), transfer.Chunk{Table: fmt.Sprint("t", n), Sum: "2 1234"}))
 	}
 	require.NoError(t, errors.Join(rows.Close(t.Context()), w.writeSchema(t.Context(), transfer.Schema{})))
 	m, err := w.finish(t.Context())
@@ -241,18 +238,13 @@ func TestMalformedStatements(t *testing.T) {
 	for _, text := range []string{"INSERT 1;\n", "-- chunk 0, -3 bytes\n", "-- chunk 0, 100 bytes\nINSERT;\n", "-- chunk 0"} {
 		m := Manifest{InstanceID: "i", ID: "b", key: make([]byte, keyBytes)}
 		seal, err := newSealer(m.key)
-		if err == nil {
-			err = seal.begin(place("i", "b", "data"))
-		}
-		if err == nil {
-			_, err = seal.Write([]byte(text))
-		}
+		require.NoError(t, err)
+		require.NoError(t, seal.begin(place("i", "b", "data")))
+		_, err = seal.Write([]byte(text))
 		require.NoError(t, err)
 		data, err := seal.end()
-		if err == nil {
-			err = s.Objects.Put(t.Context(), "i/b/data", data)
-		}
 		require.NoError(t, err)
+		require.NoError(t, s.Objects.Put(t.Context(), "i/b/data", data))
 		err = s.readStatements(t.Context(), m, describe("data", data), func(int, []byte) error { return nil })
 		assert.True(t, isDamaged(err), "%q: %v", text, err)
 	}
@@ -289,23 +281,17 @@ func (s shelf) change(t *testing.T, name string, change func([]byte) []byte) {
 	t.Helper()
 	path := filepath.Join(s.dir, name)
 	raw, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(path, change(raw), 0o600)
-	}
 	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, change(raw), 0o600))
 }
 
 // copy copies an object to another name.
 func (s shelf) copy(t *testing.T, from, to string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(s.dir, from))
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(filepath.Join(s.dir, to)), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(s.dir, to), raw, 0o600)
-	}
 	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(s.dir, to)), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, to), raw, 0o600))
 }
 
 func flipBit(raw []byte) []byte {

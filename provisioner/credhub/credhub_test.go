@@ -71,10 +71,8 @@ func TestHolds(t *testing.T) {
 	c := client(t, hub, nil)
 	reader := credhub.Application(uuid.NewString())
 	sum, err := credhub.Sum(secret)
-	if err == nil {
-		err = c.Store(t.Context(), name, secret, reader)
-	}
 	require.NoError(t, err)
+	require.NoError(t, c.Store(t.Context(), name, secret, reader))
 	for _, test := range []struct {
 		what  string
 		there map[string]any

@@ -98,10 +98,8 @@ func TestRecordsOfArrivals(t *testing.T) {
 	})
 	require.NoError(t, err)
 	c, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "")
-	if err == nil {
-		err = Arrive(t.Context(), s, f, c, to)
-	}
 	require.NoError(t, err)
+	require.NoError(t, Arrive(t.Context(), s, f, c, to))
 	m, err := s.Recovery.Mark(t.Context())
 	require.NoError(t, err)
 	k := &Keeper{Config: Config{Store: s, Fleet: f}, identity: m.Identity}

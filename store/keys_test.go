@@ -274,8 +274,11 @@ func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
 	n, err := open(t, url, promoted).Keys.Rotate(t.Context())
 	assert.True(t, err != nil && n == 0, "%d passwords, %v", n, err)
 	// With a keyset that lacks the key, nothing is changed at all.
-	n, err = open(t, url, newKeyset(t)).Keys.Rotate(t.Context())
+	foreign := open(t, url, newKeyset(t))
+	n, err = foreign.Keys.Rotate(t.Context())
 	assert.True(t, isMissing(err) && n == 0, "%d passwords, %v", n, err)
+	_, err = foreign.Bindings.Get(t.Context(), "one", bindingOf("one", 0).ID)
+	assert.Error(t, err, "a store with another keyset read a password")
 	for n := range 2 {
 		_, err = s.Bindings.Get(t.Context(), "one", bindingOf("one", n).ID)
 		assert.NoError(t, err, "the old keyset")

@@ -117,21 +117,6 @@ func TestSessionLockKeyIsSharedAndLong(t *testing.T) {
 	assert.True(t, err == nil && !bytes.Equal(a, other), "another database has the same key, %v", err)
 }
 
-func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
-	t.Parallel()
-	url := servers.Postgres(t)
-	s, other, ctx := servers.OpenStore(t, url), servers.OpenStore(t, url), t.Context()
-	require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin",
-			Account: "u", Password: "secret"}))
-	}))
-	b, err := s.Bindings.Get(ctx, "i", "b")
-	assert.True(t, err == nil && b.Password == "secret", "own key: %+v, %v", b, err)
-	_, err = other.Bindings.Get(ctx, "i", "b")
-	assert.Error(t, err, "a store with another keyset read the password")
-}
-
 func TestServerPlacesAreLimited(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()

@@ -120,8 +120,7 @@ func (all replicas) race(t *testing.T, id string, possible string, ask func(n in
 // expect fails the test unless one request had the outcome won and all others lost.
 func (got outcomes) expect(t *testing.T, won, lost string) {
 	t.Helper()
-	want := (outcomes{won: 1, lost: racers - 1})
-	assert.True(t, maps.Equal(got, want), "%v instead of %v", got, want)
+	assert.Equal(t, outcomes{won: 1, lost: racers - 1}, got)
 }
 
 // told is the outcome of a request.

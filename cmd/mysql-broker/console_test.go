@@ -161,8 +161,7 @@ func expectListsOfRemovedPlans(t *testing.T, p testdrive.Platform, o testdrive.O
 	o.Env["MYSQL_SERVERS"] = "[]"
 	_, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.ID)
 	require.NoError(t, err)
-	got := o.IDs(t, "id", "instances", "--plan", "removed", "--server", "shared-1")
-	assert.Equal(t, []string{i.ID}, got, "instances")
+	assert.Equal(t, []string{i.ID}, o.IDs(t, "id", "instances", "--plan", "removed", "--server", "shared-1"), "instances")
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "not configured", "1")
 	lesser := p.Server
 	lesser.BrokerUser, lesser.BrokerPassword = "lesser_"+i.ID[:8], "a-password-of-nobody"

@@ -36,6 +36,5 @@ func TestQuota(t *testing.T) {
 	t.Parallel()
 	got := small.Quota()
 	assert.True(t, got == 3*1024*1024, "%d bytes instead of 3 MiB", got)
-	got = (plan.Set{}).Get("removed").Quota()
-	assert.EqualValues(t, 0, got, "%d bytes for a removed plan", got)
+	assert.Zero(t, (plan.Set{}).Get("removed").Quota(), "bytes for a removed plan")
 }

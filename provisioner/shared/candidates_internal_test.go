@@ -3,7 +3,6 @@ package shared
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -99,8 +98,7 @@ func TestVerified(t *testing.T) {
 		}
 		got = append(got, server.Verified(t.Context(), nil))
 	}
-	want := []error{older, nil, nil, older}
-	assert.True(t, slices.Equal(got, want), "verified: %v", got)
+	assert.Equal(t, []error{older, nil, nil, older}, got, "verified")
 }
 
 func TestServersAndDefaults(t *testing.T) {
@@ -121,6 +119,5 @@ func TestSoldConnections(t *testing.T) {
 	got := SoldConnections(plan.Set{{ID: "small", MaxConnections: 30}, {ID: "large", MaxConnections: 60}}, []store.Count{
 		{PlanID: "small", Server: "a", Count: 2}, {PlanID: "large", Server: "a", Count: 1}, {PlanID: "large", Server: "b", Count: 1},
 		{PlanID: "removed", Server: "b", Count: 7}, {PlanID: "small", Server: store.DedicatedServers, Count: 9}})
-	want := map[string]int64{"a": 120, "b": 60}
-	assert.True(t, maps.Equal(got, want), "sold are %v", got)
+	assert.Equal(t, map[string]int64{"a": 120, "b": 60}, got, "sold")
 }

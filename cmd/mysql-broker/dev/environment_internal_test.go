@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,8 +52,7 @@ func TestEnvironment(t *testing.T) {
 func TestParseEnvironment(t *testing.T) {
 	t.Parallel()
 	got := parseEnvironment("# export A='1'\nexport B='2'\nexport C=3\nD='4'\nexport F='it'\\''s'\n")
-	want := map[string]string{"B": "2", "F": "it's"}
-	assert.True(t, maps.Equal(got, want), "read %q", got)
+	assert.Equal(t, map[string]string{"B": "2", "F": "it's"}, got)
 }
 
 func TestSecretsAreKept(t *testing.T) {

@@ -114,8 +114,7 @@ func TestPortTakenByAStranger(t *testing.T) {
 		require.NoError(t, err)
 		defer stranger.Close()
 		l := open(t, cfg)
-		end := launch(t, l, newSpec("next"))
-		assert.Equal(t, cfg.PortMin+1, end.Port, "port")
+		assert.Equal(t, cfg.PortMin+1, launch(t, l, newSpec("next")).Port, "port")
 	})
 }
 

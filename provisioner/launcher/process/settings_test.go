@@ -168,7 +168,6 @@ func TestRedoLogIsRaised(t *testing.T) {
 		l = open(t, cfg)
 		require.NoError(t, l.StartAll(t.Context()))
 		db = connect(t, spec, end)
-		got := capacity()
-		assert.Equal(t, raised, got, "after a restart, the redo log has %d bytes, had %d", got, raised)
+		assert.Equal(t, raised, capacity(), "bytes of the redo log after a restart")
 	})
 }

@@ -166,7 +166,7 @@ func TestParallelTabs(t *testing.T) {
 	second := callback(t, b, d.at(visible), openid.Developer, nil)
 	assert.Equal(t, d.at(visible), b.Open(t, second.String()).URL.String())
 	assert.Equal(t, d.at(managed), b.Open(t, first.String()).URL.String())
-	assert.Equal(t, 1, read[int](t, d.Postgres, "SELECT count(*) FROM session"), "sessions at one browser")
+	assert.Equal(t, 1, read[int](t, d.records, "SELECT count(*) FROM session"), "sessions at one browser")
 
 	other := openid.NewBrowser(t)
 	for range 100 {

@@ -17,6 +17,7 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -30,7 +31,7 @@ const (
 // dashboard is one behind a router that spreads requests over its replicas.
 type dashboard struct {
 	URL      string
-	Postgres string
+	records  testdrive.Tasks
 	provider *openid.Provider
 	cloud    *openid.CloudController // nil where there is none
 }
@@ -56,7 +57,9 @@ func start(t *testing.T, replicas int) dashboard {
 // startWith runs a dashboard whose configuration is changed.
 func startWith(t *testing.T, replicas int, provider *openid.Provider, change func(*signin.Config)) dashboard {
 	t.Helper()
-	d := dashboard{Postgres: servers.Postgres(t), provider: provider, cloud: openid.StartCloudController(t, provider)}
+	postgres := servers.Postgres(t)
+	d := dashboard{records: testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": postgres}), provider: provider,
+		cloud: openid.StartCloudController(t, provider)}
 	d.cloud.Allow(openid.Developer, managed, openid.Permission{Manage: true, Read: true})
 	d.cloud.Allow(openid.Developer, visible, openid.Permission{Read: true})
 	all := make([]http.Handler, replicas)
@@ -69,7 +72,7 @@ func startWith(t *testing.T, replicas int, provider *openid.Provider, change fun
 	require.NoError(t, err)
 	for i := range all {
 		cfg := signin.Config{ExternalURL: external, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			Store: servers.OpenStore(t, d.Postgres), // with a keyset of its own: sessions need none
+			Store: servers.OpenStore(t, postgres), // with a keyset of its own: sessions need none
 			Provider: signin.Provider{ClientID: openid.ClientID, ClientSecret: openid.ClientSecret,
 				Scopes: []string{"openid", "cloud_controller_service_permissions.read"}},
 			CloudController: d.cloud.URL, OperatorGroup: openid.OperatorGroup}

@@ -1,7 +1,6 @@
 package signin_test
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"net/http"
@@ -11,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/signin"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
+	"mysql-broker/test/testdrive"
 )
 
 func TestSignIn(t *testing.T) {
@@ -32,7 +31,7 @@ func TestSignIn(t *testing.T) {
 	assert.True(t, len(cookies) == 1 && len(cookies[0].Value) <= 100, "the browser keeps %v", cookies)
 	b.Open(t, d.URL+signin.Path).Expect(t, http.StatusOK, "You are signed in as dora.")
 	// UAA's tokens are long: these have 300 groups.
-	assert.GreaterOrEqual(t, read[int](t, d.Postgres, "SELECT length(sealed) FROM session"), 8192)
+	assert.GreaterOrEqual(t, read[int](t, d.records, "SELECT length(sealed) FROM session"), 8192)
 }
 
 func TestWhoMaySeeWhat(t *testing.T) {
@@ -141,16 +140,16 @@ func TestSessionEnds(t *testing.T) {
 	d := start(t, 1)
 	b := openid.NewBrowser(t)
 	b.LogIn(t, d.at(managed), openid.Developer)
-	left := read[time.Duration](t, d.Postgres, "SELECT max(ends_at) - now() FROM session")
+	left := read[time.Duration](t, d.records, "SELECT max(ends_at) - now() FROM session")
 	if left > time.Hour-10*time.Second || left < 50*time.Minute { // 10 s before the token expires
 		t.Errorf("a developer's session lasts %v, the access token an hour", left)
 	}
 	openid.NewBrowser(t).LogIn(t, d.at(managed), openid.Operator)
-	left = read[time.Duration](t, d.Postgres, "SELECT max(ends_at) - now() FROM session")
+	left = read[time.Duration](t, d.records, "SELECT max(ends_at) - now() FROM session")
 	assert.True(t, left <= 8*time.Hour && left >= 8*time.Hour-time.Minute, "an operator's session lasts %v", left)
-	run(t, d.Postgres, "UPDATE session SET ends_at = now()")
+	d.records.Exec(t, "UPDATE session SET ends_at = now()")
 	expect(t, b.LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.Manage)
-	assert.Equal(t, 1, read[int](t, d.Postgres, "SELECT count(*) FROM session"), "the one that has not ended")
+	assert.Equal(t, 1, read[int](t, d.records, "SELECT count(*) FROM session"), "the one that has not ended")
 }
 
 // An open stream ends with its session.
@@ -160,10 +159,10 @@ func TestStreamEndsWithTheSession(t *testing.T) {
 	b := openid.NewBrowser(t)
 	expect(t, b.LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.Manage)
 	// Long enough for the stream to begin meanwhile on a busy machine.
-	run(t, d.Postgres, "UPDATE session SET ends_at = now() + interval '10 s'")
+	d.records.Exec(t, "UPDATE session SET ends_at = now() + interval '10 s'")
 	p := b.Open(t, d.URL+"/dashboard/stream")
 	require.Equal(t, "begun\n", p.Text, "%d", p.Status)
-	left := read[time.Duration](t, d.Postgres, "SELECT max(ends_at) - now() FROM session")
+	left := read[time.Duration](t, d.records, "SELECT max(ends_at) - now() FROM session")
 	assert.True(t, left <= time.Second, "the stream ended %v before the session", left)
 	expectNobody(t, b, d)
 }
@@ -190,7 +189,7 @@ func TestSignOut(t *testing.T) {
 	assert.Equal(t, signin.SignOutPath, back.URL.Path, "the provider sent the browser to %s", back.URL)
 	assert.Empty(t, b.Cookies(t, d.URL, ""), "the browser keeps")
 	assert.Equal(t, `"cache"`, b.Open(t, refresh).Header.Get("Clear-Site-Data"), "the browser is told to forget")
-	assert.Zero(t, read[int](t, d.Postgres, "SELECT count(*) FROM session"), "sessions that are kept")
+	assert.Zero(t, read[int](t, d.records, "SELECT count(*) FROM session"), "sessions that are kept")
 	expectNobody(t, b, d)
 	signOut(t, b, d.URL) // once more is fine
 }
@@ -230,13 +229,13 @@ func TestPostgreSQLIsAway(t *testing.T) {
 	d := start(t, 1)
 	b := openid.NewBrowser(t)
 	b.LogIn(t, d.at(managed), openid.Developer)
-	run(t, d.Postgres, "ALTER TABLE session RENAME TO away")
+	d.records.Exec(t, "ALTER TABLE session RENAME TO away")
 	p := b.Open(t, d.at(managed)).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
 	assert.NotEmpty(t, p.Header.Get("Retry-After"), "the answer does not say when to try again")
-	run(t, d.Postgres, "ALTER TABLE away RENAME TO session")
+	d.records.Exec(t, "ALTER TABLE away RENAME TO session")
 	expect(t, b.Open(t, d.at(managed)), openid.Developer, signin.Manage)
 
-	run(t, d.Postgres, "UPDATE session SET sealed = sealed || '\\x00'")
+	d.records.Exec(t, "UPDATE session SET sealed = sealed || '\\x00'")
 	b.Open(t, d.at(managed)).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
 }
 
@@ -316,21 +315,8 @@ func signOut(t *testing.T, b *openid.Browser, dashboard string) openid.Page {
 	return p.Expect(t, http.StatusOK, "You are signed out")
 }
 
-// run runs a statement as the broker's database administrator.
-func run(t *testing.T, postgres, sql string) {
+func read[T any](t *testing.T, from testdrive.Tasks, sql string) (v T) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), postgres)
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
-	_, err = conn.Exec(t.Context(), sql)
-	require.NoError(t, err)
-}
-
-func read[T any](t *testing.T, postgres, sql string) (v T) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), postgres)
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
-	require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&v))
+	from.Scan(t, &v, sql)
 	return v
 }

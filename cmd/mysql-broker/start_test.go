@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -136,11 +135,8 @@ func TestMigrate(t *testing.T) {
 	env := map[string]string{"DATABASE_URL": servers.EmptyPostgres(t)}
 	first := testdrive.Run(t, env, "migrate").Expect(t, 0)
 	assert.True(t, strings.HasPrefix(first.Stdout, "The schema is at version "), "migrate printed %q", first.Stdout)
-	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	_, err = conn.Exec(t.Context(), "INSERT INTO server (name) VALUES ('kept')")
-	require.NoError(t, err)
+	records := testdrive.OpenTasks(t, env)
+	records.Exec(t, "INSERT INTO server (name) VALUES ('kept')")
 	var together sync.WaitGroup
 	for range 2 {
 		together.Go(func() {
@@ -151,6 +147,6 @@ func TestMigrate(t *testing.T) {
 	}
 	together.Wait()
 	var kept int
-	err = conn.QueryRow(t.Context(), "SELECT count(*) FROM server").Scan(&kept)
-	assert.True(t, err == nil && kept == 1, "rows after the second time: %d, %v", kept, err)
+	records.Scan(t, &kept, "SELECT count(*) FROM server")
+	assert.Equal(t, 1, kept, "rows after the second time")
 }

@@ -1,17 +1,16 @@
 package engine_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/engine"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -63,9 +62,7 @@ func TestRetryIsRefused(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	s := servers.OpenStore(t, url)
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
+	records := testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url})
 	for kind, says := range map[string]string{
 		store.Update:      "the platform knows",
 		store.Provision:   "its service instance is gone",
@@ -79,10 +76,9 @@ func TestRetryIsRefused(t *testing.T) {
 			require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error { step(tx); return nil }))
 		}
 		if kind == store.Provision { // which is retried only if it kept the data that it found
-			_, err = conn.Exec(t.Context(), "UPDATE task SET last_error = 'kept what is there: data' WHERE id = $1", failed.ID)
-			require.NoError(t, err)
+			records.Exec(t, "UPDATE task SET last_error = 'kept what is there: data' WHERE id = $1", failed.ID)
 		}
-		_, err = (engine.Kinds{}).Retry(t.Context(), s, failed.ID)
+		_, err := (engine.Kinds{}).Retry(t.Context(), s, failed.ID)
 		assert.ErrorContains(t, err, says, kind)
 	}
 }

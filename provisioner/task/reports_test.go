@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -29,15 +27,11 @@ func TestStalled(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	s := servers.OpenStore(t, url)
-	db, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer db.Close(context.Background())
+	records := testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url})
 	anHourLater := func() {
 		t.Helper()
-		if _, err := db.Exec(t.Context(), "UPDATE task SET created_at = created_at - interval '1 hour', "+
-			"progressed_at = progressed_at - interval '1 hour'"); err != nil {
-			t.Error(err)
-		}
+		records.Exec(t, `UPDATE task SET created_at = created_at - interval '1 hour',
+			progressed_at = progressed_at - interval '1 hour'`)
 	}
 	expect := func(after string, stalled bool) {
 		t.Helper()

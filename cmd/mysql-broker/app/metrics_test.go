@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,6 +23,7 @@ import (
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestCostlyCountsAreToldAgainForAMinute(t *testing.T) {
@@ -76,13 +76,9 @@ func TestWhenServersWereMeasured(t *testing.T) {
 	for _, server := range []string{"measured", ""} {
 		require.NoError(t, s.Usage.RecordMeasurement(ctx, server))
 	}
-	conn, err := pgx.Connect(ctx, url)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	_, err = conn.Exec(ctx, `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name, created_at)
+	testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url}).Exec(t, `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name, created_at)
 		VALUES ('i', 's', 'p', 'ready', 'd_1', 'db_1', now() - '3 hours'::interval);
 		INSERT INTO resource (kind, server, name, instance_id) VALUES ('dedicated server', '', 'd_1', 'i')`)
-	require.NoError(t, err)
 	start := time.Now()
 	for _, c := range []struct {
 		dedicated bool

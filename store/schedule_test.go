@@ -121,13 +121,7 @@ func TestWhenTheNextTaskIsDue(t *testing.T) {
 	}
 }
 
-// setBack makes a database look as if its clock had been set back by an hour: everything in it lies an hour ahead.
-func setBack(t *testing.T, url string) {
-	t.Helper()
-	exec(t, url, `UPDATE task SET run_at = run_at + '1 hour', created_at = created_at + '1 hour',
-		lease_until = lease_until + '1 hour'`)
-}
-
+// After PostgreSQL's clock was set back by an hour, everything in it lies an hour ahead.
 func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
@@ -137,7 +131,8 @@ func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	newTask(t, s, provisionOf("waiting"))
 	n, err := s.Queue.MendClock(t.Context(), time.Minute, time.Minute)
 	assert.True(t, err == nil && n == 0, "%d tasks were mended under a right clock, %v", n, err)
-	setBack(t, url)
+	exec(t, url, `UPDATE task SET run_at = run_at + '1 hour', created_at = created_at + '1 hour',
+		lease_until = lease_until + '1 hour'`)
 	_, err = s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
 	assert.ErrorIs(t, err, store.ErrNotFound, "claimed before the clock was mended")
 	n, err = s.Queue.MendClock(t.Context(), time.Minute, time.Minute)

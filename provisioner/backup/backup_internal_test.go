@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -304,11 +303,4 @@ func cutOff(raw []byte) []byte { return raw[:len(raw)-1] }
 func isDamaged(err error) bool {
 	var damaged *DamagedError
 	return errors.As(err, &damaged)
-}
-
-func readAll(t *testing.T, r io.Reader) string {
-	t.Helper()
-	all, err := io.ReadAll(r)
-	assert.NoError(t, err)
-	return string(all)
 }

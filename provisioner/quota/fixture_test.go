@@ -121,15 +121,9 @@ func (f *fixture) filled() (store.Instance, account) {
 	f.Helper()
 	i := f.Provision(small)
 	a := f.bind(i, plan.ReadWrite)
-	f.makeTable(a)
+	testdrive.Fill(f.T, a.DB, 0)
 	f.fill(i, quotaMB+4)
 	return i, a
-}
-
-// makeTable makes the table that fill fills.
-func (f *fixture) makeTable(by account) {
-	f.Helper()
-	testdrive.Fill(f.T, by.DB, 0)
 }
 
 // awaitOver waits until an instance is recorded as over its quota, or not, and its accounts have the privileges.

@@ -30,7 +30,7 @@ func TestOverQuota(t *testing.T) {
 		i := f.Provision(small)
 		writer, admin, reader := f.bind(i, plan.ReadWrite), f.bind(i, plan.Admin), f.bind(i, plan.ReadOnly)
 		retired := f.bind(i, plan.ReadWrite)
-		f.makeTable(writer)
+		testdrive.Fill(f.T, writer.DB, 0)
 		testdrive.Exec(t, retired.DB, "CREATE PROCEDURE grow () INSERT INTO filler (content) VALUES ('z')",
 			"CREATE PROCEDURE shrink () DELETE FROM filler WHERE id < 0")
 		f.Must(f.Broker.Unbind(t.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: retired.id}))
@@ -93,7 +93,7 @@ func TestRoomIsMade(t *testing.T) {
 		f := newFixture(t, s)
 		i := f.Provision(small)
 		a := f.bind(i, plan.Admin)
-		f.makeTable(a)
+		testdrive.Fill(f.T, a.DB, 0)
 		g := f.guard()
 		for _, statement := range []string{"DELETE FROM filler WHERE id > 3", "TRUNCATE filler"} {
 			f.fill(i, quotaMB+4)
@@ -126,7 +126,7 @@ func TestInstanceWithTheIDOfAnother(t *testing.T) {
 	f.Must(err)
 	i = f.ProvisionAs(i.ID, small)
 	a := f.bind(i, plan.ReadWrite)
-	f.makeTable(a)
+	testdrive.Fill(f.T, a.DB, 0)
 	f.awaitRound("shared-1")
 	f.expectWrites(a)
 	f.awaitOver(i, false)
@@ -140,7 +140,7 @@ func TestPrograms(t *testing.T) {
 	f := newFixture(t, testdrive.Private(t, s.Flavour))
 	i := f.Provision(small)
 	a := f.bind(i, plan.ReadWrite)
-	f.makeTable(a)
+	testdrive.Fill(f.T, a.DB, 0)
 	testdrive.Exec(t, a.DB, "CREATE TRIGGER tr BEFORE DELETE ON filler FOR EACH ROW SET @x = 1")
 	const programs, programMB = 6, 3 // each counts twice, and is smaller than max_allowed_packet
 	text := strings.Repeat("x", programMB<<20)

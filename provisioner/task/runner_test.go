@@ -253,29 +253,16 @@ func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 	}}}})
 	recorded := record(t, s, store.NewTask{})
 	testdrive.Receive(t, started, "the step begins")
-	expire(t, s, recorded.ID)
-	awaitEpoch(t, s, recorded.ID, recorded.Epoch+2)
+	current, err := s.Tasks.Get(t.Context(), recorded.ID)
+	require.NoError(t, err)
+	require.NoError(t, s.Queue.Release(t.Context(), store.Lease{ID: current.ID, Epoch: current.Epoch}))
+	testdrive.Eventually(t, limits.Stuck, "the task is claimed again", func() bool {
+		current, err = s.Tasks.Get(t.Context(), recorded.ID)
+		return err == nil && current.Epoch >= recorded.Epoch+2
+	})
 	close(proceed)
 	succeeds(t, s, recorded.ID)
 	j.is(t, "begin", "end", "begin", "end")
-}
-
-// expire lets another worker's lease on a task run out now.
-func expire(t *testing.T, s *store.Store, id int64) {
-	t.Helper()
-	current, err := s.Tasks.Get(t.Context(), id)
-	require.NoError(t, err)
-	require.NoError(t, s.Queue.Release(t.Context(), store.Lease{ID: id, Epoch: current.Epoch}))
-}
-
-// awaitEpoch waits until a task has been claimed so often.
-func awaitEpoch(t *testing.T, s *store.Store, id, epoch int64) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "the task is claimed again", func() bool {
-		current, err := s.Tasks.Get(t.Context(), id)
-		require.NoError(t, err)
-		return current.Epoch >= epoch
-	})
 }
 
 func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {

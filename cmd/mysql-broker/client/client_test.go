@@ -1,10 +1,18 @@
 package client
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"code.cloudfoundry.org/brokerapi/v13/domain"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -63,4 +71,65 @@ func TestAddress(t *testing.T) {
 			assert.True(t, got == test.want, "got %+v, want %+v", got, test.want)
 		})
 	}
+}
+
+type transport func() (*http.Response, error)
+
+func (t transport) RoundTrip(*http.Request) (*http.Response, error) { return t() }
+
+func TestAwaitGivesUpAfterLongSilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const alive = time.Hour // until then the broker answers every other time
+		began, polls := time.Now(), 0
+		b := newBroker(address{URL: "http://broker"})
+		b.http.Transport = transport(func() (*http.Response, error) {
+			polls++
+			if polls%2 == 0 || time.Since(began) > alive {
+				return nil, errors.New("connection refused")
+			}
+			body := io.NopCloser(strings.NewReader(`{"state":"in progress"}`))
+			return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+		})
+		s := &session{broker: b, progress: newProgress(io.Discard)}
+		op := begun(create)
+		err := s.await(t.Context(), work{path: "/v2/service_instances/i", op: &op})
+		assert.True(t, err != nil && strings.Contains(err.Error(), "the operation's state for 10m0s"), "error = %v", err)
+		assert.Equal(t, domain.InProgress, op.State, "the operation")
+		silence := time.Since(began) - alive
+		assert.True(t, silence >= maxSilence-time.Minute && silence <= maxSilence+time.Minute,
+			"it gave up after %v of silence", silence)
+	})
+}
+
+func TestPercentage(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		percent int
+		ok      bool
+	}{
+		"Starting mysqld (3 of 6)":   {33, true},
+		"Creating the data (1 of 6)": {0, true},
+		"Last thing (4 of 4)":        {75, true},
+		"Starting mysqld":            {0, false},
+		"odd (7 of 6)":               {0, false},
+		"odd (0 of 0)":               {0, false},
+	}
+	for description, want := range tests {
+		percent, ok := percentage(description)
+		assert.True(t, percent == want.percent && ok == want.ok,
+			"percentage(%q) = %d, %v, want %d, %v", description, percent, ok, want.percent, want.ok)
+	}
+}
+
+func TestProgressAwayFromTerminalPrintsChanges(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := newProgress(&out)
+	p.begin("Creating x")
+	for _, description := range []string{"", "one", "one", "two\x1b[2J\u009b"} {
+		p.show(description)
+	}
+	p.end()
+	assert.Equal(t, "Creating x: one\nCreating x: two\\u001b[2J\\u009b\n", out.String())
 }

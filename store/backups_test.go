@@ -86,8 +86,7 @@ func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 // Backups and attempts at them from before PostgreSQL's clock was set back by days put no backup off for these days.
 func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 			VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`,
 		`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at, keep_until)
@@ -97,7 +96,7 @@ func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
 			VALUES ('i', 'backup', 'p', 'failed', now() + interval '20 days', now())`)
 	expectDue := func(when string, want ...string) {
 		t.Helper()
-		due, err := s.Backups.Due(ctx, []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}, 3)
+		due, err := s.Backups.Due(t.Context(), []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}, 3)
 		require.NoError(t, err, when)
 		assert.Equal(t, append([]string{}, want...), due, when)
 	}

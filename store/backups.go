@@ -111,9 +111,9 @@ type BackupSchedule struct {
 // backupPause is how long after an attempt the next scheduled backup of an instance begins at the earliest.
 const backupPause = time.Hour
 
-// clockTolerance is how far in the future a time may be that PostgreSQL's clock has recorded, before it counts as one
-// of a clock that has been set back: as much as brokers take for agreement of clocks.
-const clockTolerance = time.Hour
+// ClockTolerance is how far two clocks may be apart that agree, and how far in the future a time may be that
+// PostgreSQL's clock has recorded, before it counts as one of a clock that has been set back.
+const ClockTolerance = time.Hour
 
 // Due lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
 // whose archive of binary logs has no backup to begin with, those with the oldest first. With the backups that are in
@@ -137,9 +137,10 @@ func (s Backups) Due(ctx context.Context, schedules []BackupSchedule, max int) (
 			AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = ''
 				AND (t.state = 'in progress' OR t.kind = '`+BackUp+`'
 					AND t.created_at BETWEEN now() - least(p.every, $4::interval) AND now() + $5::interval))
-		ORDER BY (SELECT max(b.created_at) FROM backup b WHERE b.instance_id = i.id) NULLS FIRST, i.created_at
+		ORDER BY (SELECT max(b.created_at) FROM backup b
+			WHERE b.instance_id = i.id AND b.created_at <= now() + $5::interval) NULLS FIRST, i.created_at
 		LIMIT greatest(0, $3 - (SELECT count(*) FROM task WHERE state = 'in progress' AND kind = 'backup'))`,
-		plans, every, max, backupPause, clockTolerance)
+		plans, every, max, backupPause, ClockTolerance)
 }
 
 // unused is the condition for a backup b that no task in progress writes or reads.

@@ -106,6 +106,14 @@ func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
 	exec(t, url, "DELETE FROM task", `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at,
 		taken_at, keep_until) VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now(), now())`)
 	expectDue("after the next backup")
+	exec(t, url, "DELETE FROM backup WHERE id = 'b'", `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+			SELECT 'j' || n, 's', 'p', 'ready', 'one', 'db_j' || n FROM generate_series(1, 3) AS n`,
+		`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at, keep_until)
+			SELECT 'b_' || id, id, 's', 'p', 'schedule', 'complete', now() - interval '2 days', now(), now()
+			FROM instance WHERE id <> 'i'`)
+	due, err := s.Backups.Due(t.Context(), []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}, 1)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"i"}, due, "while more instances are due than may be backed up at once")
 }
 
 // A backup that settings of a server refuse is verified again after a day, or when an operator asks for it.

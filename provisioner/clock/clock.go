@@ -11,13 +11,10 @@ import (
 	"mysql-broker/store"
 )
 
-// Tolerance is how far two clocks may be apart.
-const Tolerance = time.Hour
-
 // readTime limits how long the clock of one shared server is waited for.
 const readTime = 5 * time.Second
 
-// Error says that clocks are more than Tolerance apart, so that it is not known how old anything is.
+// Error says that clocks are more than store.ClockTolerance apart, so that it is not known how old anything is.
 type Error struct {
 	Other string        // whose clock was compared with PostgreSQL's
 	Ahead time.Duration // of PostgreSQL's clock; negative if it is behind
@@ -40,7 +37,7 @@ func Compare(ctx context.Context, s *store.Store, servers *shared.Servers) error
 		return fmt.Errorf("read PostgreSQL's clock: %w", err)
 	}
 	read := time.Now()
-	if ahead := postgres.Sub(read); ahead.Abs() > Tolerance {
+	if ahead := postgres.Sub(read); ahead.Abs() > store.ClockTolerance {
 		return &Error{"this host", ahead}
 	}
 	var wrong *Error
@@ -50,7 +47,7 @@ func Compare(ctx context.Context, s *store.Store, servers *shared.Servers) error
 			continue // a server that does not answer says nothing about the time
 		}
 		ahead := postgres.Add(time.Since(read)).Sub(at)
-		if ahead.Abs() <= Tolerance {
+		if ahead.Abs() <= store.ClockTolerance {
 			return nil
 		}
 		wrong = &Error{"the shared server " + server.Name(), ahead}

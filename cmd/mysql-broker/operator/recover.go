@@ -86,6 +86,8 @@ type recoverItem struct {
 	recovery.Item
 	Done  bool   `json:"done"`
 	Error string `json:"error,omitempty"`
+
+	resumed bool // brokers carry on
 }
 
 // errNotHeld refuses a recovery that is not needed.
@@ -136,8 +138,11 @@ func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (r
 	case plan.Blocked():
 		return report, errors.New("PostgreSQL stays held, because not all servers can be asked: see above")
 	}
+	if err := plan.End(ctx); err != nil {
+		return report, err
+	}
 	report.Resumed = true
-	return report, plan.End(ctx)
+	return report, nil
 }
 
 func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
@@ -153,6 +158,9 @@ func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
 		fmt.Fprintln(out, "PostgreSQL is not held: it does not seem to be restored from a backup.")
 	}
 	if len(r.Items) > 0 {
+		for n := range r.Items {
+			r.Items[n].resumed = r.Resumed
+		}
 		if err := printTable(out, r.Items); err != nil {
 			return err
 		}
@@ -189,6 +197,8 @@ func (i recoverItem) state() string {
 	switch {
 	case i.Error != "":
 		return i.Why + "; this failed: " + i.Error
+	case i.Done && i.Action == recovery.Settle && !i.resumed:
+		return i.Why + " (brokers set them when they carry on)"
 	case i.Done && i.Action == recovery.Settle:
 		return i.Why + " (left to brokers, which set them within about a minute)"
 	case i.Done:

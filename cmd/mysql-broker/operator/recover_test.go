@@ -4,27 +4,34 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/recovery"
+	"mysql-broker/test/servers"
 )
 
 // What is left to brokers is not called done.
 func TestSettledAccountsAreLeftToBrokers(t *testing.T) {
 	t.Parallel()
-	shown := func(action recovery.Action) string {
+	shown := func(action recovery.Action, resumed bool) string {
 		var out bytes.Buffer
 		item := recoverItem{Item: recovery.Item{Action: action, Kind: "account", Why: "a reason"}, Done: true}
-		require.NoError(t, recoverReport{Items: []recoverItem{item}, Resumed: true}.show(&out, false, true))
+		require.NoError(t, recoverReport{Items: []recoverItem{item}, Resumed: resumed}.show(&out, false, true))
 		return out.String()
 	}
-	settled, adopted := shown(recovery.Settle), shown(recovery.Adopt)
+	settled, adopted := shown(recovery.Settle, true), shown(recovery.Adopt, true)
 	assert.Contains(t, adopted, "a reason (done)")
 	assert.NotContains(t, adopted, "until brokers have settled them")
 	assert.NotContains(t, settled, "(done)")
 	assert.Contains(t, settled, "a reason (left to brokers, which set them within about a minute)")
 	assert.Contains(t, settled, "Some accounts may not be able to write, or may write too much, until brokers have settled them.")
+
+	held := shown(recovery.Settle, false)
+	assert.Contains(t, held, "a reason (brokers set them when they carry on)", "another item failed")
+	assert.NotContains(t, held, "within about a minute")
 }
 
 // A recovery that was refused has stopped no broker.
@@ -35,4 +42,19 @@ func TestRefusedRecoveryChangesNothing(t *testing.T) {
 		require.NoError(t, recoverReport{refused: refused}.show(&out, false, true))
 		assert.Contains(t, out.String(), want)
 	}
+}
+
+// Brokers do not carry on if the hold could not be ended.
+func TestRecoveryWhoseEndFails(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, conn.Close(t.Context())) }()
+	_, err = conn.Exec(t.Context(), "ALTER TABLE mark ADD CHECK (held_since IS NOT NULL) NOT VALID")
+	require.NoError(t, err)
+	cfg := recovery.Config{Store: servers.OpenStore(t, url), Fleet: fleet.New(fleet.Config{})}
+	report, err := recoverFrom(t.Context(), cfg, true, true)
+	assert.ErrorContains(t, err, "end the hold")
+	assert.False(t, report.Resumed)
 }

@@ -90,14 +90,15 @@ func (r *recovery) retain(c store.InstanceCopy, at store.Location, recorded bool
 		}})
 }
 
-// undeleted reports whether an instance that was getting retained data when the backup was made has got them since: its
-// server lists it as one that is ready.
-func (r *recovery) undeleted(id string) bool {
-	_, undeleting := r.undeleting[id]
-	i := r.places.recorded[id]
-	return undeleting && slices.ContainsFunc(r.places.listed[id], func(l listing) bool {
-		return l.at == i.Location && l.copy.CreatedAt.Equal(i.CreatedAt)
-	})
+// undeleted reports whether the instance of a task was getting retained data when the backup was made, and has got it
+// since: it has a database, and its server lists it as one that is ready.
+func (r *recovery) undeleted(t store.Task) bool {
+	_, undeleting := r.undeleting[t.InstanceID]
+	i := r.places.recorded[t.InstanceID]
+	return undeleting && t.Phase != store.Cleanup && r.whole[i.ID] &&
+		slices.ContainsFunc(r.places.listed[i.ID], func(l listing) bool {
+			return l.at == i.Location && l.copy.CreatedAt.Equal(i.CreatedAt)
+		})
 }
 
 // undeleteOf says of a provision that was to undelete something what becomes of that, "" of other tasks.
@@ -106,7 +107,7 @@ func (r *recovery) undeleteOf(t store.Task) string {
 	switch {
 	case t.Kind != store.Provision || !undeleting:
 		return ""
-	case r.undeleted(t.InstanceID):
+	case r.undeleted(t):
 		return fmt.Sprintf(": the instance has got what the deleted instance %s had left", from)
 	}
 	return fmt.Sprintf(": it was taking back what the deleted instance %s has left, and nothing records how that ended. "+

@@ -38,7 +38,7 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 		}
 		state, description := store.Failed, restored
 		whole := r.whole[i.ID]
-		if left, err := r.Store.Retained.Adopted(ctx, i.ID); err == nil && r.undeleted(i.ID) && whole {
+		if left, err := r.Store.Retained.Adopted(ctx, i.ID); err == nil && r.undeleted(t) {
 			if err := r.adoptRetained(ctx, tx, i.ID, left.ID); err != nil {
 				return err
 			}

@@ -21,6 +21,8 @@ func TestUndeleteThatTheBackupCut(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		listed func(created time.Time) []store.InstanceCopy
+		undone bool // the task, when the backup was made
+		lost   bool // the database
 		says   string
 		state  string
 		left   map[string]string // the retained data, by who had it, with who is getting it
@@ -37,6 +39,18 @@ func TestUndeleteThatTheBackupCut(t *testing.T) {
 			},
 			says:  "provision of the past: the instance has got what the deleted instance i had left",
 			state: store.Ready, left: map[string]string{}},
+		"ready since, without its database": {
+			listed: func(created time.Time) []store.InstanceCopy {
+				return []store.InstanceCopy{copied("j", db, "small", created)}
+			},
+			lost: true, says: "provision of the past: it was taking back", state: store.CreateFailed,
+			left: map[string]string{"i": "j"}},
+		"being undone": {
+			listed: func(created time.Time) []store.InstanceCopy {
+				return []store.InstanceCopy{copied("j", db, "small", created)}
+			},
+			undone: true, says: "provision of the past: it was taking back", state: store.CreateFailed,
+			left: map[string]string{"i": "j"}},
 		"another instance of that id": {
 			listed: func(time.Time) []store.InstanceCopy {
 				return []store.InstanceCopy{copied("j", "db_other", "small", after)}
@@ -61,6 +75,9 @@ func TestUndeleteThatTheBackupCut(t *testing.T) {
 			task, err := s.Retained.RecordUndelete(t.Context(), store.Asked{At: time.Now()},
 				store.Instance{ID: "j", Location: at, PlanID: "small", Database: db}, provision, "r", nil)
 			require.NoError(t, err)
+			if test.undone {
+				task.Phase = store.Cleanup
+			}
 			instances, err := s.Recovery.Instances(t.Context(), at.Server)
 			require.NoError(t, err)
 			now, err := s.Clock(t.Context())
@@ -76,6 +93,10 @@ func TestUndeleteThatTheBackupCut(t *testing.T) {
 			}
 			there := site{server: at.Server, instances: map[string]store.RecordedInstance{},
 				holds: inventory.Holdings{Databases: []string{db}}}
+			if test.lost {
+				there.holds.Databases = nil
+				r.before = now.Add(-time.Hour) // its deletion is not known
+			}
 			there.retained, err = r.retained(t.Context(), at.Server)
 			require.NoError(t, err)
 			r.compareSite(there, instances, mark.Record{Found: true, Instances: listed})

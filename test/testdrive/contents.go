@@ -83,6 +83,13 @@ func AccountsOf(t *testing.T, p Platform, c Credentials) []string {
 	return ReadAll(t, p.Admin(t), "SELECT user FROM mysql.db WHERE db = '"+strings.ReplaceAll(c.Database, "_", `\\_`)+"'")
 }
 
+// Errors of statements that a server has ended: with its connection, on MariaDB, or with itself.
+const (
+	interrupted      = 1317
+	ShuttingDown     = 1053
+	ConnectionKilled = 1927
+)
+
 // Writer is an application that adds items until it may not write any more.
 type Writer struct {
 	done  chan struct{}
@@ -91,7 +98,8 @@ type Writer struct {
 	err   error
 }
 
-func StartWriter(t *testing.T, c Credentials) *Writer {
+// StartWriter starts one, which goes on after errors with the numbers tolerated, besides those of its connection.
+func StartWriter(t *testing.T, c Credentials, tolerated ...uint16) *Writer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &Writer{done: make(chan struct{}), stops: cancel}
@@ -101,15 +109,13 @@ func StartWriter(t *testing.T, c Credentials) *Writer {
 		defer close(w.done)
 		for id := 0; ctx.Err() == nil; id++ {
 			_, err := db.ExecContext(ctx, "INSERT INTO written VALUES (?)", id)
-			switch ErrorNumber(err) {
-			case 0, 1053, 1317, 1927: // it is acknowledged, or its connection or server has ended
-				if err == nil {
-					w.acked = append(w.acked, strconv.Itoa(id))
-				} else {
-					time.Sleep(pollInterval / 10)
-				}
-			case Denied:
+			switch number := ErrorNumber(err); {
+			case err == nil:
+				w.acked = append(w.acked, strconv.Itoa(id))
+			case number == Denied:
 				return
+			case number == 0, number == interrupted, slices.Contains(tolerated, number):
+				time.Sleep(pollInterval / 10)
 			default:
 				w.err = err
 				return

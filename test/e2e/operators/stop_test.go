@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,10 @@ import (
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
+
+// stopTime bounds how long a broker takes to end after SIGTERM. That it waits for less than the 10 seconds that Cloud
+// Foundry leaves it, package app tests.
+const stopTime = 30 * time.Second
 
 func TestStopFinishesRequests(t *testing.T) {
 	t.Parallel()
@@ -28,12 +33,14 @@ func TestStopFinishesRequests(t *testing.T) {
 	poll := i.Poll(t, "?operation=provision")
 	assert.Equal(t, "in progress", poll.String("state"), poll.Raw)
 	assert.Equal(t, "Creating the service instance", poll.String("description"), "while a request waits")
+	stopped := limits.Watch()
 	p.Signal(t, syscall.SIGTERM)
 	p.AwaitLog(t, `"msg":"stopping"`)
 	release()
 	r, ok := <-answers
 	assert.True(t, ok && r.Status == 201, "the request under way was answered %d %s", r.Status, r.Raw)
 	assert.Equal(t, 0, p.Wait(t), "exit status")
+	stopped.Done(t, "the broker stops", stopTime)
 	testdrive.ExpectTenants(t, admin, 1, 0)
 }
 
@@ -55,6 +62,7 @@ func TestStopHandsOver(t *testing.T) {
 	tasks := testdrive.OpenTasks(t, env)
 	last, _ := tasks.Latest(t, i.ID)
 
+	stopped := limits.Watch()
 	first.Signal(t, syscall.SIGTERM)
 	tasks.AwaitTakeover(t, i.ID, last)
 	var attempt int
@@ -63,6 +71,7 @@ func TestStopHandsOver(t *testing.T) {
 		t.Errorf("the task was not handed over: %d leases on it ran out", attempt)
 	}
 	assert.Equal(t, 0, first.Wait(t), "exit status")
+	stopped.Done(t, "the broker stops", stopTime)
 	release()
 	i = i.Via(second)
 	i.Await(t, operation)

@@ -86,7 +86,20 @@ scrape_configs:
 	prometheus.Await(t,
 		fmt.Sprintf("mysql_broker_examination_timestamp_seconds{instance=%q}", hostOf(t, plain.URL)))
 	testdrive.LintMetrics(t, plain.Get(t, "/metrics"))
+	expectVerified(t, secure, filepath.Join(dir, "pair", "ca.crt"))
 	expectRenewal(t, hostOf(t, secure.URL), filepath.Join(dir, "pair"))
+}
+
+// expectVerified sends requests to a broker with HTTPS: over HTTP, without its CA, and with it.
+func expectVerified(t *testing.T, p testdrive.Platform, ca string) {
+	t.Helper()
+	client := p.Terminal(t)
+	client.Env["BROKER_URL"] = "http://" + hostOf(t, p.URL)
+	client.Refused(t, "HTTPS", "catalog")
+	client.Env["BROKER_URL"] = "https://" + hostOf(t, p.URL)
+	client.Refused(t, "x509", "catalog")
+	client.Env["SSL_CERT_FILE"] = ca
+	client.Expect(t, "shared-small", "catalog")
 }
 
 // expectRenewal replaces a broker's certificate, which it takes up while it runs.

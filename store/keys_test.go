@@ -167,6 +167,12 @@ func TestRotateKeys(t *testing.T) {
 	promoted := changed(t, store.PromoteKey, added)
 	dropped := changed(t, store.DropOldKeys, promoted)
 	insert(t, open(t, url, old), "one", bindings)
+	require.NoError(t, open(t, url, old).Keys.AdoptKeyset(t.Context()))
+	for _, keyset := range []string{old, added, promoted} { // brokers start with each, one after the other
+		s := open(t, url, keyset)
+		require.NoError(t, s.Keys.AdoptKeyset(t.Context()))
+		expectReadable(t, s, "one", 3)
+	}
 	insert(t, open(t, url, added), "three", 0)
 	expectReadable(t, open(t, url, old), "three", 0) // not yet added everywhere
 	insert(t, open(t, url, promoted), "two", 1)

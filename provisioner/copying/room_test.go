@@ -2,12 +2,14 @@ package copying_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/instances"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 	"mysql-broker/test/inprocess"
@@ -19,10 +21,8 @@ import (
 // full server, where the instance fits once it has less data. Only MySQL survives that its system tablespace is full.
 func TestMoveToASharedServerThatGetsFull(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		if s.Flavour != "mysql" {
-			return
-		}
+	able := slices.DeleteFunc(slices.Clone(servers.AllMySQL(t)), func(s servers.MySQL) bool { return s.Flavour != mysqld.MySQL })
+	servers.EachOf(t, able, func(t *testing.T, s servers.MySQL) {
 		full := testdrive.PrivateWith(t, s.Flavour, "innodb_file_per_table=OFF",
 			"innodb_data_file_path=ibdata1:12M:autoextend:max:16M")
 		env := testdrive.Environment(t, s)

@@ -126,7 +126,7 @@ var suites = []suite{
 	oneSuite("soak", "./test/soak", everything, []string{"SOAK=15m"}),
 	{"end to end on every flavour", everything, []step{{packages: slices.Concat(contract, manners), args: more,
 		env: []string{"LONG=1"}}}},
-	{"corpus", []string{"provisioner/transfer", "test/compare", "test/corpus"},
+	{"corpus", []string{"provisioner/transfer", "provisioner/binlog", "test/compare", "test/corpus"},
 		[]step{{command: []string{"make", "--no-print-directory", "corpus"}}}},
 	oneSuite("slow end to end", "./test/e2e/slow", everything, nil),
 	oneSuite("process launcher on every flavour", "./provisioner/launcher/process", processes, nil),

@@ -283,11 +283,24 @@ func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
 	succeeds(t, s, lost.ID)
 }
 
-// Two runners run a task that takes longer than a lease. Each try ends by itself, unless the machine stalls for longer
-// than a lease, which expires then.
+// If the machine stalls for longer than a lease, the lease expires, which proves nothing: then the test tries again.
 func TestLongStepKeepsItsLease(t *testing.T) {
 	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	for range 2 {
+		if j, ranOut := runLongStep(t); !ranOut {
+			j.is(t, "a")
+			return
+		}
+	}
+	j, _ := runLongStep(t)
+	j.is(t, "a")
+}
+
+// runLongStep has two runners run a task that takes longer than a lease, and reports whether a lease expired.
+func runLongStep(t *testing.T) (j *journal, ranOut bool) {
+	t.Helper()
+	s := servers.Store(t)
+	j = &journal{}
 	var runOuts atomic.Int32
 	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
 		j.note("a")
@@ -301,7 +314,7 @@ func TestLongStepKeepsItsLease(t *testing.T) {
 		startWith(t, s, w, task.Config{LeaseTTL: briskLease, OnRunOut: func() { runOuts.Add(1) }})
 	}
 	succeeds(t, s, record(t, s, store.NewTask{}).ID)
-	j.is(t, slices.Repeat([]string{"a"}, 1+int(runOuts.Load()))...)
+	return j, runOuts.Load() > 0
 }
 
 func TestProgressIsNumberedByStep(t *testing.T) {

@@ -43,6 +43,7 @@ func TestConformance(t *testing.T) {
 				Open:     p.open,
 				Supervise: func(t *testing.T, options launcher.Options) launcher.Launcher {
 					supervised := *p
+					options.Logger = p.cfg.Logger
 					supervised.cfg.Options, supervised.cfg.RenewInterval = options, 100*time.Millisecond
 					return supervised.open(t)
 				},

@@ -31,8 +31,9 @@ func TestTableAligns(t *testing.T) {
 	assert.NotEqual(t, 0, out.Len(), "all rows are kept in memory")
 	check(t, l.end())
 	lines := strings.Split(out.String(), "\n")
-	assert.True(t, len(lines) == alignAtOnce+3 && lines[0] == "name     state" && lines[1] == "größer   -" &&
-		lines[2] == `a        "b\nc"` && lines[alignAtOnce+1] == `a   "b\nc"`, "%q and %q", lines[:3], lines[alignAtOnce+1:])
+	require.Len(t, lines, alignAtOnce+3)
+	assert.Equal(t, []string{"name     state", "größer   -", `a        "b\nc"`}, lines[:3])
+	assert.Equal(t, `a   "b\nc"`, lines[alignAtOnce+1], "after the first rows")
 }
 
 func TestLists(t *testing.T) {

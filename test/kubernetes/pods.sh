@@ -109,6 +109,7 @@ disturbed() {
   wait "$running" || fail "failed while pods were deleted: $*"
 }
 disturbed broker create-service dedicated-small invoices
+within 180 count # a change of plan is accepted only if the server responds
 disturbed broker update-service orders -p dedicated-small
 disturbed broker delete-service invoices
 within 180 count

@@ -86,3 +86,39 @@ func TestTooLong(t *testing.T) {
 	assert.ErrorIs(t, (&conn{}).dump(t.Context(), Position{"binlog.000001", 1 << 32}, nil), ErrTooLong,
 		"from behind 4 GiB")
 }
+
+// What users read of a statement has its subject, and none of its values.
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"CREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 'secret'": " about the trigger `r`",
+		"CREATE ALGORITHM=MERGE VIEW IF NOT EXISTS `db`.`v` AS SELECT 'secret'": " about the view `v`",
+		"CREATE TABLE t (v INT DEFAULT 'secret')":                               " about the table `t`",
+		"CREATE PACKAGE BODY p AS PROCEDURE q() SELECT 1; END":                  " about the package `p`",
+		"ALTER DATABASE db COMMENT 'secret'":                                    "",
+		"CREATE TABLE 'secret'":                                                 "",
+		"CREATE TABLE":                                                          "",
+	} {
+		assert.Equal(t, want, subject(tokens(text, 0, utf8mb4)), text)
+	}
+}
+
+// Only MariaDB has histories by transactions. Its logs have other statements that change rows, too.
+func TestStatementsThatChangeRows(t *testing.T) {
+	t.Parallel()
+	for mySQL, want := range map[bool]string{
+		true:  "a statement that changes rows, and not these rows",
+		false: "a statement that changes rows, and not these rows, as MariaDB writes for tables with a history by transactions",
+	} {
+		err := (&Replay{MySQL: mySQL}).refuse(t.Context(), tokens("DELETE FROM t", 0, utf8mb4), 0)
+		assert.Equal(t, &UnsupportedError{What: want}, err)
+	}
+}
+
+// A MariaDB that writes rows as they were refuses none, and is asked nothing about their tables.
+func TestRowsThatAreNotComputedAgain(t *testing.T) {
+	t.Parallel()
+	for kind := range rowsEvents {
+		assert.NoError(t, (&Replay{}).refuseRows(t.Context(), "t", kind))
+	}
+}

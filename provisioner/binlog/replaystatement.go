@@ -3,7 +3,6 @@ package binlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -122,9 +121,7 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 	settling := r.at.Before(r.Settled)
 	switch refusal.Number {
 	case 1064: // MySQL joins words where it leaves out the signs of a comment
-		const enough = 100
-		return &UnsupportedError{What: fmt.Sprintf("a statement that the server does not understand again: %.*s", enough,
-			strings.ToValidUTF8(text, "?"))}
+		return &UnsupportedError{What: "a statement" + subject(all) + " that the server does not understand again"}
 	case 1050, 1304, 1359, 1537: // it exists
 		if p := program.FindStringSubmatch(text); p != nil && settling {
 			if _, dropping := r.ddl.ExecContext(ctx, "DROP "+p[1]+" "+p[2]); dropping != nil {

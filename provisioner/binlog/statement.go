@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,3 +111,28 @@ func ofDatabase(all []token) (drops, creates bool) {
 	}
 	return drops, creates
 }
+
+// subject returns " about" the kind and name of what a definition creates, changes or drops; "" if it is of another
+// kind. It has nothing else of the text, which may have secrets.
+func subject(all []token) string {
+	d := definition{tokens: all}
+	for d.at < len(all) {
+		kind := d.word(d.at)
+		d.at++
+		if !slices.Contains(kinds, kind) {
+			continue
+		}
+		d.accept("BODY") // of a package
+		_ = d.accept("IF", "NOT", "EXISTS") || d.accept("IF", "EXISTS")
+		if d.word(d.at+1) == "." {
+			d.at += 2
+		}
+		if d.at >= len(all) || all[d.at].quoted != 0 && all[d.at].quoted != '`' {
+			break
+		}
+		return fmt.Sprintf(" about the %s `%s`", strings.ToLower(kind), strings.ToValidUTF8(all[d.at].name, "?"))
+	}
+	return ""
+}
+
+var kinds = strings.Fields("TABLE VIEW INDEX SEQUENCE PROCEDURE FUNCTION TRIGGER EVENT PACKAGE LIBRARY")

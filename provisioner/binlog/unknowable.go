@@ -24,8 +24,11 @@ func (r *Replay) refuse(ctx context.Context, all []token, client uint64) (err er
 		}
 	}
 	if d.changesRows {
-		return &UnsupportedError{What: "a statement that changes rows, and not these rows: the table has a history by " +
-			"transactions"}
+		what := "a statement that changes rows, and not these rows"
+		if !r.MySQL {
+			what += ", as MariaDB writes for tables with a history by transactions"
+		}
+		return &UnsupportedError{What: what}
 	}
 	cause := d.settingOfText
 	if cause == "" {

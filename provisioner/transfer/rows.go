@@ -543,9 +543,7 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 		err = c.writeLoosely(ctx, to, text)
 	}
 	if slices.Contains(slices.Concat(expressionErrors, valueErrors), number(err)) || isDataException(err) {
-		return refused(err, "Table %s has a row for which a generated column or a check%s fails in the copy (MySQL error "+
-			"%d). It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
-			k.table.Name, checkOf(err), number(err))
+		return k.table.refusedRow(err)
 	}
 	if number(err) == errNoPartition {
 		return k.table.misplaced(err)
@@ -559,6 +557,21 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 			k.table.Name)
 	}
 	return err
+}
+
+// evaluated matches the expressions of a definition that a server evaluates for each row: those of generated columns,
+// checks, keys and partitions.
+var evaluated = regexp.MustCompile(`GENERATED ALWAYS AS|CHECK \(|\(\(|PARTITION BY`)
+
+// refusedRow is the error for a row of which the server refuses a value that the source has.
+func (t *table) refusedRow(err error) error {
+	if create, _ := mask(t.Create); !evaluated.MatchString(create) {
+		return refused(err, "Table %s has a row that the copy's server does not take (MySQL error %d). Ask your operator "+
+			"for the server's message in the broker's log, change the row, and try again.", t.Name, number(err))
+	}
+	return refused(err, "Table %s has a row for which a generated column or a check%s fails in the copy (MySQL error "+
+		"%d). It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
+		t.Name, checkOf(err), number(err))
 }
 
 // isDataException reports whether a server refused a value, by the class of the SQLSTATE.

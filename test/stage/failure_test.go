@@ -96,7 +96,8 @@ func (s *scene) fail(t *testing.T, f failing, atOnce bool) {
 	s.order = order.decide // for heirs
 	r, err := victim.send(q.Method, q.Path, q.Body)
 	answered := err == nil
-	require.True(t, answered || victim.alive.Err() != nil, "%s: %v", f, err)
+	// While the cleanup fails, no broker dies. The request waits no longer than that.
+	require.True(t, answered || atOnce && victim.alive.Err() != nil, "%s: %v", f, err)
 	s.awaitEnd(t)
 	s.order = nil
 	s.now.obey(nil)

@@ -116,8 +116,13 @@ func perform(t *testing.T, free chan *scene) {
 	some := newSample(t, 1)
 	for n, f := range failures(t) {
 		// Nothing else deletes what an unfinished backup has written.
-		if some.take() || f.Kind == platform.Backup {
-			act(f.String(), func(t *testing.T, s *scene) { s.fail(t, f, n%2 == 0) })
+		if !some.take() && f.Kind != platform.Backup {
+			continue
+		}
+		for _, atOnce := range []bool{false, true} {
+			if some.step == 1 || ((n+seed(t))%2 == 0) == atOnce { // with one seed in two where not all is done
+				act(fmt.Sprintf("%s, at once: %t", f, atOnce), func(t *testing.T, s *scene) { s.fail(t, f, atOnce) })
+			}
 		}
 	}
 	for _, loop := range crashLoops {

@@ -102,7 +102,7 @@ func testMove(t *testing.T, p testdrive.Platform) {
 	b, old := i.Bound(t, nil)
 	testdrive.MakeObjectsAs(t, old)
 	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "dedicated-small"), "AsyncRequired")
-	w, readsEnd := testdrive.StartWriter(t, old), startReader(t, old)
+	w, readsEnd := testdrive.StartWriter(t, old, testdrive.ConnectionLost, testdrive.StatementInterrupted), startReader(t, old)
 	shown := i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t))
 	assert.Contains(t, shown[len(shown)-1], "cf bind-service", "the last description")
 	readsEnd()

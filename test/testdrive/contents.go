@@ -83,11 +83,12 @@ func AccountsOf(t *testing.T, p Platform, c Credentials) []string {
 	return ReadAll(t, p.Admin(t), "SELECT user FROM mysql.db WHERE db = '"+strings.ReplaceAll(c.Database, "_", `\\_`)+"'")
 }
 
-// Errors of statements that a server has ended: with its connection, on MariaDB, or with itself.
+// What becomes of statements of sessions that are killed, ConnectionKilled on MariaDB alone, and of servers that stop.
 const (
-	interrupted      = 1317
-	ShuttingDown     = 1053
-	ConnectionKilled = 1927
+	ConnectionLost       = 0 // which is no error of the server
+	StatementInterrupted = 1317
+	ConnectionKilled     = 1927
+	ShuttingDown         = 1053
 )
 
 // Writer is an application that adds items until it may not write any more.
@@ -98,7 +99,7 @@ type Writer struct {
 	err   error
 }
 
-// StartWriter starts one, which goes on after errors with the numbers tolerated, besides those of its connection.
+// StartWriter starts one, which goes on after errors with the numbers tolerated.
 func StartWriter(t *testing.T, c Credentials, tolerated ...uint16) *Writer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +115,9 @@ func StartWriter(t *testing.T, c Credentials, tolerated ...uint16) *Writer {
 				w.acked = append(w.acked, strconv.Itoa(id))
 			case number == Denied:
 				return
-			case number == 0, number == interrupted, slices.Contains(tolerated, number):
+			case ctx.Err() != nil:
+				return
+			case slices.Contains(tolerated, number):
 				time.Sleep(pollInterval / 10)
 			default:
 				w.err = err

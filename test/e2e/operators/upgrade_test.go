@@ -123,7 +123,8 @@ func TestServerUpgrade(t *testing.T) {
 		testdrive.ExpectError(t, i.Upgrade(t, present.Version), "MaintenanceInfoConflict")
 		assert.Contains(t, p.Operator(env).Run(t, 0, "servers", "--dedicated").Stdout, next.Version,
 			"the list of servers shows no upgrade")
-		w := testdrive.StartWriter(t, c, testdrive.ShuttingDown, testdrive.ConnectionKilled) // its server is restarted
+		w := testdrive.StartWriter(t, c, testdrive.ConnectionLost, testdrive.StatementInterrupted, testdrive.ConnectionKilled,
+			testdrive.ShuttingDown)
 		operation := i.Upgrade(t, next.Version).Operation(t)
 		if again := i.Upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
 			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)

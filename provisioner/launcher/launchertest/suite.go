@@ -45,6 +45,10 @@ type Place struct {
 	NoBinaryLogs bool
 }
 
+// Renewal is the suite's test of certificates alone, for flavours on which nothing else of the suite runs: each has
+// a statement of its own that loads certificates.
+func Renewal(t *testing.T, place Place) { testRenewal(t, place) }
+
 // Run runs the suite. newPlace makes a place for one test.
 func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 	for _, test := range []struct {

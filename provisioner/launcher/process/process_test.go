@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -193,30 +194,43 @@ func pidOf(t *testing.T, cfg process.Config, id string) int {
 	return pid
 }
 
-// The launcher keeps what launcher.Launcher promises.
+// The launcher keeps what launcher.Launcher promises. Where tests run on one flavour, servers of the other change their
+// certificates all the same.
 func TestConformance(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		launchertest.Run(t, func(t *testing.T) launchertest.Place {
-			cfg := newConfig(t, binary)
-			log := &logged.Text{}
-			cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
-			child, err := json.Marshal(childConfig{cfg.Dir, cfg.Binary, cfg.PortMin, cfg.PortMax})
-			require.NoError(t, err)
-			return launchertest.Place{
-				Child:    string(child),
-				MemoryMB: [2]int{256, 1024},
-				Open:     func(t *testing.T) launcher.Launcher { return open(t, cfg) },
-				Supervise: func(t *testing.T, options launcher.Options) launcher.Launcher {
-					supervised := cfg
-					supervised.Options = options
-					supervised.Logger = cfg.Logger
-					return open(t, supervised)
-				},
-				Fill:     func(t *testing.T) { takePorts(t, cfg) },
-				Readable: func(t *testing.T) string { return log.String() + serverLogs(t, cfg) + arguments(t, cfg) },
-			}
-		})
+		launchertest.Run(t, func(t *testing.T) launchertest.Place { return newPlace(t, binary) })
 	})
+	chosen := servers.Chosen(t, binaries())
+	for _, b := range binaries() {
+		if !slices.ContainsFunc(chosen, func(c mysqld.Binary) bool { return c.Flavour == b.Flavour }) {
+			t.Run(b.Flavour+"-"+b.Version+"/renewal", func(t *testing.T) {
+				t.Parallel()
+				launchertest.Renewal(t, newPlace(t, b))
+			})
+		}
+	}
+}
+
+func newPlace(t *testing.T, binary mysqld.Binary) launchertest.Place {
+	t.Helper()
+	cfg := newConfig(t, binary)
+	log := &logged.Text{}
+	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+	child, err := json.Marshal(childConfig{cfg.Dir, cfg.Binary, cfg.PortMin, cfg.PortMax})
+	require.NoError(t, err)
+	return launchertest.Place{
+		Child:    string(child),
+		MemoryMB: [2]int{256, 1024},
+		Open:     func(t *testing.T) launcher.Launcher { return open(t, cfg) },
+		Supervise: func(t *testing.T, options launcher.Options) launcher.Launcher {
+			supervised := cfg
+			supervised.Options = options
+			supervised.Logger = cfg.Logger
+			return open(t, supervised)
+		},
+		Fill:     func(t *testing.T) { takePorts(t, cfg) },
+		Readable: func(t *testing.T) string { return log.String() + serverLogs(t, cfg) + arguments(t, cfg) },
+	}
 }
 
 // childConfig is what another process needs to know of a test's launcher.

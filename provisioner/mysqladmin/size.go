@@ -115,10 +115,18 @@ const openingTime = 30 * time.Second
 
 var errOpeningTime = errors.New("the server does not open all tables in time")
 
-// eachTable calls fn with the rows of a query of information_schema.TABLES, without views.
+// eachTable calls fn with the rows of a query of information_schema.TABLES, without views. MariaDB would open these,
+// too, so one query reads a whole database there only if it has none. That takes a quarter of the time of TableQueries.
 func (on Sizes) eachTable(ctx context.Context, d dialect, query, database string, fn func(*sql.Rows) error) error {
-	if d.openingTables == "" {
-		return on.eachRow(ctx, query+" WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'", database, fn)
+	var views []string
+	if d.openingTables != "" {
+		var err error
+		if views, err = names(ctx, on.s.reads, d.openingTables+viewsOf, database); err != nil {
+			return err
+		}
+	}
+	if len(views) == 0 {
+		return on.eachRow(ctx, d.openingTables+query+" WHERE TABLE_SCHEMA = ? AND TABLE_TYPE <> 'VIEW'", database, fn)
 	}
 	all, err := names(ctx, on.s.reads, d.openingTables+tablesOf, database)
 	if err != nil {

@@ -47,6 +47,14 @@ func TestLargestTables(t *testing.T) {
 			"the tables take %d bytes together, the database %d: %v", sum, whole.Files, err)
 		some, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 2)
 		assert.True(t, err == nil && len(some) == 2 && count == 5, "the largest two: %v of %d, %v", some, count, err)
+		f.exec(tenant, "DROP VIEW seen")
+		without, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
+		f.must(err)
+		bytes := map[string]int64{}
+		for _, table := range without {
+			bytes[table.Name] = table.Bytes
+		}
+		assert.Equal(t, sizes, bytes, "without a view")
 	})
 }
 

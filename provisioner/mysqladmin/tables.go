@@ -37,8 +37,12 @@ func (on Sizes) LargestTables(ctx context.Context, database string, n int) (larg
 	return largest[:min(n, len(largest))], len(largest), nil
 }
 
-const tablesOf = `SELECT table_name FROM information_schema.tables
-	WHERE table_schema = ? AND table_type NOT LIKE '%VIEW' ORDER BY table_name`
+// MariaDB opens none of them.
+const (
+	tablesOf = `SELECT table_name FROM information_schema.tables
+		WHERE table_schema = ? AND table_type NOT LIKE '%VIEW' ORDER BY table_name`
+	viewsOf = "SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type LIKE '%VIEW'"
+)
 
 // Tables lists the tables and sequences of a database.
 func (on Databases) Tables(ctx context.Context, database string) ([]string, error) {

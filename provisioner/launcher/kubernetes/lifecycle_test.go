@@ -255,6 +255,39 @@ func TestProcessorLimitEnds(t *testing.T) {
 	})
 }
 
+// If the node has no room for a limit of processor time that a plan adds, the pod of the former plan has none again.
+func TestProcessorLimitWithoutRoom(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	spec := p.readyServer(t, l)
+	has := map[string]string{"memory": "256Mi"}
+	p.runs(t, spec, map[string]any{"name": "mysqld", "resources": map[string]any{"requests": has, "limits": has}})
+	before := uid(t, p, spec)
+	larger := spec
+	larger.MilliCPU = 500
+	awaitSentence(t, "a resize", "Changing the server's memory", resizing(l, larger))
+	p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]string{"type": "PodScheduled", "status": "True"},
+		map[string]string{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}}}})
+	_, _, err := finish(t, resizing(l, larger))
+	require.ErrorIs(t, err, launcher.ErrNoRoom)
+	awaitSentence(t, "the resize back", "Restarting mysqld with its new size", resizing(l, spec))
+	testdrive.Eventually(t, limits.Stuck, "another pod", func() bool {
+		now := uid(t, p, spec)
+		return now != "" && now != before
+	})
+	var pod struct {
+		Spec struct {
+			Containers []struct {
+				Resources struct{ Limits map[string]string }
+			}
+		}
+	}
+	p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &pod)
+	assert.Equal(t, has, pod.Spec.Containers[0].Resources.Limits)
+}
+
 // A server that fits on no node waits, and users read why. After some time the launcher gives up for lack of room.
 func TestNoNode(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {

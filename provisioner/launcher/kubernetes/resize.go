@@ -75,7 +75,8 @@ type resizing struct {
 	Pod      string `json:"pod,omitempty"`      // if Recorded: UID of the pod that must end; "" if not known yet
 }
 
-// resizeTo returns a new resize. begun, if any, has not ended, and may have changed anything.
+// resizeTo returns a new resize. begun, if any, has not ended, and may have changed anything: if it has given the pod a
+// limit of processor time, only another pod has none.
 func resizeTo(next size, begun *resizing) *resizing {
 	if begun == nil {
 		return &resizing{size: next}
@@ -84,7 +85,8 @@ func resizeTo(next size, begun *resizing) *resizing {
 	if begun.TriedMB > 0 {
 		tried = min(tried, begun.TriedMB)
 	}
-	return &resizing{size: next, TriedMB: tried, Restarts: begun.Restarts}
+	return &resizing{size: next, TriedMB: tried,
+		Restarts: begun.Restarts || begun.MilliCPU > 0 && next.MilliCPU == 0}
 }
 
 // resizer resizes a server. The spec is for logins.

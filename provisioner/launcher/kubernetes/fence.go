@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
@@ -89,6 +91,45 @@ func (o objects) applyWork(ctx context.Context, s *server, into any) error {
 	return o.mendWork(ctx, s)
 }
 
+// applyService creates the Service, or corrects one that somebody has changed or that was made for another plan. It
+// changes nothing if another broker has continued the work since s was read.
+func (o objects) applyService(ctx context.Context, s *server) (present api.Service, err error) {
+	path, wanted := o.api.Path(api.Services, s.name), o.cfg.serviceOf(s)
+	err = o.api.Get(ctx, path, &present)
+	if err == nil && serves(present, wanted) || err != nil && !api.IsNotFound(err) {
+		return present, err
+	}
+	if err := o.expectWork(ctx, s); err != nil {
+		return present, err
+	}
+	wanted.Metadata.ResourceVersion = present.Metadata.ResourceVersion
+	err = o.api.Apply(ctx, path, wanted, &present)
+	if api.IsConflict(err) {
+		return present, launcher.NotYet(minPoll, "Waiting for the server's address")
+	}
+	return present, err
+}
+
+// serves reports whether a Service leads where it is wanted to lead, and is described so. Others may have added to it.
+func serves(present, wanted api.Service) bool {
+	leads := func(p api.ServicePort) bool {
+		w := wanted.Spec.Ports[0]
+		return p.Port == w.Port && p.TargetPort == w.TargetPort && (p.NodePort == w.NodePort || w.NodePort == 0)
+	}
+	return maps.Equal(present.Spec.Selector, wanted.Spec.Selector) && slices.ContainsFunc(present.Spec.Ports, leads) &&
+		hasAll(present.Metadata.Labels, wanted.Metadata.Labels) &&
+		hasAll(present.Metadata.Annotations, wanted.Metadata.Annotations)
+}
+
+func hasAll(all, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if there, ok := all[key]; !ok || there != value {
+			return false
+		}
+	}
+	return true
+}
+
 // mendWork is called after the StatefulSet was applied without a condition, as none holds for an object that is
 // created. If another broker has continued the work meanwhile, mendWork applies what that one wants.
 func (o objects) mendWork(ctx context.Context, s *server) error {
@@ -110,18 +151,24 @@ func (o objects) mendWork(ctx context.Context, s *server) error {
 }
 
 // expectNoForeign returns an error if somebody else has made an object under the name of a new server's. The launcher
-// would write to it, and delete it with the server.
-func (o objects) expectNoForeign(ctx context.Context, s *server) error {
-	if s.state.Phase != phaseLaunching {
+// would write to it, and delete it with the server. Only the StatefulSet's pods have the server's label.
+func (o objects) expectNoForeign(ctx context.Context, s *server, p api.Pod, there bool) error {
+	foreign := func(kind, name string) error {
+		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
+			Err: fmt.Errorf("server %s: there is an object %s %s that is not the broker's", s.id, kind, name)}
+	}
+	if p.Metadata.Labels[serverLabel] == s.id {
 		return nil
 	}
-	return o.eachObject(ctx, s, func(kind, name string, m api.Metadata) error {
+	if err := o.eachObject(ctx, s, func(kind, name string, m api.Metadata) error {
 		if m.AppliedAt().IsZero() {
-			return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
-				Err: fmt.Errorf("server %s: there is an object %s %s that is not the broker's", s.id, kind, name)}
+			return foreign(kind, name)
 		}
 		return nil
-	})
+	}); err != nil || !there {
+		return err
+	}
+	return foreign(api.Pods, s.podName())
 }
 
 // eachObject calls each with the metadata of the objects of a server besides its Secret and pod, as far as they exist.

@@ -51,11 +51,12 @@ const podLabel = "statefulset.kubernetes.io/pod-name"
 // It leads to the first pod alone: if somebody scales the StatefulSet, the others cannot open the data.
 func (c Config) serviceOf(s *server) api.Service {
 	p := api.ServicePort{Name: portName, Port: port, TargetPort: portName}
-	if c.Service == NodePort {
+	access := c.access(s)
+	if access == NodePort {
 		p.NodePort = s.state.Port // 0 while it is not known
 	}
 	return api.Service{APIVersion: "v1", Kind: "Service", Metadata: s.metadata(), Spec: api.ServiceSpec{
-		Type: serviceTypes[c.Service], Selector: map[string]string{serverLabel: s.id, podLabel: s.podName()},
+		Type: serviceTypes[access], Selector: map[string]string{serverLabel: s.id, podLabel: s.podName()},
 		PublishNotReadyAddresses: true, Ports: []api.ServicePort{p}}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,14 +49,20 @@ func (p *place) ready(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 	t.Helper()
 	awaitSentence(t, "a launch", "Waiting for a node", launching(l, spec))
 	testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
+	p.restate(t, spec, map[string]any{"phase": "ready", "host": objectName(spec) + "." + p.Name + ".svc", "port": 3306,
+		"admin_host": "127.0.0.1", "admin_port": 1})
+}
+
+// restate changes what the broker has recorded of a server.
+func (p *place) restate(t *testing.T, spec launcher.Spec, change map[string]any) {
+	t.Helper()
 	var secret struct {
 		Metadata struct{ Annotations map[string]string }
 	}
 	p.Do(t, http.MethodGet, p.secretOf(spec), nil, &secret)
 	state := map[string]any{}
 	require.NoError(t, json.Unmarshal([]byte(secret.Metadata.Annotations["mysql-broker/state"]), &state))
-	maps.Copy(state, map[string]any{"phase": "ready", "host": objectName(spec) + "." + p.Name + ".svc", "port": 3306,
-		"admin_host": "127.0.0.1", "admin_port": 1})
+	maps.Copy(state, change)
 	text, err := json.Marshal(state)
 	require.NoError(t, err)
 	p.annotate(t, spec, map[string]any{"mysql-broker/state": string(text)})
@@ -180,6 +187,9 @@ func TestDestroyWithoutOwner(t *testing.T) {
 func TestForeignObjects(t *testing.T) {
 	t.Parallel()
 	selector := map[string]string{"app": "foreign"}
+	restricted := map[string]any{"allowPrivilegeEscalation": false, "runAsNonRoot": true,
+		"capabilities": map[string]any{"drop": []string{"ALL"}}, "seccompProfile": map[string]string{"type": "RuntimeDefault"}}
+	foreign := map[string]any{"containers": []any{map[string]any{"name": "c", "image": "x", "securityContext": restricted}}}
 	for kind, object := range map[string]map[string]any{
 		"claim": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": map[string]any{"accessModes": []string{"ReadWriteOnce"},
 			"resources": map[string]any{"requests": map[string]string{"storage": "1Gi"}}}},
@@ -187,16 +197,24 @@ func TestForeignObjects(t *testing.T) {
 			"ports": []any{map[string]any{"name": "mysql", "port": 3306}}}},
 		"set": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": map[string]any{"replicas": 0, "serviceName": "foreign",
 			"selector": map[string]any{"matchLabels": selector}, "template": map[string]any{
-				"metadata": map[string]any{"labels": selector},
-				"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "x"}}}}}},
+				"metadata": map[string]any{"labels": selector}, "spec": foreign}}},
+		"set with a pod": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": map[string]any{"replicas": 1, "serviceName": "foreign",
+			"selector": map[string]any{"matchLabels": selector}, "template": map[string]any{
+				"metadata": map[string]any{"labels": selector}, "spec": foreign}}},
+		"pod": {"apiVersion": "v1", "kind": "Pod", "spec": foreign},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			p := newObjects(t)
 			l, spec := p.open(t), newSpec()
-			object["metadata"] = map[string]any{"name": objectName(spec)}
-			path := p.kindsOf(spec)[kind]
-			p.Do(t, http.MethodPost, strings.TrimSuffix(path, "/"+objectName(spec)), object, nil)
+			paths := p.kindsOf(spec)
+			paths["set with a pod"], paths["pod"] = paths["set"], p.Path("pods/"+podName(spec))
+			path := paths[kind]
+			object["metadata"] = map[string]any{"name": filepath.Base(path)}
+			p.Do(t, http.MethodPost, filepath.Dir(path), object, nil)
+			if strings.Contains(kind, "pod") {
+				testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
+			}
 			_, err := l.Launch(t.Context(), spec, func(string) {})
 			says(t, err, launcher.GiveUp, "The servers of this plan cannot be run here just now.")
 			assert.ErrorContains(t, err, "is not the broker's")
@@ -399,7 +417,120 @@ func TestServiceChanged(t *testing.T) {
 	}
 	p.merge(t, service, map[string]any{"spec": map[string]any{"selector": map[string]any{"mysql-broker/server": "another"}}})
 	leads("changed")
+	p.merge(t, service, map[string]any{"spec": map[string]any{"selector": map[string]any{"added": "label"},
+		"ports": []any{map[string]any{"name": "mysql", "port": 3306, "targetPort": 1}}}})
+	leads("changed, with another port")
+	var found struct {
+		Spec struct{ Ports []map[string]any }
+	}
+	p.Do(t, http.MethodGet, service, nil, &found)
+	assert.Equal(t, "mysql", found.Spec.Ports[0]["targetPort"])
 	p.Do(t, http.MethodDelete, service, nil, nil)
 	leads("deleted")
 	leads("deleted, again")
+}
+
+// The address of a ready server stays what it is if operators later choose another way to reach servers.
+func TestServiceOfOtherConfiguration(t *testing.T) {
+	t.Parallel()
+	type spec struct {
+		Type     string
+		Selector map[string]string
+		Ports    []struct{ NodePort int }
+	}
+	for _, test := range []struct {
+		of, configured kubernetes.Access
+		kind           string
+	}{
+		{kubernetes.InCluster, kubernetes.NodePort, "ClusterIP"},
+		{kubernetes.InCluster, kubernetes.LoadBalancer, "ClusterIP"},
+		{kubernetes.NodePort, kubernetes.InCluster, "NodePort"},
+		{kubernetes.LoadBalancer, kubernetes.InCluster, "LoadBalancer"},
+	} {
+		t.Run(string(test.of)+" to "+string(test.configured), func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			p.cfg.Service, p.cfg.Host = test.of, ""
+			if test.of == kubernetes.NodePort {
+				p.cfg.Host = "192.0.2.1"
+			}
+			l, server := p.open(t), newSpec()
+			service := p.kindsOf(server)["service"]
+			read := func() spec {
+				t.Helper()
+				var found struct{ Spec spec }
+				p.Do(t, http.MethodGet, service, nil, &found)
+				return found.Spec
+			}
+			if test.of == kubernetes.LoadBalancer {
+				awaitSentence(t, "a launch", "Waiting for the load balancer's address", launching(l, server))
+				p.merge(t, service+"/status", map[string]any{"status": map[string]any{
+					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"ip": "192.0.2.2"}}}}})
+			}
+			p.ready(t, l, server)
+			before := read()
+			require.Equal(t, test.kind, before.Type)
+			address := map[string]any{}
+			switch test.of {
+			case kubernetes.NodePort:
+				address = map[string]any{"host": "192.0.2.1", "port": before.Ports[0].NodePort}
+			case kubernetes.LoadBalancer:
+				address = map[string]any{"host": "192.0.2.2"}
+			}
+			p.restate(t, server, address)
+			p.runs(t, server, map[string]any{"name": "mysqld"})
+			p.cfg.Service, p.cfg.Host = test.configured, ""
+			if test.configured == kubernetes.NodePort {
+				p.cfg.Host = "192.0.2.1"
+			}
+			l = p.open(t)
+			for _, selector := range []map[string]any{{}, {"added": "label"}} { // the second one has to be corrected
+				p.merge(t, service, map[string]any{"spec": map[string]any{"selector": selector}})
+				awaitSentence(t, "a resize to the same size", "Starting mysqld", resizing(l, server))
+				assert.Equal(t, before, read())
+			}
+			p.Do(t, http.MethodDelete, service, nil, nil)
+			awaitSentence(t, "a resize to the same size", "Starting mysqld", resizing(l, server))
+			after := read()
+			if test.of == kubernetes.LoadBalancer {
+				after.Ports = before.Ports // it has another node port, which nobody uses
+			}
+			assert.Equal(t, before, after, "deleted")
+		})
+	}
+}
+
+// A broker that was paused after it read the pod changes no Service once another one has continued its work, and one
+// that polls does not write.
+func TestServicePaused(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	heir := p.open(t)
+	spec := p.readyServer(t, heir)
+	p.runs(t, spec, map[string]any{"name": "mysqld"})
+	service := p.kindsOf(spec)["service"]
+	var writes atomic.Int64
+	meanwhile := func() {}
+	l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+		switch {
+		case r.URL.Path == service && r.Method == http.MethodGet: // it has read the pod
+			meanwhile()
+		case r.URL.Path == service:
+			writes.Add(1)
+		}
+		pass(w, r)
+	}).open(t)
+	polls := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := l.Launch(ctx, spec, func(string) {})
+		return err
+	}
+	require.Error(t, polls(), "no mysqld runs")
+	assert.Zero(t, writes.Load(), "writes to a Service that is right")
+	changed := map[string]any{"spec": map[string]any{"selector": map[string]any{"mysql-broker/server": "another"}}}
+	p.merge(t, service, changed)
+	meanwhile = func() { do(t, suspending(heir, spec)) }
+	assert.ErrorContains(t, polls(), "another broker has continued its work")
+	assert.Zero(t, writes.Load(), "writes to the Service of a server that another broker has suspended")
 }

@@ -23,6 +23,11 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if s.state.Phase == phaseLaunching {
+		if err := r.expectNoForeign(ctx, s, p, there); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
 	if !there {
 		return launcher.Endpoint{}, r.makeObjects(ctx, s)
 	}
@@ -32,8 +37,8 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 	if err := r.lookAt(s, p); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	var address api.Service // somebody may have changed or deleted it
-	if err := r.api.Apply(ctx, r.api.Path(api.Services, s.name), r.cfg.serviceOf(s), &address); err != nil {
+	address, err := r.applyService(ctx, s)
+	if err != nil {
 		return launcher.Endpoint{}, err
 	}
 	before := s.state
@@ -64,15 +69,12 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 
 // makeObjects creates or corrects all objects but the Secret, and returns NotYet.
 func (r *runner) makeObjects(ctx context.Context, s *server) error {
-	if err := r.expectNoForeign(ctx, s); err != nil {
-		return err
-	}
 	if _, err := r.applyClaim(ctx, s); err != nil {
 		return err
 	}
 	fault.Point("launch", "volume claimed")
-	var address api.Service
-	if err := r.api.Apply(ctx, r.api.Path(api.Services, s.name), r.cfg.serviceOf(s), &address); err != nil {
+	address, err := r.applyService(ctx, s)
+	if err != nil {
 		return err
 	}
 	fault.Point("launch", "address made")

@@ -152,6 +152,19 @@ func (c Config) knownHost(s *server) string {
 	return ""
 }
 
+// access is how a server is reached: as configured, but a ready server as its address says, which never changes.
+func (c Config) access(s *server) Access {
+	switch {
+	case s.state.Host == "":
+		return c.Service
+	case s.state.Host == c.serviceHosts(s)[0]:
+		return InCluster
+	case s.state.Port != port:
+		return NodePort
+	}
+	return LoadBalancer
+}
+
 // publicAddress returns the address for applications; the host is "" if it is not known yet. The address of a ready
 // server never changes, because bindings contain it.
 func (c Config) publicAddress(s *server, address api.Service) (host string, publicPort int) {
@@ -175,7 +188,7 @@ func (c Config) publicAddress(s *server, address api.Service) (host string, publ
 func (c Config) setEndpoint(s *server, address api.Service) {
 	s.state.Host, s.state.Port = c.publicAddress(s, address)
 	s.state.AdminHost, s.state.AdminPort = "", 0
-	if c.Credentials.InCluster || c.Service == InCluster {
+	if c.Credentials.InCluster || c.access(s) == InCluster {
 		s.state.AdminHost, s.state.AdminPort = address.Spec.ClusterIP, port
 	}
 }

@@ -122,7 +122,7 @@ type ServiceSpec struct {
 type ServicePort struct {
 	Name       string `json:"name"`
 	Port       int    `json:"port"`
-	TargetPort string `json:"targetPort"`
+	TargetPort any    `json:"targetPort"` // a name; a number if somebody has changed it
 	NodePort   int    `json:"nodePort,omitempty"`
 }
 

@@ -122,17 +122,21 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 	}
 }
 
-// stays says which objects are left of a server, and whose finalizers hold them.
+// stays says which objects are left of a server when the time is over, and whose finalizers hold them.
 func (l *Launcher) stays(ctx context.Context, id string) error {
 	cause := context.Cause(ctx)
 	name, err := objectName(id)
 	if err != nil {
 		return err
 	}
+	if errors.Is(ctx.Err(), context.Canceled) { // the broker stops, or another one continues
+		return fmt.Errorf("server %s: wait until it is removed: %w", id, cause)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), staysTime)
 	defer cancel()
+	s := &server{id: id, name: name}
 	var left []string
-	err = l.run.eachObject(ctx, &server{id: id, name: name}, func(kind, name string, m api.Metadata) error {
+	add := func(kind, name string, m api.Metadata) error {
 		object := kind + " " + name
 		foreign := slices.DeleteFunc(m.Finalizers, func(f string) bool { return ofCluster[f] })
 		if len(foreign) > 0 {
@@ -140,7 +144,14 @@ func (l *Launcher) stays(ctx context.Context, id string) error {
 		}
 		left = append(left, object)
 		return nil
-	})
+	}
+	p, there, err := l.run.pod(ctx, s)
+	if there {
+		err = add(api.Pods, s.podName(), p.Metadata)
+	}
+	if err == nil {
+		err = l.run.eachObject(ctx, s, add)
+	}
 	if err != nil || len(left) == 0 {
 		return fmt.Errorf("server %s: wait until it is removed: %w", id, cause)
 	}

@@ -359,12 +359,23 @@ func TestFinalizerThatStays(t *testing.T) {
 	l := p.open(t)
 	spec := p.readyServer(t, l)
 	claim := p.kindsOf(spec)["claim"]
-	p.merge(t, claim, map[string]any{"metadata": map[string]any{"finalizers": []string{"test.example.com/stays"}}})
+	pod := p.Path("pods/" + podName(spec))
+	held := map[string]any{"metadata": map[string]any{"finalizers": []string{"test.example.com/stays"}}}
+	p.merge(t, claim, held)
+	p.merge(t, pod, held)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	assert.ErrorContains(t, l.Destroy(ctx, spec.ID),
-		"persistentvolumeclaims "+objectName(spec)+" (held by test.example.com/stays)")
+	err := l.Destroy(ctx, spec.ID)
+	for _, left := range []string{"persistentvolumeclaims " + objectName(spec), "pods " + podName(spec)} {
+		assert.ErrorContains(t, err, left+" (held by test.example.com/stays)")
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	time.AfterFunc(time.Second, func() { stop(errors.New("the broker is stopping")) })
+	err = l.Destroy(ctx, spec.ID)
+	assert.ErrorContains(t, err, "the broker is stopping")
+	assert.NotContains(t, err.Error(), "left:", "what it asked for after that")
 	p.merge(t, claim, map[string]any{"metadata": map[string]any{"finalizers": nil}})
+	p.merge(t, pod, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 	require.NoError(t, destroy(t, l, spec.ID))
 	p.holdsNothing(t)
 }

@@ -106,7 +106,8 @@ func sizeOf(spec launcher.Spec) size {
 		BinaryLogs: spec.BinaryLogs, Placement: spec.Placement}
 }
 
-// Suspend implements launcher.Launcher. The StatefulSet stays, without a pod; so do the volume and the address.
+// Suspend implements launcher.Launcher. The StatefulSet stays, without a pod; so do the volume and the address. If the
+// volume is gone, Suspend only stops the pod.
 func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 	defer func() { err = explain(err) }()
 	s, err := l.secrets.find(ctx, id)
@@ -116,19 +117,29 @@ func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 	if err != nil {
 		return fmt.Errorf("server %s: %w", id, err)
 	}
-	if err := (upgrader{l.run, s, ignored}).abandon(ctx); err != nil {
-		return err
-	}
-	if s.state.Phase == phaseReady {
-		if _, err := l.run.volume(ctx, s); err != nil && !errors.Is(err, errVolumeGone) { // else there is nothing to keep
+	if s.state.Phase != phaseSuspended {
+		_, err := l.run.volume(ctx, s)
+		if err == nil {
+			err = (upgrader{l.run, s, ignored}).abandon(ctx)
+		}
+		if err != nil && !errors.Is(err, errVolumeGone) {
 			return err
 		}
-		if err := l.secrets.changeWork(ctx, s, func(s *server) { s.state.Phase = phaseSuspended }); err != nil {
+		if err := l.secrets.changeWork(ctx, s, func(s *server) {
+			s.state.Phase, s.state.Upgrade = phaseSuspended, nil
+		}); err != nil {
 			return err
 		}
 		fault.Point("suspend", "recorded")
 	}
-	return l.run.stopPod(ctx, s)
+	if err := l.run.stopPod(ctx, s); err != nil {
+		return err
+	}
+	_, err = l.run.volume(ctx, s)
+	if errors.Is(err, errVolumeGone) {
+		return fmt.Errorf("server %s: %w: %w", id, errVolumeGone, launcher.ErrNotFound)
+	}
+	return err
 }
 
 // stopPod returns NotYet until a suspended server has no pod.

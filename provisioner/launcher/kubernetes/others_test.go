@@ -1,12 +1,15 @@
 package kubernetes_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,6 +140,89 @@ func TestVolumeThatIsBeingDeleted(t *testing.T) {
 	p.merge(t, paths["claim"], map[string]any{"metadata": map[string]any{"finalizers": nil}})
 	require.NoError(t, destroy(t, l, spec.ID))
 	p.holdsNothing(t)
+}
+
+// If somebody deletes the volume while a pod is about to be replaced, the pod stays too.
+func TestVolumeDeletedBeforePod(t *testing.T) {
+	t.Parallel()
+	deleted := func(t *testing.T, p *place, spec launcher.Spec) {
+		claim := p.kindsOf(spec)["claim"]
+		p.merge(t, claim, map[string]any{"metadata": map[string]any{"finalizers": []string{"test.example.com/held"}}})
+		p.Do(t, http.MethodDelete, claim, nil, nil)
+	}
+	stays := func(t *testing.T, p *place, spec launcher.Spec, before string, err error) {
+		t.Helper()
+		says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+		assert.Equal(t, before, uid(t, p, spec), "the pod")
+		p.merge(t, p.kindsOf(spec)["claim"], map[string]any{"metadata": map[string]any{"finalizers": nil}})
+	}
+	t.Run("resize", func(t *testing.T) {
+		t.Parallel()
+		p := newObjects(t)
+		spec := p.readyServer(t, p.open(t))
+		before := uid(t, p, spec)
+		l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if r.Method == http.MethodPatch && r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
+				!bytes.Contains(body, []byte(`\"pod\":`)) {
+				deleted(t, p, spec)
+			}
+			pass(w, r)
+		}).open(t)
+		spec.BinaryLogs = true
+		_, err := l.Resize(t.Context(), spec, func(string) {})
+		stays(t, p, spec, before, err)
+	})
+	t.Run("end of an upgrade", func(t *testing.T) {
+		t.Parallel()
+		p := newObjects(t)
+		l := p.open(t)
+		spec := p.readyServer(t, l)
+		before := uid(t, p, spec)
+		p.merge(t, p.Path("pods/"+podName(spec)), map[string]any{"metadata": map[string]any{
+			"annotations": map[string]string{"mysql-broker/work": "upgrade done"}}})
+		deleted(t, p, spec)
+		_, err := l.Launch(t.Context(), spec, func(string) {})
+		stays(t, p, spec, before, err)
+	})
+}
+
+// A server whose volume is gone keeps nothing: its suspension stops it and says that there is no server, even in the
+// middle of an upgrade.
+func TestSuspendWithoutVolume(t *testing.T) {
+	t.Parallel()
+	for _, during := range []string{"no work", "an upgrade"} {
+		t.Run(during, func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			l := p.open(t)
+			spec := p.readyServer(t, l)
+			if during == "an upgrade" {
+				later := *p
+				later.cfg.Images = append(later.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
+				to := spec
+				to.Version = "12.0"
+				_, err := later.open(t).(launcher.Upgrader).Upgrade(t.Context(), to, func(string) {}, func(string) {})
+				says(t, err, launcher.Wait, "Stopping the server")
+			}
+			claim := p.kindsOf(spec)["claim"]
+			p.Do(t, http.MethodDelete, claim, nil, nil)
+			testdrive.Eventually(t, limits.Stuck, "the end of the claim", func() bool {
+				return !slices.Contains(p.claims(t), objectName(spec))
+			})
+			for range 2 {
+				_, _, err := finish(t, suspending(l, spec))
+				assert.ErrorIs(t, err, launcher.ErrNotFound)
+				assert.Empty(t, uid(t, p, spec), "the pod")
+			}
+			_, err := l.Launch(t.Context(), spec, func(string) {})
+			says(t, err, launcher.GiveUp, "The volume of this server is gone.")
+			require.NoError(t, destroy(t, l, spec.ID))
+			p.holdsNothing(t)
+		})
+	}
 }
 
 // claims are the names of the claims in the namespace.

@@ -61,7 +61,8 @@ func (o objects) volume(ctx context.Context, s *server) (c api.Claim, err error)
 	if err == nil && !c.Metadata.DeletionTimestamp.IsZero() {
 		return c, &launcher.Error{Action: launcher.GiveUp, Sentence: "The volume of this server is being deleted.",
 			Err: fmt.Errorf("server %s: somebody has deleted the PersistentVolumeClaim %s, which goes with its data when "+
-				"the pod %s ends; back up the instance while it runs", s.id, s.name, s.podName())}
+				"the pod %s ends; back up the instance, restore the backup into a new one, delete the pod, and then delete "+
+				"the instance", s.id, s.name, s.podName())}
 	}
 	return c, err
 }

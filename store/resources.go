@@ -28,7 +28,7 @@ type Resource struct {
 	BindingID  string        // of an account that a binding still has, else ""
 	Age        time.Duration // since it was recorded
 	// Live says that an instance, binding, retired account or task still uses it, or that it is retained, or kept for an
-	// instance that is frozen. Once false, nothing needs it for good.
+	// instance that is frozen. It may become true again while a later task may use it, see mayBeScratchOf.
 	Live bool
 	// Expected says that the resource must exist: its instance and, for an account, its binding are ready, and no task in
 	// progress may change that.

@@ -54,7 +54,7 @@ type Launcher interface {
 	// Suspend stops the server and keeps its data. Until Launch starts it again, with the limits and labels of its spec,
 	// the server uses no memory and no port, and Endpoint and Resize return ErrNotFound. Launch may give it another
 	// endpoint. Suspend is for servers that were launched: it leaves a suspended server alone, and returns ErrNotFound if
-	// there is no such server or its data is gone. It may return NotYet, as Launch may.
+	// there is no such server or its data is gone. It may return NotYet, or give up, as Launch may.
 	Suspend(ctx context.Context, id string) error
 
 	// Destroy stops the server and removes everything that Launch created. It must not fail if there is nothing to remove.

@@ -14,7 +14,8 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// Launch implements launcher.Launcher. If the server exists, Launch creates its missing objects and keeps its limits.
+// Launch implements launcher.Launcher. If the server exists, Launch keeps its limits and creates its missing objects,
+// but not the volume of a server that was ready: that had the data.
 func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()

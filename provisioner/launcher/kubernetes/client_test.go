@@ -4,6 +4,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/testdrive"
 )
 
@@ -190,6 +192,40 @@ func TestAskingCausesNoRequest(t *testing.T) {
 		all, err := l.Troubles(t.Context())
 		return err == nil && all["d_1"] == launcher.NoNode
 	})
+}
+
+// A server without a pod stays in trouble, and that is logged once, even if each watch fails and begins with a new list.
+func TestNoPodWhereWatchesFail(t *testing.T) {
+	t.Parallel()
+	var lists atomic.Int32
+	cfg := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/secrets"):
+			fmt.Fprint(w, `{"items": [{"metadata": {"labels": {"mysql-broker/server": "d_1"}, "annotations": {
+				"mysql-broker/state": "{\"phase\": \"ready\"}"}}}]}`)
+		case !strings.HasSuffix(r.URL.Path, "/pods"):
+			fmt.Fprint(w, `{"status": {"allowed": true}}`)
+		case r.URL.Query().Get("watch") == "":
+			lists.Add(1)
+			fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}}`)
+		default:
+			fmt.Fprint(w, `{"type": "ERROR", "object": {}}`)
+		}
+	})
+	var log logged.Text
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	cfg.Supervise, cfg.WatchPause = true, 100*time.Millisecond
+	l := open(t, cfg)
+	inTrouble := func() bool {
+		all, err := l.Troubles(t.Context())
+		return err == nil && all["d_1"] == launcher.NoPod
+	}
+	testdrive.Eventually(t, limits.Stuck, "a server without a pod", inTrouble)
+	seen := lists.Load()
+	testdrive.Eventually(t, limits.Stuck, "more lists", func() bool { return lists.Load() > seen+3 })
+	assert.True(t, inTrouble(), "no pod, after more lists")
+	assert.Equal(t, 1, strings.Count(log.String(), "a server is in trouble"), "lines of %s", log.String())
+	assert.Contains(t, log.String(), "server=d_1 reason=no-pod")
 }
 
 // A token that was replaced in its file is read again when the old one is refused.

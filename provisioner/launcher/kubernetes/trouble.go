@@ -39,22 +39,42 @@ type watch struct {
 	once  sync.Once     // closes it
 
 	mu    sync.Mutex
-	all   *sight    // nil until a list has succeeded
-	err   error     // why the watch fails, nil while it works
-	since time.Time // when it began to fail
+	all   *podStates // nil until a list has succeeded
+	err   error      // why the watch fails, nil while it works
+	since time.Time  // when it began to fail
 }
 
-// sight is what is known of the servers' pods.
-type sight struct {
-	ailing map[string]ailing // servers in trouble, by their ids
-	pods   map[string]bool   // ids of servers that have a pod
+// podStates is what is known of the servers' pods.
+type podStates struct {
+	troubled map[string]troubled // servers in trouble, by their ids
+	there    map[string]bool     // ids of servers that have a pod
 }
 
-// ailing is a server in trouble.
-type ailing struct {
+// troubled is a server in trouble.
+type troubled struct {
 	trouble launcher.Trouble
 	from    time.Time // zero if it has begun; later than now if it begins then, unless the pod changes
 	until   time.Time // zero if only a change of the pod ends it
+	logged  bool      // that it has begun
+}
+
+// holds reports whether the trouble has begun and is not over.
+func (t troubled) holds() bool {
+	now := time.Now()
+	return !now.Before(t.from) && (t.until.IsZero() || now.Before(t.until))
+}
+
+// after returns the trouble of a server that had another one before. If it is the same, it goes on: no pod says since
+// when there is none.
+func (t troubled) after(before troubled) troubled {
+	if t.trouble != before.trouble {
+		return t
+	}
+	t.logged = before.logged
+	if t.trouble == launcher.NoPod {
+		t.from = before.from
+	}
+	return t
 }
 
 // readyLate is how long a mysqld may run without accepting connections before that counts as trouble. A recovery from a
@@ -72,10 +92,15 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 	if l.cfg.Supervise {
 		return l.watch.seen(ctx)
 	}
-	all, _, err := l.watch.look(ctx, time.Time{})
+	all, _, err := l.watch.listPods(ctx)
 	if err != nil {
 		return nil, err
 	}
+	wanted, err := l.watch.podsWanted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all.compare(wanted, time.Time{}, nil)
 	return all.troubles(), nil
 }
 
@@ -96,37 +121,32 @@ func (w *watch) seen(ctx context.Context) (map[string]launcher.Trouble, error) {
 }
 
 // troubles leaves out troubles that are over or have not begun.
-func (w *sight) troubles() map[string]launcher.Trouble {
+func (s *podStates) troubles() map[string]launcher.Trouble {
 	found := map[string]launcher.Trouble{}
-	for id, a := range w.ailing {
-		if now := time.Now(); !now.Before(a.from) && (a.until.IsZero() || now.Before(a.until)) {
-			found[id] = a.trouble
+	for id, t := range s.troubled {
+		if t.holds() {
+			found[id] = t.trouble
 		}
 	}
 	return found
 }
 
-// look lists the servers whose pods are in trouble, or missing since then, and returns the version of the list.
-func (c secrets) look(ctx context.Context, missingFrom time.Time) (all *sight, version string, err error) {
-	all = &sight{map[string]ailing{}, map[string]bool{}}
-	version, err = api.List(ctx, c.api, api.Pods, serversSelector, api.FullPage, func(p api.Pod) error {
+// listPods lists the servers' pods, and returns the version of the list.
+func (w *watch) listPods(ctx context.Context) (all *podStates, version string, err error) {
+	all = &podStates{map[string]troubled{}, map[string]bool{}}
+	version, err = api.List(ctx, w.api, api.Pods, serversSelector, api.FullPage, func(p api.Pod) error {
 		all.note(p, true)
 		return nil
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list the pods of servers: %w", err)
 	}
-	run, err := c.podsWanted(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	all.compare(run, missingFrom)
 	return all, version, nil
 }
 
 // podsWanted returns the ids of the servers that are to have a pod, as far as they were ready once.
-func (c secrets) podsWanted(ctx context.Context) (ids []string, err error) {
-	err = c.each(ctx, func(id string, m api.Metadata) {
+func (w *watch) podsWanted(ctx context.Context) (ids []string, err error) {
+	err = w.each(ctx, func(id string, m api.Metadata) {
 		s := server{secret: api.Secret{Metadata: m}}
 		if m.DeletionTimestamp.IsZero() && s.readState() == nil &&
 			(s.state.Phase == phaseReady || s.state.Phase == phaseUpgrading) {
@@ -136,19 +156,17 @@ func (c secrets) podsWanted(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// compare notes which of the servers that are to run have no pod.
-func (w *sight) compare(run []string, missingFrom time.Time) {
-	before := w.ailing
-	w.ailing = maps.Clone(before)
-	maps.DeleteFunc(w.ailing, func(_ string, a ailing) bool { return a.trouble == launcher.NoPod })
-	for _, id := range run {
-		if w.pods[id] {
-			continue
+// compare notes which of the servers that are to run have no pod, which counts from then on, and which troubles lasted
+// before.
+func (s *podStates) compare(wanted []string, from time.Time, before map[string]troubled) {
+	maps.DeleteFunc(s.troubled, func(_ string, t troubled) bool { return t.trouble == launcher.NoPod })
+	for _, id := range wanted {
+		if !s.there[id] {
+			s.troubled[id] = troubled{trouble: launcher.NoPod, from: from}
 		}
-		w.ailing[id] = ailing{trouble: launcher.NoPod, from: missingFrom}
-		if a := before[id]; a.trouble == launcher.NoPod {
-			w.ailing[id] = a
-		}
+	}
+	for id, t := range s.troubled {
+		s.troubled[id] = t.after(before[id])
 	}
 }
 
@@ -167,29 +185,56 @@ func (w *watch) run(ctx context.Context) error {
 	return err
 }
 
-// pods watches the servers' pods until the watch fails. It remembers only servers in trouble.
+// pods watches the servers' pods until the watch fails.
 func (w *watch) pods(ctx context.Context) error {
-	all, version, err := w.look(ctx, time.Now().Add(podPauses*w.pause))
+	all, version, err := w.listPods(ctx)
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	w.all, w.err = all, nil
-	w.mu.Unlock()
+	if err := w.update(ctx, all); err != nil {
+		return err
+	}
 	w.once.Do(func() { close(w.begun) })
 	for ctx.Err() == nil {
 		if version, err = w.from(ctx, version); err != nil {
 			return fmt.Errorf("watch the pods of servers: %w", err)
 		}
-		run, err := w.podsWanted(ctx)
-		if err != nil {
+		if err := w.update(ctx, w.all); err != nil {
 			return err
 		}
-		w.mu.Lock()
-		w.all.compare(run, time.Now().Add(podPauses*w.pause))
-		w.mu.Unlock()
 	}
 	return nil
+}
+
+// update records the states of all pods, and which servers have none.
+func (w *watch) update(ctx context.Context, all *podStates) error {
+	wanted, err := w.podsWanted(ctx)
+	if err != nil {
+		return err
+	}
+	w.change(func() {
+		var before map[string]troubled
+		if w.all != nil {
+			before = maps.Clone(w.all.troubled)
+		}
+		all.compare(wanted, time.Now().Add(podPauses*w.pause), before)
+		w.all, w.err = all, nil
+	})
+	return nil
+}
+
+// change changes what is known, and logs the troubles that have begun since.
+func (w *watch) change(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+	for id, t := range w.all.troubled {
+		if t.holds() && !t.logged {
+			w.log.Warn("a server is in trouble", "server", id, "reason", string(t.trouble))
+			t.logged = true
+			w.all.troubled[id] = t
+		}
+	}
 }
 
 // from watches from a version of the list until the API server ends the watch, and returns the version after that.
@@ -219,37 +264,30 @@ func (w *watch) from(ctx context.Context, version string) (string, error) {
 			event.Object.Metadata.DeletionTimestamp = time.Time{}
 		}
 		version = event.Object.Metadata.ResourceVersion
-		if event.Type == "BOOKMARK" {
-			continue
-		}
-		w.mu.Lock()
-		trouble, begins := w.all.note(event.Object, event.Type != "DELETED")
-		w.mu.Unlock()
-		if begins {
-			w.log.Warn("a server is in trouble", "server", event.Object.Metadata.Labels[serverLabel], "reason",
-				string(trouble))
-		}
+		w.change(func() {
+			if event.Type != "BOOKMARK" {
+				w.all.note(event.Object, event.Type != "DELETED")
+			}
+		})
 	}
 	return version, nil
 }
 
 // note records the state of a server's pod, unless it is not there any more. If somebody has scaled a StatefulSet, its
-// other pods do not count. begins reports whether the server was not in that trouble before.
-func (w *sight) note(p api.Pod, there bool) (trouble launcher.Trouble, begins bool) {
+// other pods do not count.
+func (s *podStates) note(p api.Pod, there bool) {
 	now, id := troubleOf(p), p.Metadata.Labels[serverLabel]
 	if name, err := objectName(id); err != nil || p.Metadata.Name != name+"-0" {
-		return "", false
+		return
 	}
-	before := w.ailing[id]
 	if now.trouble == "" {
-		delete(w.ailing, id)
+		delete(s.troubled, id)
 	} else {
-		w.ailing[id] = now
+		s.troubled[id] = now.after(s.troubled[id])
 	}
-	if w.pods[id] = there; !there {
-		delete(w.pods, id)
+	if s.there[id] = there; !there {
+		delete(s.there, id)
 	}
-	return now.trouble, now.trouble != "" && now.trouble != before.trouble && now.from.IsZero()
 }
 
 // fullVolume matches the last lines of a mysqld that has ended because its volume is full: ENOSPC is error 28.
@@ -257,20 +295,20 @@ var fullVolume = regexp.MustCompile(`(?i)no space left on device|out of disk spa
 	`(errno|errcode|error)( number)?:? "?28\b`)
 
 // troubleOf returns what is wrong with a pod.
-func troubleOf(p api.Pod) ailing {
+func troubleOf(p api.Pod) troubled {
 	disrupted := p.Condition("DisruptionTarget")
 	ready, containers := p.Condition("Ready"), p.Condition("ContainersReady")
 	switch {
 	case disrupted.Reason == "DeletionByTaintManager",
 		// The node controller sets Ready to false; a kubelet would have changed ContainersReady as well.
 		ready.Status == "False" && containers.Status == "True":
-		return ailing{trouble: launcher.NodeLost}
+		return troubled{trouble: launcher.NodeLost}
 	case !p.Metadata.DeletionTimestamp.IsZero(): // which is the end of the grace period
-		return ailing{trouble: launcher.NodeLost, from: p.Metadata.DeletionTimestamp.Add(stopLate)}
+		return troubled{trouble: launcher.NodeLost, from: p.Metadata.DeletionTimestamp.Add(stopLate)}
 	case p.Status.Reason == "Evicted", disrupted.Reason == "TerminationByKubelet":
-		return ailing{trouble: launcher.Evicted}
+		return troubled{trouble: launcher.Evicted}
 	case p.Condition("PodScheduled").Status == "False":
-		return ailing{trouble: launcher.NoNode}
+		return troubled{trouble: launcher.NoNode}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		for _, ended := range []api.ContainerState{c.State, c.LastState} {
@@ -279,23 +317,23 @@ func troubleOf(p api.Pod) ailing {
 				continue
 			}
 			if t.Reason == "OOMKilled" {
-				return ailing{trouble: launcher.OutOfMemory, until: t.FinishedAt.Add(killShown)}
+				return troubled{trouble: launcher.OutOfMemory, until: t.FinishedAt.Add(killShown)}
 			}
 			if fullVolume.MatchString(t.Message) {
-				return ailing{trouble: launcher.VolumeFull, until: t.FinishedAt.Add(killShown)}
+				return troubled{trouble: launcher.VolumeFull, until: t.FinishedAt.Add(killShown)}
 			}
 		}
 		if c.State.Running != nil && !c.Ready && c.Name == containerName && !ready.LastTransitionTime.IsZero() {
-			return ailing{trouble: launcher.NotReady, from: ready.LastTransitionTime.Add(readyLate)}
+			return troubled{trouble: launcher.NotReady, from: ready.LastTransitionTime.Add(readyLate)}
 		}
 		switch {
 		case c.Fetching():
-			return ailing{trouble: launcher.NoImage}
+			return troubled{trouble: launcher.NoImage}
 		case c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff":
-			return ailing{trouble: launcher.Crashing}
+			return troubled{trouble: launcher.Crashing}
 		}
 	}
-	return ailing{}
+	return troubled{}
 }
 
 // noServers is the sentence for users if an operator has to change something first.

@@ -86,6 +86,7 @@ func TestTroubles(t *testing.T) {
 	starting["conditions"] = []any{late}
 	set(starting)
 	sees(launcher.NotReady)
+	assert.Regexp(t, "a server is in trouble.*"+spec.ID+".*not-ready", p.log.String())
 	set(state(running, map[string]any{}))
 	sees("")
 	require.NoError(t, asking.Destroy(t.Context(), spec.ID))

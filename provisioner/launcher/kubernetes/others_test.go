@@ -414,12 +414,37 @@ func TestLabelsRemoved(t *testing.T) {
 	p := newObjects(t)
 	l := p.open(t)
 	spec := p.readyServer(t, l)
-	p.merge(t, p.secretOf(spec), map[string]any{"metadata": map[string]any{"labels": nil}})
+	for name, labels := range map[string]map[string]any{
+		"all":       nil,
+		"manager's": {"app.kubernetes.io/managed-by": nil},
+		"server's":  {"mysql-broker/server": nil},
+	} {
+		p.merge(t, p.secretOf(spec), map[string]any{"metadata": map[string]any{"labels": labels}})
+		_, err := l.Endpoint(t.Context(), spec.ID)
+		require.NoError(t, err, name)
+		all, err := l.List(t.Context())
+		require.NoError(t, err, name)
+		assert.Equal(t, []string{spec.ID}, all, name)
+	}
+	require.NoError(t, destroy(t, l, spec.ID))
+	p.holdsNothing(t)
+}
+
+// A Secret with the label of another server may be a copy of its Secret: nothing changes it.
+func TestLabelOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	spec := p.readyServer(t, l)
+	label := func(id string) {
+		p.merge(t, p.secretOf(spec), map[string]any{"metadata": map[string]any{"labels": map[string]any{"mysql-broker/server": id}}})
+	}
+	label("another")
 	_, err := l.Endpoint(t.Context(), spec.ID)
-	require.NoError(t, err)
-	all, err := l.List(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, []string{spec.ID}, all)
+	assert.ErrorContains(t, err, "is not the broker's")
+	assert.ErrorContains(t, l.Destroy(t.Context(), spec.ID), "is not the broker's")
+	p.Do(t, http.MethodGet, p.kindsOf(spec)["claim"], nil, nil)
+	label(spec.ID)
 	require.NoError(t, destroy(t, l, spec.ID))
 	p.holdsNothing(t)
 }

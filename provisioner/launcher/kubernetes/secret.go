@@ -75,21 +75,24 @@ func (c secrets) load(ctx context.Context, id string) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", id, err)
 	}
-	if s.secret.Metadata.Labels[serverLabel] != id {
-		if s.readState() != nil {
-			return nil, fmt.Errorf("server %s: the Secret %s is not the broker's", id, name)
-		}
-		if err := c.label(ctx, s); err != nil {
-			return nil, fmt.Errorf("server %s: label its Secret again: %w", id, err)
-		}
+	if of := s.secret.Metadata.Labels[serverLabel]; of != id && (of != "" || s.readState() != nil) {
+		return nil, fmt.Errorf("server %s: the Secret %s is not the broker's", id, name)
+	}
+	if err := c.label(ctx, s); err != nil {
+		return nil, fmt.Errorf("server %s: label its Secret again: %w", id, err)
 	}
 	return s, s.readState()
 }
 
-// label gives the Secret of a server its labels back, without which lists do not have it. Others may have removed them.
+// label gives the Secret of a server the labels back that others have removed. Without them, lists do not have it.
 func (c secrets) label(ctx context.Context, s *server) error {
-	change := map[string]any{"metadata": api.Metadata{UID: s.secret.Metadata.UID, Labels: labelsOf(s.id)}}
-	return c.api.Merge(ctx, c.api.Path(api.Secrets, s.name), change, &s.secret)
+	for key, value := range labelsOf(s.id) {
+		if s.secret.Metadata.Labels[key] != value {
+			change := map[string]any{"metadata": api.Metadata{UID: s.secret.Metadata.UID, Labels: labelsOf(s.id)}}
+			return c.api.Merge(ctx, c.api.Path(api.Secrets, s.name), change, &s.secret)
+		}
+	}
+	return nil
 }
 
 // findReady returns a server that was launched and is not suspended.

@@ -37,26 +37,34 @@ func (l *Launcher) createOwner(ctx context.Context, id string) (left bool, err e
 	if err != nil {
 		return false, err
 	}
-	s := &server{id: id, name: name}
+	s := &server{id: id, name: name, state: state{Phase: phaseLaunching}} // so that DestroyUnused removes it as well
 	err = l.run.eachObject(ctx, s, func(_, _ string, m api.Metadata) error {
-		left = left || !m.AppliedAt().IsZero() && m.DeletionTimestamp.IsZero()
+		left = left || s.made(m) && m.DeletionTimestamp.IsZero()
 		return nil
 	})
 	if err != nil || !left {
 		return false, err
 	}
-	secret := api.Secret{APIVersion: "v1", Kind: "Secret", Metadata: api.Metadata{Name: name, Labels: labelsOf(id)}}
-	if err := l.secrets.api.Create(ctx, l.secrets.api.Path(api.Secrets), secret, nil); !api.IsConflict(err) {
-		return true, err
+	s.secret = api.Secret{APIVersion: "v1", Kind: "Secret", Metadata: api.Metadata{Name: name, Labels: labelsOf(id)}}
+	s.writeState()
+	err = l.secrets.api.Create(ctx, l.secrets.api.Path(api.Secrets), s.secret, nil)
+	if err != nil && !api.IsConflict(err) {
+		return false, err
 	}
 	return true, nil
+}
+
+// made reports whether an object under the server's name is the broker's. Restores and clients may drop the managers of
+// an object, which say who made it, or its labels.
+func (s *server) made(m api.Metadata) bool {
+	return !m.AppliedAt().IsZero() || m.Labels[managedByLabel] == managedBy && m.Labels[serverLabel] == s.id
 }
 
 // own makes the Secret the owner of all objects of the server again, if somebody has removed that.
 func (o objects) own(ctx context.Context, s *server) error {
 	return o.eachObject(ctx, s, func(kind, name string, m api.Metadata) error {
 		owned := func(r api.OwnerReference) bool { return r.UID == s.secret.Metadata.UID }
-		if slices.ContainsFunc(m.OwnerReferences, owned) || m.AppliedAt().IsZero() {
+		if slices.ContainsFunc(m.OwnerReferences, owned) || !s.made(m) {
 			return nil
 		}
 		change := map[string]any{"metadata": api.Metadata{UID: m.UID, OwnerReferences: s.owner()}}

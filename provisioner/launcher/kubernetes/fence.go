@@ -161,7 +161,7 @@ func (o objects) expectNoForeign(ctx context.Context, s *server, p api.Pod, ther
 		return nil
 	}
 	if err := o.eachObject(ctx, s, func(kind, name string, m api.Metadata) error {
-		if m.AppliedAt().IsZero() {
+		if !s.made(m) {
 			return foreign(kind, name)
 		}
 		return nil

@@ -247,14 +247,12 @@ func TestDestroyWithoutOwner(t *testing.T) {
 				p.merge(t, path, map[string]any{"metadata": map[string]any{"ownerReferences": nil}})
 			}
 		},
-		"Secret deleted": func(t *testing.T, p *place, spec launcher.Spec) {
-			p.Do(t, http.MethodDelete, p.secretOf(spec), map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
-				"propagationPolicy": "Orphan"}, nil)
-			testdrive.Eventually(t, limits.Stuck, "the end of the Secret", func() bool {
-				var all struct{ Items []any }
-				p.Do(t, http.MethodGet, p.Path("secrets")+"?labelSelector=mysql-broker/server", nil, &all)
-				return len(all.Items) == 0
-			})
+		"Secret deleted": func(t *testing.T, p *place, spec launcher.Spec) { p.orphan(t, spec) },
+		"Secret deleted, managers removed": func(t *testing.T, p *place, spec launcher.Spec) {
+			p.orphan(t, spec)
+			for _, path := range p.kindsOf(spec) {
+				p.merge(t, path, map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{}}}})
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -267,6 +265,37 @@ func TestDestroyWithoutOwner(t *testing.T) {
 			p.holdsNothing(t)
 		})
 	}
+}
+
+// orphan deletes the Secret of a server, and nothing that it owns.
+func (p *place) orphan(t *testing.T, spec launcher.Spec) {
+	t.Helper()
+	p.Do(t, http.MethodDelete, p.secretOf(spec), map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
+		"propagationPolicy": "Orphan"}, nil)
+	testdrive.Eventually(t, limits.Stuck, "the end of the Secret", func() bool {
+		var all struct{ Items []any }
+		p.Do(t, http.MethodGet, p.Path("secrets")+"?labelSelector=mysql-broker/server", nil, &all)
+		return len(all.Items) == 0
+	})
+}
+
+// A removal that made the Secret again and was cut off before it deleted it can be ended by the removal of unused servers.
+func TestDestroyWithoutOwnerCutOff(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	spec := p.readyServer(t, l)
+	p.orphan(t, spec)
+	cut := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+		if r.Method == http.MethodDelete {
+			refuse(w, http.StatusForbidden, "Forbidden", "cut off")
+			return
+		}
+		pass(w, r)
+	})
+	require.ErrorContains(t, cut.open(t).Destroy(t.Context(), spec.ID), "cut off")
+	require.NoError(t, l.DestroyUnused(t.Context(), spec.ID))
+	p.holdsNothing(t)
 }
 
 // A launch takes over no object that somebody else has made under the name, and its removal leaves that alone.

@@ -1,7 +1,6 @@
 package binlog_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -30,6 +29,7 @@ import (
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/binlogs"
 	"mysql-broker/test/servers"
 )
 
@@ -232,69 +232,18 @@ func query(t *testing.T, db *sql.DB, text string) (all [][]string) {
 	return all
 }
 
-// archive keeps the logs of a server as the broker archives them.
-type archive struct {
-	files []file
-	at    binlog.Position
-}
-
-type file struct {
-	at     binlog.Position
-	format []byte
-	events bytes.Buffer
-}
-
-func (a *archive) last() *file { return &a.files[len(a.files)-1] }
-
-func (a *archive) Begin(_ context.Context, at binlog.Position) error {
-	a.files = append(a.files, file{at: at})
-	return nil
-}
-
-func (a *archive) Format(event []byte) error {
-	a.last().format = bytes.Clone(event)
-	return nil
-}
-
-func (a *archive) Write(p []byte) (int, error) { return a.last().events.Write(p) }
-
-func (a *archive) End(_ context.Context, at binlog.Position) error {
-	a.at = at
-	return nil
-}
-
 // replay repeats in another database what has happened in this one since a position.
 func (n tenant) replay(t *testing.T, from binlog.Position, to tenant) error {
 	t.Helper()
-	var logs archive
+	var logs binlogs.Archive
 	require.NoError(t, binlog.Dump(t.Context(), n.login, from, &logs))
-	return logs.replay(t, n.database, to)
-}
-
-func (a *archive) replay(t *testing.T, source string, to tenant) error {
-	t.Helper()
-	r := &binlog.Replay{Administrator: to.admin(t, to.database), Owner: to.db, Source: source, Target: to.database,
+	r := &binlog.Replay{Administrator: to.admin(t, to.database), Owner: to.db, Source: n.database, Target: to.database,
 		MySQL: to.Flavour == mysqld.MySQL, Until: time.Now().Add(time.Hour), Alive: func() error { return nil },
 		Empty: func(ctx context.Context) error {
 			return transfer.Empty(ctx, transfer.Target{DB: to.db, Database: to.database}, func() error { return nil })
 		}}
 	defer r.Close()
-	for i := range a.files {
-		f := &a.files[i]
-		if i == 0 {
-			require.NoError(t, r.Begin(t.Context(), f.at))
-			r.Format(f.format)
-		} else if err := r.NextFile(f.at.File); err != nil {
-			return err
-		}
-		if _, err := r.Read(t.Context(), &f.events, binlog.Part{}); err != nil {
-			return err
-		}
-	}
-	if err := r.End(); err != nil {
-		return err
-	}
-	return r.AdvanceSequences(t.Context())
+	return logs.Replay(t.Context(), r, binlog.Part{})
 }
 
 var (

@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -19,6 +18,7 @@ import (
 	"mysql-broker/provisioner/binlog"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/binlogs"
 )
 
 // replayed is the database in which what the logs have of the source is replayed.
@@ -176,20 +176,20 @@ func (b *batch) position(ctx context.Context) (at binlog.Position, err error) {
 }
 
 // logs reads the binary logs from a position on.
-func (b *batch) logs(ctx context.Context, from binlog.Position) (logs *archive, err error) {
+func (b *batch) logs(ctx context.Context, from binlog.Position) (logs *binlogs.Archive, err error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(b.server.CA))
-	logs = &archive{}
+	logs = &binlogs.Archive{}
 	err = binlog.Dump(ctx, binlog.Login{Addr: b.server.Address(), User: b.server.User, Password: b.server.Password,
 		TLS: &tls.Config{RootCAs: roots, ServerName: b.server.Host}}, from, logs)
-	if err == nil && logs.at.File != "" {
-		_, err = b.admin.ExecContext(ctx, "PURGE BINARY LOGS TO '"+logs.at.File+"'")
+	if err == nil && logs.At.File != "" {
+		_, err = b.admin.ExecContext(ctx, "PURGE BINARY LOGS TO '"+logs.At.File+"'")
 	}
 	return logs, err
 }
 
 // repeat replays the logs.
-func (b *batch) repeat(ctx context.Context, logs *archive) error {
+func (b *batch) repeat(ctx context.Context, logs *binlogs.Archive) error {
 	now := time.Now()
 	owner := b.open(b.account(replayed), b.database(replayed))
 	r := &binlog.Replay{Administrator: b.open(b.server.User, b.database(replayed)), Owner: owner, Source: b.database(source),
@@ -199,53 +199,5 @@ func (b *batch) repeat(ctx context.Context, logs *archive) error {
 			return transfer.Empty(ctx, transfer.Target{DB: owner, Database: b.database(replayed)}, func() error { return nil })
 		}}
 	defer r.Close()
-	for i := range logs.files {
-		f := &logs.files[i]
-		if i == 0 {
-			if err := r.Begin(ctx, f.at); err != nil {
-				return err
-			}
-			r.Format(f.format)
-		} else if err := r.NextFile(f.at.File); err != nil {
-			return err
-		}
-		if _, err := r.Read(ctx, &f.events, binlog.Part{Target: logs.at, Until: now}); err != nil {
-			return err
-		}
-	}
-	if err := r.End(); err != nil {
-		return err
-	}
-	return r.AdvanceSequences(ctx)
-}
-
-// archive keeps logs as the broker archives them.
-type archive struct {
-	files []logFile
-	at    binlog.Position
-}
-
-type logFile struct {
-	at     binlog.Position
-	format []byte
-	events bytes.Buffer
-}
-
-func (a *archive) last() *logFile { return &a.files[len(a.files)-1] }
-
-func (a *archive) Begin(_ context.Context, at binlog.Position) error {
-	a.files = append(a.files, logFile{at: at})
-	return nil
-}
-
-func (a *archive) Format(event []byte) error {
-	a.last().format = bytes.Clone(event)
-	return nil
-}
-
-func (a *archive) Write(p []byte) (int, error) { return a.last().events.Write(p) }
-
-func (a *archive) End(_ context.Context, at binlog.Position) error {
-	a.at = at
-	return nil
+	return logs.Replay(ctx, r, binlog.Part{Target: logs.At, Until: now})
 }

@@ -107,7 +107,7 @@ func (s FatalObjects) Record(ctx context.Context, instanceID, version, object st
 }
 
 // List lists the objects of an instance about which a server of that version was asked before it started. It has run
-// for uptime.
+// for uptime at least.
 func (s FatalObjects) List(ctx context.Context, instanceID, version string, uptime time.Duration) ([]string, error) {
 	return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT object FROM fatal_object
 		WHERE instance_id = $1 AND version = $2 AND asked_at < now() - $3::interval ORDER BY 1`,

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/testdrive"
 )
 
 func TestCreateDatabaseCharsets(t *testing.T) {
@@ -238,4 +240,18 @@ func TestListedInstances(t *testing.T) {
 			f.must(f.server.Marks.Unlist(t.Context(), f.database, f.database))
 		}
 	})
+}
+
+// A server counts the seconds of the clock that have begun since it started, so that what ended it just before might seem
+// to have happened since.
+func TestUptimeIsNoLongerThanTheServerRuns(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	f := newFixture(t, testdrive.Private(t, "mariadb"))
+	for up := time.Duration(0); up < 2*time.Second; {
+		var err error
+		_, up, err = f.server.Uptime(t.Context())
+		f.must(err)
+		require.LessOrEqual(t, up, time.Since(begun))
+	}
 }

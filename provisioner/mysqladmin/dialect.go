@@ -41,14 +41,15 @@ func (s *Server) Flavour(ctx context.Context) (Flavour, error) {
 	return f, s.explain("ask for the version", err)
 }
 
-// Uptime asks a server for its flavour, and for how long it has run.
+// Uptime asks a server for its flavour, and for how long it has run at least. A server counts how often the second of
+// its clock has changed, which is up to a second too much.
 func (s *Server) Uptime(ctx context.Context) (f Flavour, up time.Duration, err error) {
 	if f, err = s.Flavour(ctx); err != nil {
 		return f, 0, err
 	}
 	var seconds int64
 	err = s.reads.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(new(string), &seconds)
-	return f, time.Duration(seconds) * time.Second, s.explain("ask for the uptime", err)
+	return f, time.Duration(max(seconds-1, 0)) * time.Second, s.explain("ask for the uptime", err)
 }
 
 // numbers are those of the version. Missing ones are 0.

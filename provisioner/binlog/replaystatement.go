@@ -157,7 +157,7 @@ func (r *Replay) defineDatabase(ctx context.Context, q query, text string, drops
 	if err := r.ddl.QueryRowContext(ctx, "SELECT @@SESSION.collation_server").Scan(&collation); err != nil {
 		return err
 	}
-	name := "ALTER DATABASE `" + strings.ReplaceAll(r.Target, "`", "``") + "` "
+	name := "ALTER DATABASE " + quoteName(r.Target) + " "
 	if _, err := r.ddl.ExecContext(ctx, name+"COLLATE "+collation); err != nil {
 		return err
 	}

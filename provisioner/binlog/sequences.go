@@ -2,6 +2,8 @@ package binlog
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -48,14 +50,14 @@ func (r *Replay) countedColumns(ctx context.Context) (all []countedColumn, err e
 			return nil, err
 		}
 		found := defaultOfSequence.FindStringSubmatch(value)
-		if found != nil && found[1] == quoted(r.Target) {
-			all = append(all, countedColumn{quoted(r.Target) + "." + quoted(table), quoted(column), found[1] + "." + found[2]})
+		if found != nil && found[1] == quoteName(r.Target) {
+			all = append(all, countedColumn{found[1] + "." + quoteName(table), quoteName(column), found[1] + "." + found[2]})
 		}
 	}
 	return all, rows.Err()
 }
 
-func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // advance moves a sequence on by as many times what it caches as it takes to be behind the values of a column, as the
 // source did.
@@ -66,29 +68,19 @@ func (r *Replay) advance(ctx context.Context, c countedColumn) error {
 	} {
 		var next, limit string
 		var within bool
-		rows, err := r.rows.QueryContext(ctx, fmt.Sprintf(`SELECT next, next %[1]s, %[2]s FROM (
+		err := r.rows.QueryRowContext(ctx, fmt.Sprintf(`SELECT next, next %[1]s, %[2]s FROM (
 			SELECT s.*, CAST(next_not_cached_value + step * (FLOOR((used - next_not_cached_value) / step) + 1)
 				AS DECIMAL(30)) next
 			FROM (SELECT q.*, CAST(increment AS DECIMAL(30)) * GREATEST(cache_size, 1) step,
 				(SELECT CAST(%[3]s(%[4]s) AS DECIMAL(30)) FROM %[5]s WHERE %[4]s BETWEEN q.minimum_value AND q.maximum_value) used
 				FROM %[6]s q WHERE %[7]s AND cycle_option = 0) s WHERE used %[8]s next_not_cached_value) a`,
-			direction.within, direction.limit, direction.last, c.column, c.table, c.sequence, direction.step, direction.further))
-		if err != nil {
-			return err
-		}
-		behind := rows.Next()
-		if behind {
-			err = rows.Scan(&next, &within, &limit)
-		}
-		if err == nil {
-			err = rows.Err()
-		}
-		_ = rows.Close() // its error is that of rows.Err
-		if err != nil {
-			return err
-		}
-		if !behind {
+			direction.within, direction.limit, direction.last, c.column, c.table, c.sequence, direction.step,
+			direction.further)).Scan(&next, &within, &limit)
+		if errors.Is(err, sql.ErrNoRows) { // it is behind the values
 			continue
+		}
+		if err != nil {
+			return err
 		}
 		set := next + ", 0"
 		if !within {

@@ -50,7 +50,7 @@ func withBackticks(text string) string {
 		return text
 	}
 	name := strings.ReplaceAll(found[2], `""`, `"`)
-	return found[1] + " `" + strings.ReplaceAll(name, "`", "``") + "`"
+	return found[1] + " " + quoteName(name)
 }
 
 // renamed replaces the name of a database by another one, where it qualifies a name or is that of a statement about the

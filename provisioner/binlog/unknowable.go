@@ -213,8 +213,8 @@ func (d *definition) numbersRows() bool {
 
 // rowsOf counts the rows of a table at the target, up to 2. A table that does not exist has none.
 func (r *Replay) rowsOf(ctx context.Context, table string) (n int, err error) {
-	err = r.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM `%s`.`%s` LIMIT 2) rows_of_it",
-		strings.ReplaceAll(r.Target, "`", "``"), strings.ReplaceAll(table, "`", "``"))).Scan(&n)
+	err = r.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s.%s LIMIT 2) rows_of_it",
+		quoteName(r.Target), quoteName(table))).Scan(&n)
 	const missing = 1146
 	if refusal, _ := errors.AsType[*mysql.MySQLError](err); refusal != nil && refusal.Number == missing {
 		return 0, nil

@@ -32,8 +32,8 @@ func TestCertificateNames(t *testing.T) {
 			if access == kubernetes.LoadBalancer {
 				_, err := l.Launch(t.Context(), spec, func(string) {})
 				says(t, err, launcher.Wait, "Waiting for the load balancer's address")
-				p.Do(t, http.MethodPatch, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
-					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}}, nil)
+				p.merge(t, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
+					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}})
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()

@@ -132,13 +132,13 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 
 // stays says which objects are left of a server when the time is over, and whose finalizers hold them.
 func (l *Launcher) stays(ctx context.Context, id string) error {
-	cause := context.Cause(ctx)
+	waited := fmt.Errorf("server %s: wait until it is removed: %w", id, context.Cause(ctx))
 	name, err := objectName(id)
 	if err != nil {
 		return err
 	}
 	if errors.Is(ctx.Err(), context.Canceled) { // the broker stops, or another one continues
-		return fmt.Errorf("server %s: wait until it is removed: %w", id, cause)
+		return waited
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), staysTime)
 	defer cancel()
@@ -161,9 +161,9 @@ func (l *Launcher) stays(ctx context.Context, id string) error {
 		err = l.run.eachObject(ctx, s, add)
 	}
 	if err != nil || len(left) == 0 {
-		return fmt.Errorf("server %s: wait until it is removed: %w", id, cause)
+		return waited
 	}
-	return fmt.Errorf("server %s: wait until it is removed: %w; left: %s", id, cause, strings.Join(left, ", "))
+	return fmt.Errorf("%w; left: %s", waited, strings.Join(left, ", "))
 }
 
 const staysTime = 3 * time.Second // to see what is left

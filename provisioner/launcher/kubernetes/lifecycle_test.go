@@ -150,18 +150,12 @@ func TestNodeLost(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
-		e := launch(t, l, spec)
-		// The finalizer keeps the pod, as if no kubelet reported its end.
-		finalizers := func(all ...string) {
-			t.Helper()
-			p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)),
-				map[string]any{"metadata": map[string]any{"finalizers": all}}, nil)
-		}
+		e, pod := launch(t, l, spec), p.Path("pods/"+podName(spec))
 		lose := func() {
 			t.Helper()
-			finalizers("test.example.com/lost")
-			p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), map[string]any{"apiVersion": "v1",
-				"kind": "DeleteOptions", "gracePeriodSeconds": 1}, nil)
+			p.hold(t, pod, "test.example.com/lost") // it stays, as if no kubelet reported its end
+			p.Do(t, http.MethodDelete, pod, map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
+				"gracePeriodSeconds": 1}, nil)
 		}
 		const stops, lost = "Waiting until mysqld has stopped", "Waiting for the server's machine, which does not respond"
 		larger := spec
@@ -173,20 +167,19 @@ func TestNodeLost(t *testing.T) {
 		assert.True(t, l.Starting(spec.ID), "a server whose pod is being replaced does not count as starting")
 		awaitSentence(t, "a launch", stops, launchAgain)
 		awaitSentence(t, "a resize", stops, resize)
-		p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{
-			"conditions": []any{map[string]string{"type": "DisruptionTarget", "status": "True",
-				"reason": "DeletionByTaintManager"}}}}, nil)
+		p.merge(t, pod+"/status", map[string]any{"status": map[string]any{"conditions": []any{
+			map[string]string{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}}}})
 		awaitSentence(t, "a launch", lost, launchAgain)
 		awaitSentence(t, "a resize", lost, resize)
 		assert.False(t, l.Starting(spec.ID), "a server whose node is lost counts as starting")
 		troubles, err := l.(launcher.Observer).Troubles(t.Context())
 		assert.True(t, err == nil && troubles[spec.ID] == launcher.NodeLost, "the troubles are %v, %v", troubles, err)
-		finalizers()
+		p.hold(t, pod)
 		do(t, resize)
 		visit(t, spec, e)
 		lose()
 		assert.ErrorContains(t, l.Destroy(t.Context(), spec.ID), "its node may be lost")
-		finalizers()
+		p.hold(t, pod)
 		assert.NoError(t, destroy(t, l, spec.ID))
 		p.holdsNothing(t)
 	})

@@ -1,15 +1,12 @@
 package kubernetes_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,7 +17,6 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -38,6 +34,19 @@ func (p *place) secretOf(spec launcher.Spec) string { return p.Path("secrets/" +
 func (p *place) merge(t *testing.T, path string, change map[string]any) {
 	t.Helper()
 	p.Do(t, http.MethodPatch, path, change, nil)
+}
+
+// hold replaces the finalizers of an object: with any, it stays when it is deleted.
+func (p *place) hold(t *testing.T, path string, finalizers ...string) {
+	t.Helper()
+	p.merge(t, path, map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
+}
+
+// remove destroys a server, of which nothing is left then.
+func (p *place) remove(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+	t.Helper()
+	require.NoError(t, destroy(t, l, spec.ID))
+	p.holdsNothing(t)
 }
 
 // readyServer returns a server that the launcher believes to have been ready, with a pod that no node runs.
@@ -90,154 +99,6 @@ func (p *place) runs(t *testing.T, spec launcher.Spec, containers ...map[string]
 		"conditions": []any{map[string]string{"type": "PodScheduled", "status": "True"}}, "containerStatuses": containers}})
 }
 
-// If the volume of a server that was ready is gone, no empty one takes its place.
-func TestVolumeIsGone(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	spec := p.readyServer(t, l)
-	paths := p.kindsOf(spec)
-	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
-	testdrive.Eventually(t, limits.Stuck, "the end of the claim", func() bool { return len(p.claims(t)) == 0 })
-	larger := spec
-	larger.StorageMB *= 2
-	_, err := l.Resize(t.Context(), larger, func(string) {})
-	says(t, err, launcher.GiveUp, "The volume of this server is gone.")
-	assert.ErrorContains(t, err, "PersistentVolumeClaim "+objectName(spec))
-	p.Do(t, http.MethodDelete, paths["set"], nil, nil)
-	testdrive.Eventually(t, limits.Stuck, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
-	_, err = l.Launch(t.Context(), spec, func(string) {})
-	says(t, err, launcher.GiveUp, "The volume of this server is gone.")
-	assert.Empty(t, p.claims(t), "claims that were made")
-	require.NoError(t, destroy(t, l, spec.ID))
-	p.holdsNothing(t)
-}
-
-// While somebody is deleting a server's volume, only its pod keeps the data: no operation ends the pod.
-func TestVolumeThatIsBeingDeleted(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
-	oldest := *p
-	oldest.cfg.Images = p.cfg.Images[:1]
-	l := p.open(t)
-	spec := p.readyServer(t, oldest.open(t))
-	paths := p.kindsOf(spec)
-	p.merge(t, paths["claim"], map[string]any{"metadata": map[string]any{"finalizers": []string{"test.example.com/held"}}})
-	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
-	before := uid(t, p, spec)
-	restarts := spec
-	restarts.BinaryLogs = true
-	_, err := l.Resize(t.Context(), restarts, func(string) {})
-	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
-	err = l.Suspend(t.Context(), spec.ID)
-	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
-	later := spec
-	later.Version = "12.0"
-	_, err = l.(launcher.Upgrader).Upgrade(t.Context(), later, func(string) {}, func(string) {})
-	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
-	assert.Equal(t, before, uid(t, p, spec), "the pod")
-	p.merge(t, paths["claim"], map[string]any{"metadata": map[string]any{"finalizers": nil}})
-	require.NoError(t, destroy(t, l, spec.ID))
-	p.holdsNothing(t)
-}
-
-// If somebody deletes the volume while a pod is about to be replaced, the pod stays too.
-func TestVolumeDeletedBeforePod(t *testing.T) {
-	t.Parallel()
-	deleted := func(t *testing.T, p *place, spec launcher.Spec) {
-		claim := p.kindsOf(spec)["claim"]
-		p.merge(t, claim, map[string]any{"metadata": map[string]any{"finalizers": []string{"test.example.com/held"}}})
-		p.Do(t, http.MethodDelete, claim, nil, nil)
-	}
-	stays := func(t *testing.T, p *place, spec launcher.Spec, before string, err error) {
-		t.Helper()
-		says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
-		assert.Equal(t, before, uid(t, p, spec), "the pod")
-		p.merge(t, p.kindsOf(spec)["claim"], map[string]any{"metadata": map[string]any{"finalizers": nil}})
-	}
-	t.Run("resize", func(t *testing.T) {
-		t.Parallel()
-		p := newObjects(t)
-		spec := p.readyServer(t, p.open(t))
-		before := uid(t, p, spec)
-		l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			if r.Method == http.MethodPatch && r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
-				!bytes.Contains(body, []byte(`\"pod\":`)) {
-				deleted(t, p, spec)
-			}
-			pass(w, r)
-		}).open(t)
-		spec.BinaryLogs = true
-		_, err := l.Resize(t.Context(), spec, func(string) {})
-		stays(t, p, spec, before, err)
-	})
-	t.Run("end of an upgrade", func(t *testing.T) {
-		t.Parallel()
-		p := newObjects(t)
-		l := p.open(t)
-		spec := p.readyServer(t, l)
-		before := uid(t, p, spec)
-		p.merge(t, p.Path("pods/"+podName(spec)), map[string]any{"metadata": map[string]any{
-			"annotations": map[string]string{"mysql-broker/work": "upgrade done"}}})
-		deleted(t, p, spec)
-		_, err := l.Launch(t.Context(), spec, func(string) {})
-		stays(t, p, spec, before, err)
-	})
-}
-
-// A server whose volume is gone keeps nothing: its suspension stops it and says that there is no server, even in the
-// middle of an upgrade.
-func TestSuspendWithoutVolume(t *testing.T) {
-	t.Parallel()
-	for _, during := range []string{"no work", "an upgrade"} {
-		t.Run(during, func(t *testing.T) {
-			t.Parallel()
-			p := newObjects(t)
-			l := p.open(t)
-			spec := p.readyServer(t, l)
-			if during == "an upgrade" {
-				later := *p
-				later.cfg.Images = append(later.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
-				to := spec
-				to.Version = "12.0"
-				_, err := later.open(t).(launcher.Upgrader).Upgrade(t.Context(), to, func(string) {}, func(string) {})
-				says(t, err, launcher.Wait, "Stopping the server")
-			}
-			claim := p.kindsOf(spec)["claim"]
-			p.Do(t, http.MethodDelete, claim, nil, nil)
-			testdrive.Eventually(t, limits.Stuck, "the end of the claim", func() bool {
-				return !slices.Contains(p.claims(t), objectName(spec))
-			})
-			for range 2 {
-				_, _, err := finish(t, suspending(l, spec))
-				assert.ErrorIs(t, err, launcher.ErrNotFound)
-				assert.Empty(t, uid(t, p, spec), "the pod")
-			}
-			_, err := l.Launch(t.Context(), spec, func(string) {})
-			says(t, err, launcher.GiveUp, "The volume of this server is gone.")
-			require.NoError(t, destroy(t, l, spec.ID))
-			p.holdsNothing(t)
-		})
-	}
-}
-
-// claims are the names of the claims in the namespace.
-func (p *place) claims(t *testing.T) (names []string) {
-	t.Helper()
-	var all struct {
-		Items []struct{ Metadata struct{ Name string } }
-	}
-	p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims"), nil, &all)
-	for _, c := range all.Items {
-		names = append(names, c.Metadata.Name)
-	}
-	return names
-}
-
 // A removal leaves nothing, even if somebody took the objects' owner away, or deleted the Secret without what it owns.
 func TestDestroyWithoutOwner(t *testing.T) {
 	t.Parallel()
@@ -261,8 +122,7 @@ func TestDestroyWithoutOwner(t *testing.T) {
 			l := p.open(t)
 			spec := p.readyServer(t, l)
 			orphan(t, p, spec)
-			require.NoError(t, destroy(t, l, spec.ID))
-			p.holdsNothing(t)
+			p.remove(t, l, spec)
 		})
 	}
 }
@@ -455,8 +315,7 @@ func TestLabelsRemoved(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{spec.ID}, all, name)
 	}
-	require.NoError(t, destroy(t, l, spec.ID))
-	p.holdsNothing(t)
+	p.remove(t, l, spec)
 }
 
 // A Secret with the label of another server may be a copy of its Secret: nothing changes it.
@@ -474,8 +333,7 @@ func TestLabelOfAnotherServer(t *testing.T) {
 	assert.ErrorContains(t, l.Destroy(t.Context(), spec.ID), "is not the broker's")
 	p.Do(t, http.MethodGet, p.kindsOf(spec)["claim"], nil, nil)
 	label(spec.ID)
-	require.NoError(t, destroy(t, l, spec.ID))
-	p.holdsNothing(t)
+	p.remove(t, l, spec)
 }
 
 // What says whether a server was kept may have been removed: then it counts as kept.
@@ -488,8 +346,7 @@ func TestAnnotationsRemoved(t *testing.T) {
 	p.annotate(t, spec, map[string]any{"mysql-broker/state": nil, "mysql-broker/kept": nil})
 	assert.ErrorContains(t, l.DestroyUnused(t.Context(), spec.ID), "has no state that can be read")
 	p.Do(t, http.MethodGet, p.kindsOf(spec)["claim"], nil, nil)
-	require.NoError(t, destroy(t, l, spec.ID))
-	p.holdsNothing(t)
+	p.remove(t, l, spec)
 }
 
 // The error of a removal that cannot end names what is left, and who holds it.
@@ -500,9 +357,8 @@ func TestFinalizerThatStays(t *testing.T) {
 	spec := p.readyServer(t, l)
 	claim := p.kindsOf(spec)["claim"]
 	pod := p.Path("pods/" + podName(spec))
-	held := map[string]any{"metadata": map[string]any{"finalizers": []string{"test.example.com/stays"}}}
-	p.merge(t, claim, held)
-	p.merge(t, pod, held)
+	p.hold(t, claim, "test.example.com/stays")
+	p.hold(t, pod, "test.example.com/stays")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	err := l.Destroy(ctx, spec.ID)
@@ -514,10 +370,9 @@ func TestFinalizerThatStays(t *testing.T) {
 	err = l.Destroy(ctx, spec.ID)
 	assert.ErrorContains(t, err, "the broker is stopping")
 	assert.NotContains(t, err.Error(), "left:", "what it asked for after that")
-	p.merge(t, claim, map[string]any{"metadata": map[string]any{"finalizers": nil}})
-	p.merge(t, pod, map[string]any{"metadata": map[string]any{"finalizers": nil}})
-	require.NoError(t, destroy(t, l, spec.ID))
-	p.holdsNothing(t)
+	p.hold(t, claim)
+	p.hold(t, pod)
+	p.remove(t, l, spec)
 }
 
 // Conflicts without end do not become requests without pause.

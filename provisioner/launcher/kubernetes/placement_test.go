@@ -140,8 +140,7 @@ func TestVolumeGrows(t *testing.T) {
 			guest := visit(t, spec, e)
 			status := func(status map[string]any) {
 				t.Helper()
-				p.Do(t, http.MethodPatch, p.Path("persistentvolumeclaims/"+objectName(spec)+"/status"),
-					map[string]any{"status": status}, nil)
+				p.merge(t, p.Path("persistentvolumeclaims/"+objectName(spec)+"/status"), map[string]any{"status": status})
 			}
 			larger := spec
 			larger.StorageMB = 3072

@@ -39,7 +39,7 @@ func TestTroubles(t *testing.T) {
 	watching, asking := behind.open(t).(launcher.Observer), p.open(t).(launcher.Observer)
 	set := func(to map[string]any) {
 		t.Helper()
-		p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": to}, nil)
+		p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": to})
 	}
 	sees := func(want launcher.Trouble) {
 		t.Helper()

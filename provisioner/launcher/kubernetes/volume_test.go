@@ -1,0 +1,162 @@
+package kubernetes_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/limits"
+	"mysql-broker/test/testdrive"
+)
+
+// If the volume of a server that was ready is gone, no empty one takes its place.
+func TestVolumeIsGone(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	spec := p.readyServer(t, l)
+	paths := p.kindsOf(spec)
+	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
+	testdrive.Eventually(t, limits.Stuck, "the end of the claim", func() bool { return len(p.claims(t)) == 0 })
+	larger := spec
+	larger.StorageMB *= 2
+	_, err := l.Resize(t.Context(), larger, func(string) {})
+	says(t, err, launcher.GiveUp, "The volume of this server is gone.")
+	assert.ErrorContains(t, err, "PersistentVolumeClaim "+objectName(spec))
+	p.Do(t, http.MethodDelete, paths["set"], nil, nil)
+	testdrive.Eventually(t, limits.Stuck, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
+	_, err = l.Launch(t.Context(), spec, func(string) {})
+	says(t, err, launcher.GiveUp, "The volume of this server is gone.")
+	assert.Empty(t, p.claims(t), "claims that were made")
+	p.remove(t, l, spec)
+}
+
+// While somebody is deleting a server's volume, only its pod keeps the data: no operation ends the pod.
+func TestVolumeThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
+	oldest := *p
+	oldest.cfg.Images = p.cfg.Images[:1]
+	l := p.open(t)
+	spec := p.readyServer(t, oldest.open(t))
+	paths := p.kindsOf(spec)
+	p.hold(t, paths["claim"], "test.example.com/held")
+	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
+	before := uid(t, p, spec)
+	restarts := spec
+	restarts.BinaryLogs = true
+	_, err := l.Resize(t.Context(), restarts, func(string) {})
+	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+	err = l.Suspend(t.Context(), spec.ID)
+	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+	later := spec
+	later.Version = "12.0"
+	_, err = l.(launcher.Upgrader).Upgrade(t.Context(), later, func(string) {}, func(string) {})
+	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+	assert.Equal(t, before, uid(t, p, spec), "the pod")
+	p.hold(t, paths["claim"])
+	p.remove(t, l, spec)
+}
+
+// If somebody deletes the volume while a pod is about to be replaced, the pod stays too.
+func TestVolumeDeletedBeforePod(t *testing.T) {
+	t.Parallel()
+	deleted := func(t *testing.T, p *place, spec launcher.Spec) {
+		claim := p.kindsOf(spec)["claim"]
+		p.hold(t, claim, "test.example.com/held")
+		p.Do(t, http.MethodDelete, claim, nil, nil)
+	}
+	stays := func(t *testing.T, p *place, spec launcher.Spec, before string, err error) {
+		t.Helper()
+		says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
+		assert.Equal(t, before, uid(t, p, spec), "the pod")
+		p.hold(t, p.kindsOf(spec)["claim"])
+	}
+	t.Run("resize", func(t *testing.T) {
+		t.Parallel()
+		p := newObjects(t)
+		spec := p.readyServer(t, p.open(t))
+		before := uid(t, p, spec)
+		l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if r.Method == http.MethodPatch && r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
+				!bytes.Contains(body, []byte(`\"pod\":`)) {
+				deleted(t, p, spec)
+			}
+			pass(w, r)
+		}).open(t)
+		spec.BinaryLogs = true
+		_, err := l.Resize(t.Context(), spec, func(string) {})
+		stays(t, p, spec, before, err)
+	})
+	t.Run("end of an upgrade", func(t *testing.T) {
+		t.Parallel()
+		p := newObjects(t)
+		l := p.open(t)
+		spec := p.readyServer(t, l)
+		before := uid(t, p, spec)
+		p.merge(t, p.Path("pods/"+podName(spec)), map[string]any{"metadata": map[string]any{
+			"annotations": map[string]string{"mysql-broker/work": "upgrade done"}}})
+		deleted(t, p, spec)
+		_, err := l.Launch(t.Context(), spec, func(string) {})
+		stays(t, p, spec, before, err)
+	})
+}
+
+// A server whose volume is gone keeps nothing: its suspension stops it and says that there is no server, even in the
+// middle of an upgrade.
+func TestSuspendWithoutVolume(t *testing.T) {
+	t.Parallel()
+	for _, during := range []string{"no work", "an upgrade"} {
+		t.Run(during, func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			l := p.open(t)
+			spec := p.readyServer(t, l)
+			if during == "an upgrade" {
+				later := *p
+				later.cfg.Images = append(later.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
+				to := spec
+				to.Version = "12.0"
+				_, err := later.open(t).(launcher.Upgrader).Upgrade(t.Context(), to, func(string) {}, func(string) {})
+				says(t, err, launcher.Wait, "Stopping the server")
+			}
+			claim := p.kindsOf(spec)["claim"]
+			p.Do(t, http.MethodDelete, claim, nil, nil)
+			testdrive.Eventually(t, limits.Stuck, "the end of the claim", func() bool {
+				return !slices.Contains(p.claims(t), objectName(spec))
+			})
+			for range 2 {
+				_, _, err := finish(t, suspending(l, spec))
+				assert.ErrorIs(t, err, launcher.ErrNotFound)
+				assert.Empty(t, uid(t, p, spec), "the pod")
+			}
+			_, err := l.Launch(t.Context(), spec, func(string) {})
+			says(t, err, launcher.GiveUp, "The volume of this server is gone.")
+			p.remove(t, l, spec)
+		})
+	}
+}
+
+// claims are the names of the claims in the namespace.
+func (p *place) claims(t *testing.T) (names []string) {
+	t.Helper()
+	var all struct {
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims"), nil, &all)
+	for _, c := range all.Items {
+		names = append(names, c.Metadata.Name)
+	}
+	return names
+}

@@ -29,7 +29,6 @@ import (
 
 // client is one of that server, for bodies of up to ten bytes.
 func client(t *testing.T, server *httptest.Server, limit time.Duration) *http.Client {
-	t.Helper()
 	trusted := x509.NewCertPool()
 	if server.TLS != nil {
 		trusted.AddCert(server.Certificate())
@@ -40,7 +39,6 @@ func client(t *testing.T, server *httptest.Server, limit time.Duration) *http.Cl
 }
 
 func start(t *testing.T, make func(http.Handler) *httptest.Server, answer http.HandlerFunc) *httptest.Server {
-	t.Helper()
 	server := make(answer)
 	t.Cleanup(func() {
 		server.CloseClientConnections()

@@ -22,7 +22,6 @@ import (
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/inprocess"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -110,7 +109,7 @@ func (all replicas) race(t *testing.T, id string, possible string, ask func(n in
 		assert.False(t, found && other != operation, "%s: %s and %s", what, operation, other)
 		begun[what] = operation
 	}
-	testdrive.Eventually(t, limits.Stuck, "all operations end", func() (ended bool) {
+	testdrive.Eventually(t, "all operations end", func() (ended bool) {
 		all.tasks.Scan(t, &ended, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND instance_id = '"+id+"'")
 		return ended
 	})
@@ -119,7 +118,6 @@ func (all replicas) race(t *testing.T, id string, possible string, ask func(n in
 
 // expect fails the test unless one request had the outcome won and all others lost.
 func (got outcomes) expect(t *testing.T, won, lost string) {
-	t.Helper()
 	assert.Equal(t, outcomes{won: 1, lost: racers - 1}, got)
 }
 
@@ -161,7 +159,6 @@ func bind(b *provisioner.Provisioner, t *testing.T, of plan.Plan, id, binding, a
 
 // delete deletes an instance several times at once. All deletions that find it are one, and every replica knows of it.
 func (all replicas) delete(t *testing.T, id string, p plan.Plan) {
-	t.Helper()
 	got := all.race(t, id, "delete done, delete existed, delete begun, delete gone", func(_ int, b *provisioner.Provisioner) string {
 		return deprovision(b, t, id, p)
 	})
@@ -170,7 +167,6 @@ func (all replicas) delete(t *testing.T, id string, p plan.Plan) {
 }
 
 func (all replicas) expectGone(t *testing.T, id string, p plan.Plan) {
-	t.Helper()
 	for _, b := range all.brokers {
 		assert.Equal(t, "delete gone", deprovision(b, t, id, p), "after the deletion")
 		_, err := b.Engine.Instance(t.Context(), id)

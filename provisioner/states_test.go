@@ -94,7 +94,6 @@ func keep(s *scene) {
 func (s *scene) name() string { return nameOf(s.instance.ID) }
 
 func (s *scene) change(fn func(*store.Tx)) {
-	s.Helper()
 	s.InTx(func(tx *store.Tx) error { fn(tx); return nil })
 }
 
@@ -374,7 +373,6 @@ func forEach(all []*asked, which func(*asked) bool, fn func(*asked)) {
 }
 
 func newScene(site *inprocess.Site) *scene {
-	site.Helper()
 	s := &scene{Site: *site, binding: uuid.NewString(), backup: engine.NewName("b_"), another: uuid.NewString(), kept: true}
 	s.instance.ID = uuid.NewString()
 	server, err := s.Fleet.Shared.Server(inprocess.SharedName)
@@ -398,7 +396,6 @@ func newScene(site *inprocess.Site) *scene {
 
 // ended waits for the end of the latest task.
 func (s *scene) ended() {
-	s.Helper()
 	t, err := s.Store.Tasks.Latest(s.Context(), s.instance.ID, "", "")
 	s.Must(err)
 	_, err = s.Store.Tasks.WaitEnd(s.Context(), t.ID)

@@ -19,7 +19,6 @@ func TestVerifiedBackupsCount(t *testing.T) {
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
 	expect := func(when, found string, expired ...string) {
-		t.Helper()
 		b, err := s.Backups.Find(t.Context(), "i")
 		assert.True(t, err == nil && b.ID == found, "%s, a restore takes %q, %v, want %q", when, b.ID, err, found)
 		all, err := s.Backups.Expired(t.Context())
@@ -35,7 +34,6 @@ func TestVerifiedBackupsCount(t *testing.T) {
 			VALUES ('%s', 'i', 's', 'p', 'schedule', 'complete', now() + %d * interval '1 s', now())`, id, n))
 	}
 	note := func(id, problem string) {
-		t.Helper()
 		require.NoError(t, s.Backups.RecordVerification(t.Context(), id, problem))
 	}
 	expect("before a verification", "b_4", "b_1", "b_2", "b_3")
@@ -55,13 +53,11 @@ func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	s, url := fresh(t)
 	daily := []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}
 	expectDue := func(when string, want ...string) {
-		t.Helper()
 		due, err := s.Backups.Due(t.Context(), daily, 3)
 		require.NoError(t, err, when)
 		assert.Equal(t, append([]string{}, want...), due, when)
 	}
 	backedUp := func(id, instance, reason, ago string) {
-		t.Helper()
 		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at, keep_until)
 			VALUES ('`+id+`', '`+instance+`', 's', 'p', '`+reason+`', 'complete', now() - interval '`+ago+`', now(), now())`)
 	}
@@ -95,7 +91,6 @@ func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
 		`INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
 			VALUES ('i', 'backup', 'p', 'failed', now() + interval '20 days', now())`)
 	expectDue := func(when string, want ...string) {
-		t.Helper()
 		due, err := s.Backups.Due(t.Context(), []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}, 3)
 		require.NoError(t, err, when)
 		assert.Equal(t, append([]string{}, want...), due, when)
@@ -123,7 +118,6 @@ func TestRefusedVerification(t *testing.T) {
 	exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
 		VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now())`)
 	expect := func(when string, want int, refused string) {
-		t.Helper()
 		due, err := s.Backups.Unverified(t.Context())
 		assert.True(t, err == nil && len(due) == want, "%s: %d to verify, %v, want %d", when, len(due), err, want)
 		b, err := s.Backups.Get(t.Context(), "b")
@@ -131,7 +125,6 @@ func TestRefusedVerification(t *testing.T) {
 			"%s: refused %q, %v, want %q", when, b.VerifyRefused, err, refused)
 	}
 	do := func(err error) {
-		t.Helper()
 		require.NoError(t, err)
 	}
 	expect("new", 1, "")

@@ -45,7 +45,6 @@ func TestCredHubEntries(t *testing.T) {
 			CredHubReader: "mtls-app:a"})
 	})
 	unchecked := func(age time.Duration) []store.CredHubEntry {
-		t.Helper()
 		found, err := s.CredHub.Unchecked(ctx, age, 10)
 		require.NoError(t, err)
 		return found
@@ -53,13 +52,11 @@ func TestCredHubEntries(t *testing.T) {
 	assert.Empty(t, unchecked(-time.Minute), "before the binding is ready")
 	write(t, s, func(tx *store.Tx) { tx.SetBindingState("i", "b", store.Ready) })
 	begin := func() (attempt int64) {
-		t.Helper()
 		attempt, err := s.CredHub.BeginStore(ctx, "/c/u_2")
 		require.NoError(t, err)
 		return attempt
 	}
 	stored := func(attempt int64) {
-		t.Helper()
 		require.NoError(t, s.CredHub.SetStored(ctx, "/c/u_2", attempt, []byte{1}))
 	}
 	earlier, later := begin(), begin()
@@ -78,13 +75,11 @@ func TestCredHubEntries(t *testing.T) {
 	assert.True(t, len(found) == 1 && found[0].Stored == nil, "after a hold: %+v", found)
 
 	ended := func(keep time.Duration) int {
-		t.Helper()
 		found, err := s.CredHub.Ended(ctx, keep, 10)
 		require.NoError(t, err)
 		return len(found)
 	}
 	left := func() (since *time.Duration) {
-		t.Helper()
 		require.NoError(t, s.CredHub.Each(ctx, func(page []store.RecordedCredHub) error {
 			since = page[0].Ended
 			return nil

@@ -20,7 +20,6 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/store"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -62,7 +61,6 @@ func TestTLSOfPostgreSQL(t *testing.T) {
 }
 
 func expectReached(t *testing.T, what string, u url.URL, works bool) {
-	t.Helper()
 	_, err := store.Migrate(t.Context(), u.String())
 	assert.Equal(t, works, err == nil, "%s: %v", what, err)
 	password, _ := u.User.Password()
@@ -93,7 +91,7 @@ func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 	}
 	plain := *server
 	plain.RawQuery = "sslmode=disable"
-	testdrive.Eventually(t, limits.Stuck, "the server has read its new settings, and refuses plain text", func() bool {
+	testdrive.Eventually(t, "the server has read its new settings, and refuses plain text", func() bool {
 		conn, err := pgx.Connect(t.Context(), plain.String())
 		if err == nil {
 			require.NoError(t, conn.Close(t.Context()))
@@ -105,7 +103,6 @@ func startWithTLS(t *testing.T) (ca string, server *url.URL) {
 
 // writeLike writes a file that only its directory's owner can read.
 func writeLike(t *testing.T, dir, name, content string) {
-	t.Helper()
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	path := filepath.Join(dir, name)
@@ -124,7 +121,6 @@ func TestFailover(t *testing.T) {
 
 // openPair opens a migrated store on a pair.
 func openPair(t *testing.T, pair *testdrive.PostgresPair) *store.Store {
-	t.Helper()
 	_, err := store.Migrate(t.Context(), pair.URL)
 	require.NoError(t, err)
 	return servers.OpenStore(t, pair.URL)
@@ -132,7 +128,6 @@ func openPair(t *testing.T, pair *testdrive.PostgresPair) *store.Store {
 
 // recordTask records a task for an instance of that name.
 func recordTask(t *testing.T, s *store.Store, name string) (store.Task, error) {
-	t.Helper()
 	task := &store.Task{}
 	err := s.InTx(t.Context(), func(tx *store.Tx) error {
 		task = tx.InsertTask(store.NewTask{InstanceID: name, Kind: store.Update, PlanID: "p", Owner: "me",
@@ -177,13 +172,13 @@ func testSynchronousFailover(t *testing.T) {
 		defer mu.Unlock()
 		return len(acknowledged)
 	}
-	testdrive.Eventually(t, limits.Stuck, "tasks are recorded", func() bool { return count() > 50 })
+	testdrive.Eventually(t, "tasks are recorded", func() bool { return count() > 50 })
 	pair.Primary.Kill(t)
 	pair.Promote(t)
 	promoted, since := count(), time.Now()
-	testdrive.Eventually(t, limits.Stuck, "tasks are recorded on the new primary", func() bool { return count() > promoted })
+	testdrive.Eventually(t, "tasks are recorded on the new primary", func() bool { return count() > promoted })
 	t.Logf("%v after the promotion, tasks are recorded again; the longest pause was %v", time.Since(since), worst)
-	testdrive.Eventually(t, limits.Stuck, "more tasks", func() bool { return count() > promoted+50 })
+	testdrive.Eventually(t, "more tasks", func() bool { return count() > promoted+50 })
 	close(stop)
 	writers.Wait()
 	for name, id := range acknowledged {
@@ -212,7 +207,7 @@ func testAsynchronousFailover(t *testing.T) {
 	pair.Standby.Start(t)
 	pair.Promote(t)
 	var hold *store.Hold
-	testdrive.Eventually(t, limits.Stuck, "the new primary is used", func() bool {
+	testdrive.Eventually(t, "the new primary is used", func() bool {
 		hold, err = s.Recovery.Hold(t.Context())
 		return err == nil
 	})
@@ -229,10 +224,9 @@ func testAsynchronousFailover(t *testing.T) {
 
 // awaitOnStandby waits until a standby that is asynchronous has the schema, and then the task of an instance.
 func awaitOnStandby(t *testing.T, pair *testdrive.PostgresPair, instance string) {
-	t.Helper()
 	for _, query := range []string{"SELECT FROM pg_class WHERE relname = 'task'",
 		"SELECT FROM task WHERE instance_id = '" + instance + "'"} {
-		testdrive.Eventually(t, limits.Stuck, "on the standby: "+query, func() bool { return pair.Standby.Has(t, query) })
+		testdrive.Eventually(t, "on the standby: "+query, func() bool { return pair.Standby.Has(t, query) })
 	}
 }
 
@@ -246,7 +240,7 @@ func testFrozenPrimary(t *testing.T) {
 	awaitOnStandby(t, pair, "before")
 	pair.Primary.Freeze(t)
 	pair.Promote(t)
-	testdrive.Eventually(t, limits.Stuck, "the new primary is used", func() bool {
+	testdrive.Eventually(t, "the new primary is used", func() bool {
 		_, err := recordTask(t, s, "after")
 		return err == nil
 	})

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -134,7 +133,6 @@ func TestLocationsAreNotToldByEmptiness(t *testing.T) {
 
 // tellGone has the platform told that there is no instance "i".
 func tellGone(t *testing.T, s *store.Store) {
-	t.Helper()
 	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.BeginAbsent(t.Context(), "i")
 		assert.ErrorIs(t, err, store.ErrNotFound, "an instance that")
@@ -144,7 +142,6 @@ func tellGone(t *testing.T, s *store.Store) {
 
 // recordOne records instance "i" for a request that is newer than the report of its absence at that time.
 func recordOne(t *testing.T, s *store.Store, absent *time.Time) (store.Task, error) {
-	t.Helper()
 	i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_" + time.Now().String()}
 	task, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now(), Absent: absent}, i, provisionOf("i"), store.Room{OnServer: 10})
 	return task, err
@@ -152,7 +149,6 @@ func recordOne(t *testing.T, s *store.Store, absent *time.Time) (store.Task, err
 
 // reportedAbsent checks whether the platform was certainly told after a request that there is no instance "i".
 func reportedAbsent(t *testing.T, s *store.Store, received time.Time, want bool) *time.Time {
-	t.Helper()
 	reported, since, err := s.Instances.ReportedAbsent(t.Context(), "i", received)
 	assert.True(t, err == nil && since == want, "told since then: %v, %v instead of %v", since, err, want)
 	return reported
@@ -221,8 +217,7 @@ func TestNothingIsAbsentWhileItsCommitHangs(t *testing.T) {
 	require.NoError(t, err)
 	s := servers.OpenStore(t, pg.URL)
 	await := func(what, query string) {
-		t.Helper()
-		testdrive.Eventually(t, limits.Stuck, what, func() (holds bool) {
+		testdrive.Eventually(t, what, func() (holds bool) {
 			conn, err := pgx.Connect(ctx, pg.URL) // a new one has the settings that all others have
 			if err == nil {
 				err = conn.QueryRow(ctx, query).Scan(&holds)

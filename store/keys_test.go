@@ -97,14 +97,12 @@ func TestKeysetSteps(t *testing.T) {
 }
 
 func newKeyset(t *testing.T) string {
-	t.Helper()
 	text, err := store.NewKeyset()
 	require.NoError(t, err)
 	return text
 }
 
 func changed(t *testing.T, change func(string) (string, error), text string) string {
-	t.Helper()
 	after, err := change(text)
 	require.NoError(t, err)
 	require.NotEqual(t, text, after, "the keyset is as it was")
@@ -113,7 +111,6 @@ func changed(t *testing.T, change func(string) (string, error), text string) str
 
 // open opens the database at url with a keyset.
 func open(t *testing.T, url, keyset string) *store.Store {
-	t.Helper()
 	keys, err := store.ParseKeyset(keyset)
 	require.NoError(t, err)
 	s, err := store.Open(t.Context(), url, keys)
@@ -124,7 +121,6 @@ func open(t *testing.T, url, keyset string) *store.Store {
 
 // insert records an instance with both admin passwords and so many bindings.
 func insert(t *testing.T, s *store.Store, id string, bindings int) {
-	t.Helper()
 	ctx := t.Context()
 	err := s.InTx(ctx, func(tx *store.Tx) error {
 		if err := tx.InsertInstance(store.Instance{ID: id, Location: store.DedicatedLocation("process", "d_"+id), Database: "db_" + id,
@@ -148,7 +144,6 @@ func bindingOf(id string, n int) store.Binding {
 
 // expectReadable fails the test unless the store can read what insert recorded.
 func expectReadable(t *testing.T, s *store.Store, id string, bindings int) {
-	t.Helper()
 	i, err := s.Instances.Get(t.Context(), id)
 	assert.True(t, err == nil && i.AdminPassword == "admin of "+id && i.NextAdminPassword == "next of "+id,
 		"instance %s: %q, %q, %v", id, i.AdminPassword, i.NextAdminPassword, err)
@@ -216,7 +211,6 @@ func TestRotateKeysBesideAWriter(t *testing.T) {
 
 // rotateBesideAWriter returns the error of the writer or of the rotation.
 func rotateBesideAWriter(t *testing.T) error {
-	t.Helper()
 	url, old, ctx := servers.Postgres(t), newKeyset(t), t.Context()
 	added := changed(t, store.AddKey, old)
 	promoted := changed(t, store.PromoteKey, added)

@@ -18,7 +18,6 @@ import (
 
 // fill records instances, each with a binding and a task that has ended.
 func fill(t *testing.T, url string, instances int) {
-	t.Helper()
 	exec(t, url, fmt.Sprintf(`INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 			SELECT 'i' || n, 's', 'p' || n %% 2, 'ready', 'a', 'db_' || n FROM generate_series(1, %d) n`, instances),
 		`INSERT INTO binding (instance_id, id, state, role, account, password)

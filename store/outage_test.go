@@ -33,7 +33,7 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 			if err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = '100ms'"); err != nil {
 				return err
 			}
-			testdrive.Eventually(t, limits.Stuck, "the transaction is ended", func() (ended bool) {
+			testdrive.Eventually(t, "the transaction is ended", func() (ended bool) {
 				require.NoError(t, observer.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
 					WHERE datname = current_database() AND state = 'idle in transaction')`).Scan(&ended))
 				return ended
@@ -65,7 +65,6 @@ func TestFullDisk(t *testing.T) {
 		RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`,
 		"CREATE EVENT TRIGGER no_room ON ddl_command_start EXECUTE FUNCTION no_room()")
 	expect := func(want error, when string) {
-		t.Helper()
 		for range 2 {
 			err := s.Writable(t.Context())
 			assert.ErrorIs(t, err, want, "%s: %v, want %v", when, err, want)
@@ -86,7 +85,6 @@ func TestConnectionsForgetWrongSettings(t *testing.T) {
 	for setting, wrong := range map[string]string{"default_transaction_read_only": "on", "search_path": "nowhere"} {
 		url := servers.Postgres(t)
 		alter := func(what string) {
-			t.Helper()
 			exec(t, url, "SET default_transaction_read_only = off", "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I "+what+"', current_database()); END $$")
 		}
 		alter("SET " + setting + " = " + wrong)
@@ -101,7 +99,7 @@ func TestConnectionsForgetWrongSettings(t *testing.T) {
 		err := s.Writable(t.Context())
 		assert.Equal(t, wrong == "on", errors.Is(err, store.ErrReadOnly), "with %s = %s: %v", setting, wrong, err)
 		alter("RESET " + setting)
-		testdrive.Eventually(t, limits.Stuck, "writes work again after "+setting, func() bool { return write() == nil })
+		testdrive.Eventually(t, "writes work again after "+setting, func() bool { return write() == nil })
 	}
 }
 
@@ -144,7 +142,6 @@ func TestTextThatCanBeStored(t *testing.T) {
 
 // withConnections opens a store with so many connections.
 func withConnections(t *testing.T, most string) *store.Store {
-	t.Helper()
 	u, err := url.Parse(servers.Postgres(t))
 	require.NoError(t, err)
 	query := u.Query()
@@ -188,7 +185,7 @@ func TestReadsDuringAnOutage(t *testing.T) {
 	}
 	all.Wait()
 	p.Thaw(t)
-	testdrive.Eventually(t, limits.Stuck, "statuses can be read again", func() bool {
+	testdrive.Eventually(t, "statuses can be read again", func() bool {
 		got, err := s.Tasks.Status(t.Context(), id, "i", "")
 		return err == nil && got.State == store.InProgress
 	})

@@ -16,7 +16,6 @@ import (
 
 // expectResources compares all but ages, sorted by names.
 func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
-	t.Helper()
 	var got []store.Resource
 	for _, server := range []string{"", "a", "b"} {
 		require.NoError(t, s.Resources.Each(t.Context(), server, func(some []store.Resource) error {
@@ -230,7 +229,6 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	expectResources(t, s, dead, live)
 	both := []store.ResourceKey{key("a", "dead"), key("a", "live")}
 	forget := func(keep time.Duration, want int64) {
-		t.Helper()
 		n, err := s.Resources.Forget(ctx, both, keep)
 		assert.True(t, err == nil && n == want, "forgot %d instead of %d, %v", n, want, err)
 	}
@@ -290,7 +288,6 @@ func TestFatalObjects(t *testing.T) {
 		require.NoError(t, s.FatalObjects.Record(t.Context(), "i", "1.2", object, ago))
 	}
 	expect := func(version string, uptime time.Duration, want ...string) {
-		t.Helper()
 		got, err := s.FatalObjects.List(t.Context(), "i", version, uptime)
 		assert.True(t, err == nil && slices.Equal(got, want), "version %s, up for %s: %q, %v", version, uptime, got, err)
 	}

@@ -21,7 +21,6 @@ var hourly = store.Schedule{Every: time.Hour}
 
 // due makes the next task of a kind due, which RecordScheduled has heard of.
 func due(t *testing.T, s *store.Store, kind string) {
-	t.Helper()
 	_, err := s.Tasks.RecordScheduled(t.Context(), kind, hourly)
 	require.ErrorIs(t, err, store.ErrNotFound, "a task is due already")
 	require.NoError(t, s.Tasks.MakeDue(t.Context(), kind))
@@ -52,7 +51,6 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	record := func(kind string) (store.Task, error) {
-		t.Helper()
 		due(t, s, kind)
 		return s.Tasks.RecordScheduled(ctx, kind, hourly)
 	}
@@ -178,7 +176,6 @@ func TestNothingIsKeptFromAPastTime(t *testing.T) {
 
 // listen opens a store that hears what PostgreSQL announces. The channel gets a value when it has heard something.
 func listen(t *testing.T, url string) (s *store.Store, heard <-chan bool) {
-	t.Helper()
 	s = servers.OpenStore(t, url)
 	calls := make(chan bool, 1)
 	s.OnAnnounced(func() {
@@ -263,7 +260,6 @@ func TestAgenda(t *testing.T) {
 		return got != nil && (*got-want).Abs() < time.Minute
 	}
 	look := func() store.Agenda {
-		t.Helper()
 		a, err := s.Queue.Agenda(t.Context(), 2*time.Hour, 2*time.Hour)
 		require.NoError(t, err)
 		return a

@@ -23,32 +23,27 @@ import (
 func TestMain(m *testing.M) { servers.Main(m) }
 
 func inTx(t *testing.T, s *store.Store, fn func(tx *store.Tx) error) {
-	t.Helper()
 	require.NoError(t, s.InTx(t.Context(), fn))
 }
 
 // write is inTx for changes that fail at the commit at the earliest.
 func write(t *testing.T, s *store.Store, fn func(tx *store.Tx)) {
-	t.Helper()
 	inTx(t, s, func(tx *store.Tx) error { fn(tx); return nil })
 }
 
 // newTask records a task for an instance that need not exist.
 func newTask(t *testing.T, s *store.Store, n store.NewTask) store.Task {
-	t.Helper()
 	var task *store.Task
 	write(t, s, func(tx *store.Tx) { task = tx.InsertTask(n) })
 	return *task
 }
 
 func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
-	t.Helper()
 	inTx(t, s, func(tx *store.Tx) error { return tx.InsertInstance(i) })
 }
 
 // connect connects to a database, past the store, until the test ends.
 func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) })
@@ -56,7 +51,6 @@ func connect(t *testing.T, url string) *pgx.Conn {
 }
 
 func exec(t *testing.T, url string, statements ...string) {
-	t.Helper()
 	conn := connect(t, url)
 	for _, statement := range statements {
 		_, err := conn.Exec(t.Context(), statement)
@@ -66,7 +60,6 @@ func exec(t *testing.T, url string, statements ...string) {
 
 // texts are the rows of a query that yields one text each.
 func texts(t *testing.T, url, query string) []string {
-	t.Helper()
 	rows, err := connect(t, url).Query(t.Context(), query)
 	require.NoError(t, err)
 	all, err := pgx.AppendRows([]string(nil), rows, pgx.RowTo[string])
@@ -76,14 +69,12 @@ func texts(t *testing.T, url, query string) []string {
 
 // fresh returns a store, and the URL of its database.
 func fresh(t *testing.T) (s *store.Store, url string) {
-	t.Helper()
 	url = servers.Postgres(t)
 	return servers.OpenStore(t, url), url
 }
 
 // filled returns a store whose database statements have filled.
 func filled(t *testing.T, statements ...string) *store.Store {
-	t.Helper()
 	s, url := fresh(t)
 	exec(t, url, statements...)
 	return s
@@ -152,7 +143,6 @@ func TestServerPlacesAreLimited(t *testing.T) {
 
 // expectUnrecorded checks that nothing is recorded of an instance whose provision was refused.
 func expectUnrecorded(t *testing.T, s *store.Store, id string) {
-	t.Helper()
 	_, err := s.Instances.Get(t.Context(), id)
 	assert.ErrorIs(t, err, store.ErrNotFound, "the instance that was refused")
 	_, err = s.Tasks.Latest(t.Context(), id, "", "")

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -65,7 +64,6 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 
 // rows returns the rows that outcomes change.
 func rows(t *testing.T, url string) []string {
-	t.Helper()
 	return texts(t, url, `SELECT row FROM (
 		SELECT i::text FROM instance i UNION ALL SELECT b::text FROM binding b UNION ALL SELECT s::text FROM server s
 		UNION ALL SELECT a::text FROM retired_account a UNION ALL SELECT e::text FROM expired_binding e) AS every (row)
@@ -125,7 +123,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 		return n, entries
 	}
 	const byKey = 3 * operations // Progress, Extend, Finish
-	testdrive.Eventually(t, limits.Stuck, "the figures are told", func() bool {
+	testdrive.Eventually(t, "the figures are told", func() bool {
 		n, _ := scans("task_pkey")
 		return n >= byKey
 	})
@@ -139,7 +137,6 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 
 // audited lists the entries that match, the newest first.
 func audited(t *testing.T, s *store.Store, q store.AuditQuery) (all []string) {
-	t.Helper()
 	require.NoError(t, s.Audit.Each(t.Context(), q, func(e store.AuditEntry) error {
 		who := e.Actor.Platform + ":" + e.Actor.UserID
 		all = append(all, strings.Join([]string{who, e.Action, e.InstanceID, e.BindingID, e.PlanID, e.Object, e.Result}, " "))

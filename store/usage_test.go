@@ -15,18 +15,15 @@ import (
 
 // ready records an instance on the shared server "a" that is ready.
 func ready(t *testing.T, s *store.Store, id, database string) {
-	t.Helper()
 	insertInstance(t, s, store.Instance{ID: id, PlanID: "p", Location: store.SharedLocation("a"), Database: database})
 	write(t, s, func(tx *store.Tx) { tx.SetInstanceState(id, store.Ready) })
 }
 
 func record(t *testing.T, s *store.Store, changes ...store.UsageChange) {
-	t.Helper()
 	require.NoError(t, s.Usage.Record(t.Context(), changes))
 }
 
 func sampled(t *testing.T, s *store.Store, id string, since time.Time) (bytes []int64) {
-	t.Helper()
 	all, err := s.Usage.History(t.Context(), id, since)
 	require.NoError(t, err)
 	for _, sample := range all {
@@ -124,7 +121,6 @@ func TestEachDedicated(t *testing.T) {
 	})
 	assert.True(t, err == nil && slices.Equal(found, []string{"i"}), "%v, %v", found, err)
 	unmeasured := func(age time.Duration, want ...string) {
-		t.Helper()
 		at, err := s.Usage.Unmeasured(t.Context(), age, 10)
 		got := slices.Sorted(maps.Keys(at))
 		assert.True(t, err == nil && slices.Equal(got, want),
@@ -141,7 +137,6 @@ func TestEachDedicated(t *testing.T) {
 }
 
 func restrict(t *testing.T, s *store.Store, id string, over bool) {
-	t.Helper()
 	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.LockInstance(t.Context(), id)
 		tx.SetOver(id, over)
@@ -154,17 +149,14 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	s, url := fresh(t)
 	ready(t, s, "i", "db_1")
 	bind := func(id string) {
-		t.Helper()
 		inTx(t, s, func(tx *store.Tx) error {
 			return tx.InsertBinding(store.Binding{InstanceID: "i", ID: id, Role: "admin", Account: "u_" + id})
 		})
 	}
 	reconcile := func(account string) {
-		t.Helper()
 		write(t, s, func(tx *store.Tx) { tx.SetReconciled(account, true) })
 	}
 	due := func(want ...string) {
-		t.Helper()
 		var got []string
 		for after := (store.DueAccount{}); ; {
 			some, err := s.Bindings.DueAccounts(t.Context(), false, "", after, 1)
@@ -188,7 +180,6 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	bind("c") // whose account is made as it should be
 	due("u_b b admin a")
 	retire := func(id string) {
-		t.Helper()
 		write(t, s, func(tx *store.Tx) {
 			tx.RecordRetiredAccount("i", "u_"+id)
 			tx.DeleteBinding("i", id)
@@ -203,7 +194,6 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	exec(t, url, "UPDATE binding SET grants_due = false")
 	due("u_b  admin a")
 	counted := func(want int64) {
-		t.Helper()
 		n, err := s.Tasks.DueCount(t.Context())
 		assert.True(t, err == nil && n == want, "%d accounts are due instead of %d, %v", n, want, err)
 	}
@@ -225,7 +215,6 @@ func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	s, url := fresh(t)
 	const each, hold = time.Hour, time.Minute
 	take := func(owner string, want bool, least, most time.Duration) {
-		t.Helper()
 		taken, wait, err := s.Leader.Acquire(t.Context(), "work", owner, hold)
 		assert.False(t, err != nil || taken != want || !taken && (wait < least || wait > most),
 			"%s: %v, wait %v, %v", owner, taken, wait, err)
@@ -252,6 +241,5 @@ func TestLeaderLeaseHasOneOwner(t *testing.T) {
 
 // expectRows fails the test unless a query yields these texts.
 func expectRows(t *testing.T, url, query string, want ...string) {
-	t.Helper()
 	assert.Equal(t, want, texts(t, url, query), query)
 }

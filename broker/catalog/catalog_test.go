@@ -107,7 +107,6 @@ func TestWithoutLeavesNoEmptyOffering(t *testing.T) {
 }
 
 func parse(t testing.TB, file string) *Catalog {
-	t.Helper()
 	c, err := Parse("c.yml", []byte(file))
 	require.NoError(t, err)
 	return c
@@ -169,7 +168,6 @@ func TestPlacement(t *testing.T) {
 }
 
 func shipped(t testing.TB) *Catalog {
-	t.Helper()
 	c, err := Load("../../catalog.yml")
 	require.NoError(t, err, "the catalog in this repository is refused")
 	return c

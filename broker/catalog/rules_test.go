@@ -293,7 +293,6 @@ func TestParseReportsAllProblemsOnce(t *testing.T) {
 }
 
 func checkRefusal(t *testing.T, file, want string) {
-	t.Helper()
 	_, err := Parse("c.yml", []byte(file))
 	require.Error(t, err, "accepted; want\n%s", want)
 	assert.Equal(t, want, strings.ReplaceAll("\n"+err.Error(), "\nc.yml:", "\n")[1:])

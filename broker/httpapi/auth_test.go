@@ -40,7 +40,6 @@ func TestGuessing(t *testing.T) {
 }
 
 func checkGuessesAreReported(t *testing.T, s *server) {
-	t.Helper()
 	refusedFromNowOn := 0
 	lines := s.waitForLog(t, failuresAtOnce+3)
 	failures := slices.DeleteFunc(lines, func(line map[string]any) bool { return line["msg"] != "failed login" })

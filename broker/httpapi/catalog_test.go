@@ -68,7 +68,6 @@ func TestCatalogSaysWhatCanRotate(t *testing.T) {
 
 // getCatalog returns the body, after it has checked the rest of the response.
 func getCatalog(t *testing.T, from http.Handler) string {
-	t.Helper()
 	q := httptest.NewRequest(http.MethodGet, "/v2/catalog", nil)
 	q.SetBasicAuth("broker", testPassword)
 	q.Header.Set("X-Broker-API-Version", "2.17")

@@ -24,7 +24,6 @@ type fuzzed struct {
 }
 
 func newFuzzed(f *testing.F) fuzzed {
-	f.Helper()
 	b := &recordingBroker{}
 	h, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}},
 		Logger: slog.New(slog.DiscardHandler)})
@@ -85,7 +84,6 @@ func FuzzPath(f *testing.F) {
 }
 
 func checkID(t *testing.T, target, escaped, got string) {
-	t.Helper()
 	want, err := url.PathUnescape(escaped)
 	assert.True(t, err == nil && got == want, "%q: the broker saw the id %q, want %q", target, got, want)
 	assert.False(t, got == "" || len(got) > maxIDBytes || !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\r\n"),

@@ -83,7 +83,6 @@ func TestMetrics(t *testing.T) {
 
 // counted reads how many events the metrics have counted, by their names and labels.
 func (s *server) counted(t *testing.T) map[string]float64 {
-	t.Helper()
 	families, err := s.metrics.Gather()
 	require.NoError(t, err)
 	got := map[string]float64{}

@@ -39,12 +39,10 @@ type server struct {
 }
 
 func newServer(t *testing.T, b *recordingBroker) *server {
-	t.Helper()
 	return newServerWith(t, b, Proxies{})
 }
 
 func newServerWith(t *testing.T, b *recordingBroker, proxies Proxies) *server {
-	t.Helper()
 	s := &server{broker: b, metrics: prometheus.NewRegistry(), log: &logged.Text{}}
 	h, err := New(b, Config{
 		Credentials: []Credential{{"old", "old password"}, {"broker", testPassword}},
@@ -81,7 +79,6 @@ func (r reply) description() string {
 
 // do sends the request, and checks what all responses have in common.
 func (s *server) do(t *testing.T, q request) reply {
-	t.Helper()
 	got := s.exchange(t, q)
 	assert.False(t, q.method != http.MethodHead && got.object == nil,
 		"%s %s: answer %d is not one JSON object", q.method, q.target, got.status)
@@ -93,7 +90,6 @@ func (s *server) do(t *testing.T, q request) reply {
 
 // exchange sends the request and reads the response. object is nil if the body is not a JSON object.
 func (s *server) exchange(t *testing.T, q request) reply {
-	t.Helper()
 	conn, err := net.Dial("tcp", s.address)
 	require.NoError(t, err)
 	defer conn.Close()

@@ -161,7 +161,6 @@ func TestRefusals(t *testing.T) {
 }
 
 func checkRefusalHeader(t *testing.T, got reply) {
-	t.Helper()
 	challenge := got.header.Get("WWW-Authenticate")
 	assert.Equal(t, strings.HasPrefix(challenge, "Basic realm="), got.status == http.StatusUnauthorized,
 		"answer %d has WWW-Authenticate %q", got.status, challenge)

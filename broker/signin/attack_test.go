@@ -17,7 +17,6 @@ import (
 // callback signs somebody in at the provider, and returns the URL to which it sends the browser back. change
 // alters what the dashboard asks the provider for.
 func callback(t *testing.T, b *openid.Browser, address, person string, change func(url.Values)) *url.URL {
-	t.Helper()
 	b.Until("/oauth/token/authorize")
 	p := b.Open(t, address)
 	asked, err := url.Parse(p.Header.Get("Location"))
@@ -49,7 +48,6 @@ func with(u *url.URL, key, value string) string {
 
 // expectNobody fails the test if the browser has a session.
 func expectNobody(t *testing.T, b *openid.Browser, d dashboard) {
-	t.Helper()
 	p := b.Open(t, d.at(managed))
 	assert.Equal(t, "/login", p.URL.Path, "somebody is signed in: %d %s", p.Status, p.Text)
 }
@@ -198,7 +196,6 @@ func TestCookieThatIsNone(t *testing.T) {
 
 // link returns the target of the only link on a page.
 func link(t *testing.T, p openid.Page) string {
-	t.Helper()
 	_, rest, ok := strings.Cut(p.Text, `<a href="`)
 	address, _, closed := strings.Cut(rest, `"`)
 	require.True(t, ok && closed, "the page has no link: %s", p.Text)

@@ -50,13 +50,11 @@ type shown struct {
 
 // start runs a dashboard on Cloud Foundry with that many replicas.
 func start(t *testing.T, replicas int) dashboard {
-	t.Helper()
 	return startWith(t, replicas, openid.Start(t, openid.Options{}), func(*signin.Config) {})
 }
 
 // startWith runs a dashboard whose configuration is changed.
 func startWith(t *testing.T, replicas int, provider *openid.Provider, change func(*signin.Config)) dashboard {
-	t.Helper()
 	postgres := servers.Postgres(t)
 	d := dashboard{records: testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": postgres}), provider: provider,
 		cloud: openid.StartCloudController(t, provider)}

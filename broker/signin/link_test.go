@@ -37,7 +37,6 @@ func (l *terminal) all() []string {
 
 // startOwn runs a dashboard as `mysql-broker dev` does.
 func startOwn(t *testing.T) (dashboardURL string, s *signin.SignIn, printed *terminal) {
-	t.Helper()
 	printed = &terminal{}
 	server := httptest.NewUnstartedServer(nil)
 	dashboardURL = "http://" + server.Listener.Addr().String()

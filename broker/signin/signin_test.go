@@ -308,7 +308,6 @@ func TestKeysAreAway(t *testing.T) {
 
 // signOut presses the button.
 func signOut(t *testing.T, b *openid.Browser, dashboard string) openid.Page {
-	t.Helper()
 	p, err := b.Do("POST", dashboard+signin.SignOutPath, url.Values{}, map[string]string{"Sec-Fetch-Site": "same-origin",
 		"Origin": dashboard})
 	require.NoError(t, err)
@@ -316,7 +315,6 @@ func signOut(t *testing.T, b *openid.Browser, dashboard string) openid.Page {
 }
 
 func read[T any](t *testing.T, from testdrive.Tasks, sql string) (v T) {
-	t.Helper()
 	from.Scan(t, &v, sql)
 	return v
 }

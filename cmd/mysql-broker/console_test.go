@@ -157,7 +157,6 @@ func TestOperatorsMistakes(t *testing.T) {
 // expectListsOfRemovedPlans expects that lists include instances whose plan or server was removed from the catalog or the
 // configuration, and servers that lack what the broker needs.
 func expectListsOfRemovedPlans(t *testing.T, p testdrive.Platform, o testdrive.Operator, env map[string]string, i testdrive.Instance) {
-	t.Helper()
 	o.Env["MYSQL_SERVERS"] = "[]"
 	_, err := testdrive.OpenTasks(t, env).Pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.ID)
 	require.NoError(t, err)

@@ -56,7 +56,6 @@ func TestForbidCores(t *testing.T) {
 
 // unprivileged runs fn on a thread of its own that has no capabilities.
 func unprivileged(t *testing.T, fn func()) {
-	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -73,7 +72,6 @@ func unprivileged(t *testing.T, fn func()) {
 }
 
 func must(t *testing.T, err error) {
-	t.Helper()
 	require.NoError(t, err)
 }
 

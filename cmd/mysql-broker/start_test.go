@@ -51,7 +51,6 @@ func TestBadConfiguration(t *testing.T) {
 
 // wrongly is a valid configuration with some values changed. Nothing connects to what it names.
 func wrongly(t *testing.T, changes map[string]string) map[string]string {
-	t.Helper()
 	keyset, err := store.NewKeyset()
 	require.NoError(t, err)
 	env := map[string]string{

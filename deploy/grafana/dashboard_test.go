@@ -78,7 +78,6 @@ func TestDashboardShowsWhatAlertsAreAbout(t *testing.T) {
 }
 
 func (p panel) check(t *testing.T) {
-	t.Helper()
 	assert.False(t, p.Title == "" || !strings.HasSuffix(p.Description, ".") || len(p.Targets) == 0,
 		"panel %d %q has no title, no sentence that describes it, or nothing to show", p.ID, p.Title)
 	refs := map[string]bool{}

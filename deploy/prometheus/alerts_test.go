@@ -55,7 +55,6 @@ type alert struct {
 }
 
 func alerts(t *testing.T) (all []alert) {
-	t.Helper()
 	text, err := os.ReadFile("alerts.yml")
 	require.NoError(t, err)
 	var file struct{ Groups []struct{ Rules []alert } }

@@ -27,7 +27,6 @@ func minute(n float64) time.Time { return noon.Add(time.Duration(n * float64(tim
 
 // openLog is a log of the instance i that begins at noon, and where its objects are.
 func openLog(t *testing.T) (v backup.Vault, l backup.Log, dir string) {
-	t.Helper()
 	dir = t.TempDir()
 	objects := objectstore.OpenDirectory(dir)
 	keyset, err := store.NewKeyset()
@@ -42,7 +41,6 @@ func openLog(t *testing.T) (v backup.Vault, l backup.Log, dir string) {
 
 // segment writes one that holds what the server wrote between two minutes, up to a position. Its logs ended at target.
 func segment(t *testing.T, v backup.Vault, l backup.Log, from, to, target binlog.Position, after, until float64) {
-	t.Helper()
 	w, err := backup.NewLogWriter(v, l, from, minute(after), target, minute(until),
 		func(context.Context, binlog.Position, int64) error { return nil })
 	require.NoError(t, err)

@@ -21,7 +21,6 @@ import (
 
 // write writes a backup whose rows the test gives, one statement a chunk.
 func (s shelf) write(t *testing.T, instanceID, id string, statements ...string) Manifest {
-	t.Helper()
 	w := &writing{vault: s.Vault, attempt: "first",
 		manifest: Manifest{InstanceID: instanceID, ID: id, key: make([]byte, keyBytes)}}
 	rows := &worker{writing: w}
@@ -36,7 +35,6 @@ func (s shelf) write(t *testing.T, instanceID, id string, statements ...string) 
 }
 
 func (s shelf) check(t *testing.T, m Manifest) error {
-	t.Helper()
 	return s.Check(t.Context(), m, transfer.Options{Alive: func() error { return nil }, Progress: func(_, _ uint64) {}})
 }
 
@@ -257,7 +255,6 @@ type shelf struct {
 }
 
 func newShelf(t *testing.T) shelf {
-	t.Helper()
 	dir := t.TempDir()
 	objects := objectstore.OpenDirectory(dir)
 	keyset, err := store.NewKeyset()
@@ -268,7 +265,6 @@ func newShelf(t *testing.T) shelf {
 
 // with is the shelf of a broker with another keyset.
 func (s shelf) with(t *testing.T, keyset string) shelf {
-	t.Helper()
 	keys, err := store.ParseKeyset(keyset)
 	require.NoError(t, err)
 	s.Keys, s.keyset = keys, keyset
@@ -277,7 +273,6 @@ func (s shelf) with(t *testing.T, keyset string) shelf {
 
 // change rewrites an object.
 func (s shelf) change(t *testing.T, name string, change func([]byte) []byte) {
-	t.Helper()
 	path := filepath.Join(s.dir, name)
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -286,7 +281,6 @@ func (s shelf) change(t *testing.T, name string, change func([]byte) []byte) {
 
 // copy copies an object to another name.
 func (s shelf) copy(t *testing.T, from, to string) {
-	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(s.dir, from))
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(s.dir, to)), 0o700))

@@ -22,7 +22,6 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // openLog is a log of the instance i, which begins in the second file.
 func openLog(t *testing.T, s shelf) Log {
-	t.Helper()
 	l, err := s.OpenLog(t.Context(), Log{ID: "l_1", InstanceID: "i", Server: "d_1", Begin: pos("log.2", 4), BeganAt: noon})
 	require.NoError(t, err)
 	return l
@@ -37,7 +36,6 @@ func formatOf(second uint32) []byte {
 
 // writer begins where the log ends. It appends the end of each segment to ends.
 func writer(t *testing.T, s shelf, l Log, at binlog.Position, ends *[]binlog.Position) *LogWriter {
-	t.Helper()
 	w, err := NewLogWriter(s.Vault, l, at, noon, pos("log.3", 9), noon.Add(time.Minute),
 		func(_ context.Context, end binlog.Position, bytes int64) error {
 			assert.True(t, bytes > 0, "a segment of %d bytes", bytes)
@@ -50,7 +48,6 @@ func writer(t *testing.T, s shelf, l Log, at binlog.Position, ends *[]binlog.Pos
 
 // file has the writer take a file with one event.
 func file(t *testing.T, w *LogWriter, at binlog.Position, began uint32, event string) error {
-	t.Helper()
 	err := w.Begin(t.Context(), at)
 	if err == nil {
 		err = w.Format(formatOf(began))

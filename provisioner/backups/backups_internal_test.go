@@ -40,7 +40,6 @@ func TestAccountsComeBackAfterLostData(t *testing.T) {
 	t.Parallel()
 	flow := New(&copying.Copier{}, nil).restoreWorkflow(store.Instance{}, engine.Request{Lost: true})
 	step := func(name string) int {
-		t.Helper()
 		n := slices.IndexFunc(flow.Steps, func(s task.Step) bool { return s.Name == name })
 		require.True(t, n >= 0, "no step %q", name)
 		return n

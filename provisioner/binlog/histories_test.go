@@ -34,7 +34,6 @@ func TestHistories(t *testing.T) {
 }
 
 func (h history) expect(t *testing.T, s server) {
-	t.Helper()
 	source, target := s.tenant(t), s.tenant(t)
 	source.run(t, h.before...)
 	target.run(t, h.before...)

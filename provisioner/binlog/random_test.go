@@ -58,7 +58,6 @@ type generator struct{ *rand.Rand }
 
 // run runs statements in a session, and returns those that the server has accepted.
 func (g generator) run(t *testing.T, n tenant, steps int) (ran []string) {
-	t.Helper()
 	conn := n.session(t)
 	exec(t, conn, "SET innodb_lock_wait_timeout = 1, lock_wait_timeout = 1")
 	statements := []string{g.table(), g.table(), g.table()}

@@ -62,7 +62,6 @@ func stopServers() error {
 // eachServer runs fn on a server of every program there is, later ones included, or on one: see servers.Chosen. If on is
 // not empty, it is the flavour, and perhaps the version, of those that can run it.
 func eachServer(t *testing.T, on string, fn func(t *testing.T, s server)) {
-	t.Helper()
 	servers.Needed(t)
 	started.once.Do(func() { started.err = startServers() })
 	require.NoError(t, started.err)
@@ -119,7 +118,6 @@ func startServer(b mysqld.Binary, dir string, port int) (s server, err error) {
 
 // open returns connections to a database.
 func (s server) open(t *testing.T, user, password, database string) *sql.DB {
-	t.Helper()
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLS, cfg.DBName = user, password, "tcp", s.login.Addr, s.login.TLS, database
 	connector, err := mysql.NewConnector(cfg)
@@ -130,7 +128,6 @@ func (s server) open(t *testing.T, user, password, database string) *sql.DB {
 }
 
 func (s server) admin(t *testing.T, database string) *sql.DB {
-	t.Helper()
 	return s.open(t, s.login.User, s.login.Password, database)
 }
 
@@ -142,7 +139,6 @@ type tenant struct {
 }
 
 func (s server) tenant(t *testing.T) tenant {
-	t.Helper()
 	name, password := "db_"+strings.ToLower(rand.Text()), rand.Text()
 	user := "u_" + name[3:20]
 	admin := s.admin(t, "")
@@ -165,7 +161,6 @@ type executor interface {
 }
 
 func exec(t *testing.T, on executor, statements ...string) {
-	t.Helper()
 	for _, statement := range statements {
 		_, err := on.ExecContext(t.Context(), statement)
 		require.NoError(t, err, statement)
@@ -175,7 +170,6 @@ func exec(t *testing.T, on executor, statements ...string) {
 // run runs statements in a session of their own. A statement that begins with "@" is for a second session, and one that
 // begins with "!" may fail. $DB stands for the name of the database.
 func (n tenant) run(t *testing.T, statements ...string) {
-	t.Helper()
 	first, second := n.session(t), n.session(t)
 	for _, statement := range statements {
 		on, mayFail := first, strings.HasPrefix(statement, "!")
@@ -189,7 +183,6 @@ func (n tenant) run(t *testing.T, statements ...string) {
 }
 
 func (n tenant) session(t *testing.T) *sql.Conn {
-	t.Helper()
 	conn, err := n.db.Conn(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -198,7 +191,6 @@ func (n tenant) session(t *testing.T) *sql.Conn {
 
 // position is where the server's logs end.
 func (s server) position(t *testing.T) (at binlog.Position) {
-	t.Helper()
 	for _, row := range query(t, s.admin(t, ""), "SHOW BINARY LOGS") {
 		at.File = row[0]
 		at.Offset, _ = strconv.ParseInt(row[1], 10, 64)
@@ -208,7 +200,6 @@ func (s server) position(t *testing.T) (at binlog.Position) {
 
 // query returns what a query finds, NULL as "NULL".
 func query(t *testing.T, db *sql.DB, text string) (all [][]string) {
-	t.Helper()
 	rows, err := db.QueryContext(t.Context(), text)
 	require.NoError(t, err, text)
 	defer rows.Close()
@@ -234,7 +225,6 @@ func query(t *testing.T, db *sql.DB, text string) (all [][]string) {
 
 // replay repeats in another database what has happened in this one since a position.
 func (n tenant) replay(t *testing.T, from binlog.Position, to tenant) error {
-	t.Helper()
 	var logs binlogs.Archive
 	require.NoError(t, binlog.Dump(t.Context(), n.login, from, &logs))
 	r := &binlog.Replay{Administrator: to.admin(t, to.database), Owner: to.db, Source: n.database, Target: to.database,
@@ -253,7 +243,6 @@ var (
 
 // contents lists all that a database has, so that two can be compared.
 func (n tenant) contents(t *testing.T) (all []string) {
-	t.Helper()
 	db := n.admin(t, n.database)
 	exec(t, db, "SET SESSION time_zone = '+00:00'")
 	db.SetMaxOpenConns(1)
@@ -300,7 +289,6 @@ func (n tenant) contents(t *testing.T) (all []string) {
 
 // rows returns the rows of a table, with history and hidden columns.
 func (n tenant) rows(t *testing.T, db *sql.DB, table, create string) (all []string) {
-	t.Helper()
 	var columns []string
 	for _, column := range query(t, db, "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() "+
 		"AND table_name = '"+table+"' ORDER BY ordinal_position") {

@@ -25,7 +25,6 @@ func TestCopyTurnsGoRoundByOrganization(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCopyTurns(16, nil) // eight turns, two of each server
 		begin := func(id int64, server, organization string, want bool) {
-			t.Helper()
 			time.Sleep(copyTurnInterval / 10)
 			assert.Equal(t, want, c.begin(store.Task{ID: id, Server: server, Organization: organization}) == "",
 				"task %d on %q of %q", id, server, organization)

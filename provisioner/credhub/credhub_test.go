@@ -24,7 +24,6 @@ var secret = map[string]any{"password": "secret"}
 
 // client is that of a broker with that CredHub; change adjusts its configuration.
 func client(t *testing.T, hub *imitation.Server, change func(*credhub.Config)) *credhub.Client {
-	t.Helper()
 	cfg := credhub.Config{URL: hub.URL, CA: []byte(hub.CA), ClientID: imitation.Client, ClientSecret: imitation.Secret,
 		Path: imitation.Path}
 	if change != nil {

@@ -41,13 +41,11 @@ type fixture struct {
 }
 
 func eachServer(t *testing.T, test func(f *fixture)) {
-	t.Helper()
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { test(newFixture(t, s)) })
 }
 
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
-	t.Helper()
 	f := &fixture{Site: inprocess.New(t, s, testdrive.Environment(t, s), plans())}
 	f.doctor = f.doctorOf(f.Fleet.Shared)
 	return f
@@ -60,23 +58,19 @@ func (f *fixture) doctorOf(s *shared.Servers) *doctor.Doctor {
 }
 
 func (f *fixture) exec(statements ...string) {
-	f.Helper()
 	testdrive.Exec(f.T, f.Root, statements...)
 }
 
 func (f *fixture) databaseExists(name string) bool {
-	f.Helper()
 	return testdrive.Read[bool](f.T, f.Root, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = ?", name)
 }
 
 func (f *fixture) accountExists(name string) bool {
-	f.Helper()
 	return testdrive.Read[bool](f.T, f.Root, "SELECT COUNT(*) FROM mysql.user WHERE user = ?", name)
 }
 
 // login prepares connections as an application would have them.
 func (f *fixture) login(user, password, database string) *sql.DB {
-	f.Helper()
 	server := f.Config.Shared[0]
 	address := net.JoinHostPort(server.Host, strconv.Itoa(server.Port))
 	c := testdrive.Credentials{}.Login(f.T, user, password, address, database)
@@ -85,12 +79,10 @@ func (f *fixture) login(user, password, database string) *sql.DB {
 }
 
 func (f *fixture) bind(i store.Instance, role plan.Role) store.Binding {
-	f.Helper()
 	return f.bindWith(i, plan.BindingParameters{Role: role})
 }
 
 func (f *fixture) bindWith(i store.Instance, parameters plan.BindingParameters) store.Binding {
-	f.Helper()
 	id := uuid.NewString()
 	f.Bind(i, id, parameters)
 	b, err := f.Store.Bindings.Get(f.Context(), i.ID, id)
@@ -100,13 +92,11 @@ func (f *fixture) bindWith(i store.Instance, parameters plan.BindingParameters) 
 
 // forgetInstance deletes the record of an instance, which no operation does.
 func (f *fixture) forgetInstance(i store.Instance) {
-	f.Helper()
 	f.InTx(func(tx *store.Tx) error { tx.DeleteInstance(i.ID); return nil })
 }
 
 // find examines, and leaves out what belongs to other tests, of which this store has no record.
 func (f *fixture) find(d *doctor.Doctor) []doctor.Finding {
-	f.Helper()
 	r, err := d.Examine(f.Context())
 	f.Must(err)
 	return slices.DeleteFunc(r.Findings, func(f doctor.Finding) bool { return f.Problem == doctor.Unrecorded })
@@ -114,7 +104,6 @@ func (f *fixture) find(d *doctor.Doctor) []doctor.Finding {
 
 // expect expects these findings, each as "problem kind name", and returns them in that order.
 func (f *fixture) expect(d *doctor.Doctor, want ...string) []doctor.Finding {
-	f.Helper()
 	found := f.find(d)
 	var got []string
 	for _, finding := range found {
@@ -126,7 +115,6 @@ func (f *fixture) expect(d *doctor.Doctor, want ...string) []doctor.Finding {
 
 // repair fails the test unless it succeeds.
 func (f *fixture) repair(finding doctor.Finding, want string) {
-	f.Helper()
 	done, err := f.doctor.Repair(f.Context(), finding)
 	require.NoError(f, err, "%+v", finding)
 	require.Equal(f, want, done, "%+v", finding)
@@ -134,7 +122,6 @@ func (f *fixture) repair(finding doctor.Finding, want string) {
 
 // refuses fails the test if a finding is repaired.
 func (f *fixture) refuses(finding doctor.Finding) {
-	f.Helper()
 	done, err := f.doctor.Repair(f.Context(), finding)
 	assert.Error(f, err, "repair of %+v: %q", finding, done)
 }

@@ -21,14 +21,12 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // prepare has a tenant prepare an XA transaction that holds a table of its instance, and leave.
 func (f *fixture) prepare(i store.Instance, xid string) {
-	f.Helper()
 	b := f.bind(i, plan.Admin)
 	db := f.login(b.Account, b.Password, i.Database)
 	db.SetMaxOpenConns(1)
@@ -39,7 +37,6 @@ func (f *fixture) prepare(i store.Instance, xid string) {
 
 // prepared reports whether an XA transaction is still prepared.
 func (f *fixture) prepared(xid string) bool {
-	f.Helper()
 	rows, err := f.Root.QueryContext(f.Context(), "XA RECOVER")
 	f.Must(err)
 	defer rows.Close()
@@ -93,7 +90,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 		// InnoDB fills innodb_trx again only after 100 ms in which nobody has read it.
 		const innodbTrxIdle = 200 * time.Millisecond
 		var found *doctor.Finding
-		testdrive.Eventually(t, limits.Stuck, "it is the only one", func() bool {
+		testdrive.Eventually(t, "it is the only one", func() bool {
 			time.Sleep(innodbTrxIdle)
 			found = blocked(impatient)
 			return found != nil && found.Repairable
@@ -104,7 +101,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 		assert.ErrorIs(t, err, mysqladmin.ErrNotSure, "with another tenant's, %q", done)
 		assert.True(t, f.prepared("others") && f.prepared("theirs"), "a transaction was ended without need")
 		f.exec("XA ROLLBACK 'others'")
-		testdrive.Eventually(t, limits.Stuck, "it is the only one again", func() bool {
+		testdrive.Eventually(t, "it is the only one again", func() bool {
 			time.Sleep(innodbTrxIdle)
 			return blocked(impatient).Repairable
 		})
@@ -186,7 +183,6 @@ func TestForget(t *testing.T) {
 		hasty := doctor.New(doctor.Config{Store: f.Store, Plans: plans(), KeepRecord: time.Nanosecond,
 			Fleet: f.FleetOf(f.OpenShared(f.Config.Shared...))})
 		forget := func(d *doctor.Doctor, want int64) {
-			f.Helper()
 			r, err := d.ExamineAndForget(f.Context())
 			f.Must(err)
 			assert.Equal(f, want, r.Forgotten)

@@ -18,13 +18,11 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 // newFleet returns a fleet whose store has no instances.
 func newFleet(t *testing.T, launchers map[string]launcher.Launcher) *fleet.Fleet {
-	t.Helper()
 	return fleet.New(fleet.Config{Store: servers.Store(t), Launchers: launchers})
 }
 
 // address returns the address of an instance whose endpoint is not recorded.
 func address(t *testing.T, f *fleet.Fleet, at store.Location) (fleet.Address, error) {
-	t.Helper()
 	return f.Address(t.Context(), store.Instance{ID: "i", Location: at})
 }
 

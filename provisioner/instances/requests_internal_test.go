@@ -17,7 +17,6 @@ import (
 
 // expectRefusal fails the test unless err is a refusal of that kind with these words; no words stand for no error.
 func expectRefusal(t *testing.T, what string, err error, code engine.Code, words ...string) {
-	t.Helper()
 	refusal, refused := errors.AsType[*engine.Error](err)
 	assert.False(t, refused != (words != nil) || err != nil && !refused || refused && refusal.Code != code,
 		"%s: %v", what, err)

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/leader"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -58,7 +57,7 @@ func TestOneBrokerAtATime(t *testing.T) {
 		return nil
 	}
 	brokers := []*broker{start(t, work, do), start(t, work, do), start(t, work, do)}
-	testdrive.Eventually(t, limits.Stuck, "the work is done", func() bool { return runs.Load() > 20 })
+	testdrive.Eventually(t, "the work is done", func() bool { return runs.Load() > 20 })
 	last := slices.MinFunc(brokers, func(a, b *broker) int { return cmp.Compare(a.runs.Load(), b.runs.Load()) })
 	before := last.runs.Load()
 	for _, b := range brokers {
@@ -67,7 +66,7 @@ func TestOneBrokerAtATime(t *testing.T) {
 		}
 	}
 	// It may have found another one at it, and then asks again when that one's lease would have run out.
-	testdrive.Eventually(t, limits.Stuck, "the last broker goes on", func() bool {
+	testdrive.Eventually(t, "the last broker goes on", func() bool {
 		return last.runs.Load() > before+3
 	})
 }
@@ -81,10 +80,10 @@ func TestNextBrokerGoesOnAtOnce(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	testdrive.Eventually(t, limits.Stuck, "the first broker leads", func() bool { return first.runs.Load() == 1 })
+	testdrive.Eventually(t, "the first broker leads", func() bool { return first.runs.Load() == 1 })
 	first.stop()
 	second := start(t, work, func(context.Context) error { return nil })
-	testdrive.Eventually(t, limits.Stuck, "the second broker leads", func() bool { return second.runs.Load() == 1 })
+	testdrive.Eventually(t, "the second broker leads", func() bool { return second.runs.Load() == 1 })
 }
 
 // A run that failed is repeated soon, however long the interval is.
@@ -93,5 +92,5 @@ func TestFailedRunIsRepeatedSoon(t *testing.T) {
 	work := leader.Work{Store: servers.Store(t), Log: slog.New(slog.DiscardHandler), Lease: "work", What: "work",
 		Every: time.Hour}
 	b := start(t, work, func(context.Context) error { return errors.New("refused") })
-	testdrive.Eventually(t, limits.Stuck, "the run is repeated", func() bool { return b.runs.Load() > 1 })
+	testdrive.Eventually(t, "the run is repeated", func() bool { return b.runs.Load() > 1 })
 }

@@ -80,7 +80,6 @@ func TestServerThatComesLaterHolds(t *testing.T) {
 
 // newer is the mark of a PostgreSQL that has recorded more tasks than the site's.
 func newer(site *inprocess.Site) store.Mark {
-	site.Helper()
 	m, err := site.Store.Recovery.Mark(site.Context())
 	site.Must(err)
 	m.TaskID, m.TaskAt = m.TaskID+1000, time.Now()
@@ -88,7 +87,6 @@ func newer(site *inprocess.Site) store.Mark {
 }
 
 func start(site *inprocess.Site) {
-	site.Helper()
 	k, err := mark.Start(site.Context(), mark.Config{Store: site.Store, Fleet: site.Fleet,
 		Logger: slog.New(slog.NewTextHandler(site.Output(), nil))})
 	site.Must(err)
@@ -96,7 +94,6 @@ func start(site *inprocess.Site) {
 }
 
 func expectHeld(site *inprocess.Site, where string) {
-	site.Helper()
 	held, err := site.Store.Recovery.Hold(site.Context())
 	site.Must(err)
 	assert.True(site, held != nil && strings.Contains(held.Reason, where+" has a record of task_"),

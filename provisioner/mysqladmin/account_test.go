@@ -42,7 +42,6 @@ func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
 
 // grants returns the grants of an account, without the hash of its password.
 func grants(f *fixture, account string) (all []string) {
-	f.t.Helper()
 	for _, grant := range f.strings(f.t.Context(), "SHOW GRANTS FOR ?@'%'", account) {
 		grant, _, _ = strings.Cut(grant, " IDENTIFIED ")
 		all = append(all, grant)

@@ -164,7 +164,6 @@ func TestDatabaseSizeOfManyTables(t *testing.T) {
 }
 
 func (f *fixture) expectSize(database string, least, most int64) {
-	f.t.Helper()
 	size, err := f.server.Sizes.Of(f.t.Context(), database)
 	f.must(err)
 	assert.True(f.t, least <= size.Files && size.Files <= most, "size of %s: %+v, want %d to %d", database, size,

@@ -75,7 +75,6 @@ var clients = map[string]struct {
 }
 
 func (f *fixture) dump(by mysqladmin.Account) []byte {
-	f.t.Helper()
 	c := clients[f.config.Name]
 	return f.runClient(c.dump, by, nil,
 		slices.Concat(c.dumpOptions, []string{"--single-transaction", "--no-tablespaces", "--routines"})...)
@@ -83,7 +82,6 @@ func (f *fixture) dump(by mysqladmin.Account) []byte {
 
 // runClient runs a program on an account's database, over TLS that is verified, and returns its output.
 func (f *fixture) runClient(program string, a mysqladmin.Account, input []byte, options ...string) []byte {
-	f.t.Helper()
 	host, port, _ := strings.Cut(f.config.Addr, ":")
 	dir := f.t.TempDir()
 	ca, login := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "login.cnf")

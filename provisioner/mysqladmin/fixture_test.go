@@ -34,14 +34,12 @@ type fixture struct {
 
 // onEachServer runs a test in parallel on every flavour.
 func onEachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { test(t, newFixture(t, s)) })
 }
 
 // onEachLaxServer is onEachServer with servers that still allow other engines.
 func onEachLaxServer(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		if s.Flavour == "mysql" {
@@ -53,7 +51,6 @@ func onEachLaxServer(t *testing.T, test func(t *testing.T, f *fixture)) {
 
 // createMyISAM makes a table on a lax server.
 func (f *fixture) createMyISAM(table, columns string) {
-	f.t.Helper()
 	statement := fmt.Sprintf("CREATE TABLE `%s`.%s (%s) ENGINE=MyISAM", f.database, table, columns)
 	if f.config.Name == "mariadb" {
 		statement = "SET STATEMENT enforce_storage_engine = NULL FOR " + statement
@@ -62,7 +59,6 @@ func (f *fixture) createMyISAM(table, columns string) {
 }
 
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
-	t.Helper()
 	f := &fixture{t: t, database: uniqueName("db_"), config: mysqladmin.Config{
 		Name: s.Flavour, Addr: s.Address(), User: s.BrokerUser, Password: s.BrokerPassword}}
 	if s.CA != "" {
@@ -79,7 +75,6 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 
 // open opens a server until the test ends.
 func (f *fixture) open(cfg mysqladmin.Config) *mysqladmin.Server {
-	f.t.Helper()
 	server, err := mysqladmin.Open(cfg)
 	f.must(err)
 	f.t.Cleanup(func() { f.must(server.Close()) })
@@ -104,7 +99,6 @@ func (f *fixture) dropAll() {
 }
 
 func (f *fixture) lock(key string, alive func() error) *mysqladmin.Session {
-	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	session, err := f.server.Lock(ctx, key, alive)
@@ -115,7 +109,6 @@ func (f *fixture) lock(key string, alive func() error) *mysqladmin.Session {
 
 // account makes an account of that role on the fixture's database.
 func (f *fixture) account(role plan.Role) mysqladmin.Account {
-	f.t.Helper()
 	a := mysqladmin.Account{Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: role,
 		MaxConnections: 5, Events: true}
 	f.must(f.session.Accounts.Create(f.t.Context(), a))
@@ -124,25 +117,21 @@ func (f *fixture) account(role plan.Role) mysqladmin.Account {
 
 // login opens a pool as an application would.
 func (f *fixture) login(user, password, database string) *sql.DB {
-	f.t.Helper()
 	cfg := testdrive.Credentials{}.Login(f.t, user, password, f.config.Addr, database)
 	cfg.InterpolateParams = true
 	return testdrive.Connect(f.t, cfg)
 }
 
 func (f *fixture) loginAs(a mysqladmin.Account) *sql.DB {
-	f.t.Helper()
 	return f.login(a.Name, a.Password, a.Database)
 }
 
 func (f *fixture) must(err error) {
-	f.t.Helper()
 	require.NoError(f.t, err)
 }
 
 // strings returns the first column of a query, run by root.
 func (f *fixture) strings(ctx context.Context, query string, args ...any) (all []string) {
-	f.t.Helper()
 	rows, err := f.root.QueryContext(ctx, query, args...)
 	f.must(err)
 	defer func() { _ = rows.Close() }()
@@ -157,8 +146,7 @@ func (f *fixture) strings(ctx context.Context, query string, args ...any) (all [
 
 // running waits until the account executes a statement that matches.
 func (f *fixture) running(account, statement string) {
-	f.t.Helper()
-	testdrive.Eventually(f.t, limits.Stuck, statement+" of "+account+" runs", func() bool {
+	testdrive.Eventually(f.t, statement+" of "+account+" runs", func() bool {
 		return len(f.strings(f.t.Context(), `SELECT id FROM information_schema.processlist
 			WHERE user = ? AND info LIKE ?`, account, statement)) > 0
 	})
@@ -166,7 +154,6 @@ func (f *fixture) running(account, statement string) {
 
 // exec runs statements in turn, all of which must succeed.
 func (f *fixture) exec(db execer, statements ...string) {
-	f.t.Helper()
 	for _, statement := range statements {
 		_, err := db.ExecContext(f.t.Context(), statement)
 		require.NoError(f.t, err, statement)
@@ -175,7 +162,6 @@ func (f *fixture) exec(db execer, statements ...string) {
 
 // refused runs statements each of which the server must refuse.
 func (f *fixture) refused(db execer, statements ...string) {
-	f.t.Helper()
 	for _, statement := range statements {
 		_, err := db.ExecContext(f.t.Context(), statement)
 		assert.NotContains(f.t, []uint16{0, 1064}, testdrive.ErrorNumber(err), "%s: %v, want a refusal", statement, err)

@@ -118,7 +118,6 @@ func TestRevokeAccessEndsAChangeOfAccounts(t *testing.T) {
 
 // dialRaw connects, and closes the connection when the test ends.
 func (f *fixture) dialRaw() *rawLogin {
-	f.t.Helper()
 	r, err := dialRaw(f.config.Addr)
 	f.must(err)
 	f.t.Cleanup(func() { _ = r.conn.Close() })
@@ -127,7 +126,6 @@ func (f *fixture) dialRaw() *rawLogin {
 
 // nameRaw begins a login, and stops when the server has read the account.
 func (f *fixture) nameRaw(a mysqladmin.Account) *rawLogin {
-	f.t.Helper()
 	r := f.dialRaw()
 	f.must(r.name(a.Name, a.Database))
 	return r
@@ -135,7 +133,6 @@ func (f *fixture) nameRaw(a mysqladmin.Account) *rawLogin {
 
 // expectEnded fails the test if a login that nameRaw has begun can become a session.
 func (f *fixture) expectEnded(r *rawLogin, a mysqladmin.Account) {
-	f.t.Helper()
 	assert.False(f.t, r.prove(a.Password) == nil && r.query("DO 1") == nil, "a pending login outlived its account")
 }
 
@@ -166,7 +163,6 @@ func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 
 // forbidFiles lets the server open no more files than it has open now, until the function that it returns is called.
 func (f *fixture) forbidFiles() (allow func()) {
-	f.t.Helper()
 	file := f.strings(f.t.Context(), "SELECT @@pid_file")[0]
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(f.strings(f.t.Context(), "SELECT @@datadir")[0], file)
@@ -184,7 +180,6 @@ func (f *fixture) forbidFiles() (allow func()) {
 // limitFiles sets the soft limit of files that a process may have open, in that process's name, and returns the one
 // before. https://man7.org/linux/man-pages/man1/prlimit.1.html
 func (f *fixture) limitFiles(pid int, limit string) (before string) {
-	f.t.Helper()
 	prlimit := func(args ...string) string {
 		cmd := exec.Command("prlimit", append([]string{"--pid", strconv.Itoa(pid)}, args...)...)
 		of, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
@@ -204,7 +199,6 @@ func (f *fixture) limitFiles(pid int, limit string) (before string) {
 
 // expectShut checks that nobody can log in to an account, and that its session has ended.
 func (f *fixture) expectShut(a mysqladmin.Account, open interface{ PingContext(context.Context) error }) {
-	f.t.Helper()
 	assert.NotZero(f.t, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)), "login to an account that was to be shut")
 	assert.Error(f.t, open.PingContext(f.t.Context()), "a session of an account that was to be shut lives on")
 }

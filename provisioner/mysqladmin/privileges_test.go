@@ -108,7 +108,6 @@ func TestGrantForRoutines(t *testing.T) {
 // brokerAccount is the documented SQL for an account of the test's own, which is dropped when the test ends. The first
 // statement creates it.
 func (f *fixture) brokerAccount() (name, password string, statements []string) {
-	f.t.Helper()
 	name, password = uniqueName("b_"), rand.Text()
 	documented, err := sharedserver.Statements(f.config.Name, password)
 	f.must(err)
@@ -127,7 +126,6 @@ func (f *fixture) brokerAccount() (name, password string, statements []string) {
 }
 
 func (f *fixture) checkPrivileges(user, password string) error {
-	f.t.Helper()
 	cfg := f.config
 	cfg.User, cfg.Password = user, password
 	server := f.open(cfg)

@@ -29,7 +29,7 @@ func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 			_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 			revoked <- err
 		}()
-		testdrive.Eventually(f.t, limits.Stuck, "the account is locked", func() bool {
+		testdrive.Eventually(f.t, "the account is locked", func() bool {
 			return f.checkLogin(a.Name, a.Password) != nil
 		})
 		late := login.prove(a.Password) // or the login was ended before
@@ -77,14 +77,12 @@ func reconnect(ctx context.Context, db *sql.DB, connected func()) {
 }
 
 func (f *fixture) expectNoAccess(a mysqladmin.Account, wantKept bool) {
-	f.t.Helper()
 	kept, err := f.session.Accounts.Revoke(f.t.Context(), a.Name, a.Role, a.Database)
 	f.must(err)
 	require.Equal(f.t, wantKept, kept, "kept")
 }
 
 func (f *fixture) expectAccount(name string, want bool) {
-	f.t.Helper()
 	found := len(f.strings(f.t.Context(), "SELECT user FROM mysql.user WHERE user = ? AND host = '%'", name)) > 0
 	assert.Equal(f.t, want, found, "account %s exists", name)
 }
@@ -146,7 +144,6 @@ func TestRevokeAccessMakesADefinerAgain(t *testing.T) {
 
 // expectLocked checks that an account has both a lock and a new password.
 func (f *fixture) expectLocked(a mysqladmin.Account) {
-	f.t.Helper()
 	assert.NotZero(f.t, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)), "login to a kept account")
 	f.exec(f.root, "ALTER USER '"+a.Name+"'@'%' ACCOUNT UNLOCK")
 	assert.EqualValues(f.t, 1045, testdrive.ErrorNumber(f.checkLogin(a.Name, a.Password)),

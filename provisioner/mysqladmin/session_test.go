@@ -97,7 +97,6 @@ func TestSessionLockKeyIsPartOfTheLock(t *testing.T) {
 
 // keyed is the fixture as a replica of the broker with that SessionLockKey has it.
 func (f *fixture) keyed(lockKey string) *fixture {
-	f.t.Helper()
 	replica := *f
 	replica.config.SessionLockKey = []byte(lockKey)
 	replica.server = f.open(replica.config)

@@ -112,7 +112,6 @@ func TestProgramSizes(t *testing.T) {
 				"CREATE LIBRARY l LANGUAGE JAVASCRIPT AS "+text)
 		}
 		measure := func() int64 {
-			t.Helper()
 			size, err := f.server.Sizes.Of(t.Context(), f.database)
 			f.must(err)
 			files, err := f.server.Sizes.Files(t.Context())
@@ -139,7 +138,6 @@ func TestProgramSizes(t *testing.T) {
 
 // programs returns the size of the database's stored programs.
 func (f *fixture) programs() int64 {
-	f.t.Helper()
 	bytes, err := f.server.Sizes.ProgramsOf(f.t.Context(), f.database, time.Minute)
 	f.must(err)
 	return bytes

@@ -166,7 +166,6 @@ var attacks = map[string][]string{
 }
 
 func (f *fixture) attack(flavour string, db *sql.DB, database, them, broker string) {
-	f.t.Helper()
 	names := strings.NewReplacer("<db>", "`"+database+"`", "<them>", "'"+them+"'@'%'", "<broker>", "'"+broker+"'@'%'")
 	for _, statement := range slices.Concat(attacks["either"], attacks[flavour]) {
 		f.denied(db, names.Replace(statement))
@@ -176,7 +175,6 @@ func (f *fixture) attack(flavour string, db *sql.DB, database, them, broker stri
 // denied fails the test unless a statement is refused for want of a privilege: 1401 is MySQL's to XA RECOVER, 1698
 // MariaDB's to GRANT PROXY.
 func (f *fixture) denied(db *sql.DB, statement string) {
-	f.t.Helper()
 	_, err := db.ExecContext(f.t.Context(), statement)
 	assert.Contains(f.t, []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}, testdrive.ErrorNumber(err),
 		"%s: %v instead of a refusal for want of a privilege", statement, err)
@@ -184,7 +182,6 @@ func (f *fixture) denied(db *sql.DB, statement string) {
 
 // lurk looks for another tenant in everything that a tenant may read.
 func (f *fixture) lurk(db *sql.DB, account, theirs string) {
-	f.t.Helper()
 	for _, view := range []string{"columns.table_schema", "events.event_schema", "key_column_usage.table_schema",
 		"partitions.table_schema", "referential_constraints.constraint_schema", "routines.routine_schema",
 		"parameters.specific_schema", "schemata.schema_name", "schema_privileges.table_schema",
@@ -249,7 +246,6 @@ func TestHostileTenant(t *testing.T) {
 
 // expectService checks that another tenant and the broker can work as usual.
 func expectService(t *testing.T, s servers.MySQL, peer *sql.DB) {
-	t.Helper()
 	f := newFixture(t, s)
 	f.exec(peer, "INSERT INTO kept (content) VALUES ('more')", "CREATE TABLE fresh (id INT PRIMARY KEY)",
 		"INSERT INTO fresh VALUES (1)", "DROP TABLE fresh")

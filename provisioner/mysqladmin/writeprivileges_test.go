@@ -37,7 +37,6 @@ var (
 // fill makes one object of each kind. The event does not begin now: RemovePrivileges would end its session, and
 // MariaDB keeps a trigger unreadable when a session is killed at the moment in which it opens the table.
 func (f *fixture) fill(db execer) {
-	f.t.Helper()
 	f.exec(db, "CREATE TABLE t (id INT PRIMARY KEY, x INT)", "INSERT INTO t VALUES (1, 1), (2, 2)",
 		"CREATE VIEW v AS SELECT id FROM t", "CREATE PROCEDURE grow() INSERT INTO t VALUES (3, 3)",
 		"CREATE PROCEDURE shrink() DELETE FROM t WHERE id = 2",
@@ -46,7 +45,6 @@ func (f *fixture) fill(db execer) {
 }
 
 func (f *fixture) connect(a mysqladmin.Account) *sql.Conn {
-	f.t.Helper()
 	conn, err := f.loginAs(a).Conn(f.t.Context())
 	f.must(err)
 	f.t.Cleanup(func() { _ = conn.Close() })
@@ -79,7 +77,6 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 }
 
 func (f *fixture) expectFrozen(account string, frozen bool) {
-	f.t.Helper()
 	all, err := f.server.Grants(f.t.Context())
 	f.must(err)
 	for _, g := range all {
@@ -108,7 +105,6 @@ func TestRemoveWritePrivilegesTakesWhateverThereIs(t *testing.T) {
 
 // privileges returns the privileges on databases.
 func (f *fixture) privileges(account string) string {
-	f.t.Helper()
 	return f.strings(f.t.Context(), `SELECT COALESCE(GROUP_CONCAT(privilege_type ORDER BY privilege_type), '')
 		FROM information_schema.schema_privileges WHERE grantee = CONCAT("'", ?, "'@'%'")`, account)[0]
 }
@@ -218,7 +214,6 @@ func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 
 // timeMeasurement measures the fixture's database and all other tables, and how long that takes.
 func (f *fixture) timeMeasurement() (size mysqladmin.Size, took time.Duration) {
-	f.t.Helper()
 	since := time.Now()
 	size, err := f.server.Sizes.Of(f.t.Context(), f.database)
 	f.must(err)

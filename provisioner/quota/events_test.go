@@ -22,14 +22,12 @@ func TestEvents(t *testing.T) {
 	testdrive.Exec(t, definer.DB, "CREATE TABLE ticks (id INT AUTO_INCREMENT PRIMARY KEY)")
 	const tick = "CREATE EVENT tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO ticks () VALUES ()"
 	refused := func(a account) {
-		t.Helper()
 		db := a.login.Open(t)
 		for _, statement := range []string{tick, "ALTER EVENT tick DISABLE", "DROP EVENT tick"} {
 			assert.EqualValues(t, testdrive.DeniedInAll, testdrive.RefusalOf(t, db, statement), "%s: error", statement)
 		}
 	}
 	may := func(a account) bool {
-		t.Helper()
 		return testdrive.Read[bool](t, f.Root, `SELECT EXISTS (SELECT 1 FROM information_schema.schema_privileges
 			WHERE privilege_type = 'EVENT' AND grantee = CONCAT('\'', ?, '\'@\'%\''))`, a.login.Username)
 	}
@@ -50,6 +48,6 @@ func TestEvents(t *testing.T) {
 	testdrive.Exec(t, f.Root, "GRANT EVENT ON `"+strings.ReplaceAll(i.Database, "_", `\_`)+"`.* TO "+admin.login.Username)
 	testdrive.OpenTasks(t, f.Env).Exec(t, "UPDATE binding SET events = NULL")
 	f.guard()
-	testdrive.Eventually(t, testdrive.QuotaTime, "the privilege is taken", func() bool { return !may(admin) })
+	testdrive.Eventually(t, "the privilege is taken", func() bool { return !may(admin) })
 	refused(admin)
 }

@@ -16,7 +16,6 @@ import (
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/store"
 	"mysql-broker/test/inprocess"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -53,23 +52,19 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
-	t.Helper()
 	return newFixtureIn(t, s, testdrive.Environment(t, s))
 }
 
 func newFixtureIn(t *testing.T, s servers.MySQL, env map[string]string) *fixture {
-	t.Helper()
 	return &fixture{Site: inprocess.New(t, s, env, plans())}
 }
 
 // guard starts a guard that ends with the test, if not before. Where plans are given, they replace those of that id.
 func (f *fixture) guard(changed ...plan.Plan) *quota.Guard {
-	f.Helper()
 	return f.guardEvery(100*time.Millisecond, changed...)
 }
 
 func (f *fixture) guardEvery(interval time.Duration, changed ...plan.Plan) *quota.Guard {
-	f.Helper()
 	all := plans()
 	for n := range all {
 		for _, p := range changed {
@@ -86,7 +81,6 @@ func (f *fixture) guardEvery(interval time.Duration, changed ...plan.Plan) *quot
 
 // update changes the plan of an instance.
 func (f *fixture) update(i store.Instance, to plan.Plan) {
-	f.Helper()
 	_, err := f.Broker.Update(f.Context(), engine.UpdateRequest{InstanceID: i.ID, ServiceID: i.ServiceID, Plan: to})
 	f.Must(err)
 }
@@ -99,26 +93,22 @@ type account struct {
 }
 
 func (f *fixture) bind(i store.Instance, role plan.Role) account {
-	f.Helper()
 	return f.bindAs(i, uuid.NewString(), role)
 }
 
 func (f *fixture) bindAs(i store.Instance, id string, role plan.Role) account {
-	f.Helper()
 	login := f.Bind(i, id, plan.BindingParameters{Role: role})
 	return account{id, login, login.Open(f.T)}
 }
 
 // fill has an administrator, whose sessions no guard ends, add so many MiB to a table of the instance's tenant.
 func (f *fixture) fill(i store.Instance, mebibytes int) {
-	f.Helper()
 	rows := slices.Repeat([]string{"(REPEAT('x', 1 << 20))"}, mebibytes)
 	testdrive.Exec(f.T, f.Root, "INSERT INTO `"+i.Database+"`.filler (content) VALUES "+strings.Join(rows, ", "))
 }
 
 // filled makes an instance that holds more than its quota, and a binding of it.
 func (f *fixture) filled() (store.Instance, account) {
-	f.Helper()
 	i := f.Provision(small)
 	a := f.bind(i, plan.ReadWrite)
 	testdrive.Fill(f.T, a.DB, 0)
@@ -128,15 +118,13 @@ func (f *fixture) filled() (store.Instance, account) {
 
 // awaitOver waits until an instance is recorded as over its quota, or not, and its accounts have the privileges.
 func (f *fixture) awaitOver(i store.Instance, over bool) {
-	f.Helper()
-	testdrive.Eventually(f, limits.Stuck, fmt.Sprintf("over its quota: %t", over), func() bool {
+	testdrive.Eventually(f, fmt.Sprintf("over its quota: %t", over), func() bool {
 		return (f.Instance(i.ID).OverSince != nil) == over && f.due(i) == 0
 	})
 }
 
 // due counts the accounts whose privileges have to change.
 func (f *fixture) due(i store.Instance) int {
-	f.Helper()
 	due, err := f.Store.Bindings.DueAccounts(f.Context(), i.Location.Dedicated(), i.ID, store.DueAccount{}, 100)
 	f.Must(err)
 	return len(due)
@@ -144,24 +132,21 @@ func (f *fixture) due(i store.Instance) int {
 
 // awaitRound waits until a round has begun and ended since the call.
 func (f *fixture) awaitRound(server string) {
-	f.Helper()
 	for range 2 {
 		before := f.measured(server)
-		testdrive.Eventually(f, limits.Stuck, "all is measured", func() bool { return f.measured(server).After(before) })
+		testdrive.Eventually(f, "all is measured", func() bool { return f.measured(server).After(before) })
 	}
 }
 
 // measured is when a shared server, or all dedicated ones (""), were last measured.
 func (f *fixture) measured(server string) time.Time {
-	f.Helper()
 	all, err := f.Store.Usage.Measurements(f.Context())
 	f.Must(err)
 	return all[server]
 }
 
 func (f *fixture) awaitLog(message string) {
-	f.Helper()
-	testdrive.Eventually(f, limits.Stuck, "the log says "+message, func() bool { return f.logged(message) })
+	testdrive.Eventually(f, "the log says "+message, func() bool { return f.logged(message) })
 }
 
 // expectRefused fails the test unless an account that may write otherwise can only read and remove. It removes nothing,
@@ -178,7 +163,6 @@ func (f *fixture) expectRefused(a account) {
 
 // expectWrites fails the test unless an account can add data, once it has connected again.
 func (f *fixture) expectWrites(a account) {
-	f.Helper()
 	testdrive.AwaitAllowed(f.T, a.DB)
 	testdrive.Exec(f.T, a.DB, "CREATE TABLE more (id INT)", "DROP TABLE more")
 }

@@ -48,7 +48,7 @@ func TestOverQuota(t *testing.T) {
 		f.awaitOver(i, true)
 		f.awaitLog("a service instance is over its quota")
 		for _, a := range []account{writer, admin} {
-			testdrive.Eventually(t, testdrive.QuotaTime, "the account connects again", func() bool { return a.Ping() == nil })
+			testdrive.Eventually(t, "the account connects again", func() bool { return a.Ping() == nil })
 			f.expectRefused(a)
 			testdrive.Exec(t, a.DB, "CALL shrink()")
 			assert.EqualValues(t, testdrive.Denied, testdrive.RefusalOf(t, a.DB, "CALL grow()"),
@@ -205,7 +205,7 @@ func TestBusyInstance(t *testing.T) {
 	i, a := f.filled()
 	finish := f.begin(i)
 	f.guard()
-	testdrive.Eventually(t, testdrive.QuotaTime, "it is recorded", func() bool { return f.Instance(i.ID).OverSince != nil })
+	testdrive.Eventually(t, "it is recorded", func() bool { return f.Instance(i.ID).OverSince != nil })
 	f.awaitRound("shared-1")
 	testdrive.Exec(t, a.DB, testdrive.InsertOne)
 	if f.due(i) != 1 || f.logged("could not change the privileges") {
@@ -217,7 +217,6 @@ func TestBusyInstance(t *testing.T) {
 
 // begin records an update of another broker, which is in progress until finish is called.
 func (f *fixture) begin(i store.Instance) (finish func()) {
-	f.Helper()
 	var task *store.Task
 	f.InTx(func(tx *store.Tx) error {
 		_, err := tx.LockInstance(f.Context(), i.ID)
@@ -226,7 +225,6 @@ func (f *fixture) begin(i store.Instance) (finish func()) {
 		return err
 	})
 	return func() {
-		f.Helper()
 		f.InTx(func(tx *store.Tx) error { tx.CancelTask(task.ID, "It was cancelled."); return nil })
 	}
 }
@@ -285,7 +283,7 @@ func TestDedicatedServers(t *testing.T) {
 	f.awaitLog("measuring all databases of a server failed")
 	// A server that an operation may have stopped does not count as failed.
 	hanging, finish := f.measured(store.DedicatedServers), f.begin(i)
-	testdrive.Eventually(t, testdrive.QuotaTime, "all other servers count as measured", func() bool {
+	testdrive.Eventually(t, "all other servers count as measured", func() bool {
 		return f.measured(store.DedicatedServers).After(hanging)
 	})
 	finish()

@@ -18,7 +18,6 @@ import (
 
 // open prepares servers of these names, of which nobody is asked.
 func open(t *testing.T, names ...string) *Servers {
-	t.Helper()
 	var all []Config
 	for _, name := range names {
 		all = append(all, Config{Admin: mysqladmin.Config{Name: name, Addr: "127.0.0.1:1", User: "u", Password: "p"}, MaxDatabases: 10})

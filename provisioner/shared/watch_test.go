@@ -40,7 +40,6 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		server := all.All()[0]
 		var logged bytes.Buffer
 		look := func() {
-			t.Helper()
 			server.refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
 		}
 		expect := func(usable bool) {
@@ -126,7 +125,6 @@ func TestNoCAIsWarnedOf(t *testing.T) {
 
 // login prepares an administrator's connections.
 func login(t *testing.T, s servers.MySQL) *sql.DB {
-	t.Helper()
 	db, err := s.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
@@ -134,7 +132,6 @@ func login(t *testing.T, s servers.MySQL) *sql.DB {
 }
 
 func exec(t *testing.T, db *sql.DB, statements ...string) {
-	t.Helper()
 	for _, statement := range statements {
 		_, err := db.Exec(statement)
 		require.NoError(t, err, statement)

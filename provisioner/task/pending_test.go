@@ -83,7 +83,7 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 	}
 	startKinds(t, s, kinds(workflow), task.Config{Workers: 1})
 	end(t, s, quick.ID)
-	testdrive.Eventually(t, limits.Stuck, "the slow one is given back", func() bool {
+	testdrive.Eventually(t, "the slow one is given back", func() bool {
 		pending, err := s.Tasks.Get(t.Context(), slow.ID)
 		require.NoError(t, err)
 		return !pending.Leased && pending.State == store.InProgress && pending.Description == "Waiting for the crane (1 of 1)"
@@ -218,7 +218,7 @@ func TestUnknownKindWaits(t *testing.T) {
 	var j journal
 	w := task.Workflow{Steps: []task.Step{j.step("a")}}
 	startWith(t, s, w, task.Config{Attempts: 1})
-	testdrive.Eventually(t, limits.Stuck, "the old release leaves it", func() bool {
+	testdrive.Eventually(t, "the old release leaves it", func() bool {
 		left, err := s.Tasks.Get(t.Context(), recorded.ID)
 		return err == nil && left.State == store.InProgress && strings.Contains(left.LastError, `"backup"`)
 	})

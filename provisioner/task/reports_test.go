@@ -16,7 +16,6 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -29,12 +28,10 @@ func TestStalled(t *testing.T) {
 	s := servers.OpenStore(t, url)
 	records := testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url})
 	anHourLater := func() {
-		t.Helper()
 		records.Exec(t, `UPDATE task SET created_at = created_at - interval '1 hour',
 			progressed_at = progressed_at - interval '1 hour'`)
 	}
 	expect := func(after string, stalled bool) {
-		t.Helper()
 		stats, err := s.Tasks.Stats(t.Context())
 		got := stats.Stalled > 30*time.Minute
 		assert.True(t, err == nil && got == stalled && stats.Oldest >= stats.Stalled, "after %s: %+v, %v", after, stats, err)
@@ -113,13 +110,13 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 			proxy.Refuse(true)
 			proxy.Cut()
 			began := time.Now()
-			testdrive.Eventually(t, limits.Stuck, "the outage is told, and goes on for some beats", func() bool {
+			testdrive.Eventually(t, "the outage is told, and goes on for some beats", func() bool {
 				return !slices.ContainsFunc(tt.failures, func(f string) bool { return log.Count(f) == 0 }) &&
 					time.Since(began) > 4*beat
 			})
 			assert.Equal(t, len(tt.failures), log.Count("level="), "lines:\n%s", &log) // and so each says one
 			proxy.Refuse(false)
-			testdrive.Eventually(t, limits.Stuck, "the end of the outage is told", func() bool {
+			testdrive.Eventually(t, "the end of the outage is told", func() bool {
 				return !slices.ContainsFunc(tt.failures, func(f string) bool {
 					return log.Count(strings.TrimSuffix(f, "failed")+"works again") == 0
 				})

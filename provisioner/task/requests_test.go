@@ -18,7 +18,6 @@ import (
 
 // begin records a task with a runner's lease, and has the runner run it.
 func begin(t *testing.T, s *store.Store, r *task.Runner, instanceID string, w task.Workflow) store.Task {
-	t.Helper()
 	recorded, since := leased(t, s, r, instanceID)
 	r.Start(recorded, w, since)
 	return recorded
@@ -84,7 +83,6 @@ func TestRequestsKeepNoWorker(t *testing.T) {
 
 // leased records a task with a runner's lease, for a request. since is a time before that.
 func leased(t *testing.T, s *store.Store, r *task.Runner, instanceID string) (recorded store.Task, since time.Time) {
-	t.Helper()
 	var n store.NewTask
 	n.Owner, n.LeaseTTL = r.Lease()
 	since = time.Now()

@@ -10,7 +10,6 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -24,8 +23,7 @@ func sweep(j *journal) map[string]task.Kind {
 
 // ended waits until that many scheduled tasks have succeeded, and returns the newest.
 func ended(t *testing.T, s *store.Store, n int) (newest store.Task) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "the scheduled tasks end", func() bool {
+	testdrive.Eventually(t, "the scheduled tasks end", func() bool {
 		succeeded := 0
 		require.NoError(t, s.Tasks.Each(t.Context(), store.TaskQuery{Kind: "sweep", State: store.Succeeded},
 			func(store.ListedTask) error { succeeded++; return nil }))
@@ -102,7 +100,7 @@ func TestSleepingRunnerIsWoken(t *testing.T) {
 	own, other, j := servers.OpenStore(t, url), servers.OpenStore(t, url), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a")}}
 	startWith(t, own, w, task.Config{LeaseTTL: time.Hour})
-	testdrive.Eventually(t, limits.Stuck, "announcements arrive", own.Hears)
+	testdrive.Eventually(t, "announcements arrive", own.Hears)
 
 	succeeds(t, other, recordOf(t, other, "recorded", store.NewTask{}).ID)
 	leased := recordOf(t, other, "postponed", store.NewTask{Owner: "other", LeaseTTL: time.Minute})

@@ -16,7 +16,6 @@ import (
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -24,13 +23,11 @@ import (
 
 // recordOn records a task of an instance on a shared server.
 func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Task {
-	t.Helper()
 	return recordFor(t, s, server, instanceID, "", nil)
 }
 
 // recordFor is recordOn for an organization, with the lease of a runner if there is one.
 func recordFor(t *testing.T, s *store.Store, server, instanceID, organization string, r *task.Runner) store.Task {
-	t.Helper()
 	n := store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}
 	if r != nil {
 		n.Owner, n.LeaseTTL = r.Lease()
@@ -109,11 +106,9 @@ func TestWorkersGoRoundByOrganization(t *testing.T) {
 		}}}}
 	r := startWith(t, s, w, task.Config{Workers: 8, ServerWorkers: 4})
 	next := func(want string) {
-		t.Helper()
 		assert.Equal(t, want, testdrive.Receive(t, began, "a task of "+want+" begins"), "a task began of")
 	}
 	beginsToo := func(server, id, organization string) {
-		t.Helper()
 		recordFor(t, s, server, id, organization, nil)
 		r.Nudge()
 		next(organization)
@@ -167,10 +162,10 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 		}}}}
 	startWith(t, s, w, task.Config{Attempts: attempts, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	recorded := recordOn(t, s, "away", "i")
-	testdrive.Eventually(t, limits.Stuck, "it is tried more often than a step that fails", func() bool {
+	testdrive.Eventually(t, "it is tried more often than a step that fails", func() bool {
 		return tries.Load() > 2*attempts
 	})
-	testdrive.Eventually(t, limits.Stuck, "it waits", func() bool {
+	testdrive.Eventually(t, "it waits", func() bool {
 		got, err := s.Tasks.Get(t.Context(), recorded.ID)
 		return err == nil && got.Attempt == 0 && !got.Leased && strings.Contains(got.Description, "does not answer") &&
 			strings.Contains(got.LastError, "connection refused")

@@ -117,7 +117,6 @@ func TestTypesInJSON(t *testing.T) {
 		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{ChunkBytes: chunkBytes}, func() transfer.Output { return &output{to: &m} })
 		f.must(err)
 		expectSame := func() {
-			t.Helper()
 			f.expectSame("SELECT id, JSON_EXTRACT(j, '$.price') + 0 AS price, JSON_UNQUOTE(JSON_EXTRACT(j, '$.day')) AS day, " +
 				"JSON_UNQUOTE(JSON_EXTRACT(j, '$.at')) AS at FROM orders ORDER BY id")
 		}

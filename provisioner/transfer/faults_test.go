@@ -325,7 +325,6 @@ func (f *fixture) expectSameTables() {
 
 // expectTablesAfter compares what the queries return on both sides after the statements, which are undone.
 func (f *fixture) expectTablesAfter(one fault) {
-	f.t.Helper()
 	for _, on := range []execer{f.source, f.copied} {
 		f.exec(on, "BEGIN")
 		f.exec(on, one.then...)

@@ -37,19 +37,16 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
-	t.Helper()
 	return newFixtureInto(t, s, s)
 }
 
 func eachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { test(t, newFixture(t, s)) })
 }
 
 // newFixtureInto is a fixture whose target is on another server.
 func newFixtureInto(t *testing.T, s, into servers.MySQL) *fixture {
-	t.Helper()
 	id := strings.ToLower(rand.Text()[:16])
 	f := &fixture{t: t, server: s, reader: "u_r" + id, owner: "u_o" + id, mariaDB: s.Flavour == "mariadb"}
 	from, to := "db_s"+id, "db_t"+id
@@ -81,14 +78,12 @@ func newFixtureInto(t *testing.T, s, into servers.MySQL) *fixture {
 }
 
 func (f *fixture) login(user, password, database string) *sql.DB {
-	f.t.Helper()
 	cfg := testdrive.Credentials{}.Login(f.t, user, password, f.server.Address(), database)
 	cfg.TLSConfig = "skip-verify"
 	return testdrive.Connect(f.t, cfg)
 }
 
 func (f *fixture) conn(root *sql.DB, database string) *sql.Conn {
-	f.t.Helper()
 	conn, err := root.Conn(f.t.Context())
 	f.must(err)
 	f.t.Cleanup(func() { _ = conn.Close() })
@@ -97,7 +92,6 @@ func (f *fixture) conn(root *sql.DB, database string) *sql.Conn {
 }
 
 func (f *fixture) must(err error) {
-	f.t.Helper()
 	require.NoError(f.t, err)
 }
 
@@ -106,7 +100,6 @@ type execer interface {
 }
 
 func (f *fixture) exec(on execer, statements ...string) {
-	f.t.Helper()
 	for _, statement := range statements {
 		_, err := on.ExecContext(f.t.Context(), statement)
 		require.NoError(f.t, err, statement)
@@ -115,7 +108,6 @@ func (f *fixture) exec(on execer, statements ...string) {
 
 // all returns the rows of a query, one line each.
 func (f *fixture) all(on *sql.Conn, query string) (lines []string) {
-	f.t.Helper()
 	rows, err := on.QueryContext(f.t.Context(), query)
 	require.NoError(f.t, err, query)
 	defer rows.Close()
@@ -143,7 +135,6 @@ var characterSet = regexp.MustCompile(` CHARACTER SET \w+`)
 
 // expectSame compares the result of a query on both sides.
 func (f *fixture) expectSame(query string, replace ...string) {
-	f.t.Helper()
 	want, got := strings.Join(f.all(f.source, query), "\n"), strings.Join(f.all(f.copied, query), "\n")
 	want, got = strings.NewReplacer(replace...).Replace(want), strings.NewReplacer(replace...).Replace(got)
 	if strings.HasPrefix(query, "SHOW CREATE TABLE") { // MySQL shows an implied character set only in the copy
@@ -158,7 +149,6 @@ func (f *fixture) expectSame(query string, replace ...string) {
 
 // createEverything creates every kind of object and value in the source that its flavour has.
 func (f *fixture) createEverything() {
-	f.t.Helper()
 	f.exec(f.source, everything...)
 	if f.mariaDB {
 		f.exec(f.source, ofMariaDB...)

@@ -61,7 +61,6 @@ var oddInMariaDB = []string{
 }
 
 func (f *fixture) createOdd() {
-	f.t.Helper()
 	f.exec(f.source, odd...)
 	if f.mariaDB {
 		f.exec(f.source, oddInMariaDB...)

@@ -264,7 +264,6 @@ func TestKnownChunks(t *testing.T) {
 		f.must(transfer.Copy(t.Context(), f.from, f.to, gentle))
 		f.must(transfer.Copy(t.Context(), f.from, f.to, gentle)) // after an interruption
 		compare := func() {
-			t.Helper()
 			for _, table := range []string{"many", "few", "altered", "none"} {
 				f.expectSame("CHECKSUM TABLE "+table+" EXTENDED", f.from.Database, "DB", f.to.Database, "DB")
 			}
@@ -297,7 +296,6 @@ func TestKnownChunks(t *testing.T) {
 
 // expectNestedViewsLeftOut copies views of which the last needs more memory to open than a session may take.
 func expectNestedViewsLeftOut(t *testing.T, s servers.MySQL) {
-	t.Helper()
 	f := newFixture(t, s)
 	f.exec(f.source, "CREATE TABLE t (a INT PRIMARY KEY)", "CREATE VIEW v0 AS SELECT * FROM t")
 	for n, err := 0, error(nil); err == nil && n < 20; n++ { // as many as the server lets anybody create

@@ -40,7 +40,6 @@ var machine = &limit{dir: "/tmp/mysql-broker-admission", units: 3 * runtime.NumC
 // Enter takes units for the first thing that the test is about to start, until the test ends. It waits for them, behind
 // those who came before. It does nothing for what a test starts that has some already.
 func Enter(t testing.TB, units int) {
-	t.Helper()
 	require.NoError(t, machine.enter(t, units), "wait until this machine has room")
 }
 

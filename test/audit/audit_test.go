@@ -16,7 +16,6 @@ import (
 
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -65,7 +64,6 @@ func (b *bench) plant(t *testing.T, all []discrepancy) {
 
 // move moves the shared instance to a server of its own.
 func (b *bench) move(t *testing.T) {
-	t.Helper()
 	r := b.shared.UpdatePlan(t, testdrive.Async, "dedicated-small").Expect(t, http.StatusAccepted)
 	b.shared.Await(t, r.String("operation"))
 	_, b.Reported.Instances[0].PlanID = testdrive.Plan(t, "dedicated-small")
@@ -114,7 +112,6 @@ type discrepancy struct {
 }
 
 func (b *bench) expectNothing(t *testing.T, when string) {
-	t.Helper()
 	require.Empty(t, audit.Check(t.Context(), b.World), when)
 }
 
@@ -143,7 +140,6 @@ func newBench(t *testing.T, flavour string) *bench {
 }
 
 func (b *bench) provision(t *testing.T, plan string) testdrive.Instance {
-	t.Helper()
 	i := b.platform.MakeOwn(t, plan)
 	b.Reported.Instances = append(b.Reported.Instances, audit.Instance{ID: i.ID, PlanID: i.PlanID, State: audit.Exists, Note: plan})
 	require.NoError(t, audit.Write(t.Context(), b.bind(t, i).Credentials, plan))
@@ -151,7 +147,6 @@ func (b *bench) provision(t *testing.T, plan string) testdrive.Instance {
 }
 
 func (b *bench) bind(t *testing.T, i testdrive.Instance) audit.Binding {
-	t.Helper()
 	bound := i.NewBinding()
 	c, err := audit.ReadCredentials(bound.Bind(t, nil).Expect(t, http.StatusCreated).Body["credentials"])
 	require.NoError(t, err)
@@ -267,7 +262,7 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 			run("DROP USER u_gone")(t)
 		}, func(t *testing.T) {
 			session.Close()
-			testdrive.Eventually(t, limits.Stuck, "the session ends", func() bool {
+			testdrive.Eventually(t, "the session ends", func() bool {
 				return len(audit.Check(t.Context(), b.World)) == 0
 			})
 		}},
@@ -375,7 +370,7 @@ func (b *bench) inTheStore() []discrepancy {
 func (b *bench) killServer(t *testing.T) {
 	b.platform.Kill(t)
 	testdrive.SignalMysqlds(t, b.launcherDir, syscall.SIGKILL)
-	testdrive.Eventually(t, limits.Stuck, "the server ends", func() bool {
+	testdrive.Eventually(t, "the server ends", func() bool {
 		return len(testdrive.Mysqlds(t, b.launcherDir)) == 0
 	})
 	found := strings.Join(audit.Check(t.Context(), b.World), "\n")

@@ -27,7 +27,6 @@ func TestMain(m *testing.M) {
 
 // onEach runs fn as a benchmark on every mysqld that there is, or on one: see servers.Chosen.
 func onEach(b *testing.B, fn func(b *testing.B, s servers.MySQL)) {
-	b.Helper()
 	for _, s := range servers.Chosen(b, servers.AllMySQL(b)) {
 		b.Run(s.Flavour, func(b *testing.B) { fn(b, s) })
 	}
@@ -35,7 +34,6 @@ func onEach(b *testing.B, fn func(b *testing.B, s servers.MySQL)) {
 
 // environment is that of testdrive, but with a PostgreSQL that syncs its commits.
 func environment(b *testing.B, s servers.MySQL) map[string]string {
-	b.Helper()
 	env := testdrive.Environment(b, s)
 	env["DATABASE_URL"] = testdrive.StartPostgres(b).URL
 	return env
@@ -44,7 +42,6 @@ func environment(b *testing.B, s servers.MySQL) map[string]string {
 // compare measures both sides in turns, so that other load on the machine affects both. They take turns in being first.
 // It reports the median of the ratios of all rounds. A round before these warms up.
 func compare(b *testing.B, broker, raw func() time.Duration) {
-	b.Helper()
 	sides := []struct {
 		measure func() time.Duration
 		took    time.Duration // in this round

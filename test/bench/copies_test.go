@@ -66,7 +66,6 @@ func BenchmarkCopies(b *testing.B) {
 
 // open opens a database, or none if it is "", as the server's administrator.
 func open(b *testing.B, s servers.MySQL, database string) *sql.DB {
-	b.Helper()
 	db, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.User, Password: s.Password, Database: database,
 		CACertificate: s.CA}.Open()
 	require.NoError(b, err)
@@ -76,7 +75,6 @@ func open(b *testing.B, s servers.MySQL, database string) *sql.DB {
 
 // clientOptions writes the file by which programs of a flavour log in, so that no password is among their arguments.
 func clientOptions(b *testing.B, s servers.MySQL) (path string) {
-	b.Helper()
 	text := fmt.Sprintf("[client]\nhost=%s\nport=%d\nuser=%s\npassword=%s\n", s.Host, s.Port, s.User, s.Password)
 	if s.Flavour == mysqld.MariaDB { // MySQL's programs use TLS where they can
 		text += "ssl\n"
@@ -143,7 +141,6 @@ const fillStatement = `INSERT INTO %s (customer, placed, amount, state, note)
 	CONCAT(SHA2(RAND(), 256), ' ', LEFT(SHA2(RAND(), 256), RAND() * 30)) FROM %s LIMIT %d`
 
 func fill(b *testing.B, db *sql.DB, database string) {
-	b.Helper()
 	rows := *mebibytes << 20 / rowBytes / tablesToFill
 	for n := range tablesToFill {
 		table := fmt.Sprintf("%s.orders_%d", database, n)

@@ -46,7 +46,6 @@ type dedicated struct {
 // launch makes an instance and deletes it. It returns how long it took until the first query was answered, without the
 // bind. Before the deletion it calls use with the server's directory, unless use is nil.
 func (d dedicated) launch(b *testing.B, use func(dir string)) time.Duration {
-	b.Helper()
 	took := timed(b, d.provision)()
 	require.NoError(b, d.bind())
 	c, err := d.account()
@@ -61,7 +60,6 @@ func (d dedicated) launch(b *testing.B, use func(dir string)) time.Duration {
 
 // only returns the only directory in one of the launcher's.
 func (d dedicated) only(b *testing.B, name string) string {
-	b.Helper()
 	found, err := filepath.Glob(filepath.Join(d.launcherDir, name, "*"))
 	require.True(b, err == nil && len(found) == 1, "%d %s instead of one: %v", len(found), name, err)
 	return found[0]
@@ -90,7 +88,6 @@ type rawServer struct {
 
 // newRawServer reads the settings of a server that the broker starts.
 func newRawServer(b *testing.B, like dedicated, program string) *rawServer {
-	b.Helper()
 	dir, err := os.MkdirTemp("", "raw")
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -150,7 +147,6 @@ func (r *rawServer) launch(b *testing.B) time.Duration {
 
 // prepare makes all files of a server, and syncs them.
 func (r *rawServer) prepare(b *testing.B) {
-	b.Helper()
 	require.NoError(b, os.RemoveAll(r.dir))
 	require.NoError(b, os.Mkdir(r.dir, 0o711))
 	run(b, "cp", "--archive", "--sparse=always", r.template, filepath.Join(r.dir, "data"))
@@ -170,7 +166,6 @@ func (r *rawServer) prepare(b *testing.B) {
 
 // run runs a program that needs no input.
 func run(b *testing.B, program string, arguments ...string) {
-	b.Helper()
 	out, err := exec.CommandContext(b.Context(), program, arguments...).CombinedOutput()
 	require.NoError(b, err, "%s: %v: %s", program, err, out)
 }

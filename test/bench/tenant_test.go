@@ -30,7 +30,6 @@ type tenant interface {
 
 // newTenants creates n tenants that use a new broker, and n that use none, on the same servers.
 func newTenants(b *testing.B, s servers.MySQL, n int) (through, without []tenant) {
-	b.Helper()
 	env := environment(b, s)
 	broker := testdrive.Start(b, env)
 	for range n {
@@ -49,7 +48,6 @@ type client struct {
 }
 
 func newClient(b *testing.B, broker *testdrive.Broker, plan string, pollEach time.Duration) *client {
-	b.Helper()
 	send := func(method, path string, body any) (testdrive.Response, error) {
 		return broker.Send(method, path, body, nil)
 	}
@@ -114,7 +112,6 @@ const (
 
 // newRawTenants connects n rawTenants as the broker's account, over TLS.
 func newRawTenants(b *testing.B, s servers.MySQL, postgresURL string, n int) (all []tenant) {
-	b.Helper()
 	db, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.BrokerUser, Password: s.BrokerPassword,
 		CACertificate: s.CA}.Open()
 	require.NoError(b, err)
@@ -134,7 +131,6 @@ func newRawTenants(b *testing.B, s servers.MySQL, postgresURL string, n int) (al
 }
 
 func connect(b *testing.B, url string) *pgx.Conn {
-	b.Helper()
 	conn, err := pgx.Connect(b.Context(), url)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = conn.Close(context.Background()) })

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/admit"
@@ -38,14 +39,13 @@ type tab struct {
 
 // newTab starts a browser that ends with the test.
 func newTab(t *testing.T) *tab {
-	t.Helper()
 	admit.Enter(t, admit.Browser)
 	program, err := exec.LookPath("chromium")
 	require.NoError(t, err, "%v; deploy/dev/install-packages.sh test installs it", err)
 	profile, err := os.MkdirTemp("", "mbc")
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		testdrive.Eventually(t, limits.Stuck, "the browser's profile is gone", func() bool { // some of its processes end later
+		testdrive.Eventually(t, "the browser's profile is gone", func() bool { // some of its processes end later
 			return os.RemoveAll(profile) == nil
 		})
 	})
@@ -66,7 +66,6 @@ func newTab(t *testing.T) *tab {
 
 // another opens one more tab of the same browser, in front of the others.
 func (b *tab) another() *tab {
-	b.t.Helper()
 	ctx, closeTab := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(closeTab)
 	one := &tab{t: b.t, ctx: ctx}
@@ -75,7 +74,6 @@ func (b *tab) another() *tab {
 }
 
 func (b *tab) begin() {
-	b.t.Helper()
 	chromedp.ListenTarget(b.ctx, b.hear)
 	b.do(emulation.SetTimezoneOverride("Europe/Vienna"), emulation.SetLocaleOverride().WithLocale("en-GB"))
 	b.t.Cleanup(func() {
@@ -130,31 +128,26 @@ func (b *tab) forgive(status, address string) {
 }
 
 func (b *tab) do(actions ...chromedp.Action) {
-	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, limits.Stuck)
 	defer cancel()
 	// The first call makes the tab, whose life is that of the context given to it.
 	if chromedp.FromContext(b.ctx).Target == nil {
 		ctx = b.ctx
 	}
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, chromedp.Run(ctx, actions...))
 }
 
 // eval runs JavaScript and returns its value.
 func eval[T any](b *tab, script string) (value T) {
-	b.t.Helper()
 	b.do(chromedp.Evaluate(script, &value))
 	return value
 }
 
 // await polls a JavaScript expression until it is true.
 func (b *tab) await(what, condition string) {
-	b.t.Helper()
 	for deadline := time.Now().Add(limits.Stuck); !eval[bool](b, "Boolean("+condition+")"); {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("%s: not within %v; the page says:\n%s", what, limits.Stuck, b.text("body"))
+			require.Fail(b.t, what, "not within %v; the page says:\n%s", limits.Stuck, b.text("body"))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -162,29 +155,24 @@ func (b *tab) await(what, condition string) {
 
 // text is what a person reads in an element.
 func (b *tab) text(selector string) string {
-	b.t.Helper()
 	return eval[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
 }
 
 func (b *tab) open(address string) {
-	b.t.Helper()
 	b.do(chromedp.Navigate(address))
 }
 
 // follow clicks on what leads to another page, and returns once that is loaded with its style sheet. It tells a page
 // from one with the same address.
 func (b *tab) follow(selector string, by chromedp.QueryOption) {
-	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, limits.Stuck)
 	defer cancel()
-	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector, by)); err != nil {
-		b.t.Fatalf("follow %s: %v", selector, err)
-	}
+	_, err := chromedp.RunResponse(ctx, chromedp.Click(selector, by))
+	require.NoError(b.t, err, "follow %s", selector)
 }
 
 // signIn opens a page of the dashboard as a person does: through the provider's own page.
 func (b *tab) signIn(address, person string) {
-	b.t.Helper()
 	b.do(chromedp.Navigate(address),
 		chromedp.SendKeys(`input[name="username"]`, person, chromedp.ByQuery),
 		chromedp.SendKeys(`input[name="password"]`, openid.Password, chromedp.ByQuery),
@@ -194,30 +182,20 @@ func (b *tab) signIn(address, person string) {
 
 // theme has the browser prefer light or dark pages.
 func (b *tab) theme(name string) {
-	b.t.Helper()
 	b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}))
 }
 
 // screenshot keeps a picture of the whole page.
 func (b *tab) screenshot(name string) {
-	b.t.Helper()
 	var picture []byte
 	ctx, cancel := context.WithTimeout(b.ctx, limits.Stuck)
 	defer cancel()
-	if err := chromedp.Run(ctx, chromedp.FullScreenshot(&picture, 100)); err != nil {
-		b.t.Errorf("take a picture of the page: %v", err)
-		return
-	}
 	dir := os.Getenv("ARTEFACTS")
-	if dir == "" {
+	if !assert.NoError(b.t, chromedp.Run(ctx, chromedp.FullScreenshot(&picture, 100)), "take a picture") || dir == "" {
 		return
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		b.t.Error(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
-		b.t.Error(err)
-	}
+	assert.NoError(b.t, os.MkdirAll(dir, 0o755))
+	assert.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644))
 }
 
 func TestMain(m *testing.M) { servers.Main(m) }

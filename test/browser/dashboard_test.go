@@ -30,12 +30,10 @@ type world struct {
 }
 
 func newWorld(t *testing.T, s servers.MySQL) world {
-	t.Helper()
 	return newWorldWith(t, s, func(map[string]string) {})
 }
 
 func newWorldWith(t *testing.T, s servers.MySQL, configure func(env map[string]string)) world {
-	t.Helper()
 	env := testdrive.Environment(t, s)
 	env["QUOTA_INTERVAL"] = "1s"
 	configure(env)
@@ -51,7 +49,6 @@ type instance struct {
 }
 
 func (w world) order(t *testing.T, plan, name string) (i instance, operation string) {
-	t.Helper()
 	i.Instance = w.OwnInstance(t, plan)
 	w.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Manage: true, Read: true})
 	r := i.Provision(t, testdrive.Async, testdrive.Body{"context": testdrive.Body{"platform": "cloudfoundry",
@@ -64,7 +61,6 @@ func (w world) order(t *testing.T, plan, name string) (i instance, operation str
 
 // own is order for an instance that goes with the test.
 func (w world) own(t *testing.T, plan, name string) instance {
-	t.Helper()
 	i, operation := w.order(t, plan, name)
 	t.Cleanup(func() { i.Remove(t) })
 	if operation != "" {
@@ -75,7 +71,6 @@ func (w world) own(t *testing.T, plan, name string) instance {
 
 // openOrders makes an instance called orders, and has somebody open its page.
 func openOrders(t *testing.T, who string) (instance, *tab) {
-	t.Helper()
 	i := newWorld(t, servers.Any(t)).own(t, "shared-small", "orders")
 	b := newTab(t)
 	b.signIn(i.page, who)
@@ -83,7 +78,6 @@ func openOrders(t *testing.T, who string) (instance, *tab) {
 }
 
 func (i instance) bind(t *testing.T, appGUID, role string) (id string, c testdrive.Credentials) {
-	t.Helper()
 	fields := testdrive.Body{"parameters": testdrive.Body{"role": role}}
 	if appGUID != "" {
 		fields["bind_resource"] = testdrive.Body{"app_guid": appGUID}
@@ -106,7 +100,6 @@ func TestLiveProgress(t *testing.T) {
 		b.signIn(i.page, openid.Developer)
 		eval[bool](b, "window.untouched = true")
 		progress := func(step int, says string) {
-			t.Helper()
 			b.await(says, fmt.Sprintf(`document.querySelector("#operation progress")?.value === %d &&
 				document.getElementById("operation").innerText.includes(%q)`, step, says))
 		}
@@ -278,7 +271,6 @@ func TestInstancePage(t *testing.T) {
 
 // expectWidths expects that a page is no wider than a screen, small ones included.
 func (b *tab) expectWidths(t *testing.T, name string) {
-	t.Helper()
 	for _, width := range []int64{1280, 390, 320} {
 		b.do(emulation.SetDeviceMetricsOverride(width, 800, 1, width < 1000))
 		wide := eval[int64](b, "document.documentElement.scrollWidth")
@@ -290,7 +282,6 @@ func (b *tab) expectWidths(t *testing.T, name string) {
 
 // fill makes tables, and a history of which the broker measured the end.
 func fill(t *testing.T, w world, i instance, c testdrive.Credentials) {
-	t.Helper()
 	db := c.Open(t)
 	for n, table := range []string{"customers", "orders", "order_items", "invoices"} {
 		testdrive.Exec(t, db, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)",
@@ -319,7 +310,7 @@ func TestOverview(t *testing.T) {
 	w.wantUpgrade(t, dedicated)
 	b := newTab(t)
 	b.signIn(w.Dashboard.URL+"/dashboard/", openid.Operator)
-	testdrive.Eventually(t, limits.Stuck, "the first examination", func() bool {
+	testdrive.Eventually(t, "the first examination", func() bool {
 		b.open(w.Dashboard.URL + "/dashboard/")
 		return strings.Contains(b.text("main"), "when it last compared")
 	})
@@ -342,7 +333,6 @@ func TestOverview(t *testing.T) {
 
 // wantUpgrade records that an instance of dedicated-small is one of dedicated-large.
 func (w world) wantUpgrade(t *testing.T, i instance) {
-	t.Helper()
 	_, large := testdrive.Plan(t, "dedicated-large")
 	w.records.Exec(t, "UPDATE instance SET plan_id = $2 WHERE id = $1", i.ID, large)
 }

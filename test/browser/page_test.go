@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/testdrive"
 )
@@ -26,8 +25,7 @@ func restShows(text string) string {
 
 // awaitMeasurement waits until the broker has measured that an instance's data takes so much, or more.
 func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "a measurement", func() (measured bool) {
+	testdrive.Eventually(t, "a measurement", func() (measured bool) {
 		w.records.Scan(t, &measured, `SELECT EXISTS (SELECT FROM storage_usage JOIN instance USING (database_name)
 			WHERE id = $1 AND bytes >= $2::bigint << 20)`, i.ID, mebibytes)
 		return measured
@@ -36,7 +34,6 @@ func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 
 // sample records that an instance's data took so much some hours ago.
 func (w world) sample(t *testing.T, i instance, hours, mebibytes int) {
-	t.Helper()
 	w.records.Exec(t, `INSERT INTO storage_sample (database_name, at, bytes)
 		SELECT database_name, now() - $2 * '1 hour'::interval, $3::bigint << 20 FROM instance WHERE id = $1`,
 		i.ID, hours, mebibytes)
@@ -93,7 +90,6 @@ func checkContrast(t *testing.T, b *tab, theme string) {
 // checkKeyboard goes through the page by the tab key: everything that can be used is reached, in the order in which it is
 // read, and shows that it has the focus.
 func checkKeyboard(t *testing.T, b *tab) {
-	t.Helper()
 	eval[bool](b, "(document.activeElement.blur(), scrollTo(0, 0), true)")
 	usable := eval[[]string](b, `[...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
 		.filter((e) => e.checkVisibility()).map((e, n) => { e.dataset.usable = n; return e.tagName + " " + e.innerText.slice(0, 20); })`)

@@ -104,7 +104,6 @@ func (d *death) decide(pid int, point string) testdrive.Word {
 // cutShort carries out an operation and audits its result. The first broker that comes to the point dies there. It
 // returns the points that were passed.
 func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string {
-	t.Helper()
 	what := fmt.Sprintf("%s, killed at %q", f, at)
 	host := audit.Instance{ID: "none"}
 	x, err := w.Prepare(t.Context(), f, host)
@@ -121,7 +120,7 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 		err = w.Learn(&x, q, got)
 	}
 	require.NoError(t, err, what)
-	testdrive.Eventually(t, limits.Stuck, "a broker comes to the end of the operation", func() bool { // after the last poll
+	testdrive.Eventually(t, "a broker comes to the end of the operation", func() bool { // after the last poll
 		w.replaceDead(t, d)
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -148,7 +147,6 @@ func (w *world) insist(t *testing.T, d *death, method, path string, body any) (r
 
 // replaceDead starts a broker instead of one that has died, if one has.
 func (w *world) replaceDead(t *testing.T, d *death) {
-	t.Helper()
 	select {
 	case pid := <-d.died:
 		n := slices.IndexFunc(w.survivors[:], func(b *testdrive.Broker) bool { return b.PID() == pid })
@@ -177,7 +175,6 @@ type world struct {
 
 // newWorld starts the brokers, with a shared server of their own. Dedicated servers are processes of this host.
 func newWorld(t *testing.T, flavour string) *world {
-	t.Helper()
 	private := testdrive.Private(t, flavour)
 	env := testdrive.Environment(t, private)
 	return newWorldWith(t, private, env, testdrive.Inspectors(env), nil)
@@ -185,7 +182,6 @@ func newWorld(t *testing.T, flavour string) *world {
 
 // newKubernetesWorld is newWorld with dedicated servers in a namespace of onKubernetes.
 func newKubernetesWorld(t *testing.T, flavour string) *world {
-	t.Helper()
 	private := testdrive.Private(t, flavour)
 	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), flavour, &onKubernetes, "")
 	return newWorldWith(t, private, env, inspectors, nil)
@@ -193,7 +189,6 @@ func newKubernetesWorld(t *testing.T, flavour string) *world {
 
 func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	inspectors map[string]launchertest.Inspector, more map[string]string) *world {
-	t.Helper()
 	w := &world{env: env, World: &platform.World{PollEach: pollEach}}
 	w.Send = w.send
 	w.env["CATALOG"] = testdrive.RetainingCatalog(t, "shared-small", "dedicated-small")

@@ -54,7 +54,6 @@ func TestPrimaryKills(t *testing.T) {
 }
 
 func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
-	t.Helper()
 	c := testdrive.StartCluster(t, flavour)
 	w := &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}
 	throughProxy := c.Nodes[0].MySQL
@@ -171,7 +170,6 @@ func (w *clusterWorld) meet(t *testing.T, todo []*held) {
 
 // wave carries out operations at the same time. When each waits at its point, or has ended, the primary is killed.
 func (w *clusterWorld) wave(t *testing.T, wave []*held) {
-	t.Helper()
 	goOn := make(chan struct{})
 	prepared := w.each(t, wave, func(h *held) (err error) {
 		h.seen, h.goOn, h.arrived, h.ended = nil, goOn, make(chan struct{}), make(chan struct{})
@@ -221,7 +219,6 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 }
 
 func (w *clusterWorld) each(t *testing.T, wave []*held, do func(*held) error) (succeeded bool) {
-	t.Helper()
 	errs := make([]error, len(wave))
 	var running sync.WaitGroup
 	for n, h := range wave {
@@ -269,13 +266,11 @@ func (w *clusterWorld) carryOut(h *held, by *testdrive.Broker) error {
 
 // killPrimary kills the primary, and has the proxy follow. comeBack starts the node again, and waits until it is a member.
 func (w *clusterWorld) killPrimary(t *testing.T) (comeBack func()) {
-	t.Helper()
 	old := w.used(t)
 	w.Nodes[old].Kill(t)
 	var following sync.WaitGroup
 	following.Go(func() { w.follow(t, old) })
 	return func() {
-		t.Helper()
 		following.Wait()
 		w.Start(t, old, false)
 		w.AwaitComplete(t)
@@ -320,7 +315,6 @@ func (w *clusterWorld) follow(t *testing.T, old int) {
 
 // expectEnded expects that no session lives: those are on one node each.
 func expectEnded(t *testing.T, when string, open []*sql.Conn) {
-	t.Helper()
 	for n, conn := range open {
 		_, err := conn.ExecContext(context.Background(), "SELECT 1")
 		assert.Error(t, err, "%s: a session of the account lives on node %d", when, n+1)

@@ -115,7 +115,6 @@ func TestLeftOut(t *testing.T) {
 }
 
 func describe(t *testing.T, side compare.Side) compare.Facts {
-	t.Helper()
 	facts, err := compare.Describe(t.Context(), side)
 	require.NoError(t, err)
 	return facts
@@ -123,7 +122,6 @@ func describe(t *testing.T, side compare.Side) compare.Facts {
 
 // newDatabase creates a database with what base has, and an account.
 func newDatabase(t *testing.T, s servers.MySQL, admin *sql.DB) compare.Side {
-	t.Helper()
 	id := strings.ToLower(rand.Text())
 	side := compare.Side{DB: admin, Database: "db_" + id, Accounts: []string{"`u_" + id[:16] + "`@`%`"}}
 	t.Cleanup(func() {
@@ -142,7 +140,6 @@ func newDatabase(t *testing.T, s servers.MySQL, admin *sql.DB) compare.Side {
 }
 
 func run(t *testing.T, admin *sql.DB, side compare.Side, statements ...string) {
-	t.Helper()
 	conn, err := admin.Conn(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()

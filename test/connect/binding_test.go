@@ -39,7 +39,6 @@ func (b binding) at(host string, port int) binding {
 
 // vcapServices is the variable in which Cloud Foundry hands credentials to applications.
 func (b binding) vcapServices(t *testing.T) string {
-	t.Helper()
 	text, err := json.Marshal(map[string]any{"mysql": []map[string]any{{"name": "db", "label": "mysql",
 		"tags": []string{"mysql", "relational"}, "credentials": b}}})
 	require.NoError(t, err)
@@ -48,7 +47,6 @@ func (b binding) vcapServices(t *testing.T) string {
 
 // newTenant makes an instance of shared-large, to make bindings of.
 func newTenant(t *testing.T, b *testdrive.Broker, id string) testdrive.Instance {
-	t.Helper()
 	i := testdrive.Platform{Broker: b}.NewInstanceCalled(t, "shared-large", id)
 	i.Provision(t, testdrive.Sync, nil).Expect(t, http.StatusCreated)
 	return i
@@ -57,7 +55,6 @@ func newTenant(t *testing.T, b *testdrive.Broker, id string) testdrive.Instance 
 // bind makes an account, which no driver has logged in with before: MySQL remembers what spares later logins to send the
 // password.
 func bind(t *testing.T, i testdrive.Instance, id string, parameters map[string]any) binding {
-	t.Helper()
 	r := testdrive.Binding{Instance: i, BindingID: id}.Bind(t, testdrive.Body{"parameters": parameters})
 	c, ok := r.Expect(t, http.StatusCreated).Body["credentials"].(map[string]any)
 	require.True(t, ok, "the answer has no credentials")
@@ -104,7 +101,6 @@ func TestSeveralHosts(t *testing.T) {
 
 // findsAnother expects that a program connects to one of the other hosts.
 func (b binding) findsAnother(t *testing.T, p program) {
-	t.Helper()
 	output, err := patiently(t, func() (string, error) { return p.connect(t, b) })
 	raw, _ := json.Marshal(b["hosts"])
 	lines := strings.Split(strings.TrimSpace(output), "\n") // before the last one, drivers may warn

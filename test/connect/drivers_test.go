@@ -98,7 +98,6 @@ type program struct {
 
 // prepared puts an example, or other text, into a directory of its own and does what has to be done once.
 func prepared(t *testing.T, d driver, text string) program {
-	t.Helper()
 	p := program{driver: d, dir: t.TempDir(), env: environment(t)}
 	if d.jar != "" {
 		p.env = append(p.env, "JAR="+jarOf(t, d))
@@ -112,7 +111,6 @@ func prepared(t *testing.T, d driver, text string) program {
 }
 
 func jarOf(t *testing.T, d driver) string {
-	t.Helper()
 	found, err := filepath.Glob(d.jar)
 	require.True(t, err == nil && len(found) != 0,
 		"%s is not installed: there is no %s; deploy/dev/install-packages.sh test installs it", d.name, d.jar)
@@ -120,7 +118,6 @@ func jarOf(t *testing.T, d driver) string {
 }
 
 func environment(t *testing.T) []string {
-	t.Helper()
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "VCAP_") })
@@ -130,7 +127,6 @@ func environment(t *testing.T) []string {
 
 // shell runs a command in the program's directory.
 func (p program) shell(t *testing.T, command string, env ...string) (output string, err error) {
-	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
 	cmd.Dir, cmd.Env = p.dir, append(append([]string{"TMPDIR=" + p.dir}, p.env...), env...)
 	var out bytes.Buffer
@@ -141,7 +137,6 @@ func (p program) shell(t *testing.T, command string, env ...string) (output stri
 
 // connect runs the program with credentials.
 func (p program) connect(t *testing.T, b binding) (output string, err error) {
-	t.Helper()
 	return p.shell(t, p.run, "VCAP_SERVICES="+b.vcapServices(t), "JDBC_URL="+b.text("jdbcUrl"))
 }
 
@@ -168,7 +163,6 @@ var cipher = regexp.MustCompile(`(?m)^(TLS_|ECDHE-)[A-Z0-9_-]+$`)
 
 // examples are the ones in docs/connect.md, by what the comment before each says.
 func examples(t *testing.T) map[string]string {
-	t.Helper()
 	page, err := os.ReadFile(filepath.Join(testdrive.Root(), "docs", "connect.md"))
 	require.NoError(t, err)
 	all := map[string]string{}
@@ -209,7 +203,6 @@ func TestExamples(t *testing.T) {
 
 // expectRefusal attacks the program, which must fail before it has sent the attacker anything secret.
 func (p program) expectRefusal(t *testing.T, b binding, a attack) {
-	t.Helper()
 	i := intercept(t, b.address(), a)
 	host := i.Addr.IP.String()
 	if a == anotherServer && p.another != "" {
@@ -247,7 +240,6 @@ func TestUnverifiedIsIntercepted(t *testing.T) {
 
 // nodeModules is where npm has installed what node/package-lock.json names, once for all tests of a run.
 func nodeModules(t *testing.T) string {
-	t.Helper()
 	return filepath.Join(servers.Made(t, "node", func(path string) error {
 		if err := os.CopyFS(path, os.DirFS("node")); err != nil {
 			return err

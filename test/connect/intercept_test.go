@@ -45,7 +45,6 @@ type interceptor struct {
 
 // intercept attacks connections to a server until the test ends.
 func intercept(t *testing.T, target string, a attack) *interceptor {
-	t.Helper()
 	listen := "127.0.0.1:0"
 	if a == anotherServer {
 		listen = "127.0.0.2:0" // which is in no certificate
@@ -160,7 +159,6 @@ func readPacket(from io.Reader) ([]byte, error) {
 
 // selfSigned is a certificate for the right names by nobody's CA.
 func selfSigned(t *testing.T) tls.Certificate {
-	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "interceptor"},

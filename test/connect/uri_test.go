@@ -17,7 +17,6 @@ import (
 
 // verbatim is a program that takes uri, DATABASE_URL or jdbcUrl as it stands.
 func verbatim(t *testing.T, d driver) program {
-	t.Helper()
 	name := d.example
 	switch name {
 	case "django":
@@ -36,7 +35,6 @@ func verbatim(t *testing.T, d driver) program {
 // first service that has one, with the scheme that Rails calls MySQL by.
 // https://github.com/cloudfoundry/cloud_controller_ng/blob/main/lib/cloud_controller/database_uri_generator.rb
 func (p program) connectVerbatim(t *testing.T, b binding) {
-	t.Helper()
 	uri := b.text("uri")
 	output, err := patiently(t, func() (string, error) {
 		return p.shell(t, p.run, "URI="+uri, "DATABASE_URL="+strings.Replace(uri, "mysql://", "mysql2://", 1),
@@ -102,7 +100,6 @@ func TestJDBCURLVerifiesByTheTrustStore(t *testing.T) {
 
 // trustStore holds the CA of a binding alone.
 func trustStore(t *testing.T, b binding) (path string) {
-	t.Helper()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(ca, []byte(b.text("ca_certificate")), 0o600))
 	path = filepath.Join(filepath.Dir(ca), "trust.p12")

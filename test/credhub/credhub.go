@@ -69,7 +69,6 @@ type Server struct {
 
 // Start starts a CredHub. It ends with the test, which fails if a request was not as CredHub's API has it.
 func Start(t testing.TB) *Server {
-	t.Helper()
 	s := &Server{t: t, credentials: map[string]map[string]any{}, tokens: map[string]time.Time{},
 		applications: map[string]string{}, refused: map[string]bool{}}
 	s.permissions = []Permission{

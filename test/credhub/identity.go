@@ -19,7 +19,6 @@ import (
 // InstanceIdentity writes the certificate and the key that Cloud Foundry gives an instance of an application. The server
 // knows the certificate itself, whoever has signed it.
 func (s *Server) InstanceIdentity(guid string) (certificatePath, keyPath string) {
-	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(s.t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),

@@ -52,7 +52,6 @@ func TestImage(t *testing.T) {
 
 // expectImageServes runs the broker of the image whose files are in root.
 func expectImageServes(t *testing.T, root, version string, env map[string]string) {
-	t.Helper()
 	out, err := inChroot(root, "version").CombinedOutput()
 	assert.True(t, err == nil && strings.HasPrefix(string(out), "mysql-broker "+version+" "), "version: %v: %s", err, out)
 	serve := inChroot(root, "serve")
@@ -64,7 +63,6 @@ func expectImageServes(t *testing.T, root, version string, env map[string]string
 
 // buildContext is a copy of the work tree, as far as .dockerignore lets it into the build.
 func buildContext(t *testing.T) string {
-	t.Helper()
 	patterns := []string{":(exclude).dockerignore"}
 	var files []string
 	for line := range strings.Lines(readFile(t, ".dockerignore")) {
@@ -89,7 +87,6 @@ func buildContext(t *testing.T) string {
 }
 
 func install(t *testing.T, args ...string) {
-	t.Helper()
 	out, err := exec.Command("install", args...).CombinedOutput()
 	require.NoError(t, err, "install %v: %v: %s", args, err, out)
 }
@@ -112,7 +109,6 @@ func inChroot(root string, args ...string) *exec.Cmd {
 // imageEnvironment is that of a broker with shared servers, and a URL of PostgreSQL that holds a certificate: the broker
 // has to write that to a file. The catalog is the image's own.
 func imageEnvironment(t *testing.T, server servers.MySQL) map[string]string {
-	t.Helper()
 	env := maps.Clone(testdrive.Environment(t, server)) // which knows its launcher until the test ends
 	var shared []struct {
 		CA string `json:"ca_certificate"`

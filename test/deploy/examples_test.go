@@ -40,7 +40,6 @@ var (
 )
 
 func example(t *testing.T, file string) map[string]string {
-	t.Helper()
 	keyset, err := store.NewKeyset()
 	require.NoError(t, err)
 	env := map[string]string{}
@@ -62,7 +61,6 @@ func example(t *testing.T, file string) map[string]string {
 }
 
 func expectVariable(t *testing.T, file, name string) {
-	t.Helper()
 	assert.True(t, slices.ContainsFunc(config.Variables, func(v config.Variable) bool { return v.Name == name }),
 		"%s: the broker knows no %s", file, name)
 }
@@ -74,7 +72,6 @@ var (
 
 // uncommented is a YAML file with the lines that are commented out.
 func uncommented(t *testing.T, name string) string {
-	t.Helper()
 	return commented.ReplaceAllString(readFile(t, name), "$1$2")
 }
 

@@ -20,7 +20,6 @@ import (
 // knownFiles are the work tree's as git would add them: those that are new are among them, those that are ignored or
 // were deleted are not.
 func knownFiles(t *testing.T, patterns ...string) []string {
-	t.Helper()
 	out, err := git(append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"},
 		patterns...)...).Output()
 	require.NoError(t, err)
@@ -49,7 +48,6 @@ func TestMain(m *testing.M) { servers.Main(m) }
 func path(name string) string { return filepath.Join(testdrive.Root(), name) }
 
 func readFile(t *testing.T, name string) string {
-	t.Helper()
 	text, err := os.ReadFile(path(name))
 	require.NoError(t, err)
 	return string(text)
@@ -116,7 +114,6 @@ func TestLinksLeadSomewhere(t *testing.T) {
 }
 
 func expectTarget(t *testing.T, document, target string) {
-	t.Helper()
 	name, section, _ := strings.Cut(target, "#")
 	file := document
 	if name != "" {

@@ -71,7 +71,6 @@ var loggers = []string{"log", "Log", "logger", "Logger", "slog", "line"}
 // logKeys returns the keys that a file logs, each with a place where it does. Problems are keys that cannot be read from
 // the code.
 func logKeys(t *testing.T, file string) (keys map[string]string, problems []string) {
-	t.Helper()
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, path(file), nil, 0)
 	require.NoError(t, err)

@@ -48,7 +48,6 @@ func TestRelease(t *testing.T) {
 
 // makeRelease makes a release of HEAD in a clone, and returns the folder with its files.
 func makeRelease(t *testing.T, env ...string) string {
-	t.Helper()
 	clone := filepath.Join(t.TempDir(), "clone")
 	in(t, "/", "git", "-c", "safe.directory=*", "clone", "-q", testdrive.Root(), clone)
 	cmd := exec.Command("make", "release", "VERSION="+version)
@@ -60,7 +59,6 @@ func makeRelease(t *testing.T, env ...string) string {
 
 // in runs a command in a folder.
 func in(t *testing.T, dir, name string, args ...string) {
-	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
@@ -68,7 +66,6 @@ func in(t *testing.T, dir, name string, args ...string) {
 }
 
 func expectSize(t *testing.T, path string, most int64) {
-	t.Helper()
 	info, err := os.Stat(path)
 	assert.True(t, err == nil && info.Size() <= most, "%s: %v, %+v", path, err, info)
 }
@@ -105,7 +102,6 @@ func testCloudFoundryZip(t *testing.T, dist string) {
 }
 
 func mustRead(t *testing.T, path string) []byte {
-	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return text
@@ -157,7 +153,6 @@ func testServerImages(t *testing.T, dist string) {
 
 // fileOf reads a file of an archive, by the end of its name.
 func fileOf(t *testing.T, path, name string) string {
-	t.Helper()
 	var plain io.Reader = bytes.NewReader(mustRead(t, path))
 	if strings.HasSuffix(path, "gz") {
 		var err error

@@ -50,7 +50,6 @@ var instanceName = regexp.MustCompile(`smoke-test-[a-z-]+-\d+-\d+`)
 
 // smokeTest runs the script, and returns what it printed and how it called cf, with NAME for that of the instance.
 func smokeTest(t *testing.T, b *testdrive.Broker, env []string, args ...string) (printed string, calls []string, err error) {
-	t.Helper()
 	bin, tmp := t.TempDir(), t.TempDir()
 	require.NoError(t, os.Symlink(path("test/deploy/cf.sh"), filepath.Join(bin, "cf")))
 	file := filepath.Join(bin, "calls")

@@ -32,7 +32,6 @@ func TestUnitIsUnderstood(t *testing.T) {
 }
 
 func systemdVersion(t *testing.T) (version int) {
-	t.Helper()
 	out, err := exec.Command("systemd-analyze", "--version").Output()
 	if err == nil {
 		_, err = fmt.Sscanf(string(out), "systemd %d", &version)
@@ -43,7 +42,6 @@ func systemdVersion(t *testing.T) (version int) {
 
 // expectSilence runs a command that has something to say only if something is wrong.
 func expectSilence(t *testing.T, name string, args ...string) {
-	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = path("")
 	out, err := cmd.CombinedOutput()

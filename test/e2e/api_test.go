@@ -176,7 +176,6 @@ func testCloudController(t *testing.T, p testdrive.Platform) {
 	}
 	i := p.NewInstance(t, "shared-small")
 	send := func(method, path string, body any) testdrive.Response {
-		t.Helper()
 		return p.DoWith(t, method, path, body, headers)
 	}
 	context := body{"platform": "cloudfoundry", "organization_guid": "an-organization", "space_guid": "a-space",
@@ -206,7 +205,6 @@ func testCloudController(t *testing.T, p testdrive.Platform) {
 func testKorifi(t *testing.T, p testdrive.Platform) {
 	i := p.NewInstance(t, "shared-async")
 	repeat := func(request func() testdrive.Response, end int) {
-		t.Helper()
 		deadline := time.Now().Add(limits.Stuck)
 		r := request().Expect(t, http.StatusAccepted)
 		for ; r.Status != end; r = request() {

@@ -37,7 +37,6 @@ func testBind(t *testing.T, p testdrive.Platform) {
 
 // checkTLS fails the test unless TLS is on offer, and the server's certificate is for its host.
 func checkTLS(t *testing.T, c testdrive.Credentials) {
-	t.Helper()
 	require.True(t, c.TLS, "the credentials have no TLS")
 	misled := c.Fields(t)
 	misled.TLS.ServerName = "another-host"
@@ -46,7 +45,6 @@ func checkTLS(t *testing.T, c testdrive.Credentials) {
 
 // checkLogins logs in by every form of the credentials.
 func checkLogins(t *testing.T, c testdrive.Credentials) {
-	t.Helper()
 	for name, login := range map[string]*mysql.Config{"fields": c.Fields(t), "uri": c.ByURI(t), "jdbcUrl": c.ByJDBC(t)} {
 		db := testdrive.Open(t, login)
 		assert.Equal(t, c.Database, testdrive.Read[string](t, db, "SELECT DATABASE()"), "%s: the database", name)
@@ -185,7 +183,7 @@ func testExpiry(t *testing.T, p testdrive.Platform) {
 	interval := limits.Watch()
 	login := testdrive.Connect(t, c.Fields(t)) // the definer's account stays, locked
 	login.SetMaxIdleConns(0)
-	testdrive.Eventually(t, limits.Stuck, "the account ends", func() bool { return login.PingContext(t.Context()) != nil })
+	testdrive.Eventually(t, "the account ends", func() bool { return login.PingContext(t.Context()) != nil })
 	if late := time.Since(expires); late < -100*time.Millisecond {
 		t.Errorf("early by %v", -late)
 	} else {
@@ -199,10 +197,10 @@ func testExpiry(t *testing.T, p testdrive.Platform) {
 	assert.Equal(t, 3, got, "the view shows %d rows", got)
 	testdrive.AwaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
 
-	testdrive.Eventually(t, limits.Stuck, "the bindings are gone", func() bool {
+	testdrive.Eventually(t, "the bindings are gone", func() bool {
 		return definer.Fetch(t).Status == http.StatusNotFound
 	})
-	testdrive.Eventually(t, limits.Stuck, "the end is recorded", func() bool {
+	testdrive.Eventually(t, "the end is recorded", func() bool {
 		return definer.Bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
 	})
 	testdrive.ExpectRefusal(t, definer.Fetch(t), http.StatusNotFound, "has expired")

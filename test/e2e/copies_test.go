@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -50,7 +49,6 @@ func testClone(t *testing.T, p testdrive.Platform) {
 // testBootstrapProgress holds up the SQL that follows copies, until users read what is done. Meanwhile, another copy on
 // the same server ends, although there are no more than two at a time: SQL has no turn.
 func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
-	t.Helper()
 	source, _ := testdrive.Cloneable(t, p, "shared-small")
 	holder, err := p.Admin(t).Conn(t.Context())
 	require.NoError(t, err)
@@ -61,7 +59,7 @@ func testBootstrapProgress(t *testing.T, p testdrive.Platform) {
 		i := p.NewInstance(t, "shared-small")
 		operation := i.Clone(t, source.ID, body{"parameters": body{"clone_from": source.ID,
 			"bootstrap": "DO GET_LOCK('" + source.ID + "', 600)"}}).Operation(t)
-		testdrive.Eventually(t, limits.Stuck, "users read that the SQL runs", func() bool {
+		testdrive.Eventually(t, "users read that the SQL runs", func() bool {
 			says := i.Poll(t, "?operation="+operation).String("description")
 			return strings.HasPrefix(says, "Running the SQL of the parameter bootstrap")
 		})
@@ -133,7 +131,6 @@ func testMove(t *testing.T, p testdrive.Platform) {
 
 // startReader reads items again and again, and returns a function that fails the test if a read was refused.
 func startReader(t *testing.T, c testdrive.Credentials) (end func()) {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	db, refused := c.Open(t), make(chan error, 1)
 	go func() {
@@ -154,7 +151,6 @@ func startReader(t *testing.T, c testdrive.Credentials) (end func()) {
 		}
 	}()
 	return func() {
-		t.Helper()
 		cancel()
 		assert.NoError(t, <-refused, "a read was refused")
 	}

@@ -46,7 +46,6 @@ func checkWhileProvisioning(t *testing.T, i testdrive.Instance, parameters body,
 }
 
 func checkDedicatedLogin(t *testing.T, c testdrive.Credentials) {
-	t.Helper()
 	checkTLS(t, c)
 	checkLogins(t, c)
 	testdrive.Open(t, c.Plain(t)).Close()
@@ -55,7 +54,6 @@ func checkDedicatedLogin(t *testing.T, c testdrive.Credentials) {
 
 // grow changes the plan; the data and the binding must outlive the server's restart.
 func grow(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.Credentials) {
-	t.Helper()
 	const bufferPool = "SELECT @@innodb_buffer_pool_size"
 	before := testdrive.Read[int](t, c.Open(t), bufferPool)
 	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), "AsyncRequired")
@@ -75,7 +73,6 @@ func grow(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.C
 }
 
 func unbindAndDeprovision(t *testing.T, i testdrive.Instance, b testdrive.Binding, c testdrive.Credentials) {
-	t.Helper()
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	testdrive.ExpectRefused(t, c.Fields(t))
 	testdrive.ExpectError(t, i.Deprovision(t, testdrive.Sync), "AsyncRequired")

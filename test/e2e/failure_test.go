@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -86,7 +85,7 @@ func TestRemovedPlan(t *testing.T) {
 	testdrive.ExpectEmpty(t, kept.Deprovision(t, testdrive.Async), http.StatusGone)
 
 	o, half := after.Operator(env), half.Via(after)
-	testdrive.Eventually(t, limits.Stuck, "the task says what it lacks", func() bool {
+	testdrive.Eventually(t, "the task says what it lacks", func() bool {
 		return strings.Contains(o.Run(t, 0, "tasks", operation).Stdout, "is not in the catalog")
 	})
 	o.Run(t, 0, "tasks", "cancel", operation)

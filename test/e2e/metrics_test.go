@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -123,7 +122,7 @@ func TestServerThatIsDown(t *testing.T) {
 	b.Bind(t, nil).Expect(t, http.StatusServiceUnavailable)
 	i.Deprovision(t, testdrive.Async).Expect(t, http.StatusAccepted)
 	const kind = `{kind="deprovision"`
-	testdrive.Eventually(t, limits.Stuck, "the deprovision is tried again", func() bool {
+	testdrive.Eventually(t, "the deprovision is tried again", func() bool {
 		shown := p.Scrape(t)
 		return shown["mysql_broker_task_retries_total"+kind+"}"] != "0" &&
 			shown["mysql_broker_tasks"+kind+`,state="waiting"}`] == "1" &&
@@ -131,7 +130,7 @@ func TestServerThatIsDown(t *testing.T) {
 			shown["mysql_broker_task_stalled_seconds"+kind+"}"] > "0"
 	})
 	let()
-	testdrive.Eventually(t, limits.Stuck, "the plan is changed", func() bool {
+	testdrive.Eventually(t, "the plan is changed", func() bool {
 		return large.UpdatePlan(t, testdrive.Sync, "shared-small").Status == http.StatusOK
 	})
 	large.Credentials(t, b.Bind(t, nil).Expect(t, http.StatusCreated)).Open(t)
@@ -174,14 +173,13 @@ func familyOf(series string) string {
 
 // awaitFigures waits until /metrics shows all of them at once.
 func awaitFigures(t *testing.T, p testdrive.Platform, want map[string]string) {
-	t.Helper()
 	var wrong []string
 	defer func() {
 		for _, sentence := range wrong {
 			t.Error(sentence)
 		}
 	}()
-	testdrive.Eventually(t, limits.Stuck, "the metrics show what they should", func() bool {
+	testdrive.Eventually(t, "the metrics show what they should", func() bool {
 		wrong = testdrive.Differences(p.Scrape(t), want)
 		return len(wrong) == 0
 	})

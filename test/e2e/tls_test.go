@@ -18,7 +18,6 @@ var (
 
 // expectTLSOnly fails the test unless the account can log in with TLS, and not without.
 func expectTLSOnly(t *testing.T, c testdrive.Credentials) {
-	t.Helper()
 	checkTLS(t, c)
 	testdrive.ExpectRefused(t, c.Plain(t))
 	c.Open(t).Close()
@@ -27,7 +26,6 @@ func expectTLSOnly(t *testing.T, c testdrive.Credentials) {
 // expectEither fails the test unless the account can log in with TLS and without. Without comes first: for a login with
 // TLS, MySQL remembers what spares the next one to send the password.
 func expectEither(t *testing.T, c testdrive.Credentials) {
-	t.Helper()
 	testdrive.Open(t, c.Plain(t)).Close()
 	checkTLS(t, c)
 	c.Open(t).Close()

@@ -65,7 +65,6 @@ type clusterWorld struct {
 }
 
 func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
-	t.Helper()
 	w := inFrontOf(t, testdrive.StartCluster(t, flavour))
 	w.world = newWorld(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
 	return w
@@ -73,7 +72,6 @@ func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
 
 // inFrontOf makes the proxy, and the environment of brokers.
 func inFrontOf(t *testing.T, c *testdrive.Cluster) *clusterWorld {
-	t.Helper()
 	w := &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}
 	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
 	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
@@ -83,7 +81,6 @@ func inFrontOf(t *testing.T, c *testdrive.Cluster) *clusterWorld {
 
 // failOver kills the primary under load, and starts it again. It returns how long operations were held up.
 func (w *clusterWorld) failOver(t *testing.T) time.Duration {
-	t.Helper()
 	end := w.load(t, 4)
 	w.awaitDone(t, 24)
 	old := w.Primary(t)
@@ -108,7 +105,6 @@ func (w *clusterWorld) failOver(t *testing.T) time.Duration {
 
 // expectLost expects that the doctor finds these nodes of the cluster, and no other one.
 func (w *clusterWorld) expectLost(t *testing.T, addresses ...string) {
-	t.Helper()
 	var found struct {
 		Findings []struct{ Problem, Kind, Server, Name string }
 	}
@@ -161,9 +157,8 @@ func (w *clusterWorld) follow(t *testing.T) {
 
 // compare compares what the platform was told with what there is, once no task is in progress.
 func (w *clusterWorld) compare(t *testing.T) {
-	t.Helper()
 	records := testdrive.OpenTasks(t, w.env)
-	testdrive.Eventually(t, limits.Stuck, "no task is in progress", func() (ended bool) {
+	testdrive.Eventually(t, "no task is in progress", func() (ended bool) {
 		records.Scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE state = 'in progress')")
 		return ended
 	})
@@ -176,7 +171,6 @@ func (w *clusterWorld) compare(t *testing.T) {
 
 // expectSessionsEnd opens a session of an account on every node, and unbinds it.
 func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
-	t.Helper()
 	binding := w.bound(t)
 	pools, open := w.OpenOnEach(t, binding.Credentials)
 	require.NoError(t, w.Unbind(w.small, binding))
@@ -211,7 +205,7 @@ func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
 		binding, err = w.Bind(w.small, instance)
 		bound <- err
 	}()
-	testdrive.Eventually(t, limits.Stuck, "the account is on the primary", func() bool { return accounts() > before })
+	testdrive.Eventually(t, "the account is on the primary", func() bool { return accounts() > before })
 	select {
 	case err := <-bound:
 		t.Errorf("the binding is there before a node has its account: %v", err)

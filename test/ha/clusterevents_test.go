@@ -10,7 +10,6 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -22,7 +21,6 @@ type clusterEvent struct {
 }
 
 func (w *clusterWorld) makeEvent(t *testing.T) *clusterEvent {
-	t.Helper()
 	e := &clusterEvent{w, w.bound(t).Credentials.Database, w.Primary(t)}
 	for _, statement := range []string{"SET GLOBAL event_scheduler = ON",
 		"CREATE TABLE " + e.database + ".tick (n int AUTO_INCREMENT PRIMARY KEY, port int NOT NULL)",
@@ -36,7 +34,6 @@ func (w *clusterWorld) makeEvent(t *testing.T) *clusterEvent {
 
 // expectCopied expects that copies and backups know that the event runs.
 func (e *clusterEvent) expectCopied(t *testing.T) {
-	t.Helper()
 	first := e.Nodes[0]
 	server, err := mysqladmin.Open(mysqladmin.Config{Addr: first.Address(), Nodes: e.Addresses(), User: first.User,
 		Password: first.Password, CA: []byte(first.CA)})
@@ -53,7 +50,7 @@ func (e *clusterEvent) expectTicks(t *testing.T, what string) {
 	reader := e.Nodes[e.Primary(t)]
 	var last, ports, port int
 	require.NoError(t, reader.Query(t, "SELECT COALESCE(MAX(n), 0) FROM "+e.database+".tick", &last))
-	testdrive.Eventually(t, limits.Stuck, what+" runs", func() bool {
+	testdrive.Eventually(t, what+" runs", func() bool {
 		var count int
 		err := reader.Query(t, "SELECT COUNT(*) FROM "+e.database+".tick WHERE n > "+strconv.Itoa(last), &count)
 		return err == nil && count >= 6
@@ -68,7 +65,6 @@ func (e *clusterEvent) expectTicks(t *testing.T, what string) {
 // not do that: on Galera, the event runs on the same node again, and with Group Replication on none, because another one
 // is the primary now.
 func (e *clusterEvent) expectMoves(t *testing.T) {
-	t.Helper()
 	for _, node := range e.Nodes {
 		require.NoError(t, node.Exec(t, "SET GLOBAL event_scheduler = ON"))
 	}

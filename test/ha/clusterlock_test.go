@@ -62,11 +62,10 @@ func TestClusterLock(t *testing.T) {
 // preparesOn leaves a prepared XA transaction on a secondary, which keeps a table locked after its session has ended. The
 // brokers log that the node has to be restarted, which helps.
 func (w *clusterWorld) preparesOn(t *testing.T, secondary, primary int) {
-	t.Helper()
 	const held = "by an XA transaction"
 	locking, bystander := w.newTenant(t), w.newTenant(t)
 	w.lock(t, locking, "XA START 'left'; SELECT * FROM t; XA END 'left'; XA PREPARE 'left'", "DROP TABLE t", secondary, primary)
-	testdrive.Eventually(t, limits.Stuck, "a broker logs what to do", func() bool {
+	testdrive.Eventually(t, "a broker logs what to do", func() bool {
 		return strings.Contains(w.brokers[0].Log()+w.brokers[1].Log(), "has to restart the node")
 	})
 	locking.expectSessions(t, held, secondary)
@@ -84,7 +83,6 @@ type tableLock struct {
 
 // expectLocksEnd expects that locks end soon, and no session of others does.
 func (w *clusterWorld) expectLocksEnd(t *testing.T, all []tableLock) {
-	t.Helper()
 	for _, c := range all {
 		locking, bystander := w.newTenant(t), w.newTenant(t)
 		changed := w.lock(t, locking, c.lock, c.change, c.on, c.from)
@@ -106,7 +104,6 @@ type tenant struct {
 }
 
 func (w *clusterWorld) newTenant(t *testing.T) tenant {
-	t.Helper()
 	b := w.bound(t)
 	pools, sessions := w.OpenOnEach(t, b.Credentials)
 	return tenant{b.InstanceID, b.Credentials.Database, sessions, pools}
@@ -115,10 +112,9 @@ func (w *clusterWorld) newTenant(t *testing.T) tenant {
 // lock locks the table t of a tenant on one node, and then changes it in another session. Where that is on the same node,
 // the change waits for the end of the lock.
 func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, from int) (changed <-chan error) {
-	t.Helper()
 	holder := of.sessions[on]
 	testdrive.Exec(t, of.sessions[from], "CREATE TABLE t (n int PRIMARY KEY)")
-	testdrive.Eventually(t, limits.Stuck, "the table is there", func() bool {
+	testdrive.Eventually(t, "the table is there", func() bool {
 		_, err := holder.ExecContext(t.Context(), "SELECT * FROM t")
 		return err == nil
 	})
@@ -133,7 +129,7 @@ func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, fr
 		_, err := of.pools[on].ExecContext(t.Context(), change)
 		outcome <- err
 	}()
-	testdrive.Eventually(t, limits.Stuck, "the change waits", func() bool {
+	testdrive.Eventually(t, "the change waits", func() bool {
 		var waits bool
 		err := w.Nodes[on].Query(t, `SELECT COUNT(*) > 0 FROM information_schema.processlist
 			WHERE state LIKE 'Waiting for % lock' AND db = '`+of.database+"'", &waits)
@@ -144,7 +140,6 @@ func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, fr
 
 // expectBinds binds and unbinds within a limit.
 func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit time.Duration) {
-	t.Helper()
 	interval := limits.Watch()
 	binding, err := w.Bind(w.small, of.instance)
 	require.NoError(t, err, "a lock %s: bind", lock)
@@ -154,7 +149,6 @@ func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit t
 
 // expectSessions expects that a tenant has its sessions on all nodes but one.
 func (of tenant) expectSessions(t *testing.T, lock string, ended int) {
-	t.Helper()
 	for n, session := range of.sessions {
 		_, err := session.ExecContext(context.Background(), "DO 1")
 		assert.Equal(t, n == ended, err != nil, "a lock %s: a session on node %d of %s: %v", lock, n+1, of.database, err)
@@ -163,7 +157,6 @@ func (of tenant) expectSessions(t *testing.T, lock string, ended int) {
 
 // expectDDLEverywhere expects that a tenant cannot choose to make a table on one node only.
 func (w *clusterWorld) expectDDLEverywhere(t *testing.T) {
-	t.Helper()
 	for n, session := range w.newTenant(t).sessions {
 		_, err := session.ExecContext(t.Context(), "SET SESSION wsrep_OSU_method = RSU")
 		var method string
@@ -175,7 +168,6 @@ func (w *clusterWorld) expectDDLEverywhere(t *testing.T) {
 // expectNoFailedGrants expects that the brokers have checked their privileges without a GRANT that fails, which Galera
 // replicates, and about which the other nodes keep files.
 func (w *clusterWorld) expectNoFailedGrants(t *testing.T) {
-	t.Helper()
 	for n, node := range w.Nodes {
 		assert.False(t, strings.Contains(node.Log(), "Error_code: 1133"), "node %d has executed a GRANT that failed", n+1)
 	}
@@ -206,7 +198,6 @@ func TestClusterBusy(t *testing.T) {
 // rollsBackForLong changes a table on one node while a large transaction on another one has a lock on it. Galera rolls
 // that back, which takes about a third of the time of its statements, and cannot apply the change before.
 func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
-	t.Helper()
 	large, writer := of.sessions[on], of.sessions[from]
 	testdrive.Exec(t, writer, "CREATE TABLE t (n int AUTO_INCREMENT PRIMARY KEY, a char(40), b char(40), KEY (a), KEY (b))")
 	testdrive.Exec(t, large, "SET SESSION wsrep_sync_wait = 1", // until the table is there
@@ -215,7 +206,7 @@ func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
 		testdrive.Exec(t, large, "INSERT INTO t (a, b) SELECT SHA1(RAND()), SHA1(RAND()) FROM seq_1_to_2000")
 	}
 	testdrive.Exec(t, writer, "ALTER TABLE t COMMENT = 'changed'")
-	testdrive.Eventually(t, limits.Stuck, "the change is applied", func() bool {
+	testdrive.Eventually(t, "the change is applied", func() bool {
 		var comment string
 		err := w.Nodes[on].Query(t, "SELECT table_comment FROM information_schema.tables WHERE table_schema = '"+
 			of.database+"' AND table_name = 't'", &comment)
@@ -230,7 +221,6 @@ func (w *clusterWorld) rollsBackForLong(t *testing.T, of tenant, on, from int) {
 // altersForLong has a tenant execute DDL on one node that takes long on every node, while another tenant writes on all.
 // Meanwhile, a session on that node waits for the table, and one on each node to execute other DDL.
 func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int) {
-	t.Helper()
 	testdrive.Exec(t, of.sessions[on], "INSERT INTO t (a) SELECT 'abcdefghij' FROM seq_1_to_250")
 	testdrive.Exec(t, bystander.sessions[on], "CREATE TABLE t (n int AUTO_INCREMENT PRIMARY KEY)")
 	altered, later := make(chan error, 1), make(chan error, 1+len(w.Nodes))
@@ -239,7 +229,7 @@ func (w *clusterWorld) altersForLong(t *testing.T, of, bystander tenant, on int)
 			"ALTER TABLE t ADD CONSTRAINT slow CHECK (SHA2(REPEAT(a, 1000000), 512) <> ''), ALGORITHM = COPY")
 		altered <- err
 	}()
-	testdrive.Eventually(t, limits.Stuck, "rows are copied", func() bool {
+	testdrive.Eventually(t, "rows are copied", func() bool {
 		var copies bool
 		err := w.Nodes[on].Query(t, `SELECT COUNT(*) > 0 FROM information_schema.processlist
 			WHERE state = 'copy to tmp table'`, &copies)

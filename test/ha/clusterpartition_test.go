@@ -59,7 +59,6 @@ type scatteredWorld struct {
 }
 
 func newScatteredWorld(t *testing.T, flavour string) *scatteredWorld {
-	t.Helper()
 	n, hosts := network.New(t, 5)
 	c := testdrive.StartClusterOn(t, flavour, hosts[:3])
 	w := &scatteredWorld{Network: n, hosts: hosts[:3], clusterWorld: inFrontOf(t, c)}
@@ -87,7 +86,6 @@ func (w *scatteredWorld) others(node int) (all []*network.Host) {
 
 // writable returns a node that has a majority and accepts writes, or -1.
 func (w *scatteredWorld) writable(t *testing.T) int {
-	t.Helper()
 	for n, node := range w.Nodes {
 		has, err := w.HasMajority(t, node)
 		primary := w.Flavour == mysqld.MariaDB
@@ -131,7 +129,6 @@ type ended struct {
 }
 
 func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
-	t.Helper()
 	e := &ended{Binding: w.bound(t)}
 	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), e.Credentials, "before") }))
 	w.Tell(audit.Instance{ID: e.InstanceID, PlanID: w.small.ID, State: audit.Exists, Note: "before"})
@@ -142,7 +139,6 @@ func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
 // cannotWrite tells of each node whether no session of an account that was ended writes there: neither those that were
 // open before, nor new ones on a node that has not heard of the end.
 func (e *ended) cannotWrite(t *testing.T, w *scatteredWorld) (all []bool) {
-	t.Helper()
 	for n, node := range w.Nodes {
 		fresh, err := e.Credentials.At(node.Host, node.Port).Open()
 		require.NoError(t, err)
@@ -162,7 +158,6 @@ func (e *ended) cannotWrite(t *testing.T, w *scatteredWorld) (all []bool) {
 
 // partition has the network fail around the primary under load, ends an account meanwhile, and heals the network.
 func (w *scatteredWorld) partition(t *testing.T, what string, happen func(node int)) {
-	t.Helper()
 	e := w.prepareEnded(t)
 	end := w.load(t, 3)
 	w.awaitDone(t, 24)
@@ -178,7 +173,7 @@ func (w *scatteredWorld) partition(t *testing.T, what string, happen func(node i
 	}
 	w.awaitDone(t, 24)
 	w.Heal()
-	testdrive.Eventually(t, limits.Stuck, what+", and back: the sessions of an account that was ended end", e.gone)
+	testdrive.Eventually(t, what+", and back: the sessions of an account that was ended end", e.gone)
 	w.expectWhole(t, end)
 }
 
@@ -196,7 +191,6 @@ func (e *ended) gone() bool {
 // expectWhole waits for all nodes after the network is healed, ends the load, and compares what the platform was told
 // with what there is.
 func (w *scatteredWorld) expectWhole(t *testing.T, end func()) {
-	t.Helper()
 	w.Reassemble(t)
 	w.awaitDone(t, 24)
 	end()
@@ -215,7 +209,7 @@ func (w *scatteredWorld) expectNothingDone(t *testing.T) {
 	second := (first + 1) % 3
 	w.Cut(w.hosts[second], w.others(second)...)
 	for n := range w.Nodes {
-		testdrive.Eventually(t, limits.Stuck, "the node knows that it has no majority", func() bool {
+		testdrive.Eventually(t, "the node knows that it has no majority", func() bool {
 			has, err := w.HasMajority(t, w.Nodes[n])
 			return !has && (err == nil || w.Flavour == mysqld.MySQL)
 		})

@@ -51,7 +51,6 @@ func TestHAProxy(t *testing.T) {
 
 // startHAProxy starts HAProxy before a cluster, and returns its port.
 func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
-	t.Helper()
 	dir := t.TempDir()
 	port = testdrive.FreePort(t)
 	replace := []string{"bind :3306", fmt.Sprint("bind 127.0.0.1:", port), "/etc/haproxy/", dir + "/",
@@ -90,7 +89,7 @@ func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
 	db, err := admin.Open()
 	require.NoError(t, err)
 	defer db.Close()
-	testdrive.Eventually(t, limits.Stuck, "HAProxy leads to a node", func() bool { return db.PingContext(t.Context()) == nil })
+	testdrive.Eventually(t, "HAProxy leads to a node", func() bool { return db.PingContext(t.Context()) == nil })
 	return port
 }
 
@@ -101,7 +100,6 @@ type proxiedWorld struct {
 }
 
 func newProxiedWorld(t *testing.T, c *testdrive.Cluster, env map[string]string, port int, nodesKnown bool) *proxiedWorld {
-	t.Helper()
 	env["MYSQL_SERVERS"] = c.Described(t, port)
 	if !nodesKnown {
 		env["MYSQL_SERVERS"] = strings.Replace(env["MYSQL_SERVERS"], strings.Join(c.Addresses(), ","), fmt.Sprint("127.0.0.1:", port), 1)
@@ -111,14 +109,13 @@ func newProxiedWorld(t *testing.T, c *testdrive.Cluster, env map[string]string, 
 
 // endsSessions opens a session of an account through the proxy, and unbinds it.
 func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
-	t.Helper()
 	binding, err := w.Bind(w.small, instance)
 	require.NoError(t, err)
 	db, err := binding.Credentials.Open()
 	require.NoError(t, err)
 	defer db.Close()
 	var session *sql.Conn
-	testdrive.Eventually(t, limits.Stuck, "a session through HAProxy", func() bool {
+	testdrive.Eventually(t, "a session through HAProxy", func() bool {
 		session, err = db.Conn(t.Context())
 		return err == nil
 	})
@@ -132,7 +129,6 @@ func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
 // failsOver kills the primary while an application writes and the platform makes and ends bindings. It returns when the
 // application can write again. Both go on in time.
 func (w *proxiedWorld) failsOver(t *testing.T, app audit.Credentials) time.Duration {
-	t.Helper()
 	note := uuid.NewString()
 	require.NoError(t, persist(t.Context(), func() error { return write(t.Context(), app, note) }))
 	end := w.load(t, 1)

@@ -38,7 +38,7 @@ func TestPostgresFailover(t *testing.T) {
 		p.awaitDone(t, 60)
 		killed := time.Now()
 		pair.Primary.Kill(t)
-		testdrive.Eventually(t, limits.Stuck, "requests are refused", func() bool {
+		testdrive.Eventually(t, "requests are refused", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return len(p.refused) > 0
@@ -53,7 +53,7 @@ func TestPostgresFailover(t *testing.T) {
 		interval.Prompt(t, "requests succeed after the promotion", refused, promotionTime)
 		p.expectOnly503(t)
 		// Outcomes that were committed asynchronously may be lost; those tasks run again when their leases expire.
-		testdrive.Eventually(t, limits.Stuck, "no task is in progress", func() bool {
+		testdrive.Eventually(t, "no task is in progress", func() bool {
 			return !pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
 		})
 		p.Audit = testdrive.AuditOf(t, env, admin)
@@ -74,13 +74,12 @@ func TestPostgresLosesCommits(t *testing.T) {
 	env["DATABASE_URL"] = pair.URL
 	p := newWorld(t, testdrive.Start(t, env), testdrive.Start(t, env))
 	provision := func() audit.Binding {
-		t.Helper()
 		b := p.bound(t)
 		require.NoError(t, audit.Write(t.Context(), b.Credentials, "note of "+b.InstanceID))
 		return b
 	}
 	kept, doomed := provision(), provision().InstanceID
-	testdrive.Eventually(t, limits.Stuck, "the standby has both", func() bool {
+	testdrive.Eventually(t, "the standby has both", func() bool {
 		return pair.Standby.Has(t, "SELECT FROM instance WHERE id = '"+doomed+"' AND state = 'ready'") &&
 			!pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
 	})
@@ -91,7 +90,7 @@ func TestPostgresLosesCommits(t *testing.T) {
 	pair.Standby.Start(t)
 	pair.Promote(t)
 	for _, broker := range p.brokers {
-		testdrive.Eventually(t, limits.Stuck, "the broker is held", func() bool {
+		testdrive.Eventually(t, "the broker is held", func() bool {
 			return broker.Do(t, "GET", "/readyz", nil).String("status") == "held"
 		})
 	}

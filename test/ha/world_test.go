@@ -38,7 +38,6 @@ type world struct {
 }
 
 func newWorld(t *testing.T, brokers ...*testdrive.Broker) *world {
-	t.Helper()
 	w := &world{brokers: brokers, other: map[string]bool{}, small: platform.NamedPlan(t, "shared-small"),
 		large: platform.NamedPlan(t, "shared-large")}
 	w.World = &platform.World{Send: w.send, PollEach: 50 * time.Millisecond}
@@ -69,7 +68,6 @@ func (w *world) provision(id string) error {
 
 // bound makes an instance with a binding.
 func (w *world) bound(t *testing.T) audit.Binding {
-	t.Helper()
 	id := uuid.NewString()
 	require.NoError(t, w.provision(id))
 	b, err := w.Bind(w.small, id)
@@ -174,14 +172,12 @@ func (w *world) load(t *testing.T, clients int) (end func()) {
 
 // awaitDone waits until more requests have succeeded.
 func (w *world) awaitDone(t *testing.T, more int64) {
-	t.Helper()
 	w.awaitMoreThan(t, w.done.Load(), more)
 }
 
 // awaitMoreThan waits until so many more requests have succeeded than had before.
 func (w *world) awaitMoreThan(t *testing.T, before, more int64) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, fmt.Sprintf("%d more requests", more), func() bool {
+	testdrive.Eventually(t, fmt.Sprintf("%d more requests", more), func() bool {
 		return w.done.Load() >= before+more || t.Failed()
 	})
 }
@@ -199,7 +195,6 @@ func (w *world) outage(since time.Time) (last time.Duration) {
 
 // expectOnly503 fails the test if a response was another 5xx.
 func (w *world) expectOnly503(t *testing.T) {
-	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	assert.Empty(t, w.other, "responses of 5xx that are not 503")
@@ -207,7 +202,6 @@ func (w *world) expectOnly503(t *testing.T) {
 
 // clear deletes all instances.
 func (w *world) clear(t *testing.T) {
-	t.Helper()
 	for _, i := range w.Left() {
 		assert.NoError(t, w.delete(i))
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
@@ -41,7 +42,6 @@ type Site struct {
 
 // New makes a site that ends with the test, and removes what it has recorded on the shared server.
 func New(t *testing.T, s servers.MySQL, env map[string]string, plans plan.Set) *Site {
-	t.Helper()
 	site := &Site{T: t, Env: env}
 	var err error
 	site.Config, err = config.FromEnvironment(func(name string) string { return env[name] })
@@ -69,15 +69,11 @@ func New(t *testing.T, s servers.MySQL, env map[string]string, plans plan.Set) *
 
 // Must fails the test if there is an error.
 func (s *Site) Must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 }
 
 // OpenShared opens shared servers until the test ends.
 func (s *Site) OpenShared(configs ...shared.Config) *shared.Servers {
-	s.Helper()
 	all, err := shared.Open(configs, s.lockKey())
 	s.Must(err)
 	s.Cleanup(func() { s.Must(all.Close()) })
@@ -86,13 +82,11 @@ func (s *Site) OpenShared(configs ...shared.Config) *shared.Servers {
 
 // FleetOf returns a fleet with these shared servers and the launcher of the site.
 func (s *Site) FleetOf(all *shared.Servers) *fleet.Fleet {
-	s.Helper()
 	return fleet.New(fleet.Config{Store: s.Store, Shared: all, SessionLockKey: s.lockKey(),
 		Launchers: map[string]launcher.Launcher{"process": s.Launcher}})
 }
 
 func (s *Site) lockKey() []byte {
-	s.Helper()
 	key, err := s.Store.Keys.SessionLockKey(s.Context())
 	s.Must(err)
 	return key
@@ -117,19 +111,16 @@ func (s *Site) removeAll() {
 
 // InTx runs fn in a transaction.
 func (s *Site) InTx(fn func(*store.Tx) error) {
-	s.Helper()
 	s.Must(s.Store.InTx(s.Context(), fn))
 }
 
 // Provision makes an instance and returns it as it is recorded.
 func (s *Site) Provision(of plan.Plan) store.Instance {
-	s.Helper()
 	return s.ProvisionAs(uuid.NewString(), of)
 }
 
 // ProvisionAs is Provision of an instance with this id.
 func (s *Site) ProvisionAs(id string, of plan.Plan) store.Instance {
-	s.Helper()
 	_, err := s.Broker.Provision(s.Context(), engine.ProvisionRequest{InstanceID: id, Plan: of})
 	s.Must(err)
 	return s.Instance(id)
@@ -137,7 +128,6 @@ func (s *Site) ProvisionAs(id string, of plan.Plan) store.Instance {
 
 // Bind makes a binding, and returns its login.
 func (s *Site) Bind(i store.Instance, id string, p plan.BindingParameters) testdrive.Credentials {
-	s.Helper()
 	c, _, err := s.Broker.Bind(s.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id, ServiceID: i.ServiceID,
 		Parameters: p})
 	s.Must(err)
@@ -147,7 +137,6 @@ func (s *Site) Bind(i store.Instance, id string, p plan.BindingParameters) testd
 
 // Instance reads what is recorded of an instance.
 func (s *Site) Instance(id string) store.Instance {
-	s.Helper()
 	i, err := s.Store.Instances.Get(s.Context(), id)
 	s.Must(err)
 	return i

@@ -56,7 +56,6 @@ func (i Interval) Prompt(t testing.TB, what string, took, promised time.Duration
 
 // Done is Prompt for what took from Watch until now.
 func (i Interval) Done(t testing.TB, what string, promised time.Duration) {
-	t.Helper()
 	i.Prompt(t, what, time.Since(i.began), promised)
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"mysql-broker/provisioner/backups"
 	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -198,7 +197,7 @@ func (w *world) awaitIdle() {
 		backups.PurgeBackups); err != nil {
 		w.t.Fatal(err)
 	}
-	testdrive.Eventually(w.t, limits.Stuck, "all tasks end", func() bool {
+	testdrive.Eventually(w.t, "all tasks end", func() bool {
 		var n int
 		err := w.records.QueryRow(context.Background(), `SELECT (SELECT count(*) FROM task WHERE state = 'in progress') +
 			(SELECT count(*) FROM binding WHERE expires_at < now() + interval '1 day') +

@@ -26,7 +26,6 @@ type ways struct {
 
 // newWays makes the network, or none for those who may not make network namespaces.
 func newWays(t *testing.T) *ways {
-	t.Helper()
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -44,7 +43,6 @@ func (w *ways) mysqlHost() string {
 
 // lead has the network lead brokers to the proxies of the world, and applications past it.
 func (w *ways) lead(t *testing.T, to *world, shared servers.MySQL) {
-	t.Helper()
 	for host, target := range map[*network.Host]string{w.postgres: to.postgres.Addr(), w.mysql: to.mysql.Addr()} {
 		var ports [3]int
 		for n := range ports {

@@ -19,7 +19,6 @@ import (
 
 // echo listens on a host, and repeats what it is sent until the test ends.
 func echo(t *testing.T, h *network.Host) string {
-	t.Helper()
 	var l net.Listener
 	require.NoError(t, h.Do(func() (err error) {
 		l, err = net.Listen("tcp", netip.AddrPortFrom(h.Addr, 0).String())
@@ -42,7 +41,6 @@ func echo(t *testing.T, h *network.Host) string {
 }
 
 func dial(t *testing.T, from *network.Host, address string) net.Conn {
-	t.Helper()
 	var c net.Conn
 	require.NoError(t, from.Do(func() (err error) {
 		c, err = net.DialTimeout("tcp", address, limits.Stuck)
@@ -54,7 +52,6 @@ func dial(t *testing.T, from *network.Host, address string) net.Conn {
 
 // say sends a word, and expects it back in time.
 func say(t *testing.T, c net.Conn, word string, limit time.Duration) error {
-	t.Helper()
 	require.NoError(t, c.SetDeadline(time.Now().Add(limit)))
 	if _, err := io.WriteString(c, word); err != nil {
 		return err
@@ -70,7 +67,6 @@ func TestNetwork(t *testing.T) {
 	address := echo(t, b)
 	far, near := dial(t, a, address), dial(t, n.Outside, address)
 	expect := func(what string, c net.Conn, limit time.Duration, wanted error) {
-		t.Helper()
 		err := say(t, c, what, limit)
 		assert.ErrorIs(t, err, wanted, "%s: %v, want %v", what, err, wanted)
 	}

@@ -22,7 +22,6 @@ type Browser struct {
 
 // NewBrowser returns a browser that nobody has used yet.
 func NewBrowser(t testing.TB) *Browser {
-	t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	return &Browser{&http.Client{Jar: jar, Timeout: limits.Stuck, Transport: &http.Transport{}}}
@@ -38,14 +37,12 @@ type Page struct {
 
 // Expect fails the test unless the page has this status and contains a text, and returns the page.
 func (p Page) Expect(t testing.TB, status int, text string) Page {
-	t.Helper()
 	require.True(t, p.Status == status && strings.Contains(p.Text, text),
 		"%s answered %d, wanted %d with %q:\n%s", p.URL, p.Status, status, text, p.Text)
 	return p
 }
 
 func (b *Browser) Open(t testing.TB, address string) Page {
-	t.Helper()
 	p, err := b.Do("GET", address, nil, nil)
 	require.NoError(t, err)
 	return p
@@ -77,7 +74,6 @@ var request = regexp.MustCompile(`name="request" value="([^"]*)"`)
 
 // LogIn opens a page of the dashboard and, at the provider, gives somebody's name and password.
 func (b *Browser) LogIn(t testing.TB, address, person string) Page {
-	t.Helper()
 	p, err := b.TryLogIn(address, person)
 	require.NoError(t, err)
 	return p
@@ -114,7 +110,6 @@ func (b *Browser) Until(path string) {
 
 // Cookies are those that the browser would send to an address, whose names contain a text.
 func (b *Browser) Cookies(t testing.TB, address, text string) (found []*http.Cookie) {
-	t.Helper()
 	u, err := url.Parse(address)
 	require.NoError(t, err)
 	for _, c := range b.Jar.Cookies(u) {
@@ -127,7 +122,6 @@ func (b *Browser) Cookies(t testing.TB, address, text string) (found []*http.Coo
 
 // SetCookie has the browser send a cookie to an address.
 func (b *Browser) SetCookie(t testing.TB, address string, c *http.Cookie) {
-	t.Helper()
 	u, err := url.Parse(address)
 	require.NoError(t, err)
 	c.Path, c.Expires = "/", time.Now().Add(time.Hour)

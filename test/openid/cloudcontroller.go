@@ -33,7 +33,6 @@ type Permission struct {
 
 // StartCloudController runs one until the test ends, whose UAA is p.
 func StartCloudController(t testing.TB, p *Provider) *CloudController {
-	t.Helper()
 	c := &CloudController{provider: p, allowed: map[[2]string]Permission{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.root)

@@ -52,7 +52,6 @@ func (p *Provider) Address() string { return strings.TrimPrefix(p.URL(), "http:/
 
 // build compiles the provider once for all tests of a run.
 func build(t testing.TB) string {
-	t.Helper()
 	return servers.Made(t, "openid-provider", func(path string) error {
 		mod, err := exec.Command("go", "env", "GOMOD").Output()
 		if err != nil {

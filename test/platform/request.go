@@ -33,7 +33,6 @@ type Plan struct {
 
 // NamedPlan is the plan of that name in the shipped catalog.
 func NamedPlan(t testing.TB, name string) Plan {
-	t.Helper()
 	p := Plan{Name: name}
 	p.ServiceID, p.ID = testdrive.Plan(t, name)
 	if name == "shared-async" || p.Dedicated() {

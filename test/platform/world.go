@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -94,12 +95,11 @@ func (w *World) Left() []audit.Instance {
 
 // Check compares what the platform knows with what exists.
 func (w *World) Check(t *testing.T, when string) {
-	t.Helper()
 	w.mu.Lock()
 	w.Audit.Reported = w.reported
 	w.mu.Unlock()
 	for _, sentence := range audit.Check(t.Context(), w.Audit) {
-		t.Errorf("%s: %s", when, sentence)
+		assert.Fail(t, sentence, when)
 	}
 }
 

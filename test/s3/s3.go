@@ -41,7 +41,6 @@ type Service struct {
 
 // Start runs a service until the test ends.
 func Start(t testing.TB) *Service {
-	t.Helper()
 	root := t.TempDir()
 	s := &Service{Address: fmt.Sprintf("127.0.0.1:%d", testdrive.FreePort(t)), root: root,
 		Dir: filepath.Join(root, "data", Bucket)}
@@ -95,7 +94,6 @@ func (s *Service) Stop() {
 
 // Freeze stops the service with SIGSTOP: the kernel accepts connections, but nothing is answered. thaw continues it.
 func (s *Service) Freeze(t testing.TB) (thaw func()) {
-	t.Helper()
 	require.NoError(t, s.command.Process.Signal(syscall.SIGSTOP))
 	return func() {
 		assert.NoError(t, s.command.Process.Signal(syscall.SIGCONT))
@@ -104,7 +102,6 @@ func (s *Service) Freeze(t testing.TB) (thaw func()) {
 
 // Objects lists the names of all objects in the bucket.
 func (s *Service) Objects(t testing.TB) (names []string) {
-	t.Helper()
 	err := filepath.WalkDir(s.Dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -120,7 +117,6 @@ func (s *Service) Objects(t testing.TB) (names []string) {
 // build compiles the program once for all tests of a run. That takes minutes on a machine that has none of its packages
 // in Go's cache.
 func build(t testing.TB) string {
-	t.Helper()
 	return servers.Made(t, filepath.Join("programs-s3", "versitygw"), func(path string) error {
 		dir := filepath.Dir(path)
 		command := exec.Command("go", "install", module)

@@ -13,7 +13,6 @@ import (
 // PostgreSQL's. They find the functions of a schema of their own before those of PostgreSQL:
 // https://www.postgresql.org/docs/current/ddl-schemas.html#DDL-SCHEMAS-CATALOG
 func PostgresAhead(t testing.TB, database, interval string) string {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), database)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())

@@ -21,7 +21,6 @@ import (
 // Later returns a program of a later version of the same flavour, to upgrade to: one of $LATER_MYSQLD, or else the same
 // program under the next version number. Debian packages one version of MySQL only.
 func Later(t testing.TB, b mysqld.Binary) mysqld.Binary {
-	t.Helper()
 	for _, path := range filepath.SplitList(os.Getenv("LATER_MYSQLD")) {
 		later, err := mysqld.ReadBinary(path)
 		require.NoError(t, err)
@@ -36,7 +35,6 @@ func Later(t testing.TB, b mysqld.Binary) mysqld.Binary {
 
 // Renumbered returns the same program under the next version number, which it prints and reports in SQL.
 func Renumbered(t testing.TB, b mysqld.Binary) mysqld.Binary {
-	t.Helper()
 	version := next(b.Version)
 	dir := Made(t, b.Flavour+"-"+version, func(dir string) error { return renumber(b, version, dir) })
 	later, err := mysqld.ReadBinary(filepath.Join(dir, "bin", filepath.Base(b.Path)))

@@ -15,7 +15,6 @@ import (
 // Made returns the path of a file or folder in SharedDir that takes long to create, such as a compiled program. The
 // first test that asks for it calls create, with a temporary path beside it; all others wait.
 func Made(t testing.TB, name string, create func(path string) error) string {
-	t.Helper()
 	path := filepath.Join(SharedDir(t), name)
 	require.NoError(t, makeOnce(path, create), "make %s", name)
 	return path

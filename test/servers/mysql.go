@@ -78,13 +78,11 @@ func Connect(cfg *mysql.Config) (*sql.DB, error) {
 // EachMySQL runs fn as a parallel subtest on every mysqld there is, or on one: see Chosen. Tests share them, and so keep
 // to databases and accounts of their own.
 func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
-	t.Helper()
 	EachOf(t, AllMySQL(t), fn)
 }
 
 // EachOf is EachMySQL for a test that only some of them can run.
 func EachOf(t *testing.T, some []MySQL, fn func(t *testing.T, server MySQL)) {
-	t.Helper()
 	for _, s := range Chosen(t, some) {
 		t.Run(s.Flavour, func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +94,6 @@ func EachOf(t *testing.T, some []MySQL, fn func(t *testing.T, server MySQL)) {
 // EachOrAny is EachMySQL, but on Any where tests run on one flavour each: for a test that starts so many servers that it
 // costs several times as much on MySQL.
 func EachOrAny(t *testing.T, fn func(t *testing.T, server MySQL)) {
-	t.Helper()
 	if os.Getenv(OnOneMySQLVar) == "" {
 		EachMySQL(t, fn)
 		return
@@ -106,7 +103,6 @@ func EachOrAny(t *testing.T, fn func(t *testing.T, server MySQL)) {
 
 // AnyMySQL runs fn on Any, as a subtest named like those of EachMySQL.
 func AnyMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
-	t.Helper()
 	s := Any(t)
 	t.Run(s.Flavour, func(t *testing.T) {
 		t.Parallel()
@@ -137,7 +133,6 @@ func one[Server any](t testing.TB, all []Server) Server {
 // Any is the mysqld for what does not depend on the flavour: MariaDB where there is one, as it starts several times faster
 // than MySQL and needs a fraction of its CPU time.
 func Any(t testing.TB) MySQL {
-	t.Helper()
 	all := AllMySQL(t)
 	if n := slices.IndexFunc(all, func(s MySQL) bool { return s.Flavour == mysqld.MariaDB }); n >= 0 {
 		return all[n]
@@ -147,7 +142,6 @@ func Any(t testing.TB) MySQL {
 
 // AllMySQL is every mysqld there is, for a test that needs several at once.
 func AllMySQL(t testing.TB) []MySQL {
-	t.Helper()
 	Needed(t)
 	var all []MySQL
 	if text := os.Getenv(MySQLVar); text != "" {

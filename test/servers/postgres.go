@@ -17,7 +17,6 @@ import (
 // Postgres returns the URL of a new database with the present schema, like that of a broker which has started but has
 // not been used. It is dropped when the test ends.
 func Postgres(t testing.TB) string {
-	t.Helper()
 	server, admin := postgresServer(t)
 	name, err := template(t.Context(), admin, server)
 	require.NoError(t, err, "migrate a database to copy")
@@ -28,13 +27,11 @@ func Postgres(t testing.TB) string {
 
 // EmptyPostgres returns the URL of a new, empty database, for tests of migrations. It is dropped when the test ends.
 func EmptyPostgres(t testing.TB) string {
-	t.Helper()
 	server, admin := postgresServer(t)
 	return newDatabase(t, server, admin, "")
 }
 
 func newDatabase(t testing.TB, server *url.URL, admin *pgxpool.Pool, options string) string {
-	t.Helper()
 	ctx := context.Background() // the test's own has ended by the time of its cleanup
 	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	_, err := admin.Exec(ctx, "CREATE DATABASE "+name+" "+options)
@@ -80,7 +77,6 @@ func postgresServer(t testing.TB) (*url.URL, *pgxpool.Pool) {
 }
 
 func postgresURL(t testing.TB) string {
-	t.Helper()
 	Needed(t)
 	if u := os.Getenv(PostgresURLVar); u != "" {
 		return u

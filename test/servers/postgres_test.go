@@ -41,7 +41,6 @@ func TestPostgresIsLikeMigrated(t *testing.T) {
 
 // contents returns the names of all tables, and their rows except the schema's version.
 func contents(t *testing.T, url string) (tables, rows []string) {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
@@ -55,7 +54,6 @@ func contents(t *testing.T, url string) (tables, rows []string) {
 }
 
 func texts(t *testing.T, conn *pgx.Conn, query string) []string {
-	t.Helper()
 	found, err := conn.Query(t.Context(), query)
 	require.NoError(t, err)
 	all, err := pgx.CollectRows(found, pgx.RowTo[string])

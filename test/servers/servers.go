@@ -70,7 +70,6 @@ func stopOwn(more []func() error) (ok bool) {
 // SharedDir is a directory for what all tests of a run can use and is slow to make. Servers of another user can enter it.
 // Where with-servers did not start this test binary, it is the binary's own.
 func SharedDir(t testing.TB) string {
-	t.Helper()
 	Needed(t)
 	dir := os.Getenv(SharedDirVar)
 	if dir == "" {
@@ -93,7 +92,6 @@ func Needed(t testing.TB) {
 
 // withOwn gives access to this test binary's own servers.
 func withOwn(t testing.TB, use func(*Fleet) error) {
-	t.Helper()
 	require.True(t, own.mayStart.Load(),
 		"no servers: run this through test/servers/with-servers, or make servers.Main its TestMain")
 	own.lock.Lock()

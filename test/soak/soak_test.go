@@ -73,7 +73,6 @@ type sample struct {
 // watch takes samples until ended is closed, and prints one each minute.
 func watch(t *testing.T, broker *testdrive.Broker, w witness, flavour string, operations *atomic.Int64,
 	ended <-chan struct{}) (samples []sample) {
-	t.Helper()
 	begun, printed := time.Now(), -printInterval
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
@@ -193,7 +192,6 @@ const sharedTenants = 24
 
 // crowd is all tenants of a broker: of shared servers, answered at once or later, and one of dedicated servers.
 func crowd(t *testing.T, broker *testdrive.Broker, operations *atomic.Int64) (all []tenant) {
-	t.Helper()
 	for i := range sharedTenants {
 		plan := "shared-small"
 		if i%4 == 0 {
@@ -205,7 +203,6 @@ func crowd(t *testing.T, broker *testdrive.Broker, operations *atomic.Int64) (al
 }
 
 func newTenant(t *testing.T, broker *testdrive.Broker, plan string, operations *atomic.Int64) tenant {
-	t.Helper()
 	send := func(method, path string, body any) (testdrive.Response, error) {
 		defer operations.Add(1)
 		return broker.Send(method, path, body, nil)

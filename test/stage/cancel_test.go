@@ -52,7 +52,6 @@ func (s *scene) cancelUpgrade(t *testing.T) {
 
 // expectVersion expects that the server of an instance has a version, also by the records.
 func (s *scene) expectVersion(t *testing.T, x platform.Target, want string) {
-	t.Helper()
 	i, err := s.records.Instances.Get(t.Context(), x.Instance.ID)
 	require.NoError(t, err)
 	s.servers.mu.Lock()

@@ -41,7 +41,6 @@ func TestLauncher(t *testing.T) {
 
 // clear destroys what a test has left.
 func (p *playedServers) clear(t *testing.T) {
-	t.Helper()
 	l := &played{p, new(cutter)}
 	for _, id := range slices.Collect(maps.Keys(p.servers)) {
 		assert.NoError(t, l.Destroy(context.Background(), id), "clear the stage")

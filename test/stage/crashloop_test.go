@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
@@ -29,7 +28,6 @@ var crashLoops = [][2]string{
 // crashLoop provisions an instance with brokers that all die at the same point, each replaced by another. The task is
 // given up after its attempts: it ends failed, what it made is undone, and the platform reads a sentence.
 func (s *scene) crashLoop(t *testing.T, p platform.Plan, fatal string) {
-	t.Helper()
 	dies := func(point string) testdrive.Word {
 		if point == fatal {
 			return testdrive.Die
@@ -68,8 +66,7 @@ func (s *scene) crashLoop(t *testing.T, p platform.Plan, fatal string) {
 
 // givenUp waits until the broker dies or the task is given up, and reports whether it is.
 func (s *scene) givenUp(t *testing.T, instanceID string) (givenUp bool) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "the broker dies, or the task is given up", func() bool {
+	testdrive.Eventually(t, "the broker dies, or the task is given up", func() bool {
 		if s.now.alive.Err() != nil {
 			return true
 		}

@@ -33,7 +33,6 @@ func (f failing) String() string { return f.Workflow.String() + ", " + f.step + 
 
 // failures lists the steps that fail.
 func failures(t *testing.T) (all []failing) {
-	t.Helper()
 	shared, dedicated := platform.NamedPlan(t, "shared-small"), platform.NamedPlan(t, "dedicated-small")
 	larger := platform.NamedPlan(t, "dedicated-large")
 	provision, deprovision := platform.Provision, platform.Deprovision
@@ -80,7 +79,6 @@ func failures(t *testing.T) (all []failing) {
 // fail carries out an operation whose step fails, and deletes what is left as a platform does. Nothing of the operation
 // is left then. The cleanup fails at first, unless atOnce is true; then brokers die at its points, each at a new one.
 func (s *scene) fail(t *testing.T, f failing, atOnce bool) {
-	t.Helper()
 	x, err := s.Prepare(t.Context(), f.Workflow, s.host)
 	require.NoError(t, err, "%s", f)
 	order := &failureOrder{forward: f.Kind + ": " + f.step + ": " + f.moment, kind: f.Kind, cleanups: cleanupFailures,
@@ -175,7 +173,6 @@ func (f *failureOrder) decide(point string) testdrive.Word {
 
 // end returns how many brokers died. It fails the test unless the end of the task was recorded.
 func (f *failureOrder) end(t *testing.T) (died int) {
-	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	assert.True(t, f.ending, "the task did not fail; brokers died at %q", f.deaths)

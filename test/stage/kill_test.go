@@ -27,7 +27,6 @@ type sample struct{ step, n int }
 
 // newSample has one taken of so many that the variable would take.
 func newSample(t *testing.T, of int) *sample {
-	t.Helper()
 	step := of * number(t, "STAGE", 1)
 	hash := fnv.New64()
 	hash.Write([]byte(t.Name()))
@@ -37,13 +36,11 @@ func newSample(t *testing.T, of int) *sample {
 var chance = rand.IntN(1_000_000)
 
 func seed(t *testing.T) int {
-	t.Helper()
 	return number(t, "STAGE_SEED", chance)
 }
 
 // number reads an environment variable.
 func number(t *testing.T, variable string, otherwise int) int {
-	t.Helper()
 	text := os.Getenv(variable)
 	if text == "" {
 		return otherwise
@@ -177,7 +174,6 @@ func (s *scene) interruptUnrequested(t *testing.T, f platform.Workflow) {
 // cut carries out an operation, whose broker is killed at a point, and audits the result. It returns the points that
 // were passed.
 func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitigate bool) []platform.Point {
-	t.Helper()
 	what := fmt.Sprintf("%s, killed at %v", f, at)
 	x, err := s.Prepare(t.Context(), f, s.host)
 	require.NoError(t, err, what)

@@ -32,7 +32,6 @@ var changing = []string{"max_connections", "innodb_buffer_pool_size"}
 
 // startMachine starts a machine for dedicated servers. Its one account is one that audits expect on shared servers.
 func startMachine(t *testing.T, flavour string) *machine {
-	t.Helper()
 	m := asMachine(t, testdrive.Private(t, flavour))
 	former := "'" + m.User + "'@'%'"
 	require.NoError(t, m.exec(t.Context(), "GRANT ALL PRIVILEGES ON *.* TO '"+m.BrokerUser+"'@'%' WITH GRANT OPTION"))
@@ -44,7 +43,6 @@ func startMachine(t *testing.T, flavour string) *machine {
 }
 
 func asMachine(t *testing.T, server servers.MySQL) *machine {
-	t.Helper()
 	m := &machine{MySQL: server, start: map[string]int64{}}
 	var err error
 	m.admin, err = m.Open()

@@ -95,7 +95,6 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 
 // with adds a parameter to a URL.
 func with(t *testing.T, text, name, value string) string {
-	t.Helper()
 	u, err := url.Parse(text)
 	require.NoError(t, err)
 	query := u.Query()
@@ -109,7 +108,6 @@ var numbers = regexp.MustCompile(`^\d+\.\d+\.\d+`)
 // newPlayedServers starts the machines of dedicated servers. A server that is upgraded says that it has the version after
 // that of the machines.
 func newPlayedServers(t *testing.T, flavour string) *playedServers {
-	t.Helper()
 	p := &playedServers{flavour: flavour, servers: map[string]*playedServer{}, notes: map[string][]byte{}}
 	for range machines {
 		p.machines = append(p.machines, startMachine(t, flavour))
@@ -143,7 +141,6 @@ func (s *scene) inherit(t *testing.T) {
 // expireLeases has the leases of a broker run out that was killed or is paused: on tasks, and on what one broker does at
 // intervals for all.
 func (s *scene) expireLeases(t *testing.T) {
-	t.Helper()
 	testdrive.ExpireLeases(t, s.Tasks)
 	_, err := s.Tasks.Exec(t.Context(), "UPDATE leader_lease SET until = now(), pause = '0'")
 	require.NoError(t, err)
@@ -188,7 +185,6 @@ func (s *scene) connections(ctx context.Context) ([]string, error) {
 // carryOut sends a request, and does what a platform does when there is no response because the broker was killed: it
 // polls on, asks again or, if mitigate is true, asks for the opposite.
 func (s *scene) carryOut(t *testing.T, x *platform.Target, mitigate bool) error {
-	t.Helper()
 	q := x.Request()
 	r, err := s.now.send(q.Method, q.Path, q.Body)
 	var got platform.Outcome
@@ -208,7 +204,6 @@ func (s *scene) carryOut(t *testing.T, x *platform.Target, mitigate bool) error 
 
 // finish does what a platform does that got no response.
 func (s *scene) finish(t *testing.T, x *platform.Target, mitigate bool) error {
-	t.Helper()
 	q := x.Request()
 	if instead, possible := x.Mitigation(); mitigate && possible {
 		q = instead
@@ -242,7 +237,6 @@ func (s *scene) stopAfterFailure(t *testing.T, victim *broker) {
 
 // poll is World's, and goes on with the heir of a broker that was killed.
 func (s *scene) poll(t *testing.T, q platform.Request, accepted testdrive.Response) (platform.Outcome, error) {
-	t.Helper()
 	path := platform.InstancePath(q.InstanceID) + "/last_operation?operation=" + accepted.String("operation")
 	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(pollEach) {
 		r, err := s.now.send("GET", path, nil)
@@ -283,7 +277,6 @@ func (s *scene) clear(t *testing.T, x *platform.Target) {
 // awaitEnd returns when no task is in progress. Those that wait for their next attempt go on at once, and those of a
 // broker that is killed with its heir.
 func (s *scene) awaitEnd(t *testing.T) {
-	t.Helper()
 	s.survive(t, "no task is in progress", func() bool {
 		left, err := s.hasten(t.Context())
 		return err == nil && left == 0

@@ -15,14 +15,12 @@ import (
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
 
 // unrequested are the tasks that no platform requests.
 func unrequested(t *testing.T) []platform.Workflow {
-	t.Helper()
 	p := platform.NamedPlan(t, "shared-small")
 	return []platform.Workflow{
 		{Kind: platform.Expire, Plan: p},
@@ -34,7 +32,6 @@ func unrequested(t *testing.T) []platform.Workflow {
 // cutUnrequested has a binding expire or passwords replaced, kills the broker at a point, and audits the result. It
 // returns the points that were passed.
 func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Point) []platform.Point {
-	t.Helper()
 	when := fmt.Sprintf("after %s, killed at %v", f, at)
 	x := s.prepareUnrequested(t, f)
 	victim := s.now
@@ -66,7 +63,6 @@ func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Po
 }
 
 func (s *scene) prepareUnrequested(t *testing.T, f platform.Workflow) platform.Target {
-	t.Helper()
 	x, err := s.PrepareUnrequested(t.Context(), f)
 	require.NoError(t, err, "%s", f)
 	return x
@@ -74,7 +70,6 @@ func (s *scene) prepareUnrequested(t *testing.T, f platform.Workflow) platform.T
 
 // expire ends the time of the binding, and waits until the platform does not find it any more.
 func (s *scene) expire(t *testing.T, x *platform.Target) {
-	t.Helper()
 	require.NoError(t, s.EndTime(t.Context(), *x))
 	s.survive(t, "the binding is gone", func() bool {
 		r, err := s.now.send("GET", platform.BindingPath(x.Instance.ID, x.Binding.ID), nil)
@@ -94,7 +89,6 @@ func (s *scene) expire(t *testing.T, x *platform.Target) {
 
 // rotate has an operator replace the passwords of the instance's bindings.
 func (s *scene) rotate(t *testing.T, x platform.Target) {
-	t.Helper()
 	for _, b := range []audit.Binding{x.Binding, x.Before} {
 		_, err := bindings.RotateBinding(t.Context(), s.records, nil, b.InstanceID, b.ID)
 		require.NoError(t, err)
@@ -107,8 +101,7 @@ func (s *scene) rotate(t *testing.T, x platform.Target) {
 
 // survive waits for a condition, and replaces the broker if it is killed meanwhile.
 func (s *scene) survive(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, what, func() bool {
+	testdrive.Eventually(t, what, func() bool {
 		if s.now.alive.Err() != nil {
 			s.inherit(t)
 		}
@@ -118,7 +111,6 @@ func (s *scene) survive(t *testing.T, what string, condition func() bool) {
 
 // learnOfEnd has the platform learn at its own unbind that the binding has expired, and deletes the instance.
 func (s *scene) learnOfEnd(t *testing.T, x *platform.Target, when string) {
-	t.Helper()
 	if x.Kind == platform.Expire {
 		for _, status := range []int{http.StatusOK, http.StatusGone} {
 			q := x.Plan.Unbind(x.Instance.ID, x.Binding.ID)

@@ -7,13 +7,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"mysql-broker/test/limits"
 )
 
 // RestoreBackup requests a restore of a backup in place.
 func (i Instance) RestoreBackup(t *testing.T, id, confirm string) Response {
-	t.Helper()
 	parameters := Body{"restore_backup": id}
 	if confirm != "" {
 		parameters["confirm"] = confirm
@@ -27,13 +24,11 @@ var Named = Body{"platform": "cloudfoundry", "organization_guid": "an-organizati
 
 // BackedUp takes a backup, and returns its id.
 func (i Instance) BackedUp(t *testing.T) string {
-	t.Helper()
 	return BackupIn(t, i.Await(t, i.BackUp(t).Operation(t)))
 }
 
 // BackupIn returns the last backup id in the description of an operation.
 func BackupIn(t *testing.T, shown []string) string {
-	t.Helper()
 	last := shown[len(shown)-1]
 	at := strings.LastIndex(last, "b_")
 	require.True(t, at >= 0, "no backup is named in %q", last)
@@ -41,13 +36,11 @@ func BackupIn(t *testing.T, shown []string) string {
 }
 
 func (i Instance) BackUp(t *testing.T) Response {
-	t.Helper()
 	return i.Update(t, Async, Body{"parameters": Body{"backup": "now"}})
 }
 
 // Restored asks for an instance from a backup.
 func (i Instance) Restored(t *testing.T, from string, fields Body) Response {
-	t.Helper()
 	all := Body{"context": CloudFoundry, "parameters": Body{"restore_from": from}}
 	maps.Copy(all, fields)
 	return i.Provision(t, Async, all)
@@ -55,16 +48,14 @@ func (i Instance) Restored(t *testing.T, from string, fields Body) Response {
 
 // RestoredTo creates an instance with the data that another one had at a time.
 func (i Instance) RestoredTo(t *testing.T, from string, at time.Time) Response {
-	t.Helper()
 	return i.Provision(t, Async, Body{"context": CloudFoundry,
 		"parameters": Body{"restore_from": from, "restore_to_time": at.UTC().Format(time.RFC3339)}})
 }
 
 // RunScheduled runs a scheduled task, and waits until it has ended.
 func RunScheduled(t *testing.T, ts Tasks, kind string) {
-	t.Helper()
 	ts.Exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
-	Eventually(t, limits.Stuck, kind+" has ended", func() (ended bool) {
+	Eventually(t, kind+" has ended", func() (ended bool) {
 		ts.Scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
 		return ended
 	})

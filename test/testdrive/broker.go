@@ -49,7 +49,6 @@ var Root = sync.OnceValue(func() string {
 // Environment is what `serve` needs for a broker with a new PostgreSQL database, one shared server, and a launcher of
 // dedicated servers of the same flavour. The launcher's servers are stopped when the test ends.
 func Environment(t testing.TB, shared servers.MySQL) map[string]string {
-	t.Helper()
 	admit.Enter(t, admit.Broker)
 	keyset, err := store.NewKeyset()
 	require.NoError(t, err)
@@ -84,7 +83,6 @@ func launcherPrefix(name string) string { return "LAUNCHER_" + strings.ToUpper(n
 // catalogFor writes a catalog like that one, which gives the small dedicated plan to the first launcher and the large
 // one to the second, and returns its path.
 func catalogFor(t testing.TB, catalog string, launchers []string) string {
-	t.Helper()
 	return edited(t, catalog, func(text string) string {
 		for _, name := range launchers {
 			const key = "{provisioner: dedicated, "
@@ -97,7 +95,6 @@ func catalogFor(t testing.TB, catalog string, launchers []string) string {
 // launcherDirWithTemplates returns a launcher's directory with the template from the launcher of the tests' servers of
 // that flavour, because creating one takes seconds.
 func launcherDirWithTemplates(t testing.TB, flavour string) string {
-	t.Helper()
 	all := servers.AllMySQL(t)
 	made := slices.IndexFunc(all, func(s servers.MySQL) bool { return s.Flavour == flavour })
 	require.True(t, made >= 0, "no server is of flavour %s", flavour)
@@ -110,7 +107,6 @@ const templatesName = "templates" // as the launcher calls them
 
 // OwnTemplates makes the launcher of an environment, which no broker has used yet, create its own template.
 func OwnTemplates(t testing.TB, env map[string]string) {
-	t.Helper()
 	require.NoError(t, os.Remove(filepath.Join(env["LAUNCHER_DIR"], templatesName)))
 }
 
@@ -132,7 +128,6 @@ var binaries = sync.OnceValue(func() []mysqld.Binary {
 })
 
 func binaryOf(t testing.TB, flavour string) mysqld.Binary {
-	t.Helper()
 	found := binaries()
 	i := slices.IndexFunc(found, func(b mysqld.Binary) bool { return b.Flavour == flavour })
 	require.True(t, i >= 0, "no mysqld of flavour %s among %v", flavour, found)
@@ -141,7 +136,6 @@ func binaryOf(t testing.TB, flavour string) mysqld.Binary {
 
 // killAll kills the servers of a launcher; nobody needs their data any more.
 func killAll(t testing.TB, l launcher.Stopper) {
-	t.Helper()
 	ended, end := context.WithCancel(context.Background())
 	end()
 	assert.NoError(t, l.StopAll(ended), "kill the servers")
@@ -160,13 +154,11 @@ type Broker struct {
 
 // Start runs `serve` until the test ends, with only the given environment.
 func Start(t testing.TB, env map[string]string) *Broker {
-	t.Helper()
 	return started(t, Launch(t, env, "serve"))
 }
 
 // StartOn is Start on a host of a test's network.
 func StartOn(t testing.TB, on *network.Host, env map[string]string) *Broker {
-	t.Helper()
 	cmd := Command(t, env, "serve")
 	b := started(t, runBy(t, cmd, func() error { return on.Do(cmd.Start) }))
 	b.URL = strings.Replace(b.URL, "127.0.0.1", on.Addr.String(), 1)
@@ -175,21 +167,18 @@ func StartOn(t testing.TB, on *network.Host, env map[string]string) *Broker {
 
 // StartPrevious is Start with the broker of the previous release and its catalog.
 func StartPrevious(t testing.TB, env map[string]string) *Broker {
-	t.Helper()
 	env = maps.Clone(env)
 	env["CATALOG"] = PreviousCatalog(t)
 	return started(t, launch(t, env, previous(t), "serve"))
 }
 
 func started(t testing.TB, b *Broker) *Broker {
-	t.Helper()
 	b.AwaitReady(t)
 	return b
 }
 
 // AwaitReady waits until a launched broker serves.
 func (b *Broker) AwaitReady(t testing.TB) {
-	t.Helper()
 	line := b.AwaitLog(t, `"msg":"ready"`)
 	var ready struct{ Address string }
 	err := json.Unmarshal([]byte(line), &ready)
@@ -201,18 +190,15 @@ func (b *Broker) AwaitReady(t testing.TB) {
 
 // Launch runs the broker with any arguments and returns at once. It is stopped when the test ends.
 func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
-	t.Helper()
 	return launch(t, env, append([]string{binaryFor(t, env)}, args...)...)
 }
 
 // launch runs a command line.
 func launch(t testing.TB, env map[string]string, args ...string) *Broker {
-	t.Helper()
 	return run(t, command(t, env, args...))
 }
 
 func command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
-	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
 	return cmd
@@ -220,18 +206,15 @@ func command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 
 // StartCommand is Start with a command that the test has prepared.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Broker {
-	t.Helper()
 	return started(t, run(t, cmd))
 }
 
 func run(t testing.TB, cmd *exec.Cmd) *Broker {
-	t.Helper()
 	return runBy(t, cmd, cmd.Start)
 }
 
 // runBy is run with a function that starts the command.
 func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {
-	t.Helper()
 	b := &Broker{Username: Username, Password: Password, cmd: cmd, exited: make(chan struct{}), log: newLogFile()}
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
@@ -255,7 +238,6 @@ func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
 // Signal sends a signal; the process may have ended.
 func (b *Broker) Signal(t testing.TB, s syscall.Signal) {
-	t.Helper()
 	select {
 	case <-b.exited:
 		return
@@ -280,7 +262,6 @@ func (b *Broker) Wait(t testing.TB) int {
 
 // Kill ends the process as a crash would, and waits until it is gone.
 func (b *Broker) Kill(t testing.TB) {
-	t.Helper()
 	b.Signal(t, syscall.SIGKILL)
 	b.Wait(t)
 }
@@ -290,11 +271,8 @@ func (b *Broker) Log() string { return b.log.text() }
 
 // AwaitLog waits for the first printed line that contains text, and returns it.
 func (b *Broker) AwaitLog(t testing.TB, text string) string {
-	t.Helper()
 	line, err := b.log.await(text, limits.Stuck)
-	if err != nil {
-		t.Fatalf("%v; output:\n%s", err, b.Log())
-	}
+	require.NoError(t, err, "output:\n%s", b.Log())
 	return line
 }
 

@@ -18,7 +18,6 @@ import (
 
 // binaryFor is the path of the broker's program, with fault points if the environment asks for them.
 func binaryFor(t testing.TB, env map[string]string) string {
-	t.Helper()
 	if env["FAULT_SOCKET"] != "" {
 		return program(t, "mysql-broker-faults", ownSources, append(raceOption, "-tags", "faults")...)
 	}
@@ -27,7 +26,6 @@ func binaryFor(t testing.TB, env map[string]string) string {
 
 // Binary is the path of the broker's program, mysql-broker.
 func Binary(t testing.TB) string {
-	t.Helper()
 	return program(t, "mysql-broker", ownSources, raceOption...)
 }
 
@@ -36,7 +34,6 @@ func ownSources(string) (string, error) { return Root(), nil }
 // program is the path of a variant of the broker, which is compiled once for all tests of a run. sources returns where
 // its sources are; dir is for what has to be unpacked.
 func program(t testing.TB, name string, sources func(dir string) (string, error), options ...string) string {
-	t.Helper()
 	return servers.Made(t, filepath.Join("programs"+raceSuffix, name), func(path string) error {
 		root, err := sources(filepath.Dir(path))
 		if err != nil {
@@ -55,7 +52,6 @@ func program(t testing.TB, name string, sources func(dir string) (string, error)
 // previous is the path of the broker of the previous release, which runs beside this one during an upgrade. It is built
 // without the race detector: it is this release that is tested.
 func previous(t testing.TB) string {
-	t.Helper()
 	return program(t, "mysql-broker-previous", previousSources)
 }
 
@@ -135,7 +131,6 @@ func previousSources(dir string) (string, error) {
 
 // PreviousCatalog is the catalog of the previous release, which may not know all keys of a newer one.
 func PreviousCatalog(t testing.TB) (path string) {
-	t.Helper()
 	commit, err := previousRelease()
 	require.NoError(t, err, "find the previous release")
 	content, err := git(Root(), "show", commit+":catalog.yml")

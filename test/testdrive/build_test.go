@@ -24,14 +24,12 @@ func changelog(releases ...string) string {
 type repository struct{ dir string }
 
 func newRepository(t *testing.T) repository {
-	t.Helper()
 	r := repository{t.TempDir()}
 	r.git(t, "init", "--quiet")
 	return r
 }
 
 func (r repository) git(t *testing.T, args ...string) string {
-	t.Helper()
 	command := exec.Command("git", append([]string{"-C", r.dir, "-c", "user.name=test", "-c", "user.email=test@example.com",
 		"-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
 	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
@@ -42,7 +40,6 @@ func (r repository) git(t *testing.T, args ...string) string {
 
 // commit records a CHANGELOG.md and returns the commit.
 func (r repository) commit(t *testing.T, text string) string {
-	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "CHANGELOG.md"), []byte(text), 0o600))
 	r.git(t, "add", "CHANGELOG.md")
 	r.git(t, "commit", "--quiet", "--allow-empty", "--message", "a change")
@@ -50,7 +47,6 @@ func (r repository) commit(t *testing.T, text string) string {
 }
 
 func (r repository) expect(t *testing.T, want string) {
-	t.Helper()
 	got, err := releaseBefore(r.dir)
 	assert.True(t, err == nil && got == want, "the previous release is %q, %v instead of %s", got, err, want)
 }

@@ -63,13 +63,11 @@ var transfer []byte
 
 // StartCluster starts a cluster. It is removed when the test ends.
 func StartCluster(t testing.TB, flavour string) *Cluster {
-	t.Helper()
 	return StartClusterOn(t, flavour, make([]*network.Host, clusterSize))
 }
 
 // StartClusterOn is StartCluster with each node on a host of its own.
 func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluster {
-	t.Helper()
 	admit.Enter(t, admit.Cluster)
 	c := &Cluster{Flavour: flavour, binary: binaryOf(t, flavour), id: uuid.NewString(), user: nobody(t),
 		dir: launcherDir(t)}
@@ -128,7 +126,6 @@ func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluste
 func (c *Cluster) transfers() string { return filepath.Join(c.dir, "transfers") }
 
 func (c *Cluster) prepareTransfers(t testing.TB) {
-	t.Helper()
 	err := os.Mkdir(c.transfers(), 0o755)
 	if err == nil {
 		err = servers.WriteProgram(filepath.Join(c.transfers(), "wsrep_sst_increment"), transfer)
@@ -156,7 +153,6 @@ func (c *Cluster) URI() string {
 // Described is MYSQL_SERVERS with the cluster alone, which applications reach at a port of this host or, if that is 0, at
 // its nodes.
 func (c *Cluster) Described(t testing.TB, port int) string {
-	t.Helper()
 	described := map[string]any{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI()}
 	if port != 0 {
 		described["host"], described["port"] = "127.0.0.1", port
@@ -166,7 +162,6 @@ func (c *Cluster) Described(t testing.TB, port int) string {
 
 // nobody is the user of the servers if the tests run as root, because they refuse to run as root.
 func nobody(t testing.TB) *syscall.Credential {
-	t.Helper()
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -179,7 +174,6 @@ func nobody(t testing.TB) *syscall.Credential {
 
 // initialise creates the data directory of a node as a copy of another one.
 func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte) {
-	t.Helper()
 	node := c.Nodes[n]
 	require.NoError(t, os.MkdirAll(node.dir, 0o755))
 	out, err := exec.Command("cp", "-r", "--sparse=always", from, filepath.Join(node.dir, "data")).
@@ -250,7 +244,6 @@ var wsrepPosition = regexp.MustCompile(`WSREP: Recovered position: (\S+)`)
 
 // Start starts a node. The first one of a cluster that does not run bootstraps it.
 func (c *Cluster) Start(t testing.TB, n int, bootstrap bool) {
-	t.Helper()
 	c.launch(t, n, bootstrap)
 	if c.Flavour == mysqld.MySQL {
 		c.Nodes[n].join(t, bootstrap)
@@ -259,7 +252,6 @@ func (c *Cluster) Start(t testing.TB, n int, bootstrap bool) {
 
 // launch starts a node. A MySQL server is in no group then.
 func (c *Cluster) launch(t testing.TB, n int, bootstrap bool) {
-	t.Helper()
 	node := c.Nodes[n]
 	args := []string{"--defaults-file=" + filepath.Join(node.dir, "my.cnf")}
 	if c.Flavour == mysqld.MariaDB {
@@ -293,7 +285,6 @@ func (c *Cluster) command(args ...string) *exec.Cmd {
 
 // recovered finds out the position of a node that was killed, as mysqld_safe does, so that it gets only what it lacks.
 func (c *Cluster) recovered(t testing.TB, n int) string {
-	t.Helper()
 	state, err := os.ReadFile(filepath.Join(c.Nodes[n].dir, "data", "grastate.dat"))
 	if err != nil || !strings.Contains(string(state), "seqno:   -1") {
 		return ""
@@ -309,7 +300,6 @@ func (c *Cluster) recovered(t testing.TB, n int) string {
 }
 
 func (n *Node) run(t testing.TB, cmd *exec.Cmd) {
-	t.Helper()
 	log, err := os.OpenFile(n.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	require.NoError(t, err)
 	defer log.Close()
@@ -335,8 +325,7 @@ func (n *Node) Log() string {
 }
 
 func (n *Node) awaitLogin(t testing.TB) {
-	t.Helper()
-	Eventually(t, limits.Stuck, "somebody can log in", func() bool {
+	Eventually(t, "somebody can log in", func() bool {
 		if !n.Runs() {
 			t.Fatalf("the server has ended: %s", n.Log())
 		}
@@ -346,7 +335,6 @@ func (n *Node) awaitLogin(t testing.TB) {
 
 // join makes a MySQL server a member of the group.
 func (n *Node) join(t testing.TB, bootstrap bool) {
-	t.Helper()
 	if bootstrap {
 		require.NoError(t, n.Exec(t, "SET GLOBAL group_replication_bootstrap_group=ON"))
 	}
@@ -358,7 +346,6 @@ func (n *Node) join(t testing.TB, bootstrap bool) {
 
 // Exec runs a statement as an administrator.
 func (n *Node) Exec(t testing.TB, statement string) error {
-	t.Helper()
 	return n.with(t, func(ctx context.Context, db *sql.DB) error {
 		_, err := db.ExecContext(ctx, statement)
 		return err
@@ -367,19 +354,16 @@ func (n *Node) Exec(t testing.TB, statement string) error {
 
 // Query runs a query of one row as an administrator.
 func (n *Node) Query(t testing.TB, query string, into ...any) error {
-	t.Helper()
 	return n.with(t, func(ctx context.Context, db *sql.DB) error {
 		return db.QueryRowContext(ctx, query).Scan(into...)
 	})
 }
 
 func (n *Node) with(t testing.TB, fn func(context.Context, *sql.DB) error) error {
-	t.Helper()
 	return n.within(t, limits.Stuck, fn)
 }
 
 func (n *Node) within(t testing.TB, limit time.Duration, fn func(context.Context, *sql.DB) error) error {
-	t.Helper()
 	db, err := n.Open()
 	require.NoError(t, err)
 	defer db.Close()
@@ -390,15 +374,13 @@ func (n *Node) within(t testing.TB, limit time.Duration, fn func(context.Context
 
 // AwaitComplete waits until every node says that all are members.
 func (c *Cluster) AwaitComplete(t testing.TB) {
-	t.Helper()
 	c.await(t, clusterSize, c.Nodes[:]...)
 }
 
 // await waits until the given nodes say that there are so many members, which have all that was written.
 func (c *Cluster) await(t testing.TB, members int, nodes ...*Node) {
-	t.Helper()
 	for _, node := range nodes {
-		Eventually(t, limits.Stuck, fmt.Sprintf("node %d is one of %d members", node.Port, members), func() bool {
+		Eventually(t, fmt.Sprintf("node %d is one of %d members", node.Port, members), func() bool {
 			n, err := c.members(t, node)
 			return err == nil && n == members
 		})
@@ -420,7 +402,6 @@ func (c *Cluster) members(t testing.TB, node *Node) (count int, err error) {
 
 // Primary returns the number of the node that accepts writes; of Galera, of the first one in the list.
 func (c *Cluster) Primary(t testing.TB) int {
-	t.Helper()
 	if c.Flavour == mysqld.MariaDB {
 		return slices.IndexFunc(c.Nodes[:], (*Node).Runs)
 	}
@@ -446,7 +427,6 @@ func (n *Node) Runs() bool {
 
 // Kill ends a node as a crash would.
 func (n *Node) Kill(t testing.TB) {
-	t.Helper()
 	if n.cmd == nil {
 		return
 	}
@@ -455,7 +435,6 @@ func (n *Node) Kill(t testing.TB) {
 }
 
 func (n *Node) signal(t testing.TB, s syscall.Signal) {
-	t.Helper()
 	err := n.cmd.Process.Signal(s)
 	require.False(t, err != nil && !errors.Is(err, os.ErrProcessDone), "%v", err)
 }
@@ -463,13 +442,12 @@ func (n *Node) signal(t testing.TB, s syscall.Signal) {
 // OpenOnEach opens a pool of an account on every node, and a session in each. An account arrives on other nodes a moment
 // after it was made.
 func (c *Cluster) OpenOnEach(t testing.TB, account audit.Credentials) (pools []*sql.DB, open []*sql.Conn) {
-	t.Helper()
 	for _, node := range c.Nodes {
 		db, err := account.At(node.Host, node.Port).Open()
 		require.NoError(t, err)
 		t.Cleanup(func() { db.Close() })
 		pools = append(pools, db)
-		Eventually(t, limits.Stuck, "the account can log in everywhere", func() bool {
+		Eventually(t, "the account can log in everywhere", func() bool {
 			conn, err := db.Conn(context.Background())
 			if err == nil {
 				open = append(open, conn)

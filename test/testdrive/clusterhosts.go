@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/test/limits"
 )
 
 // protocol lists the addresses at which the nodes reach each other.
@@ -30,9 +29,8 @@ func (n *Node) at(port int) string { return net.JoinHostPort(n.Host, strconv.Ito
 // group, and if none is in one, the group begins again with the node that has all transactions. Nodes of Galera do that
 // themselves.
 func (c *Cluster) Reassemble(t testing.TB) {
-	t.Helper()
 	if c.Flavour == mysqld.MySQL {
-		Eventually(t, limits.Stuck, "three members are online", func() bool { return c.assemble(t) })
+		Eventually(t, "three members are online", func() bool { return c.assemble(t) })
 		return
 	}
 	c.AwaitComplete(t)
@@ -40,7 +38,6 @@ func (c *Cluster) Reassemble(t testing.TB) {
 
 // StartAll starts a cluster of MySQL of which no node runs.
 func (c *Cluster) StartAll(t testing.TB) {
-	t.Helper()
 	for n := range c.Nodes {
 		c.launch(t, n, false)
 	}
@@ -61,7 +58,6 @@ type nodeLook struct {
 func (l nodeLook) out() bool { return slices.Contains([]string{"", "OFFLINE", "ERROR"}, l.state) }
 
 func (c *Cluster) assemble(t testing.TB) (complete bool) {
-	t.Helper()
 	var all [clusterSize]nodeLook
 	online, out := 0, 0
 	for n, node := range c.Nodes {
@@ -126,7 +122,6 @@ const loginTime = 5 * time.Second
 // HasMajority reports whether a node is in a group, and hears a majority of it. A member of MySQL lets nobody log in while
 // a statement on an account waits there for the majority.
 func (c *Cluster) HasMajority(t testing.TB, node *Node) (has bool, err error) {
-	t.Helper()
 	query := `SELECT variable_value = 'Primary' FROM information_schema.global_status
 		WHERE variable_name = 'wsrep_cluster_status'`
 	if c.Flavour == mysqld.MySQL {
@@ -141,6 +136,5 @@ func (c *Cluster) HasMajority(t testing.TB, node *Node) (has bool, err error) {
 
 // start makes a MySQL server join the group.
 func (n *Node) start(t testing.TB) error {
-	t.Helper()
 	return n.Exec(t, "START GROUP_REPLICATION USER='"+n.User+"', PASSWORD='"+n.Password+"'")
 }

@@ -34,7 +34,6 @@ var Main func(ctx context.Context, args []string, getenv func(string) string, st
 
 // Run runs the broker's program with these arguments and only this environment, and waits until it ends.
 func Run(t testing.TB, env map[string]string, args ...string) Output {
-	t.Helper()
 	if Main != nil {
 		return runMain(t, env, args)
 	}
@@ -51,7 +50,6 @@ func Run(t testing.TB, env map[string]string, args ...string) Output {
 }
 
 func runMain(t testing.TB, env map[string]string, args []string) Output {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	stdout, stderr := newLogFile(), newLogFile()
@@ -62,14 +60,12 @@ func runMain(t testing.TB, env map[string]string, args []string) Output {
 
 // Command prepares a command of the program. The test starts and ends it.
 func Command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
-	t.Helper()
 	return command(t, env, append([]string{binaryFor(t, env)}, args...)...)
 }
 
 // ClientProgram is the path of a command line client of a flavour: beside its mysqld, as in the trees that `make mysql97`
 // makes, or in PATH.
 func ClientProgram(t testing.TB, flavour, name string) string {
-	t.Helper()
 	beside := filepath.Join(filepath.Dir(binaryOf(t, flavour).Path), name)
 	if _, err := os.Stat(beside); err == nil {
 		return beside
@@ -81,7 +77,6 @@ func ClientProgram(t testing.TB, flavour, name string) string {
 
 // Expect fails the test unless the command ended with this status, and returns the output.
 func (o Output) Expect(t testing.TB, status int) Output {
-	t.Helper()
 	require.Equal(t, status, o.Status, "exit status %d instead of %d; output:\n%s%s", o.Status, status, o.Stdout, o.Stderr)
 	return o
 }
@@ -111,20 +106,17 @@ func (p Platform) Terminal(t *testing.T) Terminal {
 
 // Run returns what a command that succeeds prints.
 func (u Terminal) Run(t *testing.T, args ...string) string {
-	t.Helper()
 	return Run(t, u.Env, append([]string{"client"}, args...)...).Expect(t, 0).Stdout
 }
 
 // Expect fails the test unless the command succeeds and prints a text.
 func (u Terminal) Expect(t *testing.T, text string, args ...string) {
-	t.Helper()
 	out := u.Run(t, args...)
 	assert.True(t, strings.Contains(out, text), "client %s printed %q without %q", strings.Join(args, " "), out, text)
 }
 
 // Read decodes the one JSON document that a command prints with --json.
 func (u Terminal) Read(t *testing.T, document any, args ...string) {
-	t.Helper()
 	out := u.Run(t, append(args, "--json")...)
 	err := json.Unmarshal([]byte(out), document)
 	require.True(t, err == nil, "client %s --json: %v: %q", strings.Join(args, " "), err, out)
@@ -132,7 +124,6 @@ func (u Terminal) Read(t *testing.T, document any, args ...string) {
 
 // Refused fails the test unless the command fails and says why.
 func (u Terminal) Refused(t *testing.T, why string, args ...string) {
-	t.Helper()
 	said := Run(t, u.Env, append([]string{"client"}, args...)...).Expect(t, 1).Stderr
 	assert.True(t, strings.Contains(said, why), "client %s says %q without %q", strings.Join(args, " "), said, why)
 }
@@ -140,7 +131,6 @@ func (u Terminal) Refused(t *testing.T, why string, args ...string) {
 // DevEnvironment is the environment of a person who tries the broker: a state directory, a mysqld of that flavour, a
 // catalog. The kernel chooses PORT, so that tests do not collide.
 func DevEnvironment(t testing.TB, flavour string) map[string]string {
-	t.Helper()
 	admit.Enter(t, admit.Postgres+admit.Broker+serverUnits(flavour))
 	return map[string]string{
 		"MYSQL_BROKER_DEV_DIR":      launcherDir(t),
@@ -154,7 +144,6 @@ func DevEnvironment(t testing.TB, flavour string) map[string]string {
 
 // StartDev runs `dev` until the test ends, and returns when it says that it is ready.
 func StartDev(t testing.TB, env map[string]string) *Broker {
-	t.Helper()
 	b := Launch(t, env, "dev")
 	line := b.AwaitLog(t, "The broker is ready at ")
 	b.AwaitLog(t, "Ctrl-C stops everything")

@@ -17,7 +17,6 @@ import (
 // Contents lists everything that a database has: every object as it was created, without its definer, and the checksum
 // of every table.
 func Contents(t *testing.T, c Credentials) (all []string) {
-	t.Helper()
 	db := c.Open(t)
 	for _, query := range []string{
 		"SELECT CONCAT('table ', table_name) FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1",
@@ -49,7 +48,6 @@ func Contents(t *testing.T, c Credentials) (all []string) {
 }
 
 func ExpectContents(t *testing.T, what string, c Credentials, want []string) {
-	t.Helper()
 	got := Contents(t, c)
 	for _, line := range want {
 		assert.True(t, slices.Contains(got, line), "%s lacks %q", what, line)
@@ -61,14 +59,12 @@ func ExpectContents(t *testing.T, what string, c Credentials, want []string) {
 
 // Cloneable provisions an instance with a table, a view, a routine and a trigger.
 func Cloneable(t *testing.T, p Platform, plan string) (Instance, Credentials) {
-	t.Helper()
 	i := p.Provisioned(t, plan, Body{"context": CloudFoundry})
 	return i, MakeObjects(t, i)
 }
 
 // ExpectClone uses a copy of a cloneable instance.
 func ExpectClone(t *testing.T, i Instance) {
-	t.Helper()
 	b, c := i.Bound(t, nil)
 	db := c.Open(t)
 	Exec(t, db, "CALL add_item()")
@@ -79,7 +75,6 @@ func ExpectClone(t *testing.T, i Instance) {
 
 // AccountsOf lists the accounts that were granted something on the database of credentials.
 func AccountsOf(t *testing.T, p Platform, c Credentials) []string {
-	t.Helper()
 	return ReadAll(t, p.Admin(t), "SELECT user FROM mysql.db WHERE db = '"+strings.ReplaceAll(c.Database, "_", `\\_`)+"'")
 }
 
@@ -101,7 +96,6 @@ type Writer struct {
 
 // StartWriter starts one, which goes on after errors with the numbers tolerated.
 func StartWriter(t *testing.T, c Credentials, tolerated ...uint16) *Writer {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &Writer{done: make(chan struct{}), stops: cancel}
 	db := c.Open(t)
@@ -157,7 +151,6 @@ func (w *Writer) Stop(t *testing.T) []string {
 
 // ExpectWritten checks that nothing is lost that the writer knows to be written.
 func ExpectWritten(t *testing.T, acked []string, c Credentials) {
-	t.Helper()
 	there := map[string]bool{}
 	for _, id := range ReadAll(t, c.Open(t), "SELECT id FROM written") {
 		there[id] = true
@@ -169,7 +162,6 @@ func ExpectWritten(t *testing.T, acked []string, c Credentials) {
 
 // ExpectSame compares what two databases hold.
 func ExpectSame(t *testing.T, a, b Credentials) {
-	t.Helper()
 	from, to := a.Open(t), b.Open(t)
 	for _, query := range []string{
 		"SELECT CONCAT(table_name, table_type) FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1",

@@ -32,7 +32,6 @@ type Credentials struct {
 
 // Credentials reads those of a response, and remembers that the broker's log must not hold them.
 func (p Platform) Credentials(t *testing.T, r Response) Credentials {
-	t.Helper()
 	raw, err := json.Marshal(r.Body["credentials"])
 	require.NoError(t, err)
 	var c Credentials
@@ -44,20 +43,17 @@ func (p Platform) Credentials(t *testing.T, r Response) Credentials {
 
 // Fields is a login by the fields, with the server's certificate verified where there is one.
 func (c Credentials) Fields(t *testing.T) *mysql.Config {
-	t.Helper()
 	return c.Login(t, c.Username, c.Password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), c.Database)
 }
 
 // Plain is a login by the fields without TLS.
 func (c Credentials) Plain(t *testing.T) *mysql.Config {
-	t.Helper()
 	cfg := c.Fields(t)
 	cfg.TLS = nil
 	return cfg
 }
 
 func (c Credentials) ByURI(t *testing.T) *mysql.Config {
-	t.Helper()
 	u := ParseURL(t, c.URI)
 	password, _ := u.User.Password()
 	return c.Login(t, u.User.Username(), password, u.Host, strings.TrimPrefix(u.Path, "/"))
@@ -65,13 +61,11 @@ func (c Credentials) ByURI(t *testing.T) *mysql.Config {
 
 // ByJDBC is a login as Connector/J would read the JDBC URL.
 func (c Credentials) ByJDBC(t *testing.T) *mysql.Config {
-	t.Helper()
 	u := ParseURL(t, strings.TrimPrefix(c.JDBCURL, "jdbc:"))
 	return c.Login(t, u.Query().Get("user"), u.Query().Get("password"), u.Host, strings.TrimPrefix(u.Path, "/"))
 }
 
 func ParseURL(t *testing.T, text string) *url.URL {
-	t.Helper()
 	u, err := url.Parse(text)
 	require.NoError(t, err)
 	require.Equal(t, "mysql", u.Scheme, "the scheme of the URL")
@@ -79,7 +73,6 @@ func ParseURL(t *testing.T, text string) *url.URL {
 }
 
 func (c Credentials) Login(t *testing.T, user, password, address, database string) *mysql.Config {
-	t.Helper()
 	cfg, err := servers.Login(c.Host, c.Port, user, password, c.CACertificate)
 	require.NoError(t, err)
 	cfg.Addr, cfg.DBName = address, database
@@ -88,7 +81,6 @@ func (c Credentials) Login(t *testing.T, user, password, address, database strin
 
 // Connect prepares connections until the test ends. None is made yet.
 func Connect(t *testing.T, cfg *mysql.Config) *sql.DB {
-	t.Helper()
 	db, err := servers.Connect(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
@@ -97,12 +89,10 @@ func Connect(t *testing.T, cfg *mysql.Config) *sql.DB {
 
 // Open logs in by the fields, until the test ends.
 func (c Credentials) Open(t *testing.T) *sql.DB {
-	t.Helper()
 	return Open(t, c.Fields(t))
 }
 
 func Open(t *testing.T, cfg *mysql.Config) *sql.DB {
-	t.Helper()
 	db := Connect(t, cfg)
 	require.NoError(t, db.PingContext(t.Context()), "log in as %s", cfg.User)
 	return db
@@ -110,7 +100,6 @@ func Open(t *testing.T, cfg *mysql.Config) *sql.DB {
 
 // ExpectRefused fails the test if a login works, or fails otherwise than by the server's refusal.
 func ExpectRefused(t *testing.T, cfg *mysql.Config) {
-	t.Helper()
 	err := Connect(t, cfg).PingContext(t.Context())
 	refusal := (*mysql.MySQLError)(nil)
 	require.True(t, errors.As(err, &refusal), "log in as %s: %v instead of a refusal by the server", cfg.User, err)
@@ -118,7 +107,6 @@ func ExpectRefused(t *testing.T, cfg *mysql.Config) {
 
 // Admin logs in to the shared server as an administrator, until the test ends.
 func (p Platform) Admin(t *testing.T) *sql.DB {
-	t.Helper()
 	s := p.Server
 	return Open(t, Credentials{}.Login(t, s.User, s.Password, s.Address(), ""))
 }

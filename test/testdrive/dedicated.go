@@ -22,7 +22,6 @@ import (
 
 // ExpectNoRoom fails the test unless the operation fails for want of room, which users read, and operators the cause.
 func ExpectNoRoom(t *testing.T, i Instance, operation string, tasks Tasks, cause string) {
-	t.Helper()
 	tasks.AwaitFailure(t, i.ID, time.Minute, cause)
 	r := i.Poll(t, "?operation="+operation).Expect(t, http.StatusOK)
 	ExpectRefusal(t, r, http.StatusOK, "no room for a dedicated server", operation)
@@ -30,7 +29,6 @@ func ExpectNoRoom(t *testing.T, i Instance, operation string, tasks Tasks, cause
 
 // DedicatedID is the launcher's id of the one server that it has.
 func DedicatedID(t *testing.T, env map[string]string) string {
-	t.Helper()
 	found, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*"))
 	require.True(t, err == nil && len(found) == 1, "servers of the launcher: %v, %v", found, err)
 	return filepath.Base(found[0])
@@ -59,7 +57,6 @@ func (i Instance) ExpectVersion(t *testing.T, p Platform, env map[string]string,
 
 // CheckNothingLeft looks for directories and processes of dedicated servers.
 func CheckNothingLeft(t *testing.T, launcherDir string) {
-	t.Helper()
 	instances := filepath.Join(launcherDir, "instances")
 	for _, pattern := range []string{filepath.Join(instances, "*"), filepath.Join(launcherDir, "trash", "*")} {
 		left, err := filepath.Glob(pattern)
@@ -70,12 +67,10 @@ func CheckNothingLeft(t *testing.T, launcherDir string) {
 
 // HoldLaunches keeps launches from going on once they have begun, as another broker does that chooses a port just now.
 func (p Platform) HoldLaunches(t *testing.T) (release func()) {
-	t.Helper()
 	return LockDir(t, filepath.Join(p.launcherDir, "instances"))
 }
 
 func ExpectNoProcess(t *testing.T, dir string) {
-	t.Helper()
 	assert.Empty(t, Processes(t, dir), "still running")
 }
 
@@ -84,7 +79,6 @@ func ExpectNoProcess(t *testing.T, dir string) {
 // gives them. Namespaces and servers are removed when the test ends. The inspectors are for audits.
 func OnKubernetes(t testing.TB, env map[string]string, flavour string, c *cluster.Shared,
 	names ...string) (map[string]string, map[string]launchertest.Inspector) {
-	t.Helper()
 	all := cluster.Binaries()
 	at := slices.IndexFunc(all, func(b mysqld.Binary) bool { return b.Flavour == flavour })
 	require.True(t, at >= 0, "the cluster has no image of %s", flavour)

@@ -27,7 +27,6 @@ type Disk struct {
 // MountDisk mounts a disk of some MiB over a launcher's directory until the test ends. Only brokers started by its
 // Start see it; their dedicated servers are killed when the test ends.
 func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
-	t.Helper()
 	args := []string{"--mount"}
 	if os.Geteuid() != 0 {
 		args = append(args, "--user", "--map-root-user")
@@ -55,7 +54,6 @@ func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 
 // Start is like the function Start, for a broker that sees the disk.
 func (d *Disk) Start(t testing.TB, env map[string]string) *Broker {
-	t.Helper()
 	return started(t, launch(t, env, append(d.enter(), binaryFor(t, env), "serve")...))
 }
 
@@ -68,7 +66,6 @@ const filler = "filler"
 
 // Fill fills the disk up to so many free MiB.
 func (d *Disk) Fill(t testing.TB, leave int64) {
-	t.Helper()
 	f, err := os.Create(d.Path(filler))
 	require.NoError(t, err)
 	defer f.Close()
@@ -79,7 +76,6 @@ func (d *Disk) Fill(t testing.TB, leave int64) {
 
 // Free deletes what Fill wrote.
 func (d *Disk) Free(t testing.TB) {
-	t.Helper()
 	require.NoError(t, os.Remove(d.Path(filler)))
 }
 

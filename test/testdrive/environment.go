@@ -22,7 +22,6 @@ const QuotaSmall = 40
 
 // QuotaEnvironment is that of brokers that measure every second, and whose smallest plans are smaller still.
 func QuotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
-	t.Helper()
 	env := Environment(t, server)
 	of := func(mebibytes int) string { return fmt.Sprintf("max_storage_mb: %d,", mebibytes) }
 	env["CATALOG"] = EditedCatalog(t, strings.NewReplacer(of(100), of(QuotaSmall)).Replace)
@@ -31,7 +30,6 @@ func QuotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 }
 
 func Encode(t testing.TB, v any) string {
-	t.Helper()
 	raw, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(raw)
@@ -39,13 +37,11 @@ func Encode(t testing.TB, v any) string {
 
 // AnyEnvironment is for tests that need one broker on any server.
 func AnyEnvironment(t *testing.T) map[string]string {
-	t.Helper()
 	return Environment(t, servers.Any(t))
 }
 
 // PrivateEnvironment is for tests that need a broker on a server of their own.
 func PrivateEnvironment(t *testing.T) (private servers.MySQL, env map[string]string) {
-	t.Helper()
 	private = Private(t, servers.Any(t).Flavour)
 	return private, Environment(t, private)
 }
@@ -58,7 +54,6 @@ func Described(name string, s servers.MySQL) map[string]any {
 
 // UseAsApplication does what applications and their migrations do.
 func UseAsApplication(t *testing.T, c Credentials) {
-	t.Helper()
 	db := c.Open(t)
 	Exec(t, db,
 		"CREATE TABLE fruit (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), noted VARCHAR(20))",
@@ -72,14 +67,12 @@ func UseAsApplication(t *testing.T, c Credentials) {
 }
 
 func MakeObjects(t *testing.T, i Instance) Credentials {
-	t.Helper()
 	_, c := i.Bound(t, nil)
 	MakeObjectsAs(t, c)
 	return c
 }
 
 func MakeObjectsAs(t *testing.T, c Credentials) {
-	t.Helper()
 	Exec(t, c.Open(t), "CREATE TABLE items (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20))",
 		"INSERT INTO items (name) VALUES ('one'), ('two')", "CREATE VIEW names AS SELECT name FROM items",
 		"CREATE PROCEDURE add_item() INSERT INTO items (name) VALUES ('added')",
@@ -88,13 +81,11 @@ func MakeObjectsAs(t *testing.T, c Credentials) {
 
 // EditedCatalog returns the path of a copy of the project's catalog, changed by edit.
 func EditedCatalog(t testing.TB, edit func(text string) string) (path string) {
-	t.Helper()
 	return edited(t, filepath.Join(Root(), "catalog.yml"), edit)
 }
 
 // edited is EditedCatalog of any catalog.
 func edited(t testing.TB, catalog string, edit func(text string) string) (path string) {
-	t.Helper()
 	text, err := os.ReadFile(catalog)
 	require.NoError(t, err)
 	changed := edit(string(text))
@@ -117,14 +108,12 @@ func InPlan(plan, old, new string) (edit func(text string) string) {
 
 // Shipped is a file of the project.
 func Shipped(t *testing.T, path string) string {
-	t.Helper()
 	text, err := os.ReadFile(filepath.Join(Root(), path))
 	require.NoError(t, err)
 	return string(text)
 }
 
 func CatalogWithout(t *testing.T, plans ...string) (path string) {
-	t.Helper()
 	return EditedCatalog(t, func(text string) string {
 		const between = "\n      - id: "
 		return strings.Join(slices.DeleteFunc(strings.Split(text, between), func(part string) bool {
@@ -135,7 +124,6 @@ func CatalogWithout(t *testing.T, plans ...string) (path string) {
 
 // CatalogRetaining has plans that keep the data of deleted instances for two days, and allow events.
 func CatalogRetaining(t *testing.T) (path string) {
-	t.Helper()
 	return EditedCatalog(t, func(text string) string {
 		text = strings.ReplaceAll(text, "max_bindings: 10,", "max_bindings: 10, keep_deleted_days: 2, events: true,")
 		return strings.ReplaceAll(text, "max_bindings: 20,", "max_bindings: 20, keep_deleted_days: 2,")
@@ -145,7 +133,6 @@ func CatalogRetaining(t *testing.T) (path string) {
 // RetainingCatalog is the path of a copy of the project's catalog, in which these plans keep the data of deleted
 // instances for a day.
 func RetainingCatalog(t testing.TB, plans ...string) (path string) {
-	t.Helper()
 	path = filepath.Join(Root(), "catalog.yml")
 	for _, plan := range plans {
 		path = CatalogWith(t, path, plan, "keep_deleted_days: 1")
@@ -155,7 +142,6 @@ func RetainingCatalog(t testing.TB, plans ...string) (path string) {
 
 // OfferUpgrade has the plan dedicated-large want a later version than dedicated-small, and returns it.
 func OfferUpgrade(t testing.TB, env map[string]string) launcher.Version {
-	t.Helper()
 	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
 	require.NoError(t, err)
 	later := servers.Later(t, present)
@@ -166,6 +152,5 @@ func OfferUpgrade(t testing.TB, env map[string]string) launcher.Version {
 
 // CatalogWith writes a catalog like that one, in which a plan has one more key for the broker, and returns its path.
 func CatalogWith(t testing.TB, catalog, plan, key string) (path string) {
-	t.Helper()
 	return edited(t, catalog, InPlan(plan, "max_bindings: ", key+", max_bindings: "))
 }

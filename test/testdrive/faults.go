@@ -38,7 +38,6 @@ type Faults struct {
 // NewFaults makes the brokers started in env, from now on until the test ends, announce their fault points. They
 // continue until Decide says otherwise.
 func NewFaults(t testing.TB, env map[string]string) *Faults {
-	t.Helper()
 	dir, err := os.MkdirTemp("", "mbf") // short, as the paths of sockets must be
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -96,14 +95,12 @@ func (f *Faults) answer(conn net.Conn) {
 
 // HoldAt holds brokers that come to a point until release is called, and closes at when the first has come there.
 func HoldAt(t *testing.T, f *Faults, point string) (at <-chan struct{}, release func()) {
-	t.Helper()
 	g := Hold(t, f, point)[0]
 	return g.Reached, g.Release
 }
 
 // Hold holds brokers that come to one of these points until its gate is released.
 func Hold(t *testing.T, f *Faults, points ...string) (gates []*Gate) {
-	t.Helper()
 	for _, point := range points {
 		gates = append(gates, NewGate(t, point))
 	}
@@ -126,7 +123,6 @@ type Gate struct {
 }
 
 func NewGate(t *testing.T, point string) *Gate {
-	t.Helper()
 	g := &Gate{point: point, Reached: make(chan struct{}), free: make(chan struct{})}
 	g.Release = sync.OnceFunc(func() { close(g.free) })
 	t.Cleanup(g.Release)
@@ -155,7 +151,6 @@ func DieAt(at string, n int32) func(int, string) Word {
 // Stall makes every statement that changes something on a server wait until release, as one that is being backed up
 // does. The broker's statements give up after 2 s each.
 func Stall(t *testing.T, admin *sql.DB) (release func()) {
-	t.Helper()
 	conn, err := admin.Conn(t.Context())
 	require.NoError(t, err)
 	Exec(t, conn, "FLUSH TABLES WITH READ LOCK")
@@ -172,7 +167,6 @@ func Stall(t *testing.T, admin *sql.DB) (release func()) {
 
 // AwaitStatement waits until a session executes a statement that begins like this.
 func AwaitStatement(t *testing.T, admin *sql.DB, beginning string) {
-	t.Helper()
 	AwaitTrue(t, admin, `SELECT EXISTS (SELECT 1 FROM information_schema.processlist
 		WHERE id <> CONNECTION_ID() AND info LIKE CONCAT(?, '%'))`, beginning)
 }

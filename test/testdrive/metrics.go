@@ -23,8 +23,6 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"mysql-broker/test/limits"
 )
 
 // Metrics maps time series to values, both as Prometheus writes them.
@@ -32,7 +30,6 @@ type Metrics map[string]string
 
 // Scrape reads /metrics, which is open to anyone.
 func (b *Broker) Scrape(t testing.TB) Metrics {
-	t.Helper()
 	m := Metrics{}
 	for line := range strings.Lines(b.Get(t, "/metrics")) {
 		if i := strings.LastIndexByte(line, ' '); i > 0 && line[0] != '#' {
@@ -44,7 +41,6 @@ func (b *Broker) Scrape(t testing.TB) Metrics {
 
 // Int fails the test if there is no such series.
 func (m Metrics) Int(t testing.TB, series string) int {
-	t.Helper()
 	n, err := strconv.ParseFloat(m[series], 64)
 	require.NoError(t, err, series)
 	return int(n)
@@ -73,7 +69,6 @@ type Prometheus struct {
 
 // StartPrometheus runs Prometheus with this configuration file until the test ends.
 func StartPrometheus(t testing.TB, config string) *Prometheus {
-	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "prometheus.yml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
@@ -86,7 +81,6 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 
 // LintMetrics checks /metrics with Prometheus's own tool.
 func LintMetrics(t testing.TB, text string) {
-	t.Helper()
 	check := exec.Command("promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(text)
 	out, err := check.CombinedOutput()
@@ -101,7 +95,6 @@ type Sample struct {
 
 // Query evaluates an expression now. A malformed expression fails the test.
 func (p *Prometheus) Query(t testing.TB, expression string) []Sample {
-	t.Helper()
 	var data struct{ Result []Sample }
 	p.get(t, "/api/v1/query?query="+url.QueryEscape(expression), &data)
 	return data.Result
@@ -115,7 +108,6 @@ type Rule struct {
 }
 
 func (p *Prometheus) Rules(t testing.TB) (all []Rule) {
-	t.Helper()
 	var data struct{ Groups []struct{ Rules []Rule } }
 	p.get(t, "/api/v1/rules", &data)
 	for _, group := range data.Groups {
@@ -126,7 +118,6 @@ func (p *Prometheus) Rules(t testing.TB) (all []Rule) {
 
 // get asks Prometheus's API. https://prometheus.io/docs/prometheus/latest/querying/api/
 func (p *Prometheus) get(t testing.TB, path string, data any) {
-	t.Helper()
 	raw := get(t, p.URL+path)
 	result := struct {
 		Status string
@@ -138,8 +129,7 @@ func (p *Prometheus) get(t testing.TB, path string, data any) {
 
 // Await waits until an expression has a result.
 func (p *Prometheus) Await(t testing.TB, expression string) {
-	t.Helper()
-	Eventually(t, limits.Stuck, "Prometheus has "+expression, func() bool { return len(p.Query(t, expression)) > 0 })
+	Eventually(t, "Prometheus has "+expression, func() bool { return len(p.Query(t, expression)) > 0 })
 }
 
 // Collector takes traces as an OpenTelemetry collector does, by OTLP over HTTP, and keeps them.
@@ -168,7 +158,6 @@ func (s Span) Attribute(name string) string {
 
 // StartCollector listens until the test ends.
 func StartCollector(t testing.TB) *Collector {
-	t.Helper()
 	c := &Collector{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := c.take(r); err != nil {

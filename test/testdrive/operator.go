@@ -32,7 +32,6 @@ func withoutPlatform(env map[string]string) map[string]string {
 
 // Run runs a command, expects this exit status, and returns the output.
 func (o Operator) Run(t *testing.T, status int, args ...string) Output {
-	t.Helper()
 	out := Run(t, o.Env, args...).Expect(t, status)
 	o.Seen.Check(t, "mysql-broker "+strings.Join(args, " "), out.Stdout+out.Stderr)
 	return out
@@ -40,7 +39,6 @@ func (o Operator) Run(t *testing.T, status int, args ...string) Output {
 
 // Read decodes what a command prints with --json.
 func (o Operator) Read(t *testing.T, document any, args ...string) {
-	t.Helper()
 	out := o.Run(t, 0, append(args, "--json")...).Stdout
 	err := json.Unmarshal([]byte(out), document)
 	require.NoError(t, err, "%v: %q", err, out)
@@ -48,7 +46,6 @@ func (o Operator) Read(t *testing.T, document any, args ...string) {
 
 // IDs are the fields of that name in what a list prints with --json.
 func (o Operator) IDs(t *testing.T, field string, args ...string) []string {
-	t.Helper()
 	var rows []map[string]any
 	o.Read(t, &rows, args...)
 	ids := make([]string, len(rows))
@@ -60,7 +57,6 @@ func (o Operator) IDs(t *testing.T, field string, args ...string) []string {
 
 // Refuse fails the test unless a command fails and says why.
 func (o Operator) Refuse(t *testing.T, why string, args ...string) {
-	t.Helper()
 	out := o.Run(t, 1, args...)
 	assert.True(t, strings.Contains(out.Stderr, why) && out.Stdout == "",
 		"%q printed %q and %q without %q", args, out.Stdout, out.Stderr, why)
@@ -81,7 +77,6 @@ type AuditLine struct {
 }
 
 func (o Operator) Audit(t *testing.T, args ...string) (all []AuditLine) {
-	t.Helper()
 	out := o.Run(t, 0, append([]string{"audit", "--json"}, args...)...).Stdout
 	for line := range strings.Lines(out) {
 		var l AuditLine
@@ -94,7 +89,6 @@ func (o Operator) Audit(t *testing.T, args ...string) (all []AuditLine) {
 
 // RunDoctor runs it as an operator does who is not given the platform's password.
 func RunDoctor(t *testing.T, env map[string]string, args ...string) Output {
-	t.Helper()
 	return Run(t, withoutPlatform(env), append([]string{"doctor"}, args...)...)
 }
 
@@ -121,26 +115,22 @@ type Retained struct {
 }
 
 func (o Operator) Retained(t *testing.T) (all []Retained) {
-	t.Helper()
 	o.Read(t, &all, "retained")
 	return all
 }
 
 func RotateAdmin(t *testing.T, env map[string]string, ids ...string) Output {
-	t.Helper()
 	return Run(t, env, append([]string{"rotate-admin-passwords"}, ids...)...)
 }
 
 // RunRecover runs it as an operator does, and returns what it prints.
 func RunRecover(t *testing.T, env map[string]string, status int, args ...string) string {
-	t.Helper()
 	out := Run(t, withoutPlatform(env), append([]string{"recover"}, args...)...).Expect(t, status)
 	return out.Stdout + out.Stderr
 }
 
 // StopBroker ends a broker as a platform does.
 func StopBroker(t *testing.T, p Platform) {
-	t.Helper()
 	p.Signal(t, syscall.SIGTERM)
 	require.Equal(t, 0, p.Wait(t), "exit status")
 }

@@ -29,14 +29,12 @@ type Response struct {
 
 // Expect fails the test unless the response has this status, and returns the response.
 func (r Response) Expect(t testing.TB, status int) Response {
-	t.Helper()
 	require.Equal(t, status, r.Status, "status %d instead of %d: %s", r.Status, status, r.Raw)
 	return r
 }
 
 // Operation fails the test unless the response accepts an operation, and returns its token.
 func (r Response) Operation(t testing.TB) string {
-	t.Helper()
 	return r.Expect(t, http.StatusAccepted).String("operation")
 }
 
@@ -49,13 +47,11 @@ func (r Response) String(field string) string {
 // Do sends a request as a platform of API version 2.17 would, and fails the test unless one JSON object comes back.
 // body is encoded as JSON, unless it is []byte; nil sends none.
 func (b *Broker) Do(t testing.TB, method, path string, body any) Response {
-	t.Helper()
 	return b.DoWith(t, method, path, body, nil)
 }
 
 // DoWith is Do with additional or replaced headers; an empty value removes one.
 func (b *Broker) DoWith(t testing.TB, method, path string, body any, headers map[string]string) Response {
-	t.Helper()
 	r, err := b.Send(method, path, body, headers)
 	require.NoError(t, err)
 	return r
@@ -135,19 +131,17 @@ func (b *Broker) request(method, path string, body any, headers map[string]strin
 
 // Plan returns the ids of a plan in the project's catalog.
 func Plan(t testing.TB, name string) (serviceID, planID string) {
-	t.Helper()
 	for _, p := range Plans(t) {
 		if p.Name == name {
 			return p.ServiceID, p.ID
 		}
 	}
-	t.Fatalf("no plan %q in the catalog", name)
+	require.Fail(t, "no plan of the catalog", name)
 	return "", ""
 }
 
 // Plans are those of the shipped catalog.
 func Plans(t testing.TB) []plan.Plan {
-	t.Helper()
 	c, err := catalog.Load(Root() + "/catalog.yml")
 	require.NoError(t, err)
 	return c.Plans()
@@ -159,9 +153,7 @@ const pollInterval = 50 * time.Millisecond
 // AwaitOperation polls last_operation until the operation has ended, and returns its state and every description shown
 // meanwhile, in order and without repeats. Every response of an operation in progress must have one.
 func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (state string, shown []string) {
-	t.Helper()
-	deadline := time.Now().Add(limits.Stuck)
-	for time.Now().Before(deadline) {
+	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(pollInterval) {
 		r := b.Do(t, "GET", "/v2/service_instances/"+instanceID+"/last_operation?operation="+operation, nil).
 			Expect(t, http.StatusOK)
 		if d := r.String("description"); d != "" && (len(shown) == 0 || shown[len(shown)-1] != d) {
@@ -172,15 +164,13 @@ func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (sta
 		}
 		assert.NotEmpty(t, r.String("description"),
 			"%s of %s is in progress and has no description: %s", operation, instanceID, r.Raw)
-		time.Sleep(pollInterval)
 	}
-	t.Fatalf("%s of %s was still in progress after %v; shown: %q", operation, instanceID, limits.Stuck, shown)
+	require.Fail(t, "still in progress", "%s of %s after %v; shown: %q", operation, instanceID, limits.Stuck, shown)
 	return "", nil
 }
 
 // ExpectRefusal fails the test unless the response has this status and a description with each of the words.
 func ExpectRefusal(t *testing.T, r Response, status int, words ...string) {
-	t.Helper()
 	r.Expect(t, status)
 	for _, word := range words {
 		assert.Contains(t, r.String("description"), word, "the description")
@@ -189,7 +179,6 @@ func ExpectRefusal(t *testing.T, r Response, status int, words ...string) {
 
 // ExpectError fails the test unless the response is a 422 with this error code and a description.
 func ExpectError(t *testing.T, r Response, code string, words ...string) {
-	t.Helper()
 	ExpectRefusal(t, r, 422, words...)
 	assert.True(t, r.String("error") == code && r.String("description") != "",
 		"the answer has not the code %s and a description: %s", code, r.Raw)
@@ -197,7 +186,6 @@ func ExpectError(t *testing.T, r Response, code string, words ...string) {
 
 // ExpectEmpty fails the test unless the response is {} with this status.
 func ExpectEmpty(t *testing.T, r Response, status int) {
-	t.Helper()
 	r.Expect(t, status)
 	assert.Equal(t, 0, len(r.Body), "the body is not {}: %s", r.Raw)
 }
@@ -214,7 +202,6 @@ func Field(object map[string]any, names ...string) any {
 
 // BindingTimes reads the metadata of a response.
 func BindingTimes(t *testing.T, r Response) (expires, renew time.Time) {
-	t.Helper()
 	for name, at := range map[string]*time.Time{"expires_at": &expires, "renew_before": &renew} {
 		text, _ := Field(r.Body, "metadata", name).(string)
 		var err error
@@ -225,7 +212,6 @@ func BindingTimes(t *testing.T, r Response) (expires, renew time.Time) {
 }
 
 func ExpectConnectionLimit(t *testing.T, admin *sql.DB, account string, want int) {
-	t.Helper()
 	got := Read[int](t, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", account)
 	assert.Equal(t, want, got, "the account may open %d connections", got)
 }
@@ -236,9 +222,13 @@ func AsksToRepeat(r Response) bool {
 	return r.Status >= http.StatusInternalServerError || r.String("error") == "ConcurrencyError"
 }
 
-// Eventually waits until condition holds, and fails the test if it does not within limit. what says what is awaited.
-func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
-	t.Helper()
+// Eventually waits until condition holds, and fails the test if it never does. what says what is awaited.
+func Eventually(t testing.TB, what string, condition func() bool) {
+	Within(t, limits.Stuck, what, condition)
+}
+
+// Within is Eventually with another limit.
+func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); ; {
@@ -253,12 +243,11 @@ func Eventually(t testing.TB, limit time.Duration, what string, condition func()
 // Receive returns the next value of a channel, or the zero value if it is closed. It fails the test if nothing arrives;
 // what says what was expected.
 func Receive[T any](t testing.TB, ch <-chan T, what string) T {
-	t.Helper()
 	select {
 	case v := <-ch:
 		return v
 	case <-time.After(limits.Stuck):
-		t.Fatalf("%s: not within %v", what, limits.Stuck)
+		require.Fail(t, what, "not within %v", limits.Stuck)
 		panic("not reached")
 	}
 }

@@ -31,13 +31,11 @@ type Platform struct {
 
 // StartPlatform starts a broker. Once that has stopped, neither its log nor its responses may hold any of its secrets.
 func StartPlatform(t *testing.T, server servers.MySQL, env map[string]string) Platform {
-	t.Helper()
 	return StartPlatformBy(t, Start, server, env)
 }
 
 func StartPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *Broker, server servers.MySQL,
 	env map[string]string) Platform {
-	t.Helper()
 	seen := &Secrets{}
 	seen.Add(env["BROKER_PASSWORD"], env["ENCRYPTION_KEYSET"], server.Password, server.BrokerPassword)
 	p := Platform{Server: server, launcherDir: env["LAUNCHER_DIR"], Seen: seen}
@@ -55,12 +53,10 @@ func StartPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *Br
 
 // Get reads any path without a password.
 func (b *Broker) Get(t testing.TB, path string) string {
-	t.Helper()
 	return get(t, b.URL+path)
 }
 
 func get(t testing.TB, address string) string {
-	t.Helper()
 	r, err := http.Get(address)
 	require.NoError(t, err)
 	defer r.Body.Close()
@@ -71,7 +67,6 @@ func get(t testing.TB, address string) string {
 
 // DeadServer is described like a server, but nothing listens there.
 func DeadServer(t *testing.T, name string) map[string]any {
-	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -81,7 +76,6 @@ func DeadServer(t *testing.T, name string) map[string]any {
 
 // StartWith starts a broker with these shared servers and without a launcher.
 func StartWith(t *testing.T, server servers.MySQL, shared ...map[string]any) Platform {
-	t.Helper()
 	text, err := json.Marshal(shared)
 	require.NoError(t, err)
 	env := Environment(t, server)
@@ -91,7 +85,6 @@ func StartWith(t *testing.T, server servers.MySQL, shared ...map[string]any) Pla
 
 // OnePlatform starts a broker, for what does not depend on the flavour.
 func OnePlatform(t *testing.T) (Platform, map[string]string) {
-	t.Helper()
 	t.Parallel()
 	server := servers.Any(t)
 	env := Environment(t, server)
@@ -105,7 +98,6 @@ func Inspectors(env map[string]string) map[string]launchertest.Inspector {
 
 // AuditOf is what an audit compares of the brokers in an environment, with an administrator's login to the shared server.
 func AuditOf(t testing.TB, env map[string]string, shared *sql.DB) audit.World {
-	t.Helper()
 	return audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: shared,
 		Launchers: Inspectors(env), Objects: Objects(env), Plans: Plans(t)}
 }
@@ -128,7 +120,6 @@ type Dashboard struct {
 // NewDashboard makes brokers started in env serve a dashboard. Only one of them can run at a time, because NewDashboard
 // chooses its port.
 func NewDashboard(t testing.TB, env map[string]string) Dashboard {
-	t.Helper()
 	port := strconv.Itoa(FreePort(t))
 	d := Dashboard{URL: "http://127.0.0.1:" + port, Provider: openid.Start(t, openid.Options{})}
 	d.Cloud = openid.StartCloudController(t, d.Provider)

@@ -32,12 +32,10 @@ type Postgres struct {
 
 // StartPostgres starts a cluster, which is removed when the test ends.
 func StartPostgres(t testing.TB) *Postgres {
-	t.Helper()
 	return startPostgres(t, pgcluster.Config{})
 }
 
 func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
-	t.Helper()
 	servers.Needed(t)
 	admit.Enter(t, admit.Postgres)
 	cfg.Dir, cfg.Port, cfg.Durable = launcherDir(t), FreePort(t), true
@@ -55,7 +53,6 @@ func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
 
 // Start starts the cluster again after Kill.
 func (p *Postgres) Start(t testing.TB) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	var err error
@@ -74,13 +71,12 @@ func (p *Postgres) Kill(t testing.TB) {
 
 // Freeze stops every process of the cluster: connections stay open and the kernel accepts new ones, but none gets a
 // response.
-func (p *Postgres) Freeze(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGSTOP) }
+func (p *Postgres) Freeze(t testing.TB) { p.signal(t, syscall.SIGSTOP) }
 
-func (p *Postgres) Thaw(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGCONT) }
+func (p *Postgres) Thaw(t testing.TB) { p.signal(t, syscall.SIGCONT) }
 
 // signal signals the postmaster first, so that it cannot start another process meanwhile.
 func (p *Postgres) signal(t testing.TB, s syscall.Signal) {
-	t.Helper()
 	for postmaster := range Processes(t, p.cfg.Dir) {
 		p.kill(t, postmaster, s)
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
@@ -94,7 +90,6 @@ func (p *Postgres) signal(t testing.TB, s syscall.Signal) {
 }
 
 func (p *Postgres) kill(t testing.TB, pid int, s syscall.Signal) {
-	t.Helper()
 	err := syscall.Kill(pid, s)
 	require.False(t, err != nil && err != syscall.ESRCH, "%v", err)
 }
@@ -107,7 +102,6 @@ type PostgresPair struct {
 
 // StartPostgresPair starts a primary whose commits wait for the standby if synchronous is true.
 func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
-	t.Helper()
 	p := &PostgresPair{Primary: StartPostgres(t)}
 	p.Standby = startPostgres(t, pgcluster.Config{Primary: p.Primary.URL})
 	// By default, a standby that lags behind cancels any query that its replay conflicts with (40001). Here replay waits.
@@ -118,7 +112,7 @@ func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
 		p.Primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
 		p.Primary.Exec(t, "SELECT pg_reload_conf()")
 	}
-	Eventually(t, limits.Stuck, "the standby follows", func() bool {
+	Eventually(t, "the standby follows", func() bool {
 		return p.Primary.is(t, `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE state = 'streaming'
 			AND sync_state = $1)`, map[bool]string{true: "sync", false: "async"}[synchronous])
 	})
@@ -134,13 +128,11 @@ func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
 
 // Promote makes the standby a primary. It returns when the server accepts writes.
 func (p *PostgresPair) Promote(t testing.TB) {
-	t.Helper()
 	require.True(t, p.Standby.is(t, "SELECT pg_promote()"), "the standby was not promoted")
 }
 
 // Exec runs a statement as the superuser.
 func (p *Postgres) Exec(t testing.TB, statement string) {
-	t.Helper()
 	p.with(t, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, statement)
 		return err
@@ -149,13 +141,11 @@ func (p *Postgres) Exec(t testing.TB, statement string) {
 
 // Has reports whether a query has a row.
 func (p *Postgres) Has(t testing.TB, query string) bool {
-	t.Helper()
 	return p.is(t, "SELECT EXISTS ("+query+")")
 }
 
 // is runs a query of one boolean.
 func (p *Postgres) is(t testing.TB, query string, args ...any) (yes bool) {
-	t.Helper()
 	p.with(t, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, query, args...).Scan(&yes)
 	})
@@ -163,7 +153,6 @@ func (p *Postgres) is(t testing.TB, query string, args ...any) (yes bool) {
 }
 
 func (p *Postgres) with(t testing.TB, fn func(context.Context, *pgx.Conn) error) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, p.URL)
@@ -176,7 +165,6 @@ func (p *Postgres) with(t testing.TB, fn func(context.Context, *pgx.Conn) error)
 
 // DumpPostgres backs a database up as docs/upgrade.md has operators do it, and returns the backup's path.
 func DumpPostgres(t testing.TB, database string) string {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "backup")
 	runPostgres(t, database, "pg_dump", "--format=custom", "--file="+path)
 	return path
@@ -184,7 +172,6 @@ func DumpPostgres(t testing.TB, database string) string {
 
 // RestorePostgres puts a backup in the place of what is in a database.
 func RestorePostgres(t testing.TB, database, backup string) {
-	t.Helper()
 	runPostgres(t, database, "pg_restore", "--clean", "--if-exists", "--single-transaction", backup)
 }
 

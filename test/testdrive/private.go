@@ -14,27 +14,23 @@ import (
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/admit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
 
 // Private starts a server that no other test uses, for tests that stall it. It is removed when the test ends. If it is
 // killed, it is not restarted: see StartCrashable.
 func Private(t testing.TB, flavour string) servers.MySQL {
-	t.Helper()
 	return PrivateWith(t, flavour)
 }
 
 // PrivateWith is Private with further lines of the server's option file, as NAME=VALUE.
 func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL {
-	t.Helper()
 	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, false, "127.0.0.1", settings...)
 }
 
 // PrivateDedicated starts a server as the launcher starts an instance's: it has no settings of shared servers, and the
 // broker is its administrator.
 func PrivateDedicated(t testing.TB, flavour string) servers.MySQL {
-	t.Helper()
 	admit.Enter(t, serverUnits(flavour))
 	l, err := launchers.OpenHere(privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), launcher.Options{})
 	require.NoError(t, err)
@@ -47,7 +43,6 @@ func PrivateDedicated(t testing.TB, flavour string) servers.MySQL {
 
 // PrivateLater is Private of a later version: see servers.Later.
 func PrivateLater(t testing.TB, flavour string) servers.MySQL {
-	t.Helper()
 	config := privateConfig(t, launcherDir(t), flavour)
 	config["LAUNCHER_MYSQLD"] = servers.Later(t, binaryOf(t, flavour)).Path
 	return privateBy(t, config, flavour, false)
@@ -58,14 +53,12 @@ const privateID = "private"
 // privateIn starts the server with a launcher that supervises it, or with one that does not and keeps no goroutine and
 // no open file. Its certificate also names host.
 func privateIn(t testing.TB, dir, flavour string, supervise bool, host string, settings ...string) servers.MySQL {
-	t.Helper()
 	config := privateConfig(t, dir, flavour)
 	config["LAUNCHER_HOST"] = host
 	return privateBy(t, config, flavour, supervise, settings...)
 }
 
 func privateBy(t testing.TB, config map[string]string, flavour string, supervise bool, settings ...string) servers.MySQL {
-	t.Helper()
 	admit.Enter(t, serverUnits(flavour))
 	l, e, err := launchPrivate(t.Context(), config, flavour, supervise, settings...)
 	if l != nil {
@@ -84,7 +77,6 @@ func serverUnits(flavour string) int {
 
 // privateConfig is the configuration of a private server's launcher.
 func privateConfig(t testing.TB, dir, flavour string) map[string]string {
-	t.Helper()
 	low, high := PortRange(t)
 	return map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_MYSQLD": binaryOf(t, flavour).Path,
 		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", low, high)}
@@ -112,7 +104,6 @@ func launchPrivate(ctx context.Context, config map[string]string, flavour string
 
 // private describes a private server, with an account for a broker.
 func private(t testing.TB, flavour string, e launcher.Endpoint) servers.MySQL {
-	t.Helper()
 	server, err := servers.WithBrokerAccount(t.Context(), servers.MySQL{Flavour: flavour, Host: "127.0.0.1", Port: e.Port,
 		User: privateUser, Password: privatePassword, CA: string(e.CACertificate)})
 	require.NoError(t, err)
@@ -127,32 +118,28 @@ type Crashable struct {
 
 // StartCrashable starts a Crashable. It is removed when the test ends.
 func StartCrashable(t testing.TB, flavour string) Crashable {
-	t.Helper()
 	return StartCrashableFor(t, flavour, "127.0.0.1")
 }
 
 // StartCrashableFor starts a Crashable whose certificate also names a host by which a test reaches it.
 func StartCrashableFor(t testing.TB, flavour, host string) Crashable {
-	t.Helper()
 	dir := launcherDirWithTemplates(t, flavour)
 	return Crashable{MySQL: privateIn(t, dir, flavour, true, host), dir: dir}
 }
 
 // Crash kills the server, and prevents its restart until let is called.
 func (c Crashable) Crash(t testing.TB) (let func()) {
-	t.Helper()
 	return CrashDedicated(t, c.dir, privateID)
 }
 
 // CrashDedicated kills the server of that id in a launcher's directory, and prevents its restart until let is called,
 // by holding the lock that every start and stop needs.
 func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
-	t.Helper()
 	unlock := LockDir(t, filepath.Join(launcherDir, "instances", id))
 	for _, pid := range Mysqlds(t, filepath.Join(launcherDir, "instances", id)) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
-	Eventually(t, limits.Stuck, "the killed server ends", func() bool {
+	Eventually(t, "the killed server ends", func() bool {
 		return len(Mysqlds(t, filepath.Join(launcherDir, "instances", id))) == 0
 	})
 	return unlock
@@ -160,11 +147,10 @@ func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
 
 // LockDir takes the lock of a directory as the launcher does, until the test ends or unlock is called.
 func LockDir(t testing.TB, path string) (unlock func()) {
-	t.Helper()
 	dir, err := os.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { dir.Close() })
-	Eventually(t, limits.Stuck, "nobody else locks "+path, func() bool {
+	Eventually(t, "nobody else locks "+path, func() bool {
 		return syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 	})
 	return func() { dir.Close() }

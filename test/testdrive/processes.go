@@ -18,7 +18,6 @@ import (
 
 // Processes lists the command lines of the running processes of this host that name something below dir, by process id.
 func Processes(t testing.TB, dir string) map[int]string {
-	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(t, err)
 	found := map[int]string{}
@@ -36,7 +35,6 @@ func Processes(t testing.TB, dir string) map[int]string {
 
 // Mysqlds lists the process ids of the servers that a launcher runs under dir, in order.
 func Mysqlds(t testing.TB, dir string) []int {
-	t.Helper()
 	var pids []int
 	for pid, command := range Processes(t, dir) {
 		program, _, _ := strings.Cut(command, " ")
@@ -50,7 +48,6 @@ func Mysqlds(t testing.TB, dir string) []int {
 
 // SignalMysqlds sends a signal to all servers that a launcher runs under dir.
 func SignalMysqlds(t testing.TB, dir string, s syscall.Signal) {
-	t.Helper()
 	for _, pid := range Mysqlds(t, dir) {
 		require.NoError(t, syscall.Kill(pid, s))
 	}
@@ -68,7 +65,6 @@ const (
 
 // PortRange returns twenty ports for one launcher. No other test, in any process, gets any of them until this one ends.
 func PortRange(t testing.TB) (low, high int) {
-	t.Helper()
 	low = firstRange + portsEach*reserve(t, "range of ports", ranges)
 	return low, low + portsEach - 1
 }
@@ -76,7 +72,6 @@ func PortRange(t testing.TB) (low, high int) {
 // FreePort returns a port on which nobody listens. The kernel gives it to no client, and no other test, in any process,
 // gets it until this one ends.
 func FreePort(t testing.TB) int {
-	t.Helper()
 	for {
 		port := firstPort + reserve(t, "port", ports)
 		if l, err := net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {

@@ -57,13 +57,11 @@ func Parameter(text string) string {
 
 // NewProxy relays connections to target (host:port) until the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
-	t.Helper()
 	return NewProxyAt(t, "127.0.0.1:0", target)
 }
 
 // NewProxyAt is NewProxy with the proxy at an address (host:port).
 func NewProxyAt(t testing.TB, address, target string) *Proxy {
-	t.Helper()
 	l, err := net.Listen("tcp", address)
 	require.NoError(t, err)
 	return newProxy(t, l, target)
@@ -71,7 +69,6 @@ func NewProxyAt(t testing.TB, address, target string) *Proxy {
 
 // NewProxyOn is NewProxy with the proxy on a host of a test's network. The target is on this host.
 func NewProxyOn(t testing.TB, on *network.Host, target string) *Proxy {
-	t.Helper()
 	var l net.Listener
 	require.NoError(t, on.Do(func() (err error) {
 		l, err = net.Listen("tcp", netip.AddrPortFrom(on.Addr, 0).String())

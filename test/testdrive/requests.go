@@ -8,8 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"mysql-broker/test/limits"
 )
 
 // Body is the fields of a request.
@@ -31,13 +29,11 @@ type Instance struct {
 
 // NewInstance chooses an id. If there is an instance of that id when the test ends, it is deleted.
 func (p Platform) NewInstance(t *testing.T, plan string) Instance {
-	t.Helper()
 	return p.NewInstanceCalled(t, plan, uuid.NewString())
 }
 
 // NewInstanceCalled is newInstance with an id, as it stands in a path.
 func (p Platform) NewInstanceCalled(t *testing.T, plan, id string) Instance {
-	t.Helper()
 	i := p.OwnInstance(t, plan)
 	i.ID = id
 	t.Cleanup(func() { i.Remove(t) })
@@ -46,7 +42,6 @@ func (p Platform) NewInstanceCalled(t *testing.T, plan, id string) Instance {
 
 // Provisioned is newInstance and waits until there is one.
 func (p Platform) Provisioned(t *testing.T, plan string, fields Body) Instance {
-	t.Helper()
 	i := p.NewInstance(t, plan)
 	i.await(t, i.Provision(t, Async, fields), http.StatusCreated)
 	return i
@@ -54,7 +49,6 @@ func (p Platform) Provisioned(t *testing.T, plan string, fields Body) Instance {
 
 // await waits for the end of the operation that a response has begun, or expects the status of one that is over.
 func (i Instance) await(t *testing.T, r Response, status int) {
-	t.Helper()
 	if r.Status == http.StatusAccepted {
 		i.Await(t, r.String("operation"))
 		return
@@ -95,20 +89,17 @@ func (i Instance) ProvisionBody(fields Body) Body {
 }
 
 func (i Instance) Provision(t *testing.T, query string, fields Body) Response {
-	t.Helper()
 	return i.Do(t, "PUT", i.Path()+query, i.ProvisionBody(fields))
 }
 
 // Update sends a PATCH with the service's id and these fields.
 func (i Instance) Update(t *testing.T, query string, fields Body) Response {
-	t.Helper()
 	all := Body{"service_id": i.ServiceID}
 	maps.Copy(all, fields)
 	return i.Do(t, "PATCH", i.Path()+query, all)
 }
 
 func (i Instance) UpdatePlan(t *testing.T, query, plan string) Response {
-	t.Helper()
 	_, planID := Plan(t, plan)
 	return i.Update(t, query, Body{"plan_id": planID})
 }
@@ -124,25 +115,21 @@ func (i Instance) Deletion(path, query string) string {
 }
 
 func (i Instance) Deprovision(t *testing.T, query string) Response {
-	t.Helper()
 	return i.Do(t, "DELETE", i.Deletion(i.Path(), query), nil)
 }
 
 func (i Instance) Fetch(t *testing.T) Response {
-	t.Helper()
 	return i.Do(t, "GET", i.Path(), nil)
 }
 
 // Poll asks about an operation; query is all that follows last_operation.
 func (i Instance) Poll(t *testing.T, query string) Response {
-	t.Helper()
 	return i.Do(t, "GET", i.Path()+"/last_operation"+query, nil)
 }
 
 // AwaitFailure waits until an operation has ended, and fails the test unless it has failed with a description that has
 // these words.
 func (i Instance) AwaitFailure(t *testing.T, operation string, words ...string) {
-	t.Helper()
 	state, shown := i.AwaitOperation(t, i.ID, operation)
 	assert.Equal(t, "failed", state, "%s: %q", operation, shown)
 	for _, w := range words {
@@ -152,7 +139,6 @@ func (i Instance) AwaitFailure(t *testing.T, operation string, words ...string) 
 
 // Await returns what an operation shows until it has succeeded.
 func (i Instance) Await(t *testing.T, operation string) (shown []string) {
-	t.Helper()
 	state, shown := i.AwaitOperation(t, i.ID, operation)
 	require.Equal(t, "succeeded", state, "%s %s after %q", operation, state, shown)
 	return shown
@@ -168,7 +154,6 @@ func (i Instance) NewBinding() Binding { return Binding{Instance: i, BindingID: 
 
 // Bound is newBinding and makes it.
 func (i Instance) Bound(t *testing.T, fields Body) (Binding, Credentials) {
-	t.Helper()
 	b := i.NewBinding()
 	return b, i.Credentials(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
 }
@@ -176,31 +161,26 @@ func (i Instance) Bound(t *testing.T, fields Body) (Binding, Credentials) {
 func (b Binding) Path() string { return b.Instance.Path() + "/service_bindings/" + b.BindingID }
 
 func (b Binding) Bind(t *testing.T, fields Body) Response {
-	t.Helper()
 	return b.Do(t, "PUT", b.Path(), b.With(fields))
 }
 
 func (b Binding) Unbind(t *testing.T) Response {
-	t.Helper()
 	return b.Do(t, "DELETE", b.Deletion(b.Path(), Sync), nil)
 }
 
 func (b Binding) Fetch(t *testing.T) Response {
-	t.Helper()
 	return b.Do(t, "GET", b.Path(), nil)
 }
 
 // OwnInstance chooses an id. Unlike that of newInstance, the instance is the test's to delete, through whichever
 // replica of the broker is alive by then.
 func (p Platform) OwnInstance(t *testing.T, plan string) Instance {
-	t.Helper()
 	serviceID, planID := Plan(t, plan)
 	return Instance{Platform: p, ID: uuid.NewString(), ServiceID: serviceID, PlanID: planID}
 }
 
 // MakeOwn makes an instance that is the test's to delete.
 func (p Platform) MakeOwn(t *testing.T, plan string) Instance {
-	t.Helper()
 	i := p.OwnInstance(t, plan)
 	i.Create(t, Body{"context": CloudFoundry}, http.StatusCreated)
 	return i
@@ -214,26 +194,22 @@ func (i Instance) Via(p Platform) Instance {
 
 // BeginProvision asks for the instance and returns the operation that is to make it.
 func (i Instance) BeginProvision(t *testing.T) (operation string) {
-	t.Helper()
 	return i.Provision(t, Async, nil).Operation(t)
 }
 
 // Create waits until there is an instance. status is the response of a synchronous plan.
 func (i Instance) Create(t *testing.T, fields Body, status int) {
-	t.Helper()
 	i.await(t, i.Provision(t, Async, fields), status)
 }
 
 // Delete waits until the instance is deleted.
 func (i Instance) Delete(t *testing.T) {
-	t.Helper()
 	i.await(t, i.Deprovision(t, Async), http.StatusOK)
 }
 
 // UpdateWhenFree begins to change the plan of an instance once the place where its data was before is removed.
 func (i Instance) UpdateWhenFree(t *testing.T, plan string) (operation string) {
-	t.Helper()
-	Eventually(t, limits.Stuck, "the former place is removed", func() bool {
+	Eventually(t, "the former place is removed", func() bool {
 		r := i.UpdatePlan(t, Async, plan)
 		if operation = r.String("operation"); r.Status != http.StatusAccepted {
 			ExpectError(t, r, "ConcurrencyError")
@@ -248,13 +224,11 @@ var CloudFoundry = Body{"platform": "cloudfoundry", "organization_guid": "an-org
 
 // Clone begins to copy an instance.
 func (i Instance) Clone(t *testing.T, of string, fields Body) Response {
-	t.Helper()
 	all := Body{"context": CloudFoundry, "parameters": Body{"clone_from": of}}
 	maps.Copy(all, fields)
 	return i.Provision(t, Async, all)
 }
 
 func (i Instance) Upgrade(t *testing.T, version string) Response {
-	t.Helper()
 	return i.Update(t, Async, Body{"plan_id": i.PlanID, "maintenance_info": Body{"version": version}})
 }

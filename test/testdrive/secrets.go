@@ -66,7 +66,6 @@ func (s *Secrets) heard(r Response) {
 
 // Check fails the test for each line of a text that holds a secret in any form.
 func (s *Secrets) Check(t *testing.T, where, text string) {
-	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, secret := range s.all {
@@ -77,7 +76,6 @@ func (s *Secrets) Check(t *testing.T, where, text string) {
 
 // CheckData is check for what may be large, where servers keep what they were given as it is.
 func (s *Secrets) CheckData(t *testing.T, where string, data []byte) {
-	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, secret := range s.all {
@@ -135,7 +133,6 @@ func forms(secret string) []string {
 
 // NewKeyPair returns a new CA, and a key and a certificate for hosts, all in PEM.
 func NewKeyPair(t testing.TB, hosts ...string) (ca string, key, leaf []byte) {
-	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	caDER, leafDER, err := certificate.New("test", private, hosts...)
@@ -148,7 +145,6 @@ func NewKeyPair(t testing.TB, hosts ...string) (ca string, key, leaf []byte) {
 
 // WriteKeyPair writes ca.crt, tls.crt and tls.key for 127.0.0.1 into a directory, which it makes.
 func WriteKeyPair(t testing.TB, dir string) {
-	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	ca, key, leaf := NewKeyPair(t, "127.0.0.1")
 	for name, content := range map[string][]byte{"ca.crt": []byte(ca), "tls.key": key, "tls.crt": leaf} {

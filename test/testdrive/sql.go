@@ -15,14 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 )
 
 // Exec runs statements in a session, or in those of a pool.
 func Exec(t testing.TB, in interface {
 	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
 }, statements ...string) {
-	t.Helper()
 	for _, statement := range statements {
 		_, err := in.ExecContext(t.Context(), statement)
 		require.NoError(t, err, statement)
@@ -31,20 +29,17 @@ func Exec(t testing.TB, in interface {
 
 // Read runs a query that yields one value.
 func Read[T any](t *testing.T, db *sql.DB, query string, args ...any) (value T) {
-	t.Helper()
 	require.NoError(t, db.QueryRowContext(t.Context(), query, args...).Scan(&value), query)
 	return value
 }
 
 // AwaitTrue polls a query that yields one boolean until it does hold.
 func AwaitTrue(t *testing.T, db *sql.DB, query string, args ...any) {
-	t.Helper()
-	Eventually(t, limits.Stuck, query, func() bool { return Read[bool](t, db, query, args...) })
+	Eventually(t, query, func() bool { return Read[bool](t, db, query, args...) })
 }
 
 // ReadAll is the first column of a query.
 func ReadAll(t *testing.T, db *sql.DB, query string) (all []string) {
-	t.Helper()
 	all, err := audit.Column(t.Context(), db, query)
 	require.NoError(t, err, query)
 	return all
@@ -60,25 +55,21 @@ func ErrorNumber(err error) uint16 {
 
 // RefusalOf is the number of the server's error, 0 for success and where the connection was lost.
 func RefusalOf(t *testing.T, db *sql.DB, statement string) uint16 {
-	t.Helper()
 	return ErrorNumber(ErrorOf(t, db, statement))
 }
 
 func ErrorOf(t *testing.T, db *sql.DB, statement string) error {
-	t.Helper()
 	_, err := db.ExecContext(t.Context(), statement)
 	return err
 }
 
 func DatabaseExists(t *testing.T, p Platform, name string) bool {
-	t.Helper()
 	return Read[bool](t, p.Admin(t),
 		"SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)", name)
 }
 
 // ExpectNothingLeft fails the test if the server knows anything of a database or of its accounts.
 func ExpectNothingLeft(t *testing.T, p Platform, database string, accounts ...string) {
-	t.Helper()
 	assert.False(t, DatabaseExists(t, p, database), "the database %s is still there", database)
 	for _, account := range accounts {
 		assert.False(t, AccountExists(t, p, account), "the account %s is still there", account)
@@ -97,7 +88,6 @@ func ExpectNothingLeft(t *testing.T, p Platform, database string, accounts ...st
 
 // ExpectTenants fails the test unless the server has just these many databases and accounts of tenants.
 func ExpectTenants(t *testing.T, admin *sql.DB, databases, accounts int) {
-	t.Helper()
 	found := Names(t, admin, `SELECT schema_name FROM information_schema.schemata
 		WHERE schema_name LIKE 'db\_%' AND schema_name <> 'db_broker_marks'`)
 	assert.Len(t, found, databases, "databases on the server: %q, want %d", found, databases)
@@ -107,26 +97,19 @@ func ExpectTenants(t *testing.T, admin *sql.DB, databases, accounts int) {
 
 // Names runs a query that yields one column, and sorts it.
 func Names(t *testing.T, db *sql.DB, query string) []string {
-	t.Helper()
 	all := ReadAll(t, db, query)
 	slices.Sort(all)
 	return all
 }
 
 func AccountExists(t *testing.T, p Platform, name string) bool {
-	t.Helper()
 	return Read[bool](t, p.Admin(t), "SELECT EXISTS (SELECT 1 FROM mysql.user WHERE user = ?)", name)
 }
 
-const (
-	QuotaInterval = time.Second
-	// QuotaTime is how long the broker may take to notice and act, on a busy machine.
-	QuotaTime = limits.Stuck
-)
+const QuotaInterval = time.Second
 
 // Fill adds so many MiB to a table, which it makes.
 func Fill(t *testing.T, db *sql.DB, mebibytes int) {
-	t.Helper()
 	Exec(t, db, "CREATE TABLE IF NOT EXISTS filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
 	for range mebibytes {
 		Exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))")
@@ -142,11 +125,10 @@ const (
 // Overfill adds to the table until the server refuses that. Meanwhile the session is ended. Of MiB, it adds no more
 // than lead well over a quota of so many: DELETE could not make room of twice the quota.
 func Overfill(t *testing.T, db *sql.DB, quota int) {
-	t.Helper()
 	Fill(t, db, 0)
 	const well = 8
 	there := Read[int](t, db, "SELECT COALESCE(SUM(LENGTH(content)), 0) DIV (1 << 20) FROM filler")
-	Eventually(t, QuotaTime, "the quota is enforced", func() bool {
+	Eventually(t, "the quota is enforced", func() bool {
 		for there < quota+well && RefusalOf(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))") == 0 {
 			there++
 		}
@@ -156,11 +138,9 @@ func Overfill(t *testing.T, db *sql.DB, quota int) {
 
 // AwaitRefused waits until an account may add no data.
 func AwaitRefused(t *testing.T, db *sql.DB) {
-	t.Helper()
-	Eventually(t, QuotaTime, "inserts are refused", func() bool { return RefusalOf(t, db, InsertOne) == Denied })
+	Eventually(t, "inserts are refused", func() bool { return RefusalOf(t, db, InsertOne) == Denied })
 }
 
 func AwaitAllowed(t *testing.T, db *sql.DB) {
-	t.Helper()
-	Eventually(t, QuotaTime, "inserts are allowed", func() bool { return ErrorOf(t, db, InsertOne) == nil })
+	Eventually(t, "inserts are allowed", func() bool { return ErrorOf(t, db, InsertOne) == nil })
 }

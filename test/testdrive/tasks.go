@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 )
 
@@ -18,7 +17,6 @@ import (
 type Tasks struct{ Pool *pgxpool.Pool }
 
 func OpenTasks(t *testing.T, env map[string]string) Tasks {
-	t.Helper()
 	pool, err := pgxpool.New(t.Context(), env["DATABASE_URL"])
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -26,14 +24,12 @@ func OpenTasks(t *testing.T, env map[string]string) Tasks {
 }
 
 func (ts Tasks) Exec(t *testing.T, statement string, args ...any) {
-	t.Helper()
 	_, err := ts.Pool.Exec(t.Context(), statement, args...)
 	require.NoError(t, err)
 }
 
 // Latest returns the newest task of an instance. epoch grows with every worker that takes it.
 func (ts Tasks) Latest(t *testing.T, instanceID string) (epoch int, state string) {
-	t.Helper()
 	err := ts.Pool.QueryRow(t.Context(), `SELECT epoch, state FROM task
 		WHERE instance_id = $1 AND binding_id = '' ORDER BY id DESC LIMIT 1`, instanceID).Scan(&epoch, &state)
 	require.NoError(t, err)
@@ -42,8 +38,7 @@ func (ts Tasks) Latest(t *testing.T, instanceID string) (epoch int, state string
 
 // AwaitTakeover waits until a worker has the task that is not the one of epoch last.
 func (ts Tasks) AwaitTakeover(t *testing.T, instanceID string, last int) {
-	t.Helper()
-	Eventually(t, limits.Stuck, "another worker takes over", func() bool {
+	Eventually(t, "another worker takes over", func() bool {
 		epoch, _ := ts.Latest(t, instanceID)
 		return epoch > last
 	})
@@ -52,8 +47,7 @@ func (ts Tasks) AwaitTakeover(t *testing.T, instanceID string, last int) {
 // Await waits until an SQL condition on a task's columns holds. It asks PostgreSQL, because a process of the broker's
 // command for each question takes a hundred times as long.
 func (ts Tasks) Await(t *testing.T, task, what, condition string) {
-	t.Helper()
-	Eventually(t, undoTime, task+" "+what, func() (holds bool) {
+	Within(t, undoTime, task+" "+what, func() (holds bool) {
 		ts.Scan(t, &holds, "SELECT "+condition+" FROM task WHERE 'task_' || id = '"+task+"'")
 		return holds
 	})
@@ -61,8 +55,7 @@ func (ts Tasks) Await(t *testing.T, task, what, condition string) {
 
 // AwaitSuccess waits until the task has succeeded.
 func (ts Tasks) AwaitSuccess(t *testing.T, instanceID string) {
-	t.Helper()
-	Eventually(t, limits.Stuck, "the task ends", func() bool {
+	Eventually(t, "the task ends", func() bool {
 		_, state := ts.Latest(t, instanceID)
 		require.NotEqual(t, "failed", state, "the task failed")
 		return state == "succeeded"
@@ -72,8 +65,7 @@ func (ts Tasks) AwaitSuccess(t *testing.T, instanceID string) {
 // AwaitFailure waits until the newest task of an instance has failed, and fails the test unless operators find the
 // cause in the task.
 func (ts Tasks) AwaitFailure(t *testing.T, instanceID string, limit time.Duration, cause string) {
-	t.Helper()
-	Eventually(t, limit, "the task fails", func() bool {
+	Within(t, limit, "the task fails", func() bool {
 		_, state := ts.Latest(t, instanceID)
 		require.NotEqual(t, "succeeded", state, "the task succeeded")
 		return state == "failed"
@@ -85,7 +77,6 @@ func (ts Tasks) AwaitFailure(t *testing.T, instanceID string, limit time.Duratio
 
 // RestoreBefore makes PostgreSQL record what a backup holds that was taken while an instance was being provisioned.
 func (ts Tasks) RestoreBefore(t *testing.T, i Instance) (task string) {
-	t.Helper()
 	ts.Exec(t, "UPDATE instance SET state = 'creating' WHERE id = $1", i.ID)
 	ts.Scan(t, &task, `UPDATE task SET state = 'in progress', finished_at = NULL, step = '', attempt = 0, run_at = now(),
 		last_error = '' WHERE instance_id = $1 AND kind = 'provision' RETURNING 'task_' || id`, i.ID)
@@ -93,13 +84,11 @@ func (ts Tasks) RestoreBefore(t *testing.T, i Instance) (task string) {
 }
 
 func (ts Tasks) Last(t *testing.T) (id int64) {
-	t.Helper()
 	ts.Scan(t, &id, "SELECT last_value FROM task_id_seq")
 	return id
 }
 
 func (ts Tasks) Scan(t *testing.T, value any, query string, args ...any) {
-	t.Helper()
 	require.NoError(t, ts.Pool.QueryRow(t.Context(), query, args...).Scan(value))
 }
 
@@ -112,19 +101,16 @@ const ByOperator = "Cancelled by an operator."
 // ExpireLeases makes the lease on every task in progress expire now, so that another broker takes over a killed
 // broker's tasks at once. It is for tests that do not measure how long that takes.
 func ExpireLeases(t testing.TB, database *pgxpool.Pool) {
-	t.Helper()
 	expireLeases(t, database, "TRUE")
 }
 
 // ExpireLeasesOfHolder is ExpireLeases for those of the broker that works on an instance.
 func ExpireLeasesOfHolder(t testing.TB, database *pgxpool.Pool, instanceID string) {
-	t.Helper()
 	expireLeases(t, database, "lease_owner IN (SELECT lease_owner FROM task WHERE instance_id = $1)", instanceID)
 }
 
 // expireLeases tells the brokers, which learn of it at their next look otherwise.
 func expireLeases(t testing.TB, database *pgxpool.Pool, condition string, args ...any) {
-	t.Helper()
 	_, err := database.Exec(t.Context(), `WITH expired AS (UPDATE task SET lease_until = now()
 			WHERE state = 'in progress' AND lease_until > now() AND `+condition+` RETURNING id)
 		SELECT pg_notify('mysql_broker', '') FROM expired`, args...)
@@ -142,7 +128,6 @@ type Desk struct {
 
 // Desk is the platform's broker with what tests need beside it. faults may be nil.
 func (p Platform) Desk(t *testing.T, env map[string]string, faults *Faults) Desk {
-	t.Helper()
 	return Desk{p, p.Operator(env), p.Admin(t), OpenTasks(t, env), faults}
 }
 
@@ -150,13 +135,11 @@ func (p Platform) Desk(t *testing.T, env map[string]string, faults *Faults) Desk
 // own. restart starts another one.
 func Interrupted(t *testing.T, private servers.MySQL, configure func(env map[string]string)) (d Desk, i Instance,
 	c Credentials, restart func() Platform) {
-	t.Helper()
 	env := Environment(t, private)
 	configure(env)
 	faults := NewFaults(t, env)
 	ts := OpenTasks(t, env)
 	restart = func() Platform {
-		t.Helper()
 		ExpireLeases(t, ts.Pool)
 		return StartPlatform(t, private, env)
 	}
@@ -167,7 +150,6 @@ func Interrupted(t *testing.T, private servers.MySQL, configure func(env map[str
 
 // Ended waits until a task has ended, and returns its state and what users read about it.
 func (d Desk) Ended(t *testing.T, task string) (state, description string) {
-	t.Helper()
 	d.Tasks.Await(t, task, "ends", "state <> 'in progress'")
 	var shown struct{ State, Description string }
 	d.Read(t, &shown, "tasks", task)
@@ -176,7 +158,6 @@ func (d Desk) Ended(t *testing.T, task string) (state, description string) {
 
 // ExpectEnd waits until a task has ended, and fails the test unless it has this state and a description with these words.
 func (d Desk) ExpectEnd(t *testing.T, task, state string, words ...string) {
-	t.Helper()
 	ended, says := d.Ended(t, task)
 	require.Equal(t, state, ended, "%s: %s", task, says)
 	for _, w := range words {
@@ -197,7 +178,6 @@ func (d Desk) Failing(step string) (enough func()) {
 
 // Latest is the newest task of an instance and its bindings.
 func (d Desk) Latest(t *testing.T, i Instance) string {
-	t.Helper()
 	all := d.IDs(t, "task", "tasks", "--instance", i.ID, "--limit", "1")
 	require.Len(t, all, 1, "tasks of %s", i.ID)
 	return all[0]

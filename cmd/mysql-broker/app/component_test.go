@@ -38,7 +38,6 @@ func (e *ends) note(step string) func() {
 }
 
 func (e *ends) expect(t *testing.T, want ...string) {
-	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	assert.True(t, slices.Equal(e.steps, want), "ended by %q, want %q", e.steps, want)

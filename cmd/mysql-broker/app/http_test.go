@@ -67,7 +67,6 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 
 // listen has a server run until the test ends, and returns its address.
 func listen(t *testing.T, server *http.Server) (address string) {
-	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go func() { _ = server.Serve(listener) }()
@@ -77,7 +76,6 @@ func listen(t *testing.T, server *http.Server) (address string) {
 
 // dial connects to a server until the test ends.
 func dial(t *testing.T, address string) net.Conn {
-	t.Helper()
 	conn, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
@@ -103,7 +101,6 @@ func TestCertificateIsReplaced(t *testing.T) {
 		slog.New(slog.NewTextHandler(&logged, nil)), registry)
 	require.NoError(t, err)
 	expect := func(version string) {
-		t.Helper()
 		want, err := tls.LoadX509KeyPair(in(version+"/tls.crt"), in(version+"/tls.key"))
 		got, _ := pair.config().GetCertificate(nil)
 		require.True(t, err == nil && bytes.Equal(got.Certificate[0], want.Certificate[0]),
@@ -130,7 +127,6 @@ func TestCertificateIsReplaced(t *testing.T) {
 
 // link puts a symbolic link in an old one's place.
 func link(t *testing.T, target, path string) {
-	t.Helper()
 	require.NoError(t, os.Symlink(target, path+".new"))
 	require.NoError(t, os.Rename(path+".new", path))
 }

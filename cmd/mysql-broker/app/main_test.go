@@ -12,7 +12,6 @@ import (
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -22,7 +21,6 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 // start starts a broker in this process. stop, which may be called early, stops it.
 func start(t *testing.T, s servers.MySQL, env map[string]string, log io.Writer) (stop func(), p testdrive.Platform) {
-	t.Helper()
 	cfg, err := config.FromEnvironment(func(name string) string { return env[name] })
 	require.NoError(t, err)
 	c, err := catalog.Load(cfg.CatalogPath)
@@ -44,13 +42,11 @@ func TestReadOnlyPostgres(t *testing.T) {
 	i := p.MakeOwn(t, "shared-small")
 	records := testdrive.OpenTasks(t, env)
 	set := func(value string) {
-		t.Helper()
 		records.Exec(t, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = "+value+"', "+
 			"current_database()); END $$")
 	}
 	shows := func(word, up string) {
-		t.Helper()
-		testdrive.Eventually(t, limits.Stuck, "PostgreSQL is "+word, func() bool {
+		testdrive.Eventually(t, "PostgreSQL is "+word, func() bool {
 			return p.Do(t, "GET", "/readyz", nil).String("postgresql") == word &&
 				p.Scrape(t)["mysql_broker_postgresql_up"] == up
 		})
@@ -63,7 +59,7 @@ func TestReadOnlyPostgres(t *testing.T) {
 	testdrive.ExpectRefusal(t, i.Deprovision(t, testdrive.Sync), http.StatusServiceUnavailable, "Try again")
 	set("off")
 	shows("ok", "1")
-	testdrive.Eventually(t, limits.Stuck, "the instance is deleted", func() bool {
+	testdrive.Eventually(t, "the instance is deleted", func() bool {
 		return i.Deprovision(t, testdrive.Sync).Status == http.StatusGone
 	})
 }
@@ -80,7 +76,7 @@ func TestExpiredMeanwhile(t *testing.T) {
 	stop()
 	testdrive.OpenTasks(t, env).Exec(t, "UPDATE binding SET expires_at = now() WHERE id = $1", missed.BindingID)
 	_, p = start(t, s, env, &log)
-	testdrive.Eventually(t, limits.Stuck, "the binding has ended", func() bool {
+	testdrive.Eventually(t, "the binding has ended", func() bool {
 		return log.Count("a service binding has expired") == 1 && !testdrive.AccountExists(t, p, gone.Username)
 	})
 	missed.Instance = i.Via(p)

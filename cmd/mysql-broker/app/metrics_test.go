@@ -103,7 +103,6 @@ func TestWhenServersWereMeasured(t *testing.T) {
 
 // measuredSeries are the times of measurements that a collector shows, by server.
 func measuredSeries(t *testing.T, c prometheus.Collector) map[string]float64 {
-	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)
 	families, err := registry.Gather()

@@ -22,13 +22,11 @@ func TestOldKeysOfLogArchivesAreNeeded(t *testing.T) {
 	text, err := store.NewKeyset()
 	require.NoError(t, err)
 	vault := func() backup.Vault {
-		t.Helper()
 		keys, err := store.ParseKeyset(text)
 		require.NoError(t, err)
 		return backup.Vault{Objects: objects, Keys: keys}
 	}
 	check := func(v *backup.Vault, says string) {
-		t.Helper()
 		err := checkKeysOfBackups(ctx, s, v)
 		assert.False(t, (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says),
 			"the check said %v, not %q", err, says)

@@ -32,7 +32,6 @@ AQH/MAoGCCqGSM49BAMCA0gAMEUCIHY2w00IbjxaxPBKVR+dkTi1nCdTp76m+6Hk
 
 // complete returns a valid environment.
 func complete(t *testing.T) map[string]string {
-	t.Helper()
 	keyset, err := store.NewKeyset()
 	require.NoError(t, err)
 	return map[string]string{
@@ -43,13 +42,11 @@ func complete(t *testing.T) map[string]string {
 }
 
 func read(t *testing.T, env map[string]string) (config.Config, error) {
-	t.Helper()
 	return config.FromEnvironment(func(name string) string { return env[name] })
 }
 
 // readWith reads a valid environment with some values changed.
 func readWith(t *testing.T, change map[string]string) (config.Config, error) {
-	t.Helper()
 	env := complete(t)
 	maps.Copy(env, change)
 	return read(t, env)
@@ -92,7 +89,6 @@ func TestTracing(t *testing.T) {
 
 // expectProblems expects an error about a changed environment, with all these words and without the secret.
 func expectProblems(t *testing.T, change map[string]string, want []string) {
-	t.Helper()
 	_, err := readWith(t, change)
 	require.Error(t, err, "%v", change)
 	for _, words := range want {
@@ -230,7 +226,6 @@ func TestCertificateOfThePostgreSQLService(t *testing.T) {
 }
 
 func encode(t *testing.T, v any) string {
-	t.Helper()
 	raw, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(raw)

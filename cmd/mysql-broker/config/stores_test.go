@@ -15,7 +15,6 @@ const secret = "do-not-quote"
 
 // expectProblems expects that problems were found that say that, or none if that is "". They do not quote the secret.
 func expectProblems(t *testing.T, name string, r *reader, says string) {
-	t.Helper()
 	problems := errors.Join(r.problems...)
 	if says == "" {
 		assert.NoError(t, problems, name)

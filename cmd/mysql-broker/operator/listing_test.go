@@ -90,7 +90,6 @@ func TestRowsOfEndsEarly(t *testing.T) {
 }
 
 func check(t *testing.T, err error) {
-	t.Helper()
 	require.NoError(t, err)
 }
 

@@ -22,7 +22,6 @@ import (
 
 // entries reads a tar file.
 func entries(t *testing.T, r io.Reader) (headers map[string]*tar.Header, contents map[string][]byte) {
-	t.Helper()
 	headers, contents = map[string]*tar.Header{}, map[string][]byte{}
 	for in := tar.NewReader(r); ; {
 		h, err := in.Next()

@@ -38,7 +38,6 @@ func TestStores(t *testing.T) {
 func testStore(t *testing.T, s objectstore.Store) {
 	ctx := t.Context()
 	must := func(err error) {
-		t.Helper()
 		require.NoError(t, err)
 	}
 	must(objectstore.Probe(ctx, s))
@@ -63,7 +62,6 @@ func testStore(t *testing.T, s objectstore.Store) {
 	_, err = s.Get(ctx, "i/missing", 100)
 	assert.ErrorIs(t, err, objectstore.ErrNotFound, "read what is missing")
 	list := func(prefix string) (names []string) {
-		t.Helper()
 		must(s.List(ctx, prefix, func(name string) error {
 			names = append(names, name)
 			return nil
@@ -100,7 +98,6 @@ func TestS3Refusals(t *testing.T) {
 	t.Parallel()
 	service := s3.Start(t)
 	open := func(c objectstore.S3Config) *objectstore.S3 {
-		t.Helper()
 		c.Endpoint, c.Insecure = service.Address, true
 		s, err := objectstore.OpenS3(c)
 		require.NoError(t, err)

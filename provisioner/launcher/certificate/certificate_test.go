@@ -18,21 +18,18 @@ import (
 )
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	return key
 }
 
 func newAuthority(t *testing.T) certificate.Authority {
-	t.Helper()
 	cert, key, err := certificate.NewAuthority()
 	require.NoError(t, err)
 	return certificate.Authority{Certificate: cert, Key: key, Trusted: cert}
 }
 
 func parse(t *testing.T, der []byte) *x509.Certificate {
-	t.Helper()
 	c, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
 	return c
@@ -40,7 +37,6 @@ func parse(t *testing.T, der []byte) *x509.Certificate {
 
 // expect verifies a server's certificate as a client does.
 func expect(t *testing.T, leaf *x509.Certificate, roots *x509.CertPool, lifetime time.Duration) {
-	t.Helper()
 	for host, good := range map[string]bool{"db.example.com": true, "127.0.0.1": true, "other.example.com": false, "127.0.0.2": false} {
 		_, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots})
 		assert.Equal(t, good, err == nil, "for %s: %v", host, err)

@@ -21,14 +21,12 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/testdrive"
 )
 
 // apiServer answers as a test says. What real ones answer is in the other tests.
 func apiServer(t *testing.T, answer http.HandlerFunc) kubernetes.Config {
-	t.Helper()
 	server := httptest.NewTLSServer(answer)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -37,7 +35,6 @@ func apiServer(t *testing.T, answer http.HandlerFunc) kubernetes.Config {
 }
 
 func open(t *testing.T, cfg kubernetes.Config) *kubernetes.Launcher {
-	t.Helper()
 	l, err := kubernetes.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(l.Close)
@@ -180,15 +177,15 @@ func TestAskingCausesNoRequest(t *testing.T) {
 		require.True(t, err == nil && all["d_1"] == launcher.NoNode, "there are %v, %v", all, err)
 	}
 	assert.EqualValues(t, 1, lists.Load(), "lists")
-	testdrive.Eventually(t, limits.Stuck, "the watch", func() bool { return watches.Load() == 1 })
+	testdrive.Eventually(t, "the watch", func() bool { return watches.Load() == 1 })
 	down.Store(true)
 	close(cut)
-	testdrive.Eventually(t, limits.Stuck, "the launcher to say that it sees nothing", func() bool {
+	testdrive.Eventually(t, "the launcher to say that it sees nothing", func() bool {
 		_, err := l.Troubles(t.Context())
 		return err != nil && strings.Contains(err.Error(), "cannot list resource")
 	})
 	down.Store(false)
-	testdrive.Eventually(t, limits.Stuck, "the launcher to see again", func() bool {
+	testdrive.Eventually(t, "the launcher to see again", func() bool {
 		all, err := l.Troubles(t.Context())
 		return err == nil && all["d_1"] == launcher.NoNode
 	})
@@ -220,9 +217,9 @@ func TestNoPodWhereWatchesFail(t *testing.T) {
 		all, err := l.Troubles(t.Context())
 		return err == nil && all["d_1"] == launcher.NoPod
 	}
-	testdrive.Eventually(t, limits.Stuck, "a server without a pod", inTrouble)
+	testdrive.Eventually(t, "a server without a pod", inTrouble)
 	seen := lists.Load()
-	testdrive.Eventually(t, limits.Stuck, "more lists", func() bool { return lists.Load() > seen+3 })
+	testdrive.Eventually(t, "more lists", func() bool { return lists.Load() > seen+3 })
 	assert.True(t, inTrouble(), "no pod, after more lists")
 	assert.Equal(t, 1, strings.Count(log.String(), "a server is in trouble"), "lines of %s", log.String())
 	assert.Contains(t, log.String(), "server=d_1 reason=no-pod")

@@ -16,7 +16,6 @@ import (
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -65,7 +64,6 @@ type childConfig struct {
 }
 
 func (p *place) child(t *testing.T) string {
-	t.Helper()
 	text, err := json.Marshal(childConfig{p.cfg.Credentials, p.cfg.Namespace, p.cfg.Images, p.cfg.Service, p.cfg.Host,
 		p.cfg.User})
 	require.NoError(t, err)
@@ -84,7 +82,6 @@ func openChild(place string) (launcher.Launcher, error) {
 
 // eachImage runs fn as a parallel subtest with an image of each mysqld that there is.
 func eachImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {
-	t.Helper()
 	t.Parallel()
 	shared.Start(t)
 	require.NotEmpty(t, cluster.Binaries(), "no mysqld is installed")
@@ -105,7 +102,6 @@ type place struct {
 
 // newPlace makes a namespace on the node, in which a broker may do what deploy/kubernetes/launcher lets it.
 func newPlace(t *testing.T, image kubernetes.Image) *place {
-	t.Helper()
 	p := placeIn(t, &shared, image)
 	p.cfg.Service, p.cfg.Host = kubernetes.NodePort, shared.Node.Address()
 	return p
@@ -113,13 +109,11 @@ func newPlace(t *testing.T, image kubernetes.Image) *place {
 
 // newObjects makes a place without a node.
 func newObjects(t *testing.T) *place {
-	t.Helper()
 	objects.StartAPI(t)
 	return placeIn(t, &objects, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "11.8", Name: "test/mariadb"})
 }
 
 func placeIn(t *testing.T, c *cluster.Shared, image kubernetes.Image) *place {
-	t.Helper()
 	p := &place{Namespace: c.NewNamespace(t), log: &logged.Text{}}
 	p.cfg = kubernetes.Config{Namespace: p.Name, Images: []kubernetes.Image{image}, User: 999,
 		Credentials: api.Credentials{URL: c.URL, CA: c.CA, Token: p.Token},
@@ -128,7 +122,6 @@ func placeIn(t *testing.T, c *cluster.Shared, image kubernetes.Image) *place {
 }
 
 func (p *place) open(t *testing.T) launcher.Launcher {
-	t.Helper()
 	l, err := kubernetes.New(p.cfg)
 	require.NoError(t, err)
 	t.Cleanup(l.Close)
@@ -137,17 +130,15 @@ func (p *place) open(t *testing.T) launcher.Launcher {
 
 // fill gives the namespace a quota that what is there uses up.
 func (p *place) fill(t *testing.T) {
-	t.Helper()
 	p.limit(t, "requests.memory", "300Mi", "256Mi")
 }
 
 // limit gives the namespace a quota, and returns once that counts what is in use.
 func (p *place) limit(t *testing.T, resource, hard, used string) {
-	t.Helper()
 	p.Do(t, http.MethodPost, p.Path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
 		"metadata": map[string]string{"name": "full"},
 		"spec":     map[string]any{"hard": map[string]string{resource: hard}}}, nil)
-	testdrive.Eventually(t, limits.Stuck, "the quota", func() bool {
+	testdrive.Eventually(t, "the quota", func() bool {
 		var quota struct {
 			Status struct{ Used map[string]string }
 		}
@@ -158,7 +149,6 @@ func (p *place) limit(t *testing.T, resource, hard, used string) {
 
 // readable is what the broker logged, what containers printed and were started with, and all objects but the Secrets.
 func (p *place) readable(t *testing.T) string {
-	t.Helper()
 	all := p.log.String() + shared.Node.Logs(p.Name)
 	for _, path := range []string{p.Path("pods"), p.Path("services"), p.Path("persistentvolumeclaims"), p.Path("events"),
 		"/apis/apps/v1/namespaces/" + p.Name + "/statefulsets",

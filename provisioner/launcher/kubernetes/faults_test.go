@@ -24,7 +24,6 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -33,7 +32,6 @@ type meet func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc)
 
 // behind returns the place of a broker whose requests are met.
 func (p *place) behind(t *testing.T, do meet) *place {
-	t.Helper()
 	target, err := url.Parse(p.cfg.Credentials.URL)
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
@@ -56,7 +54,6 @@ func abort() { panic(http.ErrAbortHandler) }
 
 // oneImage is eachImage for what does not depend on the flavour: it takes the one that starts soonest.
 func oneImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {
-	t.Helper()
 	t.Parallel()
 	shared.Start(t)
 	all := cluster.Binaries()
@@ -72,10 +69,9 @@ func oneImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {
 
 // holdsNothing fails the test if an object of a server is there.
 func (p *place) holdsNothing(t *testing.T) {
-	t.Helper()
 	for _, path := range []string{p.Path("secrets"), p.Path("persistentvolumeclaims"), p.Path("services"),
 		p.Path("pods"), "/apis/apps/v1/namespaces/" + p.Name + "/statefulsets"} {
-		testdrive.Eventually(t, limits.Stuck, "the objects of "+path+" to be gone", func() bool {
+		testdrive.Eventually(t, "the objects of "+path+" to be gone", func() bool {
 			var there struct{ Items []any }
 			p.Do(t, http.MethodGet, path+"?labelSelector=mysql-broker/server", nil, &there)
 			return len(there.Items) == 0
@@ -198,7 +194,6 @@ func TestPausedBroker(t *testing.T) {
 // of those that differ from the one before. It returns that request, or "" if there is none.
 func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec, order func(launcher.Launcher, launcher.Spec) call,
 	meanwhile func()) string {
-	t.Helper()
 	var last, want string
 	paused, resumed := make(chan struct{}), make(chan struct{})
 	l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
@@ -235,7 +230,6 @@ func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec, order func
 
 // pictureOf is what launchers make the objects of a server to be.
 func (p *place) pictureOf(t *testing.T, spec launcher.Spec) string {
-	t.Helper()
 	type containers []struct {
 		Name, Image string
 		Resources   any

@@ -47,14 +47,12 @@ func suspending(l launcher.Launcher, spec launcher.Spec) call {
 
 // do finishes a call that is expected to succeed.
 func do(t *testing.T, call call) {
-	t.Helper()
 	_, sentences, err := finish(t, call)
 	assert.NoError(t, err, "after %q", slices.Compact(sentences))
 }
 
 // finish calls a method until it no longer returns NotYet, and returns the sentences for users.
 func finish(t *testing.T, call call) (e launcher.Endpoint, sentences []string, err error) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
 	for {
@@ -74,8 +72,7 @@ func finish(t *testing.T, call call) (e launcher.Endpoint, sentences []string, e
 
 // awaitSentence calls a method until users read a sentence, and fails the test if the method ends before that.
 func awaitSentence(t *testing.T, what, sentence string, call call) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, what+" to say: "+sentence, func() bool {
+	testdrive.Eventually(t, what+" to say: "+sentence, func() bool {
 		_, err := call(t.Context())
 		e, ok := errors.AsType[*launcher.Error](err)
 		require.False(t, err == nil || ok && e.Action != launcher.Wait,
@@ -94,7 +91,6 @@ func (p *place) hasty() *place {
 
 // says expects an error that has a caller act so, and users read a sentence.
 func says(t *testing.T, err error, action launcher.Action, sentence string) {
-	t.Helper()
 	e, ok := errors.AsType[*launcher.Error](err)
 	require.True(t, ok, "%v", err)
 	assert.Equal(t, action, e.Action, "%v", err)
@@ -115,7 +111,6 @@ func destroy(t *testing.T, l launcher.Launcher, id string) error {
 }
 
 func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endpoint {
-	t.Helper()
 	e, sentences, err := finish(t, launching(l, spec))
 	require.NoError(t, err, "launch, after %q", slices.Compact(sentences))
 	return e
@@ -123,7 +118,6 @@ func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endp
 
 // visit returns a session of the administrator, which ends when the server is restarted.
 func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
-	t.Helper()
 	conn, err := launchertest.Connect(t, spec, e).Conn(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -137,7 +131,7 @@ func TestContainerKilled(t *testing.T) {
 		l, spec := p.open(t), newSpec()
 		e := launch(t, l, spec)
 		require.True(t, shared.Node.Kill(p.Name, podName(spec)), "there is no container to kill")
-		testdrive.Eventually(t, limits.Stuck, "the server to be starting", func() bool { return l.Starting(spec.ID) })
+		testdrive.Eventually(t, "the server to be starting", func() bool { return l.Starting(spec.ID) })
 		again := launch(t, l, spec)
 		assert.Equal(t, e.AdminAddress(), again.AdminAddress())
 		visit(t, spec, again)
@@ -152,7 +146,6 @@ func TestNodeLost(t *testing.T) {
 		l, spec := p.open(t), newSpec()
 		e, pod := launch(t, l, spec), p.Path("pods/"+podName(spec))
 		lose := func() {
-			t.Helper()
 			p.hold(t, pod, "test.example.com/lost") // it stays, as if no kubelet reported its end
 			p.Do(t, http.MethodDelete, pod, map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
 				"gracePeriodSeconds": 1}, nil)
@@ -242,7 +235,7 @@ func TestProcessorLimitEnds(t *testing.T) {
 	before := uid(t, p, spec)
 	spec.MilliCPU = 0
 	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
-	testdrive.Eventually(t, limits.Stuck, "another pod", func() bool {
+	testdrive.Eventually(t, "another pod", func() bool {
 		now := uid(t, p, spec)
 		return now != "" && now != before
 	})
@@ -266,7 +259,7 @@ func TestProcessorLimitWithoutRoom(t *testing.T) {
 	_, _, err := finish(t, resizing(l, larger))
 	require.ErrorIs(t, err, launcher.ErrNoRoom)
 	awaitSentence(t, "the resize back", "Restarting mysqld with its new size", resizing(l, spec))
-	testdrive.Eventually(t, limits.Stuck, "another pod", func() bool {
+	testdrive.Eventually(t, "another pod", func() bool {
 		now := uid(t, p, spec)
 		return now != "" && now != before
 	})
@@ -340,7 +333,6 @@ func podName(spec launcher.Spec) string    { return objectName(spec) + "-0" }
 
 // uid is that of the pod of a server; "" if there is none.
 func uid(t *testing.T, p *place, spec launcher.Spec) string {
-	t.Helper()
 	var pods struct {
 		Items []struct{ Metadata struct{ Name, UID string } }
 	}

@@ -17,7 +17,6 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -32,42 +31,36 @@ func (p *place) secretOf(spec launcher.Spec) string { return p.Path("secrets/" +
 
 // merge changes an object as an administrator of the cluster does.
 func (p *place) merge(t *testing.T, path string, change map[string]any) {
-	t.Helper()
 	p.Do(t, http.MethodPatch, path, change, nil)
 }
 
 // hold replaces the finalizers of an object: with any, it stays when it is deleted.
 func (p *place) hold(t *testing.T, path string, finalizers ...string) {
-	t.Helper()
 	p.merge(t, path, map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 }
 
 // remove destroys a server, of which nothing is left then.
 func (p *place) remove(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
-	t.Helper()
 	require.NoError(t, destroy(t, l, spec.ID))
 	p.holdsNothing(t)
 }
 
 // readyServer returns a server that the launcher believes to have been ready, with a pod that no node runs.
 func (p *place) readyServer(t *testing.T, l launcher.Launcher) launcher.Spec {
-	t.Helper()
 	spec := newSpec()
 	p.ready(t, l, spec)
 	return spec
 }
 
 func (p *place) ready(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
-	t.Helper()
 	awaitSentence(t, "a launch", "Waiting for a node", launching(l, spec))
-	testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
+	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 	p.restate(t, spec, map[string]any{"phase": "ready", "host": objectName(spec) + "." + p.Name + ".svc", "port": 3306,
 		"admin_host": "127.0.0.1", "admin_port": 1})
 }
 
 // restate changes what the broker has recorded of a server.
 func (p *place) restate(t *testing.T, spec launcher.Spec, change map[string]any) {
-	t.Helper()
 	var secret struct {
 		Metadata struct{ Annotations map[string]string }
 	}
@@ -81,13 +74,11 @@ func (p *place) restate(t *testing.T, spec launcher.Spec, change map[string]any)
 }
 
 func (p *place) annotate(t *testing.T, spec launcher.Spec, annotations map[string]any) {
-	t.Helper()
 	p.merge(t, p.secretOf(spec), map[string]any{"metadata": map[string]any{"annotations": annotations}})
 }
 
 // runs has the pod of a server look as if a node ran these containers.
 func (p *place) runs(t *testing.T, spec launcher.Spec, containers ...map[string]any) {
-	t.Helper()
 	for _, c := range containers {
 		if c["resources"] == nil { // a kubelet that can resize pods reports them
 			c["resources"] = map[string]any{}
@@ -129,10 +120,9 @@ func TestDestroyWithoutOwner(t *testing.T) {
 
 // orphan deletes the Secret of a server, and nothing that it owns.
 func (p *place) orphan(t *testing.T, spec launcher.Spec) {
-	t.Helper()
 	p.Do(t, http.MethodDelete, p.secretOf(spec), map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
 		"propagationPolicy": "Orphan"}, nil)
-	testdrive.Eventually(t, limits.Stuck, "the end of the Secret", func() bool {
+	testdrive.Eventually(t, "the end of the Secret", func() bool {
 		var all struct{ Items []any }
 		p.Do(t, http.MethodGet, p.Path("secrets")+"?labelSelector=mysql-broker/server", nil, &all)
 		return len(all.Items) == 0
@@ -188,7 +178,7 @@ func TestForeignObjects(t *testing.T) {
 			object["metadata"] = map[string]any{"name": filepath.Base(path)}
 			p.Do(t, http.MethodPost, filepath.Dir(path), object, nil)
 			if strings.Contains(kind, "pod") {
-				testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
+				testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 			}
 			_, err := l.Launch(t.Context(), spec, func(string) {})
 			says(t, err, launcher.GiveUp, "The servers of this plan cannot be run here just now.")
@@ -223,7 +213,7 @@ func TestResizeBesideSidecar(t *testing.T) {
 	p.merge(t, set, map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}}})
 	before := uid(t, p, spec)
 	p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
-	testdrive.Eventually(t, limits.Stuck, "another pod", func() bool {
+	testdrive.Eventually(t, "another pod", func() bool {
 		now := uid(t, p, spec)
 		return now != "" && now != before
 	})
@@ -264,16 +254,14 @@ func TestServerWithoutPod(t *testing.T) {
 	watching.cfg.Supervise, watching.cfg.WatchPause = true, 100*time.Millisecond
 	seen := map[string]launcher.Observer{"watched": watching.open(t).(launcher.Observer), "asked": l.(launcher.Observer)}
 	sees := func(want map[string]launcher.Trouble) {
-		t.Helper()
 		for what, l := range seen {
-			testdrive.Eventually(t, limits.Stuck, what+" to be so", func() bool {
+			testdrive.Eventually(t, what+" to be so", func() bool {
 				troubles, err := l.Troubles(t.Context())
 				return err == nil && maps.Equal(troubles, want)
 			})
 		}
 	}
 	scale := func(spec launcher.Spec, replicas int) {
-		t.Helper()
 		p.merge(t, p.kindsOf(spec)["set"], map[string]any{"spec": map[string]any{"replicas": replicas}})
 	}
 	scale(unfinished, 0)
@@ -291,10 +279,10 @@ func TestStatefulSetDeleted(t *testing.T) {
 	l := p.open(t)
 	spec := p.readyServer(t, l)
 	p.Do(t, http.MethodDelete, p.kindsOf(spec)["set"], nil, nil)
-	testdrive.Eventually(t, limits.Stuck, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
+	testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
 	spec.MemoryMB *= 2
 	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
-	testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
+	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 }
 
 // A Secret whose labels somebody has removed is still the server's.
@@ -406,7 +394,6 @@ func TestServiceChanged(t *testing.T) {
 	service := p.kindsOf(spec)["service"]
 	p.runs(t, spec, map[string]any{"name": "mysqld"})
 	leads := func(what string) {
-		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, err := l.Launch(ctx, spec, func(string) {})
@@ -463,7 +450,6 @@ func TestServiceOfOtherConfiguration(t *testing.T) {
 			l, server := p.open(t), newSpec()
 			service := p.kindsOf(server)["service"]
 			read := func() spec {
-				t.Helper()
 				var found struct{ Spec spec }
 				p.Do(t, http.MethodGet, service, nil, &found)
 				return found.Spec

@@ -15,7 +15,6 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -80,7 +79,6 @@ func TestPlacement(t *testing.T) {
 
 // expectVolume expects the requested and the actual size of a server's volume.
 func (p *place) expectVolume(t *testing.T, spec launcher.Spec, size string) {
-	t.Helper()
 	var claim struct {
 		Spec struct {
 			Resources struct{ Requests map[string]string }
@@ -139,7 +137,6 @@ func TestVolumeGrows(t *testing.T) {
 			require.NoError(t, err)
 			guest := visit(t, spec, e)
 			status := func(status map[string]any) {
-				t.Helper()
 				p.merge(t, p.Path("persistentvolumeclaims/"+objectName(spec)+"/status"), map[string]any{"status": status})
 			}
 			larger := spec
@@ -214,7 +211,7 @@ func TestVolumeFull(t *testing.T) {
 		}
 		require.False(t, rows == 0 || rows >= spec.StorageMB, "%d MiB fit on a volume of %d MiB", rows, spec.StorageMB)
 		if image.Flavour == mysqld.MariaDB {
-			testdrive.Eventually(t, limits.Stuck, "the launcher to see that the volume is full", func() bool {
+			testdrive.Eventually(t, "the launcher to see that the volume is full", func() bool {
 				troubles, err := l.(launcher.Observer).Troubles(t.Context())
 				return err == nil && troubles[spec.ID] == launcher.VolumeFull
 			})

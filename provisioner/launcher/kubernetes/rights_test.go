@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -30,7 +29,7 @@ func TestRights(t *testing.T) {
 		}}, nil)
 	l := p.open(t)
 	const missing = "it may not delete persistentvolumeclaims, create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"
-	testdrive.Eventually(t, limits.Stuck, "the missing rights in the log", func() bool {
+	testdrive.Eventually(t, "the missing rights in the log", func() bool {
 		return strings.Contains(p.log.String(), lacks) && strings.Contains(p.log.String(), missing)
 	})
 	_, err := l.Launch(t.Context(), newSpec(), func(string) {})

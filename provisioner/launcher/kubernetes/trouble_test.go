@@ -10,13 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
 // cuttingWatches is the place of a broker whose watches are cut off again and again.
 func (p *place) cuttingWatches(t *testing.T) *place {
-	t.Helper()
 	return p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		if r.URL.Query().Get("watch") != "" {
 			ctx, cancel := context.WithTimeout(r.Context(), 300*time.Millisecond)
@@ -33,18 +31,16 @@ func TestTroubles(t *testing.T) {
 	t.Parallel()
 	p, spec := newObjects(t), newSpec()
 	awaitSentence(t, "a launch", "Waiting for a node", launching(p.open(t), spec))
-	testdrive.Eventually(t, limits.Stuck, "a pod", func() bool { return uid(t, p, spec) != "" })
+	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
 	behind := p.cuttingWatches(t)
 	behind.cfg.Supervise, behind.cfg.WatchPause = true, 100*time.Millisecond
 	watching, asking := behind.open(t).(launcher.Observer), p.open(t).(launcher.Observer)
 	set := func(to map[string]any) {
-		t.Helper()
 		p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": to})
 	}
 	sees := func(want launcher.Trouble) {
-		t.Helper()
 		for what, l := range map[string]launcher.Observer{"watched": watching, "asked": asking} {
-			testdrive.Eventually(t, limits.Stuck, "a server that is "+string(want)+", "+what, func() bool {
+			testdrive.Eventually(t, "a server that is "+string(want)+", "+what, func() bool {
 				troubles, err := l.Troubles(t.Context())
 				return err == nil && troubles[spec.ID] == want
 			})

@@ -21,7 +21,6 @@ import (
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -33,7 +32,6 @@ func TestUpgrade(t *testing.T) {
 		present := cluster.Binaries()[i]
 		renumbered, later := servers.Renumbered(t, present), servers.Later(t, present)
 		add := func(prefix string, b mysqld.Binary) string {
-			t.Helper()
 			name, err := shared.Node.AddImage(t.Context(), prefix, image.Name, b)
 			require.NoError(t, err)
 			return name
@@ -70,7 +68,6 @@ exec /bin/sync "$@"
 		spec.Version = renumbered.Version
 
 		open := func(p *place, image string) launcher.Upgrader {
-			t.Helper()
 			p.cfg.Images = []kubernetes.Image{p.cfg.Images[0], {Flavour: present.Flavour, Version: spec.Version, Name: image}}
 			return p.open(t).(launcher.Upgrader)
 		}
@@ -81,7 +78,6 @@ exec /bin/sync "$@"
 		upgrade := func(ctx context.Context) (launcher.Endpoint, error) { return l.Upgrade(ctx, spec, ignore, works) }
 		revert := func(ctx context.Context) (launcher.Endpoint, error) { return l.Revert(ctx, spec, ignore, works) }
 		fails := func(what string, why ...string) {
-			t.Helper()
 			_, sentences, err := finish(t, upgrade)
 			failed, ok := errors.AsType[*launcher.Error](err)
 			require.True(t, ok && failed.Action == launcher.GiveUp, "%s: %v, after %q", what, err, slices.Compact(sentences))
@@ -91,7 +87,6 @@ exec /bin/sync "$@"
 			}
 		}
 		succeeds := func(what string, call call) {
-			t.Helper()
 			_, sentences, err := finish(t, call)
 			require.NoError(t, err, "%s, after %q", what, slices.Compact(sentences))
 			expectVersion(t, visit(t, spec, e), image.Version)
@@ -204,7 +199,6 @@ func recordsReady(r *http.Request, body []byte) bool {
 
 // workOf is what the next pod of a server would do, "" to run it.
 func workOf(t *testing.T, p *place, spec launcher.Spec) string {
-	t.Helper()
 	var set struct {
 		Spec struct {
 			Template struct {
@@ -218,8 +212,7 @@ func workOf(t *testing.T, p *place, spec launcher.Spec) string {
 
 // awaitNoCopy returns once the claim for a copy is removed.
 func awaitNoCopy(t *testing.T, p *place) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "the end of the copy", func() bool {
+	testdrive.Eventually(t, "the end of the copy", func() bool {
 		var claims struct {
 			Items []struct{ Metadata struct{ Name string } }
 		}
@@ -232,7 +225,6 @@ func awaitNoCopy(t *testing.T, p *place) {
 
 // altered makes an installation like that of a program in which another one is a script. bin/real is the program of real.
 func altered(t *testing.T, b, real mysqld.Binary, name, script string) mysqld.Binary {
-	t.Helper()
 	dir, err := os.MkdirTemp("", "altered")
 	require.NoError(t, errors.Join(err, os.Chmod(dir, 0o755)))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -250,7 +242,6 @@ func altered(t *testing.T, b, real mysqld.Binary, name, script string) mysqld.Bi
 }
 
 func expectVersion(t *testing.T, conn *sql.Conn, version string) {
-	t.Helper()
 	var got string
 	var n, accounts int
 	require.NoError(t, conn.QueryRowContext(t.Context(), `SELECT VERSION(), n,

@@ -12,7 +12,6 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -24,14 +23,14 @@ func TestVolumeIsGone(t *testing.T) {
 	spec := p.readyServer(t, l)
 	paths := p.kindsOf(spec)
 	p.Do(t, http.MethodDelete, paths["claim"], nil, nil)
-	testdrive.Eventually(t, limits.Stuck, "the end of the claim", func() bool { return len(p.claims(t)) == 0 })
+	testdrive.Eventually(t, "the end of the claim", func() bool { return len(p.claims(t)) == 0 })
 	larger := spec
 	larger.StorageMB *= 2
 	_, err := l.Resize(t.Context(), larger, func(string) {})
 	says(t, err, launcher.GiveUp, "The volume of this server is gone.")
 	assert.ErrorContains(t, err, "PersistentVolumeClaim "+objectName(spec))
 	p.Do(t, http.MethodDelete, paths["set"], nil, nil)
-	testdrive.Eventually(t, limits.Stuck, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
+	testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) == "" })
 	_, err = l.Launch(t.Context(), spec, func(string) {})
 	says(t, err, launcher.GiveUp, "The volume of this server is gone.")
 	assert.Empty(t, p.claims(t), "claims that were made")
@@ -75,7 +74,6 @@ func TestVolumeDeletedBeforePod(t *testing.T) {
 		p.Do(t, http.MethodDelete, claim, nil, nil)
 	}
 	stays := func(t *testing.T, p *place, spec launcher.Spec, before string, err error) {
-		t.Helper()
 		says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
 		assert.Equal(t, before, uid(t, p, spec), "the pod")
 		p.hold(t, p.kindsOf(spec)["claim"])
@@ -133,7 +131,7 @@ func TestSuspendWithoutVolume(t *testing.T) {
 			}
 			claim := p.kindsOf(spec)["claim"]
 			p.Do(t, http.MethodDelete, claim, nil, nil)
-			testdrive.Eventually(t, limits.Stuck, "the end of the claim", func() bool {
+			testdrive.Eventually(t, "the end of the claim", func() bool {
 				return !slices.Contains(p.claims(t), objectName(spec))
 			})
 			for range 2 {
@@ -150,7 +148,6 @@ func TestSuspendWithoutVolume(t *testing.T) {
 
 // claims are the names of the claims in the namespace.
 func (p *place) claims(t *testing.T) (names []string) {
-	t.Helper()
 	var all struct {
 		Items []struct{ Metadata struct{ Name string } }
 	}

@@ -36,7 +36,6 @@ func (a *Authorities) Get(context.Context) (certificate.Authority, error) {
 
 // NewAuthority makes a CA.
 func NewAuthority(t *testing.T) certificate.Authority {
-	t.Helper()
 	cert, key, err := certificate.NewAuthority()
 	require.NoError(t, err)
 	return certificate.Authority{Certificate: cert, Key: key}

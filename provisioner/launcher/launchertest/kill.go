@@ -67,7 +67,6 @@ func obey(text string, open func(place string) (launcher.Launcher, error)) error
 // killed starts a child process for a call, and kills it a given time after the given report; report 0 is the start. It
 // returns the number of reports.
 func killed(t *testing.T, o order, report int, after time.Duration) (reports int) {
-	t.Helper()
 	text, err := json.Marshal(o)
 	require.NoError(t, err)
 	child := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^$") // runs no test if TestMain does not call Child

@@ -169,7 +169,6 @@ func testNoRoom(t *testing.T, p Place) {
 
 // givesUp fails the test unless err says to give up and has a sentence for users.
 func givesUp(t *testing.T, err error) {
-	t.Helper()
 	e, ok := errors.AsType[*launcher.Error](err)
 	assert.True(t, ok && e.Action == launcher.GiveUp && strings.HasSuffix(e.Sentence, "."),
 		"users are told nothing of %v", err)

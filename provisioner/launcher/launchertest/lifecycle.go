@@ -201,7 +201,6 @@ func testNotes(t *testing.T, p Place) {
 
 // expectRecords expects that the records beside servers are those, as every broker reads them.
 func (p Place) expectRecords(t *testing.T, want map[string]string) {
-	t.Helper()
 	there, err := p.Open(t).Records(bounded(t))
 	assert.NoError(t, err)
 	assert.True(t, maps.Equal(there, want), "there are the records of %v; want those of %v",

@@ -23,7 +23,6 @@ const accessDenied = 1045
 // Connect returns connections as the administrator. If the endpoint has a CA, they use TLS and verify the server's
 // certificate for the endpoint's host.
 func Connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
-	t.Helper()
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd = spec.AdminUser, spec.AdminPassword
 	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(end.Host, strconv.Itoa(end.Port))
@@ -42,20 +41,17 @@ func Connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 
 // lets fails the test unless the administrator can log in.
 func lets(t *testing.T, spec launcher.Spec, end launcher.Endpoint) {
-	t.Helper()
 	assert.NoError(t, Connect(t, spec, end).PingContext(bounded(t)), "log in to %s", spec.ID)
 }
 
 // refuses fails the test unless the server says that the password is wrong.
 func refuses(t *testing.T, spec launcher.Spec, end launcher.Endpoint) {
-	t.Helper()
 	err := Connect(t, spec, end).PingContext(bounded(t))
 	refused, ok := errors.AsType[*mysql.MySQLError](err)
 	assert.True(t, ok && refused.Number == accessDenied, "log in to %s with a wrong password: %v", spec.ID, err)
 }
 
 func execute(t *testing.T, db *sql.DB, statements ...string) {
-	t.Helper()
 	for _, s := range statements {
 		_, err := db.ExecContext(bounded(t), s)
 		require.NoError(t, err, s)
@@ -63,7 +59,6 @@ func execute(t *testing.T, db *sql.DB, statements ...string) {
 }
 
 func query(t *testing.T, db *sql.DB, statement string) (n int64) {
-	t.Helper()
 	require.NoError(t, db.QueryRowContext(bounded(t), statement).Scan(&n), statement)
 	return n
 }
@@ -72,7 +67,6 @@ func query(t *testing.T, db *sql.DB, statement string) (n int64) {
 type visitor struct{ conn *sql.Conn }
 
 func visit(t *testing.T, db *sql.DB) visitor {
-	t.Helper()
 	conn, err := db.Conn(bounded(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -81,6 +75,5 @@ func visit(t *testing.T, db *sql.DB) visitor {
 
 // stays reports whether the server has run since the visit began.
 func (v visitor) stays(t *testing.T) bool {
-	t.Helper()
 	return v.conn.PingContext(bounded(t)) == nil
 }

@@ -65,7 +65,6 @@ func testRenewal(t *testing.T, p Place) {
 	}
 	// What is recorded changes first, so clients are told of a CA once the launcher returns it.
 	becomes := func(what string, told func(trusted []byte) bool) {
-		t.Helper()
 		for ctx := bounded(t); ; time.Sleep(50 * time.Millisecond) {
 			end, err := l.Endpoint(ctx, spec.ID)
 			if err == nil && told(end.CACertificate) && bytes.Equal(end.CACertificate, recorded.trusted()) {

@@ -126,7 +126,6 @@ func tryResize(ctx context.Context, l launcher.Launcher, spec launcher.Spec,
 
 // launch launches a server that is expected to come up.
 func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endpoint {
-	t.Helper()
 	end, err := tryLaunch(bounded(t), l, spec, nobody)
 	require.NoError(t, err, "launch %s", spec.ID)
 	return end
@@ -134,13 +133,11 @@ func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endp
 
 // destroy destroys a server.
 func destroy(t *testing.T, l launcher.Launcher, id string) {
-	t.Helper()
 	require.NoError(t, l.Destroy(bounded(t), id), "destroy %s", id)
 }
 
 // ids lists the servers that are there.
 func ids(t *testing.T, l launcher.Launcher) []string {
-	t.Helper()
 	all, err := l.List(bounded(t))
 	require.NoError(t, err, "list")
 	return all

@@ -53,7 +53,6 @@ func testSuspend(t *testing.T, p Place) {
 
 // expectSigned compares the servers whose certificate the CA of an endpoint has signed.
 func expectSigned(t *testing.T, l launcher.Launcher, by launcher.Endpoint, want ...string) {
-	t.Helper()
 	signed, err := l.SignedBy(bounded(t), by.CACertificate)
 	assert.NoError(t, err)
 	assert.Equal(t, want, signed, "the CA has signed others")

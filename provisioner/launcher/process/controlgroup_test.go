@@ -21,7 +21,6 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -34,7 +33,6 @@ type groupTree struct {
 // makeGroupTree makes a group that is gone, with all below it, when the test ends. ok is false where this user may make
 // none: there, nothing can be delegated either.
 func makeGroupTree(t *testing.T) (tree groupTree, ok bool) {
-	t.Helper()
 	root := cgroup2Mount(t)
 	name := "/mysql-broker-test-" + rand.Text()
 	tree = groupTree{dir: filepath.Join(root, name), name: name}
@@ -49,7 +47,7 @@ func makeGroupTree(t *testing.T) (tree groupTree, ok bool) {
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		testdrive.Eventually(t, limits.Stuck, "no group is left behind", func() bool { return removeTree(tree.dir) == nil })
+		testdrive.Eventually(t, "no group is left behind", func() bool { return removeTree(tree.dir) == nil })
 	})
 	controllers, err := os.ReadFile(filepath.Join(tree.dir, "cgroup.controllers"))
 	require.NoError(t, err)
@@ -59,7 +57,6 @@ func makeGroupTree(t *testing.T) (tree groupTree, ok bool) {
 
 // cgroup2Mount is where the whole tree is mounted, or "".
 func cgroup2Mount(t *testing.T) string {
-	t.Helper()
 	mounts, err := os.Open("/proc/self/mountinfo")
 	require.NoError(t, err)
 	defer mounts.Close()
@@ -89,7 +86,6 @@ func removeTree(dir string) error {
 
 // sleepIn starts a process in a group, which is made if it is not there.
 func (g groupTree) sleepIn(t *testing.T, below string) (proc string, end func()) {
-	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Join(g.dir, below), 0o755))
 	dir, err := os.Open(filepath.Join(g.dir, below))
 	require.NoError(t, err)
@@ -107,13 +103,11 @@ func (g groupTree) sleepIn(t *testing.T, below string) (proc string, end func())
 
 // delegate marks the group as systemd does.
 func (g groupTree) delegate(t *testing.T) {
-	t.Helper()
 	require.NoError(t, unix.Setxattr(g.dir, "user.delegate", []byte("1"), 0))
 }
 
 // groupOf names the group of a process, below the tree's own.
 func (g groupTree) groupOf(t *testing.T, pid int) string {
-	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	require.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
@@ -125,7 +119,6 @@ func (g groupTree) groupOf(t *testing.T, pid int) string {
 }
 
 func (g groupTree) groups(t *testing.T) (names []string) {
-	t.Helper()
 	entries, err := os.ReadDir(g.dir)
 	require.NoError(t, err)
 	for _, e := range entries {
@@ -144,7 +137,6 @@ func TestOnlyDelegatedControlGroupsAreUsed(t *testing.T) {
 		return
 	}
 	expect := func(proc, want string) {
-		t.Helper()
 		dir, err := process.FindControlGroups(proc)
 		if err == nil {
 			err = errors.New("found " + dir)
@@ -206,7 +198,6 @@ func TestServersHaveControlGroups(t *testing.T) {
 		l := open(t, cfg)
 		spec := newSpec("tenant")
 		expect := func(what string) {
-			t.Helper()
 			assert.Equal(t, "/server-tenant", tree.groupOf(t, pidOf(t, cfg, spec.ID)), "%s: the server is in the group", what)
 			if !tree.memory {
 				return
@@ -217,11 +208,10 @@ func TestServersHaveControlGroups(t *testing.T) {
 				"%s: memory.max is %s (%v), want %s", what, limit, err, want)
 		}
 		killAndAwait := func(what string) {
-			t.Helper()
 			pid := pidOf(t, cfg, spec.ID)
 			db := connect(t, spec, launch(t, l, spec))
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-			testdrive.Eventually(t, limits.Stuck, what, func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
+			testdrive.Eventually(t, what, func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
 		}
 		launch(t, l, spec)
 		expect("launched")
@@ -248,7 +238,7 @@ func TestServersHaveControlGroups(t *testing.T) {
 		assert.True(t, strings.HasPrefix(got, "outside"), "without groups, the server is in %q", got)
 		l.Close()
 		l = open(t, cfg)
-		testdrive.Eventually(t, limits.Stuck, "operators are told", func() bool {
+		testdrive.Eventually(t, "operators are told", func() bool {
 			return strings.Contains(logged.String(), "no control group of its own")
 		})
 		killAndAwait("the server is started in its group")

@@ -47,7 +47,6 @@ func TestNewServer(t *testing.T) {
 // expectSmall expects that a server which does nothing takes up no more disk than what it has written, but for its redo
 // log, which is there.
 func expectSmall(t *testing.T, binary mysqld.Binary, data string) {
-	t.Helper()
 	redo, wantRedo, most := "ib_logfile0", int64(4<<20), int64(20<<20)
 	if binary.Flavour == mysqld.MySQL {
 		redo, wantRedo, most = "#innodb_redo", 60<<20, 104<<20
@@ -60,7 +59,6 @@ func expectSmall(t *testing.T, binary mysqld.Binary, data string) {
 
 // allocated is the space that the files of a directory, or one file, take up on the disk.
 func allocated(t *testing.T, path string) (bytes int64) {
-	t.Helper()
 	err := filepath.WalkDir(path, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -77,7 +75,6 @@ func allocated(t *testing.T, path string) (bytes int64) {
 
 // expectNoFilesOutside expects that neither a table's options nor INTO OUTFILE write where the server's account may.
 func expectNoFilesOutside(t *testing.T, db *sql.DB) {
-	t.Helper()
 	testdrive.Exec(t, db, "CREATE DATABASE app")
 	outside, err := makeReachableDir()
 	require.NoError(t, err)

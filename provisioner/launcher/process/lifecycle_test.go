@@ -18,7 +18,6 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -42,7 +41,7 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 
 		pid := pidOf(t, cfg, spec.ID)
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		testdrive.Eventually(t, limits.Stuck, "the server answers again", func() bool {
+		testdrive.Eventually(t, "the server answers again", func() bool {
 			return !alive(pid) && db.PingContext(t.Context()) == nil
 		})
 		assert.EqualValues(t, 42, testdrive.Read[int64](t, db, "SELECT n FROM app.t"))
@@ -84,7 +83,7 @@ func TestServerThatGivesUpIsWarnedOf(t *testing.T) {
 		require.NoError(t, err)
 		defer stranger.Close()
 		open(t, cfg)
-		testdrive.Eventually(t, limits.Stuck, "operators are warned", func() bool { return logged.Count("did not run") > 0 })
+		testdrive.Eventually(t, "operators are warned", func() bool { return logged.Count("did not run") > 0 })
 	})
 }
 
@@ -104,7 +103,7 @@ func TestStopAllKillsWhatStillRunsWhenItsContextEnds(t *testing.T) {
 		defer cancel()
 		assert.NoError(t, l.StopAll(ctx))
 		for _, pid := range pids {
-			testdrive.Eventually(t, limits.Stuck, "the server is reaped", func() bool { return !alive(pid) })
+			testdrive.Eventually(t, "the server is reaped", func() bool { return !alive(pid) })
 		}
 	})
 }
@@ -159,7 +158,7 @@ func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
 		require.NoError(t, os.Symlink(s.cfg.Dir, link))
 		s.cfg.Dir = link
 		require.NoError(t, open(t, s.cfg).StopAll(t.Context()))
-		testdrive.Eventually(t, limits.Stuck, "the server is reaped", func() bool { return !alive(pid) })
+		testdrive.Eventually(t, "the server is reaped", func() bool { return !alive(pid) })
 	})
 }
 

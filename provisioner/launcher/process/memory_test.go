@@ -56,7 +56,7 @@ func TestPlansMemoryHolds(t *testing.T) {
 		}
 		assert.NoError(t, db.Close())
 		db = connect(t, s.spec, s.end)
-		testdrive.Eventually(t, limits.Stuck, "others can log in again", func() bool { return db.PingContext(ctx) == nil })
+		testdrive.Eventually(t, "others can log in again", func() bool { return db.PingContext(ctx) == nil })
 		for _, name := range []string{"sort_buffer_size", "join_buffer_size", "tmp_table_size", "max_heap_table_size",
 			"group_concat_max_len"} {
 			session, err := connect(t, tenant, s.end).Conn(ctx)
@@ -92,8 +92,8 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 			}
 			require.True(t, n <= 100_000, "the memory has no end")
 		}
-		testdrive.Eventually(t, limits.Stuck, "the server is started again", func() bool { return !alive(pid) })
-		testdrive.Eventually(t, limits.Stuck, "others can log in", func() bool {
+		testdrive.Eventually(t, "the server is started again", func() bool { return !alive(pid) })
+		testdrive.Eventually(t, "others can log in", func() bool {
 			return connect(t, spec, end).PingContext(t.Context()) == nil
 		})
 		l.Close()

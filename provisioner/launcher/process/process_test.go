@@ -54,7 +54,6 @@ var ownTemplates string
 
 // templates is that directory, or the one of the servers that run for tests of all packages.
 func templates(t *testing.T, binary mysqld.Binary) string {
-	t.Helper()
 	if os.Getenv(servers.MySQLVar) != "" {
 		for _, s := range servers.AllMySQL(t) {
 			if _, err := os.Stat(filepath.Join(s.Templates, binary.Flavour+"-"+binary.Version)); err == nil {
@@ -93,7 +92,6 @@ func makeReachableDir() (string, error) {
 
 // newConfig has a state directory and twenty ports of its own. All servers in it are gone when the test ends.
 func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
-	t.Helper()
 	dir, err := makeReachableDir()
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(templates(t, binary), filepath.Join(dir, "templates")))
@@ -117,7 +115,6 @@ func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 
 // open opens a launcher, which is closed when the test ends, if not before.
 func open(t *testing.T, cfg process.Config) *process.Launcher {
-	t.Helper()
 	cfg.Supervise = true
 	l, err := process.Open(cfg)
 	require.NoError(t, err)
@@ -134,7 +131,6 @@ func newSpec(id string) launcher.Spec {
 }
 
 func launch(t *testing.T, l *process.Launcher, spec launcher.Spec) launcher.Endpoint {
-	t.Helper()
 	end, err := l.Launch(t.Context(), spec, ignore)
 	require.NoError(t, err, "launch")
 	return end
@@ -164,20 +160,17 @@ func eachServer(t *testing.T, id string, fn func(t *testing.T, s server)) {
 
 // pid reads the file that the server itself wrote.
 func (s server) pid(t *testing.T) int {
-	t.Helper()
 	return pidOf(t, s.cfg, s.spec.ID)
 }
 
 // connect logs in over TCP and TLS, with the server's certificate verified for its host.
 func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
-	t.Helper()
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(end.CACertificate), "the endpoint has no CA certificate")
 	return openDB(t, spec, end, &tls.Config{RootCAs: roots, ServerName: end.Host})
 }
 
 func openDB(t *testing.T, spec launcher.Spec, end launcher.Endpoint, tlsConfig *tls.Config) *sql.DB {
-	t.Helper()
 	address := net.JoinHostPort(end.Host, strconv.Itoa(end.Port))
 	cfg := testdrive.Credentials{}.Login(t, spec.AdminUser, spec.AdminPassword, address, "")
 	cfg.TLS = tlsConfig
@@ -186,7 +179,6 @@ func openDB(t *testing.T, spec launcher.Spec, end launcher.Endpoint, tlsConfig *
 
 // pidOf reads the file that the server itself wrote.
 func pidOf(t *testing.T, cfg process.Config, id string) int {
-	t.Helper()
 	text, err := os.ReadFile(filepath.Join(cfg.Dir, "instances", id, "data", "mysqld.pid"))
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -212,7 +204,6 @@ func TestConformance(t *testing.T) {
 }
 
 func newPlace(t *testing.T, binary mysqld.Binary) launchertest.Place {
-	t.Helper()
 	cfg := newConfig(t, binary)
 	log := &logged.Text{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -251,7 +242,6 @@ func openChild(place string) (launcher.Launcher, error) {
 
 // takePorts listens on all ports that no server has.
 func takePorts(t *testing.T, cfg process.Config) {
-	t.Helper()
 	for port := cfg.PortMin; port <= cfg.PortMax; port++ {
 		if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			t.Cleanup(func() { _ = ln.Close() })
@@ -261,7 +251,6 @@ func takePorts(t *testing.T, cfg process.Config) {
 
 // serverLogs reads what servers logged.
 func serverLogs(t *testing.T, cfg process.Config) string {
-	t.Helper()
 	files, err := filepath.Glob(filepath.Join(cfg.Dir, "instances", "*", "*.log"))
 	require.True(t, err == nil && len(files) != 0, "no server has a log: %v", err)
 	var all strings.Builder
@@ -275,7 +264,6 @@ func serverLogs(t *testing.T, cfg process.Config) string {
 
 // arguments reads the arguments and the environment of the servers' processes.
 func arguments(t *testing.T, cfg process.Config) string {
-	t.Helper()
 	all := fmt.Sprint(testdrive.Processes(t, cfg.Dir))
 	instances, err := os.ReadDir(filepath.Join(cfg.Dir, "instances"))
 	require.NoError(t, err)

@@ -21,7 +21,6 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -30,7 +29,6 @@ import (
 func TestLoginWithoutTLS(t *testing.T) {
 	eachServer(t, "plain", func(t *testing.T, s server) {
 		loginWithoutTLS := func() {
-			t.Helper()
 			testdrive.Exec(t, s.db, "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
 			assert.NoError(t, openDB(t, s.spec, s.end, nil).PingContext(t.Context()), "log in")
 		}
@@ -104,7 +102,6 @@ func TestRedoLogSuffices(t *testing.T) {
 
 // load inserts that many rows of 1 MiB through each of two connections.
 func load(t *testing.T, db *sql.DB, rows int) {
-	t.Helper()
 	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -154,13 +151,13 @@ func TestRedoLogIsRaised(t *testing.T) {
 		logged := warnings(&cfg)
 		l = open(t, cfg)
 		capacity := func() int64 { return testdrive.Read[int64](t, db, "SELECT @@innodb_redo_log_capacity") }
-		testdrive.Eventually(t, limits.Stuck, "the broker that adopts the server enlarges its redo log", func() bool {
+		testdrive.Eventually(t, "the broker that adopts the server enlarges its redo log", func() bool {
 			return capacity() == 64<<20
 		})
 
 		testdrive.Exec(t, db, "SET GLOBAL innodb_redo_log_capacity = 8388608")
 		load(t, db, 64)
-		testdrive.Eventually(t, limits.Stuck, "the full redo log is enlarged", func() bool { return capacity() > small })
+		testdrive.Eventually(t, "the full redo log is enlarged", func() bool { return capacity() > small })
 		l.Close()
 		assert.Contains(t, logged.String(), "redo log of a server was full", "operators are not told")
 		raised := capacity()

@@ -20,14 +20,12 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // fillForUpgrade makes what an upgrade must keep, and an account with a password of its own.
 func fillForUpgrade(t *testing.T, db *sql.DB, password string) {
-	t.Helper()
 	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT PRIMARY KEY, s VARCHAR(20))",
 		"INSERT INTO app.t VALUES (1, 'öne'), (2, NULL)", "CREATE VIEW app.v AS SELECT n FROM app.t",
 		"CREATE FUNCTION app.f() RETURNS INT DETERMINISTIC RETURN 7",
@@ -38,7 +36,6 @@ func fillForUpgrade(t *testing.T, db *sql.DB, password string) {
 
 // checkUpgraded fails unless the server has that version, and all that fillForUpgrade made.
 func checkUpgraded(t *testing.T, db *sql.DB, version string) {
-	t.Helper()
 	var runs, rows string
 	err := db.QueryRowContext(t.Context(), "SELECT VERSION(), GROUP_CONCAT(CONCAT_WS(' ', n, s) ORDER BY n) FROM app.t").
 		Scan(&runs, &rows)
@@ -96,7 +93,6 @@ func TestUpgrade(t *testing.T) {
 
 // expectNoLeftovers fails if a server has files of an upgrade.
 func expectNoLeftovers(t *testing.T, cfg process.Config, id string) {
-	t.Helper()
 	left, err := filepath.Glob(filepath.Join(cfg.Dir, "instances", id, "*upgrade*"))
 	assert.True(t, err == nil && len(left) == 0, "%s: files of the upgrade stay: %v %v", id, left, err)
 }
@@ -104,10 +100,8 @@ func expectNoLeftovers(t *testing.T, cfg process.Config, id string) {
 // checkUnrecorded has brokers find a server whose version an earlier broker has not recorded: the last program that it
 // ran is used again.
 func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, version string) {
-	t.Helper()
 	runsAgain := func(killed int) {
-		t.Helper()
-		testdrive.Eventually(t, limits.Stuck, "the killed server runs its version again", func() bool {
+		testdrive.Eventually(t, "the killed server runs its version again", func() bool {
 			var runs string
 			err := db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&runs)
 			return !alive(killed) && err == nil && strings.HasPrefix(runs, version)
@@ -126,7 +120,7 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 
 	forgetVersion(t, cfg, id)
 	l = open(t, cfg)
-	testdrive.Eventually(t, limits.Stuck, "the version of a running server is recorded", func() bool {
+	testdrive.Eventually(t, "the version of a running server is recorded", func() bool {
 		return stateOf(t, cfg, id)["version"] == version
 	})
 	l.Close()
@@ -162,7 +156,6 @@ func stateFile(cfg process.Config, id string) string {
 }
 
 func stateOf(t *testing.T, cfg process.Config, id string) (state map[string]any) {
-	t.Helper()
 	data, err := os.ReadFile(stateFile(cfg, id))
 	require.NoError(t, errors.Join(err, json.Unmarshal(data, &state)))
 	return state
@@ -170,7 +163,6 @@ func stateOf(t *testing.T, cfg process.Config, id string) (state map[string]any)
 
 // forgetVersion leaves the state of a server as brokers wrote it that did not record the version.
 func forgetVersion(t *testing.T, cfg process.Config, id string) {
-	t.Helper()
 	state := stateOf(t, cfg, id)
 	delete(state, "version")
 	data, err := json.Marshal(state)
@@ -178,7 +170,6 @@ func forgetVersion(t *testing.T, cfg process.Config, id string) {
 }
 
 func kill(t *testing.T, cfg process.Config, id string) (pid int) {
-	t.Helper()
 	pid = pidOf(t, cfg, id)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	return pid
@@ -186,7 +177,6 @@ func kill(t *testing.T, cfg process.Config, id string) (pid int) {
 
 // broken makes a program that prints a later version, and otherwise runs a script.
 func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
-	t.Helper()
 	dir, err := makeReachableDir()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

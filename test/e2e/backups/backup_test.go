@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -60,13 +59,11 @@ func TestBackup(t *testing.T) {
 
 // breakView leaves a view of a table that is gone.
 func breakView(t *testing.T, c testdrive.Credentials) {
-	t.Helper()
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE passing (id INT)", "CREATE VIEW broken AS SELECT id FROM passing", "DROP TABLE passing")
 }
 
 // dailyBackups is a catalog in which instances of shared-small are backed up each day.
 func dailyBackups(t *testing.T) (path string) {
-	t.Helper()
 	return testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_storage_mb: 100,",
 		"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
 }
@@ -89,13 +86,11 @@ func TestBackupsAreCaredFor(t *testing.T) {
 	d.Refuse(t, `there is no service instance "none"`, "backups", "none")
 	task, _, _ := strings.Cut(d.Run(t, 0, "backups", "now", source.ID).Stdout, " ")
 	backups := func() (all []map[string]any) {
-		t.Helper()
 		d.Read(t, &all, "backups", source.ID)
 		return all
 	}
 	await := func(what string, condition func([]map[string]any) bool) {
-		t.Helper()
-		testdrive.Eventually(t, limits.Stuck, what, func() bool { return condition(backups()) })
+		testdrive.Eventually(t, what, func() bool { return condition(backups()) })
 	}
 	ts.Await(t, task, "has written and verified a backup", "state = 'succeeded'")
 	first := backups()[0]["backup"].(string)
@@ -219,7 +214,6 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		"a backup that cannot be verified ends with")
 	testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").Restored(t, i.ID, nil), http.StatusBadRequest, id+".")
 	only := func() map[string]any {
-		t.Helper()
 		var all []map[string]any
 		o.Read(t, &all, "backups", i.ID)
 		require.True(t, len(all) == 1 && all[0]["verify_error"] == nil, "backups: %v", all)
@@ -234,7 +228,7 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 		"backups printed %q", out)
 	testdrive.Exec(t, p.Admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
 	o.Run(t, 0, "backups", "verify", id)
-	testdrive.Eventually(t, limits.Stuck, "the backup is verified", func() bool {
+	testdrive.Eventually(t, "the backup is verified", func() bool {
 		b := only()
 		return b["verified_at"] != nil && b["verify_refused"] == nil
 	})

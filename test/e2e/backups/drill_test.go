@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -64,7 +63,7 @@ func TestDisasterDrill(t *testing.T) {
 	testdrive.ExpectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
 	<-time.After(downTime)
 	let()
-	testdrive.Eventually(t, limits.Stuck, "the shared server is back", func() bool {
+	testdrive.Eventually(t, "the shared server is back", func() bool {
 		return p.Scrape(t)[`mysql_broker_shared_server_up{server="shared-1"}`] == "1"
 	})
 	testdrive.ExpectHeld(t, p, "loaded from a dump")
@@ -105,7 +104,7 @@ func TestDisasterDrill(t *testing.T) {
 	}
 	d.expectAccess(t)
 	d.expectAnswers(t)
-	testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
+	testdrive.Eventually(t, "the doctor finds nothing", func() bool {
 		out := testdrive.RunDoctor(t, env)
 		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
 	})
@@ -137,7 +136,6 @@ func (d *drill) of(names string) iter.Seq[*drillInstance] {
 }
 
 func (d *drill) make(t *testing.T, p testdrive.Platform, plan, names string) {
-	t.Helper()
 	for name := range strings.FieldsSeq(names) {
 		i := &drillInstance{Instance: p.OwnInstance(t, plan)}
 		i.Create(t, cf(nil), http.StatusCreated)
@@ -149,7 +147,6 @@ func (d *drill) make(t *testing.T, p testdrive.Platform, plan, names string) {
 
 // before is the work until the backup.
 func (d *drill) before(t *testing.T, p testdrive.Platform) {
-	t.Helper()
 	d.make(t, p, "shared-small", "kept full changed definer unbound deleted halfway moved")
 	d.make(t, p, "shared-async", "retained undeleted")
 	d.all["undeleted"].Delete(t)
@@ -158,7 +155,6 @@ func (d *drill) before(t *testing.T, p testdrive.Platform) {
 
 // since is the work after it.
 func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string) {
-	t.Helper()
 	d.make(t, p, "shared-small", "late")
 	d.make(t, p, "dedicated-small", "lateServer")
 	_, d.lateBinding = d.all["kept"].Bound(t, nil)
@@ -184,7 +180,6 @@ func (d *drill) since(t *testing.T, p testdrive.Platform, env map[string]string)
 
 // expectTables looks for the data of every instance on the shared server that there is.
 func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
-	t.Helper()
 	for i := range d.of("kept full changed definer unbound halfway late retained undeleted") {
 		id := testdrive.Read[int](t, admin, "SELECT id FROM `"+i.c.Database+"`.orders")
 		assert.Equal(t, 4711, id, "the data of instance %s: %d", i.ID, id)
@@ -193,7 +188,6 @@ func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
 
 // expectHold expects that nothing is said of what PostgreSQL does not know, which need not be gone. What other requests get meanwhile, package provisioner tests.
 func (d *drill) expectHold(t *testing.T, p testdrive.Platform) {
-	t.Helper()
 	late := d.all["late"].Via(p)
 	for _, r := range []testdrive.Response{late.Fetch(t), late.Deprovision(t, testdrive.Sync), late.NewBinding().Bind(t, nil),
 		d.all["kept"].Via(p).Poll(t, "?operation=task_1000000")} {
@@ -202,7 +196,6 @@ func (d *drill) expectHold(t *testing.T, p testdrive.Platform) {
 }
 
 func (d *drill) expectActions(t *testing.T, shown string) {
-	t.Helper()
 	for action, of := range map[string]map[string]string{ // of instances by kind, and the action on their accounts
 		"end": {"task": "halfway"}, "forget": {"instance": "deleted deletedServer", "binding": "unbound"},
 		"adopt": {"instance": "late lateServer undeleted", "plan": "changed", "admin password": "dedicated", "place": "moved",
@@ -224,9 +217,7 @@ func (d *drill) expectActions(t *testing.T, shown string) {
 
 // expectAccess tries every account: only those of recorded bindings can log in.
 func (d *drill) expectAccess(t *testing.T) {
-	t.Helper()
 	expect := func(what string, c testdrive.Credentials) {
-		t.Helper()
 		assert.Equal(t, 4711, testdrive.Read[int](t, c.Open(t), "SELECT id FROM orders"), "%s reads", what)
 	}
 	for i := range d.of("kept full changed halfway dedicated") {
@@ -245,8 +236,8 @@ func (d *drill) expectAccess(t *testing.T) {
 		expect("a new binding of "+i.ID, c)
 	}
 	db := d.all["full"].c.Open(t)
-	testdrive.AwaitRefused(t, db)                                                     // the quota holds again, and its end is noticed
-	testdrive.Eventually(t, testdrive.QuotaTime, "data can be removed", func() bool { // the earlier sessions are ended meanwhile
+	testdrive.AwaitRefused(t, db)                                // the quota holds again, and its end is noticed
+	testdrive.Eventually(t, "data can be removed", func() bool { // the earlier sessions are ended meanwhile
 		return testdrive.ErrorOf(t, db, "TRUNCATE filler") == nil
 	})
 	testdrive.AwaitAllowed(t, db)
@@ -254,7 +245,6 @@ func (d *drill) expectAccess(t *testing.T) {
 
 // expectAnswers asks about what the platform knows.
 func (d *drill) expectAnswers(t *testing.T) {
-	t.Helper()
 	for i := range d.of("kept full changed halfway dedicated late lateServer moved undeleted") {
 		i.Fetch(t).Expect(t, http.StatusOK)
 	}
@@ -272,7 +262,6 @@ func (d *drill) expectAnswers(t *testing.T) {
 
 // expectNewTokens fails the test if the name of an operation is used twice.
 func (d *drill) expectNewTokens(t *testing.T, p testdrive.Platform, last int64) {
-	t.Helper()
 	i := p.OwnInstance(t, "dedicated-small")
 	token := i.BeginProvision(t)
 	id, err := strconv.ParseInt(strings.TrimPrefix(token, "task_"), 10, 64)

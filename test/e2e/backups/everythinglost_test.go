@@ -57,7 +57,6 @@ func TestEverythingLost(t *testing.T) {
 	d := p.Desk(t, env, nil)
 	assert.Equal(t, "Backups imported: 2.\n", d.Run(t, 0, "backups", "import").Stdout, "import")
 	restore := func(want, why string, args ...string) {
-		t.Helper()
 		operation, _, _ := strings.Cut(d.Run(t, 0, append([]string{"backups", "restore", "--yes"}, args...)...).Stdout, " ")
 		d.ExpectEnd(t, operation, want, why)
 	}
@@ -77,7 +76,7 @@ func TestEverythingLost(t *testing.T) {
 		restore("failed", "is not lost", "--lost", i.backup, i.ID)
 		testdrive.ExpectContents(t, i.ID, again, present)
 	}
-	testdrive.Eventually(t, testdrive.QuotaTime, "the doctor finds nothing", func() bool {
+	testdrive.Eventually(t, "the doctor finds nothing", func() bool {
 		out := testdrive.RunDoctor(t, env)
 		return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
 	})
@@ -112,7 +111,6 @@ type lostInstance struct {
 
 // loseServers kills the dedicated servers and removes all their files, as a host that burns down does.
 func loseServers(t *testing.T, dir string) {
-	t.Helper()
 	for range 2 { // what supervises a server may have started it again
 		for pid := range testdrive.Processes(t, dir) {
 			err := syscall.Kill(pid, syscall.SIGKILL)
@@ -148,7 +146,6 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 		} {
 			testdrive.Exec(t, d.AdminDB, "DROP DATABASE "+c.Database)
 			expectDropped := func(when string) {
-				t.Helper()
 				r := i.NewBinding().Bind(t, nil)
 				assert.False(t, r.Status < 400 || !strings.Contains(r.String("description"), "somebody has dropped it"),
 					"%s %s, a bind: %d, %q", loss.name, when, r.Status, r.String("description"))

@@ -17,7 +17,6 @@ import (
 
 // revive starts another broker, after the last one was killed.
 func (r *spoiltInstance) revive(t *testing.T) {
-	t.Helper()
 	r.Faults.GoOn()
 	r.Platform = r.restart()
 	r.i.Platform = r.Platform
@@ -25,7 +24,6 @@ func (r *spoiltInstance) revive(t *testing.T) {
 
 // expectCancelled fails the test unless the operation ends as one that an operator cancelled.
 func (r *spoiltInstance) expectCancelled(t *testing.T, operation, when string) {
-	t.Helper()
 	state, says := r.Ended(t, operation)
 	assert.True(t, state == "failed" && strings.HasPrefix(says, testdrive.ByOperator),
 		"the restore that was cancelled %s %s: %s", when, state, says)

@@ -13,14 +13,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // spoil changes data and objects of a database with makeObjects.
 func spoil(t *testing.T, c testdrive.Credentials) {
-	t.Helper()
 	testdrive.Exec(t, c.Open(t), "DELETE FROM items WHERE id = 1", "UPDATE items SET name = 'spoilt'", "DROP VIEW names",
 		"DROP PROCEDURE add_item", "CREATE TABLE new (id INT PRIMARY KEY)", "INSERT INTO new VALUES (1), (2)",
 		"ALTER TABLE items ADD COLUMN extra INT", "CREATE VIEW later AS SELECT * FROM new")
@@ -134,7 +132,6 @@ type spoiltInstance struct {
 }
 
 func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
-	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
 	require.NoError(t, os.Mkdir(store, 0o700))
 	r := newSpoiltInstanceOn(t, testdrive.Private(t, flavour),
@@ -145,7 +142,6 @@ func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
 
 // newSpoiltInstanceOn is newSpoiltInstance with a server and an object store of the test's own.
 func newSpoiltInstanceOn(t *testing.T, s servers.MySQL, configure func(env map[string]string)) *spoiltInstance {
-	t.Helper()
 	r := &spoiltInstance{}
 	r.Desk, r.i, r.c, r.restart = testdrive.Interrupted(t, s, func(env map[string]string) {
 		env["CATALOG"] = testdrive.CatalogRetaining(t)
@@ -158,27 +154,23 @@ func newSpoiltInstanceOn(t *testing.T, s servers.MySQL, configure func(env map[s
 }
 
 func (r *spoiltInstance) spoil(t *testing.T) {
-	t.Helper()
 	spoil(t, r.c)
 	r.spoilt = testdrive.Contents(t, r.c)
 }
 
 // begin requests a restore of the backup, and returns the operation.
 func (r *spoiltInstance) begin(t *testing.T) string {
-	t.Helper()
 	return r.i.RestoreBackup(t, r.backup, "db").Operation(t)
 }
 
 // expectSpoilt fails the test unless a restore has changed nothing.
 func (r *spoiltInstance) expectSpoilt(t *testing.T, when string) {
-	t.Helper()
 	testdrive.ExpectContents(t, when, r.c, r.spoilt)
 	testdrive.Exec(t, r.c.Open(t), "INSERT INTO new VALUES (99)", "DELETE FROM new WHERE id = 99")
 }
 
 // expectRestored fails the test unless the contents are those of the backup, and can be changed.
 func (r *spoiltInstance) expectRestored(t *testing.T, when string) {
-	t.Helper()
 	testdrive.ExpectContents(t, when, r.c, r.was)
 	testdrive.Exec(t, r.c.Open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
 }
@@ -228,7 +220,7 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	r.Run(t, 0, "tasks", "cancel", operation)
 	release()
 	r.Tasks.Await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%damaged%'")
-	testdrive.Eventually(t, limits.Stuck, "a quarter of an hour is over", func() (over bool) {
+	testdrive.Eventually(t, "a quarter of an hour is over", func() (over bool) {
 		r.Tasks.Exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
 			to_jsonb(now() - interval '16 min')), run_at = now() WHERE state = 'in progress' AND kind = 'restore'`)
 		r.Tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
@@ -236,13 +228,11 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	})
 	r.ExpectEnd(t, operation, "failed", "mixture", before)
 	counted := func(when string) {
-		t.Helper()
-		testdrive.Eventually(t, limits.Stuck, "the instance is counted as frozen "+when, func() bool {
+		testdrive.Eventually(t, "the instance is counted as frozen "+when, func() bool {
 			return r.Scrape(t)["mysql_broker_frozen_instances"] == "1"
 		})
 	}
 	frozen := func(when string) {
-		t.Helper()
 		_, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')")
 		assert.EqualValues(t, 1142, testdrive.ErrorNumber(err), "a write %s: %v", when, err)
 		testdrive.ReadAll(t, r.c.Open(t), "SELECT COUNT(*) FROM items")
@@ -267,7 +257,6 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 
 // grantsOfAccounts are the privileges of the accounts that have any on a database.
 func grantsOfAccounts(t *testing.T, admin *sql.DB, database string) (all []string) {
-	t.Helper()
 	for _, account := range testdrive.ReadAll(t, admin, "SELECT DISTINCT user FROM mysql.db WHERE REPLACE(db, '\\\\', '') = '"+
 		database+"'") {
 		all = append(all, testdrive.ReadAll(t, admin, "SHOW GRANTS FOR '"+account+"'@'%'")...)
@@ -277,7 +266,6 @@ func grantsOfAccounts(t *testing.T, admin *sql.DB, database string) (all []strin
 
 // damage changes the files in a directory whose names begin with a prefix.
 func damage(t *testing.T, dir, prefix string) {
-	t.Helper()
 	for _, path := range find(t, dir, prefix) {
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -288,7 +276,6 @@ func damage(t *testing.T, dir, prefix string) {
 
 // find lists the files in a directory whose names begin with a prefix.
 func find(t *testing.T, dir, prefix string) (paths []string) {
-	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
 	require.True(t, err == nil && len(paths) != 0, "files %s* in %s: %q, %v", prefix, dir, paths, err)
 	return paths

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/s3"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -24,7 +23,6 @@ import (
 
 // archiveEnvironment is the environment of brokers that archive the binary logs of dedicated-small every second.
 func archiveEnvironment(t *testing.T, server servers.MySQL) map[string]string {
-	t.Helper()
 	env := testdrive.Environment(t, server)
 	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("dedicated-small", "max_bindings:",
 		"archive_binary_logs: true, backup_every_hours: 24, max_bindings:"))
@@ -40,9 +38,8 @@ type moment struct {
 
 // momentOf lets a second pass in which nothing changes.
 func momentOf(t *testing.T, c testdrive.Credentials) moment {
-	t.Helper()
 	at := time.Now().Add(time.Second).Truncate(time.Second) // by when the last change was acknowledged
-	testdrive.Eventually(t, limits.Stuck, "the second has passed", func() bool {
+	testdrive.Eventually(t, "the second has passed", func() bool {
 		return time.Now().After(at.Add(time.Second))
 	})
 	return moment{at, testdrive.Contents(t, c)}
@@ -50,7 +47,6 @@ func momentOf(t *testing.T, c testdrive.Credentials) moment {
 
 // expectAt fails the test unless an instance can be restored to a moment.
 func expectAt(t *testing.T, p testdrive.Platform, from string, m moment) {
-	t.Helper()
 	i := p.OwnInstance(t, "dedicated-small")
 	i.Await(t, i.RestoredTo(t, from, m.at).Operation(t))
 	_, c := i.Bound(t, nil)
@@ -60,8 +56,7 @@ func expectAt(t *testing.T, p testdrive.Platform, from string, m moment) {
 
 // archived waits until everything that was committed before a time is archived.
 func archived(t *testing.T, ts testdrive.Tasks, i testdrive.Instance, at time.Time) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
+	testdrive.Eventually(t, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
 		ts.Scan(t, &done, fmt.Sprintf("SELECT coalesce(max(until) >= '%s', false) FROM binary_log WHERE instance_id = '%s'",
 			at.UTC().Format(time.RFC3339Nano), i.ID))
 		return done
@@ -89,7 +84,6 @@ func TestRestoreToTime(t *testing.T) {
 
 		var moments []moment
 		note := func() {
-			t.Helper()
 			moments = append(moments, momentOf(t, c))
 		}
 		testdrive.Exec(t, db, "INSERT INTO items (name) VALUES ('three')")
@@ -111,20 +105,20 @@ func TestRestoreToTime(t *testing.T) {
 		env["LAUNCHER_MYSQLD"] = present.Path + "," + next.Path
 		p = testdrive.StartPlatform(t, s, env)
 		source.Platform = p
-		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 		testdrive.Exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
 			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR STARTS CURRENT_TIMESTAMP + INTERVAL 1 HOUR DO DELETE FROM items")
 		note()
 		last := moments[len(moments)-1] // before the upgrade
 		archived(t, ts, source, last.at)
-		testdrive.Eventually(t, limits.Stuck, "the age of the archive is a metric", func() bool {
+		testdrive.Eventually(t, "the age of the archive is a metric", func() bool {
 			age, err := strconv.ParseFloat(p.Scrape(t)[`mysql_broker_binary_log_age_seconds{plan="dedicated-small"}`], 64)
 			return err == nil && age < 600
 		})
 		// PostgreSQL is restored from a backup that was taken when the archive began. The server has purged its first file
 		// since.
 		ts.Exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
-		testdrive.Eventually(t, limits.Stuck, "the archive goes on where it was", func() (there bool) {
+		testdrive.Eventually(t, "the archive goes on where it was", func() (there bool) {
 			ts.Scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
 			return there
 		})
@@ -154,7 +148,7 @@ func TestRestoreToTime(t *testing.T) {
 		}
 
 		// PostgreSQL loses the records, and the object store a segment. A restored instance may have an archive, too.
-		testdrive.Eventually(t, limits.Stuck, "the archive ends with its instance", func() (ended bool) {
+		testdrive.Eventually(t, "the archive ends with its instance", func() (ended bool) {
 			ts.Scan(t, &ended, "SELECT ended_at IS NOT NULL FROM binary_log WHERE instance_id = $1", source.ID)
 			return ended
 		})
@@ -191,7 +185,6 @@ func TestRestoreToTime(t *testing.T) {
 
 // archivedInstance creates a dedicated instance whose binary logs are archived, with a backup to begin with.
 func archivedInstance(t *testing.T, p testdrive.Platform) (testdrive.Instance, testdrive.Credentials) {
-	t.Helper()
 	i := p.MakeOwn(t, "dedicated-small")
 	_, c := i.Bound(t, nil)
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
@@ -216,14 +209,12 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	i, c := archivedInstance(t, p)
 	db := c.Open(t)
 	write := func(mebibytes int) {
-		t.Helper()
 		for range mebibytes {
 			testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT('x', 1 << 20))")
 		}
 		testdrive.Exec(t, db, "DELETE FROM large")
 	}
 	logs := func() (bytes int64) {
-		t.Helper()
 		files, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "data", "binlog.0*"))
 		require.True(t, err == nil && len(files) != 0, "binary logs: %q, %v", files, err)
 		for _, f := range files {
@@ -234,16 +225,13 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 		return bytes
 	}
 	must := func(err error) {
-		t.Helper()
 		require.NoError(t, err)
 	}
 	takeAway := func() {
-		t.Helper()
 		must(os.Rename(store, store+".away"))
 		must(os.WriteFile(store, nil, 0o600))
 	}
 	putBack := func() {
-		t.Helper()
 		must(os.Remove(store))
 		must(os.Rename(store+".away", store))
 	}
@@ -261,7 +249,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	takeAway()
 	write(room>>20 + 20)
 	p.AwaitLog(t, "an archive of binary logs has ended")
-	testdrive.Eventually(t, limits.Stuck, "the logs are purged", func() bool { return logs() < room })
+	testdrive.Eventually(t, "the logs are purged", func() bool { return logs() < room })
 	var reason string
 	ts.Scan(t, &reason, "SELECT end_reason FROM binary_log ORDER BY began_at LIMIT 1")
 	assert.Contains(t, reason, "filled the server's disk", "the archive has ended")

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -38,7 +37,6 @@ var shop = []string{
 
 // shopContents are the contents of the shop that do not change by themselves.
 func shopContents(t *testing.T, c testdrive.Credentials) []string {
-	t.Helper()
 	return slices.DeleteFunc(testdrive.Contents(t, c), func(line string) bool {
 		return strings.HasPrefix(line, "checksum tick ")
 	})
@@ -46,7 +44,6 @@ func shopContents(t *testing.T, c testdrive.Credentials) []string {
 
 // expectShop fails the test unless the shop has these contents, and the accounts that define its objects may use them.
 func expectShop(t *testing.T, c testdrive.Credentials, was []string) {
-	t.Helper()
 	is := shopContents(t, c)
 	assert.True(t, slices.Equal(is, was), "before:\n%s\nafter:\n%s", strings.Join(was, "\n"), strings.Join(is, "\n"))
 	testdrive.Exec(t, c.Open(t), "SELECT * FROM long_names", "CALL greet()", "INSERT INTO customer (id, name) VALUES (3, 'new')")
@@ -54,7 +51,6 @@ func expectShop(t *testing.T, c testdrive.Credentials, was []string) {
 
 // ticks counts how often the shop's event has run.
 func ticks(t *testing.T, db *sql.DB, database string) int {
-	t.Helper()
 	return testdrive.Read[int](t, db, fmt.Sprintf("SELECT COUNT(*) FROM `%s`.tick", database))
 }
 
@@ -108,7 +104,7 @@ func TestUndelete(t *testing.T) {
 				expectShop(t, now, was)
 				assert.Equal(t, 3, testdrive.Read[int](t, db, "SELECT n FROM total"), "a view of an account that was never unbound")
 				before := ticks(t, db, now.Database)
-				testdrive.Eventually(t, limits.Stuck, "the event runs again", func() bool {
+				testdrive.Eventually(t, "the event runs again", func() bool {
 					return ticks(t, db, now.Database) > before
 				})
 				expectHealthy(t, env)
@@ -134,12 +130,11 @@ func cf(fields body) body {
 
 // expectNoTicks expects that the event has not run by when another one with its interval has run three times.
 func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
-	t.Helper()
 	admin, clock := p.Admin(t), "clock_of_"+database
 	before := ticks(t, admin, database)
 	testdrive.Exec(t, admin, "CREATE DATABASE "+clock, "CREATE TABLE "+clock+".tick (n INT AUTO_INCREMENT PRIMARY KEY)",
 		"CREATE EVENT "+clock+".ticking ON SCHEDULE EVERY 1 SECOND DO INSERT INTO "+clock+".tick () VALUES ()")
-	testdrive.Eventually(t, limits.Stuck, "the other event runs", func() bool { return ticks(t, admin, clock) >= 3 })
+	testdrive.Eventually(t, "the other event runs", func() bool { return ticks(t, admin, clock) >= 3 })
 	testdrive.Exec(t, admin, "DROP DATABASE "+clock)
 	after := ticks(t, admin, database)
 	assert.Equal(t, before, after, "the event of a deleted instance has run %d times", after-before)
@@ -147,7 +142,6 @@ func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
 
 // expectHealthy expects that the doctor finds nothing.
 func expectHealthy(t *testing.T, env map[string]string) {
-	t.Helper()
 	testdrive.RunDoctor(t, env).Expect(t, 0)
 }
 
@@ -205,7 +199,7 @@ func TestRetainedData(t *testing.T) {
 	entries := o.Audit(t, "--action", "purge", "--instance", winner.ID)
 	assert.True(t, len(entries) == 1 && entries[0].Object == all[0].ID && entries[0].Platform == "operator",
 		"the purge is recorded as %+v", entries)
-	testdrive.Eventually(t, limits.Stuck, "the data is dropped", func() bool { return len(o.Retained(t)) == 0 })
+	testdrive.Eventually(t, "the data is dropped", func() bool { return len(o.Retained(t)) == 0 })
 	expectNoDatabase(t, p, app.Database)
 	rivals[0].Provision(t, testdrive.Sync, cf(body{"parameters": body{"undelete": winner.ID}})).Expect(t, http.StatusBadRequest)
 	expectHealthy(t, env)
@@ -264,14 +258,12 @@ func TestCleanupKeepsData(t *testing.T) {
 
 // forgetHandedOut removes the launcher's records that its servers are in use.
 func forgetHandedOut(t *testing.T, env map[string]string) {
-	t.Helper()
 	marks, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "kept"))
 	require.True(t, err == nil && len(marks) == 1, "servers handed out: %q, %v", marks, err)
 	require.NoError(t, os.Remove(marks[0]))
 }
 
 func expectNoDatabase(t *testing.T, p testdrive.Platform, name string) {
-	t.Helper()
 	left := testdrive.Names(t, p.Admin(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name = '"+name+
 		"'")
 	assert.Empty(t, left, "%q are left", left)

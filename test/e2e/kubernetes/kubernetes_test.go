@@ -122,7 +122,6 @@ func TestKubernetesUpgrade(t *testing.T) {
 
 // addImage makes an image like that of a program, with another one, and returns its entry in LAUNCHER_IMAGES.
 func addImage(t *testing.T, prefix string, like mysqld.Binary, version string, b mysqld.Binary) string {
-	t.Helper()
 	name, err := onKubernetes.Node.AddImage(t.Context(), prefix, kubernetes.ImageName(like), b)
 	require.NoError(t, err)
 	return fmt.Sprintf(",%s-%s=%s", like.Flavour, version, name)
@@ -130,7 +129,6 @@ func addImage(t *testing.T, prefix string, like mysqld.Binary, version string, b
 
 // brokenProgram makes an installation whose mysqld does not start.
 func brokenProgram(t *testing.T, b mysqld.Binary) mysqld.Binary {
-	t.Helper()
 	dir, err := os.MkdirTemp("", "broken") // the node's containers pass through as another user
 	require.NoError(t, errors.Join(err, os.Chmod(dir, 0o755)))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -153,7 +151,6 @@ type mortals struct {
 }
 
 func newMortals(t *testing.T, faults *testdrive.Faults, tasks testdrive.Tasks, start func() testdrive.Platform) *mortals {
-	t.Helper()
 	m := &mortals{start: start, tasks: tasks, Platform: start(), died: make(chan string, 100)}
 	decide := make(chan map[string]bool, 1)
 	decide <- map[string]bool{}
@@ -198,7 +195,6 @@ func (m *mortals) send(t *testing.T, method, path string, fields any) testdrive.
 
 // run sends a request, and polls until its operation has succeeded.
 func (m *mortals) run(t *testing.T, i *testdrive.Instance, method, path string, fields any) {
-	t.Helper()
 	m.runUntil(t, "succeeded", i, method, path, fields)
 }
 
@@ -220,7 +216,6 @@ func (m *mortals) runUntil(t *testing.T, wanted string, i *testdrive.Instance, m
 
 // expectDeaths fails the test unless brokers have died at these points since it was last called.
 func (m *mortals) expectDeaths(t *testing.T, points ...string) {
-	t.Helper()
 	for _, point := range points {
 		assert.True(t, slices.Contains(m.all, point), "no broker died at %q, only at %q", point, m.all)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -119,7 +118,6 @@ func TestTraces(t *testing.T) {
 }
 
 func tracedEnvironment(t *testing.T, s servers.MySQL, to *testdrive.Collector) map[string]string {
-	t.Helper()
 	env := testdrive.Environment(t, s)
 	env["OTEL_EXPORTER_OTLP_ENDPOINT"], env["OTEL_BSP_SCHEDULE_DELAY"] = to.URL, "50" // milliseconds
 	return env
@@ -127,8 +125,7 @@ func tracedEnvironment(t *testing.T, s servers.MySQL, to *testdrive.Collector) m
 
 // awaitTask returns all spans once the one of the work on a task under a lease is among them.
 func awaitTask(t *testing.T, traces *testdrive.Collector, kind string, epoch int) (spans []testdrive.Span) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "the trace of a "+kind, func() bool {
+	testdrive.Eventually(t, "the trace of a "+kind, func() bool {
 		spans = traces.Spans()
 		return slices.ContainsFunc(spans, func(s testdrive.Span) bool {
 			return s.Name == "task "+kind && s.Attribute("mysql_broker.epoch") == fmt.Sprint(epoch)
@@ -150,7 +147,6 @@ func spanOf(t *testing.T, spans []testdrive.Span, name string) testdrive.Span {
 }
 
 func expectParent(t *testing.T, child, parent testdrive.Span) {
-	t.Helper()
 	assert.True(t, string(child.TraceId) == string(parent.TraceId) && string(child.ParentSpanId) == string(parent.SpanId),
 		"%q is not a child of %q", child.Name, parent.Name)
 }
@@ -158,7 +154,6 @@ func expectParent(t *testing.T, child, parent testdrive.Span) {
 // expectStatement fails the test unless a statement with that text was sent to that kind of server, for which some other
 // span may stand between it and the ancestor.
 func expectStatement(t *testing.T, spans []testdrive.Span, ancestor testdrive.Span, system, text string) {
-	t.Helper()
 	parents := map[string]string{}
 	for _, s := range spans {
 		parents[string(s.SpanId)] = string(s.ParentSpanId)

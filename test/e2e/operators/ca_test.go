@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
 
@@ -20,7 +19,6 @@ import (
 func TestOneCAForDedicatedServers(t *testing.T) {
 	p, env := testdrive.OnePlatform(t)
 	ca := func(args ...string) string {
-		t.Helper()
 		return testdrive.Run(t, env, append([]string{"ca"}, args...)...).Expect(t, 0).Stdout
 	}
 	i, other := p.Provisioned(t, "dedicated-small", nil), p.Provisioned(t, "dedicated-small", nil)
@@ -37,21 +35,20 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 	ca("add")
 	both := ca()
 	fetched := func() string {
-		t.Helper()
 		return i.Credentials(t, b.Fetch(t).Expect(t, 200)).CACertificate
 	}
-	testdrive.Eventually(t, limits.Stuck, "both CAs are given out", func() bool { return fetched() == both })
+	testdrive.Eventually(t, "both CAs are given out", func() bool { return fetched() == both })
 	assert.True(t, strings.HasSuffix(both, first) && strings.Count(both, "BEGIN CERTIFICATE") == 2, "printed %q", both)
 	out := testdrive.Run(t, env, "ca", "add").Expect(t, 1)
 	assert.Contains(t, out.Stderr, "new CA already", "a second ca add")
 	assert.Equal(t, "Dropped: 0.\n", ca("drop-old"), "ca drop-old before the new one signs")
 	ca("promote")
-	testdrive.Eventually(t, limits.Stuck, "no server has a certificate of the old CA", func() bool {
+	testdrive.Eventually(t, "no server has a certificate of the old CA", func() bool {
 		return testdrive.Run(t, env, "ca", "drop-old").Status == 0
 	})
 	second := ca()
 	assert.Equal(t, strings.TrimSuffix(both, first), second, "the old CA is still")
-	testdrive.Eventually(t, limits.Stuck, "the new CA alone is given out", func() bool { return fetched() == second })
+	testdrive.Eventually(t, "the new CA alone is given out", func() bool { return fetched() == second })
 	renewed := i.Credentials(t, b.Fetch(t).Expect(t, 200))
 	renewed.Open(t) // verified against that
 	assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT @kept"), "a session ended")
@@ -62,7 +59,6 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 
 // expectCAKeyNowhere looks for the keys of the recorded CAs in the launcher's directory.
 func expectCAKeyNowhere(t *testing.T, env map[string]string) {
-	t.Helper()
 	all, _, err := openStore(t, env).Authorities.All(t.Context())
 	require.NoError(t, err)
 	for _, a := range all {

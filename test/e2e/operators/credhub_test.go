@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/credhub"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -50,7 +49,6 @@ func TestCredHubAway(t *testing.T) {
 }
 
 func eachCredHubDesk(t *testing.T, run func(*testing.T, *credHubDesk)) {
-	t.Helper()
 	t.Parallel()
 	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
@@ -74,7 +72,6 @@ func app() (fields body, reader string) {
 
 // reference returns the name in a response that has nothing else in its credentials.
 func (d *credHubDesk) reference(t *testing.T, r testdrive.Response) string {
-	t.Helper()
 	name, _ := testdrive.Field(r.Body, "credentials", "credhub-ref").(string)
 	all, _ := r.Body["credentials"].(map[string]any)
 	require.True(t, len(all) == 1 && strings.HasPrefix(name, credhub.Path+"/"), "the credentials are %v", r.Raw)
@@ -83,7 +80,6 @@ func (d *credHubDesk) reference(t *testing.T, r testdrive.Response) string {
 
 // readAs returns the credentials that a reader gets from CredHub.
 func (d *credHubDesk) readAs(t *testing.T, reader, name string) testdrive.Credentials {
-	t.Helper()
 	value, allowed := d.hub.Read(reader, name)
 	require.True(t, allowed, "%s may not read %s", reader, name)
 	return d.Credentials(t, testdrive.Response{Body: map[string]any{"credentials": value}})
@@ -91,7 +87,6 @@ func (d *credHubDesk) readAs(t *testing.T, reader, name string) testdrive.Creden
 
 // expectOnly fails the test unless CredHub has exactly these credentials, each with one permission.
 func (d *credHubDesk) expectOnly(t *testing.T, names ...string) {
-	t.Helper()
 	there, permissions := d.contents()
 	assert.True(t, len(there) == len(names) && len(permissions) == len(names),
 		"CredHub has %v and %v, wanted %v", there, permissions, names)
@@ -107,8 +102,7 @@ func (d *credHubDesk) contents() (names []string, permissions []credhub.Permissi
 
 // awaitNothing waits until CredHub has neither credentials nor permissions.
 func (d *credHubDesk) awaitNothing(t *testing.T) {
-	t.Helper()
-	testdrive.Eventually(t, limits.Stuck, "CredHub has nothing", func() bool {
+	testdrive.Eventually(t, "CredHub has nothing", func() bool {
 		there, permissions := d.contents()
 		return len(there)+len(permissions) == 0
 	})
@@ -148,16 +142,16 @@ func (d *credHubDesk) references(t *testing.T) {
 
 	before := d.readAs(t, reader, next)
 	d.Operator(d.env).Run(t, 0, "rotate-bindings", "--instance", d.ID, "--apply")
-	testdrive.Eventually(t, limits.Stuck, "CredHub has the new password", func() bool {
+	testdrive.Eventually(t, "CredHub has the new password", func() bool {
 		return d.readAs(t, reader, next).Password != before.Password
 	})
-	testdrive.Eventually(t, limits.Stuck, "the account has it", func() bool {
+	testdrive.Eventually(t, "the account has it", func() bool {
 		return testdrive.Connect(t, d.readAs(t, reader, next).Fields(t)).PingContext(t.Context()) == nil
 	})
 
 	fields["parameters"] = body{"ttl": "1s"}
 	d.NewBinding().Bind(t, fields).Expect(t, http.StatusCreated)
-	testdrive.Eventually(t, limits.Stuck, "the expired credentials are deleted", func() bool {
+	testdrive.Eventually(t, "the expired credentials are deleted", func() bool {
 		there, _ := d.hub.Contents()
 		return len(there) == 2
 	})
@@ -214,7 +208,6 @@ func (d *credHubDesk) awayDuringBind(t *testing.T) {
 
 // expectNoAccount fails the test if an account of the instance exists, or may be left.
 func (d *credHubDesk) expectNoAccount(t *testing.T) {
-	t.Helper()
 	var names []string
 	d.tasks.Scan(t, &names, "SELECT array_agg(name) FROM resource WHERE kind = 'account' AND instance_id = $1", d.ID)
 	require.NotEmpty(t, names, "no accounts are recorded")
@@ -245,7 +238,6 @@ func (d *credHubDesk) awayDuringRotation(t *testing.T) {
 	name := d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
 	before := d.readAs(t, reader, name)
 	rotate := func(status int, says string) {
-		t.Helper()
 		out := d.Operator(d.env).Run(t, status, "rotate-bindings", "--instance", d.ID, "--apply")
 		assert.True(t, strings.Contains(out.Stdout+out.Stderr, says),
 			"it does not say %q: %s %s", says, out.Stdout, out.Stderr)
@@ -265,7 +257,7 @@ func (d *credHubDesk) awayDuringRotation(t *testing.T) {
 	testdrive.ExpectRefused(t, before.Fields(t))
 	d.hub.Answer(nil)
 	d.tasks.Exec(t, "UPDATE credhub_entry SET checked_at = '-infinity'")
-	testdrive.Eventually(t, limits.Stuck, "CredHub has the new password", func() bool {
+	testdrive.Eventually(t, "CredHub has the new password", func() bool {
 		return d.readAs(t, reader, name).Password != before.Password
 	})
 	d.readAs(t, reader, name).Open(t)
@@ -320,7 +312,7 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 	d.expectCredentials(t, map[string]string{"orphan": name})
 	d.hub.Allow(true)
 	d.awaitNothing(t)
-	testdrive.Eventually(t, limits.Stuck, "the records are deleted", func() (gone bool) {
+	testdrive.Eventually(t, "the records are deleted", func() (gone bool) {
 		ts.Scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
 		return gone
 	})
@@ -336,7 +328,7 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	d.hub.Lose(foreign, map[string]any{"not": "ours"})
 	d.expectCredentials(t, map[string]string{"missing": name, "unrecorded": foreign})
 	testdrive.RunDoctor(t, d.env, "--repair")
-	testdrive.Eventually(t, limits.Stuck, "it is stored again", func() bool {
+	testdrive.Eventually(t, "it is stored again", func() bool {
 		_, allowed := d.hub.Read(reader, name)
 		return allowed
 	})
@@ -344,7 +336,7 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	d.hub.Lose(name, map[string]any{"password": "the former one, from a backup of CredHub"})
 	d.expectCredentials(t, map[string]string{"deviating": name, "unrecorded": foreign})
 	testdrive.RunDoctor(t, d.env, "--repair")
-	testdrive.Eventually(t, limits.Stuck, "the right password is stored again", func() bool {
+	testdrive.Eventually(t, "the right password is stored again", func() bool {
 		return d.readAs(t, reader, name).Password == want.Password
 	})
 	d.hub.Lose(foreign, nil)
@@ -371,7 +363,6 @@ func (d *credHubDesk) doctor(t *testing.T) {
 
 // expectCredentials compares what doctor finds in CredHub: the names by problem.
 func (d *credHubDesk) expectCredentials(t *testing.T, want map[string]string) {
-	t.Helper()
 	out := testdrive.RunDoctor(t, d.env, "--json")
 	var report struct {
 		Findings []struct{ Problem, Kind, Name string }
@@ -395,7 +386,7 @@ func (d *credHubDesk) movedAndDeleted(t *testing.T) {
 	before := d.readAs(t, reader, name)
 	i := d.Instance
 	d.Await(t, d.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t))
-	testdrive.Eventually(t, limits.Stuck, "CredHub has the new address", func() bool {
+	testdrive.Eventually(t, "CredHub has the new address", func() bool {
 		return d.readAs(t, reader, name).Port != before.Port
 	})
 	d.readAs(t, reader, name).Open(t)

@@ -90,7 +90,6 @@ type dashboardPeople struct {
 
 // open shows a page of the dashboard to a person. path begins behind /dashboard/.
 func (d dashboardPeople) open(t *testing.T, person, path string) openid.Page {
-	t.Helper()
 	return d.browsers[person].Open(t, d.Dashboard.URL+"/dashboard/"+path)
 }
 
@@ -98,7 +97,6 @@ func instancePage(id string) string { return "instances/" + url.PathEscape(id) }
 
 // checkDashboardURL provisions an instance: every response about it has the same address, which is one path segment long.
 func checkDashboardURL(t *testing.T, d dashboardPeople, i testdrive.Instance) {
-	t.Helper()
 	want := d.Dashboard.URL + "/dashboard/instances/" + url.PathEscape(evilID)
 	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName, "organization_name": "org",
 		"space_name": "space"}}
@@ -235,7 +233,6 @@ func testDashboardHeaders(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 }
 
 func checkPageHeaders(t *testing.T, path string, h http.Header, caching string) {
-	t.Helper()
 	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
 		"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": caching} {
 		assert.Equal(t, want, h.Get(name), "%s: %s", path, name)

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -70,7 +69,6 @@ func TestDev(t *testing.T) {
 
 // expectRecording compares what the README shows of a terminal with what the commands print.
 func expectRecording(t *testing.T, env map[string]string) {
-	t.Helper()
 	record := osexec.Command(filepath.Join(testdrive.Root(), "deploy/dev/record.sh"), testdrive.Binary(t))
 	for name, value := range env {
 		record.Env = append(record.Env, name+"="+value)
@@ -84,7 +82,6 @@ func expectRecording(t *testing.T, env map[string]string) {
 // expectPrintedCommandWorks runs the curl line that dev prints in a shell. The password contains characters that shells
 // interpret.
 func expectPrintedCommandWorks(t *testing.T, dev *testdrive.Broker) {
-	t.Helper()
 	line := dev.AwaitLog(t, "curl -s -u ")
 	shell := osexec.Command("sh", "-c", line)
 	shell.Dir = t.TempDir()
@@ -94,7 +91,6 @@ func expectPrintedCommandWorks(t *testing.T, dev *testdrive.Broker) {
 
 // expectOperatorsCommands runs commands for operators, which find the development broker by themselves.
 func expectOperatorsCommands(t *testing.T, env map[string]string) {
-	t.Helper()
 	for command, want := range map[string]string{"instances": "shared-large", "servers": "dev\tok\t2\t",
 		"servers --dedicated": "dedicated-large", "tasks --kind bind": "succeeded", "doctor": "All is well.",
 		"migrate": "The schema is at version ", "rotate-keys": "Passwords encrypted again: 0."} {
@@ -116,7 +112,6 @@ type terminal struct{ testdrive.Terminal }
 
 // create makes an instance my-PLAN with a key, and writes a row with the key's credentials.
 func (u terminal) create(t *testing.T, plan string) testdrive.Credentials {
-	t.Helper()
 	name := "my-" + plan
 	u.Expect(t, "Created service instance "+name+".", "create-service", plan, name, "-c", `{"charset":"utf8mb4"}`)
 	u.Expect(t, name, "services")
@@ -128,21 +123,18 @@ func (u terminal) create(t *testing.T, plan string) testdrive.Credentials {
 }
 
 func (u terminal) key(t *testing.T, name string) testdrive.Credentials {
-	t.Helper()
 	var binding struct{ Credentials testdrive.Credentials }
 	u.Read(t, &binding, "service-key", name, "key")
 	return binding.Credentials
 }
 
 func (u terminal) checkKept(t *testing.T, plan string, c testdrive.Credentials) {
-	t.Helper()
 	again := u.key(t, "my-"+plan)
 	assert.True(t, again == c, "%s: the key's credentials are others after the restart", plan)
 	assert.Equal(t, 7, testdrive.Read[int](t, c.Open(t), "SELECT n FROM kept"), "%s: the row reads", plan)
 }
 
 func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
-	t.Helper()
 	name := "my-" + plan
 	u.Expect(t, "Deleted key key of service instance "+name+".", "delete-service-key", name, "key")
 	testdrive.ExpectRefused(t, c.Fields(t))
@@ -154,9 +146,8 @@ func (u terminal) delete(t *testing.T, plan string, c testdrive.Credentials) {
 
 // interruptStart presses Ctrl-C while dev starts. What it leaves behind must not break the next start.
 func interruptStart(t *testing.T, env map[string]string) {
-	t.Helper()
 	dev := testdrive.Launch(t, env, "dev")
-	testdrive.Eventually(t, limits.Stuck, "a server is started", func() bool {
+	testdrive.Eventually(t, "a server is started", func() bool {
 		return len(testdrive.Processes(t, env["MYSQL_BROKER_DEV_DIR"])) > 0
 	})
 	interrupt(t, dev, env)
@@ -164,7 +155,6 @@ func interruptStart(t *testing.T, env map[string]string) {
 
 // interrupt presses Ctrl-C and checks that nothing runs on.
 func interrupt(t *testing.T, dev *testdrive.Broker, env map[string]string) {
-	t.Helper()
 	dev.Signal(t, syscall.SIGINT)
 	assert.Equal(t, 0, dev.Wait(t), "dev ended with")
 	testdrive.ExpectNoProcess(t, env["MYSQL_BROKER_DEV_DIR"])
@@ -172,7 +162,6 @@ func interrupt(t *testing.T, dev *testdrive.Broker, env map[string]string) {
 
 // expectLinkSignsIn opens the link that a broker on one's own machine prints.
 func expectLinkSignsIn(t *testing.T, dev *testdrive.Broker) {
-	t.Helper()
 	link := strings.TrimSpace(dev.AwaitLog(t, "/dashboard/sign-in/link?token="))
 	require.True(t, strings.HasPrefix(link, dev.URL), "the link is %q", link)
 	b := openid.NewBrowser(t)

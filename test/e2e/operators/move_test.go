@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -100,7 +99,6 @@ func TestFaultMove(t *testing.T) {
 		removeFormer()
 		testdrive.ExpectTenants(t, d.AdminDB, 2, 2)
 		age := func(by string) {
-			t.Helper()
 			d.Tasks.Exec(t, "UPDATE instance SET moved_at = moved_at - interval '"+by+"'")
 			d.Tasks.Exec(t, "UPDATE binding SET created_at = created_at - interval '"+by+"'")
 		}
@@ -129,7 +127,6 @@ func TestFaultMove(t *testing.T) {
 // prepareXA prepares an XA transaction that has changed the table items, and ends its session, as a client does that
 // forgets it. It returns a function that rolls the transaction back.
 func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
-	t.Helper()
 	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
 	id := "'" + rand.Text() + "'"
@@ -137,7 +134,6 @@ func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
 		"XA PREPARE "+id)...)
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	return func() {
-		t.Helper()
 		testdrive.Exec(t, db, "XA ROLLBACK "+id)
 	}
 }
@@ -167,13 +163,13 @@ func TestFaultMoveThawGivenUp(t *testing.T) {
 	enough := d.Failing("thaw")
 	release()
 	d.Tasks.Await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
-	testdrive.Eventually(t, limits.Stuck, "the step has had all its attempts", func() (over bool) {
+	testdrive.Eventually(t, "the step has had all its attempts", func() (over bool) {
 		d.Tasks.Exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'update'")
 		d.Tasks.Scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'update'")
 		return over
 	})
 	enough()
-	testdrive.Eventually(t, testdrive.QuotaTime, "data can be deleted", func() bool { return testdrive.ErrorOf(t, db, "DELETE FROM filler") == nil })
+	testdrive.Eventually(t, "data can be deleted", func() bool { return testdrive.ErrorOf(t, db, "DELETE FROM filler") == nil })
 	testdrive.AwaitAllowed(t, db)
 }
 
@@ -205,13 +201,13 @@ func TestFaultCloneOfLostSource(t *testing.T) {
 	i, operation, release := begin()
 	let := server.Crash(t)
 	release()
-	testdrive.Eventually(t, limits.Stuck, "the cleanup waits for the source without a worker", func() (waits bool) {
+	testdrive.Eventually(t, "the cleanup waits for the source without a worker", func() (waits bool) {
 		records.Scan(t, &waits, "SELECT phase = 'cleanup' AND lease_owner IS NULL AND state = 'in progress' FROM task ORDER BY id DESC LIMIT 1")
 		return waits
 	})
 	i.AwaitFailure(t, operation, "server of the service instance to copy did not answer")
 	let()
-	testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
+	testdrive.Eventually(t, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
 	i.Remove(t)
 	testdrive.ExpectContents(t, "the source", c, before)
 

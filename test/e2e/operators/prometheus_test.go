@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -65,7 +64,7 @@ scrape_configs:
 			t.Errorf("this alert fires too: %v", firing.Metric)
 		}
 	}()
-	testdrive.Eventually(t, limits.Stuck, "no alert fires but those about the dead server", func() bool {
+	testdrive.Eventually(t, "no alert fires but those about the dead server", func() bool {
 		others = prometheus.Query(t, `ALERTS{alertstate="firing", server!="dead"}`)
 		return len(others) == 0
 	})
@@ -92,7 +91,6 @@ scrape_configs:
 
 // expectVerified sends requests to a broker with HTTPS: over HTTP, without its CA, and with it.
 func expectVerified(t *testing.T, p testdrive.Platform, ca string) {
-	t.Helper()
 	client := p.Terminal(t)
 	client.Env["BROKER_URL"] = "http://" + hostOf(t, p.URL)
 	client.Refused(t, "HTTPS", "catalog")
@@ -104,13 +102,12 @@ func expectVerified(t *testing.T, p testdrive.Platform, ca string) {
 
 // expectRenewal replaces a broker's certificate, which it takes up while it runs.
 func expectRenewal(t *testing.T, address, dir string) {
-	t.Helper()
 	testdrive.WriteKeyPair(t, dir)
 	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	require.NoError(t, err)
 	trusted := &tls.Config{RootCAs: x509.NewCertPool()}
 	require.True(t, trusted.RootCAs.AppendCertsFromPEM(ca))
-	testdrive.Eventually(t, limits.Stuck, "the new certificate is served", func() bool {
+	testdrive.Eventually(t, "the new certificate is served", func() bool {
 		conn, err := tls.Dial("tcp", address, trusted)
 		if err == nil {
 			conn.Close()
@@ -127,7 +124,6 @@ var ofOthers = []string{"mysql_broker_dedicated_servers_in_trouble", "mysql_brok
 
 // expectMetrics fails the test if Prometheus never sees a metric that an expression names.
 func expectMetrics(t *testing.T, prometheus *testdrive.Prometheus, expression string) {
-	t.Helper()
 	for _, name := range metricName.FindAllString(expression, -1) {
 		if !slices.Contains(ofOthers, name) {
 			prometheus.Await(t, name)
@@ -137,7 +133,6 @@ func expectMetrics(t *testing.T, prometheus *testdrive.Prometheus, expression st
 
 // dashboardExpressions are what the dashboard's panels show, for all that can be chosen.
 func dashboardExpressions(t *testing.T) (all []string) {
-	t.Helper()
 	var dashboard struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
@@ -153,7 +148,6 @@ func dashboardExpressions(t *testing.T) (all []string) {
 }
 
 func hostOf(t *testing.T, text string) string {
-	t.Helper()
 	u, err := url.Parse(text)
 	require.NoError(t, err)
 	return u.Host

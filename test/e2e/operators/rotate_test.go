@@ -59,7 +59,6 @@ func TestRotateKeyset(t *testing.T) {
 		t.Errorf("serve printed %q", out.Stderr)
 	}
 	dropOld := func(status int, says string) {
-		t.Helper()
 		out := testdrive.Run(t, env, "keyset", "drop-old").Expect(t, status)
 		assert.False(t, !strings.Contains(out.Stderr, says) || status == 0 && strings.TrimSpace(out.Stdout) != dropped,
 			"drop-old printed %q", out.Stderr)
@@ -94,14 +93,12 @@ func TestRotateKeyset(t *testing.T) {
 
 // recorded is the instance as it is in PostgreSQL, decrypted.
 func recorded(t *testing.T, env map[string]string, id string) store.Instance {
-	t.Helper()
 	i, err := openStore(t, env).Instances.Get(t.Context(), id)
 	require.NoError(t, err)
 	return i
 }
 
 func openStore(t *testing.T, env map[string]string) *store.Store {
-	t.Helper()
 	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
 	require.NoError(t, err)
 	s, err := store.Open(t.Context(), env["DATABASE_URL"], keys)
@@ -112,7 +109,6 @@ func openStore(t *testing.T, env map[string]string) *store.Store {
 
 // adminOf is a login as the broker's account on a dedicated server that c is a binding of.
 func adminOf(t *testing.T, c testdrive.Credentials, password string) *mysql.Config {
-	t.Helper()
 	return c.Login(t, "broker_admin", password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), "")
 }
 
@@ -120,7 +116,6 @@ func adminOf(t *testing.T, c testdrive.Credentials, password string) *mysql.Conf
 // repeated that was refused as concurrent after all of the 4 seconds that a broker waits for others to end, as it may have
 // to on a busy machine.
 func bindOverAndOver(t *testing.T, i testdrive.Instance, fields func() body) (stop func()) {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	send := func(method, path string, body any, want int) {
 		for deadline := time.Now().Add(limits.Stuck); ; {
@@ -170,7 +165,7 @@ func TestRotateAdminPasswords(t *testing.T) {
 				}
 			}
 			var out testdrive.Output // on a busy machine, binds and unbinds may take longer than the command waits for them
-			testdrive.Eventually(t, limits.Stuck, "the binds and unbinds under way end", func() bool {
+			testdrive.Eventually(t, "the binds and unbinds under way end", func() bool {
 				out = testdrive.RotateAdmin(t, env)
 				return !strings.Contains(out.Stderr, "binds and unbinds do not end")
 			})

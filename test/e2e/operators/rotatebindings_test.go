@@ -48,7 +48,6 @@ func TestRotateBindings(t *testing.T) {
 		WHERE user = ? AND info LIKE 'SELECT SLEEP%')`, c.Username)
 
 	rotate := func(args ...string) (all []rotatedBinding) {
-		t.Helper()
 		o.Read(t, &all, append([]string{"rotate-bindings"}, args...)...)
 		return all
 	}

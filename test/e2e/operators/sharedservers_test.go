@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -60,7 +59,6 @@ func TestDrain(t *testing.T) {
 
 // expectFormer expects that an instance is shown with its former place, on the server "old".
 func expectFormer(t *testing.T, o testdrive.Operator, id string) {
-	t.Helper()
 	var shown struct {
 		Moved    time.Time `json:"moved_at"`
 		Server   string    `json:"former_server"`
@@ -106,7 +104,7 @@ func TestEvacuate(t *testing.T) {
 	expectFormer(t, o, i.ID)
 	b.Unbind(t).Expect(t, http.StatusOK)
 	o.Run(t, 0, "drain", "--undo", "old")
-	testdrive.Eventually(t, limits.Stuck, "the instance is moved back once its former place is removed", func() bool {
+	testdrive.Eventually(t, "the instance is moved back once its former place is removed", func() bool {
 		r := testdrive.Run(t, env, "move", i.ID, "old")
 		require.False(t, r.Status != 0 && !strings.Contains(r.Stderr, "is being removed"), "the move back: %s", r.Stderr)
 		return r.Status == 0
@@ -129,7 +127,6 @@ func TestExclusiveServer(t *testing.T) {
 	p := testdrive.StartPlatform(t, common, env)
 	o := p.Operator(env)
 	on := func(server string, want ...string) {
-		t.Helper()
 		got := o.IDs(t, "id", "instances", "--server", server)
 		assert.False(t, len(got) != len(want) || len(want) > 0 && got[0] != want[0], "on %s: %q", server, got)
 	}
@@ -170,7 +167,7 @@ func TestEveryConnectionTaken(t *testing.T) {
 		b, c := i.Bound(t, nil)
 		testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 		// An application may be faster than the clients when the broker has closed a connection, but not each time.
-		testdrive.Eventually(t, limits.Stuck, "an application is refused, as no connection is left", func() bool {
+		testdrive.Eventually(t, "an application is refused, as no connection is left", func() bool {
 			db := testdrive.Connect(t, c.Fields(t))
 			defer db.Close()
 			return testdrive.ErrorNumber(db.PingContext(t.Context())) == 1040
@@ -194,7 +191,6 @@ const maxConnections = 12
 // takeConnections limits the server's connections, and returns once all are taken by clients that try to get them back
 // when they lose them, until the test ends.
 func takeConnections(t *testing.T, p testdrive.Platform) {
-	t.Helper()
 	admin := p.Admin(t)
 	hog := p.Server
 	hog.User, hog.Password = "hog", rand.Text()

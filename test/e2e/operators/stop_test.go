@@ -55,7 +55,7 @@ func TestStopHandsOver(t *testing.T) {
 	i := first.OwnInstance(t, "dedicated-small")
 	release := first.HoldLaunches(t)
 	operation := i.BeginProvision(t)
-	testdrive.Eventually(t, limits.Stuck, "the operation begins", func() bool {
+	testdrive.Eventually(t, "the operation begins", func() bool {
 		return i.Poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
 	})
 	second := testdrive.StartPlatform(t, s, env)
@@ -164,7 +164,7 @@ func TestFaultCrashDuringTemplate(t *testing.T) {
 	first := testdrive.StartPlatform(t, s, env)
 	i := first.OwnInstance(t, "dedicated-small")
 	operation := i.BeginProvision(t)
-	testdrive.Eventually(t, limits.Stuck, "a process makes a data directory", func() bool {
+	testdrive.Eventually(t, "a process makes a data directory", func() bool {
 		return len(testdrive.Processes(t, env["LAUNCHER_DIR"]+"/templates")) > 0
 	})
 	tasks := testdrive.OpenTasks(t, env)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -36,13 +35,12 @@ func retryWaiting(t *testing.T, d testdrive.Desk) {
 	operation := i.BeginProvision(t)
 	testdrive.Receive(t, g.Reached, "a worker makes the database")
 	retry := func(says string) {
-		t.Helper()
 		assert.Equal(t, operation+says, d.Run(t, 0, "tasks", "retry", operation).Stdout, "retry")
 	}
 	retry(" is running.\n")
 	g.Release()
 	var due *time.Time // most of a minute ahead
-	testdrive.Eventually(t, limits.Stuck, "the task waits", func() bool {
+	testdrive.Eventually(t, "the task waits", func() bool {
 		d.Tasks.Scan(t, &due, `WITH waiting AS (UPDATE task SET run_at = now() + interval '55 s' WHERE instance_id = '`+i.ID+`'
 			AND attempt > 0 AND lease_owner IS NULL RETURNING run_at) SELECT max(run_at) FROM waiting`)
 		return due != nil
@@ -106,7 +104,7 @@ func TestFaultClockOfPostgres(t *testing.T) {
 	b := testdrive.Start(t, env)
 	for _, kind := range []string{"purge-retained", "purge-backups", "remove-old-tasks"} {
 		ts.Exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
-		testdrive.Eventually(t, limits.Stuck, kind+" looks at the clock", func() (refused bool) {
+		testdrive.Eventually(t, kind+" looks at the clock", func() (refused bool) {
 			ts.Scan(t, &refused, "SELECT EXISTS (SELECT FROM task WHERE kind = '"+kind+
 				"' AND last_error LIKE '%480h0m0s ahead of that of this host%')")
 			return refused

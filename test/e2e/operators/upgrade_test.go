@@ -77,13 +77,11 @@ func TestRollingUpgrade(t *testing.T) {
 }
 
 func startPrevious(t *testing.T, server servers.MySQL, env map[string]string) testdrive.Platform {
-	t.Helper()
 	return testdrive.StartPlatformBy(t, testdrive.StartPrevious, server, env)
 }
 
 // takeOver kills a broker in the middle of a provision, which the other one must finish, and starts it again.
 func takeOver(t *testing.T, tasks testdrive.Tasks, dying, other testdrive.Platform, restart func() testdrive.Platform) testdrive.Platform {
-	t.Helper()
 	admin := other.Admin(t)
 	i := dying.OwnInstance(t, "shared-small")
 	release := testdrive.Stall(t, admin)

@@ -44,7 +44,7 @@ func TestDiskFull(t *testing.T) {
 		disk.Free(t)
 		tasks.AwaitFailure(t, i.ID, limits.Stuck, "no room")
 		testdrive.ExpectNoRoom(t, i, operation, tasks, "no room")
-		testdrive.Eventually(t, limits.Stuck, "the server serves", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, "the server serves", func() bool { return db.PingContext(t.Context()) == nil })
 		assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT n FROM kept"), "the row reads")
 		p = startOnFullDisk(t, p, disk, env)
 		i.Platform = p
@@ -65,12 +65,11 @@ func TestDiskFull(t *testing.T) {
 // startOnFullDisk has servers end that have kept no temporary files, in whose space they could start again, and fills the
 // disk before another broker starts them.
 func startOnFullDisk(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, env map[string]string) testdrive.Platform {
-	t.Helper()
 	p.Kill(t)
 	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
 	}
-	testdrive.Eventually(t, limits.Stuck, "the servers have ended", func() bool {
+	testdrive.Eventually(t, "the servers have ended", func() bool {
 		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
 	})
 	disk.Fill(t, 0)
@@ -79,7 +78,6 @@ func startOnFullDisk(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, e
 
 // expectNoLaunch fails the test unless a new server finds no room, and leaves nothing behind.
 func expectNoLaunch(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, tasks testdrive.Tasks) {
-	t.Helper()
 	var before []string
 	for _, e := range readDir(t, disk.Path("instances")) {
 		before = append(before, e.Name())
@@ -95,12 +93,11 @@ func expectNoLaunch(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, ta
 // expectFullDisk fails the test unless writes that need space fail, an update tells users why it fails, and other
 // instances are unaffected. The update may still run: its cleanup waits for a server that the full disk has crashed.
 func expectFullDisk(t *testing.T, p testdrive.Platform, i testdrive.Instance, db *sql.DB) (update string) {
-	t.Helper()
 	// MySQL may even abort, if InnoDB writes in the background at that moment.
 	_, err := db.ExecContext(t.Context(), "INSERT INTO kept VALUES (8, REPEAT('x', 8000000))")
 	assert.Error(t, err, "the full disk took 8 MB")
 	update = i.UpdatePlan(t, testdrive.Async, "dedicated-large").Operation(t)
-	testdrive.Eventually(t, limits.Stuck, "users read why", func() bool {
+	testdrive.Eventually(t, "users read why", func() bool {
 		r := i.Poll(t, "?operation="+update).Expect(t, http.StatusOK)
 		return strings.Contains(r.String("description"), "no room for a dedicated server")
 	})
@@ -110,14 +107,12 @@ func expectFullDisk(t *testing.T, p testdrive.Platform, i testdrive.Instance, db
 }
 
 func expectEmptyDisk(t *testing.T, disk *testdrive.Disk) {
-	t.Helper()
 	for _, dir := range []string{"instances", "trash"} {
 		assert.Empty(t, readDir(t, disk.Path(dir)), "left over in %s", dir)
 	}
 }
 
 func readDir(t *testing.T, path string) []os.DirEntry {
-	t.Helper()
 	entries, err := os.ReadDir(path)
 	require.NoError(t, err)
 	return entries
@@ -144,7 +139,6 @@ func TestNoRoomForTheData(t *testing.T) {
 		}
 
 		expectFull := func(i testdrive.Instance, operation, says string) {
-			t.Helper()
 			i.AwaitFailure(t, operation, "disk", says)
 			disk.Free(t)
 			testdrive.Exec(t, db, "CALL add_item()")

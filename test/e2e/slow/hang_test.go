@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -40,26 +39,25 @@ func TestServerThatIsStartingIsNotWarnedOf(t *testing.T) {
 		const measured = `mysql_broker_quota_measurement_timestamp_seconds{server=""}`
 		for range 2 {
 			before := p.Scrape(t)[measured]
-			testdrive.Eventually(t, testdrive.QuotaTime, "the guard makes a round", func() bool {
+			testdrive.Eventually(t, "the guard makes a round", func() bool {
 				now := p.Scrape(t)[measured]
 				return now != "" && now != before || strings.Contains(p.Log(), warning)
 			})
 		}
 		assert.False(t, strings.Contains(p.Log(), warning), "operators are warned of a server that is starting")
 		let()
-		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 
 		let = testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], id)
 		p.AwaitLog(t, warning)
 		let()
-		testdrive.Eventually(t, limits.Stuck, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 		i.Via(p).Remove(t)
 	})
 }
 
 // expectService fails the test unless each of many requests at once is carried out.
 func expectService(t *testing.T, brokers []testdrive.Platform) {
-	t.Helper()
 	var asked sync.WaitGroup
 	for n := range 20 {
 		asked.Go(func() { makeAndDelete(t, brokers[n%len(brokers)]) })
@@ -134,7 +132,7 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 		defer thaw()
 		login := testdrive.Connect(t, c.Fields(t))
 		login.SetMaxIdleConns(0)
-		testdrive.Eventually(t, limits.Stuck, "the account is locked", func() bool {
+		testdrive.Eventually(t, "the account is locked", func() bool {
 			return login.PingContext(t.Context()) != nil
 		})
 		gates[0].Release()

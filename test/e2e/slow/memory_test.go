@@ -78,7 +78,6 @@ func TestMemory(t *testing.T) {
 
 // watchHealth returns a function that says how many health checks have failed meanwhile.
 func watchHealth(t *testing.T, p testdrive.Platform) (failed func() int) {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan int)
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -136,7 +135,6 @@ func (g group) start(t testing.TB, env map[string]string) *testdrive.Broker {
 
 // kills is how many processes the kernel has killed.
 func (g group) kills(t *testing.T) int {
-	t.Helper()
 	text, err := os.ReadFile(filepath.Join(g.dir, g.events))
 	require.NoError(t, err)
 	found := regexp.MustCompile(`(?m)^oom_kill (\d+)$`).FindSubmatch(text)

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -33,7 +32,6 @@ func TestInstanceLimits(t *testing.T) {
 	})
 	p := testdrive.StartPlatform(t, s, env)
 	create := func(n int, organization string) (made []testdrive.Instance) {
-		t.Helper()
 		for range n {
 			made = append(made, p.Provisioned(t, "shared-small", body{"organization_guid": organization}))
 		}
@@ -125,7 +123,6 @@ const bindLimit = 3
 
 // expectBindings fails the test unless the instance reports this number of bindings, and the limit.
 func expectBindings(t *testing.T, i testdrive.Instance, want int) {
-	t.Helper()
 	r := i.Fetch(t).Expect(t, http.StatusOK)
 	n, limit := testdrive.Field(r.Body, "metadata", "attributes", "bindings"), testdrive.Field(r.Body, "metadata", "attributes", "max_bindings")
 	assert.True(t, n == float64(want) && limit == float64(bindLimit),
@@ -149,7 +146,7 @@ func TestQuota(t *testing.T) {
 	_, c := i.Bound(t, nil)
 	db := c.Open(t)
 	testdrive.Fill(t, db, 1)
-	testdrive.Eventually(t, testdrive.QuotaTime, "the platform is told what the data takes", func() bool {
+	testdrive.Eventually(t, "the platform is told what the data takes", func() bool {
 		return storageOf(t, i)["storage_state"] == "ok"
 	})
 
@@ -160,7 +157,7 @@ func TestQuota(t *testing.T) {
 	told := storageOf(t, i)
 	assert.True(t, told["storage_state"] == "over quota" && told["storage_message"] != nil,
 		"the platform is told: %v", told)
-	testdrive.Eventually(t, limits.Stuck, "metrics tell", func() bool { // which may be a minute old on a busy machine
+	testdrive.Eventually(t, "metrics tell", func() bool { // which may be a minute old on a busy machine
 		return p.Scrape(t)[`mysql_broker_quota_instances{level="100",plan="shared-small"}`] == "1"
 	})
 	testdrive.ExpectFigures(t, p, map[string]string{
@@ -196,7 +193,6 @@ func TestQuota(t *testing.T) {
 
 // storageOf is what the platform is told about an instance's storage.
 func storageOf(t *testing.T, i testdrive.Instance) map[string]any {
-	t.Helper()
 	told := map[string]any{}
 	all, _ := testdrive.Field(i.Fetch(t).Expect(t, http.StatusOK).Body, "metadata", "attributes").(map[string]any)
 	for name, value := range all {

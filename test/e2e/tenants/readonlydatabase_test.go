@@ -24,12 +24,10 @@ func TestReadOnlyDatabase(t *testing.T) {
 		db := c.Open(t)
 		testdrive.Exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
 		setReadOnly := func() {
-			t.Helper()
 			_, err := db.Exec("ALTER DATABASE `" + c.Database + "` READ ONLY = 1")
 			require.Equal(t, s.Flavour == "mariadb", err != nil, "ALTER DATABASE READ ONLY: %v", err)
 		}
 		expectWritable := func(what string, c testdrive.Credentials, want bool) {
-			t.Helper()
 			_, err := c.Open(t).Exec("INSERT INTO t SELECT MAX(id) + 1 FROM t")
 			assert.Equal(t, want || s.Flavour == "mariadb", err == nil, "%s: %v", what, err)
 		}

@@ -28,7 +28,6 @@ type Namespace struct {
 // NewNamespace makes a namespace whose pods must be restricted, with a ServiceAccount for a broker. It is removed when
 // the test has ended.
 func (c *Cluster) NewNamespace(t testing.TB) Namespace {
-	t.Helper()
 	n := Namespace{Name: "test-" + strings.ToLower(rand.Text()), c: c}
 	n.Do(t, http.MethodPost, "/api/v1/namespaces", map[string]any{"apiVersion": "v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": n.Name,
@@ -55,7 +54,6 @@ func (c *Cluster) NewNamespace(t testing.TB) Namespace {
 
 // awaitRights returns once the API server grants the rights of the Role: it learns of a new Role by a watch.
 func (n Namespace) awaitRights(t testing.TB) {
-	t.Helper()
 	review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
 		"spec": map[string]any{"user": "system:serviceaccount:" + n.Name + ":mysql-broker", "resourceAttributes": map[string]string{
 			"namespace": n.Name, "verb": "get", "resource": "secrets"}}}
@@ -74,7 +72,6 @@ func (n Namespace) Path(kind string) string { return "/api/v1/namespaces/" + n.N
 
 // Do calls the API server as an administrator of the cluster, and fails the test if the response is an error.
 func (n Namespace) Do(t testing.TB, method, path string, body, into any) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck) // t's ends before it is cleaned up
 	defer cancel()
 	status, answer, err := n.c.Call(ctx, method, path, body)

@@ -105,7 +105,6 @@ func TestRunningCluster(t *testing.T) {
 }
 
 func start(t *testing.T, cfg Config) *Cluster {
-	t.Helper()
 	c, err := Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -133,7 +132,6 @@ func reachableDir(t *testing.T) string {
 
 // runs reports whether a process of the cluster's server runs.
 func runs(t *testing.T, c *Cluster) bool {
-	t.Helper()
 	info, err := os.Stat(c.home.dataDir())
 	require.NoError(t, err)
 	used, err := inUse(info, c.home.dataDir())
@@ -143,7 +141,6 @@ func runs(t *testing.T, c *Cluster) bool {
 
 // dropPtrace takes CAP_SYS_PTRACE from the test's thread, which ends with the test.
 func dropPtrace(t *testing.T) {
-	t.Helper()
 	runtime.LockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
@@ -153,20 +150,17 @@ func dropPtrace(t *testing.T) {
 }
 
 func execute(t *testing.T, c *Cluster, sql string) {
-	t.Helper()
 	conn := connect(t, c)
 	_, err := conn.Exec(t.Context(), sql)
 	require.NoError(t, err)
 }
 
 func query(t *testing.T, c *Cluster, sql string) (n int) {
-	t.Helper()
 	require.NoError(t, connect(t, c).QueryRow(t.Context(), sql).Scan(&n))
 	return n
 }
 
 func connect(t *testing.T, c *Cluster) *pgx.Conn {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), c.URL())
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) })

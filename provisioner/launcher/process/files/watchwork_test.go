@@ -19,7 +19,6 @@ func TestWatchWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := make(chan string, 9)
 		look := func(change func()) (all []string) {
-			t.Helper()
 			change()
 			time.Sleep(WorkInterval)
 			synctest.Wait()

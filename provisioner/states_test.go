@@ -279,8 +279,7 @@ func TestStates(t *testing.T) {
 	require.NoError(t, err)
 	plans := offered.Plans()
 	plans[0].KeepDeletedDays, plans[0].Async = 7, plan.AsyncPreferred // a request waits for no task
-	small, large = plans.Get("482650c1-b09b-47d4-952a-7d320c6dd4d1"),
-		plans.Get("80dae88e-93d0-4072-969d-811f9ce9a3bd")
+	small, large = plans.Get("482650c1-b09b-47d4-952a-7d320c6dd4d1"), plans.Get("80dae88e-93d0-4072-969d-811f9ce9a3bd")
 	newer = small
 	newer.MaintenanceVersion = "9.0.0"
 	site := inprocess.New(t, server, env, plans)

@@ -33,9 +33,7 @@ func TestVerifiedBackupsCount(t *testing.T) {
 		exec(t, url, fmt.Sprintf(`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
 			VALUES ('%s', 'i', 's', 'p', 'schedule', 'complete', now() + %d * interval '1 s', now())`, id, n))
 	}
-	note := func(id, problem string) {
-		require.NoError(t, s.Backups.RecordVerification(t.Context(), id, problem))
-	}
+	note := func(id, problem string) { require.NoError(t, s.Backups.RecordVerification(t.Context(), id, problem)) }
 	expect("before a verification", "b_4", "b_1", "b_2", "b_3")
 	note("b_2", "")
 	expect("after one of an older backup", "b_2", "b_1", "b_3")
@@ -124,9 +122,7 @@ func TestRefusedVerification(t *testing.T) {
 		assert.True(t, err == nil && b.VerifyRefused == refused,
 			"%s: refused %q, %v, want %q", when, b.VerifyRefused, err, refused)
 	}
-	do := func(err error) {
-		require.NoError(t, err)
-	}
+	do := func(err error) { require.NoError(t, err) }
 	expect("new", 1, "")
 	do(s.Backups.RecordRefusal(t.Context(), "b", "too long"))
 	expect("refused", 0, "too long")

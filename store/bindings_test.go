@@ -56,9 +56,7 @@ func TestCredHubEntries(t *testing.T) {
 		require.NoError(t, err)
 		return attempt
 	}
-	stored := func(attempt int64) {
-		require.NoError(t, s.CredHub.SetStored(ctx, "/c/u_2", attempt, []byte{1}))
-	}
+	stored := func(attempt int64) { require.NoError(t, s.CredHub.SetStored(ctx, "/c/u_2", attempt, []byte{1})) }
 	earlier, later := begin(), begin()
 	stored(later)
 	stored(earlier) // CredHub may have handled it last

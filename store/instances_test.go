@@ -247,9 +247,7 @@ func TestNothingIsAbsentWhileItsCommitHangs(t *testing.T) {
 			return err
 		},
 	} {
-		looks.Go(func() {
-			assert.NotErrorIs(t, look(), store.ErrNotFound, "%s of what is being recorded", what)
-		})
+		looks.Go(func() { assert.NotErrorIs(t, look(), store.ErrNotFound, "%s of what is being recorded", what) })
 	}
 	looks.Wait()
 	exec(t, pg.URL, "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")

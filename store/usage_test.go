@@ -153,9 +153,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 			return tx.InsertBinding(store.Binding{InstanceID: "i", ID: id, Role: "admin", Account: "u_" + id})
 		})
 	}
-	reconcile := func(account string) {
-		write(t, s, func(tx *store.Tx) { tx.SetReconciled(account, true) })
-	}
+	reconcile := func(account string) { write(t, s, func(tx *store.Tx) { tx.SetReconciled(account, true) }) }
 	due := func(want ...string) {
 		var got []string
 		for after := (store.DueAccount{}); ; {

@@ -25,8 +25,7 @@ func TestInstanceParameters(t *testing.T) {
 		{`{"charset":"latin1"}`, plan.InstanceParameters{Charset: "latin1"}},
 		{`{"collation":"utf8mb4_bin","charset":"utf8mb4"}`,
 			plan.InstanceParameters{Charset: "utf8mb4", Collation: "utf8mb4_bin"}},
-		{`{"clone_from":"an-id","bootstrap":"SELECT 1"}`,
-			plan.InstanceParameters{CloneFrom: "an-id", Bootstrap: "SELECT 1"}},
+		{`{"clone_from":"an-id","bootstrap":"SELECT 1"}`, plan.InstanceParameters{CloneFrom: "an-id", Bootstrap: "SELECT 1"}},
 	}
 	c := shipped(t)
 	for _, test := range tests {

@@ -212,8 +212,7 @@ func TestParseRefuses(t *testing.T) {
 			`30: "async" of broker must be required: a dedicated server takes longer to start than a platform waits`},
 		{"dedicated without memory", 31, ``, `29: broker has no "memory_mb"`},
 		{"dedicated with too little memory", 31, `      memory_mb: 191`, `31: "memory_mb" of broker must be at least 192`},
-		{"shared plan with members", 24, sharedWith("members: 1"),
-			`24: ` + noMembers},
+		{"shared plan with members", 24, sharedWith("members: 1"), `24: ` + noMembers},
 		{"dedicated plan with members", 31, "      memory_mb: 512\n      members: 3", `32: ` + noMembers},
 		{"unknown key of broker", 33, "      max_connections: 1\n      cpu: 1", `34: "cpu" is not a key of broker; ` +
 			`its keys are allow_cross_space, annotations, archive_binary_logs, async, backup_every_hours, backup_keep_days, events, exclusive, flavour, keep_deleted_days, labels, launcher, limits, max_binding_ttl, max_bindings, max_connections, max_storage_mb, ` +

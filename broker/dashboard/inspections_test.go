@@ -106,8 +106,7 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 				OrganizationGUID: "greedy"})
 		}
 		synctest.Wait()
-		took, err = of(store.Instance{Location: store.SharedLocation("slow"), Database: "other",
-			OrganizationGUID: "other"})
+		took, err = of(store.Instance{Location: store.SharedLocation("slow"), Database: "other", OrganizationGUID: "other"})
 		assert.True(t, took < DefaultAnswerTime && err == nil, "another organization's was answered after %v: %v", took, err)
 		time.Sleep(3 * DefaultAnswerTime)
 	})

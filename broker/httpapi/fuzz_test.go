@@ -25,8 +25,7 @@ type fuzzed struct {
 
 func newFuzzed(f *testing.F) fuzzed {
 	b := &recordingBroker{}
-	h, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}},
-		Logger: slog.New(slog.DiscardHandler)})
+	h, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(f, err)
 	return fuzzed{b, h}
 }

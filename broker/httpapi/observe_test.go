@@ -13,9 +13,7 @@ import (
 // Each request has one log line, which says who asked for what. Refusals are not logged as errors.
 func TestRequestLine(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, &recordingBroker{act: func(context.Context) error {
-		return apiresponses.ErrInstanceAlreadyExists
-	}})
+	s := newServer(t, &recordingBroker{act: func(context.Context) error { return apiresponses.ErrInstanceAlreadyExists }})
 	s.do(t, request{method: "PUT", target: anInstance, body: aBody, header: map[string]string{
 		"X-Correlation-ID":                  "corr-1",
 		"X-Broker-API-Originating-Identity": "cloudfoundry eyJ1c2VyX2lkIjoiNjgzZWE3NDgifQ==",

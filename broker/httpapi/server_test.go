@@ -38,9 +38,7 @@ type server struct {
 	address string
 }
 
-func newServer(t *testing.T, b *recordingBroker) *server {
-	return newServerWith(t, b, Proxies{})
-}
+func newServer(t *testing.T, b *recordingBroker) *server { return newServerWith(t, b, Proxies{}) }
 
 func newServerWith(t *testing.T, b *recordingBroker, proxies Proxies) *server {
 	s := &server{broker: b, metrics: prometheus.NewRegistry(), log: &logged.Text{}}
@@ -204,9 +202,7 @@ func (b *recordingBroker) received() []received {
 }
 
 func (b *recordingBroker) Services(context.Context) ([]domain.Service, error) {
-	return []domain.Service{{
-		ID: "s", Name: "mysql", Plans: []domain.ServicePlan{{ID: "p", Name: "small"}},
-	}}, nil
+	return []domain.Service{{ID: "s", Name: "mysql", Plans: []domain.ServicePlan{{ID: "p", Name: "small"}}}}, nil
 }
 
 func (b *recordingBroker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool,
@@ -228,8 +224,7 @@ func (b *recordingBroker) GetInstance(ctx context.Context, id string, d domain.F
 
 func (b *recordingBroker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 	async bool) (domain.UpdateServiceSpec, error) {
-	return domain.UpdateServiceSpec{},
-		b.record(ctx, received{method: "Update", instanceID: id, details: d, async: async})
+	return domain.UpdateServiceSpec{}, b.record(ctx, received{method: "Update", instanceID: id, details: d, async: async})
 }
 
 func (b *recordingBroker) LastOperation(ctx context.Context, id string, d domain.PollDetails) (LastOperation, error) {

@@ -40,9 +40,7 @@ func TestCatalogCheck(t *testing.T) {
 }
 
 // lineOf counts from 1.
-func lineOf(text, part string) int {
-	return 1 + strings.Count(text[:strings.Index(text, part)], "\n")
-}
+func lineOf(text, part string) int { return 1 + strings.Count(text[:strings.Index(text, part)], "\n") }
 
 func TestKeyset(t *testing.T) {
 	t.Parallel()

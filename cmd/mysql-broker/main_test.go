@@ -71,9 +71,7 @@ func unprivileged(t *testing.T, fn func()) {
 	<-done
 }
 
-func must(t *testing.T, err error) {
-	require.NoError(t, err)
-}
+func must(t *testing.T, err error) { require.NoError(t, err) }
 
 // TestCommandsLeakNothing runs commands where PostgreSQL cannot be reached. That is not a configuration error: the
 // platform should start the broker again. What is wrong with a configuration is TestBadConfiguration's.

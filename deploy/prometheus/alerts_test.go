@@ -43,8 +43,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			assert.True(t, strings.HasSuffix(a.Annotations[name], "."),
 				"%s: the %s %q is no sentence", a.Alert, name, a.Annotations[name])
 		}
-		assert.Equal(t, "docs/runbook.md#"+strings.ToLower(a.Alert), a.Annotations["runbook_url"],
-			"%s: runbook_url", a.Alert)
+		assert.Equal(t, "docs/runbook.md#"+strings.ToLower(a.Alert), a.Annotations["runbook_url"], "%s: runbook_url", a.Alert)
 	}
 }
 

@@ -57,9 +57,7 @@ func (f *fixture) doctorOf(s *shared.Servers) *doctor.Doctor {
 	return doctor.New(doctor.Config{Store: f.Store, Plans: plans(), Fleet: f.FleetOf(s)})
 }
 
-func (f *fixture) exec(statements ...string) {
-	testdrive.Exec(f.T, f.Root, statements...)
-}
+func (f *fixture) exec(statements ...string) { testdrive.Exec(f.T, f.Root, statements...) }
 
 func (f *fixture) databaseExists(name string) bool {
 	return testdrive.Read[bool](f.T, f.Root, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = ?", name)

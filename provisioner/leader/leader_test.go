@@ -66,9 +66,7 @@ func TestOneBrokerAtATime(t *testing.T) {
 		}
 	}
 	// It may have found another one at it, and then asks again when that one's lease would have run out.
-	testdrive.Eventually(t, "the last broker goes on", func() bool {
-		return last.runs.Load() > before+3
-	})
+	testdrive.Eventually(t, "the last broker goes on", func() bool { return last.runs.Load() > before+3 })
 }
 
 // If a broker stops during a run, another one takes the run over at once, however long the interval is.

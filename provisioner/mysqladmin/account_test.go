@@ -103,8 +103,7 @@ var everyRole = []plan.Role{plan.ReadOnly, plan.ReadWrite, plan.Admin}
 func TestReadOnlyReadsAndNothingElse(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		writer := f.loginAs(f.account(plan.ReadWrite))
-		f.exec(writer, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)",
-			"CREATE VIEW v AS SELECT id FROM t")
+		f.exec(writer, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)", "CREATE VIEW v AS SELECT id FROM t")
 		reader := f.loginAs(f.account(plan.ReadOnly))
 		f.exec(reader, "SELECT * FROM t", "SELECT * FROM v", "SHOW CREATE VIEW v")
 		f.refused(reader, "INSERT INTO t VALUES (2)", "UPDATE t SET id = 2", "DELETE FROM t", "DROP TABLE t",

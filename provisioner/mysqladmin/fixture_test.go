@@ -126,9 +126,7 @@ func (f *fixture) loginAs(a mysqladmin.Account) *sql.DB {
 	return f.login(a.Name, a.Password, a.Database)
 }
 
-func (f *fixture) must(err error) {
-	require.NoError(f.t, err)
-}
+func (f *fixture) must(err error) { require.NoError(f.t, err) }
 
 // strings returns the first column of a query, run by root.
 func (f *fixture) strings(ctx context.Context, query string, args ...any) (all []string) {
@@ -172,6 +170,4 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-func uniqueName(prefix string) string {
-	return prefix + strings.ToLower(rand.Text()[:16])
-}
+func uniqueName(prefix string) string { return prefix + strings.ToLower(rand.Text()[:16]) }

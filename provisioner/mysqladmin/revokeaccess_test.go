@@ -29,9 +29,7 @@ func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 			_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 			revoked <- err
 		}()
-		testdrive.Eventually(f.t, "the account is locked", func() bool {
-			return f.checkLogin(a.Name, a.Password) != nil
-		})
+		testdrive.Eventually(f.t, "the account is locked", func() bool { return f.checkLogin(a.Name, a.Password) != nil })
 		late := login.prove(a.Password) // or the login was ended before
 		f.must(<-revoked)
 		assert.False(t, late == nil && login.query("DO 1") == nil, "a login that was under way outlived its account")

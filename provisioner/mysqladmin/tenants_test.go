@@ -202,9 +202,8 @@ func (f *fixture) lurk(db *sql.DB, account, theirs string) {
 
 // hostileSettings are smaller than those shipped, so that an attack meets them sooner.
 var hostileSettings = map[string][]string{
-	"mysql": {"innodb_open_files=300", "innodb_data_file_path=ibdata1:12M:autoextend:max:24M"},
-	"mariadb": {"partition=OFF", "innodb_open_files=300",
-		"innodb_temp_data_file_path=ibtmp1:12M:autoextend:max:24M"},
+	"mysql":   {"innodb_open_files=300", "innodb_data_file_path=ibdata1:12M:autoextend:max:24M"},
+	"mariadb": {"partition=OFF", "innodb_open_files=300", "innodb_temp_data_file_path=ibtmp1:12M:autoextend:max:24M"},
 }
 
 // hostileConnections is how many connections a hostile tenant may have: as many as plan shared-small allows.

@@ -58,8 +58,7 @@ func TestRunEndsInAPause(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
-		periodic.Run(ctx, periodic.Schedule{Every: time.Hour}, &periodic.Status{},
-			func(context.Context) error { return nil })
+		periodic.Run(ctx, periodic.Schedule{Every: time.Hour}, &periodic.Status{}, func(context.Context) error { return nil })
 		assert.Equal(t, time.Minute, time.Since(start), "ended after")
 	})
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-var small = Plan{ID: "1", Name: "small", ServiceID: "mysql", Kind: Dedicated, Async: AsyncPreferred,
-	MaxStorageMB: 3}
+var small = Plan{ID: "1", Name: "small", ServiceID: "mysql", Kind: Dedicated, Async: AsyncPreferred, MaxStorageMB: 3}
 
 // TestSet looks up plans that the catalog has, and plans that were removed from it.
 func TestSet(t *testing.T) {

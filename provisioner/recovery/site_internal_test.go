@@ -45,8 +45,7 @@ type scene struct {
 
 // plan compares the server, and returns the actions, and what they are about.
 func (s scene) plan() (items []string, r *recovery) {
-	r = &recovery{before: noon, gone: map[string]bool{}, whole: map[string]bool{}, tasks: s.tasks,
-		places: s.places}
+	r = &recovery{before: noon, gone: map[string]bool{}, whole: map[string]bool{}, tasks: s.tasks, places: s.places}
 	if s.retained == nil {
 		s.retained = map[string]formerInstance{}
 	}
@@ -97,10 +96,9 @@ func TestComparedInstances(t *testing.T) {
 	}{
 		"as recorded": {scene{databases: []string{db}, instances: recorded,
 			listed: []store.InstanceCopy{copied("i", db, "small", before)}}, nil},
-		"deleted since": {scene{instances: recorded}, []string{"forget instance " + db}},
-		"missing on a server without a mark": {scene{instances: recorded, unmarked: true},
-			[]string{"look instance " + db}},
-		"recorded during the hold": {scene{instances: []store.RecordedInstance{instance("i", db, after)}}, nil},
+		"deleted since":                      {scene{instances: recorded}, []string{"forget instance " + db}},
+		"missing on a server without a mark": {scene{instances: recorded, unmarked: true}, []string{"look instance " + db}},
+		"recorded during the hold":           {scene{instances: []store.RecordedInstance{instance("i", db, after)}}, nil},
 		"created since": {scene{databases: []string{db}, listed: []store.InstanceCopy{copied("i", db, "small", after)}},
 			[]string{"adopt instance " + db}},
 		"created and dropped since": {scene{listed: []store.InstanceCopy{copied("i", db, "small", after)}}, nil},

@@ -39,9 +39,7 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		defer all.Close()
 		server := all.All()[0]
 		var logged bytes.Buffer
-		look := func() {
-			server.refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
-		}
+		look := func() { server.refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil))) }
 		expect := func(usable bool) {
 			t.Helper()
 			err := server.Check(t.Context())

@@ -61,9 +61,7 @@ func kinds(workflow func(context.Context, store.Task) (task.Workflow, error)) ma
 	return map[string]task.Kind{store.Provision: {Workflow: workflow, Advice: "Try again.", Undoable: true}}
 }
 
-func record(t *testing.T, s *store.Store, n store.NewTask) store.Task {
-	return recordOf(t, s, "i", n)
-}
+func record(t *testing.T, s *store.Store, n store.NewTask) store.Task { return recordOf(t, s, "i", n) }
 
 func recordOf(t *testing.T, s *store.Store, instanceID string, n store.NewTask) store.Task {
 	n.InstanceID, n.Kind, n.PlanID = instanceID, cmp.Or(n.Kind, store.Provision), "p"

@@ -44,9 +44,7 @@ func filled(table, definition, columns string, rows int) []string {
 const hashed = "LEFT(UNHEX(SHA2(n, 256)), 16)"
 
 func faults(flavour string) []fault {
-	few := func(table, definition, columns string) []string {
-		return filled(table, definition, columns, 2500)
-	}
+	few := func(table, definition, columns string) []string { return filled(table, definition, columns, 2500) }
 	return []fault{
 		{name: "keys of bytes", create: few("j", "(k BINARY(16) PRIMARY KEY, f VARCHAR(255))", hashed+", REPEAT('x', 250)")},
 		{name: "keys of variable bytes", create: few("j", "(k VARBINARY(16) PRIMARY KEY, f VARCHAR(255))",

@@ -36,9 +36,7 @@ type fixture struct {
 	compareOdd bool // the source has what createOdd creates
 }
 
-func newFixture(t *testing.T, s servers.MySQL) *fixture {
-	return newFixtureInto(t, s, s)
-}
+func newFixture(t *testing.T, s servers.MySQL) *fixture { return newFixtureInto(t, s, s) }
 
 func eachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Parallel()
@@ -91,9 +89,7 @@ func (f *fixture) conn(root *sql.DB, database string) *sql.Conn {
 	return conn
 }
 
-func (f *fixture) must(err error) {
-	require.NoError(f.t, err)
-}
+func (f *fixture) must(err error) { require.NoError(f.t, err) }
 
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

@@ -123,9 +123,7 @@ func (l *limit) await(t testing.TB, units int) (guest bool, err error) {
 // idle is how many tests of this process, at least, have entered but are not among those that go test lets run. Their
 // parallel parts run after the tests that it has not begun: if those waited for units of an idle test, they would wait
 // for each other.
-func (l *limit) idle() int {
-	return int(l.inside.Load()) - max(0, parallel()-int(l.waiting.Load()))
-}
+func (l *limit) idle() int { return int(l.inside.Load()) - max(0, parallel()-int(l.waiting.Load())) }
 
 // parallel is how many tests of this process run at once.
 func parallel() int {

@@ -262,9 +262,7 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 			run("DROP USER u_gone")(t)
 		}, func(t *testing.T) {
 			session.Close()
-			testdrive.Eventually(t, "the session ends", func() bool {
-				return len(audit.Check(t.Context(), b.World)) == 0
-			})
+			testdrive.Eventually(t, "the session ends", func() bool { return len(audit.Check(t.Context(), b.World)) == 0 })
 		}},
 		{"a retired account that is not locked", "is not locked", func(t *testing.T) {
 			run("CREATE USER u_retired")(t)
@@ -296,19 +294,13 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 	file := func(name, reported string, path ...string) discrepancy {
 		full := filepath.Join(append([]string{b.launcherDir}, path...)...)
 		return discrepancy{name, reported,
-			func(t *testing.T) {
-				require.NoError(t, os.Mkdir(full, 0o755))
-			},
-			func(t *testing.T) {
-				require.NoError(t, os.Remove(full))
-			}}
+			func(t *testing.T) { require.NoError(t, os.Mkdir(full, 0o755)) },
+			func(t *testing.T) { require.NoError(t, os.Remove(full)) }}
 	}
 	var stray *exec.Cmd
 	state, kept := filepath.Join(b.dataDir, "state.json"), filepath.Join(b.dataDir, "kept")
 	move := func(from, to string) func(*testing.T) {
-		return func(t *testing.T) {
-			require.NoError(t, os.Rename(from, to))
-		}
+		return func(t *testing.T) { require.NoError(t, os.Rename(from, to)) }
 	}
 	var recorded []byte
 	return []discrepancy{
@@ -330,9 +322,7 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 			recorded, err = os.ReadFile(state)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(state, []byte(`{"phase": "ready", "port": 1}`), 0o600))
-		}, func(t *testing.T) {
-			require.NoError(t, os.WriteFile(state, recorded, 0o600))
-		}},
+		}, func(t *testing.T) { require.NoError(t, os.WriteFile(state, recorded, 0o600)) }},
 	}
 }
 
@@ -370,9 +360,7 @@ func (b *bench) inTheStore() []discrepancy {
 func (b *bench) killServer(t *testing.T) {
 	b.platform.Kill(t)
 	testdrive.SignalMysqlds(t, b.launcherDir, syscall.SIGKILL)
-	testdrive.Eventually(t, "the server ends", func() bool {
-		return len(testdrive.Mysqlds(t, b.launcherDir)) == 0
-	})
+	testdrive.Eventually(t, "the server ends", func() bool { return len(testdrive.Mysqlds(t, b.launcherDir)) == 0 })
 	found := strings.Join(audit.Check(t.Context(), b.World), "\n")
 	for _, reported := range []string{"has 0 processes", "Missing: with the credentials", "nothing can be read"} {
 		assert.Contains(t, found, reported, "without its server, no sentence says %q", reported)

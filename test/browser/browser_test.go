@@ -158,9 +158,7 @@ func (b *tab) text(selector string) string {
 	return eval[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
 }
 
-func (b *tab) open(address string) {
-	b.do(chromedp.Navigate(address))
-}
+func (b *tab) open(address string) { b.do(chromedp.Navigate(address)) }
 
 // follow clicks on what leads to another page, and returns once that is loaded with its style sheet. It tells a page
 // from one with the same address.

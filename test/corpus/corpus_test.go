@@ -57,9 +57,7 @@ func TestSample(t *testing.T) {
 
 // TestCorpus copies and restores what all files create, on servers of its own, later ones too. CORPUS_FILES, a pattern
 // of their names, chooses.
-func TestCorpus(t *testing.T) {
-	forEachServer(t, &fleet, nil, (*run).files)
-}
+func TestCorpus(t *testing.T) { forEachServer(t, &fleet, nil, (*run).files) }
 
 // TestReplays replays what binary logs have of all files, in the same way. Nothing that it tests depends on when a
 // server writes its logs to the disk.

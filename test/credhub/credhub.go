@@ -412,8 +412,7 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, actor string) {
 	found := []map[string]string{}
 	for name := range s.credentials {
 		if strings.HasPrefix(name, strings.TrimSuffix(values[0], "/")+"/") && s.may(actor, name, "read") {
-			found = append(found, map[string]string{"name": name,
-				"version_created_at": time.Now().UTC().Format(time.RFC3339)})
+			found = append(found, map[string]string{"name": name, "version_created_at": time.Now().UTC().Format(time.RFC3339)})
 		}
 	}
 	respond(w, http.StatusOK, map[string]any{"credentials": found})

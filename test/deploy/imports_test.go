@@ -54,8 +54,7 @@ func TestPictureIsCompared(t *testing.T) {
 		want    string
 	}{
 		{"down", map[string][]string{"a": {"a/b"}, "a/b": {"a/c/d"}, "a/c": {"e/x"}, "a/c/d": {"e/x"}, "e/x": {"e/y"}}, ""},
-		{"up", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": {"a"}},
-			"line 4: a/c/d imports a of line 2"},
+		{"up", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": {"a"}}, "line 4: a/c/d imports a of line 2"},
 		{"beside", map[string][]string{"a": nil, "a/b": {"a/c"}, "a/c": nil, "a/c/d": nil},
 			"line 3: a/b imports a/c of line 3"},
 		{"lacking", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": nil, "f": nil}, "f is missing"},

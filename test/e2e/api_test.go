@@ -19,9 +19,7 @@ import (
 
 type body = testdrive.Body
 
-func TestMain(m *testing.M) {
-	servers.Main(m)
-}
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // scenario is a named test of the API.
 type scenario struct {
@@ -30,10 +28,7 @@ type scenario struct {
 }
 
 // onceScenarios are those that do not depend on the flavour and take long.
-var onceScenarios = []scenario{
-	{"either password", testPreviousPassword},
-	{"no dashboard", testNoDashboard},
-}
+var onceScenarios = []scenario{{"either password", testPreviousPassword}, {"no dashboard", testNoDashboard}}
 
 // TestAPI runs every scenario on every flavour, with one broker for each flavour.
 func TestAPI(t *testing.T) {
@@ -100,9 +95,7 @@ func testDeprovision(t *testing.T, p testdrive.Platform) {
 	i.UpdatePlan(t, testdrive.Sync, "shared-large").Expect(t, http.StatusNotFound)
 }
 
-var updateScenarios = []scenario{
-	{"update between shared plans", testUpdate},
-}
+var updateScenarios = []scenario{{"update between shared plans", testUpdate}}
 
 func testUpdate(t *testing.T, p testdrive.Platform) {
 	i := p.Provisioned(t, "shared-small", body{"parameters": body{"charset": "latin1"}})
@@ -162,10 +155,7 @@ func testNoToken(t *testing.T, p testdrive.Platform) {
 }
 
 // platformScenarios send what particular platforms send, word for word.
-var platformScenarios = []scenario{
-	{"Cloud Controller", testCloudController},
-	{"Korifi", testKorifi},
-}
+var platformScenarios = []scenario{{"Cloud Controller", testCloudController}, {"Korifi", testKorifi}}
 
 // https://github.com/cloudfoundry/cloud_controller_ng, lib/services/service_brokers/v2/client.rb
 func testCloudController(t *testing.T, p testdrive.Platform) {

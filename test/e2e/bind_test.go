@@ -140,9 +140,7 @@ func testBindShared(t *testing.T, p testdrive.Platform) {
 	own.Open(t)
 }
 
-var expiryScenarios = []scenario{
-	{"bindings that end by themselves", testExpiry},
-}
+var expiryScenarios = []scenario{{"bindings that end by themselves", testExpiry}}
 
 // maxLate is how late an account may end.
 const maxLate = time.Minute
@@ -197,9 +195,7 @@ func testExpiry(t *testing.T, p testdrive.Platform) {
 	assert.Equal(t, 3, got, "the view shows %d rows", got)
 	testdrive.AwaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
 
-	testdrive.Eventually(t, "the bindings are gone", func() bool {
-		return definer.Fetch(t).Status == http.StatusNotFound
-	})
+	testdrive.Eventually(t, "the bindings are gone", func() bool { return definer.Fetch(t).Status == http.StatusNotFound })
 	testdrive.Eventually(t, "the end is recorded", func() bool {
 		return definer.Bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
 	})

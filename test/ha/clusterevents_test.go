@@ -74,8 +74,7 @@ func (e *clusterEvent) expectMoves(t *testing.T) {
 		to = (e.on + 1) % len(e.Nodes)
 	} else {
 		var status string
-		err := e.Nodes[to].Query(t, "SELECT status FROM information_schema.events WHERE event_name = 'ticks'",
-			&status)
+		err := e.Nodes[to].Query(t, "SELECT status FROM information_schema.events WHERE event_name = 'ticks'", &status)
 		assert.True(t, err == nil && status != "ENABLED",
 			"the event of a former primary is %s on the new one, %v", status, err)
 	}

@@ -171,9 +171,7 @@ func (w *world) load(t *testing.T, clients int) (end func()) {
 }
 
 // awaitDone waits until more requests have succeeded.
-func (w *world) awaitDone(t *testing.T, more int64) {
-	w.awaitMoreThan(t, w.done.Load(), more)
-}
+func (w *world) awaitDone(t *testing.T, more int64) { w.awaitMoreThan(t, w.done.Load(), more) }
 
 // awaitMoreThan waits until so many more requests have succeeded than had before.
 func (w *world) awaitMoreThan(t *testing.T, before, more int64) {

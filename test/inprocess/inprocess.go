@@ -68,9 +68,7 @@ func New(t *testing.T, s servers.MySQL, env map[string]string, plans plan.Set) *
 }
 
 // Must fails the test if there is an error.
-func (s *Site) Must(err error) {
-	require.NoError(s, err)
-}
+func (s *Site) Must(err error) { require.NoError(s, err) }
 
 // OpenShared opens shared servers until the test ends.
 func (s *Site) OpenShared(configs ...shared.Config) *shared.Servers {
@@ -110,14 +108,10 @@ func (s *Site) removeAll() {
 }
 
 // InTx runs fn in a transaction.
-func (s *Site) InTx(fn func(*store.Tx) error) {
-	s.Must(s.Store.InTx(s.Context(), fn))
-}
+func (s *Site) InTx(fn func(*store.Tx) error) { s.Must(s.Store.InTx(s.Context(), fn)) }
 
 // Provision makes an instance and returns it as it is recorded.
-func (s *Site) Provision(of plan.Plan) store.Instance {
-	return s.ProvisionAs(uuid.NewString(), of)
-}
+func (s *Site) Provision(of plan.Plan) store.Instance { return s.ProvisionAs(uuid.NewString(), of) }
 
 // ProvisionAs is Provision of an instance with this id.
 func (s *Site) ProvisionAs(id string, of plan.Plan) store.Instance {

@@ -37,9 +37,7 @@ type late struct {
 const lateLimit = 4096
 
 // Set makes a rule for what from sends to to, from now on. The zero Rule removes it.
-func (n *Network) Set(from, to *Host, r Rule) {
-	n.SetPort(from, to, 0, r)
-}
+func (n *Network) Set(from, to *Host, r Rule) { n.SetPort(from, to, 0, r) }
 
 // SetPort is Set for connections with that port at either end, where Set has made no rule for all.
 func (n *Network) SetPort(from, to *Host, port int, r Rule) {

@@ -95,9 +95,7 @@ func (s *Service) Stop() {
 // Freeze stops the service with SIGSTOP: the kernel accepts connections, but nothing is answered. thaw continues it.
 func (s *Service) Freeze(t testing.TB) (thaw func()) {
 	require.NoError(t, s.command.Process.Signal(syscall.SIGSTOP))
-	return func() {
-		assert.NoError(t, s.command.Process.Signal(syscall.SIGCONT))
-	}
+	return func() { assert.NoError(t, s.command.Process.Signal(syscall.SIGCONT)) }
 }
 
 // Objects lists the names of all objects in the bucket.

@@ -77,9 +77,7 @@ func Connect(cfg *mysql.Config) (*sql.DB, error) {
 
 // EachMySQL runs fn as a parallel subtest on every mysqld there is, or on one: see Chosen. Tests share them, and so keep
 // to databases and accounts of their own.
-func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
-	EachOf(t, AllMySQL(t), fn)
-}
+func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) { EachOf(t, AllMySQL(t), fn) }
 
 // EachOf is EachMySQL for a test that only some of them can run.
 func EachOf(t *testing.T, some []MySQL, fn func(t *testing.T, server MySQL)) {

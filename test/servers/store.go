@@ -9,9 +9,7 @@ import (
 )
 
 // Store returns a store over a new database with the present schema and a keyset of its own.
-func Store(t testing.TB) *store.Store {
-	return OpenStore(t, Postgres(t))
-}
+func Store(t testing.TB) *store.Store { return OpenStore(t, Postgres(t)) }
 
 // OpenStore opens a database that was migrated before, with a new keyset.
 func OpenStore(t testing.TB, url string) *store.Store {

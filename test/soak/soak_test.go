@@ -46,9 +46,7 @@ func TestSoak(t *testing.T) {
 		tenants := crowd(t, broker, &operations)
 		begun := time.Now()
 		var working sync.WaitGroup
-		working.Go(func() {
-			assert.NoError(t, liveTogether(tenants, func() bool { return time.Since(begun) < length }))
-		})
+		working.Go(func() { assert.NoError(t, liveTogether(tenants, func() bool { return time.Since(begun) < length })) })
 		ended := make(chan struct{})
 		go func() {
 			working.Wait()

@@ -151,9 +151,7 @@ func (b *broker) send(method, path string, body any) (testdrive.Response, error)
 }
 
 // bury ends what is left of a killed broker, without waiting.
-func (p *play) bury(b *broker) {
-	p.closing.Go(func() { p.close(b) })
-}
+func (p *play) bury(b *broker) { p.closing.Go(func() { p.close(b) }) }
 
 // close stops a broker. Its name stays known, for goroutines of it that have not ended.
 func (p *play) close(b *broker) {

@@ -35,9 +35,7 @@ func newSample(t *testing.T, of int) *sample {
 
 var chance = rand.IntN(1_000_000)
 
-func seed(t *testing.T) int {
-	return number(t, "STAGE_SEED", chance)
-}
+func seed(t *testing.T) int { return number(t, "STAGE_SEED", chance) }
 
 // number reads an environment variable.
 func number(t *testing.T, variable string, otherwise int) int {
@@ -124,9 +122,7 @@ func perform(t *testing.T, free chan *scene) {
 	}
 	for _, loop := range crashLoops {
 		if some.take() {
-			act(loop[0]+" "+loop[1], func(t *testing.T, s *scene) {
-				s.crashLoop(t, platform.NamedPlan(t, loop[0]), loop[1])
-			})
+			act(loop[0]+" "+loop[1], func(t *testing.T, s *scene) { s.crashLoop(t, platform.NamedPlan(t, loop[0]), loop[1]) })
 		}
 	}
 }

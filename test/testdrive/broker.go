@@ -117,9 +117,7 @@ func launcherDir(t testing.TB) string {
 		err = os.Chmod(dir, 0o755)
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, os.RemoveAll(dir), "remove the launcher's directory")
-	})
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir), "remove the launcher's directory") })
 	return dir
 }
 
@@ -153,9 +151,7 @@ type Broker struct {
 }
 
 // Start runs `serve` until the test ends, with only the given environment.
-func Start(t testing.TB, env map[string]string) *Broker {
-	return started(t, Launch(t, env, "serve"))
-}
+func Start(t testing.TB, env map[string]string) *Broker { return started(t, Launch(t, env, "serve")) }
 
 // StartOn is Start on a host of a test's network.
 func StartOn(t testing.TB, on *network.Host, env map[string]string) *Broker {
@@ -205,13 +201,9 @@ func command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 }
 
 // StartCommand is Start with a command that the test has prepared.
-func StartCommand(t testing.TB, cmd *exec.Cmd) *Broker {
-	return started(t, run(t, cmd))
-}
+func StartCommand(t testing.TB, cmd *exec.Cmd) *Broker { return started(t, run(t, cmd)) }
 
-func run(t testing.TB, cmd *exec.Cmd) *Broker {
-	return runBy(t, cmd, cmd.Start)
-}
+func run(t testing.TB, cmd *exec.Cmd) *Broker { return runBy(t, cmd, cmd.Start) }
 
 // runBy is run with a function that starts the command.
 func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {

@@ -25,9 +25,7 @@ func binaryFor(t testing.TB, env map[string]string) string {
 }
 
 // Binary is the path of the broker's program, mysql-broker.
-func Binary(t testing.TB) string {
-	return program(t, "mysql-broker", ownSources, raceOption...)
-}
+func Binary(t testing.TB) string { return program(t, "mysql-broker", ownSources, raceOption...) }
 
 func ownSources(string) (string, error) { return Root(), nil }
 
@@ -51,9 +49,7 @@ func program(t testing.TB, name string, sources func(dir string) (string, error)
 
 // previous is the path of the broker of the previous release, which runs beside this one during an upgrade. It is built
 // without the race detector: it is this release that is tested.
-func previous(t testing.TB) string {
-	return program(t, "mysql-broker-previous", previousSources)
-}
+func previous(t testing.TB) string { return program(t, "mysql-broker-previous", previousSources) }
 
 // previousRelease is the commit of the previous release: see releaseBefore.
 var previousRelease = sync.OnceValues(func() (string, error) { return releaseBefore(Root()) })

@@ -176,8 +176,7 @@ func nobody(t testing.TB) *syscall.Credential {
 func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte) {
 	node := c.Nodes[n]
 	require.NoError(t, os.MkdirAll(node.dir, 0o755))
-	out, err := exec.Command("cp", "-r", "--sparse=always", from, filepath.Join(node.dir, "data")).
-		CombinedOutput()
+	out, err := exec.Command("cp", "-r", "--sparse=always", from, filepath.Join(node.dir, "data")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	settings, err := servers.Settings(c.Flavour)
 	require.NoError(t, err)
@@ -354,9 +353,7 @@ func (n *Node) Exec(t testing.TB, statement string) error {
 
 // Query runs a query of one row as an administrator.
 func (n *Node) Query(t testing.TB, query string, into ...any) error {
-	return n.with(t, func(ctx context.Context, db *sql.DB) error {
-		return db.QueryRowContext(ctx, query).Scan(into...)
-	})
+	return n.with(t, func(ctx context.Context, db *sql.DB) error { return db.QueryRowContext(ctx, query).Scan(into...) })
 }
 
 func (n *Node) with(t testing.TB, fn func(context.Context, *sql.DB) error) error {
@@ -373,9 +370,7 @@ func (n *Node) within(t testing.TB, limit time.Duration, fn func(context.Context
 }
 
 // AwaitComplete waits until every node says that all are members.
-func (c *Cluster) AwaitComplete(t testing.TB) {
-	c.await(t, clusterSize, c.Nodes[:]...)
-}
+func (c *Cluster) AwaitComplete(t testing.TB) { c.await(t, clusterSize, c.Nodes[:]...) }
 
 // await waits until the given nodes say that there are so many members, which have all that was written.
 func (c *Cluster) await(t testing.TB, members int, nodes ...*Node) {

@@ -88,9 +88,7 @@ func Connect(t *testing.T, cfg *mysql.Config) *sql.DB {
 }
 
 // Open logs in by the fields, until the test ends.
-func (c Credentials) Open(t *testing.T) *sql.DB {
-	return Open(t, c.Fields(t))
-}
+func (c Credentials) Open(t *testing.T) *sql.DB { return Open(t, c.Fields(t)) }
 
 func Open(t *testing.T, cfg *mysql.Config) *sql.DB {
 	db := Connect(t, cfg)

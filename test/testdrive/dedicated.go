@@ -70,9 +70,7 @@ func (p Platform) HoldLaunches(t *testing.T) (release func()) {
 	return LockDir(t, filepath.Join(p.launcherDir, "instances"))
 }
 
-func ExpectNoProcess(t *testing.T, dir string) {
-	assert.Empty(t, Processes(t, dir), "still running")
-}
+func ExpectNoProcess(t *testing.T, dir string) { assert.Empty(t, Processes(t, dir), "still running") }
 
 // OnKubernetes is an environment like that one, but each of these launchers runs servers in a new namespace of the
 // cluster, as deploy/kubernetes/launcher makes it. The names are "" alone, or two, which get the plans that Launchers

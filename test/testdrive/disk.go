@@ -75,9 +75,7 @@ func (d *Disk) Fill(t testing.TB, leave int64) {
 }
 
 // Free deletes what Fill wrote.
-func (d *Disk) Free(t testing.TB) {
-	require.NoError(t, os.Remove(d.Path(filler)))
-}
+func (d *Disk) Free(t testing.TB) { require.NoError(t, os.Remove(d.Path(filler))) }
 
 type zeros struct{}
 

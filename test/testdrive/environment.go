@@ -36,9 +36,7 @@ func Encode(t testing.TB, v any) string {
 }
 
 // AnyEnvironment is for tests that need one broker on any server.
-func AnyEnvironment(t *testing.T) map[string]string {
-	return Environment(t, servers.Any(t))
-}
+func AnyEnvironment(t *testing.T) map[string]string { return Environment(t, servers.Any(t)) }
 
 // PrivateEnvironment is for tests that need a broker on a server of their own.
 func PrivateEnvironment(t *testing.T) (private servers.MySQL, env map[string]string) {

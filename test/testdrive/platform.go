@@ -52,9 +52,7 @@ func StartPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *Br
 }
 
 // Get reads any path without a password.
-func (b *Broker) Get(t testing.TB, path string) string {
-	return get(t, b.URL+path)
-}
+func (b *Broker) Get(t testing.TB, path string) string { return get(t, b.URL+path) }
 
 func get(t testing.TB, address string) string {
 	r, err := http.Get(address)

@@ -31,9 +31,7 @@ type Postgres struct {
 }
 
 // StartPostgres starts a cluster, which is removed when the test ends.
-func StartPostgres(t testing.TB) *Postgres {
-	return startPostgres(t, pgcluster.Config{})
-}
+func StartPostgres(t testing.TB) *Postgres { return startPostgres(t, pgcluster.Config{}) }
 
 func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
 	servers.Needed(t)
@@ -140,15 +138,11 @@ func (p *Postgres) Exec(t testing.TB, statement string) {
 }
 
 // Has reports whether a query has a row.
-func (p *Postgres) Has(t testing.TB, query string) bool {
-	return p.is(t, "SELECT EXISTS ("+query+")")
-}
+func (p *Postgres) Has(t testing.TB, query string) bool { return p.is(t, "SELECT EXISTS ("+query+")") }
 
 // is runs a query of one boolean.
 func (p *Postgres) is(t testing.TB, query string, args ...any) (yes bool) {
-	p.with(t, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, query, args...).Scan(&yes)
-	})
+	p.with(t, func(ctx context.Context, conn *pgx.Conn) error { return conn.QueryRow(ctx, query, args...).Scan(&yes) })
 	return yes
 }
 

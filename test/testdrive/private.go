@@ -19,9 +19,7 @@ import (
 
 // Private starts a server that no other test uses, for tests that stall it. It is removed when the test ends. If it is
 // killed, it is not restarted: see StartCrashable.
-func Private(t testing.TB, flavour string) servers.MySQL {
-	return PrivateWith(t, flavour)
-}
+func Private(t testing.TB, flavour string) servers.MySQL { return PrivateWith(t, flavour) }
 
 // PrivateWith is Private with further lines of the server's option file, as NAME=VALUE.
 func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL {
@@ -128,9 +126,7 @@ func StartCrashableFor(t testing.TB, flavour, host string) Crashable {
 }
 
 // Crash kills the server, and prevents its restart until let is called.
-func (c Crashable) Crash(t testing.TB) (let func()) {
-	return CrashDedicated(t, c.dir, privateID)
-}
+func (c Crashable) Crash(t testing.TB) (let func()) { return CrashDedicated(t, c.dir, privateID) }
 
 // CrashDedicated kills the server of that id in a launcher's directory, and prevents its restart until let is called,
 // by holding the lock that every start and stop needs.

@@ -56,9 +56,7 @@ func Parameter(text string) string {
 }
 
 // NewProxy relays connections to target (host:port) until the test ends.
-func NewProxy(t testing.TB, target string) *Proxy {
-	return NewProxyAt(t, "127.0.0.1:0", target)
-}
+func NewProxy(t testing.TB, target string) *Proxy { return NewProxyAt(t, "127.0.0.1:0", target) }
 
 // NewProxyAt is NewProxy with the proxy at an address (host:port).
 func NewProxyAt(t testing.TB, address, target string) *Proxy {

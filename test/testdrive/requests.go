@@ -118,9 +118,7 @@ func (i Instance) Deprovision(t *testing.T, query string) Response {
 	return i.Do(t, "DELETE", i.Deletion(i.Path(), query), nil)
 }
 
-func (i Instance) Fetch(t *testing.T) Response {
-	return i.Do(t, "GET", i.Path(), nil)
-}
+func (i Instance) Fetch(t *testing.T) Response { return i.Do(t, "GET", i.Path(), nil) }
 
 // Poll asks about an operation; query is all that follows last_operation.
 func (i Instance) Poll(t *testing.T, query string) Response {
@@ -168,9 +166,7 @@ func (b Binding) Unbind(t *testing.T) Response {
 	return b.Do(t, "DELETE", b.Deletion(b.Path(), Sync), nil)
 }
 
-func (b Binding) Fetch(t *testing.T) Response {
-	return b.Do(t, "GET", b.Path(), nil)
-}
+func (b Binding) Fetch(t *testing.T) Response { return b.Do(t, "GET", b.Path(), nil) }
 
 // OwnInstance chooses an id. Unlike that of newInstance, the instance is the test's to delete, through whichever
 // replica of the broker is alive by then.
@@ -203,9 +199,7 @@ func (i Instance) Create(t *testing.T, fields Body, status int) {
 }
 
 // Delete waits until the instance is deleted.
-func (i Instance) Delete(t *testing.T) {
-	i.await(t, i.Deprovision(t, Async), http.StatusOK)
-}
+func (i Instance) Delete(t *testing.T) { i.await(t, i.Deprovision(t, Async), http.StatusOK) }
 
 // UpdateWhenFree begins to change the plan of an instance once the place where its data was before is removed.
 func (i Instance) UpdateWhenFree(t *testing.T, plan string) (operation string) {

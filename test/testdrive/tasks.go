@@ -100,9 +100,7 @@ const ByOperator = "Cancelled by an operator."
 
 // ExpireLeases makes the lease on every task in progress expire now, so that another broker takes over a killed
 // broker's tasks at once. It is for tests that do not measure how long that takes.
-func ExpireLeases(t testing.TB, database *pgxpool.Pool) {
-	expireLeases(t, database, "TRUE")
-}
+func ExpireLeases(t testing.TB, database *pgxpool.Pool) { expireLeases(t, database, "TRUE") }
 
 // ExpireLeasesOfHolder is ExpireLeases for those of the broker that works on an instance.
 func ExpireLeasesOfHolder(t testing.TB, database *pgxpool.Pool, instanceID string) {

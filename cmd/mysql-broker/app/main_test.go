@@ -47,8 +47,7 @@ func TestReadOnlyPostgres(t *testing.T) {
 	}
 	shows := func(word, up string) {
 		testdrive.Eventually(t, "PostgreSQL is "+word, func() bool {
-			return p.Do(t, "GET", "/readyz", nil).String("postgresql") == word &&
-				p.Scrape(t)["mysql_broker_postgresql_up"] == up
+			return p.Do(t, "GET", "/readyz", nil).String("postgresql") == word && p.Scrape(t)["mysql_broker_postgresql_up"] == up
 		})
 	}
 	set("on")

@@ -89,9 +89,7 @@ func TestRowsOfEndsEarly(t *testing.T) {
 	assert.True(t, err != nil && found == nil, "all, and an error: %v, %v", found, err)
 }
 
-func check(t *testing.T, err error) {
-	require.NoError(t, err)
-}
+func check(t *testing.T, err error) { require.NoError(t, err) }
 
 // TestAgo describes past, present and future times.
 func TestAgo(t *testing.T) {

@@ -51,9 +51,7 @@ func TestMalformedAttributes(t *testing.T) {
 	var log bytes.Buffer
 	traces, err := Start(t.Context(), Config{}, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
-	defer func() {
-		assert.NoError(t, traces.Shutdown(t.Context()))
-	}()
+	defer func() { assert.NoError(t, traces.Shutdown(t.Context())) }()
 	assert.Contains(t, log.String(), "malformed", "the mistake is not named")
 	_, span := traces.Tracer("test").Start(t.Context(), "span")
 	told := span.(sdk.ReadOnlySpan).Resource().String()

@@ -37,9 +37,7 @@ func TestStores(t *testing.T) {
 
 func testStore(t *testing.T, s objectstore.Store) {
 	ctx := t.Context()
-	must := func(err error) {
-		require.NoError(t, err)
-	}
+	must := func(err error) { require.NoError(t, err) }
 	must(objectstore.Probe(ctx, s))
 	large := bytes.Repeat([]byte("0123456789"), 2<<20) // more than one part
 	must(s.Put(ctx, "i/b/one", []byte("first")))

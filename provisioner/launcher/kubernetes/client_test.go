@@ -238,9 +238,7 @@ func TestTokenFile(t *testing.T) {
 		fmt.Fprint(w, `{}`)
 	})
 	file := filepath.Join(t.TempDir(), "token")
-	write := func(token string) {
-		require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
-	}
+	write := func(token string) { require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600)) }
 	write("first")
 	cfg.Credentials.Token, cfg.Credentials.TokenFile = "", file
 	l := open(t, cfg)

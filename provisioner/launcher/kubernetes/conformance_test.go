@@ -129,9 +129,7 @@ func (p *place) open(t *testing.T) launcher.Launcher {
 }
 
 // fill gives the namespace a quota that what is there uses up.
-func (p *place) fill(t *testing.T) {
-	p.limit(t, "requests.memory", "300Mi", "256Mi")
-}
+func (p *place) fill(t *testing.T) { p.limit(t, "requests.memory", "300Mi", "256Mi") }
 
 // limit gives the namespace a quota, and returns once that counts what is in use.
 func (p *place) limit(t *testing.T, resource, hard, used string) {

@@ -24,8 +24,7 @@ func TestRights(t *testing.T) {
 				"verbs": []string{"get", "list", "create", "patch", "delete"}},
 			map[string]any{"apiGroups": []string{""}, "resources": []string{"persistentvolumeclaims", "services"},
 				"verbs": []string{"get", "create", "patch"}},
-			map[string]any{"apiGroups": []string{""}, "resources": []string{"pods"},
-				"verbs": []string{"get", "list", "watch"}},
+			map[string]any{"apiGroups": []string{""}, "resources": []string{"pods"}, "verbs": []string{"get", "list", "watch"}},
 		}}, nil)
 	l := p.open(t)
 	const missing = "it may not delete persistentvolumeclaims, create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"

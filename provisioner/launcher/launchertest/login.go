@@ -74,6 +74,4 @@ func visit(t *testing.T, db *sql.DB) visitor {
 }
 
 // stays reports whether the server has run since the visit began.
-func (v visitor) stays(t *testing.T) bool {
-	return v.conn.PingContext(bounded(t)) == nil
-}
+func (v visitor) stays(t *testing.T) bool { return v.conn.PingContext(bounded(t)) == nil }

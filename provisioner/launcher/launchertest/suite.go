@@ -84,8 +84,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 
 // spec describes a small server.
 func (p Place) spec(id string) launcher.Spec {
-	return launcher.Spec{ID: id, MemoryMB: p.MemoryMB[0], StorageMB: 1024, AdminUser: "admin",
-		AdminPassword: rand.Text()}
+	return launcher.Spec{ID: id, MemoryMB: p.MemoryMB[0], StorageMB: 1024, AdminUser: "admin", AdminPassword: rand.Text()}
 }
 
 // nobody ignores reports.

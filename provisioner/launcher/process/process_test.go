@@ -96,9 +96,7 @@ func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(templates(t, binary), filepath.Join(dir, "templates")))
 	low, high := testdrive.PortRange(t)
-	cfg := process.Config{
-		Dir: dir, Binary: binary, PortMin: low, PortMax: high,
-	}
+	cfg := process.Config{Dir: dir, Binary: binary, PortMin: low, PortMax: high}
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	t.Cleanup(func() {
 		l, err := process.Open(cfg) // which starts none of those that do not run
@@ -125,9 +123,7 @@ func open(t *testing.T, cfg process.Config) *process.Launcher {
 func ignore(string) {}
 
 func newSpec(id string) launcher.Spec {
-	return launcher.Spec{
-		ID: id, MemoryMB: 256, StorageMB: 1024, AdminUser: "admin", AdminPassword: rand.Text(),
-	}
+	return launcher.Spec{ID: id, MemoryMB: 256, StorageMB: 1024, AdminUser: "admin", AdminPassword: rand.Text()}
 }
 
 func launch(t *testing.T, l *process.Launcher, spec launcher.Spec) launcher.Endpoint {
@@ -159,9 +155,7 @@ func eachServer(t *testing.T, id string, fn func(t *testing.T, s server)) {
 }
 
 // pid reads the file that the server itself wrote.
-func (s server) pid(t *testing.T) int {
-	return pidOf(t, s.cfg, s.spec.ID)
-}
+func (s server) pid(t *testing.T) int { return pidOf(t, s.cfg, s.spec.ID) }
 
 // connect logs in over TCP and TLS, with the server's certificate verified for its host.
 func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {

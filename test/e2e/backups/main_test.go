@@ -11,6 +11,4 @@ import (
 
 type body = testdrive.Body
 
-func TestMain(m *testing.M) {
-	servers.Main(m)
-}
+func TestMain(m *testing.M) { servers.Main(m) }

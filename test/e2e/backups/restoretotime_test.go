@@ -39,9 +39,7 @@ type moment struct {
 // momentOf lets a second pass in which nothing changes.
 func momentOf(t *testing.T, c testdrive.Credentials) moment {
 	at := time.Now().Add(time.Second).Truncate(time.Second) // by when the last change was acknowledged
-	testdrive.Eventually(t, "the second has passed", func() bool {
-		return time.Now().After(at.Add(time.Second))
-	})
+	testdrive.Eventually(t, "the second has passed", func() bool { return time.Now().After(at.Add(time.Second)) })
 	return moment{at, testdrive.Contents(t, c)}
 }
 
@@ -83,9 +81,7 @@ func TestRestoreToTime(t *testing.T) {
 		source.Await(t, source.BackUp(t).Operation(t))
 
 		var moments []moment
-		note := func() {
-			moments = append(moments, momentOf(t, c))
-		}
+		note := func() { moments = append(moments, momentOf(t, c)) }
 		testdrive.Exec(t, db, "INSERT INTO items (name) VALUES ('three')")
 		note()
 		testdrive.Exec(t, db, "DELETE FROM items WHERE name = 'one'", "CREATE TABLE other (id INT PRIMARY KEY, big LONGBLOB)",
@@ -224,9 +220,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 		}
 		return bytes
 	}
-	must := func(err error) {
-		require.NoError(t, err)
-	}
+	must := func(err error) { require.NoError(t, err) }
 	takeAway := func() {
 		must(os.Rename(store, store+".away"))
 		must(os.WriteFile(store, nil, 0o600))

@@ -104,9 +104,7 @@ func TestUndelete(t *testing.T) {
 				expectShop(t, now, was)
 				assert.Equal(t, 3, testdrive.Read[int](t, db, "SELECT n FROM total"), "a view of an account that was never unbound")
 				before := ticks(t, db, now.Database)
-				testdrive.Eventually(t, "the event runs again", func() bool {
-					return ticks(t, db, now.Database) > before
-				})
+				testdrive.Eventually(t, "the event runs again", func() bool { return ticks(t, db, now.Database) > before })
 				expectHealthy(t, env)
 
 				// For those who must be sure.
@@ -141,9 +139,7 @@ func expectNoTicks(t *testing.T, p testdrive.Platform, database string) {
 }
 
 // expectHealthy expects that the doctor finds nothing.
-func expectHealthy(t *testing.T, env map[string]string) {
-	testdrive.RunDoctor(t, env).Expect(t, 0)
-}
+func expectHealthy(t *testing.T, env map[string]string) { testdrive.RunDoctor(t, env).Expect(t, 0) }
 
 // Of two undeletes at once, one gets the data. An operator drops them.
 func TestRetainedData(t *testing.T) {

@@ -269,6 +269,4 @@ var onKubernetes kubernetes.Shared
 
 type body = testdrive.Body
 
-func TestMain(m *testing.M) {
-	servers.Main(m, onKubernetes.Close)
-}
+func TestMain(m *testing.M) { servers.Main(m, onKubernetes.Close) }

@@ -34,9 +34,7 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 
 	ca("add")
 	both := ca()
-	fetched := func() string {
-		return i.Credentials(t, b.Fetch(t).Expect(t, 200)).CACertificate
-	}
+	fetched := func() string { return i.Credentials(t, b.Fetch(t).Expect(t, 200)).CACertificate }
 	testdrive.Eventually(t, "both CAs are given out", func() bool { return fetched() == both })
 	assert.True(t, strings.HasSuffix(both, first) && strings.Count(both, "BEGIN CERTIFICATE") == 2, "printed %q", both)
 	out := testdrive.Run(t, env, "ca", "add").Expect(t, 1)

@@ -39,8 +39,7 @@ func TestDev(t *testing.T) {
 	for _, plan := range []string{"shared-small", "shared-async", "dedicated-small"} {
 		kept[plan] = user.create(t, plan)
 	}
-	user.Expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
-		"-p", "shared-large")
+	user.Expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small", "-p", "shared-large")
 	user.Expect(t, "Updated service instance my-dedicated-small.", "update-service", "my-dedicated-small",
 		"-p", "dedicated-large")
 	user.Run(t, "update-service", "my-shared-small", "-c", `{"backup":"now"}`) // there is an object store

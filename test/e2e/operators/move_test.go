@@ -133,9 +133,7 @@ func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
 	testdrive.Exec(t, conn, append(before, "XA START "+id, "INSERT INTO items (name) VALUES ('xa')", "XA END "+id,
 		"XA PREPARE "+id)...)
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-	return func() {
-		testdrive.Exec(t, db, "XA ROLLBACK "+id)
-	}
+	return func() { testdrive.Exec(t, db, "XA ROLLBACK "+id) }
 }
 
 // TestFaultMoveThawGivenUp moves an instance that is over its quota, cancels that while nobody may write, and gives up the

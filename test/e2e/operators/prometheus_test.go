@@ -82,8 +82,7 @@ scrape_configs:
 		prometheus.Await(t, expression)
 		expectMetrics(t, prometheus, expression)
 	}
-	prometheus.Await(t,
-		fmt.Sprintf("mysql_broker_examination_timestamp_seconds{instance=%q}", hostOf(t, plain.URL)))
+	prometheus.Await(t, fmt.Sprintf("mysql_broker_examination_timestamp_seconds{instance=%q}", hostOf(t, plain.URL)))
 	testdrive.LintMetrics(t, plain.Get(t, "/metrics"))
 	expectVerified(t, secure, filepath.Join(dir, "pair", "ca.crt"))
 	expectRenewal(t, hostOf(t, secure.URL), filepath.Join(dir, "pair"))

@@ -132,9 +132,7 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 		defer thaw()
 		login := testdrive.Connect(t, c.Fields(t))
 		login.SetMaxIdleConns(0)
-		testdrive.Eventually(t, "the account is locked", func() bool {
-			return login.PingContext(t.Context()) != nil
-		})
+		testdrive.Eventually(t, "the account is locked", func() bool { return login.PingContext(t.Context()) != nil })
 		gates[0].Release()
 		testdrive.Receive(t, updated, "the update ends").Expect(t, http.StatusOK)
 		well.Remove(t)

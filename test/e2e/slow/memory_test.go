@@ -112,9 +112,7 @@ func newGroup(t *testing.T, bytes int) group {
 	}
 	err := os.Mkdir(g.dir, 0o755)
 	if err == nil {
-		t.Cleanup(func() {
-			assert.NoError(t, os.Remove(g.dir))
-		})
+		t.Cleanup(func() { assert.NoError(t, os.Remove(g.dir)) })
 		err = os.WriteFile(filepath.Join(g.dir, g.limit), []byte(strconv.Itoa(bytes)), 0o600)
 	}
 	if err != nil {

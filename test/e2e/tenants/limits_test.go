@@ -131,9 +131,7 @@ func expectBindings(t *testing.T, i testdrive.Instance, want int) {
 
 type body = testdrive.Body
 
-func TestMain(m *testing.M) {
-	servers.Main(m)
-}
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // TestQuota reads what platforms, developers, operators and metrics are told about an instance that goes over its quota
 // and comes back. Which statements are refused to which account then, and until when, package quota tests.

@@ -89,8 +89,7 @@ func requireFlavours(required string, mysqls []servers.MySQL) error {
 			continue
 		}
 		if !slices.ContainsFunc(mysqls, func(s servers.MySQL) bool { return s.Flavour == flavour }) {
-			return fmt.Errorf("tests must run on %s, but no %s server is installed and $MYSQLD names none",
-				flavour, flavour)
+			return fmt.Errorf("tests must run on %s, but no %s server is installed and $MYSQLD names none", flavour, flavour)
 		}
 	}
 	return nil

@@ -123,9 +123,7 @@ func reachableDir(t *testing.T) string {
 	}
 	dir, err := os.MkdirTemp("", "pgcluster-")
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, os.RemoveAll(dir))
-	})
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	return dir
 }

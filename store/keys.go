@@ -181,9 +181,12 @@ func (s Keys) checkPasswords(ctx context.Context) error {
 	return nil
 }
 
-// OldPasswords counts the stored passwords that are not encrypted with the keyset's primary key.
+// OldPasswords counts the stored passwords that are not encrypted with the keyset's primary key. What binds the
+// database to its keyset counts as one.
 func (s Keys) OldPasswords(ctx context.Context) (all int64, err error) {
-	for _, c := range sealedColumns {
+	own := sealedColumn{column: "value",
+		table: "(SELECT decode(value, 'base64') AS value FROM secret WHERE name = '" + keysetName + "') own"}
+	for _, c := range append([]sealedColumn{own}, sealedColumns...) {
 		n, err := oneRow(ctx, s.pool, pgx.RowTo[int64],
 			fmt.Sprintf("SELECT count(*) FROM %s WHERE %s <> $1", c.table, c.mark()), keyMark(s.keys.primary))
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -187,6 +188,42 @@ func TestRotateKeys(t *testing.T) {
 	expectReadable(t, after, "three", 0)
 	err = open(t, url, old).Keys.Check(t.Context())
 	assert.True(t, isMissing(err), "the old keyset: %v", err)
+}
+
+// Two rotations at once end after each change, as if they were killed, and others go on. As long as anything needs the
+// old key, the check before it is dropped says so.
+func TestRotateKeysKilled(t *testing.T) {
+	t.Parallel()
+	url, old := servers.Postgres(t), newKeyset(t)
+	promoted := changed(t, store.PromoteKey, changed(t, store.AddKey, old))
+	dropped := changed(t, store.DropOldKeys, promoted)
+	first := open(t, url, old)
+	insert(t, first, "one", 2)
+	require.NoError(t, first.Authorities.AddFirst(t.Context(), "certificate", "key"))
+	require.NoError(t, first.Keys.AdoptKeyset(t.Context()))
+	exec(t, url, "CREATE SEQUENCE changes", `CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('changes') > 1 THEN RAISE 'killed'; END IF; RETURN new; END $$`)
+	for _, table := range []string{"instance", "binding", "authority", "secret"} {
+		exec(t, url, "CREATE TRIGGER die BEFORE UPDATE ON "+table+" FOR EACH ROW EXECUTE FUNCTION die()")
+	}
+	s, after := open(t, url, promoted), open(t, url, dropped)
+	const secrets = 2 + 2 + 1 + 1
+	for left := int64(secrets); left > 0; left-- {
+		n, err := s.Keys.OldPasswords(t.Context())
+		require.True(t, err == nil && n == left, "%d are encrypted with the old key, %v, want %d", n, err, left)
+		assert.Error(t, after.Keys.Check(t.Context()), "without the old key, when %d need it", left)
+		expectReadable(t, s, "one", 2)
+		exec(t, url, "ALTER SEQUENCE changes RESTART")
+		var both errgroup.Group
+		for range 2 {
+			both.Go(func() error { _, err := s.Keys.Rotate(t.Context()); return err })
+		}
+		_ = both.Wait()
+	}
+	n, err := s.Keys.OldPasswords(t.Context())
+	assert.True(t, err == nil && n == 0, "%d are left, %v", n, err)
+	assert.NoError(t, after.Keys.Check(t.Context()))
+	expectReadable(t, after, "one", 2)
 }
 
 func isMissing(err error) bool {

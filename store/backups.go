@@ -148,13 +148,14 @@ const unused = `NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress'
 	AND b.id IN (t.request->>'backup', t.request->>'restore_backup'))`
 
 // Expired lists backups that are to be deleted: whose days are over, and which no task will complete. Of an
-// instance that is still there, the latest complete backup is not among them, nor the latest verified one.
+// instance that is still there, the latest complete backup is not among them, nor the latest verified one. Which one is
+// later, the clock of the broker that took it and PostgreSQL's must both say.
 func (s Backups) Expired(ctx context.Context) ([]Backup, error) {
 	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup b
 		WHERE `+unused+` AND (state <> 'complete' OR keep_until <= now()
 			AND (NOT EXISTS (SELECT FROM instance i WHERE i.id = b.instance_id)
 				OR EXISTS (SELECT FROM backup newer WHERE newer.instance_id = b.instance_id AND newer.state = 'complete'
-					AND newer.verify_error = '' AND newer.taken_at > b.taken_at
+					AND newer.verify_error = '' AND newer.taken_at > b.taken_at AND newer.created_at > b.created_at
 					AND (b.verified_at IS NULL OR b.verify_error <> '' OR newer.verified_at IS NOT NULL))))
 		ORDER BY keep_until`)
 }

@@ -45,6 +45,20 @@ func TestVerifiedBackupsCount(t *testing.T) {
 	expect("after that one was damaged", "b_2", "b_1")
 }
 
+// The clock of a broker that is behind dates a backup before the one that it follows.
+func TestLatestBackupByAnotherClock(t *testing.T) {
+	t.Parallel()
+	s, url := fresh(t)
+	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
+	for id, times := range map[string]string{"b_1": "now() - interval '1 h', now()", "b_2": "now(), now() - interval '1 h'"} {
+		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at,
+			keep_until, verified_at) VALUES ('`+id+`', 'i', 's', 'p', 'schedule', 'complete', `+times+`, now(), now())`)
+	}
+	all, err := s.Backups.Expired(t.Context())
+	assert.True(t, err == nil && len(all) == 0, "to be deleted are %+v, %v", all, err)
+}
+
 // What a restore in place has put into an instance is in no backup of the schedule.
 func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	t.Parallel()

@@ -65,11 +65,12 @@ type Task struct {
 	Organization string
 	// Memory holds what its steps remembered, by name.
 	Memory map[string]json.RawMessage
+	ReadAt time.Time // by PostgreSQL's clock, as CreatedAt
 }
 
 const taskColumns = `id, instance_id, binding_id, kind, plan_id, state, phase, request, step, description, last_error,
 	attempt, epoch, lease_owner IS NOT NULL, created_at, server,
-	coalesce((SELECT organization_guid FROM instance WHERE instance.id = instance_id), ''), memory`
+	coalesce((SELECT organization_guid FROM instance WHERE instance.id = instance_id), ''), memory, clock_timestamp()`
 
 var scanTask = pgx.RowToStructByPos[Task]
 

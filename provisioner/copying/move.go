@@ -177,7 +177,7 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 	if _, found, err := frozenSince.Recall(run); err != nil {
 		return err
 	} else if !found {
-		if err := frozenSince.Save(ctx, run, time.Now()); err != nil {
+		if err := frozenSince.Save(ctx, run, run.Now()); err != nil {
 			return err
 		}
 	}
@@ -223,11 +223,11 @@ func (m move) whileFrozen(do func(context.Context, *task.Run) error) func(contex
 }
 
 func (m move) frozenTooLong(run *task.Run) error {
-	since, _, err := frozenSince.Recall(run)
+	frozen, err := task.Since(run, frozenSince)
 	if err != nil {
 		return err
 	}
-	if frozen := time.Since(since); frozen > frozenTime {
+	if frozen > frozenTime {
 		return engine.Fail(run.Task, engine.ComparedTooLong, fmt.Errorf("apps could not write for %v", frozen))
 	}
 	return nil

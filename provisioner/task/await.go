@@ -31,7 +31,7 @@ func (x *execution) awaits(err error) bool {
 // overdue reports whether the task has waited too long for its server.
 func (x *execution) overdue() bool {
 	limit := x.runner.cfg.MaxWait(x.task)
-	return time.Since(x.task.CreatedAt) >= limit &&
+	return x.now().Sub(x.task.CreatedAt) >= limit &&
 		(x.task.Server == "" || x.runner.servers.silence(x.task.Server) >= min(limit, minWait))
 }
 

@@ -48,6 +48,9 @@ type execution struct {
 	given bool  // the lease is given back: the task has ended, or waits for a later attempt
 }
 
+// now is Run.Now.
+func (x *execution) now() time.Time { return x.task.ReadAt.Add(time.Since(x.lease.since)) }
+
 // work runs the task until it has ended, waits, or the lease is lost.
 func (x *execution) work() {
 	if x.task.Phase == store.Forward {

@@ -22,6 +22,7 @@ type lease struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	expiry   *time.Timer
+	since    time.Time
 	deadline time.Time // guarded by Runner.mu
 	runner   *Runner
 	dropped  chan struct{} // closed when no step runs under this lease any more
@@ -34,7 +35,7 @@ var errRanOut = fmt.Errorf("it expired: %w", store.ErrLeaseLost)
 // process lost an earlier lease on the same task, hold waits until no step runs under that one.
 func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *lease {
 	held := store.Lease{ID: t.ID, Epoch: t.Epoch, Adds: r.kinds[t.Kind].Adds}
-	l := &lease{held: held, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
+	l := &lease{held: held, since: since, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
 		dropped: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(r.traced(parent, t))
 	expire := func() { l.cancel(errRanOut) }

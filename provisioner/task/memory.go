@@ -58,15 +58,19 @@ func (k Key[T]) Forget(r *Run) {
 	}
 }
 
+// Now is the time by PostgreSQL's clock: the hosts of the brokers that work on a task may have others.
+func (r *Run) Now() time.Time { return r.execution.now() }
+
 // Since returns how long ago it was first called with that key, in this attempt or an earlier one, and since it was
 // forgotten.
 func Since(r *Run, k Key[time.Time]) (time.Duration, error) {
+	now := r.Now()
 	first, found, err := k.Recall(r)
 	if err == nil && !found {
-		first = time.Now()
+		first = now
 		err = k.Remember(r, first)
 	}
-	return time.Since(first), err
+	return now.Sub(first), err
 }
 
 // changeMemory changes a copy: the attempt's Run.Task keeps its initial memory.

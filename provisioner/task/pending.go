@@ -36,7 +36,7 @@ func (x *execution) pendingForTooLong() bool {
 	if x.task.Phase == store.Cleanup {
 		limit *= cleanupPatience
 	}
-	return time.Since(x.task.CreatedAt) >= limit
+	return x.now().Sub(x.task.CreatedAt) >= limit
 }
 
 // suspend releases the lease until the step runs again.

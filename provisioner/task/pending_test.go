@@ -133,6 +133,33 @@ func TestPendingEnds(t *testing.T) {
 	j.is(t, "undo", "undo", "undo")
 }
 
+// How long a task has waited is not measured by the clock of a broker's host.
+func TestHostsClock(t *testing.T) {
+	t.Parallel()
+	for ahead, test := range map[string]struct {
+		max  time.Duration
+		want string
+	}{"-2 hours": {time.Hour, store.Succeeded}, "2 hours": {time.Second, store.Failed}} { // of PostgreSQL's
+		url := servers.PostgresAhead(t, servers.Postgres(t), ahead)
+		_, err := store.Migrate(t.Context(), url)
+		require.NoError(t, err)
+		s := servers.OpenStore(t, url)
+		recorded := record(t, s, store.NewTask{})
+		testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url}).Exec(t,
+			"UPDATE task SET created_at = now(), run_at = now()") // the defaults are not by this clock
+		var looks atomic.Int32
+		startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
+			apart := time.Until(run.Now()).Abs()
+			assert.InDelta(t, 2*time.Hour, apart, float64(time.Hour), "the clocks are apart by")
+			if test.want == store.Succeeded && looks.Add(1) > 3 {
+				return nil
+			}
+			return task.Pending(10*time.Millisecond, "")
+		}}}}, task.Config{MaxWait: func(store.Task) time.Duration { return test.max }})
+		assert.Equal(t, test.want, end(t, s, recorded.ID).State, "PostgreSQL's clock is ahead by %s", ahead)
+	}
+}
+
 // A process may claim a task again before it has dropped the lease that it gave back. The new lease is kept.
 func TestLeaseOutlivesTheOneBefore(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,7 @@ func certificateOf(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: new(big.Int).SetBytes(serial),
 		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    time.Now().Add(-time.Hour), // clients' clocks differ
+		NotBefore:    time.Now().AddDate(0, 0, -1), // clients' clocks differ, and so does this host's
 		NotAfter:     time.Now().Add(lifetime),
 	}
 }

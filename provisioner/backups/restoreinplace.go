@@ -185,9 +185,6 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetFrozen(i.ID, false)
-			if r.Lost && i.FrozenSince != nil { // the accounts were created without write privileges
-				tx.MarkGrants(i.ID)
-			}
 			if below, _, err := belowQuota.In(m); err == nil && below {
 				tx.SetOver(i.ID, false)
 			}

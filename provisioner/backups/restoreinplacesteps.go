@@ -134,7 +134,9 @@ func (w restoring) createAccounts(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	return w.copier.CreateAccounts(ctx, run, w.instance, accounts)
+	i := w.instance
+	i.FrozenSince = nil // the data is that of the backup
+	return w.copier.CreateAccounts(ctx, run, i, accounts)
 }
 
 // makeDatabase creates the lost database. Nothing backs up what is there, so it fails if the database holds data which

@@ -288,14 +288,15 @@ func (c *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 	})(ctx, run)
 }
 
-// restricted reports whether the accounts of an instance may add no data under a plan.
+// restricted reports whether the accounts of an instance may add no data under a plan. No other task can freeze the
+// instance meanwhile.
 func (c *Copier) restricted(ctx context.Context, run *task.Run, i store.Instance, of plan.Plan) (bool, error) {
 	current, err := c.Store.Instances.Get(ctx, i.ID) // the quota guard may have changed it since
 	if err != nil {
 		return false, fmt.Errorf("read the instance: %w", err)
 	}
 	if current.OverSince == nil || current.PlanID == of.ID {
-		return current.OverSince != nil || current.FrozenSince != nil, nil
+		return current.OverSince != nil || i.FrozenSince != nil, nil
 	}
 	below, err := c.Below(ctx, i, of)
 	if err == nil {

@@ -158,9 +158,11 @@ func TestFaultRestoreOfALostDatabase(t *testing.T) {
 			release()
 			d.ExpectEnd(t, operation, "failed", loss.advice)
 			expectDropped("after a restore that was cancelled")
+			d.Tasks.Exec(t, "UPDATE instance SET frozen_since = now()") // since a restore that failed before
 			state, says := d.Ended(t, loss.restore())
 			require.True(t, state == "succeeded" && !strings.Contains(says, "there before"),
 				"%s, the restore %s: %s", loss.name, state, says)
+			testdrive.Exec(t, c.Open(t), "CREATE TABLE written (id INT)", "DROP TABLE written")
 			testdrive.ExpectContents(t, i.ID, c, was)
 		}
 		backups := strings.Count(d.Run(t, 0, "backups", i.ID).Stdout, "b_")

@@ -60,6 +60,10 @@ func explain(s Store, doing, name string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if skewed(err) {
+		err = fmt.Errorf("its clock and that of this host, at %s, are too far apart: set the one that is wrong: %w",
+			time.Now().UTC().Format(time.RFC3339), err)
+	}
 	return fmt.Errorf("object store %s: %s %s: %w", s, doing, name, err)
 }
 

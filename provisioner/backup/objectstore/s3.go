@@ -156,6 +156,12 @@ func missing(err error) bool {
 	return ok && refusal.Code == minio.NoSuchKey
 }
 
+// skewed reports whether a service refused a signature because of its time.
+func skewed(err error) bool {
+	refusal, ok := errors.AsType[minio.ErrorResponse](err)
+	return ok && refusal.Code == minio.RequestTimeTooSkewed
+}
+
 // status is the HTTP status of a refusal, 0 for any other error.
 func status(err error) int {
 	if refusal, ok := errors.AsType[minio.ErrorResponse](err); ok {

@@ -61,6 +61,7 @@ var states = []struct {
 	{"over its quota", func(s *scene) { s.change(func(tx *store.Tx) { tx.SetOver(s.instance.ID, true) }) }, nil},
 	{"frozen", func(s *scene) { s.change(func(tx *store.Tx) { tx.SetFrozen(s.instance.ID, true) }) }, nil},
 	{"changing", func(s *scene) { s.busy(store.Update, "") }, nil},
+	{"being restored", func(s *scene) { s.busy(store.Restore, "") }, nil},
 	{"being backed up", func(s *scene) { s.busy(store.BackUp, "") }, nil},
 	{"a binding changes", func(s *scene) { s.busy(store.Bind, "another") }, nil},
 	{"being deleted", func(s *scene) { s.busy(store.Deprovision, "") }, nil},
@@ -113,43 +114,43 @@ var operations = []struct {
 }{
 	{"create another", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.provision(ctx, s.another, plan.InstanceParameters{})
-	}}, "++++++++++++x+h"},
+	}}, "+++++++++++++x+h"},
 	{"create with clone_from", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.provision(ctx, s.another, plan.InstanceParameters{CloneFrom: s.instance.ID})
-	}}, "+++++++u++--x+h"},
+	}}, "++++b++uu++--x+h"},
 	{"create with restore_from", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.provision(ctx, s.another, plan.InstanceParameters{RestoreFrom: s.backup})
-	}}, "++++++++++++xsh"},
+	}}, "+++++++++++++xsh"},
 	{"create with undelete", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.provision(ctx, s.another, plan.InstanceParameters{Undelete: s.instance.ID})
-	}}, "-----------+++h"},
+	}}, "------------+++h"},
 	{"bind", roads{"platform": func(ctx context.Context, s *scene) error {
 		_, _, err := s.Broker.Bind(ctx, bindings.BindRequest{InstanceID: s.instance.ID, BindingID: uuid.NewString(),
 			ServiceID: small.ServiceID, Parameters: plan.BindingParameters{Role: plan.ReadWrite}})
 		return err
-	}}, "++fb++bulp--+++"},
+	}}, "++fbb++bulp--+++"},
 	{"unbind", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.Broker.Unbind(ctx, bindings.UnbindRequest{InstanceID: s.instance.ID, BindingID: s.binding})
-	}}, "+++b++b+++--++h"},
+	}}, "+++bb++b+++--++h"},
 	{"rotate-bindings", roads{"command": func(ctx context.Context, s *scene) error {
 		_, err := bindings.RotateBinding(ctx, s.Store, nil, s.instance.ID, s.binding)
 		return err
-	}}, "+++b++b+++--++h"},
+	}}, "+++bb++b+++--++h"},
 	{"change the plan", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.update(ctx, large, false, plan.UpdateParameters{})
-	}}, "++fbbbbu++--++h"},
+	}}, "++fbbbbbu++--++h"},
 	{"change keep_deleted_days", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.update(ctx, s.plan(), false, plan.UpdateParameters{KeepDeletedDays: plan.InDays(3)})
-	}}, "+++bbbbu++--+++"},
+	}}, "+++bbbbbu++--+++"},
 	{"upgrade", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.update(ctx, newer, true, plan.UpdateParameters{})
 	}, "command": func(ctx context.Context, s *scene) error {
 		_, err := instances.Upgrade(ctx, s.Store, plan.Set{newer, large}, true, s.instance.ID)
 		return err
-	}}, "++fbbbbu++--++h"},
+	}}, "++fbbbbbu++--++h"},
 	{"move", roads{"command": func(ctx context.Context, s *scene) error {
 		return s.command("move", s.name(), otherServer)
-	}}, "++fbbbbu++--++h"},
+	}}, "++fbbbbbu++--++h"},
 	{"back up", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.update(ctx, s.plan(), false, plan.UpdateParameters{Backup: plan.BackupNow})
 	}, "command": func(ctx context.Context, s *scene) error {
@@ -164,21 +165,21 @@ var operations = []struct {
 		}
 		_, err = backups.BackUpNow(ctx, s.Store, plan.Set{small, large}, s.instance.ID)
 		return err
-	}}, "++fbb+bu++--+sh"},
+	}}, "++fbbb+bu++--+sh"},
 	{"restore in place", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.update(ctx, s.plan(), false, plan.UpdateParameters{RestoreBackup: s.backup, Confirm: s.name()})
 	}, "command": func(ctx context.Context, s *scene) error {
 		return s.command("backups", "restore", "--yes", s.backup, s.name())
 	}, "command with --lost": func(ctx context.Context, s *scene) error {
 		return s.command("backups", "restore", "--yes", "--lost", s.backup, s.name())
-	}}, "+++bbbbu++--+sh"},
-	{"delete", roads{"platform": func(ctx context.Context, s *scene) error { return s.delete(ctx) }}, "++++++++++--++h"},
+	}}, "+++bbbbbu++--+sh"},
+	{"delete", roads{"platform": func(ctx context.Context, s *scene) error { return s.delete(ctx) }}, "++++b++++++--++h"},
 	{"retained purge", roads{"command": func(ctx context.Context, s *scene) error {
 		return s.command("retained", "purge", "--yes", s.name())
-	}}, "-----------+++h"},
+	}}, "------------+++h"},
 	{"verify its backup", roads{"command": func(ctx context.Context, s *scene) error {
 		return s.command("backups", "verify", s.backup)
-	}}, "+++++++++++++sh"},
+	}}, "++++++++++++++sh"},
 }
 
 type roads = map[string]func(context.Context, *scene) error
@@ -246,11 +247,12 @@ func answer(err error) string {
 		return "x"
 	case errors.Is(err, store.ErrHeld):
 		return "h"
-	case errors.Is(err, engine.ErrBusy), errors.Is(err, bindings.ErrChanging), notNow == engine.InProgress:
+	case errors.Is(err, engine.ErrBusy), errors.Is(err, bindings.ErrChanging), notNow == engine.InProgress,
+		says("is being restored"):
 		return "b"
 	case errors.Is(err, engine.ErrFrozen), notNow == engine.Mixture:
 		return "f"
-	case errors.Is(err, engine.ErrNotReady), notNow == engine.NotReady, says("is not ready, so it cannot be copied"):
+	case errors.Is(err, engine.ErrNotReady), notNow == engine.NotReady, says("so it cannot be copied"):
 		return "u"
 	case unconfigured, says("This broker keeps no backups"):
 		return "s"
@@ -339,9 +341,9 @@ func TestStates(t *testing.T) {
 				continue
 			case a.road == "schedule": // which leaves them out, and a removed plan has none
 				want = notBegun.ReplaceAllString(want, ".")
-				want = want[:9] + "." + want[10:]
+				want = want[:10] + "." + want[11:]
 			case o.name == "back up" && a.road == "platform":
-				want = "++fb++" + want[6:] // it joins the backup in progress
+				want = "++fbb++" + want[7:] // it joins the backup in progress
 			}
 			assert.Equal(t, want, a.got, "%s by %s", o.name, a.road)
 		}

@@ -30,6 +30,14 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}
+	switch doing, err := f.replacing(ctx, source.ID); {
+	case err != nil:
+		return err
+	case doing == store.Deprovision:
+		return sourceGone(run, errors.New("it is being deleted"))
+	case doing != "":
+		return engine.Fail(run.Task, engine.SourceRestored, nil)
+	}
 	if err := sourceLocation.Save(ctx, run, source.Location); err != nil {
 		return err
 	}

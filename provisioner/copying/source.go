@@ -93,6 +93,14 @@ func (c *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.I
 	case i.State != store.Ready:
 		return i, engine.Refuse(engine.Invalid, "The service instance %s is not ready, so it cannot be copied.", id)
 	}
+	switch doing, err := c.replacing(ctx, id); {
+	case err != nil:
+		return i, err
+	case doing == store.Deprovision:
+		return i, engine.Refuse(engine.Invalid, "The service instance %s is being deleted, so it cannot be copied.", id)
+	case doing != "":
+		return i, engine.Refuse(engine.Busy, "The service instance %s is being restored; copy it once that has ended.", id)
+	}
 	size, err := c.DatabaseSize(ctx, i)
 	if err != nil {
 		return i, c.UnlessDeleted(ctx, i.ID, engine.Silent(OfSource, fmt.Errorf("measure the source: %w", err)))
@@ -103,6 +111,19 @@ func (c *Copier) Source(ctx context.Context, q engine.ProvisionRequest) (store.I
 				"larger plan.", id, (used+1<<20-1)>>20, q.Plan.Name, q.Plan.MaxStorageMB)
 	}
 	return i, nil
+}
+
+// replacing returns the kind of the task in progress that removes or replaces the data of an instance, or "". A copy
+// that begins meanwhile might get a part of it.
+func (c *Copier) replacing(ctx context.Context, id string) (kind string, err error) {
+	t, err := c.Store.Tasks.Latest(ctx, id, "", "")
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return "", fmt.Errorf("find out what is done with the source: %w", err)
+	case err == nil && t.State == store.InProgress && (t.Kind == store.Deprovision || t.Kind == store.Restore):
+		return t.Kind, nil
+	}
+	return "", nil
 }
 
 // Takes returns a function that checks whether a shared server can hold what an instance's server holds; nil if there

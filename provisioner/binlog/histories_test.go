@@ -49,6 +49,7 @@ func (h history) expect(t *testing.T, s server) {
 	require.NoError(t, err)
 	want, got := source.contents(t), target.contents(t)
 	assert.Equal(t, want, got, "the replay")
+	assert.Empty(t, target.damage(t), "damage of the target")
 }
 
 var (
@@ -61,6 +62,10 @@ var (
 		"@INSERT INTO t (v, at) VALUES (10, '2024-06-01 23:00:00')", "@UPDATE t SET d = NOW() WHERE v > 1",
 		"UPDATE t SET d = NULL WHERE v = 10", "DELETE FROM t WHERE v = 9"}
 )
+
+// storedDates has the date of a session, which is another one in UTC.
+var storedDates = []string{"CREATE TABLE t (id INT PRIMARY KEY, a TIME, b DATE AS (a) STORED, d INT AS (DAY(a)) STORED)",
+	"SET time_zone = '+08:00', timestamp = 1704225600", "INSERT INTO t (id, a) VALUES (1, '10:00')"}
 
 // counted is a table whose default takes values of a sequence, and others that triggers write with it.
 var counted = []string{"CREATE SEQUENCE s CACHE 2 INCREMENT 10", "CREATE TABLE t (id INT PRIMARY KEY DEFAULT NEXTVAL(s), v INT)",
@@ -282,6 +287,20 @@ var histories = map[string]history{
 		"(GEOMETRYCOLLECTION(LINESTRING(POINT(0, 0), POINT(1, 1)), MULTIPOINT(POINT(1, 2), POINT(2, 3))))"}},
 	"conversions of times": {before: keyed, after: []string{"SET time_zone = '+08:00'", "ALTER TABLE t MODIFY at DATETIME",
 		"@SET time_zone = '-03:00'", "@ALTER TABLE t MODIFY d TIMESTAMP NULL", "@ALTER TABLE t ADD COLUMN s VARCHAR(30) DEFAULT (CONCAT(d))"}},
+	"dates of times": {on: mysqld.MySQL, before: []string{"CREATE TABLE t (id INT PRIMARY KEY, a TIME)", "INSERT INTO t VALUES (1, '10:00')"},
+		after: []string{"SET time_zone = '+08:00', timestamp = 1704225600", "ALTER TABLE t MODIFY a DATE"}, refused: "a time becomes a date"},
+	"stored dates of times": {on: mysqld.MySQL, after: storedDates, refused: "a stored column that depends on the time zone"},
+	"stored dates of times that are computed again": {on: "mariadb-11", after: storedDates,
+		refused: "a stored column that depends on the time zone"},
+	"stored dates of times in the log": {on: "mariadb-10", after: storedDates},
+	"hours of times": {after: []string{"CREATE TABLE t (a TIME, h INT AS (HOUR(a)) STORED)", "SET time_zone = '+08:00'",
+		"INSERT INTO t (a) VALUES ('10:00')"}},
+	"a subtraction that fails": {on: "mariadb-11", after: []string{"SET sql_mode = 'NO_UNSIGNED_SUBTRACTION'",
+		"CREATE TABLE t (u INT UNSIGNED, s BIGINT AS (u - 5) VIRTUAL, KEY (u))", "INSERT INTO t (u) VALUES (3)"}, refused: "a generated column or a check fails"},
+	"empty texts that are NULL": {on: mysqld.MariaDB, after: []string{"SET sql_mode = 'EMPTY_STRING_IS_NULL'",
+		"CREATE TABLE t (v VARCHAR(9) DEFAULT 'x')", "CREATE VIEW w AS SELECT '' AS e"}},
+	"subpartitions for all other values": {after: []string{"CREATE TABLE t (a INT, b INT) PARTITION BY RANGE (a) SUBPARTITION BY " +
+		"HASH (b) (PARTITION p VALUES LESS THAN (5) (SUBPARTITION q), PARTITION r VALUES LESS THAN MAXVALUE (SUBPARTITION s))"}},
 	"a random schedule":        {after: []string{"CREATE EVENT e ON SCHEDULE EVERY (RAND() * 10 + 1) HOUR DO SELECT 1"}, refused: "random"},
 	"a variable of a schedule": {after: []string{"SET @a = 5", "CREATE EVENT e ON SCHEDULE EVERY @a HOUR DO SELECT 1"}, refused: "variable"},
 	"a setting of a schedule":  {after: []string{"CREATE EVENT e ON SCHEDULE EVERY @@div_precision_increment HOUR DO SELECT 1"}, refused: "`e`"},

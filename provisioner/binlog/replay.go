@@ -370,9 +370,16 @@ func (r *Replay) apply(ctx context.Context, changes rowChanges) error {
 		return err
 	}
 	err := r.binlog(ctx, changes.events...)
-	const notFound = 1032
-	if refusal, _ := errors.AsType[*mysql.MySQLError](err); refusal != nil && refusal.Number == notFound {
+	const notFound, checkViolated, checkOfMariaDB, outOfRange = 1032, 3819, 4025, 1690
+	refusal, _ := errors.AsType[*mysql.MySQLError](err)
+	if refusal == nil {
+		return err
+	}
+	switch refusal.Number {
+	case notFound:
 		return &UnsupportedError{What: "rows that the server does not find again: " + refusal.Message}
+	case checkViolated, checkOfMariaDB, outOfRange:
+		return &UnsupportedError{What: "rows for which a generated column or a check fails: " + refusal.Message}
 	}
 	return err
 }

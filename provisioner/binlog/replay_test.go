@@ -110,7 +110,7 @@ func TestStatementsThatChangeRows(t *testing.T) {
 		true:  "a statement that changes rows, and not these rows",
 		false: "a statement that changes rows, and not these rows, as MariaDB writes for tables with a history by transactions",
 	} {
-		err := (&Replay{MySQL: mySQL}).refuse(t.Context(), tokens("DELETE FROM t", 0, utf8mb4), 0)
+		err := (&Replay{MySQL: mySQL}).refuse(t.Context(), query{}, tokens("DELETE FROM t", 0, utf8mb4))
 		assert.Equal(t, &UnsupportedError{What: want}, err)
 	}
 }

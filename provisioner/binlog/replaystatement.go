@@ -97,7 +97,7 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 	}
 	text = renamed(text, q.tokens(text), r.Source, r.Target)
 	all := q.tokens(text)
-	if err := r.refuse(ctx, all, q.client); err != nil {
+	if err := r.refuse(ctx, q, all); err != nil {
 		return err
 	}
 	text, generated := committed(text, all)

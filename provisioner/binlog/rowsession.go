@@ -3,6 +3,7 @@ package binlog
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -75,38 +76,47 @@ func (r *Replay) refuseRows(ctx context.Context, table string, kind byte) error 
 // zoneFunctions depend on the time zone of a session, whatever their arguments are.
 var zoneFunctions = []string{"FROM_UNIXTIME", "UNIX_TIMESTAMP"}
 
-// refusalOf looks at the columns of a table: whether a stored one is computed from a TIMESTAMP or by one of these, or
-// all are virtual: from 11.0 on, MariaDB then does not find the rows.
+// ofDates matches functions and types that make a date of a TIME: the present one of the session.
+var ofDates = regexp.MustCompile(`^(?:DATE|DAY|LAST_DAY|MONTH|QUARTER|TIMESTAMP|TO_|WEEK|YEAR)`)
+
+// refusalOf looks at the columns of a table: whether a stored one is computed from a TIMESTAMP, as a date from a TIME,
+// or by one of these functions, or all are virtual: from 11.0 on, MariaDB then does not find the rows.
 func (r *Replay) refusalOf(ctx context.Context, table string) (found refusal, err error) {
-	rows, err := r.rows.QueryContext(ctx, `SELECT column_name, data_type = 'timestamp',
+	rows, err := r.rows.QueryContext(ctx, `SELECT column_name, data_type,
 		CASE WHEN extra LIKE '%STORED%' THEN generation_expression END, extra LIKE '%VIRTUAL%' FROM information_schema.columns
 		WHERE table_schema = ? AND table_name = ?`, r.Target, table)
 	if err != nil {
 		return found, err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	words, expressions := slices.Clone(zoneFunctions), []string{}
+	words, times, expressions := slices.Clone(zoneFunctions), []string{}, []string{}
 	columns, virtual := 0, 0
 	for rows.Next() {
-		var name string
-		var zoned, isVirtual bool
+		var name, kind string
+		var isVirtual bool
 		var expression *string
-		if err := rows.Scan(&name, &zoned, &expression, &isVirtual); err != nil {
+		if err := rows.Scan(&name, &kind, &expression, &isVirtual); err != nil {
 			return found, err
 		}
 		if columns++; isVirtual {
 			virtual++
 		}
-		if zoned {
+		switch kind {
+		case "timestamp":
 			words = append(words, strings.ToUpper(name))
+		case "time":
+			times = append(times, strings.ToUpper(name))
 		}
 		if expression != nil {
-			expressions = append(expressions, *expression)
+			expressions = append(expressions, kind+" "+*expression)
 		}
 	}
 	for _, expression := range expressions {
-		found.zoned = found.zoned || slices.ContainsFunc(tokens(expression, 0, 0), func(t token) bool {
-			return slices.Contains(words, strings.ToUpper(t.name))
+		all := tokens(expression, 0, 0)
+		dates := slices.ContainsFunc(all, func(t token) bool { return ofDates.MatchString(t.text) })
+		found.zoned = found.zoned || slices.ContainsFunc(all, func(t token) bool {
+			name := strings.ToUpper(t.name)
+			return slices.Contains(words, name) || dates && slices.Contains(times, name)
 		})
 	}
 	if r.recomputes && columns > 0 && columns == virtual {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -185,7 +186,7 @@ func (n tenant) run(t *testing.T, statements ...string) {
 func (n tenant) session(t *testing.T) *sql.Conn {
 	conn, err := n.db.Conn(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
+	t.Cleanup(func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }) // ends it, with its settings
 	return conn
 }
 
@@ -238,7 +239,9 @@ func (n tenant) replay(t *testing.T, from binlog.Position, to tenant) error {
 
 var (
 	counters = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
-	definers = regexp.MustCompile("DEFINER=`[^`]*`@`[^`]*`")
+	// MySQL prints that only if the statement had it, as the text that it logs of CREATE TABLE … SELECT has.
+	collations = regexp.MustCompile(`( CHARACTER SET latin1) COLLATE latin1_swedish_ci`)
+	definers   = regexp.MustCompile("DEFINER=`[^`]*`@`[^`]*`")
 )
 
 // contents lists all that a database has, so that two can be compared.
@@ -248,7 +251,10 @@ func (n tenant) contents(t *testing.T) (all []string) {
 	db.SetMaxOpenConns(1)
 	add := func(format string, args ...any) {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), n.database, "$DB")
-		all = append(all, definers.ReplaceAllString(counters.ReplaceAllString(text, ""), ""))
+		for _, hidden := range []*regexp.Regexp{counters, collations, definers} {
+			text = hidden.ReplaceAllString(text, "$1")
+		}
+		all = append(all, text)
 	}
 	for _, table := range query(t, db, "SHOW FULL TABLES") {
 		create := query(t, db, "SHOW CREATE TABLE `"+table[0]+"`")[0]
@@ -258,11 +264,6 @@ func (n tenant) contents(t *testing.T) (all []string) {
 		}
 		for _, row := range n.rows(t, db, table[0], create[1]) {
 			add("%s: %s", table[0], row)
-		}
-		for _, row := range query(t, db, "CHECK TABLE `"+table[0]+"` EXTENDED") {
-			if row[3] != "OK" && !strings.Contains(row[3], "doesn't support") {
-				add("%s: %s", table[0], row[3])
-			}
 		}
 	}
 	for _, list := range []string{
@@ -282,6 +283,20 @@ func (n tenant) contents(t *testing.T) (all []string) {
 	} {
 		for _, row := range query(t, db, list) {
 			add("%q", row)
+		}
+	}
+	return all
+}
+
+// damage lists what the server finds wrong with its tables.
+func (n tenant) damage(t *testing.T) (all []string) {
+	t.Helper()
+	db := n.admin(t, n.database)
+	for _, table := range query(t, db, "SHOW FULL TABLES WHERE table_type <> 'VIEW'") {
+		for _, row := range query(t, db, "CHECK TABLE `"+table[0]+"` EXTENDED") {
+			if row[3] != "OK" && !strings.Contains(row[3], "doesn't support") {
+				all = append(all, table[0]+": "+row[3])
+			}
 		}
 	}
 	return all

@@ -16,7 +16,7 @@ import (
 var resets = map[string]string{
 	"auto_increment_increment":         "1",
 	"auto_increment_offset":            "1",
-	"character_set_collations":         "''",
+	"character_set_collations":         "LEFT('a', 0)", // as '' can be NULL, by the last statement's SQL mode
 	"check_constraint_checks":          "1",
 	"collation_database":               "DEFAULT",
 	"default_collation_for_utf8mb4":    "DEFAULT",

@@ -12,10 +12,10 @@ import (
 
 // refuse returns an error if the result of a statement cannot be known: the log has its text, and not what it has put
 // into rows. Servers' own replicas get other values, too.
-func (r *Replay) refuse(ctx context.Context, all []token, client uint64) (err error) {
+func (r *Replay) refuse(ctx context.Context, q query, all []token) (err error) {
 	d := definition{tokens: all}
 	d.readKind()
-	if d.name, err = r.toUTF8(ctx, d.name, client); err != nil {
+	if d.name, err = r.toUTF8(ctx, d.name, q.client); err != nil {
 		return err
 	}
 	if d.kind == "table" && !d.creates {
@@ -41,6 +41,16 @@ func (r *Replay) refuse(ctx context.Context, all []token, client uint64) (err er
 		}
 		if !ordered {
 			cause = "the order in which its rows are stored, as it has no primary key"
+		}
+	}
+	if cause == "" && r.MySQL && d.rows > 0 && q.set["time_zone"] == "" && d.makesDates() {
+		var ofTimes bool
+		if err := r.rows.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.columns
+			WHERE table_schema = ? AND table_name = ? AND data_type = 'time')`, r.Target, d.name).Scan(&ofTimes); err != nil {
+			return fmt.Errorf("read the columns of the table %s: %w", d.name, err)
+		}
+		if ofTimes {
+			cause = "the time zone, as a time becomes a date"
 		}
 	}
 	if cause == "" {
@@ -211,6 +221,24 @@ func (d *definition) numbersRows() bool {
 	return d.ignore
 }
 
+// makesDates reports whether an ALTER TABLE changes the type of a column to DATE.
+func (d *definition) makesDates() bool {
+	changes := false
+	for at := d.at; at < len(d.tokens); at++ {
+		switch d.word(at) {
+		case "CHANGE", "MODIFY":
+			changes = true
+		case "ADD", "ALTER", "DROP":
+			changes = false
+		case "DATE":
+			if changes {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // rowsOf counts the rows of a table at the target, up to 2. A table that does not exist has none.
 func (r *Replay) rowsOf(ctx context.Context, table string) (n int, err error) {
 	err = r.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s.%s LIMIT 2) rows_of_it",
@@ -275,7 +303,7 @@ var knownFunctions = strings.Fields(`
 	DAYOFWEEK DAYOFYEAR DECIMAL DEGREES DIV ELSE ELT ENDS EVERY EXP FIELD FIND_IN_SET FLOOR FORMAT FROM_BASE64
 	FROM_DAYS FROM_UNIXTIME GEOMCOLLECTION GEOMETRYCOLLECTION GREATEST HEX HOUR IF IFNULL IN INET6_ATON INET6_NTOA
 	INET_ATON INET_NTOA INSERT INSTR INTERVAL IS ISNULL LAST_DAY LCASE LEAST LEFT LENGTH LIKE LINESTRING LN LOCALTIME
-	LOCALTIMESTAMP LOCATE LOG LOG10 LOG2 LOWER LPAD LTRIM MAKEDATE MAKETIME MD5 MICROSECOND MID MINUTE MOD MONTH
+	LOCALTIMESTAMP LOCATE LOG LOG10 LOG2 LOWER LPAD LTRIM MAKEDATE MAKETIME MAXVALUE MD5 MICROSECOND MID MINUTE MOD MONTH
 	MONTHNAME MULTILINESTRING MULTIPOINT MULTIPOLYGON NOT NOW NULLIF OCT OCTET_LENGTH OR ORD PERIOD_ADD PERIOD_DIFF PI
 	POINT POLYGON POSITION POW POWER QUARTER QUOTE RADIANS REGEXP REPEAT REPLACE REVERSE RIGHT RLIKE ROUND RPAD RTRIM
 	SECOND SEC_TO_TIME SHA SHA1 SHA2 SIGN SIN SOUNDEX SPACE SQRT STARTS STRCMP STR_TO_DATE SUBDATE SUBSTR SUBSTRING

@@ -47,6 +47,12 @@ var oddInMySQL = []string{
 	"CREATE TABLE indexed (id INT PRIMARY KEY, s VARCHAR(20), KEY ((CAST(s AS DATE))))", "INSERT INTO indexed VALUES (1, 'no date')",
 	"CREATE TABLE required (id INT PRIMARY KEY, v INT COMMENT 'DEFAULT', `at NOT NULL` TIMESTAMP NULL, b TEXT, n INT)",
 	"ALTER TABLE required ALTER v DROP DEFAULT, ALTER `at NOT NULL` DROP DEFAULT", "INSERT INTO required VALUES (1, 1, NULL, 'x', 1)",
+	"SET default_collation_for_utf8mb4 = utf8mb4_general_ci",
+	"CREATE FUNCTION plain(`'a` VARCHAR(9) CHARACTER SET utf8mb4, b VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci) " +
+		"RETURNS VARCHAR(99) CHARACTER SET utf8mb4 DETERMINISTIC RETURN CONCAT(COLLATION(`'a`), COLLATION(b))",
+	"SET default_collation_for_utf8mb4 = DEFAULT",
+	"CREATE FUNCTION half_plain(a VARCHAR(9) CHARACTER SET utf8mb4, b VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci) " +
+		"RETURNS VARCHAR(99) CHARACTER SET utf8mb4 DETERMINISTIC RETURN CONCAT(COLLATION(a), COLLATION(b))",
 	"CREATE LIBRARY tools COMMENT 'it''s' LANGUAGE JAVASCRIPT AS $$ export function one() { return 1 } $$",
 }
 
@@ -98,5 +104,6 @@ func (f *fixture) expectSameCalls() {
 		f.expectSame("SELECT next_not_cached_value, cycle_count FROM twice")
 	} else {
 		f.expectSame("SHOW CREATE LIBRARY tools")
+		f.expectSame("SELECT plain(1, 2), COLLATION(plain(1, 2)), half_plain(1, 2), COLLATION(half_plain(1, 2))")
 	}
 }

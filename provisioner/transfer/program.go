@@ -28,6 +28,9 @@ type program struct {
 	Database   string `json:"collation_database"`
 	TimeZone   string `json:"time_zone,omitempty"`
 
+	// General counts the parameters with the collation utf8mb4_general_ci, which MySQL does not print.
+	General int `json:"utf8mb4_general_ci,omitempty"`
+
 	// Broken says why the source's server cannot open a view, or show its text; that is then unknown.
 	Broken string `json:"broken,omitempty"`
 
@@ -164,6 +167,9 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 				return all, unreadable(list[n], err)
 			}
 			if err := list[n].compareStrings(ctx, conn); err != nil {
+				return all, sourceFailure(err)
+			}
+			if list[n].General, err = list[n].countGeneral(ctx, conn); err != nil {
 				return all, sourceFailure(err)
 			}
 			list[n].leaveOwnNames(from.Database)
@@ -363,9 +369,35 @@ func (p programSet) check(o Options) error {
 	return nil
 }
 
-// make creates the program with the settings of its own. They stay in the session.
+// countGeneral returns what General has: what the server has stored, whatever the text says.
+func (p program) countGeneral(ctx context.Context, conn *sql.Conn) (n int, err error) {
+	if p.Kind != "FUNCTION" && p.Kind != "PROCEDURE" {
+		return 0, nil
+	}
+	return n, conn.QueryRowContext(ctx, `SELECT 0 /*!80000 + COUNT(*) FROM information_schema.parameters
+		WHERE specific_schema = DATABASE() AND routine_type = `+utf8Literal(p.Kind)+` AND specific_name = `+
+		utf8Literal(p.Name)+` AND collation_name = 'utf8mb4_general_ci' */`).Scan(&n)
+}
+
+// make creates the program with the settings of its own.
 func (p program) make(ctx context.Context, b *builder, conn *sql.Conn) error {
-	var settings []string
+	if err := p.makeWith(ctx, b, conn); err != nil || p.General == 0 {
+		return err
+	}
+	if there, err := p.countGeneral(ctx, conn); err != nil || there == p.General {
+		return err
+	}
+	if err := b.dropProgram(ctx, conn, p); err != nil {
+		return err
+	}
+	const setting = "default_collation_for_utf8mb4 = "
+	err := p.makeWith(ctx, b, conn, setting+"utf8mb4_general_ci")
+	_, resetting := conn.ExecContext(ctx, "SET SESSION "+setting+"DEFAULT")
+	return cmp.Or(err, resetting)
+}
+
+// makeWith creates the program with more settings, which stay in the session.
+func (p program) makeWith(ctx context.Context, b *builder, conn *sql.Conn, settings ...string) error {
 	if p.Kind == "LIBRARY" { // which has no character set but utf8mb4
 		p.Client, p.Connection = "utf8mb4", "utf8mb4_bin"
 	}

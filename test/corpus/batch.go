@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,7 +219,7 @@ func (b *batch) session(ctx context.Context, tenant *sql.DB) (conn *sql.Conn, id
 
 // discard ends a session with all that it has.
 func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return sql.ErrConnDone })
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = conn.Close()
 }
 

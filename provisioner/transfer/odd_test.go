@@ -50,7 +50,9 @@ var oddInMySQL = []string{
 	"SET default_collation_for_utf8mb4 = utf8mb4_general_ci",
 	"CREATE FUNCTION plain(`'a` VARCHAR(9) CHARACTER SET utf8mb4, b VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci) " +
 		"RETURNS VARCHAR(99) CHARACTER SET utf8mb4 DETERMINISTIC RETURN CONCAT(COLLATION(`'a`), COLLATION(b))",
-	"SET default_collation_for_utf8mb4 = DEFAULT",
+	"SET default_collation_for_utf8mb4 = DEFAULT, collation_database = cp1251_bin",
+	"CREATE PROCEDURE of_database(a VARCHAR(9), b INT, OUT c TEXT) SELECT COLLATION(a), COLLATION(c)",
+	"SET collation_database = DEFAULT",
 	"CREATE FUNCTION half_plain(a VARCHAR(9) CHARACTER SET utf8mb4, b VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci) " +
 		"RETURNS VARCHAR(99) CHARACTER SET utf8mb4 DETERMINISTIC RETURN CONCAT(COLLATION(a), COLLATION(b))",
 	"CREATE LIBRARY tools COMMENT 'it''s' LANGUAGE JAVASCRIPT AS $$ export function one() { return 1 } $$",
@@ -105,5 +107,7 @@ func (f *fixture) expectSameCalls() {
 	} else {
 		f.expectSame("SHOW CREATE LIBRARY tools")
 		f.expectSame("SELECT plain(1, 2), COLLATION(plain(1, 2)), half_plain(1, 2), COLLATION(half_plain(1, 2))")
+		f.expectSame("SELECT collation_name FROM information_schema.parameters WHERE specific_schema = DATABASE() " +
+			"ORDER BY specific_name, ordinal_position")
 	}
 }

@@ -28,8 +28,8 @@ type program struct {
 	Database   string `json:"collation_database"`
 	TimeZone   string `json:"time_zone,omitempty"`
 
-	// General counts the parameters with the collation utf8mb4_general_ci, which MySQL does not print.
-	General int `json:"utf8mb4_general_ci,omitempty"`
+	// Parameters are the collations of the parameters, which MySQL keeps and does not print.
+	Parameters []string `json:"parameters,omitempty"`
 
 	// Broken says why the source's server cannot open a view, or show its text; that is then unknown.
 	Broken string `json:"broken,omitempty"`
@@ -169,7 +169,7 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 			if err := list[n].compareStrings(ctx, conn); err != nil {
 				return all, sourceFailure(err)
 			}
-			if list[n].General, err = list[n].countGeneral(ctx, conn); err != nil {
+			if list[n].Parameters, err = list[n].readParameters(ctx, conn); err != nil {
 				return all, sourceFailure(err)
 			}
 			list[n].leaveOwnNames(from.Database)
@@ -369,35 +369,49 @@ func (p programSet) check(o Options) error {
 	return nil
 }
 
-// countGeneral returns what General has: what the server has stored, whatever the text says.
-func (p program) countGeneral(ctx context.Context, conn *sql.Conn) (n int, err error) {
+// readParameters returns what Parameters has: what the server has stored, whatever the text says.
+func (p program) readParameters(ctx context.Context, conn *sql.Conn) (collations []string, err error) {
 	if p.Kind != "FUNCTION" && p.Kind != "PROCEDURE" {
-		return 0, nil
+		return nil, nil
 	}
-	return n, conn.QueryRowContext(ctx, `SELECT 0 /*!80000 + COUNT(*) FROM information_schema.parameters
-		WHERE specific_schema = DATABASE() AND routine_type = `+utf8Literal(p.Kind)+` AND specific_name = `+
-		utf8Literal(p.Name)+` AND collation_name = 'utf8mb4_general_ci' */`).Scan(&n)
+	return collations, mysqladmin.EachRow(ctx, conn, `SELECT '', 0 FROM DUAL WHERE FALSE /*!80000 UNION ALL
+		SELECT collation_name, ordinal_position FROM information_schema.parameters WHERE specific_schema = DATABASE()
+		AND routine_type = `+utf8Literal(p.Kind)+` AND specific_name = `+utf8Literal(p.Name)+`
+		AND collation_name IS NOT NULL AND ordinal_position > 0 ORDER BY 2 */`,
+		func(rows *sql.Rows) error {
+			var collation, at string
+			err := rows.Scan(&collation, &at)
+			collations = append(collations, collation)
+			return err
+		})
 }
 
-// make creates the program with the settings of its own.
+// make creates the program with the settings of its own, and with others on which the collations of its parameters
+// depend, until these are those of the source.
 func (p program) make(ctx context.Context, b *builder, conn *sql.Conn) error {
-	if err := p.makeWith(ctx, b, conn); err != nil || p.General == 0 {
-		return err
+	tries := []string{"", "default_collation_for_utf8mb4 = utf8mb4_general_ci"}
+	for _, collation := range slices.Compact(slices.Sorted(slices.Values(p.Parameters))) {
+		ofDatabase := "collation_database = " + collation
+		tries = append(tries, ofDatabase, ofDatabase+", "+tries[1])
 	}
-	if there, err := p.countGeneral(ctx, conn); err != nil || there == p.General {
-		return err
+	for _, settings := range tries {
+		if err := p.makeWith(ctx, b, conn, settings); err != nil || p.Parameters == nil {
+			return err
+		}
+		there, err := p.readParameters(ctx, conn)
+		if err != nil || slices.Equal(there, p.Parameters) {
+			return err
+		}
+		if err := b.dropProgram(ctx, conn, p); err != nil {
+			return err
+		}
 	}
-	if err := b.dropProgram(ctx, conn, p); err != nil {
-		return err
-	}
-	const setting = "default_collation_for_utf8mb4 = "
-	err := p.makeWith(ctx, b, conn, setting+"utf8mb4_general_ci")
-	_, resetting := conn.ExecContext(ctx, "SET SESSION "+setting+"DEFAULT")
-	return cmp.Or(err, resetting)
+	return refused(nil, "The parameters of the %s have other collations in the copy. Create it again, and try again.", p)
 }
 
-// makeWith creates the program with more settings, which stay in the session.
-func (p program) makeWith(ctx context.Context, b *builder, conn *sql.Conn, settings ...string) error {
+// makeWith creates the program with more settings; "" for none.
+func (p program) makeWith(ctx context.Context, b *builder, conn *sql.Conn, more string) error {
+	var settings []string
 	if p.Kind == "LIBRARY" { // which has no character set but utf8mb4
 		p.Client, p.Connection = "utf8mb4", "utf8mb4_bin"
 	}
@@ -412,6 +426,9 @@ func (p program) makeWith(ctx context.Context, b *builder, conn *sql.Conn, setti
 		settings = append(settings, fmt.Sprintf("timestamp = %d", max(aDayBefore.Unix(), 1)))
 	}
 	settings = append(settings, "character_set_client = "+string(appendQuoted(nil, []byte(p.Client))))
+	if more != "" {
+		settings = append(settings, more)
+	}
 	if err := b.exec(ctx, conn, "SET SESSION "+strings.Join(settings, ", ")); err != nil {
 		return err
 	}
@@ -425,6 +442,10 @@ func (p program) makeWith(ctx context.Context, b *builder, conn *sql.Conn, setti
 	return b.withCollation(ctx, conn, p.Database, func() error {
 		err := b.exec(ctx, conn, text)
 		_, resetting := conn.ExecContext(ctx, writeSession)
+		if resetting == nil && more != "" {
+			_, resetting = conn.ExecContext(ctx,
+				"SET SESSION collation_database = DEFAULT, default_collation_for_utf8mb4 = DEFAULT")
+		}
 		return cmp.Or(err, resetting)
 	})
 }

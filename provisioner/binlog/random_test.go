@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/binlog"
 )
@@ -81,7 +83,9 @@ func (g generator) run(t *testing.T, n tenant, steps int) (ran []string) {
 		statements = append(statements, g.statement())
 	}
 	for _, statement := range append(statements, "COMMIT") {
-		if _, err := conn.ExecContext(context.Background(), statement); err == nil {
+		_, err := conn.ExecContext(context.Background(), statement)
+		if _, refused := errors.AsType[*mysql.MySQLError](err); !refused {
+			require.NoError(t, err, "the server ended at %s, after\n%s", statement, strings.Join(ran, ";\n"))
 			ran = append(ran, statement)
 		}
 	}

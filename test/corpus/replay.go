@@ -28,7 +28,8 @@ const replayed = "r"
 const mostReplays = 40
 
 // notLogged matches statements that set what servers do not log, so that definitions can differ (docs/backups.md).
-var notLogged = regexp.MustCompile(`(?i)^\s*set\b.*\b(?:old_mode|innodb_compression_default|div_precision_increment)\b`)
+var notLogged = regexp.MustCompile(`(?i)^\s*set\b.*\b(?:old_mode|innodb_compression_default|mhnsw_default_\w+|div_precision_increment|` +
+	`block_encryption_mode|default_regex_flags)\b`)
 
 // replays runs each file in a database of its own, replays what the server has logged, and compares. Where that is
 // refused or fails, it begins again without the statement that was at fault.

@@ -178,6 +178,9 @@ func (l *Launcher) Endpoint(ctx context.Context, id string) (launcher.Endpoint, 
 	if s.state.Phase != phaseReady && s.state.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}
+	if len(s.secret.Data[caFile]) == 0 { // it would seem to have no TLS
+		return launcher.Endpoint{}, fmt.Errorf("server %s: somebody has removed %s from its Secret %s", s.id, caFile, s.name)
+	}
 	return s.endpoint(), nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	mysqldimage "mysql-broker/deploy/mysqld-image"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
@@ -32,6 +31,9 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	}
 	if !s.secret.Metadata.DeletionTimestamp.IsZero() {
 		return launcher.Endpoint{}, launcher.NotYet(time.Second, "Waiting until an earlier server is removed")
+	}
+	if err := l.run.makeFiles(ctx, s, spec, s.state.Host); err != nil {
+		return launcher.Endpoint{}, err
 	}
 	if err := (upgrader{l.run, s, ignored}).abandon(ctx); err != nil {
 		return launcher.Endpoint{}, err
@@ -58,7 +60,7 @@ func (c Config) offered(spec launcher.Spec) (Image, error) {
 	return c.Images[i], nil
 }
 
-// begin creates the Secret, which records what the server is to be.
+// begin creates the Secret, which records what the server is to be. Its files follow once the address is known.
 func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, image Image,
 	report func(string)) (*server, error) {
 	report("Creating the server's volume and address")
@@ -66,22 +68,11 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 		return nil, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
 	s.state = l.cfg.newState(spec, image)
-	s.secret = api.Secret{APIVersion: "v1", Kind: "Secret",
-		Metadata: api.Metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: map[string]string{}},
-		Data: map[string][]byte{
-			prepareFile:    prepare(image.Flavour),
-			initialiseFile: mysqldimage.Initialise,
-		}}
+	s.secret = api.Secret{APIVersion: "v1", Kind: "Secret", Data: map[string][]byte{},
+		Metadata: api.Metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: map[string]string{}}}
 	for key, value := range spec.Labels {
 		s.secret.Metadata.Annotations[labelPrefix+key] = value
 	}
-	if host := l.cfg.knownHost(s); host != "" {
-		if err := l.cfg.addKeys(ctx, s, host); err != nil {
-			return nil, err
-		}
-	}
-	s.writeSettings()
-	s.writeInit(spec.AdminPassword)
 	s.writeState()
 	fault.Point("launch", "state made")
 	err := l.secrets.api.Create(ctx, l.secrets.api.Path(api.Secrets), s.secret, &s.secret)

@@ -69,7 +69,8 @@ func (r *renewal) recordEndpoints(ctx context.Context) error {
 	}
 	_, err := api.List(ctx, r.api, api.Secrets, serversSelector, api.FullPage, func(found api.Secret) error {
 		s := server{id: found.Metadata.Labels[serverLabel], name: found.Metadata.Name, secret: found}
-		if s.readState() != nil || s.state.Phase != phaseReady || !found.Metadata.DeletionTimestamp.IsZero() {
+		if s.readState() != nil || s.state.Phase != phaseReady || len(found.Data[caFile]) == 0 ||
+			!found.Metadata.DeletionTimestamp.IsZero() {
 			return nil
 		}
 		return r.cfg.RecordEndpoint(ctx, s.id, s.endpoint())

@@ -22,6 +22,9 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, err
 	}
 	s, err := l.secrets.find(ctx, spec.ID)
+	if err == nil {
+		err = l.run.makeFiles(ctx, s, spec, s.state.Host)
+	}
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}

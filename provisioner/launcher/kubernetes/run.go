@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -29,7 +28,7 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 		}
 	}
 	if !there {
-		return launcher.Endpoint{}, r.makeObjects(ctx, s)
+		return launcher.Endpoint{}, r.makeObjects(ctx, s, spec)
 	}
 	if p.Metadata.Annotations[workAnnotation] != "" {
 		return launcher.Endpoint{}, r.endPod(ctx, s, p)
@@ -68,7 +67,7 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 }
 
 // makeObjects creates or corrects all objects but the Secret, and returns NotYet.
-func (r *runner) makeObjects(ctx context.Context, s *server) error {
+func (r *runner) makeObjects(ctx context.Context, s *server, spec launcher.Spec) error {
 	if _, err := r.applyClaim(ctx, s); err != nil {
 		return err
 	}
@@ -78,23 +77,12 @@ func (r *runner) makeObjects(ctx context.Context, s *server) error {
 		return err
 	}
 	fault.Point("launch", "address made")
-	if len(s.secret.Data[keyFile]) == 0 {
-		host, _ := r.cfg.publicAddress(s, address)
-		if host == "" {
-			return launcher.NotYet(time.Second, "Waiting for the load balancer's address")
-		}
-		if err := r.cfg.addKeys(ctx, s, host); err != nil {
-			return err
-		}
-		made := s.secret
-		if err := r.change(ctx, s, func(s *server) {
-			if len(s.secret.Data[keyFile]) == 0 {
-				s.secret.Data = made.Data
-				maps.Copy(s.secret.Metadata.Annotations, made.Metadata.Annotations)
-			}
-		}); err != nil {
-			return err
-		}
+	host, _ := r.cfg.publicAddress(s, address)
+	if host == "" {
+		return launcher.NotYet(time.Second, "Waiting for the load balancer's address")
+	}
+	if err := r.makeFiles(ctx, s, spec, host); err != nil {
+		return err
 	}
 	var set api.StatefulSet
 	if err := r.applyWork(ctx, s, &set); err != nil {

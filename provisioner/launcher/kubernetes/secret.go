@@ -3,7 +3,11 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +85,9 @@ func (c secrets) load(ctx context.Context, id string) (*server, error) {
 	if err := c.label(ctx, s); err != nil {
 		return nil, fmt.Errorf("server %s: label its Secret again: %w", id, err)
 	}
+	if s.secret.Data == nil { // it has no files yet, or somebody has removed them
+		s.secret.Data = map[string][]byte{}
+	}
 	return s, s.readState()
 }
 
@@ -95,15 +102,6 @@ func (c secrets) label(ctx context.Context, s *server) error {
 	return nil
 }
 
-// findReady returns a server that was launched and is not suspended.
-func (c secrets) findReady(ctx context.Context, id string) (*server, error) {
-	s, err := c.find(ctx, id)
-	if err == nil && s.state.Phase != phaseReady && s.state.Phase != phaseUpgrading {
-		err = fmt.Errorf("server %s: it is %s: %w", id, s.state.Phase, launcher.ErrNotFound)
-	}
-	return s, err
-}
-
 // each calls each with the metadata of the Secrets of all servers.
 func (c secrets) each(ctx context.Context, each func(id string, m api.Metadata)) error {
 	err := c.api.ListMetadata(ctx, api.Secrets, serversSelector, func(m api.Metadata) { each(m.Labels[serverLabel], m) })
@@ -113,19 +111,30 @@ func (c secrets) each(ctx context.Context, each func(id string, m api.Metadata))
 	return nil
 }
 
-// change changes a server's Secret. If another broker has changed it meanwhile, change reads it and tries again.
+// change changes a server's Secret. If another broker has changed it meanwhile, change reads it and tries again. What
+// others write to it at the same time does not matter, however often they do.
 func (c secrets) change(ctx context.Context, s *server, change func(*server)) error {
 	for pause := conflictPause; ; pause = min(2*pause, time.Second) {
-		change(s)
-		s.writeState()
-		path := c.api.Path(api.Secrets, s.name)
-		err := c.api.Merge(ctx, path, secretChange{Data: s.secret.Data, Metadata: metadataChange{
-			UID: s.secret.Metadata.UID, ResourceVersion: s.secret.Metadata.ResourceVersion,
-			Annotations: s.secret.Metadata.Annotations}}, &s.secret)
+		m, data, works := s.secret.Metadata, maps.Clone(s.secret.Data), s.state.Works
+		known := maps.Clone(m.Annotations)
+		edits := func() []api.Edit {
+			s.writeState()
+			return slices.Concat(edits(annotationsPath, known, s.secret.Metadata.Annotations),
+				edits("/data", data, s.secret.Data))
+		}
+		if change(s); len(edits()) == 0 {
+			return nil
+		}
+		if s.state.Works == works { // else the state has changed
+			s.state.Changes++
+		}
+		unchanged := []api.Edit{{Op: "test", Path: "/metadata/uid", Value: m.UID},
+			{Op: "test", Path: pathIn(annotationsPath, stateAnnotation), Value: known[stateAnnotation]}}
+		err := c.api.Edit(ctx, c.api.Path(api.Secrets, s.name), append(unchanged, edits()...), &s.secret)
 		if api.IsNotFound(err) {
 			err = launcher.ErrNotFound
 		}
-		if !api.IsConflict(err) {
+		if !api.IsConflict(err) && !api.IsStatus(err, http.StatusUnprocessableEntity) {
 			return err
 		}
 		select {
@@ -133,12 +142,14 @@ func (c secrets) change(ctx context.Context, s *server, change func(*server)) er
 			return fmt.Errorf("server %s: change its Secret: %w: %w", s.id, context.Cause(ctx), err)
 		case <-time.After(pause):
 		}
-		again, err := c.find(ctx, s.id)
-		if err != nil {
-			return err
-		}
-		if again.secret.Metadata.UID != s.secret.Metadata.UID { // it was destroyed and created again
+		again, failed := c.find(ctx, s.id)
+		switch {
+		case failed != nil:
+			return failed
+		case again.secret.Metadata.UID != m.UID: // it was destroyed and created again
 			return launcher.ErrNotFound
+		case !api.IsConflict(err) && again.secret.Metadata.Annotations[stateAnnotation] == known[stateAnnotation]:
+			return err // no test has failed
 		}
 		*s = *again
 	}
@@ -147,16 +158,23 @@ func (c secrets) change(ctx context.Context, s *server, change func(*server)) er
 // conflictPause is the pause after the first conflict. Somebody may write to the Secret again and again.
 const conflictPause = 10 * time.Millisecond
 
-// secretChange is a merge patch. It fails with a conflict if the Secret was replaced or changed since it was read.
-type secretChange struct {
-	Metadata metadataChange    `json:"metadata"`
-	Data     map[string][]byte `json:"data"`
+const annotationsPath = "/metadata/annotations"
+
+func pathIn(path, key string) string {
+	return path + "/" + strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-type metadataChange struct {
-	UID             string            `json:"uid"`
-	ResourceVersion string            `json:"resourceVersion"`
-	Annotations     map[string]string `json:"annotations"`
+// edits sets what differs between two versions of a map.
+func edits[V any](path string, from, to map[string]V) (all []api.Edit) {
+	if len(from) == 0 && len(to) > 0 {
+		all = append(all, api.Edit{Op: "add", Path: path, Value: struct{}{}})
+	}
+	for key, value := range to {
+		if was, there := from[key]; !there || !reflect.DeepEqual(was, value) {
+			all = append(all, api.Edit{Op: "add", Path: pathIn(path, key), Value: value})
+		}
+	}
+	return all
 }
 
 // Notes are Secrets that no pod mounts. No server has a name with a dot.

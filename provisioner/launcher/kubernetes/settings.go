@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	mysqldimage "mysql-broker/deploy/mysqld-image"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
 )
@@ -36,6 +39,35 @@ const (
 	certFile       = "server.pem"
 	keyFile        = "server-key.pem"
 )
+
+var files = []string{settingsFile, initFile, prepareFile, initialiseFile, caFile, certFile, keyFile}
+
+// lacksFiles reports whether not all files are in the Secret.
+func (s *server) lacksFiles() bool {
+	return slices.ContainsFunc(files, func(name string) bool { return len(s.secret.Data[name]) == 0 })
+}
+
+// makeFiles makes the files of a server: those of a new one once its address is known, and all of them if somebody has
+// removed one. Clients trust the new certificate too, as the same CA signs it.
+func (r *runner) makeFiles(ctx context.Context, s *server, spec launcher.Spec, host string) error {
+	if host == "" || !s.lacksFiles() {
+		return nil
+	}
+	made := server{id: s.id, name: s.name, state: s.state, secret: api.Secret{
+		Metadata: api.Metadata{Annotations: map[string]string{}}, Data: map[string][]byte{
+			prepareFile: prepare(s.state.Flavour), initialiseFile: mysqldimage.Initialise}}}
+	made.writeSettings()
+	made.writeInit(spec.AdminPassword)
+	if err := r.cfg.addKeys(ctx, &made, host); err != nil {
+		return err
+	}
+	return r.change(ctx, s, func(s *server) {
+		if s.lacksFiles() { // no other broker was faster
+			maps.Copy(s.secret.Data, made.secret.Data)
+			maps.Copy(s.secret.Metadata.Annotations, made.secret.Metadata.Annotations)
+		}
+	})
+}
 
 const port = 3306
 

@@ -38,6 +38,9 @@ type state struct {
 	// another one has continued, even if that one has put everything back.
 	Works int `json:"works,omitempty"`
 
+	// Changes counts the other changes of the Secret.
+	Changes int `json:"changes,omitempty"`
+
 	AdminUser string `json:"admin_user"`
 
 	Host      string `json:"host,omitempty"`
@@ -141,17 +144,6 @@ func (c Config) serviceHosts(s *server) []string {
 	return []string{host, host + ".cluster.local", s.name + "." + c.Namespace, s.name}
 }
 
-// knownHost returns the host for applications, or "" if it depends on the Service.
-func (c Config) knownHost(s *server) string {
-	switch c.Service {
-	case InCluster:
-		return c.serviceHosts(s)[0]
-	case NodePort:
-		return c.Host
-	}
-	return ""
-}
-
 // access is how a server is reached: as configured, but a ready server as its address says, which never changes.
 func (c Config) access(s *server) Access {
 	switch {
@@ -171,16 +163,16 @@ func (c Config) publicAddress(s *server, address api.Service) (host string, publ
 	if s.state.Host != "" {
 		return s.state.Host, s.state.Port
 	}
-	host = c.knownHost(s)
 	switch c.Service {
+	case InCluster:
+		return c.serviceHosts(s)[0], port
 	case NodePort:
-		return host, address.Spec.Ports[0].NodePort
-	case LoadBalancer:
-		for _, ingress := range address.Status.LoadBalancer.Ingress {
-			return ingress.Hostname + ingress.IP, port // it has one of them
-		}
+		return c.Host, address.Spec.Ports[0].NodePort
 	}
-	return host, port
+	for _, ingress := range address.Status.LoadBalancer.Ingress {
+		return ingress.Hostname + ingress.IP, port // it has one of them
+	}
+	return "", port
 }
 
 // setEndpoint records the server's addresses. A broker in the cluster uses the Service's IP address, because a name

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -67,7 +68,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	s, err := l.secrets.findReady(ctx, spec.ID)
+	s, err := l.findReady(ctx, spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -113,6 +114,18 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	return u.end(ctx, spec)
 }
 
+// findReady returns a server that was launched and is not suspended, with all its files.
+func (l *Launcher) findReady(ctx context.Context, spec launcher.Spec) (*server, error) {
+	s, err := l.secrets.find(ctx, spec.ID)
+	if err == nil && s.state.Phase != phaseReady && s.state.Phase != phaseUpgrading {
+		err = fmt.Errorf("server %s: it is %s: %w", s.id, s.state.Phase, launcher.ErrNotFound)
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, l.run.makeFiles(ctx, s, spec, s.state.Host)
+}
+
 // upgrader upgrades the data of a server, or puts the earlier data back.
 type upgrader struct {
 	*runner
@@ -144,7 +157,7 @@ func (u upgrader) upgrade(ctx context.Context, of launcher.Version) error {
 func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	report, works func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()
-	s, err := l.secrets.findReady(ctx, spec.ID)
+	s, err := l.findReady(ctx, spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -186,14 +199,17 @@ func (u upgrader) abandon(ctx context.Context) error {
 	return u.changeWork(ctx, s, func(s *server) { s.state.Phase, s.state.Upgrade = phaseReady, nil })
 }
 
+// ofWork are the containers that work.
+var ofWork = map[string]bool{"copy": true, "upgrade": true, "restore": true}
+
 // workError says why the pod's work failed.
 type workError struct{ error }
 
 // work replaces the pod by one that does the work of an upgrade, and returns nil when that has done it, or NotYet.
 // sentences are for users, by the container that runs. works gets those of containers that have not run for long.
 func (u upgrader) work(ctx context.Context, sentences map[string]string) error {
-	s := u.s
-	if err := u.applyWork(ctx, s, nil); err != nil {
+	s, set := u.s, api.StatefulSet{}
+	if err := u.applyWork(ctx, s, &set); err != nil {
 		return err
 	}
 	fault.Point("upgrade", "pod ordered")
@@ -203,7 +219,11 @@ func (u upgrader) work(ctx context.Context, sentences map[string]string) error {
 		return err
 	}
 	if !there {
-		return launcher.NotYet(minPoll, "Waiting for a node")
+		why := u.whyNoPod(ctx, s, set)
+		if _, final := errors.AsType[*launcher.Error](why); final && !s.state.Upgrade.Reverts {
+			why = &workError{why}
+		}
+		return cmp.Or(why, launcher.NotYet(minPoll, "Waiting for a node"))
 	}
 	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
 	if sentence := leaving(p); sentence != "" {
@@ -267,8 +287,10 @@ func (u upgrader) failed(p api.Pod, unbound bool) error {
 			}
 		}
 		switch {
-		case c.State.Running != nil:
+		case c.State.Running != nil && ofWork[c.Name]:
 			return nil
+		case c.State.Running != nil: // a webhook has added it, and it may run beside the work
+			since = later(since, c.State.Running.StartedAt)
 		case c.State.Terminated != nil:
 			since = later(since, c.State.Terminated.FinishedAt)
 		case time.Since(since) > u.cfg.LaunchTimeout: // its image cannot be fetched, or a volume cannot be attached

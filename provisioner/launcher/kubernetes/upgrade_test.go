@@ -194,7 +194,8 @@ func pausedBefore(is func(r *http.Request, body []byte) bool, meanwhile func()) 
 
 // recordsReady reports whether a change of a Secret ends an upgrade.
 func recordsReady(r *http.Request, body []byte) bool {
-	return strings.Contains(r.URL.Path, "/secrets/") && bytes.Contains(body, []byte(`\"phase\":\"ready\"`))
+	return strings.Contains(r.URL.Path, "/secrets/") && bytes.Contains(body,
+		[]byte(`"add","path":"/metadata/annotations/mysql-broker~1state","value":"{\"phase\":\"ready\"`))
 }
 
 // workOf is what the next pod of a server would do, "" to run it.

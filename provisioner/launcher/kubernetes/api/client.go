@@ -28,6 +28,7 @@ const (
 	// is for whole objects: a pod has 10 KiB.
 	pageSize, FullPage = 500, 250
 
+	jsonPatch      = "application/json-patch+json"
 	mergePatch     = "application/merge-patch+json"
 	strategicPatch = "application/strategic-merge-patch+json"
 	applyPatch     = "application/apply-patch+yaml" // JSON is YAML
@@ -82,9 +83,22 @@ func (c *Client) TryApply(ctx context.Context, path string, object any) error {
 		Body: object}, nil)
 }
 
-// Merge changes the fields in the patch. If the patch has a resourceVersion, the object must still have it.
+// Merge changes the fields in the patch.
 func (c *Client) Merge(ctx context.Context, path string, change, into any) error {
 	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path, ContentType: mergePatch, Body: change}, into)
+}
+
+// Edit is a step of a JSON patch: https://datatracker.ietf.org/doc/html/rfc6902
+type Edit struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// Edit makes all edits, or none if a test fails, which is a 422. Unlike a resourceVersion, tests cannot fail for what
+// others write.
+func (c *Client) Edit(ctx context.Context, path string, edits []Edit, into any) error {
+	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path, ContentType: jsonPatch, Body: edits}, into)
 }
 
 // StrategicMerge is merge for lists whose items have names.
@@ -211,14 +225,17 @@ func (c *Client) Do(ctx context.Context, request Call, into any) error {
 			return err
 		}
 	}
-	pause := minPause
+	pause, refused := minPause, error(nil)
 	for attempt := 1; ; attempt++ {
 		err := c.try(ctx, request, body, into)
-		if attempt == attempts || !passes(err) || ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil {
+			return errors.Join(refused, err) // that is why the time is over
+		}
+		if attempt == attempts || !passes(err) {
 			return err
 		}
-		if status, ok := errors.AsType[*StatusError](err); ok && status.retryAfter > 0 {
-			pause = status.retryAfter
+		if status, ok := errors.AsType[*StatusError](err); ok {
+			pause, refused = max(pause, status.retryAfter), status
 		}
 		select {
 		case <-ctx.Done():

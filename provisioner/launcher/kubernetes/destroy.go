@@ -101,7 +101,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 			return nil
 		}
 		if s == nil {
-			if pause > minPoll && errors.Is(context.Cause(ctx), errStays) { // the time was over within a request
+			if pause > minPoll && errors.Is(ctx.Err(), context.DeadlineExceeded) { // the time was over within a request
 				return l.stays(ctx, id)
 			}
 			return err
@@ -130,7 +130,8 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 	}
 }
 
-// stays says which objects are left of a server when the time is over, and whose finalizers hold them.
+// stays says which objects are left of a server when the time is over, whose finalizers hold them, and what refuses
+// their deletion.
 func (l *Launcher) stays(ctx context.Context, id string) error {
 	waited := fmt.Errorf("server %s: wait until it is removed: %w", id, context.Cause(ctx))
 	name, err := objectName(id)
@@ -150,6 +151,14 @@ func (l *Launcher) stays(ctx context.Context, id string) error {
 		if len(foreign) > 0 {
 			object += " (held by " + strings.Join(foreign, ", ") + ")"
 		}
+		if kind == api.Claims || kind == api.Pods { // that the broker may delete: a policy may refuse it to the cluster too
+			ctx, cancel := context.WithTimeout(ctx, staysTime/4)
+			defer cancel()
+			err := l.secrets.api.Delete(ctx, l.secrets.api.Path(kind, name), api.DeleteOptions{DryRun: []string{"All"}})
+			if err != nil && !api.IsNotFound(err) {
+				object += " (" + err.Error() + ")"
+			}
+		}
 		left = append(left, object)
 		return nil
 	}
@@ -166,7 +175,7 @@ func (l *Launcher) stays(ctx context.Context, id string) error {
 	return fmt.Errorf("%w; left: %s", waited, strings.Join(left, ", "))
 }
 
-const staysTime = 3 * time.Second // to see what is left
+const staysTime = 4 * time.Second // to see what is left
 
 // ofCluster are the finalizers that the cluster itself removes.
 var ofCluster = map[string]bool{"kubernetes.io/pvc-protection": true, "foregroundDeletion": true,

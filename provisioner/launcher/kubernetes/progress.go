@@ -54,15 +54,15 @@ func (r *runner) lookAt(s *server, p api.Pod) error {
 			return ended(s, c)
 		}
 	}
-	for _, c := range p.Status.InitContainerStatuses {
+	if mysqldOf(p).State.Running != nil {
+		return nil
+	}
+	for _, c := range p.Status.InitContainerStatuses { // one that a webhook has added may run beside mysqld
 		if c.State.Running != nil || c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
 			return wait(notRunning(c, "Preparing the data directory"))
 		}
 	}
-	switch c := mysqldOf(p); {
-	case c.State.Running != nil:
-		return nil
-	case c.Name != "":
+	if c := mysqldOf(p); c.Name != "" {
 		return wait(notRunning(c, "Starting mysqld"))
 	}
 	return wait("Attaching the volume")
@@ -149,7 +149,7 @@ func (r *runner) whyNoPod(ctx context.Context, s *server, set api.StatefulSet) e
 			return launcher.NoRoom(err)
 		}
 		// Other causes may be temporary: a new namespace has no ServiceAccount yet, for example.
-		late := s.state.Phase == phaseLaunching && time.Since(s.secret.Metadata.CreationTimestamp) > r.cfg.PlaceTimeout
+		late := time.Since(later(s.secret.Metadata.CreationTimestamp, set.Metadata.AppliedAt())) > r.cfg.PlaceTimeout
 		if late || strings.Contains(e.Message, "violates PodSecurity") {
 			return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers, Err: err}
 		}

@@ -55,6 +55,7 @@ type DeleteOptions struct {
 	Kind              string         `json:"kind"`
 	PropagationPolicy string         `json:"propagationPolicy,omitempty"`
 	Preconditions     *Preconditions `json:"preconditions,omitempty"`
+	DryRun            []string       `json:"dryRun,omitempty"` // "All": only try
 }
 
 type Preconditions struct {

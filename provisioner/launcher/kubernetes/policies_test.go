@@ -1,0 +1,147 @@
+package kubernetes_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/testdrive"
+)
+
+// forbid has a policy of the cluster refuse new pods and the deletion of volumes in the namespace, until allow is called.
+func (p *place) forbid(t *testing.T, spec launcher.Spec) (allow func()) {
+	t.Helper()
+	const group = "admissionregistration.k8s.io"
+	rule := func(operation, resource string) any {
+		return map[string]any{"apiGroups": []string{""}, "apiVersions": []string{"v1"}, "operations": []string{operation},
+			"resources": []string{resource}}
+	}
+	create := func(kind, path string, spec map[string]any) {
+		path = "/apis/" + group + "/v1/" + path
+		p.Do(t, http.MethodPost, path, map[string]any{"apiVersion": group + "/v1", "kind": kind,
+			"metadata": map[string]string{"name": p.Name}, "spec": spec}, nil)
+		t.Cleanup(func() { _, _, _ = objects.Call(context.Background(), http.MethodDelete, path+"/"+p.Name, nil) })
+	}
+	create("ValidatingAdmissionPolicy", "validatingadmissionpolicies", map[string]any{
+		"matchConstraints": map[string]any{"resourceRules": []any{rule("CREATE", "pods"), rule("DELETE", "persistentvolumeclaims")}},
+		"validations":      []any{map[string]string{"expression": "false", "message": "ask the storage team"}}})
+	create("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", map[string]any{
+		"policyName": p.Name, "validationActions": []string{"Deny"}, "matchResources": map[string]any{
+			"namespaceSelector": map[string]any{"matchLabels": map[string]string{"kubernetes.io/metadata.name": p.Name}}}})
+	await := func(what string, status int) {
+		t.Helper()
+		testdrive.Eventually(t, what, func() bool { // the API server learns of policies by a watch
+			got, _, err := objects.Call(t.Context(), http.MethodDelete, p.kindsOf(spec)["claim"]+"?dryRun=All", nil)
+			return err == nil && got == status
+		})
+	}
+	await("the policy", http.StatusUnprocessableEntity)
+	return func() {
+		t.Helper()
+		p.Do(t, http.MethodDelete, "/apis/"+group+"/v1/validatingadmissionpolicybindings/"+p.Name, nil, nil)
+		await("the end of the policy", http.StatusOK)
+	}
+}
+
+// If the cluster refuses the pod of an upgrade, the upgrade fails, and whatever needs a pod after that says why there is
+// none. Once the cluster allows it, the server has a pod again.
+func TestPodsForbidden(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	spec := p.readyServer(t, p.open(t))
+	p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
+	allow := p.forbid(t, spec)
+	patient, hasty := p.open(t).(launcher.Upgrader), p.hasty().open(t).(launcher.Upgrader)
+	later := spec
+	later.Version = "12.0"
+	upgrading := func(l launcher.Upgrader) call {
+		return func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Upgrade(ctx, later, func(string) {}, func(string) {})
+		}
+	}
+	reverting := func(ctx context.Context) (launcher.Endpoint, error) {
+		return hasty.Revert(ctx, spec, func(string) {}, func(string) {})
+	}
+	awaitSentence(t, "an upgrade", "Waiting for a node", upgrading(patient))
+	_, _, err := finish(t, upgrading(hasty))
+	says(t, err, launcher.GiveUp,
+		"The server could not be upgraded to MariaDB 12.0. It continues with MariaDB 11.8 and the earlier data.")
+	assert.ErrorContains(t, err, "ask the storage team")
+	for what, call := range map[string]call{"revert": reverting, "resize": resizing(hasty, spec), "launch": launching(hasty, spec)} {
+		_, _, err := finish(t, call)
+		says(t, err, launcher.GiveUp, "The servers of this plan cannot be run here just now.")
+		assert.ErrorContains(t, err, "ask the storage team", what)
+	}
+	allow()
+	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
+	p.remove(t, patient, spec)
+}
+
+// The error of a removal says who refuses to remove the volume. The removal ends when that is allowed.
+func TestVolumeDeletionForbidden(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	spec := p.readyServer(t, l)
+	allow := p.forbid(t, spec)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := l.Destroy(ctx, spec.ID)
+	assert.ErrorContains(t, err, "left: persistentvolumeclaims "+objectName(spec))
+	assert.ErrorContains(t, err, "ask the storage team")
+	allow()
+	p.remove(t, l, spec)
+}
+
+// initContainers has the pod of a server look as if these init containers had run or were running.
+func (p *place) initContainers(t *testing.T, spec launcher.Spec, states map[string]string) {
+	t.Helper()
+	now := time.Now().UTC().Format(time.RFC3339)
+	var all []any
+	for name, state := range states {
+		is := map[string]any{"running": map[string]any{"startedAt": now},
+			"terminated": map[string]any{"exitCode": 0, "containerID": "test://2", "finishedAt": now},
+			"waiting":    map[string]any{"reason": "ErrImagePull"}}[state]
+		all = append(all, map[string]any{"name": name, "image": "x", "imageID": "x", "ready": true, "restartCount": 0,
+			"containerID": "test://2", "state": map[string]any{state: is}})
+	}
+	p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{"initContainerStatuses": all}})
+}
+
+// Webhooks add init containers that run as long as the pod. Nothing waits for their end.
+// https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
+func TestInitContainerThatRuns(t *testing.T) {
+	t.Parallel()
+	t.Run("launch", func(t *testing.T) {
+		t.Parallel()
+		p := newObjects(t)
+		l := p.open(t)
+		spec := p.readyServer(t, l)
+		p.runs(t, spec, map[string]any{"name": "mysqld"})
+		p.initContainers(t, spec, map[string]string{"proxy": "running", "prepare": "terminated"})
+		awaitSentence(t, "a launch", "Starting mysqld", launching(l, spec))
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		t.Parallel()
+		p := newObjects(t)
+		spec := p.readyServer(t, p.open(t))
+		p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
+		p.cfg.LaunchTimeout = 1
+		l, later := p.open(t).(launcher.Upgrader), spec
+		later.Version = "12.0"
+		upgrading := func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Upgrade(ctx, later, func(string) {}, func(string) {})
+		}
+		awaitSentence(t, "an upgrade", "Preparing the volumes", upgrading)
+		p.initContainers(t, spec, map[string]string{"proxy": "running", "copy": "waiting"})
+		_, _, err := finish(t, upgrading)
+		require.ErrorContains(t, err, "copy: ErrImagePull")
+	})
+}

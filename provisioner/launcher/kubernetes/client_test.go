@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -113,6 +114,24 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
+// If the time for a request is over because the API server could not serve it, the error says why it could not.
+func TestServerBusyForTooLong(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	l := open(t, apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			<-r.Context().Done()
+			return
+		}
+		refuse(w, http.StatusInternalServerError, "InternalError", `failed calling webhook "guard.example.com"`)
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := l.List(ctx)
+	assert.ErrorContains(t, err, `failed calling webhook "guard.example.com"`)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
 // A failed request is not reported as an empty namespace.
 func TestCannotAsk(t *testing.T) {
 	t.Parallel()
@@ -206,7 +225,8 @@ func TestNoPodWhereWatchesFail(t *testing.T) {
 			lists.Add(1)
 			fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}}`)
 		default:
-			fmt.Fprint(w, `{"type": "ERROR", "object": {}}`)
+			fmt.Fprint(w, `{"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "status": "Failure", "reason": "Expired",
+				"message": "too old resource version: 1 (2)", "code": 410}}`)
 		}
 	})
 	var log logged.Text
@@ -223,6 +243,7 @@ func TestNoPodWhereWatchesFail(t *testing.T) {
 	assert.True(t, inTrouble(), "no pod, after more lists")
 	assert.Equal(t, 1, strings.Count(log.String(), "a server is in trouble"), "lines of %s", log.String())
 	assert.Contains(t, log.String(), "server=d_1 reason=no-pod")
+	assert.Contains(t, log.String(), "too old resource version: 1 (2)", "why a watch fails")
 }
 
 // A token that was replaced in its file is read again when the old one is refused.

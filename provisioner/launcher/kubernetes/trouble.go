@@ -250,23 +250,29 @@ func (w *watch) from(ctx context.Context, version string) (string, error) {
 	defer response.Body.Close()
 	for events := json.NewDecoder(response.Body); events.More(); {
 		var event struct {
-			Type   string  `json:"type"`
-			Object api.Pod `json:"object"`
+			Type   string          `json:"type"`
+			Object json.RawMessage `json:"object"`
 		}
-		if err := events.Decode(&event); err != nil {
+		var p api.Pod
+		err := events.Decode(&event)
+		switch {
+		case err != nil:
+		case event.Type == "ERROR": // the version is too old, for example
+			err = fmt.Errorf("the API server ended the watch: %s", event.Object)
+		default:
+			err = json.Unmarshal(event.Object, &p)
+		}
+		if err != nil {
 			return version, err
 		}
-		switch event.Type {
-		case "ERROR": // the version is too old
-			return version, errors.New("the API server has forgotten where the watch was")
-		case "DELETED":
-			event.Object = api.Pod{Metadata: event.Object.Metadata}
-			event.Object.Metadata.DeletionTimestamp = time.Time{}
+		if event.Type == "DELETED" {
+			p = api.Pod{Metadata: p.Metadata}
+			p.Metadata.DeletionTimestamp = time.Time{}
 		}
-		version = event.Object.Metadata.ResourceVersion
+		version = p.Metadata.ResourceVersion
 		w.change(func() {
 			if event.Type != "BOOKMARK" {
-				w.all.note(event.Object, event.Type != "DELETED")
+				w.all.note(p, event.Type != "DELETED")
 			}
 		})
 	}

@@ -149,7 +149,8 @@ func (g generator) statement() string {
 		return g.table()
 	case n < 76:
 		return g.one("DROP TABLE IF EXISTS "+t, "TRUNCATE TABLE "+t, "CREATE TABLE "+t+" LIKE "+u,
-			"CREATE TABLE "+t+" (PRIMARY KEY (id)) AS SELECT * FROM "+u, fmt.Sprintf("RENAME TABLE %[1]s TO tmp, %[2]s TO %[1]s, tmp TO %[2]s", t, u))
+			// MySQL ends if a foreign key of the selected table waits for the created one: none refers to x.
+			"CREATE TABLE x (PRIMARY KEY (id)) AS SELECT * FROM "+u, "RENAME TABLE x TO "+t, fmt.Sprintf("RENAME TABLE %[1]s TO tmp, %[2]s TO %[1]s, tmp TO %[2]s", t, u))
 	case n < 90:
 		return "ALTER TABLE " + t + " " + g.alter(u, g.column())
 	}

@@ -63,6 +63,12 @@ var (
 		"UPDATE t SET d = NULL WHERE v = 10", "DELETE FROM t WHERE v = 9"}
 )
 
+// chained are tables of which a foreign key changes the next.
+var chained = []string{"CREATE TABLE `p 1` (id INT PRIMARY KEY)",
+	"CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES `p 1` (id) ON DELETE CASCADE)",
+	"CREATE TABLE d (id INT PRIMARY KEY, c INT, FOREIGN KEY (c) REFERENCES c (id) ON DELETE SET NULL)",
+	"INSERT INTO `p 1` VALUES (1), (2)", "INSERT INTO c VALUES (3, 1), (4, 2)", "INSERT INTO d VALUES (5, 3), (6, 4)"}
+
 // storedDates has the date of a session, which is another one in UTC.
 var storedDates = []string{"CREATE TABLE t (id INT PRIMARY KEY, a TIME, b DATE AS (a) STORED, d INT AS (DAY(a)) STORED)",
 	"SET time_zone = '+08:00', timestamp = 1704225600", "INSERT INTO t (id, a) VALUES (1, '10:00')"}
@@ -88,6 +94,12 @@ var histories = map[string]history{
 	"a history by transactions": {on: mysqld.MariaDB, after: []string{"CREATE TABLE t (v INT, s BIGINT UNSIGNED " +
 		"GENERATED ALWAYS AS ROW START, e BIGINT UNSIGNED GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e)) " +
 		"WITH SYSTEM VERSIONING", "INSERT INTO t (v) VALUES (1)"}, refused: "a history by transactions"},
+	"a history that a foreign key ends": {on: mysqld.MariaDB, before: append(chained, "ALTER TABLE d ADD SYSTEM VERSIONING"),
+		after: []string{"INSERT INTO `p 1` VALUES (9)", "UPDATE `p 1` SET id = 8 WHERE id = 9", "DELETE FROM `p 1` WHERE id = 1"}, refused: "rows of the table `p 1`, which has foreign keys that may end former rows"},
+	"a history that no foreign key ends": {on: mysqld.MariaDB, before: chained,
+		after: []string{"ALTER TABLE d ADD SYSTEM VERSIONING", "INSERT INTO `p 1` VALUES (9)", "UPDATE `p 1` SET id = 8 WHERE id = 9", "DELETE FROM d WHERE id = 5"}},
+	"a history beside foreign keys": {on: mysqld.MariaDB, before: chained, after: []string{
+		"CREATE TABLE v (id INT PRIMARY KEY) WITH SYSTEM VERSIONING", "INSERT INTO v VALUES (1), (2)", "DELETE FROM `p 1` WHERE id = 1", "DELETE FROM v", "UPDATE d SET c = NULL"}},
 	"only virtual columns": {on: "mariadb-11", after: []string{"CREATE TABLE t (a INT AS (1), b INT AS (2))",
 		"INSERT INTO t VALUES (), (), ()", "DELETE FROM t LIMIT 2"}, refused: "rows of the table `t`, which has only virtual columns"},
 	"a key of a virtual column": {on: "mariadb-11", after: []string{"CREATE TABLE t (a INT, v BLOB AS ('') VIRTUAL, " +

@@ -114,11 +114,3 @@ func TestStatementsThatChangeRows(t *testing.T) {
 		assert.Equal(t, &UnsupportedError{What: want}, err)
 	}
 }
-
-// A MariaDB that writes rows as they were refuses none, and is asked nothing about their tables.
-func TestRowsThatAreNotComputedAgain(t *testing.T) {
-	t.Parallel()
-	for kind := range rowsEvents {
-		assert.NoError(t, (&Replay{}).refuseRows(t.Context(), "t", kind))
-	}
-}

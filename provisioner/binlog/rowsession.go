@@ -44,28 +44,35 @@ func (s rowSession) settings(zone string, twice bool) string {
 
 // refusal is why rows of a table cannot be replayed, as its columns are.
 type refusal struct {
-	cause string // "" for none
-	zoned bool   // it has a stored column that depends on the time zone of sessions
+	cause    string // "" for none
+	zoned    bool   // it has a stored column that depends on the time zone of sessions
+	cascades int    // see Replay.cascades
 }
 
 // refuseRows refuses rows that the server would not write as the source did: those of a table whose stored columns
 // it would compute in another time zone, which MariaDB before 11.0 takes from the log, and those of tables that it
 // does not write as the log says.
 func (r *Replay) refuseRows(ctx context.Context, table string, kind byte) error {
-	if !r.MySQL && !r.recomputes {
-		return nil
-	}
 	refused, known := r.refused[table]
 	if !known {
 		var err error
-		if refused, err = r.refusalOf(ctx, table); err != nil {
-			return fmt.Errorf("read the columns of the table %s: %w", table, err)
+		if r.MySQL || r.recomputes {
+			refused, err = r.refusalOf(ctx, table)
+		}
+		if err == nil && !r.MySQL {
+			refused.cascades, err = r.cascades(ctx, table)
+		}
+		if err != nil {
+			return fmt.Errorf("read the definition of the table %s: %w", table, err)
 		}
 		r.refused[table] = refused
 	}
 	cause := refused.cause
 	if refused.zoned && rowsEvents[kind] && r.session.set["time_zone"] == "" {
 		cause = "has a stored column that depends on the time zone of sessions"
+	}
+	if refused.cascades&cascading[kind] != 0 {
+		cause = "has foreign keys that may end former rows of others"
 	}
 	if cause == "" {
 		return nil
@@ -124,3 +131,27 @@ func (r *Replay) refusalOf(ctx context.Context, table string) (found refusal, er
 	}
 	return found, rows.Err()
 }
+
+// cascades finds out which foreign keys change rows of other tables with those of a table, if rows of versioned tables
+// may be among them: MariaDB does not log when these were changed, and would end some before they began.
+func (r *Replay) cascades(ctx context.Context, table string) (found int, err error) {
+	const file = "CONCAT(CAST(CONVERT(%s USING filename) AS BINARY), '/', CAST(CONVERT(%s USING filename) AS BINARY))"
+	err = r.rows.QueryRowContext(ctx, "SELECT COALESCE(BIT_OR(type), 0) & 15 FROM information_schema.innodb_sys_foreign "+
+		"WHERE CAST(ref_name AS BINARY) = "+fmt.Sprintf(file, "?", "?"), r.Target, table).Scan(&found)
+	if err != nil || found == 0 {
+		return 0, err
+	}
+	var versioned bool
+	err = r.rows.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM information_schema.tables
+		JOIN information_schema.innodb_sys_foreign ON type & 15 <> 0 AND CAST(for_name AS BINARY) = `+
+		fmt.Sprintf(file, "table_schema", "table_name")+`
+		WHERE table_schema = ? AND table_type = 'SYSTEM VERSIONED'`, r.Target).Scan(&versioned)
+	if !versioned {
+		found = 0
+	}
+	return found, err
+}
+
+// cascading has, of the types of InnoDB's foreign keys, those that act on an event of MariaDB: CASCADE and SET NULL of
+// ON DELETE and of ON UPDATE.
+var cascading = map[byte]int{24: 4 | 8, 25: 1 | 2, 31: 4 | 8, 32: 1 | 2, 167: 4 | 8, 168: 1 | 2, 170: 4 | 8, 171: 1 | 2}

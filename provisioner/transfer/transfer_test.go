@@ -13,6 +13,7 @@ import (
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/compare"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // everything has each kind of object and value that copies are known to lose.
@@ -102,8 +103,19 @@ var onlyInMariaDB = []string{
 	"SET SESSION sql_mode = ''",
 }
 
-// compare compares everything in the two databases.
+// compare compares everything in the two databases. The owner of the copy defines what is there, and can read
+// the same from its views.
 func (f *fixture) compare() {
+	for object, view := range map[string]string{"table": "views", "routine": "routines", "trigger": "triggers", "event": "events"} {
+		for _, definer := range f.all(f.copied, fmt.Sprintf("SELECT definer AS d FROM information_schema.%s WHERE "+
+			"%s_schema = DATABASE()", view, object)) {
+			assert.Equal(f.t, fmt.Sprintf("d=%q ", f.owner+"@%"), definer, view)
+		}
+	}
+	for _, view := range testdrive.ReadAll(f.t, f.root, "SELECT table_name FROM information_schema.views WHERE table_schema = '"+
+		f.from.Database+"'") {
+		f.expectSame("SELECT *, 1 FROM " + view + " ORDER BY 1, 2")
+	}
 	assert.Empty(f.t, compare.Diff(f.describe(f.root, f.from.Database), f.describe(f.there, f.to.Database)))
 	if f.compareOdd {
 		f.expectSameCalls()

@@ -1,7 +1,6 @@
 package transfer_test
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,9 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/transfer"
-	"mysql-broker/test/compare"
 	"mysql-broker/test/servers"
-	"mysql-broker/test/testdrive"
 )
 
 // everything has each kind of object and value that copies are known to lose.
@@ -103,29 +100,67 @@ var onlyInMariaDB = []string{
 	"SET SESSION sql_mode = ''",
 }
 
-// compare compares everything in the two databases. The owner of the copy defines what is there, and can read
-// the same from its views.
+// compare compares everything in the two databases.
 func (f *fixture) compare() {
-	for object, view := range map[string]string{"table": "views", "routine": "routines", "trigger": "triggers", "event": "events"} {
-		for _, definer := range f.all(f.copied, fmt.Sprintf("SELECT definer AS d FROM information_schema.%s WHERE "+
-			"%s_schema = DATABASE()", view, object)) {
-			assert.Equal(f.t, fmt.Sprintf("d=%q ", f.owner+"@%"), definer, view)
+	f.t.Helper()
+	replace := []string{f.from.Database, "DB", f.to.Database, "DB", "`" + f.owner + "`@`%`", "`root`@`%`",
+		"\"" + f.owner + "\"@\"%\"", "\"root\"@\"%\"", "`" + f.server.User + "`@`localhost`", "`root`@`%`",
+		"`" + f.server.User + "`@`%`", "`root`@`%`", `\"` + f.owner + `\"@\"%\"`, `\"root\"@\"%\"`,
+		`\"` + f.server.User + `\"@\"%\"`, `\"root\"@\"%\"`}
+	f.expectSame(`SELECT table_type, table_name FROM information_schema.tables WHERE table_schema = DATABASE()
+		ORDER BY CAST(table_name AS BINARY)`)
+	for _, line := range f.all(f.source, `SELECT table_type AS k, table_name AS n FROM information_schema.tables
+		WHERE table_schema = DATABASE()`) {
+		var kind, name string
+		if _, err := fmt.Sscanf(line, "k=%q n=%q", &kind, &name); err != nil {
+			f.t.Fatal(line, err)
+		}
+		quoted := "`" + strings.ReplaceAll(name, "`", "``") + "`"
+		f.expectSame("SHOW CREATE TABLE "+quoted, replace...)
+		switch kind {
+		case "SYSTEM VERSIONED":
+			f.expectSame("SELECT *, id FROM "+quoted+" FOR SYSTEM_TIME ALL ORDER BY 1, 2", replace...)
+			if name == "history" {
+				f.expectSame("SELECT *, row_start, row_end FROM history FOR SYSTEM_TIME ALL ORDER BY row_start, id")
+			}
+		case "SEQUENCE":
+			f.expectSame("SHOW CREATE SEQUENCE " + quoted)
+			f.expectSame("SELECT next_not_cached_value FROM " + quoted)
+		default:
+			f.expectSame("SELECT *, 1 FROM " + quoted + " ORDER BY 1, 2")
+		}
+		// MySQL's checksum of a table with an index on an array differs from call to call.
+		if kind != "VIEW" && kind != "SEQUENCE" && (f.mariaDB || name != "special") {
+			f.expectSame("CHECKSUM TABLE "+quoted, replace...)
 		}
 	}
-	for _, view := range testdrive.ReadAll(f.t, f.root, "SELECT table_name FROM information_schema.views WHERE table_schema = '"+
-		f.from.Database+"'") {
-		f.expectSame("SELECT *, 1 FROM " + view + " ORDER BY 1, 2")
+	f.expectSame("SELECT id, HEX(bl), HEX(t), HEX(l), HEX(g), e+0, s+0 FROM texts ORDER BY 1")
+	f.expectSame("SELECT id, f*1e0, d, b+0 FROM numbers ORDER BY 1")
+	f.expectSame(`SELECT default_collation_name FROM information_schema.schemata
+		WHERE schema_name = DATABASE()`)
+	f.expectSame("SELECT *, hidden FROM special")
+	for kind, query := range map[string]string{
+		"PROCEDURE": "SELECT routine_name AS n FROM information_schema.routines WHERE routine_type = 'PROCEDURE' AND " +
+			"routine_schema = DATABASE()",
+		"FUNCTION": "SELECT routine_name AS n FROM information_schema.routines WHERE routine_type = 'FUNCTION' AND " +
+			"routine_schema = DATABASE()",
+		"TRIGGER": "SELECT trigger_name AS n FROM information_schema.triggers WHERE trigger_schema = DATABASE()",
+		"EVENT":   "SELECT event_name AS n FROM information_schema.events WHERE event_schema = DATABASE()",
+	} {
+		f.expectSame(query + " ORDER BY 1")
+		for _, line := range f.all(f.source, query) {
+			var name string
+			if _, err := fmt.Sscanf(line, "n=%q", &name); err != nil {
+				f.t.Fatal(line, err)
+			}
+			f.expectSame("SHOW CREATE "+kind+" "+name, replace...)
+		}
 	}
-	assert.Empty(f.t, compare.Diff(f.describe(f.root, f.from.Database), f.describe(f.there, f.to.Database)))
 	if f.compareOdd {
 		f.expectSameCalls()
 	}
-}
-
-func (f *fixture) describe(root *sql.DB, database string) compare.Facts {
-	facts, err := compare.Describe(f.t.Context(), compare.Side{DB: root, Database: database})
-	f.must(err)
-	return facts
+	f.expectSame(`SELECT trigger_name, action_order FROM information_schema.triggers WHERE trigger_schema = DATABASE()
+		ORDER BY 1`)
 }
 
 // TestCopy copies every kind of object and value, and copies once more after the source and the copy have changed.

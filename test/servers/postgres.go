@@ -20,7 +20,11 @@ func Postgres(t testing.TB) string {
 	server, admin := postgresServer(t)
 	name, err := template(t.Context(), admin, server)
 	require.NoError(t, err, "migrate a database to copy")
-	database := newDatabase(t, server, admin, "TEMPLATE "+name)
+	// As versions before 15 do: logging a copy page by page takes three times the processor time.
+	const byFiles = "SELECT CASE WHEN current_setting('server_version_num')::int < 150000 THEN '' ELSE 'STRATEGY file_copy' END"
+	var strategy string
+	require.NoError(t, admin.QueryRow(t.Context(), byFiles).Scan(&strategy))
+	database := newDatabase(t, server, admin, "TEMPLATE "+name+" "+strategy)
 	require.NoError(t, renew(t.Context(), database), "renew what a schema has of its own")
 	return database
 }

@@ -55,7 +55,8 @@ func startServer(ctx context.Context, h *home, url string, port int, durable boo
 }
 
 func serverArgs(dataDir string, port int, durable bool) []string {
-	args := []string{"-D", dataDir, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", ""}
+	args := []string{"-D", dataDir, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", "",
+		"-c", "dynamic_shared_memory_type=mmap"} // in dataDir; a server that is killed would leave files in /dev/shm
 	if durable {
 		return append(args, "-N", "300")
 	}

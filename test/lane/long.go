@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // long runs suites until $BUDGET is used up. A suite that has begun runs to its end.
@@ -97,6 +99,11 @@ func repeat(ctx context.Context, kept results) error {
 	if err != nil {
 		return err
 	}
+	if hasRoom(memory) {
+		if err := os.Setenv("TMPDIR", memory); err != nil {
+			return err
+		}
+	}
 	if count == 0 && load == 0 {
 		return runSteps(ctx, testSteps, func() error { return nil })
 	}
@@ -111,6 +118,17 @@ func repeat(ctx context.Context, kept results) error {
 		}
 	}
 	return nil
+}
+
+// memory is where Linux keeps files in memory. Servers whose files are there take a fifth less processor time than on a
+// disk, which is where CI has them.
+const memory = "/dev/shm"
+
+// hasRoom reports whether a directory has room for the files of all servers that run at once, and takes programs.
+func hasRoom(dir string) bool {
+	var fs unix.Statfs_t
+	const enough = 6 << 30
+	return unix.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= enough && fs.Flags&unix.ST_NOEXEC == 0
 }
 
 func countAndLoad() (count, load int, err error) {

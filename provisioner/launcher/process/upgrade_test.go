@@ -100,22 +100,22 @@ func expectNoLeftovers(t *testing.T, cfg process.Config, id string) {
 // checkUnrecorded has brokers find a server whose version an earlier broker has not recorded: the last program that it
 // ran is used again.
 func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, version string) {
-	runsAgain := func(killed int) {
+	runsAgain := func() {
 		testdrive.Eventually(t, "the killed server runs its version again", func() bool {
 			var runs string
 			err := db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&runs)
-			return !alive(killed) && err == nil && strings.HasPrefix(runs, version)
+			return err == nil && strings.HasPrefix(runs, version)
 		})
 	}
 	log := filepath.Join(cfg.Dir, "instances", id, "mysqld.log")
 	forgetVersion(t, cfg, id)
-	pid := kill(t, cfg, id)
+	kill(t, cfg, id)
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(strings.Repeat("[Warning] much that was logged since\n", 1000))
 	require.NoError(t, errors.Join(err, f.Close()))
 	l := open(t, cfg)
-	runsAgain(pid)
+	runsAgain()
 	l.Close()
 
 	forgetVersion(t, cfg, id)
@@ -129,7 +129,7 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 	}
 
 	forgetVersion(t, cfg, id)
-	pid = kill(t, cfg, id)
+	kill(t, cfg, id)
 	require.NoError(t, os.Truncate(log, 0))
 	spec := newSpec(id)
 	l = open(t, cfg)
@@ -145,7 +145,7 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 	l.Close()
 	cfg.Binary, cfg.Others = cfg.Others[0], nil
 	l = open(t, cfg)
-	runsAgain(pid)
+	runsAgain()
 	l.Close()
 	recorded := stateOf(t, cfg, id)["version"]
 	assert.True(t, recorded == version, "with one program, version %v is recorded", recorded)
@@ -169,10 +169,11 @@ func forgetVersion(t *testing.T, cfg process.Config, id string) {
 	require.NoError(t, errors.Join(err, os.WriteFile(stateFile(cfg, id), data, 0o600)))
 }
 
-func kill(t *testing.T, cfg process.Config, id string) (pid int) {
-	pid = pidOf(t, cfg, id)
+// kill kills a server, and waits for its end.
+func kill(t *testing.T, cfg process.Config, id string) {
+	pid := pidOf(t, cfg, id)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	return pid
+	testdrive.Eventually(t, "the killed server ends", func() bool { return !alive(pid) })
 }
 
 // broken makes a program that prints a later version, and otherwise runs a script.

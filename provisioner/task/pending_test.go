@@ -136,11 +136,17 @@ func TestPendingEnds(t *testing.T) {
 // How long a task has waited is not measured by the clock of a broker's host.
 func TestHostsClock(t *testing.T) {
 	t.Parallel()
-	for ahead, test := range map[string]struct {
-		max  time.Duration
-		want string
-	}{"-2 hours": {time.Hour, store.Succeeded}, "2 hours": {time.Second, store.Failed}} { // of PostgreSQL's
-		url := servers.PostgresAhead(t, servers.Postgres(t), ahead)
+	for _, test := range []struct {
+		ahead string // of PostgreSQL's clock
+		max   time.Duration
+		yet   error // of the first looks
+		want  string
+	}{
+		{"-2 hours", time.Hour, task.Pending(10*time.Millisecond, ""), store.Succeeded},
+		{"2 hours", time.Second, task.Pending(10*time.Millisecond, ""), store.Failed},
+		{"-2 hours", time.Hour, errAway, store.Succeeded},
+	} {
+		url := servers.PostgresAhead(t, servers.Postgres(t), test.ahead)
 		_, err := store.Migrate(t.Context(), url)
 		require.NoError(t, err)
 		s := servers.OpenStore(t, url)
@@ -148,15 +154,20 @@ func TestHostsClock(t *testing.T) {
 		testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url}).Exec(t,
 			"UPDATE task SET created_at = now(), run_at = now()") // the defaults are not by this clock
 		var looks atomic.Int32
-		startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
+		startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
 			apart := time.Until(run.Now()).Abs()
 			assert.InDelta(t, 2*time.Hour, apart, float64(time.Hour), "the clocks are apart by")
+			const key task.Key[time.Time] = "since"
+			assert.NoError(t, key.Save(ctx, run, run.Now()))
+			since, err := task.Since(run, key)
+			assert.NoError(t, err)
+			assert.Less(t, since.Abs(), time.Hour, "since what was now")
 			if test.want == store.Succeeded && looks.Add(1) > 3 {
 				return nil
 			}
-			return task.Pending(10*time.Millisecond, "")
+			return test.yet
 		}}}}, task.Config{MaxWait: func(store.Task) time.Duration { return test.max }})
-		assert.Equal(t, test.want, end(t, s, recorded.ID).State, "PostgreSQL's clock is ahead by %s", ahead)
+		assert.Equal(t, test.want, end(t, s, recorded.ID).State, "PostgreSQL's clock is ahead by %s, %v", test.ahead, test.yet)
 	}
 }
 

@@ -252,7 +252,8 @@ func answer(err error) string {
 		return "b"
 	case errors.Is(err, engine.ErrFrozen), notNow == engine.Mixture:
 		return "f"
-	case errors.Is(err, engine.ErrNotReady), notNow == engine.NotReady, says("so it cannot be copied"):
+	case errors.Is(err, engine.ErrNotReady), notNow == engine.NotReady,
+		says(" is not ready, so it cannot be copied."), says(" is being deleted, so it cannot be copied."):
 		return "u"
 	case unconfigured, says("This broker keeps no backups"):
 		return "s"
@@ -327,11 +328,15 @@ func TestStates(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(testdrive.Root(), "docs", "operations.md"))
 	site.Must(err)
-	table := "| |"
+	var names []string
 	for _, state := range states {
-		table += " " + state.name + " |"
+		names = append(names, state.name)
 	}
-	table += "\n|" + strings.Repeat("---|", len(states)+1) + "\n"
+	in := func(state, letter, want string) string {
+		n := slices.Index(names, state)
+		return want[:n] + letter + want[n+1:]
+	}
+	table := "| | " + strings.Join(names, " | ") + " |\n|" + strings.Repeat("---|", len(names)+1) + "\n"
 	for _, o := range operations {
 		table += "| " + o.name + " | " + strings.Join(strings.Split(o.want, ""), " | ") + " |\n"
 		for _, a := range all {
@@ -340,10 +345,9 @@ func TestStates(t *testing.T) {
 			case a.operation != o.name:
 				continue
 			case a.road == "schedule": // which leaves them out, and a removed plan has none
-				want = notBegun.ReplaceAllString(want, ".")
-				want = want[:10] + "." + want[11:]
+				want = in("its plan is removed", ".", notBegun.ReplaceAllString(want, "."))
 			case o.name == "back up" && a.road == "platform":
-				want = "++fbb++" + want[7:] // it joins the backup in progress
+				want = in("being backed up", "+", want) // it joins the backup in progress
 			}
 			assert.Equal(t, want, a.got, "%s by %s", o.name, a.road)
 		}

@@ -131,9 +131,12 @@ func ended(s *server, c api.ContainerStatus) error {
 		Err: fmt.Errorf("server %s: the container %s has ended %d times: %s", s.id, c.Name, c.RestartCount, why)}
 }
 
+// errNoPod is in the errors of whyNoPod.
+var errNoPod = errors.New("its pod cannot be created")
+
 // whyNoPod returns an error if the StatefulSet cannot create a pod. Only an event says so, no condition does. The API
 // server reads all events of the namespace to find those of one object, so whyNoPod asks only after the StatefulSet's
-// controller has failed to create a pod.
+// controller has failed to create a pod. Each change of the StatefulSet has it try again: earlier events do not count.
 func (r *runner) whyNoPod(ctx context.Context, s *server, set api.StatefulSet) error {
 	if set.Status.ObservedGeneration != set.Metadata.Generation || set.Status.Replicas > 0 {
 		return nil
@@ -144,13 +147,17 @@ func (r *runner) whyNoPod(ctx context.Context, s *server, set api.StatefulSet) e
 		return err
 	}
 	for _, e := range found.Items {
-		err := fmt.Errorf("server %s: its pod cannot be created: %s", s.id, e.Message)
+		last := e.Metadata.ChangedAt()
+		if last.Before(set.Metadata.ChangedAt()) {
+			continue
+		}
+		err := fmt.Errorf("server %s: %w: %s", s.id, errNoPod, e.Message)
 		if saysNoRoom(e.Message) {
 			return launcher.NoRoom(err)
 		}
 		// Other causes may be temporary: a new namespace has no ServiceAccount yet, for example.
-		late := time.Since(later(s.secret.Metadata.CreationTimestamp, set.Metadata.AppliedAt())) > r.cfg.PlaceTimeout
-		if late || strings.Contains(e.Message, "violates PodSecurity") {
+		first := later(e.Metadata.CreationTimestamp, set.Metadata.StatusChangedAt()) // there may have been a pod in between
+		if last.Sub(first) > r.cfg.PlaceTimeout || strings.Contains(e.Message, "violates PodSecurity") {
 			return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers, Err: err}
 		}
 	}

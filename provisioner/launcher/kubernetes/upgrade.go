@@ -220,10 +220,10 @@ func (u upgrader) work(ctx context.Context, sentences map[string]string) error {
 	}
 	if !there {
 		why := u.whyNoPod(ctx, s, set)
-		if _, final := errors.AsType[*launcher.Error](why); final && !s.state.Upgrade.Reverts {
-			why = &workError{why}
+		if errors.Is(why, errNoPod) && !s.state.Upgrade.Reverts {
+			return &workError{why}
 		}
-		return cmp.Or(why, launcher.NotYet(minPoll, "Waiting for a node"))
+		return cmp.Or(u.untilAllowed(why), launcher.NotYet(minPoll, "Waiting for a node"))
 	}
 	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
 	if sentence := leaving(p); sentence != "" {
@@ -315,7 +315,7 @@ func (u upgrader) end(ctx context.Context, spec launcher.Spec) (launcher.Endpoin
 	}
 	e, err := u.bringUp(ctx, u.s, spec)
 	if err != nil {
-		return e, err
+		return e, u.untilAllowed(err)
 	}
 	if err := u.expectWork(ctx, u.s); err != nil {
 		return launcher.Endpoint{}, err
@@ -323,3 +323,17 @@ func (u upgrader) end(ctx context.Context, spec launcher.Spec) (launcher.Endpoin
 	fault.Point("upgrade", "server back")
 	return e, u.deleteCopy(ctx, u.s)
 }
+
+// untilAllowed makes NotYet of an error of whyNoPod. The server was ready once, and nobody else would put its earlier
+// data back.
+func (u upgrader) untilAllowed(err error) error {
+	refused, ok := errors.AsType[*launcher.Error](err)
+	if !ok || !errors.Is(err, errNoPod) {
+		return err
+	}
+	u.cfg.Logger.Warn("waiting until the cluster allows a server's pod", "server", u.s.id, "error", err)
+	return launcher.NotYet(allowedPoll, refused.Sentence)
+}
+
+// allowedPoll is the pause before the next look for a pod that the cluster refuses, which is logged each time.
+const allowedPoll = 30 * time.Second

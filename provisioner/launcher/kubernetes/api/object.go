@@ -38,8 +38,9 @@ type Metadata struct {
 
 // managedFields says who changed an object when. An apply that changes nothing leaves the time as it is.
 type managedFields struct {
-	Manager string    `json:"manager"`
-	Time    time.Time `json:"time"`
+	Manager     string    `json:"manager"`
+	Subresource string    `json:"subresource"`
+	Time        time.Time `json:"time"`
 }
 
 type OwnerReference struct {
@@ -296,6 +297,7 @@ type ContainerState struct {
 
 type EventList struct {
 	Items []struct {
-		Message string `json:"message"`
+		Metadata Metadata `json:"metadata"`
+		Message  string   `json:"message"`
 	} `json:"items"`
 }

@@ -34,9 +34,21 @@ func (p Pod) Waits() string {
 }
 
 // AppliedAt is when the launcher last changed an object; zero if it never did.
-func (m Metadata) AppliedAt() (last time.Time) {
+func (m Metadata) AppliedAt() time.Time {
+	return m.changed(func(f managedFields) bool { return f.Manager == fieldManager })
+}
+
+// ChangedAt is when anybody last changed an object. Like all its times, it has whole seconds of the API server's clock.
+func (m Metadata) ChangedAt() time.Time { return m.changed(func(managedFields) bool { return true }) }
+
+// StatusChangedAt is when the status of an object last changed.
+func (m Metadata) StatusChangedAt() time.Time {
+	return m.changed(func(f managedFields) bool { return f.Subresource == "status" })
+}
+
+func (m Metadata) changed(counts func(managedFields) bool) (last time.Time) {
 	for _, f := range m.ManagedFields {
-		if f.Manager == fieldManager && f.Time.After(last) {
+		if counts(f) && f.Time.After(last) {
 			last = f.Time
 		}
 	}

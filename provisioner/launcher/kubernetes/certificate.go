@@ -49,7 +49,8 @@ func presented(ctx context.Context, e launcher.Endpoint) (leaf []byte, err error
 
 const authorityTime = 10 * time.Second // to read which CA signs
 
-// addKeys adds a new key, and a certificate for that host and those of its Service, to a server's Secret.
+// addKeys adds a new key, and a certificate for that host and those of its Service, to a server's Secret. The CAs in it
+// stay.
 func (c Config) addKeys(ctx context.Context, s *server, host string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -80,7 +81,8 @@ func (c Config) addKeys(ctx context.Context, s *server, host string) error {
 		}
 		trusted, issuer = signer.Trusted, signer.Certificate.Raw
 	}
-	s.secret.Data[caFile] = trusted
+	former, _ := certificate.Parse(s.secret.Data[caFile]) // what nobody can parse, nobody trusts
+	s.secret.Data[caFile] = certificate.Join(trusted, former...)
 	s.secret.Data[keyFile] = certificate.PEM("PRIVATE KEY", private)
 	return s.setCertificate(issuer, leaf)
 }

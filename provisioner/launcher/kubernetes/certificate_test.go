@@ -32,6 +32,8 @@ func TestCertificateNames(t *testing.T) {
 			if access == kubernetes.LoadBalancer {
 				_, err := l.Launch(t.Context(), spec, func(string) {})
 				says(t, err, launcher.Wait, "Waiting for the load balancer's address")
+				assert.Equal(t, []string{"init.sql", "initialise.sh", "my.cnf", "prepare.sh"}, p.filesOf(t, spec),
+					"files that brokers of before expect")
 				p.merge(t, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
 					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}})
 			}

@@ -179,7 +179,8 @@ func (l *Launcher) Endpoint(ctx context.Context, id string) (launcher.Endpoint, 
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}
 	if len(s.secret.Data[caFile]) == 0 { // it would seem to have no TLS
-		return launcher.Endpoint{}, fmt.Errorf("server %s: somebody has removed %s from its Secret %s", s.id, caFile, s.name)
+		return launcher.Endpoint{}, fmt.Errorf("server %s: somebody has removed %s from its Secret %s; the next plan "+
+			"change or upgrade of the instance puts it back", s.id, caFile, s.name)
 	}
 	return s.endpoint(), nil
 }

@@ -60,7 +60,7 @@ func (c Config) offered(spec launcher.Spec) (Image, error) {
 	return c.Images[i], nil
 }
 
-// begin creates the Secret, which records what the server is to be. Its files follow once the address is known.
+// begin creates the Secret, which records what the server is to be. Its key follows once the address is known.
 func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, image Image,
 	report func(string)) (*server, error) {
 	report("Creating the server's volume and address")
@@ -73,6 +73,7 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 	for key, value := range spec.Labels {
 		s.secret.Metadata.Annotations[labelPrefix+key] = value
 	}
+	s.addFiles(spec.AdminPassword)
 	s.writeState()
 	fault.Point("launch", "state made")
 	err := l.secrets.api.Create(ctx, l.secrets.api.Path(api.Secrets), s.secret, &s.secret)

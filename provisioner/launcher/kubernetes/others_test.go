@@ -443,7 +443,7 @@ func TestFilesRemoved(t *testing.T) {
 			require.NotEqual(t, all, p.filesOf(t, spec))
 			if !test.suspended {
 				_, err := l.Endpoint(t.Context(), spec.ID)
-				assert.ErrorContains(t, err, "removed ca.pem from its Secret "+objectName(spec))
+				assert.ErrorContains(t, err, "removed ca.pem from its Secret "+objectName(spec)+"; the next plan change or upgrade")
 				err = l.ChangeAdminPassword(t.Context(), spec.ID, spec.AdminPassword, func(context.Context) error { return nil })
 				assert.NoError(t, err)
 			}

@@ -40,33 +40,46 @@ const (
 	keyFile        = "server-key.pem"
 )
 
-var files = []string{settingsFile, initFile, prepareFile, initialiseFile, caFile, certFile, keyFile}
+// ofKey are made together.
+var ofKey = []string{caFile, certFile, keyFile}
 
-// lacksFiles reports whether not all files are in the Secret.
-func (s *server) lacksFiles() bool {
+func (s *server) lacks(files ...string) bool {
 	return slices.ContainsFunc(files, func(name string) bool { return len(s.secret.Data[name]) == 0 })
 }
 
-// makeFiles makes the files of a server: those of a new one once its address is known, and all of them if somebody has
-// removed one. Clients trust the new certificate too, as the same CA signs it.
+// makeFiles makes the files that are missing from a server's Secret: the key of a new server once its address is known,
+// and what somebody has removed. With another key, clients also trust the former CAs, as mysqld still has the former
+// certificate.
 func (r *runner) makeFiles(ctx context.Context, s *server, spec launcher.Spec, host string) error {
-	if host == "" || !s.lacksFiles() {
+	lacksKey := s.lacks(ofKey...)
+	if host == "" || !lacksKey && !s.lacks(settingsFile, initFile, prepareFile, initialiseFile) {
 		return nil
 	}
-	made := server{id: s.id, name: s.name, state: s.state, secret: api.Secret{
-		Metadata: api.Metadata{Annotations: map[string]string{}}, Data: map[string][]byte{
-			prepareFile: prepare(s.state.Flavour), initialiseFile: mysqldimage.Initialise}}}
-	made.writeSettings()
-	made.writeInit(spec.AdminPassword)
-	if err := r.cfg.addKeys(ctx, &made, host); err != nil {
-		return err
+	made := server{id: s.id, name: s.name, secret: api.Secret{Metadata: api.Metadata{Annotations: map[string]string{}},
+		Data: map[string][]byte{caFile: s.secret.Data[caFile]}}}
+	if lacksKey {
+		if err := r.cfg.addKeys(ctx, &made, host); err != nil {
+			return err
+		}
 	}
 	return r.change(ctx, s, func(s *server) {
-		if s.lacksFiles() { // no other broker was faster
+		s.addFiles(spec.AdminPassword)
+		if lacksKey && s.lacks(ofKey...) { // no other broker was faster
 			maps.Copy(s.secret.Data, made.secret.Data)
 			maps.Copy(s.secret.Metadata.Annotations, made.secret.Metadata.Annotations)
 		}
 	})
+}
+
+// addFiles adds the files that are missing from a server's Secret, but those of its key.
+func (s *server) addFiles(password string) {
+	for name, content := range map[string][]byte{
+		settingsFile: settings(s.state), initFile: adminSQL(s.state.Flavour, s.state.AdminUser, password),
+		prepareFile: prepare(s.state.Flavour), initialiseFile: mysqldimage.Initialise} {
+		if s.lacks(name) {
+			s.secret.Data[name] = content
+		}
+	}
 }
 
 const port = 3306

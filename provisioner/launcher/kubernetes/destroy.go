@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -155,7 +156,8 @@ func (l *Launcher) stays(ctx context.Context, id string) error {
 			ctx, cancel := context.WithTimeout(ctx, staysTime/4)
 			defer cancel()
 			err := l.secrets.api.Delete(ctx, l.secrets.api.Path(kind, name), api.DeleteOptions{DryRun: []string{"All"}})
-			if err != nil && !api.IsNotFound(err) {
+			untried := api.IsStatus(err, http.StatusBadRequest) // a webhook supports no dry run, and may allow the deletion
+			if err != nil && !api.IsNotFound(err) && !untried {
 				object += " (" + err.Error() + ")"
 			}
 		}

@@ -74,7 +74,7 @@ func certificateOf(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: new(big.Int).SetBytes(serial),
 		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    time.Now().AddDate(0, 0, -1), // clients' clocks differ, and so does this host's
+		NotBefore:    time.Now().AddDate(0, 0, -1), // this host's or a client's clock may be wrong
 		NotAfter:     time.Now().Add(lifetime),
 	}
 }

@@ -25,8 +25,8 @@ const (
 )
 
 // renewal keeps the certificates of all servers up to date: signed by the CA that signs, renewed before they expire,
-// and with all CAs that clients are to trust. Several brokers may do so at the same time: the API server accepts only
-// one of two changes to the same version of a Secret, and reloading a certificate twice does no harm.
+// and with all CAs that clients are to trust. Several brokers may do so at the same time: each changes what the others
+// have left in a Secret, and reloading a certificate twice does no harm.
 type renewal struct {
 	secrets
 	cfg    Config

@@ -117,20 +117,22 @@ func (c secrets) change(ctx context.Context, s *server, change func(*server)) er
 	for pause := conflictPause; ; pause = min(2*pause, time.Second) {
 		m, data, works := s.secret.Metadata, maps.Clone(s.secret.Data), s.state.Works
 		known := maps.Clone(m.Annotations)
-		edits := func() []api.Edit {
-			s.writeState()
+		changed := func() []api.Edit {
 			return slices.Concat(edits(annotationsPath, known, s.secret.Metadata.Annotations),
 				edits("/data", data, s.secret.Data))
 		}
-		if change(s); len(edits()) == 0 {
+		change(s)
+		s.writeState()
+		if len(changed()) == 0 {
 			return nil
 		}
 		if s.state.Works == works { // else the state has changed
 			s.state.Changes++
+			s.writeState()
 		}
 		unchanged := []api.Edit{{Op: "test", Path: "/metadata/uid", Value: m.UID},
 			{Op: "test", Path: pathIn(annotationsPath, stateAnnotation), Value: known[stateAnnotation]}}
-		err := c.api.Edit(ctx, c.api.Path(api.Secrets, s.name), append(unchanged, edits()...), &s.secret)
+		err := c.api.Edit(ctx, c.api.Path(api.Secrets, s.name), append(unchanged, changed()...), &s.secret)
 		if api.IsNotFound(err) {
 			err = launcher.ErrNotFound
 		}

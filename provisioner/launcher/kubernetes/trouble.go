@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -258,7 +259,9 @@ func (w *watch) from(ctx context.Context, version string) (string, error) {
 		switch {
 		case err != nil:
 		case event.Type == "ERROR": // the version is too old, for example
-			err = fmt.Errorf("the API server ended the watch: %s", event.Object)
+			var status api.StatusError
+			err = cmp.Or(json.Unmarshal(event.Object, &status),
+				fmt.Errorf("the API server ended the watch: %s", status.Message))
 		default:
 			err = json.Unmarshal(event.Object, &p)
 		}

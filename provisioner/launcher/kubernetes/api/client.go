@@ -95,8 +95,8 @@ type Edit struct {
 	Value any    `json:"value"`
 }
 
-// Edit makes all edits, or none if a test fails, which is a 422. Unlike a resourceVersion, tests cannot fail for what
-// others write.
+// Edit makes all edits, or none if a test fails, which is a 422. Unlike a resourceVersion, a test fails only for
+// changes of what it tests.
 func (c *Client) Edit(ctx context.Context, path string, edits []Edit, into any) error {
 	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path, ContentType: jsonPatch, Body: edits}, into)
 }

@@ -54,7 +54,6 @@ type generator struct{ *rand.Rand }
 
 // replays runs statements, replays them, and reports whether the target is the same then.
 func (g generator) replays(t *testing.T, source, target tenant, steps int) bool {
-	t.Helper()
 	from := source.position(t)
 	ran := g.run(t, source, steps)
 	err := source.replay(t, from, target)

@@ -293,7 +293,6 @@ func (n tenant) contents(t *testing.T) (all []string) {
 
 // damage lists what the server finds wrong with its tables.
 func (n tenant) damage(t *testing.T) (all []string) {
-	t.Helper()
 	db := n.admin(t, n.database)
 	for _, table := range query(t, db, "SHOW FULL TABLES WHERE table_type <> 'VIEW'") {
 		for _, row := range query(t, db, "CHECK TABLE `"+table[0]+"` EXTENDED") {

@@ -78,8 +78,8 @@ func TestRacesOverReplicas(t *testing.T) {
 	var deadlocks int
 	all.tasks.Scan(t, &deadlocks, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 	assert.Equal(t, 0, deadlocks, "%d deadlocks in PostgreSQL", deadlocks)
-	for _, found := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
-		Keyset: env["ENCRYPTION_KEYSET"], Shared: site.Root, Launchers: testdrive.Inspectors(env)}) {
+	for _, found := range audit.Check(t.Context(), audit.World{Shared: site.Root, Launchers: testdrive.Inspectors(env),
+		Records: audit.OpenRecords(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"])}) {
 		t.Error(found)
 	}
 }

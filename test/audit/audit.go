@@ -26,9 +26,8 @@ const (
 
 // World is everything that has to agree.
 type World struct {
-	PostgresURL string
-	Keyset      string  // opens the admin passwords of dedicated servers
-	Shared      *sql.DB // an administrator's login to the one shared server, which no other broker uses
+	Records *Records
+	Shared  *sql.DB // an administrator's login to the one shared server, which no other broker uses
 
 	Launchers map[string]launchertest.Inspector // by name
 	Objects   objectstore.Store                 // where backups are; nil if they are not compared

@@ -4,16 +4,16 @@ import (
 	"context"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // checkBackups compares the backups that are recorded with the object store, where each has a folder with a manifest.
-func (a *audit) checkBackups(ctx context.Context, conn *pgx.Conn) error {
+func (a *audit) checkBackups(ctx context.Context, pool *pgxpool.Pool) error {
 	if a.Objects == nil {
 		return nil
 	}
 	type backupRow struct{ InstanceID, ID, State string }
-	recorded, err := rows[backupRow](ctx, conn, "SELECT instance_id, id, state FROM backup")
+	recorded, err := rows[backupRow](ctx, pool, "SELECT instance_id, id, state FROM backup")
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/store"
 )
@@ -36,27 +39,57 @@ type bindingRow struct {
 
 type retiredRow struct{ InstanceID, Account string }
 
+// Records is the brokers' database. Its connections stay open from one check to the next.
+type Records struct {
+	pool *pgxpool.Pool
+	open func() (*store.Store, error)
+	own  *store.Store // for the admin passwords of dedicated servers; nil until one is read
+}
+
+// OpenRecords makes no connection yet. The keyset opens admin passwords.
+func OpenRecords(t testing.TB, url, keyset string, options ...store.Option) *Records {
+	cfg, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	for _, apply := range options {
+		apply(cfg)
+	}
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true } // tests end sessions, and servers
+	r := &Records{}
+	r.pool, err = pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	r.open = func() (*store.Store, error) {
+		keys, err := store.ParseKeyset(keyset)
+		if err != nil {
+			return nil, err
+		}
+		return store.Open(context.Background(), url, keys, options...)
+	}
+	t.Cleanup(func() {
+		r.pool.Close()
+		if r.own != nil {
+			r.own.Close()
+		}
+	})
+	return r
+}
+
 // readRecords also reports tasks in progress and wrong counters.
 func (a *audit) readRecords(ctx context.Context) (r records, err error) {
-	conn, err := pgx.Connect(ctx, a.PostgresURL)
-	if err != nil {
-		return r, err
-	}
-	defer conn.Close(ctx)
+	pool := a.Records.pool
 	var errs [8]error
-	r.instances, errs[0] = rows[instanceRow](ctx, conn,
+	r.instances, errs[0] = rows[instanceRow](ctx, pool,
 		`SELECT id, plan_id, state, CASE WHEN server = '' THEN 'dedicated' ELSE 'shared' END,
 		server || dedicated_id, launcher, database_name, over_since IS NOT NULL FROM instance`)
-	r.bindings, errs[1] = rows[bindingRow](ctx, conn, `SELECT b.instance_id, b.id, b.state, b.role, b.account,
+	r.bindings, errs[1] = rows[bindingRow](ctx, pool, `SELECT b.instance_id, b.id, b.state, b.role, b.account,
 		coalesce(b.created_at < i.moved_at, false), EXISTS (SELECT FROM task t WHERE t.instance_id = b.instance_id
 			AND t.binding_id = b.id AND t.kind = 'rotate' AND t.state = 'succeeded' AND t.created_at > i.moved_at)
 		FROM binding b LEFT JOIN instance i ON i.id = b.instance_id`)
-	r.retired, errs[2] = rows[retiredRow](ctx, conn, "SELECT instance_id, account FROM retired_account")
-	r.retained, errs[5] = rows[instanceRow](ctx, conn, `SELECT id, plan_id, 'retained', location_kind,
+	r.retired, errs[2] = rows[retiredRow](ctx, pool, "SELECT instance_id, account FROM retired_account")
+	r.retained, errs[5] = rows[instanceRow](ctx, pool, `SELECT id, plan_id, 'retained', location_kind,
 		server || dedicated_id, launcher, database_name, false FROM retained
 		WHERE adopted_by IS NULL OR adopted_by IN (SELECT id FROM instance WHERE state <> 'ready')`)
-	r.stripped, errs[6] = rows[retiredRow](ctx, conn, "SELECT retained_id, account FROM retained_account")
-	r.former, errs[7] = rows[instanceRow](ctx, conn,
+	r.stripped, errs[6] = rows[retiredRow](ctx, pool, "SELECT retained_id, account FROM retained_account")
+	r.former, errs[7] = rows[instanceRow](ctx, pool,
 		`SELECT id, plan_id, CASE WHEN moved_at IS NULL THEN 'moving' ELSE 'former' END,
 		CASE WHEN next_server = '' THEN 'dedicated' ELSE 'shared' END, next_server || next_dedicated_id, next_launcher,
 		database_name, false FROM instance WHERE next_server IS NOT NULL`)
@@ -64,7 +97,7 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 		ID                          int64
 		Kind, InstanceID, BindingID string
 	}
-	tasks, err := rows[taskRow](ctx, conn,
+	tasks, err := rows[taskRow](ctx, pool,
 		"SELECT id, kind, instance_id, binding_id FROM task WHERE state = 'in progress'")
 	errs[3] = err
 	for _, t := range tasks {
@@ -74,7 +107,7 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 		Name             string
 		Recorded, Actual int
 	}
-	servers, err := rows[serverRow](ctx, conn, `SELECT coalesce(s.name, i.server), coalesce(s.instances, 0),
+	servers, err := rows[serverRow](ctx, pool, `SELECT coalesce(s.name, i.server), coalesce(s.instances, 0),
 		count(i.id)::int FROM server s FULL JOIN (SELECT id, server FROM instance WHERE server <> '' UNION ALL
 			SELECT id, next_server FROM instance WHERE next_server <> '' UNION ALL
 			SELECT id, server FROM retained WHERE server <> '' AND adopted_by IS NULL) i ON i.server = s.name
@@ -85,7 +118,7 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 			a.report("Server %s is recorded to have %d instances and has %d.", s.Name, s.Recorded, s.Actual)
 		}
 	}
-	return r, errors.Join(append(errs[:], a.checkBackups(ctx, conn))...)
+	return r, errors.Join(append(errs[:], a.checkBackups(ctx, pool))...)
 }
 
 // checkFormer reports places that are recorded for a move although none is in progress, and retired accounts that are
@@ -109,8 +142,8 @@ func (r records) movedFrom(id string) bool {
 	return slices.ContainsFunc(r.former, func(i instanceRow) bool { return i.ID == id })
 }
 
-func rows[T any](ctx context.Context, conn *pgx.Conn, query string) ([]T, error) {
-	found, err := conn.Query(ctx, query)
+func rows[T any](ctx context.Context, pool *pgxpool.Pool, query string) ([]T, error) {
+	found, err := pool.Query(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -202,17 +235,13 @@ func (r records) living() (living []instanceRow) {
 }
 
 // adminPassword decrypts the password of a dedicated server's administrator.
-func (a *audit) adminPassword(ctx context.Context, of instanceRow) (string, error) {
-	keys, err := store.ParseKeyset(a.Keyset)
-	if err != nil {
-		return "", err
+func (a *audit) adminPassword(ctx context.Context, of instanceRow) (_ string, err error) {
+	if a.Records.own == nil {
+		if a.Records.own, err = a.Records.open(); err != nil {
+			return "", err
+		}
 	}
-	s, err := store.Open(ctx, a.PostgresURL, keys)
-	if err != nil {
-		return "", err
-	}
-	defer s.Close()
-	i, err := s.Instances.Get(ctx, of.ID)
+	i, err := a.Records.own.Instances.Get(ctx, of.ID)
 	if err == nil && of.former() {
 		return i.Other.AdminPassword, nil
 	}

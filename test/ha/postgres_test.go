@@ -57,7 +57,7 @@ func TestPostgresFailover(t *testing.T) {
 			return !pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
 		})
 		p.Audit = testdrive.AuditOf(t, env, admin)
-		p.Audit.PostgresURL = pair.Standby.URL
+		p.Audit.Records = audit.OpenRecords(t, pair.Standby.URL, env["ENCRYPTION_KEYSET"])
 		p.Check(t, "after the promotion")
 		p.clear(t)
 	}

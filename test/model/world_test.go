@@ -38,9 +38,9 @@ type world struct {
 	network    *ways            // before the proxies; nil without root
 	inspectors map[string]launchertest.Inspector
 	records    *pgxpool.Pool // past the proxy
-	direct     string        // PostgreSQL's URL past the proxy
-	admin      *sql.DB       // past the proxy
-	mysqlHome  string        // the directory of the shared server
+	audited    *audit.Records
+	admin      *sql.DB // past the proxy
+	mysqlHome  string  // the directory of the shared server
 	plans      map[string]plan.Plan
 	contended  []string // ids of instances that all clients fight for
 	busy       bool     // other tests run on this machine at the same time
@@ -107,10 +107,11 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 		w.env["LAUNCHER_API"] = fmt.Sprintf("https://127.0.0.1:%d", w.kubernetes.Port())
 	}
 	w.env["CATALOG"] = testdrive.RetainingCatalog(t, retaining...)
-	w.direct = testdrive.StartPostgres(t).URL // its own, whose settings it changes
-	w.env["DATABASE_URL"] = w.direct
-	w.postgres, w.env["DATABASE_URL"] = testdrive.ProxyURL(t, w.direct)
-	w.records, err = pgxpool.New(t.Context(), w.direct)
+	direct := testdrive.StartPostgres(t).URL // its own, whose settings it changes
+	w.env["DATABASE_URL"] = direct
+	w.postgres, w.env["DATABASE_URL"] = testdrive.ProxyURL(t, direct)
+	w.audited = audit.OpenRecords(t, direct, w.env["ENCRYPTION_KEYSET"])
+	w.records, err = pgxpool.New(t.Context(), direct)
 	require.NoError(t, err)
 	t.Cleanup(w.records.Close)
 	all, err := catalog.Load(w.env["CATALOG"])
@@ -286,7 +287,7 @@ func (w *world) pollPath(id, operation string) string {
 func (w *world) audit(reported audit.Reported) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
-	return audit.Check(ctx, audit.World{PostgresURL: w.direct, Keyset: w.env["ENCRYPTION_KEYSET"], Shared: w.admin,
+	return audit.Check(ctx, audit.World{Records: w.audited, Shared: w.admin,
 		Launchers: w.inspectors, Objects: testdrive.Objects(w.env), Plans: slices.Collect(maps.Values(w.plans)),
 		Reported: reported})
 }

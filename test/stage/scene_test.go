@@ -68,13 +68,13 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	tasks, err := pgxpool.New(t.Context(), with(t, env["DATABASE_URL"], "application_name", "stage"))
 	require.NoError(t, err)
 	t.Cleanup(tasks.Close)
+	asStage := func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["application_name"] = "stage" }
 	s.World = &platform.World{Tasks: tasks, Later: newest, PollEach: pollEach,
 		Send: func(method, path string, body any) (testdrive.Response, error) {
 			return s.now.Send(method, path, body, nil)
 		},
-		Audit: audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: s.shared.admin,
+		Audit: audit.World{Records: audit.OpenRecords(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"], asStage), Shared: s.shared.admin,
 			Launchers: map[string]launchertest.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t), Objects: s.objects}}
-	asStage := func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["application_name"] = "stage" }
 	if s.now, err = s.start(); err != nil { // which makes the schema
 		t.Fatal(err)
 	}

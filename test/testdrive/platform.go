@@ -96,7 +96,7 @@ func Inspectors(env map[string]string) map[string]launchertest.Inspector {
 
 // AuditOf is what an audit compares of the brokers in an environment, with an administrator's login to the shared server.
 func AuditOf(t testing.TB, env map[string]string, shared *sql.DB) audit.World {
-	return audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: shared,
+	return audit.World{Records: audit.OpenRecords(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"]), Shared: shared,
 		Launchers: Inspectors(env), Objects: Objects(env), Plans: Plans(t)}
 }
 

@@ -36,7 +36,7 @@ func TestKubernetes(t *testing.T) {
 		immortal := maps.Clone(env)
 		faults := testdrive.NewFaults(t, env)
 		m := newMortals(t, faults, testdrive.OpenTasks(t, env), func() testdrive.Platform { return testdrive.StartPlatform(t, private, env) })
-		world := audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: m.Admin(t),
+		world := audit.World{Records: audit.OpenRecords(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"]), Shared: m.Admin(t),
 			Launchers: inspectors, Plans: testdrive.Plans(t)}
 		check := func(when string, reported audit.Reported) {
 			t.Helper()

@@ -3,8 +3,6 @@ package binlog
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -72,7 +70,7 @@ func (r *Replay) refuseRows(ctx context.Context, table string, kind byte) error 
 		cause = "has a stored column that depends on the time zone of sessions"
 	}
 	if refused.cascades&cascading[kind] != 0 {
-		cause = "has foreign keys that may end former rows of others"
+		cause = "has foreign keys that may end former rows of other tables"
 	}
 	if cause == "" {
 		return nil
@@ -80,14 +78,8 @@ func (r *Replay) refuseRows(ctx context.Context, table string, kind byte) error 
 	return &UnsupportedError{What: fmt.Sprintf("rows of the table `%s`, which %s", table, cause)}
 }
 
-// zoneFunctions depend on the time zone of a session, whatever their arguments are.
-var zoneFunctions = []string{"FROM_UNIXTIME", "UNIX_TIMESTAMP"}
-
-// ofDates matches functions and types that make a date of a TIME: the present one of the session.
-var ofDates = regexp.MustCompile(`^(?:DATE|DAY|LAST_DAY|MONTH|QUARTER|TIMESTAMP|TO_|WEEK|YEAR)`)
-
-// refusalOf looks at the columns of a table: whether a stored one is computed from a TIMESTAMP, as a date from a TIME,
-// or by one of these functions, or all are virtual: from 11.0 on, MariaDB then does not find the rows.
+// refusalOf looks at the columns of a table: whether a stored one depends on the time zone of sessions, or all are
+// virtual: from 11.0 on, MariaDB then does not find the rows.
 func (r *Replay) refusalOf(ctx context.Context, table string) (found refusal, err error) {
 	rows, err := r.rows.QueryContext(ctx, `SELECT column_name, data_type,
 		CASE WHEN extra LIKE '%STORED%' THEN generation_expression END, extra LIKE '%VIRTUAL%' FROM information_schema.columns
@@ -96,8 +88,8 @@ func (r *Replay) refusalOf(ctx context.Context, table string) (found refusal, er
 		return found, err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	words, times, expressions := slices.Clone(zoneFunctions), []string{}, []string{}
-	columns, virtual := 0, 0
+	c, expressions := columns{}, map[string]string{}
+	virtual := 0
 	for rows.Next() {
 		var name, kind string
 		var isVirtual bool
@@ -105,50 +97,40 @@ func (r *Replay) refusalOf(ctx context.Context, table string) (found refusal, er
 		if err := rows.Scan(&name, &kind, &expression, &isVirtual); err != nil {
 			return found, err
 		}
-		if columns++; isVirtual {
+		name = strings.ToUpper(name)
+		c[name] = strings.ToUpper(kind)
+		if isVirtual {
 			virtual++
 		}
-		switch kind {
-		case "timestamp":
-			words = append(words, strings.ToUpper(name))
-		case "time":
-			times = append(times, strings.ToUpper(name))
-		}
 		if expression != nil {
-			expressions = append(expressions, kind+" "+*expression)
+			expressions[name] = *expression
 		}
 	}
-	for _, expression := range expressions {
-		all := tokens(expression, 0, 0)
-		dates := slices.ContainsFunc(all, func(t token) bool { return ofDates.MatchString(t.text) })
-		found.zoned = found.zoned || slices.ContainsFunc(all, func(t token) bool {
-			name := strings.ToUpper(t.name)
-			return slices.Contains(words, name) || dates && slices.Contains(times, name)
-		})
+	for name, expression := range expressions {
+		if r.MySQL {
+			expression = escapedByMySQL.Replace(expression)
+		}
+		found.zoned = found.zoned || c.zoned(c[name], tokens(expression, 0, 0))
 	}
-	if r.recomputes && columns > 0 && columns == virtual {
+	if r.recomputes && len(c) > 0 && len(c) == virtual {
 		found.cause = "has only virtual columns"
 	}
 	return found, rows.Err()
 }
 
-// cascades finds out which foreign keys change rows of other tables with those of a table, if rows of versioned tables
-// may be among them: MariaDB does not log when these were changed, and would end some before they began.
+// cascades finds out which foreign keys of a table change rows of versioned tables with those of the table, themselves
+// or by further ones: MariaDB does not log when these were changed, and would end some before they began.
 func (r *Replay) cascades(ctx context.Context, table string) (found int, err error) {
 	const file = "CONCAT(CAST(CONVERT(%s USING filename) AS BINARY), '/', CAST(CONVERT(%s USING filename) AS BINARY))"
-	err = r.rows.QueryRowContext(ctx, "SELECT COALESCE(BIT_OR(type), 0) & 15 FROM information_schema.innodb_sys_foreign "+
-		"WHERE CAST(ref_name AS BINARY) = "+fmt.Sprintf(file, "?", "?"), r.Target, table).Scan(&found)
-	if err != nil || found == 0 {
-		return 0, err
-	}
-	var versioned bool
-	err = r.rows.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM information_schema.tables
-		JOIN information_schema.innodb_sys_foreign ON type & 15 <> 0 AND CAST(for_name AS BINARY) = `+
-		fmt.Sprintf(file, "table_schema", "table_name")+`
-		WHERE table_schema = ? AND table_type = 'SYSTEM VERSIONED'`, r.Target).Scan(&versioned)
-	if !versioned {
-		found = 0
-	}
+	err = r.rows.QueryRowContext(ctx, `WITH RECURSIVE changed (type, name) AS (
+		SELECT type & 15, CAST(for_name AS BINARY) FROM information_schema.innodb_sys_foreign
+			WHERE type & 15 <> 0 AND CAST(ref_name AS BINARY) = `+fmt.Sprintf(file, "?", "?")+`
+		UNION SELECT changed.type, CAST(for_name AS BINARY) FROM changed JOIN information_schema.innodb_sys_foreign f
+			ON f.type & 15 <> 0 AND CAST(f.ref_name AS BINARY) = changed.name)
+		SELECT COALESCE(BIT_OR(type), 0) FROM changed WHERE EXISTS (SELECT 1 FROM information_schema.tables
+			WHERE table_schema = ? AND table_type = 'SYSTEM VERSIONED' AND name = `+
+		fmt.Sprintf(file, "table_schema", "table_name")+")",
+		r.Target, table, r.Target).Scan(&found)
 	return found, err
 }
 

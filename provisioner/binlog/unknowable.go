@@ -43,14 +43,20 @@ func (r *Replay) refuse(ctx context.Context, q query, all []token) (err error) {
 			cause = "the order in which its rows are stored, as it has no primary key"
 		}
 	}
-	if cause == "" && r.MySQL && d.rows > 0 && q.set["time_zone"] == "" && d.makesDates() {
-		var ofTimes bool
-		if err := r.rows.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.columns
-			WHERE table_schema = ? AND table_name = ? AND data_type = 'time')`, r.Target, d.name).Scan(&ofTimes); err != nil {
-			return fmt.Errorf("read the columns of the table %s: %w", d.name, err)
-		}
-		if ofTimes {
-			cause = "the time zone, as a time becomes a date"
+	if cause == "" && r.MySQL && d.rows > 0 && q.set["time_zone"] == "" {
+		for _, column := range d.becomeDates() {
+			if column, err = r.toUTF8(ctx, column, q.client); err != nil {
+				return err
+			}
+			var ofTimes bool
+			err := r.rows.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.columns WHERE table_schema = ?
+				AND table_name = ? AND column_name = ? AND data_type = 'time')`, r.Target, d.name, column).Scan(&ofTimes)
+			if err != nil {
+				return fmt.Errorf("read the columns of the table %s: %w", d.name, err)
+			}
+			if ofTimes {
+				cause = "the time zone, as a time becomes a date"
+			}
 		}
 	}
 	if cause == "" {
@@ -221,22 +227,24 @@ func (d *definition) numbersRows() bool {
 	return d.ignore
 }
 
-// makesDates reports whether an ALTER TABLE changes the type of a column to DATE.
-func (d *definition) makesDates() bool {
-	changes := false
+// becomeDates returns the names of the columns whose type an ALTER TABLE changes to DATE.
+func (d *definition) becomeDates() (names []string) {
 	for at := d.at; at < len(d.tokens); at++ {
-		switch d.word(at) {
-		case "CHANGE", "MODIFY":
-			changes = true
-		case "ADD", "ALTER", "DROP":
-			changes = false
-		case "DATE":
-			if changes {
-				return true
-			}
+		d.at = at
+		renames := d.accept("CHANGE")
+		if !renames && !d.accept("MODIFY") {
+			continue
+		}
+		d.accept("COLUMN")
+		kind := d.at + 1
+		if renames {
+			kind++
+		}
+		if d.word(kind) == "DATE" {
+			names = append(names, d.tokens[d.at].name)
 		}
 	}
-	return false
+	return names
 }
 
 // rowsOf counts the rows of a table at the target, up to 2. A table that does not exist has none.

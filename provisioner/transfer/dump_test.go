@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -129,5 +130,34 @@ func TestTypesInJSON(t *testing.T) {
 		f.exec(f.copied, `UPDATE orders SET j = '{"price": 1.2}' WHERE id = 1`)
 		f.must(transfer.Copy(t.Context(), f.from, f.to, transfer.Options{ChunkBytes: chunkBytes}))
 		expectSame()
+	})
+}
+
+// TestCollationsOfParameters loads a procedure of a dump that has other names of collations.
+func TestCollationsOfParameters(t *testing.T) {
+	eachServer(t, func(t *testing.T, f *fixture) {
+		if f.mariaDB {
+			return // has no collations of parameters
+		}
+		f.exec(f.source, "CREATE PROCEDURE p(a VARCHAR(9) CHARACTER SET utf8mb3) SELECT a")
+		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &memory{}} })
+		f.must(err)
+		raw, err := json.Marshal(schema)
+		f.must(err)
+		load := func(collation string, leftOut func(string, bool, error) bool) error {
+			var read transfer.Schema
+			f.must(json.Unmarshal(bytes.ReplaceAll(raw, []byte("utf8mb3_general_ci"), []byte(collation)), &read))
+			return transfer.Load(t.Context(), read, nil, f.to, transfer.Options{LeftOut: leftOut})
+		}
+		f.must(load("utf8_general_ci", nil)) // as MySQL has named it before 8.0.30
+		f.expectSame("SELECT collation_name FROM information_schema.parameters WHERE specific_schema = DATABASE()")
+		refusal, _ := errors.AsType[*transfer.RefusedError](load("latin1_danish_ci", nil))
+		assert.True(t, refusal != nil && strings.Contains(refusal.Sentence, "the parameters of the procedure p"), "%v", refusal)
+		var left []string
+		f.must(load("latin1_danish_ci", func(program string, broken bool, _ error) bool {
+			left = append(left, fmt.Sprint(program, broken))
+			return true
+		}))
+		assert.Equal(t, []string{"procedure pfalse"}, left)
 	})
 }

@@ -151,6 +151,10 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 	if err := checkKinds(ctx, conn, knownViews); err != nil {
 		return all, err
 	}
+	parameters, err := readParameters(ctx, conn, "TRUE")
+	if err != nil {
+		return all, ofSource(err)
+	}
 	for _, l := range listPrograms {
 		list, err := names(ctx, conn, l.query)
 		if err != nil {
@@ -169,9 +173,7 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 			if err := list[n].compareStrings(ctx, conn); err != nil {
 				return all, sourceFailure(err)
 			}
-			if list[n].Parameters, err = list[n].readParameters(ctx, conn); err != nil {
-				return all, sourceFailure(err)
-			}
+			list[n].Parameters = parameters[list[n].String()]
 			list[n].leaveOwnNames(from.Database)
 			if err := list[n].rewriteHead(ctx, conn); err != nil {
 				return all, sourceFailure(err)
@@ -369,22 +371,30 @@ func (p programSet) check(o Options) error {
 	return nil
 }
 
-// readParameters returns what Parameters has: what the server has stored, whatever the text says.
-func (p program) readParameters(ctx context.Context, conn *sql.Conn) (collations []string, err error) {
-	if p.Kind != "FUNCTION" && p.Kind != "PROCEDURE" {
-		return nil, nil
-	}
-	return collations, mysqladmin.EachRow(ctx, conn, `SELECT '', 0 FROM DUAL WHERE FALSE /*!80000 UNION ALL
-		SELECT collation_name, ordinal_position FROM information_schema.parameters WHERE specific_schema = DATABASE()
-		AND routine_type = `+utf8Literal(p.Kind)+` AND specific_name = `+utf8Literal(p.Name)+`
-		AND collation_name IS NOT NULL AND ordinal_position > 0 ORDER BY 2 */`,
+// readParameters returns what Parameters has of each routine, by its String: what the server has stored, whatever the
+// text says. condition chooses routines.
+func readParameters(ctx context.Context, conn *sql.Conn, condition string) (map[string][]string, error) {
+	all := map[string][]string{}
+	return all, mysqladmin.EachRow(ctx, conn, `SELECT '', '', '', 0 FROM DUAL WHERE FALSE /*!80000 UNION ALL
+		SELECT routine_type, specific_name, collation_name, ordinal_position FROM information_schema.parameters
+		WHERE specific_schema = DATABASE() AND collation_name IS NOT NULL AND ordinal_position > 0 AND `+condition+`
+		ORDER BY 4 */`,
 		func(rows *sql.Rows) error {
+			var p program
 			var collation, at string
-			err := rows.Scan(&collation, &at)
-			collations = append(collations, collation)
+			err := rows.Scan(&p.Kind, &p.Name, &collation, &at)
+			all[p.String()] = append(all[p.String()], collation)
 			return err
 		})
 }
+
+// sameCollation compares names of collations. Before 8.0.30, MySQL has utf8 in those of utf8mb3.
+func sameCollation(a, b string) bool {
+	return strings.Replace(a, "utf8_", "utf8mb3_", 1) == strings.Replace(b, "utf8_", "utf8mb3_", 1)
+}
+
+// errOtherCollations is why the copy may lack a routine.
+var errOtherCollations = errors.New("the server gives its parameters other collations")
 
 // make creates the program with the settings of its own, and with others on which the collations of its parameters
 // depend, until these are those of the source.
@@ -398,15 +408,15 @@ func (p program) make(ctx context.Context, b *builder, conn *sql.Conn) error {
 		if err := p.makeWith(ctx, b, conn, settings); err != nil || p.Parameters == nil {
 			return err
 		}
-		there, err := p.readParameters(ctx, conn)
-		if err != nil || slices.Equal(there, p.Parameters) {
+		there, err := readParameters(ctx, conn, "specific_name = "+utf8Literal(p.Name))
+		if err != nil || slices.EqualFunc(there[p.String()], p.Parameters, sameCollation) {
 			return err
 		}
 		if err := b.dropProgram(ctx, conn, p); err != nil {
 			return err
 		}
 	}
-	return refused(nil, "The parameters of the %s have other collations in the copy. Create it again, and try again.", p)
+	return errOtherCollations
 }
 
 // makeWith creates the program with more settings; "" for none.
@@ -491,7 +501,7 @@ func (b *builder) makeAll(ctx context.Context, conn *sql.Conn, list []program) e
 			err := errors.New(p.Broken)
 			if p.Broken == "" {
 				err = p.make(ctx, b, conn)
-				if err != nil && (number(err) == 0 || passes(err)) {
+				if err != nil && !errors.Is(err, errOtherCollations) && (number(err) == 0 || passes(err)) {
 					return err // of the connection, or of whatever the server is asked
 				}
 			}
@@ -524,6 +534,10 @@ func (o Options) leaveOut(failed []program, failures []error) error {
 		if p.Broken != "" {
 			return refused(failures[n], "The server cannot open the %s: it uses something that does not exist, its text is not "+
 				"valid, or it needs more memory than a session may take. Mend or drop it, and try again.", p)
+		}
+		if errors.Is(failures[n], errOtherCollations) {
+			return refused(failures[n], "The server does not give the parameters of the %s their collations again. Create it "+
+				"with COLLATE for each of them, and use a copy or a backup that is made afterwards.", p)
 		}
 		return refused(failures[n], "The %s cannot be created in the copy (MySQL error %d). It may use something that does "+
 			"not exist, or another database. Mend or drop it, and try again.", p, number(failures[n]))

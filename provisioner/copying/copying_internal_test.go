@@ -12,10 +12,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"mysql-broker/provisioner/engine"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
+	"mysql-broker/test/servers"
 )
 
 // One organization takes all turns that it can get, and waits for more. Another one begins at once, a third one has the
@@ -71,6 +75,23 @@ func TestCopyTurnsGoRoundByOrganization(t *testing.T) {
 		assert.Equal(t, want, c.begin(store.Task{ID: int64(id), Organization: "o"}) == "",
 			"of a single turn, task %d: %v", id, !want)
 	}
+}
+
+// A copy that waits for a restore of its source has neither a turn nor an account, and is not stuck.
+func TestCopyWaitsForRestore(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+		tx.SetInstanceState("i", store.Ready)
+		tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
+		return err
+	}))
+	c := New(&steps.Servers{Engine: &engine.Engine{Store: s}}, 0, nil)
+	f := Filling{Copier: c, Parameters: plan.InstanceParameters{CloneFrom: "i"}}
+	err := f.Steps()[0].Do(t.Context(), &task.Run{})
+	assert.Equal(t, task.Queued(5*time.Second, "Waiting until the service instance to copy is restored"), err)
+	assert.Empty(t, c.turns.last)
 }
 
 // TestTenants asks for the data of one instance for another one.

@@ -20,6 +20,21 @@ import (
 // sourceLocation is where the source is.
 const sourceLocation task.Key[store.Location] = "source"
 
+// onceRestored returns a Do function that waits while the source is being restored, before it has a turn or an account.
+func (f Filling) onceRestored(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
+	return func(ctx context.Context, run *task.Run) error {
+		switch doing, err := f.replacing(ctx, f.Parameters.CloneFrom); {
+		case err != nil:
+			return err
+		case doing == store.Deprovision:
+			return sourceGone(run, errors.New("it is being deleted"))
+		case doing != "":
+			return task.Queued(5*time.Second, "Waiting until the service instance to copy is restored")
+		}
+		return do(ctx, run)
+	}
+}
+
 // copy copies the source's database. It sets the events that are to run once the database is filled.
 func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account,
 	events *transfer.Events) error {
@@ -29,14 +44,6 @@ func (f Filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	}
 	if err != nil {
 		return fmt.Errorf("read the source: %w", err)
-	}
-	switch doing, err := f.replacing(ctx, source.ID); {
-	case err != nil:
-		return err
-	case doing == store.Deprovision:
-		return sourceGone(run, errors.New("it is being deleted"))
-	case doing != "":
-		return engine.Fail(run.Task, engine.SourceRestored, nil)
 	}
 	if err := sourceLocation.Save(ctx, run, source.Location); err != nil {
 		return err
@@ -252,9 +259,9 @@ func (f Filling) sourceFailed(ctx context.Context, run *task.Run, source store.I
 // gone reports whether the source was deleted meanwhile.
 func (f Filling) gone(ctx context.Context, source store.Instance) bool {
 	there, reading := f.Store.Instances.Get(ctx, source.ID)
-	latest, readingTask := f.Store.Tasks.Latest(ctx, source.ID, "", store.Deprovision)
+	doing, _ := f.replacing(ctx, source.ID)
 	return errors.Is(reading, store.ErrNotFound) || reading == nil && there.State != store.Ready ||
-		readingTask == nil && latest.State == store.InProgress
+		doing == store.Deprovision
 }
 
 func sourceGone(run *task.Run, err error) error {

@@ -48,6 +48,9 @@ func (f Filling) Steps() []task.Step {
 	if f.Parameters.CloneFrom != "" || f.Restore != nil {
 		fill = f.InTurn(fill)
 	}
+	if f.Parameters.CloneFrom != "" {
+		fill = f.onceRestored(fill)
+	}
 	return []task.Step{
 		{Name: "fill", Progress: "Filling the database", Timeout: FillTimeout, Do: fill},
 		{Name: "finish", Progress: "Finishing the database", Timeout: steps.AccountsTimeout, Do: f.finish},

@@ -36,7 +36,6 @@ const (
 	ComparedTooLong
 	SourceSilent      // the server of the instance to copy
 	MovedSourceSilent // the server from which an instance moves
-	SourceRestored    // in place, just now
 	SourceAway        // at the end of a copy: its account is still there
 	SourceGone
 
@@ -122,8 +121,6 @@ var failures = map[Failure]struct {
 		sentence: "The MySQL server of the service instance to copy did not answer, or refused."},
 	MovedSourceSilent: {next: retry, other: true,
 		sentence: "The MySQL server from which the data is moved did not answer, or refused. The data is still there."},
-	SourceRestored: {next: pending, pause: 5 * time.Second,
-		sentence: "Waiting until the service instance to copy is restored"},
 	SourceAway: {next: pending, pause: time.Second,
 		sentence: "Waiting for the server from which the data was copied"},
 	SourceGone: {next: giveUp,

@@ -16,7 +16,7 @@ func Pending(after time.Duration, progress string) error {
 	return &pendingError{after, progress, false}
 }
 
-// Queued is Pending for a step that waits for its turn, behind other tasks. It is not stuck if they are not.
+// Queued is Pending for a step that waits for other tasks. It is not stuck if they are not.
 func Queued(after time.Duration, progress string) error { return &pendingError{after, progress, true} }
 
 type pendingError struct {

@@ -179,10 +179,14 @@ func TestBinaryLogs(t *testing.T) {
 	}
 	needed, err := s.Logs.Needed(t.Context())
 	require.True(t, err == nil && len(needed) == 1, "needed %+v, %v", needed, err)
+	assert.Zero(t, needed[0].EndedAgo, "an archive that grows")
 	assert.True(t, needed[0].FirstFile == "binlog.999999" && needed[0].FirstPosition == 1000, "needed %+v", needed)
 	for range 2 {
 		require.NoError(t, s.Logs.EndOf(t.Context(), "i", "a reason"))
 	}
-	l, err = s.Logs.Get(t.Context(), l.ID)
-	assert.True(t, err == nil && l.EndedAt != nil && l.EndReason == "a reason", "%+v, %v", l, err)
+	exec(t, url, "UPDATE binary_log SET ended_at = ended_at - interval '2 days'")
+	needed, err = s.Logs.Needed(t.Context())
+	require.True(t, err == nil && len(needed) == 1, "needed %+v, %v", needed, err)
+	assert.InDelta(t, 48*time.Hour, needed[0].EndedAgo, float64(time.Hour), "the archive ended so long ago")
+	assert.Equal(t, []string{"a reason"}, texts(t, url, "SELECT end_reason FROM binary_log WHERE ended_at IS NOT NULL"))
 }

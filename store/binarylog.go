@@ -24,12 +24,10 @@ type BinaryLog struct {
 	BeganAt    time.Time // by the server's clock, as is Until
 	Until      time.Time // what was committed before is archived
 	Bytes      int64
-	EndedAt    *time.Time
-	EndReason  string
 }
 
 const binaryLogColumns = `id, instance_id, server, launcher, begin_file, begin_at, file, position, file_began, began_at,
-	until, bytes, ended_at, end_reason`
+	until, bytes`
 
 var scanBinaryLog = pgx.RowToStructByPos[BinaryLog]
 
@@ -110,7 +108,8 @@ const (
 // LogNeeded is an archive, and the first position in it that a backup needs.
 type LogNeeded struct {
 	BinaryLog
-	Needed        bool // by a backup
+	EndedAgo      time.Duration // 0 if it grows
+	Needed        bool          // by a backup
 	FirstFile     string
 	FirstPosition int64
 }
@@ -119,7 +118,7 @@ type LogNeeded struct {
 // being written.
 func (s Logs) Needed(ctx context.Context) ([]LogNeeded, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[LogNeeded], "SELECT "+binaryLogColumns+`,
-			first_file IS NOT NULL, coalesce(first_file, ''), coalesce(first_position, 0)
+			coalesce(now() - ended_at, '0'), first_file IS NOT NULL, coalesce(first_file, ''), coalesce(first_position, 0)
 		FROM binary_log l LEFT JOIN LATERAL (SELECT p.file, p.position FROM backup_position p WHERE p.log_id = l.id
 			ORDER BY `+logOrder+` LIMIT 1) needed (first_file, first_position) ON true
 		WHERE NOT EXISTS (SELECT FROM task t WHERE t.instance_id = l.instance_id AND t.state = 'in progress'

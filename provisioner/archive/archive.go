@@ -351,7 +351,7 @@ func (a *Archiver) tidy(ctx context.Context) error {
 func (a *Archiver) tidyOne(ctx context.Context, n store.LogNeeded) error {
 	l := n.BinaryLog
 	if !n.Needed {
-		if l.EndedAt == nil || time.Since(*l.EndedAt) < tidyInterval { // a backup may be about to need it
+		if n.EndedAgo < tidyInterval { // a backup may be about to need it
 			return nil
 		}
 		if err := a.Vault.DeleteLog(ctx, l.InstanceID, l.ID); err != nil {

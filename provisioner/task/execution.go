@@ -341,7 +341,7 @@ func (x *execution) finish(state, description string, durable bool, outcome func
 				x.err = &FailedError{Task: x.task, Err: x.cause}
 				trace.SpanFromContext(x.lease.ctx).SetStatus(codes.Error, x.err.Error())
 			}
-			x.runner.cfg.OnEnd(x.task, state)
+			x.runner.cfg.OnEnd(x.task, state, x.now().Sub(x.task.CreatedAt))
 			fault.Point(x.task.Kind, "ended as "+state)
 			return
 		}

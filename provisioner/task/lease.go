@@ -146,5 +146,5 @@ func (r *Runner) Cancelled(t store.Task) {
 		l.cancel(store.ErrLeaseLost)
 	}
 	r.mu.Unlock()
-	r.cfg.OnEnd(t, store.Cancelled)
+	r.cfg.OnEnd(t, store.Cancelled, t.ReadAt.Sub(t.CreatedAt))
 }

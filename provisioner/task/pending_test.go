@@ -154,6 +154,7 @@ func TestHostsClock(t *testing.T) {
 		testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url}).Exec(t,
 			"UPDATE task SET created_at = now(), run_at = now()") // the defaults are not by this clock
 		var looks atomic.Int32
+		took := make(chan time.Duration, 1)
 		startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
 			apart := time.Until(run.Now()).Abs()
 			assert.InDelta(t, 2*time.Hour, apart, float64(time.Hour), "the clocks are apart by")
@@ -166,8 +167,11 @@ func TestHostsClock(t *testing.T) {
 				return nil
 			}
 			return test.yet
-		}}}}, task.Config{MaxWait: func(store.Task) time.Duration { return test.max }})
+		}}}}, task.Config{MaxWait: func(store.Task) time.Duration { return test.max },
+			OnEnd: func(_ store.Task, _ string, after time.Duration) { took <- after }})
 		assert.Equal(t, test.want, end(t, s, recorded.ID).State, "PostgreSQL's clock is ahead by %s, %v", test.ahead, test.yet)
+		after := testdrive.Receive(t, took, "the end is reported")
+		assert.InDelta(t, 0, after, float64(time.Hour), "how long it took when PostgreSQL's clock is ahead by %s", test.ahead)
 	}
 }
 

@@ -53,10 +53,12 @@ type Config struct {
 	Tracer trace.Tracer // makes spans of tasks and their steps; default: none
 
 	Logger   *slog.Logger
-	OnEnd    func(t store.Task, state string) // called when a task has ended here; state may be store.Cancelled
-	OnRetry  func(t store.Task)               // called when a step will be retried
-	OnRunOut func()                           // called when a lease expired while this process ran its task
-	OnExpiry func()                           // called again and again while there are expired bindings; must not block
+	OnRetry  func(t store.Task) // called when a step will be retried
+	OnRunOut func()             // called when a lease expired while this process ran its task
+	OnExpiry func()             // called again and again while there are expired bindings; must not block
+
+	// OnEnd is called when a task has ended here, so long after it was recorded. state may be store.Cancelled.
+	OnEnd func(t store.Task, state string, after time.Duration)
 }
 
 // DefaultMaxWait is how long Cloud Controller polls an operation by default.
@@ -82,7 +84,7 @@ func (c Config) withDefaults() Config {
 		c.MaxWait = func(store.Task) time.Duration { return DefaultMaxWait }
 	}
 	if c.OnEnd == nil {
-		c.OnEnd = func(store.Task, string) {}
+		c.OnEnd = func(store.Task, string, time.Duration) {}
 	}
 	if c.OnRetry == nil {
 		c.OnRetry = func(store.Task) {}

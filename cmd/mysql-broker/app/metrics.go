@@ -86,10 +86,10 @@ func (m *metrics) beginAtZero() {
 	}
 }
 
-func (m *metrics) taskEnded(t store.Task, state string) {
+func (m *metrics) taskEnded(t store.Task, state string, after time.Duration) {
 	labels := prometheus.Labels{"kind": t.Kind, "plan": planLabel(m.plans, t.PlanID), "outcome": state}
 	m.operations.With(labels).Inc()
-	m.durations.With(labels).Observe(max(time.Since(t.CreatedAt).Seconds(), 0))
+	m.durations.With(labels).Observe(max(after.Seconds(), 0))
 }
 
 func (m *metrics) taskRetried(t store.Task) { m.retries.WithLabelValues(t.Kind).Inc() }

@@ -217,7 +217,16 @@ func TestRewrap(t *testing.T) {
 	}
 	_, errLog := s.Log(t.Context(), "i", "l_1")
 	assert.True(t, err == nil && errLog == nil, "without the old key: %v, %v", err, errLog)
+	s.Objects = unlisted{s.Objects}
+	_, err = s.Rewrap(t.Context())
+	require.Error(t, err)
+	assert.Equal(t, 1, strings.Count(err.Error(), "no list"), err)
 }
+
+// unlisted is an object store that cannot be listed.
+type unlisted struct{ objectstore.Store }
+
+func (unlisted) List(context.Context, string, func(string) error) error { return errors.New("no list") }
 
 func TestFolder(t *testing.T) {
 	t.Parallel()

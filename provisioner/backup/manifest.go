@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,7 +142,7 @@ func (v Vault) Each(ctx context.Context, fn func(object string, m Manifest, err 
 
 func eachDocument[Document any](ctx context.Context, v Vault, last string,
 	read func(context.Context, string) (Document, envelope, error), fn func(string, Document, error) error) error {
-	return v.eachNamed(ctx, last, func(name string) error {
+	return v.eachNamed(ctx, []string{last}, func(name string) error {
 		d, _, err := read(ctx, name)
 		if errors.Is(err, ErrNotFound) { // deleted meanwhile
 			return nil
@@ -149,11 +151,11 @@ func eachDocument[Document any](ctx context.Context, v Vault, last string,
 	})
 }
 
-// eachNamed calls fn for the objects of that name in all folders.
-func (v Vault) eachNamed(ctx context.Context, last string, fn func(name string) error) error {
+// eachNamed calls fn for the objects of these names in all folders.
+func (v Vault) eachNamed(ctx context.Context, last []string, fn func(name string) error) error {
 	var names []string
 	if err := v.Objects.List(ctx, "", func(name string) error {
-		if strings.HasSuffix(name, "/"+last) {
+		if slices.ContainsFunc(last, func(last string) bool { return strings.HasSuffix(name, "/"+last) }) {
 			names = append(names, name)
 		}
 		return nil
@@ -188,25 +190,11 @@ func (v Vault) current(e envelope, err error) (bool, error) {
 }
 
 // Rewrap encrypts again the keys of all backups and logs that are not encrypted with the keyset's primary key. It
-// returns how many there were.
+// returns how many there were. It goes on after one that cannot be read.
 func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
-	backups, err := v.rewrap(ctx, manifestName, func(name string) (envelope, []byte, error) {
-		m, e, err := v.manifest(ctx, name)
-		return e, m.key, err
-	})
-	logs, failed := v.rewrap(ctx, logName, func(name string) (envelope, []byte, error) {
-		l, e, err := v.log(ctx, name)
-		return e, l.key, err
-	})
-	return backups + logs, errors.Join(err, failed)
-}
-
-// rewrap is Rewrap for the objects of a name. It goes on after one that cannot be read.
-func (v Vault) rewrap(ctx context.Context, last string,
-	read func(name string) (envelope, []byte, error)) (rewrapped int, err error) {
 	var failed error
-	err = v.eachNamed(ctx, last, func(name string) error {
-		e, key, err := read(name)
+	err = v.eachNamed(ctx, []string{manifestName, logName}, func(name string) error {
+		e, key, err := v.keyOf(ctx, name)
 		if err != nil || v.Keys.Current(e.Key) {
 			if !errors.Is(err, ErrNotFound) { // deleted meanwhile
 				failed = errors.Join(failed, err)
@@ -221,4 +209,14 @@ func (v Vault) rewrap(ctx context.Context, last string,
 		return err
 	})
 	return rewrapped, errors.Join(err, failed)
+}
+
+// keyOf reads the envelope of a manifest or log, and its key.
+func (v Vault) keyOf(ctx context.Context, name string) (envelope, []byte, error) {
+	if path.Base(name) == logName {
+		l, e, err := v.log(ctx, name)
+		return e, l.key, err
+	}
+	m, e, err := v.manifest(ctx, name)
+	return e, m.key, err
 }

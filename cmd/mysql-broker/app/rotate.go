@@ -44,7 +44,8 @@ func CheckKeys(ctx context.Context, cfg config.Config) error {
 			return err
 		}
 		if stored > 0 {
-			return fmt.Errorf("%d stored passwords are encrypted with an old key; run `mysql-broker rotate-keys`", stored)
+			return fmt.Errorf("secrets in PostgreSQL that are encrypted with an old key: %d; run `mysql-broker rotate-keys`",
+				stored)
 		}
 		vault, err := openVault(cfg)
 		if err != nil {

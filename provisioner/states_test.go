@@ -338,7 +338,11 @@ func TestStates(t *testing.T) {
 	}
 	table := "| | " + strings.Join(names, " | ") + " |\n|" + strings.Repeat("---|", len(names)+1) + "\n"
 	for _, o := range operations {
-		table += "| " + o.name + " | " + strings.Join(strings.Split(o.want, ""), " | ") + " |\n"
+		row := strings.Join(strings.Split(o.want, ""), " | ")
+		if o.name == "delete" { // and keep the data
+			row = strings.Replace(row, "b", "b if kept", 1)
+		}
+		table += "| " + o.name + " | " + row + " |\n"
 		for _, a := range all {
 			want := o.want
 			switch {

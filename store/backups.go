@@ -10,11 +10,10 @@ import (
 // Backups records the backups in the object store, and finds which to take, verify and delete.
 type Backups struct{ *database }
 
-// States of a backup.
+// States of a backup. Only statements here name the third, 'deleting': some of it may be deleted.
 const (
 	BackupInProgress = "in progress"
 	BackupComplete   = "complete"
-	BackupDeleting   = "deleting" // some of it may be deleted
 )
 
 // Backup is a backup in the object store.
@@ -148,8 +147,8 @@ const unused = `NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress'
 	AND b.id IN (t.request->>'backup', t.request->>'restore_backup'))`
 
 // Expired lists backups that are to be deleted: whose days are over, and which no task will complete. Of an
-// instance that is still there, the latest complete backup is not among them, nor the latest verified one. Which one is
-// later, the clock of the broker that took it and PostgreSQL's must both say.
+// instance that is still there, the latest complete backup is not among them, nor the latest verified one. A backup is
+// later only if both PostgreSQL's clock and the broker's say so. For imported backups, both are taken_at.
 func (s Backups) Expired(ctx context.Context) ([]Backup, error) {
 	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup b
 		WHERE `+unused+` AND (state <> 'complete' OR keep_until <= now()

@@ -288,8 +288,8 @@ func (c *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 	})(ctx, run)
 }
 
-// restricted reports whether the accounts of an instance may add no data under a plan. No other task can freeze the
-// instance meanwhile.
+// restricted reports whether the accounts of an instance may add no data under a plan. Whether it counts as frozen, the
+// caller decides, as no other task can freeze it meanwhile: for a restore of a lost database, it does not.
 func (c *Copier) restricted(ctx context.Context, run *task.Run, i store.Instance, of plan.Plan) (bool, error) {
 	current, err := c.Store.Instances.Get(ctx, i.ID) // the quota guard may have changed it since
 	if err != nil {

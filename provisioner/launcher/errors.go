@@ -17,13 +17,13 @@ var ErrKept = errors.New("launcher: the server was reported ready once and is ke
 // the disk.
 var ErrNoRoom = errors.New("launcher: no room")
 
-// Action is what the caller does about an Error.
+// Action is what the caller does about an Error. The zero value, as any other error, means to try again a limited
+// number of times, with pauses.
 type Action int
 
 const (
-	TryAgain Action = iota // a limited number of times, with pauses; also the meaning of any other error
-	Wait                   // call again after a pause: the launcher's work continues by itself
-	GiveUp                 // trying again cannot help
+	Wait   Action = iota + 1 // call again after a pause: the launcher's work continues by itself
+	GiveUp                   // trying again cannot help
 )
 
 // Error is a failure with advice on what to do about it.

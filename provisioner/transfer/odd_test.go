@@ -1,6 +1,10 @@
 package transfer_test
 
-import "strconv"
+import (
+	"strconv"
+
+	"mysql-broker/test/servers"
+)
 
 // odd has what sessions with unusual settings make, and names that are equal in the collation of names.
 var odd = []string{
@@ -107,7 +111,6 @@ func (f *fixture) expectSameCalls() {
 	} else {
 		f.expectSame("SHOW CREATE LIBRARY tools")
 		f.expectSame("SELECT plain(1, 2), COLLATION(plain(1, 2)), half_plain(1, 2), COLLATION(half_plain(1, 2))")
-		f.expectSame("SELECT collation_name FROM information_schema.parameters WHERE specific_schema = DATABASE() " +
-			"ORDER BY specific_name, ordinal_position")
+		f.expectSame(servers.Parameters)
 	}
 }

@@ -152,3 +152,8 @@ func AllMySQL(t testing.TB) []MySQL {
 	})
 	return all
 }
+
+// Parameters is a query for the parameters of a database's routines, of which SHOW CREATE does not tell everything.
+const Parameters = "SELECT specific_name, routine_type, parameter_mode, parameter_name, dtd_identifier, character_set_name, " +
+	"collation_name FROM information_schema.parameters WHERE specific_schema = DATABASE() " +
+	"ORDER BY specific_name, routine_type, ordinal_position"

@@ -102,6 +102,31 @@ func TestAwaitGivesUpAfterLongSilence(t *testing.T) {
 	})
 }
 
+// A client that lists instances does not overwrite what another one has stored meanwhile.
+func TestServicesWhileAnInstanceIsCreated(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "client.json")
+	creating := &inventory{file: file, url: "http://broker"}
+	in := &instance{GUID: "i", Last: begun(create), Keys: map[string]*key{"k": {GUID: "b", Last: begun(create)}}}
+	require.NoError(t, creating.put("db", in))
+	b := newBroker(address{URL: "http://broker"})
+	b.http.Transport = transport(func() (*http.Response, error) {
+		in.Last.Token, in.Keys["k"].Last.Token = "task_1", "task_2"
+		assert.NoError(t, creating.put("db", in))
+		assert.NoError(t, creating.putKey("db", "k", in.Keys["k"]))
+		body := io.NopCloser(strings.NewReader(`{"description":"There is no such instance."}`))
+		return &http.Response{StatusCode: http.StatusBadRequest, Body: body}, nil
+	})
+	var out bytes.Buffer
+	listing := &session{broker: b, inventory: &inventory{file: file, url: "http://broker"}, out: &out}
+	require.NoError(t, listing.services(t.Context(), nil))
+	assert.Contains(t, out.String(), "create in progress")
+	stored, of, err := creating.key("db", "k")
+	require.NoError(t, err)
+	assert.Equal(t, in.Last, stored.Last)
+	assert.Equal(t, in.Keys["k"].Last, of.Last)
+}
+
 func TestPercentage(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

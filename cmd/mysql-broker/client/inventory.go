@@ -29,8 +29,9 @@ type key struct {
 
 // inventory is the file of names, which only its owner can read: the instances by name, for each broker's URL.
 type inventory struct {
-	file string
-	url  string
+	file   string
+	url    string
+	locked bool
 }
 
 func inventoryFile(getenv func(string) string, a address) (string, error) {
@@ -112,8 +113,26 @@ func (i *inventory) removeKey(name, keyName string) error {
 	})
 }
 
-// change changes the broker's instances under a lock against other clients.
+// change changes the broker's instances.
 func (i *inventory) change(alter func(map[string]*instance)) error {
+	return i.lock(func() error {
+		brokers, err := i.read()
+		if err != nil {
+			return err
+		}
+		if brokers[i.url] == nil {
+			brokers[i.url] = map[string]*instance{}
+		}
+		alter(brokers[i.url])
+		return i.write(brokers)
+	})
+}
+
+// lock keeps other clients from changing the file meanwhile.
+func (i *inventory) lock(do func() error) error {
+	if i.locked {
+		return do()
+	}
 	if err := os.MkdirAll(filepath.Dir(i.file), 0o700); err != nil {
 		return err
 	}
@@ -125,15 +144,9 @@ func (i *inventory) change(alter func(map[string]*instance)) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	brokers, err := i.read()
-	if err != nil {
-		return err
-	}
-	if brokers[i.url] == nil {
-		brokers[i.url] = map[string]*instance{}
-	}
-	alter(brokers[i.url])
-	return i.write(brokers)
+	i.locked = true
+	defer func() { i.locked = false }()
+	return do()
 }
 
 func (i *inventory) read() (map[string]map[string]*instance, error) {

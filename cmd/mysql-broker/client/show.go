@@ -109,8 +109,22 @@ func (s *session) pollOnce(ctx context.Context, w work) error {
 	if w.op.State != domain.InProgress {
 		return nil
 	}
+	asked := *w.op
 	if _, _, err := s.poll(ctx, w); err != nil {
 		return err
 	}
-	return w.save()
+	return s.inventory.lock(func() error {
+		all, err := s.inventory.all()
+		if err != nil {
+			return err
+		}
+		switch stored := w.stored(all); {
+		case stored == nil:
+			return nil
+		case *stored != asked: // by the client that sent the request, which may not have had a response yet
+			*w.op = *stored
+			return nil
+		}
+		return w.save()
+	})
 }

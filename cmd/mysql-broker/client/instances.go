@@ -135,13 +135,7 @@ func (s *session) work(verb, name string, in *instance) work {
 		path:  in.path(),
 		plan:  in.Plan,
 		op:    &in.Last,
-		stored: func(all map[string]*instance) *operation {
-			if all[name] == nil || all[name].GUID != in.GUID {
-				return nil
-			}
-			return &all[name].Last
-		},
-		save: func() error { return s.saveInstance(name, in) },
+		save:  func() error { return s.saveInstance(name, in) },
 	}
 }
 

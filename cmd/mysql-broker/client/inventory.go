@@ -78,6 +78,22 @@ func (i *inventory) key(name, keyName string) (*instance, *key, error) {
 	return in, in.Keys[keyName], nil
 }
 
+// operation is the last one of the instance or key at a path of the broker's API, nil if there is none.
+func (i *inventory) operation(path string) (*operation, error) {
+	all, err := i.all()
+	for _, in := range all {
+		if in.path() == path {
+			return &in.Last, nil
+		}
+		for _, k := range in.Keys {
+			if k.path(in) == path {
+				return &k.Last, nil
+			}
+		}
+	}
+	return nil, err
+}
+
 // put stores the instance, but not its keys.
 func (i *inventory) put(name string, in *instance) error {
 	return i.change(func(all map[string]*instance) {

@@ -83,12 +83,6 @@ func (s *session) keyWork(verb, name, keyName string, in *instance, k *key) work
 		path:  k.path(in),
 		plan:  in.Plan,
 		op:    &k.Last,
-		stored: func(all map[string]*instance) *operation {
-			if all[name] == nil || all[name].Keys[keyName] == nil || all[name].Keys[keyName].GUID != k.GUID {
-				return nil
-			}
-			return &all[name].Keys[keyName].Last
-		},
 		save: func() error {
 			if k.Last.Kind == remove && k.Last.State == domain.Succeeded {
 				return s.inventory.removeKey(name, keyName)

@@ -50,7 +50,6 @@ type work struct {
 	path   string // of the instance or binding
 	plan   plan   // the one it has before the operation
 	op     *operation
-	stored func(map[string]*instance) *operation // what the inventory has of it, nil for nothing
 	save   func() error
 	refuse func() error // called instead of save if the broker has refused the request; or nil
 }

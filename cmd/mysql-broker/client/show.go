@@ -114,13 +114,10 @@ func (s *session) pollOnce(ctx context.Context, w work) error {
 		return err
 	}
 	return s.inventory.lock(func() error {
-		all, err := s.inventory.all()
-		if err != nil {
+		stored, err := s.inventory.operation(w.path)
+		switch {
+		case err != nil || stored == nil:
 			return err
-		}
-		switch stored := w.stored(all); {
-		case stored == nil:
-			return nil
 		case *stored != asked: // by the client that sent the request, which may not have had a response yet
 			*w.op = *stored
 			return nil

@@ -110,13 +110,13 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 			proxy.Refuse(true)
 			proxy.Cut()
 			began := time.Now()
-			testdrive.Eventually(t, "the outage is told, and goes on for some beats", func() bool {
+			testdrive.Eventually(t, "the outage is reported, and goes on for some beats", func() bool {
 				return !slices.ContainsFunc(tt.failures, func(f string) bool { return log.Count(f) == 0 }) &&
 					time.Since(began) > 4*beat
 			})
 			assert.Equal(t, len(tt.failures), log.Count("level="), "lines:\n%s", &log) // and so each says one
 			proxy.Refuse(false)
-			testdrive.Eventually(t, "the end of the outage is told", func() bool {
+			testdrive.Eventually(t, "the end of the outage is reported", func() bool {
 				return !slices.ContainsFunc(tt.failures, func(f string) bool {
 					return log.Count(strings.TrimSuffix(f, "failed")+"works again") == 0
 				})

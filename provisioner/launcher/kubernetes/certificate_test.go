@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"net/http"
 	"testing"
 	"time"
 
@@ -32,7 +31,7 @@ func TestCertificateNames(t *testing.T) {
 			if access == kubernetes.LoadBalancer {
 				_, err := l.Launch(t.Context(), spec, func(string) {})
 				says(t, err, launcher.Wait, "Waiting for the load balancer's address")
-				assert.Equal(t, []string{"init.sql", "initialise.sh", "my.cnf", "prepare.sh"}, p.filesOf(t, spec),
+				assert.Equal(t, []string{"init.sql", "initialise.sh", "my.cnf", "prepare.sh"}, namesOf(p.filesOf(t, spec)),
 					"files that brokers of before expect")
 				p.merge(t, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
 					"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}})
@@ -41,9 +40,7 @@ func TestCertificateNames(t *testing.T) {
 			defer cancel()
 			_, err := l.Launch(ctx, spec, func(string) {})
 			assert.Error(t, err, "a server is up at once")
-			var secret struct{ Data map[string][]byte }
-			p.Do(t, http.MethodGet, p.Path("secrets/"+objectName(spec)), nil, &secret)
-			block, _ := pem.Decode(secret.Data["server.pem"])
+			block, _ := pem.Decode(p.filesOf(t, spec)["server.pem"])
 			require.NotNil(t, block, "the Secret has no certificate")
 			leaf, err := x509.ParseCertificate(block.Bytes)
 			require.NoError(t, err)

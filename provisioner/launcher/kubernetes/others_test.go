@@ -3,14 +3,11 @@ package kubernetes_test
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +18,6 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -394,91 +390,6 @@ func TestSecretThatOthersChange(t *testing.T) {
 	assert.ErrorContains(t, err, objectName(spec))
 	assert.ErrorContains(t, err, "field is immutable")
 	p.remove(t, l, spec)
-}
-
-// filesOf are the names of the files in the Secret of a server.
-func (p *place) filesOf(t *testing.T, spec launcher.Spec) []string {
-	var secret struct{ Data map[string][]byte }
-	p.Do(t, http.MethodGet, p.secretOf(spec), nil, &secret)
-	maps.DeleteFunc(secret.Data, func(_ string, content []byte) bool { return len(content) == 0 })
-	return slices.Sorted(maps.Keys(secret.Data))
-}
-
-// Files that somebody has removed from a Secret are made again by the next operation. Until then, nobody takes the server
-// for one without TLS.
-func TestFilesRemoved(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name, sentence string
-		change         map[string]any
-		suspended      bool
-		call           func(launcher.Launcher, launcher.Spec) call
-	}{
-		{"resize", "Restarting mysqld with its new size", nil, false,
-			func(l launcher.Launcher, spec launcher.Spec) call {
-				spec.BinaryLogs = true
-				return resizing(l, spec)
-			}},
-		{"launch", "Attaching the volume", map[string]any{"ca.pem": nil, "server-key.pem": ""}, false, launching},
-		{"launch of a suspended server", "Waiting for a node", nil, true, launching},
-		{"upgrade", "Stopping the server", nil, false, func(l launcher.Launcher, spec launcher.Spec) call {
-			return func(ctx context.Context) (launcher.Endpoint, error) {
-				spec.Version = "12.0"
-				return l.(launcher.Upgrader).Upgrade(ctx, spec, func(string) {}, func(string) {})
-			}
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			p := newObjects(t)
-			spec := p.readyServer(t, p.open(t))
-			p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
-			l := p.open(t)
-			all := p.filesOf(t, spec)
-			if test.suspended {
-				do(t, suspending(l, spec))
-			}
-			p.merge(t, p.secretOf(spec), map[string]any{"data": test.change})
-			require.NotEqual(t, all, p.filesOf(t, spec))
-			if !test.suspended {
-				_, err := l.Endpoint(t.Context(), spec.ID)
-				assert.ErrorContains(t, err, "removed ca.pem from its Secret "+objectName(spec)+"; the next plan change or upgrade")
-				err = l.ChangeAdminPassword(t.Context(), spec.ID, spec.AdminPassword, func(context.Context) error { return nil })
-				assert.NoError(t, err)
-			}
-			_, err := test.call(l, spec)(t.Context())
-			says(t, err, launcher.Wait, test.sentence)
-			assert.Equal(t, all, p.filesOf(t, spec))
-			var secret struct{ Data map[string][]byte }
-			p.Do(t, http.MethodGet, p.secretOf(spec), nil, &secret)
-			pair, err := tls.X509KeyPair(secret.Data["server.pem"], secret.Data["server-key.pem"])
-			require.NoError(t, err)
-			roots := x509.NewCertPool()
-			roots.AppendCertsFromPEM(secret.Data["ca.pem"])
-			_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: objectName(spec) + "." + p.Name + ".svc"})
-			assert.NoError(t, err)
-		})
-	}
-}
-
-// A broker that starts records no server whose CA somebody has removed: its clients would do without TLS.
-func TestCARemoved(t *testing.T) {
-	t.Parallel()
-	p := newObjects(t)
-	l := p.open(t)
-	whole, broken := p.readyServer(t, l), p.readyServer(t, l)
-	if objectName(whole) < objectName(broken) { // the broken one is listed first
-		whole, broken = broken, whole
-	}
-	p.merge(t, p.secretOf(broken), map[string]any{"data": map[string]any{"ca.pem": nil}})
-	recorded := make(chan string, 2)
-	p.cfg.Supervise = true
-	p.cfg.RecordEndpoint = func(_ context.Context, id string, _ launcher.Endpoint) error {
-		recorded <- id
-		return nil
-	}
-	p.open(t)
-	assert.Equal(t, whole.ID, testdrive.Receive(t, recorded, "an endpoint is recorded"))
 }
 
 // Conflicts without end do not become requests without pause.

@@ -93,13 +93,11 @@ func (c secrets) load(ctx context.Context, id string) (*server, error) {
 
 // label gives the Secret of a server the labels back that others have removed. Without them, lists do not have it.
 func (c secrets) label(ctx context.Context, s *server) error {
-	for key, value := range labelsOf(s.id) {
-		if s.secret.Metadata.Labels[key] != value {
-			change := map[string]any{"metadata": api.Metadata{UID: s.secret.Metadata.UID, Labels: labelsOf(s.id)}}
-			return c.api.Merge(ctx, c.api.Path(api.Secrets, s.name), change, &s.secret)
-		}
+	if hasAll(s.secret.Metadata.Labels, labelsOf(s.id)) {
+		return nil
 	}
-	return nil
+	change := map[string]any{"metadata": api.Metadata{UID: s.secret.Metadata.UID, Labels: labelsOf(s.id)}}
+	return c.api.Merge(ctx, c.api.Path(api.Secrets, s.name), change, &s.secret)
 }
 
 // each calls each with the metadata of the Secrets of all servers.

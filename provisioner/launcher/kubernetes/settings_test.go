@@ -2,15 +2,108 @@ package kubernetes_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"maps"
 	"net/http"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/testdrive"
 )
+
+// filesOf are the files in the Secret of a server that have content.
+func (p *place) filesOf(t *testing.T, spec launcher.Spec) map[string][]byte {
+	var secret struct{ Data map[string][]byte }
+	p.Do(t, http.MethodGet, p.secretOf(spec), nil, &secret)
+	maps.DeleteFunc(secret.Data, func(_ string, content []byte) bool { return len(content) == 0 })
+	return secret.Data
+}
+
+func namesOf(files map[string][]byte) []string { return slices.Sorted(maps.Keys(files)) }
+
+// Files that somebody has removed from a Secret are made again by the next operation. Until then, nobody takes the server
+// for one without TLS.
+func TestFilesRemoved(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, sentence string
+		change         map[string]any
+		suspended      bool
+		call           func(launcher.Launcher, launcher.Spec) call
+	}{
+		{"resize", "Restarting mysqld with its new size", nil, false,
+			func(l launcher.Launcher, spec launcher.Spec) call {
+				spec.BinaryLogs = true
+				return resizing(l, spec)
+			}},
+		{"launch", "Attaching the volume", map[string]any{"ca.pem": nil, "server-key.pem": ""}, false, launching},
+		{"launch of a suspended server", "Waiting for a node", nil, true, launching},
+		{"upgrade", "Stopping the server", nil, false, func(l launcher.Launcher, spec launcher.Spec) call {
+			return func(ctx context.Context) (launcher.Endpoint, error) {
+				spec.Version = "12.0"
+				return l.(launcher.Upgrader).Upgrade(ctx, spec, func(string) {}, func(string) {})
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			spec := p.readyServer(t, p.open(t))
+			p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
+			l := p.open(t)
+			all := namesOf(p.filesOf(t, spec))
+			if test.suspended {
+				do(t, suspending(l, spec))
+			}
+			p.merge(t, p.secretOf(spec), map[string]any{"data": test.change})
+			require.NotEqual(t, all, namesOf(p.filesOf(t, spec)))
+			if !test.suspended {
+				_, err := l.Endpoint(t.Context(), spec.ID)
+				assert.ErrorContains(t, err, "removed ca.pem from its Secret "+objectName(spec)+"; the next plan change or upgrade")
+				err = l.ChangeAdminPassword(t.Context(), spec.ID, spec.AdminPassword, func(context.Context) error { return nil })
+				assert.NoError(t, err)
+			}
+			_, err := test.call(l, spec)(t.Context())
+			says(t, err, launcher.Wait, test.sentence)
+			files := p.filesOf(t, spec)
+			assert.Equal(t, all, namesOf(files))
+			pair, err := tls.X509KeyPair(files["server.pem"], files["server-key.pem"])
+			require.NoError(t, err)
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM(files["ca.pem"])
+			_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: objectName(spec) + "." + p.Name + ".svc"})
+			assert.NoError(t, err)
+		})
+	}
+}
+
+// A broker that starts records no server whose CA somebody has removed: its clients would do without TLS.
+func TestCARemoved(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	whole, broken := p.readyServer(t, l), p.readyServer(t, l)
+	if objectName(whole) < objectName(broken) { // the broken one is listed first
+		whole, broken = broken, whole
+	}
+	p.merge(t, p.secretOf(broken), map[string]any{"data": map[string]any{"ca.pem": nil}})
+	recorded := make(chan string, 2)
+	p.cfg.Supervise = true
+	p.cfg.RecordEndpoint = func(_ context.Context, id string, _ launcher.Endpoint) error {
+		recorded <- id
+		return nil
+	}
+	p.open(t)
+	assert.Equal(t, whole.ID, testdrive.Receive(t, recorded, "an endpoint is recorded"))
+}
 
 // mysqld runs with the files that are left when one is made again. A new key has a new certificate, and clients trust the
 // former one too, until mysqld has loaded the new one.
@@ -19,12 +112,7 @@ func TestFilesLeft(t *testing.T) {
 	p := newObjects(t)
 	l := p.open(t)
 	spec := p.readyServer(t, l)
-	contents := func() map[string][]byte {
-		var secret struct{ Data map[string][]byte }
-		p.Do(t, http.MethodGet, p.secretOf(spec), nil, &secret)
-		return secret.Data
-	}
-	before := contents()
+	before := p.filesOf(t, spec)
 	for _, test := range []struct {
 		removed string
 		changed []string
@@ -37,10 +125,10 @@ func TestFilesLeft(t *testing.T) {
 		p.merge(t, p.secretOf(spec), map[string]any{"data": map[string]any{test.removed: nil}})
 		_, err := l.Launch(t.Context(), spec, func(string) {})
 		says(t, err, launcher.Wait, "Attaching the volume")
-		after := contents()
+		after := p.filesOf(t, spec)
 		assert.Len(t, after, len(before), test.removed)
 		maps.DeleteFunc(after, func(name string, content []byte) bool { return bytes.Equal(content, before[name]) })
-		assert.Equal(t, test.changed, slices.Sorted(maps.Keys(after)), test.removed)
+		assert.Equal(t, test.changed, namesOf(after), test.removed)
 	}
-	assert.Contains(t, string(contents()["ca.pem"]), string(before["ca.pem"]))
+	assert.Contains(t, string(p.filesOf(t, spec)["ca.pem"]), string(before["ca.pem"]))
 }

@@ -56,22 +56,38 @@ func folder(instanceID, id string) string {
 
 // Delete deletes a backup, its manifest first, so that what is left after a failure is none. It may be called again.
 func (v Vault) Delete(ctx context.Context, instanceID, id string) error {
-	if err := v.Objects.Delete(ctx, folder(instanceID, id)+manifestName); err != nil {
-		return err
+	return v.remove(ctx, instanceID, id, manifestName)
+}
+
+// remove deletes a folder. The document without which nothing else can be read is deleted first and last, because a
+// Rewrap may have written it meanwhile.
+func (v Vault) remove(ctx context.Context, instanceID, id, document string) error {
+	document = folder(instanceID, id) + document
+	err := v.Objects.Delete(ctx, document)
+	if err == nil {
+		err = v.clear(ctx, instanceID, id)
 	}
-	return v.clear(ctx, instanceID, id)
+	if err == nil {
+		err = v.Objects.Delete(ctx, document)
+	}
+	return err
 }
 
 func (v Vault) clear(ctx context.Context, instanceID, id string) error {
-	var names []string
-	err := v.Objects.List(ctx, folder(instanceID, id), func(name string) error {
-		names = append(names, name)
-		return nil
-	})
+	names, err := v.names(ctx, folder(instanceID, id))
 	for _, name := range names {
 		if err == nil {
 			err = v.Objects.Delete(ctx, name)
 		}
 	}
 	return err
+}
+
+// names lists the objects whose names begin with a prefix.
+func (v Vault) names(ctx context.Context, prefix string) (names []string, err error) {
+	err = v.Objects.List(ctx, prefix, func(name string) error {
+		names = append(names, name)
+		return nil
+	})
+	return names, err
 }

@@ -223,6 +223,96 @@ func TestRewrap(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(err.Error(), "no list"), err)
 }
 
+// Nothing is left of what is deleted while its key is encrypted again, whatever either has done before the other goes on.
+func TestRewrapBesideDelete(t *testing.T) {
+	t.Parallel()
+	old := newShelf(t)
+	text, err := store.AddKey(old.keyset)
+	require.NoError(t, err)
+	text, err = store.PromoteKey(text)
+	require.NoError(t, err)
+	for what, test := range map[string]struct {
+		write  func()
+		remove func(Vault, context.Context, string, string) error
+	}{
+		"a backup": {func() { old.write(t, "i", "b_1", "INSERT 1") }, Vault.Delete},
+		"a log": {func() {
+			l, err := old.OpenLog(t.Context(), Log{ID: "b_1", InstanceID: "i"})
+			require.NoError(t, err)
+			require.NoError(t, old.RecordEnd(t.Context(), l, LogEnd{Until: noon}))
+		}, Vault.DeleteLog},
+	} {
+		for rewrapped, began := 0, true; began; rewrapped++ {
+			for deleted, paused := 0, true; paused; deleted++ {
+				began, paused = false, false
+				test.write()
+				resume, arrived, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+				deleting := Vault{&called{Store: old.Objects, nth: deleted, fn: func() {
+					paused = true
+					close(arrived)
+					<-resume
+				}}, old.Keys}
+				rewrapping := old.with(t, text).Vault
+				rewrapping.Objects = &called{Store: old.Objects, nth: rewrapped, fn: func() {
+					began = true
+					go func() {
+						done <- test.remove(deleting, t.Context(), "i", "b_1")
+						if !paused {
+							close(arrived)
+						}
+					}()
+					<-arrived
+				}}
+				_, err := rewrapping.Rewrap(t.Context())
+				require.NoError(t, err)
+				close(resume)
+				if !began {
+					require.NoError(t, test.remove(old.Vault, t.Context(), "i", "b_1"))
+					break
+				}
+				require.NoError(t, <-done)
+				names, err := old.names(t.Context(), "")
+				require.NoError(t, err)
+				require.Empty(t, names, "%s, deleted after %d calls of Rewrap, which went on after %d of the deletion", what,
+					rewrapped, deleted)
+			}
+		}
+	}
+}
+
+// called is an object store that calls fn before the nth call of it.
+type called struct {
+	objectstore.Store
+	nth int
+	fn  func()
+}
+
+func (c *called) next() {
+	if c.nth--; c.nth == -1 {
+		c.fn()
+	}
+}
+
+func (c *called) Put(ctx context.Context, name string, data []byte) error {
+	c.next()
+	return c.Store.Put(ctx, name, data)
+}
+
+func (c *called) Get(ctx context.Context, name string, max int64) ([]byte, error) {
+	c.next()
+	return c.Store.Get(ctx, name, max)
+}
+
+func (c *called) List(ctx context.Context, prefix string, fn func(string) error) error {
+	c.next()
+	return c.Store.List(ctx, prefix, fn)
+}
+
+func (c *called) Delete(ctx context.Context, name string) error {
+	c.next()
+	return c.Store.Delete(ctx, name)
+}
+
 // unlisted is an object store that cannot be listed.
 type unlisted struct{ objectstore.Store }
 

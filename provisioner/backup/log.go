@@ -171,7 +171,7 @@ func (v Vault) DeleteSegmentsBefore(ctx context.Context, l Log, at binlog.Positi
 
 // DeleteLog deletes a log with all its segments. It may be called again.
 func (v Vault) DeleteLog(ctx context.Context, instanceID, id string) error {
-	return v.clear(ctx, instanceID, id)
+	return v.remove(ctx, instanceID, id, logName)
 }
 
 // maxSegment limits how much of a segment is read. A segment with a very large row is larger than others.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"mysql-broker/provisioner/backup/objectstore"
@@ -153,21 +152,13 @@ func eachDocument[Document any](ctx context.Context, v Vault, last string,
 
 // eachNamed calls fn for the objects of these names in all folders.
 func (v Vault) eachNamed(ctx context.Context, last []string, fn func(name string) error) error {
-	var names []string
-	if err := v.Objects.List(ctx, "", func(name string) error {
-		if slices.ContainsFunc(last, func(last string) bool { return strings.HasSuffix(name, "/"+last) }) {
-			names = append(names, name)
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
+	names, err := v.names(ctx, "")
 	for _, name := range names {
-		if err := fn(name); err != nil {
-			return err
+		if err == nil && slices.Contains(last, path.Base(name)) {
+			err = fn(name)
 		}
 	}
-	return nil
+	return err
 }
 
 // Current reports whether a backup is in the object store, and its key encrypted with the keyset's primary key.
@@ -202,13 +193,34 @@ func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
 			return nil
 		}
 		sealed, err := v.seal(e.Manifest, key)
-		if err == nil {
+		if err != nil {
+			return err
+		}
+		there, err := v.replace(ctx, name, sealed)
+		if there {
 			rewrapped++
-			err = v.Objects.Put(ctx, name, sealed)
 		}
 		return err
 	})
 	return rewrapped, errors.Join(err, failed)
+}
+
+// replace writes a manifest or log again, unless it is deleted meanwhile, and reports whether it is there. Not every
+// object store can write only what exists. But a deletion ends with this object, so if it was written after that, it is
+// the only one left in the folder. A log that has nothing else yet is not being deleted.
+func (v Vault) replace(ctx context.Context, name string, data []byte) (there bool, err error) {
+	before, err := v.names(ctx, path.Dir(name)+"/")
+	if err != nil || !slices.Contains(before, name) {
+		return false, err
+	}
+	if err := v.Objects.Put(ctx, name, data); err != nil {
+		return false, err
+	}
+	after, err := v.names(ctx, path.Dir(name)+"/")
+	if err == nil && len(before) > 1 && len(after) <= 1 {
+		return false, v.Objects.Delete(ctx, name)
+	}
+	return err == nil, err
 }
 
 // keyOf reads the envelope of a manifest or log, and its key.

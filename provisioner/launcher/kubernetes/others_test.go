@@ -86,7 +86,7 @@ func (p *place) runs(t *testing.T, spec launcher.Spec, containers ...map[string]
 			c["resources"] = map[string]any{}
 		}
 		maps.Copy(c, map[string]any{"image": "x", "imageID": "x", "ready": true, "restartCount": 0, "containerID": "test://1",
-			"state": map[string]any{"running": map[string]any{"startedAt": time.Now().UTC().Format(time.RFC3339)}}})
+			"state": map[string]any{"running": map[string]any{"startedAt": ago(0)}}})
 	}
 	p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{"phase": "Running",
 		"conditions": []any{map[string]string{"type": "PodScheduled", "status": "True"}}, "containerStatuses": containers}})
@@ -157,17 +157,18 @@ func TestForeignObjects(t *testing.T) {
 	restricted := map[string]any{"allowPrivilegeEscalation": false, "runAsNonRoot": true,
 		"capabilities": map[string]any{"drop": []string{"ALL"}}, "seccompProfile": map[string]string{"type": "RuntimeDefault"}}
 	foreign := map[string]any{"containers": []any{map[string]any{"name": "c", "image": "x", "securityContext": restricted}}}
+	set := func(replicas int) map[string]any {
+		return map[string]any{"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": map[string]any{
+			"replicas": replicas, "serviceName": "foreign", "selector": map[string]any{"matchLabels": selector},
+			"template": map[string]any{"metadata": map[string]any{"labels": selector}, "spec": foreign}}}
+	}
 	for kind, object := range map[string]map[string]any{
-		"claim": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": map[string]any{"accessModes": []string{"ReadWriteOnce"},
-			"resources": map[string]any{"requests": map[string]string{"storage": "1Gi"}}}},
+		"claim": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": map[string]any{
+			"accessModes": []string{"ReadWriteOnce"},
+			"resources":   map[string]any{"requests": map[string]string{"storage": "1Gi"}}}},
 		"service": {"apiVersion": "v1", "kind": "Service", "spec": map[string]any{"selector": selector,
 			"ports": []any{map[string]any{"name": "mysql", "port": 3306}}}},
-		"set": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": map[string]any{"replicas": 0, "serviceName": "foreign",
-			"selector": map[string]any{"matchLabels": selector}, "template": map[string]any{
-				"metadata": map[string]any{"labels": selector}, "spec": foreign}}},
-		"set with a pod": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": map[string]any{"replicas": 1, "serviceName": "foreign",
-			"selector": map[string]any{"matchLabels": selector}, "template": map[string]any{
-				"metadata": map[string]any{"labels": selector}, "spec": foreign}}},
+		"set": set(0), "set with a pod": set(1),
 		"pod": {"apiVersion": "v1", "kind": "Pod", "spec": foreign},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -212,7 +213,8 @@ func TestResizeBesideSidecar(t *testing.T) {
 	containers = append([]map[string]any{{"name": "sidecar", "image": "x", "securityContext": restricted}}, containers...)
 	containers[1]["resources"] = map[string]any{"requests": map[string]string{"memory": "256Mi", "cpu": "100m"},
 		"limits": map[string]string{"memory": "256Mi", "cpu": "200m"}}
-	p.merge(t, set, map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}}})
+	p.merge(t, set, map[string]any{"spec": map[string]any{"template": map[string]any{
+		"spec": map[string]any{"containers": containers}}}})
 	before := uid(t, p, spec)
 	p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
 	testdrive.Eventually(t, "another pod", func() bool {

@@ -152,7 +152,7 @@ func TestVolumeGrows(t *testing.T) {
 			assert.NoError(t, guest.PingContext(t.Context()), "a session has ended")
 			before := uid(t, p, spec)
 			status(map[string]any{"conditions": []any{map[string]string{"type": "FileSystemResizePending", "status": "True",
-				"lastTransitionTime": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)}}})
+				"lastTransitionTime": ago(time.Hour)}}})
 			sentences, err := resize(256, 4096)
 			require.NoError(t, err, "a volume that grows when it is mounted again")
 			assert.Contains(t, sentences, "Restarting mysqld with its new size")

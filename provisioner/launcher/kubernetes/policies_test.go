@@ -107,7 +107,7 @@ type initContainer struct{ name, state string }
 
 // initContainers has the pod of a server look as if these init containers had run or were running.
 func (p *place) initContainers(t *testing.T, spec launcher.Spec, containers ...initContainer) {
-	now := time.Now().UTC().Format(time.RFC3339)
+	now := ago(0)
 	var all []any
 	for _, c := range containers {
 		is := map[string]any{"running": map[string]any{"startedAt": now},

@@ -26,26 +26,27 @@ const (
 	restartsToFail = 3
 )
 
-func pollAfter(since time.Time) time.Duration {
-	return min(max(time.Since(since)/10, minPoll), maxPoll)
+// poll is NotYet with a pause for what has begun then.
+func (c secrets) poll(since time.Time, sentence string) error {
+	return launcher.NotYet(min(max(c.api.Since(since)/10, minPoll), maxPoll), sentence)
 }
 
 // lookAt returns nil once mysqld runs, NotYet while it starts, or else what is wrong. It always waits for a server that
 // was ready once; the task's deadline ends the wait.
 func (r *runner) lookAt(s *server, p api.Pod) error {
-	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
+	wait := func(sentence string) error { return r.poll(p.Metadata.CreationTimestamp, sentence) }
 	launching := s.state.Phase == phaseLaunching
-	if sentence := leaving(p); sentence != "" {
+	if sentence := r.leaving(p); sentence != "" {
 		return wait(sentence)
 	}
 	if c := p.Condition("PodScheduled"); c.Status == "False" {
-		if launching && !c.LastTransitionTime.IsZero() && time.Since(c.LastTransitionTime) > r.cfg.PlaceTimeout {
+		if launching && !c.LastTransitionTime.IsZero() && r.api.Since(c.LastTransitionTime) > r.cfg.PlaceTimeout {
 			return launcher.NoRoom(fmt.Errorf("server %s: no node for the pod %s in %v: %s", s.id, s.podName(),
 				r.cfg.PlaceTimeout, c.Message))
 		}
 		return wait(unscheduled(c.Message))
 	}
-	if launching && time.Since(s.secret.Metadata.CreationTimestamp) > r.cfg.PlaceTimeout+r.cfg.LaunchTimeout {
+	if launching && r.api.Since(s.secret.Metadata.CreationTimestamp) > r.cfg.PlaceTimeout+r.cfg.LaunchTimeout {
 		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
 			Err: fmt.Errorf("server %s: the pod %s did not come up in time: %s", s.id, s.podName(), p.Waits())}
 	}
@@ -69,8 +70,8 @@ func (r *runner) lookAt(s *server, p api.Pod) error {
 }
 
 // leaving returns what to wait for if a pod is ending, or if its node is lost and nobody knows its state.
-func leaving(p api.Pod) string {
-	if a := troubleOf(p); a.trouble == launcher.NodeLost && !time.Now().Before(a.from) {
+func (c secrets) leaving(p api.Pod) string {
+	if c.lost(p) {
 		return "Waiting for the server's machine, which does not respond"
 	}
 	if !p.Metadata.DeletionTimestamp.IsZero() {
@@ -182,8 +183,7 @@ func (l *Launcher) Starting(id string) bool {
 		return false
 	}
 	if !p.Metadata.DeletionTimestamp.IsZero() { // another pod follows, unless the node is lost
-		a := troubleOf(p)
-		return a.trouble != launcher.NodeLost || time.Now().Before(a.from)
+		return !l.secrets.lost(p)
 	}
 	c := mysqldOf(p)
 	if c.Ready || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
@@ -203,7 +203,7 @@ func adminLogin(s *server, spec launcher.Spec) mysqladmin.Config {
 }
 
 // login checks that the administrator can log in. It returns NotYet while the server does not respond.
-func login(ctx context.Context, s *server, spec launcher.Spec, p api.Pod) error {
+func (r *runner) login(ctx context.Context, s *server, spec launcher.Spec, p api.Pod) error {
 	limited, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
 	err := mysqladmin.CheckLogin(limited, adminLogin(s, spec), "")
@@ -215,5 +215,5 @@ func login(ctx context.Context, s *server, spec launcher.Spec, p api.Pod) error 
 	if refused || unverified {
 		return fmt.Errorf("server %s: log in as its admin account: %w", s.id, err)
 	}
-	return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), "Starting mysqld")
+	return r.poll(p.Metadata.CreationTimestamp, "Starting mysqld")
 }

@@ -9,10 +9,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/testdrive"
 )
 
@@ -22,9 +27,102 @@ func (p *place) edited(t *testing.T, edit func(path, response string) string) *p
 		response := httptest.NewRecorder()
 		r.Header.Del("Accept-Encoding")
 		pass(response, r)
+		w.Header().Set("Date", edit("Date", response.Header().Get("Date")))
 		w.WriteHeader(response.Code)
 		_, _ = io.WriteString(w, edit(r.URL.Path, response.Body.String()))
 	})
+}
+
+// ahead is the place of a broker whose cluster's clocks are ahead of that of its host.
+func (p *place) ahead(t *testing.T, by time.Duration) *place {
+	times := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	return p.edited(t, func(path, response string) string {
+		if path == "Date" {
+			return time.Now().Add(by).UTC().Format(http.TimeFormat)
+		}
+		return times.ReplaceAllStringFunc(response, func(text string) string {
+			at, err := time.Parse(time.RFC3339, text)
+			assert.NoError(t, err)
+			return at.Add(by).Format(time.RFC3339)
+		})
+	})
+}
+
+// ago is a time that long ago, as objects have it.
+func ago(since time.Duration) string { return time.Now().Add(-since).UTC().Format(time.RFC3339) }
+
+// A broker waits exactly as long, and sees the same, if the clock of its host is an hour behind or ahead.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			spec := newSpec()
+			spec.Placement = &plan.Placement{StorageClass: cluster.PendingClass}
+			p.ready(t, p.open(t), spec)
+			p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
+			ahead := p.ahead(t, by)
+			patient, hasty := ahead.open(t), ahead.hasty().open(t)
+			status := func(of launcher.Spec, status map[string]any) {
+				p.merge(t, p.Path("pods/"+podName(of)+"/status"), map[string]any{"status": status})
+			}
+			condition := func(kind, value string, since time.Duration) map[string]any {
+				return map[string]any{"conditions": []any{map[string]string{"type": kind, "status": value,
+					"lastTransitionTime": ago(since)}}}
+			}
+			waits := func(sentence, ends string, order func(launcher.Launcher) call) {
+				awaitSentence(t, "a call", sentence, order(patient))
+				_, err := order(hasty)(t.Context())
+				assert.ErrorContains(t, err, ends, "a broker that gives up at once")
+				assert.False(t, isNotYet(err), "%v", err)
+			}
+
+			fresh := newSpec()
+			launches := func(l launcher.Launcher) call { return launching(l, fresh) }
+			awaitSentence(t, "a launch", "Waiting for a node", launches(patient))
+			testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, fresh) != "" })
+			waits("Attaching the volume", "did not come up in time", launches)
+			status(fresh, condition("PodScheduled", "False", 0))
+			waits("Waiting for a node", "no node for the pod", launches)
+			p.hold(t, p.Path("pods/"+podName(fresh)), "test.example.com/ends")
+			p.Do(t, http.MethodDelete, p.Path("pods/"+podName(fresh)), nil, nil)
+			awaitSentence(t, "a launch", "Waiting until mysqld has stopped", launches(patient))
+			assert.True(t, patient.Starting(fresh.ID), "a server whose pod is ending has not lost its node")
+			p.hold(t, p.Path("pods/"+podName(fresh)))
+
+			p.runs(t, spec, map[string]any{"name": "mysqld"})
+			larger := spec
+			larger.MemoryMB *= 2
+			resizes := func(l launcher.Launcher) call { return resizing(l, larger) }
+			awaitSentence(t, "a resize", "Changing the server's memory", resizes(patient))
+			status(spec, condition("PodResizePending", "True", 0))
+			waits("Waiting until the server's node has room", "its node has no room", resizes)
+
+			larger = spec
+			larger.StorageMB *= 2
+			waits("Enlarging the server's disk", "and is to have 2048 MiB", resizes)
+			claim := func(since time.Duration) {
+				p.merge(t, p.kindsOf(spec)["claim"]+"/status", map[string]any{
+					"status": condition("FileSystemResizePending", "True", since)})
+			}
+			claim(time.Minute)
+			awaitSentence(t, "a resize", "Enlarging the server's disk", resizes(patient))
+			claim(3 * time.Minute)
+			awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizes(patient))
+
+			later := larger
+			later.Version = "12.0"
+			upgrades := func(l launcher.Launcher) call {
+				return func(ctx context.Context) (launcher.Endpoint, error) {
+					return l.(launcher.Upgrader).Upgrade(ctx, later, func(string) {}, func(string) {})
+				}
+			}
+			awaitSentence(t, "an upgrade", "Preparing the volumes", upgrades(patient))
+			status(spec, condition("PodScheduled", "False", 0))
+			waits("Preparing the volumes", "no node for the pod", upgrades)
+		})
+	}
 }
 
 // refused deletes the pod of a server, and returns once the cluster has refused another one, and says so.

@@ -185,8 +185,8 @@ func (r resizer) inPlace(ctx context.Context) (bool, error) {
 	if err != nil || !there {
 		return false, err
 	}
-	if sentence := leaving(p); sentence != "" { // what is patched now would be lost with it
-		return false, launcher.NotYet(pollAfter(p.Metadata.DeletionTimestamp), sentence)
+	if sentence := r.leaving(p); sentence != "" { // what is patched now would be lost with it
+		return false, r.poll(p.Metadata.DeletionTimestamp, sentence)
 	}
 	if mysqldOf(p).State.Running == nil || p.Metadata.Annotations[workAnnotation] != "" {
 		return false, nil
@@ -259,7 +259,7 @@ func (r resizer) await(ctx context.Context, p api.Pod) error {
 	case mysqldOf(p).Resources.Has(s.state.Resize.resources()):
 		return nil // what is pending is a size that was given up
 	case pending.Status == "True" && (pending.Reason == "Infeasible" ||
-		!pending.LastTransitionTime.IsZero() && time.Since(pending.LastTransitionTime) > r.cfg.PlaceTimeout):
+		!pending.LastTransitionTime.IsZero() && r.api.Since(pending.LastTransitionTime) > r.cfg.PlaceTimeout):
 		_, err := r.patchPod(ctx, p.Metadata.UID, s.state.size)
 		return launcher.NoRoom(errors.Join(fmt.Errorf("server %s: its node has no room: %s", s.id, pending.Message), err))
 	case pending.Status == "True":

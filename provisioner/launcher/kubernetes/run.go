@@ -42,7 +42,7 @@ func (r *runner) bringUp(ctx context.Context, s *server, spec launcher.Spec) (la
 	}
 	before := s.state
 	r.cfg.setEndpoint(s, address)
-	if err := login(ctx, s, spec, p); err != nil {
+	if err := r.login(ctx, s, spec, p); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	r.up.Store(s.id, mysqldOf(p).ContainerID)
@@ -100,8 +100,8 @@ func (r *runner) endPod(ctx context.Context, s *server, p api.Pod) error {
 	if err := r.applyWork(ctx, s, nil); err != nil {
 		return err
 	}
-	if sentence := leaving(p); sentence != "" {
-		return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence)
+	if sentence := r.leaving(p); sentence != "" {
+		return r.poll(p.Metadata.CreationTimestamp, sentence)
 	}
 	if err := r.deletePod(ctx, s, p.Metadata.UID); err != nil {
 		return err

@@ -51,7 +51,7 @@ type podStates struct {
 	there    map[string]bool     // ids of servers that have a pod
 }
 
-// troubled is a server in trouble.
+// troubled is a server in trouble. Its times are of the API server's clock.
 type troubled struct {
 	trouble launcher.Trouble
 	from    time.Time // zero if it has begun; later than now if it begins then, unless the pod changes
@@ -60,8 +60,7 @@ type troubled struct {
 }
 
 // holds reports whether the trouble has begun and is not over.
-func (t troubled) holds() bool {
-	now := time.Now()
+func (t troubled) holds(now time.Time) bool {
 	return !now.Before(t.from) && (t.until.IsZero() || now.Before(t.until))
 }
 
@@ -102,7 +101,7 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 		return nil, err
 	}
 	all.compare(wanted, time.Time{}, nil)
-	return all.troubles(), nil
+	return all.troubles(l.secrets.api.Now()), nil
 }
 
 // seen returns what the watch has seen. It makes no request: Prometheus may ask as often as it likes.
@@ -118,14 +117,14 @@ func (w *watch) seen(ctx context.Context) (map[string]launcher.Trouble, error) {
 		return nil, fmt.Errorf("the servers' pods have not been seen for %v: %w",
 			time.Since(w.since).Round(time.Second), w.err)
 	}
-	return w.all.troubles(), nil
+	return w.all.troubles(w.api.Now()), nil
 }
 
 // troubles leaves out troubles that are over or have not begun.
-func (s *podStates) troubles() map[string]launcher.Trouble {
+func (s *podStates) troubles(now time.Time) map[string]launcher.Trouble {
 	found := map[string]launcher.Trouble{}
 	for id, t := range s.troubled {
-		if t.holds() {
+		if t.holds(now) {
 			found[id] = t.trouble
 		}
 	}
@@ -136,7 +135,7 @@ func (s *podStates) troubles() map[string]launcher.Trouble {
 func (w *watch) listPods(ctx context.Context) (all *podStates, version string, err error) {
 	all = &podStates{map[string]troubled{}, map[string]bool{}}
 	version, err = api.List(ctx, w.api, api.Pods, serversSelector, api.FullPage, func(p api.Pod) error {
-		all.note(p, true)
+		all.note(p, true, w.api.Now())
 		return nil
 	})
 	if err != nil {
@@ -218,7 +217,7 @@ func (w *watch) update(ctx context.Context, all *podStates) error {
 		if w.all != nil {
 			before = maps.Clone(w.all.troubled)
 		}
-		all.compare(wanted, time.Now().Add(podPauses*w.pause), before)
+		all.compare(wanted, w.api.Now().Add(podPauses*w.pause), before)
 		w.all, w.err = all, nil
 	})
 	return nil
@@ -230,7 +229,7 @@ func (w *watch) change(do func()) {
 	defer w.mu.Unlock()
 	do()
 	for id, t := range w.all.troubled {
-		if t.holds() && !t.logged {
+		if t.holds(w.api.Now()) && !t.logged {
 			w.log.Warn("a server is in trouble", "server", id, "reason", string(t.trouble))
 			t.logged = true
 			w.all.troubled[id] = t
@@ -275,7 +274,7 @@ func (w *watch) from(ctx context.Context, version string) (string, error) {
 		version = p.Metadata.ResourceVersion
 		w.change(func() {
 			if event.Type != "BOOKMARK" {
-				w.all.note(p, event.Type != "DELETED")
+				w.all.note(p, event.Type != "DELETED", w.api.Now())
 			}
 		})
 	}
@@ -284,8 +283,8 @@ func (w *watch) from(ctx context.Context, version string) (string, error) {
 
 // note records the state of a server's pod, unless it is not there any more. If somebody has scaled a StatefulSet, its
 // other pods do not count.
-func (s *podStates) note(p api.Pod, there bool) {
-	now, id := troubleOf(p), p.Metadata.Labels[serverLabel]
+func (s *podStates) note(p api.Pod, there bool, at time.Time) {
+	now, id := troubleOf(p, at), p.Metadata.Labels[serverLabel]
 	if name, err := objectName(id); err != nil || p.Metadata.Name != name+"-0" {
 		return
 	}
@@ -303,8 +302,8 @@ func (s *podStates) note(p api.Pod, there bool) {
 var fullVolume = regexp.MustCompile(`(?i)no space left on device|out of disk space|disk is full|` +
 	`(errno|errcode|error)( number)?:? "?28\b`)
 
-// troubleOf returns what is wrong with a pod.
-func troubleOf(p api.Pod) troubled {
+// troubleOf returns what is wrong with a pod at a time.
+func troubleOf(p api.Pod, now time.Time) troubled {
 	disrupted := p.Condition("DisruptionTarget")
 	ready, containers := p.Condition("Ready"), p.Condition("ContainersReady")
 	switch {
@@ -322,7 +321,7 @@ func troubleOf(p api.Pod) troubled {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		for _, ended := range []api.ContainerState{c.State, c.LastState} {
 			t := ended.Terminated
-			if t == nil || time.Since(t.FinishedAt) > killShown {
+			if t == nil || now.Sub(t.FinishedAt) > killShown {
 				continue
 			}
 			if t.Reason == "OOMKilled" {
@@ -343,6 +342,13 @@ func troubleOf(p api.Pod) troubled {
 		}
 	}
 	return troubled{}
+}
+
+// lost reports whether the node of a pod is lost.
+func (c secrets) lost(p api.Pod) bool {
+	now := c.api.Now()
+	t := troubleOf(p, now)
+	return t.trouble == launcher.NodeLost && t.holds(now)
 }
 
 // noServers is the sentence for users if an operator has to change something first.

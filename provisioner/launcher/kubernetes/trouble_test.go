@@ -26,15 +26,28 @@ func (p *place) cuttingWatches(t *testing.T) *place {
 }
 
 // A launcher that supervises sees why a server does not run, and that it runs again, also where its watches are cut off
-// again and again. One that does not supervise asks, and sees the same.
+// again and again. One that does not supervise asks, and sees the same. The clock of the broker's host does not matter.
 func TestTroubles(t *testing.T) {
 	t.Parallel()
+	for _, by := range []time.Duration{0, time.Hour, -time.Hour} {
+		t.Run("clocks ahead by "+by.String(), func(t *testing.T) {
+			t.Parallel()
+			testTroubles(t, by)
+		})
+	}
+}
+
+func testTroubles(t *testing.T, by time.Duration) {
 	p, spec := newObjects(t), newSpec()
 	awaitSentence(t, "a launch", "Waiting for a node", launching(p.open(t), spec))
 	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
-	behind := p.cuttingWatches(t)
-	behind.cfg.Supervise, behind.cfg.WatchPause = true, 100*time.Millisecond
-	watching, asking := behind.open(t).(launcher.Observer), p.open(t).(launcher.Observer)
+	asks := p
+	if by != 0 {
+		asks = p.ahead(t, by)
+	}
+	watches := asks.cuttingWatches(t)
+	watches.cfg.Supervise, watches.cfg.WatchPause = true, 100*time.Millisecond
+	watching, asking := watches.open(t).(launcher.Observer), asks.open(t).(launcher.Observer)
 	set := func(to map[string]any) {
 		p.merge(t, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": to})
 	}
@@ -47,15 +60,16 @@ func TestTroubles(t *testing.T) {
 		}
 	}
 	condition := func(kind, status, reason string) map[string]string {
-		return map[string]string{"type": kind, "status": status, "reason": reason,
-			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
+		return map[string]string{"type": kind, "status": status, "reason": reason, "lastTransitionTime": ago(0)}
 	}
 	state := func(state, last map[string]any) map[string]any {
 		return map[string]any{"conditions": []any{}, "containerStatuses": []any{map[string]any{"name": "mysqld",
 			"image": "x", "imageID": "x", "ready": false, "restartCount": 1, "state": state, "lastState": last}}}
 	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	killed := map[string]any{"terminated": map[string]any{"exitCode": 137, "reason": "OOMKilled", "finishedAt": now}}
+	now := ago(0)
+	killed := func(since time.Duration) map[string]any {
+		return map[string]any{"terminated": map[string]any{"exitCode": 137, "reason": "OOMKilled", "finishedAt": ago(since)}}
+	}
 	running := map[string]any{"running": map[string]any{"startedAt": now}}
 
 	sees("")
@@ -65,8 +79,10 @@ func TestTroubles(t *testing.T) {
 	sees(launcher.NoNode)
 	set(map[string]any{"conditions": []any{condition("DisruptionTarget", "True", "TerminationByKubelet")}})
 	sees(launcher.Evicted)
-	set(state(running, killed))
+	set(state(running, killed(59*time.Minute)))
 	sees(launcher.OutOfMemory)
+	set(state(running, killed(61*time.Minute)))
+	sees("")
 	full := "[ERROR] InnoDB: The error means mysqld cannot write: Error number 28 means 'No space left on device'"
 	set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{
 		"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}}))
@@ -78,13 +94,14 @@ func TestTroubles(t *testing.T) {
 	assert.Regexp(t, "a server is in trouble.*"+spec.ID, p.log.String())
 	starting := state(running, map[string]any{})
 	late := condition("Ready", "False", "ContainersNotReady")
-	late["lastTransitionTime"] = time.Now().Add(-11 * time.Minute).UTC().Format(time.RFC3339)
 	starting["conditions"] = []any{late}
+	late["lastTransitionTime"] = ago(11 * time.Minute)
 	set(starting)
 	sees(launcher.NotReady)
-	assert.Regexp(t, "a server is in trouble.*"+spec.ID+".*not-ready", p.log.String())
-	set(state(running, map[string]any{}))
+	late["lastTransitionTime"] = ago(9 * time.Minute)
+	set(starting)
 	sees("")
+	assert.Regexp(t, "a server is in trouble.*"+spec.ID+".*not-ready", p.log.String())
 	require.NoError(t, asking.Destroy(t.Context(), spec.ID))
 	sees("")
 }

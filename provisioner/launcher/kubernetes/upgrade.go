@@ -225,8 +225,8 @@ func (u upgrader) work(ctx context.Context, sentences map[string]string) error {
 		}
 		return cmp.Or(u.untilAllowed(why), launcher.NotYet(minPoll, "Waiting for a node"))
 	}
-	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
-	if sentence := leaving(p); sentence != "" {
+	wait := func(sentence string) error { return u.poll(p.Metadata.CreationTimestamp, sentence) }
+	if sentence := u.leaving(p); sentence != "" {
 		return wait(sentence)
 	}
 	if p.Metadata.Annotations[workAnnotation] != s.state.Upgrade.work() {
@@ -251,7 +251,7 @@ func (u upgrader) work(ctx context.Context, sentences map[string]string) error {
 	}
 	for _, c := range p.Status.InitContainerStatuses {
 		if c.State.Running != nil && sentences[c.Name] != "" {
-			if time.Since(c.State.Running.StartedAt) < workTime {
+			if u.api.Since(c.State.Running.StartedAt) < workTime {
 				u.works(sentences[c.Name])
 			}
 			return wait(sentences[c.Name])
@@ -272,10 +272,10 @@ func (u upgrader) failed(p api.Pod, unbound bool) error {
 	s, scheduled := u.s, p.Condition("PodScheduled")
 	placed := later(p.Metadata.CreationTimestamp, scheduled.LastTransitionTime)
 	switch {
-	case scheduled.Status == "False" && time.Since(placed) > u.cfg.PlaceTimeout:
+	case scheduled.Status == "False" && u.api.Since(placed) > u.cfg.PlaceTimeout:
 		return fmt.Errorf("server %s: no node for the pod %s in %v: %s", s.id, s.podName(), u.cfg.PlaceTimeout,
 			scheduled.Message)
-	case unbound && time.Since(p.Metadata.CreationTimestamp) > u.cfg.PlaceTimeout:
+	case unbound && u.api.Since(p.Metadata.CreationTimestamp) > u.cfg.PlaceTimeout:
 		return fmt.Errorf("server %s: no volume for the claim %s in %v", s.id, s.copyName(), u.cfg.PlaceTimeout)
 	}
 	since := placed // when the next container could start
@@ -293,7 +293,7 @@ func (u upgrader) failed(p api.Pod, unbound bool) error {
 			since = later(since, c.State.Running.StartedAt)
 		case c.State.Terminated != nil:
 			since = later(since, c.State.Terminated.FinishedAt)
-		case time.Since(since) > u.cfg.LaunchTimeout: // its image cannot be fetched, or a volume cannot be attached
+		case u.api.Since(since) > u.cfg.LaunchTimeout: // its image cannot be fetched, or a volume cannot be attached
 			return fmt.Errorf("server %s: the pod %s did not come up in %v: %s", s.id, s.podName(), u.cfg.LaunchTimeout,
 				p.Waits())
 		}

@@ -85,16 +85,16 @@ func (o objects) growVolume(ctx context.Context, s *server) (online bool, err er
 	}
 	for _, pending := range c.Status.Conditions {
 		if pending.Type == "FileSystemResizePending" && pending.Status == "True" &&
-			time.Since(pending.LastTransitionTime) > offlineAfter {
+			o.api.Since(pending.LastTransitionTime) > offlineAfter {
 			return false, nil
 		}
 	}
-	if since := c.Metadata.AppliedAt(); !since.IsZero() && time.Since(since) > o.cfg.LaunchTimeout {
+	if since := c.Metadata.AppliedAt(); !since.IsZero() && o.api.Since(since) > o.cfg.LaunchTimeout {
 		return false, &launcher.Error{Action: launcher.GiveUp, Sentence: "The disk of this server did not grow in time.",
 			Err: fmt.Errorf("server %s: its volume has %s, and is to have %d MiB since %v", s.id, c.Status.Capacity[storage],
 				s.state.volumeMB(), since)}
 	}
-	return false, launcher.NotYet(pollAfter(c.Metadata.AppliedAt()), "Enlarging the server's disk")
+	return false, o.poll(c.Metadata.AppliedAt(), "Enlarging the server's disk")
 }
 
 func (s *server) copyName() string { return s.name + "-before" }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,7 +45,24 @@ type Client struct {
 	namespace string
 	http      *http.Client
 	token     *tokenSource // nil if the broker logs in with a client certificate
+	dated     atomic.Pointer[date]
 }
+
+// date is what a response said that the time is, and when it said so.
+type date struct{ said, read time.Time }
+
+// Now returns the time by the API server's clock, from the Date of its last response. Like the times in its objects,
+// that has whole seconds, so Now may be a second late. Before the first response it is the time of this host.
+func (c *Client) Now() time.Time {
+	last := c.dated.Load()
+	if last == nil {
+		return time.Now()
+	}
+	return last.said.Add(time.Since(last.read)) // if this host's clock is set meanwhile, that changes nothing
+}
+
+// Since returns how long ago the time of an object is. The clock of this host may be wrong.
+func (c *Client) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // Close closes connections that are not in use.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -293,6 +311,9 @@ func (c *Client) Send(ctx context.Context, request Call, body []byte) (*http.Res
 	response, err := c.http.Do(r)
 	if err != nil {
 		return nil, fmt.Errorf("ask Kubernetes: %w", err)
+	}
+	if said, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		c.dated.Store(&date{said, time.Now()})
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		defer response.Body.Close()

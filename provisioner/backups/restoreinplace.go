@@ -185,10 +185,6 @@ func (bs *Backups) restoreWorkflow(i store.Instance, r engine.Request) task.Work
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetFrozen(i.ID, false)
-			// The release before creates the accounts without write privileges. Delete this with the next release.
-			if r.Lost && i.FrozenSince != nil {
-				tx.MarkGrants(i.ID)
-			}
 			if below, _, err := belowQuota.In(m); err == nil && below {
 				tx.SetOver(i.ID, false)
 			}

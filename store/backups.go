@@ -32,7 +32,7 @@ type Backup struct {
 	Version          string
 	CreatedAt        time.Time
 	TakenAt          *time.Time // the data is not older than this; nil until it is complete
-	FinishedAt       *time.Time
+	FinishedAt       *time.Time // by the clock of the broker's host, unlike all others
 	KeepUntil        time.Time
 	DataBytes        int64 // of the database
 	Bytes            int64 // in the object store
@@ -94,11 +94,13 @@ func (s Backups) Of(ctx context.Context, instanceID string) ([]Backup, error) {
 }
 
 // Find finds the complete backup of that id or, if it is the id of an instance, its latest verified one. If none
-// is verified, it is the latest that no verification has found to be damaged.
+// is verified, it is the latest that no verification has found to be damaged. Which is the latest is by PostgreSQL's
+// clock; those that it recorded before it was set back come last.
 func (s Backups) Find(ctx context.Context, backupOrInstance string) (Backup, error) {
 	return oneRow(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
 		WHERE state = 'complete' AND (id = $1 OR instance_id = $1 AND verify_error = '')
-		ORDER BY id = $1 DESC, verified_at IS NULL, taken_at DESC LIMIT 1`, backupOrInstance)
+		ORDER BY id = $1 DESC, verified_at IS NULL, created_at > now() + $2::interval, created_at DESC LIMIT 1`,
+		backupOrInstance, ClockTolerance)
 }
 
 // BackupSchedule says how often the instances of a plan are backed up.
@@ -148,13 +150,13 @@ const unused = `NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress'
 
 // Expired lists backups that are to be deleted: whose days are over, and which no task will complete. Of an
 // instance that is still there, the latest complete backup is not among them, nor the latest verified one. A backup is
-// later only if both PostgreSQL's clock and the broker's say so. For imported backups, both are taken_at.
+// later only if both PostgreSQL's clock and those of the brokers' hosts say so.
 func (s Backups) Expired(ctx context.Context) ([]Backup, error) {
 	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup b
 		WHERE `+unused+` AND (state <> 'complete' OR keep_until <= now()
 			AND (NOT EXISTS (SELECT FROM instance i WHERE i.id = b.instance_id)
 				OR EXISTS (SELECT FROM backup newer WHERE newer.instance_id = b.instance_id AND newer.state = 'complete'
-					AND newer.verify_error = '' AND newer.taken_at > b.taken_at AND newer.created_at > b.created_at
+					AND newer.verify_error = '' AND newer.finished_at > b.finished_at AND newer.created_at > b.created_at
 					AND (b.verified_at IS NULL OR b.verify_error <> '' OR newer.verified_at IS NOT NULL))))
 		ORDER BY keep_until`)
 }

@@ -30,8 +30,10 @@ func TestVerifiedBackupsCount(t *testing.T) {
 		assert.ElementsMatch(t, expired, ids, when)
 	}
 	for n, id := range []string{"b_1", "b_2", "b_3", "b_4"} {
-		exec(t, url, fmt.Sprintf(`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
-			VALUES ('%s', 'i', 's', 'p', 'schedule', 'complete', now() + %d * interval '1 s', now())`, id, n))
+		exec(t, url, fmt.Sprintf(`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at,
+				finished_at, keep_until)
+			VALUES ('%s', 'i', 's', 'p', 'schedule', 'complete', now() + %d * interval '1 s', now(), now() + %[2]d * interval '1 s',
+				now())`, id, n))
 	}
 	note := func(id, problem string) { require.NoError(t, s.Backups.RecordVerification(t.Context(), id, problem)) }
 	expect("before a verification", "b_4", "b_1", "b_2", "b_3")
@@ -45,18 +47,27 @@ func TestVerifiedBackupsCount(t *testing.T) {
 	expect("after that one was damaged", "b_2", "b_1")
 }
 
-// The clock of a broker that is behind dates a backup before the one that it follows.
+// By the clock of a broker's host, a backup ended before the one that it follows.
 func TestLatestBackupByAnotherClock(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
 	for id, times := range map[string]string{"b_1": "now() - interval '1 h', now()", "b_2": "now(), now() - interval '1 h'"} {
-		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at,
-			keep_until, verified_at) VALUES ('`+id+`', 'i', 's', 'p', 'schedule', 'complete', `+times+`, now(), now())`)
+		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at,
+				finished_at, taken_at, keep_until, verified_at)
+			VALUES ('`+id+`', 'i', 's', 'p', 'schedule', 'complete', `+times+`, now(), now(), now())`)
 	}
 	all, err := s.Backups.Expired(t.Context())
 	assert.True(t, err == nil && len(all) == 0, "to be deleted are %+v, %v", all, err)
+	expect := func(when, id string) {
+		exec(t, url, "UPDATE backup SET taken_at = finished_at")
+		b, err := s.Backups.Find(t.Context(), "i")
+		assert.True(t, err == nil && b.ID == id, "%s, a restore takes %q, %v", when, b.ID, err)
+	}
+	expect("of two clocks of hosts", "b_2")
+	exec(t, url, "UPDATE backup SET created_at = now() + interval '20 days' WHERE id = 'b_1'")
+	expect("after PostgreSQL's clock was set back", "b_2")
 }
 
 // What a restore in place has put into an instance is in no backup of the schedule.
@@ -162,21 +173,23 @@ func TestBinaryLogs(t *testing.T) {
 		BeganAt: now.Add(-time.Hour)})
 	require.NoError(t, err)
 	require.NoError(t, s.Logs.RecordArchived(t.Context(), l.ID, now))
-	for _, p := range []store.BackupPosition{
-		{BackupID: "first", File: "binlog.999999", Position: 1000, TakenAt: now.Add(-time.Minute)},
-		{BackupID: "second", File: "binlog.1000000", Position: 200, TakenAt: now.Add(-3 * time.Minute)},
-		{BackupID: "third", File: "binlog.1000000", Position: 1000, TakenAt: now.Add(-2 * time.Minute)},
-	} {
+	backUp := func(p store.BackupPosition) {
 		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
 			VALUES ('`+p.BackupID+`', 'i', 's', 'p', 'request', 'complete', now(), now())`)
 		p.LogID = l.ID
 		require.NoError(t, s.Logs.ImportMark(t.Context(), p))
 	}
-	windows, err := s.Logs.Windows(t.Context(), "i")
-	require.True(t, err == nil && len(windows) == 3, "windows %+v, %v", windows, err)
-	for n, id := range []string{"third", "second", "first"} {
-		assert.Equal(t, id, windows[n].BackupID)
+	backUp(store.BackupPosition{BackupID: "first", File: "binlog.999999", Position: 1000, TakenAt: now.Add(-time.Minute)})
+	backUp(store.BackupPosition{BackupID: "second", File: "binlog.1000000", Position: 200, TakenAt: now.Add(-3 * time.Minute)})
+	backUp(store.BackupPosition{BackupID: "third", File: "binlog.1000000", Position: 1000, TakenAt: now.Add(-2 * time.Minute)})
+	expect := func(ids ...string) {
+		windows, err := s.Logs.Windows(t.Context(), "i")
+		require.True(t, err == nil && len(windows) == len(ids), "windows %+v, %v", windows, err)
+		for n, id := range ids {
+			assert.Equal(t, id, windows[n].BackupID)
+		}
 	}
+	expect("third", "second", "first")
 	needed, err := s.Logs.Needed(t.Context())
 	require.True(t, err == nil && len(needed) == 1, "needed %+v, %v", needed, err)
 	assert.Zero(t, needed[0].EndedAgo, "an archive that grows")
@@ -189,4 +202,12 @@ func TestBinaryLogs(t *testing.T) {
 	require.True(t, err == nil && len(needed) == 1, "needed %+v, %v", needed, err)
 	assert.InDelta(t, 48*time.Hour, needed[0].EndedAgo, float64(time.Hour), "the archive ended so long ago")
 	assert.Equal(t, []string{"a reason"}, texts(t, url, "SELECT end_reason FROM binary_log WHERE ended_at IS NOT NULL"))
+
+	hourBehind := now.Add(-time.Hour) // by the clock of the server to which the instance was moved
+	l, err = s.Logs.Begin(t.Context(), store.BinaryLog{ID: "l_2", InstanceID: "i", Server: "d_2", BeginFile: "binlog.1",
+		BeginAt: 4, BeganAt: hourBehind})
+	require.NoError(t, err)
+	require.NoError(t, s.Logs.RecordArchived(t.Context(), l.ID, hourBehind))
+	backUp(store.BackupPosition{BackupID: "fourth", File: "binlog.1", Position: 1000, TakenAt: hourBehind})
+	expect("fourth", "third", "second", "first")
 }

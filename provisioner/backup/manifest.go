@@ -34,8 +34,8 @@ type Manifest struct {
 	Flavour      string    `json:"flavour"` // MySQL or MariaDB
 	Version      string    `json:"version"` // of the server
 	Broker       string    `json:"broker,omitempty"`
-	TakenAt      time.Time `json:"taken_at"` // the data is not older than this
-	FinishedAt   time.Time `json:"finished_at"`
+	TakenAt      time.Time `json:"taken_at"`    // the data is not older than this, by PostgreSQL's clock
+	FinishedAt   time.Time `json:"finished_at"` // by the clock of the broker's host
 	KeepUntil    time.Time `json:"keep_until"`
 
 	DataBytes int64 `json:"data_bytes"` // of the database, as the server measured it

@@ -26,7 +26,6 @@ func (v Vault) Write(ctx context.Context, about Manifest, from transfer.Source, 
 		return about, err
 	}
 	about.key = newKey()
-	about.TakenAt = time.Now().UTC().Truncate(time.Millisecond)
 	w := &writing{vault: v, attempt: strings.ToLower(rand.Text()[:8]), alive: o.Alive, manifest: about}
 	schema, err := transfer.Dump(ctx, from, o, func() transfer.Output { return &worker{writing: w} })
 	if err == nil {

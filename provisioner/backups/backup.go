@@ -191,7 +191,7 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 		ServiceID: recorded.ServiceID, PlanID: recorded.PlanID, Platform: recorded.Platform,
 		Organization: recorded.OrganizationGUID, Space: recorded.SpaceGUID, Reason: recorded.Reason,
 		Flavour: flavour.Name, Version: flavour.Version, KeepUntil: recorded.KeepUntil,
-		DataBytes: size.Used(size.Files)}
+		TakenAt: run.Now().UTC().Truncate(time.Millisecond), DataBytes: size.Used(size.Files)}
 	o := b.copier.Options(ctx, run, "written", engine.Percent("Writing the backup"))
 	if err := b.mark(ctx, admin, &m, &o); err != nil {
 		return m, err

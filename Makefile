@@ -120,9 +120,8 @@ mariadb118: ## install MariaDB 11.8 to test upgrades to it (needs root)
 	test/debian-tree/build.sh mariadb-11.8 $(MARIADB118)
 
 corpus: ## copy, restore and replay what the servers' own test suites create; takes hours
-	test/corpus/install.sh $(CORPUS)
-	LONG=1 REQUIRE_CORPUS=1 go test -count=1 -timeout 6h -v -run TestCorpus ./test/corpus
-	LONG=1 REQUIRE_CORPUS=1 go test -count=1 -timeout 6h -v -run TestReplays ./test/corpus
+	@deploy/dev/install-packages.sh test
+	@SUITES='corpus*' BUDGET=24h go run ./test/lane long
 
 kubernetes-programs: ## build Kubernetes and etcd for tests; takes ten minutes of one processor
 	test/kubernetes/programs/build.sh $(KUBERNETES_PROGRAMS)

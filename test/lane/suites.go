@@ -1,6 +1,10 @@
 package main
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // What must not run beside much else, or takes longer than the lane.
 var (
@@ -93,16 +97,40 @@ func onNode(name, command string, tests ...string) suite {
 		[]step{{command: []string{"make", "--no-print-directory", "kubernetes", "RUN=" + command}}}}
 }
 
+// corpusSuites copy and restore, or replay, what the servers' own test suites create. Their files are divided by the
+// first letters of their names, so that a suite takes well below an hour.
+func corpusSuites() (all []suite) {
+	install := step{command: []string{"sh", "-c", `exec test/corpus/install.sh "$CORPUS"`}}
+	for _, done := range [][2]string{{"copied", "TestCorpus"}, {"replayed", "TestReplays"}} {
+		for _, server := range []string{"MariaDB", "MySQL"} {
+			for _, files := range [][2]string{{"a to c", "[^d-z]"}, {"d to h", "[d-h]"}, {"i", "i"}, {"j to m", "[j-m]"},
+				{"n to r", "[n-r]"}, {"s to z", "[s-z]"}} {
+				one := oneSuite(fmt.Sprintf("corpus %s %s on %s", files[0], done[0], server), "./test/corpus",
+					append([]string{"provisioner/transfer"}, replays...),
+					[]string{"REQUIRE_CORPUS=1", "CORPUS_FILES=/" + files[1] + "[^/]*$"}, "-v",
+					"-run="+done[1]+"/"+strings.ToLower(server))
+				one.steps = append([]step{install}, one.steps...)
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
 // What suites test.
 var (
 	operations = []string{"provisioner", "store", ":!provisioner/launcher"}
 	clusters   = []string{"provisioner/mysqladmin", "provisioner/fleet", "provisioner/wsrep", "store"}
 	kubernetes = []string{"provisioner/launcher", "test/kubernetes", "deploy/kubernetes", ":!provisioner/launcher/process"}
 	processes  = []string{"provisioner/launcher", ":!provisioner/launcher/kubernetes"}
+	replays    = []string{"provisioner/binlog", "test/binlogs", "test/compare"}
 	everything = []string{"broker", "cmd", "provisioner", "store"}
 )
 
-var suites = []suite{
+// generated is how many statements are replayed and compared on each server.
+var generated = []string{"REPLAY_STEPS=100000"}
+
+var suites = append([]suite{
 	oneSuite("chaos on MariaDB", "./test/chaos", operations, nil, "-run=TestChaos/mariadb"),
 	oneSuite("chaos on MySQL", "./test/chaos", operations, nil, "-run=TestChaos/mysql"),
 	oneSuite("model on MariaDB", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mariadb"),
@@ -127,8 +155,8 @@ var suites = []suite{
 	oneSuite("soak", "./test/soak", everything, []string{"SOAK=15m"}),
 	{"end to end on every flavour", everything, []step{{packages: slices.Concat(contract, manners), args: more,
 		env: []string{"LONG=1"}}}},
-	{"corpus", []string{"provisioner/transfer", "provisioner/binlog", "test/compare", "test/corpus"},
-		[]step{{command: []string{"make", "--no-print-directory", "corpus"}}}},
+	oneSuite("generated histories on MariaDB", "./provisioner/binlog", replays, generated, "-run=TestRandomHistories//mariadb"),
+	oneSuite("generated histories on MySQL", "./provisioner/binlog", replays, generated, "-run=TestRandomHistories//mysql"),
 	oneSuite("slow end to end", "./test/e2e/slow", everything, nil),
 	oneSuite("process launcher on every flavour", "./provisioner/launcher/process", processes, nil),
-}
+}, corpusSuites()...)

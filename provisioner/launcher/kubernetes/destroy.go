@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -155,9 +154,7 @@ func (l *Launcher) stays(ctx context.Context, id string) error {
 		if kind == api.Claims || kind == api.Pods { // that the broker may delete: a policy may refuse it to the cluster too
 			ctx, cancel := context.WithTimeout(ctx, staysTime/4)
 			defer cancel()
-			err := l.secrets.api.Delete(ctx, l.secrets.api.Path(kind, name), api.DeleteOptions{DryRun: []string{"All"}})
-			untried := api.IsStatus(err, http.StatusBadRequest) // a webhook supports no dry run, and may allow the deletion
-			if err != nil && !api.IsNotFound(err) && !untried {
+			if err := l.secrets.api.TryDelete(ctx, l.secrets.api.Path(kind, name)); err != nil {
 				object += " (" + err.Error() + ")"
 			}
 		}

@@ -10,10 +10,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mysql-broker/provisioner/launcher"
 )
 
-// The error of a removal that cannot end does not say that a webhook refuses to be tried: it may well allow the removal.
-func TestRemovalThatCannotBeTried(t *testing.T) {
+// A webhook that cannot be tried may well allow what it is asked: a suspension is carried out, a plan counts as possible,
+// and the error of a removal that cannot end does not name the webhook.
+func TestWebhookThatCannotBeTried(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
 	spec := p.readyServer(t, p.open(t))
@@ -21,13 +24,15 @@ func TestRemovalThatCannotBeTried(t *testing.T) {
 	p.hold(t, claim, "test.example.com/stays")
 	l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 		body, err := io.ReadAll(r.Body)
-		if err == nil && r.Method == http.MethodDelete && bytes.Contains(body, []byte("dryRun")) {
+		if err == nil && (r.URL.Query().Has("dryRun") || bytes.Contains(body, []byte("dryRun"))) {
 			refuse(w, http.StatusBadRequest, "BadRequest", "admission webhook does not support dry run")
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		pass(w, r)
 	}).open(t)
+	require.NoError(t, l.(launcher.Checker).Try(t.Context(), spec))
+	do(t, suspending(l, spec))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	err := l.Destroy(ctx, spec.ID)

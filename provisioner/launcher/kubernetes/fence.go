@@ -64,6 +64,24 @@ type objects struct {
 	cfg Config
 }
 
+// beginWork is changeWork for what begins some work. Nothing is recorded if the API server would refuse what follows
+// that: the StatefulSet, or, if the work ends the pod, its deletion.
+func (o objects) beginWork(ctx context.Context, s *server, endsPod bool, change func(*server)) error {
+	next := *s
+	next.secret.Data = maps.Clone(s.secret.Data)
+	next.secret.Metadata.Annotations = maps.Clone(s.secret.Metadata.Annotations)
+	change(&next)
+	next.state.Works++
+	err := o.api.TryApply(ctx, o.api.Path(api.StatefulSets, s.name), o.cfg.statefulSetOf(&next))
+	if err == nil && endsPod {
+		err = o.api.TryDelete(ctx, o.api.Path(api.Pods, s.podName()))
+	}
+	if err != nil {
+		return fmt.Errorf("server %s: %w", s.id, err)
+	}
+	return o.changeWork(ctx, s, change)
+}
+
 // applyWork applies the StatefulSet, unless another broker has continued the work since s was read. That broker's
 // template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
 // into, which may be nil, gets the StatefulSet.

@@ -118,7 +118,7 @@ func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 		if err != nil && !errors.Is(err, errVolumeGone) {
 			return err
 		}
-		if err := l.secrets.changeWork(ctx, s, func(s *server) {
+		if err := l.run.beginWork(ctx, s, true, func(s *server) {
 			s.state.Phase, s.state.Upgrade = phaseSuspended, nil
 		}); err != nil {
 			return err
@@ -152,7 +152,7 @@ func (r *runner) resume(ctx context.Context, s *server, spec launcher.Spec) erro
 	if err := r.stopPod(ctx, s); err != nil { // a Suspend may have been cut off
 		return err
 	}
-	return r.changeWork(ctx, s, func(s *server) {
+	return r.beginWork(ctx, s, false, func(s *server) {
 		s.state.Phase, s.state.Resize = phaseReady, nil
 		claim := s.state.ClaimMB
 		s.state.size = sizeOf(spec)

@@ -61,14 +61,19 @@ func (p *place) ready(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 		"admin_host": "127.0.0.1", "admin_port": 1})
 }
 
-// restate changes what the broker has recorded of a server.
-func (p *place) restate(t *testing.T, spec launcher.Spec, change map[string]any) {
+// stateOf is what the broker has recorded of a server.
+func (p *place) stateOf(t *testing.T, spec launcher.Spec) (state map[string]any) {
 	var secret struct {
 		Metadata struct{ Annotations map[string]string }
 	}
 	p.Do(t, http.MethodGet, p.secretOf(spec), nil, &secret)
-	state := map[string]any{}
 	require.NoError(t, json.Unmarshal([]byte(secret.Metadata.Annotations["mysql-broker/state"]), &state))
+	return state
+}
+
+// restate changes what the broker has recorded of a server.
+func (p *place) restate(t *testing.T, spec launcher.Spec, change map[string]any) {
+	state := p.stateOf(t, spec)
 	maps.Copy(state, change)
 	text, err := json.Marshal(state)
 	require.NoError(t, err)

@@ -16,12 +16,14 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// forbid has a policy of the cluster refuse new pods and the deletion of volumes in the namespace, until allow is called.
-func (p *place) forbid(t *testing.T, spec launcher.Spec) (allow func()) {
+// forbid has a policy of the cluster refuse some operation, such as "CREATE pods", and the deletion of volumes in the
+// namespace, until allow is called.
+func (p *place) forbid(t *testing.T, spec launcher.Spec, operation string) (allow func()) {
 	const group = "admissionregistration.k8s.io"
-	rule := func(operation, resource string) any {
-		return map[string]any{"apiGroups": []string{""}, "apiVersions": []string{"v1"}, "operations": []string{operation},
-			"resources": []string{resource}}
+	rule := func(refused string) any {
+		operation, resource, _ := strings.Cut(refused, " ")
+		return map[string]any{"apiGroups": []string{"", "apps"}, "apiVersions": []string{"v1"},
+			"operations": []string{operation}, "resources": []string{resource}}
 	}
 	create := func(kind, path string, spec map[string]any) {
 		path = "/apis/" + group + "/v1/" + path
@@ -30,7 +32,7 @@ func (p *place) forbid(t *testing.T, spec launcher.Spec) (allow func()) {
 		t.Cleanup(func() { _, _, _ = objects.Call(context.Background(), http.MethodDelete, path+"/"+p.Name, nil) })
 	}
 	create("ValidatingAdmissionPolicy", "validatingadmissionpolicies", map[string]any{
-		"matchConstraints": map[string]any{"resourceRules": []any{rule("CREATE", "pods"), rule("DELETE", "persistentvolumeclaims")}},
+		"matchConstraints": map[string]any{"resourceRules": []any{rule(operation), rule("DELETE persistentvolumeclaims")}},
 		"validations":      []any{map[string]string{"expression": "false", "message": "ask the storage team"}}})
 	create("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", map[string]any{
 		"policyName": p.Name, "validationActions": []string{"Deny"}, "matchResources": map[string]any{
@@ -55,7 +57,7 @@ func TestPodsForbidden(t *testing.T) {
 	p := newObjects(t)
 	spec := p.readyServer(t, p.open(t))
 	p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
-	allow := p.forbid(t, spec)
+	allow := p.forbid(t, spec, "CREATE pods")
 	patient, hasty := p.open(t).(launcher.Upgrader), p.hasty().open(t).(launcher.Upgrader)
 	later := spec
 	later.Version = "12.0"
@@ -82,13 +84,59 @@ func TestPodsForbidden(t *testing.T) {
 	p.remove(t, patient, spec)
 }
 
+// Nothing is recorded of an operation that the cluster refuses: the server goes on as it is. The error says who refuses
+// it. Once that is allowed, the operation succeeds.
+func TestWorkForbidden(t *testing.T) {
+	t.Parallel()
+	upgrading := func(l launcher.Launcher, spec launcher.Spec) call {
+		spec.Version = "12.0"
+		return func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.(launcher.Upgrader).Upgrade(ctx, spec, func(string) {}, func(string) {})
+		}
+	}
+	enlarging := func(l launcher.Launcher, spec launcher.Spec) call {
+		spec.MemoryMB *= 2
+		return resizing(l, spec)
+	}
+	for _, test := range []struct {
+		refused, after string // users read the latter once it is allowed
+		call           func(launcher.Launcher, launcher.Spec) call
+	}{
+		{"UPDATE statefulsets", "Stopping mysqld", suspending},
+		{"DELETE pods", "Stopping mysqld", suspending},
+		{"UPDATE statefulsets", "Stopping the server", upgrading},
+		{"DELETE pods", "Stopping the server", upgrading},
+		{"UPDATE statefulsets", "Restarting mysqld with its new size", enlarging},
+	} {
+		t.Run(test.refused+", "+test.after, func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			spec := p.readyServer(t, p.open(t))
+			p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
+			l := p.open(t)
+			before, pod := p.stateOf(t, spec), uid(t, p, spec)
+			allow := p.forbid(t, spec, test.refused)
+			_, err := test.call(l, spec)(t.Context())
+			says(t, err, launcher.GiveUp, "The servers of this plan cannot be run here just now.")
+			assert.ErrorContains(t, err, "ask the storage team")
+			assert.Equal(t, before, p.stateOf(t, spec))
+			_, err = l.Endpoint(t.Context(), spec.ID)
+			assert.NoError(t, err)
+			assert.Equal(t, pod, uid(t, p, spec))
+			allow()
+			awaitSentence(t, "the call", test.after, test.call(l, spec))
+			testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) != pod })
+		})
+	}
+}
+
 // The error of a removal says who refuses to remove the volume. The removal ends when that is allowed.
 func TestVolumeDeletionForbidden(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
 	l := p.open(t)
 	spec := p.readyServer(t, l)
-	allow := p.forbid(t, spec)
+	allow := p.forbid(t, spec, "DELETE persistentvolumeclaims")
 	testdrive.Eventually(t, "a removal to say who refuses", func() bool { // a busy API server does not at once
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

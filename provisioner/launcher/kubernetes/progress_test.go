@@ -144,7 +144,7 @@ func TestEarlierRefusals(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
 	spec := p.readyServer(t, p.open(t))
-	p.forbid(t, spec)
+	p.forbid(t, spec, "CREATE pods")
 	p.refused(t, spec)
 	const long = "2020-01-01T00:00:00Z"
 	times := regexp.MustCompile(`"(creationTimestamp|time|firstTimestamp|lastTimestamp)":"[^"]*"`)
@@ -174,7 +174,7 @@ func TestPodForbiddenAfterRevert(t *testing.T) {
 	t.Parallel()
 	p := newObjects(t)
 	spec := p.readyServer(t, p.open(t))
-	allow := p.forbid(t, spec)
+	allow := p.forbid(t, spec, "CREATE pods")
 	p.refused(t, spec)
 	full := p.edited(t, func(_, response string) string {
 		return strings.ReplaceAll(response, "ask the storage team", "exceeded quota")

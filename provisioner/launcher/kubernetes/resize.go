@@ -56,7 +56,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
 	if begun == nil || !reflect.DeepEqual(next, begun.size) {
-		if err := l.secrets.changeWork(ctx, s, func(s *server) {
+		if err := l.run.beginWork(ctx, s, false, func(s *server) {
 			s.state.Resize = resizeTo(next, begun)
 		}); err != nil {
 			return launcher.Endpoint{}, err

@@ -97,7 +97,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		if ctx.Err() != nil { // the report may have found that another has the work now
 			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 		}
-		if err := u.changeWork(ctx, s, func(s *server) {
+		if err := u.beginWork(ctx, s, true, func(s *server) {
 			s.state.Phase, s.state.Version = phaseUpgrading, of.Version
 			s.state.Upgrade = &upgrade{ID: strings.ToLower(rand.Text()[:8]), Version: to.Version, Image: image.Name}
 		}); err != nil {

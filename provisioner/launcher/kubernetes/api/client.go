@@ -94,11 +94,12 @@ func (c *Client) Apply(ctx context.Context, path string, object, into any) error
 		Body: object}, into)
 }
 
-// TryApply has the API server check what apply would do, without doing it.
+// TryApply has the API server check what Apply would do, without doing it. Of a webhook that supports no dry run, it
+// says nothing.
 func (c *Client) TryApply(ctx context.Context, path string, object any) error {
 	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}, "dryRun": {"All"}}
-	return c.Do(ctx, Call{Method: http.MethodPatch, Path: path + "?" + query.Encode(), ContentType: applyPatch,
-		Body: object}, nil)
+	return tried(c.Do(ctx, Call{Method: http.MethodPatch, Path: path + "?" + query.Encode(), ContentType: applyPatch,
+		Body: object}, nil))
 }
 
 // Merge changes the fields in the patch.
@@ -128,6 +129,24 @@ func (c *Client) StrategicMerge(ctx context.Context, path string, change, into a
 func (c *Client) Delete(ctx context.Context, path string, options DeleteOptions) error {
 	options.APIVersion, options.Kind = "v1", "DeleteOptions"
 	return c.Do(ctx, Call{Method: http.MethodDelete, Path: path, ContentType: "application/json", Body: options}, nil)
+}
+
+// TryDelete is TryApply for Delete. It returns no error if there is no such object.
+func (c *Client) TryDelete(ctx context.Context, path string) error {
+	err := tried(c.Delete(ctx, path, DeleteOptions{DryRun: []string{"All"}}))
+	if IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// tried leaves out the error for a webhook that supports no dry run.
+func tried(err error) error {
+	if e, ok := errors.AsType[*StatusError](err); ok && e.Code == http.StatusBadRequest &&
+		strings.Contains(e.Message, "does not support dry run") {
+		return nil
+	}
+	return err
 }
 
 // ListMetadata calls each with the metadata of the objects of a kind that have these labels.

@@ -199,7 +199,7 @@ func TestLostClaimIsNoAttempt(t *testing.T) {
 	network, through := testdrive.ProxyURL(t, url)
 	lost := servers.OpenStore(t, through)
 	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Provision, PlanID: "p", Owner: "dead", LeaseTTL: -time.Second})
-	cut := network.CutAnswer(testdrive.Parameter("unlucky"), 0)
+	cut := network.CutAnswer(testdrive.Parameter("unlucky"))
 	_, err := lost.Queue.Claim(t.Context(), "unlucky", -time.Second, store.Passed{})
 	require.Error(t, err, "the answer was not lost")
 	testdrive.Receive(t, cut, "the answer to the claim is lost")

@@ -95,10 +95,12 @@ var outages = map[string]func(w *world, random *rand.Rand){
 	"PostgreSQL silent":         func(w *world, random *rand.Rand) { silent(w.postgres, outageTime(random)) },
 	"PostgreSQL long silent":    func(w *world, _ *rand.Rand) { silent(w.postgres, pauseTime) },
 	"PostgreSQL's commits hang": (*world).hangCommits,
+	"PostgreSQL reset":          func(w *world, random *rand.Rand) { reset(w.postgres, commits, random) },
 	"PostgreSQL away":           func(w *world, random *rand.Rand) { away(w.postgres, outageTime(random)) },
 	"MySQL cut off":             func(w *world, _ *rand.Rand) { w.mysql.Cut() },
 	"MySQL silent":              func(w *world, random *rand.Rand) { silent(w.mysql, outageTime(random)) },
 	"MySQL long silent":         func(w *world, _ *rand.Rand) { silent(w.mysql, pauseTime) },
+	"MySQL reset":               func(w *world, random *rand.Rand) { reset(w.mysql, anything, random) },
 	"MySQL away":                func(w *world, random *rand.Rand) { away(w.mysql, outageTime(random)) },
 	"MySQL killed":              func(w *world, _ *rand.Rand) { w.killMySQL() },
 	"Kubernetes cut off":        func(w *world, _ *rand.Rand) { w.kubernetes.Cut() },
@@ -111,8 +113,6 @@ var outages = map[string]func(w *world, random *rand.Rand){
 	"network: responses of MySQL lost":      func(w *world, random *rand.Rand) { w.network.lose(w.network.mysql, responses, random) },
 	"network: PostgreSQL slow":              func(w *world, random *rand.Rand) { w.network.slow(w.network.postgres, random) },
 	"network: MySQL slow":                   func(w *world, random *rand.Rand) { w.network.slow(w.network.mysql, random) },
-	"network: resets at PostgreSQL":         func(w *world, random *rand.Rand) { w.network.reset(w.network.postgres, commits, random) },
-	"network: resets at MySQL":              func(w *world, random *rand.Rand) { w.network.reset(w.network.mysql, anything, random) },
 }
 
 // outage carries one out. Brokers start before it or after it.
@@ -157,6 +157,26 @@ func away(p *testdrive.Proxy, d time.Duration) {
 	p.Cut()
 	time.Sleep(d)
 	p.Refuse(false)
+}
+
+// Requests whose responses are lost.
+const (
+	anything = ""
+	// commits is the end of a pipeline, where PostgreSQL commits what has no COMMIT, and of most other requests.
+	// https://www.postgresql.org/docs/current/protocol-message-formats.html#PROTOCOL-MESSAGE-FORMATS-SYNC
+	commits = "S\x00\x00\x00\x04"
+)
+
+// reset lets some requests reach a server, and resets their connections before the responses come back.
+func reset(p *testdrive.Proxy, request string, random *rand.Rand) {
+	for end := time.Now().Add(outageTime(random)); time.Now().Before(end); {
+		select {
+		case <-p.CutAnswer(request):
+		case <-time.After(time.Until(end)):
+		}
+		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
+	}
+	p.Cut()
 }
 
 // killMySQL kills the shared server, which its launcher starts again.

@@ -35,8 +35,8 @@ type effort struct {
 // short is for every day. CHAOS=5m makes a run of five minutes.
 var short = effort{clients: 3, replicas: []string{"kill", "pause"}, calm: time.Second,
 	outages: []string{"PostgreSQL silent", "PostgreSQL's commits hang", "MySQL cut off", "PostgreSQL cut off", "MySQL killed",
-		"network: responses of PostgreSQL lost", "network: resets at PostgreSQL", "network: requests to MySQL lost",
-		"network: resets at MySQL"}}
+		"network: responses of PostgreSQL lost", "PostgreSQL reset", "network: requests to MySQL lost",
+		"MySQL reset"}}
 
 func chosen(t *testing.T) effort {
 	text := os.Getenv("CHAOS")

@@ -15,7 +15,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// ways is a network between the brokers and the proxies, which loses, delays and resets packets. Each broker has ports of
+// ways is a network between the brokers and the proxies, which loses and delays packets. Each broker has ports of
 // its own at both servers, so that the network can fail for one broker alone.
 type ways struct {
 	*network.Network
@@ -119,26 +119,4 @@ func (w *ways) slow(server *network.Host, random *rand.Rand) {
 	w.Set(server, w.Outside, rule)
 	time.Sleep(outageTime(random))
 	w.Heal()
-}
-
-// Requests whose responses are lost.
-const (
-	anything = ""
-	// commits is the end of a pipeline, where PostgreSQL commits what has no COMMIT, and of most other requests.
-	// https://www.postgresql.org/docs/current/protocol-message-formats.html#PROTOCOL-MESSAGE-FORMATS-SYNC
-	commits = "S\x00\x00\x00\x04"
-)
-
-// reset lets some requests reach a server, and resets their connections before the responses come back.
-func (w *ways) reset(server *network.Host, request string, random *rand.Rand) {
-	for end := time.Now().Add(outageTime(random)); time.Now().Before(end); {
-		sprung, forget := w.ResetAfter(w.Outside, server, request)
-		select {
-		case <-sprung:
-		case <-time.After(time.Until(end)):
-			forget()
-		}
-		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
-	}
-	w.Reset(w.Outside, server)
 }

@@ -1,6 +1,6 @@
 // Package network gives tests a network of hosts that fails at will. Each host is a network namespace, whose packets the
-// test's process passes on, drops or delays. It also resets connections. The servers on it use the kernel's TCP as they
-// do in production, so they see what they would see there.
+// test's process passes on, drops or delays. The servers on it use the kernel's TCP as they do in production, so they see
+// what they would see there.
 //
 // It needs root, and /dev/net/tun. Without root, tests that use it are skipped.
 package network
@@ -34,8 +34,6 @@ type Network struct {
 	mu    sync.Mutex
 	hosts map[netip.Addr]*Host
 	rules map[way]*link
-	flows map[flow]*progress
-	traps []*trap
 
 	passing sync.WaitGroup
 }
@@ -46,7 +44,7 @@ func New(t testing.TB, count int) (n *Network, hosts []*Host) {
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces and TUN devices need root")
 	}
-	n = &Network{hosts: map[netip.Addr]*Host{}, rules: map[way]*link{}, flows: map[flow]*progress{}}
+	n = &Network{hosts: map[netip.Addr]*Host{}, rules: map[way]*link{}}
 	t.Cleanup(n.close)
 	require.NoError(t, n.openOutside())
 	for i := range count {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -108,14 +107,4 @@ func TestNetwork(t *testing.T) {
 		expect("some are lost", far, limits.Stuck, nil)
 	}
 	n.Heal()
-
-	other = dial(t, a, address)
-	sprung, _ := n.ResetAfter(a, b, "COMMIT")
-	expect("nothing is caught", other, limits.Stuck, nil)
-	expect("COMMIT", far, limits.Stuck, syscall.ECONNRESET)
-	<-sprung
-	expect("COMMIT", other, limits.Stuck, nil)
-	n.Reset(a, b)
-	expect("another connection", other, limits.Stuck, syscall.ECONNRESET)
-	expect("a new one", dial(t, a, address), limits.Stuck, nil)
 }

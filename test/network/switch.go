@@ -111,20 +111,15 @@ func (n *Network) route(packet []byte) {
 	if !ok {
 		return
 	}
-	s, isTCP := parse(packet)
 	n.mu.Lock()
 	rule := n.rules[way{from, to, 0}]
-	for _, port := range []uint16{s.flow.from.Port(), s.flow.to.Port()} {
-		if rule == nil && isTCP {
+	for _, port := range ports(packet) {
+		if rule == nil {
 			rule = n.rules[way{from, to, port}]
 		}
 	}
 	lost := rule != nil && rand.Float64() < rule.Loss
-	var resets [][]byte
-	if !lost && isTCP {
-		resets = n.watch(s)
-	}
-	if !lost && resets == nil && rule != nil && rule.late != nil {
+	if !lost && rule != nil && rule.late != nil {
 		select {
 		case rule.late <- late{slices.Clone(packet), time.Now().Add(rule.Delay)}:
 		default:
@@ -132,20 +127,8 @@ func (n *Network) route(packet []byte) {
 		lost = true // now
 	}
 	n.mu.Unlock()
-	switch {
-	case resets != nil:
-		n.send(resets)
-	case !lost:
+	if !lost {
 		n.write(to, packet)
-	}
-}
-
-// send sends packets to where they say.
-func (n *Network) send(packets [][]byte) {
-	for _, packet := range packets {
-		if _, to, ok := addresses(packet); ok {
-			n.write(to, packet)
-		}
 	}
 }
 

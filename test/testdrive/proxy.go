@@ -44,7 +44,6 @@ type relay struct {
 // cut is a pending call of CutAnswer or HoldRequest.
 type cut struct {
 	text []byte
-	skip int
 	done chan struct{}
 }
 
@@ -135,10 +134,11 @@ func (p *Proxy) Release() {
 	}
 }
 
-// Cut closes all connections that are open now, including frozen ones.
+// Cut closes all connections that are open now, including frozen ones, and ends a pending call of CutAnswer.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.cut = nil
 	for _, r := range p.open {
 		r.close()
 	}
@@ -151,12 +151,11 @@ func (p *Proxy) Refuse(on bool) {
 	p.refuses = on
 }
 
-// CutAnswer waits for bytes from a client that hold text, forwards them, and closes the connection instead of passing
+// CutAnswer waits for bytes from a client that hold text, forwards them, and resets the connection instead of passing
 // on the server's response: the server has executed the request, and the client cannot know. An empty text matches any
-// bytes. The first skip matches pass through. The channel is closed when the connection has been closed, which happens
-// once.
-func (p *Proxy) CutAnswer(text string, skip int) (done <-chan struct{}) {
-	c := &cut{text: []byte(text), skip: skip, done: make(chan struct{})}
+// bytes. The channel is closed when the connection has been reset, which happens once.
+func (p *Proxy) CutAnswer(text string) (done <-chan struct{}) {
+	c := &cut{text: []byte(text), done: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = c
@@ -279,10 +278,7 @@ func (p *Proxy) beforeServer(r *relay, sent []byte) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cut == nil || !bytes.Contains(sent, p.cut.text) {
-		return true
-	}
-	if p.cut.skip--; p.cut.skip < 0 {
+	if p.cut != nil && bytes.Contains(sent, p.cut.text) {
 		r.cut, p.cut = p.cut, nil
 	}
 	return true
@@ -311,6 +307,7 @@ func (p *Proxy) beforeClient(r *relay, sent []byte) bool {
 	}
 	close(r.cut.done) // first, so that whoever sees the connection break finds it closed
 	r.cut = nil
+	_ = r.client.(*net.TCPConn).SetLinger(0) // without it, the client would read an end instead of a reset
 	r.close()
 	return false
 }

@@ -107,7 +107,7 @@ type lossy struct {
 // losing sends a request and loses the response to what it has committed, which names an operation or an outcome.
 func (l lossy) losing(t *testing.T, named string, send func() testdrive.Response) testdrive.Response {
 	t.Helper()
-	lost := l.network.CutAnswer(testdrive.Parameter(named), 0)
+	lost := l.network.CutAnswer(testdrive.Parameter(named))
 	r := send()
 	select {
 	case <-lost:

@@ -34,7 +34,7 @@ var onKubernetes cluster.Shared
 func TestMain(m *testing.M) { servers.Main(m, onKubernetes.Close) }
 
 // sparseInKubernetes is how many points there are for each at which a broker is killed in Kubernetes, where operations
-// take longer. test/e2e/kubernetes kills brokers at all of them, in fewer workflows.
+// take longer. The launcher's own tests cut it off at all of them.
 const sparseInKubernetes = 2
 
 func TestChaos(t *testing.T) {
@@ -183,7 +183,7 @@ func newWorld(t *testing.T, flavour string) *world {
 // newKubernetesWorld is newWorld with dedicated servers in a namespace of onKubernetes.
 func newKubernetesWorld(t *testing.T, flavour string) *world {
 	private := testdrive.Private(t, flavour)
-	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), flavour, &onKubernetes, "")
+	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), flavour, &onKubernetes)
 	return newWorldWith(t, private, env, inspectors, nil)
 }
 

@@ -102,7 +102,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	w.env["BACKUP_STORE"] = "file://" + t.TempDir()
 	w.inspectors = testdrive.Inspectors(w.env)
 	if inKubernetes() {
-		w.env, w.inspectors = testdrive.OnKubernetes(t, w.env, flavour, &onKubernetes, "")
+		w.env, w.inspectors = testdrive.OnKubernetes(t, w.env, flavour, &onKubernetes)
 		w.kubernetes = testdrive.NewProxy(t, strings.TrimPrefix(onKubernetes.URL, "https://"))
 		w.env["LAUNCHER_API"] = fmt.Sprintf("https://127.0.0.1:%d", w.kubernetes.Port())
 	}

@@ -77,21 +77,6 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	return env
 }
 
-// launcherPrefix is that of the variables of a named launcher.
-func launcherPrefix(name string) string { return "LAUNCHER_" + strings.ToUpper(name) + "_" }
-
-// catalogFor writes a catalog like that one, which gives the small dedicated plan to the first launcher and the large
-// one to the second, and returns its path.
-func catalogFor(t testing.TB, catalog string, launchers []string) string {
-	return edited(t, catalog, func(text string) string {
-		for _, name := range launchers {
-			const key = "{provisioner: dedicated, "
-			text = strings.Replace(text, key+"async", key+"launcher: "+name+", async", 1)
-		}
-		return text
-	})
-}
-
 // launcherDirWithTemplates returns a launcher's directory with the template from the launcher of the tests' servers of
 // that flavour, because creating one takes seconds.
 func launcherDirWithTemplates(t testing.TB, flavour string) string {

@@ -1,7 +1,6 @@
 package testdrive
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -72,38 +71,22 @@ func (p Platform) HoldLaunches(t *testing.T) (release func()) {
 
 func ExpectNoProcess(t *testing.T, dir string) { assert.Empty(t, Processes(t, dir), "still running") }
 
-// OnKubernetes is an environment like that one, but each of these launchers runs servers in a new namespace of the
-// cluster, as deploy/kubernetes/launcher makes it. The names are "" alone, or two, which get the plans that Launchers
-// gives them. Namespaces and servers are removed when the test ends. The inspectors are for audits.
-func OnKubernetes(t testing.TB, env map[string]string, flavour string, c *cluster.Shared,
-	names ...string) (map[string]string, map[string]launchertest.Inspector) {
+// OnKubernetes is an environment like that one, but the launcher runs servers in a new namespace of the cluster, as
+// deploy/kubernetes/launcher makes it. The namespace and the servers are removed when the test ends. The inspectors are
+// for audits.
+func OnKubernetes(t testing.TB, env map[string]string, flavour string,
+	c *cluster.Shared) (map[string]string, map[string]launchertest.Inspector) {
 	all := cluster.Binaries()
 	at := slices.IndexFunc(all, func(b mysqld.Binary) bool { return b.Flavour == flavour })
 	require.True(t, at >= 0, "the cluster has no image of %s", flavour)
 	env = maps.Clone(env)
 	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "LAUNCHER") })
-	inspectors := map[string]launchertest.Inspector{}
-	var list []string
-	for _, name := range names {
-		n := c.NewNamespace(t)
-		prefix, entry := "LAUNCHER_", "kubernetes"
-		if name != "" {
-			prefix, entry = launcherPrefix(name), name+"=kubernetes"
-		}
-		for variable, value := range map[string]string{
-			"NAMESPACE": n.Name,
-			"API":       c.URL, "API_CA": string(c.CA), "API_TOKEN": n.Token,
-			"IMAGES":  fmt.Sprintf("%s-%s=%s", flavour, all[at].Version, cluster.ImageName(all[at])),
-			"SERVICE": "node-port", "NODE_HOST": c.Node.Address(),
-		} {
-			env[prefix+variable] = value
-		}
-		list = append(list, entry)
-		inspectors[cmp.Or(name, "kubernetes")] = kubernetestest.Inspector{Namespace: n.Name, Call: c.Call}
-	}
-	env["LAUNCHER"] = strings.Join(list, ",")
-	if len(names) > 1 {
-		env["CATALOG"] = catalogFor(t, env["CATALOG"], names)
-	}
-	return env, inspectors
+	n := c.NewNamespace(t)
+	maps.Copy(env, map[string]string{
+		"LAUNCHER": "kubernetes", "LAUNCHER_NAMESPACE": n.Name,
+		"LAUNCHER_API": c.URL, "LAUNCHER_API_CA": string(c.CA), "LAUNCHER_API_TOKEN": n.Token,
+		"LAUNCHER_IMAGES":  fmt.Sprintf("%s-%s=%s", flavour, all[at].Version, cluster.ImageName(all[at])),
+		"LAUNCHER_SERVICE": "node-port", "LAUNCHER_NODE_HOST": c.Node.Address(),
+	})
+	return env, map[string]launchertest.Inspector{"kubernetes": kubernetestest.Inspector{Namespace: n.Name, Call: c.Call}}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"testing"
@@ -81,4 +82,22 @@ func TestExpiredMeanwhile(t *testing.T) {
 	missed.Instance = i.Via(p)
 	testdrive.ExpectEmpty(t, missed.Unbind(t), http.StatusOK)
 	testdrive.ExpectEmpty(t, missed.Instance.Deprovision(t, testdrive.Sync), http.StatusOK)
+}
+
+// A broker starts while the API server of one launcher does not answer, and works with the servers of another one.
+func TestOneLauncherIsAway(t *testing.T) {
+	t.Parallel()
+	s := servers.Any(t)
+	env := testdrive.Environment(t, s)
+	for _, name := range []string{"DIR", "PORTS", "MYSQLD"} {
+		env["LAUNCHER_PROCESS_"+name] = env["LAUNCHER_"+name]
+		delete(env, "LAUNCHER_"+name)
+	}
+	maps.Copy(env, map[string]string{"LAUNCHER": "process,far=kubernetes", "LAUNCHER_FAR_NAMESPACE": "far",
+		"LAUNCHER_FAR_API": "https://127.0.0.1:1", "LAUNCHER_FAR_API_TOKEN": "token", "LAUNCHER_FAR_SERVICE": "cluster",
+		"LAUNCHER_FAR_IMAGES": s.Flavour + "-99.9=image"})
+	near := testdrive.CatalogWith(t, env["CATALOG"], "dedicated-small", "launcher: process")
+	env["CATALOG"] = testdrive.CatalogWith(t, near, "dedicated-large", "launcher: far")
+	_, p := start(t, s, env, io.Discard)
+	p.MakeOwn(t, "dedicated-small").Remove(t)
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/store"
 	"mysql-broker/test/limits"
@@ -148,6 +152,31 @@ func withConnections(t *testing.T, most string) *store.Store {
 	query.Set("pool_max_conns", most)
 	u.RawQuery = query.Encode()
 	return servers.OpenStore(t, u.String())
+}
+
+// When PostgreSQL refuses further connections, all transactions share those that there are.
+func TestPostgresTakesNoMoreConnections(t *testing.T) {
+	t.Parallel()
+	pg := testdrive.StartPostgres(t)
+	_, err := store.Migrate(t.Context(), pg.URL)
+	require.NoError(t, err)
+	s := servers.OpenStore(t, pg.URL)
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	for err == nil {
+		var conn *pgx.Conn
+		if conn, err = pgx.Connect(t.Context(), pg.URL); err == nil {
+			defer conn.Close(context.Background())
+		}
+	}
+	refused, _ := errors.AsType[*pgconn.PgError](err)
+	require.True(t, refused != nil && refused.Code == "53300", "%v", err)
+	var all errgroup.Group
+	for range 20 {
+		all.Go(func() error {
+			return s.InTx(t.Context(), func(tx *store.Tx) error { _, err := tx.LockInstance(t.Context(), "i"); return err })
+		})
+	}
+	require.NoError(t, all.Wait())
 }
 
 // Waiting for a connection of an exhausted pool is limited like a statement.

@@ -82,7 +82,8 @@ func TestDisasterDrill(t *testing.T) {
 		"recover changes something, or shows it in another order:\n%s\n%s", shown, again)
 	testdrive.ExpectHeld(t, p, "loaded from a dump")
 	o := p.Operator(env)
-	o.Run(t, 0, "drain", "shared-1") // what was made there since the backup is there all the same
+	// What was made there since the backup is there all the same.
+	assert.Contains(t, o.Run(t, 0, "drain", "shared-1").Stdout, "No shared server is left", "drain of the only one")
 	var done struct {
 		Held    map[string]string
 		Resumed bool
@@ -96,7 +97,12 @@ func TestDisasterDrill(t *testing.T) {
 
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "shared-1", "drained", "7")
 	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
-	o.Run(t, 0, "drain", "--undo", "shared-1")
+	testdrive.Eventually(t, "metrics tell of the drain and the refusal", func() bool {
+		shown := p.Scrape(t)
+		return shown[`mysql_broker_shared_server_drained{server="shared-1"}`] == "1" &&
+			shown["mysql_broker_shared_servers_full_total"] == "1"
+	})
+	assert.Equal(t, "shared-1 gets instances again.\n", o.Run(t, 0, "drain", "--undo", "shared-1").Stdout, "drain --undo")
 	d.expectTables(t, admin)
 	for _, i := range d.all {
 		i.Instance = i.Via(p)

@@ -20,43 +20,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestDrain drains the one of two names of a server that takes the most.
-func TestDrain(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	other := testdrive.Described("other", s)
-	other["max_databases"] = 2
-	env["MYSQL_SERVERS"], env["LAUNCHER"] = testdrive.Encode(t, []any{testdrive.Described("roomy", s), other}), "none"
-	first, second := testdrive.StartPlatform(t, s, env), testdrive.StartPlatform(t, s, env)
-	o := first.Operator(env)
-	kept := first.Provisioned(t, "shared-small", nil)
-	second.Provisioned(t, "shared-small", nil) // both brokers know now how full the servers are
-	require.Len(t, o.IDs(t, "id", "instances", "--server", "roomy"), 1, "one on each")
-	assert.Equal(t, "roomy gets no more instances. It holds 1.\n", o.Run(t, 0, "drain", "roomy").Stdout, "drain")
-	second.Provisioned(t, "shared-small", nil) // the one place on the other server that is left
-	testdrive.ExpectRefusal(t, first.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
-	testdrive.ExpectFigures(t, first, map[string]string{"mysql_broker_shared_servers_full_total": "1"})
-	assert.Len(t, o.IDs(t, "id", "instances", "--server", "roomy"), 1, "on the drained server")
-	_, c := kept.Bound(t, nil) // what it holds goes on
-	c.Open(t)
-	testdrive.ExpectEmpty(t, kept.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
-
-	again := testdrive.StartPlatform(t, s, env)
-	testdrive.ExpectFigures(t, again, map[string]string{`mysql_broker_shared_server_drained{server="roomy"}`: "1",
-		`mysql_broker_shared_server_drained{server="other"}`: "0"})
-	testdrive.ExpectRefusal(t, again.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, nil), 400, "no room")
-	testdrive.ExpectLine(t, o.Run(t, 0, "servers").Stdout, "roomy", "drained", "1", "1000")
-	got := o.IDs(t, "server", "servers", "--state", "drained")
-	assert.True(t, len(got) == 1 && got[0] == "roomy", "drained: %q", got)
-	assert.Contains(t, o.Run(t, 0, "drain", "other").Stdout, "No shared server is left", "drain of the last one")
-	assert.Equal(t, "roomy gets instances again.\n", o.Run(t, 0, "drain", "--undo", "roomy").Stdout, "drain --undo")
-	for _, p := range []testdrive.Platform{first, again} {
-		p.Provisioned(t, "shared-small", nil)
-	}
-	assert.Len(t, o.IDs(t, "id", "instances", "--server", "roomy"), 3, "on the server that gets instances again")
-}
-
 // expectFormer expects that an instance is shown with its former place, on the server "old".
 func expectFormer(t *testing.T, o testdrive.Operator, id string) {
 	var shown struct {

@@ -85,7 +85,9 @@ func TestTraces(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	traces := testdrive.StartCollector(t)
-	p := testdrive.StartPlatform(t, s, tracedEnvironment(t, s, traces))
+	env := testdrive.Environment(t, s)
+	env["OTEL_EXPORTER_OTLP_ENDPOINT"], env["OTEL_BSP_SCHEDULE_DELAY"] = traces.URL, "50" // milliseconds
+	p := testdrive.StartPlatform(t, s, env)
 	i := p.OwnInstance(t, "shared-small")
 	const trace, platform = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(nil), map[string]string{
@@ -96,7 +98,11 @@ func TestTraces(t *testing.T) {
 	b.Unbind(t).Expect(t, http.StatusOK)
 	i.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 
-	spans := awaitTask(t, traces, "deprovision", 1)
+	var spans []testdrive.Span
+	testdrive.Eventually(t, "the trace of a deprovision", func() bool { // which has the one of the work on the task
+		spans = traces.Spans()
+		return slices.ContainsFunc(spans, func(s testdrive.Span) bool { return s.Name == "task deprovision" })
+	})
 	request := spanOf(t, spans, "PUT /v2/service_instances/{instance_id}")
 	assert.True(t, hex.EncodeToString(request.TraceId) == trace && hex.EncodeToString(request.ParentSpanId) == platform,
 		"the request is not in the platform's trace: %v", request)
@@ -104,7 +110,8 @@ func TestTraces(t *testing.T) {
 		assert.Equal(t, want, request.Attribute(name), "%s of the request", name)
 	}
 	task := spanOf(t, spans, "task provision")
-	expectParent(t, task, request)
+	assert.True(t, string(task.TraceId) == string(request.TraceId) && string(task.ParentSpanId) == string(request.SpanId),
+		"the task is not a child of the request")
 	expectStatement(t, spans, spanOf(t, spans, "step create database"), "mysql", "CREATE DATABASE")
 	expectStatement(t, spans, request, "postgresql", "INSERT INTO task")
 	expectStatement(t, spans, task, "postgresql", "UPDATE task SET state = $3")
@@ -117,23 +124,6 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func tracedEnvironment(t *testing.T, s servers.MySQL, to *testdrive.Collector) map[string]string {
-	env := testdrive.Environment(t, s)
-	env["OTEL_EXPORTER_OTLP_ENDPOINT"], env["OTEL_BSP_SCHEDULE_DELAY"] = to.URL, "50" // milliseconds
-	return env
-}
-
-// awaitTask returns all spans once the one of the work on a task under a lease is among them.
-func awaitTask(t *testing.T, traces *testdrive.Collector, kind string, epoch int) (spans []testdrive.Span) {
-	testdrive.Eventually(t, "the trace of a "+kind, func() bool {
-		spans = traces.Spans()
-		return slices.ContainsFunc(spans, func(s testdrive.Span) bool {
-			return s.Name == "task "+kind && s.Attribute("mysql_broker.epoch") == fmt.Sprint(epoch)
-		})
-	})
-	return spans
-}
-
 // spanOf is the last span of that name.
 func spanOf(t *testing.T, spans []testdrive.Span, name string) testdrive.Span {
 	t.Helper()
@@ -144,11 +134,6 @@ func spanOf(t *testing.T, spans []testdrive.Span, name string) testdrive.Span {
 	}
 	t.Fatalf("there is no span %q", name)
 	return testdrive.Span{}
-}
-
-func expectParent(t *testing.T, child, parent testdrive.Span) {
-	assert.True(t, string(child.TraceId) == string(parent.TraceId) && string(child.ParentSpanId) == string(parent.SpanId),
-		"%q is not a child of %q", child.Name, parent.Name)
 }
 
 // expectStatement fails the test unless a statement with that text was sent to that kind of server, for which some other

@@ -93,6 +93,9 @@ func TestBindingLimit(t *testing.T) {
 		"Delete one", "larger plan")
 	// Cloud Controller sends this after a refusal of a code that it does not know. It must end nothing.
 	testdrive.ExpectEmpty(t, refused.Unbind(t), http.StatusGone)
+	next, _ := i.Bound(t, body{"predecessor_binding_id": made[2].BindingID}) // one more during a rotation
+	testdrive.ExpectError(t, i.NewBinding().Bind(t, body{"predecessor_binding_id": next.BindingID}), "BindingLimitReached")
+	testdrive.ExpectEmpty(t, next.Unbind(t), http.StatusOK)
 	made[0].Bind(t, nil).Expect(t, http.StatusOK) // a repeat needs no place
 	expectBindings(t, i, bindLimit)
 	if out := testdrive.Run(t, env, "servers", "shared-1").Expect(t, 0); !regexp.MustCompile(

@@ -13,23 +13,23 @@ type Retentions struct{ *database }
 
 // Retained is the data of a deleted instance, which can be taken back.
 type Retained struct {
-	ID                string // the broker's own
-	InstanceID        string // of the deleted instance
-	Name              string // of the deleted instance; "" if the platform sent none
-	ServiceID         string
-	PlanID            string
-	Platform          string // to whom it belonged, as Tx.Retain got it
-	OrganizationGUID  string
-	SpaceGUID         string
-	Location          Location
-	Database          string
-	AdminPassword     string // of a dedicated server, and the one that it may have been changed to
-	NextAdminPassword string
-	Bytes             *int64 // at the last measurement; nil if there was none
-	DeletedAt         time.Time
-	Until             time.Time // then the data is dropped
-	AdoptedBy         string    // the instance that is being created from it, "" for none
-	Frozen            bool      // its accounts may not write: see Instance.FrozenSince
+	ID                string    `json:"id"`             // the broker's own
+	InstanceID        string    `json:"instance_id"`    // of the deleted instance
+	Name              string    `json:"name,omitempty"` // of the deleted instance; "" if the platform sent none
+	ServiceID         string    `json:"-"`
+	PlanID            string    `json:"plan_id"`
+	Platform          string    `json:"-"` // to whom it belonged, as Tx.Retain got it
+	OrganizationGUID  string    `json:"organization_guid,omitempty"`
+	SpaceGUID         string    `json:"space_guid,omitempty"`
+	Location          Location  `json:"-"`
+	Database          string    `json:"database"`
+	AdminPassword     string    `json:"-"` // of a dedicated server, and the one that it may have been changed to
+	NextAdminPassword string    `json:"-"`
+	Bytes             *int64    `json:"bytes,omitempty"` // at the last measurement; nil if there was none
+	DeletedAt         time.Time `json:"deleted_at"`
+	Until             time.Time `json:"until"`                // then the data is dropped
+	AdoptedBy         string    `json:"adopted_by,omitempty"` // the instance that is being created from it, "" for none
+	Frozen            bool      `json:"-"`                    // its accounts may not write: see Instance.FrozenSince
 }
 
 const retainedColumns = `i.id, i.instance_id, i.name, i.service_id, i.plan_id, i.organization_guid, i.space_guid,

@@ -1,10 +1,8 @@
 package signin
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"encoding/base64"
-	"encoding/binary"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,78 +14,47 @@ import (
 // linkTime is how long a link is valid.
 const linkTime = 15 * time.Minute
 
-// Parts of a link's token, in bytes.
-const (
-	timeBytes  = 8  // its expiry, in Unix milliseconds
-	nonceBytes = 16 // makes each token unique
-	macBytes   = 32 // of the bytes before it
-)
-
-// links signs and checks the links of `mysql-broker dev`. Each is valid once, and only in this process.
+// links makes and checks the links of `mysql-broker dev`. Each is valid once, and only in this process.
 type links struct {
 	print func(link string)
-	key   secret
 
 	mu     sync.Mutex
-	used   map[string]time.Time // tokens, until they expire
+	unused map[string]time.Time // when tokens expire
 	latest string               // token
-	until  time.Time            // expiry of latest
 }
 
 func newLinks(print func(string)) *links {
-	return &links{print: print, key: newSecret(), used: map[string]time.Time{}}
+	return &links{print: print, unused: map[string]time.Time{}}
 }
 
 // Link makes a link that signs in whoever opens it on this machine, once, within 15 minutes. It is for a SignIn with
 // Announce alone.
-func (s *SignIn) Link() string {
-	return s.url(linkPath) + "?token=" + s.links.sign(time.Now().Add(linkTime))
-}
+func (s *SignIn) Link() string { return s.url(linkPath) + "?token=" + s.links.newToken() }
 
-func (l *links) sign(until time.Time) string {
-	payload := binary.BigEndian.AppendUint64(nil, uint64(until.UnixMilli()))
-	payload = append(payload, make([]byte, nonceBytes)...)
-	rand.Read(payload[timeBytes:]) // never fails
-	token := base64.RawURLEncoding.EncodeToString(append(payload, l.mac(payload)...))
+func (l *links) newToken() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.latest, l.until = token, until
-	return token
+	now := time.Now()
+	maps.DeleteFunc(l.unused, func(_ string, until time.Time) bool { return now.After(until) })
+	l.latest = rand.Text()
+	l.unused[l.latest] = now.Add(linkTime)
+	return l.latest
 }
-
-func (l *links) mac(payload []byte) []byte { return l.key.derive("link " + string(payload)) }
 
 // use reports whether a token is valid, and was not used before.
 func (l *links) use(token string) bool {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(raw) != timeBytes+nonceBytes+macBytes {
-		return false
-	}
-	payload, mac := raw[:timeBytes+nonceBytes], raw[timeBytes+nonceBytes:]
-	until := time.UnixMilli(int64(binary.BigEndian.Uint64(payload)))
-	now := time.Now()
-	if !hmac.Equal(mac, l.mac(payload)) || now.After(until) {
-		return false
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for old, until := range l.used {
-		if now.After(until) {
-			delete(l.used, old)
-		}
-	}
-	if _, before := l.used[token]; before {
-		return false
-	}
-	l.used[token] = until
-	return true
+	until := l.unused[token]
+	delete(l.unused, token)
+	return time.Now().Before(until)
 }
 
+// open reports whether the latest link is valid.
 func (l *links) open() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, used := l.used[l.latest]
-	return !used && time.Now().Before(l.until)
+	return time.Now().Before(l.unused[l.latest])
 }
 
 // announce prints a link, unless the latest one is still valid.

@@ -1,5 +1,5 @@
 // Package signin signs developers and operators in to the dashboard with OpenID Connect. Cloud Controller says what a
-// developer may see. In `mysql-broker dev`, a signed link signs in instead.
+// developer may see. In `mysql-broker dev`, a link signs in instead.
 //
 // A signed-in person has a session: a row in PostgreSQL, which can hold tokens of any size, which every replica can
 // read, and which a sign-out deletes everywhere at once. The row is encrypted with a key that only the session's cookie

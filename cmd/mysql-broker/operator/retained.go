@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,20 +37,10 @@ while an instance is being created from it.`,
 
 // retainedDocument is what a deleted instance has left, in the output of --json.
 type retainedDocument struct {
-	ID               string    `json:"id"`
-	InstanceID       string    `json:"instance_id"`
-	Name             string    `json:"name,omitempty"`
-	Plan             string    `json:"plan"`
-	PlanID           string    `json:"plan_id"`
-	Kind             string    `json:"kind"`
-	Server           string    `json:"server"`
-	Database         string    `json:"database"`
-	OrganizationGUID string    `json:"organization_guid,omitempty"`
-	SpaceGUID        string    `json:"space_guid,omitempty"`
-	Bytes            *int64    `json:"bytes,omitempty"`
-	DeletedAt        time.Time `json:"deleted_at"`
-	Until            time.Time `json:"until"`
-	AdoptedBy        string    `json:"adopted_by,omitempty"`
+	Plan   string             `json:"plan"`
+	Kind   store.LocationKind `json:"kind"`
+	Server string             `json:"server"` // or the id of a dedicated one
+	store.Retained
 }
 
 func (c *console) retained(ctx context.Context) iter.Seq2[retainedDocument, error] {
@@ -64,10 +53,7 @@ func (c *console) retained(ctx context.Context) iter.Seq2[retainedDocument, erro
 }
 
 func (ds documents) retained(r store.Retained) retainedDocument {
-	return retainedDocument{ID: r.ID, InstanceID: r.InstanceID, Name: r.Name, Plan: ds.plan(r.PlanID), PlanID: r.PlanID,
-		Kind: string(r.Location.Kind), Server: r.Location.Server, Database: r.Database,
-		OrganizationGUID: r.OrganizationGUID, SpaceGUID: r.SpaceGUID, Bytes: r.Bytes, DeletedAt: r.DeletedAt,
-		Until: r.Until, AdoptedBy: r.AdoptedBy}
+	return retainedDocument{ds.plan(r.PlanID), r.Location.Kind, r.Location.Server, r}
 }
 
 func (d retainedDocument) cells() []cell {

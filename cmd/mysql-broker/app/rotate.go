@@ -108,7 +108,7 @@ func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logg
 	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
 		return 0, err
 	}
-	err = withServers(ctx, cfg, log, func(s *store.Store, servers *fleet.Fleet) (err error) {
+	err = WithServers(ctx, cfg, log, func(s *store.Store, servers *fleet.Fleet) (err error) {
 		if len(ids) == 0 {
 			if ids, err = s.Instances.Dedicated(ctx); err != nil {
 				return err

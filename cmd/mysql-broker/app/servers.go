@@ -86,19 +86,6 @@ func WithVersions(c *catalog.Catalog, of *fleet.Fleet) (*catalog.Catalog, error)
 	})
 }
 
-// WithPlans runs fn with the store and with the plans as the broker of cfg and c offers them, with the versions of
-// their servers.
-func WithPlans(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger,
-	fn func(*store.Store, plan.Set) error) error {
-	return withServers(ctx, cfg, log, func(s *store.Store, f *fleet.Fleet) error {
-		with, err := WithVersions(c, f)
-		if err != nil {
-			return err
-		}
-		return fn(s, with.Plans())
-	})
-}
-
 // passive are the options of a launcher that does nothing by itself.
 func passive(log *slog.Logger) func(name string) launcher.Options {
 	return func(name string) launcher.Options { return launcher.Options{Logger: log.With("launcher", name)} }
@@ -124,8 +111,9 @@ func openLaunchers(configured []launchers.Named,
 	return all, closeAll, nil
 }
 
-// withServers runs fn with the store and the servers of cfg. It starts no other work: no tasks, and no servers.
-func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
+// WithServers runs fn with the store and the servers of cfg, for a command. The broker need not run. It starts no other
+// work: no tasks, and no servers.
+func WithServers(ctx context.Context, cfg config.Config, log *slog.Logger,
 	fn func(*store.Store, *fleet.Fleet) error) error {
 	s, err := store.Open(ctx, cfg.PostgresURL, cfg.Keys)
 	if err != nil {

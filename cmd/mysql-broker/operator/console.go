@@ -9,6 +9,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
@@ -24,7 +25,8 @@ type console struct {
 	documents documents
 }
 
-func newConsole(cfg config.Config, c *catalog.Catalog, plans plan.Set, s *store.Store) *console {
+func newConsole(cfg config.Config, c *catalog.Catalog, s *store.Store) *console {
+	plans := c.Plans()
 	return &console{cfg, c, plans, s, names{s, plans, cfg.Shared}, documents{plans}}
 }
 
@@ -51,7 +53,19 @@ func withConfig(cmd *cobra.Command, read cli.Reading, fn func(context.Context, *
 	}
 	defer s.Close()
 	s.ActAs(app.Operator())
-	return fn(cmd.Context(), newConsole(cfg, c, c.Plans(), s))
+	return fn(cmd.Context(), newConsole(cfg, c, s))
+}
+
+// withServers is withConfig with the servers of the configuration, none of which it starts.
+func withServers(cmd *cobra.Command, read cli.Reading,
+	fn func(context.Context, *console, *fleet.Fleet) error) error {
+	cfg, c, err := configured(cmd, read)
+	if err != nil {
+		return err
+	}
+	return app.WithServers(cmd.Context(), cfg, cli.Logger(cmd, cfg.LogLevel), func(s *store.Store, f *fleet.Fleet) error {
+		return fn(cmd.Context(), newConsole(cfg, c, s), f)
+	})
 }
 
 // configured reads a command's configuration from the environment, and the catalog.

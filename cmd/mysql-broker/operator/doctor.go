@@ -13,6 +13,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/memory"
 )
 
@@ -64,12 +65,12 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 			if beforeStart {
 				return checkBeforeStart(cmd)
 			}
-			cfg, c, err := configured(cmd, config.ForDoctor.Read)
-			if err != nil {
-				return err
-			}
-			return app.WithDoctor(cmd.Context(), cfg, c, cli.Logger(cmd, cfg.LogLevel), func(d *doctor.Doctor) error {
-				compared, lines, err := diagnose(cmd.Context(), d, repair)
+			return withServers(cmd, config.ForDoctor.Read, func(ctx context.Context, c *console, f *fleet.Fleet) error {
+				d, err := c.doctor(f)
+				if err != nil {
+					return err
+				}
+				compared, lines, err := diagnose(ctx, d, repair)
 				if err == nil {
 					err = show(cmd.OutOrStdout(), compared, lines, asJSON)
 				}
@@ -112,6 +113,15 @@ func checkBeforeStart(cmd *cobra.Command) error {
 		return fmt.Errorf("not ready to start; checks that failed: %d", wrong)
 	}
 	return nil
+}
+
+func (c *console) doctor(f *fleet.Fleet) (*doctor.Doctor, error) {
+	hub, err := c.cfg.CredHub.Open()
+	if err != nil {
+		return nil, err
+	}
+	objects, err := c.cfg.Backups.Open()
+	return doctor.New(doctor.Config{Store: c.store, Plans: c.plans, Fleet: f, CredHub: hub, Objects: objects}), err
 }
 
 // diagnose returns what the doctor finds. With repair, it first repairs what can be repaired.

@@ -11,72 +11,67 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// flag is the value of a flag. It is unset by default.
+type flag struct {
+	kind string // for the help
+	set  func(string) error
+}
+
+func (f flag) String() string { return "" } // the default, for the help
+
+func (f flag) Type() string { return f.kind }
+
+func (f flag) Set(text string) error { return f.set(text) }
+
+var errEmpty = errors.New("must be a name or an id")
+
 // given is a flag with a text. It is empty by default, which selects everything; typed, it must not be: a script whose
 // variable is not set would change more than it means to.
-type given string
-
-func (g *given) String() string { return "" } // the default, for the help
-func (g *given) Type() string   { return "string" }
-
-func (g *given) Set(text string) error {
-	if text == "" {
-		return errors.New("must be a name or an id")
-	}
-	*g = given(text)
-	return nil
+func given(to *string) flag {
+	return flag{"string", func(text string) error {
+		if text == "" {
+			return errEmpty
+		}
+		*to = text
+		return nil
+	}}
 }
 
 // givenList is given, any number of times, or separated by commas.
-type givenList []string
+func givenList(to *[]string) flag {
+	return flag{"strings", func(text string) error {
+		all := strings.Split(text, ",")
+		if slices.Contains(all, "") {
+			return errEmpty
+		}
+		*to = append(*to, all...)
+		return nil
+	}}
+}
 
-func (g *givenList) String() string { return "" } // the default, for the help
-func (g *givenList) Type() string   { return "strings" }
-
-func (g *givenList) Set(text string) error {
-	all := strings.Split(text, ",")
-	if slices.Contains(all, "") {
-		return errors.New("must be a name or an id")
+// choice is a flag with a fixed set of values. Users can type hyphens for spaces in a value; typed has them all so.
+func choice(to *string, allowed ...string) (f flag, typed string) {
+	var names []string
+	for _, value := range allowed {
+		names = append(names, strings.ReplaceAll(value, " ", "-"))
 	}
-	*g = append(*g, all...)
-	return nil
+	typed = strings.Join(names, ", ")
+	return flag{"value", func(text string) error {
+		i := slices.Index(names, strings.ReplaceAll(text, " ", "-"))
+		if i < 0 {
+			return fmt.Errorf("must be one of %s", typed)
+		}
+		*to = allowed[i]
+		return nil
+	}}, typed
 }
 
-// choice is a flag with a fixed set of values, "" by default. Users can type hyphens for spaces in a value.
-type choice struct {
-	value   *string
-	allowed []string
-}
-
-func (c *choice) String() string { return "" } // the default, for the help
-func (c *choice) Type() string   { return "value" }
-
-func (c *choice) typed() []string {
-	typed := make([]string, len(c.allowed))
-	for i, value := range c.allowed {
-		typed[i] = strings.ReplaceAll(value, " ", "-")
-	}
-	return typed
-}
-
-func (c *choice) Set(text string) error {
-	i := slices.Index(c.typed(), strings.ReplaceAll(text, " ", "-"))
-	if i < 0 {
-		return fmt.Errorf("must be one of %s", strings.Join(c.typed(), ", "))
-	}
-	*c.value = c.allowed[i]
-	return nil
-}
-
-// moment is a flag with a time or an age. It is zero by default.
-type moment time.Time
-
-func (m *moment) String() string { return "" } // the default, for the help
-func (m *moment) Type() string   { return "when" }
-
-func (m *moment) Set(text string) error {
-	t, err := parseMoment(text)
-	*m = moment(t)
-	return err
+// moment is a flag with a time or an age.
+func moment(to *time.Time) flag {
+	return flag{"when", func(text string) (err error) {
+		*to, err = parseMoment(text)
+		return err
+	}}
 }
 
 // oldest is an age in days of which PostgreSQL knows the time.

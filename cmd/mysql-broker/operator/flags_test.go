@@ -21,15 +21,15 @@ func TestMoment(t *testing.T) {
 		"2026-01-31T12:30":     time.Date(2026, 1, 31, 12, 30, 0, 0, time.Local),
 		"2026-01-31T12:30:01Z": time.Date(2026, 1, 31, 12, 30, 1, 0, time.UTC),
 	} {
-		var m moment
-		if err := m.Set(text); err != nil || time.Time(m).Sub(want).Abs() > time.Minute {
-			t.Errorf("%q is %v, %v", text, time.Time(m), err)
+		var m time.Time
+		if err := moment(&m).Set(text); err != nil || m.Sub(want).Abs() > time.Minute {
+			t.Errorf("%q is %v, %v", text, m, err)
 		}
 	}
 	for _, text := range []string{"", "d", "-1d", "99999999999d", "1.5d", "3dd", "-1h", "soon", "2026-13-01"} {
-		var m moment
-		if err := m.Set(text); err == nil {
-			t.Errorf("%q is %v", text, time.Time(m))
+		var m time.Time
+		if err := moment(&m).Set(text); err == nil {
+			t.Errorf("%q is %v", text, m)
 		}
 	}
 }
@@ -50,17 +50,18 @@ func TestNoFlagIsEmpty(t *testing.T) {
 	}
 	check(Commands())
 	assert.Greater(t, checked, 20)
-	var without givenList
+	var named []string
+	without := givenList(&named)
 	assert.NoError(t, without.Set("a,b"))
 	assert.NoError(t, without.Set("c"))
-	assert.Equal(t, givenList{"a", "b", "c"}, without)
+	assert.Equal(t, []string{"a", "b", "c"}, named)
 	assert.Error(t, without.Set("d,,e"))
 }
 
 func TestChoice(t *testing.T) {
 	t.Parallel()
 	var value string
-	c := choice{&value, []string{"in progress", "failed"}}
+	c, _ := choice(&value, "in progress", "failed")
 	for _, typed := range []string{"in progress", "in-progress"} {
 		err := c.Set(typed)
 		assert.True(t, err == nil && value == "in progress", "%q is %q, %v", typed, value, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,12 +68,12 @@ func (f *filters) check(ctx context.Context, c *console) error {
 }
 
 func (f *filters) text(to *string, name, which string) {
-	f.flags.Var((*given)(to), name, "only "+f.of+" "+which)
+	f.flags.Var(given(to), name, "only "+f.of+" "+which)
 }
 
 func (f *filters) choice(to *string, name, which string, allowed ...string) {
-	c := &choice{to, allowed}
-	f.flags.Var(c, name, "only "+f.of+" "+which+": "+strings.Join(c.typed(), ", "))
+	value, typed := choice(to, allowed...)
+	f.flags.Var(value, name, "only "+f.of+" "+which+": "+typed)
 }
 
 func (f *filters) plan(ids *[]string) {
@@ -105,7 +104,7 @@ func (f *filters) server(name *string) {
 }
 
 func (f *filters) since(to *time.Time) {
-	f.flags.Var((*moment)(to), "since", "only "+f.of+" created since then: an age such as 90m or 3d, or a time")
+	f.flags.Var(moment(to), "since", "only "+f.of+" created since then: an age such as 90m or 3d, or a time")
 }
 
 // rowsOf makes rows of what a function of the store passes on.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/recovery"
 	"mysql-broker/store"
 )
@@ -48,13 +48,9 @@ name, instance_id, binding_id, why, done (of settle: left to brokers) and error,
   mysql-broker recover --json | jq '.items[] | select(.action == "shut")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, _, err := configured(cmd, config.ForDoctor.Read)
-			if err != nil {
-				return err
-			}
-			return app.WithRecovery(cmd.Context(), cfg, cli.Logger(cmd, cfg.LogLevel), func(r recovery.Config) error {
-				r.Without = without
-				report, err := recoverFrom(cmd.Context(), r, apply, force)
+			return withServers(cmd, config.ForDoctor.Read, func(ctx context.Context, c *console, f *fleet.Fleet) error {
+				cfg := recovery.Config{Store: c.store, Fleet: f, Without: without}
+				report, err := recoverFrom(ctx, cfg, apply, force)
 				if showing := report.show(cmd.OutOrStdout(), asJSON, apply); err == nil {
 					err = showing
 				}
@@ -65,7 +61,7 @@ name, instance_id, binding_id, why, done (of settle: left to brokers) and error,
 	flags := command.Flags()
 	flags.BoolVar(&apply, "apply", false, "carry out what is shown")
 	flags.BoolVar(&force, "force", false, "with --apply: even if PostgreSQL does not seem to be restored")
-	flags.Var((*givenList)(&without), "without",
+	flags.Var(givenList(&without), "without",
 		"leave out a server that is lost: a shared one's name, or a dedicated one's id")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cli.Describe(command, `  0    it is shown or, with --apply, done, and brokers carry on

@@ -58,10 +58,10 @@ result: changed, with what is left to do, or why not.`,
 		},
 	}
 	flags := command.Flags()
-	flags.Var((*given)(&q.InstanceID), "instance", "the bindings of this service instance")
-	flags.Var((*given)(&q.SpaceGUID), "space", "the bindings of all service instances of this space, and of its apps")
-	flags.Var((*given)(&q.Server), "server", "the bindings of all service instances on this shared server")
-	flags.Var((*moment)(&q.Before), "created-before",
+	flags.Var(given(&q.InstanceID), "instance", "the bindings of this service instance")
+	flags.Var(given(&q.SpaceGUID), "space", "the bindings of all service instances of this space, and of its apps")
+	flags.Var(given(&q.Server), "server", "the bindings of all service instances on this shared server")
+	flags.Var(moment(&q.Before), "created-before",
 		"only bindings created before then: an age such as 90m or 3d, or a time")
 	flags.BoolVar(&apply, "apply", false, "replace the passwords and end the sessions of the listed bindings")
 	out.addFlags(command)

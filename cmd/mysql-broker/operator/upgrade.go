@@ -15,6 +15,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/cli"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
@@ -92,12 +93,12 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 
 // withVersions is withConsole for a console that knows the versions that plans want.
 func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) error {
-	cfg, c, err := configured(cmd, config.ForUpgrade.Read)
-	if err != nil {
-		return err
-	}
-	return app.WithPlans(cmd.Context(), cfg, c, cli.Logger(cmd, cfg.LogLevel), func(s *store.Store, plans plan.Set) error {
-		return fn(cmd.Context(), newConsole(cfg, nil, plans, s))
+	return withServers(cmd, config.ForUpgrade.Read, func(ctx context.Context, c *console, f *fleet.Fleet) error {
+		offered, err := app.WithVersions(c.catalog, f)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, newConsole(c.cfg, offered, c.store))
 	})
 }
 

@@ -20,7 +20,7 @@ type connect struct {
 // connect returns nil if the address is not known.
 func (d *Dashboard) connect(ctx context.Context, i store.Instance, p *instancePage,
 	bindings []store.ListedBinding) *connect {
-	address, err := d.Address(ctx, i)
+	address, err := d.Fleet.Address(ctx, i)
 	if err != nil || address.Host == "" {
 		d.Logger.Debug("dashboard: the address of an instance is not known", "instance_id", i.ID, "error", err)
 		return nil
@@ -30,7 +30,7 @@ func (d *Dashboard) connect(ctx context.Context, i store.Instance, p *instancePa
 	if p.Server.Flavour.Name == mysqladmin.MySQL {
 		c.Client = "mysql --ssl-mode=REQUIRED"
 	}
-	if p.Plan.TLS == plan.TLSRequired || d.TLSOnly(i.Location) {
+	if p.Plan.TLS == plan.TLSRequired || d.Fleet.TLSOnly(i.Location) {
 		c.TLS = "Required"
 	}
 	for _, b := range bindings {

@@ -11,12 +11,10 @@ import (
 	"time"
 
 	"mysql-broker/broker/signin"
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/fleet"
-	"mysql-broker/provisioner/instances"
-	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
@@ -26,23 +24,11 @@ type Config struct {
 	Store  *store.Store
 	SignIn *signin.SignIn
 	Plans  plan.Set
-	Shared *shared.Servers
-	// Inspect is provisioner.Provisioner.Inspect.
-	Inspect func(ctx context.Context, i store.Instance, accounts []string) (steps.Inspection, error)
-	// Trouble is fleet.Fleet.Trouble.
-	Trouble func(ctx context.Context, at store.Location) (launcher.Trouble, error)
+	Fleet  *fleet.Fleet
+	// Provisioner knows what is on the servers.
+	Provisioner *provisioner.Provisioner
 	// Findings returns the findings and the time of the last examination; zero before the first.
 	Findings func() ([]doctor.Finding, time.Time)
-	// Storage is provisioner.Provisioner.Storage.
-	Storage func(ctx context.Context, i store.Instance) (s steps.Storage, found bool, err error)
-	// Deleted is provisioner.Provisioner.Deleted.
-	Deleted func(ctx context.Context, i store.Instance) ([]store.Retained, error)
-	// Former is provisioner.Provisioner.FormerPlace.
-	Former func(ctx context.Context, i store.Instance) (instances.FormerPlace, error)
-	// Address is fleet.Fleet.Address.
-	Address func(ctx context.Context, i store.Instance) (fleet.Address, error)
-	// TLSOnly is fleet.Fleet.TLSOnly.
-	TLSOnly func(at store.Location) bool
 	// AnswerTime bounds each wait for a server, and the wait for a slot before; 0 means DefaultAnswerTime.
 	AnswerTime time.Duration
 	Logger     *slog.Logger
@@ -62,7 +48,9 @@ type Dashboard struct {
 func New(cfg Config) *Dashboard {
 	cfg.AnswerTime = cmp.Or(cfg.AnswerTime, DefaultAnswerTime)
 	d := &Dashboard{Config: cfg}
-	d.inspections = newInspections(cfg.Inspect, cfg.AnswerTime)
+	d.inspections = newInspections(func(ctx context.Context, i store.Instance, accounts []string) (steps.Inspection, error) {
+		return d.Provisioner.Inspect(ctx, i, accounts)
+	}, cfg.AnswerTime)
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	d.handler = d.routes()
 	return d

@@ -174,7 +174,7 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 		p.Place = i.Location.Server
 	}
 	if i.Former() {
-		former, err := d.Former(ctx, i)
+		former, err := d.Provisioner.FormerPlace(ctx, i)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +198,7 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 		return nil, err
 	}
 	p.Periods = backups.Periods(windows)
-	deleted, err := d.Deleted(ctx, i)
+	deleted, err := d.Provisioner.Deleted(ctx, i)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func (d *Dashboard) instances(r *http.Request) (rows []instanceRow, err error) {
 }
 
 func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
-	states, err := d.Store.Servers.States(r.Context(), d.Shared.Names())
+	states, err := d.Store.Servers.States(r.Context(), d.Fleet.Shared.Names())
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +123,9 @@ func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
 		return nil, err
 	}
 	sold := shared.SoldConnections(d.Plans, bindings)
-	health := d.Shared.Health(r.Context())
-	connections := d.Shared.Connections(r.Context(), health)
-	for _, s := range d.Shared.All() {
+	health := d.Fleet.Shared.Health(r.Context())
+	connections := d.Fleet.Shared.Connections(r.Context(), health)
+	for _, s := range d.Fleet.Shared.All() {
 		row := serverRow{Name: s.Name(), Address: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), State: state{"Up", "good"},
 			Databases: states[s.Name()].Instances, Max: s.MaxDatabases, Sold: sold[s.Name()],
 			Connections: connections[s.Name()]}

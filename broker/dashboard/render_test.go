@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/broker/signin"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/store"
 )
@@ -134,20 +135,30 @@ func TestMoodFollowsTheLevelsOfTheQuota(t *testing.T) {
 	}
 }
 
+// troubled is a launcher all of whose servers are in the trouble that is their name.
+type troubled struct {
+	launcher.Launcher
+	err error
+}
+
+func (l troubled) Troubles(context.Context) (map[string]launcher.Trouble, error) {
+	return map[string]launcher.Trouble{string(launcher.NoNode): launcher.NoNode, "another": "another"}, l.err
+}
+
 // The page of an instance whose server does not respond says why, if its launcher knows.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	d := &Dashboard{Config: Config{AnswerTime: time.Minute, Logger: slog.New(slog.DiscardHandler),
-		Trouble: func(_ context.Context, at store.Location) (launcher.Trouble, error) {
-			if at.Server == "" {
-				return "", errors.New("the launcher does not respond either")
-			}
-			return launcher.Trouble(at.Server), nil
-		}}}
-	for server, want := range map[string]string{string(launcher.NoNode): troubles[launcher.NoNode], "": noAnswer, "another": noAnswer} {
-		i := store.Instance{Location: store.DedicatedLocation("kubernetes", server)}
+		Fleet: fleet.New(fleet.Config{Launchers: map[string]launcher.Launcher{"kubernetes": troubled{},
+			"silent": troubled{err: errors.New("the launcher does not respond either")}}})}}
+	for _, tt := range []struct{ launcher, server, want string }{
+		{"kubernetes", string(launcher.NoNode), troubles[launcher.NoNode]},
+		{"silent", string(launcher.NoNode), noAnswer},
+		{"kubernetes", "another", noAnswer},
+	} {
+		i := store.Instance{Location: store.DedicatedLocation(tt.launcher, tt.server)}
 		got := d.silence(t.Context(), i)
-		assert.True(t, got == want && got != "", "of %q, the page says %q", server, got)
+		assert.True(t, got == tt.want && got != "", "of %q, the page says %q", tt.server, got)
 	}
 }
 

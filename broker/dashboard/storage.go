@@ -41,7 +41,7 @@ type spanLink struct {
 func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan, now steps.Inspection,
 	span string) (storage, error) {
 	s := storage{Quota: of.Quota()}
-	last, measured, err := d.Storage(ctx, i)
+	last, measured, err := d.Provisioner.Storage(ctx, i)
 	if err != nil {
 		return s, err
 	}

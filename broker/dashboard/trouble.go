@@ -35,7 +35,7 @@ var troubles = map[launcher.Trouble]string{
 func (d *Dashboard) silence(ctx context.Context, i store.Instance) string {
 	ctx, cancel := context.WithTimeout(ctx, d.AnswerTime)
 	defer cancel()
-	trouble, err := d.Trouble(ctx, i.Location)
+	trouble, err := d.Fleet.Trouble(ctx, i.Location)
 	if err != nil {
 		d.Logger.Warn("dashboard: could not find out why a server does not respond", "instance_id", i.ID, "error", err)
 	}

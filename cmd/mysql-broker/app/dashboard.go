@@ -45,9 +45,7 @@ func (a *App) startDashboard(context.Context) (end ending, err error) {
 		return end, nil
 	}
 	a.dashboard = dashboard.New(dashboard.Config{Store: a.store, SignIn: a.signIn, Plans: a.catalog.Plans(),
-		Shared: a.shared, Inspect: a.provisioner.Inspect, Storage: a.provisioner.Storage,
-		Deleted: a.provisioner.Deleted, Former: a.provisioner.FormerPlace, Address: a.fleet.Address,
-		TLSOnly: a.fleet.TLSOnly, Trouble: a.fleet.Trouble,
+		Fleet: a.fleet, Provisioner: a.provisioner,
 		AnswerTime: max(dashboard.DefaultAnswerTime, a.cfg.AnswerTime), Findings: a.examinations.findings, Logger: a.log})
 	return ending{leave: a.dashboard.Close}, nil
 }

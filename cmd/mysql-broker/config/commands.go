@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"slices"
+	"time"
 )
 
 // Needs are the parts of the configuration that a command reads, beside PostgreSQL and the keyset.
@@ -13,6 +14,9 @@ type part struct {
 	variables []string
 	read      func(*reader, services, *Config)
 }
+
+// common is what `serve` reads as commands do.
+var common = slices.Concat(ForDoctor, Needs{movedData})
 
 // What commands need that only read or change what is stored, that seal it or read backups too, that use dedicated
 // servers, and so on.
@@ -31,10 +35,11 @@ var (
 	catalogPath = part{[]string{"CATALOG"}, func(r *reader, _ services, c *Config) { c.CatalogPath = r.value("CATALOG") }}
 	logLevel    = part{[]string{"LOG_LEVEL"}, func(r *reader, _ services, c *Config) { c.LogLevel = r.level("LOG_LEVEL") }}
 	movedData   = part{[]string{"KEEP_MOVED_HOURS"}, func(r *reader, _ services, c *Config) {
-		c.KeepMoved = r.keepMoved()
+		c.KeepMoved = time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour
 	}}
 	allShared = part{[]string{"MYSQL_SERVERS", "ANSWER_TIMEOUT"}, func(r *reader, bound services, c *Config) {
-		c.Shared = r.sharedServers(bound, r.answerTime())
+		c.AnswerTime = r.duration("ANSWER_TIMEOUT", 30*time.Second, false, "1s to 30s, such as 2s")
+		c.Shared = r.sharedServers(bound, c.AnswerTime)
 	}}
 	dedicated = part{namesOf(launcherVariables()), func(r *reader, bound services, c *Config) {
 		c.Launchers = r.launchers(bound)
@@ -58,11 +63,16 @@ var (
 // Read reads the environment. The error has one line for each problem.
 func (n Needs) Read(getenv func(string) string) (Config, error) {
 	r, bound := newReader(getenv)
+	cfg := n.read(r, bound)
+	return cfg, errors.Join(r.problems...)
+}
+
+func (n Needs) read(r *reader, bound services) Config {
 	cfg := Config{PostgresURL: r.postgresURL(bound), Keys: r.keyset()}
 	for _, p := range n {
 		p.read(r, bound, &cfg)
 	}
-	return cfg, errors.Join(r.problems...)
+	return cfg
 }
 
 // Variables names the variables that Read reads.

@@ -125,34 +125,22 @@ var Variables = slices.Concat([]Variable{
 		"URL is given; default: traces if there is a URL"},
 })
 
-func (r *reader) keepMoved() time.Duration {
-	return time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour
-}
-
 // FromEnvironment reads the configuration. The error has one line for each problem.
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	application, err := application(getenv("VCAP_APPLICATION"))
 	r.fail(err)
-	cfg := Config{
-		Username:    r.required("BROKER_USERNAME"),
-		Password:    r.required("BROKER_PASSWORD"),
-		CatalogPath: r.value("CATALOG"),
-		Launchers:   r.launchers(services),
-		LogLevel:    r.level("LOG_LEVEL"),
-		Application: application,
-		TLS:         r.tls(),
-		ExternalURL: r.externalURL(application),
-		CATrusted:   r.flag("PLATFORM_TRUSTS_CA"),
-		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
-		Pprof:       r.loopback("PPROF_ADDRESS"),
-		Quota:       r.duration("QUOTA_INTERVAL", time.Hour, true, "1s to 1h, such as 1m, or 0"),
-		Backups:     r.backups(services),
-		CredHub:     r.credHub(services),
-		ArchiveEach: r.duration("ARCHIVE_INTERVAL", 10*time.Minute, false, "1s to 10m, such as 1m"),
-		KeepMoved:   r.keepMoved(),
-		KeepAudit:   time.Duration(r.number("KEEP_AUDIT_DAYS", 3650)) * 24 * time.Hour,
-	}
+	cfg := common.read(r, services)
+	cfg.Username, cfg.Password = r.required("BROKER_USERNAME"), r.required("BROKER_PASSWORD")
+	cfg.PreviousPassword = r.value("BROKER_PASSWORD_PREVIOUS")
+	cfg.Application, cfg.TLS = application, r.tls()
+	cfg.ExternalURL = r.externalURL(application)
+	cfg.CATrusted = r.flag("PLATFORM_TRUSTS_CA")
+	cfg.Proxies = httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")}
+	cfg.Pprof = r.loopback("PPROF_ADDRESS")
+	cfg.Quota = r.duration("QUOTA_INTERVAL", time.Hour, true, "1s to 1h, such as 1m, or 0")
+	cfg.ArchiveEach = r.duration("ARCHIVE_INTERVAL", 10*time.Minute, false, "1s to 10m, such as 1m")
+	cfg.KeepAudit = time.Duration(r.number("KEEP_AUDIT_DAYS", 3650)) * 24 * time.Hour
 	cfg.Bind, cfg.Port = r.listenAddress()
 	cfg.SignIn = r.signIn(application, cfg.ExternalURL)
 	if strings.Contains(cfg.Username, ":") {
@@ -160,20 +148,11 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	}
 	cfg.Traces, cfg.Tracing, err = tracing.FromEnvironment(getenv)
 	r.fail(err)
-	cfg.PreviousPassword = r.value("BROKER_PASSWORD_PREVIOUS")
-	cfg.PostgresURL = r.postgresURL(services)
-	cfg.Keys = r.keyset()
-	cfg.AnswerTime = r.answerTime()
-	cfg.Shared = r.sharedServers(services, cfg.AnswerTime)
 	if len(cfg.Shared) == 0 && len(cfg.Launchers) == 0 && len(r.problems) == 0 {
 		r.fail(errors.New("there is nowhere to create databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +
 			"or set LAUNCHER=process"))
 	}
 	return cfg, errors.Join(r.problems...)
-}
-
-func (r *reader) answerTime() time.Duration {
-	return r.duration("ANSWER_TIMEOUT", 30*time.Second, false, "1s to 30s, such as 2s")
 }
 
 // duration reads a duration from a second to most or, if it can be off, 0. form says that to users.

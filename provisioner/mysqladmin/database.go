@@ -10,7 +10,8 @@ import (
 // defaultCharset is the charset of databases without a parameter; MariaDB's own default is latin1.
 const defaultCharset = "utf8mb4"
 
-// dropAttempts bounds how often Drop kills sessions; each attempt waits for lockWaitTimeout.
+// dropAttempts bounds how often execAlone kills sessions, and Drop makes a database writable. Each attempt of execAlone
+// waits for lockWaitTimeout.
 const dropAttempts = 10
 
 const databaseExists = "SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)"
@@ -63,22 +64,30 @@ func createDatabase(name, charset, collation string) (statement string) {
 func (on Databases) Drop(ctx context.Context, name string) error {
 	var err error
 	for range dropAttempts {
-		err = on.s.exec(ctx, "DROP DATABASE IF EXISTS "+quoteIdentifier(name))
-		if hasNumber(err, errDatabaseReadOnly) {
-			err = on.SetReadOnly(ctx, name, false)
-		} else if hasNumber(err, errLockWaitTimeout) {
-			err = errors.Join(on.killUsers(ctx, name), err)
-		} else {
+		err = on.execAlone(ctx, name, "DROP DATABASE IF EXISTS "+quoteIdentifier(name))
+		if !hasNumber(err, errDatabaseReadOnly) {
 			break
 		}
-	}
-	if hasNumber(err, errLockWaitTimeout) {
-		err = on.explainLockWait(ctx, err)
+		err = on.SetReadOnly(ctx, name, false)
 	}
 	if err != nil {
 		return explain("drop database "+name, err)
 	}
 	return on.EndMixture(ctx, name)
+}
+
+// execAlone runs a statement that waits for every open transaction that has used some tables of a database. If it waits
+// too long, execAlone kills the sessions that use the database or may use it, and tries again.
+func (on Databases) execAlone(ctx context.Context, database, statement string) (err error) {
+	for range dropAttempts {
+		if err = on.s.exec(ctx, statement); !hasNumber(err, errLockWaitTimeout) {
+			return err
+		}
+		if err := on.killUsers(ctx, database); err != nil {
+			return err
+		}
+	}
+	return on.explainLockWait(ctx, err)
 }
 
 // ReadOnly reports whether a tenant has made a database read-only, which is possible on MySQL 8.0.22 and later. Then

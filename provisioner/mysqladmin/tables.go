@@ -56,7 +56,7 @@ type TableMove struct{ Table, From, To string }
 // MoveTables moves tables, which have no triggers, with one statement. That waits for every open transaction that has
 // used one of them. If it waits too long, MoveTables kills the sessions that use the database or may use it, and tries
 // again.
-func (on Databases) MoveTables(ctx context.Context, database string, moves []TableMove) (err error) {
+func (on Databases) MoveTables(ctx context.Context, database string, moves []TableMove) error {
 	if len(moves) == 0 {
 		return nil
 	}
@@ -65,17 +65,6 @@ func (on Databases) MoveTables(ctx context.Context, database string, moves []Tab
 		table := "." + quoteIdentifier(m.Table)
 		clauses[n] = quoteIdentifier(m.From) + table + " TO " + quoteIdentifier(m.To) + table
 	}
-	for range dropAttempts {
-		err = on.s.exec(ctx, "RENAME TABLE "+strings.Join(clauses, ", "))
-		if !hasNumber(err, errLockWaitTimeout) {
-			break
-		}
-		if err := on.killUsers(ctx, database); err != nil {
-			return err
-		}
-	}
-	if hasNumber(err, errLockWaitTimeout) {
-		err = on.explainLockWait(ctx, err)
-	}
+	err := on.execAlone(ctx, database, "RENAME TABLE "+strings.Join(clauses, ", "))
 	return explain("move tables of database "+database, err)
 }

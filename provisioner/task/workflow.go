@@ -125,29 +125,25 @@ func (x *execution) advice() string {
 
 // Permanent marks an error that a retry cannot fix: the task is given up at once, and users read sentence. Cleanup
 // steps are retried nevertheless.
-func Permanent(sentence string, err error) error {
-	return &permanentError{sentence: sentence, err: err}
-}
+func Permanent(sentence string, err error) error { return &permanentError{explained{sentence, err}} }
 
 // Failure adds a sentence to an error, which users read if the task is given up because of it. The step is retried like
 // any other.
-func Failure(sentence string, err error) error { return &failureError{sentence, err} }
+func Failure(sentence string, err error) error { return &failureError{explained{sentence, err}} }
 
-type failureError struct {
+// explained is an error with a sentence for users.
+type explained struct {
 	sentence string
-	err      error
+	error
 }
 
-func (e *failureError) Error() string { return e.err.Error() }
-func (e *failureError) Unwrap() error { return e.err }
+func (e explained) Unwrap() error { return e.error }
 
-type permanentError struct {
-	sentence string
-	err      error
-}
+type failureError struct{ explained }
 
-func (e *permanentError) Error() string { return fmt.Sprintf("%s (%v)", e.sentence, e.err) }
-func (e *permanentError) Unwrap() error { return e.err }
+type permanentError struct{ explained }
+
+func (e *permanentError) Error() string { return fmt.Sprintf("%s (%v)", e.sentence, e.error) }
 
 // RequeueElsewhere marks an error that only says that this process cannot run the task now. Another process may, for
 // example one with a newer catalog. It does not count as an attempt, however often it occurs; Cancel ends the task.
@@ -175,7 +171,7 @@ func (e *unreachableError) Unwrap() error { return e.error }
 
 // Keep marks the error of a cleanup step that must not delete what it found, because that is more than the task
 // created. The task fails at once, with sentence for users, and an error in the log for operators.
-func Keep(sentence string, err error) error { return &keepError{sentence, err} }
+func Keep(sentence string, err error) error { return &keepError{explained{sentence, err}} }
 
 // kept is the prefix of a Keep error in LastError.
 const kept = "kept what is there: "
@@ -183,13 +179,9 @@ const kept = "kept what is there: "
 // Kept reports whether a task failed with a Keep error.
 func Kept(t store.Task) bool { return t.State == store.Failed && strings.Contains(t.LastError, kept) }
 
-type keepError struct {
-	sentence string
-	err      error
-}
+type keepError struct{ explained }
 
-func (e *keepError) Error() string { return kept + e.err.Error() }
-func (e *keepError) Unwrap() error { return e.err }
+func (e *keepError) Error() string { return kept + e.error.Error() }
 
 // Abandon marks the error of a cleanup step that knows that the task cannot be undone. The task fails at once.
 func Abandon(err error) error { return &abandonError{err} }

@@ -11,31 +11,26 @@ import (
 	"mysql-broker/provisioner/backup/objectstore"
 )
 
-// Backups says where backups are kept. Open returns nil if they are not.
+// Backups says where backups are kept.
 type Backups struct {
-	directory string
-	bucket    *objectstore.S3Config
-	store     objectstore.Store
+	open func() (objectstore.Store, error)
 }
 
 // Open prepares the use of the object store. It returns nil if none is configured.
 func (b Backups) Open() (objectstore.Store, error) {
-	switch {
-	case b.store != nil:
-		return b.store, nil
-	case b.bucket != nil:
-		return objectstore.OpenS3(*b.bucket)
-	case b.directory != "":
-		return objectstore.OpenDirectory(b.directory), nil
+	if b.open == nil {
+		return nil, nil
 	}
-	return nil, nil
+	return b.open()
 }
 
 // Configured reports whether backups are kept.
-func (b Backups) Configured() bool { return b.store != nil || b.bucket != nil || b.directory != "" }
+func (b Backups) Configured() bool { return b.open != nil }
 
 // In keeps backups in an object store that is open.
-func In(store objectstore.Store) Backups { return Backups{store: store} }
+func In(store objectstore.Store) Backups {
+	return Backups{func() (objectstore.Store, error) { return store, nil }}
+}
 
 var backupVariables = []Variable{
 	{"BACKUP_STORE", "", "where backups are kept: the URL of a bucket of an S3 service, such as " +
@@ -108,7 +103,7 @@ func (b bucketService) read() (Backups, error) {
 		return Backups{}, errNoBucket
 	}
 	if u.Scheme == "file" && u.Host == "" && filepath.IsAbs(u.Path) {
-		return Backups{directory: filepath.Clean(u.Path)}, nil
+		return In(objectstore.OpenDirectory(filepath.Clean(u.Path))), nil
 	}
 	bucket, prefix, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	c := objectstore.S3Config{Endpoint: u.Host, Insecure: u.Scheme == "http", Bucket: bucket, Region: b.Region,
@@ -130,5 +125,5 @@ func (b bucketService) read() (Backups, error) {
 	if _, err := objectstore.OpenS3(c); err != nil { // without I/O
 		return Backups{}, err
 	}
-	return Backups{bucket: &c}, nil
+	return Backups{func() (objectstore.Store, error) { return objectstore.OpenS3(c) }}, nil
 }

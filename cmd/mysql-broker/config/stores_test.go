@@ -60,12 +60,10 @@ func TestBackups(t *testing.T) {
 	} {
 		r, services := newReader(func(name string) string { return test.env[name] })
 		got := "none"
-		if b := r.backups(services); b.bucket != nil {
+		if b := r.backups(services); b.Configured() {
 			s, err := b.Open()
 			require.NoError(t, err)
 			got = s.String()
-		} else if b.directory != "" {
-			got = "file://" + b.directory
 		}
 		if test.says == "" {
 			assert.Equal(t, test.want, got, name)

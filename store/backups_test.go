@@ -16,8 +16,7 @@ import (
 func TestVerifiedBackupsCount(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
-	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
-		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
+	ready(t, s, "i", "db_i")
 	expect := func(when, found string, expired ...string) {
 		b, err := s.Backups.Find(t.Context(), "i")
 		assert.True(t, err == nil && b.ID == found, "%s, a restore takes %q, %v, want %q", when, b.ID, err, found)
@@ -30,10 +29,8 @@ func TestVerifiedBackupsCount(t *testing.T) {
 		assert.ElementsMatch(t, expired, ids, when)
 	}
 	for n, id := range []string{"b_1", "b_2", "b_3", "b_4"} {
-		exec(t, url, fmt.Sprintf(`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at,
-				finished_at, keep_until)
-			VALUES ('%s', 'i', 's', 'p', 'schedule', 'complete', now() + %d * interval '1 s', now(), now() + %[2]d * interval '1 s',
-				now())`, id, n))
+		at := fmt.Sprintf("now() + %d * interval '1 s'", n)
+		backedUp(t, url, id, "i", "schedule", at, at)
 	}
 	note := func(id, problem string) { require.NoError(t, s.Backups.RecordVerification(t.Context(), id, problem)) }
 	expect("before a verification", "b_4", "b_1", "b_2", "b_3")
@@ -51,13 +48,10 @@ func TestVerifiedBackupsCount(t *testing.T) {
 func TestLatestBackupByAnotherClock(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
-	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
-		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
-	for id, times := range map[string]string{"b_1": "now() - interval '1 h', now()", "b_2": "now(), now() - interval '1 h'"} {
-		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at,
-				finished_at, taken_at, keep_until, verified_at)
-			VALUES ('`+id+`', 'i', 's', 'p', 'schedule', 'complete', `+times+`, now(), now(), now())`)
-	}
+	ready(t, s, "i", "db_i")
+	backedUp(t, url, "b_1", "i", "schedule", "now() - interval '1 h'", "now()")
+	backedUp(t, url, "b_2", "i", "schedule", "now()", "now() - interval '1 h'")
+	exec(t, url, "UPDATE backup SET verified_at = now()")
 	all, err := s.Backups.Expired(t.Context())
 	assert.True(t, err == nil && len(all) == 0, "to be deleted are %+v, %v", all, err)
 	expect := func(when, id string) {
@@ -74,72 +68,65 @@ func TestLatestBackupByAnotherClock(t *testing.T) {
 func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
-	daily := []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}
-	expectDue := func(when string, want ...string) {
-		due, err := s.Backups.Due(t.Context(), daily, 3)
-		require.NoError(t, err, when)
-		assert.Equal(t, append([]string{}, want...), due, when)
-	}
-	backedUp := func(id, instance, reason, ago string) {
-		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at, keep_until)
-			VALUES ('`+id+`', '`+instance+`', 's', 'p', '`+reason+`', 'complete', now() - interval '`+ago+`', now(), now())`)
-	}
-	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
-		VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`)
-	expectDue("without a backup", "i")
+	ready(t, s, "i", "db_i")
+	expectDue(t, s, 3, "without a backup", "i")
 	exec(t, url, "UPDATE instance SET frozen_since = now()") // a backup of a mixture would replace one of good data
-	expectDue("in a mixture")
+	expectDue(t, s, 3, "in a mixture")
 	exec(t, url, "UPDATE instance SET frozen_since = NULL")
-	backedUp("b_1", "i", "schedule", "2 h")
-	expectDue("after a backup")
-	backedUp("b_2", "i", "restore", "1 h")
-	expectDue("after a restore in place", "i")
-	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
-		VALUES ('j', 's', 'p', 'ready', 'one', 'db_j')`)
-	backedUp("b_4", "j", "schedule", "25 h")
-	expectDue("beside an older backup", "j", "i")
-	backedUp("b_3", "i", "schedule", "1 min")
-	expectDue("after the next backup", "j")
+	backedUp(t, url, "b_1", "i", "schedule", "now() - interval '2 h'", "now()")
+	expectDue(t, s, 3, "after a backup")
+	backedUp(t, url, "b_2", "i", "restore", "now() - interval '1 h'", "now()")
+	expectDue(t, s, 3, "after a restore in place", "i")
+	ready(t, s, "j", "db_j")
+	backedUp(t, url, "b_4", "j", "schedule", "now() - interval '25 h'", "now()")
+	expectDue(t, s, 3, "beside an older backup", "j", "i")
+	backedUp(t, url, "b_3", "i", "schedule", "now() - interval '1 min'", "now()")
+	expectDue(t, s, 3, "after the next backup", "j")
+}
+
+// backedUp records a complete backup that was begun and finished at these times, in SQL.
+func backedUp(t *testing.T, url, id, instance, reason, begun, finished string) {
+	exec(t, url, fmt.Sprintf(`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, finished_at,
+		taken_at, keep_until) VALUES ('%s', '%s', 's', 'p', '%s', 'complete', %s, %s, now(), now())`,
+		id, instance, reason, begun, finished))
+}
+
+// expectDue expects that these instances are due for their daily backup, of which a few run at once.
+func expectDue(t *testing.T, s *store.Store, atOnce int, when string, want ...string) {
+	due, err := s.Backups.Due(t.Context(), []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}, atOnce)
+	require.NoError(t, err, when)
+	assert.Equal(t, append([]string{}, want...), due, when)
 }
 
 // Backups and attempts at them from before PostgreSQL's clock was set back by days put no backup off for these days.
 func TestBackupIsDueAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
-	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
-			VALUES ('i', 's', 'p', 'ready', 'one', 'db_i')`,
-		`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at, keep_until)
-			SELECT 'b_' || reason, 'i', 's', 'p', reason, 'complete', now() + interval '20 days', now(), now()
-			FROM unnest('{schedule,restore}'::text[]) AS reason`,
-		`INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
-			VALUES ('i', 'backup', 'p', 'failed', now() + interval '20 days', now())`)
-	expectDue := func(when string, want ...string) {
-		due, err := s.Backups.Due(t.Context(), []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}, 3)
-		require.NoError(t, err, when)
-		assert.Equal(t, append([]string{}, want...), due, when)
+	ready(t, s, "i", "db_i")
+	for _, reason := range []string{"schedule", "restore"} {
+		backedUp(t, url, "b_"+reason, "i", reason, "now() + interval '20 days'", "now()")
 	}
-	expectDue("after the clock was set back", "i")
+	exec(t, url, `INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
+		VALUES ('i', 'backup', 'p', 'failed', now() + interval '20 days', now())`)
+	expectDue(t, s, 3, "after the clock was set back", "i")
 	exec(t, url, "UPDATE task SET created_at = now() + interval '5 s'")
-	expectDue("seconds after an attempt, by a clock that differs a little")
-	exec(t, url, "DELETE FROM task", `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at,
-		taken_at, keep_until) VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now(), now())`)
-	expectDue("after the next backup")
-	exec(t, url, "DELETE FROM backup WHERE id = 'b'", `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
-			SELECT 'j' || n, 's', 'p', 'ready', 'one', 'db_j' || n FROM generate_series(1, 3) AS n`,
-		`INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, created_at, taken_at, keep_until)
-			SELECT 'b_' || id, id, 's', 'p', 'schedule', 'complete', now() - interval '2 days', now(), now()
-			FROM instance WHERE id <> 'i'`)
-	due, err := s.Backups.Due(t.Context(), []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}, 1)
-	require.NoError(t, err)
-	assert.Equal(t, []string{"i"}, due, "while more instances are due than may be backed up at once")
+	expectDue(t, s, 3, "seconds after an attempt, by a clock that differs a little")
+	exec(t, url, "DELETE FROM task")
+	backedUp(t, url, "b", "i", "schedule", "now()", "now()")
+	expectDue(t, s, 3, "after the next backup")
+	exec(t, url, "DELETE FROM backup WHERE id = 'b'")
+	for _, id := range []string{"j1", "j2", "j3"} {
+		ready(t, s, id, "db_"+id)
+		backedUp(t, url, "b_"+id, id, "schedule", "now() - interval '2 days'", "now()")
+	}
+	expectDue(t, s, 1, "while more instances are due than may be backed up at once", "i")
 }
 
 // A backup that settings of a server refuse is verified again after a day, or when an operator asks for it.
 func TestRefusedVerification(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
-	exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
-		VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now())`)
+	backedUp(t, url, "b", "i", "schedule", "now()", "now()")
 	expect := func(when string, want int, refused string) {
 		due, err := s.Backups.Unverified(t.Context())
 		assert.True(t, err == nil && len(due) == want, "%s: %d to verify, %v, want %d", when, len(due), err, want)
@@ -169,13 +156,12 @@ func TestBinaryLogs(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
 	now := time.Now().Truncate(time.Second)
-	l, err := s.Logs.Begin(t.Context(), store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
-		BeganAt: now.Add(-time.Hour)})
+	l, err := s.Logs.Begin(t.Context(), store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1",
+		BeginFile: "binlog.999998", BeginAt: 4, BeganAt: now.Add(-time.Hour)})
 	require.NoError(t, err)
 	require.NoError(t, s.Logs.RecordArchived(t.Context(), l.ID, now))
 	backUp := func(p store.BackupPosition) {
-		exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
-			VALUES ('`+p.BackupID+`', 'i', 's', 'p', 'request', 'complete', now(), now())`)
+		backedUp(t, url, p.BackupID, "i", "request", "now()", "now()")
 		p.LogID = l.ID
 		require.NoError(t, s.Logs.ImportMark(t.Context(), p))
 	}

@@ -16,10 +16,8 @@ import (
 func TestDeleteExpired(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-	inTx(t, s, func(tx *store.Tx) error {
-		return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
-	})
+	ready(t, s, "i", "db")
+	insertBinding(t, s, store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
 	write(t, s, func(tx *store.Tx) { tx.RecordExpired("i", "b") })
 	for _, c := range []struct {
 		age  time.Duration
@@ -36,14 +34,10 @@ func TestDeleteExpired(t *testing.T) {
 func TestCredHubEntries(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-	inTx(t, s, func(tx *store.Tx) error {
-		if err := tx.InsertBinding(store.Binding{InstanceID: "i", ID: "plain", Account: "u_1"}); err != nil {
-			return err
-		}
-		return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u_2", CredHubName: "/c/u_2",
-			CredHubReader: "mtls-app:a"})
-	})
+	ready(t, s, "i", "db")
+	insertBinding(t, s, store.Binding{InstanceID: "i", ID: "plain", Account: "u_1"})
+	insertBinding(t, s, store.Binding{InstanceID: "i", ID: "b", Account: "u_2", CredHubName: "/c/u_2",
+		CredHubReader: "mtls-app:a"})
 	unchecked := func(age time.Duration) []store.CredHubEntry {
 		found, err := s.CredHub.Unchecked(ctx, age, 10)
 		require.NoError(t, err)
@@ -101,16 +95,11 @@ func TestCredHubEntries(t *testing.T) {
 func TestCredHubPaths(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-	inTx(t, s, func(tx *store.Tx) error {
-		for account, path := range map[string]string{"u_1": "/c/a", "u_2": "/c/a", "u_3": "/c/a/b"} {
-			if err := tx.InsertBinding(store.Binding{InstanceID: "i", ID: account, Account: account,
-				CredHubName: path + "/" + account + "/credentials", CredHubReader: "mtls-app:a"}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	ready(t, s, "i", "db")
+	for account, path := range map[string]string{"u_1": "/c/a", "u_2": "/c/a", "u_3": "/c/a/b"} {
+		insertBinding(t, s, store.Binding{InstanceID: "i", ID: account, Account: account,
+			CredHubName: path + "/" + account + "/credentials", CredHubReader: "mtls-app:a"})
+	}
 	paths, err := s.CredHub.Paths(t.Context())
 	assert.True(t, err == nil && slices.Equal(paths, []string{"/c/a", "/c/a/b"}), "%v, %v", paths, err)
 }

@@ -41,19 +41,12 @@ func TestLocations(t *testing.T) {
 		"dedicated": {Kind: store.OnDedicated, Server: "d_1", Launcher: "another"},
 		"shared":    {Kind: store.OnShared, Server: "shared-1"},
 	}
-	inTx(t, s, func(tx *store.Tx) error {
-		if err := tx.InsertInstance(store.Instance{ID: "dedicated", Location: want["dedicated"],
-			Database: "db_1"}); err != nil {
-			return err
-		}
-		tx.Adopt(store.InstanceCopy{ID: "shared", Database: "db_2"}, want["shared"])
-		return nil
-	})
+	insertInstance(t, s, store.Instance{ID: "dedicated", Location: want["dedicated"], Database: "db_1"})
+	write(t, s, func(tx *store.Tx) { tx.Adopt(store.InstanceCopy{ID: "shared", Database: "db_2"}, want["shared"]) })
 	got := map[string]store.Location{}
-	require.NoError(t, s.Instances.Each(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
+	for _, i := range listed(t, s.Instances.Each, store.InstanceQuery{}) {
 		got[i.ID] = i.Location
-		return nil
-	}))
+	}
 	for id, at := range want {
 		i, err := s.Instances.Get(t.Context(), id)
 		require.NoError(t, err)
@@ -131,19 +124,26 @@ func TestLocationsAreNotToldByEmptiness(t *testing.T) {
 	}
 }
 
+// deletion records one of instance "i" that is in progress.
+func deletion(t *testing.T, s *store.Store) store.Task {
+	n := leased("i", "me")
+	n.Kind = store.Deprovision
+	return newTask(t, s, n)
+}
+
 // tellGone has the platform told that there is no instance "i".
 func tellGone(t *testing.T, s *store.Store) {
-	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
+	write(t, s, func(tx *store.Tx) {
 		_, err := tx.BeginAbsent(t.Context(), "i")
-		assert.ErrorIs(t, err, store.ErrNotFound, "an instance that")
-		return nil
-	}))
+		assert.ErrorIs(t, err, store.ErrNotFound)
+	})
 }
 
 // recordOne records instance "i" for a request that is newer than the report of its absence at that time.
 func recordOne(t *testing.T, s *store.Store, absent *time.Time) (store.Task, error) {
 	i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_" + time.Now().String()}
-	task, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now(), Absent: absent}, i, provisionOf("i"), store.Room{OnServer: 10})
+	task, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now(), Absent: absent}, i,
+		provisionOf("i"), store.Room{OnServer: 10})
 	return task, err
 }
 
@@ -173,9 +173,7 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 
 	// The end of its deletion tells the platform as much.
 	write(t, s, func(tx *store.Tx) { tx.CancelTask(task.ID, "") })
-	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
-		LeaseTTL: time.Minute})
-	require.NoError(t, s.Queue.Finish(ctx, held(deletion), store.Succeeded, "", true,
+	require.NoError(t, s.Queue.Finish(ctx, held(deletion(t, s)), store.Succeeded, "", true,
 		func(tx *store.Tx) { tx.DeleteInstance("i") }))
 	_, err = recordOne(t, s, absent)
 	assert.ErrorIs(t, err, store.ErrExists, "recorded for a request of before the deletion")
@@ -188,15 +186,14 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 func TestNothingIsRecordedWhileADeletionEnds(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
-	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
-		LeaseTTL: time.Minute})
+	ready(t, s, "i", "db")
+	task := deletion(t, s)
 	observer := connect(t, url)
 	recorded := make(chan error, 1)
 	inTx(t, s, func(tx *store.Tx) error {
 		tx.DeleteInstance("i")
 		if err := tx.Exec(t.Context(), fmt.Sprintf("UPDATE task SET state = 'succeeded', finished_at = now() WHERE id = %d",
-			deletion.ID)); err != nil {
+			task.ID)); err != nil {
 			return err
 		}
 		go func() {

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -19,9 +18,13 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-func isForeign(err error) bool {
-	_, ok := errors.AsType[*store.ForeignKeysetError](err)
-	return ok
+// expectMissing and expectForeign check what is wrong with a keyset.
+func expectMissing(t *testing.T, err error, what string) {
+	assert.ErrorAs(t, err, new(*store.MissingKeyError), what)
+}
+
+func expectForeign(t *testing.T, err error, what string) {
+	assert.ErrorAs(t, err, new(*store.ForeignKeysetError), what)
 }
 
 // If brokers with different keysets start at the same time on an empty database, one keyset is accepted, for good.
@@ -33,24 +36,23 @@ func TestAdoptKeysetAtOnce(t *testing.T) {
 	for n := range stores {
 		stores[n] = open(t, url, newKeyset(t))
 	}
-	outcomes := make([]chan error, brokers)
+	errs := make([]error, brokers)
+	var all sync.WaitGroup
 	for n, s := range stores {
-		outcomes[n] = make(chan error, 1)
-		go func() { outcomes[n] <- s.Keys.AdoptKeyset(t.Context()) }()
+		all.Go(func() { errs[n] = s.Keys.AdoptKeyset(t.Context()) })
 	}
+	all.Wait()
 	adopted := 0
-	for n, outcome := range outcomes {
-		err := <-outcome
+	for n, err := range errs {
 		again := stores[n].Keys.AdoptKeyset(t.Context())
 		assert.Equal(t, err == nil, again == nil, "first %v, then %v", err, again)
-		switch {
-		case err == nil:
+		if err == nil {
 			adopted++
-		case !isForeign(err):
-			t.Error(err)
+		} else {
+			expectForeign(t, err, "another keyset")
 		}
 	}
-	assert.Equal(t, 1, adopted, "%d keysets were accepted", adopted)
+	assert.Equal(t, 1, adopted, "keysets that were accepted")
 }
 
 // The CA of dedicated servers, which the first broker makes, hides neither a foreign keyset nor a binding's missing
@@ -60,14 +62,11 @@ func TestAdoptKeysetBesideAnAuthority(t *testing.T) {
 	url := servers.Postgres(t)
 	s, foreign := open(t, url, newKeyset(t)), open(t, url, newKeyset(t))
 	require.NoError(t, s.Authorities.AddFirst(t.Context(), "certificate", "key"))
-	err := foreign.Keys.AdoptKeyset(t.Context())
-	assert.True(t, isMissing(err), "a foreign keyset before one is recorded: %v", err)
+	expectMissing(t, foreign.Keys.AdoptKeyset(t.Context()), "before one is recorded")
 	assert.NoError(t, s.Keys.AdoptKeyset(t.Context()))
-	err = foreign.Keys.AdoptKeyset(t.Context())
-	assert.True(t, isForeign(err), "a foreign keyset: %v", err)
+	expectForeign(t, foreign.Keys.AdoptKeyset(t.Context()), "after it is recorded")
 	insert(t, s, "one", 1)
-	err = foreign.Keys.AdoptKeyset(t.Context())
-	assert.True(t, isMissing(err), "a foreign keyset where passwords are stored: %v", err)
+	expectMissing(t, foreign.Keys.AdoptKeyset(t.Context()), "where passwords are stored")
 }
 
 func TestKeysetSteps(t *testing.T) {
@@ -122,12 +121,9 @@ func open(t *testing.T, url, keyset string) *store.Store {
 
 // insert records an instance with both admin passwords and so many bindings.
 func insert(t *testing.T, s *store.Store, id string, bindings int) {
-	ctx := t.Context()
-	err := s.InTx(ctx, func(tx *store.Tx) error {
-		if err := tx.InsertInstance(store.Instance{ID: id, Location: store.DedicatedLocation("process", "d_"+id), Database: "db_" + id,
-			AdminPassword: "admin of " + id}); err != nil {
-			return err
-		}
+	insertInstance(t, s, store.Instance{ID: id, Location: store.DedicatedLocation("process", "d_"+id), Database: "db_" + id,
+		AdminPassword: "admin of " + id})
+	inTx(t, s, func(tx *store.Tx) error {
 		for n := range bindings {
 			if err := tx.InsertBinding(bindingOf(id, n)); err != nil {
 				return err
@@ -135,7 +131,6 @@ func insert(t *testing.T, s *store.Store, id string, bindings int) {
 		}
 		return tx.SetNextAdminPassword(id, "next of "+id)
 	})
-	require.NoError(t, err)
 }
 
 func bindingOf(id string, n int) store.Binding {
@@ -174,8 +169,7 @@ func TestRotateKeys(t *testing.T) {
 	insert(t, open(t, url, promoted), "two", 1)
 	expectReadable(t, open(t, url, added), "two", 1) // not yet promoted everywhere
 
-	err := open(t, url, dropped).Keys.Check(t.Context())
-	assert.True(t, isMissing(err), "a keyset without the old key: %v", err)
+	expectMissing(t, open(t, url, dropped).Keys.Check(t.Context()), "a keyset without the old key")
 	s := open(t, url, promoted)
 	for _, want := range []int{bindings + 2 + 2, 0} {
 		n, err := s.Keys.Rotate(t.Context())
@@ -186,8 +180,7 @@ func TestRotateKeys(t *testing.T) {
 	expectReadable(t, after, "one", bindings)
 	expectReadable(t, after, "two", 1)
 	expectReadable(t, after, "three", 0)
-	err = open(t, url, old).Keys.Check(t.Context())
-	assert.True(t, isMissing(err), "the old keyset: %v", err)
+	expectMissing(t, open(t, url, old).Keys.Check(t.Context()), "the old keyset")
 }
 
 // Two concurrent rotations are stopped after each change, and later ones continue. As long as anything needs the old
@@ -211,8 +204,11 @@ func TestRotateKeysKilled(t *testing.T) {
 	for ; left > 0; left-- {
 		n, err := s.Keys.OldPasswords(t.Context())
 		require.True(t, err == nil && n == left, "%d are encrypted with the old key, %v, want %d", n, err, left)
-		err = after.Keys.Check(t.Context())
-		assert.True(t, isMissing(err) && left > 2 || isForeign(err) && left <= 2, "when %d need the old key: %v", left, err)
+		if err := after.Keys.Check(t.Context()); left > 2 {
+			expectMissing(t, err, "a password needs the old key")
+		} else {
+			expectForeign(t, err, "a record needs it")
+		}
 		expectReadable(t, s, "one", 2)
 		exec(t, url, "ALTER SEQUENCE changes RESTART")
 		var both sync.WaitGroup
@@ -229,11 +225,6 @@ func TestRotateKeysKilled(t *testing.T) {
 	assert.True(t, err == nil && n == 0, "%d are left, %v", n, err)
 	assert.NoError(t, after.Keys.Check(t.Context()))
 	expectReadable(t, after, "one", 2)
-}
-
-func isMissing(err error) bool {
-	_, ok := errors.AsType[*store.MissingKeyError](err)
-	return ok
 }
 
 // A broker changes a row after the rotation has read it and before it would write it. Nobody waits
@@ -318,7 +309,8 @@ func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
 	// With a keyset that lacks the key, nothing is changed at all.
 	foreign := open(t, url, newKeyset(t))
 	n, err = foreign.Keys.Rotate(t.Context())
-	assert.True(t, isMissing(err) && n == 0, "%d passwords, %v", n, err)
+	assert.Zero(t, n)
+	expectMissing(t, err, "a rotation")
 	_, err = foreign.Bindings.Get(t.Context(), "one", bindingOf("one", 0).ID)
 	assert.Error(t, err, "a store with another keyset read a password")
 	for n := range 2 {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -37,39 +36,23 @@ func TestListsOverPages(t *testing.T) {
 
 			var instances, bindings []string
 			var tasks []int64
-			odd := 0
-			err := errors.Join(
-				s.Instances.Each(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
-					instances = append(instances, i.ID)
-					assert.EqualValues(t, 1, i.Bindings, "%s has %d bindings", i.ID, i.Bindings)
-					return nil
-				}),
-				s.Instances.Each(t.Context(), store.InstanceQuery{PlanIDs: []string{"p1"}}, func(i store.ListedInstance) error {
-					odd++
-					return nil
-				}),
-				s.Bindings.Each(t.Context(), store.BindingQuery{Server: "a"}, func(b store.ListedBinding) error {
-					bindings = append(bindings, b.InstanceID)
-					return nil
-				}),
-				s.Tasks.Each(t.Context(), store.TaskQuery{}, func(t store.ListedTask) error {
-					tasks = append(tasks, t.ID)
-					return nil
-				}))
-			require.NoError(t, err)
-			if !slices.Equal(instances, bindings) || len(instances) != count || odd != (count+1)/2 || len(tasks) != count {
-				t.Errorf("%d instances, %d of a plan, %d bindings, %d tasks", len(instances), odd, len(bindings), len(tasks))
+			for _, i := range listed(t, s.Instances.Each, store.InstanceQuery{}) {
+				instances = append(instances, i.ID)
+				assert.EqualValues(t, 1, i.Bindings, "bindings of %s", i.ID)
 			}
+			for _, b := range listed(t, s.Bindings.Each, store.BindingQuery{Server: "a"}) {
+				bindings = append(bindings, b.InstanceID)
+			}
+			for _, task := range listed(t, s.Tasks.Each, store.TaskQuery{}) {
+				tasks = append(tasks, task.ID)
+			}
+			assert.Equal(t, instances, bindings)
 			slices.Sort(instances)
-			assert.Len(t, slices.Compact(instances), count, "an instance comes twice")
+			assert.Len(t, slices.Compact(instances), count)
 			assert.True(t, slices.IsSortedFunc(tasks, func(a, b int64) int { return cmp.Compare(b, a) }), "the newest task first")
-			assert.Len(t, slices.Compact(tasks), count, "a task comes twice")
-			failed := 0
-			err = s.Tasks.Each(t.Context(), store.TaskQuery{State: store.Failed}, func(store.ListedTask) error {
-				failed++
-				return nil
-			})
-			assert.True(t, err == nil && failed == min(count, 1), "%d failed, %v", failed, err)
+			assert.Len(t, slices.Compact(tasks), count)
+			assert.Len(t, listed(t, s.Instances.Each, store.InstanceQuery{PlanIDs: []string{"p1"}}), (count+1)/2, "of a plan")
+			assert.Len(t, listed(t, s.Tasks.Each, store.TaskQuery{State: store.Failed}), min(count, 1), "failed")
 		})
 	}
 }
@@ -82,30 +65,20 @@ func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
 		SELECT to_char(n, 'FM00000'), 's', CASE WHEN n > 4800 THEN 'stays' ELSE 'other' END, 'ready', 'a', 'db_' || n
 		FROM generate_series(1, 5200) n`)
-	churn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
+	churn := connect(t, url)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			if _, err := churn.Exec(context.Background(), `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
-				SELECT to_char(n, 'FM00000') || '-', 's', 'goes', 'ready', 'a', 'db_-' || n FROM generate_series(1, 100) n`); err != nil {
-				ended <- err
-				return
-			}
-			if _, err := churn.Exec(context.Background(), "DELETE FROM instance WHERE plan_id = 'goes'"); err != nil {
-				ended <- err
-				return
-			}
+		var err error
+		for ctx.Err() == nil && err == nil {
+			_, err = churn.Exec(context.Background(), `BEGIN; INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+				SELECT to_char(n, 'FM00000') || '-', 's', 'goes', 'ready', 'a', 'db_-' || n FROM generate_series(1, 100) n; COMMIT;
+				DELETE FROM instance WHERE plan_id = 'goes'`)
 		}
-		ended <- churn.Close(context.Background())
+		ended <- err
 	}()
 	for range 20 {
-		seen := 0
-		require.NoError(t, s.Instances.Each(t.Context(), store.InstanceQuery{PlanIDs: []string{"stays"}},
-			func(store.ListedInstance) error { seen++; return nil }))
-		assert.Equal(t, 400, seen, "instances that were there all the time")
+		assert.Len(t, listed(t, s.Instances.Each, store.InstanceQuery{PlanIDs: []string{"stays"}}), 400)
 	}
 	stop()
 	assert.NoError(t, <-ended)
@@ -129,21 +102,13 @@ func TestListsEndEarly(t *testing.T) {
 		{store.InstanceQuery{Server: "server-1"}, 5500, "00001", "10999"},
 		{store.InstanceQuery{Server: "none", Most: 50}, 0, "", ""},
 	} {
-		ids := []string{}
-		require.NoError(t, s.Instances.Each(t.Context(), tt.q, func(i store.ListedInstance) error {
-			ids = append(ids, i.ID)
-			return nil
-		}))
-		assert.False(t, len(ids) != tt.count || tt.count > 0 && (ids[0] != tt.first || ids[len(ids)-1] != tt.last),
-			"%+v: %d instances", tt.q, len(ids))
+		all := listed(t, s.Instances.Each, tt.q)
+		assert.False(t, len(all) != tt.count || tt.count > 0 && (all[0].ID != tt.first || all[len(all)-1].ID != tt.last),
+			"%+v: %d instances", tt.q, len(all))
 	}
 	for most, want := range map[int]int{1: 1, 2: 2, 3: 2} {
-		var ids []int64
-		err := s.Tasks.Each(t.Context(), store.TaskQuery{Kind: store.Update, Most: most}, func(t store.ListedTask) error {
-			ids = append(ids, t.ID)
-			return nil
-		})
-		assert.True(t, err == nil && len(ids) == want && ids[0] == 6000, "%d of two tasks: %v, %v", most, ids, err)
+		all := listed(t, s.Tasks.Each, store.TaskQuery{Kind: store.Update, Most: most})
+		assert.True(t, len(all) == want && all[0].ID == 6000, "%d of two tasks: %v", most, all)
 	}
 }
 

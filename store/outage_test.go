@@ -89,7 +89,8 @@ func TestConnectionsForgetWrongSettings(t *testing.T) {
 	for setting, wrong := range map[string]string{"default_transaction_read_only": "on", "search_path": "nowhere"} {
 		url := servers.Postgres(t)
 		alter := func(what string) {
-			exec(t, url, "SET default_transaction_read_only = off", "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I "+what+"', current_database()); END $$")
+			exec(t, url, "SET default_transaction_read_only = off",
+				"DO $$ BEGIN EXECUTE format('ALTER DATABASE %I "+what+"', current_database()); END $$")
 		}
 		alter("SET " + setting + " = " + wrong)
 		s := servers.OpenStore(t, url)
@@ -116,7 +117,7 @@ func TestTextThatCannotBeStored(t *testing.T) {
 		"JSON": {Context: json.RawMessage(`{"instance_name":"\u0000"}`)},
 	} {
 		i.ID, i.Location, i.Database = what, store.SharedLocation("a"), "db_"+what
-		_, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, provisionOf(i.ID), store.Room{OnServer: 10})
+		_, err := recordProvision(t, s, i, provisionOf(i.ID))
 		assert.ErrorIs(t, err, store.ErrText, what)
 		expectUnrecorded(t, s, i.ID)
 	}
@@ -224,8 +225,9 @@ func TestReadsDuringAnOutage(t *testing.T) {
 func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-	n := store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Unbind, PlanID: "p", Owner: "me", LeaseTTL: time.Hour}
+	ready(t, s, "i", "db")
+	n := leased("i", "me")
+	n.BindingID, n.Kind = "b", store.Unbind
 	unbind := newTask(t, s, n)
 	assert.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
 		if _, err := tx.LockInstance(ctx, "i"); err != nil {
@@ -241,19 +243,16 @@ func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 func TestWaitForALockEnds(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	ready(t, s, "i", "db")
 	lock := func(tx *store.Tx) error {
 		_, err := tx.LockInstance(t.Context(), "i")
 		return err
 	}
-	assert.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
-		if err := lock(tx); err != nil {
-			return err
-		}
+	write(t, s, func(tx *store.Tx) {
+		assert.NoError(t, lock(tx))
 		err := s.InTx(t.Context(), lock)
 		assert.True(t, errors.Is(err, store.ErrLocked) && !errors.Is(err, store.ErrUnavailable), "%v", err)
-		return nil
-	}))
+	})
 }
 
 // One tenant's transactions take all connections, and more of them wait and come again. Another one's is next when its
@@ -262,8 +261,7 @@ func TestConnectionsGoRound(t *testing.T) {
 	t.Parallel()
 	s := withConnections(t, "2")
 	for _, id := range []string{"greedy", "other"} {
-		insertInstance(t, s, store.Instance{ID: id, ServiceID: "s", PlanID: "p", Location: store.SharedLocation("a"),
-			Database: "db_" + id})
+		ready(t, s, id, "db_"+id)
 	}
 	lock := func(id string) error {
 		return s.InTx(t.Context(), func(tx *store.Tx) error {

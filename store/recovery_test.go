@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,20 +55,13 @@ func TestForgottenTasksHoldNothing(t *testing.T) {
 func TestCopiesLeaveBootstrapOut(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_i",
-			Parameters: json.RawMessage(`{"charset":"latin1","bootstrap":"SELECT 1"}`)})
-		tx.SetInstanceState("i", store.Ready)
-		return err
-	})
-	require.NoError(t, err)
-	var all []store.InstanceCopy
-	err = s.Recovery.EachCopy(t.Context(), "a", func(some []store.InstanceCopy) error {
-		all = append(all, some...)
-		return nil
-	})
-	assert.True(t, err == nil && len(all) == 1 && string(all[0].Parameters) == `{"charset": "latin1", `+
-		`"bootstrap_sha256": "e004ebd5b5532a4b85984a62f8ad48a81aa3460c1ca07701f386135d72cdecf5"}`, "%v, %v", all, err)
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_i",
+		Parameters: json.RawMessage(`{"charset":"latin1","bootstrap":"SELECT 1"}`)})
+	write(t, s, func(tx *store.Tx) { tx.SetInstanceState("i", store.Ready) })
+	all := slices.Concat(listed(t, s.Recovery.EachCopy, "a")...)
+	require.Len(t, all, 1)
+	assert.Equal(t, `{"charset": "latin1", "bootstrap_sha256": `+
+		`"e004ebd5b5532a4b85984a62f8ad48a81aa3460c1ca07701f386135d72cdecf5"}`, string(all[0].Parameters))
 }
 
 // What may be a mixture stays frozen when PostgreSQL is restored from a backup of before.
@@ -84,10 +79,8 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 			return nil
 		},
 		"moved": func(tx *store.Tx) error {
-			if err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("b"), Database: "db_i"}); err != nil {
-				return err
-			}
-			return tx.AdoptPlace(t.Context(), c, store.SharedLocation("a"), true)
+			err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("b"), Database: "db_i"})
+			return errors.Join(err, tx.AdoptPlace(t.Context(), c, store.SharedLocation("a"), true))
 		},
 		"recorded": func(tx *store.Tx) error {
 			err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_i"})
@@ -101,11 +94,8 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 		assert.True(t, err == nil && i.FrozenSince != nil, "%s: it is not frozen: %v", name, err)
 	}
 	restored := servers.Store(t)
-	inTx(t, restored, func(tx *store.Tx) error {
-		c.Retained = &store.RetainedCopy{ID: "r", DeletedAt: time.Now(), Until: time.Now().Add(time.Hour)}
-		tx.RetainCopy(c, store.SharedLocation("a"))
-		return nil
-	})
+	c.Retained = &store.RetainedCopy{ID: "r", DeletedAt: time.Now(), Until: time.Now().Add(time.Hour)}
+	write(t, restored, func(tx *store.Tx) { tx.RetainCopy(c, store.SharedLocation("a")) })
 	again, err := restored.Recovery.RetainedCopies(t.Context(), "a", time.Time{})
 	assert.True(t, err == nil && len(again) == 1 && again[0].FrozenSince != nil, "retained: %+v, %v", again, err)
 }
@@ -115,11 +105,7 @@ func TestCopiesSayWhatIsFrozen(t *testing.T) {
 func TestCopiesOfMovedInstances(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	inTx(t, s, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "small", Location: store.SharedLocation("a"), Database: "db_i"})
-		tx.SetInstanceState("i", store.Ready)
-		return err
-	})
+	ready(t, s, "i", "db_i")
 	to := store.DedicatedLocation("here", "d_1")
 	_, err := s.Recovery.ArrivingCopy(t.Context(), "i", "large", "2")
 	assert.ErrorIs(t, err, store.ErrNotFound, "an instance that does not move arrives")

@@ -18,10 +18,7 @@ import (
 func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
 	var got []store.Resource
 	for _, server := range []string{"", "a", "b"} {
-		require.NoError(t, s.Resources.Each(t.Context(), server, func(some []store.Resource) error {
-			got = append(got, some...)
-			return nil
-		}))
+		got = append(got, slices.Concat(listed(t, s.Resources.Each, server)...)...)
 	}
 	for i := range got {
 		assert.True(t, 0 <= got[i].Age && got[i].Age <= time.Hour, "%s is %v old", got[i].Name, got[i].Age)
@@ -119,23 +116,18 @@ func TestScratchOfAnOlderBrokerIsLiveWhileATaskMayUseIt(t *testing.T) {
 	for kind, of := range map[string]string{store.Restore: "i", store.BackUp: "i", "verify-backups": ""} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			url := servers.Postgres(t)
-			s := servers.OpenStore(t, url)
+			s, url := fresh(t)
 			work := newTask(t, s, store.NewTask{InstanceID: of, Kind: kind, PlanID: "p"})
-			exec(t, url, `INSERT INTO resource (kind, server, name, instance_id, recorded_at) VALUES
-				('database', 'a', 'db', 'i', now()), ('account', 'a', 'u', 'i', now()), ('database', 'a', 'other', 'j', now())`,
-				"INSERT INTO resource (kind, server, name, instance_id, recorded_at) VALUES ('database', 'a', 'left', 'i', now())",
+			exec(t, url, `INSERT INTO resource (kind, server, name, instance_id, recorded_at) VALUES ('database', 'a', 'db', 'i', now()),
+				('account', 'a', 'u', 'i', now()), ('database', 'a', 'other', 'j', now()), ('database', 'a', 'left', 'i', now())`,
 				`INSERT INTO backup (id, instance_id, plan_id, service_id, reason, state, keep_until)
 					VALUES ('b', 'i', 'p', 's', 'request', 'in progress', now())`)
 			live := func() (names []string) {
-				require.NoError(t, s.Resources.Each(t.Context(), "a", func(some []store.Resource) error {
-					for _, r := range some {
-						if r.Live {
-							names = append(names, r.Name)
-						}
+				for _, r := range slices.Concat(listed(t, s.Resources.Each, "a")...) {
+					if r.Live {
+						names = append(names, r.Name)
 					}
-					return nil
-				}))
+				}
 				return names
 			}
 			assert.Equal(t, []string{"db", "left", "u"}, live())
@@ -150,8 +142,7 @@ func TestScratchOfAnOlderBrokerIsLiveWhileATaskMayUseIt(t *testing.T) {
 // What a restore in place could not put back is no orphan while its instance is frozen, deleted and taken back too.
 func TestWhatARestoreKeptIsLiveWhileItsInstanceIsFrozen(t *testing.T) {
 	t.Parallel()
-	url := servers.Postgres(t)
-	s := servers.OpenStore(t, url)
+	s, url := fresh(t)
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("b"), Database: "of i"})
 	restore := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Restore, PlanID: "p"})
 	require.NoError(t, s.Backups.RecordScratch(t.Context(), held(restore), "b", "db_kept", "u", "i"))
@@ -192,16 +183,12 @@ func TestResourcesAreReadInPages(t *testing.T) {
 	assert.True(t, err == nil && slices.Equal(names, []string{"", "a", "b", "c"}), "servers %q, %v", names, err)
 	for server, want := range map[string]int{"": each, "a": 2 * each, "b": each, "c": each, "d": 0} {
 		seen, last := map[store.ResourceKey]bool{}, ""
-		err = s.Resources.Each(t.Context(), server, func(some []store.Resource) error {
-			for _, r := range some {
-				assert.False(t, r.Server != server || r.Kind == store.DatabaseResource && last == store.AccountResource,
-					"server %q: %+v after a %s", server, r, last)
-				seen[store.ResourceKey{Kind: r.Kind, Server: r.Server, Name: r.Name}], last = true, r.Kind
-			}
-			return nil
-		})
-		assert.True(t, err == nil && len(seen) == want,
-			"server %q: %d resources instead of %d, %v", server, len(seen), want, err)
+		for _, r := range slices.Concat(listed(t, s.Resources.Each, server)...) {
+			assert.False(t, r.Server != server || r.Kind == store.DatabaseResource && last == store.AccountResource,
+				"server %q: %+v after a %s", server, r, last)
+			seen[store.ResourceKey{Kind: r.Kind, Server: r.Server, Name: r.Name}], last = true, r.Kind
+		}
+		assert.Len(t, seen, want, "server %q", server)
 	}
 	stop := errors.New("enough")
 	assert.ErrorIs(t, s.Resources.Each(t.Context(), "a", func([]store.Resource) error { return stop }), stop)

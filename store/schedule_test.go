@@ -61,8 +61,7 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 	_, err = record("backup")
 	assert.NoError(t, err, "a task of another kind")
 	for _, kind := range []string{sweep, "backup"} {
-		claimed, err := s.Queue.Claim(ctx, "me", time.Minute, store.Passed{})
-		assert.True(t, err == nil && claimed.Kind == kind, "claimed %+v, %v, want a task of kind %q", claimed, err, kind)
+		assert.Equal(t, kind, claim(t, s, "me", time.Minute).Kind)
 	}
 	lease := store.Lease{ID: first.ID, Epoch: first.Epoch + 1}
 	require.NoError(t, s.Queue.Finish(ctx, lease, store.Succeeded, "", true, nothing))
@@ -124,26 +123,19 @@ func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
 	newTask(t, s, provisionOf("leased"))
-	_, err := s.Queue.Claim(t.Context(), "dead", time.Minute, store.Passed{})
-	require.NoError(t, err)
+	claim(t, s, "dead", time.Minute)
 	newTask(t, s, provisionOf("waiting"))
 	n, err := s.Queue.MendClock(t.Context(), time.Minute, time.Minute)
 	assert.True(t, err == nil && n == 0, "%d tasks were mended under a right clock, %v", n, err)
 	exec(t, url, `UPDATE task SET run_at = run_at + '1 hour', created_at = created_at + '1 hour',
 		lease_until = lease_until + '1 hour'`)
-	_, err = s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
-	assert.ErrorIs(t, err, store.ErrNotFound, "claimed before the clock was mended")
+	expectNoTask(t, s, "before the clock was mended")
 	n, err = s.Queue.MendClock(t.Context(), time.Minute, time.Minute)
 	assert.True(t, err == nil && n == 2, "%d tasks were mended, %v", n, err)
-	claimed, err := s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
-	assert.True(t, err == nil && claimed.InstanceID == "waiting",
-		"claimed %q, %v: the dead worker's lease has not run out yet", claimed.InstanceID, err)
-	_, err = s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
-	assert.ErrorIs(t, err, store.ErrNotFound, "the dead worker's lease has not run out yet")
+	assert.Equal(t, "waiting", claim(t, s, "worker", time.Minute).InstanceID, "the dead worker's lease has not run out yet")
+	expectNoTask(t, s, "before the dead worker's lease has run out")
 	exec(t, url, "UPDATE task SET lease_until = lease_until - '1 minute'::interval") // a minute later
-	claimed, err = s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
-	assert.True(t, err == nil && claimed.InstanceID == "leased",
-		"claimed %q, %v instead of the dead worker's task", claimed.InstanceID, err)
+	assert.Equal(t, "leased", claim(t, s, "worker", time.Minute).InstanceID, "the dead worker's task")
 }
 
 // What is kept while PostgreSQL's clock is weeks behind is kept from now on, and not from a time in the past.
@@ -195,33 +187,25 @@ func TestTasksForAnyBrokerAreAnnounced(t *testing.T) {
 	url, ctx := servers.Postgres(t), t.Context()
 	_, heard := listen(t, url)
 	other := servers.OpenStore(t, url)
-	own := provisionOf("own")
-	own.Owner, own.LeaseTTL = "other", time.Hour
-	mine := newTask(t, other, own)
+	mine := newTask(t, other, leased("own", "other"))
 	_, err := other.Queue.Extend(ctx, "other", []store.Lease{held(mine)}, time.Hour)
 	require.NoError(t, err)
 	require.NoError(t, other.Queue.Finish(ctx, held(mine), store.Succeeded, "", true, nothing))
-	for what, do := range map[string]func(*testing.T, store.Task) error{
-		"postponed": func(t *testing.T, task store.Task) error {
-			return other.Queue.Postpone(ctx, held(task), time.Hour, 1, "")
-		},
-		"released": func(t *testing.T, task store.Task) error { return other.Queue.Release(ctx, held(task)) },
-		"released after it was cancelled": func(t *testing.T, task store.Task) error {
-			if err := other.InTx(ctx, func(tx *store.Tx) error { tx.CancelTask(task.ID, ""); return nil }); err != nil {
-				return err
-			}
+	for what, do := range map[string]func(store.Task) error{
+		"postponed": func(task store.Task) error { return other.Queue.Postpone(ctx, held(task), time.Hour, 1, "") },
+		"released":  func(task store.Task) error { return other.Queue.Release(ctx, held(task)) },
+		"released after it was cancelled": func(task store.Task) error {
+			write(t, other, func(tx *store.Tx) { tx.CancelTask(task.ID, "") })
 			return other.Queue.ReleaseCancelled(ctx, held(task), "other")
 		},
 	} {
-		n := provisionOf(what)
-		n.Owner, n.LeaseTTL = "other", time.Hour
-		task := newTask(t, other, n)
+		task := newTask(t, other, leased(what, "other"))
 		select {
 		case <-heard:
 			t.Errorf("something was announced before a task was %s", what)
 		default:
 		}
-		require.NoError(t, do(t, task))
+		require.NoError(t, do(task))
 		testdrive.Receive(t, heard, "a task that was "+what)
 	}
 	waiting := newTask(t, other, provisionOf("waiting"))
@@ -255,36 +239,27 @@ func TestLostListenerIsReplaced(t *testing.T) {
 func TestAgenda(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
-	// about reports whether a time is that one, give or take a minute.
-	about := func(got *time.Duration, want time.Duration) bool {
-		return got != nil && (*got-want).Abs() < time.Minute
-	}
-	look := func() store.Agenda {
+	const none = -time.Hour
+	expect := func(what string, task, expiry time.Duration, setBack bool) {
 		a, err := s.Queue.Agenda(t.Context(), 2*time.Hour, 2*time.Hour)
 		require.NoError(t, err)
-		return a
+		about := func(got *time.Duration, want time.Duration) bool {
+			return got == nil && want == none || got != nil && (*got-want).Abs() < time.Minute && (want > 0 || *got <= 0)
+		}
+		assert.True(t, about(a.Task, task) && about(a.Expiry, expiry) && a.ClockSetBack == setBack, "%s: %+v", what, a)
 	}
-	a := look()
-	assert.True(t, a.Task == nil && a.Expiry == nil && !a.ClockSetBack, "there is nothing: %+v", a)
-	leased := provisionOf("leased")
-	leased.Owner, leased.LeaseTTL = "other", time.Hour
-	mine := newTask(t, s, leased)
-	a = look()
-	assert.True(t, about(a.Task, time.Hour), "a lease of an hour: %+v", a)
+	expect("there is nothing", none, none, false)
+	mine := newTask(t, s, leased("leased", "other"))
+	expect("a lease of an hour", time.Hour, none, false)
 	require.NoError(t, s.Queue.Postpone(t.Context(), held(mine), 30*time.Minute, 1, ""))
-	a = look()
-	assert.True(t, about(a.Task, 30*time.Minute), "a task in half an hour: %+v", a)
-	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	expect("a task in half an hour", 30*time.Minute, none, false)
+	ready(t, s, "i", "db")
 	exec(t, url, `INSERT INTO binding (instance_id, id, state, role, account, password, expires_at)
 		VALUES ('i', 'b', 'ready', '', 'u', '', now() + interval '10 minutes')`)
 	newTask(t, s, provisionOf("waiting"))
-	a = look()
-	assert.True(t, about(a.Task, 0) && *a.Task <= 0 && about(a.Expiry, 10*time.Minute) && !a.ClockSetBack,
-		"a task that is due, and a binding that expires in ten minutes: %+v", a)
+	expect("a task that is due, and a binding that expires in ten minutes", 0, 10*time.Minute, false)
 	exec(t, url, "UPDATE task SET run_at = now() + interval '3 hours' WHERE instance_id = 'waiting'")
-	a = look()
-	assert.True(t, a.ClockSetBack, "a task waits for longer than any may: %+v", a)
+	expect("a task waits for longer than any may", 30*time.Minute, 10*time.Minute, true)
 	require.NoError(t, s.Recovery.SetHold(t.Context(), "test", 0))
-	a = look()
-	assert.True(t, a.Task == nil && a.Expiry == nil, "nothing is to be done during a hold: %+v", a)
+	expect("nothing is to be done during a hold", none, none, true)
 }

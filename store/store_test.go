@@ -42,6 +42,10 @@ func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
 	inTx(t, s, func(tx *store.Tx) error { return tx.InsertInstance(i) })
 }
 
+func insertBinding(t *testing.T, s *store.Store, b store.Binding) {
+	inTx(t, s, func(tx *store.Tx) error { return tx.InsertBinding(b) })
+}
+
 // connect connects to a database, past the store, until the test ends.
 func connect(t *testing.T, url string) *pgx.Conn {
 	conn, err := pgx.Connect(t.Context(), url)
@@ -84,7 +88,39 @@ func provisionOf(instanceID string) store.NewTask {
 	return store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "plan"}
 }
 
+// leased is a provision that its owner works on, for an hour.
+func leased(instanceID, owner string) store.NewTask {
+	n := provisionOf(instanceID)
+	n.Owner, n.LeaseTTL = owner, time.Hour
+	return n
+}
+
 func held(t store.Task) store.Lease { return store.Lease{ID: t.ID, Epoch: t.Epoch} }
+
+// recordProvision records an instance and its task, on a server that takes twenty.
+func recordProvision(t *testing.T, s *store.Store, i store.Instance, n store.NewTask) (store.Task, error) {
+	task, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, n, store.Room{OnServer: 20})
+	return task, err
+}
+
+// claim takes the task that is due next.
+func claim(t *testing.T, s *store.Store, owner string, lease time.Duration) store.Task {
+	task, err := s.Queue.Claim(t.Context(), owner, lease, store.Passed{})
+	require.NoError(t, err)
+	return task
+}
+
+// expectNoTask checks that there is no task to claim.
+func expectNoTask(t *testing.T, s *store.Store, when string) {
+	_, err := s.Queue.Claim(t.Context(), "nobody", time.Minute, store.Passed{})
+	assert.ErrorIs(t, err, store.ErrNotFound, "claimed %s", when)
+}
+
+// listed returns what a method like Instances.Each reads.
+func listed[Query, Row any](t *testing.T, each func(context.Context, Query, func(Row) error) error, q Query) (all []Row) {
+	require.NoError(t, each(t.Context(), q, func(r Row) error { all = append(all, r); return nil }))
+	return all
+}
 
 func nothing(*store.Tx) {}
 
@@ -185,11 +221,8 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 	bind := store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}
 	newTask(t, s, bind)
 	newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "c", Kind: store.Bind, PlanID: "p"})
-	err := s.InTx(ctx, func(tx *store.Tx) error {
-		tx.InsertTask(bind)
-		return nil
-	})
-	assert.Error(t, err, "a second task of one binding was recorded while the first was in progress")
+	assert.Error(t, s.InTx(ctx, func(tx *store.Tx) error { tx.InsertTask(bind); return nil }),
+		"a second task of one binding was recorded while the first was in progress")
 }
 
 // A claim whose response is lost runs no step, and does not count as an attempt.
@@ -204,9 +237,7 @@ func TestLostClaimIsNoAttempt(t *testing.T) {
 	require.Error(t, err, "the answer was not lost")
 	testdrive.Receive(t, cut, "the answer to the claim is lost")
 	expectRows(t, url, "SELECT lease_owner FROM task", "unlucky")
-	got, err := s.Queue.Claim(t.Context(), "next", time.Minute, store.Passed{})
-	assert.True(t, err == nil && got.Attempt == 1,
-		"attempt %d, %v, want 1: that of the worker that died", got.Attempt, err)
+	assert.Equal(t, 1, claim(t, s, "next", time.Minute).Attempt, "that of the worker that died")
 	expectRows(t, url, "SELECT attempt::text FROM task", "1")
 }
 
@@ -214,10 +245,8 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("i"))
-	dead, err := s.Queue.Claim(ctx, "dead", -time.Second, store.Passed{}) // run out as soon as it is taken
-	require.NoError(t, err)
-	alive, err := s.Queue.Claim(ctx, "alive", time.Minute, store.Passed{})
-	require.NoError(t, err)
+	dead := claim(t, s, "dead", -time.Second) // run out as soon as it is taken
+	alive := claim(t, s, "alive", time.Minute)
 	assert.True(t, alive.ID == dead.ID && alive.Attempt == 1, "took over task %d as attempt %d", alive.ID, alive.Attempt)
 	for name, err := range map[string]error{
 		"progress": s.Queue.Progress(ctx, held(dead), "step", "…", false),
@@ -236,9 +265,7 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	n := provisionOf("i")
-	n.Owner, n.LeaseTTL = "first", time.Minute
-	first := newTask(t, s, n)
+	first := newTask(t, s, leased("i", "first"))
 	require.True(t, first.Leased, "the first task got no lease")
 	var second *store.Task
 	write(t, s, func(tx *store.Tx) {
@@ -249,19 +276,15 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	assert.False(t, second.Leased, "the second task got a lease beside the first one's")
 	assert.ErrorIs(t, s.Queue.Finish(ctx, held(first), store.Succeeded, "", true, nothing), store.ErrLeaseLost,
 		"the cancelled task's worker finished it")
-	_, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
-	assert.ErrorIs(t, err, store.ErrNotFound, "claimed while the cancelled one's lease was live")
+	expectNoTask(t, s, "while the cancelled one's lease was live")
 	require.NoError(t, s.Queue.ReleaseCancelled(ctx, held(first), "first"))
-	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
-	assert.True(t, err == nil && claimed.ID == second.ID, "claimed %d, %v after the release", claimed.ID, err)
+	assert.Equal(t, second.ID, claim(t, s, "worker", time.Minute).ID, "after the release")
 }
 
 func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	n := provisionOf("i")
-	n.Owner, n.LeaseTTL = "first", time.Minute
-	first := newTask(t, s, n)
+	first := newTask(t, s, leased("i", "first"))
 	_, err := s.Tasks.Abort(ctx, first.ID, "aborted", "aborted")
 	require.NoError(t, err)
 	for _, other := range []struct {
@@ -269,13 +292,11 @@ func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
 		owner string
 	}{{held(first), "second"}, {store.Lease{ID: first.ID, Epoch: first.Epoch - 1}, "first"}} {
 		require.NoError(t, s.Queue.ReleaseCancelled(ctx, other.lease, other.owner))
-		_, err = s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
-		assert.ErrorIs(t, err, store.ErrNotFound, "claimed while the aborted worker's lease was live")
+		expectNoTask(t, s, "while the aborted worker's lease was live")
 	}
 	require.NoError(t, s.Queue.ReleaseCancelled(ctx, held(first), "first"))
-	claimed, err := s.Queue.Claim(ctx, "worker", time.Minute, store.Passed{})
-	require.True(t, err == nil && claimed.ID == first.ID && claimed.Phase == store.Cleanup && claimed.Attempt == 0,
-		"claimed %+v, %v after the release", claimed, err)
+	claimed := claim(t, s, "worker", time.Minute)
+	require.True(t, claimed.ID == first.ID && claimed.Phase == store.Cleanup && claimed.Attempt == 0, "%+v", claimed)
 	require.NoError(t, s.Queue.ReleaseCancelled(ctx, held(first), "first"))
 	assert.NoError(t, s.Queue.Finish(ctx, held(claimed), store.Failed, "", true, nothing),
 		"the former worker took the lease from the next one")
@@ -284,15 +305,14 @@ func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
 func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	lease := func(n store.NewTask) store.NewTask {
-		n.InstanceID, n.PlanID, n.Owner, n.LeaseTTL = "i", "p", "me", time.Minute
-		return n
+	for _, c := range []struct {
+		kind, binding string
+		leased        bool
+	}{{store.Bind, "a", true}, {store.Bind, "b", true}, {store.Update, "", false}} {
+		n := leased("i", "me")
+		n.Kind, n.BindingID = c.kind, c.binding
+		assert.Equal(t, c.leased, newTask(t, s, n).Leased, "%s %s", c.kind, c.binding)
 	}
-	assert.True(t, newTask(t, s, lease(store.NewTask{BindingID: "a", Kind: store.Bind})).Leased, "first bind got no lease")
-	assert.True(t, newTask(t, s, lease(store.NewTask{BindingID: "b", Kind: store.Bind})).Leased,
-		"bind of another binding got no lease")
-	assert.False(t, newTask(t, s, lease(store.NewTask{Kind: store.Update})).Leased,
-		"update got a lease while binds had theirs")
 }
 
 // All old tasks that have ended are deleted and no others, also in several batches and by several brokers at once.

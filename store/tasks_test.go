@@ -36,17 +36,12 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, url := fresh(t)
-			i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
-			_, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})
-			require.NoError(t, err)
-			inTx(t, s, func(tx *store.Tx) error {
-				tx.RecordRetiredAccount("i", "old")
-				return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
-			})
-			dead, err := s.Queue.Claim(t.Context(), "dead", -time.Second, store.Passed{}) // run out as soon as it is taken
-			require.NoError(t, err)
-			alive, err := s.Queue.Claim(t.Context(), "alive", time.Minute, store.Passed{})
-			require.NoError(t, err)
+			insertInstance(t, s, store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"})
+			newTask(t, s, provisionOf("i"))
+			insertBinding(t, s, store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
+			write(t, s, func(tx *store.Tx) { tx.RecordRetiredAccount("i", "old") })
+			dead := claim(t, s, "dead", -time.Second) // run out as soon as it is taken
+			alive := claim(t, s, "alive", time.Minute)
 			before := rows(t, url)
 			assert.ErrorIs(t, s.Queue.Finish(t.Context(), held(dead), store.Succeeded, "", true, outcome), store.ErrLeaseLost,
 				"the dead worker")
@@ -76,13 +71,12 @@ func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	newTask(t, s, provisionOf("i"))
-	task, err := s.Queue.Claim(ctx, "me", time.Minute, store.Passed{})
-	require.NoError(t, err)
+	task := claim(t, s, "me", time.Minute)
 	for name, outcome := range map[string]func(*store.Tx){
 		"refused by PostgreSQL":          func(tx *store.Tx) { tx.SetInstanceState("i", "no such state") },
 		"recorded with or without lease": func(tx *store.Tx) { tx.CancelTask(task.ID, "") },
 	} {
-		err = s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, outcome)
+		err := s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, outcome)
 		assert.False(t, err == nil || errors.Is(err, store.ErrLeaseLost), "%s: %v", name, err)
 		got, err := s.Tasks.Get(ctx, task.ID)
 		assert.True(t, err == nil && got.State == store.InProgress, "%s: state %q, %v", name, got.State, err)
@@ -100,19 +94,17 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 	const operations = 20
 	for n := range operations {
 		id := fmt.Sprint("instance ", n)
-		task, _, err := s.Instances.RecordProvision(ctx, store.Asked{At: time.Now()}, store.Instance{ID: id, Location: store.SharedLocation("one"), Database: "db_" + id},
-			store.NewTask{InstanceID: id, Kind: store.Provision, Owner: "me", LeaseTTL: time.Minute}, store.Room{OnServer: operations})
+		task, err := recordProvision(t, s, store.Instance{ID: id, Location: store.SharedLocation("one"), Database: "db_" + id},
+			leased(id, "me"))
 		require.NoError(t, err)
 		require.NoError(t, s.Queue.Progress(ctx, held(task), "", "a sentence", false))
 		_, err = s.Queue.Extend(ctx, "me", []store.Lease{held(task)}, time.Minute)
 		require.NoError(t, err)
-		require.NoError(t, s.InTx(ctx, func(tx *store.Tx) error {
+		inTx(t, s, func(tx *store.Tx) error {
 			there, err := tx.Begin(ctx, id, "")
-			if err == nil && len(there.Active) != 1 {
-				err = fmt.Errorf("in progress: %v", there.Active)
-			}
+			assert.Len(t, there.Active, 1, "in progress")
 			return err
-		}))
+		})
 		require.NoError(t, s.Queue.Finish(ctx, held(task), store.Succeeded, "", true, nothing))
 	}
 	s.Close() // its connections then tell the figures
@@ -137,13 +129,12 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 
 // audited lists the entries that match, the newest first.
 func audited(t *testing.T, s *store.Store, q store.AuditQuery) (all []string) {
-	require.NoError(t, s.Audit.Each(t.Context(), q, func(e store.AuditEntry) error {
+	for _, e := range listed(t, s.Audit.Each, q) {
 		who := e.Actor.Platform + ":" + e.Actor.UserID
 		all = append(all, strings.Join([]string{who, e.Action, e.InstanceID, e.BindingID, e.PlanID, e.Object, e.Result}, " "))
 		ended := e.Result != "in progress" && e.Result != "begun"
 		assert.Equal(t, ended, e.EndedAt != nil, "%s ended at %v", all[len(all)-1], e.EndedAt)
-		return nil
-	}))
+	}
 	return all
 }
 
@@ -155,22 +146,16 @@ func TestAuditFollowsTasks(t *testing.T) {
 	jane := store.Actor{Platform: "cloudfoundry", UserID: "jane", Email: "jane@example.com", RequestID: "r"}
 	i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
 	by := func(n store.NewTask) store.NewTask { n.Actor = jane; return n }
-	_, _, err := s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, i, by(provisionOf("i")), store.Room{OnServer: 10})
+	_, err := recordProvision(t, s, i, by(provisionOf("i")))
 	require.NoError(t, err)
 	j := store.Instance{ID: "j", PlanID: "plan", Location: store.SharedLocation("a"), Database: "other"}
 	_, _, err = s.Instances.RecordProvision(t.Context(), store.Asked{At: time.Now()}, j, by(provisionOf("j")),
 		store.Room{OnServer: 1})
 	require.ErrorIs(t, err, store.ErrServerFull, "a full server")
 	assert.Equal(t, []string{"cloudfoundry:jane provision i  plan  in progress"}, audited(t, s, store.AuditQuery{}))
-	claimed, err := s.Queue.Claim(t.Context(), "worker", time.Minute, store.Passed{})
-	require.NoError(t, err)
-	require.NoError(t, s.Queue.Finish(t.Context(), held(claimed), store.Succeeded, "", true, func(tx *store.Tx) {
-		tx.SetInstanceState("i", store.Ready)
-	}))
-	var cancelled *store.Task
-	write(t, s, func(tx *store.Tx) {
-		cancelled = tx.InsertTask(by(store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "plan"}))
-	})
+	require.NoError(t, s.Queue.Finish(t.Context(), held(claim(t, s, "worker", time.Minute)), store.Succeeded, "", true,
+		func(tx *store.Tx) { tx.SetInstanceState("i", store.Ready) }))
+	cancelled := newTask(t, s, by(store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "plan"}))
 	write(t, s, func(tx *store.Tx) {
 		tx.CancelTask(cancelled.ID, "")
 		tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Update, PlanID: "plan",

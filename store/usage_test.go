@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -107,19 +106,17 @@ func TestEachDedicated(t *testing.T) {
 	t.Parallel()
 	s, url := fresh(t)
 	ready(t, s, "shared", "db_1")
-	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", Location: store.DedicatedLocation("process", "d_1"), Database: "db_2"})
-		tx.SetInstanceState("i", store.Ready)
-		return errors.Join(err, tx.InsertInstance(store.Instance{ID: "j", PlanID: "p", Location: store.DedicatedLocation("process", "d_2"), Database: "db_3"}))
-	}))
-	var found []string
-	err := s.Usage.EachDedicated(t.Context(), func(some []store.Measured) error {
-		for _, m := range some {
-			found = append(found, m.InstanceID)
-		}
+	for id, server := range map[string]string{"i": "d_1", "j": "d_2"} {
+		insertInstance(t, s, store.Instance{ID: id, PlanID: "p", Database: "db_" + id,
+			Location: store.DedicatedLocation("process", server)})
+	}
+	write(t, s, func(tx *store.Tx) { tx.SetInstanceState("i", store.Ready) })
+	var found []store.Measured
+	require.NoError(t, s.Usage.EachDedicated(t.Context(), func(some []store.Measured) error {
+		found = append(found, some...)
 		return nil
-	})
-	assert.True(t, err == nil && slices.Equal(found, []string{"i"}), "%v, %v", found, err)
+	}))
+	assert.True(t, len(found) == 1 && found[0].InstanceID == "i", "%+v", found)
 	unmeasured := func(age time.Duration, want ...string) {
 		at, err := s.Usage.Unmeasured(t.Context(), age, 10)
 		got := slices.Sorted(maps.Keys(at))
@@ -128,7 +125,7 @@ func TestEachDedicated(t *testing.T) {
 	}
 	unmeasured(0, "d_1")
 	unmeasured(time.Hour)
-	record(t, s, store.UsageChange{Database: "db_2", Bytes: 1})
+	record(t, s, store.UsageChange{Database: "db_i", Bytes: 1})
 	exec(t, url, "UPDATE instance SET created_at = now() - '1 day'::interval")
 	unmeasured(time.Hour)
 	exec(t, url, "UPDATE storage_usage SET measured_at = now() - '2 hours'::interval")
@@ -137,11 +134,11 @@ func TestEachDedicated(t *testing.T) {
 }
 
 func restrict(t *testing.T, s *store.Store, id string, over bool) {
-	require.NoError(t, s.InTx(t.Context(), func(tx *store.Tx) error {
+	inTx(t, s, func(tx *store.Tx) error {
 		_, err := tx.LockInstance(t.Context(), id)
 		tx.SetOver(id, over)
 		return err
-	}))
+	})
 }
 
 func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
@@ -149,9 +146,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	s, url := fresh(t)
 	ready(t, s, "i", "db_1")
 	bind := func(id string) {
-		inTx(t, s, func(tx *store.Tx) error {
-			return tx.InsertBinding(store.Binding{InstanceID: "i", ID: id, Role: "admin", Account: "u_" + id})
-		})
+		insertBinding(t, s, store.Binding{InstanceID: "i", ID: id, Role: "admin", Account: "u_" + id})
 	}
 	reconcile := func(account string) { write(t, s, func(tx *store.Tx) { tx.SetReconciled(account, true) }) }
 	due := func(want ...string) {

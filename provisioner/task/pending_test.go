@@ -83,10 +83,8 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 	}
 	startKinds(t, s, kinds(workflow), task.Config{Workers: 1})
 	end(t, s, quick.ID)
-	testdrive.Eventually(t, "the slow one is given back", func() bool {
-		pending, err := s.Tasks.Get(t.Context(), slow.ID)
-		require.NoError(t, err)
-		return !pending.Leased && pending.State == store.InProgress && pending.Description == "Waiting for the crane (1 of 1)"
+	awaitTask(t, s, slow.ID, "the slow one is given back", func(now store.Task) bool {
+		return !now.Leased && now.State == store.InProgress && now.Description == "Waiting for the crane (1 of 1)"
 	})
 	_, err := s.Tasks.RetryNow(t.Context(), slow.ID)
 	require.NoError(t, err)
@@ -100,14 +98,11 @@ func TestRequestWaitsForAPendingStep(t *testing.T) {
 	c := crane{ready: 3}
 	w := task.Workflow{Steps: []task.Step{c.lift()}}
 	r := start(t, s, w)
-	since := time.Now()
-	owner, ttl := r.Lease()
-	recorded := record(t, s, store.NewTask{Owner: owner, LeaseTTL: ttl})
+	recorded, since := leased(t, s, r, "i")
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
-	if ended, err := r.Do(ctx, recorded, w, since); err != nil || ended.State != store.Succeeded {
-		t.Fatalf("%v: %+v", err, ended)
-	}
+	ended, err := r.Do(ctx, recorded, w, since)
+	assert.True(t, err == nil && ended.State == store.Succeeded, "%v: %+v", err, ended)
 	c.is(t, "order", "look at 7", "look at 7", "look at 7")
 }
 
@@ -122,10 +117,8 @@ func TestPendingEnds(t *testing.T) {
 	}}
 	var j journal
 	undo := j.step("undo", task.Pending(time.Millisecond, "not shown"), task.Pending(time.Millisecond, "not shown"))
-	var undone atomic.Bool
-	startWith(t, s, task.Workflow{Steps: []task.Step{never}, Cleanup: []task.Step{undo},
-		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }},
-		task.Config{MaxWait: func(store.Task) time.Duration { return 5 * time.Second }})
+	w, undone := undoing(undo, never)
+	startWith(t, s, w, task.Config{MaxWait: func(store.Task) time.Duration { return 5 * time.Second }})
 	ended := end(t, s, recorded.ID)
 	assert.True(t, ended.State == store.Failed && strings.Contains(ended.Description, "Doing a failed. Try again."),
 		"%+v", ended)
@@ -147,8 +140,6 @@ func TestHostsClock(t *testing.T) {
 		{"-2 hours", time.Hour, errAway, store.Succeeded},
 	} {
 		url := servers.PostgresAhead(t, servers.Postgres(t), test.ahead)
-		_, err := store.Migrate(t.Context(), url)
-		require.NoError(t, err)
 		s := servers.OpenStore(t, url)
 		recorded := record(t, s, store.NewTask{})
 		testdrive.OpenTasks(t, map[string]string{"DATABASE_URL": url}).Exec(t,
@@ -260,9 +251,8 @@ func TestUnknownKindWaits(t *testing.T) {
 	var j journal
 	w := task.Workflow{Steps: []task.Step{j.step("a")}}
 	startWith(t, s, w, task.Config{Attempts: 1})
-	testdrive.Eventually(t, "the old release leaves it", func() bool {
-		left, err := s.Tasks.Get(t.Context(), recorded.ID)
-		return err == nil && left.State == store.InProgress && strings.Contains(left.LastError, `"backup"`)
+	awaitTask(t, s, recorded.ID, "the old release leaves it", func(now store.Task) bool {
+		return now.State == store.InProgress && strings.Contains(now.LastError, `"backup"`)
 	})
 	newer := kinds(nil)
 	newer["backup"] = always(w)[store.Provision]

@@ -89,6 +89,24 @@ func succeeds(t *testing.T, s *store.Store, id int64) store.Task {
 	return ended
 }
 
+// awaitTask waits until a task is as is says.
+func awaitTask(t *testing.T, s *store.Store, id int64, what string, is func(store.Task) bool) {
+	testdrive.Eventually(t, what, func() bool {
+		now, err := s.Tasks.Get(t.Context(), id)
+		require.NoError(t, err)
+		return is(now)
+	})
+}
+
+func held(t store.Task) store.Lease { return store.Lease{ID: t.ID, Epoch: t.Epoch} }
+
+// undoing is a workflow with that cleanup, and whether its failure was recorded as undone.
+func undoing(cleanup task.Step, steps ...task.Step) (w task.Workflow, undone *atomic.Bool) {
+	undone = &atomic.Bool{}
+	return task.Workflow{Steps: steps, Cleanup: []task.Step{cleanup},
+		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}, undone
+}
+
 // journal notes which steps ran.
 type journal struct {
 	mu    sync.Mutex
@@ -204,7 +222,7 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	s, j := servers.Store(t), &journal{}
 	// A process took the task, finished a step and died: nobody renews its lease.
 	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
-	require.NoError(t, s.Queue.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…", false))
+	require.NoError(t, s.Queue.Progress(t.Context(), held(dead), "a", "…", false))
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}})
 	succeeds(t, s, dead.ID)
 	j.is(t, "b")
@@ -245,11 +263,8 @@ func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 	testdrive.Receive(t, started, "the step begins")
 	current, err := s.Tasks.Get(t.Context(), recorded.ID)
 	require.NoError(t, err)
-	require.NoError(t, s.Queue.Release(t.Context(), store.Lease{ID: current.ID, Epoch: current.Epoch}))
-	testdrive.Eventually(t, "the task is claimed again", func() bool {
-		current, err = s.Tasks.Get(t.Context(), recorded.ID)
-		return err == nil && current.Epoch >= recorded.Epoch+2
-	})
+	require.NoError(t, s.Queue.Release(t.Context(), held(current)))
+	awaitTask(t, s, recorded.ID, "the task is claimed again", func(now store.Task) bool { return now.Epoch >= recorded.Epoch+2 })
 	close(proceed)
 	succeeds(t, s, recorded.ID)
 	j.is(t, "begin", "end", "begin", "end")
@@ -268,8 +283,7 @@ func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
 	}}}}, task.Config{LeaseTTL: shortLease})
 	recordOf(t, s, "busy", store.NewTask{})
 	// The commit landed, its answer was lost, and so nobody works on it.
-	owner, ttl := r.Lease()
-	lost := recordOf(t, s, "lost", store.NewTask{Owner: owner, LeaseTTL: ttl})
+	lost, _ := leased(t, s, r, "lost")
 	succeeds(t, s, lost.ID)
 }
 

@@ -14,10 +14,12 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// sweep is a kind that brokers schedule themselves.
-func sweep(j *journal) map[string]task.Kind {
-	w := task.Workflow{Steps: []task.Step{j.step("sweep")}}
-	return map[string]task.Kind{"sweep": {Schedule: store.Schedule{Every: time.Hour},
+// sweep is a kind that brokers schedule themselves. Its first task is due in an hour, or once it is asked for.
+func sweep(t *testing.T, s *store.Store, step task.Step) map[string]task.Kind {
+	w, hourly := task.Workflow{Steps: []task.Step{step}}, store.Schedule{Every: time.Hour}
+	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", hourly)
+	require.ErrorIs(t, err, store.ErrNotFound, "the first task is due at once")
+	return map[string]task.Kind{"sweep": {Schedule: hourly,
 		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}}
 }
 
@@ -38,15 +40,13 @@ func ended(t *testing.T, s *store.Store, n int) (newest store.Task) {
 func TestScheduledTasksRunOnce(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	kinds := sweep(j)
+	kinds := sweep(t, s, j.step("sweep"))
 	startKinds(t, s, kinds, task.Config{})
 	startKinds(t, s, kinds, task.Config{})
-	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
-	assert.Error(t, err, "the first task is due at once")
 	require.NoError(t, s.Tasks.MakeDue(t.Context(), "sweep"))
 	got := ended(t, s, 1)
 	assert.True(t, got.InstanceID == "" && got.Attempt == 0, "%+v", got)
-	_, err = task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
+	_, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
 	assert.NoError(t, err)
 	ended(t, s, 2)
 	j.is(t, "sweep", "sweep")
@@ -55,13 +55,8 @@ func TestScheduledTasksRunOnce(t *testing.T) {
 // Who asks for a task while one is in progress gets another one after it, because the first may have looked already.
 func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
 	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	kinds, running, release := sweep(j), make(chan bool), make(chan bool)
-	w := task.Workflow{Steps: []task.Step{hang(running, release)}}
-	kinds["sweep"] = task.Kind{Schedule: kinds["sweep"].Schedule,
-		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}
-	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
-	assert.Error(t, err, "the first task is due at once")
+	s, running, release := servers.Store(t), make(chan bool), make(chan bool)
+	kinds := sweep(t, s, hang(running, release))
 	startKinds(t, s, kinds, task.Config{})
 	first, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
 	require.NoError(t, err)
@@ -78,9 +73,7 @@ func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
 func TestScheduledTaskIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	kinds := sweep(j)
-	_, err := s.Tasks.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule)
-	assert.Error(t, err, "the first task is due at once")
+	kinds := sweep(t, s, j.step("sweep"))
 	recorded, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
 	require.NoError(t, err)
 	dead, err := s.Queue.Claim(t.Context(), "dead", shortLease, store.Passed{})
@@ -95,8 +88,6 @@ func TestScheduledTaskIsTakenOver(t *testing.T) {
 func TestSleepingRunnerIsWoken(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	_, err := store.Migrate(t.Context(), url)
-	require.NoError(t, err)
 	own, other, j := servers.OpenStore(t, url), servers.OpenStore(t, url), &journal{}
 	w := task.Workflow{Steps: []task.Step{j.step("a")}}
 	startWith(t, own, w, task.Config{LeaseTTL: time.Hour})
@@ -104,11 +95,10 @@ func TestSleepingRunnerIsWoken(t *testing.T) {
 
 	succeeds(t, other, recordOf(t, other, "recorded", store.NewTask{}).ID)
 	leased := recordOf(t, other, "postponed", store.NewTask{Owner: "other", LeaseTTL: time.Minute})
-	lease := store.Lease{ID: leased.ID, Epoch: leased.Epoch}
-	require.NoError(t, other.Queue.Postpone(t.Context(), lease, time.Second, 0, ""))
+	require.NoError(t, other.Queue.Postpone(t.Context(), held(leased), time.Second, 0, ""))
 	succeeds(t, other, leased.ID)
 	leased = recordOf(t, other, "released", store.NewTask{Owner: "other", LeaseTTL: time.Minute})
-	require.NoError(t, other.Queue.Release(t.Context(), store.Lease{ID: leased.ID, Epoch: leased.Epoch}))
+	require.NoError(t, other.Queue.Release(t.Context(), held(leased)))
 	succeeds(t, other, leased.ID)
 	j.is(t, "a", "a", "a")
 }
@@ -118,8 +108,6 @@ func TestSleepingRunnerIsWoken(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	_, err := store.Migrate(t.Context(), url)
-	require.NoError(t, err)
 	s, j := servers.OpenStore(t, url), &journal{}
 	dead := recordOf(t, s, "dead", store.NewTask{Owner: "dead", LeaseTTL: time.Second})
 	began, goOn := make(chan bool, 2), make(chan bool)

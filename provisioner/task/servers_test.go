@@ -165,16 +165,13 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 	testdrive.Eventually(t, "it is tried more often than a step that fails", func() bool {
 		return tries.Load() > 2*attempts
 	})
-	testdrive.Eventually(t, "it waits", func() bool {
-		got, err := s.Tasks.Get(t.Context(), recorded.ID)
-		return err == nil && got.Attempt == 0 && !got.Leased && strings.Contains(got.Description, "does not answer") &&
-			strings.Contains(got.LastError, "connection refused")
+	awaitTask(t, s, recorded.ID, "it waits", func(now store.Task) bool {
+		return now.Attempt == 0 && !now.Leased && strings.Contains(now.Description, "does not answer") &&
+			strings.Contains(now.LastError, "connection refused")
 	})
 	close(back)
 	succeeds(t, s, recorded.ID)
-	if n := log.Count("a task waits for its server"); n != 1 || log.Count("level=") != n {
-		t.Errorf("the log:\n%s", log.String())
-	}
+	assert.True(t, log.Count("a task waits for its server") == 1 && log.Count("level=") == 1, "the log:\n%s", &log)
 }
 
 // A task that waits longer than the platform polls is given up, and so is its cleanup.
@@ -184,10 +181,8 @@ func TestWaitingIsGivenUp(t *testing.T) {
 	away := task.Step{Name: "a", Progress: "Doing a", Do: func(context.Context, *task.Run) error { return errAway }}
 	undo := away
 	undo.Name = "undo"
-	var undone atomic.Bool
-	startWith(t, s, task.Workflow{Steps: []task.Step{away}, Cleanup: []task.Step{undo},
-		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }},
-		task.Config{MaxWait: func(store.Task) time.Duration { return time.Second }})
+	w, undone := undoing(undo, away)
+	startWith(t, s, w, task.Config{MaxWait: func(store.Task) time.Duration { return time.Second }})
 	got := end(t, s, recordOn(t, s, "away", "i").ID)
 	assert.True(t, got.State == store.Failed && strings.Contains(got.Description, "did not answer") &&
 		strings.Count(got.LastError, "connection refused") == 2, "%+v", got)
@@ -214,11 +209,8 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 func TestKeptWorkEndsATask(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	var undone atomic.Bool
 	var log bytes.Buffer
-	keep := task.Keep("It holds data.", errors.New("a table"))
-	w := task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)}, Cleanup: []task.Step{j.step("undo", keep)},
-		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone.Store(all) }}
+	w, undone := undoing(j.step("undo", task.Keep("It holds data.", errors.New("a table"))), j.step("a", errBoom, errBoom))
 	r := startWith(t, s, w, task.Config{Attempts: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	got := end(t, s, record(t, s, store.NewTask{}).ID)
 	r.Stop()

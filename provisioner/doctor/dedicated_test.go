@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
@@ -56,7 +53,7 @@ func TestDedicatedServerWithTheNextPassword(t *testing.T) {
 			}
 			f.expect(f.doctor)
 			b := f.bind(i, plan.ReadWrite)
-			f.Must(f.Broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID}))
+			f.unbind(b)
 		}
 	})
 }
@@ -79,12 +76,7 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 		f.Must(os.Mkdir(dir, 0o711))
 		r, err := f.doctor.Examine(f.Context())
 		f.Must(err)
-		at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Name == other })
-		require.True(f, at >= 0 && r.Findings[at].Problem == doctor.Unrecorded, "%s is not listed: %+v", other, r.Findings)
-		f.refuses(r.Findings[at])
-		forged := r.Findings[at]
-		forged.Problem, forged.Repairable = doctor.Orphan, true
-		f.refuses(forged)
+		f.refusesUnrecorded(r, other)
 		assert.DirExists(f, dir, "the foreign server was touched")
 
 		noLauncher := doctor.New(doctor.Config{Store: f.Store, Plans: plans(),

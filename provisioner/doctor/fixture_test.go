@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -122,6 +124,29 @@ func (f *fixture) repair(finding doctor.Finding, want string) {
 func (f *fixture) refuses(finding doctor.Finding) {
 	done, err := f.doctor.Repair(f.Context(), finding)
 	assert.Error(f, err, "repair of %+v: %q", finding, done)
+}
+
+// refusesUnrecorded fails the test unless a report has something that no broker has recorded, which Repair leaves alone
+// even as an orphan.
+func (f *fixture) refusesUnrecorded(r doctor.Report, name string) doctor.Finding {
+	at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Name == name })
+	require.GreaterOrEqual(f, at, 0, "%s is not listed", name)
+	found := r.Findings[at]
+	assert.True(f, found.Problem == doctor.Unrecorded && !found.Repairable, "%+v", found)
+	f.refuses(found)
+	forged := found
+	forged.Problem, forged.Repairable = doctor.Orphan, true
+	f.refuses(forged)
+	return found
+}
+
+func (f *fixture) unbind(b store.Binding) {
+	f.Must(f.Broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: b.InstanceID, BindingID: b.ID}))
+}
+
+func (f *fixture) delete(i store.Instance) error {
+	_, err := f.Broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
+	return err
 }
 
 // foreign is a name like those that the broker gives.

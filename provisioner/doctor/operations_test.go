@@ -17,7 +17,6 @@ import (
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/engine"
-	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -67,11 +66,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 				_, _ = f.Root.ExecContext(context.Background(), "XA ROLLBACK '"+xid+"'")
 			}
 		})
-		remove := func() error {
-			_, err := f.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
-			return err
-		}
-		require.Error(t, remove(), "it was deleted")
+		require.Error(t, f.delete(leaving), "it was deleted")
 		blocked := func(d *doctor.Doctor) *doctor.Finding {
 			found := f.find(d)
 			if n := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Problem == doctor.Blocked }); n >= 0 {
@@ -108,7 +103,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 		done, err = impatient.Repair(t.Context(), *found)
 		assert.True(t, err == nil && strings.Contains(done, "was rolled back"), "%q: %v", done, err)
 		assert.False(t, f.prepared("theirs") || f.databaseExists(leaving.Database), "it is still in the way")
-		f.Must(remove())
+		f.Must(f.delete(leaving))
 	})
 }
 
@@ -167,8 +162,7 @@ func (f *fixture) comeAndGo() error {
 	if err := f.Broker.Unbind(ctx, bindings.UnbindRequest{InstanceID: id, BindingID: "first"}); err != nil {
 		return err
 	}
-	_, err := f.Broker.Deprovision(ctx, instances.DeprovisionRequest{InstanceID: id, Plan: sharedPlan})
-	return err
+	return f.delete(store.Instance{ID: id})
 }
 
 // Records of deleted objects are kept until examinations have found nothing of them for long enough.
@@ -176,9 +170,7 @@ func TestForget(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		lost := f.Provision(sharedPlan)
 		f.forgetInstance(lost)
-		ended := f.Provision(sharedPlan)
-		_, err := f.Broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: ended.ID, Plan: sharedPlan})
-		f.Must(err)
+		f.Must(f.delete(f.Provision(sharedPlan)))
 		f.Provision(sharedPlan) // lives on
 		hasty := doctor.New(doctor.Config{Store: f.Store, Plans: plans(), KeepRecord: time.Nanosecond,
 			Fleet: f.FleetOf(f.OpenShared(f.Config.Shared...))})

@@ -1,8 +1,8 @@
 package doctor_test
 
 import (
+	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +13,6 @@ import (
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/doctor"
-	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -52,8 +51,7 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 		assert.Error(f, db.PingContext(f.Context()), "the orphan can still log in")
 		f.exec("SELECT one FROM `" + i.Database + "`.v")
 		f.expect(f.doctor)
-		_, err := f.Broker.Deprovision(f.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
-		f.Must(err)
+		f.Must(f.delete(i))
 		assert.False(f, f.accountExists(defines.Account), "the retired account outlives its instance")
 	})
 }
@@ -68,16 +66,7 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 		r, err := f.doctor.Examine(f.Context())
 		f.Must(err)
 		for kind, name := range map[string]string{store.DatabaseResource: database, store.AccountResource: account} {
-			at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Name == name })
-			if at < 0 {
-				f.Errorf("%s is not listed", name)
-				continue
-			}
-			finding := r.Findings[at]
-			assert.True(f, finding.Problem == doctor.Unrecorded && finding.Kind == kind && !finding.Repairable, "%+v", finding)
-			f.refuses(finding)
-			finding.Problem, finding.Repairable = doctor.Orphan, true
-			f.refuses(finding)
+			assert.Equal(f, kind, f.refusesUnrecorded(r, name).Kind)
 		}
 		f.refuses(doctor.Finding{Problem: doctor.Orphan, Kind: store.DatabaseResource, Server: inprocess.SharedName, Name: i.Database,
 			InstanceID: i.ID, Repairable: true})
@@ -86,89 +75,64 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 	})
 }
 
-// An account that is created again requires TLS if it did before, even if new accounts no longer do.
-func TestMissingAccountRequiresTLSAsBefore(t *testing.T) {
-	eachServer(t, func(f *fixture) {
-		i := f.Provision(sharedPlan)
-		for asked, want := range map[plan.TLS]bool{plan.TLSRequired: true, "": false} {
-			b := f.bindWith(i, plan.BindingParameters{Role: plan.ReadOnly, TLS: asked})
-			f.exec("DROP USER `" + b.Account + "`")
-			f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
-			created := testdrive.Read[string](f.T, f.Root, "SHOW CREATE USER `"+b.Account+"`@'%'")
-			assert.Equal(f, want, strings.Contains(created, "REQUIRE SSL"), "asked for %q: %s", asked, created)
-		}
-	})
+// lose drops the account of a binding, and returns what the doctor finds.
+func (f *fixture) lose(b store.Binding) doctor.Finding {
+	f.exec("DROP USER `" + b.Account + "`")
+	found := f.expect(f.doctor, "missing account "+b.Account)[0]
+	assert.True(f, found.InstanceID == b.InstanceID && found.BindingID == b.ID && found.Repairable, "%+v", found)
+	return found
 }
 
+// A missing account is created again as it was: it requires TLS if it did before, even if new accounts no longer do. That
+// of an instance over its quota has no write privileges.
 func TestMissingAccountIsMadeAgain(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		i := f.Provision(sharedPlan)
-		b := f.bind(i, plan.ReadOnly)
-		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "DROP USER `"+b.Account+"`")
-		found := f.expect(f.doctor, "missing account "+b.Account)
-		assert.True(f, found[0].InstanceID == i.ID && found[0].BindingID == b.ID && found[0].Repairable, "%+v", found[0])
-		f.repair(found[0], "made again")
-		f.expect(f.doctor)
-		db := f.login(b.Account, b.Password, i.Database)
+		i, full := f.Provision(sharedPlan), f.Provision(sharedPlan)
+		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "CREATE TABLE `"+full.Database+"`.t (n INT)")
+		f.InTx(func(tx *store.Tx) error {
+			_, err := tx.LockInstance(f.Context(), full.ID)
+			tx.SetOver(full.ID, true)
+			return err
+		})
+		again := func(i store.Instance, p plan.BindingParameters) (b store.Binding, db *sql.DB, found doctor.Finding) {
+			b = f.bindWith(i, p)
+			found = f.lose(b)
+			f.repair(found, "made again")
+			f.expect(f.doctor)
+			return b, f.login(b.Account, b.Password, i.Database), found
+		}
+		requiresTLS := func(b store.Binding) bool {
+			return strings.Contains(testdrive.Read[string](f.T, f.Root, "SHOW CREATE USER `"+b.Account+"`@'%'"), "REQUIRE SSL")
+		}
+		secure, _, _ := again(i, plan.BindingParameters{Role: plan.ReadOnly, TLS: plan.TLSRequired})
+		b, db, found := again(i, plan.BindingParameters{Role: plan.ReadOnly})
+		assert.True(f, requiresTLS(secure) && !requiresTLS(b), "TLS")
 		testdrive.Exec(f.T, db, "SELECT * FROM t")
 		assert.Equal(f, sharedPlan.MaxConnections, testdrive.Read[int](f.T, db, "SELECT @@max_user_connections"))
 		assert.Error(f, testdrive.ErrorOf(f.T, db, "INSERT INTO t VALUES (1)"), "the read-only account can write")
-		f.Must(f.Broker.Unbind(f.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: b.ID}))
+		f.unbind(b)
 		assert.False(f, f.accountExists(b.Account), "the account outlives its binding")
 		f.expect(f.doctor)
-		f.refuses(found[0])
+		f.refuses(found)
 		assert.False(f, f.accountExists(b.Account), "an old finding brought the account back")
-	})
-}
 
-// An account of an instance over its quota is created again without the write privileges.
-func TestMissingAccountOfAFullInstance(t *testing.T) {
-	eachServer(t, func(f *fixture) {
-		i := f.Provision(sharedPlan)
-		b := f.bind(i, plan.ReadWrite)
-		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "DROP USER `"+b.Account+"`")
-		f.InTx(func(tx *store.Tx) error {
-			_, err := tx.LockInstance(f.Context(), i.ID)
-			tx.SetOver(i.ID, true)
-			return err
-		})
-		f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
-		db := f.login(b.Account, b.Password, i.Database)
+		_, db, _ = again(full, plan.BindingParameters{Role: plan.ReadWrite})
 		testdrive.Exec(f.T, db, "DELETE FROM t")
 		assert.Error(f, testdrive.ErrorOf(f.T, db, "INSERT INTO t VALUES (1)"), "the account can add data")
-		f.expect(f.doctor)
 	})
 }
 
-// An account whose unbind has begun is not created again.
+// An account whose unbind has begun is not created again. After the unbind has succeeded, nothing is left, whichever of
+// the two came first.
 func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
-	eachServer(t, func(f *fixture) {
-		i := f.Provision(sharedPlan)
-		b := f.bind(i, plan.ReadWrite)
-		f.exec("DROP USER `" + b.Account + "`")
-		found := f.expect(f.doctor, "missing account "+b.Account)
-		f.InTx(func(tx *store.Tx) error {
-			tx.InsertTask(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
-				PlanID: i.PlanID, Owner: "another broker", LeaseTTL: time.Hour})
-			return nil
-		})
-		f.expect(f.doctor)
-		f.refuses(found[0])
-		assert.False(f, f.accountExists(b.Account), "the account was made again while it was being unbound")
-	})
-}
-
-// After the unbind has succeeded, nothing is left, whichever of the two came first.
-func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.Provision(sharedPlan)
 		for range 10 {
 			b := f.bind(i, plan.ReadWrite)
-			f.exec("DROP USER `" + b.Account + "`")
-			found := f.expect(f.doctor, "missing account "+b.Account)
+			found := f.lose(b)
 			var repair sync.WaitGroup
 			repair.Go(func() {
-				if _, err := f.doctor.Repair(f.Context(), found[0]); err != nil {
+				if _, err := f.doctor.Repair(f.Context(), found); err != nil {
 					f.Logf("the unbind was faster: %v", err)
 				}
 			})
@@ -177,6 +141,16 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 			f.Must(err)
 			require.False(f, f.accountExists(b.Account), "the account outlives its binding")
 		}
+		b := f.bind(i, plan.ReadWrite)
+		found := f.lose(b)
+		f.InTx(func(tx *store.Tx) error {
+			tx.InsertTask(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
+				PlanID: i.PlanID, Owner: "another broker", LeaseTTL: time.Hour})
+			return nil
+		})
+		f.expect(f.doctor)
+		f.refuses(found)
+		assert.False(f, f.accountExists(b.Account), "the account was made again while it was being unbound")
 	})
 }
 
@@ -199,7 +173,8 @@ func TestServerThatCannotBeAsked(t *testing.T) {
 func TestAbandonedInstanceIsFound(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		f.InTx(func(tx *store.Tx) error {
-			return tx.InsertInstance(store.Instance{ID: "half", Location: store.SharedLocation(inprocess.SharedName), Database: foreign("db_")})
+			return tx.InsertInstance(store.Instance{ID: "half", Database: foreign("db_"),
+				Location: store.SharedLocation(inprocess.SharedName)})
 		})
 		found := f.expect(f.doctor, "abandoned instance")[0]
 		assert.True(f, found.InstanceID == "half" && !found.Repairable, "%+v", found)

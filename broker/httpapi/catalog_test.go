@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -68,16 +67,9 @@ func TestCatalogSaysWhatCanRotate(t *testing.T) {
 
 // getCatalog returns the body, after it has checked the rest of the response.
 func getCatalog(t *testing.T, from http.Handler) string {
-	q := httptest.NewRequest(http.MethodGet, "/v2/catalog", nil)
-	q.SetBasicAuth("broker", testPassword)
-	q.Header.Set("X-Broker-API-Version", "2.17")
-	q.Header.Set("X-Broker-API-Request-Identity", testIdentity)
-	w := httptest.NewRecorder()
-	from.ServeHTTP(w, q)
-	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Equal(t, []string{"application/json"}, w.Header()["Content-Type"])
-	assert.Equal(t, []string{testIdentity}, w.Header()["X-Broker-Api-Request-Identity"])
-	return w.Body.String()
+	got := (&server{Handler: from}).do(t, request{method: "GET", target: "/v2/catalog"})
+	assert.Equal(t, http.StatusOK, got.status)
+	return got.body
 }
 
 func TestNewNeedsACatalog(t *testing.T) {

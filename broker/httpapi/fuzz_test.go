@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,22 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fuzzed is the handler under test without a network.
-type fuzzed struct {
-	broker  *recordingBroker
-	handler http.Handler
-}
-
-func newFuzzed(f *testing.F) fuzzed {
+func newFuzzed(f *testing.F) *server {
 	b := &recordingBroker{}
 	h, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(f, err)
-	return fuzzed{b, h}
+	return &server{Handler: h, broker: b}
 }
 
-// exchange sends a request with that head, and returns the calls that reached the broker. It fails
+// answer sends a request with that head, and returns the calls that reached the broker. It fails
 // the test unless the response is one JSON object and no 5xx. What net/http itself refuses is skipped: ok is false.
-func (z fuzzed) exchange(t *testing.T, head string) (calls []received, status int, ok bool) {
+func (s *server) answer(t *testing.T, head string) (calls []received, status int, ok bool) {
 	t.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head + "\r\n\r\n")))
 	if err != nil {
@@ -40,15 +33,11 @@ func (z fuzzed) exchange(t *testing.T, head string) (calls []received, status in
 	}
 	r.Body = http.NoBody
 	r.RemoteAddr = "192.0.2.1:1234"
-	w := httptest.NewRecorder()
-	z.handler.ServeHTTP(w, r)
-	var object map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &object); err != nil || object == nil {
-		t.Errorf("%q: the answer %d %q is not one JSON object", head, w.Code, w.Body)
-	}
-	assert.False(t, w.Code >= 500 || w.Code < 200 || w.Code >= 300 && w.Code < 400,
-		"%q: answer %d %s", head, w.Code, w.Body)
-	return z.broker.received(), w.Code, true
+	got := serve(s, r)
+	assert.NotNil(t, got.object, "%q: the answer %d %q is not one JSON object", head, got.status, got.body)
+	assert.False(t, got.status >= 500 || got.status < 200 || got.status >= 300 && got.status < 400,
+		"%q: answer %d %s", head, got.status, got.body)
+	return s.broker.received(), got.status, true
 }
 
 const knownLogin = "\r\nHost: h\r\nX-Broker-API-Version: 2.17\r\nAuthorization: "
@@ -62,11 +51,11 @@ func FuzzPath(f *testing.F) {
 		f.Add(seed, "b")
 		f.Add("i", seed)
 	}
-	z := newFuzzed(f)
+	s := newFuzzed(f)
 	login := knownLogin + basic("broker", testPassword)
 	f.Fuzz(func(t *testing.T, instance, binding string) {
 		target := "/v2/service_instances/" + instance + "/service_bindings/" + binding
-		calls, status, ok := z.exchange(t, "GET "+target+" HTTP/1.1"+login)
+		calls, status, ok := s.answer(t, "GET "+target+" HTTP/1.1"+login)
 		if !ok || len(calls) == 0 {
 			return
 		}
@@ -99,9 +88,9 @@ func FuzzHeaders(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4])
 	}
-	z := newFuzzed(f)
+	s := newFuzzed(f)
 	f.Fuzz(func(t *testing.T, authorization, version, originator, identity, forwarded string) {
-		calls, status, ok := z.exchange(t, "GET /v2/service_instances/i HTTP/1.1\r\nHost: h\r\nAuthorization: "+authorization+
+		calls, status, ok := s.answer(t, "GET /v2/service_instances/i HTTP/1.1\r\nHost: h\r\nAuthorization: "+authorization+
 			"\r\nX-Broker-API-Version: "+version+"\r\nX-Broker-API-Originating-Identity: "+originator+
 			"\r\nX-Broker-API-Request-Identity: "+identity+"\r\nX-Forwarded-For: "+forwarded)
 		if !ok || len(calls) == 0 {
@@ -128,10 +117,10 @@ func FuzzQuery(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	z := newFuzzed(f)
+	s := newFuzzed(f)
 	login := knownLogin + basic("broker", testPassword)
 	f.Fuzz(func(t *testing.T, query string) {
-		calls, _, ok := z.exchange(t, "GET /v2/service_instances/i/last_operation?"+query+" HTTP/1.1"+login)
+		calls, _, ok := s.answer(t, "GET /v2/service_instances/i/last_operation?"+query+" HTTP/1.1"+login)
 		if !ok || len(calls) == 0 {
 			return
 		}

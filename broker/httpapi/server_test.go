@@ -6,9 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,7 +19,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/limits"
 	"mysql-broker/test/logged"
 )
 
@@ -30,12 +27,12 @@ const (
 	testIdentity = "e5c6fa51-identity-of-the-test"
 )
 
-// server is the handler under test on a port of its own, with all that can be seen of it from outside.
+// server is the handler under test, with all that can be seen of it from outside.
 type server struct {
+	http.Handler
 	broker  *recordingBroker
 	metrics *prometheus.Registry
 	log     *logged.Text
-	address string
 }
 
 func newServer(t *testing.T, b *recordingBroker) *server { return newServerWith(t, b, Proxies{}) }
@@ -49,13 +46,11 @@ func newServerWith(t *testing.T, b *recordingBroker, proxies Proxies) *server {
 		Proxies:     proxies,
 	})
 	require.NoError(t, err)
-	listener := httptest.NewServer(h)
-	t.Cleanup(listener.Close)
-	s.address = listener.Listener.Addr().String()
+	s.Handler = h
 	return s
 }
 
-// request is sent byte by byte, because net/http's client would correct mistakes that the handler must cope with.
+// request is written byte by byte, because net/http's client would correct mistakes that the handler must cope with.
 type request struct {
 	method, target string
 	// header replaces defaults; an empty value leaves the header out.
@@ -67,6 +62,7 @@ type request struct {
 type reply struct {
 	status int
 	header http.Header
+	body   string
 	object map[string]any
 }
 
@@ -88,19 +84,18 @@ func (s *server) do(t *testing.T, q request) reply {
 
 // exchange sends the request and reads the response. object is nil if the body is not a JSON object.
 func (s *server) exchange(t *testing.T, q request) reply {
-	conn, err := net.Dial("tcp", s.address)
-	require.NoError(t, err)
-	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(limits.Stuck)))
-	_, err = io.WriteString(conn, q.bytes())
-	require.NoError(t, err)
-	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: q.method})
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(q.bytes())))
 	require.NoError(t, err, "%s %s", q.method, q.target)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	got := reply{status: response.StatusCode, header: response.Header}
-	if err := json.Unmarshal(body, &got.object); err != nil {
+	r.RemoteAddr = "192.0.2.1:1234"
+	return serve(s, r)
+}
+
+// serve has a handler serve a request.
+func serve(h http.Handler, r *http.Request) reply {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	got := reply{status: w.Code, header: w.Header(), body: w.Body.String()}
+	if err := json.Unmarshal(w.Body.Bytes(), &got.object); err != nil {
 		got.object = nil
 	}
 	return got
@@ -133,27 +128,15 @@ func basic(username, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
 }
 
-// waitForLog waits until the log has n lines about requests, which follow the responses, and returns all lines.
-func (s *server) waitForLog(t *testing.T, n int) []map[string]any {
-	t.Helper()
-	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); {
-		var lines []map[string]any
-		requests := 0
-		for text := range strings.Lines(s.log.String()) {
-			var line map[string]any
-			require.NoError(t, json.Unmarshal([]byte(text), &line), "log line %q", text)
-			lines = append(lines, line)
-			if line["msg"] == "request" {
-				requests++
-			}
-		}
-		if requests >= n {
-			return lines
-		}
-		time.Sleep(time.Millisecond)
+// lines returns the lines of the log.
+func (s *server) lines(t *testing.T) (all []map[string]any) {
+	for text := range strings.Lines(s.log.String()) {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &line), "log line %q", text)
+		all = append(all, line)
 	}
-	t.Fatalf("fewer than %d requests logged:\n%s", n, s.log)
-	return nil
+	require.NotEmpty(t, all)
+	return all
 }
 
 // received is one call that reached the broker.

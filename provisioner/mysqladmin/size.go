@@ -32,12 +32,17 @@ const programLimit = 10 * time.Second
 // files of InnoDB count.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html
-func (on Sizes) Of(ctx context.Context, name string) (size Size, err error) {
+func (on Sizes) Of(ctx context.Context, name string) (Size, error) {
 	tables, files, err := on.tablesOf(ctx, name)
 	if err != nil && (!TimedOut(err) || files == 0) {
-		return size, on.s.explain("size of database "+name, err)
+		return Size{}, on.s.explain("size of database "+name, err)
 	}
-	size.Files = files
+	return on.withPrograms(ctx, name, tables, files)
+}
+
+// withPrograms adds up what tablesOf returns, and measures the stored programs.
+func (on Sizes) withPrograms(ctx context.Context, name string, tables []tableSize, files int64) (Size, error) {
+	size := Size{Files: files}
 	for _, t := range tables {
 		if t.hasFile() {
 			size.Reusable += t.free
@@ -185,10 +190,18 @@ func (on Sizes) Files(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizes, err := on.measure(ctx, fmt.Sprintf(`SELECT SUBSTRING_INDEX(NAME, '/', 1), CAST(SUM(FILE_SIZE) AS SIGNED)
-		FROM %s WHERE NAME LIKE ? GROUP BY 1`, dialects[flavour.Name].tablespaces), escapePattern(DatabasePrefix)+"%")
+	sizes := map[string]int64{}
+	query := "SELECT NAME, FILE_SIZE FROM " + dialects[flavour.Name].tablespaces + " WHERE NAME LIKE ?"
+	err = on.eachRow(ctx, query, escapePattern(DatabasePrefix)+"%", func(rows *sql.Rows) error {
+		var file string
+		var bytes int64
+		err := rows.Scan(&file, &bytes)
+		database, _, _ := strings.Cut(file, "/")
+		sizes[database] += bytes
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, on.s.explain("measure the databases", err)
 	}
 	for _, name := range databases {
 		if _, filled := sizes[name]; strings.HasPrefix(name, DatabasePrefix) && !filled {
@@ -254,15 +267,4 @@ func (on Sizes) otherTablesOf(ctx context.Context, database string) (bytes int64
 		}
 	}
 	return bytes, err
-}
-
-// measure runs a query whose arguments all are one name or pattern of databases, and which returns bytes by name. The
-// names of the broker's databases are the same in every character set.
-func (on Sizes) measure(ctx context.Context, query, databases string) (map[string]int64, error) {
-	sizes := map[string]int64{}
-	args := slices.Repeat([]any{databases}, strings.Count(query, "?"))
-	if err := readPairs(ctx, on.s.reads, sizes, query, args...); err != nil {
-		return nil, on.s.explain("measure the databases", err)
-	}
-	return sizes, nil
 }

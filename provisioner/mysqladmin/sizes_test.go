@@ -16,7 +16,7 @@ import (
 func TestLargestTables(t *testing.T) {
 	onEachLaxServer(t, func(t *testing.T, f *fixture) {
 		tenant := f.loginAs(f.account(plan.Admin))
-		tables, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
+		_, tables, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
 		assert.True(t, err == nil && count == 0 && len(tables) == 0, "of an empty database: %v, %d, %v", tables, count, err)
 		f.exec(tenant, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling VARCHAR(1000))",
 			"CREATE TABLE parted (id INT PRIMARY KEY, filling VARCHAR(1000)) PARTITION BY HASH (id) PARTITIONS 3",
@@ -28,7 +28,7 @@ func TestLargestTables(t *testing.T) {
 		for range 11 {
 			f.exec(tenant, "INSERT INTO large (filling) SELECT filling FROM large")
 		}
-		tables, count, err = f.server.Sizes.LargestTables(t.Context(), f.database, 10)
+		_, tables, count, err = f.server.Sizes.LargestTables(t.Context(), f.database, 10)
 		f.must(err)
 		sizes := map[string]int64{}
 		var sum int64
@@ -45,10 +45,11 @@ func TestLargestTables(t *testing.T) {
 		whole, err := f.server.Sizes.Of(t.Context(), f.database)
 		assert.True(t, err == nil && whole.Files == sum+f.programs(),
 			"the tables take %d bytes together, the database %d: %v", sum, whole.Files, err)
-		some, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 2)
-		assert.True(t, err == nil && len(some) == 2 && count == 5, "the largest two: %v of %d, %v", some, count, err)
+		measured, some, count, err := f.server.Sizes.LargestTables(t.Context(), f.database, 2)
+		assert.True(t, err == nil && len(some) == 2 && count == 5 && measured.Files == whole.Files,
+			"the largest two: %v of %d, %v together, %v", some, count, measured, err)
 		f.exec(tenant, "DROP VIEW seen")
-		without, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
+		_, without, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
 		f.must(err)
 		bytes := map[string]int64{}
 		for _, table := range without {
@@ -70,7 +71,7 @@ func TestSizesBesideViewsThatNeedMuchMemory(t *testing.T) {
 		}
 		size, err := f.server.Sizes.Of(t.Context(), f.database)
 		assert.True(t, err == nil && size.Files >= 16<<10, "the database takes %d bytes: %v", size.Files, err)
-		tables, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
+		_, tables, _, err := f.server.Sizes.LargestTables(t.Context(), f.database, 10)
 		assert.True(t, err == nil && len(tables) == 1, "its tables are %v: %v", tables, err)
 		_, err = f.server.Sizes.OtherTables(t.Context())
 		assert.NoError(t, err)

@@ -14,13 +14,17 @@ type Table struct {
 	Rows  int64 // an estimate of the server
 }
 
-// LargestTables lists up to n tables of a database, the largest first, and says how many there are.
+// LargestTables measures a database and lists up to n of its tables, the largest first, and says how many there are.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://mariadb.com/docs/server/reference/system-tables/information-schema/information-schema-tables/information-schema-innodb-tables/information-schema-innodb_sys_tablespaces-table
-func (on Sizes) LargestTables(ctx context.Context, database string, n int) (largest []Table, all int, err error) {
-	tables, _, err := on.tablesOf(ctx, database)
+func (on Sizes) LargestTables(ctx context.Context, database string, n int) (
+	size Size, largest []Table, all int, err error) {
+	tables, files, err := on.tablesOf(ctx, database)
 	if err != nil {
-		return nil, 0, on.s.explain("list the tables of database "+database, err)
+		return size, nil, 0, on.s.explain("list the tables of database "+database, err)
+	}
+	if size, err = on.withPrograms(ctx, database, tables, files); err != nil {
+		return size, nil, 0, err
 	}
 	for _, t := range tables {
 		if t.kind == "BASE TABLE" {
@@ -34,7 +38,7 @@ func (on Sizes) LargestTables(ctx context.Context, database string, n int) (larg
 	slices.SortFunc(largest, func(a, b Table) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
 	})
-	return largest[:min(n, len(largest))], len(largest), nil
+	return size, largest[:min(n, len(largest))], len(largest), nil
 }
 
 // MariaDB opens none of them.

@@ -78,10 +78,7 @@ func (ss *Servers) Inspect(ctx context.Context, i store.Instance, accounts []str
 		if found.Sessions, err = admin.OpenSessions(ctx, accounts); err != nil {
 			return err
 		}
-		if found.Size, err = admin.Sizes.Of(ctx, i.Database); err != nil {
-			return err
-		}
-		found.Largest, found.Tables, err = admin.Sizes.LargestTables(ctx, i.Database, shownTables)
+		found.Size, found.Largest, found.Tables, err = admin.Sizes.LargestTables(ctx, i.Database, shownTables)
 		return err
 	})
 	if err != nil {

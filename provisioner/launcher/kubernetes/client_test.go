@@ -2,9 +2,15 @@ package kubernetes_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -248,29 +255,56 @@ func TestNoPodWhereWatchesFail(t *testing.T) {
 	assert.NotContains(t, log.String(), "410")
 }
 
-// A token that was replaced in its file is read again when the old one is refused.
-func TestTokenFile(t *testing.T) {
+// A token that was replaced in its file is read again when the old one is refused, and so is the CA when the API server
+// has a certificate of another one.
+func TestFilesThatAreReplaced(t *testing.T) {
 	t.Parallel()
+	dir := t.TempDir()
+	write := func(name string, text []byte) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
 	var valid atomic.Value
-	valid.Store("Bearer first")
-	cfg := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+	var presents atomic.Pointer[tls.Config]
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != valid.Load() {
 			refuse(w, 401, "Unauthorized", "Unauthorized")
 			return
 		}
 		fmt.Fprint(w, `{}`)
-	})
-	file := filepath.Join(t.TempDir(), "token")
-	write := func(token string) { require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600)) }
-	write("first")
-	cfg.Credentials.Token, cfg.Credentials.TokenFile = "", file
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that trust another CA
+	server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return presents.Load(), nil
+	}}
+	renew := func() (ca []byte) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		issuer, leaf, err := certificate.New("api", key, "127.0.0.1")
+		require.NoError(t, err)
+		presents.Store(&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leaf}, PrivateKey: key}}})
+		server.CloseClientConnections()
+		return certificate.PEM("CERTIFICATE", issuer)
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	write("ca.crt", renew())
+	write("token", []byte("first\n"))
+	valid.Store("Bearer first")
+	cfg := kubernetes.Config{Namespace: "servers", Credentials: api.Credentials{URL: server.URL,
+		CAFile: filepath.Join(dir, "ca.crt"), TokenFile: filepath.Join(dir, "token")}}
 	l := open(t, cfg)
 	_, err := l.List(t.Context())
-	assert.NoError(t, err, "with the first token")
-	write("second")
+	assert.NoError(t, err, "with the first CA and token")
+	write("token", []byte("second\n"))
 	valid.Store("Bearer second")
 	_, err = l.List(t.Context())
 	assert.NoError(t, err, "with the second token")
+	next := renew()
+	_, err = l.List(t.Context())
+	assert.ErrorContains(t, err, "certificate signed by unknown authority")
+	write("ca.crt", next)
+	_, err = l.List(t.Context())
+	assert.NoError(t, err, "with the second CA")
 	valid.Store("Bearer third")
 	_, err = l.List(t.Context())
 	assert.False(t, err == nil || strings.Contains(err.Error(), "second"), "with a token that is refused: %v", err)
@@ -314,6 +348,7 @@ func TestCredentials(t *testing.T) {
 		"plain HTTP":       func(c *kubernetes.Config) { c.Credentials.URL = "http://api.example.com" },
 		"no token":         func(c *kubernetes.Config) { c.Credentials.Token = "" },
 		"CA that is not":   func(c *kubernetes.Config) { c.Credentials.CA = []byte("CA") },
+		"no file of a CA":  func(c *kubernetes.Config) { c.Credentials.CAFile = "/nowhere" },
 		"no pod of theirs": func(c *kubernetes.Config) { c.Credentials = api.Credentials{InCluster: true} },
 	} {
 		cfg := good

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -43,9 +45,14 @@ const (
 type Client struct {
 	url       string // without a trailing slash
 	namespace string
-	http      *http.Client
-	token     *tokenSource // nil if the broker logs in with a client certificate
+	ca        source
+	token     *source           // nil if the broker logs in with a client certificate
+	login     []tls.Certificate // that one
 	dated     atomic.Pointer[date]
+
+	mu      sync.Mutex
+	http    *http.Client
+	trusted string // the CA that http trusts
 }
 
 // date is what a response said that the time is, and when it said so.
@@ -65,7 +72,11 @@ func (c *Client) Now() time.Time {
 func (c *Client) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // Close closes connections that are not in use.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.http.CloseIdleConnections()
+}
 
 // Path returns the path of all objects of a kind, or of one of them, such as "pods" and "d-1".
 func (c *Client) Path(kind string, name ...string) string {
@@ -283,12 +294,14 @@ func (c *Client) Do(ctx context.Context, request Call, into any) error {
 	}
 }
 
-// try sends a request once. If the API server refuses the token and there is a file with a new one, it tries again.
+// try sends a request once. If the API server refuses the token, or has a certificate of another CA, and there is a file
+// with a new one, it tries again.
 func (c *Client) try(ctx context.Context, request Call, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	response, err := c.Send(ctx, request, body)
-	if IsStatus(err, http.StatusUnauthorized) && c.token != nil && c.token.renew() {
+	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
+	if unverified && c.ca.renew() || IsStatus(err, http.StatusUnauthorized) && c.token != nil && c.token.renew() {
 		response, err = c.Send(ctx, request, body)
 	}
 	if err != nil {
@@ -323,11 +336,15 @@ func (c *Client) Send(ctx context.Context, request Call, body []byte) (*http.Res
 	if c.token != nil {
 		token, err := c.token.read()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the token for Kubernetes: %w", err)
 		}
-		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(token))
 	}
-	response, err := c.http.Do(r)
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(r)
 	if err != nil {
 		return nil, fmt.Errorf("ask Kubernetes: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -21,10 +22,13 @@ import (
 type Credentials struct {
 	InCluster bool // use the ServiceAccount of the broker's pod; all other fields are empty
 
-	URL       string
-	CA        []byte // PEM
-	Token     string
-	TokenFile string // instead of Token; read again each minute
+	URL   string
+	CA    []byte // PEM; empty for those of this host
+	Token string
+
+	// CAFile and TokenFile are used instead of CA and Token. They are read again each minute, and when the API server has
+	// another certificate or refuses the token.
+	CAFile, TokenFile string
 
 	// Certificate and Key, in PEM, replace the token.
 	Certificate []byte
@@ -43,39 +47,53 @@ func (c Credentials) Client(namespace string) (*Client, error) {
 			return nil, errors.New("the broker does not run in a pod of Kubernetes, which would have " +
 				"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT")
 		}
-		ca, err := os.ReadFile(serviceAccountDir + "/ca.crt")
-		if err != nil {
-			return nil, err
-		}
-		c.URL, c.CA, c.TokenFile = "https://"+net.JoinHostPort(host, port), ca, serviceAccountDir+"/token"
+		c.URL = "https://" + net.JoinHostPort(host, port)
+		c.CAFile, c.TokenFile = serviceAccountDir+"/ca.crt", serviceAccountDir+"/token"
 	}
 	if !strings.HasPrefix(c.URL, "https://") {
 		return nil, fmt.Errorf("the API server's URL %q does not begin with https://", c.URL)
 	}
-	verify := &tls.Config{}
-	if len(c.CA) > 0 {
-		verify.RootCAs = x509.NewCertPool()
-		if !verify.RootCAs.AppendCertsFromPEM(c.CA) {
-			return nil, errors.New("the API server's CA is not PEM")
-		}
-	}
-	made := &Client{url: strings.TrimRight(c.URL, "/"), namespace: namespace}
+	made := &Client{url: strings.TrimRight(c.URL, "/"), namespace: namespace,
+		ca: source{file: c.CAFile, text: string(c.CA)}}
 	switch {
 	case len(c.Certificate) > 0:
 		pair, err := tls.X509KeyPair(c.Certificate, c.Key)
 		if err != nil {
 			return nil, fmt.Errorf("the client certificate: %w", err)
 		}
-		verify.Certificates = []tls.Certificate{pair}
-	case c.TokenFile != "":
-		made.token = &tokenSource{file: c.TokenFile}
-	case c.Token != "":
-		made.token = &tokenSource{token: strings.TrimSpace(c.Token)}
+		made.login = []tls.Certificate{pair}
+	case c.TokenFile != "" || c.Token != "":
+		made.token = &source{file: c.TokenFile, text: c.Token}
 	default:
 		return nil, errors.New("there is neither a token nor a client certificate")
 	}
-	made.http = outbound.New(outbound.Options{URL: c.URL, TLS: verify, Time: longestTime, Bytes: maxResponse})
-	return made, nil
+	_, err := made.client()
+	return made, err
+}
+
+// client returns the HTTP client that trusts the present CA.
+func (c *Client) client() (*http.Client, error) {
+	ca, err := c.ca.read()
+	if err != nil {
+		return nil, fmt.Errorf("the API server's CA: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.http != nil && ca == c.trusted {
+		return c.http, nil
+	}
+	verify := &tls.Config{Certificates: c.login}
+	if ca != "" {
+		verify.RootCAs = x509.NewCertPool()
+		if !verify.RootCAs.AppendCertsFromPEM([]byte(ca)) {
+			return nil, errors.New("the API server's CA is not PEM")
+		}
+	}
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+	c.http, c.trusted = outbound.New(outbound.Options{URL: c.url, TLS: verify, Time: longestTime, Bytes: maxResponse}), ca
+	return c.http, nil
 }
 
 // kubeconfig has the fields that the launcher reads in kubectl's configuration file.
@@ -135,7 +153,8 @@ func ReadKubeconfig(path string) (c Credentials, err error) {
 		for _, cluster := range file.Clusters {
 			if cluster.Name == context.Context.Cluster {
 				c.URL = cluster.Cluster.Server
-				if c.CA, err = inline(cluster.Cluster.CAData, cluster.Cluster.CAFile); err != nil {
+				c.CAFile = cluster.Cluster.CAFile
+				if c.CA, err = base64.StdEncoding.DecodeString(cluster.Cluster.CAData); err != nil {
 					return c, err
 				}
 			}
@@ -172,35 +191,35 @@ func inline(data, file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// tokenAge is how long a token from a file is used before the file is read again. Kubernetes replaces tokens hourly.
+// sourceAge is how long what a file contains is used before the file is read again. Kubernetes replaces tokens hourly.
 // https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
-const tokenAge = time.Minute
+const sourceAge = time.Minute
 
-// tokenSource is a constant token, or a file with the current one.
-type tokenSource struct {
-	file string // "" if the token does not change
+// source is a constant text, or that of a file which others replace.
+type source struct {
+	file string // "" if the text does not change
 
 	mu    sync.Mutex
-	token string
+	text  string
 	since time.Time // when it was read
 }
 
-func (s *tokenSource) read() (string, error) {
+func (s *source) read() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.file == "" || time.Since(s.since) < tokenAge {
-		return s.token, nil
+	if s.file == "" || time.Since(s.since) < sourceAge {
+		return s.text, nil
 	}
 	text, err := os.ReadFile(s.file)
 	if err != nil {
-		return "", fmt.Errorf("the token for Kubernetes: %w", err)
+		return "", err
 	}
-	s.token, s.since = strings.TrimSpace(string(text)), time.Now()
-	return s.token, nil
+	s.text, s.since = string(text), time.Now()
+	return s.text, nil
 }
 
 // renew makes the next request read the file again. It returns false if there is no file.
-func (s *tokenSource) renew() bool {
+func (s *source) renew() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since = time.Time{}

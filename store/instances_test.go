@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,17 +18,6 @@ import (
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
-
-// A task that remembers a location finds the same server again.
-func TestLocationsAreRemembered(t *testing.T) {
-	t.Parallel()
-	want := store.DedicatedLocation("process", "d_1")
-	raw, err := json.Marshal(want)
-	require.NoError(t, err)
-	var got store.Location
-	require.NoError(t, json.Unmarshal(raw, &got))
-	assert.Equal(t, want, got)
-}
 
 // TestLocations reads recorded locations, one of them recorded as a broker without launchers does.
 func TestLocations(t *testing.T) {

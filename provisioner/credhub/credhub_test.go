@@ -1,7 +1,6 @@
 package credhub_test
 
 import (
-	"bytes"
 	"errors"
 	"maps"
 	"net/http"
@@ -182,12 +181,10 @@ func TestResponses(t *testing.T) {
 	}{
 		"stores nothing":            {"PUT", "/api/v1/data", 200, `{}`, "about something else"},
 		"stores another name":       {"PUT", "/api/v1/data", 200, `{"name": "/c/other"}`, "about something else"},
-		"sends a GET elsewhere":     {"PUT", "/api/v1/data", 302, "/info", "redirects"},
 		"sends a password to http":  {"PUT", "/api/v1/data", 307, plain.URL, "redirects"},
 		"another path's permission": {"GET", "/api/v2/permissions", 200, permission, "about something else"},
 		"no permission at all":      {"POST", "/api/v2/permissions", 201, `{}`, "about something else"},
 		"UAA by http":               {"GET", "/info", 200, `{"auth-server": {"url": "` + plain.URL + `"}}`, "https://"},
-		"400 MB":                    {"GET", "/api/v2/permissions", 200, "", "bytes"},
 	} {
 		hub := imitation.Start(t)
 		hub.Answer(func(r *http.Request) http.HandlerFunc {
@@ -200,10 +197,7 @@ func TestResponses(t *testing.T) {
 					return
 				}
 				w.WriteHeader(test.status)
-				_, err := w.Write([]byte(test.body))
-				for n := 0; test.body == "" && err == nil && n < 400; n++ {
-					_, err = w.Write(bytes.Repeat([]byte(" "), 1<<20))
-				}
+				_, _ = w.Write([]byte(test.body))
 			}
 		})
 		err := client(t, hub, nil).Store(t.Context(), name, secret, reader)

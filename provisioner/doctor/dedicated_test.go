@@ -87,32 +87,6 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 	})
 }
 
-// silentLauncher is one that cannot be asked.
-type silentLauncher struct{ launcher.Launcher }
-
-func (silentLauncher) List(context.Context) ([]string, error) {
-	return nil, errors.New("no route to host")
-}
-
-// If one launcher cannot be reached, that is the only finding about its servers. Those of others are examined, even if
-// they have the same ids.
-func TestOneOfSeveralLaunchersIsSilent(t *testing.T) {
-	eachServer(t, func(f *fixture) {
-		here, there := f.Provision(dedicatedPlan), f.Provision(dedicatedPlan)
-		records := testdrive.OpenTasks(f.T, f.Env)
-		records.Exec(f.T, "UPDATE instance SET launcher = 'far' WHERE id = $1", there.ID)
-		records.Exec(f.T, "UPDATE resource SET launcher = 'far' WHERE instance_id = $1", there.ID)
-		key, err := f.Store.Keys.SessionLockKey(f.Context())
-		f.Must(err)
-		two := doctor.New(doctor.Config{Store: f.Store, Plans: plans(), Fleet: fleet.New(fleet.Config{Store: f.Store,
-			Shared: f.Fleet.Shared, SessionLockKey: key,
-			Launchers: map[string]launcher.Launcher{"process": f.Launcher, "far": silentLauncher{}}})})
-		f.forgetInstance(here)
-		found := f.expect(two, "orphan dedicated server "+here.Location.Server, "unreachable launcher far")
-		assert.Contains(f, found[1].ToDo, "no route to host")
-	})
-}
-
 // restrictedLauncher is one to which an operator grants rights.
 type restrictedLauncher struct {
 	launcher.Launcher

@@ -1,7 +1,6 @@
 package quota_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/engine"
-	"mysql-broker/provisioner/instances"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/store"
@@ -113,23 +111,6 @@ func TestRoomIsMade(t *testing.T) {
 		testdrive.Exec(t, a.login.Open(t), "CREATE DATABASE `"+i.Database+"`")
 		testdrive.Exec(t, f.bind(i, plan.Admin).DB, "CREATE TABLE made (id INT)")
 	})
-}
-
-// An instance that has the id of another one inherits nothing.
-func TestInstanceWithTheIDOfAnother(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, servers.Any(t))
-	i, _ := f.filled()
-	f.guard()
-	f.awaitOver(i, true)
-	_, err := f.Broker.Deprovision(t.Context(), instances.DeprovisionRequest{InstanceID: i.ID, Plan: small})
-	f.Must(err)
-	i = f.ProvisionAs(i.ID, small)
-	a := f.bind(i, plan.ReadWrite)
-	testdrive.Fill(f.T, a.DB, 0)
-	f.awaitRound("shared-1")
-	f.expectWrites(a)
-	f.awaitOver(i, false)
 }
 
 // Stored programs are in no table's file, but count towards the quota. Who has filled it with them can create no more,
@@ -237,9 +218,7 @@ func TestUnreachableServers(t *testing.T) {
 	through := s
 	through.Port = proxy.Port()
 	env := testdrive.Environment(t, s)
-	described, err := json.Marshal([]any{testdrive.Described("shared-1", through), testdrive.DeadServer(t, "dead")})
-	require.NoError(t, err)
-	env["MYSQL_SERVERS"] = string(described)
+	env["MYSQL_SERVERS"] = testdrive.Encode(t, []any{testdrive.Described("shared-1", through), testdrive.DeadServer(t, "dead")})
 	f := newFixtureIn(t, s, env)
 	i, _ := f.filled()
 	f.guard()
@@ -305,4 +284,44 @@ func TestLevel(t *testing.T) {
 		assert.Equal(t, c.want, quota.Level(c.percent, 100, c.before), "%d %% after level %d: level", c.percent, c.before)
 	}
 	assert.Equal(t, 90, quota.Level(100<<20-1, 100<<20, 90), "one byte less than the quota: level")
+}
+
+// Events run without connections, so limits of connections do not bound them. Only plans that say so have them. A change
+// of plan grants or revokes EVENT, of kept accounts too, and so does the guard where a release before this one gave it.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testdrive.Private(t, servers.Any(t).Flavour))
+	i := f.Provision(small)
+	definer, admin := f.bind(i, plan.ReadWrite), f.bind(i, plan.Admin)
+	testdrive.Exec(t, definer.DB, "CREATE TABLE ticks (id INT AUTO_INCREMENT PRIMARY KEY)")
+	const tick = "CREATE EVENT tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO ticks () VALUES ()"
+	refused := func(a account) {
+		db := a.login.Open(t)
+		for _, statement := range []string{tick, "ALTER EVENT tick DISABLE", "DROP EVENT tick"} {
+			assert.EqualValues(t, testdrive.DeniedInAll, testdrive.RefusalOf(t, db, statement), "%s: error", statement)
+		}
+	}
+	may := func(a account) bool {
+		return testdrive.Read[bool](t, f.Root, `SELECT EXISTS (SELECT 1 FROM information_schema.schema_privileges
+			WHERE privilege_type = 'EVENT' AND grantee = CONCAT('\'', ?, '\'@\'%\''))`, a.login.Username)
+	}
+	refused(definer)
+	refused(admin)
+
+	f.update(i, eventful)
+	testdrive.Exec(t, definer.login.Open(t), tick)
+	testdrive.Exec(t, admin.login.Open(t), "CREATE EVENT other ON SCHEDULE EVERY 1 DAY DO DELETE FROM ticks", "DROP EVENT other")
+	f.Must(f.Broker.Unbind(t.Context(), bindings.UnbindRequest{InstanceID: i.ID, BindingID: definer.id})) // the account stays
+	seen := testdrive.Read[int](t, f.Root, "SELECT COUNT(*) FROM `"+i.Database+"`.ticks")
+	testdrive.AwaitTrue(t, f.Root, "SELECT COUNT(*) > ? FROM `"+i.Database+"`.ticks", seen+1) // one may have been under way
+
+	f.update(i, small)
+	refused(admin)
+	assert.False(t, may(definer) || may(admin), "an account may make events in a plan without")
+
+	testdrive.Exec(t, f.Root, "GRANT EVENT ON `"+strings.ReplaceAll(i.Database, "_", `\_`)+"`.* TO "+admin.login.Username)
+	testdrive.OpenTasks(t, f.Env).Exec(t, "UPDATE binding SET events = NULL")
+	f.guard()
+	testdrive.Eventually(t, "the privilege is taken", func() bool { return !may(admin) })
+	refused(admin)
 }

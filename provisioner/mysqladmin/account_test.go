@@ -1,7 +1,6 @@
 package mysqladmin_test
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"os"
@@ -51,9 +50,7 @@ func grants(f *fixture, account string) (all []string) {
 }
 
 func (f *fixture) checkLogin(user, password string) error {
-	cfg := f.config
-	cfg.User, cfg.Password = user, password
-	return mysqladmin.CheckLogin(f.t.Context(), cfg, f.database)
+	return mysqladmin.CheckLogin(f.t.Context(), f.configFor(user, password), f.database)
 }
 
 // Later changes of an account keep whether it requires TLS.
@@ -91,9 +88,7 @@ func TestCheckLoginWantsTheDatabaseToo(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadOnly)
 		f.must(f.checkLogin(a.Name, a.Password))
-		cfg := f.config
-		cfg.User, cfg.Password = a.Name, a.Password
-		err := mysqladmin.CheckLogin(context.Background(), cfg, "mysql")
+		err := mysqladmin.CheckLogin(t.Context(), f.configFor(a.Name, a.Password), "mysql")
 		assert.EqualValues(t, 1044, testdrive.ErrorNumber(err), "a database the account may not use: %v", err)
 	})
 }
@@ -115,9 +110,7 @@ func TestReadOnlyReadsAndNothingElse(t *testing.T) {
 func TestReadWriteAndAdminDoAllThatAnApplicationNeeds(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		for _, role := range everyRole[1:] {
-			db, err := f.loginAs(f.account(role)).Conn(t.Context())
-			f.must(err)
-			f.exec(db,
+			f.exec(f.connect(f.account(role)),
 				"CREATE TABLE parent (id INT PRIMARY KEY)",
 				"CREATE TABLE t (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))",
 				"ALTER TABLE t ADD COLUMN x INT", "CREATE INDEX i ON t (x)",
@@ -131,7 +124,6 @@ func TestReadWriteAndAdminDoAllThatAnApplicationNeeds(t *testing.T) {
 				"CREATE TEMPORARY TABLE tmp (id INT)", "INSERT INTO tmp VALUES (1)",
 				"DELETE FROM t", "DROP EVENT e", "DROP FUNCTION fn", "DROP PROCEDURE p", "DROP VIEW v",
 				"TRUNCATE t", "DROP TABLE t, parent")
-			f.must(db.Close())
 		}
 	})
 }
@@ -140,10 +132,7 @@ func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		neighbour := "dbx" + f.database[len("db_"):]
 		f.exec(f.root, "CREATE DATABASE `"+neighbour+"`", "CREATE TABLE `"+neighbour+"`.t (id INT)")
-		t.Cleanup(func() {
-			_, err := f.root.ExecContext(context.Background(), "DROP DATABASE `"+neighbour+"`")
-			f.must(err)
-		})
+		f.finally("DROP DATABASE `" + neighbour + "`")
 		for _, role := range everyRole {
 			db := f.loginAs(f.account(role))
 			f.refused(db, "USE `"+neighbour+"`", "SELECT * FROM `"+neighbour+"`.t", "DROP TABLE `"+neighbour+"`.t")
@@ -158,10 +147,9 @@ func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
 func TestNoRoomForAccounts(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		there := f.account(plan.ReadWrite)
-		f.config.User, f.config.Password = f.rootUser, f.rootPassword
-		f.config.Room = func() error { return errors.New("3 MiB are left") }
-		full := f.open(f.config)
-		s, err := full.Lock(t.Context(), uniqueName("key_"), leaseHolds)
+		cfg := f.configFor(f.rootUser, f.rootPassword)
+		cfg.Room = func() error { return errors.New("3 MiB are left") }
+		s, err := f.open(cfg).Lock(t.Context(), uniqueName("key_"), leaseHolds)
 		f.must(err)
 		t.Cleanup(func() { f.must(s.Close()) })
 		missing := mysqladmin.Account{Name: uniqueName("u_"), Password: "x", Database: f.database, Role: plan.ReadOnly}
@@ -197,4 +185,29 @@ func TestDamagedAccounts(t *testing.T) {
 	a := f.account(plan.ReadWrite)
 	f.must(f.loginAs(a).PingContext(t.Context()))
 	f.exec(f.root, "CREATE USER probe", "DROP USER probe")
+}
+
+// Without events, a role has all its other privileges, and RestorePrivileges revokes EVENT.
+func TestRolesWithoutEvents(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		const create = "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1"
+		for _, role := range everyRole {
+			with := f.account(role)
+			all := strings.Split(f.privileges(with.Name), ",")
+			without := with
+			without.Name, without.Events = uniqueName("u_"), false
+			f.must(f.session.Accounts.Create(t.Context(), without))
+			want := strings.Join(slices.DeleteFunc(all, func(p string) bool { return p == "EVENT" }), ",")
+			assert.Equal(t, want, f.privileges(without.Name), "%s without events", role)
+			conn := f.connect(without)
+			f.refused(conn, create, "DROP EVENT e", "ALTER EVENT e DISABLE")
+
+			f.must(f.session.Writes.RestorePrivileges(t.Context(), with.Name, role, false, f.database))
+			assert.Equal(t, want, f.privileges(with.Name), "%s released without events", role)
+			f.must(f.session.Writes.RestorePrivileges(t.Context(), without.Name, role, true, f.database))
+			if role != plan.ReadOnly {
+				f.exec(f.connect(without), create, "DROP EVENT e")
+			}
+		}
+	})
 }

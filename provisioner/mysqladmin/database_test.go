@@ -1,11 +1,9 @@
 package mysqladmin_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,8 +49,7 @@ func TestDropDatabaseDoesNotWaitForOpenTransactions(t *testing.T) {
 		for range 2 {
 			f.must(f.session.Databases.Drop(t.Context(), f.database))
 		}
-		found, err := f.server.DatabaseExists(t.Context(), f.database)
-		assert.True(t, !found && err == nil, "exists: %v, %v", found, err)
+		f.expectDatabase(f.database, false)
 	})
 }
 
@@ -67,16 +64,10 @@ func TestDropDatabaseNamesPreparedTransactionsInItsWay(t *testing.T) {
 		f.exec(conn, "XA START "+xid, "INSERT INTO t VALUES (1)", "XA END "+xid, "XA PREPARE "+xid)
 		f.must(conn.Close())
 		f.must(client.Close())
-		rollBack := sync.OnceFunc(func() {
-			_, err := f.root.ExecContext(context.Background(), "XA ROLLBACK "+xid)
-			f.must(err)
-		})
-		t.Cleanup(rollBack)
-
 		err = f.session.Databases.Drop(t.Context(), f.database)
 		assert.True(t, err != nil && strings.Contains(err.Error(), xid) && mysqladmin.Unreachable(err),
 			"error %v, want one that names %s and counts as an outage", err, xid)
-		rollBack()
+		f.exec(f.root, "XA ROLLBACK "+xid)
 		f.must(f.session.Databases.Drop(t.Context(), f.database))
 	})
 }
@@ -84,19 +75,17 @@ func TestDropDatabaseNamesPreparedTransactionsInItsWay(t *testing.T) {
 // On MySQL, a tenant can make its database read-only, which prevents a drop.
 func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		_, err := f.loginAs(f.account(plan.ReadWrite)).ExecContext(t.Context(),
-			"ALTER DATABASE `"+f.database+"` READ ONLY = 1")
-		flavour, flavourErr := f.server.Flavour(t.Context())
-		f.must(flavourErr)
-		readOnly, readErr := f.server.ReadOnly(t.Context(), f.database)
-		f.must(readErr)
-		if flavour.Name == mysqladmin.MySQL {
-			f.must(err)
+		can := f.config.Name == "mysql"
+		err := testdrive.ErrorOf(t, f.loginAs(f.account(plan.ReadWrite)), "ALTER DATABASE `"+f.database+"` READ ONLY = 1")
+		assert.Equal(t, can, err == nil, "%v", err)
+		readOnly, err := f.server.ReadOnly(t.Context(), f.database)
+		f.must(err)
+		assert.Equal(t, can, readOnly, "the database is read-only")
+		if can {
 			f.must(f.session.Databases.SetReadOnly(t.Context(), f.database, false))
 			f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT PRIMARY KEY)")
 			f.must(f.session.Databases.SetReadOnly(t.Context(), f.database, true))
 		}
-		assert.Equal(t, flavour.Name == mysqladmin.MySQL, readOnly, "the database is read-only")
 		f.must(f.session.Databases.Drop(t.Context(), f.database))
 	})
 }
@@ -114,28 +103,12 @@ func TestDatabaseSizeIsExactAndOfOneDatabase(t *testing.T) {
 	})
 }
 
-// Tables outside InnoDB have no tablespace, and MySQL lets a tenant put those of InnoDB into a shared one.
-func TestDatabaseSizeCountsTablesWithoutATablespace(t *testing.T) {
-	onEachLaxServer(t, func(t *testing.T, f *fixture) {
-		db := f.loginAs(f.account(plan.ReadWrite))
-		f.exec(db, "CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE `a#p-b` (id INT)")
-		f.expectSize(f.database, 3<<14, 1<<20)
-		f.createMyISAM("m", "b LONGBLOB")
-		for i := range int64(3) {
-			f.expectSize(f.database, i<<20, (i+1)<<20)
-			f.exec(db, fmt.Sprintf("INSERT INTO m VALUES (REPEAT('x', %d))", 1<<20))
-		}
-	})
-}
-
 // MariaDB refuses the option.
 func TestDatabaseSizeCountsTablesInASharedTablespace(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		flavour, err := f.server.Flavour(t.Context())
-		f.must(err)
 		db := f.loginAs(f.account(plan.ReadWrite))
-		_, err = db.ExecContext(t.Context(), "CREATE TABLE s (b LONGBLOB) TABLESPACE=innodb_system")
-		if flavour.Name == mysqladmin.MariaDB {
+		_, err := db.ExecContext(t.Context(), "CREATE TABLE s (b LONGBLOB) TABLESPACE=innodb_system")
+		if f.config.Name == "mariadb" {
 			assert.Error(t, err, "MariaDB put a table into the shared tablespace")
 			return
 		}
@@ -190,8 +163,7 @@ func TestDropEmptyDatabase(t *testing.T) {
 		for range 2 { // the second time, it is missing
 			f.must(f.session.Databases.DropEmpty(t.Context(), f.database))
 		}
-		found, err := f.server.DatabaseExists(t.Context(), f.database)
-		assert.True(t, !found && err == nil, "exists: %v, %v", found, err)
+		f.expectDatabase(f.database, false)
 	})
 }
 
@@ -199,7 +171,6 @@ func TestDropEmptyDatabase(t *testing.T) {
 // mixture goes with its database.
 func TestMarkedDatabases(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		f.must(f.session.Databases.Create(t.Context(), f.database, "", ""))
 		for _, begun := range []bool{true, false} {
 			if begun {
 				f.must(f.session.Databases.MarkUnfinished(t.Context(), f.database))
@@ -229,7 +200,6 @@ func TestMarkedDatabases(t *testing.T) {
 // What arrives on a server is listed there until it leaves.
 func TestListedInstances(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		f.must(f.session.Databases.Create(t.Context(), f.database, "", ""))
 		f.must(f.server.Marks.WriteMark(t.Context(), f.database, mysqladmin.Mark{TaskID: 1, TaskAt: time.Now()}))
 		listed := mysqladmin.ListedInstance{Database: f.database, About: "{}"}
 		f.must(f.server.Marks.ListInstances(t.Context(), f.database, []mysqladmin.ListedInstance{listed}))
@@ -253,4 +223,36 @@ func TestUptimeIsNoLongerThanTheServerRuns(t *testing.T) {
 		f.must(err)
 		require.LessOrEqual(t, up, time.Since(begun))
 	}
+}
+
+// A node that is away does not keep a database from being copied. Only that node knows which of the events it runs that
+// are disabled on the others.
+func TestRunningEventsWithoutANode(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		away := fmt.Sprintf("127.0.0.1:%d", testdrive.FreePort(t))
+		read := func(nodes ...string) (running, unknown []string, err error) {
+			cfg := f.config
+			cfg.Nodes = nodes
+			server := f.open(cfg)
+			return server.RunningEvents(t.Context(), f.database)
+		}
+		running, unknown, err := read(f.config.Addr, away)
+		assert.True(t, err == nil && len(running) == 0 && len(unknown) == 0,
+			"without events, these run: %q, and perhaps %q, %v", running, unknown, err)
+		running, unknown, err = read(away)
+		assert.True(t, mysqladmin.CannotReach(err),
+			"if no node answers, these run: %q, and perhaps %q, %v", running, unknown, err)
+		for name, status := range map[string]string{"here": "ENABLE", "off": "DISABLE", "elsewhere": "DISABLE ON SLAVE"} {
+			f.exec(f.root, fmt.Sprintf("CREATE EVENT `%s`.%s ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' %s DO DO 1",
+				f.database, name, status))
+		}
+		for what, test := range map[string]struct{ nodes, unknown []string }{
+			"all nodes":   {[]string{f.config.Addr}, nil},
+			"one is away": {[]string{away, f.config.Addr}, []string{"elsewhere"}},
+		} {
+			running, unknown, err := read(test.nodes...)
+			assert.True(t, err == nil && slices.Equal(running, []string{"here"}) && slices.Equal(unknown, test.unknown),
+				"%s: these events run: %q, and perhaps %q, %v", what, running, unknown, err)
+		}
+	})
 }

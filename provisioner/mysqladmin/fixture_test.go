@@ -128,6 +128,27 @@ func (f *fixture) loginAs(a mysqladmin.Account) *sql.DB {
 
 func (f *fixture) must(err error) { require.NoError(f.t, err) }
 
+// configFor is the configuration of a broker with another account.
+func (f *fixture) configFor(user, password string) mysqladmin.Config {
+	cfg := f.config
+	cfg.User, cfg.Password = user, password
+	return cfg
+}
+
+// finally has root run a statement when the test ends.
+func (f *fixture) finally(statement string) {
+	f.t.Cleanup(func() {
+		_, err := f.root.ExecContext(context.Background(), statement)
+		f.must(err)
+	})
+}
+
+func (f *fixture) expectDatabase(name string, want bool) {
+	found, err := f.server.DatabaseExists(f.t.Context(), name)
+	f.must(err)
+	assert.Equal(f.t, want, found, "%s exists", name)
+}
+
 // strings returns the first column of a query, run by root.
 func (f *fixture) strings(ctx context.Context, query string, args ...any) (all []string) {
 	rows, err := f.root.QueryContext(ctx, query, args...)

@@ -147,8 +147,7 @@ func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 	definer, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
 	f.exec(f.loginAs(definer), "CREATE VIEW v AS SELECT 1")
 	for _, a := range []mysqladmin.Account{definer, other} {
-		open, err := f.loginAs(a).Conn(t.Context())
-		f.must(err)
+		open := f.connect(a)
 		session := f.lock(f.database+" without files", leaseHolds)
 		allow := f.forbidFiles()
 		kept, err := session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)

@@ -1,7 +1,6 @@
 package mysqladmin_test
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"slices"
@@ -64,16 +63,12 @@ func TestPrivilegesMayComeFromARoleOrBeAll(t *testing.T) {
 		account, password, statements := f.brokerAccount()
 		role := uniqueName("r_")
 		f.exec(f.root, "CREATE ROLE "+role, statements[0], "GRANT "+role+" TO '"+account+"'@'%'")
-		t.Cleanup(func() {
-			_, err := f.root.ExecContext(context.Background(), "DROP ROLE "+role)
-			f.must(err)
-		})
+		f.finally("DROP ROLE " + role)
 		for _, statement := range statements[1:] {
 			f.exec(f.root, strings.Replace(statement, "'"+account+"'@'%'", role, 1))
 		}
-		needed := statements[1:]
 		err := f.checkPrivileges(account, password)
-		assert.True(t, slices.Equal(missing(err), needed), "a role that is not active: %v", err)
+		assert.True(t, slices.Equal(missing(err), statements[1:]), "a role that is not active: %v", err)
 		setRole := "SET DEFAULT ROLE " + role + " TO '" + account + "'@'%'"
 		if f.config.Name == "mariadb" {
 			setRole = "SET DEFAULT ROLE " + role + " FOR '" + account + "'@'%'"
@@ -92,9 +87,7 @@ func TestGrantForRoutines(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		account, password, statements := f.brokerAccount()
 		f.exec(f.root, slices.DeleteFunc(statements, func(s string) bool { return strings.Contains(s, "SHOW_ROUTINE") })...)
-		cfg := f.config
-		cfg.User, cfg.Password = account, password
-		server := f.open(cfg)
+		server := f.open(f.configFor(account, password))
 		grant, err := server.Setup.RoutinesGrant(t.Context())
 		f.must(err)
 		require.True(t, strings.HasPrefix(grant, "GRANT S") && strings.Contains(grant, account), "the grant is %q", grant)
@@ -118,18 +111,12 @@ func (f *fixture) brokerAccount() (name, password string, statements []string) {
 		}
 		statements = append(statements, strings.Replace(statement, sharedserver.Account, name, 1))
 	}
-	f.t.Cleanup(func() {
-		_, err := f.root.ExecContext(context.Background(), "DROP USER '"+name+"'@'%'")
-		f.must(err)
-	})
+	f.finally("DROP USER '" + name + "'@'%'")
 	return name, password, statements
 }
 
 func (f *fixture) checkPrivileges(user, password string) error {
-	cfg := f.config
-	cfg.User, cfg.Password = user, password
-	server := f.open(cfg)
-	return server.Setup.CheckPrivileges(f.t.Context())
+	return f.open(f.configFor(user, password)).Setup.CheckPrivileges(f.t.Context())
 }
 
 // missing returns the statements that an error asks for, with accounts quoted as in the documented SQL.
@@ -165,9 +152,7 @@ func TestSettingsOfServers(t *testing.T) {
 		f := newFixture(t, testdrive.PrivateWith(t, s.Flavour, map[string][]string{"mariadb": {"partition=OFF"}}[s.Flavour]...))
 		recommended, err := f.server.Setup.CheckSettings(t.Context())
 		f.must(err)
-		if len(recommended) > 0 {
-			t.Errorf("with the shipped lines, these are missing: %v", mysqladmin.Lines(recommended))
-		}
+		assert.Empty(t, mysqladmin.Lines(recommended), "with the shipped lines")
 		defaults := map[string][]string{
 			"mysql": {"disabled_storage_engines=", "performance_schema=OFF", "connection_memory_limit=18446744073709551615",
 				"global_connection_memory_tracking=OFF", "global_connection_memory_limit=18446744073709551615",

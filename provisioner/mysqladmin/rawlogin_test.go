@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/sha256"
+	"crypto/subtle"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/pem"
@@ -14,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"mysql-broker/test/limits"
@@ -149,23 +151,18 @@ func (r *rawLogin) prove(password string) error {
 }
 
 func (r *rawLogin) proof(password string) []byte {
-	var proof []byte
 	if r.plugin == "mysql_native_password" {
 		once := sha1.Sum([]byte(password))
 		twice := sha1.Sum(once[:])
-		with := sha1.Sum(append(bytes.Clone(r.salt), twice[:]...))
-		for n := range once {
-			proof = append(proof, once[n]^with[n])
-		}
-		return proof
+		with := sha1.Sum(slices.Concat(r.salt, twice[:]))
+		subtle.XORBytes(once[:], once[:], with[:])
+		return once[:]
 	}
 	once := sha256.Sum256([]byte(password))
 	twice := sha256.Sum256(once[:])
-	with := sha256.Sum256(append(twice[:], r.salt...))
-	for n := range once {
-		proof = append(proof, once[n]^with[n])
-	}
-	return proof
+	with := sha256.Sum256(slices.Concat(twice[:], r.salt))
+	subtle.XORBytes(once[:], once[:], with[:])
+	return once[:]
 }
 
 // encrypt sends the password with the server's public key.

@@ -152,9 +152,8 @@ func (f *fixture) expectLocked(a mysqladmin.Account) {
 func TestDropAccountKillsItsSessions(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
-		conn, err := f.loginAs(a).Conn(t.Context())
-		f.must(err)
-		f.must(f.session.Accounts.Drop(context.Background(), a.Name))
+		conn := f.connect(a)
+		f.must(f.session.Accounts.Drop(t.Context(), a.Name))
 		assert.Error(t, conn.PingContext(t.Context()), "an open session of a dropped account lives on")
 	})
 }
@@ -164,14 +163,11 @@ func TestDropAccountKillsItsSessions(t *testing.T) {
 func TestRevokeAccessEndsSessionsWhoseStatementWasKilled(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
-		db := f.loginAs(a)
-		conn, err := db.Conn(t.Context())
-		f.must(err)
-		defer conn.Close()
+		conn := f.connect(a)
 		var id int64
 		f.must(conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
-		f.exec(db, fmt.Sprintf("KILL QUERY %d", id))
-		_, err = f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
+		f.exec(f.loginAs(a), fmt.Sprintf("KILL QUERY %d", id))
+		_, err := f.session.Accounts.Revoke(t.Context(), a.Name, a.Role, a.Database)
 		f.must(err)
 		_, err = conn.ExecContext(t.Context(), "SELECT 1")
 		assert.Error(t, err, "a session outlived its account")

@@ -35,8 +35,7 @@ func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 		case <-time.After(limits.Stuck):
 			t.Fatal("the statement still waits")
 		}
-		found, err := f.server.DatabaseExists(t.Context(), f.database)
-		assert.True(t, found && err == nil, "exists: %v, %v: the statement landed", found, err)
+		f.expectDatabase(f.database, true) // or the statement landed
 	})
 }
 
@@ -141,8 +140,7 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 			assert.ErrorIs(t, err, lost, "%s: %v, want the lease's error", what, err)
 		}
 		f.must(f.checkLogin(a.Name, a.Password)) // and so the database is there, too
-		found, err := f.server.DatabaseExists(t.Context(), other)
-		assert.True(t, !found && err == nil, "database made without a lease: %v, %v", found, err)
+		f.expectDatabase(other, false)
 	})
 }
 
@@ -150,9 +148,7 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 func TestExecIf(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
-		f.must(f.session.Accounts.Create(t.Context(), a))
-		cfg := f.config
-		cfg.User, cfg.Password = a.Name, a.Password
+		cfg := f.configFor(a.Name, a.Password)
 		create := func(table string, check func() error) error {
 			return mysqladmin.ExecIf(t.Context(), cfg, "CREATE TABLE "+f.database+"."+table+" (n INT PRIMARY KEY)", check)
 		}

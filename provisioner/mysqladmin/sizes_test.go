@@ -82,10 +82,7 @@ func TestOpenSessions(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		busy, idle, other := f.account(plan.ReadWrite), f.account(plan.ReadOnly), f.account(plan.Admin)
 		for _, a := range []mysqladmin.Account{busy, busy, other} {
-			conn, err := f.loginAs(a).Conn(t.Context())
-			f.must(err)
-			t.Cleanup(func() { _ = conn.Close() })
-			f.must(conn.PingContext(t.Context()))
+			f.must(f.connect(a).PingContext(t.Context()))
 		}
 		open, err := f.server.OpenSessions(t.Context(), []string{busy.Name, idle.Name})
 		f.must(err)

@@ -3,12 +3,17 @@ package mysqladmin
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"database/sql/driver"
 	"encoding/binary"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -47,9 +52,8 @@ func TestTimeZones(t *testing.T) {
 	got := z.kinds
 	assert.True(t, len(got) == 2 && got[0] == (zoneKind{3600, 0, "CET"}) && got[1] == (zoneKind{7200, 1, "CEST"}),
 		"Zurich: %v", got)
-	if got := z.transitions[:2]; got[0].kind != 0 || got[1] != (zoneTransition{time.Date(1981, 3, 29, 1, 0, 0, 0, time.UTC).Unix(), 1}) {
-		t.Errorf("Zurich: %v", got)
-	}
+	summer := zoneTransition{time.Date(1981, 3, 29, 1, 0, 0, 0, time.UTC).Unix(), 1}
+	assert.True(t, z.transitions[0].kind == 0 && z.transitions[1] == summer, "Zurich: %v", z.transitions[:2])
 	// Hosts without the package tzdata-legacy, or tzdata, have what is in the program: rules instead of their times.
 	slim, err := time.LoadLocationFromTZData("Slim", slimZone("CET-1CEST,M3.5.0,M10.5.0/3"))
 	require.NoError(t, err)
@@ -78,3 +82,51 @@ func slimZone(rule string) []byte {
 	out.WriteString("\n" + rule + "\n")
 	return out.Bytes()
 }
+
+// full is a server that has one connection left.
+type full struct{ taken atomic.Bool }
+
+func (f *full) Driver() driver.Driver { return nil }
+
+func (f *full) Connect(context.Context) (driver.Conn, error) {
+	if f.taken.Swap(true) {
+		return nil, &mysql.MySQLError{Number: errTooManyConnections}
+	}
+	return connected{}, nil
+}
+
+type connected struct{ driver.Conn }
+
+func (connected) Close() error { return nil }
+
+// Whoever needs a connection to a full server waits for the one that the broker has there, and gets it from whoever has
+// it now.
+func TestPoolOfAFullServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &full{}
+		p := newPool(server, 3)
+		defer p.Close()
+		only, err := p.Conn(t.Context())
+		require.NoError(t, err)
+		pinged := make(chan error)
+		for range 3 {
+			go func() { pinged <- p.PingContext(t.Context()) }()
+		}
+		synctest.Wait()
+		require.NoError(t, only.Close())
+		for range 3 {
+			assert.NoError(t, <-pinged)
+		}
+		only, err = p.Conn(t.Context())
+		require.NoError(t, err)
+		go func() { pinged <- p.PingContext(t.Context()) }()
+		synctest.Wait()
+		server.taken.Store(false)
+		assert.NoError(t, <-pinged, "once the server has room again")
+		assert.NoError(t, only.Close())
+	})
+}
+
+// Settings lists the settings of a shared server of the flavour with that name.
+func Settings(flavour string) []Setting { return settings[flavour] }

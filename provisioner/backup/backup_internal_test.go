@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,48 +81,29 @@ func TestMemoryForLongStatements(t *testing.T) {
 func TestDamagedBackup(t *testing.T) {
 	t.Parallel()
 	const manifest = "i/b_1/" + manifestName
-	for name, damage := range map[string]func(*testing.T, shelf, Manifest) shelf{
-		"a bit of the rows": func(t *testing.T, s shelf, m Manifest) shelf {
-			s.change(t, "i/b_1/"+m.Parts[0].Objects[0].Name, flipBit)
-			return s
+	rows := func(m Manifest) string { return "i/b_1/" + m.Parts[0].Objects[0].Name }
+	longer := func(raw []byte) []byte { return append(raw, make([]byte, 1<<20)...) }
+	for name, damage := range map[string]func(*testing.T, *shelf, Manifest){
+		"a bit of the rows": func(t *testing.T, s *shelf, m Manifest) { s.change(t, rows(m), flipBit) },
+		"an object that is missing": func(t *testing.T, s *shelf, m Manifest) {
+			require.NoError(t, os.Remove(filepath.Join(s.dir, rows(m))))
 		},
-		"an object that is missing": func(t *testing.T, s shelf, m Manifest) shelf {
-			require.NoError(t, os.Remove(filepath.Join(s.dir, "i/b_1", m.Parts[0].Objects[0].Name)))
-			return s
+		"an object that is longer": func(t *testing.T, s *shelf, m Manifest) { s.change(t, "i/b_1/"+m.Schema.Name, longer) },
+		"a part of the schema":     func(t *testing.T, s *shelf, m Manifest) { s.change(t, "i/b_1/"+m.Schema.Name, cutOff) },
+		"the plan in the manifest": func(t *testing.T, s *shelf, _ Manifest) {
+			s.replace(t, manifest, `"plan_id":""`, `"plan_id":"p"`)
 		},
-		"an object that is longer": func(t *testing.T, s shelf, m Manifest) shelf {
-			s.change(t, "i/b_1/"+m.Schema.Name, func(raw []byte) []byte { return append(raw, make([]byte, 1<<20)...) })
-			return s
-		},
-		"a part of the schema": func(t *testing.T, s shelf, m Manifest) shelf {
-			s.change(t, "i/b_1/"+m.Schema.Name, cutOff)
-			return s
-		},
-		"the space in the manifest": func(t *testing.T, s shelf, _ Manifest) shelf {
-			s.change(t, manifest, func(raw []byte) []byte {
-				return []byte(strings.Replace(string(raw), `"plan_id":""`, `"plan_id":"mine"`, 1))
-			})
-			return s
-		},
-		"a manifest that is no JSON": func(t *testing.T, s shelf, _ Manifest) shelf {
-			s.change(t, manifest, cutOff)
-			return s
-		},
-		"the manifest of another instance": func(t *testing.T, s shelf, _ Manifest) shelf {
+		"a manifest that is no JSON": func(t *testing.T, s *shelf, _ Manifest) { s.change(t, manifest, cutOff) },
+		"the manifest of another instance": func(t *testing.T, s *shelf, _ Manifest) {
 			s.write(t, "other", "b_1", "INSERT 1")
 			s.copy(t, "other/b_1/"+manifestName, manifest)
-			return s
 		},
-		"another keyset": func(t *testing.T, s shelf, _ Manifest) shelf {
-			foreign, err := store.NewKeyset()
-			require.NoError(t, err)
-			return s.with(t, foreign)
-		},
+		"another keyset": func(t *testing.T, s *shelf, _ Manifest) { s.use(t, newKeyset(t)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShelf(t)
-			s = damage(t, s, s.write(t, "i", "b_1", "INSERT 1"))
+			damage(t, &s, s.write(t, "i", "b_1", "INSERT 1"))
 			m, err := s.Manifest(t.Context(), "i", "b_1")
 			if err == nil {
 				err = s.check(t, m)
@@ -150,9 +132,7 @@ func TestFormatOfALaterRelease(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	s.write(t, "i", "b_1", "INSERT 1")
-	s.change(t, "i/b_1/"+manifestName, func(raw []byte) []byte {
-		return []byte(strings.Replace(string(raw), `"format":1`, `"format":2`, 1))
-	})
+	s.replace(t, "i/b_1/"+manifestName, `"format":1`, `"format":2`)
 	_, err := s.Manifest(t.Context(), "i", "b_1")
 	assert.False(t, err == nil || isDamaged(err) || !strings.Contains(err.Error(), "reads 1"), "the error is %v", err)
 }
@@ -198,19 +178,14 @@ func TestRewrap(t *testing.T) {
 	s.write(t, "i", "b_1", "INSERT 1")
 	_, err := s.OpenLog(t.Context(), Log{ID: "l_1", InstanceID: "i"})
 	require.NoError(t, err)
-	text := s.keyset
-	for _, step := range []func(string) (string, error){store.AddKey, store.PromoteKey} {
-		text, err = step(text)
-		require.NoError(t, err)
-	}
-	s = s.with(t, text)
+	s.use(t, promoted(t, s.keyset))
 	for _, want := range []int{2, 0} {
 		n, err := s.Rewrap(t.Context())
 		assert.True(t, n == want && err == nil, "rewrapped %d, %v; want %d", n, err, want)
 	}
-	text, err = store.DropOldKeys(text)
+	text, err := store.DropOldKeys(s.keyset)
 	require.NoError(t, err)
-	s = s.with(t, text)
+	s.use(t, text)
 	m, err := s.Manifest(t.Context(), "i", "b_1")
 	if err == nil {
 		err = s.check(t, m)
@@ -227,10 +202,7 @@ func TestRewrap(t *testing.T) {
 func TestRewrapBesideDelete(t *testing.T) {
 	t.Parallel()
 	old := newShelf(t)
-	text, err := store.AddKey(old.keyset)
-	require.NoError(t, err)
-	text, err = store.PromoteKey(text)
-	require.NoError(t, err)
+	text := promoted(t, old.keyset)
 	for what, test := range map[string]struct {
 		write  func()
 		remove func(Vault, context.Context, string, string) error
@@ -252,7 +224,8 @@ func TestRewrapBesideDelete(t *testing.T) {
 					close(arrived)
 					<-resume
 				}}, old.Keys}
-				rewrapping := old.with(t, text).Vault
+				rewrapping := old
+				rewrapping.use(t, text)
 				rewrapping.Objects = &called{Store: old.Objects, nth: rewrapped, fn: func() {
 					began = true
 					go func() {
@@ -339,8 +312,7 @@ func TestMalformedStatements(t *testing.T) {
 		_, err = seal.Write([]byte(text))
 		require.NoError(t, err)
 		data, err := seal.end()
-		require.NoError(t, err)
-		require.NoError(t, s.Objects.Put(t.Context(), "i/b/data", data))
+		require.NoError(t, errors.Join(err, s.Objects.Put(t.Context(), "i/b/data", data)))
 		err = s.readStatements(t.Context(), m, describe("data", data), func(int, []byte) error { return nil })
 		assert.True(t, isDamaged(err), "%q: %v", text, err)
 	}
@@ -354,20 +326,37 @@ type shelf struct {
 }
 
 func newShelf(t *testing.T) shelf {
-	dir := t.TempDir()
-	objects := objectstore.OpenDirectory(dir)
-	keyset, err := store.NewKeyset()
-	require.NoError(t, err)
-	s := shelf{Vault{Objects: objects}, dir, keyset}
-	return s.with(t, keyset)
+	s := shelf{dir: t.TempDir()}
+	s.Objects = objectstore.OpenDirectory(s.dir)
+	s.use(t, newKeyset(t))
+	return s
 }
 
-// with is the shelf of a broker with another keyset.
-func (s shelf) with(t *testing.T, keyset string) shelf {
+func newKeyset(t *testing.T) string {
+	keyset, err := store.NewKeyset()
+	require.NoError(t, err)
+	return keyset
+}
+
+// promoted is a keyset whose new key encrypts, and whose old one is still there.
+func promoted(t *testing.T, keyset string) string {
+	added, err := store.AddKey(keyset)
+	require.NoError(t, err)
+	text, err := store.PromoteKey(added)
+	require.NoError(t, err)
+	return text
+}
+
+// use makes it the shelf of a broker with that keyset.
+func (s *shelf) use(t *testing.T, keyset string) {
 	keys, err := store.ParseKeyset(keyset)
 	require.NoError(t, err)
 	s.Keys, s.keyset = keys, keyset
-	return s
+}
+
+// replace changes a text in an object.
+func (s shelf) replace(t *testing.T, name, text, by string) {
+	s.change(t, name, func(raw []byte) []byte { return bytes.Replace(raw, []byte(text), []byte(by), 1) })
 }
 
 // change rewrites an object.
@@ -393,7 +382,4 @@ func flipBit(raw []byte) []byte {
 
 func cutOff(raw []byte) []byte { return raw[:len(raw)-1] }
 
-func isDamaged(err error) bool {
-	var damaged *DamagedError
-	return errors.As(err, &damaged)
-}
+func isDamaged(err error) bool { return errors.As(err, new(*DamagedError)) }

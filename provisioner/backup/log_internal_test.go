@@ -27,6 +27,13 @@ func openLog(t *testing.T, s shelf) Log {
 	return l
 }
 
+// newLog is such a log on a shelf of its own, and a writer at its beginning.
+func newLog(t *testing.T) (s shelf, l Log, w *LogWriter, ends *[]binlog.Position) {
+	s, ends = newShelf(t), &[]binlog.Position{}
+	l = openLog(t, s)
+	return s, l, writer(t, s, l, l.Begin, ends), ends
+}
+
 // formatOf is the event that begins a file at a second.
 func formatOf(second uint32) []byte {
 	event := make([]byte, 19)
@@ -48,31 +55,24 @@ func writer(t *testing.T, s shelf, l Log, at binlog.Position, ends *[]binlog.Pos
 
 // file has the writer take a file with one event.
 func file(t *testing.T, w *LogWriter, at binlog.Position, began uint32, event string) error {
-	err := w.Begin(t.Context(), at)
-	if err == nil {
-		err = w.Format(formatOf(began))
+	if err := w.Begin(t.Context(), at); err != nil {
+		return err
 	}
+	err := w.Format(formatOf(began))
 	if err == nil {
 		_, err = io.WriteString(w, event)
 	}
-	if err == nil {
-		err = w.End(t.Context(), pos(at.File, at.Offset+int64(len(event))))
-	}
-	return err
+	return errors.Join(err, w.End(t.Context(), pos(at.File, at.Offset+int64(len(event)))))
 }
 
 func TestLogIsReadAsWritten(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
-	l := openLog(t, s)
-	again := openLog(t, s)
-	assert.Equal(t, l, again, "opened again")
-	var ends []binlog.Position
-	w := writer(t, s, l, l.Begin, &ends)
+	s, l, w, ends := newLog(t)
+	assert.Equal(t, l, openLog(t, s), "opened again")
 	require.NoError(t, errors.Join(file(t, w, l.Begin, 7, "first"), file(t, w, pos("log.3", 4), 8, "other"),
 		w.Flush(t.Context()), w.Flush(t.Context())))
 	want := []binlog.Position{pos("log.2", 9), pos("log.3", 9)}
-	assert.Equal(t, want, ends, "the segments end")
+	assert.Equal(t, want, *ends, "the segments end")
 	all, err := s.Segments(t.Context(), l)
 	want = []binlog.Position{l.Begin, pos("log.3", 4)}
 	require.NoError(t, err)
@@ -83,8 +83,8 @@ func TestLogIsReadAsWritten(t *testing.T) {
 			assert.Equal(t, text, string(all))
 			return err
 		})
-		previous := []binlog.Position{l.Begin, ends[0]}[n]
-		assert.True(t, err == nil && end == ends[n] && head.Previous == previous &&
+		previous := []binlog.Position{l.Begin, (*ends)[0]}[n]
+		assert.True(t, err == nil && end == (*ends)[n] && head.Previous == previous &&
 			head.Until.Equal(noon.Add(time.Minute)) && binlog.Began(head.Format) == int64(7+n),
 			"it ends at %v with %+v, %v", end, head, err)
 	}
@@ -125,10 +125,7 @@ func TestLogGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShelf(t)
-			l := openLog(t, s)
-			var ends []binlog.Position
-			w := writer(t, s, l, l.Begin, &ends)
+			_, l, w, _ := newLog(t)
 			require.NoError(t, file(t, w, l.Begin, 7, "event"))
 			err := file(t, w, test.at, test.began, "more")
 			assert.Equal(t, test.refused, err != nil, "the error is %v", err)
@@ -162,10 +159,7 @@ func TestNotedEnd(t *testing.T) {
 
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
-	l := openLog(t, s)
-	var ends []binlog.Position
-	w := writer(t, s, l, l.Begin, &ends)
+	s, l, w, _ := newLog(t)
 	require.NoError(t, errors.Join(file(t, w, l.Begin, 7, "event"), w.Flush(t.Context())))
 	prefix := folder("i", "l_1")
 	s.copy(t, prefix+segmentName(l.Begin), prefix+segmentName(pos("log.2", 9)))
@@ -188,7 +182,8 @@ func TestDeleteSegmentsBefore(t *testing.T) {
 	for _, test := range []struct {
 		at   binlog.Position
 		left int
-	}{{pos("log.2", 4), 3}, {pos("log.2", 8), 3}, {pos("log.3", 4), 2}, {pos("log.3", 5), 2}, {pos("log.10", 4), 1}, {pos("log.11", 4), 1}} {
+	}{{pos("log.2", 4), 3}, {pos("log.2", 8), 3}, {pos("log.3", 4), 2}, {pos("log.3", 5), 2}, {pos("log.10", 4), 1},
+		{pos("log.11", 4), 1}} {
 		s := newShelf(t)
 		l := openLog(t, s)
 		for _, at := range []binlog.Position{pos("log.10", 4), pos("log.2", 4), pos("log.3", 4)} {

@@ -99,32 +99,28 @@ func TestTenants(t *testing.T) {
 	t.Parallel()
 	const cf, kubernetes = `{"platform":"cloudfoundry"}`, `{"platform":"kubernetes","clusterid":"c","namespace":"n"}`
 	closed, open := plan.Plan{}, plan.Plan{AllowCrossSpace: true}
+	of := func(organization, space, context string) Tenant {
+		return TenantOf(organization, space, json.RawMessage(context))
+	}
+	const cluster2 = `{"platform":"kubernetes","clusterid":"d","namespace":"n"}`
 	for _, test := range []struct {
 		name           string
 		of, by         Tenant
 		source, target plan.Plan
 		want           bool
 	}{
-		{"the same space", TenantOf("o", "s", json.RawMessage(cf)), TenantOf("o", "s", json.RawMessage(cf)), closed, closed,
-			true},
-		{"another space", TenantOf("o", "s", json.RawMessage(cf)), TenantOf("o", "s2", json.RawMessage(cf)), closed, closed,
-			false},
-		{"another organization", TenantOf("o", "s", json.RawMessage(cf)), TenantOf("o2", "s", json.RawMessage(cf)), closed,
-			closed, false},
-		{"another platform", TenantOf("o", "s", json.RawMessage(cf)), TenantOf("o", "s", json.RawMessage(`{"platform":"x"}`)),
-			closed, closed, false},
-		{"no space", TenantOf("o", "", json.RawMessage(cf)), TenantOf("o", "", json.RawMessage(cf)), closed, closed, false},
-		{"no context", TenantOf("o", "s", nil), TenantOf("o", "s", nil), closed, closed, false},
-		{"a context of other form", TenantOf("o", "s", json.RawMessage(`[]`)), TenantOf("o", "s", json.RawMessage(`[]`)),
-			closed, closed, false},
-		{"the same namespace", TenantOf("o", "s", json.RawMessage(kubernetes)),
-			TenantOf("o2", "s2", json.RawMessage(kubernetes)), closed, closed, true},
-		{"another cluster", TenantOf("o", "s", json.RawMessage(kubernetes)),
-			TenantOf("o", "s", json.RawMessage(`{"platform":"kubernetes","clusterid":"d","namespace":"n"}`)), closed, closed,
-			false},
-		{"allowed by both plans", TenantOf("o", "s", nil), TenantOf("o", "s2", nil), open, open, true},
-		{"allowed by the source's plan", TenantOf("o", "s", nil), TenantOf("o", "s2", nil), open, closed, false},
-		{"allowed by the new plan", TenantOf("o", "s", nil), TenantOf("o", "s2", nil), closed, open, false},
+		{"the same space", of("o", "s", cf), of("o", "s", cf), closed, closed, true},
+		{"another space", of("o", "s", cf), of("o", "s2", cf), closed, closed, false},
+		{"another organization", of("o", "s", cf), of("o2", "s", cf), closed, closed, false},
+		{"another platform", of("o", "s", cf), of("o", "s", `{"platform":"x"}`), closed, closed, false},
+		{"no space", of("o", "", cf), of("o", "", cf), closed, closed, false},
+		{"no context", of("o", "s", ""), of("o", "s", ""), closed, closed, false},
+		{"a context of other form", of("o", "s", `[]`), of("o", "s", `[]`), closed, closed, false},
+		{"the same namespace", of("o", "s", kubernetes), of("o2", "s2", kubernetes), closed, closed, true},
+		{"another cluster", of("o", "s", kubernetes), of("o", "s", cluster2), closed, closed, false},
+		{"allowed by both plans", of("o", "s", ""), of("o", "s2", ""), open, open, true},
+		{"allowed by the source's plan", of("o", "s", ""), of("o", "s2", ""), open, closed, false},
+		{"allowed by the new plan", of("o", "s", ""), of("o", "s2", ""), closed, open, false},
 	} {
 		assert.Equal(t, test.want, test.by.MayUse(test.of, test.target, test.source), test.name)
 	}
@@ -136,9 +132,7 @@ func TestTenants(t *testing.T) {
 		assert.True(t, (got == noSource("x").Error()) == (lacks == "") && strings.Contains(got, lacks),
 			"with the context %s: %s", context, got)
 	}
-	if noSource("x").Error() != "There is no service instance x in this space." {
-		t.Error(noSource("x"))
-	}
+	assert.EqualError(t, noSource("x"), "There is no service instance x in this space.")
 }
 
 // A move waits for the shared server that does not answer, and not for one if a launcher does not, or a step takes too

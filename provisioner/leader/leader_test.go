@@ -44,10 +44,13 @@ func start(t *testing.T, work leader.Work, do func(context.Context) error) *brok
 	return b
 }
 
+func workEvery(t *testing.T, every time.Duration) leader.Work {
+	return leader.Work{Store: servers.Store(t), Log: slog.New(slog.DiscardHandler), Lease: "work", What: "work", Every: every}
+}
+
 func TestOneBrokerAtATime(t *testing.T) {
 	t.Parallel()
-	work := leader.Work{Store: servers.Store(t), Log: slog.New(slog.DiscardHandler), Lease: "work", What: "work",
-		Every: time.Millisecond}
+	work := workEvery(t, time.Millisecond)
 	var at, runs atomic.Int32
 	do := func(context.Context) error {
 		assert.True(t, at.Add(1) <= 1, "two brokers are at it")
@@ -72,8 +75,7 @@ func TestOneBrokerAtATime(t *testing.T) {
 // If a broker stops during a run, another one takes the run over at once, however long the interval is.
 func TestNextBrokerGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
-	work := leader.Work{Store: servers.Store(t), Log: slog.New(slog.DiscardHandler), Lease: "work", What: "work",
-		Every: time.Hour}
+	work := workEvery(t, time.Hour)
 	first := start(t, work, func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
@@ -87,8 +89,7 @@ func TestNextBrokerGoesOnAtOnce(t *testing.T) {
 // A run that failed is repeated soon, however long the interval is.
 func TestFailedRunIsRepeatedSoon(t *testing.T) {
 	t.Parallel()
-	work := leader.Work{Store: servers.Store(t), Log: slog.New(slog.DiscardHandler), Lease: "work", What: "work",
-		Every: time.Hour}
+	work := workEvery(t, time.Hour)
 	b := start(t, work, func(context.Context) error { return errors.New("refused") })
 	testdrive.Eventually(t, "the run is repeated", func() bool { return b.runs.Load() > 1 })
 }

@@ -19,6 +19,9 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // deleted since. The data is there in every case, once, and the operator reads whose it is.
 func TestUndeleteThatTheBackupCut(t *testing.T) {
 	t.Parallel()
+	became := func(created time.Time) []store.InstanceCopy {
+		return []store.InstanceCopy{copied("j", db, "small", created)}
+	}
 	for name, test := range map[string]struct {
 		listed func(created time.Time) []store.InstanceCopy
 		undone bool // the task, when the backup was made
@@ -34,22 +37,13 @@ func TestUndeleteThatTheBackupCut(t *testing.T) {
 				"delete it, and create one with undelete, within a day",
 			state: store.CreateFailed, left: map[string]string{"i": "j"}},
 		"ready since": {
-			listed: func(created time.Time) []store.InstanceCopy {
-				return []store.InstanceCopy{copied("j", db, "small", created)}
-			},
-			says:  "provision of the past: the instance has got what the deleted instance i had left",
+			listed: became, says: "provision of the past: the instance has got what the deleted instance i had left",
 			state: store.Ready, left: map[string]string{}},
 		"ready since, without its database": {
-			listed: func(created time.Time) []store.InstanceCopy {
-				return []store.InstanceCopy{copied("j", db, "small", created)}
-			},
-			lost: true, says: "provision of the past: it was taking back", state: store.CreateFailed,
+			listed: became, lost: true, says: "provision of the past: it was taking back", state: store.CreateFailed,
 			left: map[string]string{"i": "j"}},
 		"being undone": {
-			listed: func(created time.Time) []store.InstanceCopy {
-				return []store.InstanceCopy{copied("j", db, "small", created)}
-			},
-			undone: true, says: "provision of the past: it was taking back", state: store.CreateFailed,
+			listed: became, undone: true, says: "provision of the past: it was taking back", state: store.CreateFailed,
 			left: map[string]string{"i": "j"}},
 		"another instance of that id": {
 			listed: func(time.Time) []store.InstanceCopy {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"database/sql"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -33,39 +32,46 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		}
 		exec(t, root, statements...)
 		defer exec(t, root, "DROP USER "+account)
-		all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: account,
-			Password: password, CA: []byte(s.CA)}}}, []byte("a key"))
-		require.NoError(t, err)
-		defer all.Close()
-		server := all.All()[0]
-		var logged bytes.Buffer
-		look := func() { server.refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil))) }
-		expect := func(usable bool) {
-			t.Helper()
-			err := server.Check(t.Context())
-			if _, lacking := errors.AsType[*mysqladmin.PrivilegesError](err); server.Usable() != usable || lacking == usable {
-				t.Errorf("usable: %t, %v; log:\n%s", server.Usable(), err, logged.String())
-			}
-		}
-		look()
-		expect(true)
+		server := watch(t, s, mysqladmin.Config{User: account, Password: password, CA: []byte(s.CA)})
+		server.look(t, nil)
 
 		exec(t, root, "REVOKE PROCESS ON *.* FROM "+account)
-		look() // not on each look
-		expect(true)
+		server.look(t, nil) // not on each look
 		server.privileged = server.privileged.Add(-privilegesInterval)
-		look()
-		look()
-		expect(false)
-		if n := strings.Count(logged.String(), "GRANT PROCESS ON"); n != 1 {
-			t.Errorf("the missing privilege is told %d times:\n%s", n, logged.String())
-		}
+		var lacking *mysqladmin.PrivilegesError
+		log := server.look(t, &lacking) + server.look(t, &lacking)
+		assert.Equal(t, 1, strings.Count(log, "GRANT PROCESS ON"), "the missing privilege is told once:\n%s", log)
 
 		exec(t, root, "GRANT PROCESS ON *.* TO "+account)
-		look()
-		expect(true)
-		assert.Contains(t, logged.String(), "can be used again", "the log does not say that all is well:")
+		assert.Contains(t, server.look(t, nil), "can be used again", "the log does not say that all is well:")
 	})
+}
+
+// watched is a server that a broker looks at.
+type watched struct{ *Server }
+
+// watch opens a server with an account.
+func watch(t *testing.T, s servers.MySQL, cfg mysqladmin.Config) watched {
+	cfg.Name, cfg.Addr = "s", s.Address()
+	all, err := Open([]Config{{Admin: cfg}}, []byte("a key"))
+	require.NoError(t, err)
+	t.Cleanup(func() { all.Close() })
+	return watched{all.All()[0]}
+}
+
+// look returns what is logged when the broker looks at the server, which is usable unless it has that fault.
+func (w watched) look(t *testing.T, fault any) string {
+	t.Helper()
+	var log bytes.Buffer
+	w.refresh(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+	err := w.Check(t.Context())
+	assert.Equal(t, fault == nil, w.Usable(), "usable: %v; log:\n%s", err, &log)
+	if fault == nil {
+		assert.NoError(t, err)
+	} else {
+		assert.ErrorAs(t, err, fault)
+	}
+	return log.String()
 }
 
 // A server that lets tenants use engines other than InnoDB is not used until its settings are fixed; the log has the lines
@@ -81,29 +87,15 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 	if flavour == "mariadb" {
 		exec(t, root, "SET GLOBAL enforce_storage_engine = NULL")
 	}
-	all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: s.BrokerUser,
-		Password: s.BrokerPassword, CA: []byte(s.CA)}}}, []byte("a key"))
-	require.NoError(t, err)
-	defer all.Close()
-	server := all.All()[0]
-	look := func(usable bool) (log string) {
-		t.Helper()
-		var logged bytes.Buffer
-		server.refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
-		err := server.Check(t.Context())
-		if _, lacking := errors.AsType[*mysqladmin.SettingsError](err); server.Usable() != usable || lacking == usable {
-			t.Errorf("usable: %t, %v; log:\n%s", server.Usable(), err, logged.String())
-		}
-		return logged.String()
-	}
-	log := look(false)
+	server := watch(t, s, mysqladmin.Config{User: s.BrokerUser, Password: s.BrokerPassword, CA: []byte(s.CA)})
+	var unset *mysqladmin.SettingsError
+	log := server.look(t, &unset)
 	assert.True(t, strings.Count(log, line) == 1 && strings.Count(log, "max_prepared_stmt_count=1000000") == 1,
 		"the log does not say what to set:\n%s", log)
-	log = look(false)
-	assert.False(t, strings.Contains(log, "max_prepared_stmt_count"), "the log says it again:\n%s", log)
+	assert.NotContains(t, server.look(t, &unset), "max_prepared_stmt_count", "the log says it again")
 	if flavour == "mariadb" { // MySQL's setting takes a restart
 		exec(t, root, "SET GLOBAL enforce_storage_engine = InnoDB")
-		look(true)
+		server.look(t, nil)
 	}
 }
 
@@ -111,14 +103,8 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 func TestNoCAIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
-	all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: s.BrokerUser,
-		Password: s.BrokerPassword}}}, []byte("a key"))
-	require.NoError(t, err)
-	defer all.Close()
-	var logged bytes.Buffer
-	all.All()[0].refresh(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
-	assert.True(t, strings.Contains(logged.String(), "offers TLS, but nothing verifies its certificate") &&
-		all.All()[0].Usable(), "the log says\n%s", logged.String())
+	server := watch(t, s, mysqladmin.Config{User: s.BrokerUser, Password: s.BrokerPassword})
+	assert.Contains(t, server.look(t, nil), "offers TLS, but nothing verifies its certificate")
 }
 
 // login prepares an administrator's connections.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"mysql-broker/provisioner/doctor"
 )
 
 // https://docs.cloudfoundry.org/devguide/deploy-apps/app-lifecycle.html#shutdown
@@ -99,4 +101,17 @@ func TestBackground(t *testing.T) {
 		guard.stop()
 		e.expect(t, "guard closed", "background ended")
 	})
+}
+
+// Records are deleted without an order of an operator, so the log says when.
+func TestExaminationsTellOfDeletedRecords(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	e := &examinations{log: slog.New(slog.NewTextHandler(&log, nil))}
+	e.record(doctor.Report{})
+	assert.True(t, log.Len() <= 0, "with none deleted, the log has %q", &log)
+	e.record(doctor.Report{Forgotten: 3})
+	line := log.String()
+	assert.True(t, strings.Contains(line, "level=INFO") && strings.Contains(line, "count=3"),
+		"with 3 deleted, the log has %q", line)
 }

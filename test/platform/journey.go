@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"mysql-broker/test/testdrive"
 )
@@ -30,19 +29,16 @@ func Next(seen []Point, name string) Point {
 type Journey struct {
 	mu     sync.Mutex
 	end    Point
-	pauses bool                  // the broker, instead of ending it
 	stop   func() testdrive.Word // ends or pauses the broker
 	seen   []Point
-	Killed chan time.Time // yields when it died or was paused
-	Ended  chan struct{}  // closed at the last point of a task that succeeded, unless the broker dies there
+	Ended  chan struct{} // closed at the last point of a task that succeeded, unless the broker dies there
 	finish func()
 }
 
 // NewJourney makes a journey. stop is called at its end.
-func NewJourney(end Point, pauses bool, stop func() testdrive.Word) *Journey {
+func NewJourney(end Point, stop func() testdrive.Word) *Journey {
 	ended := make(chan struct{})
-	return &Journey{end: end, pauses: pauses, stop: stop, Killed: make(chan time.Time, 1), Ended: ended,
-		finish: sync.OnceFunc(func() { close(ended) })}
+	return &Journey{end: end, stop: stop, Ended: ended, finish: sync.OnceFunc(func() { close(ended) })}
 }
 
 // Pass is what the broker does at a point.
@@ -63,35 +59,15 @@ func (j *Journey) Pass(name string) testdrive.Word {
 		return testdrive.GoOn
 	}
 	here := Next(j.seen, name)
-	locks := locksServer(j.seen)
 	j.seen = append(j.seen, here)
-	locks = locks && locksServer(j.seen) // it is free where a call begins and where it is done
 	word := testdrive.GoOn
-	if here == j.end && !(j.pauses && locks) {
+	if here == j.end {
 		word = j.stop()
-		j.Killed <- time.Now()
 	}
 	if word != testdrive.Die && strings.HasSuffix(name, ": ended as succeeded") {
 		j.finish()
 	}
 	return word
-}
-
-// locksServer reports whether a broker that passed these points may hold the lock of a server's directory, maybe for a
-// task that it took over from another broker. Were it paused, all others would wait until it goes on.
-func locksServer(passed []Point) bool {
-	calls := 0
-	for _, p := range passed {
-		for _, step := range []string{"launch", "resize", "suspend", "destroy"} {
-			switch {
-			case strings.HasSuffix(p.Name, ": "+step+": begins"):
-				calls++
-			case strings.HasSuffix(p.Name, ": "+step+": done"):
-				calls--
-			}
-		}
-	}
-	return calls > 0
 }
 
 // Points are those that were passed so far.

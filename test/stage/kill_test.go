@@ -61,7 +61,7 @@ const pauseEach = 5
 const scenes = 2
 
 // TestStage cuts every operation short at every point that it passes. Whatever the platform then does, an heir finishes
-// the work, nothing is left over and nothing is missing. Then steps fail, and brokers die in the cleanup or at each try.
+// the work, nothing is left over and nothing is missing. Then steps fail, and brokers die in the cleanup.
 func TestStage(t *testing.T) {
 	for _, of := range servers.Chosen(t, servers.AllMySQL(t)) {
 		t.Run(of.Flavour, func(t *testing.T) {
@@ -107,7 +107,6 @@ func perform(t *testing.T, free chan *scene) {
 			s.failExpiry(t, unrequested(t)[1], moment, 1+n*taskAttempts)
 		})
 	}
-	act("cancelled upgrade", func(t *testing.T, s *scene) { s.cancelUpgrade(t) })
 	some := newSample(t, 1)
 	for n, f := range failures(t) {
 		// Nothing else deletes what an unfinished backup has written.
@@ -118,11 +117,6 @@ func perform(t *testing.T, free chan *scene) {
 			if some.step == 1 || ((n+seed(t))%2 == 0) == atOnce { // with one seed in two where not all is done
 				act(fmt.Sprintf("%s, at once: %t", f, atOnce), func(t *testing.T, s *scene) { s.fail(t, f, atOnce) })
 			}
-		}
-	}
-	for _, loop := range crashLoops {
-		if some.take() {
-			act(loop[0]+" "+loop[1], func(t *testing.T, s *scene) { s.crashLoop(t, platform.NamedPlan(t, loop[0]), loop[1]) })
 		}
 	}
 }
@@ -174,7 +168,7 @@ func (s *scene) cut(t *testing.T, f platform.Workflow, at platform.Point, mitiga
 	x, err := s.Prepare(t.Context(), f, s.host)
 	require.NoError(t, err, what)
 	victim := s.now
-	j := platform.NewJourney(at, false, func() testdrive.Word { return testdrive.Die })
+	j := platform.NewJourney(at, func() testdrive.Word { return testdrive.Die })
 	learned := make(chan struct{}) // the platform has the new address, which no broker that dies now would tell it
 	victim.obey(func(point string) testdrive.Word {
 		word := j.Pass(point)

@@ -47,7 +47,7 @@ func (s *scene) pause(t *testing.T, f platform.Workflow, at platform.Point, miti
 	require.NoError(t, err, what)
 	victim, err := s.start()
 	require.NoError(t, err)
-	j := platform.NewJourney(at, true, func() testdrive.Word { return pause })
+	j := platform.NewJourney(at, func() testdrive.Word { return pause })
 	paused := victim.hold(j)
 	q := x.Request()
 	answers := victim.Begin(q.Method, q.Path, q.Body)

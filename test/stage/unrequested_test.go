@@ -35,7 +35,7 @@ func (s *scene) cutUnrequested(t *testing.T, f platform.Workflow, at platform.Po
 	when := fmt.Sprintf("after %s, killed at %v", f, at)
 	x := s.prepareUnrequested(t, f)
 	victim := s.now
-	j := platform.NewJourney(at, false, func() testdrive.Word { return testdrive.Die })
+	j := platform.NewJourney(at, func() testdrive.Word { return testdrive.Die })
 	var passed sync.Map
 	victim.obey(func(point string) testdrive.Word {
 		part, _, _ := strings.Cut(point, ": ")
@@ -123,6 +123,9 @@ func (s *scene) learnOfEnd(t *testing.T, x *platform.Target, when string) {
 	s.Check(t, when+", when the instance was deleted")
 	s.ForgetGone()
 }
+
+// taskAttempts is how often a step is tried: see task.Config.
+const taskAttempts = 6
 
 // failExpiry has the step that ends an expired account fail so many times. After taskAttempts, the task is given up, and
 // the brokers record another one.

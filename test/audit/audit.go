@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"mysql-broker/provisioner/backup/objectstore"
-	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 )
 
@@ -29,11 +29,18 @@ type World struct {
 	Records *Records
 	Shared  *sql.DB // an administrator's login to the one shared server, which no other broker uses
 
-	Launchers map[string]launchertest.Inspector // by name
-	Objects   objectstore.Store                 // where backups are; nil if they are not compared
+	Launchers map[string]Inspector // by name
+	Objects   objectstore.Store    // where backups are; nil if they are not compared
 
 	Plans    plan.Set // those of the brokers' catalog; connections are not compared if MaxConnections is 0
 	Reported Reported
+}
+
+// Inspector examines what a launcher runs, by means of its own. Each launcher has one next to its tests.
+type Inspector interface {
+	// Inspect compares what is there with the servers that should be there, given by their ids, those of suspended servers
+	// apart. It returns the endpoints of the running servers that it found, and one sentence for each difference.
+	Inspect(ids []string, suspended map[string]bool) (found map[string]launcher.Endpoint, problems []string)
 }
 
 // Reported is what the broker has reported to the platform. An instance that it never reported is Gone.

@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/limits"
@@ -188,7 +187,7 @@ func newKubernetesWorld(t *testing.T, flavour string) *world {
 }
 
 func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
-	inspectors map[string]launchertest.Inspector, more map[string]string) *world {
+	inspectors map[string]audit.Inspector, more map[string]string) *world {
 	w := &world{env: env, World: &platform.World{PollEach: pollEach}}
 	w.Send = w.send
 	w.env["CATALOG"] = testdrive.RetainingCatalog(t, "shared-small", "dedicated-small")

@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/broker/catalog"
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -36,7 +35,7 @@ type world struct {
 	mysql      *testdrive.Proxy
 	kubernetes *testdrive.Proxy // to the API server; nil if dedicated servers are processes of this host
 	network    *ways            // before the proxies; nil without root
-	inspectors map[string]launchertest.Inspector
+	inspectors map[string]audit.Inspector
 	records    *pgxpool.Pool // past the proxy
 	audited    *audit.Records
 	admin      *sql.DB // past the proxy

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/test/launchertest"
 	"mysql-broker/test/servers"
 )
 

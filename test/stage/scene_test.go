@@ -21,7 +21,6 @@ import (
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/retained"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -74,7 +73,7 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 			return s.now.Send(method, path, body, nil)
 		},
 		Audit: audit.World{Records: audit.OpenRecords(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"], asStage), Shared: s.shared.admin,
-			Launchers: map[string]launchertest.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t), Objects: s.objects}}
+			Launchers: map[string]audit.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t), Objects: s.objects}}
 	if s.now, err = s.start(); err != nil { // which makes the schema
 		t.Fatal(err)
 	}

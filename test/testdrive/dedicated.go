@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
-	"mysql-broker/provisioner/launcher/launchertest"
+
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/audit"
 	"mysql-broker/test/kubernetes/cluster"
 )
 
@@ -75,7 +76,7 @@ func ExpectNoProcess(t *testing.T, dir string) { assert.Empty(t, Processes(t, di
 // deploy/kubernetes/launcher makes it. The namespace and the servers are removed when the test ends. The inspectors are
 // for audits.
 func OnKubernetes(t testing.TB, env map[string]string, flavour string,
-	c *cluster.Shared) (map[string]string, map[string]launchertest.Inspector) {
+	c *cluster.Shared) (map[string]string, map[string]audit.Inspector) {
 	all := cluster.Binaries()
 	at := slices.IndexFunc(all, func(b mysqld.Binary) bool { return b.Flavour == flavour })
 	require.True(t, at >= 0, "the cluster has no image of %s", flavour)
@@ -88,5 +89,5 @@ func OnKubernetes(t testing.TB, env map[string]string, flavour string,
 		"LAUNCHER_IMAGES":  fmt.Sprintf("%s-%s=%s", flavour, all[at].Version, cluster.ImageName(all[at])),
 		"LAUNCHER_SERVICE": "node-port", "LAUNCHER_NODE_HOST": c.Node.Address(),
 	})
-	return env, map[string]launchertest.Inspector{"kubernetes": kubernetestest.Inspector{Namespace: n.Name, Call: c.Call}}
+	return env, map[string]audit.Inspector{"kubernetes": kubernetestest.Inspector{Namespace: n.Name, Call: c.Call}}
 }

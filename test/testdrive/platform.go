@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/backup/objectstore"
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/process/processtest"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/openid"
@@ -90,8 +89,8 @@ func OnePlatform(t *testing.T) (Platform, map[string]string) {
 }
 
 // Inspectors returns the inspector of the one launcher of an environment, by the launcher's name, for audits.
-func Inspectors(env map[string]string) map[string]launchertest.Inspector {
-	return map[string]launchertest.Inspector{env["LAUNCHER"]: processtest.Inspector{Dir: env["LAUNCHER_DIR"]}}
+func Inspectors(env map[string]string) map[string]audit.Inspector {
+	return map[string]audit.Inspector{env["LAUNCHER"]: processtest.Inspector{Dir: env["LAUNCHER_DIR"]}}
 }
 
 // AuditOf is what an audit compares of the brokers in an environment, with an administrator's login to the shared server.

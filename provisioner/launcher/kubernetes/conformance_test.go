@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"os"
 	"testing"
 	"time"
 
@@ -13,9 +12,9 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/kubernetes/api"
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/launchertest"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -24,12 +23,7 @@ import (
 // shared is the cluster of tests of servers; objects is one without a node, for tests of objects.
 var shared, objects cluster.Shared
 
-func TestMain(m *testing.M) {
-	if status, ordered := launchertest.Child(openChild); ordered {
-		os.Exit(status)
-	}
-	servers.Main(m, objects.Close)
-}
+func TestMain(m *testing.M) { servers.Main(m, objects.Close) }
 
 // The launcher keeps what launcher.Launcher promises, with a real control plane and real servers of each flavour.
 func TestConformance(t *testing.T) {
@@ -37,7 +31,6 @@ func TestConformance(t *testing.T) {
 		launchertest.Run(t, func(t *testing.T) launchertest.Place {
 			p := newPlace(t, image)
 			return launchertest.Place{
-				Child:    p.child(t),
 				MemoryMB: [2]int{256, 1024},
 				Open:     p.open,
 				Supervise: func(t *testing.T, options launcher.Options) launcher.Launcher {
@@ -51,33 +44,6 @@ func TestConformance(t *testing.T) {
 			}
 		})
 	})
-}
-
-// childConfig is what another process needs to know of a place.
-type childConfig struct {
-	Credentials api.Credentials
-	Namespace   string
-	Images      []kubernetes.Image
-	Service     kubernetes.Access
-	Host        string
-	User        int
-}
-
-func (p *place) child(t *testing.T) string {
-	text, err := json.Marshal(childConfig{p.cfg.Credentials, p.cfg.Namespace, p.cfg.Images, p.cfg.Service, p.cfg.Host,
-		p.cfg.User})
-	require.NoError(t, err)
-	return string(text)
-}
-
-// openChild opens the launcher of another process's place.
-func openChild(place string) (launcher.Launcher, error) {
-	var c childConfig
-	if err := json.Unmarshal([]byte(place), &c); err != nil {
-		return nil, err
-	}
-	return kubernetes.New(kubernetes.Config{Credentials: c.Credentials, Namespace: c.Namespace, Images: c.Images,
-		Service: c.Service, Host: c.Host, User: c.User})
 }
 
 // eachImage runs fn as a parallel subtest with an image of each mysqld that there is.

@@ -16,8 +16,8 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/launchertest"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -118,10 +118,7 @@ func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endp
 
 // visit returns a session of the administrator, which ends when the server is restarted.
 func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
-	conn, err := launchertest.Connect(t, spec, e).Conn(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
+	return launchertest.Visit(t, spec, e)
 }
 
 // Kubernetes restarts a server whose container dies. Meanwhile Starting is true. The data stays.

@@ -29,8 +29,7 @@ func TestNewServer(t *testing.T) {
 		assert.EqualValues(t, 1, testdrive.Read[int64](t, s.db, "SELECT @@character_set_server = 'utf8mb4'"),
 			"default character set is not utf8mb4")
 		for _, user := range []string{"root", "", "mysql.sys", "mariadb.sys"} {
-			intruder := launcher.Spec{AdminUser: user}
-			err := openDB(t, intruder, s.end, nil).PingContext(t.Context())
+			err := connectPlain(t, launcher.Spec{AdminUser: user}, s.end).PingContext(t.Context())
 			refused := (*mysql.MySQLError)(nil)
 			assert.True(t, errors.As(err, &refused), "login as %q without a password: %v, want a refusal", user, err)
 		}

@@ -26,64 +26,52 @@ import (
 // warnings is what a launcher will log beyond information.
 func warnings(cfg *process.Config) *logged.Text {
 	log := &logged.Text{}
-	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg.Logger = slog.New(slog.NewMultiHandler(cfg.Logger.Handler(),
+		slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	return log
 }
 
 func TestKilledServerIsStartedAgain(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		logged := warnings(&cfg)
-		l := open(t, cfg)
-		spec := newSpec("phoenix")
-		db := connect(t, spec, launch(t, l, spec))
-		testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
-
-		pid := pidOf(t, cfg, spec.ID)
+	eachServer(t, "phoenix", func(t *testing.T, s server) {
+		testdrive.Exec(t, s.db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
+		pid := s.pid(t)
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		testdrive.Eventually(t, "the server answers again", func() bool {
-			return !alive(pid) && db.PingContext(t.Context()) == nil
+			return !alive(pid) && s.db.PingContext(t.Context()) == nil
 		})
-		assert.EqualValues(t, 42, testdrive.Read[int64](t, db, "SELECT n FROM app.t"))
-		l.Close()
-		assert.Contains(t, logged.String(), "started a server that did not run", "operators are not warned")
+		assert.EqualValues(t, 42, testdrive.Read[int64](t, s.db, "SELECT n FROM app.t"))
+		s.l.Close()
+		assert.Contains(t, s.log.String(), "started a server that did not run", "operators are not warned")
 	})
 }
 
+// MySQL refuses to start while its socket's lock file names a living process.
 func TestStopAllThenStartAll(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		logged := warnings(&cfg)
-		l := open(t, cfg)
-		spec := newSpec("sleeper")
-		db := connect(t, spec, launch(t, l, spec))
-		testdrive.Exec(t, db, "CREATE DATABASE app")
-		pid := pidOf(t, cfg, spec.ID)
-		require.NoError(t, l.StopAll(t.Context()))
+	eachServer(t, "sleeper", func(t *testing.T, s server) {
+		testdrive.Exec(t, s.db, "CREATE DATABASE app")
+		pid := s.pid(t)
+		require.NoError(t, s.l.StopAll(t.Context()))
 		assert.False(t, alive(pid), "the server still runs")
+		lock := filepath.Join(s.dir, "data", "mysqld.sock.lock")
+		require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600))
 
-		l = open(t, cfg)
+		l := open(t, s.cfg)
 		require.NoError(t, l.StartAll(t.Context()))
-		testdrive.Exec(t, db, "USE app")
+		testdrive.Exec(t, s.db, "USE app")
 		l.Close()
-		assert.Empty(t, logged.String(), "operators are warned of what was asked for")
+		assert.Empty(t, s.log.String(), "operators are warned of what was asked for")
 	})
 }
 
 // A server that gives up as it starts has ended in order, but not as it was told to.
 func TestServerThatGivesUpIsWarnedOf(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		logged := warnings(&cfg)
-		l := open(t, cfg)
-		spec := newSpec("homeless")
-		end := launch(t, l, spec)
-		require.NoError(t, l.StopAll(t.Context()))
-		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(end.Port)))
+	eachServer(t, "homeless", func(t *testing.T, s server) {
+		require.NoError(t, s.l.StopAll(t.Context()))
+		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.end.Port)))
 		require.NoError(t, err)
 		defer stranger.Close()
-		open(t, cfg)
-		testdrive.Eventually(t, "operators are warned", func() bool { return logged.Count("did not run") > 0 })
+		open(t, s.cfg)
+		testdrive.Eventually(t, "operators are warned", func() bool { return s.log.Count("did not run") > 0 })
 	})
 }
 
@@ -194,17 +182,6 @@ exec %[2]s "$@"
 		launch(t, l, spec)
 		overlaps, err := os.ReadFile(slow + ".overlaps")
 		assert.True(t, err == nil && len(overlaps) == 0, "%s, %v", overlaps, err)
-	})
-}
-
-// MySQL refuses to start while its socket's lock file names a living process.
-func TestStaleSocketLock(t *testing.T) {
-	eachServer(t, "stale", func(t *testing.T, s server) {
-		require.NoError(t, s.l.StopAll(t.Context()))
-		lock := filepath.Join(s.dir, "data", "mysqld.sock.lock")
-		require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600))
-		require.NoError(t, open(t, s.cfg).StartAll(t.Context()))
-		assert.NoError(t, s.db.PingContext(t.Context()))
 	})
 }
 

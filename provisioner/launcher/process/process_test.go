@@ -3,16 +3,12 @@ package process_test
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/launchertest"
 	"mysql-broker/test/logged"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -65,20 +61,13 @@ func templates(t *testing.T, binary mysqld.Binary) string {
 }
 
 func TestMain(m *testing.M) {
-	if status, ordered := launchertest.Child(openChild); ordered {
-		os.Exit(status)
-	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) (code int) {
 	var err error
 	if ownTemplates, err = makeReachableDir(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		panic(err)
 	}
-	defer os.RemoveAll(ownTemplates)
-	return m.Run()
+	code := m.Run()
+	_ = os.RemoveAll(ownTemplates)
+	os.Exit(code)
 }
 
 // makeReachableDir makes a directory that servers of another user can pass through, as t.TempDir does not.
@@ -138,14 +127,16 @@ type server struct {
 	l    *process.Launcher
 	spec launcher.Spec
 	end  launcher.Endpoint
-	db   *sql.DB // its administrator's connections
-	dir  string  // below which its files are
+	db   *sql.DB      // its administrator's connections
+	dir  string       // below which its files are
+	log  *logged.Text // warnings of launchers
 }
 
 // eachServer is eachBinary with a server.
 func eachServer(t *testing.T, id string, fn func(t *testing.T, s server)) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		s := server{cfg: newConfig(t, binary), spec: newSpec(id)}
+		s.log = warnings(&s.cfg)
 		s.l = open(t, s.cfg)
 		s.end = launch(t, s.l, s.spec)
 		s.db = connect(t, s.spec, s.end)
@@ -157,18 +148,14 @@ func eachServer(t *testing.T, id string, fn func(t *testing.T, s server)) {
 // pid reads the file that the server itself wrote.
 func (s server) pid(t *testing.T) int { return pidOf(t, s.cfg, s.spec.ID) }
 
-// connect logs in over TCP and TLS, with the server's certificate verified for its host.
 func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
-	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM(end.CACertificate), "the endpoint has no CA certificate")
-	return openDB(t, spec, end, &tls.Config{RootCAs: roots, ServerName: end.Host})
+	return launchertest.Connect(t, spec, end)
 }
 
-func openDB(t *testing.T, spec launcher.Spec, end launcher.Endpoint, tlsConfig *tls.Config) *sql.DB {
-	address := net.JoinHostPort(end.Host, strconv.Itoa(end.Port))
-	cfg := testdrive.Credentials{}.Login(t, spec.AdminUser, spec.AdminPassword, address, "")
-	cfg.TLS = tlsConfig
-	return testdrive.Connect(t, cfg)
+// connectPlain is connect without TLS.
+func connectPlain(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
+	end.CACertificate = nil
+	return launchertest.Connect(t, spec, end)
 }
 
 // pidOf reads the file that the server itself wrote.
@@ -180,31 +167,18 @@ func pidOf(t *testing.T, cfg process.Config, id string) int {
 	return pid
 }
 
-// The launcher keeps what launcher.Launcher promises. Where tests run on one flavour, servers of the other change their
-// certificates all the same.
+// The launcher keeps what launcher.Launcher promises.
 func TestConformance(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		launchertest.Run(t, func(t *testing.T) launchertest.Place { return newPlace(t, binary) })
 	})
-	chosen := servers.Chosen(t, binaries())
-	for _, b := range binaries() {
-		if !slices.ContainsFunc(chosen, func(c mysqld.Binary) bool { return c.Flavour == b.Flavour }) {
-			t.Run(b.Flavour+"-"+b.Version+"/renewal", func(t *testing.T) {
-				t.Parallel()
-				launchertest.Renewal(t, newPlace(t, b))
-			})
-		}
-	}
 }
 
 func newPlace(t *testing.T, binary mysqld.Binary) launchertest.Place {
 	cfg := newConfig(t, binary)
 	log := &logged.Text{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
-	child, err := json.Marshal(childConfig{cfg.Dir, cfg.Binary, cfg.PortMin, cfg.PortMax})
-	require.NoError(t, err)
 	return launchertest.Place{
-		Child:    string(child),
 		MemoryMB: [2]int{256, 1024},
 		Open:     func(t *testing.T) launcher.Launcher { return open(t, cfg) },
 		Supervise: func(t *testing.T, options launcher.Options) launcher.Launcher {
@@ -216,22 +190,6 @@ func newPlace(t *testing.T, binary mysqld.Binary) launchertest.Place {
 		Fill:     func(t *testing.T) { takePorts(t, cfg) },
 		Readable: func(t *testing.T) string { return log.String() + serverLogs(t, cfg) + arguments(t, cfg) },
 	}
-}
-
-// childConfig is what another process needs to know of a test's launcher.
-type childConfig struct {
-	Dir              string
-	Binary           mysqld.Binary
-	PortMin, PortMax int
-}
-
-// openChild opens the launcher of another process's test.
-func openChild(place string) (launcher.Launcher, error) {
-	var c childConfig
-	if err := json.Unmarshal([]byte(place), &c); err != nil {
-		return nil, err
-	}
-	return process.Config{Dir: c.Dir, Binary: c.Binary, PortMin: c.PortMin, PortMax: c.PortMax}.Open(launcher.Options{})
 }
 
 // takePorts listens on all ports that no server has.

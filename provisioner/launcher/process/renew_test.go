@@ -16,8 +16,9 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/certificate"
-	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/launchertest"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -76,13 +77,13 @@ func parseCertificate(t *testing.T, text []byte) *x509.Certificate {
 
 // expiry is that of the certificate which the server shows.
 func expiry(t *testing.T, spec launcher.Spec, end launcher.Endpoint) (at time.Time) {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(end.CACertificate)
-	db := openDB(t, spec, end, &tls.Config{RootCAs: roots, ServerName: end.Host,
-		VerifyConnection: func(c tls.ConnectionState) error {
-			at = c.PeerCertificates[0].NotAfter
-			return nil
-		}})
+	cfg, err := servers.Login(end.Host, end.Port, spec.AdminUser, spec.AdminPassword, string(end.CACertificate))
+	require.NoError(t, err)
+	cfg.TLS.VerifyConnection = func(c tls.ConnectionState) error {
+		at = c.PeerCertificates[0].NotAfter
+		return nil
+	}
+	db := testdrive.Connect(t, cfg)
 	defer db.Close() // it is called again and again
 	require.NoError(t, db.PingContext(t.Context()))
 	return at

@@ -30,7 +30,7 @@ func TestLoginWithoutTLS(t *testing.T) {
 	eachServer(t, "plain", func(t *testing.T, s server) {
 		loginWithoutTLS := func() {
 			testdrive.Exec(t, s.db, "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
-			assert.NoError(t, openDB(t, s.spec, s.end, nil).PingContext(t.Context()), "log in")
+			assert.NoError(t, connectPlain(t, s.spec, s.end).PingContext(t.Context()), "log in")
 		}
 		loginWithoutTLS()
 

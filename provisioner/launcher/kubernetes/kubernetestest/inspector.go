@@ -15,7 +15,7 @@ import (
 	"mysql-broker/test/limits"
 )
 
-// Inspector is the launchertest.Inspector for the launcher with that namespace.
+// Inspector is the audit.Inspector for the launcher with that namespace.
 type Inspector struct {
 	Namespace string
 
@@ -32,7 +32,7 @@ var kinds = map[string]string{
 	"pods":                   "/api/v1",
 }
 
-// Inspect implements launchertest.Inspector.
+// Inspect implements audit.Inspector.
 func (in Inspector) Inspect(ids []string,
 	suspended map[string]bool) (found map[string]launcher.Endpoint, problems []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)

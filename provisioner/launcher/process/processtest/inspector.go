@@ -15,10 +15,10 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Inspector is the launchertest.Inspector for the launcher with that state directory.
+// Inspector is the audit.Inspector for the launcher with that state directory.
 type Inspector struct{ Dir string }
 
-// Inspect implements launchertest.Inspector.
+// Inspect implements audit.Inspector.
 func (in Inspector) Inspect(ids []string,
 	suspended map[string]bool) (found map[string]launcher.Endpoint, problems []string) {
 	dir, err := filepath.EvalSymlinks(in.Dir)

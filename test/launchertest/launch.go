@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/test/testdrive"
 )
 
 // A launched server accepts logins of its administrator, who has all privileges, and of nobody else. The launch reports
@@ -27,7 +28,7 @@ func testLaunch(t *testing.T, p Place) {
 	require.NoError(t, err)
 	assert.False(t, len(reports) == 0 || slices.Contains(reports, ""), "reports %q", reports)
 	db := Connect(t, spec, end)
-	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "CREATE USER app IDENTIFIED BY 'Xx-123456789'",
+	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "CREATE USER app IDENTIFIED BY 'Xx-123456789'",
 		"GRANT ALL ON app.* TO app", "SET GLOBAL max_connections = 77", "DROP USER app")
 	wrong := spec
 	wrong.AdminPassword += "x"
@@ -49,14 +50,14 @@ func testLaunchAgain(t *testing.T, p Place) {
 	spec := p.spec("one")
 	end := launch(t, first, spec)
 	db := Connect(t, spec, end)
-	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
-	guest := visit(t, db)
+	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
+	guest := Visit(t, spec, end)
 	for _, l := range []launcher.Launcher{first, p.Open(t)} {
 		again := launch(t, l, spec)
 		assert.True(t, same(again, end), "launched again at %v, want %v", again, end)
 	}
-	assert.True(t, guest.stays(t), "it was restarted by a repeated launch")
-	assert.EqualValues(t, 42, query(t, db, "SELECT n FROM app.t"))
+	assert.NoError(t, guest.PingContext(bounded(t)), "it was restarted by a repeated launch")
+	assert.EqualValues(t, 42, testdrive.Read[int64](t, db, "SELECT n FROM app.t"))
 }
 
 // Two brokers that launch the same server at the same time create one server.

@@ -33,21 +33,12 @@ type Place struct {
 	// processes. The suite expects each server's id in it, as in a path. It is nil if no servers of their own are started.
 	Readable func(t *testing.T) string
 
-	// Child identifies the place in another process of the test binary, whose TestMain passes it to Child's open. The
-	// suite kills that process alone with SIGKILL, and not those that it has started. It is "" if the place is nowhere but
-	// in this process.
-	Child string
-
 	// MemoryMB are two sizes of servers, the second one with a larger InnoDB buffer pool.
 	MemoryMB [2]int
 
 	// NoBinaryLogs says that the launcher gives up if a server is to keep binary logs.
 	NoBinaryLogs bool
 }
-
-// Renewal is the suite's test of certificates alone, for flavours on which nothing else of the suite runs: each has
-// a statement of its own that loads certificates.
-func Renewal(t *testing.T, place Place) { testRenewal(t, place) }
 
 // Run runs the suite. newPlace makes a place for one test.
 func Run(t *testing.T, newPlace func(t *testing.T) Place) {
@@ -59,7 +50,6 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"launch again", testLaunchAgain},
 		{"launch by two at once", testLaunchByTwo},
 		{"launch cut off at every report", testCutOff},
-		{"calls killed at every report", testKilled},
 		{"launch whose caller has lost the work", testLostWork},
 		{"paused caller overlaps", testPausedCaller},
 		{"no room", testNoRoom},

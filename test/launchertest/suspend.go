@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/test/testdrive"
 )
 
 // trySuspend suspends a server, however often that takes.
@@ -24,8 +25,8 @@ func testSuspend(t *testing.T, p Place) {
 	spec := p.spec("one")
 	before := launch(t, l, spec)
 	db := Connect(t, spec, before)
-	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
-	small := query(t, db, "SELECT @@innodb_buffer_pool_size")
+	testdrive.Exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
+	small := testdrive.Read[int64](t, db, "SELECT @@innodb_buffer_pool_size")
 	require.NoError(t, l.Keep(bounded(t), spec.ID))
 	expectSigned(t, l, before, spec.ID)
 	heir := p.Open(t)
@@ -43,8 +44,8 @@ func testSuspend(t *testing.T, p Place) {
 	spec.MemoryMB = p.MemoryMB[1]
 	again := launch(t, heir, spec)
 	db = Connect(t, spec, again)
-	assert.EqualValues(t, 42, query(t, db, "SELECT n FROM app.t"))
-	assert.Greater(t, query(t, db, "SELECT @@innodb_buffer_pool_size"), small)
+	assert.EqualValues(t, 42, testdrive.Read[int64](t, db, "SELECT n FROM app.t"))
+	assert.Greater(t, testdrive.Read[int64](t, db, "SELECT @@innodb_buffer_pool_size"), small)
 	assert.ErrorIs(t, heir.DestroyUnused(bounded(t), spec.ID), launcher.ErrKept, "destroy what was kept")
 	require.NoError(t, trySuspend(bounded(t), l, spec.ID))
 	destroy(t, heir, spec.ID)

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
-
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/kubernetes/cluster"

@@ -1,11 +1,9 @@
 package testdrive
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,22 +11,20 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 )
 
 // Processes lists the command lines of the running processes of this host that name something below dir, by process id.
 func Processes(t testing.TB, dir string) map[int]string {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	all, err := procfs.AllProcs()
 	require.NoError(t, err)
 	found := map[int]string{}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(raw, []byte(dir+"/")) {
-			continue // it has ended, or belongs to another user
+	for _, p := range all {
+		command, err := p.CmdLine()
+		if text := strings.Join(command, " "); err == nil && strings.Contains(text, dir+"/") { // else it has ended
+			found[p.PID] = text
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		require.NoError(t, err)
-		found[pid] = strings.ReplaceAll(string(bytes.TrimRight(raw, "\x00")), "\x00", " ")
 	}
 	return found
 }

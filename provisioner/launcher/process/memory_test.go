@@ -4,16 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -73,15 +70,9 @@ func TestPlansMemoryHolds(t *testing.T) {
 
 // A tenant who holds all the memory keeps nobody from logging in for long, who is to end its sessions: the broker.
 func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		logged := warnings(&cfg)
-		l := open(t, cfg)
-		spec := newSpec("sated")
-		end := launch(t, l, spec)
-		pid := pidOf(t, cfg, spec.ID)
-		db := connect(t, spec, end)
-		session, err := db.Conn(t.Context())
+	eachServer(t, "sated", func(t *testing.T, s server) {
+		pid := s.pid(t)
+		session, err := s.db.Conn(t.Context())
 		require.NoError(t, err)
 		defer session.Close()
 		n := 0
@@ -94,10 +85,10 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 		}
 		testdrive.Eventually(t, "the server is started again", func() bool { return !alive(pid) })
 		testdrive.Eventually(t, "others can log in", func() bool {
-			return connect(t, spec, end).PingContext(t.Context()) == nil
+			return connect(t, s.spec, s.end).PingContext(t.Context()) == nil
 		})
-		l.Close()
-		assert.Contains(t, logged.String(), "all the memory of its plan", "operators are not told")
+		s.l.Close()
+		assert.Contains(t, s.log.String(), "all the memory of its plan", "operators are not told")
 	})
 }
 
@@ -126,16 +117,9 @@ func TestPlansMemorySuffices(t *testing.T) {
 
 // peakMemory is the most that a process has had resident, in bytes.
 func peakMemory(t *testing.T, pid int) int64 {
-	t.Helper()
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	p, err := procfs.NewProc(pid)
 	require.NoError(t, err)
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); fields[0] == "VmHWM:" {
-			kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
-			require.NoError(t, err)
-			return kilobytes << 10
-		}
-	}
-	t.Fatal("the process has no VmHWM")
-	return 0
+	status, err := p.NewStatus()
+	require.NoError(t, err)
+	return int64(status.VmHWM)
 }

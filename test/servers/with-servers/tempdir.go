@@ -1,15 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 const (
@@ -60,7 +59,7 @@ func (d tempDir) remove() error {
 // addUsers adds the processes that use the directory, and all that descend from them.
 func (d tempDir) addUsers(pids map[int]bool, table map[int]process) {
 	for pid, p := range table {
-		if bytes.Contains(p.command, []byte(d+"/")) {
+		if strings.Contains(p.command, string(d)+"/") {
 			pids[pid] = true
 		}
 	}
@@ -75,43 +74,20 @@ func (d tempDir) addUsers(pids map[int]bool, table map[int]process) {
 }
 
 type process struct {
-	command []byte // arguments, each ended by a zero byte
+	command string
 	parent  int
 }
 
-// readProcesses returns all processes of this host but those that have ended and wait for their parent to notice.
+// readProcesses returns all processes of this host but those that have ended, or wait for their parent to notice that.
 func readProcesses() (map[int]process, error) {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return nil, err
-	}
+	all, err := procfs.AllProcs()
 	table := map[int]process{}
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			return nil, err
-		}
-		if p, ok := readProcess(dir); ok {
-			table[pid] = p
+	for _, p := range all {
+		command, gone := p.CmdLine()
+		stat, ended := p.Stat()
+		if gone == nil && ended == nil && stat.State != "Z" && stat.State != "X" {
+			table[p.PID] = process{strings.Join(command, " "), stat.PPID}
 		}
 	}
-	return table, nil
-}
-
-// readProcess reports false for a process that has ended (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
-func readProcess(dir string) (p process, ok bool) {
-	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-	if err != nil {
-		return p, false
-	}
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return p, false
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // state, parent, …
-	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
-		return p, false
-	}
-	parent, err := strconv.Atoi(fields[1])
-	return process{command: command, parent: parent}, err == nil
+	return table, err
 }

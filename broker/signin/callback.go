@@ -48,7 +48,7 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	retry := page{Status: http.StatusBadRequest, Title: "The sign-in failed.", Link: a.returnTo, LinkText: "Try again"}
 	if code := query.Get("error"); code != "" {
 		// The rest of the provider's message is in the URL, so anybody can forge it: only the log gets it.
-		s.log.WarnContext(r.Context(), "the OpenID provider refused a sign-in", "error", clip(code),
+		s.Logger.WarnContext(r.Context(), "the OpenID provider refused a sign-in", "error", clip(code),
 			"reason", clip(query.Get("error_description")))
 		retry.Text = "The provider refused it. If that happens again, the broker's operator finds the reason in its log."
 		if code == "access_denied" {
@@ -68,7 +68,7 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 			s.Unavailable(w, r, fmt.Errorf("redeem the code of a sign-in: %w", err))
 			return
 		}
-		s.log.WarnContext(r.Context(), "a sign-in failed", "error", explain(err))
+		s.Logger.WarnContext(r.Context(), "a sign-in failed", "error", explain(err))
 		retry.Text = "The provider's answer does not match it. If that happens again, the broker's operator finds the " +
 			"reason in its log."
 		s.show(w, r, retry)
@@ -80,12 +80,12 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 // welcome starts the session of the person that the provider named, unless there is nothing that they may see.
 func (s *SignIn) welcome(w http.ResponseWriter, r *http.Request, e *endpoints, id identity, returnTo string) {
 	made := session{Subject: id.subject, Name: id.name(id.subject), IDToken: id.idToken,
-		Operator: s.group != "" && id.has(s.group)}
+		Operator: s.OperatorGroup != "" && id.has(s.OperatorGroup)}
 	lifetime := maxSession
 	switch {
 	case made.Operator:
 	case s.permissions == nil:
-		s.log.InfoContext(r.Context(), "refused a sign-in: the person is no operator", "user_id", id.subject)
+		s.Logger.InfoContext(r.Context(), "refused a sign-in: the person is no operator", "user_id", id.subject)
 		s.show(w, r, page{Status: http.StatusForbidden, Title: "You may not see this dashboard, " + made.Name + ".",
 			Text: "It is for the broker's operators. Ask one of them to make you one, or sign out to sign in as somebody else.",
 			Link: s.providerSignOut(e, id.idToken), LinkText: "Sign out"})

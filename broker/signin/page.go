@@ -33,7 +33,7 @@ const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-a
 func (s *SignIn) show(w http.ResponseWriter, r *http.Request, p page) {
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, p); err != nil {
-		s.log.ErrorContext(r.Context(), "could not render a page of the sign-in", "error", err)
+		s.Logger.ErrorContext(r.Context(), "could not render a page of the sign-in", "error", err)
 		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
 		return
 	}
@@ -55,7 +55,7 @@ func (s *SignIn) Unavailable(w http.ResponseWriter, r *http.Request, err error) 
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		return // the client is gone
 	}
-	s.log.WarnContext(r.Context(), "a request to the dashboard could not be decided", "error", explain(err))
+	s.Logger.WarnContext(r.Context(), "a request to the dashboard could not be decided", "error", explain(err))
 	w.Header().Set("Retry-After", "5")
 	if !navigation(r) {
 		http.Error(w, "The broker cannot check now who you are or what you may see. Try again.",

@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -114,11 +115,7 @@ func (p *permissions) keep(q question, a Access) {
 	defer p.mu.Unlock()
 	now := time.Now()
 	if len(p.kept) >= maxPermissions {
-		for q, a := range p.kept {
-			if now.After(a.until) {
-				delete(p.kept, q)
-			}
-		}
+		maps.DeleteFunc(p.kept, func(_ question, a decision) bool { return now.After(a.until) })
 	}
 	if len(p.kept) >= maxPermissions {
 		clear(p.kept)

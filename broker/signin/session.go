@@ -35,7 +35,7 @@ func (s *SignIn) session(r *http.Request) (session, error) {
 	if !ok {
 		return session{}, errNoSession
 	}
-	sealed, left, err := s.store.Sessions.Get(r.Context(), key.derive("row"))
+	sealed, left, err := s.Store.Sessions.Get(r.Context(), key.derive("row"))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return session{}, errNoSession
@@ -57,11 +57,11 @@ func (s *SignIn) start(w http.ResponseWriter, r *http.Request, made session, lif
 	if err := s.end(r); err != nil {
 		return err
 	}
-	if err := s.store.Sessions.Insert(r.Context(), key.derive("row"), sealed, lifetime); err != nil {
+	if err := s.Store.Sessions.Insert(r.Context(), key.derive("row"), sealed, lifetime); err != nil {
 		return fmt.Errorf("keep the session: %w", err)
 	}
 	s.cookies.set(w, sessionCookie, key.String(), 0)
-	s.log.InfoContext(r.Context(), "signed in to the dashboard", "user_id", made.Subject, "operator", made.Operator)
+	s.Logger.InfoContext(r.Context(), "signed in to the dashboard", "user_id", made.Subject, "operator", made.Operator)
 	return nil
 }
 
@@ -70,7 +70,7 @@ func (s *SignIn) end(r *http.Request) error {
 	if !ok {
 		return nil
 	}
-	if err := s.store.Sessions.Delete(context.WithoutCancel(r.Context()), key.derive("row")); err != nil {
+	if err := s.Store.Sessions.Delete(context.WithoutCancel(r.Context()), key.derive("row")); err != nil {
 		return fmt.Errorf("end the session: %w", err)
 	}
 	return nil

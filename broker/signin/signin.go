@@ -56,21 +56,16 @@ type Config struct {
 
 // SignIn guards the dashboard. It is safe for concurrent use.
 type SignIn struct {
-	log         *slog.Logger
-	store       *store.Store
-	external    *url.URL
+	Config
 	cookies     cookies
 	provider    *provider // nil if there are links
 	links       *links    // nil if there is a provider
 	permissions *permissions
-	group       string // of operators, "" if there is none
-	crossOrigin *http.CrossOriginProtection
 }
 
 // New returns a SignIn. It sends no requests yet, because the provider may start later than the broker.
 func New(cfg Config) *SignIn {
-	s := &SignIn{log: cfg.Logger, store: cfg.Store, external: cfg.ExternalURL, cookies: cookiesFor(cfg.ExternalURL),
-		group: cfg.OperatorGroup, crossOrigin: http.NewCrossOriginProtection()}
+	s := &SignIn{Config: cfg, cookies: cookiesFor(cfg.ExternalURL)}
 	if cfg.CloudController != "" {
 		s.permissions = newPermissions(cfg.CloudController)
 	}
@@ -147,7 +142,7 @@ func (s *SignIn) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path+"{$}", s.Protect(http.HandlerFunc(s.showViewer)))
 	mux.HandleFunc("GET "+SignOutPath, s.signedOut)
-	mux.Handle("POST "+SignOutPath, s.crossOrigin.Handler(s.onThisMachine(s.signOut)))
+	mux.Handle("POST "+SignOutPath, http.NewCrossOriginProtection().Handler(s.onThisMachine(s.signOut)))
 	if s.links != nil {
 		mux.Handle("GET "+linkPath, s.onThisMachine(s.followLink))
 	} else {
@@ -167,7 +162,7 @@ func (s *SignIn) showViewer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *SignIn) url(path string) string {
-	u := *s.external
+	u := *s.ExternalURL
 	u.Path = path
 	return u.String()
 }

@@ -20,7 +20,7 @@ func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) {
 	}
 	s.cookies.clear(w, sessionCookie)
 	if err == nil {
-		s.log.InfoContext(r.Context(), "signed out of the dashboard", "user_id", was.Subject)
+		s.Logger.InfoContext(r.Context(), "signed out of the dashboard", "user_id", was.Subject)
 	}
 	to := SignOutPath
 	if s.provider != nil && was.IDToken != "" {

@@ -188,7 +188,7 @@ func (f *Fleet) Address(ctx context.Context, i store.Instance) (Address, error) 
 			return Address{}, err
 		}
 		return Address{Host: server.Host, Port: server.Port, Hosts: server.Hosts,
-			CACertificate: server.CACertificate}, nil
+			CACertificate: server.Admin.CA}, nil
 	}
 	e, err := f.recordedEndpoint(ctx, i)
 	return Address{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate}, err

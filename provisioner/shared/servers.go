@@ -37,13 +37,7 @@ type Config struct {
 // Server is one shared server.
 type Server struct {
 	*mysqladmin.Server
-	Host          string
-	Port          int
-	Hosts         []string // see Config
-	CACertificate []byte   // PEM; nil where connections are not verified
-	MaxDatabases  int
-	Exclusive     bool          // see Config
-	AnswerTime    time.Duration // see Config
+	Config // with its defaults
 
 	// transport is nil until checkTransport has succeeded.
 	transport atomic.Pointer[mysqladmin.Transport]
@@ -72,7 +66,8 @@ func Open(configs []Config, lockKey []byte) (*Servers, error) {
 	s := &Servers{}
 	for _, c := range configs {
 		c.Admin.SessionLockKey = lockKey
-		if c.Exclusive {
+		c.AnswerTime = cmp.Or(c.AnswerTime, DefaultAnswerTime)
+		if c.MaxDatabases = cmp.Or(c.MaxDatabases, DefaultMaxDatabases); c.Exclusive {
 			c.MaxDatabases = 1
 		}
 		admin, err := mysqladmin.Open(c.Admin)
@@ -80,9 +75,7 @@ func Open(configs []Config, lockKey []byte) (*Servers, error) {
 			s.Close()
 			return nil, fmt.Errorf("shared server %q: %w", c.Admin.Name, err)
 		}
-		s.all = append(s.all, &Server{Server: admin, Host: c.Host, Port: c.Port, Hosts: c.Hosts, CACertificate: c.Admin.CA,
-			MaxDatabases: cmp.Or(c.MaxDatabases, DefaultMaxDatabases), Exclusive: c.Exclusive,
-			AnswerTime: cmp.Or(c.AnswerTime, DefaultAnswerTime)})
+		s.all = append(s.all, &Server{Server: admin, Config: c})
 	}
 	return s, nil
 }

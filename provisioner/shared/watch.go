@@ -194,9 +194,9 @@ func (s *Server) introduce(ctx context.Context, log *slog.Logger) error {
 	}
 	s.introduced = true
 	log.Info("shared server", "server", s.Name(), "flavour", flavour.Name, "version", flavour.Version,
-		"tls", s.CACertificate != nil, "tls_only", s.TLSOnly(), "max_databases", s.MaxDatabases)
+		"tls", s.Admin.CA != nil, "tls_only", s.TLSOnly(), "max_databases", s.MaxDatabases)
 	switch {
-	case s.CACertificate != nil:
+	case s.Admin.CA != nil:
 	case !s.WithoutTLS():
 		log.Warn("the shared server offers TLS, but nothing verifies its certificate, and credentials say nothing of "+
 			"TLS; give its CA as ca_certificate", "server", s.Name())

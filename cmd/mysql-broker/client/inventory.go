@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 // instance is a service instance, as the client stores it.
@@ -185,9 +187,5 @@ func (i *inventory) write(brokers map[string]map[string]*instance) error {
 	if err != nil {
 		return err
 	}
-	unfinished := i.file + ".new"
-	if err := os.WriteFile(unfinished, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(unfinished, i.file)
+	return files.Replace(i.file, data, 0o600)
 }

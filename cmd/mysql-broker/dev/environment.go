@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"mysql-broker/provisioner/launcher/launchers"
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 // environmentFile, in the state directory, is what operators' commands need of the environment, in words of a shell.
@@ -73,11 +74,7 @@ func writeEnvironment(dir string, variables map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		b.WriteString("export " + name + "=" + quote(variables[name]) + "\n")
 	}
-	path := filepath.Join(dir, environmentFile)
-	if err := os.WriteFile(path+".new", []byte(b.String()), 0o600); err != nil {
-		return fmt.Errorf("leave the environment for commands: %w", err)
-	}
-	return os.Rename(path+".new", path)
+	return files.Replace(filepath.Join(dir, environmentFile), []byte(b.String()), 0o600)
 }
 
 const escapedQuote = `'\''`

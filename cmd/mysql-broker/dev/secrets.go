@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"mysql-broker/provisioner/launcher/process/files"
 	"mysql-broker/store"
 )
 
@@ -51,10 +52,7 @@ func (s secrets) keep(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
-		return fmt.Errorf("keep the secrets: %w", err)
-	}
-	return os.Rename(path+".new", path)
+	return files.Replace(path, raw, 0o600)
 }
 
 // newUsername is short enough to type; only the password must not be guessable.

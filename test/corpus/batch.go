@@ -126,7 +126,7 @@ func (b *batch) drop() error {
 func (b *batch) open(user, database string) *sql.DB {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", b.server.Address(), user, b.password, database
-	cfg.TLSConfig, cfg.Logger = "skip-verify", &mysql.NopLogger{}
+	cfg.TLSConfig, cfg.Logger, cfg.MaxAllowedPacket = "skip-verify", &mysql.NopLogger{}, 1<<30-1
 	if user == b.server.User {
 		cfg.Passwd = b.server.Password
 	}

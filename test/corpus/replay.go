@@ -189,8 +189,20 @@ func (b *batch) logs(ctx context.Context, from binlog.Position) (logs *binlogs.A
 	return logs, err
 }
 
-// repeat replays the logs.
-func (b *batch) repeat(ctx context.Context, logs *binlogs.Archive) error {
+// repeat replays the logs on a server that takes statements of any length, as the broker does.
+func (b *batch) repeat(ctx context.Context, logs *binlogs.Archive) (err error) {
+	var packet int
+	err = b.admin.QueryRowContext(ctx, "SELECT @@GLOBAL.max_allowed_packet").Scan(&packet)
+	if err == nil { // rows as long as a statement of the source are replayed by longer ones
+		_, err = b.admin.ExecContext(ctx, "SET GLOBAL max_allowed_packet = 1 << 30")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, restoring := b.admin.ExecContext(ctx, fmt.Sprintf("SET GLOBAL max_allowed_packet = %d", packet))
+		err = errors.Join(err, restoring)
+	}()
 	now := time.Now()
 	owner := b.open(b.account(replayed), b.database(replayed))
 	r := &binlog.Replay{Administrator: b.open(b.server.User, b.database(replayed)), Owner: owner, Source: b.database(source),

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -29,6 +30,9 @@ import (
 
 const (
 	manyOperations = 3000 // on all flavours together; a leak in each would be far above what a broker may hold
+	// memoryGrowth is by how many bytes the memory in use may grow once a broker has seen everything. 100 bytes lost by each
+	// operation would be more after 15 minutes.
+	memoryGrowth = 8 << 20
 
 	// What a broker may hold while it runs, whatever it has done: the README says how many connections to PostgreSQL,
 	// provisioner/mysqladmin how many to a server.
@@ -36,8 +40,11 @@ const (
 	mysqlConnections    = 20
 )
 
-// TestManyOperationsLeaveNothingBehind has a broker in this process do very much at once, and counts what it holds.
+// TestManyOperationsLeaveNothingBehind has a broker in this process do very much at once, for as long as $SOAK says too,
+// e.g. 15m, and counts what it holds.
 func TestManyOperationsLeaveNothingBehind(t *testing.T) {
+	length, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "0"))
+	require.NoError(t, err, "SOAK")
 	all := servers.Chosen(t, servers.AllMySQL(t))
 	for _, s := range all {
 		t.Run(s.Flavour, func(t *testing.T) {
@@ -49,16 +56,19 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 			var operations atomic.Int64
 			a, broker := start(t, env)
 			tenants := crowd(t, broker, &operations)
-			until := func(n int64) func() bool { return func() bool { return operations.Load() < n } }
-			require.NoError(t, liveTogether(tenants, until(0))) // opens the connections that it keeps
-			begun := w.settled(t)
-			require.NoError(t, liveTogether(tenants, until(int64(manyOperations/len(all)))))
+			require.NoError(t, liveTogether(tenants, func() bool { return false })) // opens the connections that it keeps
+			begun, since := w.settled(t), time.Now()
+			require.NoError(t, liveTogether(tenants, func() bool {
+				return operations.Load() < int64(manyOperations/len(all)) || time.Since(since) < length/time.Duration(len(all))
+			}))
 			ended := w.settled(t)
 			t.Logf("%d operations; before: %+v; after: %+v", operations.Load(), begun, ended)
 			more := ended.goroutines - begun.goroutines
 			assert.True(t, more <= postgresConnections+mysqlConnections, "%d goroutines more than before", more)
 			more = ended.files - begun.files
 			assert.True(t, more <= postgresConnections+mysqlConnections, "%d open files more than before", more)
+			more = ended.memory - begun.memory
+			assert.True(t, more <= memoryGrowth, "%d bytes of memory more than before", more)
 			assert.True(t, ended.postgres <= postgresConnections && ended.mysql <= mysqlConnections,
 				"more connections than the broker may hold: %+v", ended)
 
@@ -84,8 +94,8 @@ func start(t *testing.T, env map[string]string) (*app.App, *testdrive.Broker) {
 		Password: testdrive.Password}
 }
 
-// holdings are what a broker holds, the last two as connections.
-type holdings struct{ goroutines, files, postgres, mysql int }
+// holdings are what a broker holds: of memory, the bytes that are in use; postgres and mysql are connections.
+type holdings struct{ goroutines, files, memory, postgres, mysql int }
 
 // witness counts a broker's connections where they end. It has one to each server itself, which it does not count.
 type witness struct {
@@ -105,18 +115,12 @@ func newWitness(t *testing.T, s servers.MySQL, postgresURL string) witness {
 	return witness{postgres, mysql}
 }
 
-// connections counts those that there are.
-func (w witness) connections(t *testing.T) (h holdings) {
+// count counts what a broker in this process holds.
+func (w witness) count(t *testing.T) (h holdings) {
 	require.NoError(t, w.postgres.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 		WHERE datname = current_database() AND application_name = 'mysql-broker'`).Scan(&h.postgres))
 	require.NoError(t, w.mysql.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'mysql_broker'").
 		Scan(&h.mysql))
-	return h
-}
-
-// count counts what a broker in this process holds.
-func (w witness) count(t *testing.T) holdings {
-	h := w.connections(t)
 	h.goroutines, h.files = runtime.NumGoroutine(), openFiles(t)
 	return h
 }
@@ -132,6 +136,10 @@ func (w witness) settled(t *testing.T) (h holdings) {
 		h = now
 		return time.Since(since) > time.Second
 	})
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	h.memory = int(memory.HeapAlloc)
 	return h
 }
 

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,13 +36,6 @@ func (b *Broker) Scrape(t testing.TB) Metrics {
 		}
 	}
 	return m
-}
-
-// Int fails the test if there is no such series.
-func (m Metrics) Int(t testing.TB, series string) int {
-	n, err := strconv.ParseFloat(m[series], 64)
-	require.NoError(t, err, series)
-	return int(n)
 }
 
 // ExpectFigures compares time series, written as Prometheus does, with what /metrics shows.

@@ -1,13 +1,13 @@
 package bench
 
 import (
-	"bytes"
 	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -157,46 +158,63 @@ func fill(b *testing.B, db *sql.DB, database string) {
 
 const backupPoll = 50 * time.Millisecond
 
-// BenchmarkBackups compares backups, and restores into new instances with all checksums compared, with writing a file
-// of the same size beside the object store, which is a directory, and syncing it once.
+// backupTimes are those of the latest backup.
+const backupTimes = `SELECT extract(epoch FROM finished_at - created_at), extract(epoch FROM verified_at - finished_at)
+	FROM backup ORDER BY created_at DESC LIMIT 1`
+
+// BenchmarkBackups measures a backup, its verification, a restore into a new instance and a copy of the instance. Each
+// compares all rows by checksums. The object store is a directory. peak-MiB is how much memory the broker has needed
+// for one of them, in addition to what it had before the first.
 func BenchmarkBackups(b *testing.B) {
 	onEach(b, func(b *testing.B, s servers.MySQL) {
-		dir := b.TempDir()
 		env := environment(b, s)
 		env["BACKUP_STORE"] = "file://" + b.TempDir()
-		from := newClient(b, testdrive.Start(b, env), "shared-large", backupPoll)
+		broker := testdrive.Start(b, env)
+		from := newClient(b, broker, "shared-large", backupPoll)
 		require.NoError(b, errors.Join(from.provision(), from.bind()))
 		c, err := from.account()
 		require.NoError(b, err)
 		fill(b, open(b, s, c.Database), c.Database)
-		backUp := timed(b, func() error { return from.run(from.plan.BackUp(from.id)) })
-		restore := func() time.Duration {
+		records := connect(b, env["DATABASE_URL"])
+		into := func(request func(id, from string) platform.Request) float64 {
 			to := uuid.NewString()
-			took := timed(b, func() error { return from.run(from.plan.Restore(to, from.id)) })()
+			took := timed(b, func() error { return from.run(request(to, from.id)) })()
 			require.NoError(b, from.run(from.plan.Deprovision(to)))
-			return took
+			return took.Seconds()
 		}
-		write := timed(b, func() error { return writeFile(filepath.Join(dir, "raw")) })
-		b.Run("backup", func(b *testing.B) { compare(b, backUp, write) })
-		b.Run("restore", func(b *testing.B) {
-			backUp()
-			compare(b, restore, write)
-		})
+		measured := map[string][]float64{}
+		idle := memoryOf(b, broker, "VmRSS")
+		for round := 0; b.Loop(); round++ {
+			require.NoError(b, from.run(from.plan.BackUp(from.id)))
+			var backup, verification, restore, clone float64
+			require.NoError(b, records.QueryRow(b.Context(), backupTimes).Scan(&backup, &verification))
+			if round%2 == 0 {
+				restore, clone = into(from.plan.Restore), into(from.plan.Clone)
+			} else {
+				clone, restore = into(from.plan.Clone), into(from.plan.Restore)
+			}
+			for unit, value := range map[string]float64{"backup-s": backup, "verification-s": verification,
+				"restore-s": restore, "copy-s": clone, "restore/copy": restore / clone,
+				"verification/restore": verification / restore} {
+				measured[unit] = append(measured[unit], value)
+			}
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(memoryOf(b, broker, "VmHWM")-idle, "peak-MiB")
+		for unit, values := range measured {
+			b.ReportMetric(median(values), unit)
+		}
 		require.NoError(b, from.deprovision())
 	})
 }
 
-// writeFile writes -mib into a file, and removes it.
-func writeFile(path string) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	for range *mebibytes {
-		if _, err = file.Write(block); err != nil {
-			break
-		}
-	}
-	return errors.Join(err, file.Sync(), file.Close(), os.Remove(path))
+// memoryOf reads how many MiB a broker has, or has had at most.
+func memoryOf(b *testing.B, broker *testdrive.Broker, which string) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", broker.PID()))
+	require.NoError(b, err)
+	_, value, _ := strings.Cut(string(text), which+":")
+	var kibibytes float64
+	_, err = fmt.Sscan(value, &kibibytes)
+	require.NoError(b, err)
+	return kibibytes / 1024
 }

@@ -131,6 +131,7 @@ func (w *worker) Insert(ctx context.Context, statement []byte) (err error) {
 		if err := w.sealer.begin(w.place(w.name)); err != nil {
 			return err
 		}
+		w.sealer.buffer.Grow(objectBytes + 2*segmentBytes) // what the largest takes; doubling would end at 8 MiB
 	}
 	w.plain += int64(len(statement))
 	w.longest = max(w.longest, int64(len(statement)))

@@ -83,7 +83,7 @@ kubernetes: ## test on a real Kubernetes node; RUN= runs something else there (n
 	@deploy/dev/install-packages.sh kubernetes
 	@$(MAKE) --no-print-directory kubernetes-programs
 	@go mod download
-	go run ./test/kubernetes/with-node $(or $(RUN),test/kubernetes/node.sh)
+	test/kubernetes/with-node.sh $(or $(RUN),test/kubernetes/node.sh)
 
 lint: vet analysis ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
 

@@ -263,7 +263,7 @@ func (c *Cluster) makeClient() error {
 		return err
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(c.ca.cert)
+	roots.AppendCertsFromPEM(c.CA)
 	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100,
 		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}
 	return nil

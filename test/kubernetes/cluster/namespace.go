@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,15 +102,7 @@ func (n Namespace) remove(t testing.TB) {
 
 // root is the top folder of the project, which a test runs below.
 func root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
+	module, err := output(t.Context(), "go", "env", "GOMOD")
 	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		} else if !errors.Is(err, os.ErrNotExist) || dir == "/" {
-			t.Fatalf("find the project's folder: %v", err)
-		}
-		dir = filepath.Dir(dir)
-	}
+	return filepath.Dir(string(module))
 }

@@ -39,21 +39,6 @@ func newAuthority(dir string) (*authority, error) {
 	return a, nil
 }
 
-// readAuthority returns the authority of a cluster that another process runs. It signs nothing.
-func readAuthority(dir string) (*authority, error) {
-	a := &authority{dir: dir}
-	text, err := os.ReadFile(a.path("ca.crt"))
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s is not PEM", a.path("ca.crt"))
-	}
-	a.cert, err = x509.ParseCertificate(block.Bytes)
-	return a, err
-}
-
 // issue writes NAME.crt and NAME.key, good for both ends of a connection.
 func (a *authority) issue(name, commonName, organization string, hosts ...string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,6 +1,6 @@
 // Package node runs a real Kubernetes node for tests beside the control plane of test/kubernetes/cluster: containerd and
 // runc of Debian's packages, the kubelet, kube-proxy and the scheduler that test/kubernetes/programs builds, and a name
-// server. It needs root, and takes namespaces of its own (see Enter), so that nothing of it is left on the host.
+// server. It runs in namespaces that test/kubernetes/with-node.sh makes, so that nothing of it is left on the host.
 //
 // There can be one on a host: kubelets share the control groups below /kubepods, and a second one would kill the pods of
 // the first.
@@ -25,9 +25,8 @@ const (
 	// Address is the node's. Node ports are there, and pods reach programs of the host that listen at it.
 	Address = "10.88.0.1"
 
-	name     = "node" // the one that volumes are on, see cluster.StorageClass
-	services = "10.96.0.0/16"
-	pods     = "10.244.0.0/24"
+	name = "node" // the one that volumes are on, see cluster.StorageClass
+	pods = "10.244.0.0/24"
 )
 
 // Node is a cluster with one node.
@@ -36,8 +35,8 @@ type Node struct {
 	dir string
 }
 
-// Start starts a control plane and a node, and returns when pods can be run. It has to be called inside of Enter.
-// archives are images that pods find.
+// Start starts a control plane and a node, and returns when pods can be run. archives are images that
+// pods find.
 func Start(ctx context.Context, cfg cluster.Config, archives []string) (_ *Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limits.Stuck)
 	defer cancel()

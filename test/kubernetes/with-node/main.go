@@ -1,9 +1,9 @@
 // Command with-node runs a command beside a Kubernetes cluster with one real node (see test/kubernetes/node), which has
-// images of every mysqld of this host and of the broker, and ends it with the command. It needs root, the programs of
-// `make kubernetes-programs` in the directory that $KUBERNETES_PROGRAMS names, and the packages of
-// `deploy/dev/install-packages.sh kubernetes`. Run it in the project's folder.
+// images of every mysqld of this host and of the broker, and ends it with the command. It needs the programs of
+// `make kubernetes-programs` in the directory that $KUBERNETES_PROGRAMS names, the packages of
+// `deploy/dev/install-packages.sh kubernetes`, and namespaces, in which with-node.sh runs it.
 //
-//	KUBERNETES_PROGRAMS=/opt/kubernetes-programs go run ./test/kubernetes/with-node kubectl get nodes
+//	KUBERNETES_PROGRAMS=/opt/kubernetes-programs test/kubernetes/with-node.sh kubectl get nodes
 //
 // The command runs in the namespaces of the node: it reaches pods and Services by their addresses, and nothing outside.
 // It finds kubectl, $KUBECONFIG, an administrator's, $KUBERNETES_DIR, by which tests use the cluster, and $MYSQLD_IMAGES,
@@ -27,8 +27,8 @@ import (
 	"mysql-broker/test/kubernetes/node"
 )
 
-// stateVar names the directory of the cluster's state. It is made and removed outside of the namespaces, with which all
-// mounts below it end.
+// stateVar names the directory of the cluster's state. with-node.sh makes and removes it outside of the namespaces, with
+// which all mounts below it end.
 const stateVar = "KUBERNETES_NODE_STATE"
 
 // imagesVar lists an image of each mysqld for the command.
@@ -38,34 +38,17 @@ const imagesVar = "MYSQLD_IMAGES"
 const kubeletVar = "KUBELET_PID"
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: with-node COMMAND [ARGUMENT...]")
+	dir := os.Getenv(stateVar)
+	if len(os.Args) < 2 || dir == "" {
+		fmt.Fprintln(os.Stderr, "usage: test/kubernetes/with-node.sh COMMAND [ARGUMENT...]")
 		os.Exit(2)
 	}
-	code, err := enter()
+	code, err := run(os.Args[1:], dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "with-node:", err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
-}
-
-func enter() (code int, err error) {
-	if os.Getenv(stateVar) == "" {
-		dir, failed := os.MkdirTemp("", "kubernetes-node")
-		if failed != nil {
-			return 1, failed
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		if err := errors.Join(os.Chmod(dir, 0o755), os.Setenv(stateVar, dir)); err != nil { // mysqld passes through
-			return 1, err
-		}
-	}
-	inside, code, err := node.Enter()
-	if inside {
-		return run(os.Args[1:], os.Getenv(stateVar))
-	}
-	return code, err
 }
 
 func run(command []string, dir string) (code int, err error) {

@@ -19,13 +19,14 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
+var functions = template.FuncMap{"asset": assets.Path, "bytes": bytesText, "mebibytes": mebibytesText, "time": timeText,
+	"stamp": stampText, "took": tookText, "percent": percent, "path": InstancePath, "token": task.Token, "plural": plural,
+	"capital": capital, "shell": shellText}
+
 // templates maps file names to pages, each with the layout around it.
 var templates = func() map[string]*template.Template {
-	shared := template.Must(template.New("").Funcs(template.FuncMap{
-		"asset": assets.Path, "bytes": bytesText, "mebibytes": mebibytesText, "time": timeText,
-		"stamp": stampText, "took": tookText, "percent": percent, "path": InstancePath, "token": task.Token, "plural": plural,
-		"capital": capital, "shell": shellText,
-	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	shared := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles,
+		"templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
 	for _, name := range []string{"instance.html", "overview.html", "refusal.html"} {
 		page := template.Must(shared.Clone())

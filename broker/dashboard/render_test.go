@@ -16,6 +16,8 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/steps"
 	"mysql-broker/store"
 )
 
@@ -143,6 +145,21 @@ type troubled struct {
 
 func (l troubled) Troubles(context.Context) (map[string]launcher.Trouble, error) {
 	return map[string]launcher.Trouble{string(launcher.NoNode): launcher.NoNode, "another": "another"}, l.err
+}
+
+// The page counts free space as the quota does, and does not compare PostgreSQL's clock with that of this host.
+func TestStorageIsThatOfTheQuota(t *testing.T) {
+	t.Parallel()
+	for files, want := range map[int64]int64{440: 440, 799: 799, 800: 730} {
+		s := storage{Quota: 1000, Bytes: 1, At: noon.Add(time.Hour)}
+		s.update(steps.Inspection{})
+		assert.True(t, s.Bytes == 1 && !s.Known, "without a response: %+v", s)
+		s.update(steps.Inspection{At: noon, Size: mysqladmin.Size{Files: files, Reusable: 70}})
+		assert.True(t, s.Bytes == want && s.Known && s.At == noon, "files of %d: %+v", files, s)
+	}
+	s := storage{Quota: 1000, OverSince: &noon}
+	s.update(steps.Inspection{At: noon, Size: mysqladmin.Size{Files: 440, Reusable: 70}})
+	assert.EqualValues(t, 370, s.Bytes, "over the quota")
 }
 
 // The page of an instance whose server does not respond says why, if its launcher knows.

@@ -37,7 +37,7 @@ type spanLink struct {
 	Current   bool
 }
 
-// storage reads the quota's measurements. A newer figure from the server replaces the last of them.
+// storage reads the quota's measurements. What the server has just reported is newer.
 func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan, now steps.Inspection,
 	span string) (storage, error) {
 	s := storage{Quota: of.Quota()}
@@ -46,9 +46,7 @@ func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan,
 		return s, err
 	}
 	s.Known, s.Bytes, s.At, s.OverSince = measured, last.Bytes, last.MeasuredAt, last.OverSince
-	if !now.At.IsZero() && now.At.After(s.At) {
-		s.Known, s.Bytes, s.At = true, now.Size.Used(s.Quota), now.At
-	}
+	s.update(now)
 	s.Mood = mood(s)
 	if !measured {
 		return s, nil
@@ -71,6 +69,13 @@ func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan,
 	samples = append(samples, store.UsageSample{At: s.At, Bytes: s.Bytes})
 	s.Plot = newPlot(samples, s.Quota, from, to)
 	return s, nil
+}
+
+// update replaces the measurement by what the server has just reported, if it has.
+func (s *storage) update(now steps.Inspection) {
+	if !now.At.IsZero() {
+		s.Known, s.Bytes, s.At = true, quota.Used(now.Size, s.Quota, s.OverSince != nil), now.At
+	}
 }
 
 // mood is the severity of the storage in relation to the quota, if there is one.

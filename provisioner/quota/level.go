@@ -3,6 +3,7 @@ package quota
 import (
 	"slices"
 
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 )
 
@@ -32,6 +33,18 @@ func Level(used, quota int64, before int) int {
 
 // near is the level from which a database is measured by itself.
 var near = levels[len(levels)-1]
+
+// exactly reports whether a database with files of that size is measured by itself: what deleted rows have left free in
+// its files counts only then.
+func exactly(files, quota int64, over bool) bool { return over || files*100 >= quota*int64(near) }
+
+// Used is how many bytes of its quota a database of that size uses, by the rule of the guard.
+func Used(size mysqladmin.Size, quota int64, over bool) int64 {
+	if exactly(size.Files, quota, over) {
+		return size.Used(quota)
+	}
+	return size.Files
+}
 
 // Levels lists the levels above 0.
 func Levels() []int { return slices.Clone(levels) }

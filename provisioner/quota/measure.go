@@ -253,7 +253,7 @@ func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 		return c, nil
 	}
 	over, now := m.OverSince != nil, time.Now()
-	if over || files*100 >= quota*int64(near) {
+	if exactly(files, quota, over) {
 		var err error
 		if c.Bytes, err = used(ctx, files, quota, exact); err != nil {
 			return c, err

@@ -167,17 +167,19 @@ shared server refuse is tried again once a day, or at once by this command.`,
 		Example: `  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: begins(withBackups, "%s verifies all backups that are not verified, or the task that follows it.",
-			func(ctx context.Context, c *console, ids []string) (t store.Task, err error) {
-				for _, id := range ids {
-					err := c.store.Backups.ForgetVerification(ctx, id)
-					if errors.Is(err, store.ErrNotFound) {
-						return t, fmt.Errorf("there is no complete backup %q; `mysql-broker backups` lists them", id)
+			func(ctx context.Context, c *console, ids []string) (store.Task, error) {
+				return c.runNow(ctx, backups.VerifyBackups, func() error {
+					for _, id := range ids {
+						err := c.store.Backups.ForgetVerification(ctx, id)
+						if errors.Is(err, store.ErrNotFound) {
+							return fmt.Errorf("there is no complete backup %q; `mysql-broker backups` lists them", id)
+						}
+						if err != nil {
+							return fmt.Errorf("verify the backup %s: %w", id, err)
+						}
 					}
-					if err != nil {
-						return t, fmt.Errorf("verify the backup %s: %w", id, err)
-					}
-				}
-				return c.runNow(ctx, backups.VerifyBackups)
+					return nil
+				})
 			}),
 	}
 	return cli.Describe(command, `  0    a broker verifies them

@@ -77,7 +77,7 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
 				id, err := c.names.retained(ctx, args[0])
 				if err == nil {
-					err = c.store.Retained.Expire(ctx, id)
+					t, err = c.runNow(ctx, retained.PurgeRetained, func() error { return c.store.Retained.Expire(ctx, id) })
 				}
 				switch {
 				case errors.Is(err, store.ErrNotFound):
@@ -87,7 +87,7 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 				case err != nil:
 					return t, fmt.Errorf("end the days of %s: %w", args[0], err)
 				}
-				return c.runNow(ctx, retained.PurgeRetained)
+				return t, nil
 			}),
 	}
 	confirm(command, "Nobody can take the data of %s back afterwards.")

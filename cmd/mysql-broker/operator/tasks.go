@@ -141,7 +141,15 @@ func (c *console) await(ctx context.Context, id int64) (store.Task, error) {
 	return t, err
 }
 
-func (c *console) runNow(ctx context.Context, kind string) (store.Task, error) {
+// runNow changes what a scheduled task is to do, and records one. During a hold, it returns store.ErrHeld before it
+// changes anything.
+func (c *console) runNow(ctx context.Context, kind string, change func() error) (t store.Task, err error) {
+	if err := c.store.Recovery.Held(ctx); err != nil {
+		return t, err
+	}
+	if err := change(); err != nil {
+		return t, err
+	}
 	return task.RunNow(ctx, c.store, kind, provisioner.TaskKinds()[kind])
 }
 

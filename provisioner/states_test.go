@@ -1,6 +1,7 @@
 package provisioner_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/retained"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/inprocess"
 	"mysql-broker/test/servers"
@@ -48,6 +51,7 @@ type scene struct {
 	another  string // the id of an instance that the operation creates
 	flavour  mysqladmin.Flavour
 	kept     bool // backups are kept: there is an object store
+	tasks    testdrive.Tasks
 }
 
 var small, large, newer plan.Plan // of catalog.yml
@@ -132,7 +136,7 @@ var operations = []struct {
 	}}, "++fbb++bulp--+++"},
 	{"unbind", roads{"platform": func(ctx context.Context, s *scene) error {
 		return s.Broker.Unbind(ctx, bindings.UnbindRequest{InstanceID: s.instance.ID, BindingID: s.binding})
-	}}, "+++bb++b+++--++h"},
+	}, "schedule": expire}, "+++bb++b+++--++h"},
 	{"rotate-bindings", roads{"command": func(ctx context.Context, s *scene) error {
 		_, err := bindings.RotateBinding(ctx, s.Store, nil, s.instance.ID, s.binding)
 		return err
@@ -177,10 +181,10 @@ var operations = []struct {
 	{"delete", roads{"platform": func(ctx context.Context, s *scene) error { return s.delete(ctx) }}, "++++b++++++--++h"},
 	{"retained purge", roads{"command": func(ctx context.Context, s *scene) error {
 		return s.command("retained", "purge", "--yes", s.name())
-	}}, "------------+++h"},
+	}, "schedule": purge}, "------------+++h"},
 	{"verify its backup", roads{"command": func(ctx context.Context, s *scene) error {
 		return s.command("backups", "verify", s.backup)
-	}}, "++++++++++++++sh"},
+	}, "schedule": verify}, "++++++++++++++sh"},
 }
 
 type roads = map[string]func(context.Context, *scene) error
@@ -217,6 +221,65 @@ func (s *scene) update(ctx context.Context, to plan.Plan, upgrade bool, p plan.U
 func (s *scene) delete(ctx context.Context) error {
 	_, err := s.Broker.Deprovision(ctx, instances.DeprovisionRequest{InstanceID: s.instance.ID, Plan: small,
 		AcceptsIncomplete: true})
+	return err
+}
+
+// expire ends the binding as its ttl does.
+func expire(ctx context.Context, s *scene) error {
+	if _, err := s.Store.Bindings.Get(ctx, s.instance.ID, s.binding); err != nil {
+		return err
+	}
+	s.tasks.Exec(s.T, "UPDATE binding SET expires_at = now() WHERE id = $1", s.binding)
+	if err := s.Broker.ExpireDue(ctx); err != nil {
+		return err
+	}
+	_, err := s.Store.Tasks.Latest(ctx, s.instance.ID, s.binding, store.Expire)
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return cmp.Or(s.Store.Recovery.Held(ctx), error(engine.ErrBusy))
+}
+
+// purge drops retained data as the end of its days does.
+func purge(ctx context.Context, s *scene) error {
+	left := func() (n int) {
+		s.tasks.Scan(s.T, &n, "SELECT count(*) FROM retained WHERE instance_id = $1", s.instance.ID)
+		return n
+	}
+	if left() == 0 {
+		return store.ErrNotFound
+	}
+	s.tasks.Exec(s.T, "UPDATE retained SET until = now() WHERE instance_id = $1", s.instance.ID)
+	for left() > 0 {
+		if err := s.run(ctx, retained.PurgeRetained); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verify has the hourly task find out that the backup, of which only the record is there, cannot be restored.
+func verify(ctx context.Context, s *scene) error {
+	if !s.kept {
+		return errNotDue // without an object store there is no schedule
+	}
+	s.Must(s.Store.Backups.ForgetVerification(ctx, s.backup))
+	for {
+		if err := s.run(ctx, backups.VerifyBackups); err != nil {
+			return err
+		}
+		if b, err := s.Store.Backups.Get(ctx, s.backup); err != nil || b.VerifyError != "" {
+			return err
+		}
+	}
+}
+
+// run runs a scheduled task, and waits for its end.
+func (s *scene) run(ctx context.Context, kind string) error {
+	t, err := task.RunNow(ctx, s.Store, kind, provisioner.TaskKinds()[kind])
+	if err == nil {
+		_, err = s.Store.Tasks.WaitEnd(ctx, t.ID)
+	}
 	return err
 }
 
@@ -287,6 +350,7 @@ func TestStates(t *testing.T) {
 	site := inprocess.New(t, server, env, plans)
 	_, err = site.Store.Servers.Drain(t.Context(), otherServer)
 	site.Must(err)
+	tasks := testdrive.OpenTasks(t, env)
 	bare := provisioner.New(provisioner.Config{Store: site.Store, Plans: plans, Fleet: site.Fleet,
 		Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(bare.Stop)
@@ -302,7 +366,7 @@ func TestStates(t *testing.T) {
 	other := func(a *asked) bool { return !isMove(a) }
 	for _, state := range states {
 		forEach(all, nil, func(a *asked) {
-			a.scene = newScene(site)
+			a.scene = newScene(site, tasks)
 			if state.after != nil || state.name == "no object store" {
 				if a.operation == "create with undelete" || a.operation == "retained purge" {
 					keep(a.scene)
@@ -347,7 +411,9 @@ func TestStates(t *testing.T) {
 			switch {
 			case a.operation != o.name:
 				continue
-			case a.road == "schedule": // which leaves them out, and a removed plan has none
+			case a.road == "schedule" && o.name == "verify its backup":
+				want = in("no object store", ".", want)
+			case a.road == "schedule" && o.name == "back up": // which leaves them out, and a removed plan has none
 				want = in("its plan is removed", ".", notBegun.ReplaceAllString(want, "."))
 			case o.name == "back up" && a.road == "platform":
 				want = in("being backed up", "+", want) // it joins the backup in progress
@@ -380,8 +446,9 @@ func forEach(all []*asked, which func(*asked) bool, fn func(*asked)) {
 	_ = running.Wait()
 }
 
-func newScene(site *inprocess.Site) *scene {
-	s := &scene{Site: *site, binding: uuid.NewString(), backup: engine.NewName("b_"), another: uuid.NewString(), kept: true}
+func newScene(site *inprocess.Site, tasks testdrive.Tasks) *scene {
+	s := &scene{Site: *site, binding: uuid.NewString(), backup: engine.NewName("b_"), another: uuid.NewString(), kept: true,
+		tasks: tasks}
 	s.instance.ID = uuid.NewString()
 	server, err := s.Fleet.Shared.Server(inprocess.SharedName)
 	s.Must(err)

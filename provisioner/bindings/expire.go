@@ -62,11 +62,11 @@ func (bs *Bindings) Expire(ctx context.Context) {
 			case <-ctx.Done():
 			case <-bs.expired:
 			}
-		}, Do: bs.expireDue}.Run(ctx)
+		}, Do: bs.ExpireDue}.Run(ctx)
 }
 
-// expireDue records a task for each expired binding. Any worker of any broker runs it.
-func (bs *Bindings) expireDue(ctx context.Context) error {
+// ExpireDue is one round of Expire. It records a task for each expired binding, which any worker of any broker runs.
+func (bs *Bindings) ExpireDue(ctx context.Context) error {
 	if hold, err := bs.Store.Recovery.Hold(ctx); err != nil || hold != nil {
 		return err // the binding may have been changed since
 	}

@@ -121,6 +121,37 @@ func TestUnknownCommand(t *testing.T) {
 	}
 }
 
+// Whoever follows the documents can type every command that they name.
+func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
+	var pages []string
+	for _, pattern := range []string{"README.md", "docs/*.md", "deploy/*/README.md"} {
+		found, err := filepath.Glob(filepath.Join(testdrive.Root(), pattern))
+		require.NoError(t, err)
+		pages = append(pages, found...)
+	}
+	named, root := 0, commands(os.Getenv)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, match := range documented.FindAllStringSubmatch(string(text), -1) {
+			named++
+			command, rest, err := root.Find(strings.Fields(match[1]))
+			if err == nil {
+				err = command.ParseFlags(rest)
+			}
+			if args := command.Flags().Args(); err == nil && len(args) > 0 {
+				err = command.ValidateArgs(args)
+			}
+			assert.NoError(t, err, "%s: %s", page, match[0])
+		}
+	}
+	assert.Greater(t, named, 80, "commands were found")
+}
+
+// documented matches a command in a line of a shell or in backquotes, up to a pipe or a comment.
+var documented = regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?)mysql-broker ([a-z][^`\n|#]*)")
+
 func TestDevRefusesPort(t *testing.T) {
 	t.Parallel()
 	for _, port := range []string{"99999", "-1", "http"} {

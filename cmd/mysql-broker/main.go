@@ -50,8 +50,8 @@ func stops() []os.Signal {
 	return all
 }
 
-// run executes the command that args name, until ctx ends, and returns its exit status.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (status int) {
+// commands returns the program with all its commands.
+func commands(getenv func(string) string) *cobra.Command {
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,
 		SilenceErrors: true, Version: version.Version}
 	root.SetVersionTemplate(versionText())
@@ -63,6 +63,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	cli.SuggestBelow(root)
 	root.SetFlagErrorFunc(cli.FlagError)
 	cli.WrapHelp(root)
+	return root
+}
+
+// run executes the command that args name, until ctx ends, and returns its exit status.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (status int) {
+	root := commands(getenv)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

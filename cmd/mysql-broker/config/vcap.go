@@ -172,13 +172,8 @@ func only[T any](all services, mark, what, form string) (found *T, err error) {
 	return found, nil
 }
 
-func (all services) userProvided() (some services) {
-	for _, s := range all {
-		if s.offering == "user-provided" {
-			some = append(some, s)
-		}
-	}
-	return some
+func (all services) userProvided() services {
+	return slices.DeleteFunc(slices.Clone(all), func(s service) bool { return s.offering != "user-provided" })
 }
 
 // marked reports whether the service has a tag, or a name that begins with it.

@@ -44,7 +44,8 @@ the settings of a shared server do not let it be verified).`,
 	command.AddCommand(backUpNowCommand(), verifyBackupCommand(), restoreBackupCommand(), importBackupsCommand())
 	l := list[backupDocument]{arguments: []*string{&instance},
 		rows: func(c *console, ctx context.Context) iter.Seq2[backupDocument, error] {
-			return these(c.backups(ctx, instance))
+			all, err := c.backups(ctx, instance)
+			return theseOf(all, err, c.documents.backup)
 		}}
 	l.named(&instance)
 	return l.command(command)
@@ -77,7 +78,7 @@ type backupDocument struct {
 
 // backups returns the backups of an instance, which may be deleted, or all for "". It is an error if there is neither a
 // backup nor an instance.
-func (c *console) backups(ctx context.Context, instance string) (all []backupDocument, err error) {
+func (c *console) backups(ctx context.Context, instance string) ([]store.Backup, error) {
 	found, err := c.store.Backups.Of(ctx, instance)
 	if err == nil && len(found) == 0 && instance != "" {
 		_, err = c.store.Instances.Get(ctx, instance)
@@ -85,10 +86,7 @@ func (c *console) backups(ctx context.Context, instance string) (all []backupDoc
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("there is no service instance %q, nor a backup of a deleted one", instance)
 	}
-	for _, b := range found {
-		all = append(all, c.documents.backup(b))
-	}
-	return all, err
+	return found, err
 }
 
 func (ds documents) backup(b store.Backup) backupDocument {

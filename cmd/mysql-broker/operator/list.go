@@ -127,9 +127,14 @@ func rowsOf[Q, T any, R row](ctx context.Context, q Q, each func(context.Context
 
 // these are the rows of a slice, or an error.
 func these[R row](all []R, err error) iter.Seq2[R, error] {
+	return theseOf(all, err, func(r R) R { return r })
+}
+
+// theseOf makes rows of a slice, or of an error.
+func theseOf[T any, R row](all []T, err error, rowOf func(T) R) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
-		for _, r := range all {
-			if !yield(r, nil) {
+		for _, t := range all {
+			if !yield(rowOf(t), nil) {
 				return
 			}
 		}

@@ -44,12 +44,8 @@ type retainedDocument struct {
 }
 
 func (c *console) retained(ctx context.Context) iter.Seq2[retainedDocument, error] {
-	var documents []retainedDocument
 	all, err := c.store.Retained.All(ctx)
-	for _, r := range all {
-		documents = append(documents, c.documents.retained(r))
-	}
-	return these(documents, err)
+	return theseOf(all, err, c.documents.retained)
 }
 
 func (ds documents) retained(r store.Retained) retainedDocument {

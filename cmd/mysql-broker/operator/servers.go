@@ -160,12 +160,9 @@ func (c *console) sharedServers(ctx context.Context, state string) ([]serverDocu
 			n = len(all) - 1
 		}
 		d := &all[n]
-		d.Instances, d.SoldConnections = r.Instances, sold[r.Name]
-		if r.Drained() {
-			d.DrainedSince = r.DrainedSince
-			if d.State == serverOK {
-				d.State = serverDrained
-			}
+		d.Instances, d.SoldConnections, d.DrainedSince = r.Instances, sold[r.Name], r.DrainedSince
+		if r.Drained() && d.State == serverOK {
+			d.State = serverDrained
 		}
 	}
 	return slices.DeleteFunc(all, func(d serverDocument) bool { return state != "" && state != d.State }), nil

@@ -64,11 +64,8 @@ authority cloud_controller.admin. Run this where a broker with the launcher runs
 				}
 				to := cmd.OutOrStdout()
 				if !all {
-					rows := make([]upgradedDocument, len(due))
-					for n, i := range due {
-						rows[n] = c.documents.upgraded(i)
-					}
-					return printList(to, out, these(rows, nil), "instance", "name", "plan", "server", "from", "to")
+					rows := theseOf(due, nil, c.documents.upgraded)
+					return printList(to, out, rows, "instance", "name", "plan", "server", "from", "to")
 				}
 				u := upgrading{console: c, rows: newListing[upgradedDocument](to, cli.OnTerminal(to), out)}
 				if u.platform, err = c.cloudController(ctx, due); err != nil {

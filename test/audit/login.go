@@ -55,15 +55,16 @@ func (c Credentials) Open() (*sql.DB, error) {
 
 // Write puts a note into the binding's database, which Check then looks for.
 func Write(ctx context.Context, c Credentials, note string) error {
-	return execute(ctx, c, "CREATE TABLE note (text varchar(100) PRIMARY KEY)", "INSERT INTO note VALUES ('"+note+"')")
+	return Execute(ctx, c, "CREATE TABLE note (text varchar(100) PRIMARY KEY)", "INSERT INTO note VALUES ('"+note+"')")
 }
 
 // Change replaces the note in the binding's database.
 func Change(ctx context.Context, c Credentials, note string) error {
-	return execute(ctx, c, "UPDATE note SET text = '"+note+"'")
+	return Execute(ctx, c, "UPDATE note SET text = '"+note+"'")
 }
 
-func execute(ctx context.Context, c Credentials, statements ...string) error {
+// Execute runs statements with the binding's credentials.
+func Execute(ctx context.Context, c Credentials, statements ...string) error {
 	db, err := c.Open()
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func execute(ctx context.Context, c Credentials, statements ...string) error {
 	defer db.Close()
 	for _, statement := range statements {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("write a note: %w", err)
+			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
 	return nil

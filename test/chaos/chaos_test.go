@@ -1,12 +1,10 @@
-// Package chaos kills brokers, which are processes, where launchers work on processes, files and pods, and kills the
-// primary of a cluster at every point of every workflow. It audits what is left. All else that a kill can cut short,
-// test/stage plays.
+// Package chaos kills brokers, which are processes, where launchers work on processes, files and pods. It audits what is
+// left. All else that a kill can cut short, test/stage plays.
 package chaos
 
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -41,12 +38,16 @@ func TestChaos(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		t.Run("processes", func(t *testing.T) {
 			t.Parallel()
-			newWorld(t, s.Flavour).killEverywhere(t, 1)
+			private := testdrive.Private(t, s.Flavour)
+			env := testdrive.Environment(t, private)
+			newWorld(t, private, env, testdrive.Inspectors(env)).killEverywhere(t, 1)
 		})
 		t.Run("Kubernetes", func(t *testing.T) {
 			t.Parallel()
 			onKubernetes.Start(t)
-			newKubernetesWorld(t, s.Flavour).killEverywhere(t, sparseInKubernetes)
+			private := testdrive.Private(t, s.Flavour)
+			env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), s.Flavour, &onKubernetes)
+			newWorld(t, private, env, inspectors).killEverywhere(t, sparseInKubernetes)
 		})
 	})
 }
@@ -156,12 +157,8 @@ func (w *world) replaceDead(t *testing.T, d *death) {
 	}
 }
 
-const (
-	// startAtOnce is how many brokers are started side by side.
-	startAtOnce = 3
-	// pollEach is how often platforms poll, and try again.
-	pollEach = 100 * time.Millisecond
-)
+// pollEach is how often platforms poll, and try again.
+const pollEach = 100 * time.Millisecond
 
 // world is a platform with its brokers: two that carry out what it asks for, and any number of others.
 type world struct {
@@ -172,27 +169,12 @@ type world struct {
 	turn      atomic.Int32 // which survivor gets the next request
 }
 
-// newWorld starts the brokers, with a shared server of their own. Dedicated servers are processes of this host.
-func newWorld(t *testing.T, flavour string) *world {
-	private := testdrive.Private(t, flavour)
-	env := testdrive.Environment(t, private)
-	return newWorldWith(t, private, env, testdrive.Inspectors(env), nil)
-}
-
-// newKubernetesWorld is newWorld with dedicated servers in a namespace of onKubernetes.
-func newKubernetesWorld(t *testing.T, flavour string) *world {
-	private := testdrive.Private(t, flavour)
-	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), flavour, &onKubernetes)
-	return newWorldWith(t, private, env, inspectors, nil)
-}
-
-func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
-	inspectors map[string]audit.Inspector, more map[string]string) *world {
-	w := &world{env: env, World: &platform.World{PollEach: pollEach}}
+// newWorld starts the brokers, with a shared server of their own.
+func newWorld(t *testing.T, private servers.MySQL, env map[string]string, inspectors map[string]audit.Inspector) *world {
+	w := &world{env: env, World: &platform.World{PollEach: pollEach, Tasks: testdrive.OpenTasks(t, env).Pool}}
 	w.Send = w.send
 	w.env["CATALOG"] = testdrive.RetainingCatalog(t, "shared-small", "dedicated-small")
 	w.env["BACKUP_STORE"] = "file://" + t.TempDir()
-	maps.Copy(w.env, more)
 	if w.env["LAUNCHER"] == "process" {
 		w.Later = testdrive.OfferUpgrade(t, w.env).Version
 	}
@@ -200,16 +182,10 @@ func newWorldWith(t *testing.T, private servers.MySQL, env map[string]string,
 	admin, err := private.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { admin.Close() })
-	w.Tasks, err = pgxpool.New(t.Context(), w.env["DATABASE_URL"])
-	require.NoError(t, err)
-	t.Cleanup(w.Tasks.Close)
 	w.Audit = testdrive.AuditOf(t, w.env, admin)
 	w.Audit.Launchers = inspectors
 	for n := range w.survivors {
-		w.survivors[n] = testdrive.Launch(t, w.env, "serve")
-	}
-	for _, b := range w.survivors {
-		b.AwaitReady(t)
+		w.survivors[n] = testdrive.Start(t, w.env)
 	}
 	return w
 }

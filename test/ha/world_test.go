@@ -118,20 +118,10 @@ func (w *world) cycle(ctx context.Context, n int) error {
 	return w.delete(i)
 }
 
-// write does what audit.Write does, but can be repeated, and its table has a primary key, as clusters want.
+// write does what audit.Write does, but can be repeated.
 func write(ctx context.Context, c audit.Credentials, note string) error {
-	db, err := c.Open()
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	for _, statement := range []string{"CREATE TABLE IF NOT EXISTS note (text varchar(100) PRIMARY KEY)",
-		"REPLACE INTO note VALUES ('" + note + "')"} {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return audit.Execute(ctx, c, "CREATE TABLE IF NOT EXISTS note (text varchar(100) PRIMARY KEY)",
+		"REPLACE INTO note VALUES ('"+note+"')")
 }
 
 // persist repeats what an application does while its server fails over.

@@ -103,9 +103,6 @@ var outages = map[string]func(w *world, random *rand.Rand){
 	"MySQL reset":               func(w *world, random *rand.Rand) { reset(w.mysql, anything, random) },
 	"MySQL away":                func(w *world, random *rand.Rand) { away(w.mysql, outageTime(random)) },
 	"MySQL killed":              func(w *world, _ *rand.Rand) { w.killMySQL() },
-	"Kubernetes cut off":        func(w *world, _ *rand.Rand) { w.kubernetes.Cut() },
-	"Kubernetes silent":         func(w *world, random *rand.Rand) { silent(w.kubernetes, outageTime(random)) },
-	"Kubernetes away":           func(w *world, random *rand.Rand) { away(w.kubernetes, outageTime(random)) },
 
 	"network: requests to PostgreSQL lost":  func(w *world, random *rand.Rand) { w.network.lose(w.network.postgres, requests, random) },
 	"network: responses of PostgreSQL lost": func(w *world, random *rand.Rand) { w.network.lose(w.network.postgres, responses, random) },

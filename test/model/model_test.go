@@ -1,3 +1,6 @@
+// Package model tests the compiled broker against a model of the Open Service Broker API: platforms send random
+// requests to three replicas, while processes die and stand still and connections break. What the platforms were told
+// must be what the model allows, and in the end what there is.
 package model
 
 import (
@@ -22,6 +25,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
+func TestMain(m *testing.M) { servers.Main(m) }
+
 // effort is how much a run does.
 type effort struct {
 	clients   int
@@ -40,12 +45,6 @@ var short = effort{clients: 3, replicas: []string{"kill", "pause"}, calm: time.S
 
 func chosen(t *testing.T) effort {
 	text := os.Getenv("CHAOS")
-	if text == "" && inKubernetes() {
-		e := short
-		e.dedicated = 2
-		e.outages = append(slices.Clone(e.outages), "Kubernetes silent", "Kubernetes cut off", "Kubernetes away")
-		return e
-	}
 	if text == "" {
 		return short
 	}
@@ -56,9 +55,6 @@ func chosen(t *testing.T) effort {
 	require.NoError(t, err, "CHAOS")
 	return effort{clients: 8, dedicated: 1, duration: duration, calm: 4 * time.Second}
 }
-
-// inKubernetes reports whether dedicated servers are to run in Kubernetes. Then a short run has some, too.
-func inKubernetes() bool { return os.Getenv("CHAOS_LAUNCHER") == "kubernetes" }
 
 // seed is that of CHAOS_SEED or a new one. The same seed makes the same choices; when they meet each other is up to
 // the machine.
@@ -75,9 +71,6 @@ func seed(t *testing.T) uint64 {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	chosen, seed := chosen(t), seed(t)
-	if inKubernetes() {
-		onKubernetes.Start(t)
-	}
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		t.Logf("to make the same choices again, set CHAOS_SEED=%d", seed)
 		w := newWorld(t, s.Flavour, chosen.duration == 0)
@@ -119,10 +112,7 @@ func (w *world) run(e effort, seed uint64) []*client {
 
 // breakThings causes outages, until the run is long enough; those of a short run in any order.
 func (w *world) breakThings(e effort, random *rand.Rand, until time.Time) {
-	impossible := func(kind string) bool {
-		return w.kubernetes == nil && strings.HasPrefix(kind, "Kubernetes") ||
-			w.network == nil && strings.HasPrefix(kind, "network")
-	}
+	impossible := func(kind string) bool { return w.network == nil && strings.HasPrefix(kind, "network") }
 	kinds := slices.DeleteFunc(slices.Clone(e.outages), impossible)
 	random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
 	all := slices.DeleteFunc(slices.Sorted(maps.Keys(outages)), impossible)

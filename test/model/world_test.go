@@ -29,20 +29,18 @@ import (
 
 // world is three replicas of one broker, and all that they depend on, with a network between that fails at will.
 type world struct {
-	t          testing.TB
-	env        map[string]string // of the brokers
-	postgres   *testdrive.Proxy
-	mysql      *testdrive.Proxy
-	kubernetes *testdrive.Proxy // to the API server; nil if dedicated servers are processes of this host
-	network    *ways            // before the proxies; nil without root
-	inspectors map[string]audit.Inspector
-	records    *pgxpool.Pool // past the proxy
-	audited    *audit.Records
-	admin      *sql.DB // past the proxy
-	mysqlHome  string  // the directory of the shared server
-	plans      map[string]plan.Plan
-	contended  []string // ids of instances that all clients fight for
-	busy       bool     // other tests run on this machine at the same time
+	t         testing.TB
+	env       map[string]string // of the brokers
+	postgres  *testdrive.Proxy
+	mysql     *testdrive.Proxy
+	network   *ways         // before the proxies; nil without root
+	records   *pgxpool.Pool // past the proxy
+	audited   *audit.Records
+	admin     *sql.DB // past the proxy
+	mysqlHome string  // the directory of the shared server
+	plans     map[string]plan.Plan
+	contended []string // ids of instances that all clients fight for
+	busy      bool     // other tests run on this machine at the same time
 
 	replicas [3]atomic.Pointer[testdrive.Broker]
 	starting sync.Mutex // brokers need PostgreSQL to start
@@ -99,12 +97,6 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	w.env = testdrive.Environment(t, through)
 	w.env["ANSWER_TIMEOUT"] = "2s" // some servers do not respond
 	w.env["BACKUP_STORE"] = "file://" + t.TempDir()
-	w.inspectors = testdrive.Inspectors(w.env)
-	if inKubernetes() {
-		w.env, w.inspectors = testdrive.OnKubernetes(t, w.env, flavour, &onKubernetes)
-		w.kubernetes = testdrive.NewProxy(t, strings.TrimPrefix(onKubernetes.URL, "https://"))
-		w.env["LAUNCHER_API"] = fmt.Sprintf("https://127.0.0.1:%d", w.kubernetes.Port())
-	}
 	w.env["CATALOG"] = testdrive.RetainingCatalog(t, retaining...)
 	direct := testdrive.StartPostgres(t).URL // its own, whose settings it changes
 	w.env["DATABASE_URL"] = direct
@@ -287,6 +279,6 @@ func (w *world) audit(reported audit.Reported) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.Stuck)
 	defer cancel()
 	return audit.Check(ctx, audit.World{Records: w.audited, Shared: w.admin,
-		Launchers: w.inspectors, Objects: testdrive.Objects(w.env), Plans: slices.Collect(maps.Values(w.plans)),
+		Launchers: testdrive.Inspectors(w.env), Objects: testdrive.Objects(w.env), Plans: slices.Collect(maps.Values(w.plans)),
 		Reported: reported})
 }

@@ -219,13 +219,7 @@ func (w *World) leaveView(ctx context.Context, x *Target) (err error) {
 }
 
 func DefineView(ctx context.Context, c audit.Credentials) error {
-	db, err := c.Open()
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	_, err = db.ExecContext(ctx, "CREATE VIEW notes AS SELECT text FROM note")
-	return err
+	return audit.Execute(ctx, c, "CREATE VIEW notes AS SELECT text FROM note")
 }
 
 // Make provisions an instance. Its data is kept when it is deleted, if keep is true.

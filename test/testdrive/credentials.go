@@ -13,21 +13,17 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 )
 
 // Credentials are what an application reads from its binding.
 type Credentials struct {
-	URI           string `json:"uri"`
-	JDBCURL       string `json:"jdbcUrl"`
-	Host          string `json:"host"`
-	Hostname      string `json:"hostname"`
-	Port          int    `json:"port"`
-	Database      string `json:"database"`
-	Username      string `json:"username"`
-	Password      string `json:"password"`
-	TLS           bool   `json:"tls"`
-	CACertificate string `json:"ca_certificate"`
+	audit.Credentials
+	URI      string `json:"uri"`
+	JDBCURL  string `json:"jdbcUrl"`
+	Hostname string `json:"hostname"`
+	TLS      bool   `json:"tls"`
 }
 
 // Credentials reads those of a response, and remembers that the broker's log must not hold them.

@@ -1,4 +1,4 @@
-package chaos
+package ha
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -33,13 +32,11 @@ const (
 	meetingTime = 30 * time.Second
 )
 
-// clusterWorld is a world whose shared server is a cluster of three nodes. Applications, and the audit, reach it by a
-// proxy, which the test leads to the primary.
-type clusterWorld struct {
-	*world
-	*testdrive.Cluster
-	proxy   *testdrive.Proxy
-	brokers []*testdrive.Broker // each carries out one operation at a time
+// heldWorld is a clusterWorld with more brokers, each of which carries out one operation at a time.
+type heldWorld struct {
+	*clusterWorld
+	faults *testdrive.Faults
+	actors []*testdrive.Broker
 }
 
 // TestPrimaryKills kills the primary of a cluster between steps and statements of every workflow that works on it, with
@@ -48,7 +45,7 @@ type clusterWorld struct {
 func TestPrimaryKills(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		w := newClusterWorld(t, s.Flavour)
+		w := newHeldWorld(t, s.Flavour)
 		workflows := slices.DeleteFunc(platform.Workflows(t), func(f platform.Workflow) bool {
 			return f.Plan.Dedicated() && (f.To.Name == "" || f.To.Dedicated())
 		})
@@ -56,22 +53,16 @@ func TestPrimaryKills(t *testing.T) {
 	})
 }
 
-func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
-	c := testdrive.StartCluster(t, flavour)
-	w := &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}
-	throughProxy := c.Nodes[0].MySQL
-	throughProxy.Port = w.proxy.Port()
-	env := testdrive.Environment(t, throughProxy)
-	w.world = newWorldWith(t, throughProxy, env, testdrive.Inspectors(env), map[string]string{"MYSQL_SERVERS": c.Described(t, w.proxy.Port())})
+func newHeldWorld(t *testing.T, flavour string) *heldWorld {
+	w := &heldWorld{clusterWorld: inFrontOf(t, testdrive.StartCluster(t, flavour))}
+	w.env["CATALOG"] = testdrive.RetainingCatalog(t, "shared-small", "dedicated-small")
+	w.env["BACKUP_STORE"] = "file://" + t.TempDir()
+	w.faults = testdrive.NewFaults(t, w.env)
 	for range heldAtOnce {
-		b := testdrive.Launch(t, w.env, "serve")
-		if w.brokers = append(w.brokers, b); len(w.brokers)%startAtOnce == 0 {
-			b.AwaitReady(t) // so that not too many start at the same time
-		}
+		w.actors = append(w.actors, testdrive.Start(t, w.env))
 	}
-	for _, b := range w.brokers {
-		b.AwaitReady(t)
-	}
+	w.world = newWorld(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
+	w.Tasks = testdrive.OpenTasks(t, w.env).Pool
 	return w
 }
 
@@ -124,13 +115,13 @@ func isClosed(c <-chan struct{}) bool {
 
 // points lists where operations are to wait: at some of the points that each passed twice when nothing happened to it.
 // Those of different workflows take turns.
-func (w *clusterWorld) points(t *testing.T, workflows []platform.Workflow) (all []*held) {
+func (w *heldWorld) points(t *testing.T, workflows []platform.Workflow) (all []*held) {
 	t.Helper()
 	var clean []*held
 	for _, f := range slices.Concat(workflows, workflows) {
 		clean = append(clean, &held{Workflow: f})
 	}
-	for wave := range slices.Chunk(clean, len(w.brokers)) {
+	for wave := range slices.Chunk(clean, len(w.actors)) {
 		w.wave(t, wave)
 	}
 	most := 0
@@ -156,10 +147,10 @@ func (w *clusterWorld) points(t *testing.T, workflows []platform.Workflow) (all 
 
 // meet has every operation wait at its point for the death of the primary. One that another broker carried out, or that
 // did not come to the point, begins again.
-func (w *clusterWorld) meet(t *testing.T, todo []*held) {
+func (w *heldWorld) meet(t *testing.T, todo []*held) {
 	t.Helper()
 	for len(todo) > 0 {
-		wave := todo[:min(len(w.brokers), len(todo))]
+		wave := todo[:min(len(w.actors), len(todo))]
 		todo = todo[len(wave):]
 		w.wave(t, wave)
 		for _, h := range wave {
@@ -176,7 +167,7 @@ func (w *clusterWorld) meet(t *testing.T, todo []*held) {
 }
 
 // wave carries out operations at the same time. When each waits at its point, or has ended, the primary is killed.
-func (w *clusterWorld) wave(t *testing.T, wave []*held) {
+func (w *heldWorld) wave(t *testing.T, wave []*held) {
 	goOn := make(chan struct{})
 	prepared := w.each(t, wave, func(h *held) (err error) {
 		h.seen, h.goOn, h.arrived, h.ended = nil, goOn, make(chan struct{}), make(chan struct{})
@@ -191,7 +182,7 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 		if h.Kind == platform.Unbind || h.Kind == platform.Deprovision && h.target.Binding.State == audit.Exists {
 			_, h.open = w.OpenOnEach(t, h.target.Binding.Credentials)
 		}
-		acting[w.brokers[n].PID()] = h
+		acting[w.actors[n].PID()] = h
 	}
 	w.faults.Decide(func(pid int, point string) testdrive.Word {
 		if h := acting[pid]; h != nil && !isClosed(h.ended) {
@@ -203,7 +194,7 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 	for n, h := range wave {
 		go func() {
 			defer close(h.ended)
-			errs[n] = w.carryOut(h, w.brokers[n])
+			errs[n] = w.carryOut(h, w.actors[n])
 		}()
 	}
 	comeBack := func() {}
@@ -221,11 +212,11 @@ func (w *clusterWorld) wave(t *testing.T, wave []*held) {
 		expectEnded(t, fmt.Sprintf("%s, primary killed at %v", h, h.end), h.open)
 		h.open = nil
 	}
-	w.Check(t, "after a primary was killed")
+	w.compare(t)
 	w.each(t, wave, func(h *held) error { return w.Clear(&h.target, audit.Instance{ID: "none"}) })
 }
 
-func (w *clusterWorld) each(t *testing.T, wave []*held, do func(*held) error) (succeeded bool) {
+func (w *heldWorld) each(t *testing.T, wave []*held, do func(*held) error) (succeeded bool) {
 	errs := make([]error, len(wave))
 	var running sync.WaitGroup
 	for n, h := range wave {
@@ -239,7 +230,7 @@ func (w *clusterWorld) each(t *testing.T, wave []*held, do func(*held) error) (s
 }
 
 // awaitMeeting waits until each operation waits at its point or has ended. It reports whether any waits.
-func (w *clusterWorld) awaitMeeting(wave []*held) bool {
+func (w *heldWorld) awaitMeeting(wave []*held) bool {
 	late, cancel := context.WithTimeout(context.Background(), meetingTime)
 	defer cancel()
 	for _, h := range wave {
@@ -253,7 +244,7 @@ func (w *clusterWorld) awaitMeeting(wave []*held) bool {
 }
 
 // carryOut has a broker carry out the operation. The platform repeats what is answered by 5xx.
-func (w *clusterWorld) carryOut(h *held, by *testdrive.Broker) error {
+func (w *heldWorld) carryOut(h *held, by *testdrive.Broker) error {
 	q := h.target.Request()
 	r, err := by.Send(q.Method, q.Path, q.Body, nil)
 	if err != nil {
@@ -272,7 +263,7 @@ func (w *clusterWorld) carryOut(h *held, by *testdrive.Broker) error {
 }
 
 // killPrimary kills the primary, and has the proxy follow. comeBack starts the node again, and waits until it is a member.
-func (w *clusterWorld) killPrimary(t *testing.T) (comeBack func()) {
+func (w *heldWorld) killPrimary(t *testing.T) (comeBack func()) {
 	old := w.used(t)
 	w.Nodes[old].Kill(t)
 	var following sync.WaitGroup
@@ -285,7 +276,7 @@ func (w *clusterWorld) killPrimary(t *testing.T) (comeBack func()) {
 }
 
 // used returns the node that is to die: the primary, and with Galera the one that most sessions of brokers are on.
-func (w *clusterWorld) used(t *testing.T) (node int) {
+func (w *heldWorld) used(t *testing.T) (node int) {
 	t.Helper()
 	if w.Flavour == mysqld.MySQL {
 		return w.Primary(t)
@@ -302,22 +293,6 @@ func (w *clusterWorld) used(t *testing.T) (node int) {
 		}
 	}
 	return node
-}
-
-// follow leads applications to the new primary, as a proxy that checks the nodes does: with Galera, to the node that
-// brokers try next.
-func (w *clusterWorld) follow(t *testing.T, old int) {
-	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		n := (old + 1) % len(w.Nodes)
-		if w.Flavour == mysqld.MySQL {
-			n = w.Primary(t)
-		}
-		if n >= 0 {
-			w.proxy.To(w.Nodes[n].Address())
-			return
-		}
-	}
-	t.Error("there is no primary")
 }
 
 // expectEnded expects that no session lives: those are on one node each.

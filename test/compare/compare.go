@@ -37,21 +37,14 @@ type Difference struct {
 	Lacks, Has     string // the first line that the second database lacks, and the first that only it has
 }
 
-// String shows where the two lines differ, with some of what is before and after.
+// String shows where the two lines begin to differ, with some of what is before.
 func (d Difference) String() string {
-	const around = 60
-	a, b := d.Lacks, d.Has
 	from := 0
-	for from < min(len(a), len(b)) && a[from] == b[from] {
+	for from < min(len(d.Lacks), len(d.Has)) && d.Lacks[from] == d.Has[from] {
 		from++
 	}
-	end := 0
-	for end < min(len(a), len(b))-from && a[len(a)-1-end] == b[len(b)-1-end] {
-		end++
-	}
-	from, end = max(from-around, 0), max(end-around, 0)
-	return fmt.Sprintf("%s, %s: lacks %.500q, has %.500q", d.Object, d.Aspect, a[min(from, len(a)):max(len(a)-end, 0)],
-		b[min(from, len(b)):max(len(b)-end, 0)])
+	from = max(from-60, 0)
+	return fmt.Sprintf("%s, %s: lacks %.500q, has %.500q", d.Object, d.Aspect, d.Lacks[from:], d.Has[from:])
 }
 
 // Diff lists the differences of a copy from its source. The copy may lack views that the source's server cannot open,

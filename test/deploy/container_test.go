@@ -43,9 +43,9 @@ func TestImage(t *testing.T) {
 	for from, to := range inImage {
 		line := "COPY --from=build " + from + " " + to + "\n"
 		assert.True(t, strings.Contains(dockerfile, line), "the Dockerfile lacks %q", line)
-		install(t, "-D", strings.Replace(from, "/src", sources, 1), filepath.Join(root, to))
+		in(t, "/", "install", "-D", strings.Replace(from, "/src", sources, 1), filepath.Join(root, to))
 	}
-	install(t, "-d", "-m", "1777", filepath.Join(root, "tmp"))
+	in(t, "/", "install", "-d", "-m", "1777", filepath.Join(root, "tmp"))
 	require.NoError(t, os.Chmod(root, 0o755))
 	expectImageServes(t, root, "1.2.3-test", env)
 }
@@ -74,21 +74,8 @@ func buildContext(t *testing.T) string {
 		}
 	}
 	dir := t.TempDir()
-	for _, name := range append(files, knownFiles(t, patterns...)...) {
-		info, err := os.Stat(path(name))
-		require.NoError(t, err)
-		content, err := os.ReadFile(path(name))
-		require.NoError(t, err)
-		to := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
-		require.NoError(t, os.WriteFile(to, content, info.Mode()))
-	}
+	in(t, path(""), "cp", append([]string{"--parents", "-t", dir}, append(files, knownFiles(t, patterns...)...)...)...)
 	return dir
-}
-
-func install(t *testing.T, args ...string) {
-	out, err := exec.Command("install", args...).CombinedOutput()
-	require.NoError(t, err, "install %v: %v: %s", args, err, out)
 }
 
 // inChroot is the broker as a container runs it. A user who is not root has a user namespace to be the image's user in.

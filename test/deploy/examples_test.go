@@ -134,34 +134,18 @@ func TestSecurityGroups(t *testing.T) {
 		err := decoder.Decode(&rules)
 		require.True(t, err == nil && len(rules) != 0, "%s: %v, %v", file, rules, err)
 		for _, r := range rules {
-			assert.True(t, r.Protocol == "tcp" && r.Description != "" && isDestination(r.Destination) && arePorts(r.Ports),
-				"%s: Cloud Controller would refuse %+v", file, r)
+			var addresses []netip.Addr
+			for end := range strings.SplitSeq(r.Destination, "-") {
+				addresses = append(addresses, netip.MustParseAddr(end))
+			}
+			var ports []uint64
+			for end := range strings.SplitSeq(r.Ports, "-") {
+				port, err := strconv.ParseUint(end, 10, 16)
+				assert.NoError(t, err)
+				ports = append(ports, port)
+			}
+			assert.True(t, r.Protocol == "tcp" && r.Description != "" && ports[0] > 0 && slices.IsSorted(ports) &&
+				slices.IsSortedFunc(addresses, netip.Addr.Compare), "%s: Cloud Controller would refuse %+v", file, r)
 		}
 	}
-}
-
-// isDestination takes an address, a network or a range of addresses.
-func isDestination(text string) bool {
-	low, high, isRange := strings.Cut(text, "-")
-	if isRange {
-		first, err1 := netip.ParseAddr(low)
-		last, err2 := netip.ParseAddr(high)
-		return err1 == nil && err2 == nil && first.Less(last)
-	}
-	if _, err := netip.ParsePrefix(text); err == nil {
-		return true
-	}
-	_, err := netip.ParseAddr(text)
-	return err == nil
-}
-
-// arePorts takes a port, or a range of ports.
-func arePorts(text string) bool {
-	low, high, isRange := strings.Cut(text, "-")
-	if !isRange {
-		high = low
-	}
-	first, err1 := strconv.ParseUint(low, 10, 16)
-	last, err2 := strconv.ParseUint(high, 10, 16)
-	return err1 == nil && err2 == nil && 0 < first && first <= last
 }

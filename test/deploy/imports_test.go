@@ -1,11 +1,7 @@
 package deploy
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -167,23 +163,14 @@ func importGraph(t *testing.T) map[string][]string {
 	t.Helper()
 	graph := map[string][]string{}
 	for _, tags := range []string{"", "faults"} {
-		list := exec.Command("go", "list", "-json=ImportPath,Imports", "-tags="+tags, "./...")
+		list := exec.Command("go", "list", "-tags="+tags, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
 		list.Dir = path("")
 		out, err := list.Output()
 		require.NoError(t, err)
-		for d := json.NewDecoder(bytes.NewReader(out)); ; {
-			var p struct {
-				ImportPath string
-				Imports    []string
-			}
-			if err := d.Decode(&p); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			name := strings.TrimPrefix(p.ImportPath, module)
+		for line := range strings.Lines(string(out)) {
+			name, imports, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), module), " ")
 			own := graph[name]
-			for _, imported := range p.Imports {
+			for imported := range strings.FieldsSeq(imports) {
 				if other, ours := strings.CutPrefix(imported, module); ours && !slices.Contains(own, other) {
 					own = append(own, other)
 				}

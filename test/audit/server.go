@@ -79,6 +79,13 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 		return slices.Contains(systemAccounts, name) || slices.Contains(own, name)
 	})
 	wanted := map[string]string{}
+	expectLocked := func(account, what string) error {
+		locked, err := isLocked(ctx, admin, account)
+		if err == nil && !locked && slices.Contains(there, account) {
+			a.report("On %s, the account %s is not locked: %s.", where, account, what)
+		}
+		return err
+	}
 	for _, i := range tenants {
 		for _, b := range r.bindings {
 			switch whose := fmt.Sprintf("binding %q, which is %s", b.ID, b.State); {
@@ -86,10 +93,8 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 			case i.former() && b.Rotated && !slices.Contains(there, b.Account):
 			case i.former() && b.Rotated: // it has defined something
 				wanted[b.Account] = whose
-				if locked, err := isLocked(ctx, admin, b.Account); err != nil {
+				if err := expectLocked(b.Account, "a former one, whose password was replaced"); err != nil {
 					return err
-				} else if !locked {
-					a.report("On %s, the former account %s, whose password was replaced, is not locked.", where, b.Account)
 				}
 			default:
 				wanted[b.Account] = whose
@@ -105,10 +110,8 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 				continue
 			}
 			wanted[q.Account] = fmt.Sprintf("what is retained as %q", q.InstanceID)
-			if locked, err := isLocked(ctx, admin, q.Account); err != nil {
+			if err := expectLocked(q.Account, "of retained data"); err != nil {
 				return err
-			} else if !locked && slices.Contains(there, q.Account) {
-				a.report("On %s, the account %s of retained data is not locked.", where, q.Account)
 			}
 			may, err := Column(ctx, admin, "SELECT user FROM mysql.db WHERE user = '"+q.Account+"'")
 			if err != nil {
@@ -122,10 +125,8 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 			a.retired[q.Account] = a.retired[q.Account] || slices.Contains(there, q.Account)
 			if q.InstanceID == i.ID && (slices.Contains(there, q.Account) || !r.movedFrom(i.ID)) {
 				wanted[q.Account] = fmt.Sprintf("a binding that instance %q had", q.InstanceID)
-				if locked, err := isLocked(ctx, admin, q.Account); err != nil {
+				if err := expectLocked(q.Account, "a retired one"); err != nil {
 					return err
-				} else if !locked && slices.Contains(there, q.Account) {
-					a.report("On %s, the retired account %s is not locked.", where, q.Account)
 				}
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
+	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -125,8 +126,8 @@ func (s *Site) Bind(i store.Instance, id string, p plan.BindingParameters) testd
 	c, _, err := s.Broker.Bind(s.Context(), bindings.BindRequest{InstanceID: i.ID, BindingID: id, ServiceID: i.ServiceID,
 		Parameters: p})
 	s.Must(err)
-	return testdrive.Credentials{Host: c.Host, Port: c.Port, Username: c.Account, Password: c.Password,
-		Database: c.Database, CACertificate: string(c.CACertificate)}
+	return testdrive.Credentials{Credentials: audit.Credentials{Host: c.Host, Port: c.Port, Username: c.Account,
+		Password: c.Password, Database: c.Database, CACertificate: string(c.CACertificate)}}
 }
 
 // Instance reads what is recorded of an instance.

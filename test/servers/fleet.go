@@ -58,28 +58,25 @@ func (f *Fleet) AllMySQL(ctx context.Context) ([]MySQL, error) {
 	if len(binaries) == 0 {
 		return nil, errors.New("no mysqld is installed, and $MYSQLD names none")
 	}
-	if err := f.openLaunchers(binaries); err != nil {
-		return nil, err
+	for i, b := range binaries {
+		l, err := f.openLauncher(i, b)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", b.Path, err)
+		}
+		f.launchers = append(f.launchers, l)
 	}
 	return f.launch(ctx, binaries)
 }
 
-func (f *Fleet) openLaunchers(binaries []mysqld.Binary) error {
-	for i, b := range binaries {
-		port := firstPort() + 10*i
-		settings, err := Settings(b.Flavour)
-		if err != nil {
-			return err
-		}
-		l, err := launchers.OpenHere(map[string]string{"LAUNCHER_DIR": f.launcherDir(i, b), "LAUNCHER_MYSQLD": b.Path,
-			"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", port, port+9)},
-			launcher.Options{Supervise: true, UnlimitedMemory: true, Settings: settings})
-		if err != nil {
-			return fmt.Errorf("start %s: %w", b.Path, err)
-		}
-		f.launchers = append(f.launchers, l)
+func (f *Fleet) openLauncher(i int, b mysqld.Binary) (launcher.Stopper, error) {
+	port := firstPort() + 10*i
+	settings, err := Settings(b.Flavour)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return launchers.OpenHere(map[string]string{"LAUNCHER_DIR": f.launcherDir(i, b), "LAUNCHER_MYSQLD": b.Path,
+		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", port, port+9)},
+		launcher.Options{Supervise: true, UnlimitedMemory: true, Settings: settings})
 }
 
 func (f *Fleet) launcherDir(i int, b mysqld.Binary) string {

@@ -35,15 +35,15 @@ func Later(t testing.TB, b mysqld.Binary) mysqld.Binary {
 
 // Renumbered returns the same program under the next version number, which it prints and reports in SQL.
 func Renumbered(t testing.TB, b mysqld.Binary) mysqld.Binary {
-	version := next(b.Version)
+	version := Next(b.Version)
 	dir := Made(t, b.Flavour+"-"+version, func(dir string) error { return renumber(b, version, dir) })
 	later, err := mysqld.ReadBinary(filepath.Join(dir, "bin", filepath.Base(b.Path)))
 	require.NoError(t, err)
 	return later
 }
 
-// next returns a later version of the same length, so that it fits into the same place.
-func next(version string) string {
+// Next returns a later version of the same length, so that it fits into the same place.
+func Next(version string) string {
 	at := strings.LastIndexByte(version, '.') + 1
 	n, _ := strconv.Atoi(version[at:])
 	return version[:at] + strings.Repeat("9", len(strconv.Itoa(n)))

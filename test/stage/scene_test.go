@@ -27,6 +27,7 @@ import (
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -104,7 +105,7 @@ func with(t *testing.T, text, name, value string) string {
 
 var numbers = regexp.MustCompile(`^\d+\.\d+\.\d+`)
 
-// newPlayedServers starts the machines of dedicated servers. A server that is upgraded says that it has the version after
+// newPlayedServers starts the machines of dedicated servers. A server that is upgraded says that it has a version after
 // that of the machines.
 func newPlayedServers(t *testing.T, flavour string) *playedServers {
 	p := &playedServers{flavour: flavour, servers: map[string]*playedServer{}, notes: map[string][]byte{}}
@@ -113,13 +114,8 @@ func newPlayedServers(t *testing.T, flavour string) *playedServers {
 	}
 	version, err := audit.Column(t.Context(), p.machines[0].admin, "SELECT VERSION()")
 	require.NoError(t, err)
-	var major, minor, patch int
-	_, err = fmt.Sscanf(numbers.FindString(version[0]), "%d.%d.%d", &major, &minor, &patch)
-	require.NoError(t, err)
-	for n := range 2 {
-		p.versions = append(p.versions, launcher.Version{Flavour: flavour,
-			Version: fmt.Sprintf("%d.%d.%d", major, minor, patch+n)})
-	}
+	present := numbers.FindString(version[0])
+	p.versions = []launcher.Version{{Flavour: flavour, Version: present}, {Flavour: flavour, Version: servers.Next(present)}}
 	return p
 }
 

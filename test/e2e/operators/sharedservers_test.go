@@ -160,8 +160,9 @@ func takeConnections(t *testing.T, p testdrive.Platform) {
 	testdrive.Exec(t, admin, fmt.Sprintf("CREATE USER hog IDENTIFIED BY '%s'", hog.Password),
 		fmt.Sprintf("SET GLOBAL max_connections = %d", maxConnections))
 	admin.Close()
-	login := testdrive.Credentials{CACertificate: hog.CA, Host: hog.Host}
-	connector, err := mysql.NewConnector(login.Login(t, hog.User, hog.Password, hog.Address(), ""))
+	login, err := servers.Login(hog.Host, hog.Port, hog.User, hog.Password, hog.CA)
+	require.NoError(t, err)
+	connector, err := mysql.NewConnector(login)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var clients sync.WaitGroup

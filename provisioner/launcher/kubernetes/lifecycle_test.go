@@ -39,6 +39,12 @@ func resizing(l launcher.Launcher, spec launcher.Spec) call {
 	return func(ctx context.Context) (launcher.Endpoint, error) { return l.Resize(ctx, spec, func(string) {}) }
 }
 
+func upgrading(l launcher.Launcher, spec launcher.Spec) call {
+	return func(ctx context.Context) (launcher.Endpoint, error) {
+		return l.(launcher.Upgrader).Upgrade(ctx, spec, func(string) {}, func(string) {})
+	}
+}
+
 func suspending(l launcher.Launcher, spec launcher.Spec) call {
 	return func(ctx context.Context) (launcher.Endpoint, error) {
 		return launcher.Endpoint{}, l.Suspend(ctx, spec.ID)
@@ -207,16 +213,7 @@ func TestResizeInPlace(t *testing.T) {
 				"resized to %d MiB, the pod is another one: %q", memoryMB, sentences)
 		}
 		assert.NoError(t, guest.PingContext(t.Context()), "a session has ended")
-		var pod struct {
-			Spec struct {
-				Containers []struct {
-					Resources struct{ Limits map[string]string }
-				}
-			}
-		}
-		p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &pod)
-		limit := pod.Spec.Containers[0].Resources.Limits["memory"]
-		assert.Equal(t, "512Mi", limit, "the pod has %s of memory", limit)
+		assert.Equal(t, "512Mi", p.limitsOf(t, spec)["mysqld"]["memory"])
 	})
 }
 
@@ -232,10 +229,7 @@ func TestProcessorLimitEnds(t *testing.T) {
 	before := uid(t, p, spec)
 	spec.MilliCPU = 0
 	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
-	testdrive.Eventually(t, "another pod", func() bool {
-		now := uid(t, p, spec)
-		return now != "" && now != before
-	})
+	p.awaitNext(t, spec, before)
 }
 
 // If the node has no room for a limit of processor time that a plan adds, the pod of the former plan has none again.
@@ -256,19 +250,8 @@ func TestProcessorLimitWithoutRoom(t *testing.T) {
 	_, _, err := finish(t, resizing(l, larger))
 	require.ErrorIs(t, err, launcher.ErrNoRoom)
 	awaitSentence(t, "the resize back", "Restarting mysqld with its new size", resizing(l, spec))
-	testdrive.Eventually(t, "another pod", func() bool {
-		now := uid(t, p, spec)
-		return now != "" && now != before
-	})
-	var pod struct {
-		Spec struct {
-			Containers []struct {
-				Resources struct{ Limits map[string]string }
-			}
-		}
-	}
-	p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &pod)
-	assert.Equal(t, has, pod.Spec.Containers[0].Resources.Limits)
+	p.awaitNext(t, spec, before)
+	assert.Equal(t, has, p.limitsOf(t, spec)["mysqld"])
 }
 
 // A server that fits on no node waits, and users read why. After some time the launcher gives up for lack of room.
@@ -327,6 +310,32 @@ func TestFence(t *testing.T) {
 
 func objectName(spec launcher.Spec) string { return strings.ReplaceAll(spec.ID, "_", "-") }
 func podName(spec launcher.Spec) string    { return objectName(spec) + "-0" }
+
+// awaitNext returns once a server has another pod than that of before.
+func (p *place) awaitNext(t *testing.T, spec launcher.Spec, before string) {
+	testdrive.Eventually(t, "another pod", func() bool {
+		now := uid(t, p, spec)
+		return now != "" && now != before
+	})
+}
+
+// limitsOf are those of the containers of a server's pod, by their names.
+func (p *place) limitsOf(t *testing.T, spec launcher.Spec) map[string]map[string]string {
+	var pod struct {
+		Spec struct {
+			Containers []struct {
+				Name      string
+				Resources struct{ Limits map[string]string }
+			}
+		}
+	}
+	p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &pod)
+	limits := map[string]map[string]string{}
+	for _, c := range pod.Spec.Containers {
+		limits[c.Name] = c.Resources.Limits
+	}
+	return limits
+}
 
 // uid is that of the pod of a server; "" if there is none.
 func uid(t *testing.T, p *place, spec launcher.Spec) string {

@@ -222,10 +222,7 @@ func TestResizeBesideSidecar(t *testing.T) {
 		"spec": map[string]any{"containers": containers}}}})
 	before := uid(t, p, spec)
 	p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
-	testdrive.Eventually(t, "another pod", func() bool {
-		now := uid(t, p, spec)
-		return now != "" && now != before
-	})
+	p.awaitNext(t, spec, before)
 	has := func(memory string) map[string]any {
 		return map[string]any{"name": "mysqld", "resources": map[string]any{
 			"requests": map[string]string{"memory": memory, "cpu": "100m"}, "limits": map[string]string{"memory": memory, "cpu": "200m"}}}
@@ -235,17 +232,8 @@ func TestResizeBesideSidecar(t *testing.T) {
 	larger.MemoryMB = 512
 	_, err := l.Resize(t.Context(), larger, func(string) {})
 	says(t, err, launcher.Wait, "Changing the server's memory")
-	var pod struct {
-		Spec struct {
-			Containers []struct {
-				Name      string
-				Resources struct{ Limits map[string]string }
-			}
-		}
-	}
-	p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &pod)
-	require.Len(t, pod.Spec.Containers, 2)
-	assert.Equal(t, "512Mi", pod.Spec.Containers[1].Resources.Limits["memory"], "the limit of %s", pod.Spec.Containers[1].Name)
+	assert.Equal(t, map[string]map[string]string{"sidecar": nil, "mysqld": {"memory": "512Mi", "cpu": "200m"}},
+		p.limitsOf(t, spec))
 	p.runs(t, spec, map[string]any{"name": "sidecar"}, has("512Mi"))
 	_, err = l.Resize(t.Context(), larger, func(string) {})
 	assert.ErrorContains(t, err, "connection refused", "what follows the change of the memory is a login")

@@ -1,7 +1,9 @@
 package kubernetes_test
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -58,19 +60,14 @@ func TestPodsForbidden(t *testing.T) {
 	spec := p.readyServer(t, p.open(t))
 	p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
 	allow := p.forbid(t, spec, "CREATE pods")
-	patient, hasty := p.open(t).(launcher.Upgrader), p.hasty().open(t).(launcher.Upgrader)
+	patient, hasty := p.open(t), p.hasty().open(t)
 	later := spec
 	later.Version = "12.0"
-	upgrading := func(l launcher.Upgrader) call {
-		return func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.Upgrade(ctx, later, func(string) {}, func(string) {})
-		}
-	}
 	reverting := func(ctx context.Context) (launcher.Endpoint, error) {
-		return hasty.Revert(ctx, spec, func(string) {}, func(string) {})
+		return hasty.(launcher.Upgrader).Revert(ctx, spec, func(string) {}, func(string) {})
 	}
-	awaitSentence(t, "an upgrade", "Waiting for a node", upgrading(patient))
-	_, _, err := finish(t, upgrading(hasty))
+	awaitSentence(t, "an upgrade", "Waiting for a node", upgrading(patient, later))
+	_, _, err := finish(t, upgrading(hasty, later))
 	says(t, err, launcher.GiveUp,
 		"The server could not be upgraded to MariaDB 12.0. It continues with MariaDB 11.8 and the earlier data.")
 	assert.ErrorContains(t, err, "ask the storage team")
@@ -88,11 +85,9 @@ func TestPodsForbidden(t *testing.T) {
 // it. Once that is allowed, the operation succeeds.
 func TestWorkForbidden(t *testing.T) {
 	t.Parallel()
-	upgrading := func(l launcher.Launcher, spec launcher.Spec) call {
+	toLater := func(l launcher.Launcher, spec launcher.Spec) call {
 		spec.Version = "12.0"
-		return func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.(launcher.Upgrader).Upgrade(ctx, spec, func(string) {}, func(string) {})
-		}
+		return upgrading(l, spec)
 	}
 	enlarging := func(l launcher.Launcher, spec launcher.Spec) call {
 		spec.MemoryMB *= 2
@@ -104,8 +99,8 @@ func TestWorkForbidden(t *testing.T) {
 	}{
 		{"UPDATE statefulsets", "Stopping mysqld", suspending},
 		{"DELETE pods", "Stopping mysqld", suspending},
-		{"UPDATE statefulsets", "Stopping the server", upgrading},
-		{"DELETE pods", "Stopping the server", upgrading},
+		{"UPDATE statefulsets", "Stopping the server", toLater},
+		{"DELETE pods", "Stopping the server", toLater},
 		{"UPDATE statefulsets", "Restarting mysqld with its new size", enlarging},
 	} {
 		t.Run(test.refused+", "+test.after, func(t *testing.T) {
@@ -186,14 +181,39 @@ func TestInitContainerThatRuns(t *testing.T) {
 		spec := p.readyServer(t, p.open(t))
 		p.cfg.Images = append(p.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
 		p.cfg.LaunchTimeout = 1
-		l, later := p.open(t).(launcher.Upgrader), spec
+		l, later := p.open(t), spec
 		later.Version = "12.0"
-		upgrading := func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.Upgrade(ctx, later, func(string) {}, func(string) {})
-		}
-		awaitSentence(t, "an upgrade", "Preparing the volumes", upgrading)
+		awaitSentence(t, "an upgrade", "Preparing the volumes", upgrading(l, later))
 		p.initContainers(t, spec, initContainer{"proxy", "running"}, initContainer{"copy", "waiting"})
-		_, _, err := finish(t, upgrading)
+		_, _, err := finish(t, upgrading(l, later))
 		require.ErrorContains(t, err, "copy: ErrImagePull")
 	})
+}
+
+// A webhook that cannot be tried may well allow what it is asked: a suspension is carried out, a plan counts as possible,
+// and the error of a removal that cannot end does not name the webhook.
+func TestWebhookThatCannotBeTried(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	spec := p.readyServer(t, p.open(t))
+	claim := p.kindsOf(spec)["claim"]
+	p.hold(t, claim, "test.example.com/stays")
+	l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil && (r.URL.Query().Has("dryRun") || bytes.Contains(body, []byte("dryRun"))) {
+			refuse(w, http.StatusBadRequest, "BadRequest", "admission webhook does not support dry run")
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		pass(w, r)
+	}).open(t)
+	require.NoError(t, l.(launcher.Checker).Try(t.Context(), spec))
+	do(t, suspending(l, spec))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := l.Destroy(ctx, spec.ID)
+	require.ErrorContains(t, err, "(held by test.example.com/stays)")
+	assert.NotContains(t, err.Error(), "dry run")
+	p.hold(t, claim)
+	p.remove(t, l, spec)
 }

@@ -214,13 +214,7 @@ func workOf(t *testing.T, p *place, spec launcher.Spec) string {
 // awaitNoCopy returns once the claim for a copy is removed.
 func awaitNoCopy(t *testing.T, p *place) {
 	testdrive.Eventually(t, "the end of the copy", func() bool {
-		var claims struct {
-			Items []struct{ Metadata struct{ Name string } }
-		}
-		p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims"), nil, &claims)
-		return !slices.ContainsFunc(claims.Items, func(c struct{ Metadata struct{ Name string } }) bool {
-			return strings.HasSuffix(c.Metadata.Name, "-before")
-		})
+		return !slices.ContainsFunc(p.claims(t), func(name string) bool { return strings.HasSuffix(name, "-before") })
 	})
 }
 

@@ -2,7 +2,6 @@ package kubernetes_test
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"slices"
 	"testing"
@@ -58,7 +57,7 @@ func TestVolumeThatIsBeingDeleted(t *testing.T) {
 	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
 	later := spec
 	later.Version = "12.0"
-	_, err = l.(launcher.Upgrader).Upgrade(t.Context(), later, func(string) {}, func(string) {})
+	_, err = upgrading(l, later)(t.Context())
 	says(t, err, launcher.GiveUp, "The volume of this server is being deleted.")
 	assert.Equal(t, before, uid(t, p, spec), "the pod")
 	p.hold(t, paths["claim"])
@@ -83,16 +82,10 @@ func TestVolumeDeletedBeforePod(t *testing.T) {
 		p := newObjects(t)
 		spec := p.readyServer(t, p.open(t))
 		before := uid(t, p, spec)
-		l := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			if r.Method == http.MethodPatch && r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
-				!bytes.Contains(body, []byte(`\"pod\":`)) {
-				deleted(t, p, spec)
-			}
-			pass(w, r)
-		}).open(t)
+		l := p.behind(t, pausedBefore(func(r *http.Request, body []byte) bool {
+			return r.URL.Path == p.secretOf(spec) && bytes.Contains(body, []byte(`\"recorded\":true`)) &&
+				!bytes.Contains(body, []byte(`\"pod\":`))
+		}, func() { deleted(t, p, spec) })).open(t)
 		spec.BinaryLogs = true
 		_, err := l.Resize(t.Context(), spec, func(string) {})
 		stays(t, p, spec, before, err)
@@ -126,7 +119,7 @@ func TestSuspendWithoutVolume(t *testing.T) {
 				later.cfg.Images = append(later.cfg.Images, kubernetes.Image{Flavour: mysqld.MariaDB, Version: "12.0", Name: "test/later"})
 				to := spec
 				to.Version = "12.0"
-				_, err := later.open(t).(launcher.Upgrader).Upgrade(t.Context(), to, func(string) {}, func(string) {})
+				_, err := upgrading(later.open(t), to)(t.Context())
 				says(t, err, launcher.Wait, "Stopping the server")
 			}
 			claim := p.kindsOf(spec)["claim"]

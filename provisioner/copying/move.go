@@ -203,13 +203,10 @@ func (m move) writers(ctx context.Context) (all []store.BindingAccount, err erro
 }
 
 // Without returns the accounts, without those with the given names.
-func Without(accounts []store.BindingAccount, names ...string) (all []store.BindingAccount) {
-	for _, a := range accounts {
-		if !slices.Contains(names, a.Account) {
-			all = append(all, a)
-		}
-	}
-	return all
+func Without(accounts []store.BindingAccount, names ...string) []store.BindingAccount {
+	return slices.DeleteFunc(slices.Clone(accounts), func(a store.BindingAccount) bool {
+		return slices.Contains(names, a.Account)
+	})
 }
 
 // whileFrozen returns a Do function that gives the task up if applications have not been able to write for too long.

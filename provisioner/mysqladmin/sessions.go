@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -31,13 +32,7 @@ func (s *Session) connections(ctx context.Context, wanted func(connection) bool)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions on the other nodes: %w", err)
 	}
-	var found []connection
-	for _, c := range append(all, elsewhere...) {
-		if wanted(c) {
-			found = append(found, c)
-		}
-	}
-	return found, nil
+	return slices.DeleteFunc(append(all, elsewhere...), func(c connection) bool { return !wanted(c) }), nil
 }
 
 func (s *Session) killEach(ctx context.Context, all []connection) error {

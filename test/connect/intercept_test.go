@@ -2,19 +2,12 @@ package connect
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/binary"
 	"io"
-	"math/big"
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,7 +44,10 @@ func intercept(t *testing.T, target string, a attack) *interceptor {
 	}
 	l, err := net.Listen("tcp", listen)
 	require.NoError(t, err)
-	i := &interceptor{target: target, attack: a, own: selfSigned(t), Addr: l.Addr().(*net.TCPAddr)}
+	_, key, leaf := testdrive.NewKeyPair(t, "127.0.0.1", "localhost") // for the right names, by nobody's CA
+	own, err := tls.X509KeyPair(leaf, key)
+	require.NoError(t, err)
+	i := &interceptor{target: target, attack: a, own: own, Addr: l.Addr().(*net.TCPAddr)}
 	var served sync.WaitGroup
 	t.Cleanup(func() {
 		l.Close()
@@ -155,16 +151,4 @@ func readPacket(from io.Reader) ([]byte, error) {
 	packet = append(packet, make([]byte, length)...)
 	_, err := io.ReadFull(from, packet[4:])
 	return packet, err
-}
-
-// selfSigned is a certificate for the right names by nobody's CA.
-func selfSigned(t *testing.T) tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "interceptor"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
-		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +24,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"mysql-broker/test/testdrive"
 )
 
 // Client and Secret are the broker's client at UAA. CloudController is the client that reads for service keys.
@@ -167,6 +172,21 @@ func (s *Server) Lose(name string, value map[string]any) {
 	if value != nil {
 		s.credentials[name] = value
 	}
+}
+
+// InstanceIdentity writes the certificate and the key that Cloud Foundry gives an instance of an application. The server
+// knows the certificate itself, whoever has signed it.
+func (s *Server) InstanceIdentity(guid string) (certificatePath, keyPath string) {
+	dir := s.t.TempDir()
+	testdrive.WriteKeyPair(s.t, dir)
+	certificatePath, keyPath = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	raw, err := os.ReadFile(certificatePath)
+	require.NoError(s.t, err)
+	certificate, _ := pem.Decode(raw)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applications[string(certificate.Bytes)] = guid
+	return certificatePath, keyPath
 }
 
 // ExpireTokens ends all tokens: they have expired or, if revoked, are not known any more.

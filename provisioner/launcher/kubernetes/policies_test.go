@@ -125,6 +125,28 @@ func TestWorkForbidden(t *testing.T) {
 	}
 }
 
+// If a policy refuses the deletion that a resize needs, nothing is recorded that only another pod undoes.
+func TestRestartForbidden(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	spec := p.readyServer(t, l)
+	before, pod := p.stateOf(t, spec), uid(t, p, spec)
+	allow := p.forbid(t, spec, "DELETE pods")
+	larger := spec
+	larger.MemoryMB *= 2
+	_, err := resizing(l, larger)(t.Context())
+	says(t, err, launcher.GiveUp, "The servers of this plan cannot be run here just now.")
+	assert.ErrorContains(t, err, "ask the storage team")
+	state := p.stateOf(t, spec)
+	assert.Equal(t, before["memory_mb"], state["memory_mb"])
+	assert.NotContains(t, state["resize"], "recorded")
+	assert.Equal(t, pod, uid(t, p, spec))
+	allow()
+	awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, larger))
+	testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) != pod })
+}
+
 // The error of a removal says who refuses to remove the volume. The removal ends when that is allowed.
 func TestVolumeDeletionForbidden(t *testing.T) {
 	t.Parallel()

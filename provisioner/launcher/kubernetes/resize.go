@@ -106,6 +106,9 @@ func (r resizer) resize(ctx context.Context) error {
 		return r.replacePod(ctx)
 	}
 	inPlace, err := r.online(ctx)
+	if err == nil && !inPlace { // before anything is recorded that only another pod undoes
+		err = r.api.TryDelete(ctx, r.api.Path(api.Pods, s.podName()))
+	}
 	if err != nil {
 		return err
 	}

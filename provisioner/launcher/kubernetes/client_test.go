@@ -305,9 +305,25 @@ func TestFilesThatAreReplaced(t *testing.T) {
 	write("ca.crt", next)
 	_, err = l.List(t.Context())
 	assert.NoError(t, err, "with the second CA")
+	write("ca.crt", renew())
+	write("token", []byte("third"))
 	valid.Store("Bearer third")
 	_, err = l.List(t.Context())
-	assert.False(t, err == nil || strings.Contains(err.Error(), "second"), "with a token that is refused: %v", err)
+	assert.NoError(t, err, "with the third CA and token")
+	next = renew()
+	for _, partly := range []string{"", string(next[:len(next)/2])} {
+		write("ca.crt", []byte(partly))
+		_, err = kubernetes.New(cfg)
+		assert.ErrorContains(t, err, "the API server's CA: it is not PEM")
+		_, err = l.List(t.Context())
+		assert.ErrorContains(t, err, "certificate signed by unknown authority")
+	}
+	write("ca.crt", next)
+	_, err = l.List(t.Context())
+	assert.NoError(t, err, "with the fourth CA")
+	valid.Store("Bearer fourth")
+	_, err = l.List(t.Context())
+	assert.False(t, err == nil || strings.Contains(err.Error(), "third"), "with a token that is refused: %v", err)
 }
 
 func TestKubeconfig(t *testing.T) {
@@ -323,7 +339,7 @@ kind: Config
 current-context: %s
 clusters:
 - {name: other, cluster: {server: "https://other.example.com"}}
-- {name: here, cluster: {server: "https://here.example.com", certificate-authority-data: Q0E=}}
+- {name: here, cluster: {server: "https://here.example.com", certificate-authority: /old, certificate-authority-data: Q0E=}}
 users:
 - {name: broker, user: {token: t0ken}}
 - {name: cloud, user: {exec: {command: login}}}
@@ -348,6 +364,7 @@ func TestCredentials(t *testing.T) {
 		"plain HTTP":       func(c *kubernetes.Config) { c.Credentials.URL = "http://api.example.com" },
 		"no token":         func(c *kubernetes.Config) { c.Credentials.Token = "" },
 		"CA that is not":   func(c *kubernetes.Config) { c.Credentials.CA = []byte("CA") },
+		"empty CA":         func(c *kubernetes.Config) { c.Credentials.CAFile = os.DevNull },
 		"no file of a CA":  func(c *kubernetes.Config) { c.Credentials.CAFile = "/nowhere" },
 		"no pod of theirs": func(c *kubernetes.Config) { c.Credentials = api.Credentials{InCluster: true} },
 	} {

@@ -105,8 +105,8 @@ func (c *Client) Apply(ctx context.Context, path string, object, into any) error
 		Body: object}, into)
 }
 
-// TryApply has the API server check what Apply would do, without doing it. Of a webhook that supports no dry run, it
-// says nothing.
+// TryApply has the API server check what Apply would do, without doing it. It ignores webhooks that do not support dry
+// runs.
 func (c *Client) TryApply(ctx context.Context, path string, object any) error {
 	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}, "dryRun": {"All"}}
 	return tried(c.Do(ctx, Call{Method: http.MethodPatch, Path: path + "?" + query.Encode(), ContentType: applyPatch,
@@ -151,7 +151,7 @@ func (c *Client) TryDelete(ctx context.Context, path string) error {
 	return err
 }
 
-// tried leaves out the error for a webhook that supports no dry run.
+// tried leaves out the error for a webhook that does not support dry runs.
 func tried(err error) error {
 	if e, ok := errors.AsType[*StatusError](err); ok && e.Code == http.StatusBadRequest &&
 		strings.Contains(e.Message, "does not support dry run") {
@@ -301,7 +301,10 @@ func (c *Client) try(ctx context.Context, request Call, body []byte, into any) e
 	defer cancel()
 	response, err := c.Send(ctx, request, body)
 	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
-	if unverified && c.ca.renew() || IsStatus(err, http.StatusUnauthorized) && c.token != nil && c.token.renew() {
+	if unverified && c.ca.renew() {
+		response, err = c.Send(ctx, request, body)
+	}
+	if IsStatus(err, http.StatusUnauthorized) && c.token != nil && c.token.renew() {
 		response, err = c.Send(ctx, request, body)
 	}
 	if err != nil {

@@ -71,23 +71,26 @@ func (c Credentials) Client(namespace string) (*Client, error) {
 	return made, err
 }
 
-// client returns the HTTP client that trusts the present CA.
+// client returns the HTTP client that trusts the present CA. While somebody writes the CA's file, that is the last one.
 func (c *Client) client() (*http.Client, error) {
 	ca, err := c.ca.read()
-	if err != nil {
-		return nil, fmt.Errorf("the API server's CA: %w", err)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.http != nil && ca == c.trusted {
+	if err == nil && c.http != nil && ca == c.trusted {
 		return c.http, nil
 	}
 	verify := &tls.Config{Certificates: c.login}
-	if ca != "" {
+	if err == nil && (ca != "" || c.ca.file != "") {
 		verify.RootCAs = x509.NewCertPool()
 		if !verify.RootCAs.AppendCertsFromPEM([]byte(ca)) {
-			return nil, errors.New("the API server's CA is not PEM")
+			err = errors.New("it is not PEM")
 		}
+	}
+	if err != nil {
+		if c.ca.renew(); c.http != nil {
+			return c.http, nil
+		}
+		return nil, fmt.Errorf("the API server's CA: %w", err)
 	}
 	if c.http != nil {
 		c.http.CloseIdleConnections()
@@ -153,7 +156,9 @@ func ReadKubeconfig(path string) (c Credentials, err error) {
 		for _, cluster := range file.Clusters {
 			if cluster.Name == context.Context.Cluster {
 				c.URL = cluster.Cluster.Server
-				c.CAFile = cluster.Cluster.CAFile
+				if cluster.Cluster.CAData == "" {
+					c.CAFile = cluster.Cluster.CAFile
+				}
 				if c.CA, err = base64.StdEncoding.DecodeString(cluster.Cluster.CAData); err != nil {
 					return c, err
 				}

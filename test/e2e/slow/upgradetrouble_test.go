@@ -2,7 +2,6 @@ package slow
 
 import (
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ import (
 )
 
 // TestUpgradeTroubled changes the plan of an instance for which there is an upgrade, and begins upgrades that lack room,
-// are claimed by a broker without the program, and whose instance is deleted.
+// are cancelled, are claimed by a broker without the program, and whose instance is deleted.
 func TestUpgradeTroubled(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -55,6 +54,16 @@ func TestUpgradeTroubled(t *testing.T) {
 		disk.Free(t)
 		undisturbed("too little room")
 
+		// An operator cancels an upgrade that has copied the data. The next upgrade succeeds.
+		copied, release := testdrive.HoldAt(t, faults, "upgrade: copied")
+		upgrading := i.Upgrade(t, next.Version).Operation(t)
+		testdrive.Receive(t, copied, "the data is copied")
+		p.Operator(env).Run(t, 0, "tasks", "cancel", upgrading)
+		release()
+		i.AwaitFailure(t, upgrading, testdrive.ByOperator+" The service instance stays as it was; update it again later.")
+		i.ExpectVersion(t, p, env, present.Version)
+		assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT n FROM kept"), "the row reads")
+
 		// A broker whose configuration is older leaves the upgrade to others.
 		faults.Decide(testdrive.DieAt("update: recorded", 1))
 		p.Begin("PATCH", i.Path()+testdrive.Async, body{"service_id": i.ServiceID, "plan_id": i.PlanID,
@@ -76,13 +85,13 @@ func TestUpgradeTroubled(t *testing.T) {
 		i.ExpectVersion(t, p, env, next.Version)
 		assert.Equal(t, 7, testdrive.Read[int](t, db, "SELECT n FROM kept"), "the row reads")
 
-		copied, release := testdrive.HoldAt(t, faults, "upgrade: copied")
-		upgrading := deleted.Upgrade(t, next.Version).Expect(t, http.StatusAccepted)
+		copied, release = testdrive.HoldAt(t, faults, "upgrade: copied")
+		upgrading = deleted.Upgrade(t, next.Version).Operation(t)
 		testdrive.Receive(t, copied, "the data is copied")
 		deletion := deleted.Deprovision(t, testdrive.Async).Operation(t)
 		release()
 		deleted.Await(t, deletion)
-		deleted.AwaitFailure(t, upgrading.Operation(t), "is being deleted")
+		deleted.AwaitFailure(t, upgrading, "is being deleted")
 		i.Remove(t)
 		expectEmptyDisk(t, disk)
 		testdrive.ExpectNoProcess(t, env["LAUNCHER_DIR"])

@@ -24,7 +24,7 @@ import (
 // again. A launch or resize need not wait for slow work that continues without a process of the broker: it returns
 // NotYet, holds no resources, and is called again.
 //
-// The package launchertest tests most of this contract. A launcher's own tests cover SignedBy, Stopper, Options,
+// The package test/launchertest tests most of this contract. A launcher's own tests cover SignedBy, Stopper, Options,
 // Spec.MilliCPU, and Starting during a start.
 type Launcher interface {
 	// Launch creates the server, starts it and returns when its admin account can log in, and nobody else: the root that

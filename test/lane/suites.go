@@ -121,8 +121,9 @@ func corpusSuites() (all []suite) {
 var (
 	operations = []string{"provisioner", "store", ":!provisioner/launcher"}
 	clusters   = []string{"provisioner/mysqladmin", "provisioner/fleet", "provisioner/wsrep", "store"}
-	kubernetes = []string{"provisioner/launcher", "test/kubernetes", "deploy/kubernetes", ":!provisioner/launcher/process"}
-	processes  = []string{"provisioner/launcher", ":!provisioner/launcher/kubernetes"}
+	kubernetes = []string{"provisioner/launcher", "test/launchertest", "test/kubernetes", "deploy/kubernetes",
+		":!provisioner/launcher/process"}
+	processes  = []string{"provisioner/launcher", "test/launchertest", ":!provisioner/launcher/kubernetes"}
 	replays    = []string{"provisioner/binlog", "test/binlogs", "test/compare"}
 	everything = []string{"broker", "cmd", "provisioner", "store"}
 )

@@ -79,6 +79,9 @@ func (s *server) do(t *testing.T, q request) reply {
 	assert.Equal(t, "application/json", got.header.Get("Content-Type"), "%s %s: Content-Type", q.method, q.target)
 	assert.Equal(t, testIdentity, got.header.Get("X-Broker-API-Request-Identity"),
 		"%s %s: answer %d has request identity", q.method, q.target, got.status)
+	if length := got.header.Get("Content-Length"); length != "" {
+		assert.Equal(t, fmt.Sprint(len(got.body)), length, "%s %s: Content-Length", q.method, q.target)
+	}
 	return got
 }
 
@@ -94,7 +97,7 @@ func (s *server) exchange(t *testing.T, q request) reply {
 func serve(h http.Handler, r *http.Request) reply {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	got := reply{status: w.Code, header: w.Header(), body: w.Body.String()}
+	got := reply{status: w.Code, header: w.Result().Header, body: w.Body.String()}
 	if err := json.Unmarshal(w.Body.Bytes(), &got.object); err != nil {
 		got.object = nil
 	}

@@ -101,6 +101,7 @@ func TestOperatorsLists(t *testing.T) {
 		strings.EqualFold(all[0].Flavour, p.Server.Flavour) && all[0].Instances == 2, "servers: %+v", all)
 	own := o.IDs(t, "server", "servers", "--dedicated")
 	require.Len(t, own, 1, "dedicated servers")
+	testdrive.ExpectLine(t, o.Run(t, 0, "servers", "--dedicated").Stdout, own[0], "process")
 	testdrive.ExpectLine(t, o.Run(t, 0, "servers", own[0]).Stdout, "instance:", dedicated.ID)
 	testdrive.ExpectLine(t, strings.ToLower(o.Run(t, 0, "servers", "shared-1").Stdout), "version:", p.Server.Flavour)
 

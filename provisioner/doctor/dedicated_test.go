@@ -90,15 +90,14 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 // restrictedLauncher is one to which an operator grants rights.
 type restrictedLauncher struct {
 	launcher.Launcher
-	missing string
-	silent  error
-	refusal error
+	missing, advice string
+	silent, refusal error
 }
 
 func (l restrictedLauncher) MissingRights(context.Context) (string, error) {
 	return l.missing, l.silent
 }
-func (l restrictedLauncher) Advice() string                                { return "" }
+func (l restrictedLauncher) Advice() string                                { return l.advice }
 func (l restrictedLauncher) Try(_ context.Context, of launcher.Spec) error { return l.refusal }
 
 // A launcher that lacks rights or does not respond is the only finding about it. Otherwise the plans whose servers it
@@ -111,6 +110,7 @@ func TestRightsOfLaunchers(t *testing.T) {
 		want string // as "problem kind name: what to do"
 	}{
 		"has all rights": {restrictedLauncher{}, ""},
+		"gives advice":   {restrictedLauncher{advice: "name digests"}, "limited launcher far: name digests"},
 		"lacks rights":   {restrictedLauncher{missing: "grant create", refusal: refusal}, "deviating launcher far: grant create"},
 		"does not respond": {restrictedLauncher{silent: errors.New("no route"), refusal: refusal}, "unreachable launcher far: make " +
 			"it reachable, or add it to the configuration again; the state of the 0 resources recorded for it is unknown: no route"},

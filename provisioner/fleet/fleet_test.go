@@ -71,6 +71,7 @@ func TestSeveralLaunchers(t *testing.T) {
 	got, err = f.Dedicated(t.Context())
 	assert.True(t, err == nil && got.Err() != nil && slices.Equal(got.There, all[1:]),
 		"without the first launcher, there are %+v, %v", got, err)
+	assert.Equal(t, map[string]error{"here": here.broken, "there": nil}, got.Asked, "what launchers answered")
 	why, err := f.Trouble(t.Context(), all[1])
 	assert.True(t, err == nil && why == "there.test", "a server is in trouble for %q, %v", why, err)
 	why, err = f.Trouble(t.Context(), all[0])

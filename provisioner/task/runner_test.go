@@ -237,10 +237,13 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 		_, err := s.Queue.Claim(t.Context(), "dies", -time.Second, store.Passed{})
 		require.NoError(t, err)
 	}
-	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")}},
-		task.Config{Attempts: attempts})
+	w, undone := undoing(j.step("undo"), j.step("a"))
+	startWith(t, s, w, task.Config{Attempts: attempts})
 	got := end(t, s, recorded.ID)
 	assert.Equal(t, store.Failed, got.State, "%+v", got)
+	assert.Equal(t, "Doing a failed. Try again. If it fails again, tell your operator about "+task.Token(recorded.ID)+".",
+		got.Description)
+	assert.True(t, undone.Load(), "it is not undone")
 	j.is(t, "undo")
 }
 

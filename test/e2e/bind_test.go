@@ -83,6 +83,10 @@ func testRotateBinding(t *testing.T, p testdrive.Platform) {
 		Expect(t, http.StatusConflict)
 	p.Do(t, "PUT", second.Path(), body{"predecessor_binding_id": "another"}).Expect(t, http.StatusConflict)
 	p.Do(t, "PUT", i.NewBinding().Path(), rotation).Expect(t, http.StatusBadRequest)
+	p.Do(t, "PUT", i.NewBinding().Path(), body{"predecessor_binding_id": second.BindingID, "plan_id": "no-such-plan"}).
+		Expect(t, http.StatusBadRequest)
+	p.Do(t, "PUT", p.NewInstance(t, "shared-small").NewBinding().Path(), body{"predecessor_binding_id": "b"}).
+		Expect(t, http.StatusNotFound)
 }
 
 var expiryScenarios = []scenario{{"bindings that end by themselves", testExpiry}}

@@ -30,8 +30,8 @@ import (
 
 const (
 	manyOperations = 3000 // on all flavours together; a leak in each would be far above what a broker may hold
-	// memoryGrowth is by how many bytes the memory in use may grow once a broker has seen everything. 100 bytes lost by each
-	// operation would be more after 15 minutes.
+	// memoryGrowth is by how many bytes the memory in use may grow once a broker has seen everything. 200 bytes lost by each
+	// operation would be more in 7½ minutes, which each of two flavours has of 15.
 	memoryGrowth = 8 << 20
 
 	// What a broker may hold while it runs, whatever it has done: the README says how many connections to PostgreSQL,
@@ -58,9 +58,13 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 			tenants := crowd(t, broker, &operations)
 			require.NoError(t, liveTogether(tenants, func() bool { return false })) // opens the connections that it keeps
 			begun, since := w.settled(t), time.Now()
-			require.NoError(t, liveTogether(tenants, func() bool {
-				return operations.Load() < int64(manyOperations/len(all)) || time.Since(since) < length/time.Duration(len(all))
-			}))
+			lived := make(chan error, 1)
+			go func() {
+				lived <- liveTogether(tenants, func() bool {
+					return operations.Load() < int64(manyOperations/len(all)) || time.Since(since) < length/time.Duration(len(all))
+				})
+			}()
+			w.watch(t, lived)
 			ended := w.settled(t)
 			t.Logf("%d operations; before: %+v; after: %+v", operations.Load(), begun, ended)
 			more := ended.goroutines - begun.goroutines
@@ -69,8 +73,7 @@ func TestManyOperationsLeaveNothingBehind(t *testing.T) {
 			assert.True(t, more <= postgresConnections+mysqlConnections, "%d open files more than before", more)
 			more = ended.memory - begun.memory
 			assert.True(t, more <= memoryGrowth, "%d bytes of memory more than before", more)
-			assert.True(t, ended.postgres <= postgresConnections && ended.mysql <= mysqlConnections,
-				"more connections than the broker may hold: %+v", ended)
+			ended.expectFewConnections(t)
 
 			a.Close()
 			goleak.VerifyNone(t, goroutines)
@@ -123,6 +126,24 @@ func (w witness) count(t *testing.T) (h holdings) {
 		Scan(&h.mysql))
 	h.goroutines, h.files = runtime.NumGoroutine(), openFiles(t)
 	return h
+}
+
+// watch counts connections each second until what keeps the broker busy has ended.
+func (w witness) watch(t *testing.T, ended <-chan error) {
+	for {
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+			return
+		case <-time.After(time.Second):
+			w.count(t).expectFewConnections(t)
+		}
+	}
+}
+
+func (h holdings) expectFewConnections(t *testing.T) {
+	assert.True(t, h.postgres <= postgresConnections && h.mysql <= mysqlConnections,
+		"more connections than the broker may hold: %+v", h)
 }
 
 // settled counts when nothing has ended for a second: it takes moments until clients that went away are noticed.

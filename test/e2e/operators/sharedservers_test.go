@@ -44,8 +44,11 @@ func TestEvacuate(t *testing.T) {
 	env["MYSQL_SERVERS"], env["LAUNCHER"] = testdrive.Encode(t, list), "none"
 	p := testdrive.StartPlatform(t, s, env)
 	o := p.Operator(env)
-	o.Run(t, 0, "drain", "new")
+	assert.Equal(t, "new gets no more instances. It holds 0.\n", o.Run(t, 0, "drain", "new").Stdout, "drain")
+	assert.Equal(t, []string{"new"}, o.IDs(t, "server", "servers", "--state", "drained"), "drained")
 	o.Run(t, 0, "drain", "twin")
+	testdrive.ExpectFigures(t, testdrive.StartPlatform(t, s, env), map[string]string{
+		`mysql_broker_shared_server_drained{server="new"}`: "1", `mysql_broker_shared_server_drained{server="old"}`: "0"})
 	i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
 	b, c := i.Bound(t, nil)
 	testdrive.MakeObjectsAs(t, c)

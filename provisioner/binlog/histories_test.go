@@ -78,6 +78,8 @@ var counted = []string{"CREATE SEQUENCE s CACHE 2 INCREMENT 10", "CREATE TABLE t
 	"CREATE TABLE u (v INT PRIMARY KEY)", "INSERT INTO u VALUES (1), (2), (3), (4), (5)"}
 
 var histories = map[string]history{
+	"rows of more than a session's memory": {on: "mariadb", before: []string{"CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)",
+		"INSERT INTO t VALUES (1, REPEAT('x', 30 << 20))"}, after: []string{"UPDATE t SET id = 2"}, refused: "rows so long"},
 	"a sequence in a trigger": {on: mysqld.MariaDB, before: counted, after: []string{
 		"CREATE TRIGGER r BEFORE UPDATE ON u FOR EACH ROW INSERT INTO t (v) VALUES (OLD.v)", "UPDATE u SET v = v + 10"}},
 	"a sequence beside a trigger": {on: mysqld.MariaDB, before: counted, after: []string{

@@ -370,7 +370,7 @@ func (r *Replay) apply(ctx context.Context, changes rowChanges) error {
 		return err
 	}
 	err := r.binlog(ctx, changes.events...)
-	const notFound, checkViolated, checkOfMariaDB, outOfRange = 1032, 3819, 4025, 1690
+	const notFound, checkViolated, checkOfMariaDB, outOfRange, optionPrevents = 1032, 3819, 4025, 1690, 1290
 	refusal, _ := errors.AsType[*mysql.MySQLError](err)
 	if refusal == nil {
 		return err
@@ -380,6 +380,10 @@ func (r *Replay) apply(ctx context.Context, changes rowChanges) error {
 		return &UnsupportedError{What: "rows that the server does not find again: " + refusal.Message}
 	case checkViolated, checkOfMariaDB, outOfRange:
 		return &UnsupportedError{What: "rows for which a generated column or a check fails: " + refusal.Message}
+	case optionPrevents:
+		if strings.Contains(refusal.Message, "session-mem-used") {
+			return &UnsupportedError{What: "rows so long that their replay needs more memory than a session may have"}
+		}
 	}
 	return err
 }

@@ -121,6 +121,7 @@ func startServer(b mysqld.Binary, dir string, port int) (s server, err error) {
 func (s server) open(t *testing.T, user, password, database string) *sql.DB {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLS, cfg.DBName = user, password, "tcp", s.login.Addr, s.login.TLS, database
+	cfg.MaxAllowedPacket = 1<<30 - 1 // as the broker has it
 	connector, err := mysql.NewConnector(cfg)
 	require.NoError(t, err)
 	db := sql.OpenDB(connector)

@@ -116,6 +116,7 @@ func TestOperatorsLists(t *testing.T) {
 		time.Since(deleted.Created) <= time.Hour, "the server of a deleted instance: %+v", deleted)
 	testdrive.ExpectEmpty(t, named.Deprovision(t, testdrive.Sync), http.StatusOK)
 	expectListsOfRemovedPlans(t, p, o, env, other)
+	expectFindings(t, p, env)
 }
 
 func TestOperatorsMistakes(t *testing.T) {
@@ -178,4 +179,23 @@ func expectListsOfRemovedPlans(t *testing.T, p testdrive.Platform, o testdrive.O
 	testdrive.ExpectEmpty(t, i.Deprovision(t, testdrive.Sync), http.StatusOK)
 	assert.Equal(t, "[]\n", o.Run(t, 0, "servers", "--json").Stdout,
 		"servers that are neither configured nor hold anything")
+}
+
+// expectFindings has PostgreSQL forget an instance with its binding, which the doctor then finds and drops, and the server
+// lose a database, which the doctor cannot make again.
+func expectFindings(t *testing.T, p testdrive.Platform, env map[string]string) {
+	o, lost, kept := p.Operator(env), p.MakeOwn(t, "shared-small"), p.Provisioned(t, "shared-small", nil)
+	_, c := lost.Bound(t, nil)
+	_, d := kept.Bound(t, nil)
+	testdrive.OpenTasks(t, env).Exec(t, "DELETE FROM instance WHERE id = $1", lost.ID)
+	found := o.Run(t, 1, "doctor")
+	testdrive.ExpectLine(t, found.Stdout, "orphan", "shared-1", "database", c.Database, "--repair: drop it")
+	testdrive.ExpectLine(t, found.Stdout, "orphan", "account", c.Username)
+	assert.Contains(t, found.Stdout, "databases 2, accounts 2", "doctor")
+	assert.Contains(t, found.Stderr, "problems that remain: 2", "doctor")
+	testdrive.ExpectLine(t, o.Run(t, 0, "doctor", "--repair").Stdout, "orphan", c.Database, "dropped")
+	testdrive.ExpectNothingLeft(t, p, c.Database, c.Username)
+	testdrive.Exec(t, p.Admin(t), "DROP DATABASE "+d.Database)
+	out := o.Run(t, 1, "doctor", "--repair").Stdout
+	testdrive.ExpectLine(t, out, "missing", d.Database, "restore it from a backup")
 }

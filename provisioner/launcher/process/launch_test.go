@@ -97,6 +97,21 @@ func expectNoFilesOutside(t *testing.T, db *sql.DB) {
 	}
 }
 
+// While a server starts for the first time, only its user can read the admin password.
+func TestPasswordOfTheFirstStart(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
+		cfg := newConfig(t, binary)
+		modes := map[os.FileMode]bool{}
+		_, err := open(t, cfg).Launch(t.Context(), newSpec("one"), func(string) {
+			if info, err := os.Stat(filepath.Join(cfg.Dir, "instances/one/init.sql")); err == nil {
+				modes[info.Mode()] = true
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[os.FileMode]bool{0o600: true}, modes)
+	})
+}
+
 // A server's socket lies below the state directory, and its path may have 107 bytes.
 func TestAwkwardStateDirectory(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {

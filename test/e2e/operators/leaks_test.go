@@ -2,6 +2,7 @@ package operators
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,8 +42,8 @@ func TestNothingLeaks(t *testing.T) {
 	// PostgreSQL logs every statement of new connections, with its parameters.
 	testdrive.OpenTasks(t, env).Exec(t, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET log_statement = %L', current_database(), 'all'); END $$")
 	canary := "canary-" + rand.Text()
-	watched := watch(t, env["LAUNCHER_DIR"])
-	startCanary(t, canary)
+	commands := watch(t, env["LAUNCHER_DIR"])
+	startCanary(t, env["LAUNCHER_DIR"], canary)
 	p := testdrive.StartPlatform(t, server, env)
 	postgres, err := pgx.ParseConfig(env["DATABASE_URL"])
 	require.True(t, err == nil && len(postgres.Password) >= 8,
@@ -53,6 +53,11 @@ func TestNothingLeaks(t *testing.T) {
 
 	haveItFail(t, p, canary)
 	made := haveItWork(t, p, env, canary)
+	authorities, _, err := openStore(t, env).Authorities.All(t.Context())
+	require.True(t, err == nil && len(authorities) == 2, "%d CAs, %v", len(authorities), err)
+	for _, a := range authorities {
+		p.Seen.Add(strings.Split(a.Key, "\n")[2]) // of the PEM; much of the line before is the same in each key
+	}
 	ts := testdrive.OpenTasks(t, env)
 	places["the table of tasks"] = dumpTables(t, ts, "task")
 	places["the tables"] = dumpTables(t, ts, "binding", "instance", "retired_account", "secret", "server")
@@ -76,7 +81,7 @@ func TestNothingLeaks(t *testing.T) {
 	assert.True(t, status == 2 && strings.Contains(p.Log(), "goroutine 1 "),
 		"SIGQUIT ended the broker with %d, without the stacks of its goroutines", status)
 	places["the log"], places["the answers"] = p.Log(), p.Seen.HeardText()
-	places["ps"], places["the servers' environment"] = watched.stop()
+	places["ps"] = commands() // the environment of servers is part of package launchertest
 	var data string
 	ts.Scan(t, &data, "SHOW data_directory")
 	logged, err := os.ReadFile(filepath.Join(filepath.Dir(data), "postgres.log"))
@@ -125,6 +130,10 @@ func haveItWork(t *testing.T, p testdrive.Platform, env map[string]string, canar
 		}
 		testdrive.Exec(t, c.Open(t), "CREATE VIEW v AS SELECT 1") // so that the account outlives its binding
 		testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
+	}
+	for _, step := range []string{"add", "promote"} { // only now, as the credentials above trust the first CA alone
+		out := testdrive.Run(t, env, "ca", step).Expect(t, 0)
+		p.Seen.Check(t, "ca "+step, out.Stdout+out.Stderr)
 	}
 	gone := p.MakeOwn(t, "dedicated-small")
 	p.Seen.Add(recorded(t, env, gone.ID).AdminPassword)
@@ -196,100 +205,29 @@ func dumpTables(t *testing.T, ts testdrive.Tasks, tables ...string) string {
 	return dump.String()
 }
 
-// watcher samples what everybody on the host may see of processes.
-type watcher struct {
-	end          chan struct{}
-	ended        sync.WaitGroup
-	commands     map[string]bool
-	environments map[string]bool
-	reads        map[string]int      // of a process, by its directory
-	initFiles    map[fs.FileMode]int // seen, by mode
-	t            *testing.T
-}
-
-const (
-	watchEach     = 10 * time.Millisecond // some files live for as long as a server takes to start
-	processesEach = 10                    // of these
-
-	// readsEach is how often a process is read: what it was forked from, and what it has become.
-	readsEach = 2
-)
-
-func watch(t *testing.T, launcherDir string) *watcher {
-	w := &watcher{t: t, end: make(chan struct{}), commands: map[string]bool{}, environments: map[string]bool{},
-		reads: map[string]int{}, initFiles: map[fs.FileMode]int{}}
-	w.ended.Go(func() {
-		tick := time.NewTicker(watchEach)
-		defer tick.Stop()
-		for n := 0; ; n++ {
-			select {
-			case <-w.end:
-				return
-			case <-tick.C:
-				w.sampleFiles(launcherDir)
-				if n%processesEach == 0 {
-					w.sampleProcesses(launcherDir)
-				}
-			}
+// watch samples the command lines of what a launcher runs, also for a moment, until stop returns them.
+func watch(t *testing.T, launcherDir string) (stop func() string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var commands strings.Builder
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+			fmt.Fprintln(&commands, testdrive.Processes(t, launcherDir))
 		}
 	})
-	t.Cleanup(func() { w.stop() })
-	return w
-}
-
-// sampleProcesses ignores processes that end meanwhile.
-func (w *watcher) sampleProcesses(launcherDir string) {
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil || w.reads[e.Name()] == readsEach {
-			continue
-		}
-		w.reads[e.Name()]++
-		dir := filepath.Join("/proc", e.Name())
-		command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if err != nil {
-			continue
-		}
-		w.commands[string(command)] = true
-		if bytes.Contains(command, []byte(launcherDir)) {
-			if environment, err := os.ReadFile(filepath.Join(dir, "environ")); err == nil {
-				w.environments[string(environment)] = true
-			}
-		}
+	stop = func() string {
+		cancel()
+		sampling.Wait()
+		return commands.String()
 	}
+	t.Cleanup(func() { stop() })
+	return stop
 }
 
-// sampleFiles ignores files that disappear meanwhile.
-func (w *watcher) sampleFiles(launcherDir string) {
-	initFiles, _ := filepath.Glob(filepath.Join(launcherDir, "instances/*/init.sql"))
-	for _, file := range initFiles {
-		if info, err := os.Stat(file); err == nil {
-			w.initFiles[info.Mode()]++
-		}
-	}
-}
-
-// stop returns all command lines, and the environments of the servers.
-func (w *watcher) stop() (commands, environments string) {
-	select {
-	case <-w.end:
-	default:
-		close(w.end)
-	}
-	w.ended.Wait()
-	assert.False(w.t, len(w.initFiles) != 1 || w.initFiles[0o600] == 0,
-		"files with an admin password, by mode: %v, want some of 0600", w.initFiles)
-	return joined(w.commands), joined(w.environments)
-}
-
-func joined(all map[string]bool) string {
-	return strings.ReplaceAll(strings.Join(slices.Collect(maps.Keys(all)), "\n"), "\x00", " ")
-}
-
-// startCanary runs a process that has the canary on its command line until the test ends.
-func startCanary(t *testing.T, canary string) {
+// startCanary runs a process that has the canary on its command line, as one of the launcher's, until the test ends.
+func startCanary(t *testing.T, launcherDir, canary string) {
 	cmd := osexec.CommandContext(t.Context(), "sleep", "600")
-	cmd.Args[0] = canary
+	cmd.Args[0] = filepath.Join(launcherDir, canary)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Wait() })
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +75,7 @@ func ExpectNothingLeft(t *testing.T, p Platform, database string, accounts ...st
 	}
 	pattern := strings.ReplaceAll(database, "_", `\_`)
 	for _, table := range []string{"db", "tables_priv", "columns_priv", "procs_priv"} {
-		left := Names(t, p.Admin(t), fmt.Sprintf("SELECT user FROM mysql.%s WHERE db IN ('%s', '%s')", table, database,
+		left := ReadAll(t, p.Admin(t), fmt.Sprintf("SELECT user FROM mysql.%s WHERE db IN ('%s', '%s')", table, database,
 			strings.ReplaceAll(pattern, `\`, `\\`)))
 		assert.Empty(t, left, "mysql.%s has privileges of", table)
 	}
@@ -88,18 +87,11 @@ func ExpectNothingLeft(t *testing.T, p Platform, database string, accounts ...st
 
 // ExpectTenants fails the test unless the server has just these many databases and accounts of tenants.
 func ExpectTenants(t *testing.T, admin *sql.DB, databases, accounts int) {
-	found := Names(t, admin, `SELECT schema_name FROM information_schema.schemata
+	found := ReadAll(t, admin, `SELECT schema_name FROM information_schema.schemata
 		WHERE schema_name LIKE 'db\_%' AND schema_name <> 'db_broker_marks'`)
 	assert.Len(t, found, databases, "databases on the server: %q, want %d", found, databases)
-	found = Names(t, admin, `SELECT user FROM mysql.user WHERE user LIKE 'u\_%'`)
+	found = ReadAll(t, admin, `SELECT user FROM mysql.user WHERE user LIKE 'u\_%'`)
 	assert.Len(t, found, accounts, "accounts on the server: %q, want %d", found, accounts)
-}
-
-// Names runs a query that yields one column, and sorts it.
-func Names(t *testing.T, db *sql.DB, query string) []string {
-	all := ReadAll(t, db, query)
-	slices.Sort(all)
-	return all
 }
 
 func AccountExists(t *testing.T, p Platform, name string) bool {

@@ -78,8 +78,7 @@ func TestRotateBindings(t *testing.T) {
 		"the repeated bind has other credentials than the fetched binding, or another account")
 	db := next.Open(t)
 	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
-	got := testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples")
-	assert.Equal(t, 3, got, "the view shows %d rows", got)
+	assert.Equal(t, 3, testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples"), "the view")
 	testdrive.ExpectEmpty(t, key.Unbind(t), http.StatusOK)
 
 	if got := o.Audit(t, "--action", "rotate", "--since", time.Now().Add(-time.Hour).Format(time.RFC3339)); len(got) != 2 ||

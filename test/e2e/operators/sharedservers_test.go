@@ -3,7 +3,6 @@ package operators
 import (
 	"context"
 	"crypto/rand"
-	"database/sql/driver"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -154,8 +153,9 @@ func TestEveryConnectionTaken(t *testing.T) {
 
 const maxConnections = 12
 
-// takeConnections limits the server's connections, and returns once all are taken by clients that try to get them back
-// when they lose them, until the test ends.
+// takeConnections limits the server's connections, and returns once all are taken by clients of which each keeps one, or
+// tries to get one, until the test ends. With one each, they leave alone what the server keeps for the broker: also who
+// is refused occupies that for a moment.
 func takeConnections(t *testing.T, p testdrive.Platform) {
 	admin := p.Admin(t)
 	hog := p.Server
@@ -173,27 +173,22 @@ func takeConnections(t *testing.T, p testdrive.Platform) {
 		cancel()
 		clients.Wait()
 	})
-	full := make(chan struct{}, maxConnections)
+	full := make(chan struct{})
+	refused := sync.OnceFunc(func() { close(full) })
 	for range maxConnections {
-		clients.Go(func() { hold(ctx, connector, full) })
+		clients.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+				conn, err := connector.Connect(ctx)
+				if err == nil {
+					<-ctx.Done()
+					_ = conn.Close()
+					return
+				}
+				if testdrive.ErrorNumber(err) == 1040 {
+					refused()
+				}
+			}
+		})
 	}
 	testdrive.Receive(t, full, "the server has no connection left")
-}
-
-// hold keeps a connection, or tries to get one, until ctx ends. It tells once that the server had none left.
-func hold(ctx context.Context, connector driver.Connector, full chan<- struct{}) {
-	for reported := false; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-		conn, err := connector.Connect(ctx)
-		for err == nil && ctx.Err() == nil {
-			time.Sleep(20 * time.Millisecond)
-			err = conn.(driver.Pinger).Ping(ctx)
-		}
-		if conn != nil {
-			_ = conn.Close()
-		}
-		if testdrive.ErrorNumber(err) == 1040 && !reported {
-			reported = true
-			full <- struct{}{}
-		}
-	}
 }

@@ -35,9 +35,9 @@ type Resource struct {
 	Expected bool
 	// Failed says that the creation of a database or a dedicated server failed: usually it does not exist then.
 	Failed   bool
-	SeenGone bool // it was passed to Resources.Forget, and not to Resources.Remember since
+	SeenGone bool // it was passed to Resources.Forget or Tx.SawGone, and not to Resources.Remember since
 	// Retained is the id of the data that a deleted instance has left in a database or on a dedicated server, "" for none.
-	// They must exist, unless they are being dropped.
+	// They must exist, unless they are being dropped, or SeenGone.
 	Retained string
 }
 
@@ -176,24 +176,37 @@ func (s Resources) Forget(ctx context.Context, gone []ResourceKey, keep time.Dur
 	return forgotten, err
 }
 
-// Remember undoes Resources.Forget for resources that do exist on their servers.
+// SawGone records that the database of an instance that is being deleted is not on its server any more.
+func (t *Tx) SawGone(server, database string) {
+	t.change("record that the database is gone", `UPDATE resource SET gone_since = coalesce(gone_since, now())
+		WHERE kind = 'database' AND server = $1 AND name = $2 AND :allowed`, server, database)
+}
+
+// Remember undoes Resources.Forget and Tx.SawGone for resources that do exist on their servers.
 func (s Resources) Remember(ctx context.Context, there []ResourceKey) error {
-	_, err := s.eachDead(ctx, "UPDATE resource r SET gone_since = NULL FROM dead WHERE r.gone_since IS NOT NULL", there)
+	_, err := s.run(ctx, s.pool, "UPDATE resource r SET gone_since = NULL FROM "+theseKeys+
+		" WHERE r.gone_since IS NOT NULL AND (r.kind, r.server, r.name) = (these.kind, these.server, these.name)",
+		keyColumns(there)...)
 	return err
+}
+
+// theseKeys is the SQL for the resources that keyColumns returns as the first arguments.
+const theseKeys = "unnest($1::text[], $2::text[], $3::text[]) AS these (kind, server, name)"
+
+func keyColumns(keys []ResourceKey) []any {
+	kinds, servers, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, r := range keys {
+		kinds[i], servers[i], names[i] = r.Kind, r.Server, r.Name
+	}
+	return []any{kinds, servers, names}
 }
 
 // eachDead runs change for those of the resources that are not live.
 func (s Resources) eachDead(ctx context.Context, change string, keys []ResourceKey,
 	more ...any) (changed int64, err error) {
-	kinds, servers, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
-	for i, r := range keys {
-		kinds[i], servers[i], names[i] = r.Kind, r.Server, r.Name
-	}
-	listed := `(SELECT resource.* FROM resource
-		JOIN unnest($1::text[], $2::text[], $3::text[]) AS listed (kind, server, name) USING (kind, server, name))`
-	return s.run(ctx, s.pool, "WITH dead AS (SELECT * FROM ("+resourcesIn(listed)+") AS r WHERE NOT live) "+change+
-		" AND (r.kind, r.server, r.name) = (dead.kind, dead.server, dead.name)",
-		append([]any{kinds, servers, names}, more...)...)
+	some := "(SELECT resource.* FROM resource JOIN " + theseKeys + " USING (kind, server, name))"
+	return s.run(ctx, s.pool, "WITH dead AS (SELECT * FROM ("+resourcesIn(some)+") AS r WHERE NOT live) "+change+
+		" AND (r.kind, r.server, r.name) = (dead.kind, dead.server, dead.name)", append(keyColumns(keys), more...)...)
 }
 
 // Abandoned is an instance, or a binding of a ready instance, that is neither complete nor deleted while no task works

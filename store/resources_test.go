@@ -231,6 +231,28 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	expectResources(t, s, live)
 }
 
+// What was gone when its instance was deleted stays retained, and is not forgotten as long as it is.
+func TestRetainedDataThatWasGone(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "d"})
+	insertInstance(t, s, store.Instance{ID: "j", Location: store.SharedLocation("a"), Database: "live"})
+	write(t, s, func(tx *store.Tx) {
+		tx.Retain("i", store.Retained{ID: "r"}, 1, nil)
+		tx.SawGone("a", "d")
+	})
+	kept := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "d", InstanceID: "i", Live: true, Retained: "r",
+		SeenGone: true}
+	live := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "live", InstanceID: "j", Live: true}
+	expectResources(t, s, kept, live)
+	keys := []store.ResourceKey{{Kind: store.DatabaseResource, Server: "a", Name: "d"}}
+	n, err := s.Resources.Forget(ctx, keys, 0)
+	assert.True(t, err == nil && n == 0, "forgot %d, %v", n, err)
+	require.NoError(t, s.Resources.Remember(ctx, keys))
+	kept.SeenGone = false
+	expectResources(t, s, kept, live)
+}
+
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)

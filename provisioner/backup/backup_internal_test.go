@@ -88,6 +88,9 @@ func TestDamagedBackup(t *testing.T) {
 		"an object that is missing": func(t *testing.T, s *shelf, m Manifest) {
 			require.NoError(t, os.Remove(filepath.Join(s.dir, rows(m))))
 		},
+		"a schema that is missing": func(t *testing.T, s *shelf, m Manifest) {
+			require.NoError(t, os.Remove(filepath.Join(s.dir, "i/b_1", m.Schema.Name)))
+		},
 		"an object that is longer": func(t *testing.T, s *shelf, m Manifest) { s.change(t, "i/b_1/"+m.Schema.Name, longer) },
 		"a part of the schema":     func(t *testing.T, s *shelf, m Manifest) { s.change(t, "i/b_1/"+m.Schema.Name, cutOff) },
 		"the plan in the manifest": func(t *testing.T, s *shelf, _ Manifest) {

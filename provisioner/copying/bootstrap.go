@@ -1,6 +1,7 @@
 package copying
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 )
@@ -31,7 +33,12 @@ func (f Filling) bootstrap(ctx context.Context, run *task.Run, to transfer.Targe
 			return err
 		}
 		defer free()
-		return bootstrap(ctx, run, to, f.Parameters.Bootstrap)
+		err = bootstrap(ctx, run, to, f.Parameters.Bootstrap)
+		// Else a cleanup would take what the script has made for data of somebody else. Its own error says more.
+		marking := f.InSession(f.Instance, f.Lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			return s.Databases.MarkAgain(ctx, f.Instance.Database)
+		})(ctx, run)
+		return cmp.Or(err, marking)
 	})
 }
 

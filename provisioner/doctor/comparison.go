@@ -81,18 +81,18 @@ func (l *comparison) compare(recorded []store.Resource) (gone, there []store.Res
 		}
 		key := store.ResourceKey{Kind: r.Kind, Server: r.Server, Name: r.Name}
 		isThere := l.holds.recorded(thing{r.Kind, r.Launcher, r.Name})
+		if isThere && r.SeenGone {
+			there = append(there, key)
+		}
 		switch {
 		case isThere && !r.Live:
 			l.add(orphan(r))
-			if r.SeenGone {
-				there = append(there, key)
-			}
 		case isThere && r.Failed:
 			l.add(about(Kept, r, "read the last error of its provision, and "+
 				"docs/runbook.md#a-provision-failed-and-its-data-were-kept"))
 		case !isThere && r.Expected:
 			l.missing(r)
-		case !isThere && r.Retained != "":
+		case !isThere && r.Retained != "" && !r.SeenGone: // it was there when its instance was deleted
 			l.add(about(Missing, r, "restore it from a backup, or forget it: mysql-broker retained purge "+r.Retained))
 		case !isThere && !r.Live:
 			gone = append(gone, key)

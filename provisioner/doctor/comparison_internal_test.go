@@ -64,6 +64,12 @@ func TestCompare(t *testing.T) {
 			nil, nil, 0, 0},
 		"retained data is missing": {[]store.Resource{as(database, func(r *store.Resource) { r.Expected, r.Retained = false, "r_1" })}, nil,
 			[]string{"missing database " + aDatabase}, 0, 0},
+		"retained data was missing already": {[]store.Resource{as(database, func(r *store.Resource) {
+			r.Expected, r.Retained, r.SeenGone = false, "r_1", true
+		})}, nil, nil, 0, 0},
+		"retained data is there again": {[]store.Resource{as(database, func(r *store.Resource) {
+			r.Expected, r.Retained, r.SeenGone = false, "r_1", true
+		})}, []string{aDatabase}, nil, 0, 1},
 		"a name like the broker's": {nil, []string{aDatabase, anAccount, "mysql", "db_short"},
 			[]string{"unrecorded database " + aDatabase, "unrecorded account " + anAccount}, 0, 0},
 	} {

@@ -247,7 +247,11 @@ func (on Databases) MarkUnfinished(ctx context.Context, database string) error {
 	if err := on.mustBeEmpty(ctx, database); err != nil {
 		return err
 	}
-	err = on.s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+quoteIdentifier(database)+"."+
+	return on.mark(ctx, database)
+}
+
+func (on Databases) mark(ctx context.Context, database string) error {
+	err := on.s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+quoteIdentifier(database)+"."+
 		quoteIdentifier(UnfinishedTable(database))+" (id INT PRIMARY KEY) ENGINE=InnoDB")
 	return explain("mark database "+database, err)
 }
@@ -262,6 +266,21 @@ func (on Databases) MarkFinished(ctx context.Context, database string) error {
 	err := on.s.exec(ctx, "DROP TABLE IF EXISTS "+quoteIdentifier(database)+"."+
 		quoteIdentifier(UnfinishedTable(database)))
 	return explain("mark database "+database+" as finished", err)
+}
+
+// MarkAgain marks a database that was marked before the SQL of a user ran in it, which may have dropped the mark, and
+// made the database read-only. It is no error if the database is gone.
+func (on Databases) MarkAgain(ctx context.Context, database string) error {
+	err := on.mark(ctx, database)
+	if hasNumber(err, errDatabaseReadOnly) {
+		if err = on.SetReadOnly(ctx, database, false); err == nil {
+			err = on.mark(ctx, database)
+		}
+	}
+	if NoDatabase(err) {
+		return nil
+	}
+	return err
 }
 
 // DropUnfinished is DropEmpty, which also drops a database with data that MarkUnfinished has marked.

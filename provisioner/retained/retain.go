@@ -19,6 +19,13 @@ import (
 // KeptAccounts are the accounts that stay, because objects in the database run in their names.
 const KeptAccounts task.Key[[]string] = "kept accounts"
 
+// gone says that the database was not there any more.
+const gone task.Key[bool] = "gone"
+
+// lookTime is how long a server may take to say whether it has a database. One that hangs does not keep an instance
+// without accounts from being deleted.
+const lookTime = 5 * time.Second
+
 // RetainsFor is for how many days the data of an instance that is being deleted now is to be kept. Data is kept only
 // if the instance was ready. A deletion that is asked for again does what the failed one has begun.
 func (rs *Retained) RetainsFor(ctx context.Context, i store.Instance) (days int, err error) {
@@ -62,6 +69,9 @@ func (rs *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAcc
 				}
 			}
 			tx.Retain(i.ID, r, days, kept)
+			if missing, _, err := gone.In(m); err == nil && missing {
+				tx.SawGone(i.Location.Server, i.Database)
+			}
 		},
 		Failed: func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
@@ -82,10 +92,26 @@ func (rs *Retained) RetainWorkflow(i store.Instance, accounts []store.BindingAcc
 						return err
 					}
 				}
+				if err := gone.Remember(run, rs.gone(ctx, i)); err != nil {
+					return err
+				}
 				return KeptAccounts.Remember(run, kept)
 			}}}
 	}
 	return w
+}
+
+// gone reports whether somebody has dropped the database, so that operators need not look for it. What is kept of a
+// frozen instance lies beside it, and must be looked for.
+func (rs *Retained) gone(ctx context.Context, i store.Instance) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	var there bool
+	err := rs.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+		there, err = admin.DatabaseExists(ctx, i.Database)
+		return err
+	})
+	return err == nil && !there && i.FrozenSince == nil
 }
 
 // EndAccess ends the access of an account. One that objects in the database name as their definer stays, without any

@@ -10,8 +10,7 @@ import (
 // defaultCharset is the charset of databases without a parameter; MariaDB's own default is latin1.
 const defaultCharset = "utf8mb4"
 
-// dropAttempts bounds how often execAlone kills sessions, and Drop makes a database writable. Each attempt of execAlone
-// waits for lockWaitTimeout.
+// dropAttempts bounds how often execAlone runs a statement, each time for up to lockWaitTimeout.
 const dropAttempts = 10
 
 const databaseExists = "SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)"
@@ -62,28 +61,24 @@ func createDatabase(name, charset, collation string) (statement string) {
 // Drop kills the sessions that use the database or may use it, and tries again. It fails if a prepared XA transaction,
 // which no kill ends, holds a table. The error then says what the operator may have to roll back.
 func (on Databases) Drop(ctx context.Context, name string) error {
-	var err error
-	for range dropAttempts {
-		err = on.execAlone(ctx, name, "DROP DATABASE IF EXISTS "+quoteIdentifier(name))
-		if !hasNumber(err, errDatabaseReadOnly) {
-			break
-		}
-		err = on.SetReadOnly(ctx, name, false)
-	}
-	if err != nil {
+	if err := on.execAlone(ctx, name, "DROP DATABASE IF EXISTS "+quoteIdentifier(name)); err != nil {
 		return explain("drop database "+name, err)
 	}
 	return on.EndMixture(ctx, name)
 }
 
 // execAlone runs a statement that waits for every open transaction that has used some tables of a database. If it waits
-// too long, execAlone kills the sessions that use the database or may use it, and tries again.
+// too long, execAlone kills the sessions that use the database or may use it, and tries again. If the database is
+// read-only, execAlone makes it writable first.
 func (on Databases) execAlone(ctx context.Context, database, statement string) (err error) {
 	for range dropAttempts {
-		if err = on.s.exec(ctx, statement); !hasNumber(err, errLockWaitTimeout) {
-			return err
-		}
-		if err := on.killUsers(ctx, database); err != nil {
+		err = on.s.exec(ctx, statement)
+		switch {
+		case hasNumber(err, errLockWaitTimeout):
+			err = errors.Join(err, on.killUsers(ctx, database))
+		case hasNumber(err, errDatabaseReadOnly):
+			err = errors.Join(err, on.SetReadOnly(ctx, database, false))
+		default:
 			return err
 		}
 	}

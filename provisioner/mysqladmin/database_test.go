@@ -1,6 +1,7 @@
 package mysqladmin_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,7 +73,30 @@ func TestDropDatabaseNamesPreparedTransactionsInItsWay(t *testing.T) {
 	})
 }
 
-// On MySQL, a tenant can make its database read-only, which prevents a drop.
+// A drop goes on after a session could not be killed: the next attempt may not need that.
+func TestDropDatabaseAfterAKillThatFails(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(plan.ReadWrite)
+		f.exec(f.loginAs(a), "CREATE TABLE t (id INT)")
+		conn, err := f.login(a.Name, a.Password, f.database).Conn(t.Context())
+		f.must(err)
+		f.exec(conn, "START TRANSACTION", "INSERT INTO t VALUES (1)")
+		statements := 0
+		session := f.lock(uniqueName("task_"), func() error {
+			if statements++; statements == 3 { // after that of the lock and the first attempt
+				f.exec(conn, "ROLLBACK")
+				return errors.New("no kill")
+			}
+			return nil
+		})
+		f.must(session.Databases.Drop(t.Context(), f.database))
+		assert.Greater(t, statements, 3, "there was a kill")
+		f.expectDatabase(f.database, false)
+	})
+}
+
+// On MySQL, a tenant can make its database read-only, which prevents a drop. If it does that again and again, the drop
+// fails.
 func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		can := f.config.Name == "mysql"
@@ -85,6 +109,13 @@ func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 			f.must(f.session.Databases.SetReadOnly(t.Context(), f.database, false))
 			f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT PRIMARY KEY)")
 			f.must(f.session.Databases.SetReadOnly(t.Context(), f.database, true))
+		}
+		if can {
+			again := f.lock(uniqueName("task_"), func() error {
+				f.exec(f.root, "ALTER DATABASE `"+f.database+"` READ ONLY = 1")
+				return nil
+			})
+			assert.ErrorContains(t, again.Databases.Drop(t.Context(), f.database), "read only")
 		}
 		f.must(f.session.Databases.Drop(t.Context(), f.database))
 	})

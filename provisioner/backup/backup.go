@@ -11,7 +11,9 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mysql-broker/provisioner/backup/objectstore"
@@ -83,10 +85,13 @@ func (v Vault) clear(ctx context.Context, instanceID, id string) error {
 	return err
 }
 
-// names lists the objects whose names begin with a prefix.
-func (v Vault) names(ctx context.Context, prefix string) (names []string, err error) {
+// names lists the objects whose names begin with a prefix. If last is given, it lists only those that are called so in
+// their folders: there may be millions of others.
+func (v Vault) names(ctx context.Context, prefix string, last ...string) (names []string, err error) {
 	err = v.Objects.List(ctx, prefix, func(name string) error {
-		names = append(names, name)
+		if last == nil || slices.Contains(last, path.Base(name)) {
+			names = append(names, name)
+		}
 		return nil
 	})
 	return names, err

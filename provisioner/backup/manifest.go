@@ -152,9 +152,9 @@ func eachDocument[Document any](ctx context.Context, v Vault, last string,
 
 // eachNamed calls fn for the objects of these names in all folders.
 func (v Vault) eachNamed(ctx context.Context, last []string, fn func(name string) error) error {
-	names, err := v.names(ctx, "")
+	names, err := v.names(ctx, "", last...)
 	for _, name := range names {
-		if err == nil && slices.Contains(last, path.Base(name)) {
+		if err == nil {
 			err = fn(name)
 		}
 	}
@@ -207,7 +207,8 @@ func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
 
 // replace writes a manifest or log again, unless it is deleted meanwhile, and reports whether it is there. Not every
 // object store can write only what exists. But a deletion ends with this object, so if it was written after that, it is
-// the only one left in the folder. A log that has nothing else yet is not being deleted.
+// the only one left in the folder. It stays there if the second listing fails or the process ends before it, or if it
+// is the log of an archive to which nothing was archived. Such a log is deleted again once it is imported.
 func (v Vault) replace(ctx context.Context, name string, data []byte) (there bool, err error) {
 	before, err := v.names(ctx, path.Dir(name)+"/")
 	if err != nil || !slices.Contains(before, name) {

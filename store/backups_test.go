@@ -196,4 +196,8 @@ func TestBinaryLogs(t *testing.T) {
 	require.NoError(t, s.Logs.RecordArchived(t.Context(), l.ID, hourBehind))
 	backUp(store.BackupPosition{BackupID: "fourth", File: "binlog.1", Position: 1000, TakenAt: hourBehind})
 	expect("fourth", "third", "second", "first")
+	exec(t, url, "UPDATE backup SET created_at = now() + interval '2 hours' WHERE id IN ('second', 'third')")
+	expect("fourth", "third", "second", "first")
+	exec(t, url, "UPDATE backup SET created_at = now() + interval '2 hours' WHERE id = 'first'")
+	expect("fourth", "third", "second", "first")
 }

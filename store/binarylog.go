@@ -156,12 +156,13 @@ type Window struct {
 
 // Windows lists the windows of a backup, or of all backups of an instance that no verification has found to be damaged.
 // Those of an archive are together, the last in its logs first; the latest archive is first, by PostgreSQL's clock: each
-// server has its own.
+// server has its own. Archives whose backups it recorded only before it was set back come last.
 func (s Logs) Windows(ctx context.Context, backupOrInstance string) ([]Window, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[Window], `SELECT b.id, l.id, p.taken_at, l.until
 		FROM backup b JOIN backup_position p ON p.backup_id = b.id JOIN binary_log l ON l.id = p.log_id
 		WHERE b.state = 'complete' AND (b.id = $1 OR b.instance_id = $1 AND b.verify_error = '') AND p.taken_at <= l.until
-		ORDER BY max(b.created_at) OVER (PARTITION BY l.id) DESC, l.id, `+logNumber+` DESC, p.position DESC`, backupOrInstance)
+		ORDER BY max(b.created_at) FILTER (WHERE b.created_at <= now() + $2::interval) OVER (PARTITION BY l.id)
+			DESC NULLS LAST, l.id, `+logNumber+` DESC, p.position DESC`, backupOrInstance, ClockTolerance)
 }
 
 // LogStats are the figures of the archives that grow.

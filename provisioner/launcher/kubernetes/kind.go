@@ -71,6 +71,9 @@ func configure(env *launcher.Environment) launcher.Configured {
 func configureCredentials(env *launcher.Environment) (c api.Credentials) {
 	if path := env.Value("LAUNCHER_KUBECONFIG"); path != "" {
 		c, err := api.ReadKubeconfig(path)
+		if err == nil {
+			_, err = c.Client("")
+		}
 		if err != nil {
 			env.Wrong("LAUNCHER_KUBECONFIG", "cannot be used: %w", err)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +53,12 @@ func TestConfigure(t *testing.T) {
 
 func TestConfigureWrong(t *testing.T) {
 	t.Parallel()
+	withoutCA := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(withoutCA, []byte(`current-context: one
+clusters: [{name: here, cluster: {server: "https://here.example.com", certificate-authority: /nowhere}}]
+users: [{name: broker, user: {token: t0ken}}]
+contexts: [{name: one, context: {cluster: here, user: broker}}]
+`), 0o600))
 	for _, setting := range []string{
 		"LAUNCHER_NAMESPACE=Servers",
 		"LAUNCHER_IMAGES=postgres-17=postgres",
@@ -58,6 +66,7 @@ func TestConfigureWrong(t *testing.T) {
 		"LAUNCHER_API=http://kubernetes.example.com",
 		"LAUNCHER_API_TOKEN=",
 		"LAUNCHER_KUBECONFIG=/nowhere",
+		"LAUNCHER_KUBECONFIG=" + withoutCA,
 		"LAUNCHER_SERVICE=ingress",
 		"LAUNCHER_NODE_HOST=",
 		"LAUNCHER_USER=mysql",

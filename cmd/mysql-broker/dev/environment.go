@@ -74,7 +74,10 @@ func writeEnvironment(dir string, variables map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		b.WriteString("export " + name + "=" + quote(variables[name]) + "\n")
 	}
-	return files.Replace(filepath.Join(dir, environmentFile), []byte(b.String()), 0o600)
+	if err := files.Replace(filepath.Join(dir, environmentFile), []byte(b.String()), 0o600); err != nil {
+		return fmt.Errorf("leave the environment for commands: %w", err)
+	}
+	return nil
 }
 
 const escapedQuote = `'\''`

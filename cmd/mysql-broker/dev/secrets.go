@@ -52,7 +52,10 @@ func (s secrets) keep(path string) error {
 	if err != nil {
 		return err
 	}
-	return files.Replace(path, raw, 0o600)
+	if err := files.Replace(path, raw, 0o600); err != nil {
+		return fmt.Errorf("keep the secrets: %w", err)
+	}
+	return nil
 }
 
 // newUsername is short enough to type; only the password must not be guessable.

@@ -73,17 +73,21 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
 				id, err := c.names.retained(ctx, args[0])
 				if err == nil {
-					t, err = c.runNow(ctx, retained.PurgeRetained, func() error { return c.store.Retained.Expire(ctx, id) })
+					t, err = c.runNow(ctx, retained.PurgeRetained, func() error {
+						err := c.store.Retained.Expire(ctx, id)
+						if err != nil {
+							err = fmt.Errorf("end the days of %s: %w", args[0], err)
+						}
+						return err
+					})
 				}
 				switch {
 				case errors.Is(err, store.ErrNotFound):
 					return t, fmt.Errorf("nothing is retained with the id %q; `mysql-broker retained` lists the ids", args[0])
 				case errors.Is(err, store.ErrTaken):
 					return t, fmt.Errorf("a service instance is being created from %s", args[0])
-				case err != nil:
-					return t, fmt.Errorf("end the days of %s: %w", args[0], err)
 				}
-				return t, nil
+				return t, err
 			}),
 	}
 	confirm(command, "Nobody can take the data of %s back afterwards.")

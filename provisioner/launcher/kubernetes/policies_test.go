@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -94,16 +95,16 @@ func TestWorkForbidden(t *testing.T) {
 		return resizing(l, spec)
 	}
 	for _, test := range []struct {
-		refused, after string // users read the latter once it is allowed
-		call           func(launcher.Launcher, launcher.Spec) call
+		refused, work string
+		call          func(launcher.Launcher, launcher.Spec) call
 	}{
-		{"UPDATE statefulsets", "Stopping mysqld", suspending},
-		{"DELETE pods", "Stopping mysqld", suspending},
-		{"UPDATE statefulsets", "Stopping the server", toLater},
-		{"DELETE pods", "Stopping the server", toLater},
-		{"UPDATE statefulsets", "Restarting mysqld with its new size", enlarging},
+		{"UPDATE statefulsets", "suspension", suspending},
+		{"DELETE pods", "suspension", suspending},
+		{"UPDATE statefulsets", "upgrade", toLater},
+		{"DELETE pods", "upgrade", toLater},
+		{"UPDATE statefulsets", "resize", enlarging},
 	} {
-		t.Run(test.refused+", "+test.after, func(t *testing.T) {
+		t.Run(test.refused+" by "+test.work, func(t *testing.T) {
 			t.Parallel()
 			p := newObjects(t)
 			spec := p.readyServer(t, p.open(t))
@@ -119,8 +120,13 @@ func TestWorkForbidden(t *testing.T) {
 			assert.NoError(t, err)
 			assert.Equal(t, pod, uid(t, p, spec))
 			allow()
-			awaitSentence(t, "the call", test.after, test.call(l, spec))
-			testdrive.Eventually(t, "the end of the pod", func() bool { return uid(t, p, spec) != pod })
+			testdrive.Eventually(t, "the end of the pod", func() bool { // which a cluster with nodes ends at once
+				if _, err := test.call(l, spec)(t.Context()); err != nil {
+					waits, _ := errors.AsType[*launcher.Error](err)
+					require.True(t, waits != nil && waits.Action == launcher.Wait, "%v", err)
+				}
+				return uid(t, p, spec) != pod
+			})
 		})
 	}
 }

@@ -72,7 +72,7 @@ func (o objects) beginWork(ctx context.Context, s *server, endsPod bool, change 
 	next.secret.Metadata.Annotations = maps.Clone(s.secret.Metadata.Annotations)
 	change(&next)
 	next.state.Works++
-	err := o.api.TryApply(ctx, o.api.Path(api.StatefulSets, s.name), o.cfg.statefulSetOf(&next))
+	err := o.api.TryApply(ctx, o.api.Path(api.StatefulSets, s.name), o.cfg.statefulSetOf(&next), nil)
 	if err == nil && endsPod {
 		err = o.api.TryDelete(ctx, o.api.Path(api.Pods, s.podName()))
 	}
@@ -176,7 +176,7 @@ func (o objects) expectNoForeign(ctx context.Context, s *server, p api.Pod, ther
 			Err: fmt.Errorf("server %s: there is an object %s %s that is not the broker's", s.id, kind, name)}
 	}
 	if p.Metadata.Labels[serverLabel] == s.id {
-		return nil
+		return s.expectLabels(api.Pods, p.Metadata)
 	}
 	if err := o.eachObject(ctx, s, func(kind, name string, m api.Metadata) error {
 		if !s.made(m) {
@@ -186,7 +186,8 @@ func (o objects) expectNoForeign(ctx context.Context, s *server, p api.Pod, ther
 	}); err != nil || !there {
 		return err
 	}
-	return foreign(api.Pods, s.podName())
+	return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
+		Err: fmt.Errorf("%w, or %w", foreign(api.Pods, s.podName()), s.expectLabels(api.Pods, p.Metadata))}
 }
 
 // eachObject calls each with the metadata of the objects of a server besides its Secret and pod, as far as they exist.

@@ -32,6 +32,11 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if !s.secret.Metadata.DeletionTimestamp.IsZero() {
 		return launcher.Endpoint{}, launcher.NotYet(time.Second, "Waiting until an earlier server is removed")
 	}
+	if s.state.Phase == phaseLaunching {
+		if err := s.expectLabels(api.Secrets, s.secret.Metadata); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
 	if err := l.run.makeFiles(ctx, s, spec, s.state.Host); err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -67,20 +72,40 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 	if ctx.Err() != nil { // the report may have found that another has the work now, and it may have destroyed the server
 		return nil, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
-	s.state = l.cfg.newState(spec, image)
+	s = l.cfg.newServer(s.id, s.name, spec, image)
+	fault.Point("launch", "state made")
+	var made api.Secret // not s.secret, which would keep labels that the API server has removed
+	err := l.secrets.api.Create(ctx, l.secrets.api.Path(api.Secrets), s.secret, &made)
+	if api.IsConflict(err) { // another broker was faster, or the response to a first attempt was lost
+		return nil, launcher.NotYet(minPoll, "Waiting for a node")
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.secret = made
+	wrong := s.expectLabels(api.Secrets, s.secret.Metadata)
+	if wrong != nil { // a later removal might not find it; another broker may have continued with it
+		m := s.secret.Metadata
+		err = l.secrets.api.Delete(ctx, l.secrets.api.Path(api.Secrets, s.name),
+			api.DeleteOptions{Preconditions: &api.Preconditions{UID: m.UID, ResourceVersion: m.ResourceVersion}})
+		if err != nil && !api.IsNotFound(err) && !api.IsConflict(err) {
+			return nil, errors.Join(wrong, err)
+		}
+	}
+	return s, wrong
+}
+
+// newServer is a new server with its Secret, which is not created yet.
+func (c Config) newServer(id, name string, spec launcher.Spec, image Image) *server {
+	s := &server{id: id, name: name, state: c.newState(spec, image)}
 	s.secret = api.Secret{APIVersion: "v1", Kind: "Secret", Data: map[string][]byte{},
-		Metadata: api.Metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: map[string]string{}}}
+		Metadata: api.Metadata{Name: name, Labels: labelsOf(id), Annotations: map[string]string{}}}
 	for key, value := range spec.Labels {
 		s.secret.Metadata.Annotations[labelPrefix+key] = value
 	}
 	s.addFiles(spec.AdminPassword)
 	s.writeState()
-	fault.Point("launch", "state made")
-	err := l.secrets.api.Create(ctx, l.secrets.api.Path(api.Secrets), s.secret, &s.secret)
-	if api.IsConflict(err) { // another broker was faster, or the response to a first attempt was lost
-		return nil, launcher.NotYet(minPoll, "Waiting for a node")
-	}
-	return s, err
+	return s
 }
 
 // newState is the state of a new server.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,27 +21,39 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
+const admission = "admissionregistration.k8s.io"
+
+// enact makes a policy that acts on the objects of the namespace, until end is called. How the policy acts is in spec,
+// and in binding, which may be nil. The API server learns of both by a watch.
+func (p *place) enact(t *testing.T, kind string, spec, binding map[string]any) (end func()) {
+	create := func(kind string, spec map[string]any) (end func()) {
+		path := "/apis/" + admission + "/v1/" + strings.Replace(strings.ToLower(kind)+"s", "policys", "policies", 1)
+		p.Do(t, http.MethodPost, path, map[string]any{"apiVersion": admission + "/v1", "kind": kind,
+			"metadata": map[string]string{"name": p.Name}, "spec": spec}, nil)
+		t.Cleanup(func() { _, _, _ = objects.Call(context.Background(), http.MethodDelete, path+"/"+p.Name, nil) })
+		return func() { p.Do(t, http.MethodDelete, path+"/"+p.Name, nil, nil) }
+	}
+	create(kind, spec)
+	bound := map[string]any{"policyName": p.Name, "matchResources": map[string]any{
+		"namespaceSelector": map[string]any{"matchLabels": map[string]string{"kubernetes.io/metadata.name": p.Name}}}}
+	maps.Copy(bound, binding)
+	return create(kind+"Binding", bound)
+}
+
+// rule matches an operation such as "CREATE pods".
+func rule(operation string) any {
+	operation, resource, _ := strings.Cut(operation, " ")
+	return map[string]any{"apiGroups": []string{"", "apps"}, "apiVersions": []string{"v1"},
+		"operations": []string{operation}, "resources": []string{resource}}
+}
+
 // forbid has a policy of the cluster refuse some operation, such as "CREATE pods", and the deletion of volumes in the
 // namespace, until allow is called.
 func (p *place) forbid(t *testing.T, spec launcher.Spec, operation string) (allow func()) {
-	const group = "admissionregistration.k8s.io"
-	rule := func(refused string) any {
-		operation, resource, _ := strings.Cut(refused, " ")
-		return map[string]any{"apiGroups": []string{"", "apps"}, "apiVersions": []string{"v1"},
-			"operations": []string{operation}, "resources": []string{resource}}
-	}
-	create := func(kind, path string, spec map[string]any) {
-		path = "/apis/" + group + "/v1/" + path
-		p.Do(t, http.MethodPost, path, map[string]any{"apiVersion": group + "/v1", "kind": kind,
-			"metadata": map[string]string{"name": p.Name}, "spec": spec}, nil)
-		t.Cleanup(func() { _, _, _ = objects.Call(context.Background(), http.MethodDelete, path+"/"+p.Name, nil) })
-	}
-	create("ValidatingAdmissionPolicy", "validatingadmissionpolicies", map[string]any{
+	end := p.enact(t, "ValidatingAdmissionPolicy", map[string]any{
 		"matchConstraints": map[string]any{"resourceRules": []any{rule(operation), rule("DELETE persistentvolumeclaims")}},
-		"validations":      []any{map[string]string{"expression": "false", "message": "ask the storage team"}}})
-	create("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", map[string]any{
-		"policyName": p.Name, "validationActions": []string{"Deny"}, "matchResources": map[string]any{
-			"namespaceSelector": map[string]any{"matchLabels": map[string]string{"kubernetes.io/metadata.name": p.Name}}}})
+		"validations":      []any{map[string]string{"expression": "false", "message": "ask the storage team"}}},
+		map[string]any{"validationActions": []string{"Deny"}})
 	await := func(what string, status int) {
 		testdrive.Eventually(t, what, func() bool { // the API server learns of policies by a watch
 			got, _, err := objects.Call(t.Context(), http.MethodDelete, p.kindsOf(spec)["claim"]+"?dryRun=All", nil)
@@ -48,7 +62,7 @@ func (p *place) forbid(t *testing.T, spec launcher.Spec, operation string) (allo
 	}
 	await("the policy", http.StatusUnprocessableEntity)
 	return func() {
-		p.Do(t, http.MethodDelete, "/apis/"+group+"/v1/validatingadmissionpolicybindings/"+p.Name, nil, nil)
+		end()
 		await("the end of the policy", http.StatusOK)
 	}
 }
@@ -171,6 +185,105 @@ func TestVolumeDeletionForbidden(t *testing.T) {
 	})
 	allow()
 	p.remove(t, l, spec)
+}
+
+// relabel has a policy of the cluster set a label of all objects of a kind, or remove it if value is "".
+func (p *place) relabel(t *testing.T, resource, label, value string) {
+	op, condition := fmt.Sprintf("op: 'add', value: %q", value), "has(object.metadata.labels)"
+	if value == "" {
+		op, condition = "op: 'remove'", fmt.Sprintf("has(object.metadata.labels) && %q in object.metadata.labels", label)
+	}
+	patch := fmt.Sprintf("[JSONPatch{%s, path: '/metadata/labels/' + jsonpatch.escapeKey(%q)}]", op, label)
+	rules := []any{rule("CREATE configmaps")} // to see when the policy acts
+	for _, verb := range []string{"CREATE ", "UPDATE "} {
+		rules = append(rules, rule(verb+resource))
+	}
+	p.enact(t, "MutatingAdmissionPolicy", map[string]any{"reinvocationPolicy": "Never", "failurePolicy": "Fail",
+		"matchConstraints": map[string]any{"resourceRules": rules},
+		"matchConditions":  []any{map[string]string{"name": "labels", "expression": condition}},
+		"mutations":        []any{map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]string{"expression": patch}}}}, nil)
+	testdrive.Eventually(t, "the policy", func() bool {
+		var made struct {
+			Metadata struct{ Labels map[string]string }
+		}
+		p.Do(t, http.MethodPost, p.Path("configmaps")+"?dryRun=All", map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "x", "labels": map[string]string{label: "before"}}}, &made)
+		return made.Metadata.Labels[label] == value
+	})
+}
+
+const managerLabel, serverLabel = "app.kubernetes.io/managed-by", "mysql-broker/server"
+
+// No server is launched if the cluster changes the labels by which the launcher finds it. The error says which. Nothing
+// is left of the launch but a pod that nothing shows to be the server's.
+func TestLabelsChanged(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ resource, label, value string }{
+		{"secrets", managerLabel, "another"},
+		{"secrets", serverLabel, "another"},
+		{"secrets", serverLabel, ""},
+		{"pods", managerLabel, "another"},
+		{"pods", serverLabel, ""},
+	} {
+		t.Run(fmt.Sprintf("%s %s %q", test.resource, test.label, test.value), func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			l, spec := p.open(t), newSpec()
+			p.relabel(t, test.resource, test.label, test.value)
+			why := fmt.Sprintf("label %s of %s ", test.label, test.resource)
+			_, _, err := finish(t, launching(l, spec))
+			says(t, err, launcher.GiveUp, "The servers of this plan cannot be run here just now.")
+			assert.ErrorContains(t, err, why)
+			err = l.(launcher.Checker).Try(t.Context(), spec)
+			if test.resource == "pods" { // which the broker may not create
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, why)
+			}
+			require.NoError(t, destroy(t, l, spec.ID))
+			for path := range maps.Values(p.kindsOf(spec)) {
+				p.expectNone(t, path)
+			}
+			p.expectNone(t, p.secretOf(spec))
+			if test.resource == "pods" && test.label == serverLabel { // it may be anybody's
+				p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
+			}
+			p.expectNone(t, p.Path("pods/"+podName(spec)))
+		})
+	}
+}
+
+// expectNone waits until an object is not there.
+func (p *place) expectNone(t *testing.T, path string) {
+	testdrive.Eventually(t, "the end of "+path, func() bool {
+		status, _, err := objects.Call(t.Context(), http.MethodGet, path, nil)
+		return err == nil && status == http.StatusNotFound
+	})
+}
+
+// A server that exists works on and can be removed when the cluster begins to change labels. Those of objects that the
+// launcher finds by their names do not matter.
+func TestLabelsChangedLater(t *testing.T) {
+	t.Parallel()
+	for _, resource := range []string{"secrets", "persistentvolumeclaims", "services", "statefulsets"} {
+		t.Run(resource, func(t *testing.T) {
+			t.Parallel()
+			p := newObjects(t)
+			l := p.open(t)
+			spec := p.readyServer(t, l)
+			p.relabel(t, resource, managerLabel, "another")
+			p.annotate(t, spec, map[string]any{"test": "changed"})
+			_, err := l.Endpoint(t.Context(), spec.ID)
+			require.NoError(t, err)
+			spec.MemoryMB *= 2
+			awaitSentence(t, "a resize", "Restarting mysqld with its new size", resizing(l, spec))
+			p.remove(t, l, spec)
+			if resource != "secrets" {
+				p.ready(t, l, spec)
+				p.remove(t, l, spec)
+			}
+		})
+	}
 }
 
 // initContainer is one in a state.

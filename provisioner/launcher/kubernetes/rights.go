@@ -106,13 +106,22 @@ func (l *Launcher) Try(ctx context.Context, spec launcher.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &server{id: spec.ID, name: name, state: l.cfg.newState(spec, image)}
+	s := l.cfg.newServer(spec.ID, name, spec, image)
+	var secret api.Secret
+	if err := l.secrets.api.TryApply(ctx, l.secrets.api.Path(api.Secrets, name), s.secret, &secret); err != nil {
+		return err
+	}
+	if secret.Metadata.Name != "" { // else a webhook cannot be tried
+		if err := s.expectLabels(api.Secrets, secret.Metadata); err != nil {
+			return err
+		}
+	}
 	s.secret.Metadata.UID = trialOwner
 	for _, o := range []struct {
 		kind   string
 		object any
 	}{{api.Claims, claimOf(s)}, {api.Services, l.cfg.serviceOf(s)}, {api.StatefulSets, l.cfg.statefulSetOf(s)}} {
-		if err := l.secrets.api.TryApply(ctx, l.secrets.api.Path(o.kind, name), o.object); err != nil {
+		if err := l.secrets.api.TryApply(ctx, l.secrets.api.Path(o.kind, name), o.object, nil); err != nil {
 			return err
 		}
 	}

@@ -53,6 +53,19 @@ func labelsOf(id string) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "mysqld", managedByLabel: managedBy, serverLabel: id}
 }
 
+// expectLabels returns an error if an object of a server lacks a label by which the launcher lists it.
+// Webhooks and policies of the cluster may change what the launcher creates.
+func (s *server) expectLabels(kind string, m api.Metadata) error {
+	for _, key := range []string{managedByLabel, serverLabel} {
+		if wanted := labelsOf(s.id)[key]; m.Labels[key] != wanted {
+			return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
+				Err: fmt.Errorf("server %s: the label %s of %s %s has become %q, and must stay %q: exempt the servers' namespace "+
+					"from the webhook or MutatingAdmissionPolicy that changes it", s.id, key, kind, m.Name, m.Labels[key], wanted)}
+		}
+	}
+	return nil
+}
+
 // secrets are those of the servers: their settings, keys and state.
 type secrets struct{ api *api.Client }
 

@@ -106,11 +106,11 @@ func (c *Client) Apply(ctx context.Context, path string, object, into any) error
 }
 
 // TryApply has the API server check what Apply would do, without doing it. It ignores webhooks that do not support dry
-// runs.
-func (c *Client) TryApply(ctx context.Context, path string, object any) error {
+// runs, and leaves into as it is if there is one.
+func (c *Client) TryApply(ctx context.Context, path string, object, into any) error {
 	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}, "dryRun": {"All"}}
 	return tried(c.Do(ctx, Call{Method: http.MethodPatch, Path: path + "?" + query.Encode(), ContentType: applyPatch,
-		Body: object}, nil))
+		Body: object}, into))
 }
 
 // Merge changes the fields in the patch.

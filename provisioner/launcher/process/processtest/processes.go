@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -44,7 +46,7 @@ func (p process) serverBelow(instances string) string {
 
 // listening is the state of a listening socket in /proc/net/tcp.
 // https://man7.org/linux/man-pages/man5/proc_net_tcp.5.html
-const listening = 0x0A
+const listening = "0A"
 
 // listensOn lists the TCP ports that the process listens on.
 func (p process) listensOn() (ports []int, err error) {
@@ -56,19 +58,22 @@ func (p process) listensOn() (ports []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := procfs.NewDefaultFS()
-	if err != nil {
-		return nil, err
-	}
-	for _, read := range []func() (procfs.NetTCP, error){host.NetTCP, host.NetTCP6} {
-		table, err := read()
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, err := os.ReadFile(table)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // this host has no IPv6
 			return nil, err
 		}
-		for _, socket := range table {
-			if socket.St == listening && slices.Contains(own, fmt.Sprintf("socket:[%d]", socket.Inode)) {
-				ports = append(ports, int(socket.LocalPort))
+		for line := range strings.Lines(string(raw)) {
+			fields := strings.Fields(line)
+			if len(fields) < 10 || fields[3] != listening || !slices.Contains(own, "socket:["+fields[9]+"]") {
+				continue
 			}
+			_, hex, _ := strings.Cut(fields[1], ":")
+			port, err := strconv.ParseUint(hex, 16, 16)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", table, err)
+			}
+			ports = append(ports, int(port))
 		}
 	}
 	slices.Sort(ports)

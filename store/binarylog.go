@@ -155,8 +155,8 @@ type Window struct {
 }
 
 // Windows lists the windows of a backup, or of all backups of an instance that no verification has found to be damaged.
-// Those of an archive are together, the last in its logs first; the latest archive is first, by PostgreSQL's clock: each
-// server has its own. Archives whose backups it recorded only before it was set back come last.
+// Those of an archive are together, the last in its logs first; the latest archive is first, by PostgreSQL's clock, as
+// each server has its own. Archives whose backups it recorded only before it was set back come last.
 func (s Logs) Windows(ctx context.Context, backupOrInstance string) ([]Window, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[Window], `SELECT b.id, l.id, p.taken_at, l.until
 		FROM backup b JOIN backup_position p ON p.backup_id = b.id JOIN binary_log l ON l.id = p.log_id

@@ -48,9 +48,10 @@ type Dashboard struct {
 func New(cfg Config) *Dashboard {
 	cfg.AnswerTime = cmp.Or(cfg.AnswerTime, DefaultAnswerTime)
 	d := &Dashboard{Config: cfg}
-	d.inspections = newInspections(func(ctx context.Context, i store.Instance, accounts []string) (steps.Inspection, error) {
+	inspect := func(ctx context.Context, i store.Instance, accounts []string) (steps.Inspection, error) {
 		return d.Provisioner.Inspect(ctx, i, accounts)
-	}, cfg.AnswerTime)
+	}
+	d.inspections = newInspections(inspect, cfg.AnswerTime)
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	d.handler = d.routes()
 	return d

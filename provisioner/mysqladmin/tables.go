@@ -17,8 +17,8 @@ type Table struct {
 // LargestTables measures a database and lists up to n of its tables, the largest first, and says how many there are.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://mariadb.com/docs/server/reference/system-tables/information-schema/information-schema-tables/information-schema-innodb-tables/information-schema-innodb_sys_tablespaces-table
-func (on Sizes) LargestTables(ctx context.Context, database string, n int) (
-	size Size, largest []Table, all int, err error) {
+func (on Sizes) LargestTables(ctx context.Context, database string, n int) (size Size, largest []Table, all int,
+	err error) {
 	tables, files, err := on.tablesOf(ctx, database)
 	if err != nil {
 		return size, nil, 0, on.s.explain("list the tables of database "+database, err)

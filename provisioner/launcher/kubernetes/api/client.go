@@ -294,8 +294,8 @@ func (c *Client) Do(ctx context.Context, request Call, into any) error {
 	}
 }
 
-// try sends a request once. If the API server refuses the token, or has a certificate of another CA, and there is a file
-// with a new one, it tries again.
+// try sends a request once. If the API server refuses the token, or has a certificate of another CA, and a file has a
+// new one, it tries again.
 func (c *Client) try(ctx context.Context, request Call, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

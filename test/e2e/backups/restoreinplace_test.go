@@ -55,9 +55,17 @@ func TestRestoreInPlace(t *testing.T) {
 				shared, backup = i, id
 			}
 			spoil(t, c)
+			inTheWay, err := c.Open(t).Conn(t.Context())
+			require.NoError(t, err)
+			for _, statement := range []string{"START TRANSACTION", "INSERT INTO calls VALUES (NULL)"} {
+				_, err := inTheWay.ExecContext(t.Context(), statement)
+				require.NoError(t, err)
+			}
 			spoilt := testdrive.Contents(t, c)
 			operation := i.RestoreBackup(t, id, "db").Operation(t)
 			shown := i.Await(t, operation)
+			_, err = inTheWay.ExecContext(t.Context(), "COMMIT")
+			assert.Error(t, err, "a transaction of an application outlives the restore")
 			assert.Contains(t, shown[len(shown)-1], "backup "+id, "the restore ends with")
 			testdrive.ExpectContents(t, "the restored "+plan, c, was)
 			testdrive.Exec(t, c.Open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
@@ -67,7 +75,7 @@ func TestRestoreInPlace(t *testing.T) {
 			frozen, goOn := testdrive.HoldAt(t, faults, "restore: freeze: done")
 			operation = i.RestoreBackup(t, before, "db").Operation(t)
 			testdrive.Receive(t, frozen, "the second restore is frozen")
-			_, err := c.Open(t).Exec("CALL add_item()")
+			_, err = c.Open(t).Exec("CALL add_item()")
 			assert.Error(t, err, "a procedure that the first restore has created can write during the second one")
 			goOn()
 			i.Await(t, operation)

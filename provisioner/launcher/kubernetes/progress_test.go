@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -74,9 +75,16 @@ func TestClocks(t *testing.T) {
 			}
 			waits := func(sentence, ends string, order func(launcher.Launcher) call) {
 				awaitSentence(t, "a call", sentence, order(patient))
-				_, err := order(hasty)(t.Context())
-				assert.ErrorContains(t, err, ends, "a broker that gives up at once")
-				assert.False(t, isNotYet(err), "%v", err)
+				testdrive.Eventually(t, "a broker that gives up at once", func() bool {
+					_, err := order(hasty)(t.Context())
+					e, _ := errors.AsType[*launcher.Error](err)
+					if e != nil && e.Sentence == "Waiting for the server's pod" { // the cluster has just reported on it
+						return false
+					}
+					assert.ErrorContains(t, err, ends)
+					assert.False(t, isNotYet(err), "%v", err)
+					return true
+				})
 			}
 
 			fresh := newSpec()

@@ -176,7 +176,8 @@ func kill(t *testing.T, cfg process.Config, id string) {
 	testdrive.Eventually(t, "the killed server ends", func() bool { return !alive(pid) })
 }
 
-// broken makes a program that prints a later version, and otherwise runs a script.
+// broken makes a program that prints a later version, and otherwise runs a script. Beside it is sleeps.sql, which keeps a
+// server from coming up.
 func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
 	dir, err := makeReachableDir()
 	require.NoError(t, err)
@@ -188,6 +189,7 @@ func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
 	text := fmt.Sprintf("#!/bin/bash\nreal=%s\nif [ \"$2\" = --version ]; then exec \"$real\" \"$@\"; fi\n%s\n", later.Path,
 		script)
 	require.NoError(t, servers.WriteProgram(path, []byte(text)))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "sleeps.sql"), []byte("DO SLEEP(600);\n"), 0o644))
 	program, err := mysqld.ReadBinary(path)
 	require.NoError(t, err)
 	return program
@@ -201,8 +203,9 @@ func TestUpgradeThatFails(t *testing.T) {
 		fillForUpgrade(t, db, "secret")
 		s.l.Close()
 		for name, script := range map[string]string{
-			"does not start":     "echo '[ERROR] no such option' >&2; exit 1",
-			"is killed":          `(while ! [ -S data/mysqld.sock ]; do sleep 0.01; done; kill -9 $$) & exec -a "$0" "$real" "$@"`,
+			"does not start": "echo '[ERROR] no such option' >&2; exit 1",
+			"is killed": `sleeps=$(dirname "$0")/sleeps.sql; (while ! [ -S data/mysqld.sock ]; do sleep 0.01; done; kill -9 $$) &
+				exec -a "$0" "$real" "$@" --init-file="$sleeps"`,
 			"is another version": "exec -a \"$0\" " + binary.Path + ` "$@"`,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ release-packages: ## fetch the packages of Debian that images of mysqld are made
 release: ## make what operators download, in dist/: VERSION=1.0.0; needs no network
 	go -C deploy/release run . $(VERSION)
 
-test: ## run the tests, with missing packages; COUNT=10 repeats them
+test: ## run the tests, with missing packages; COUNT=10 repeats them, LOAD=10 adds load
 	@deploy/dev/install-packages.sh test
 	@go run ./test/lane test
 

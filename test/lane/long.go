@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func long(ctx context.Context, kept results) error {
 		if ctx.Err() != nil || time.Now().After(end) {
 			break
 		}
-		errs = append(errs, keep(ctx, kept, s))
+		errs = append(errs, keep(ctx, kept, s, 0))
 	}
 	return errors.Join(append(errs, kept.report(ctx, os.Stdout))...)
 }
@@ -63,7 +64,7 @@ func matching(suites []suite, words string) (chosen []suite, err error) {
 }
 
 // keep runs a suite and adds its result. One that was interrupted has none.
-func keep(ctx context.Context, kept results, s suite) error {
+func keep(ctx context.Context, kept results, s suite, load int) error {
 	commit, err := head(ctx)
 	if err != nil {
 		return fmt.Errorf("which commit this is: %w", err)
@@ -84,29 +85,35 @@ func keep(ctx context.Context, kept results, s suite) error {
 		fmt.Println(line)
 	}
 	one := result{Suite: s.name, Passed: failed == nil, At: at, Commit: commit, Seconds: int(sum.wall.Seconds()),
-		CPU: int(sum.cpu.Seconds())}
+		CPU: int(sum.cpu.Seconds()), Load: load}
 	if failed != nil {
 		one.Failure = cmp.Or(sum.failure, failed.Error())
 	}
 	return errors.Join(failed, err, kept.add(one))
 }
 
-// repeat runs the lane test $COUNT times. Without it, nothing is kept.
+// repeat runs the lane test $COUNT times, beside $LOAD processes that do nothing but use a processor. Without either,
+// nothing is kept.
 func repeat(ctx context.Context, kept results) error {
-	count, err := strconv.Atoi(cmp.Or(os.Getenv("COUNT"), "0"))
+	count, load, err := countAndLoad()
 	if err != nil {
-		return fmt.Errorf("COUNT: %w", err)
+		return err
 	}
 	if hasRoom(memory) {
 		if err := os.Setenv("TMPDIR", memory); err != nil {
 			return err
 		}
 	}
-	if count == 0 {
+	if count == 0 && load == 0 {
 		return runSteps(ctx, testSteps, func() error { return nil })
 	}
-	for n := range count {
-		if err := keep(ctx, kept, suite{name: "make test", steps: testSteps}); err != nil {
+	stop, err := burn(ctx, load)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for n := range max(count, 1) {
+		if err := keep(ctx, kept, suite{name: "make test", steps: testSteps}, load); err != nil {
 			return fmt.Errorf("run %d: %w", n+1, err)
 		}
 	}
@@ -122,4 +129,37 @@ func hasRoom(dir string) bool {
 	var fs unix.Statfs_t
 	const enough = 6 << 30
 	return unix.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= enough && fs.Flags&unix.ST_NOEXEC == 0
+}
+
+func countAndLoad() (count, load int, err error) {
+	count, err = strconv.Atoi(cmp.Or(os.Getenv("COUNT"), "0"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("COUNT: %w", err)
+	}
+	load, err = strconv.Atoi(cmp.Or(os.Getenv("LOAD"), "0"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("LOAD: %w", err)
+	}
+	return count, load, nil
+}
+
+// burn starts processes that do nothing but use a processor, at most for as long as this one lives.
+func burn(ctx context.Context, n int) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running []*exec.Cmd
+	stop = func() {
+		cancel()
+		for _, cmd := range running {
+			_ = cmd.Wait() // it was killed
+		}
+	}
+	for range n {
+		cmd := exec.CommandContext(ctx, "sh", "-c", "while kill -0 $PPID; do :; done")
+		if err := cmd.Start(); err != nil {
+			stop()
+			return nil, err
+		}
+		running = append(running, cmd)
+	}
+	return stop, nil
 }

@@ -6,8 +6,8 @@
 //	go run ./test/lane long      suites of `make test-long`, the one that passed longest ago first, for $BUDGET
 //	go run ./test/lane report    when each suite of `make test-long` passed last
 //
-// $COUNT repeats the lane test and keeps the results. $SUITES, words with * as in file names, chooses among the
-// suites of the lane long.
+// $COUNT repeats the lane test, and $LOAD has so many processes beside it that do nothing but use a processor; both
+// runs are kept in the results. $SUITES, words with * as in file names, chooses among the suites of the lane long.
 package main
 
 import (

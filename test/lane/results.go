@@ -23,6 +23,7 @@ type result struct {
 	Commit  string    `json:"commit"`
 	Seconds int       `json:"seconds"`
 	CPU     int       `json:"cpu_seconds"`
+	Load    int       `json:"load,omitempty"`    // processes beside it that did nothing but use a processor
 	Failure string    `json:"failure,omitempty"` // the first test that failed
 }
 

@@ -65,6 +65,7 @@ func runSteps(ctx context.Context, steps []step, more func() error) error {
 	}
 	defer os.RemoveAll(dir)
 	sum, err := runAll(ctx, steps, dir)
+	fmt.Printf("\nLoad average now: %s", loadAverage())
 	err = errors.Join(err, printCosts(os.Stdout, costs(dir), sum.cpu, sum.wall), more())
 	if sum.flaky != "" {
 		fmt.Print("\nflaky:\n", sum.flaky)
@@ -118,6 +119,14 @@ func runBeside(ctx context.Context, steps []step, shared *servers, sum *outcome)
 		sum.add(parts[n])
 	}
 	return errors.Join(errs...)
+}
+
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown\n"
+	}
+	return string(text)
 }
 
 func (s step) run(ctx context.Context, shared *servers, sum *outcome) error {

@@ -194,14 +194,14 @@ func (d *describer) readTables(ctx context.Context) error {
 }
 
 // noteCounter notes the next value for AUTO_INCREMENT. Some statements leave it lower than those of the rows, where a
-// server does not set it.
+// server does not set it. After the largest row that there can be, MariaDB prints none until the table is opened again.
 func (d *describer) noteCounter(ctx context.Context, t table) error {
 	if t.counted == "" {
 		return nil
 	}
 	return d.each(ctx, "SELECT FLOOR(MAX("+t.counted+")) FROM "+quote(t.name), func(row []cell) {
-		if last, err := strconv.ParseUint(row[0].text, 10, 64); err == nil && last < math.MaxUint64 {
-			t.counter = max(t.counter, last+1)
+		if last, err := strconv.ParseUint(row[0].text, 10, 64); err == nil {
+			t.counter = max(t.counter, min(last, math.MaxUint64-1)+1)
 		}
 		d.note(t.name, "AUTO_INCREMENT", strconv.FormatUint(max(t.counter, 1), 10))
 	})

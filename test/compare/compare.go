@@ -314,7 +314,7 @@ var (
 	definer   = regexp.MustCompile("DEFINER=(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")@(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\") ")
 	counter   = regexp.MustCompile(`(?m)^(\) .*?) AUTO_INCREMENT=(\d+)`)
 	incident  = regexp.MustCompile(` (?:CHARACTER SET|COLLATE) \w+| DEFAULT NULL`)
-	ofMariaDB = regexp.MustCompile(` /\* [^*]* \*/`)
+	ofMariaDB = regexp.MustCompile(`(?s) /\* .*? \*/`) // a */ in an option is *\/
 )
 
 // noteDefinition leaves out of a definition who defines it. Of a table, it leaves out the counter, which noteCounter

@@ -311,7 +311,7 @@ func (d *describer) readDefinitions(ctx context.Context) error {
 }
 
 var (
-	definer   = regexp.MustCompile("DEFINER=(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")@(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\") ")
+	definer   = regexp.MustCompile(`DEFINER=\S+ `) // in latin1, the quotes of a program in swe7 are letters
 	counter   = regexp.MustCompile(`(?m)^(\) .*?) AUTO_INCREMENT=(\d+)`)
 	incident  = regexp.MustCompile(` (?:CHARACTER SET|COLLATE) \w+| DEFAULT NULL`)
 	ofMariaDB = regexp.MustCompile(`(?s) /\* .*? \*/`) // a */ in an option is *\/

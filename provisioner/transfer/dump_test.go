@@ -161,3 +161,20 @@ func TestCollationsOfParameters(t *testing.T) {
 		assert.Equal(t, []string{"procedure pfalse"}, left)
 	})
 }
+
+// TestMovedForeignKey completes the move of a table with a foreign key to a table that does not exist; on MariaDB, also
+// without a key.
+func TestMovedForeignKey(t *testing.T) {
+	eachServer(t, func(t *testing.T, f *fixture) {
+		f.exec(f.source, "CREATE TABLE child (up INT, CONSTRAINT c FOREIGN KEY (up) REFERENCES missing (id))")
+		if f.mariaDB {
+			f.exec(f.source, "ALTER TABLE child DROP KEY c")
+		}
+		want := f.all(f.source, "SHOW CREATE TABLE child")
+		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &memory{}} })
+		f.must(err)
+		f.exec(f.source, "RENAME TABLE child TO "+f.to.Database+".child")
+		f.must(transfer.LoadPrograms(t.Context(), schema, f.to, f.from.Database, transfer.Options{}))
+		assert.Equal(t, want, f.all(f.copied, "SHOW CREATE TABLE child"))
+	})
+}

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"database/sql"
 	"regexp"
 	"slices"
 	"strings"
@@ -145,6 +146,40 @@ func (b *builder) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error 
 			if err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// keyLine matches the line of a key in what SHOW CREATE TABLE prints, with strings and names masked.
+var keyLine = regexp.MustCompile(`(?m)^  KEY (\x00\d+\x00) `)
+
+// keyNames lists the names of the keys in a definition, quoted.
+func keyNames(create string) (names []string) {
+	create, texts := mask(create)
+	for _, found := range keyLine.FindAllStringSubmatch(create, -1) {
+		names = append(names, texts.restore(found[1]))
+	}
+	return names
+}
+
+// dropAddedKeys drops the keys that the server has added for foreign keys. In MariaDB, unlike MySQL, a session without
+// foreign_key_checks may drop the key of a foreign key.
+func (b *builder) dropAddedKeys(ctx context.Context, conn *sql.Conn, t *table) error {
+	if !strings.Contains(b.Version, "MariaDB") || !strings.Contains(t.Create, " FOREIGN KEY ") {
+		return nil
+	}
+	var create string
+	if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.String()).Scan(new(string), &create); err != nil {
+		return err
+	}
+	own := keyNames(t.Create)
+	for _, name := range keyNames(create) {
+		if slices.Contains(own, name) {
+			continue
+		}
+		if err := b.exec(ctx, conn, "ALTER TABLE "+t.String()+" DROP KEY "+name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -188,6 +188,9 @@ func (b *builder) makeTable(ctx context.Context, conn *sql.Conn, t *table) error
 		}
 		err = b.exec(ctx, conn, without)
 	}
+	if err == nil {
+		err = b.dropAddedKeys(ctx, conn, t)
+	}
 	if err != nil {
 		if number(err) != 0 {
 			return refused(err, "Table %s cannot be created in the copy (MySQL error %d).", t.Name, number(err))

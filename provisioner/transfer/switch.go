@@ -55,11 +55,10 @@ func (b *builder) leaveFormerName(ctx context.Context, from string) error {
 	}
 	for _, found := range tables {
 		t := table{Name: found.Name}
-		var create string
-		if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.String()).Scan(new(string), &create); err != nil {
+		if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.String()).Scan(new(string), &t.Create); err != nil {
 			return err
 		}
-		for line := range strings.SplitSeq(create, "\n") {
+		for line := range strings.SplitSeq(t.Create, "\n") {
 			own := strings.ReplaceAll(line, quoteName(from)+".", "")
 			if own == line {
 				continue
@@ -74,6 +73,9 @@ func (b *builder) leaveFormerName(ctx context.Context, from string) error {
 					return err
 				}
 			}
+		}
+		if err := b.dropAddedKeys(ctx, conn, &t); err != nil {
+			return err
 		}
 	}
 	return nil

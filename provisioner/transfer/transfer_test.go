@@ -91,6 +91,8 @@ var onlyInMariaDB = []string{
 	"CREATE TABLE to_count (id BIGINT DEFAULT (NEXTVAL(seq) + 1) PRIMARY KEY, v INT)",
 	"INSERT INTO counted (v) VALUES (1), (2)",
 	"INSERT INTO to_count (v) VALUES (1)",
+	"CREATE TABLE keyless (id INT PRIMARY KEY, up INT, CONSTRAINT `a ``key` FOREIGN KEY (up) REFERENCES parent (id))",
+	"ALTER TABLE keyless DROP KEY `a ``key`", "INSERT INTO keyless VALUES (1, 1)",
 	"SET SESSION innodb_strict_mode = 0",
 	"CREATE TABLE lenient (id INT PRIMARY KEY, v INT) ROW_FORMAT=DYNAMIC KEY_BLOCK_SIZE=4",
 	"INSERT INTO lenient VALUES (1, 2)",

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -37,9 +36,6 @@ const (
 	restoreFrom request = "restore from"
 	move        request = "move"
 )
-
-// rotate is what an operator does.
-const rotate request = "rotate-bindings"
 
 // run makes steps until the run is over.
 func (c *client) run(over <-chan struct{}) {
@@ -128,15 +124,6 @@ func (c *client) anything(i *instance) {
 		return
 	}
 	bound := i.bound()
-	if n := slices.Index(c.errands, rotate); n >= 0 && i.settled() && len(bound) > 0 && c.chance(40) {
-		c.errands = slices.Delete(c.errands, n, n+1)
-		c.rotate(i)
-		return
-	}
-	if n := slices.IndexFunc(bound, func(b *credential) bool { return b.over(time.Now()) }); n >= 0 && c.chance(30) {
-		c.send(i, unbind, bound[n], "")
-		return
-	}
 	switch n := c.random.IntN(100); {
 	case n < 30 && len(i.bindings) < maxBindings || n < 80 && len(bound) == 0:
 		c.bind(i)
@@ -175,7 +162,7 @@ var related = map[string][]string{
 // errand begins work with the data of an instance, if there is any to be done and the instance can be used for it.
 func (c *client) errand(i *instance) bool {
 	if len(c.errands) == 0 && c.busy {
-		c.errands = []request{backUp, restore, restoreFrom, clone, move, backUp, rotate}
+		c.errands = []request{backUp, restore, restoreFrom, clone, move, backUp}
 	}
 	if len(c.errands) == 0 {
 		return false
@@ -204,8 +191,6 @@ func (c *client) errand(i *instance) bool {
 			to = "shared-large"
 		}
 		c.send(i, update, nil, to)
-	case rotate:
-		c.rotate(i)
 	default:
 		c.send(i, q, nil, "")
 	}
@@ -225,12 +210,6 @@ func (c *client) bind(i *instance) {
 	bound := i.bound()
 	if len(bound) > 0 { // the first one writes the note
 		b.Role = c.pick([]string{"read-write", "read-write", "read-only", "admin"})
-		b.ttl = c.pick([]string{"", "", longTTL, shortTTL})
-	}
-	if len(bound) > 0 && c.chance(30) {
-		b.predecessor = bound[c.random.IntN(len(bound))]
-		b.Role, b.ttl = b.predecessor.Role, b.predecessor.ttl
-		c.world.count("request", "bind a successor")
 	}
 	c.send(i, bind, b, "")
 }
@@ -279,9 +258,6 @@ func (c *client) send(i *instance, q request, b *credential, plan string) {
 				r.Raw)
 		}
 		after = before
-	}
-	if (q == bindAgain || q == bind) && r.Status < 300 && b.over(asked) {
-		c.world.wrong("%s of %s: status %d, although it had expired at %v", q, b.ID, r.Status, b.expires)
 	}
 	c.learn(i, q, b, plan, r, after)
 }
@@ -404,10 +380,6 @@ func (c *client) learnBinding(i *instance, q request, b *credential, r testdrive
 		if b.State == audit.Exists && !b.mayHave(reported, i.moved) {
 			c.world.wrong("%s of %s: other credentials than before", q, b.ID)
 		}
-		if !i.rotating {
-			b.leaked = ""
-		}
-		c.learnExpiry(b, q, r)
 		b.State, b.Credentials, b.doubt = audit.Exists, reported, false
 		c.write(i, b)
 	case q == unbind && (r.Status == http.StatusOK || r.Status == http.StatusGone):
@@ -418,61 +390,10 @@ func (c *client) learnBinding(i *instance, q request, b *credential, r testdrive
 	}
 }
 
-// learnExpiry holds the time at which a binding is said to end against the one that was asked for, and keeps it.
-func (c *client) learnExpiry(b *credential, q request, r testdrive.Response) {
-	metadata, _ := r.Body["metadata"].(map[string]any)
-	text, _ := metadata["expires_at"].(string)
-	if b.ttl == "" {
-		if text != "" {
-			c.world.wrong("%s of %s: it ends at %s and was asked for without an end", q, b.ID, text)
-		}
-		return
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	known := b.State == audit.Exists && !b.expires.IsZero() && r.Status != http.StatusCreated
-	latest := time.Now().Add(lifetimes[b.ttl] + imprecision)
-	if err != nil || known && !at.Equal(b.expires) || at.After(latest) ||
-		r.Status == http.StatusCreated && at.Before(latest.Add(-patience-2*imprecision)) {
-		c.world.wrong("%s of %s: with a ttl of %s it ends at %q; it was %v before", q, b.ID, b.ttl, text, b.expires)
-		return
-	}
-	b.expires = at
-}
-
-// mayHave reports whether the credentials of a binding may be those that were told now. A move changes the address, and
-// an operator the password.
+// mayHave reports whether the credentials of a binding may be those that were told now. A move changes the address.
 func (b *credential) mayHave(reported audit.Credentials, moved bool) bool {
-	if b.leaked != "" {
-		if b.renewed && reported.Password == b.leaked {
-			return false
-		}
-		reported.Password = b.Credentials.Password
-	}
 	return reported == b.Credentials || moved && reported.Username == b.Credentials.Username &&
 		reported.Password == b.Credentials.Password && reported.Database == b.Credentials.Database
-}
-
-// rotate has an operator replace the passwords of all bindings, and reports whether that is done.
-func (c *client) rotate(i *instance) bool {
-	c.world.count("request", string(rotate))
-	asked := time.Now()
-	cmd := testdrive.Command(c.world.t, c.world.env, "rotate-bindings", "--instance", i.id, "--apply")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Start()
-	if err == nil {
-		limit := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // its tasks go on
-		err = cmd.Wait()
-		limit.Stop()
-	}
-	if err != nil && !c.world.busy && !c.world.troubled(asked) {
-		c.world.wrong("%s of %s: %v, and nothing failed: %s", rotate, i.id, err, &out)
-	}
-	i.rotating = err != nil
-	for _, b := range i.bound() {
-		b.leaked, b.renewed = b.Credentials.Password, err == nil
-	}
-	return err == nil
 }
 
 // write leaves a note in the database, which must be there as long as the instance is.

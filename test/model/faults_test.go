@@ -103,13 +103,6 @@ var outages = map[string]func(w *world, random *rand.Rand){
 	"MySQL reset":               func(w *world, random *rand.Rand) { reset(w.mysql, anything, random) },
 	"MySQL away":                func(w *world, random *rand.Rand) { away(w.mysql, outageTime(random)) },
 	"MySQL killed":              func(w *world, _ *rand.Rand) { w.killMySQL() },
-
-	"network: requests to PostgreSQL lost":  func(w *world, random *rand.Rand) { w.network.lose(w.network.postgres, requests, random) },
-	"network: responses of PostgreSQL lost": func(w *world, random *rand.Rand) { w.network.lose(w.network.postgres, responses, random) },
-	"network: requests to MySQL lost":       func(w *world, random *rand.Rand) { w.network.lose(w.network.mysql, requests, random) },
-	"network: responses of MySQL lost":      func(w *world, random *rand.Rand) { w.network.lose(w.network.mysql, responses, random) },
-	"network: PostgreSQL slow":              func(w *world, random *rand.Rand) { w.network.slow(w.network.postgres, random) },
-	"network: MySQL slow":                   func(w *world, random *rand.Rand) { w.network.slow(w.network.mysql, random) },
 }
 
 // outage carries one out. Brokers start before it or after it.

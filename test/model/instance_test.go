@@ -3,7 +3,6 @@ package model
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"mysql-broker/test/audit"
 )
@@ -36,8 +35,6 @@ type instance struct {
 	from   string    // the backup of it, or "" for a clone
 	backup string    // the newest backup of it with the note
 	moved  bool      // its data may have been moved, or is being moved
-
-	rotating bool // an operator has begun to replace the passwords of its bindings, and may not have replaced all
 }
 
 // quiet reports whether the instance is settled and has a note.
@@ -46,7 +43,7 @@ func (i *instance) quiet() bool { return i.settled() && i.note != "" }
 // settled reports whether the instance is ready, and nothing can change it but the next request.
 func (i *instance) settled() bool {
 	return i.phases.is(ready) && !i.tainted() && i.operation == "" && i.doubt == "" &&
-		!slices.ContainsFunc(i.bindings, func(b *credential) bool { return b.doubt || b.late || b.ends() })
+		!slices.ContainsFunc(i.bindings, func(b *credential) bool { return b.doubt || b.late })
 }
 
 // arrived notes that the data with which the instance was asked for is there.
@@ -79,51 +76,6 @@ type credential struct {
 	audit.Binding
 	doubt bool // a request about it was not answered
 	late  bool // and may be carried out yet
-
-	ttl     string
-	leaked  string // the password that an operator has replaced or wanted to replace; "" if there is none, or it is known
-	renewed bool   // it has been replaced for certain
-
-	predecessor *credential // whose role and ttl it has
-	expires     time.Time   // as it was told; zero if it has no ttl, or was not told
-}
-
-// The times for which bindings are asked for: one ends meanwhile, the other does not.
-const (
-	shortTTL = "3s"
-	longTTL  = "30d"
-)
-
-var lifetimes = map[string]time.Duration{shortTTL: 3 * time.Second, longTTL: 30 * 24 * time.Hour}
-
-// imprecision is by how much a time that was told may differ from the one that the broker compares with.
-const imprecision = 200 * time.Millisecond
-
-// ends reports whether a binding ends by itself during the test. The platform knows that it has ended only when it has
-// deleted it.
-func (b *credential) ends() bool { return b.ttl == shortTTL && b.State != audit.Gone }
-
-// over reports whether the time of a binding was surely over at a time.
-func (b *credential) over(at time.Time) bool {
-	return !b.expires.IsZero() && b.expires.Add(imprecision).Before(at)
-}
-
-// body completes the body of a request for the binding. OSB API 2.17, "Binding Rotation".
-func (b *credential) body(of map[string]any) map[string]any {
-	if b.predecessor != nil {
-		return map[string]any{"predecessor_binding_id": b.predecessor.ID}
-	}
-	parameters := map[string]any{"role": b.Role}
-	if b.ttl != "" {
-		parameters["ttl"] = b.ttl
-	}
-	of["parameters"] = parameters
-	return of
-}
-
-// mayBeOver reports whether the time of a binding may be over now.
-func (b *credential) mayBeOver() bool {
-	return b.ends() && b.expires.Add(-imprecision).Before(time.Now())
 }
 
 // tainted reports whether a request that was not answered may change the instance yet.
@@ -147,20 +99,9 @@ func (i *instance) possible() phases {
 	return all
 }
 
-// may reports whether a response that breaks the rules is the consequence of an earlier request that was not answered,
-// or of a binding that ends by itself.
+// may reports whether a response that breaks the rules is the consequence of an earlier request that was not answered.
 func (i *instance) may(q request, b *credential, status int) bool {
 	switch {
-	case i.rotating && status == 422:
-		return true
-	case b != nil && b.mayBeOver() && (i.possible()[ready] || i.possible()[deleting]) && expired[q][status]:
-		return true
-	case q == bind && b.predecessor != nil && b.predecessor.mayBeOver() && i.possible()[ready] && status == 400:
-		return true
-	case q == bindAgain && b.doubt && b.predecessor != nil && i.possible()[ready] && status == 400:
-		return true // it was not created, and its predecessor has ended since
-	case (q == update || q == backUp || q == restore) && status == 422 && slices.ContainsFunc(i.bindings, (*credential).ends):
-		return true // its task may be in progress
 	case b != nil && b.doubt && i.possible()[ready]: // 422: of a PostgreSQL that was away, that request may hold a lock yet
 		return q == bindAgain && (status == 201 || status == 422) || q == unbind && (status == 410 || status == 422)
 	case q == update: // a binding's task may be in progress
@@ -169,15 +110,6 @@ func (i *instance) may(q request, b *credential, status int) bool {
 		return status == 409 && (len(i.latePlans) > 0 || i.working == update) || status == 422 && i.tainted()
 	}
 	return false
-}
-
-// expired are the responses about a binding whose time is over, beside those about the others: until it has ended, and
-// afterwards.
-var expired = map[request]map[int]bool{
-	bindAgain: {409: true},
-	bindOther: {409: true},
-	fetchOne:  {404: true},
-	unbind:    {200: true, 422: true},
 }
 
 // forget keeps of an operation only what it may have led to.
@@ -193,7 +125,7 @@ func (i *instance) gone() {
 	if i.note != "" {
 		i.left = i.note
 	}
-	i.note, i.backup, i.operation, i.working, i.target, i.rotating = "", "", "", "", "", false
+	i.note, i.backup, i.operation, i.working, i.target = "", "", "", "", ""
 	for _, b := range i.bindings {
 		b.State, b.doubt = audit.Gone, false
 		if strings.HasPrefix(i.plan, "dedicated") || i.moved {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -40,8 +39,7 @@ type effort struct {
 // short is for every day. CHAOS=5m makes a run of five minutes.
 var short = effort{clients: 3, replicas: []string{"kill", "pause"}, calm: time.Second,
 	outages: []string{"PostgreSQL silent", "PostgreSQL's commits hang", "MySQL cut off", "PostgreSQL cut off", "MySQL killed",
-		"network: responses of PostgreSQL lost", "PostgreSQL reset", "network: requests to MySQL lost",
-		"MySQL reset"}}
+		"PostgreSQL reset", "MySQL silent", "MySQL reset"}}
 
 func chosen(t *testing.T) effort {
 	text := os.Getenv("CHAOS")
@@ -80,8 +78,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// errands are what clients of a short run do with data, and have done by operators.
-var errands = [][]request{{backUp, restore}, {backUp, restoreFrom, rotate}, {clone, move, rotate}}
+// errands are what clients of a short run do with data.
+var errands = [][]request{{backUp, restore}, {backUp, restoreFrom}, {clone, move}}
 
 // run lets clients and faults loose until it is enough.
 func (w *world) run(e effort, seed uint64) []*client {
@@ -112,10 +110,9 @@ func (w *world) run(e effort, seed uint64) []*client {
 
 // breakThings causes outages, until the run is long enough; those of a short run in any order.
 func (w *world) breakThings(e effort, random *rand.Rand, until time.Time) {
-	impossible := func(kind string) bool { return w.network == nil && strings.HasPrefix(kind, "network") }
-	kinds := slices.DeleteFunc(slices.Clone(e.outages), impossible)
+	kinds := slices.Clone(e.outages)
 	random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
-	all := slices.DeleteFunc(slices.Sorted(maps.Keys(outages)), impossible)
+	all := slices.Sorted(maps.Keys(outages))
 	for e.duration > 0 && time.Now().Before(until) || len(kinds) > 0 {
 		time.Sleep(e.calm + time.Duration(random.Int64N(2*int64(e.calm))))
 		if e.duration > 0 {
@@ -180,8 +177,8 @@ func (w *world) restart() {
 	}
 }
 
-// awaitIdle waits until no task is in progress, bindings with a short ttl have ended, and backups that a deprovision has
-// interrupted are deleted, which brokers otherwise do every hour. A task that failed often rests for up to a minute.
+// awaitIdle waits until no task is in progress, and backups that a deprovision has interrupted are deleted, which brokers
+// otherwise do every hour. A task that failed often rests for up to a minute.
 func (w *world) awaitIdle() {
 	if _, err := w.records.Exec(context.Background(), "UPDATE schedule SET next_at = '-infinity' WHERE kind = $1",
 		backups.PurgeBackups); err != nil {
@@ -190,7 +187,6 @@ func (w *world) awaitIdle() {
 	testdrive.Eventually(w.t, "all tasks end", func() bool {
 		var n int
 		err := w.records.QueryRow(context.Background(), `SELECT (SELECT count(*) FROM task WHERE state = 'in progress') +
-			(SELECT count(*) FROM binding WHERE expires_at < now() + interval '1 day') +
 			(SELECT count(*) FROM backup WHERE state <> 'complete')`).Scan(&n)
 		return err == nil && n == 0
 	})
@@ -223,10 +219,6 @@ func (c *client) resolve(i *instance) {
 			c.expect(i, unbind, b, 200, 410)
 			b.State = audit.Gone
 		}
-		if b.ends() { // the platform learns of the end now
-			c.expect(i, unbind, b, 200)
-			b.State = audit.Gone
-		}
 	}
 	r := c.expect(i, fetch, nil, 200)
 	c.checkPlan(i, r)
@@ -239,11 +231,8 @@ func (c *client) resolve(i *instance) {
 	if i.source != nil {
 		i.arrived()
 	}
-	if i.rotating && !c.rotate(i) {
-		c.world.wrong("the passwords of %s cannot be replaced although nothing fails", i.id)
-	}
 	for _, b := range i.bound() {
-		if !i.moved && b.leaked == "" {
+		if !i.moved {
 			continue
 		}
 		reported, err := audit.ReadCredentials(c.expect(i, fetch, b, 200).Body["credentials"])
@@ -251,7 +240,7 @@ func (c *client) resolve(i *instance) {
 			c.world.wrong("binding %s has other credentials at the end (%v)", b.ID, err)
 			continue
 		}
-		b.Credentials, b.leaked = reported, ""
+		b.Credentials = reported
 	}
 }
 

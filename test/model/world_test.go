@@ -27,13 +27,12 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// world is three replicas of one broker, and all that they depend on, with a network between that fails at will.
+// world is three replicas of one broker, and all that they depend on, with proxies between that fail at will.
 type world struct {
 	t         testing.TB
 	env       map[string]string // of the brokers
 	postgres  *testdrive.Proxy
 	mysql     *testdrive.Proxy
-	network   *ways         // before the proxies; nil without root
 	records   *pgxpool.Pool // past the proxy
 	audited   *audit.Records
 	admin     *sql.DB // past the proxy
@@ -83,8 +82,7 @@ func (w *world) notNow(r testdrive.Response) bool {
 func newWorld(t *testing.T, flavour string, busy bool) *world {
 	w := &world{t: t, plans: map[string]plan.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy,
 		counts: map[string]int{}}
-	w.network = newWays(t)
-	private := testdrive.StartCrashableFor(t, flavour, w.network.mysqlHost()).MySQL
+	private := testdrive.StartCrashable(t, flavour).MySQL
 	var err error
 	w.admin, err = private.Open()
 	require.NoError(t, err)
@@ -110,9 +108,6 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	for _, p := range all.Plans() {
 		w.plans[p.Name] = p
 	}
-	if w.network != nil {
-		w.network.lead(t, w, through)
-	}
 	testdrive.NewFaults(t, w.env).Decide(w.aim.decide)
 	for n := range w.replicas {
 		w.start(n)
@@ -124,7 +119,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 func (w *world) start(n int) {
 	w.starting.Lock()
 	defer w.starting.Unlock()
-	w.replicas[n].Store(testdrive.Start(w.t, w.envOf(n)))
+	w.replicas[n].Store(testdrive.Start(w.t, w.env))
 }
 
 // wrong reports what must not be.
@@ -233,7 +228,7 @@ func (w *world) wire(i *instance, q request, b *credential, planName string) (me
 	binding := map[string]any{"service_id": its.ServiceID, "plan_id": its.ID}
 	if b != nil {
 		path += "/service_bindings/" + b.ID
-		binding = b.body(binding)
+		binding["parameters"] = map[string]any{"role": b.Role}
 	}
 	switch q {
 	case create, createOther:

@@ -1,5 +1,5 @@
 // Package network gives tests a network of hosts that fails at will. Each host is a network namespace, whose packets the
-// test's process passes on, drops or delays. The servers on it use the kernel's TCP as they do in production, so they see
+// test's process passes on or drops. The servers on it use the kernel's TCP as they do in production, so they see
 // what they would see there.
 //
 // It needs root, and /dev/net/tun. Without root, tests that use it are skipped.
@@ -33,7 +33,7 @@ type Network struct {
 
 	mu    sync.Mutex
 	hosts map[netip.Addr]*Host
-	rules map[way]*link
+	lost  map[way]bool
 
 	passing sync.WaitGroup
 }
@@ -44,7 +44,7 @@ func New(t testing.TB, count int) (n *Network, hosts []*Host) {
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces and TUN devices need root")
 	}
-	n = &Network{hosts: map[netip.Addr]*Host{}, rules: map[way]*link{}}
+	n = &Network{hosts: map[netip.Addr]*Host{}, lost: map[way]bool{}}
 	t.Cleanup(n.close)
 	require.NoError(t, n.openOutside())
 	for i := range count {
@@ -85,5 +85,4 @@ func (n *Network) close() {
 		h.close()
 	}
 	n.passing.Wait()
-	n.Heal()
 }

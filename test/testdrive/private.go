@@ -23,7 +23,7 @@ func Private(t testing.TB, flavour string) servers.MySQL { return PrivateWith(t,
 
 // PrivateWith is Private with further lines of the server's option file, as NAME=VALUE.
 func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL {
-	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, false, "127.0.0.1", settings...)
+	return privateBy(t, privateConfig(t, launcherDirWithTemplates(t, flavour), flavour), flavour, false, settings...)
 }
 
 // PrivateDedicated starts a server as the launcher starts an instance's: it has no settings of shared servers, and the
@@ -48,14 +48,8 @@ func PrivateLater(t testing.TB, flavour string) servers.MySQL {
 
 const privateID = "private"
 
-// privateIn starts the server with a launcher that supervises it, or with one that does not and keeps no goroutine and
-// no open file. Its certificate also names host.
-func privateIn(t testing.TB, dir, flavour string, supervise bool, host string, settings ...string) servers.MySQL {
-	config := privateConfig(t, dir, flavour)
-	config["LAUNCHER_HOST"] = host
-	return privateBy(t, config, flavour, supervise, settings...)
-}
-
+// privateBy starts the server with a launcher that supervises it, or with one that does not and keeps no goroutine and
+// no open file.
 func privateBy(t testing.TB, config map[string]string, flavour string, supervise bool, settings ...string) servers.MySQL {
 	admit.Enter(t, serverUnits(flavour))
 	l, e, err := launchPrivate(t.Context(), config, flavour, supervise, settings...)
@@ -116,13 +110,8 @@ type Crashable struct {
 
 // StartCrashable starts a Crashable. It is removed when the test ends.
 func StartCrashable(t testing.TB, flavour string) Crashable {
-	return StartCrashableFor(t, flavour, "127.0.0.1")
-}
-
-// StartCrashableFor starts a Crashable whose certificate also names a host by which a test reaches it.
-func StartCrashableFor(t testing.TB, flavour, host string) Crashable {
 	dir := launcherDirWithTemplates(t, flavour)
-	return Crashable{MySQL: privateIn(t, dir, flavour, true, host), dir: dir}
+	return Crashable{MySQL: privateBy(t, privateConfig(t, dir, flavour), flavour, true), dir: dir}
 }
 
 // Crash kills the server, and prevents its restart until let is called.

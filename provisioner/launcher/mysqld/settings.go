@@ -69,6 +69,10 @@ var commonSettings = []string{
 // They keep SQL away from the host's files. From 8.0.21 on, MySQL refuses CREATE TABLE … DATA DIRECTORY for directories
 // that it does not know; secure-file-priv=NULL disables everything that the setting confines. MariaDB ignores DATA
 // DIRECTORY without symbolic links, and does not know NULL, so its launcher sets a directory.
+//
+// MariaDB writes large intermediate results to tables of Aria. A row keeps a page of 8 KiB for each of its texts and
+// blobs, of which there are at most 2,590. If the cache has no page left, all statements that need one wait forever,
+// and in the end logins.
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html
 // https://mariadb.com/kb/en/server-system-variables/
 var flavourSettings = map[string][]string{
@@ -90,7 +94,7 @@ var flavourSettings = map[string][]string{
 		"event-scheduler=ON", // as on MySQL; otherwise tenants' events would never run
 		"innodb-log-buffer-size=2M",
 		"innodb-temp-data-file-path=ibtmp1:4M:autoextend",
-		"aria-pagecache-buffer-size=1M",
+		"aria-pagecache-buffer-size=24M",
 		"query-cache-size=0",
 		"log-warnings=1",
 	},

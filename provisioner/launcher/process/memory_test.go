@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/limits"
 	"mysql-broker/test/testdrive"
 )
@@ -92,7 +93,8 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 	})
 }
 
-// What fits into the plan works: a blob as large as a packet may be, and a sort of many rows.
+// What fits into the plan works: a blob as large as a packet may be, a sort of many rows, and an intermediate result
+// with as many texts as the flavour allows.
 func TestPlansMemorySuffices(t *testing.T) {
 	eachServer(t, "modest", func(t *testing.T, s server) {
 		testdrive.Exec(t, s.db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT PRIMARY KEY, b LONGBLOB)")
@@ -112,6 +114,11 @@ func TestPlansMemorySuffices(t *testing.T) {
 		const sorted = "WITH RECURSIVE s AS (SELECT 1 n UNION ALL SELECT n + 1 FROM s WHERE n < 1000) " +
 			"SELECT count(*) FROM (SELECT repeat(rand(), 10) r FROM s, s t WHERE t.n < 100 ORDER BY r LIMIT 1000) x"
 		assert.EqualValues(t, 1000, testdrive.Read[int64](t, s.db, sorted), "rows that were sorted")
+		texts := map[string]int{mysqld.MySQL: 1000, mysqld.MariaDB: 2500}[s.cfg.Binary.Flavour]
+		ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
+		defer cancel()
+		_, err = s.db.ExecContext(ctx, "SELECT SQL_BUFFER_RESULT "+strings.Repeat("REPEAT('x', 600), ", texts)+"1")
+		assert.NoError(t, err, "a row of %d texts", texts)
 	})
 }
 

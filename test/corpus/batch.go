@@ -19,6 +19,7 @@ import (
 
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/test/compare"
+	"mysql-broker/test/limits"
 )
 
 // Limits of a batch, of a statement and of a file: some of them would run for hours.
@@ -199,14 +200,16 @@ func (b *batch) fill(ctx context.Context, tenant *sql.DB, file string) error {
 
 // session connects as mysqltest does, as soon as the server is there: some statements end servers.
 func (b *batch) session(ctx context.Context, tenant *sql.DB) (conn *sql.Conn, id int64, err error) {
-	for range 120 {
-		if conn, err = tenant.Conn(ctx); err == nil {
+	limited, cancel := context.WithTimeout(ctx, limits.Stuck)
+	defer cancel()
+	for {
+		if conn, err = tenant.Conn(limited); err == nil {
 			break
 		}
+		if limited.Err() != nil {
+			return nil, 0, err
+		}
 		time.Sleep(time.Second / 2)
-	}
-	if err != nil {
-		return nil, 0, err
 	}
 	for _, statement := range []string{"SET NAMES " + b.charset,
 		"SET SESSION lock_wait_timeout = 2, innodb_lock_wait_timeout = 2 /*M! , max_statement_time = 2 */"} {

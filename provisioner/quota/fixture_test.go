@@ -29,7 +29,7 @@ const quotaMB = 32
 
 var (
 	small = plan.Plan{ID: "small", Name: "small", ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever,
-		MaxStorageMB: quotaMB, MaxConnections: 20, MaxBindings: 10}
+		MaxStorageMB: quotaMB, MaxConnections: 20, MaxBindings: 10, AllowCrossSpace: true}
 	same     = planLike(small, "same", quotaMB)
 	large    = planLike(small, "large", 3*quotaMB)
 	eventful = plan.Plan{ID: "eventful", Name: "eventful", ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever,

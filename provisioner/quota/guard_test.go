@@ -145,7 +145,7 @@ func TestPrograms(t *testing.T) {
 }
 
 // A larger plan lifts the restriction without a guard, unless the data nearly fill that one too. A plan that allows less
-// than there is, is refused.
+// than there is, is refused, also for a copy.
 func TestLargerPlan(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, servers.Any(t))
@@ -163,6 +163,9 @@ func TestLargerPlan(t *testing.T) {
 	require.True(t, refused != nil && refused.Code == engine.TooMuchData, "%v", err)
 	assert.Contains(t, refused.Sentence, "plan small allows 32 MiB")
 	assert.Equal(t, large.ID, f.Instance(i.ID).PlanID)
+	_, err = f.Broker.Provision(t.Context(), engine.ProvisionRequest{InstanceID: "copy", Plan: small, AcceptsIncomplete: true,
+		Parameters: plan.InstanceParameters{CloneFrom: i.ID}})
+	assert.ErrorContains(t, err, "plan small allows 32 MiB. Delete data, or choose a larger plan.")
 	testdrive.Exec(t, a.DB, "DROP TABLE filler")
 	f.update(i, small)
 }

@@ -2,7 +2,6 @@ package backups
 
 import (
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,39 +19,6 @@ func (r *spoiltInstance) revive(t *testing.T) {
 	r.Faults.GoOn()
 	r.Platform = r.restart()
 	r.i.Platform = r.Platform
-}
-
-// expectCancelled fails the test unless the operation ends as one that an operator cancelled.
-func (r *spoiltInstance) expectCancelled(t *testing.T, operation, when string) {
-	state, says := r.Ended(t, operation)
-	assert.True(t, state == "failed" && strings.HasPrefix(says, testdrive.ByOperator),
-		"the restore that was cancelled %s %s: %s", when, state, says)
-	r.expectSpoilt(t, "after a restore that was cancelled "+when)
-}
-
-// TestFaultRestoreInPlaceWithoutObjectStore cancels a restore while the object store is away. Once it is back, so are the
-// data from before. What a restore leaves that fails elsewhere, package stage tests.
-func TestFaultRestoreInPlaceWithoutObjectStore(t *testing.T) {
-	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		r := newSpoiltInstance(t, s.Flavour)
-		reached, release := testdrive.HoldAt(t, r.Faults, "after: RENAME TABLE")
-		operation := r.begin(t)
-		testdrive.Receive(t, reached, "the tables are those of the backup")
-		again := r.begin(t)
-		assert.Equal(t, operation, again, "a repeated request began %s beside %s", again, operation)
-		testdrive.ExpectError(t, r.i.Deprovision(t, testdrive.Async), "ConcurrencyError") // it would keep a mixture
-		require.NoError(t, os.Rename(r.store, r.store+"-away"))
-		r.Run(t, 0, "tasks", "cancel", operation)
-		release()
-		r.Tasks.Await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%'")
-		_, err := r.c.Open(t).Exec("INSERT INTO items (name) VALUES ('late')")
-		assert.Error(t, err, "an application can write in a mixture")
-		require.NoError(t, os.Rename(r.store+"-away", r.store))
-		r.Run(t, 0, "tasks", "retry", operation)
-		r.expectCancelled(t, operation, "while the object store was away")
-		r.remove(t)
-	})
 }
 
 // TestFaultRestoreInPlaceBesideAHangingObjectStore has the object store hang while nobody may write: it accepts

@@ -152,14 +152,17 @@ func TestFaultMoveThawGivenUp(t *testing.T) {
 	db := c.Open(t)
 	testdrive.Overfill(t, db, testdrive.QuotaSmall)
 
-	reached, release := testdrive.HoldAt(t, faults, "update: compare: begins")
+	gates := testdrive.Hold(t, faults, "update: copy: done", "update: compare: begins")
 	operation := i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t)
-	testdrive.Receive(t, reached, "nobody may write")
+	testdrive.Receive(t, gates[0].Reached, "rows are copied")
+	assert.Regexp(t, `^Copying the data: \d+ of \d+ MiB \(\d+ %\)`, i.Poll(t, "?operation="+operation).String("description"))
+	gates[0].Release()
+	testdrive.Receive(t, gates[1].Reached, "nobody may write")
 	assert.EqualValues(t, testdrive.Denied, testdrive.RefusalOf(t, db, "DELETE FROM filler"),
 		"a DELETE during the move: error")
 	d.Run(t, 0, "tasks", "cancel", operation)
 	enough := d.Failing("thaw")
-	release()
+	gates[1].Release()
 	d.Tasks.Await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
 	testdrive.Eventually(t, "the step has had all its attempts", func() (over bool) {
 		d.Tasks.Exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'update'")
@@ -217,28 +220,4 @@ func TestFaultCloneOfLostSource(t *testing.T) {
 	i.Remove(t)
 	testdrive.ExpectTenants(t, admin, 0, 0)
 	testdrive.CheckNothingLeft(t, env["LAUNCHER_DIR"])
-}
-
-// TestCloneTooLarge copies an instance that is over its quota: only a plan that allows the data takes them.
-func TestCloneTooLarge(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		p := testdrive.StartPlatform(t, private, testdrive.QuotaEnvironment(t, private))
-		source := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
-		_, c := source.Bound(t, nil)
-		testdrive.Overfill(t, c.Open(t), testdrive.QuotaSmall)
-		// Files grow by steps, and may have the size of the quota exactly.
-		testdrive.Exec(t, p.Admin(t), "INSERT INTO `"+c.Database+"`.filler (content) VALUES (REPEAT('x', 8 << 20))")
-		testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Clone(t, source.ID, nil), http.StatusBadRequest,
-			"Delete data, or choose a larger plan.")
-		i := p.NewInstance(t, "shared-large")
-		i.Await(t, i.Clone(t, source.ID, nil).Operation(t))
-		_, made := i.Bound(t, nil)
-		count := "SELECT COUNT(*) FROM filler"
-		got, want := testdrive.Read[int](t, made.Open(t), count), testdrive.Read[int](t, c.Open(t), count)
-		assert.Equal(t, want, got, "the copy has %d rows, the source %d", got, want)
-		_, err := made.Open(t).ExecContext(t.Context(), testdrive.InsertOne)
-		assert.NoError(t, err, "the copy is below the quota of its plan")
-	})
 }

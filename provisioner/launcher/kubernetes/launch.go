@@ -166,7 +166,8 @@ func (r *runner) stopPod(ctx context.Context, s *server) error {
 		return err
 	}
 	r.up.Delete(s.id)
-	if _, there, err := r.pod(ctx, s); err != nil || !there {
+	there, err := r.endPodOf(ctx, s, func() error { return r.expectWork(ctx, s) })
+	if err != nil || !there {
 		return err
 	}
 	return launcher.NotYet(minPoll, "Stopping mysqld")

@@ -44,6 +44,7 @@ func (p *place) hold(t *testing.T, path string, finalizers ...string) {
 // remove destroys a server, of which nothing is left then.
 func (p *place) remove(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 	require.NoError(t, destroy(t, l, spec.ID))
+	require.Empty(t, uid(t, p, spec), "the pod, whatever its labels")
 	p.holdsNothing(t)
 }
 
@@ -97,21 +98,53 @@ func (p *place) runs(t *testing.T, spec launcher.Spec, containers ...map[string]
 		"conditions": []any{map[string]string{"type": "PodScheduled", "status": "True"}}, "containerStatuses": containers}})
 }
 
-// A removal leaves nothing, even if somebody took the objects' owner away, or deleted the Secret without what it owns.
+// A removal leaves nothing, even if somebody took the objects' owner away, or deleted the Secret without what it owns. It
+// does not end before what somebody else is deleting is gone.
 func TestDestroyWithoutOwner(t *testing.T) {
 	t.Parallel()
-	for name, orphan := range map[string]func(t *testing.T, p *place, spec launcher.Spec){
-		"owners removed": func(t *testing.T, p *place, spec launcher.Spec) {
+	const finalizer = "test.example.com/stays"
+	for name, orphan := range map[string]func(t *testing.T, p *place, spec launcher.Spec) (held string){
+		"owners removed": func(t *testing.T, p *place, spec launcher.Spec) string {
 			for _, path := range p.kindsOf(spec) {
 				p.merge(t, path, map[string]any{"metadata": map[string]any{"ownerReferences": nil}})
 			}
+			return ""
 		},
-		"Secret deleted": func(t *testing.T, p *place, spec launcher.Spec) { p.orphan(t, spec) },
-		"Secret deleted, managers removed": func(t *testing.T, p *place, spec launcher.Spec) {
+		"Secret deleted": func(t *testing.T, p *place, spec launcher.Spec) string {
+			p.orphan(t, spec)
+			return ""
+		},
+		"Secret deleted, managers removed": func(t *testing.T, p *place, spec launcher.Spec) string {
 			p.orphan(t, spec)
 			for _, path := range p.kindsOf(spec) {
 				p.merge(t, path, map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{}}}})
 			}
+			return ""
+		},
+		"Secret deleted, claim terminating": func(t *testing.T, p *place, spec launcher.Spec) string {
+			claim := p.kindsOf(spec)["claim"]
+			p.hold(t, claim, finalizer)
+			p.orphan(t, spec)
+			for _, path := range p.kindsOf(spec) {
+				p.Do(t, http.MethodDelete, path, nil, nil)
+			}
+			p.expectNone(t, p.Path("pods/"+podName(spec)))
+			return claim
+		},
+		"Secret deleted, pod label removed": func(t *testing.T, p *place, spec launcher.Spec) string {
+			p.labelPod(t, spec, serverLabel, nil)
+			p.orphan(t, spec)
+			return ""
+		},
+		"pod label removed": func(t *testing.T, p *place, spec launcher.Spec) string {
+			pod := p.Path("pods/" + podName(spec))
+			p.hold(t, pod, finalizer)
+			p.labelPod(t, spec, serverLabel, nil)
+			return pod
+		},
+		"pod label changed": func(t *testing.T, p *place, spec launcher.Spec) string {
+			p.labelPod(t, spec, serverLabel, "another")
+			return ""
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,10 +152,43 @@ func TestDestroyWithoutOwner(t *testing.T) {
 			p := newObjects(t)
 			l := p.open(t)
 			spec := p.readyServer(t, l)
-			orphan(t, p, spec)
+			if held := orphan(t, p, spec); held != "" {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				assert.ErrorContains(t, l.Destroy(ctx, spec.ID), filepath.Base(held)+" (held by "+finalizer+")")
+				p.hold(t, held)
+			}
 			p.remove(t, l, spec)
 		})
 	}
+}
+
+// labelPod changes a label of the pod of a server, or removes it if value is nil. Without that of the server, the pod's
+// StatefulSet releases it.
+func (p *place) labelPod(t *testing.T, spec launcher.Spec, label string, value any) {
+	path := p.Path("pods/" + podName(spec))
+	p.merge(t, path, map[string]any{"metadata": map[string]any{"labels": map[string]any{label: value}}})
+	testdrive.Eventually(t, "the release of the pod", func() bool {
+		var pod struct {
+			Metadata struct{ OwnerReferences []any }
+		}
+		p.Do(t, http.MethodGet, path, nil, &pod)
+		return label != serverLabel || len(pod.Metadata.OwnerReferences) == 0
+	})
+}
+
+// A suspension ends a pod that has lost its label, and the server can be launched again.
+func TestSuspendWithoutLabel(t *testing.T) {
+	t.Parallel()
+	p := newObjects(t)
+	l := p.open(t)
+	spec := p.readyServer(t, l)
+	p.labelPod(t, spec, serverLabel, nil)
+	do(t, suspending(l, spec))
+	assert.Empty(t, uid(t, p, spec))
+	awaitSentence(t, "a launch", "Waiting for a node", launching(l, spec))
+	testdrive.Eventually(t, "a pod", func() bool { return uid(t, p, spec) != "" })
+	p.remove(t, l, spec)
 }
 
 // orphan deletes the Secret of a server, and nothing that it owns.

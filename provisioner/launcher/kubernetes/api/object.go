@@ -251,6 +251,11 @@ type Pod struct {
 			Name      string    `json:"name"`
 			Resources Resources `json:"resources"`
 		} `json:"containers"`
+		Volumes []struct {
+			Secret struct {
+				SecretName string `json:"secretName"`
+			} `json:"secret"`
+		} `json:"volumes"`
 	} `json:"spec"`
 	Status struct {
 		Phase                 string            `json:"phase"`

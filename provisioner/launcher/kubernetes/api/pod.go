@@ -22,6 +22,16 @@ func (p Pod) Condition(kind string) condition {
 	return condition{}
 }
 
+// Mounts reports whether the pod has a volume of a Secret. Unlike labels and owners, volumes of a pod cannot change.
+func (p Pod) Mounts(secret string) bool {
+	for _, v := range p.Spec.Volumes {
+		if v.Secret.SecretName == secret {
+			return true
+		}
+	}
+	return false
+}
+
 // Waits describes what the containers wait for, for operators.
 func (p Pod) Waits() string {
 	var all []string

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,39 @@ import (
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
+
+// TestLocations reads recorded locations, one of them recorded as a broker without launchers does.
+func TestLocations(t *testing.T) {
+	t.Parallel()
+	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name)
+		VALUES ('old', 's', 'p', 'ready', 'd_old', 'db_old')`)
+	want := map[string]store.Location{
+		"old":       {Kind: store.OnDedicated, Server: "d_old", Launcher: "process"},
+		"dedicated": {Kind: store.OnDedicated, Server: "d_1", Launcher: "another"},
+		"shared":    {Kind: store.OnShared, Server: "shared-1"},
+	}
+	insertInstance(t, s, store.Instance{ID: "dedicated", Location: want["dedicated"], Database: "db_1"})
+	write(t, s, func(tx *store.Tx) { tx.Adopt(store.InstanceCopy{ID: "shared", Database: "db_2"}, want["shared"]) })
+	got := map[string]store.Location{}
+	for _, i := range listed(t, s.Instances.Each, store.InstanceQuery{}) {
+		got[i.ID] = i.Location
+	}
+	for id, at := range want {
+		i, err := s.Instances.Get(t.Context(), id)
+		require.NoError(t, err)
+		assert.Equal(t, at, i.Location, id)
+		assert.Equal(t, at, got[id], "%s is listed", id)
+		server := ""
+		if at.Shared() {
+			server = at.Server
+		}
+		recorded, err := s.Recovery.Instances(t.Context(), server)
+		require.NoError(t, err)
+		assert.True(t, slices.ContainsFunc(recorded, func(r store.RecordedInstance) bool {
+			return r.ID == id && r.Location == at
+		}), "%s is not at %+v among %+v", id, at, recorded)
+	}
+}
 
 // TestSecondLocation has data moved: what is at the next location is no orphan, and need not be there; what stays
 // behind at the former one is an orphan.

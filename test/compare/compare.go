@@ -172,11 +172,12 @@ func (d *describer) readPrivileges(ctx context.Context) error {
 // follow from COLUMN_TYPE, except for some that CREATE TABLE … SELECT made up. A view keeps the text of whoever created it, and a
 // default of a TIMESTAMP on MySQL is as it was in the zone of the session; SHOW CREATE prints what they mean. MySQL's
 // AUTO_INCREMENT is one less while a table is not open. Expressions of partitions are quoted as the session had it, on
-// MySQL those of generated columns name its character set (SHOW CREATE has both as they are read), and
+// MySQL those of generated columns name its character set, and those of keys have names in its letters (SHOW CREATE has
+// all as they are read). MATCH has no effect, and a key that a foreign key refers to may be either of two equal ones.
 // MariaDB lists options that it does not know, too.
 var (
-	incidental = regexp.MustCompile(`^(?:TABLE_ROWS|AVG_ROW_LENGTH|CHARACTER_\w+_LENGTH|\w+_PRECISION|NUMERIC_SCALE|COLUMN_DEFAULT|GENERATION_EXPRESSION|(?:SUB)?PARTITION_EXPRESSION|AUTO_INCREMENT|VIEW_DEFINITION|(?:MAX_)?(?:DATA|INDEX)_LENGTH|DATA_FREE|CARDINALITY|` +
-		`(?:CREATE|UPDATE|CHECK)_TIME|CREATED|LAST_(?:ALTERED|EXECUTED)|DEFINER|CREATOR|ORIGINATOR|VERSION)$`)
+	incidental = regexp.MustCompile(`^(?:TABLE_ROWS|AVG_ROW_LENGTH|CHARACTER_\w+_LENGTH|\w+_PRECISION|NUMERIC_SCALE|COLUMN_DEFAULT|(?:GENERATION_|(?:SUB)?PARTITION_)?EXPRESSION|AUTO_INCREMENT|VIEW_DEFINITION|(?:MAX_)?(?:DATA|INDEX)_LENGTH|DATA_FREE|CARDINALITY|` +
+		`(?:CREATE|UPDATE|CHECK)_TIME|CREATED|LAST_(?:ALTERED|EXECUTED)|MATCH_OPTION|UNIQUE_CONSTRAINT_NAME|DEFINER|CREATOR|ORIGINATOR|VERSION)$`)
 	noContents = regexp.MustCompile(`PRIVILEGES$|^ROLE_|STATISTICS$|^METADATA_LOCK_INFO$|^APPLICABLE_ROLES$`)
 	objectName = []string{"VIEW_NAME", "TABLE_NAME", "TRIGGER_NAME", "EVENT_NAME", "ROUTINE_NAME", "SPECIFIC_NAME",
 		"LIBRARY_NAME", "SEQUENCE_NAME", "CONSTRAINT_NAME"}
@@ -221,6 +222,9 @@ var ofSequence = regexp.MustCompile(`COLUMN_NAME="(?:start_value|increment|cycle
 // but lists it with.
 var endName = regexp.MustCompile(`(?i)\bEND\s+\S+$`)
 
+// loaded says whether a secondary engine has loaded a table.
+var loaded = regexp.MustCompile(` ?SECONDARY_LOAD="\d"`)
+
 func (d *describer) noteRow(view string, row []cell) {
 	object, line := "", ""
 	for _, name := range objectName {
@@ -240,6 +244,9 @@ func (d *describer) noteRow(view string, row []cell) {
 		}
 		if d.mariaDB && column == "ROUTINE_DEFINITION" {
 			c.text = endName.ReplaceAllString(c.text, "END")
+		}
+		if column == "CREATE_OPTIONS" {
+			c.text = loaded.ReplaceAllString(c.text, "")
 		}
 		if !incidental.MatchString(column) {
 			line += column + "=" + c.String() + " "

@@ -516,8 +516,8 @@ func (r *rowReader) flush() error {
 var valueErrors = []uint16{1264, 1265, 1292, 1366, 1406, 1048, 1364, 3751, 3752, 3903, 3904}
 
 // Errors of rows for which an expression of their table fails, with the settings of this session: its result is out of
-// range, or a check does not hold.
-var expressionErrors = []uint16{1690, errCheckViolated}
+// range, a check does not hold, a text is no GeoJSON, or a geometry must not be NULL.
+var expressionErrors = []uint16{1690, errCheckViolated, 3070, 3071, 3072, 3073, 3673}
 
 // write inserts rows with one statement.
 func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []byte) error {

@@ -353,6 +353,10 @@ func TestRefusals(t *testing.T) {
 				"ALTER TABLE n ADD d DATE AS (NULL) VIRTUAL NOT NULL"}
 			cases["Table j has a row for which a generated column"] = []string{"CREATE TABLE j (s VARCHAR(9))",
 				"INSERT INTO j VALUES ('')", "ALTER TABLE j ADD v JSON AS (s)"}
+			cases["Table g has a row for which a generated column"] = []string{"CREATE TABLE g (s VARCHAR(30))",
+				`INSERT INTO g VALUES ('{"type": "Point"}')`, "ALTER TABLE g ADD p GEOMETRY AS (ST_GeomFromGeoJSON(s))"}
+			cases["Table m has a row for which a generated column"] = []string{"CREATE TABLE m (s INT)",
+				"INSERT INTO m VALUES (1)", "ALTER TABLE m ADD p POINT AS (ST_GeomFromText(NULL)) NOT NULL"}
 			cases["The server cannot read the text of the view sjis "] = []string{"SET NAMES sjis",
 				"CREATE VIEW sjis AS SELECT '\x95\\' AS a"}
 			cases["The server cannot read the text of the view ordered "] = []string{"CREATE TABLE t (a INT, b INT)",

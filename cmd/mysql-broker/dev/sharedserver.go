@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -73,4 +75,4 @@ func makeAccount(ctx context.Context, e launcher.Endpoint, flavour string, s sec
 	return nil
 }
 
-func address(e launcher.Endpoint) string { return fmt.Sprintf("%s:%d", e.Host, e.Port) }
+func address(e launcher.Endpoint) string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }

@@ -104,3 +104,11 @@ func TestAgo(t *testing.T) {
 		assert.Equal(t, want, ago(time.Now().Add(-passed)), "after %v", passed)
 	}
 }
+
+func TestAddressOfAServer(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]serverDocument{"": {Port: 3306}, "db.example:3306": {Host: "db.example", Port: 3306},
+		"[::1]:3306": {Host: "::1", Port: 3306}} {
+		assert.Equal(t, want, d.address())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,7 +116,7 @@ func (d serverDocument) address() string {
 	if d.Host == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s:%d", d.Host, d.Port)
+	return net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
 }
 
 func (d serverDocument) cells() []cell {

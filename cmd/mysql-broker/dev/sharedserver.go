@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -43,7 +41,7 @@ func startShared(ctx context.Context, cfg Config, dir string, binary mysqld.Bina
 		return l, "", fmt.Errorf("make the broker's account: %w", err)
 	}
 	described, err := json.Marshal([]map[string]any{{"name": sharedName, "ca_certificate": string(e.CACertificate),
-		"uri":  fmt.Sprintf("mysql://%s:%s@%s/", sharedserver.Account, s.AccountPassword, address(e)),
+		"uri":  fmt.Sprintf("mysql://%s:%s@%s/", sharedserver.Account, s.AccountPassword, e.AdminAddress()),
 		"host": e.Host, "port": e.Port}})
 	return l, string(described), err
 }
@@ -59,7 +57,7 @@ func makeAccount(ctx context.Context, e launcher.Endpoint, flavour string, s sec
 		return errors.New("the server has no CA certificate")
 	}
 	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd = "tcp", address(e), sharedAdmin, s.SharedPassword
+	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd = "tcp", e.AdminAddress(), sharedAdmin, s.SharedPassword
 	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: e.Host, MinVersion: tls.VersionTLS12}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -74,5 +72,3 @@ func makeAccount(ctx context.Context, e launcher.Endpoint, flavour string, s sec
 	}
 	return nil
 }
-
-func address(e launcher.Endpoint) string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }

@@ -102,7 +102,8 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*a
 	for pause := minPoll; ; pause = min(2*pause, time.Second) {
 		s, err := l.secrets.load(ctx, id)
 		gone := errors.Is(err, launcher.ErrNotFound)
-		if gone && pause == minPoll {
+		if gone && pause == minPoll { // nothing says of a pod that is left whether the server is kept
+			l.run.up.Delete(id)
 			return nil
 		}
 		if s == nil {

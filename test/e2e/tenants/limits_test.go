@@ -3,12 +3,9 @@
 package tenants
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,117 +16,71 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestInstanceLimits creates as many instances as the catalog allows. That many requests at once create no more, package
-// provisioner tests.
-func TestInstanceLimits(t *testing.T) {
+// TestLimits creates as many instances and bindings as the catalog allows: without a limit, the bindings of one instance
+// could take all connections of a server. That many requests at once create no more, package provisioner tests.
+func TestLimits(t *testing.T) {
 	t.Parallel()
 	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	env["CATALOG"] = testdrive.EditedCatalog(t, func(text string) string {
-		text = testdrive.InPlan("shared-small", "max_bindings:",
-			"limits: {instances: 6, instances_per_organization: 4}, max_bindings:")(text)
-		return "limits: {instances: 8, instances_per_organization: 7}\n" + text
+		return "limits: {instances: 4, instances_per_organization: 7}\n" + testdrive.InPlan("shared-small", "max_bindings: 10",
+			"limits: {instances: 3, instances_per_organization: 2}, max_bindings: 2")(text)
 	})
 	p := testdrive.StartPlatform(t, s, env)
-	create := func(n int, organization string) (made []testdrive.Instance) {
-		for range n {
-			made = append(made, p.Provisioned(t, "shared-small", body{"organization_guid": organization}))
-		}
-		return made
-	}
-
-	first := create(4, "first")
-	refused := p.NewInstance(t, "shared-small")
-	testdrive.ExpectRefusal(t, refused.Provision(t, testdrive.Sync, body{"organization_guid": "first"}), http.StatusBadRequest,
-		"Your organization has 4 service instances of plan shared-small, and may have 4", "Delete one", "operator")
-	first[0].Provision(t, testdrive.Sync, body{"organization_guid": "first"}).Expect(t, http.StatusOK) // a repeat needs no room
-
-	create(2, "second")
-	large := p.NewInstance(t, "shared-large")
-	large.Provision(t, testdrive.Sync, body{"organization_guid": "second"}).Expect(t, http.StatusCreated)
-	testdrive.ExpectRefusal(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusBadRequest,
-		"This service broker has 6 service instances of plan shared-small, and may have 6")
-	eighth := p.NewInstance(t, "shared-large")
-	eighth.Provision(t, testdrive.Sync, body{"organization_guid": "third"}).Expect(t, http.StatusCreated)
+	of := func(organization string) body { return body{"organization_guid": organization} }
+	i, other := p.Provisioned(t, "shared-small", of("first")), p.Provisioned(t, "shared-small", of("first"))
+	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, of("first")), http.StatusBadRequest,
+		"Your organization has 2 service instances of plan shared-small, and may have 2", "Delete one", "operator")
+	i.Provision(t, testdrive.Sync, of("first")).Expect(t, http.StatusOK) // a repeat needs no room
+	p.Provisioned(t, "shared-small", of("second"))
+	large := p.Provisioned(t, "shared-large", of("third"))
+	const full = "This service broker has 3 service instances of plan shared-small, and may have 3"
+	testdrive.ExpectRefusal(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusBadRequest, full)
 	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-large").Provision(t, testdrive.Sync, nil), http.StatusBadRequest,
-		"This service broker has 8 service instances, and may have 8")
-
+		"This service broker has 4 service instances, and may have 4")
 	quotas := testdrive.Run(t, env, "quotas").Expect(t, 0).Stdout
-	for _, line := range []string{"all\tall\t-\t8\t8", "shared-small\tall\t-\t6\t6", "shared-small\tfirst\t-\t4\t4",
+	for _, line := range []string{"all\tall\t-\t4\t4", "shared-small\tall\t-\t3\t3", "shared-small\tfirst\t-\t2\t2",
 		"shared-large\tthird\t-\t1\t-"} {
-		assert.True(t, strings.Contains("\n"+quotas, "\n"+line+"\n"),
-			"mysql-broker quotas does not print %q:\n%s", line, quotas)
+		assert.Contains(t, "\n"+quotas, "\n"+line+"\n", "mysql-broker quotas")
 	}
 	metrics := p.Scrape(t)
-	for name, want := range map[string]string{`instance_limit{plan="shared-small"}`: "6", `instance_limit{plan=""}`: "8",
-		`organization_instances{plan="shared-small"}`: "4", `organization_instance_limit{plan="shared-small"}`: "4",
-		`organization_instances{plan=""}`: "4", `organization_instance_limit{plan=""}`: "7"} {
+	for name, want := range map[string]string{`instance_limit{plan="shared-small"}`: "3", `instance_limit{plan=""}`: "4",
+		`organization_instances{plan="shared-small"}`: "2", `organization_instance_limit{plan="shared-small"}`: "2",
+		`organization_instances{plan=""}`: "2", `organization_instance_limit{plan=""}`: "7"} {
 		assert.Equal(t, want, metrics["mysql_broker_"+name], "mysql_broker_%s", name)
 	}
-
-	first[0].Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
+	other.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	testdrive.ExpectEmpty(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
-	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, body{"organization_guid": "first"}),
-		http.StatusBadRequest, "has 6 service instances of plan shared-small")
-}
+	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, of("first")), http.StatusBadRequest, full)
 
-// TestBindingLimit creates as many bindings as the plan allows: without the limit, the bindings of one instance could take
-// all connections of a server. That many requests at once create no more, package provisioner tests.
-func TestBindingLimit(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings: 10",
-		fmt.Sprintf("max_bindings: %d", bindLimit)))
-	p := testdrive.StartPlatform(t, s, env)
-	i := p.Provisioned(t, "shared-small", nil)
-	var made []testdrive.Binding
-	for range bindLimit {
-		b, _ := i.Bound(t, nil)
-		made = append(made, b)
-	}
+	first, c := i.Bound(t, nil)
+	second, _ := i.Bound(t, nil)
 	refused := i.NewBinding()
-	testdrive.ExpectError(t, refused.Bind(t, nil), "BindingLimitReached", "has 3 service bindings", "shared-small allows 3",
+	testdrive.ExpectError(t, refused.Bind(t, nil), "BindingLimitReached", "has 2 service bindings", "shared-small allows 2",
 		"Delete one", "larger plan")
 	// Cloud Controller sends this after a refusal of a code that it does not know. It must end nothing.
 	testdrive.ExpectEmpty(t, refused.Unbind(t), http.StatusGone)
-	next, _ := i.Bound(t, body{"predecessor_binding_id": made[2].BindingID}) // one more during a rotation
+	next, _ := i.Bound(t, body{"predecessor_binding_id": second.BindingID}) // one more during a rotation
 	testdrive.ExpectError(t, i.NewBinding().Bind(t, body{"predecessor_binding_id": next.BindingID}), "BindingLimitReached")
 	testdrive.ExpectEmpty(t, next.Unbind(t), http.StatusOK)
-	made[0].Bind(t, nil).Expect(t, http.StatusOK) // a repeat needs no place
-	expectBindings(t, i, bindLimit)
-	if out := testdrive.Run(t, env, "servers", "shared-1").Expect(t, 0); !regexp.MustCompile(
-		`(?m)^sold_connections:\s+` + strconv.Itoa(bindLimit*30) + "$").MatchString(out.Stdout) {
-		t.Errorf("mysql-broker servers: %s", out.Stdout)
-	}
+	first.Bind(t, nil).Expect(t, http.StatusOK) // a repeat needs no place
+	told := testdrive.Field(i.Fetch(t).Expect(t, http.StatusOK).Body, "metadata", "attributes").(map[string]any)
+	assert.True(t, told["bindings"] == 2.0 && told["max_bindings"] == 2.0, "the platform is told %v", told)
+	assert.Regexp(t, `(?m)^sold_connections:\s+60$`, testdrive.Run(t, env, "servers", "shared-1").Expect(t, 0).Stdout)
 
 	// An account that outlives its binding takes no place.
-	definer := i.Credentials(t, made[0].Fetch(t).Expect(t, http.StatusOK))
-	testdrive.Exec(t, definer.Open(t), "CREATE VIEW one AS SELECT 1 AS one")
-	made[0].Unbind(t).Expect(t, http.StatusOK)
-	n := testdrive.Read[int](t, p.Admin(t), "SELECT COUNT(*) FROM mysql.user WHERE user = ?", definer.Username)
-	require.Equal(t, 1, n, "the account of the view's definer is there %d times", n)
+	testdrive.Exec(t, c.Open(t), "CREATE VIEW one AS SELECT 1 AS one")
+	first.Unbind(t).Expect(t, http.StatusOK)
+	require.True(t, testdrive.AccountExists(t, p, c.Username), "the account of the view's definer is gone")
 	i.Bound(t, nil)
 	testdrive.ExpectError(t, i.NewBinding().Bind(t, nil), "BindingLimitReached")
 
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-large"), http.StatusOK)
 	more, _ := i.Bound(t, nil)
-	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), "PlanChangeNotSupported", "has 4 service bindings",
-		"shared-small allows 3", "Delete 1")
+	testdrive.ExpectError(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), "PlanChangeNotSupported", "has 3 service bindings",
+		"shared-small allows 2", "Delete 1")
 	more.Unbind(t).Expect(t, http.StatusOK)
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
-	expectBindings(t, i, bindLimit)
-}
-
-// bindLimit is how many bindings an instance of shared-small may have.
-const bindLimit = 3
-
-// expectBindings fails the test unless the instance reports this number of bindings, and the limit.
-func expectBindings(t *testing.T, i testdrive.Instance, want int) {
-	r := i.Fetch(t).Expect(t, http.StatusOK)
-	n, limit := testdrive.Field(r.Body, "metadata", "attributes", "bindings"), testdrive.Field(r.Body, "metadata", "attributes", "max_bindings")
-	assert.True(t, n == float64(want) && limit == float64(bindLimit),
-		"%v of %v bindings instead of %d of %d: %s", n, limit, want, bindLimit, r.Raw)
 }
 
 type body = testdrive.Body

@@ -235,8 +235,7 @@ func (c *client) send(i *instance, q request, b *credential, plan string) {
 	if q == remove {
 		i.beforeDeletion()
 	}
-	method, path, body := c.world.wire(i, q, b, plan)
-	r, err := c.exchange(q, method, path, body)
+	r, err := c.exchange(i, q, b, plan)
 	if q == remove && err == nil && (r.Status == http.StatusOK || r.Status == http.StatusGone) {
 		i.toldGone = true
 	}
@@ -263,14 +262,14 @@ func (c *client) send(i *instance, q request, b *credential, plan string) {
 }
 
 // exchange sends a request to any replica. Some clients do not wait for the response.
-func (c *client) exchange(q request, method, path string, body map[string]any) (testdrive.Response, error) {
+func (c *client) exchange(i *instance, q request, b *credential, plan string) (testdrive.Response, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if (q == create || q == createOther) && c.chance(20) || q != poll && q != fetch && c.chance(4) {
 		hurry := time.AfterFunc(time.Duration(c.random.IntN(40))*time.Millisecond, cancel)
 		defer hurry.Stop()
 	}
-	return c.world.send(ctx, c.random, q, method, path, body)
+	return c.world.send(ctx, c.random, q, c.world.wire(i, q, b, plan))
 }
 
 // silence keeps what may have become of a request that was not answered.
@@ -345,7 +344,7 @@ func (c *client) learn(i *instance, q request, b *credential, plan string, r tes
 func (c *client) accepted(i *instance, q request, plan, operation string) {
 	same := q == create && i.phases.is(creating) || q == remove && i.phases.is(deleting)
 	if same && i.operation != "" && i.operation != operation {
-		r, err := c.exchange(poll, "GET", c.world.pollPath(i.id, i.operation), nil)
+		r, err := c.exchange(i, poll, nil, "")
 		if err == nil && r.Status == http.StatusOK && r.String("state") != "failed" {
 			c.world.wrong("the repeated %s of %s got %s; it was %s before, which is %s", q, i.id, operation, i.operation, r.Raw)
 		}
@@ -419,7 +418,7 @@ func (c *client) write(i *instance, b *credential) {
 // poll asks about the operation in progress.
 func (c *client) poll(i *instance) {
 	asked := time.Now()
-	r, err := c.exchange(poll, "GET", c.world.pollPath(i.id, i.operation), nil)
+	r, err := c.exchange(i, poll, nil, "")
 	if !c.world.conclusive(i.id, poll, asked, r, err) {
 		return
 	}
@@ -480,8 +479,7 @@ func (c *client) fight() {
 		b = &credential{Binding: audit.Binding{ID: fmt.Sprintf("%s-b%d", i.id, c.random.IntN(3)), Role: "read-write"}}
 	}
 	asked := time.Now()
-	method, path, body := c.world.wire(i, q, b, c.pick(related[i.plan]))
-	r, err := c.exchange(q, method, path, body)
+	r, err := c.exchange(i, q, b, c.pick(related[i.plan]))
 	if c.world.conclusive(i.id, q, asked, r, err) && !slices.Contains(right[q], r.Status) && !c.world.waited(asked, r) {
 		c.world.wrong("%s of %s: status %d: %s", q, i.id, r.Status, r.Raw)
 	}

@@ -262,17 +262,17 @@ func (c *client) end(i *instance) {
 
 // expect sends a request when nothing fails any more. On a busy machine that is told "not now", it asks again.
 func (c *client) expect(i *instance, q request, b *credential, statuses ...int) testdrive.Response {
-	method, path, body := c.world.wire(i, q, b, "")
+	wire := c.world.wire(i, q, b, "")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	r, err := c.world.send(ctx, c.random, q, method, path, body)
+	r, err := c.world.send(ctx, c.random, q, wire)
 	for err == nil && c.world.notNow(r) && ctx.Err() == nil {
 		c.world.count("answer", "503 without an outage")
 		if q == remove {
 			i.phases[absent] = true // it may be done nevertheless
 		}
 		c.pause()
-		r, err = c.world.send(ctx, c.random, q, method, path, body)
+		r, err = c.world.send(ctx, c.random, q, wire)
 	}
 	if err != nil || !slices.Contains(statuses, r.Status) {
 		c.world.wrong("%s of %s (phases %v, late %v) at the end: %v, status %d: %s", q, i.id, i.phases, i.late, err, r.Status,

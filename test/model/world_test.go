@@ -24,6 +24,7 @@ import (
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/platform"
 	"mysql-broker/test/testdrive"
 )
 
@@ -38,6 +39,7 @@ type world struct {
 	admin     *sql.DB // past the proxy
 	mysqlHome string  // the directory of the shared server
 	plans     map[string]plan.Plan
+	offered   map[string]platform.Plan
 	contended []string // ids of instances that all clients fight for
 	busy      bool     // other tests run on this machine at the same time
 
@@ -80,7 +82,7 @@ func (w *world) notNow(r testdrive.Response) bool {
 }
 
 func newWorld(t *testing.T, flavour string, busy bool) *world {
-	w := &world{t: t, plans: map[string]plan.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy,
+	w := &world{t: t, plans: map[string]plan.Plan{}, offered: map[string]platform.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy,
 		counts: map[string]int{}}
 	private := testdrive.StartCrashable(t, flavour).MySQL
 	var err error
@@ -106,7 +108,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	all, err := catalog.Load(w.env["CATALOG"])
 	require.NoError(t, err)
 	for _, p := range all.Plans() {
-		w.plans[p.Name] = p
+		w.plans[p.Name], w.offered[p.Name] = p, platform.NamedPlan(t, p.Name)
 	}
 	testdrive.NewFaults(t, w.env).Decide(w.aim.decide)
 	for n := range w.replicas {
@@ -199,15 +201,10 @@ func (w *world) waited(asked time.Time, r testdrive.Response) bool {
 }
 
 // send sends a request to any replica that listens. One that nobody accepted goes to another.
-func (w *world) send(ctx context.Context, random *rand.Rand, q request, method, path string,
-	body map[string]any) (testdrive.Response, error) {
+func (w *world) send(ctx context.Context, random *rand.Rand, q request, wire platform.Request) (testdrive.Response, error) {
 	w.count("request", string(q))
 	for {
-		var content any
-		if body != nil {
-			content = body
-		}
-		r, err := w.replicas[random.IntN(len(w.replicas))].Load().SendFor(ctx, method, path, content, nil)
+		r, err := w.replicas[random.IntN(len(w.replicas))].Load().SendFor(ctx, wire.Method, wire.Path, wire.Body, nil)
 		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil {
 			return r, err
 		}
@@ -216,57 +213,49 @@ func (w *world) send(ctx context.Context, random *rand.Rand, q request, method, 
 }
 
 // wire is how a request looks in HTTP.
-func (w *world) wire(i *instance, q request, b *credential, planName string) (method, path string,
-	body map[string]any) {
-	its := w.plans[i.plan]
-	path = "/v2/service_instances/" + i.id
-	mode := "?accepts_incomplete=true"
-	if its.Async == plan.AsyncNever && i.source == nil {
-		mode = ""
-	}
-	ids := fmt.Sprintf("service_id=%s&plan_id=%s", its.ServiceID, its.ID)
-	binding := map[string]any{"service_id": its.ServiceID, "plan_id": its.ID}
+func (w *world) wire(i *instance, q request, b *credential, planName string) platform.Request {
+	p, path := w.offered[i.plan], platform.InstancePath(i.id)
 	if b != nil {
-		path += "/service_bindings/" + b.ID
-		binding["parameters"] = map[string]any{"role": b.Role}
+		path = platform.BindingPath(i.id, b.ID)
 	}
 	switch q {
 	case create, createOther:
-		body := map[string]any{"service_id": its.ServiceID, "plan_id": its.ID, "organization_guid": "an-organization",
-			"space_guid": q, "context": map[string]any{"platform": "cloudfoundry"}}
+		parameters := map[string]any{}
 		switch {
 		case i.undelete:
-			body["parameters"] = map[string]any{"undelete": i.id}
+			parameters["undelete"] = i.id
 		case i.from != "":
-			body["parameters"] = map[string]any{"restore_from": i.from}
+			parameters["restore_from"] = i.from
 		case i.source != nil:
-			body["parameters"] = map[string]any{"clone_from": i.source.id}
+			parameters["clone_from"] = i.source.id
 		}
-		return "PUT", path + mode, body
+		r := p.ProvisionWith(i.id, parameters)
+		r.Body.(map[string]any)["space_guid"] = q
+		if i.source != nil {
+			return p.InBackground(r)
+		}
+		return r
 	case update:
-		to := w.plans[planName]
-		return "PATCH", path + "?accepts_incomplete=true", map[string]any{"service_id": to.ServiceID, "plan_id": to.ID}
+		return p.Update(i.id, w.offered[planName])
 	case backUp:
-		binding["parameters"] = map[string]any{"backup": "now"}
-		return "PATCH", path + "?accepts_incomplete=true", binding
+		return p.BackUp(i.id)
 	case restore:
-		binding["parameters"] = map[string]any{"restore_backup": i.backup, "confirm": i.id}
-		return "PATCH", path + "?accepts_incomplete=true", binding
+		return p.RestoreInPlace(i.id, i.backup)
 	case remove:
-		return "DELETE", path + "?accepts_incomplete=true&" + ids, nil
-	case bindOther:
-		binding["bind_resource"] = map[string]any{"app_guid": "another-app"}
-		return "PUT", path, binding
-	case bind, bindAgain:
-		return "PUT", path, binding
+		return p.InBackground(p.Deprovision(i.id))
+	case bind, bindAgain, bindOther:
+		r := p.Bind(i.id, b.ID)
+		r.Body.(map[string]any)["parameters"] = map[string]any{"role": b.Role}
+		if q == bindOther {
+			r.Body.(map[string]any)["bind_resource"] = map[string]any{"app_guid": "another-app"}
+		}
+		return r
 	case unbind:
-		return "DELETE", path + "?" + ids, nil
+		return p.Unbind(i.id, b.ID)
+	case poll:
+		path += "/last_operation?operation=" + i.operation
 	}
-	return "GET", path, nil
-}
-
-func (w *world) pollPath(id, operation string) string {
-	return "/v2/service_instances/" + id + "/last_operation?operation=" + operation
+	return platform.Request{Method: "GET", Path: path}
 }
 
 // audit compares what was told with what there is.

@@ -72,16 +72,16 @@ func (p Plan) ProvisionWith(id string, parameters map[string]any) Request {
 
 // Clone asks for an instance with a copy of another one's data.
 func (p Plan) Clone(id, of string) Request {
-	return p.inBackground(p.ProvisionWith(id, map[string]any{"keep_deleted_days": 0, "clone_from": of}))
+	return p.InBackground(p.ProvisionWith(id, map[string]any{"keep_deleted_days": 0, "clone_from": of}))
 }
 
 // Restore asks for an instance with the data of a backup.
 func (p Plan) Restore(id, from string) Request {
-	return p.inBackground(p.ProvisionWith(id, map[string]any{"keep_deleted_days": 0, "restore_from": from}))
+	return p.InBackground(p.ProvisionWith(id, map[string]any{"keep_deleted_days": 0, "restore_from": from}))
 }
 
-// inBackground lets an operation go on in the background even if the plan needs that for no other.
-func (p Plan) inBackground(q Request) Request {
+// InBackground lets an operation go on in the background even if the plan needs that for no other.
+func (p Plan) InBackground(q Request) Request {
 	if p.Async == "" {
 		q.Path += "accepts_incomplete=true"
 	}
@@ -90,12 +90,8 @@ func (p Plan) inBackground(q Request) Request {
 
 // Update changes the plan. If that moves the data, it goes on in the background.
 func (p Plan) Update(id string, to Plan) Request {
-	q := Request{Update, "PATCH", InstancePath(id) + "?" + p.Async,
-		map[string]any{"service_id": p.ServiceID, "plan_id": to.ID}, id}
-	if p.Dedicated() != to.Dedicated() {
-		q = p.inBackground(q)
-	}
-	return q
+	return p.InBackground(Request{Update, "PATCH", InstancePath(id) + "?" + p.Async,
+		map[string]any{"service_id": p.ServiceID, "plan_id": to.ID}, id})
 }
 
 // BackUp asks for a backup.
@@ -109,7 +105,7 @@ func (p Plan) RestoreInPlace(id, from string) Request {
 }
 
 func (p Plan) updateWith(kind, id string, parameters map[string]any) Request {
-	return p.inBackground(Request{kind, "PATCH", InstancePath(id) + "?" + p.Async,
+	return p.InBackground(Request{kind, "PATCH", InstancePath(id) + "?" + p.Async,
 		map[string]any{"service_id": p.ServiceID, "plan_id": p.ID, "parameters": parameters}, id})
 }
 

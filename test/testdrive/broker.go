@@ -2,7 +2,6 @@
 package testdrive
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +26,7 @@ import (
 	"mysql-broker/store"
 	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/logged"
 	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
 )
@@ -132,7 +132,7 @@ type Broker struct {
 	OnAnswer func(Response) // called with every response, if not nil
 	cmd      *exec.Cmd
 	exited   chan struct{} // closed once the process has ended
-	log      *logFile
+	log      *logged.Text
 }
 
 // Start runs `serve` until the test ends, with only the given environment.
@@ -192,13 +192,12 @@ func run(t testing.TB, cmd *exec.Cmd) *Broker { return runBy(t, cmd, cmd.Start) 
 
 // runBy is run with a function that starts the command.
 func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {
-	b := &Broker{Username: Username, Password: Password, cmd: cmd, exited: make(chan struct{}), log: newLogFile()}
+	b := &Broker{Username: Username, Password: Password, cmd: cmd, exited: make(chan struct{}), log: &logged.Text{}}
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
 	require.NoError(t, start())
 	go func() {
 		b.cmd.Wait()
-		b.log.end()
 		close(b.exited)
 	}()
 	t.Cleanup(func() {
@@ -213,12 +212,19 @@ func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {
 
 func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
-// Signal sends a signal; the process may have ended.
-func (b *Broker) Signal(t testing.TB, s syscall.Signal) {
+func (b *Broker) ended() bool {
 	select {
 	case <-b.exited:
-		return
+		return true
 	default:
+		return false
+	}
+}
+
+// Signal sends a signal; the process may have ended.
+func (b *Broker) Signal(t testing.TB, s syscall.Signal) {
+	if b.ended() {
+		return
 	}
 	err := b.cmd.Process.Signal(s)
 	assert.False(t, err != nil && err != os.ErrProcessDone, "signal the broker: %v", err)
@@ -244,73 +250,17 @@ func (b *Broker) Kill(t testing.TB) {
 }
 
 // Log returns everything that the process has printed.
-func (b *Broker) Log() string { return b.log.text() }
+func (b *Broker) Log() string { return b.log.String() }
 
 // AwaitLog waits for the first printed line that contains text, and returns it.
-func (b *Broker) AwaitLog(t testing.TB, text string) string {
-	line, err := b.log.await(text, limits.Stuck)
-	require.NoError(t, err, "output:\n%s", b.Log())
+func (b *Broker) AwaitLog(t testing.TB, text string) (line string) {
+	Eventually(t, fmt.Sprintf("a line with %q", text), func() bool {
+		ended := b.ended()
+		before, after, found := strings.Cut(b.Log(), text)
+		rest, _, whole := strings.Cut(after, "\n")
+		line = before[strings.LastIndexByte(before, '\n')+1:] + text + rest
+		require.True(t, found || !ended, "the process ended before it printed %q; output:\n%s", text, b.Log())
+		return found && (whole || ended)
+	})
 	return line
-}
-
-// logFile collects output and wakes those who wait for a line.
-type logFile struct {
-	mu      sync.Mutex
-	buf     bytes.Buffer
-	changed chan struct{} // closed and replaced at each write
-	ended   bool
-}
-
-func newLogFile() *logFile { return &logFile{changed: make(chan struct{})} }
-
-func (l *logFile) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.wake()
-	return l.buf.Write(p)
-}
-
-func (l *logFile) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
-	l.wake()
-}
-
-func (l *logFile) wake() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-func (l *logFile) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-// await returns the first line that contains text. It looks at each line once: logs can be long.
-func (l *logFile) await(text string, limit time.Duration) (string, error) {
-	deadline := time.After(limit)
-	for seen := 0; ; {
-		l.mu.Lock()
-		fresh, ended, changed := string(l.buf.Bytes()[seen:]), l.ended, l.changed
-		l.mu.Unlock()
-		for line := range strings.Lines(fresh) {
-			if !strings.HasSuffix(line, "\n") && !ended {
-				break // the rest of it is to come
-			}
-			seen += len(line)
-			if strings.Contains(line, text) {
-				return strings.TrimSuffix(line, "\n"), nil
-			}
-		}
-		if ended {
-			return "", fmt.Errorf("the process ended before it printed %q", text)
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			return "", fmt.Errorf("no line with %q after %v", text, limit)
-		}
-	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"mysql-broker/test/admit"
 	"mysql-broker/test/limits"
+	"mysql-broker/test/logged"
 )
 
 // Output is the output and the exit status of a command.
@@ -52,10 +53,10 @@ func Run(t testing.TB, env map[string]string, args ...string) Output {
 func runMain(t testing.TB, env map[string]string, args []string) Output {
 	ctx, cancel := context.WithTimeout(t.Context(), limits.Stuck)
 	defer cancel()
-	stdout, stderr := newLogFile(), newLogFile()
-	status := Main(ctx, append([]string{}, args...), func(name string) string { return env[name] }, stdout, stderr)
-	require.True(t, ctx.Err() == nil, "%v: %v; output:\n%s%s", args, ctx.Err(), stdout.text(), stderr.text())
-	return Output{Status: status, Stdout: stdout.text(), Stderr: stderr.text()}
+	var stdout, stderr logged.Text
+	status := Main(ctx, append([]string{}, args...), func(name string) string { return env[name] }, &stdout, &stderr)
+	require.True(t, ctx.Err() == nil, "%v: %v; output:\n%s%s", args, ctx.Err(), &stdout, &stderr)
+	return Output{Status: status, Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
 // Command prepares a command of the program. The test starts and ends it.

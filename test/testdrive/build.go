@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -54,14 +53,11 @@ func previous(t testing.TB) string { return program(t, "mysql-broker-previous", 
 // previousRelease is the commit of the previous release: see releaseBefore.
 var previousRelease = sync.OnceValues(func() (string, error) { return releaseBefore(Root()) })
 
-// releaseHeadings matches the headings of the releases in CHANGELOG.md, the newest first. What has no date is not released.
-var releaseHeadings = regexp.MustCompile(`(?m)^## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d$`)
-
 // releaseBefore finds the commit of the release from which HEAD is upgraded: the newest one before HEAD. If there is
 // none, it is HEAD itself, and the upgrade is to the uncommitted changes.
 //
-// The commit of a release is the first one with its heading in CHANGELOG.md. It is looked up because clones need not
-// have tags, and a commit cannot contain its own id.
+// The commit of a release is the one that adds its heading to CHANGELOG.md: what has no date is not released. It is looked
+// up because clones need not have tags, and a commit cannot contain its own id.
 func releaseBefore(dir string) (commit string, err error) {
 	shallow, err := git(dir, "rev-parse", "--is-shallow-repository")
 	if err != nil {
@@ -74,21 +70,14 @@ func releaseBefore(dir string) (commit string, err error) {
 	if err != nil {
 		return "", err
 	}
-	changelog, err := git(dir, "show", "HEAD:CHANGELOG.md")
+	with, err := git(dir, "log", "--format=%H", `-G^## \[[0-9]+\.[0-9]+\.[0-9]+\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$`, "HEAD", "--",
+		"CHANGELOG.md")
 	if err != nil {
 		return "", err
 	}
-	for _, heading := range releaseHeadings.FindAllString(changelog, -1) {
-		with, err := git(dir, "log", "--format=%H", "-S"+heading, "HEAD", "--", "CHANGELOG.md")
-		if err != nil {
-			return "", err
-		}
-		commits := strings.Fields(with)
-		if len(commits) == 0 {
-			return "", fmt.Errorf("no commit has added %q to CHANGELOG.md", heading)
-		}
-		if first := commits[len(commits)-1]; first != head {
-			return first, nil
+	for _, commit := range strings.Fields(with) { // the newest first
+		if commit != head {
+			return commit, nil
 		}
 	}
 	return head, nil

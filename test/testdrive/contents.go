@@ -160,16 +160,9 @@ func ExpectWritten(t *testing.T, acked []string, c Credentials) {
 		"of %d rows that were written meanwhile, %q are lost", len(acked), lost)
 }
 
-// ExpectSame compares what two databases hold.
+// ExpectSame compares what two databases have. An account that may only read, like those of the first one, sees no triggers.
 func ExpectSame(t *testing.T, a, b Credentials) {
-	from, to := a.Open(t), b.Open(t)
-	for _, query := range []string{
-		"SELECT CONCAT(table_name, table_type) FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1",
-		"SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1",
-		"SELECT CONCAT(id, name) FROM items ORDER BY 1", "SELECT name FROM names ORDER BY 1",
-		"SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(id))) FROM written",
-	} {
-		was, is := ReadAll(t, from, query), ReadAll(t, to, query)
-		assert.True(t, slices.Equal(was, is), "%s: %q became %q", query, was, is)
-	}
+	assert.Equal(t, Contents(t, a), slices.DeleteFunc(Contents(t, b), func(line string) bool {
+		return strings.HasPrefix(line, "trigger ")
+	}))
 }

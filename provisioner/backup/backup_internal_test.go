@@ -18,7 +18,11 @@ import (
 	"mysql-broker/provisioner/memory"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
+	"mysql-broker/test/s3"
+	"mysql-broker/test/servers"
 )
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // write writes a backup whose rows the test gives, one statement a chunk.
 func (s shelf) write(t *testing.T, instanceID, id string, statements ...string) Manifest {
@@ -253,6 +257,36 @@ func TestRewrapBesideDelete(t *testing.T) {
 					rewrapped, deleted)
 			}
 		}
+	}
+}
+
+// What a Rewrap that was killed has written of a backup that was deleted meanwhile, the next one deletes.
+func TestRewrapKilledBesideDelete(t *testing.T) {
+	t.Parallel()
+	old := newShelf(t)
+	bucket, err := objectstore.OpenS3(objectstore.S3Config{Endpoint: s3.Start(t).Address, Insecure: true, Bucket: s3.Bucket,
+		AccessKey: s3.AccessKey, SecretKey: s3.SecretKey})
+	require.NoError(t, err)
+	old.Objects = bucket
+	rewrapping := old
+	rewrapping.use(t, promoted(t, old.keyset))
+	for calls, began := 0, true; began; calls++ {
+		began = false
+		old.write(t, "i", "b_1", "INSERT 1")
+		ctx, kill := context.WithCancel(t.Context())
+		rewrapping.Objects = &called{nth: calls + 1, fn: kill, Store: &called{nth: calls, Store: bucket, fn: func() {
+			began = true
+			require.NoError(t, old.Delete(t.Context(), "i", "b_1"))
+		}}}
+		_, err := rewrapping.Rewrap(ctx)
+		require.Equal(t, ctx.Err() != nil, err != nil, "after %d calls: %v", calls, err)
+		kill()
+		rewrapping.Objects = bucket
+		_, err = rewrapping.Rewrap(t.Context())
+		require.NoError(t, err)
+		names, err := old.names(t.Context(), "")
+		require.NoError(t, err)
+		require.True(t, !began || len(names) == 0, "deleted after %d calls: %q", calls, names)
 	}
 }
 

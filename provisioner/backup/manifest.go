@@ -186,11 +186,17 @@ func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
 	var failed error
 	err = v.eachNamed(ctx, []string{manifestName, logName}, func(name string) error {
 		e, key, err := v.keyOf(ctx, name)
-		if err != nil || v.Keys.Current(e.Key) {
+		if err != nil {
 			if !errors.Is(err, ErrNotFound) { // deleted meanwhile
 				failed = errors.Join(failed, err)
 			}
 			return nil
+		}
+		if v.Keys.Current(e.Key) {
+			if path.Base(name) == manifestName {
+				_, err = v.deleteAlone(ctx, name)
+			}
+			return err
 		}
 		sealed, err := v.seal(e.Manifest, key)
 		if err != nil {
@@ -207,8 +213,8 @@ func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
 
 // replace writes a manifest or log again, unless it is deleted meanwhile, and reports whether it is there. Not every
 // object store can write only what exists. But a deletion ends with this object, so if it was written after that, it is
-// the only one left in the folder. It stays there if the second listing fails or the process ends before it, or if it
-// is the log of an archive to which nothing was archived. Such a log is deleted again once it is imported.
+// the only one left in the folder. If the process ends before that is seen, the next Rewrap deletes a manifest. A log
+// stays, as one to which nothing was archived does. Such a log is deleted again once it is imported.
 func (v Vault) replace(ctx context.Context, name string, data []byte) (there bool, err error) {
 	before, err := v.names(ctx, path.Dir(name)+"/")
 	if err != nil || !slices.Contains(before, name) {
@@ -217,8 +223,17 @@ func (v Vault) replace(ctx context.Context, name string, data []byte) (there boo
 	if err := v.Objects.Put(ctx, name, data); err != nil {
 		return false, err
 	}
-	after, err := v.names(ctx, path.Dir(name)+"/")
-	if err == nil && len(before) > 1 && len(after) <= 1 {
+	if path.Base(name) == logName && len(before) == 1 { // nothing was archived
+		return true, nil
+	}
+	return v.deleteAlone(ctx, name)
+}
+
+// deleteAlone deletes an object that is the only one in its folder, and reports whether it was not. No backup consists
+// of its manifest alone: each has a schema.
+func (v Vault) deleteAlone(ctx context.Context, name string) (there bool, err error) {
+	names, err := v.names(ctx, path.Dir(name)+"/")
+	if err == nil && len(names) <= 1 {
 		return false, v.Objects.Delete(ctx, name)
 	}
 	return err == nil, err

@@ -160,6 +160,16 @@ func TestTwoWorkersWriteOneBackup(t *testing.T) {
 	assert.ErrorIs(t, err, lost, "an object")
 	_, err = s.Manifest(t.Context(), "i", "b_2")
 	assert.ErrorIs(t, err, ErrNotFound, "the backup is there")
+	late := &writing{vault: s.Vault, attempt: "late",
+		manifest: Manifest{InstanceID: "i", ID: "b_3", key: make([]byte, keyBytes)}}
+	require.NoError(t, late.writeSchema(t.Context(), transfer.Schema{}))
+	require.NoError(t, s.clear(t.Context(), "i", "b_3")) // by a worker that has the lease now
+	_, err = late.finish(t.Context())
+	require.NoError(t, err)
+	s.write(t, "i", "b_3", "INSERT 1")
+	m, err := s.Manifest(t.Context(), "i", "b_3")
+	require.NoError(t, err)
+	assert.NoError(t, s.check(t, m), "a manifest that came after its objects were deleted counts")
 }
 
 func TestDelete(t *testing.T) {

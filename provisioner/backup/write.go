@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ import (
 // Write writes a backup of a database, with the facts of about, and returns its manifest. If the backup is complete
 // already, Write only returns the manifest. It deletes what an interrupted Write of the same backup has left.
 func (v Vault) Write(ctx context.Context, about Manifest, from transfer.Source, o transfer.Options) (Manifest, error) {
-	there, err := v.Manifest(ctx, about.InstanceID, about.ID)
+	there, err := v.whole(ctx, about.InstanceID, about.ID)
 	if !errors.Is(err, ErrNotFound) {
 		return there, err
 	}
@@ -35,6 +36,26 @@ func (v Vault) Write(ctx context.Context, about Manifest, from transfer.Source, 
 		return about, err
 	}
 	return w.finish(ctx)
+}
+
+// whole returns the manifest of a backup. It returns ErrNotFound if there is none, or not all objects of the backup are
+// there: a worker that was paused before it wrote the manifest may have done so after another one deleted its objects.
+func (v Vault) whole(ctx context.Context, instanceID, id string) (Manifest, error) {
+	m, err := v.Manifest(ctx, instanceID, id)
+	if err != nil {
+		return m, err
+	}
+	names, err := v.names(ctx, folder(instanceID, id))
+	slices.Sort(names)
+	missing := func(o object) bool {
+		_, found := slices.BinarySearch(names, folder(instanceID, id)+o.Name)
+		return !found
+	}
+	if err == nil && (missing(m.Schema) ||
+		slices.ContainsFunc(m.Parts, func(p part) bool { return slices.ContainsFunc(p.Objects, missing) })) {
+		err = ErrNotFound
+	}
+	return m, err
 }
 
 // writing is a backup that is being written.
@@ -100,11 +121,16 @@ func (w *writing) finish(ctx context.Context) (Manifest, error) {
 			return m, err
 		}
 	}
-	err = w.vault.Objects.Create(ctx, folder(m.InstanceID, m.ID)+manifestName, sealed)
-	if errors.Is(err, objectstore.ErrExists) {
-		return w.vault.Manifest(ctx, m.InstanceID, m.ID)
+	name := folder(m.InstanceID, m.ID) + manifestName
+	err = w.vault.Objects.Create(ctx, name, sealed)
+	if !errors.Is(err, objectstore.ErrExists) {
+		return m, err
 	}
-	return m, err
+	there, err := w.vault.whole(ctx, m.InstanceID, m.ID)
+	if errors.Is(err, ErrNotFound) {
+		return m, w.vault.Objects.Put(ctx, name, sealed)
+	}
+	return there, err
 }
 
 // worker writes parts. It implements transfer.Output.

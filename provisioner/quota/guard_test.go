@@ -14,6 +14,7 @@ import (
 
 	"mysql-broker/provisioner/bindings"
 	"mysql-broker/provisioner/engine"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/store"
@@ -252,7 +253,7 @@ func TestDedicatedServers(t *testing.T) {
 	i := f.Provision(dedicated)
 	a := f.bind(i, plan.ReadWrite)
 	testdrive.Fill(t, a.DB, quotaMB+4)
-	f.guard()
+	g := f.guard()
 	f.awaitOver(i, true)
 	f.expectRefused(f.bind(i, plan.ReadWrite))
 	testdrive.Exec(t, f.bind(i, plan.ReadWrite).DB, "DELETE FROM filler WHERE id > 3")
@@ -262,7 +263,8 @@ func TestDedicatedServers(t *testing.T) {
 	signal := func(s syscall.Signal) { testdrive.SignalMysqlds(t, f.Env["LAUNCHER_DIR"], s) }
 	signal(syscall.SIGSTOP)
 	defer signal(syscall.SIGCONT)
-	f.awaitLog("measuring all databases of a server failed")
+	const warning = "measuring all databases of a server failed"
+	f.awaitLog(warning)
 	// A server that an operation may have stopped does not count as failed.
 	hanging, finish := f.measured(store.DedicatedServers), f.begin(i)
 	testdrive.Eventually(t, "all other servers count as measured", func() bool {
@@ -272,6 +274,24 @@ func TestDedicatedServers(t *testing.T) {
 	signal(syscall.SIGCONT)
 	f.awaitRound(store.DedicatedServers)
 	f.awaitLog("measuring all databases of a server works again")
+	g.Close()
+
+	// After a restart of the host, a server that is still starting is nothing to warn of.
+	let := testdrive.CrashDedicated(t, f.Env["LAUNCHER_DIR"], i.Location.Server)
+	supervising, err := f.Config.Launchers[0].Open(launcher.Options{Supervise: true})
+	f.Must(err)
+	t.Cleanup(supervising.Close)
+	testdrive.Eventually(t, "it is starting", func() bool { return supervising.Starting(i.Location.Server) })
+	f.Launcher = supervising.(launcher.Stopper)
+	f.Fleet = f.FleetOf(f.Fleet.Shared)
+	warned := f.log.Count(warning)
+	f.guard()
+	f.awaitRound(store.DedicatedServers)
+	assert.Equal(t, warned, f.log.Count(warning), "operators are warned of a server that is starting")
+	let()
+	testdrive.Eventually(t, "the server is back", func() bool { return a.DB.PingContext(t.Context()) == nil })
+	testdrive.CrashDedicated(t, f.Env["LAUNCHER_DIR"], i.Location.Server)
+	testdrive.Eventually(t, "operators are warned", func() bool { return f.log.Count(warning) > warned })
 }
 
 func TestLevel(t *testing.T) {

@@ -26,13 +26,6 @@ func ExpectNoRoom(t *testing.T, i Instance, operation string, tasks Tasks, cause
 	ExpectRefusal(t, r, http.StatusOK, "no room for a dedicated server", operation)
 }
 
-// DedicatedID is the launcher's id of the one server that it has.
-func DedicatedID(t *testing.T, env map[string]string) string {
-	found, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*"))
-	require.True(t, err == nil && len(found) == 1, "servers of the launcher: %v, %v", found, err)
-	return filepath.Base(found[0])
-}
-
 // ExpectVersion fails unless the platform, the operator and applications see that version.
 func (i Instance) ExpectVersion(t *testing.T, p Platform, env map[string]string, version string) {
 	t.Helper()

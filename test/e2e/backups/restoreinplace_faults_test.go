@@ -21,9 +21,10 @@ func (r *spoiltInstance) revive(t *testing.T) {
 	r.i.Platform = r.Platform
 }
 
-// TestFaultRestoreInPlaceBesideAHangingObjectStore has the object store hang while nobody may write: it accepts
-// connections, and does not answer. Applications can write again before it answers.
-func TestFaultRestoreInPlaceBesideAHangingObjectStore(t *testing.T) {
+// TestFaultRestoreInPlaceThatEnds has the object store hang while nobody may write: it accepts connections, and does not
+// answer. Applications can write again before it answers. Then it drops what was restored before it takes the place of the
+// data.
+func TestFaultRestoreInPlaceThatEnds(t *testing.T) {
 	t.Parallel()
 	service := s3.Start(t)
 	r := newSpoiltInstanceOn(t, testdrive.Private(t, servers.Any(t).Flavour), service.Configure)
@@ -39,15 +40,9 @@ func TestFaultRestoreInPlaceBesideAHangingObjectStore(t *testing.T) {
 	release()
 	r.ExpectEnd(t, operation, "failed", "The object store for backups failed")
 	r.expectSpoilt(t, "after a restore that a hanging object store has ended")
-	r.remove(t)
-}
 
-// TestFaultRestoreInPlaceThatIsDropped drops what was restored before it takes the place of the data.
-func TestFaultRestoreInPlaceThatIsDropped(t *testing.T) {
-	t.Parallel()
-	r := newSpoiltInstance(t, servers.Any(t).Flavour)
-	reached, release := testdrive.HoldAt(t, r.Faults, "restore: switch: begins")
-	operation := r.begin(t)
+	reached, release = testdrive.HoldAt(t, r.Faults, "restore: switch: begins")
+	operation = r.begin(t)
 	testdrive.Receive(t, reached, "the backup is restored")
 	filled := testdrive.Read[string](t, r.AdminDB, "SELECT schema_name FROM information_schema.schemata "+
 		`WHERE schema_name LIKE 'db\_%' AND schema_name NOT IN ('db_broker_marks', ?)`, r.c.Database)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/process/files"
 	"mysql-broker/test/admit"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/limits"
@@ -40,7 +40,7 @@ type Cluster struct {
 	binary  mysqld.Binary
 	dir     string
 	id      string // of the cluster or group
-	user    *syscall.Credential
+	user    files.Owner
 }
 
 // Node is a server of a cluster. Its methods are for one goroutine.
@@ -69,8 +69,9 @@ func StartCluster(t testing.TB, flavour string) *Cluster {
 // StartClusterOn is StartCluster with each node on a host of its own.
 func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluster {
 	admit.Enter(t, admit.Cluster)
-	c := &Cluster{Flavour: flavour, binary: binaryOf(t, flavour), id: uuid.NewString(), user: nobody(t),
-		dir: launcherDir(t)}
+	owner, err := files.LookupOwner()
+	require.NoError(t, err)
+	c := &Cluster{Flavour: flavour, binary: binaryOf(t, flavour), id: uuid.NewString(), user: owner, dir: launcherDir(t)}
 	c.prepareTransfers(t)
 	addresses := []string{"127.0.0.1"}
 	for n, host := range hosts {
@@ -130,8 +131,8 @@ func (c *Cluster) prepareTransfers(t testing.TB) {
 	if err == nil {
 		err = servers.WriteProgram(filepath.Join(c.transfers(), "wsrep_sst_increment"), transfer)
 	}
-	if err == nil && c.user != nil {
-		err = os.Chown(c.transfers(), int(c.user.Uid), int(c.user.Gid))
+	if err == nil {
+		err = os.Chown(c.transfers(), c.user.UID, c.user.GID)
 	}
 	require.NoError(t, err)
 }
@@ -158,18 +159,6 @@ func (c *Cluster) Described(t testing.TB, port int) string {
 		described["host"], described["port"] = "127.0.0.1", port
 	}
 	return Encode(t, []any{described})
-}
-
-// nobody is the user of the servers if the tests run as root, because they refuse to run as root.
-func nobody(t testing.TB) *syscall.Credential {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	u, err := user.Lookup("nobody")
-	require.NoError(t, err)
-	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
-	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
 // initialise creates the data directory of a node as a copy of another one.
@@ -201,11 +190,9 @@ func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte)
 		"cert.pem": string(leaf), "admin.sql": admin} {
 		require.NoError(t, os.WriteFile(filepath.Join(node.dir, name), []byte(content), 0o600))
 	}
-	if c.user != nil {
-		require.NoError(t, filepath.WalkDir(node.dir, func(path string, _ os.DirEntry, err error) error {
-			return errors.Join(err, os.Chown(path, int(c.user.Uid), int(c.user.Gid)))
-		}))
-	}
+	require.NoError(t, filepath.WalkDir(node.dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(path, c.user.UID, c.user.GID))
+	}))
 }
 
 // galera returns the settings of a Galera node.
@@ -278,7 +265,7 @@ func (c *Cluster) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(c.binary.Path, args...)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + c.transfers() + ":/usr/sbin:/usr/bin:/sbin:/bin",
 		"LC_ALL=C", "TRANSFERS=" + c.transfers()}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: c.user}
+	cmd.SysProcAttr = c.user.Attributes()
 	return cmd
 }
 

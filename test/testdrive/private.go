@@ -120,13 +120,10 @@ func (c Crashable) Crash(t testing.TB) (let func()) { return CrashDedicated(t, c
 // CrashDedicated kills the server of that id in a launcher's directory, and prevents its restart until let is called,
 // by holding the lock that every start and stop needs.
 func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
-	unlock := LockDir(t, filepath.Join(launcherDir, "instances", id))
-	for _, pid := range Mysqlds(t, filepath.Join(launcherDir, "instances", id)) {
-		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	}
-	Eventually(t, "the killed server ends", func() bool {
-		return len(Mysqlds(t, filepath.Join(launcherDir, "instances", id))) == 0
-	})
+	dir := filepath.Join(launcherDir, "instances", id)
+	unlock := LockDir(t, dir)
+	SignalMysqlds(t, dir, syscall.SIGKILL)
+	Eventually(t, "the killed server ends", func() bool { return len(Mysqlds(t, dir)) == 0 })
 	return unlock
 }
 

@@ -65,9 +65,7 @@ func TestDiskFull(t *testing.T) {
 // disk before another broker starts them.
 func startOnFullDisk(t *testing.T, p testdrive.Platform, disk *testdrive.Disk, env map[string]string) testdrive.Platform {
 	p.Kill(t)
-	for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
-		require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
-	}
+	testdrive.SignalMysqlds(t, env["LAUNCHER_DIR"], syscall.SIGTERM)
 	testdrive.Eventually(t, "the servers have ended", func() bool {
 		return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
 	})

@@ -10,17 +10,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // TestClient covers the client's messages, and what it stores.
 func TestClient(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	env["CATALOG"] = twoOfferings(t)
-	p := testdrive.StartPlatform(t, s, env)
+	p, _ := testdrive.OnePlatform(t, "CATALOG", twoOfferings(t))
 	u := p.Terminal(t)
 	expectJSON(t, p.Terminal(t))
 	u.Expect(t, "shared-async", "catalog")

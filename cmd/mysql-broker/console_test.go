@@ -15,9 +15,7 @@ import (
 )
 
 func TestOperatorsLists(t *testing.T) {
-	t.Parallel()
-	env := testdrive.AnyEnvironment(t)
-	p := testdrive.StartPlatform(t, servers.Any(t), env)
+	p, env := testdrive.OnePlatform(t)
 	o := p.Operator(env)
 	named := p.Provisioned(t, "shared-small", testdrive.Body{"context": testdrive.Body{"platform": "cloudfoundry", "instance_name": "orders",
 		"organization_name": "sales", "space_name": "production"}, "organization_guid": "sales-guid"})

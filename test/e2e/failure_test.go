@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -41,10 +40,7 @@ func TestFailedCreate(t *testing.T) {
 // for a broker that knows the plan, which operators see, or is undone if they cancel that. A platform that did not learn
 // of a change of plan names the former plan for ever.
 func TestRemovedPlan(t *testing.T) {
-	t.Parallel()
-	server := servers.Any(t)
-	env := testdrive.Environment(t, server)
-	before := testdrive.StartPlatform(t, server, env)
+	before, env := testdrive.OnePlatform(t)
 	i, kept := before.MakeOwn(t, "shared-async"), before.MakeOwn(t, "shared-async")
 	b, c := i.Bound(t, nil)
 	testdrive.ExpectEmpty(t, i.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
@@ -60,7 +56,7 @@ func TestRemovedPlan(t *testing.T) {
 	testdrive.ExpireLeases(t, testdrive.OpenTasks(t, env).Pool)
 
 	env["CATALOG"] = testdrive.CatalogWithout(t, "shared-async", "dedicated-large")
-	after := testdrive.StartPlatform(t, server, env)
+	after := testdrive.StartPlatform(t, before.Server, env)
 	i.Platform, b.Platform, kept.Platform = after, after, after
 	c.Open(t)
 	testdrive.ExpectRefusal(t, i.NewBinding().Bind(t, nil), http.StatusBadRequest, "plan_id")
@@ -97,12 +93,8 @@ func TestRemovedPlan(t *testing.T) {
 // An object store that cannot be used is told at the start, by /readyz, by the doctor, and once it can be used again. A
 // directory is never created: what should be mounted there may be missing.
 func TestObjectStoreMissing(t *testing.T) {
-	t.Parallel()
-	server := servers.Any(t)
-	env := testdrive.Environment(t, server)
 	root := filepath.Join(t.TempDir(), "not-mounted")
-	env["BACKUP_STORE"] = "file://" + root
-	p := testdrive.StartPlatform(t, server, env)
+	p, env := testdrive.OnePlatform(t, "BACKUP_STORE", "file://"+root)
 	p.AwaitLog(t, "use of the object store failed")
 	r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusOK)
 	assert.True(t, r.String("status") == "degraded" && r.String("object_store") == "unusable",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,11 +81,23 @@ func StartWith(t *testing.T, server servers.MySQL, shared ...map[string]any) Pla
 	return StartPlatform(t, server, env)
 }
 
-// OnePlatform starts a broker, for what does not depend on the flavour.
-func OnePlatform(t *testing.T) (Platform, map[string]string) {
+// OnePlatform starts a broker, for what does not depend on the flavour. settings are names and values by turns.
+func OnePlatform(t *testing.T, settings ...string) (Platform, map[string]string) {
 	t.Parallel()
-	server := servers.Any(t)
+	return platformOn(t, servers.Any(t), settings)
+}
+
+// PrivatePlatform is OnePlatform on a server of its own.
+func PrivatePlatform(t *testing.T, settings ...string) (Platform, map[string]string) {
+	t.Parallel()
+	return platformOn(t, Private(t, servers.Any(t).Flavour), settings)
+}
+
+func platformOn(t *testing.T, server servers.MySQL, settings []string) (Platform, map[string]string) {
 	env := Environment(t, server)
+	for setting := range slices.Chunk(settings, 2) {
+		env[setting[0]] = setting[1]
+	}
 	return StartPlatform(t, server, env), env
 }
 

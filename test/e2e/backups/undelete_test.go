@@ -143,11 +143,7 @@ func expectHealthy(t *testing.T, env map[string]string) { testdrive.RunDoctor(t,
 
 // Of two undeletes at once, one gets the data. An operator drops them.
 func TestRetainedData(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	env["CATALOG"] = testdrive.CatalogRetaining(t)
-	p := testdrive.StartPlatform(t, s, env)
+	p, env := testdrive.OnePlatform(t, "CATALOG", testdrive.CatalogRetaining(t))
 	o := p.Operator(env)
 	i := p.OwnInstance(t, "shared-small")
 	i.Create(t, cf(nil), http.StatusCreated)

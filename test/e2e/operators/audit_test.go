@@ -13,16 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // The audit has each request with its user and its result, and contains no secret. Old entries are deleted.
 func TestAudit(t *testing.T) {
-	t.Parallel()
-	private, env := testdrive.PrivateEnvironment(t)
-	env["KEEP_AUDIT_DAYS"] = "2"
-	p := testdrive.StartPlatform(t, private, env)
+	p, env := testdrive.PrivatePlatform(t, "KEEP_AUDIT_DAYS", "2")
 	o := p.Operator(env)
 	const canary = "canary-in-a-request"
 	p.Seen.Add(canary)
@@ -82,12 +78,8 @@ func TestAudit(t *testing.T) {
 // What a platform asks for can be followed from its own trace through the request, the task and its steps to each
 // statement, and nothing secret is on the way.
 func TestTraces(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
 	traces := testdrive.StartCollector(t)
-	env := testdrive.Environment(t, s)
-	env["OTEL_EXPORTER_OTLP_ENDPOINT"], env["OTEL_BSP_SCHEDULE_DELAY"] = traces.URL, "50" // milliseconds
-	p := testdrive.StartPlatform(t, s, env)
+	p, _ := testdrive.OnePlatform(t, "OTEL_EXPORTER_OTLP_ENDPOINT", traces.URL, "OTEL_BSP_SCHEDULE_DELAY", "50") // milliseconds
 	i := p.OwnInstance(t, "shared-small")
 	const trace, platform = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	p.DoWith(t, "PUT", i.Path(), i.ProvisionBody(nil), map[string]string{

@@ -225,10 +225,8 @@ func expectBusyIsLeft(t *testing.T, p testdrive.Platform, env map[string]string,
 
 // A broker with a different keyset does not start, even before anything is stored.
 func TestForeignKeyset(t *testing.T) {
-	t.Parallel()
-	env := testdrive.AnyEnvironment(t)
+	first, env := testdrive.OnePlatform(t)
 	own := env["ENCRYPTION_KEYSET"]
-	first := testdrive.StartPlatform(t, servers.MySQL{}, env)
 	foreign, err := store.NewKeyset()
 	require.NoError(t, err)
 	env["ENCRYPTION_KEYSET"] = foreign

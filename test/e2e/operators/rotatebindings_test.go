@@ -21,9 +21,7 @@ type rotatedBinding struct {
 // After a leak, the old credentials give no access. That what accounts have defined keeps working, and who gets the new
 // password if a broker is killed, package stage tests.
 func TestRotateBindings(t *testing.T) {
-	t.Parallel()
-	private, env := testdrive.PrivateEnvironment(t)
-	p := testdrive.StartPlatform(t, private, env)
+	p, env := testdrive.PrivatePlatform(t)
 	o := p.Operator(env)
 	i, other := p.OwnInstance(t, "shared-small"), p.OwnInstance(t, "shared-small")
 	for _, x := range []testdrive.Instance{i, other} {

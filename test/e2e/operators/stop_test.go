@@ -21,9 +21,7 @@ import (
 const stopTime = 30 * time.Second
 
 func TestStopFinishesRequests(t *testing.T) {
-	t.Parallel()
-	private, env := testdrive.PrivateEnvironment(t)
-	p := testdrive.StartPlatform(t, private, env)
+	p, _ := testdrive.PrivatePlatform(t)
 	admin := p.Admin(t)
 	i := p.OwnInstance(t, "shared-small")
 
@@ -46,17 +44,14 @@ func TestStopFinishesRequests(t *testing.T) {
 
 // An operation under way when its broker stops goes on elsewhere, without waiting for the lease to run out.
 func TestStopHandsOver(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	first := testdrive.StartPlatform(t, s, env)
+	first, env := testdrive.OnePlatform(t)
 	i := first.OwnInstance(t, "dedicated-small")
 	release := first.HoldLaunches(t)
 	operation := i.BeginProvision(t)
 	testdrive.Eventually(t, "the operation begins", func() bool {
 		return i.Poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
 	})
-	second := testdrive.StartPlatform(t, s, env)
+	second := testdrive.StartPlatform(t, first.Server, env)
 	tasks := testdrive.OpenTasks(t, env)
 	last, _ := tasks.Latest(t, i.ID)
 
@@ -81,12 +76,10 @@ func TestStopHandsOver(t *testing.T) {
 // intended: the request fails, and the platform's repeat finds the work under way. The second records the outcome: the
 // broker finds out by itself that it is there.
 func TestFaultLostCommit(t *testing.T) {
-	t.Parallel()
-	private, env := testdrive.PrivateEnvironment(t)
-	other := testdrive.StartPlatform(t, private, env)
+	other, env := testdrive.PrivatePlatform(t)
 	network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
 	env["DATABASE_URL"] = through
-	l := lossy{Platform: testdrive.StartPlatform(t, private, env), network: network}
+	l := lossy{Platform: testdrive.StartPlatform(t, other.Server, env), network: network}
 	ok, created, ended := []int{http.StatusOK}, []int{http.StatusCreated}, []int{http.StatusOK, http.StatusGone}
 	t.Run("intents", func(t *testing.T) { l.lose(t, other, "", ok, ok, ok, ended, ended) })
 	t.Run("outcomes", func(t *testing.T) { l.lose(t, other, "succeeded", created, ok, created, ok, ok) })

@@ -81,13 +81,8 @@ func retryDeletion(t *testing.T, d testdrive.Desk) {
 // While PostgreSQL is weeks ahead, nothing ends for its age: not what deleted instances have left, no backup, no
 // account.
 func TestFaultClockOfPostgres(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	env["BACKUP_STORE"] = "file://" + t.TempDir()
-	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_bindings: 10,",
-		"max_bindings: 10, keep_deleted_days: 7, backup_keep_days: 7,"))
-	p := testdrive.StartPlatform(t, s, env)
+	p, env := testdrive.OnePlatform(t, "BACKUP_STORE", "file://"+t.TempDir(), "CATALOG", testdrive.EditedCatalog(t,
+		testdrive.InPlan("shared-small", "max_bindings: 10,", "max_bindings: 10, keep_deleted_days: 7, backup_keep_days: 7,")))
 	ts := testdrive.OpenTasks(t, env)
 	deleted := p.OwnInstance(t, "shared-small")
 	deleted.Create(t, nil, http.StatusCreated)

@@ -19,14 +19,10 @@ import (
 // TestLimits creates as many instances and bindings as the catalog allows: without a limit, the bindings of one instance
 // could take all connections of a server. That many requests at once create no more, package provisioner tests.
 func TestLimits(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	env := testdrive.Environment(t, s)
-	env["CATALOG"] = testdrive.EditedCatalog(t, func(text string) string {
+	p, env := testdrive.OnePlatform(t, "CATALOG", testdrive.EditedCatalog(t, func(text string) string {
 		return "limits: {instances: 4, instances_per_organization: 7}\n" + testdrive.InPlan("shared-small", "max_bindings: 10",
 			"limits: {instances: 3, instances_per_organization: 2}, max_bindings: 2")(text)
-	})
-	p := testdrive.StartPlatform(t, s, env)
+	}))
 	of := func(organization string) body { return body{"organization_guid": organization} }
 	i, other := p.Provisioned(t, "shared-small", of("first")), p.Provisioned(t, "shared-small", of("first"))
 	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, of("first")), http.StatusBadRequest,

@@ -93,18 +93,13 @@ func TestCheckDeleting(t *testing.T) {
 	hub := imitation.Start(t)
 	c := client(t, hub, nil)
 	assert.NoError(t, c.CheckDeleting(t.Context(), imitation.Path), "with all permissions")
-	hub.Answer(func(r *http.Request) http.HandlerFunc {
-		if r.Method != http.MethodDelete {
-			return nil
-		}
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"error": "there is none, or you may not"}`))
-		}
+	hub.Answer("DELETE", "", "", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error": "there is none, or you may not"}`))
 	})
 	assert.ErrorIs(t, c.CheckDeleting(t.Context(), imitation.Path), credhub.ErrNotDeleted,
 		"without the permission to delete")
-	hub.Answer(nil)
+	hub.Meet(nil)
 	hub.Allow(false)
 	err := c.CheckDeleting(t.Context(), imitation.Path)
 	assert.False(t, err == nil || errors.Is(err, credhub.ErrNotDeleted), "without the permission to write: %v", err)
@@ -187,18 +182,13 @@ func TestResponses(t *testing.T) {
 		"UAA by http":               {"GET", "/info", 200, `{"auth-server": {"url": "` + plain.URL + `"}}`, "https://"},
 	} {
 		hub := imitation.Start(t)
-		hub.Answer(func(r *http.Request) http.HandlerFunc {
-			if r.Method != test.method || r.URL.Path != test.path {
-				return nil
+		hub.Answer(test.method, test.path, "", func(w http.ResponseWriter, r *http.Request) {
+			if test.status/100 == 3 {
+				http.Redirect(w, r, test.body, test.status)
+				return
 			}
-			return func(w http.ResponseWriter, r *http.Request) {
-				if test.status/100 == 3 {
-					http.Redirect(w, r, test.body, test.status)
-					return
-				}
-				w.WriteHeader(test.status)
-				_, _ = w.Write([]byte(test.body))
-			}
+			w.WriteHeader(test.status)
+			_, _ = w.Write([]byte(test.body))
 		})
 		err := client(t, hub, nil).Store(t.Context(), name, secret, reader)
 		assert.True(t, err != nil && strings.Contains(err.Error(), test.says) && !reached.Load(),
@@ -213,11 +203,8 @@ func TestResponses(t *testing.T) {
 func TestOldCredHub(t *testing.T) {
 	t.Parallel()
 	hub := imitation.Start(t)
-	hub.Answer(func(r *http.Request) http.HandlerFunc {
-		if r.URL.Path != "/version" {
-			return nil
-		}
-		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version": "1.9.3"}`)) }
+	hub.Answer("", "/version", "", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"version": "1.9.3"}`))
 	})
 	_, err := client(t, hub, nil).Names(t.Context(), imitation.Path)
 	assert.True(t, err != nil && strings.Contains(err.Error(), "needs 2.0"), "the error is %v", err)

@@ -7,11 +7,13 @@
 package credhub
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -69,7 +71,7 @@ type Server struct {
 	applications map[string]string    // GUIDs, by the certificates of instances
 	refused      map[string]bool      // tokens that are refused although they have not expired
 	granted      int
-	answer       func(*http.Request) http.HandlerFunc
+	answer       func(w http.ResponseWriter, r *http.Request, asUsual http.HandlerFunc) // nil: as usual
 }
 
 // Start starts a CredHub. It ends with the test, which fails if a request was not as CredHub's API has it.
@@ -91,13 +93,10 @@ func (s *Server) listen(handler http.HandlerFunc) *httptest.Server {
 		s.mu.Lock()
 		answer := s.answer
 		s.mu.Unlock()
-		if answer != nil {
-			if instead := answer(r); instead != nil {
-				instead(w, r)
-				return
-			}
+		if answer == nil {
+			answer = func(w http.ResponseWriter, r *http.Request, asUsual http.HandlerFunc) { asUsual(w, r) }
 		}
-		handler(w, r)
+		answer(w, r, handler)
 	}))
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
 	server.StartTLS()
@@ -132,9 +131,22 @@ func (s *Server) Allow(allowed bool) {
 	}
 }
 
-// Answer has fn decide how requests are answered, also those to UAA: nil for as usual. It may be called from several
-// goroutines at once.
-func (s *Server) Answer(fn func(*http.Request) http.HandlerFunc) {
+// Answer has fn answer requests of that method to paths that begin so and with that text in the body, also those to UAA. An
+// empty text stands for any. fn may be called from several goroutines at once.
+func (s *Server) Answer(method, path, text string, fn http.HandlerFunc) {
+	s.Meet(func(w http.ResponseWriter, r *http.Request, asUsual http.HandlerFunc) {
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if err == nil && strings.HasPrefix(r.URL.Path, path) && (method == "" || r.Method == method) &&
+			bytes.Contains(body, []byte(text)) {
+			asUsual = fn
+		}
+		asUsual(w, r)
+	})
+}
+
+// Meet has fn answer all requests; nil: as usual.
+func (s *Server) Meet(fn func(w http.ResponseWriter, r *http.Request, asUsual http.HandlerFunc)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = fn

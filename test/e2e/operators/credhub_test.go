@@ -161,36 +161,30 @@ func (d *credHubDesk) references(t *testing.T) {
 	d.expectOnly(t)
 }
 
-// failing are ways in which CredHub fails.
-func failing() map[string]func(*http.Request) http.HandlerFunc {
-	instead := func(of string, h http.HandlerFunc) func(*http.Request) http.HandlerFunc {
-		return func(r *http.Request) http.HandlerFunc {
-			if strings.HasPrefix(r.URL.Path, of) && (of == "" || r.Method == http.MethodPost) {
-				return h
-			}
-			return nil
-		}
-	}
-	unavailable := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }
-	return map[string]func(*http.Request) http.HandlerFunc{
-		"is away":                    instead("", unavailable),
-		"stores, but grants nothing": instead("/api/v2/permissions", unavailable),
-		"does it, but the response is lost": instead("/api/v2/permissions",
-			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
-	}
+func unavailable(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "bad gateway", http.StatusBadGateway)
 }
 
+func (d *credHubDesk) isAway() { d.hub.Answer("", "", "", unavailable) }
+
 func (d *credHubDesk) awayDuringBind(t *testing.T) {
-	for name, answer := range failing() {
+	const grant = "/api/v2/permissions"
+	for name, fail := range map[string]func(){
+		"is away":                    d.isAway,
+		"stores, but grants nothing": func() { d.hub.Answer("POST", grant, "", unavailable) },
+		"does it, but the response is lost": func() {
+			d.hub.Answer("POST", grant, "", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			d.hub.Answer(answer)
+			fail()
 			fields, reader := app()
 			b := d.NewBinding()
 			r := b.Bind(t, fields)
 			assert.True(t, r.Status >= 500 && strings.Contains(r.String("description"), "could not be stored in CredHub"),
 				"%d %s", r.Status, r.Raw)
 			b.Fetch(t).Expect(t, http.StatusNotFound)
-			d.hub.Answer(nil)
+			d.hub.Meet(nil)
 			found := d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated))
 			d.readAs(t, reader, found).Open(t)
 			testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
@@ -221,12 +215,12 @@ func (d *credHubDesk) awayDuringUnbind(t *testing.T) {
 	fields, reader := app()
 	b := d.NewBinding()
 	c := d.readAs(t, reader, d.reference(t, b.Bind(t, fields).Expect(t, http.StatusCreated)))
-	d.hub.Answer(failing()["is away"])
+	d.isAway()
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	testdrive.ExpectRefused(t, c.Fields(t))
 	there, _ := d.hub.Contents()
 	assert.NotEmpty(t, there, "nothing is left to delete")
-	d.hub.Answer(nil)
+	d.hub.Meet(nil)
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusGone)
 	d.awaitNothing(t)
 }
@@ -242,20 +236,13 @@ func (d *credHubDesk) awayDuringRotation(t *testing.T) {
 		assert.True(t, strings.Contains(out.Stdout+out.Stderr, says),
 			"it does not say %q: %s %s", says, out.Stdout, out.Stderr)
 	}
-	d.hub.Answer(failing()["is away"])
+	d.isAway()
 	rotate(1, "not changed: 1")
 	before.Open(t)
-	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
-		sent, err := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(sent))
-		if err != nil || r.Method != http.MethodPut || !bytes.Contains(sent, []byte(name)) {
-			return nil
-		}
-		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }
-	})
+	d.hub.Answer("PUT", "", name, unavailable)
 	rotate(0, "CredHub gets the new password when it answers again")
 	testdrive.ExpectRefused(t, before.Fields(t))
-	d.hub.Answer(nil)
+	d.hub.Meet(nil)
 	d.tasks.Exec(t, "UPDATE credhub_entry SET checked_at = '-infinity'")
 	testdrive.Eventually(t, "CredHub has the new password", func() bool {
 		return d.readAs(t, reader, name).Password != before.Password
@@ -281,21 +268,14 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 
 	probed := make(chan struct{})
 	probe := sync.OnceFunc(func() { close(probed) })
-	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
-		if r.Method != http.MethodPut || r.URL.Path != "/api/v1/data" {
-			return nil
-		}
+	d.hub.Meet(func(w http.ResponseWriter, r *http.Request, asUsual http.HandlerFunc) {
 		sent, err := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(sent))
-		switch {
-		case err != nil:
-			t.Error(err)
-		case bytes.Contains(sent, []byte(credhub.Path+"/probe/")):
+		if assert.NoError(t, err); r.Method == http.MethodPut && bytes.Contains(sent, []byte("/probe/")) {
+			assert.Contains(t, string(sent), credhub.Path, "the broker checks whether it may delete although it has deleted")
 			probe()
-		case bytes.Contains(sent, []byte("/probe/")):
-			t.Errorf("the broker checks whether it may delete although it has deleted: %s", sent)
 		}
-		return nil
+		asUsual(w, r)
 	})
 	fields, reader := app()
 	b := d.NewBinding()
@@ -316,7 +296,7 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 		ts.Scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
 		return gone
 	})
-	d.hub.Answer(nil)
+	d.hub.Meet(nil)
 }
 
 func (d *credHubDesk) doctor(t *testing.T) {
@@ -351,11 +331,9 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	}
 	stop()
 	d.hub.Lose(probe, nil)
-	d.hub.Answer(func(*http.Request) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-	})
+	d.isAway()
 	d.expectCredentials(t, map[string]string{"unreachable": "CredHub"})
-	d.hub.Answer(nil)
+	d.hub.Meet(nil)
 	testdrive.ExpectEmpty(t, b.Unbind(t), http.StatusOK)
 	d.tasks.Exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
 	d.expectCredentials(t, map[string]string{}) // it is deleted, though its record is not

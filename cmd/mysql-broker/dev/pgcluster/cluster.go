@@ -38,9 +38,9 @@ type Cluster struct {
 	log      *slog.Logger
 }
 
-// Start returns when the cluster accepts connections. It creates a missing cluster, and first stops a server that a
-// dead process has left. It fails if a living process has started the same cluster. The context limits the start, not
-// the server's life.
+// Start returns when the cluster accepts connections. It creates a missing cluster. It fails if a living process has
+// started the same cluster; the server of a process that has died ends by itself, and Start waits for that. The context
+// limits the start, not the server's life.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -60,9 +60,6 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context, primary string, durable bool) (err error) {
-	if err := stopLeftover(ctx, c.home.dataDir(), c.log); err != nil {
-		return err
-	}
 	if c.password, err = c.home.password(primary); err != nil {
 		return err
 	}

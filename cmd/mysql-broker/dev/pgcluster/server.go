@@ -8,11 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/provisioner/launcher/process/files"
 )
 
 const (
@@ -37,21 +40,44 @@ func startServer(ctx context.Context, h *home, url string, port int, durable boo
 	if err != nil {
 		return nil, err
 	}
+	// Every process of a server has the lock until it ends, and would damage the data beside those of a new server.
+	lock, err := files.AwaitLock(ctx, h.dir, pollInterval)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	// Nothing runs in the directory, and PostgreSQL would take another process with this pid for its postmaster.
+	if err := files.Remove(filepath.Join(h.dataDir(), "postmaster.pid")); err != nil {
+		return nil, err
+	}
 	s := &server{done: make(chan struct{})}
 	s.cmd = h.command(context.WithoutCancel(ctx), "postgres", serverArgs(h.dataDir(), port, durable)...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if err := s.cmd.Start(); err != nil {
+	s.cmd.ExtraFiles = []*os.File{lock}
+	s.cmd.SysProcAttr.Pdeathsig = syscall.SIGINT // if this process dies, the server shuts down
+	if err := s.run(); err != nil {
 		return nil, err
 	}
-	go func() {
-		_ = s.cmd.Wait() // its log says how it ended
-		close(s.done)
-	}()
 	if err := s.awaitReady(ctx, url); err != nil {
 		s.stopAtOnce()
 		return nil, fmt.Errorf("start postgres: %w\n%s", err, tail(log, logStart))
 	}
 	return s, nil
+}
+
+// run starts the server, and closes done when it has ended.
+func (s *server) run() error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread ends that has started the server
+		defer close(s.done)
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait() // its log says how it ended
+		}
+	}()
+	return <-started
 }
 
 func serverArgs(dataDir string, port int, durable bool) []string {

@@ -55,11 +55,15 @@ func TestStopAllThenStartAll(t *testing.T) {
 		lock := filepath.Join(s.dir, "data", "mysqld.sock.lock")
 		require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600))
 
+		s.cfg.Binary = servers.Renumbered(t, s.cfg.Binary) // somebody has replaced the program
 		l := open(t, s.cfg)
 		require.NoError(t, l.StartAll(t.Context()))
 		testdrive.Exec(t, s.db, "USE app")
 		l.Close()
 		assert.Empty(t, s.log.String(), "operators are warned of what was asked for")
+		state, err := os.ReadFile(filepath.Join(s.dir, "state.json"))
+		require.NoError(t, err)
+		assert.Contains(t, string(state), `"version": "`+s.cfg.Binary.Version, "of the data")
 	})
 }
 

@@ -143,8 +143,8 @@ const (
 type state struct {
 	Phase     phase  `json:"phase"`
 	Flavour   string `json:"flavour"`
-	Version   string `json:"version,omitempty"` // that the data is of; brokers of before this field did not record it
-	Host      string `json:"host,omitempty"`    // at launch; applications and the certificate hold it for good
+	Version   string `json:"version"`        // that the data is of
+	Host      string `json:"host,omitempty"` // at launch; applications and the certificate hold it for good
 	Port      int    `json:"port"`
 	MemoryMB  int    `json:"memory_mb"`
 	StorageMB int    `json:"storage_mb"`

@@ -57,12 +57,9 @@ func (r *runner) start(ctx context.Context, sd serverDir, st state, options ...s
 		return nil, err
 	}
 	// Within a series, and on MySQL, the program upgrades the data, and older ones may refuse them afterwards.
-	version := r.versionOfData(sd, st)
-	if version == "" || st.Flavour == mysqld.MySQL || launcher.SameSeries(version, b.Version) {
-		version = b.Version
-	}
-	if st.Phase == phaseReady && st.Version != version {
-		st.Version = version
+	upgrades := st.Flavour == mysqld.MySQL || launcher.SameSeries(st.Version, b.Version)
+	if st.Phase == phaseReady && st.Version != b.Version && upgrades {
+		st.Version = b.Version
 		if err := sd.saveState(st); err != nil && !saysDiskFull(err) {
 			return nil, err
 		}
@@ -205,9 +202,6 @@ func (r *runner) ensureUp(ctx context.Context, sd serverDir, st state) error {
 // ensureRunning returns a ready server, and starts it if it does not run. The caller holds its lock.
 func (r *runner) ensureRunning(ctx context.Context, sd serverDir, st state) (s *server, started bool, err error) {
 	if s, err = findServer(ctx, sd, r.owner); s != nil || err != nil {
-		if s != nil {
-			r.recordVersion(sd, st)
-		}
 		return s, false, err
 	}
 	log, asked := readLogTail(sd), shutDown(readLogEnd(sd, endLogBytes))

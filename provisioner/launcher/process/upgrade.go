@@ -1,7 +1,6 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,13 +64,12 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	}
 	report, end := files.WatchWork(sd.dir, files.WorkInterval, report, works)
 	defer end()
-	of := l.run.versionOfData(sd, st)
-	switch order := launcher.CompareVersions(to.Version, of); {
+	switch order := launcher.CompareVersions(to.Version, st.Version); {
 	case st.Flavour != to.Flavour || order < 0:
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.",
-				launcher.Version{Flavour: st.Flavour, Version: of}, versionOf(to)),
-			Err: fmt.Errorf("server %s: its data is of %s %s, and %s is wanted", sd.id, st.Flavour, of, versionOf(to))}
+				launcher.Version{Flavour: st.Flavour, Version: st.Version}, versionOf(to)),
+			Err: fmt.Errorf("server %s: its data is of %s %s, and %s is wanted", sd.id, st.Flavour, st.Version, versionOf(to))}
 	case order > 0 || st.Phase == phaseUpgrading:
 		u := &upgrade{l.run, sd, st, to, spec, report}
 		if err := u.data(ctx); err != nil {
@@ -105,8 +103,7 @@ type upgrade struct {
 func (u *upgrade) data(ctx context.Context) error {
 	end := (*server).kill // nobody needs what an earlier attempt wrote
 	if u.st.Phase == phaseReady {
-		present, err := u.run.programFor(u.sd, u.st) // before it is stopped
-		if err != nil {
+		if _, err := u.run.programFor(u.sd, u.st); err != nil { // before it is stopped
 			return err
 		}
 		if err := roomToCopy(u.sd); err != nil {
@@ -116,7 +113,6 @@ func (u *upgrade) data(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil { // another broker may have the work now
 			return err
 		}
-		u.st.Version = cmp.Or(u.run.versionOfData(u.sd, u.st), present.Version)
 		u.st.Phase, u.st.Copied = phaseUpgrading, false
 		if err := u.sd.saveState(u.st); err != nil {
 			return err

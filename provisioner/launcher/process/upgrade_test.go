@@ -3,14 +3,12 @@ package process_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -86,8 +84,6 @@ func TestUpgrade(t *testing.T) {
 		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
 		refused, ok := errors.AsType[*launcher.Error](err)
 		assert.True(t, ok && refused.Action == launcher.GiveUp, "downgrade: %v", err)
-		l.Close()
-		checkUnrecorded(t, cfg, spec.ID, db, later)
 	})
 }
 
@@ -95,85 +91,6 @@ func TestUpgrade(t *testing.T) {
 func expectNoLeftovers(t *testing.T, cfg process.Config, id string) {
 	left, err := filepath.Glob(filepath.Join(cfg.Dir, "instances", id, "*upgrade*"))
 	assert.True(t, err == nil && len(left) == 0, "%s: files of the upgrade stay: %v %v", id, left, err)
-}
-
-// checkUnrecorded has brokers find a server whose version an earlier broker has not recorded: the last program that it
-// ran is used again.
-func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, version string) {
-	runsAgain := func() {
-		testdrive.Eventually(t, "the killed server runs its version again", func() bool {
-			var runs string
-			err := db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&runs)
-			return err == nil && strings.HasPrefix(runs, version)
-		})
-	}
-	log := filepath.Join(cfg.Dir, "instances", id, "mysqld.log")
-	forgetVersion(t, cfg, id)
-	kill(t, cfg, id)
-	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString(strings.Repeat("[Warning] much that was logged since\n", 1000))
-	require.NoError(t, errors.Join(err, f.Close()))
-	l := open(t, cfg)
-	runsAgain()
-	l.Close()
-
-	forgetVersion(t, cfg, id)
-	l = open(t, cfg)
-	testdrive.Eventually(t, "the version of a running server is recorded", func() bool {
-		return stateOf(t, cfg, id)["version"] == version
-	})
-	l.Close()
-	if launcher.SameSeries(cfg.Binary.Version, version) {
-		return
-	}
-
-	forgetVersion(t, cfg, id)
-	kill(t, cfg, id)
-	require.NoError(t, os.Truncate(log, 0))
-	spec := newSpec(id)
-	l = open(t, cfg)
-	for name, do := range map[string]func(context.Context, launcher.Spec, func(string),
-		func(string)) (launcher.Endpoint, error){
-		"start": l.Revert, "upgrade": l.Upgrade,
-	} {
-		spec.Version = version
-		_, err = do(t.Context(), spec, ignore, ignore)
-		assert.True(t, err != nil && strings.Contains(err.Error(), "is not known"),
-			"%s of a server whose version nobody knows: %v", name, err)
-	}
-	l.Close()
-	cfg.Binary, cfg.Others = cfg.Others[0], nil
-	l = open(t, cfg)
-	runsAgain()
-	l.Close()
-	recorded := stateOf(t, cfg, id)["version"]
-	assert.True(t, recorded == version, "with one program, version %v is recorded", recorded)
-}
-
-func stateFile(cfg process.Config, id string) string {
-	return filepath.Join(cfg.Dir, "instances", id, "state.json")
-}
-
-func stateOf(t *testing.T, cfg process.Config, id string) (state map[string]any) {
-	data, err := os.ReadFile(stateFile(cfg, id))
-	require.NoError(t, errors.Join(err, json.Unmarshal(data, &state)))
-	return state
-}
-
-// forgetVersion leaves the state of a server as brokers wrote it that did not record the version.
-func forgetVersion(t *testing.T, cfg process.Config, id string) {
-	state := stateOf(t, cfg, id)
-	delete(state, "version")
-	data, err := json.Marshal(state)
-	require.NoError(t, errors.Join(err, os.WriteFile(stateFile(cfg, id), data, 0o600)))
-}
-
-// kill kills a server, and waits for its end.
-func kill(t *testing.T, cfg process.Config, id string) {
-	pid := pidOf(t, cfg, id)
-	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	testdrive.Eventually(t, "the killed server ends", func() bool { return !alive(pid) })
 }
 
 // broken makes a program that prints a later version, and otherwise runs a script. Beside it is sleeps.sql, which keeps a

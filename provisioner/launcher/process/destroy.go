@@ -97,7 +97,7 @@ func (p place) emptyTrash(pattern string) error {
 	return nil
 }
 
-// Keep implements launcher.Launcher. The record is a file next to the state, which older brokers ignore.
+// Keep implements launcher.Launcher. The record is a file next to the state.
 func (l *Launcher) Keep(ctx context.Context, id string) error {
 	sd, err := l.run.place.server(id)
 	if err != nil {

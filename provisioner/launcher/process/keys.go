@@ -108,12 +108,8 @@ func (k *keys) writeRSAKeys(sd serverDir) error {
 		k.owner.WriteSecret(sd.rsaKeyFile(), certificate.PEM("PRIVATE KEY", private)))
 }
 
-// rsaSettings returns the settings that name the keys to MySQL. Servers created before the broker made such keys
-// generate their own in their data directories.
+// rsaSettings returns the settings that name the keys to MySQL.
 func rsaSettings(sd serverDir) []string {
-	if _, err := os.Stat(sd.rsaKeyFile()); err != nil {
-		return nil
-	}
 	return []string{
 		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
 		"caching-sha2-password-private-key-path=" + mysqld.Quote(sd.rsaKeyFile()),

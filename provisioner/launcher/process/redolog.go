@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -36,23 +34,21 @@ var redoFull = regexp.MustCompile(`\[MY-013059\]|\[MY-013865\]|unable to reserve
 	`waiting for a new redo log file`)
 
 // keepRedoLog watches a server's log until the context ends, and raises the capacity of the redo log when statements
-// wait for it. A server started by a broker of an earlier release first gets the present default. MariaDB is left
-// alone: it has no such wait and cannot change the size while it runs.
+// wait for it. MariaDB is left alone: it has no such wait and cannot change the size while it runs.
 func (c care) keepRedoLog(ctx context.Context) {
 	if c.run.cfg.Binary.Flavour != mysqld.MySQL {
 		return
 	}
 	log := logReader{file: c.sd.logFile(), offset: -1}
-	outdated := true
 	status := &periodic.Status{What: "raising the capacity of a server's redo log", Level: slog.LevelError,
 		Log: c.run.cfg.Logger.With("server", c.sd.id)}
 	periodic.Run(ctx, periodic.Schedule{Every: redoInterval}, status, func(ctx context.Context) error {
-		return c.lookAtRedoLog(ctx, &log, &outdated)
+		return c.lookAtRedoLog(ctx, &log)
 	})
 }
 
 // lookAtRedoLog moves on in the log only after it has acted on what it read, so that nothing is lost if it fails.
-func (c care) lookAtRedoLog(ctx context.Context, log *logReader, outdated *bool) error {
+func (c care) lookAtRedoLog(ctx context.Context, log *logReader) error {
 	before := log.offset
 	text, err := log.readNew()
 	if err != nil {
@@ -60,22 +56,16 @@ func (c care) lookAtRedoLog(ctx context.Context, log *logReader, outdated *bool)
 	}
 	full := lastRedoFull(text)
 	if time.Since(full) > redoNews {
-		full = time.Time{}
-	}
-	if full.IsZero() && !*outdated {
 		return nil
 	}
 	err = c.raiseRedoLog(ctx, full)
-	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, errRetired) { // somebody works on it, and may restart it
-		log.offset = before
-		return nil
-	}
 	if err != nil {
 		log.offset = before
-		return err
 	}
-	*outdated = false
-	return nil
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, errRetired) { // somebody works on it, and may restart it
+		return nil
+	}
+	return err
 }
 
 // lastRedoFull returns when the last such message was logged; zero if there is none.
@@ -92,8 +82,8 @@ func lastRedoFull(log string) (at time.Time) {
 	return at
 }
 
-// raiseRedoLog sets a server's redo log to its recorded capacity. If the log was full since it was last raised, it
-// doubles the capacity and records that for the next start. full is when the log was last full; zero if it was not.
+// raiseRedoLog doubles the capacity of a server's redo log, and records that for the next start, unless it has done so
+// since the log was full.
 func (c care) raiseRedoLog(ctx context.Context, full time.Time) error {
 	lock, err := files.TryLock(c.sd.dir)
 	if err != nil {
@@ -107,17 +97,14 @@ func (c care) raiseRedoLog(ctx context.Context, full time.Time) error {
 	if st.Phase != phaseReady {
 		return errRetired
 	}
+	if !full.After(st.RedoRaised) {
+		return nil
+	}
 	end, err := c.run.endpoint(c.sd, st)
 	if err != nil {
 		return err
 	}
 	capacity := st.redoLogMB()
-	if !full.After(st.RedoRaised) {
-		if started, err := startedRedoMB(c.sd); err != nil || started >= capacity || c.run.cfg.Exec == nil {
-			return err
-		}
-		return c.setRedoLog(ctx, end, capacity)
-	}
 	next := min(2*capacity, max(mostRedoMB, st.MemoryMB))
 	if next <= capacity {
 		c.run.cfg.Logger.Error("a server's redo log is full, and as large as the broker makes it", "server", c.sd.id,
@@ -131,7 +118,10 @@ func (c care) raiseRedoLog(ctx context.Context, full time.Time) error {
 	if c.run.cfg.Exec == nil {
 		return errors.New("its redo log is full, and no account of this broker may log in to it")
 	}
-	if err := c.setRedoLog(ctx, end, next); err != nil {
+	limited, cancel := context.WithTimeout(ctx, redoTime)
+	defer cancel()
+	if err := c.run.cfg.Exec(limited, c.sd.id, end,
+		fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", next<<20)); err != nil {
 		return err
 	}
 	st.RedoMB, st.RedoRaised = next, time.Now()
@@ -144,25 +134,4 @@ func (c care) raiseRedoLog(ctx context.Context, full time.Time) error {
 		c.run.cfg.OnRedoFull()
 	}
 	return nil
-}
-
-func (c care) setRedoLog(ctx context.Context, end launcher.Endpoint, capacity int) error {
-	ctx, cancel := context.WithTimeout(ctx, redoTime)
-	defer cancel()
-	return c.run.cfg.Exec(ctx, c.sd.id, end, fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", capacity<<20))
-}
-
-var redoSetting = regexp.MustCompile(`(?m)^loose-innodb-redo-log-capacity=(\d+)M$`)
-
-// startedRedoMB returns the capacity that a server was started with.
-func startedRedoMB(sd serverDir) (int, error) {
-	settings, err := os.ReadFile(sd.settingsFile())
-	if err != nil {
-		return 0, err
-	}
-	m := redoSetting.FindSubmatch(settings)
-	if m == nil {
-		return 0, nil
-	}
-	return strconv.Atoi(string(m[1]))
 }

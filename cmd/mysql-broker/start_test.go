@@ -82,16 +82,18 @@ func TestAddressInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	for variable, says := range map[string]string{"ADDRESS": "cannot listen on %s; set ADDRESS or PORT to another one",
-		"PPROF_ADDRESS": "PPROF_ADDRESS: cannot listen on %s"} {
+	_, port, err := net.SplitHostPort(taken.Addr().String())
+	require.NoError(t, err)
+	for variable, set := range map[string]struct{ value, says string }{
+		"PORT":          {port, "cannot listen on %s; set ADDRESS or PORT to another one"},
+		"PPROF_ADDRESS": {taken.Addr().String(), "PPROF_ADDRESS: cannot listen on %s"}} {
 		env := testdrive.AnyEnvironment(t)
-		delete(env, "PORT")
-		env["ADDRESS"] = "127.0.0.1:0"
+		env["ADDRESS"] = "127.0.0.1"
 		env["VCAP_APPLICATION"] = `{"application_name":"mysql-broker","instance_index":1}`
-		env[variable] = taken.Addr().String()
+		env[variable] = set.value
 		out := testdrive.Run(t, env, "serve").Expect(t, 1)
 		starting := strings.Index(out.Stderr, `"msg":"starting","app":"mysql-broker","app_index":1`)
-		failed := strings.Index(out.Stderr, fmt.Sprintf(says, env[variable]))
+		failed := strings.Index(out.Stderr, fmt.Sprintf(set.says, taken.Addr()))
 		assert.True(t, starting >= 0 && failed >= starting, "%s: the log is\n%s", variable, out.Stderr)
 	}
 }

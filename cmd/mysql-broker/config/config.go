@@ -83,8 +83,7 @@ var Variables = slices.Concat([]Variable{
 	{"PLATFORM_TRUSTS_CA", "false", "true: applications trust the CAs of all MySQL servers, so jdbcUrl makes " +
 		"drivers verify servers"},
 	{"PORT", "8080", "port to listen on"},
-	{"ADDRESS", "", "host to listen on, such as 127.0.0.1, ::1 or localhost, or host and port, such as 127.0.0.1:8080 " +
-		"or [::1]:8080; default: every address of this host"},
+	{"ADDRESS", "", "host to listen on, such as 127.0.0.1, ::1 or localhost; default: every address of this host"},
 	{"TLS_CERTIFICATE", "", "path of a PEM file with the certificate and its chain, to serve HTTPS instead of HTTP; " +
 		"the broker reads it again when it changes"},
 	{"TLS_KEY", "", "path of a PEM file with the certificate's private key"},
@@ -141,7 +140,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	cfg.Quota = r.duration("QUOTA_INTERVAL", time.Hour, true, "1s to 1h, such as 1m, or 0")
 	cfg.ArchiveEach = r.duration("ARCHIVE_INTERVAL", 10*time.Minute, false, "1s to 10m, such as 1m")
 	cfg.KeepAudit = time.Duration(r.number("KEEP_AUDIT_DAYS", 3650)) * 24 * time.Hour
-	cfg.Bind, cfg.Port = r.listenAddress()
+	cfg.Bind, cfg.Port = r.value("ADDRESS"), r.port("PORT")
 	cfg.SignIn = r.signIn(application, cfg.ExternalURL)
 	if strings.Contains(cfg.Username, ":") {
 		r.fail(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))

@@ -4,11 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
-	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -51,56 +48,6 @@ func (r *reader) tls() TLS {
 	_, err := t.Load()
 	r.fail(prefixed("TLS_CERTIFICATE and TLS_KEY", err))
 	return t
-}
-
-// listenAddress reads the host, "" for every address, and the port to listen on.
-func (r *reader) listenAddress() (host string, port int) {
-	port = r.port("PORT")
-	text := r.value("ADDRESS")
-	if text == "" {
-		return "", port
-	}
-	host, portText, hasPort := splitAddress(text)
-	if host != "" && !validHost(host) || host == "" && portText == "" {
-		r.fail(fmt.Errorf("ADDRESS: %q is neither a host, such as 127.0.0.1, ::1 or localhost, nor a host with a port, such "+
-			"as 127.0.0.1:8080 or [::1]:8080; set a port alone with PORT", text))
-		return "", port
-	}
-	if !hasPort {
-		return host, port
-	}
-	own, err := strconv.ParseUint(portText, 10, 16)
-	switch {
-	case err != nil:
-		r.fail(fmt.Errorf("ADDRESS: %q is not a port number", portText))
-	case r.getenv("PORT") != "" && int(own) != port:
-		r.fail(fmt.Errorf("ADDRESS has the port %d, but PORT is %d: omit one of them", own, port))
-	}
-	return host, int(own)
-}
-
-// splitAddress splits host:port, [host]:port, [host] or host, which may be an IPv6 address.
-func splitAddress(text string) (host, port string, hasPort bool) {
-	if host, port, err := net.SplitHostPort(text); err == nil {
-		return host, port, true
-	}
-	if inner, ok := strings.CutPrefix(text, "["); ok {
-		if inner, ok = strings.CutSuffix(inner, "]"); ok && strings.Contains(inner, ":") {
-			return inner, "", false
-		}
-	}
-	return text, "", false
-}
-
-// hostName matches names that are valid in DNS. RFC 1123, section 2.1.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
-
-// validHost reports whether a host is an IP address or a name. Text of only digits and dots must be an address.
-func validHost(host string) bool {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	return hostName.MatchString(host) && strings.Trim(host, "0123456789.") != ""
 }
 
 // networks reads a list such as "10.0.0.0/8, fd00::1".

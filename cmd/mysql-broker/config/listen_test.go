@@ -28,49 +28,6 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-func TestAddress(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		address, port string
-		host          string
-		listens       int
-		problem       string // "" for none
-	}{
-		{"", "", "", 8080, ""},
-		{"", "9000", "", 9000, ""},
-		{"127.0.0.1", "", "127.0.0.1", 8080, ""},
-		{"127.0.0.1", "9000", "127.0.0.1", 9000, ""},
-		{"127.0.0.1:9000", "", "127.0.0.1", 9000, ""},
-		{"127.0.0.1:9000", "9000", "127.0.0.1", 9000, ""},
-		{"127.0.0.1:0", "", "127.0.0.1", 0, ""},
-		{":9000", "", "", 9000, ""},
-		{"::1", "9000", "::1", 9000, ""},
-		{"[::1]", "", "::1", 8080, ""},
-		{"[::1]:9000", "", "::1", 9000, ""},
-		{"[fe80::1%eth0]:9000", "", "fe80::1%eth0", 9000, ""},
-		{"localhost", "", "localhost", 8080, ""},
-		{"broker-1.example.com:9000", "", "broker-1.example.com", 9000, ""},
-		{"127.0.0.1:9000", "8080", "", 0, "ADDRESS has the port 9000, but PORT is 8080"},
-		{"127.0.0.1:http", "", "", 0, `ADDRESS: "http" is not a port number`},
-		{"127.0.0.1:65536", "", "", 0, `ADDRESS: "65536" is not a port number`},
-		{"127.0.0.1:", "", "", 0, `ADDRESS: "" is not a port number`},
-		{"8080", "", "", 0, "set a port alone with PORT"},
-		{":", "", "", 0, "is neither a host"},
-		{"127.0.0.256", "", "", 0, "is neither a host"},
-		{"[127.0.0.1]", "", "", 0, "is neither a host"},
-		{"[::1", "", "", 0, "is neither a host"},
-		{"http://localhost", "", "", 0, "is not a port number"},
-		{"10.0.0.0/8", "", "", 0, "is neither a host"},
-		{"a b", "", "", 0, "is neither a host"},
-	} {
-		cfg, err := readWith(t, map[string]string{"ADDRESS": c.address, "PORT": c.port})
-		assert.False(t, c.problem == "" && (err != nil || cfg.Bind != c.host || cfg.Port != c.listens),
-			"ADDRESS %q, PORT %q: %q, %d, %v", c.address, c.port, cfg.Bind, cfg.Port, err)
-		assert.False(t, c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)),
-			"ADDRESS %q, PORT %q: %v", c.address, c.port, err)
-	}
-}
-
 func TestProfilesAreForThisHostAlone(t *testing.T) {
 	t.Parallel()
 	for address, good := range map[string]bool{

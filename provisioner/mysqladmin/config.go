@@ -109,15 +109,10 @@ func (c Config) connector(database string) (driver.Connector, error) {
 const defaultPort = "3306"
 
 // ConfigFromURI reads `mysql://user:password@host:3306/` (percent-escaped; a cluster has several hosts, separated by
-// commas) or go-sql-driver's
-// `user:password@tcp(host:3306)/` (not escaped). A database in it is ignored. Parameters are refused, so that one that
-// asks for TLS is not silently ignored. No error quotes the URI, because it contains a password.
+// commas). A database in it is ignored. Parameters are refused, so that one that asks for TLS is not silently ignored.
+// No error quotes the URI, because it contains a password.
 func ConfigFromURI(name, uri string) (Config, error) {
-	parse := parseDSN
-	if strings.Contains(uri, "://") {
-		parse = parseURL
-	}
-	cfg, err := parse(uri)
+	cfg, err := parseURL(uri)
 	if err != nil {
 		return Config{}, fmt.Errorf("URI of server %s: %w", name, err)
 	}
@@ -154,15 +149,4 @@ func parseURL(uri string) (Config, error) {
 		cfg.Nodes = nil
 	}
 	return cfg, nil
-}
-
-func parseDSN(dsn string) (Config, error) {
-	if strings.Contains(dsn[strings.LastIndex(dsn, "/")+1:], "?") {
-		return Config{}, errParameters
-	}
-	d, err := mysql.ParseDSN(dsn)
-	if err != nil || d.Net != "tcp" {
-		return Config{}, errors.New("not of the form mysql://user:password@host:port/ or user:password@tcp(host:port)/")
-	}
-	return Config{Addr: d.Addr, User: d.User, Password: d.Passwd}, nil
 }

@@ -16,7 +16,7 @@ import (
 // server is a shared server in MYSQL_SERVERS, or in the credentials of a user-provided service.
 type server struct {
 	Name          string `json:"name"`
-	URI           string `json:"uri"`            // mysql://admin:password@host:3306/, or a go-sql-driver DSN
+	URI           string `json:"uri"`            // mysql://admin:password@host:3306/
 	CACertificate string `json:"ca_certificate"` // PEM; TLS is then required and verified
 	Host          string `json:"host"`           // for applications; default: the hosts of uri
 	Port          int    `json:"port"`           // for applications; default: the port of uri

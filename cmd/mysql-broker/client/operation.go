@@ -61,7 +61,6 @@ func (s *session) perform(ctx context.Context, w work, method string, body any) 
 		return nil, err
 	}
 	s.progress.begin(w.title)
-	defer s.progress.end()
 	a, err := s.ask(ctx, w, method, body)
 	if err != nil {
 		return nil, errors.Join(err, w.failed(err))

@@ -52,7 +52,7 @@ func (o *options) session(cmd *cobra.Command) (*session, error) {
 		broker:     newBroker(address),
 		inventory:  &inventory{file: file, url: address.URL},
 		out:        visible.Writer(cmd.OutOrStdout()),
-		progress:   newProgress(cmd.ErrOrStderr()),
+		progress:   &progress{out: cmd.ErrOrStderr()},
 		json:       o.json,
 		plan:       o.plan,
 		parameters: parameters,

@@ -104,7 +104,7 @@ func Describe(ctx context.Context, side Side) (Facts, error) {
 		return Facts{}, err
 	}
 	for _, step := range []func(context.Context) error{
-		d.readPrivileges, d.readInformationSchema, d.readDefinitions, d.readTables, d.readDefaults} {
+		d.readPrivileges, d.readDefinitions, d.readInformationSchema, d.readTables, d.readDefaults} {
 		if err := step(ctx); err != nil {
 			return Facts{}, err
 		}
@@ -241,6 +241,9 @@ func (d *describer) noteRow(view string, row []cell) {
 		column := strings.ToUpper(c.column)
 		if d.mariaDB && (column == "CREATE_OPTIONS" || column == "COLUMN_COMMENT" && ofSequence.MatchString(line)) {
 			continue
+		}
+		if t := d.table(object); !d.mariaDB && t != nil && t.kind == "VIEW" && column == "IS_NULLABLE" {
+			continue // a view knows nothing of a primary key that its table got later
 		}
 		if d.mariaDB && column == "ROUTINE_DEFINITION" {
 			c.text = endName.ReplaceAllString(c.text, "END")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +65,9 @@ func newHeldWorld(t *testing.T, flavour string) *heldWorld {
 	return w
 }
 
+// wait is the word of the journey to the one who leads it.
+const wait testdrive.Word = "wait"
+
 // held is an operation that waits at a point of its own until the primary is dead.
 type held struct {
 	platform.Workflow
@@ -74,32 +76,9 @@ type held struct {
 	open   []*sql.Conn // sessions of its account, one on each node
 	tries  int
 
-	mu      sync.Mutex
-	seen    []platform.Point
+	journey *platform.Journey
 	arrived chan struct{} // closed when it waits
 	ended   chan struct{} // closed when it is done
-	goOn    chan struct{} // closed when the primary is dead
-}
-
-// pass is what a broker does at a point.
-func (h *held) pass(name string) {
-	if strings.HasSuffix(name, ": KILL ?") { // whether there are sessions to kill is up to chance
-		return
-	}
-	h.mu.Lock()
-	here := platform.Next(h.seen, name)
-	h.seen = append(h.seen, here)
-	h.mu.Unlock()
-	if here == h.end {
-		close(h.arrived)
-		<-h.goOn
-	}
-}
-
-func (h *held) points() []platform.Point {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.seen)
 }
 
 func (h *held) waits() bool { return isClosed(h.arrived) }
@@ -127,7 +106,7 @@ func (w *heldWorld) points(t *testing.T, workflows []platform.Workflow) (all []*
 	most := 0
 	points := make([][]platform.Point, len(workflows))
 	for n, f := range workflows {
-		points[n] = platform.InBoth(clean[n].points(), clean[n+len(workflows)].points())
+		points[n] = platform.InBoth(clean[n].journey.Points(), clean[n+len(workflows)].journey.Points())
 		t.Logf("%s passes %d points", f, len(points[n]))
 		most = max(most, len(points[n]))
 	}
@@ -170,7 +149,8 @@ func (w *heldWorld) meet(t *testing.T, todo []*held) {
 func (w *heldWorld) wave(t *testing.T, wave []*held) {
 	goOn := make(chan struct{})
 	prepared := w.each(t, wave, func(h *held) (err error) {
-		h.seen, h.goOn, h.arrived, h.ended = nil, goOn, make(chan struct{}), make(chan struct{})
+		h.arrived, h.ended = make(chan struct{}), make(chan struct{})
+		h.journey = platform.NewJourney(h.end, func() testdrive.Word { return wait })
 		h.target, err = w.Prepare(t.Context(), h.Workflow, audit.Instance{})
 		return err
 	})
@@ -185,8 +165,9 @@ func (w *heldWorld) wave(t *testing.T, wave []*held) {
 		acting[w.actors[n].PID()] = h
 	}
 	w.faults.Decide(func(pid int, point string) testdrive.Word {
-		if h := acting[pid]; h != nil && !isClosed(h.ended) {
-			h.pass(point)
+		if h := acting[pid]; h != nil && !isClosed(h.ended) && h.journey.Pass(point) == wait {
+			close(h.arrived)
+			<-goOn
 		}
 		return testdrive.GoOn
 	})

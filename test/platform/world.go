@@ -27,6 +27,7 @@ type World struct {
 	Tasks    *pgxpool.Pool                                                   // the brokers' database
 	Later    string                                                          // the version that servers of dedicated-large are to have; those of dedicated-small have an older one
 	PollEach time.Duration                                                   // how often an operation is polled, and a request repeated
+	Lost     func() bool                                                     // whether to poll again if Send has failed; nil: never
 	Audit    audit.World                                                     // without Reported
 
 	mu       sync.Mutex
@@ -141,6 +142,9 @@ func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
 	deadline := time.Now().Add(limits.Stuck)
 	for time.Now().Before(deadline) {
 		r, err := w.Send("GET", path, nil)
+		if err != nil && w.Lost != nil && w.Lost() {
+			continue
+		}
 		if err != nil || r.Status != http.StatusOK {
 			return Outcome{}, fmt.Errorf("poll %s: %d %s %w", operation, r.Status, r.Raw, err)
 		}

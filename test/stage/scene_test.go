@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"regexp"
 	"testing"
@@ -71,7 +70,7 @@ func newScene(t *testing.T, flavour string, number int) *scene {
 	asStage := func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams["application_name"] = "stage" }
 	s.World = &platform.World{Tasks: tasks, Later: newest, PollEach: pollEach,
 		Send: func(method, path string, body any) (testdrive.Response, error) {
-			return s.now.Send(method, path, body, nil)
+			return s.now.send(method, path, body)
 		},
 		Audit: audit.World{Records: audit.OpenRecords(t, env["DATABASE_URL"], env["ENCRYPTION_KEYSET"], asStage), Shared: s.shared.admin,
 			Launchers: map[string]audit.Inspector{launcherName: s.servers}, Plans: testdrive.Plans(t), Objects: s.objects}}
@@ -180,20 +179,23 @@ func (s *scene) connections(ctx context.Context) ([]string, error) {
 // carryOut sends a request, and does what a platform does when there is no response because the broker was killed: it
 // polls on, asks again or, if mitigate is true, asks for the opposite.
 func (s *scene) carryOut(t *testing.T, x *platform.Target, mitigate bool) error {
+	s.Lost = func() bool {
+		killed := s.now.alive.Err() != nil
+		if killed {
+			s.inherit(t)
+		}
+		return killed
+	}
+	defer func() { s.Lost = nil }()
 	q := x.Request()
 	r, err := s.now.send(q.Method, q.Path, q.Body)
-	var got platform.Outcome
 	switch {
-	case err != nil && s.now.alive.Err() != nil:
-		s.inherit(t)
+	case err != nil && s.Lost():
 		return s.finish(t, x, mitigate)
 	case err != nil:
 		return err
-	case r.Status == http.StatusAccepted:
-		got, err = s.poll(t, q, r)
-	default:
-		got, err = s.Conclude(q, r)
 	}
+	got, err := s.Conclude(q, r)
 	return s.learn(x, q, got, err)
 }
 
@@ -228,25 +230,6 @@ func (s *scene) stopAfterFailure(t *testing.T, victim *broker) {
 		s.now.showLog(t)
 	}
 	t.FailNow()
-}
-
-// poll is World's, and goes on with the heir of a broker that was killed.
-func (s *scene) poll(t *testing.T, q platform.Request, accepted testdrive.Response) (platform.Outcome, error) {
-	path := platform.InstancePath(q.InstanceID) + "/last_operation?operation=" + accepted.String("operation")
-	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(pollEach) {
-		r, err := s.now.send("GET", path, nil)
-		switch {
-		case err != nil && s.now.alive.Err() != nil:
-			s.inherit(t)
-		case err != nil:
-			return platform.Outcome{}, err
-		case r.Status != http.StatusOK:
-			return platform.Outcome{Response: r, Failed: true}, fmt.Errorf("poll: %d %s", r.Status, r.Raw)
-		case r.String("state") != "in progress":
-			return platform.Outcome{Response: r, Failed: r.String("state") == "failed"}, nil
-		}
-	}
-	return platform.Outcome{}, fmt.Errorf("%s has not ended in time", q.Kind)
 }
 
 // clear deletes what an operation has left, also what is kept of a deleted instance.

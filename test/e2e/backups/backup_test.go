@@ -33,7 +33,13 @@ func dailyBackups(t *testing.T) (path string) {
 // that has lost them has them recorded again.
 func TestBackup(t *testing.T) {
 	t.Parallel()
-	private, env := testdrive.PrivateEnvironment(t)
+	settings := []string{"max_allowed_packet=2M"}
+	s := servers.Any(t)
+	if s.Flavour == "mariadb" {
+		settings = append(settings, "partition=OFF")
+	}
+	private := testdrive.PrivateWith(t, s.Flavour, settings...)
+	env := testdrive.Environment(t, private)
 	service := s3.Start(t)
 	service.Configure(env)
 	env["CATALOG"] = dailyBackups(t)
@@ -118,6 +124,7 @@ func TestBackup(t *testing.T) {
 	for _, name := range service.Objects(t) {
 		assert.False(t, strings.Contains(name, first), "%s is left", name)
 	}
+	testRefusedBySettings(t, d)
 }
 
 // A server ends whenever it is asked for a view, as some versions do at some views. It is asked once.
@@ -166,19 +173,8 @@ func TestServerThatEndsAtAView(t *testing.T) {
 // A backup of a dedicated server that the settings of the shared server refuse is not damaged. It is verified as soon as
 // an operator has changed the settings and asks for it. Partitions, which those settings forbid on MariaDB, are no reason
 // to refuse it.
-func TestVerifyWithOtherSettings(t *testing.T) {
-	t.Parallel()
-	s := servers.Any(t)
-	settings := []string{"max_allowed_packet=2M"}
-	if s.Flavour == "mariadb" {
-		settings = append(settings, "partition=OFF")
-	}
-	private := testdrive.PrivateWith(t, s.Flavour, settings...)
-	env := testdrive.Environment(t, private)
-	s3.Start(t).Configure(env)
-	p := testdrive.StartPlatform(t, private, env)
-	o := p.Operator(env)
-	i := p.MakeOwn(t, "dedicated-small")
+func testRefusedBySettings(t *testing.T, d testdrive.Desk) {
+	i := d.MakeOwn(t, "dedicated-small")
 	_, c := i.Bound(t, nil)
 	testdrive.Exec(t, c.Open(t), "CREATE TABLE wide (id INT PRIMARY KEY, b LONGBLOB)",
 		"INSERT INTO wide VALUES (1, REPEAT('x', 4 << 20))",
@@ -188,22 +184,22 @@ func TestVerifyWithOtherSettings(t *testing.T) {
 	id := testdrive.BackupIn(t, shown)
 	assert.Contains(t, shown[len(shown)-1], "could not be restored as a test yet",
 		"a backup that cannot be verified ends with")
-	testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").Restored(t, i.ID, nil), http.StatusBadRequest, id+".")
+	testdrive.ExpectRefusal(t, d.OwnInstance(t, "dedicated-small").Restored(t, i.ID, nil), http.StatusBadRequest, id+".")
 	only := func() map[string]any {
 		var all []map[string]any
-		o.Read(t, &all, "backups", i.ID)
+		d.Read(t, &all, "backups", i.ID)
 		require.True(t, len(all) == 1 && all[0]["verify_error"] == nil, "backups: %v", all)
 		return all[0]
 	}
-	p.AwaitLog(t, "a backup cannot be verified on a server with these settings")
+	d.AwaitLog(t, "a backup cannot be verified on a server with these settings")
 	why, _ := only()["verify_refused"].(string)
 	assert.True(t, strings.HasPrefix(why, "shared server ") && strings.Contains(why, "max_allowed_packet"),
 		"the backup is refused because of %q", why)
-	out := o.Run(t, 0, "backups", i.ID).Stdout
+	out := d.Run(t, 0, "backups", i.ID).Stdout
 	assert.True(t, strings.Contains(out, "\trefused by settings\t") && strings.Contains(out, why),
 		"backups printed %q", out)
-	testdrive.Exec(t, p.Admin(t), "SET GLOBAL max_allowed_packet = 64 << 20")
-	o.Run(t, 0, "backups", "verify", id)
+	testdrive.Exec(t, d.AdminDB, "SET GLOBAL max_allowed_packet = 64 << 20")
+	d.Run(t, 0, "backups", "verify", id)
 	testdrive.Eventually(t, "the backup is verified", func() bool {
 		b := only()
 		return b["verified_at"] != nil && b["verify_refused"] == nil

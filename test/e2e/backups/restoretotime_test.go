@@ -179,15 +179,6 @@ func TestRestoreToTime(t *testing.T) {
 	})
 }
 
-// archivedInstance creates a dedicated instance whose binary logs are archived, with a backup to begin with.
-func archivedInstance(t *testing.T, p testdrive.Platform) (testdrive.Instance, testdrive.Credentials) {
-	i := p.MakeOwn(t, "dedicated-small")
-	_, c := i.Bound(t, nil)
-	testdrive.Exec(t, c.Open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
-	i.Await(t, i.BackUp(t).Operation(t))
-	return i, c
-}
-
 // TestArchiveWithoutObjectStore takes the object store away. The server keeps its binary logs for the archive, until
 // they need too much room; then the archive ends, and the next backup begins another one.
 func TestArchiveWithoutObjectStore(t *testing.T) {
@@ -202,8 +193,11 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	testdrive.NewFaults(t, env)
 	p := testdrive.StartPlatform(t, s, env)
 	ts := testdrive.OpenTasks(t, env)
-	i, c := archivedInstance(t, p)
+	i := p.MakeOwn(t, "dedicated-small")
+	_, c := i.Bound(t, nil)
 	db := c.Open(t)
+	testdrive.Exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
+	i.BackedUp(t)
 	write := func(mebibytes int) {
 		for range mebibytes {
 			testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT('x', 1 << 20))")
@@ -220,15 +214,8 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 		}
 		return bytes
 	}
-	must := func(err error) { require.NoError(t, err) }
-	takeAway := func() {
-		must(os.Rename(store, store+".away"))
-		must(os.WriteFile(store, nil, 0o600))
-	}
-	putBack := func() {
-		must(os.Remove(store))
-		must(os.Rename(store+".away", store))
-	}
+	takeAway := func() { require.NoError(t, os.Rename(store, store+".away")) }
+	putBack := func() { require.NoError(t, os.Rename(store+".away", store)) }
 
 	// For a while, nothing is lost.
 	takeAway()
@@ -249,7 +236,7 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	assert.Contains(t, reason, "filled the server's disk", "the archive has ended")
 	lost := momentOf(t, c)
 	putBack()
-	i.Await(t, i.BackUp(t).Operation(t))
+	i.BackedUp(t)
 	testdrive.Exec(t, db, "INSERT INTO large (filling) VALUES ('later')")
 	last := momentOf(t, c)
 	archived(t, ts, i, last.at)

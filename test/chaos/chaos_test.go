@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/limits"
 	"mysql-broker/test/platform"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -111,11 +109,9 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 	d := &death{kind: f.Kind, at: at, died: make(chan int, 1)}
 	w.faults.Decide(d.decide)
 	q := x.Request()
-	w.Send = func(method, path string, body any) (testdrive.Response, error) {
-		return w.insist(t, d, method, path, body)
-	}
+	w.Lost = func() bool { w.replaceDead(t, d); return true }
 	got, err := w.Run(q)
-	w.Send = w.send
+	w.Lost = nil
 	if err == nil {
 		err = w.Learn(&x, q, got)
 	}
@@ -132,17 +128,6 @@ func (w *world) cutShort(t *testing.T, f platform.Workflow, at string) []string 
 	assert.NoError(t, w.Clear(&x, host), what)
 	w.ForgetGone()
 	return d.seen
-}
-
-// insist repeats a request until a broker answers that does not die meanwhile.
-func (w *world) insist(t *testing.T, d *death, method, path string, body any) (r testdrive.Response, err error) {
-	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		w.replaceDead(t, d)
-		if r, err = w.send(method, path, body); err == nil && !testdrive.AsksToRepeat(r) {
-			return r, nil
-		}
-	}
-	return r, errors.Join(err, errors.New("no broker has answered in time"))
 }
 
 // replaceDead starts a broker instead of one that has died, if one has.

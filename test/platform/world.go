@@ -27,7 +27,7 @@ type World struct {
 	Tasks    *pgxpool.Pool                                                   // the brokers' database
 	Later    string                                                          // the version that servers of dedicated-large are to have; those of dedicated-small have an older one
 	PollEach time.Duration                                                   // how often an operation is polled, and a request repeated
-	Lost     func() bool                                                     // whether to poll again if Send has failed; nil: never
+	Lost     func() bool                                                     // whether to send again if Send has failed; nil: never
 	Audit    audit.World                                                     // without Reported
 
 	mu       sync.Mutex
@@ -113,15 +113,14 @@ type Outcome struct {
 // Run sends a request through a survivor and waits for what it comes to. On a machine so busy that the broker's
 // connections time out, and it answers 5xx, the platform asks again.
 func (w *World) Run(q Request) (got Outcome, err error) {
-	for deadline := time.Now().Add(limits.Stuck); ; {
+	for deadline := time.Now().Add(limits.Stuck); ; time.Sleep(w.PollEach) { // as platforms try again
 		r, err := w.Send(q.Method, q.Path, q.Body)
-		if err != nil {
+		switch late := time.Now().After(deadline); {
+		case err != nil && (late || w.Lost == nil || !w.Lost()):
 			return Outcome{}, fmt.Errorf("%s: %w", q.Kind, err)
-		}
-		if !testdrive.AsksToRepeat(r) || time.Now().After(deadline) {
+		case err == nil && (late || !testdrive.AsksToRepeat(r)):
 			return w.Conclude(q, r)
 		}
-		time.Sleep(w.PollEach) // as platforms try again
 	}
 }
 
@@ -142,7 +141,8 @@ func (w *World) poll(q Request, accepted testdrive.Response) (Outcome, error) {
 	deadline := time.Now().Add(limits.Stuck)
 	for time.Now().Before(deadline) {
 		r, err := w.Send("GET", path, nil)
-		if err != nil && w.Lost != nil && w.Lost() {
+		if (err != nil || testdrive.AsksToRepeat(r)) && w.Lost != nil && w.Lost() {
+			time.Sleep(w.PollEach)
 			continue
 		}
 		if err != nil || r.Status != http.StatusOK {

@@ -1,8 +1,6 @@
 package operators
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -84,35 +82,22 @@ scrape_configs:
 	}
 	prometheus.Await(t, fmt.Sprintf("mysql_broker_examination_timestamp_seconds{instance=%q}", hostOf(t, plain.URL)))
 	testdrive.LintMetrics(t, plain.Get(t, "/metrics"))
-	expectVerified(t, secure, filepath.Join(dir, "pair", "ca.crt"))
-	expectRenewal(t, hostOf(t, secure.URL), filepath.Join(dir, "pair"))
+	expectVerified(t, secure, filepath.Join(dir, "pair"))
 }
 
-// expectVerified sends requests to a broker with HTTPS: over HTTP, without its CA, and with it.
-func expectVerified(t *testing.T, p testdrive.Platform, ca string) {
+// expectVerified sends requests to a broker with HTTPS: over HTTP, without its CA, and with it. Then it replaces the
+// certificate, which the broker takes up while it runs.
+func expectVerified(t *testing.T, p testdrive.Platform, dir string) {
 	client := p.Terminal(t)
 	client.Env["BROKER_URL"] = "http://" + hostOf(t, p.URL)
 	client.Refused(t, "HTTPS", "catalog")
 	client.Env["BROKER_URL"] = "https://" + hostOf(t, p.URL)
 	client.Refused(t, "x509", "catalog")
-	client.Env["SSL_CERT_FILE"] = ca
+	client.Env["SSL_CERT_FILE"] = filepath.Join(dir, "ca.crt")
 	client.Expect(t, "shared-small", "catalog")
-}
-
-// expectRenewal replaces a broker's certificate, which it takes up while it runs.
-func expectRenewal(t *testing.T, address, dir string) {
 	testdrive.WriteKeyPair(t, dir)
-	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
-	require.NoError(t, err)
-	trusted := &tls.Config{RootCAs: x509.NewCertPool()}
-	require.True(t, trusted.RootCAs.AppendCertsFromPEM(ca))
-	testdrive.Eventually(t, "the new certificate is served", func() bool {
-		conn, err := tls.Dial("tcp", address, trusted)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
+	testdrive.Eventually(t, "the new certificate is used", func() bool { return strings.Count(p.Log(), "HTTPS certificate") > 1 })
+	client.Expect(t, "shared-small", "catalog")
 }
 
 var metricName = regexp.MustCompile(`mysql_broker_\w+`)

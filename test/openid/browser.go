@@ -1,6 +1,7 @@
 package openid
 
 import (
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mysql-broker/test/limits"
@@ -35,11 +37,21 @@ type Page struct {
 	Text   string
 }
 
-// Expect fails the test unless the page has this status and contains a text, and returns the page.
-func (p Page) Expect(t testing.TB, status int, text string) Page {
-	require.True(t, p.Status == status && strings.Contains(p.Text, text),
-		"%s answered %d, wanted %d with %q:\n%s", p.URL, p.Status, status, text, p.Text)
+// Expect fails the test unless the page has this status and contains these texts, as they are or escaped, and returns the
+// page.
+func (p Page) Expect(t testing.TB, status int, texts ...string) Page {
+	require.Equal(t, status, p.Status, "%s is answered with\n%s", p.URL, p.Text)
+	for _, text := range texts {
+		require.Contains(t, p.Text+html.UnescapeString(p.Text), text, "%s", p.URL)
+	}
 	return p
+}
+
+// Lacks fails the test if the page contains one of these texts.
+func (p Page) Lacks(t testing.TB, texts ...string) {
+	for n, text := range texts { // which may be a password
+		assert.False(t, strings.Contains(p.Text, text), "%s has text %d of those that it may not have", p.URL, n)
+	}
 }
 
 func (b *Browser) Open(t testing.TB, address string) Page {

@@ -2,7 +2,6 @@ package operators
 
 import (
 	"bufio"
-	"html"
 	"io"
 	"maps"
 	"net/http"
@@ -116,15 +115,11 @@ func testInstancePage(t *testing.T, d dashboardPeople, i testdrive.Instance) {
 	db := c.Open(t)
 	testdrive.Exec(t, db, "CREATE TABLE `"+evilTable+"` (id INT)")
 	// Cloud Controller's ids are GUIDs, so that only operators get to this one.
-	page := d.open(t, openid.Operator, instancePage(evilID)).Expect(t, http.StatusOK, "shared-large")
-	for _, want := range []string{"Ready", "&lt;img src=x onerror=alert(2)&gt;", "org / space",
-		"&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.BindingID, "app-of-binding", c.Username, "admin", "1 GiB",
-		"of 60", "2 of 10 bindings", "of space <code>a-shared-space</code>", "read-only", "Provision", "Bind", i.Server.Flavour[:2]} {
-		assert.True(t, strings.Contains(strings.ToLower(page.Text), strings.ToLower(want)), "the page does not show %q", want)
-	}
-	for _, never := range []string{"<script>alert", "<img src=x", c.Password, " style=", " onerror=\"", "javascript:"} {
-		assert.False(t, strings.Contains(page.Text, never), "the page holds %q", never)
-	}
+	d.open(t, openid.Operator, instancePage(evilID)).Expect(t, http.StatusOK, "shared-large", "Ready",
+		"&lt;img src=x onerror=alert(2)&gt;", "org / space", "&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.BindingID,
+		"app-of-binding", c.Username, "admin", "1 GiB", "of 60", "2 of 10 bindings", "of space <code>a-shared-space</code>",
+		"read-only", "Provision", "Bind", map[string]string{"mysql": "MySQL", "mariadb": "MariaDB"}[i.Server.Flavour]).
+		Lacks(t, "<script>alert", "<img src=x", c.Password, " style=", " onerror=\"", "javascript:")
 	for _, query := range []string{"?range=week", "?range=none", "?range=%22%3E"} {
 		d.open(t, openid.Operator, instancePage(evilID)+query).Expect(t, http.StatusOK, "Ready")
 	}
@@ -134,10 +129,8 @@ func testWhoSeesWhat(t *testing.T, d dashboardPeople, _ testdrive.Instance) {
 	i := d.Provisioned(t, "shared-small", nil)
 	_, c := i.Bound(t, nil)
 	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
-	read := d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready")
-	for _, hidden := range []string{c.Username, c.Database, "Bindings", "Recent operations", "Tables"} {
-		assert.False(t, strings.Contains(read.Text, hidden), "who may only read sees %q", hidden)
-	}
+	d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").
+		Lacks(t, c.Username, c.Database, "Bindings", "Recent operations", "Tables")
 	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, c.Username)
 
 	none := d.open(t, openid.Stranger, instancePage(i.ID)).Expect(t, http.StatusNotFound, "no such service instance")
@@ -154,18 +147,11 @@ func testDeletedInstances(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 	i, deleted := d.Provisioned(t, "shared-small", fields), d.Provisioned(t, "shared-small", fields)
 	other := d.Provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry"}})
 	deleted.Delete(t)
-	page := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Deleted from this space")
-	for _, want := range []string{evilName, `cf create-service OFFERING shared-small NAME -c '{"undelete":"` + deleted.ID + `"}'`} {
-		assert.True(t, strings.Contains(html.UnescapeString(page.Text), want), "the page does not show %q", want)
-	}
-	assert.False(t, strings.Contains(page.Text, "<img src=x"), "the page holds a name that is not escaped")
+	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Deleted from this space", evilName,
+		`cf create-service OFFERING shared-small NAME -c '{"undelete":"`+deleted.ID+`"}'`).Lacks(t, "<img src=x")
 	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
-	for name, text := range map[string]string{
-		"who may only read": d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Text,
-		"another space":     d.open(t, openid.Operator, instancePage(other.ID)).Expect(t, http.StatusOK, "Ready").Text,
-	} {
-		assert.False(t, strings.Contains(text, deleted.ID), "%s sees what was deleted", name)
-	}
+	d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Lacks(t, deleted.ID)
+	d.open(t, openid.Operator, instancePage(other.ID)).Expect(t, http.StatusOK, "Ready").Lacks(t, deleted.ID) // in another space
 }
 
 // A developer who may manage an instance sees its backups, and the copies that are being made of it.
@@ -182,24 +168,15 @@ func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ testdrive.Instance)
 	testdrive.Exec(t, lock, "LOCK TABLES items WRITE")
 	copied := d.NewInstance(t, "shared-large")
 	operation := copied.Clone(t, i.ID, nil).Operation(t)
-	shown := d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Copies under way")
-	for _, want := range []string{copied.ID, "shared-large", "2026-01-02", "Damaged", "not yet", `{"restore_backup":"BACKUP"`,
-		ids[0], ids[1], ids[2]} {
-		assert.True(t, strings.Contains(html.UnescapeString(shown.Text), want), "the page does not show %q", want)
-	}
 	var kept string // by the catalog's default
 	d.tasks.Scan(t, &kept, "SELECT to_char(keep_until AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM backup WHERE id = '"+ids[2]+"'")
-	assert.True(t, strings.Contains(shown.Text, kept), "the page does not show that a backup is kept until %s", kept)
+	d.open(t, openid.Operator, instancePage(i.ID)).Expect(t, http.StatusOK, "Copies under way", copied.ID, "shared-large",
+		"2026-01-02", "Damaged", "not yet", `{"restore_backup":"BACKUP"`, ids[0], ids[1], ids[2], kept)
 	testdrive.Exec(t, lock, "UNLOCK TABLES")
 	copied.Await(t, operation)
 	d.Cloud.Allow(openid.Developer, i.ID, openid.Permission{Read: true})
-	for name, text := range map[string]string{
-		"who may only read": d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Text,
-		"the copy":          d.open(t, openid.Operator, instancePage(copied.ID)).Expect(t, http.StatusOK, "Ready").Text,
-	} {
-		assert.False(t, strings.Contains(text, ids[0]) || strings.Contains(text, "Copies under way"),
-			"%s sees backups or copies of another", name)
-	}
+	d.open(t, openid.Developer, instancePage(i.ID)).Expect(t, http.StatusOK, "Ready").Lacks(t, ids[0], "Copies under way")
+	d.open(t, openid.Operator, instancePage(copied.ID)).Expect(t, http.StatusOK, "Ready").Lacks(t, ids[0], "Copies under way")
 }
 
 func testDashboardHeaders(t *testing.T, d dashboardPeople, _ testdrive.Instance) {

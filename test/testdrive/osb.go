@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,22 +64,37 @@ func (b *Broker) Send(method, path string, body any, headers map[string]string) 
 }
 
 // SendFor is Send by a client that disconnects when ctx ends.
-func (b *Broker) SendFor(ctx context.Context, method, path string, body any,
-	headers map[string]string) (Response, error) {
-	q, err := b.request(method, path, body, headers)
-	if err != nil {
-		return Response{}, err
+func (b *Broker) SendFor(ctx context.Context, method, path string, body any, headers map[string]string) (r Response, err error) {
+	content, ok := body.([]byte)
+	if body != nil && !ok {
+		if content, err = json.Marshal(body); err != nil {
+			return r, err
+		}
 	}
-	answer, err := http.DefaultClient.Do(q.WithContext(ctx))
+	q, err := http.NewRequestWithContext(ctx, method, b.URL+path, bytes.NewReader(content))
 	if err != nil {
-		return Response{}, err
+		return r, err
+	}
+	q.SetBasicAuth(b.Username, b.Password)
+	q.Header.Set("X-Broker-Api-Version", "2.17")
+	if body != nil {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range headers {
+		if q.Header.Set(name, value); value == "" {
+			q.Header.Del(name)
+		}
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return r, err
 	}
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(answer.Body)
 	if err != nil {
-		return Response{}, fmt.Errorf("%s %s: %w", method, path, err)
+		return r, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	r := Response{Status: answer.StatusCode, Header: answer.Header, Raw: string(raw)}
+	r = Response{Status: answer.StatusCode, Header: answer.Header, Raw: string(raw)}
 	err = json.Unmarshal(raw, &r.Body)
 	if b.OnAnswer != nil {
 		b.OnAnswer(r)
@@ -100,33 +116,6 @@ func (b *Broker) Begin(method, path string, body any) <-chan Response {
 		}
 	}()
 	return answers
-}
-
-func (b *Broker) request(method, path string, body any, headers map[string]string) (*http.Request, error) {
-	content, ok := body.([]byte)
-	if body != nil && !ok {
-		var err error
-		if content, err = json.Marshal(body); err != nil {
-			return nil, err
-		}
-	}
-	q, err := http.NewRequest(method, b.URL+path, bytes.NewReader(content))
-	if err != nil {
-		return nil, err
-	}
-	q.SetBasicAuth(b.Username, b.Password)
-	q.Header.Set("X-Broker-Api-Version", "2.17")
-	if body != nil {
-		q.Header.Set("Content-Type", "application/json")
-	}
-	for name, value := range headers {
-		if value == "" {
-			q.Header.Del(name)
-		} else {
-			q.Header.Set(name, value)
-		}
-	}
-	return q, nil
 }
 
 // Plan returns the ids of a plan in the project's catalog.
@@ -153,20 +142,16 @@ const pollInterval = 50 * time.Millisecond
 // AwaitOperation polls last_operation until the operation has ended, and returns its state and every description shown
 // meanwhile, in order and without repeats. Every response of an operation in progress must have one.
 func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (state string, shown []string) {
-	for deadline := time.Now().Add(limits.Stuck); time.Now().Before(deadline); time.Sleep(pollInterval) {
+	Eventually(t, operation+" of "+instanceID+" ends", func() bool {
 		r := b.Do(t, "GET", "/v2/service_instances/"+instanceID+"/last_operation?operation="+operation, nil).
 			Expect(t, http.StatusOK)
-		if d := r.String("description"); d != "" && (len(shown) == 0 || shown[len(shown)-1] != d) {
-			shown = append(shown, d)
-		}
-		if state = r.String("state"); state != "in progress" {
-			return state, shown
-		}
-		assert.NotEmpty(t, r.String("description"),
-			"%s of %s is in progress and has no description: %s", operation, instanceID, r.Raw)
-	}
-	require.Fail(t, "still in progress", "%s of %s after %v; shown: %q", operation, instanceID, limits.Stuck, shown)
-	return "", nil
+		state = r.String("state")
+		says := r.String("description")
+		assert.False(t, state == "in progress" && says == "", "%s is in progress and has no description: %s", operation, r.Raw)
+		shown = append(shown, says)
+		return state != "in progress"
+	})
+	return state, slices.Compact(slices.DeleteFunc(shown, func(text string) bool { return text == "" }))
 }
 
 // ExpectRefusal fails the test unless the response has this status and a description with each of the words.

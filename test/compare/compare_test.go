@@ -95,21 +95,12 @@ func TestDiff(t *testing.T) {
 				t.Errorf("%s: %v", c.statement, found)
 			}
 		}
-	})
-}
 
-// A copy may lack what it was told to leave out, and views that the source's server cannot open, but nothing else.
-func TestLeftOut(t *testing.T) {
-	t.Parallel()
-	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
-		admin, err := s.Open()
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = admin.Close() })
-		side := newDatabase(t, s, admin)
-		run(t, admin, side, "CREATE TABLE gone (id INT)", "CREATE VIEW broken AS SELECT * FROM gone", "DROP TABLE gone")
-		source := describe(t, side)
-		run(t, admin, side, "DROP VIEW broken", "DROP VIEW v", "DROP TRIGGER r")
-		for _, d := range compare.Diff(source, describe(t, side), "r") {
+		// A copy may lack what it was told to leave out, and views that the source's server cannot open, but nothing else.
+		run(t, admin, first, "CREATE TABLE gone (id INT)", "CREATE VIEW broken AS SELECT * FROM gone", "DROP TABLE gone")
+		before = describe(t, first)
+		run(t, admin, first, "DROP VIEW broken", "DROP VIEW v", "DROP TRIGGER r")
+		for _, d := range compare.Diff(before, describe(t, first), "r") {
 			assert.Equal(t, "v", d.Object, "%v", d)
 		}
 	})

@@ -9,14 +9,12 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -69,14 +67,6 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 		"--web.listen-address="+address)
 	b.AwaitLog(t, "Server is ready to receive web requests")
 	return &Prometheus{URL: "http://" + address}
-}
-
-// LintMetrics checks /metrics with Prometheus's own tool.
-func LintMetrics(t testing.TB, text string) {
-	check := exec.Command("promtool", "check", "metrics")
-	check.Stdin = strings.NewReader(text)
-	out, err := check.CombinedOutput()
-	assert.True(t, err == nil && len(out) == 0, "promtool check metrics: %v\n%s", err, out)
 }
 
 // Sample is one of the time series that a query yields, with its latest value.

@@ -27,7 +27,7 @@ func (r *spoiltInstance) revive(t *testing.T) {
 func TestFaultRestoreInPlaceThatEnds(t *testing.T) {
 	t.Parallel()
 	service := s3.Start(t)
-	r := newSpoiltInstanceOn(t, testdrive.Private(t, servers.Any(t).Flavour), service.Configure)
+	r := newSpoiltInstance(t, servers.Any(t).Flavour, service.Configure)
 	reached, release := testdrive.HoldAt(t, r.Faults, "restore: write: begins")
 	operation := r.begin(t)
 	testdrive.Receive(t, reached, "nobody may write")
@@ -60,7 +60,7 @@ func TestFaultRestoreInPlaceLostInTheMiddle(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		var env map[string]string
 		store := t.TempDir()
-		r := newSpoiltInstanceOn(t, testdrive.Private(t, s.Flavour), func(its map[string]string) {
+		r := newSpoiltInstance(t, s.Flavour, func(its map[string]string) {
 			env = its
 			env["BACKUP_STORE"] = "file://" + store
 		})

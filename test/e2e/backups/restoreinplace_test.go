@@ -134,24 +134,14 @@ type spoiltInstance struct {
 	i           testdrive.Instance
 	c           testdrive.Credentials
 	restart     func() testdrive.Platform // see interrupted
-	store       string                    // the directory that holds backups
+	store       string                    // the directory that holds backups, if that is one
 	backup      string
 	was, spoilt []string // contents at the time of the backup, and now
 }
 
-func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
-	store := filepath.Join(t.TempDir(), "store")
-	require.NoError(t, os.Mkdir(store, 0o700))
-	r := newSpoiltInstanceOn(t, testdrive.Private(t, flavour),
-		func(env map[string]string) { env["BACKUP_STORE"] = "file://" + store })
-	r.store = store
-	return r
-}
-
-// newSpoiltInstanceOn is newSpoiltInstance with a server and an object store of the test's own.
-func newSpoiltInstanceOn(t *testing.T, s servers.MySQL, configure func(env map[string]string)) *spoiltInstance {
+func newSpoiltInstance(t *testing.T, flavour string, configure func(env map[string]string)) *spoiltInstance {
 	r := &spoiltInstance{}
-	r.Desk, r.i, r.c, r.restart = testdrive.Interrupted(t, s, func(env map[string]string) {
+	r.Desk, r.i, r.c, r.restart = testdrive.Interrupted(t, testdrive.Private(t, flavour), func(env map[string]string) {
 		env["CATALOG"] = testdrive.CatalogRetaining(t)
 		configure(env)
 	})
@@ -199,8 +189,9 @@ func (r *spoiltInstance) remove(t *testing.T) {
 // and keeps everybody from writing, and then the backup that is restored, which changes nothing.
 func TestRestoreInPlaceOfDamagedBackups(t *testing.T) {
 	t.Parallel()
-	s := servers.Any(t)
-	r := newSpoiltInstance(t, s.Flavour)
+	store := t.TempDir()
+	r := newSpoiltInstance(t, servers.Any(t).Flavour, func(env map[string]string) { env["BACKUP_STORE"] = "file://" + store })
+	r.store = store
 	r.testMixture(t)
 
 	r.spoil(t)
@@ -274,17 +265,12 @@ func grantsOfAccounts(t *testing.T, admin *sql.DB, database string) (all []strin
 
 // damage changes the files in a directory whose names begin with a prefix.
 func damage(t *testing.T, dir, prefix string) {
-	for _, path := range find(t, dir, prefix) {
+	paths, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+	require.True(t, err == nil && len(paths) != 0, "files %s* in %s: %q, %v", prefix, dir, paths, err)
+	for _, path := range paths {
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		raw[len(raw)/2] ^= 1
 		require.NoError(t, os.WriteFile(path, raw, 0o600))
 	}
-}
-
-// find lists the files in a directory whose names begin with a prefix.
-func find(t *testing.T, dir, prefix string) (paths []string) {
-	paths, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
-	require.True(t, err == nil && len(paths) != 0, "files %s* in %s: %q, %v", prefix, dir, paths, err)
-	return paths
 }

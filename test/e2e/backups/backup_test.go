@@ -17,17 +17,6 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// breakView leaves a view of a table that is gone.
-func breakView(t *testing.T, c testdrive.Credentials) {
-	testdrive.Exec(t, c.Open(t), "CREATE TABLE passing (id INT)", "CREATE VIEW broken AS SELECT id FROM passing", "DROP TABLE passing")
-}
-
-// dailyBackups is a catalog in which instances of shared-small are backed up each day.
-func dailyBackups(t *testing.T) (path string) {
-	return testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_storage_mb: 100,",
-		"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
-}
-
 // TestBackup backs an instance up to a real S3 service, changes its data, deletes it, and restores it. Operators and the
 // schedule take backups and verify them. A damaged one is found, those whose days are over are deleted, and a PostgreSQL
 // that has lost them has them recorded again.
@@ -42,12 +31,13 @@ func TestBackup(t *testing.T) {
 	env := testdrive.Environment(t, private)
 	service := s3.Start(t)
 	service.Configure(env)
-	env["CATALOG"] = dailyBackups(t)
+	env["CATALOG"] = testdrive.EditedCatalog(t, testdrive.InPlan("shared-small", "max_storage_mb: 100,",
+		"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
 	p := testdrive.StartPlatform(t, private, env)
 	ts := testdrive.OpenTasks(t, env)
 	d := p.Desk(t, env, nil)
 	source, c := testdrive.Cloneable(t, p, "shared-small")
-	breakView(t, c)
+	testdrive.Exec(t, c.Open(t), "CREATE TABLE passing (id INT)", "CREATE VIEW broken AS SELECT id FROM passing", "DROP TABLE passing")
 	out := d.Run(t, 0, "backups", source.ID).Stdout
 	assert.Equal(t, 1, strings.Count(out, "\n"), "backups of an instance without any: %q", out)
 	d.Refuse(t, `there is no service instance "none"`, "backups", "none")

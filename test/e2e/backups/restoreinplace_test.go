@@ -1,7 +1,6 @@
 package backups
 
 import (
-	"database/sql"
 	"fmt"
 	"net/http"
 	"os"
@@ -246,21 +245,13 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 	r.i.Create(t, body{"context": testdrive.CloudFoundry, "parameters": body{"undelete": r.i.ID}}, http.StatusCreated)
 	counted("after it was deleted and came back")
 	testdrive.ExpectRefusal(t, r.i.NewBinding().Bind(t, nil), http.StatusBadRequest)
-	for _, grants := range grantsOfAccounts(t, r.AdminDB, r.c.Database) {
+	for _, account := range testdrive.AccountsOf(t, r.Platform, r.c) {
+		grants := strings.Join(testdrive.ReadAll(t, r.AdminDB, "SHOW GRANTS FOR '"+account+"'@'%'"), "; ")
 		assert.False(t, strings.Contains(grants, "INSERT"), "an account of a mixture that came back may write: %s", grants)
 	}
 	r.i.Await(t, r.begin(t))
 	_, r.c = r.i.Bound(t, nil)
 	r.expectRestored(t, "after the mixture")
-}
-
-// grantsOfAccounts are the privileges of the accounts that have any on a database.
-func grantsOfAccounts(t *testing.T, admin *sql.DB, database string) (all []string) {
-	for _, account := range testdrive.ReadAll(t, admin, "SELECT DISTINCT user FROM mysql.db WHERE REPLACE(db, '\\\\', '') = '"+
-		database+"'") {
-		all = append(all, testdrive.ReadAll(t, admin, "SHOW GRANTS FOR '"+account+"'@'%'")...)
-	}
-	return all
 }
 
 // damage changes the files in a directory whose names begin with a prefix.

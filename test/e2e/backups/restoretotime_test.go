@@ -43,15 +43,6 @@ func momentOf(t *testing.T, c testdrive.Credentials) moment {
 	return moment{at, testdrive.Contents(t, c)}
 }
 
-// expectAt fails the test unless an instance can be restored to a moment.
-func expectAt(t *testing.T, p testdrive.Platform, from string, m moment) {
-	i := p.OwnInstance(t, "dedicated-small")
-	i.Await(t, i.RestoredTo(t, from, m.at).Operation(t))
-	_, c := i.Bound(t, nil)
-	testdrive.ExpectContents(t, "what was restored to "+m.at.String(), c, m.contents)
-	i.Remove(t)
-}
-
 // archived waits until everything that was committed before a time is archived.
 func archived(t *testing.T, ts testdrive.Tasks, i testdrive.Instance, at time.Time) {
 	testdrive.Eventually(t, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
@@ -242,6 +233,9 @@ func TestArchiveWithoutObjectStore(t *testing.T) {
 	archived(t, ts, i, last.at)
 	testdrive.ExpectRefusal(t, p.OwnInstance(t, "dedicated-small").RestoredTo(t, i.ID, lost.at), http.StatusBadRequest, "between")
 	for _, m := range []moment{kept, last} {
-		expectAt(t, p, i.ID, m)
+		restored := p.NewInstance(t, "dedicated-small")
+		restored.Await(t, restored.RestoredTo(t, i.ID, m.at).Operation(t))
+		_, c := restored.Bound(t, nil)
+		testdrive.ExpectContents(t, "what was restored to "+m.at.String(), c, m.contents)
 	}
 }

@@ -109,10 +109,8 @@ func (all replicas) race(t *testing.T, id string, possible string, ask func(n in
 		assert.False(t, found && other != operation, "%s: %s and %s", what, operation, other)
 		begun[what] = operation
 	}
-	testdrive.Eventually(t, "all operations end", func() (ended bool) {
-		all.tasks.Scan(t, &ended, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND instance_id = '"+id+"'")
-		return ended
-	})
+	all.tasks.Until(t, "all operations end",
+		"SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND instance_id = '"+id+"'")
 	return got
 }
 

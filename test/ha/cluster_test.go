@@ -170,10 +170,7 @@ func (w *clusterWorld) follow(t *testing.T, old int) {
 // compare compares what the platform was told with what there is, once no task is in progress.
 func (w *clusterWorld) compare(t *testing.T) {
 	records := testdrive.OpenTasks(t, w.env)
-	testdrive.Eventually(t, "no task is in progress", func() (ended bool) {
-		records.Scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE state = 'in progress')")
-		return ended
-	})
+	records.Until(t, "no task is in progress", "SELECT NOT EXISTS (SELECT FROM task WHERE state = 'in progress')")
 	admin, err := w.Nodes[w.Primary(t)].Open()
 	require.NoError(t, err)
 	defer admin.Close()

@@ -55,8 +55,6 @@ func (i Instance) RestoredTo(t *testing.T, from string, at time.Time) Response {
 // RunScheduled runs a scheduled task, and waits until it has ended.
 func RunScheduled(t *testing.T, ts Tasks, kind string) {
 	ts.Exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
-	Eventually(t, kind+" has ended", func() (ended bool) {
-		ts.Scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
-		return ended
-	})
+	ts.Until(t, kind+" has ended",
+		"SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
 }

@@ -88,6 +88,14 @@ func (ts Tasks) Last(t *testing.T) (id int64) {
 	return id
 }
 
+// Until waits until a query yields true.
+func (ts Tasks) Until(t *testing.T, what, query string, args ...any) {
+	Eventually(t, what, func() (holds bool) {
+		ts.Scan(t, &holds, query, args...)
+		return holds
+	})
+}
+
 func (ts Tasks) Scan(t *testing.T, value any, query string, args ...any) {
 	require.NoError(t, ts.Pool.QueryRow(t.Context(), query, args...).Scan(value))
 }

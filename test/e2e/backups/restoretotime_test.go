@@ -45,11 +45,8 @@ func momentOf(t *testing.T, c testdrive.Credentials) moment {
 
 // archived waits until everything that was committed before a time is archived.
 func archived(t *testing.T, ts testdrive.Tasks, i testdrive.Instance, at time.Time) {
-	testdrive.Eventually(t, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
-		ts.Scan(t, &done, fmt.Sprintf("SELECT coalesce(max(until) >= '%s', false) FROM binary_log WHERE instance_id = '%s'",
-			at.UTC().Format(time.RFC3339Nano), i.ID))
-		return done
-	})
+	ts.Until(t, "the binary logs are archived until "+at.Format(time.RFC3339),
+		"SELECT coalesce(max(until) >= $1, false) FROM binary_log WHERE instance_id = $2", at, i.ID)
 }
 
 // TestRestoreToTime restores a dedicated instance to several times at which its data is known, before and after an
@@ -105,10 +102,8 @@ func TestRestoreToTime(t *testing.T) {
 		// PostgreSQL is restored from a backup that was taken when the archive began. The server has purged its first file
 		// since.
 		ts.Exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
-		testdrive.Eventually(t, "the archive goes on where it was", func() (there bool) {
-			ts.Scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
-			return there
-		})
+		ts.Until(t, "the archive goes on where it was",
+			"SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
 		source.Await(t, source.Upgrade(t, next.Version).Operation(t))
 		testdrive.Exec(t, c.Open(t), "INSERT INTO items (name) VALUES ('after')")
 		note()
@@ -135,10 +130,8 @@ func TestRestoreToTime(t *testing.T) {
 		}
 
 		// PostgreSQL loses the records, and the object store a segment. A restored instance may have an archive, too.
-		testdrive.Eventually(t, "the archive ends with its instance", func() (ended bool) {
-			ts.Scan(t, &ended, "SELECT ended_at IS NOT NULL FROM binary_log WHERE instance_id = $1", source.ID)
-			return ended
-		})
+		ts.Until(t, "the archive ends with its instance",
+			"SELECT ended_at IS NOT NULL FROM binary_log WHERE instance_id = $1", source.ID)
 		testdrive.StopBroker(t, p)
 		var backups int
 		ts.Scan(t, &backups, "SELECT count(*) FROM backup")

@@ -292,10 +292,8 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 	d.expectCredentials(t, map[string]string{"orphan": name})
 	d.hub.Allow(true)
 	d.awaitNothing(t)
-	testdrive.Eventually(t, "the records are deleted", func() (gone bool) {
-		ts.Scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
-		return gone
-	})
+	ts.Until(t, "the records are deleted",
+		"SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
 	d.hub.Meet(nil)
 }
 

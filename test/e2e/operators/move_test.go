@@ -202,10 +202,8 @@ func TestFaultCloneOfLostSource(t *testing.T) {
 	i, operation, release := begin()
 	let := server.Crash(t)
 	release()
-	testdrive.Eventually(t, "the cleanup waits for the source without a worker", func() (waits bool) {
-		records.Scan(t, &waits, "SELECT phase = 'cleanup' AND lease_owner IS NULL AND state = 'in progress' FROM task ORDER BY id DESC LIMIT 1")
-		return waits
-	})
+	records.Until(t, "the cleanup waits for the source without a worker",
+		"SELECT phase = 'cleanup' AND lease_owner IS NULL AND state = 'in progress' FROM task ORDER BY id DESC LIMIT 1")
 	i.AwaitFailure(t, operation, "server of the service instance to copy did not answer")
 	let()
 	testdrive.Eventually(t, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })

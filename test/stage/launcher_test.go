@@ -238,7 +238,7 @@ func (l *played) resume(ctx context.Context, s *playedServer, spec launcher.Spec
 
 // open unlocks the accounts of a server that did not run.
 func (l *played) open(ctx context.Context, s *playedServer) error {
-	if err := s.machine.unlock(ctx, s.locked); err != nil {
+	if err := s.machine.alter(ctx, s.locked, "UNLOCK"); err != nil {
 		return err
 	}
 	l.set(func() { s.locked = nil })
@@ -358,20 +358,13 @@ func (l *played) Suspend(ctx context.Context, id string) error {
 	return nil
 }
 
-func (l *played) Destroy(ctx context.Context, id string) error {
-	return l.destroy(ctx, id, func(*playedServer) error { return nil })
-}
+func (l *played) Destroy(ctx context.Context, id string) error { return l.destroy(ctx, id, true) }
 
 func (l *played) DestroyUnused(ctx context.Context, id string) error {
-	return l.destroy(ctx, id, func(s *playedServer) error {
-		if s.kept {
-			return fmt.Errorf("server %s: %w", id, launcher.ErrKept)
-		}
-		return nil
-	})
+	return l.destroy(ctx, id, false)
 }
 
-func (l *played) destroy(ctx context.Context, id string, may func(*playedServer) error) error {
+func (l *played) destroy(ctx context.Context, id string, used bool) error {
 	s, release, err := l.take(ctx, id, false)
 	if errors.Is(err, launcher.ErrNotFound) {
 		return nil
@@ -380,8 +373,8 @@ func (l *played) destroy(ctx context.Context, id string, may func(*playedServer)
 		return err
 	}
 	defer release()
-	if err := may(s); err != nil {
-		return err
+	if s.kept && !used {
+		return fmt.Errorf("server %s: %w", id, launcher.ErrKept)
 	}
 	l.set(func() { s.phase = destroying })
 	fault.Point("destroy", "recorded")

@@ -103,20 +103,15 @@ func (m *machine) lock(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return accounts, errors.Join(m.each(ctx, "ALTER USER %s ACCOUNT LOCK", accounts), m.endSessions(ctx))
+	return accounts, errors.Join(m.alter(ctx, accounts, "LOCK"), m.endSessions(ctx))
 }
 
-func (m *machine) unlock(ctx context.Context, accounts []string) error {
-	return m.each(ctx, "ALTER USER %s ACCOUNT UNLOCK", accounts)
-}
-
-func (m *machine) each(ctx context.Context, statement string, accounts []string) error {
-	for _, account := range accounts {
-		if err := m.exec(ctx, fmt.Sprintf(statement, account)); err != nil {
-			return err
-		}
+// alter locks accounts, or unlocks them.
+func (m *machine) alter(ctx context.Context, accounts []string, to string) error {
+	if len(accounts) == 0 {
+		return nil
 	}
-	return nil
+	return m.exec(ctx, "ALTER USER "+strings.Join(accounts, ", ")+" ACCOUNT "+to)
 }
 
 // accounts lists the accounts of tenants and of the broker, quoted.

@@ -99,7 +99,7 @@ type Target struct {
 	Version  string         // to which an update upgrades the server
 	Deleted  string         // the instance whose data this one is to get
 	Source   audit.Instance // the instance that is copied, or whose backup is restored
-	Backup   string         // the id of the backup that a restore in place reads
+	Backup   string         // the id of the backup that is restored
 	Earlier  string         // the note that is in it
 	Before   audit.Binding  // the predecessor of the binding
 }
@@ -178,25 +178,24 @@ func (w *World) makeSource(ctx context.Context, x *Target) (err error) {
 	if err != nil || x.From == Clone {
 		return err
 	}
-	return w.backUp(x.Plan, x.Source.ID)
+	x.Backup, err = w.backUp(ctx, x.Plan, x.Source.ID)
+	return err
 }
 
-func (w *World) backUp(p Plan, id string) error {
+// backUp returns the id of a backup, which may be restored before it is verified: that waits if a server has just failed.
+func (w *World) backUp(ctx context.Context, p Plan, id string) (backup string, err error) {
 	got, err := w.Run(p.BackUp(id))
 	if err != nil || got.Failed {
-		return errors.Join(fmt.Errorf("back up: %s", got.Raw), err)
+		return "", errors.Join(fmt.Errorf("back up: %s", got.Raw), err)
 	}
-	return nil
+	err = w.Tasks.QueryRow(ctx, "SELECT id FROM backup WHERE instance_id = $1", id).Scan(&backup)
+	return backup, err
 }
 
 // backUpAndChange takes the backup that a restore in place brings back, and then changes the note.
-func (w *World) backUpAndChange(ctx context.Context, x *Target) error {
-	if err := w.backUp(x.Plan, x.Instance.ID); err != nil {
+func (w *World) backUpAndChange(ctx context.Context, x *Target) (err error) {
+	if x.Backup, err = w.backUp(ctx, x.Plan, x.Instance.ID); err != nil {
 		return err
-	}
-	if err := w.Tasks.QueryRow(ctx, "SELECT id FROM backup WHERE instance_id = $1", x.Instance.ID).
-		Scan(&x.Backup); err != nil {
-		return fmt.Errorf("find the backup: %w", err)
 	}
 	x.Earlier, x.Instance.Note = x.Instance.Note, uuid.NewString()
 	if err := audit.Change(ctx, x.Binding.Credentials, x.Instance.Note); err != nil {
@@ -274,7 +273,7 @@ func (x Target) Request() Request {
 		case Clone:
 			return x.Plan.Clone(x.Instance.ID, x.Source.ID)
 		case Restore:
-			return x.Plan.Restore(x.Instance.ID, x.Source.ID)
+			return x.Plan.Restore(x.Instance.ID, x.Backup)
 		}
 		return x.Plan.Provision(x.Instance.ID)
 	case Backup:

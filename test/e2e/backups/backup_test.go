@@ -1,3 +1,5 @@
+// Package backups tests what becomes of data, with the compiled broker: backups, archives of binary logs, restores,
+// retained data, and recovery from a lost PostgreSQL or lost servers.
 package backups
 
 import (
@@ -16,6 +18,10 @@ import (
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
+
+type body = testdrive.Body
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // TestBackup backs an instance up to a real S3 service, changes its data, deletes it, and restores it. Operators and the
 // schedule take backups and verify them. A damaged one is found, those whose days are over are deleted, and a PostgreSQL

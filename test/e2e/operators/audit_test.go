@@ -1,3 +1,5 @@
+// Package operators tests what operators do and see, with the compiled broker: commands, the dashboard, upgrades,
+// rotation, moves, and what follows when brokers, servers or PostgreSQL fail meanwhile.
 package operators
 
 import (
@@ -13,8 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
+
+type body = testdrive.Body
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // The audit has each request with its user and its result, and contains no secret. Old entries are deleted.
 func TestAudit(t *testing.T) {

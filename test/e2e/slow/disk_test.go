@@ -1,3 +1,4 @@
+// Package slow tests the compiled broker where that takes minutes: disks get full, servers hang, and upgrades fail.
 package slow
 
 import (
@@ -16,6 +17,10 @@ import (
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
+
+type body = testdrive.Body
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // diskMiB is room for two small servers and the data directory that they are copied from.
 const diskMiB = 512

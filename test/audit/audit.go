@@ -8,6 +8,9 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"mysql-broker/provisioner/backup/objectstore"
 	"mysql-broker/provisioner/launcher"
@@ -108,5 +111,96 @@ func (a *audit) compare(what string, there []string, wanted map[string]string) {
 		if !slices.Contains(there, name) {
 			a.report("Missing: %s %s, of %s.", what, name, owner)
 		}
+	}
+}
+
+// checkBackups compares the backups that are recorded with the object store, where each has a folder with a manifest.
+func (a *audit) checkBackups(ctx context.Context, pool *pgxpool.Pool) error {
+	if a.Objects == nil {
+		return nil
+	}
+	type backupRow struct{ InstanceID, ID, State string }
+	recorded, err := rows[backupRow](ctx, pool, "SELECT instance_id, id, state FROM backup")
+	if err != nil {
+		return err
+	}
+	wanted := map[string]string{}
+	for _, b := range recorded {
+		wanted[b.InstanceID+"/"+b.ID] = "instance " + b.InstanceID
+		if b.State != "complete" {
+			a.report("Backup %s of instance %q is recorded as %s.", b.ID, b.InstanceID, b.State)
+		}
+	}
+	var there []string
+	complete := map[string]bool{}
+	if err := a.Objects.List(ctx, "", func(name string) error {
+		end := strings.LastIndexByte(name, '/')
+		if end < 0 { // a broker looks whether the store can be used
+			return nil
+		}
+		if _, known := complete[name[:end]]; !known {
+			there = append(there, name[:end])
+		}
+		complete[name[:end]] = complete[name[:end]] || name[end+1:] == "manifest.json"
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, folder := range there {
+		if !complete[folder] {
+			a.report("Orphan: in the object store, %s has no manifest.", folder)
+		}
+	}
+	a.compare("in the object store, backup", there, wanted)
+	return nil
+}
+
+// checkLaunchers has each launcher inspected, and compares each dedicated server's content with the records.
+func (a *audit) checkLaunchers(ctx context.Context, r records) {
+	dedicated := slices.DeleteFunc(append(r.living(), r.former...), func(i instanceRow) bool { return i.Kind != "dedicated" })
+	for _, i := range dedicated {
+		if a.Launchers[i.Launcher] == nil {
+			a.report("Instance %q is at the launcher %q, which nobody inspects.", i.ID, i.Launcher)
+		}
+	}
+	for name, inspector := range a.Launchers {
+		var ids []string
+		suspended := map[string]bool{}
+		for _, i := range r.retained {
+			if i.Kind == "dedicated" && i.Launcher == name {
+				suspended[i.Server] = true
+			}
+		}
+		for _, i := range dedicated {
+			if i.Launcher == name {
+				ids = append(ids, i.Server)
+			}
+		}
+		found, problems := inspector.Inspect(ids, suspended)
+		a.found = append(a.found, problems...)
+		for _, i := range dedicated {
+			if e, there := found[i.Server]; there && i.Launcher == name {
+				a.checkDedicated(ctx, i, e, r)
+			}
+		}
+	}
+}
+
+// checkDedicated looks into one server.
+func (a *audit) checkDedicated(ctx context.Context, i instanceRow, e launcher.Endpoint, r records) {
+	password, err := a.adminPassword(ctx, i)
+	if err != nil {
+		a.report("The admin password of the dedicated server %s cannot be read: %v.", i.Server, err)
+		return
+	}
+	where, at := "the dedicated server "+i.Server, Credentials{Host: e.Host, Port: e.Port, Username: "broker_admin",
+		Password: password, CACertificate: string(e.CACertificate)}
+	admin, err := at.Open()
+	if err == nil {
+		defer admin.Close()
+		err = a.checkServer(ctx, where, admin, r, []instanceRow{i})
+	}
+	if err != nil {
+		a.report("On %s, nothing can be read: %v.", where, err)
 	}
 }

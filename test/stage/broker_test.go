@@ -3,9 +3,12 @@
 package stage
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"regexp"
 	"runtime"
 	"runtime/pprof"
 	"slices"
@@ -18,8 +21,10 @@ import (
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/backup/objectstore"
+	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/test/logged"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -190,4 +195,38 @@ func (s cutStore) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	return s.Store.Delete(ctx, name)
+}
+
+// Each broker's goroutines carry its name as a label, which they inherit from the one that started it. So a fault point
+// knows whose it is, although brokers share the process.
+const label = "broker"
+
+// actors are the brokers that have been started, by name.
+var actors sync.Map
+
+func TestMain(m *testing.M) {
+	// Only then do stack traces show labels. https://pkg.go.dev/runtime#hdr-Environment_Variables
+	os.Setenv("GODEBUG", "tracebacklabels=1")
+	fault.Hook = func(point string) (fail bool) {
+		b, found := actors.Load(caller())
+		return found && b.(*broker).come(point) == testdrive.Fail
+	}
+	fault.LeaseHook = func(since time.Time, expire func()) {
+		if b, found := actors.Load(caller()); found {
+			b.(*broker).lease(since, expire)
+		}
+	}
+	servers.Main(m)
+}
+
+var labelled = regexp.MustCompile(`labels:\{"` + label + `": "([^"]*)"\}`)
+
+// caller is the label of the goroutine that calls it.
+func caller() string {
+	var trace [256]byte
+	first, _, _ := bytes.Cut(trace[:runtime.Stack(trace[:], false)], []byte("\n"))
+	if found := labelled.FindSubmatch(first); found != nil {
+		return string(found[1])
+	}
+	return ""
 }

@@ -39,12 +39,10 @@ func TestLimits(t *testing.T) {
 		"shared-large\tthird\t-\t1\t-"} {
 		assert.Contains(t, "\n"+quotas, "\n"+line+"\n", "mysql-broker quotas")
 	}
-	metrics := p.Scrape(t)
-	for name, want := range map[string]string{`instance_limit{plan="shared-small"}`: "3", `instance_limit{plan=""}`: "4",
-		`organization_instances{plan="shared-small"}`: "2", `organization_instance_limit{plan="shared-small"}`: "2",
-		`organization_instances{plan=""}`: "2", `organization_instance_limit{plan=""}`: "7"} {
-		assert.Equal(t, want, metrics["mysql_broker_"+name], "mysql_broker_%s", name)
-	}
+	testdrive.ExpectFigures(t, p, map[string]string{
+		`mysql_broker_instance_limit{plan="shared-small"}`: "3", `mysql_broker_instance_limit{plan=""}`: "4",
+		`mysql_broker_organization_instances{plan="shared-small"}`: "2", `mysql_broker_organization_instances{plan=""}`: "2",
+		`mysql_broker_organization_instance_limit{plan="shared-small"}`: "2", `mysql_broker_organization_instance_limit{plan=""}`: "7"})
 	other.Deprovision(t, testdrive.Sync).Expect(t, http.StatusOK)
 	testdrive.ExpectEmpty(t, large.UpdatePlan(t, testdrive.Sync, "shared-small"), http.StatusOK)
 	testdrive.ExpectRefusal(t, p.NewInstance(t, "shared-small").Provision(t, testdrive.Sync, of("first")), http.StatusBadRequest, full)
@@ -149,4 +147,49 @@ func storageOf(t *testing.T, i testdrive.Instance) map[string]any {
 		}
 	}
 	return told
+}
+
+// On MySQL, a tenant can make his database read-only. A restore in place makes it writable, one that fails leaves it as
+// it was, a copy is writable, and a move keeps it read-only.
+func TestReadOnlyDatabase(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		faults := testdrive.NewFaults(t, env)
+		p := testdrive.StartPlatform(t, s, env)
+		i := p.Provisioned(t, "shared-small", body{"context": testdrive.CloudFoundry})
+		_, c := i.Bound(t, nil)
+		db := c.Open(t)
+		testdrive.Exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+		setReadOnly := func() {
+			_, err := db.Exec("ALTER DATABASE `" + c.Database + "` READ ONLY = 1")
+			require.Equal(t, s.Flavour == "mariadb", err != nil, "ALTER DATABASE READ ONLY: %v", err)
+		}
+		expectWritable := func(what string, c testdrive.Credentials, want bool) {
+			_, err := c.Open(t).Exec("INSERT INTO t SELECT MAX(id) + 1 FROM t")
+			assert.Equal(t, want || s.Flavour == "mariadb", err == nil, "%s: %v", what, err)
+		}
+		setReadOnly()
+		backup := i.BackedUp(t)
+
+		reached, release := testdrive.HoldAt(t, faults, "restore: restored")
+		operation := i.RestoreBackup(t, backup, "db").Operation(t)
+		testdrive.Receive(t, reached, "rows are restored")
+		p.Operator(env).Run(t, 0, "tasks", "cancel", operation)
+		release()
+		i.AwaitFailure(t, operation, "earlier data back")
+		expectWritable("after a restore that failed", c, false)
+		i.Await(t, i.RestoreBackup(t, backup, "db").Operation(t))
+		expectWritable("after a restore", c, true)
+
+		setReadOnly()
+		clone := p.NewInstance(t, "shared-small")
+		clone.Await(t, clone.Clone(t, i.ID, nil).Operation(t))
+		_, of := clone.Bound(t, nil)
+		expectWritable("a copy", of, true)
+		i.Await(t, i.UpdatePlan(t, testdrive.Async, "dedicated-small").Operation(t))
+		_, moved := i.Bound(t, nil)
+		expectWritable("where the data was moved", moved, false)
+	})
 }

@@ -91,7 +91,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	t.Cleanup(func() { w.admin.Close() })
 	require.NoError(t, w.admin.QueryRow("SELECT @@datadir").Scan(&w.mysqlHome))
 	w.mysqlHome = filepath.Dir(filepath.Clean(w.mysqlHome))
-	w.mysql = testdrive.NewProxy(t, fmt.Sprintf("%s:%d", private.Host, private.Port))
+	w.mysql = testdrive.NewProxy(t, private.Address())
 	through := private
 	through.Port = w.mysql.Port()
 	w.env = testdrive.Environment(t, through)

@@ -47,7 +47,7 @@ func PrivateEnvironment(t *testing.T) (private servers.MySQL, env map[string]str
 // Described is a shared server as MYSQL_SERVERS describes it.
 func Described(name string, s servers.MySQL) map[string]any {
 	return map[string]any{"name": name, "ca_certificate": s.CA,
-		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", s.BrokerUser, s.BrokerPassword, s.Host, s.Port)}
+		"uri": fmt.Sprintf("mysql://%s:%s@%s/", s.BrokerUser, s.BrokerPassword, s.Address())}
 }
 
 // UseAsApplication does what applications and their migrations do.

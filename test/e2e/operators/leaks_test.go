@@ -185,7 +185,7 @@ func failOnAWrongServer(t *testing.T, p testdrive.Platform, env map[string]strin
 	other := maps.Clone(env)
 	other["DATABASE_URL"] = servers.Postgres(t)
 	other["MYSQL_SERVERS"] = testdrive.Encode(t, []body{{"name": "shared-1", "ca_certificate": wrong.CA,
-		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", wrong.User, wrong.Password, wrong.Host, wrong.Port)}})
+		"uri": fmt.Sprintf("mysql://%s:%s@%s/", wrong.User, wrong.Password, wrong.Address())}})
 	broken := testdrive.StartPlatform(t, wrong, other)
 	r := broken.OwnInstance(t, "shared-small").Provision(t, testdrive.Sync, nil)
 	assert.True(t, r.Status >= 500, "a provision on a server that refuses the broker: %d %s", r.Status, r.Raw)

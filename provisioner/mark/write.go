@@ -117,8 +117,10 @@ func sameDay(a, b time.Time) bool {
 type note struct {
 	TaskID int64     `json:"task_id"`
 	TaskAt time.Time `json:"task_at"`
-	// Instances are those of a broker of release 0.1, which kept them in the note instead of beside their servers.
-	Instances []store.InstanceCopy `json:"instances,omitempty"`
+}
+
+func noteOf(m store.Mark) ([]byte, error) {
+	return json.Marshal(note{TaskID: m.TaskID, TaskAt: m.TaskAt.UTC()})
 }
 
 // serverRecord is the record beside a dedicated server.
@@ -226,7 +228,7 @@ func (k *Keeper) writeLauncher(ctx context.Context, l fleet.Launcher, m store.Ma
 			failed = errors.Join(failed, err)
 		}
 	}
-	content, err := json.Marshal(note{TaskID: m.TaskID, TaskAt: m.TaskAt.UTC()})
+	content, err := noteOf(m)
 	if err != nil {
 		return err
 	}
@@ -277,13 +279,7 @@ func ReadDedicated(ctx context.Context, l fleet.Launcher, identity string) (Reco
 		return Record{}, err
 	}
 	_, copies, err := records(ctx, l, identity)
-	r := Record{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: slices.Collect(maps.Values(copies))}
-	for _, c := range n.Instances {
-		if _, newer := copies[c.DedicatedID]; !newer {
-			r.Instances = append(r.Instances, c)
-		}
-	}
-	return r, err
+	return Record{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: slices.Collect(maps.Values(copies))}, err
 }
 
 // RestartShared replaces the mark of a shared server with PostgreSQL's current one, even if the mark is newer. The
@@ -294,12 +290,7 @@ func RestartShared(ctx context.Context, server *shared.Server, m store.Mark) err
 
 // RestartDedicated is RestartShared for a launcher.
 func RestartDedicated(ctx context.Context, l fleet.Launcher, m store.Mark) error {
-	n, _, err := readNote(ctx, l, m.Identity)
-	if err != nil {
-		return err
-	}
-	n.TaskID, n.TaskAt = m.TaskID, m.TaskAt.UTC()
-	content, err := json.Marshal(n)
+	content, err := noteOf(m)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type Binding struct {
 	Parameters  json.RawMessage
 	Role        string
 	Events      bool   // whether the account may create events while the instance is within its quota
-	TLS         string // whether the account requires TLS; "" if it was made before that was recorded
+	TLS         string // whether the account requires TLS
 	Account     string
 	Password    string
 	// CredHubName is where CredHub has the credentials, "" if it does not, and CredHubReader who may read them there.

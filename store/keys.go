@@ -31,7 +31,7 @@ func (e *ForeignKeysetError) Error() string {
 // AdoptKeyset binds the database to the keyset. If it is bound already, AdoptKeyset is Keys.Check. If several brokers
 // start at the same time, one of them binds it.
 func (s Keys) AdoptKeyset(ctx context.Context) error {
-	if err := s.Check(ctx); err != nil { // also checks the passwords of a database that older releases have used
+	if err := s.Check(ctx); err != nil {
 		return err
 	}
 	sealed, err := s.sealOwn()

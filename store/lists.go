@@ -77,7 +77,7 @@ type ListedBinding struct {
 	PlanID     string     `json:"plan_id"` // the instance's
 	State      string     `json:"state"`
 	Role       string     `json:"role"`
-	TLS        string     `json:"tls,omitempty"`       // "" if it was made before that was recorded
+	TLS        string     `json:"tls"`
 	Account    string     `json:"account"`             // its name on the server
 	AppGUID    string     `json:"app_guid,omitempty"`  // "" for a service key
 	Server     string     `json:"server,omitempty"`    // shared server's name, "" for a dedicated instance

@@ -28,7 +28,7 @@ type Resource struct {
 	BindingID  string        // of an account that a binding still has, else ""
 	Age        time.Duration // since it was recorded
 	// Live says that an instance, binding, retired account or task still uses it, or that it is retained, or kept for an
-	// instance that is frozen. It may become true again while a later task may use it, see mayBeScratchOf.
+	// instance that is frozen.
 	Live bool
 	// Expected says that the resource must exist: its instance and, for an account, its binding are ready, and no task in
 	// progress may change that.
@@ -54,14 +54,6 @@ const recordOfBinding = `INSERT INTO resource (kind, server, name, instance_id)
 	SELECT 'account', i.server, inserted.account, i.id FROM inserted JOIN instance i ON i.id = inserted.instance_id
 	WHERE i.location_kind = 'shared' ON CONFLICT DO NOTHING`
 
-// mayBeScratchOf is the SQL for what a task t may work on beside an instance, as Backups.RecordScratch has it, but
-// recorded by a broker of before that recorded the task. A day is more than any operation takes, so that what was left
-// long ago is still found while backups are verified.
-const mayBeScratchOf = `r.task_id IS NULL AND r.kind <> 'dedicated server'
-	AND r.recorded_at > least(t.created_at, now()) - interval '1 day'
-	AND (t.instance_id = r.instance_id AND t.kind IN ('restore', 'backup') OR t.kind = 'verify-backups'
-		AND EXISTS (SELECT FROM backup k WHERE k.instance_id = r.instance_id))`
-
 // keptForFrozen is the SQL for what a restore in place has left beside a frozen instance: earlier data that could not
 // be put back, and whose backup may be damaged.
 const keptForFrozen = `r.task_id IS NOT NULL AND EXISTS (
@@ -74,8 +66,7 @@ func resourcesIn(some string) string {
 		CASE r.kind WHEN 'dedicated server' THEN r.launcher ELSE '' END AS launcher, r.instance_id,
 		coalesce(b.id, '') AS binding_id,
 		greatest(now() - r.recorded_at, '0'::interval) AS age, i.id IS NOT NULL OR EXISTS (
-			SELECT FROM task t WHERE t.state = 'in progress' AND (t.id = r.task_id OR
-				` + mayBeScratchOf + `)) OR ` + keptForFrozen + ` OR CASE r.kind
+			SELECT FROM task t WHERE t.state = 'in progress' AND t.id = r.task_id) OR ` + keptForFrozen + ` OR CASE r.kind
 			WHEN 'database' THEN EXISTS (SELECT FROM retained k WHERE k.database_name = r.name AND k.server = r.server)
 			WHEN 'dedicated server' THEN EXISTS (SELECT FROM retained k
 				WHERE k.dedicated_id = r.name AND k.launcher = r.launcher)

@@ -110,35 +110,6 @@ func TestScratchIsLiveWhileItsTaskRuns(t *testing.T) {
 	expectResources(t, s, db, u)
 }
 
-// Until all brokers record the task, what one may work on is no orphan; what was left long before is.
-func TestScratchOfAnOlderBrokerIsLiveWhileATaskMayUseIt(t *testing.T) {
-	t.Parallel()
-	for kind, of := range map[string]string{store.Restore: "i", store.BackUp: "i", "verify-backups": ""} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s, url := fresh(t)
-			work := newTask(t, s, store.NewTask{InstanceID: of, Kind: kind, PlanID: "p"})
-			exec(t, url, `INSERT INTO resource (kind, server, name, instance_id, recorded_at) VALUES ('database', 'a', 'db', 'i', now()),
-				('account', 'a', 'u', 'i', now()), ('database', 'a', 'other', 'j', now()), ('database', 'a', 'left', 'i', now())`,
-				`INSERT INTO backup (id, instance_id, plan_id, service_id, reason, state, keep_until)
-					VALUES ('b', 'i', 'p', 's', 'request', 'in progress', now())`)
-			live := func() (names []string) {
-				for _, r := range slices.Concat(listed(t, s.Resources.Each, "a")...) {
-					if r.Live {
-						names = append(names, r.Name)
-					}
-				}
-				return names
-			}
-			assert.Equal(t, []string{"db", "left", "u"}, live())
-			exec(t, url, "UPDATE resource SET recorded_at = now() - interval '25 hours' WHERE name = 'left'")
-			assert.Equal(t, []string{"db", "u"}, live(), "it was left a day before the task began")
-			require.NoError(t, s.Queue.Finish(t.Context(), held(work), store.Failed, "", true, nothing))
-			assert.Empty(t, live(), "the task has ended")
-		})
-	}
-}
-
 // What a restore in place could not put back is no orphan while its instance is frozen, deleted and taken back too.
 func TestWhatARestoreKeptIsLiveWhileItsInstanceIsFrozen(t *testing.T) {
 	t.Parallel()

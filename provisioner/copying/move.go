@@ -258,10 +258,6 @@ func (c *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 	if err != nil {
 		return err
 	}
-	address, err := c.Fleet.Address(ctx, i)
-	if err != nil {
-		return fmt.Errorf("read the address of the server: %w", err)
-	}
 	return c.InSession(i, steps.InstanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 		for _, a := range accounts {
 			if a.BindingID == "" {
@@ -276,7 +272,6 @@ func (c *Copier) CreateAccounts(ctx context.Context, run *task.Run, i store.Inst
 			}
 			account := fleet.AccountOf(i, b, of)
 			account.Restricted, account.Locked = restricted, a.Expired && c.SureOfAges(ctx, 1) == nil
-			account.RequireTLS = account.RequireTLS || b.TLS == "" && address.CACertificate != nil
 			if err := s.Accounts.Create(ctx, account); err != nil {
 				return err
 			}

@@ -78,8 +78,7 @@ CREATE TABLE binding (
   credhub_reader text NOT NULL DEFAULT '',         -- there; '' if the broker sent them itself
   grants_due  boolean NOT NULL DEFAULT true,       -- whether the account may have other privileges than it should;
                                                    -- brokers then set them
-  tls         text NOT NULL DEFAULT '',            -- 'required': the account may log in with TLS only; 'optional';
-                                                   -- '': not known, it requires TLS where the server's CA is known
+  tls         text NOT NULL DEFAULT '',            -- 'required': the account may log in with TLS only; 'optional'
   events      boolean,                             -- whether the account was last given EVENT. NULL: not known
   PRIMARY KEY (instance_id, id)
 );

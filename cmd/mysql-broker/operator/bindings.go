@@ -21,9 +21,9 @@ func bindingsCommand() *cobra.Command {
 or show one with its latest tasks. Service keys are bindings without an app. No password is read or printed.
 
 ` + cli.JSONHelp + ` A binding has instance_id, id, plan, plan_id, state, role, tls
-(required or optional; absent from old bindings, which require TLS if the server's CA is known), account (its name on
-the server), app_guid, space_guid (of the app, if the platform said), server (a shared one's), operation (the kind of
-the one in progress, if any), created_at and expires_at (if it ends by itself); a single one also has latest_tasks.`,
+(required or optional), account (its name on the server), app_guid, space_guid (of the app, if the platform said),
+server (a shared one's), operation (the kind of the one in progress, if any), created_at and expires_at (if it ends by
+itself); a single one also has latest_tasks.`,
 		Example: `  mysql-broker bindings 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker bindings --state ending --since 1d
   mysql-broker bindings --role admin --json`,

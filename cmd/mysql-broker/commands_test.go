@@ -78,7 +78,7 @@ func TestHelp(t *testing.T) {
 			assert.Contains(t, help, section, "help of %s lacks %q:", command, section)
 		}
 		for line := range strings.Lines(help) {
-			assert.False(t, strings.TrimSpace(line) == "<no value>" || utf8.RuneCountInString(line) > 101,
+			assert.False(t, strings.TrimSpace(line) == "<no value>" || utf8.RuneCountInString(line) > 121,
 				"help of %s: %q", command, line)
 		}
 	}

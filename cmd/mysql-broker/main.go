@@ -62,7 +62,6 @@ func commands(getenv func(string) string) *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	cli.SuggestBelow(root)
 	root.SetFlagErrorFunc(cli.FlagError)
-	cli.WrapHelp(root)
 	return root
 }
 

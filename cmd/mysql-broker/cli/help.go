@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -37,10 +35,10 @@ const HelpTemplate = `{{.CommandPath}} - {{.Short}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
 
 {{end}}{{if .HasAvailableLocalFlags}}Flags:
-{{.LocalFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}
+{{.LocalFlags.FlagUsagesWrapped 120 | trimTrailingWhitespaces}}
 
 {{end}}{{if .HasAvailableInheritedFlags}}Flags of {{.Parent.CommandPath}}:
-{{.InheritedFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}
+{{.InheritedFlags.FlagUsagesWrapped 120 | trimTrailingWhitespaces}}
 
 {{end}}{{if .HasExample}}Examples:
 {{.Example}}
@@ -82,8 +80,8 @@ On Cloud Foundry, VCAP_SERVICES is read too. Without PostgreSQL in the environme
 broker: "mysql-broker dev" writes the environment of its servers to the file environment in MYSQL_BROKER_DEV_DIR
 (default .dev).`
 
-// helpWidth is how long lines of help are, in characters.
-const helpWidth = 100
+// helpWidth is how long lines of help are, in characters, as in the source.
+const helpWidth = 120
 
 // wrap breaks longer lines between words. What follows is indented by so many spaces.
 func wrap(text string, width, indent int) string {
@@ -100,58 +98,6 @@ func wrap(text string, width, indent int) string {
 		b.WriteString(line)
 	}
 	return b.String()
-}
-
-// reflow breaks paragraphs and items of lists so that no line is longer than helpWidth. One goes on with lines that are
-// indented more than its first line, or not at all like that one.
-func reflow(text string) string {
-	var b strings.Builder
-	var block []string
-	flush := func() {
-		if len(block) == 0 {
-			return
-		}
-		hanging := len(itemGap.FindString(block[0]))
-		if len(block) > 1 {
-			hanging = indentOf(block[1])
-		}
-		for n := range block[1:] {
-			block[n+1] = strings.TrimLeft(block[n+1], " ")
-		}
-		b.WriteString(wrap(strings.Join(block, " ")+"\n", helpWidth, hanging))
-		block = nil
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if len(block) == 0 || line == "" ||
-			indentOf(line) <= indentOf(block[0]) && indentOf(line)+indentOf(block[0]) > 0 {
-			flush()
-		}
-		if line == "" {
-			b.WriteString("\n")
-			continue
-		}
-		block = append(block, line)
-	}
-	flush()
-	return strings.TrimRight(b.String(), "\n")
-}
-
-// itemGap matches the name of an item, up to its description.
-var itemGap = regexp.MustCompile(`^ *\S+(?: \S+)* {2,}`)
-
-func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
-
-// WrapHelp has the help of a command, and of those below it, wrap their descriptions.
-func WrapHelp(root *cobra.Command) {
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(c *cobra.Command, args []string) {
-		c.Long = reflow(c.Long)
-		c.Annotations = maps.Clone(c.Annotations) // several commands may have the same map
-		for name, text := range c.Annotations {
-			c.Annotations[name] = reflow(text)
-		}
-		help(c, args)
-	})
 }
 
 // VariablesOf returns what each of these environment variables is for.

@@ -29,7 +29,8 @@ func backupsCommand() *cobra.Command {
   cf create-service OFFERING PLAN NAME -c '{"restore_from":"BACKUP"}'
   cf update-service NAME -c '{"restore_backup":"BACKUP","confirm":"NAME"}'
 
-` + cli.JSONHelp + ` One has backup, instance_id, name, plan, plan_id,
+` + cli.JSONHelp + `
+One has backup, instance_id, name, plan, plan_id,
 organization_guid, space_guid, reason (request, schedule, operator or restore), state (in progress, complete or
 deleting), flavour, version, created_at, taken_at (the data is not older), keep_until, data_bytes (of the database),
 bytes (in the object store), tables, rows, verified_at, verify_error (why it cannot be restored) and verify_refused (why

@@ -20,7 +20,8 @@ func bindingsCommand() *cobra.Command {
 		Long: `List the service bindings that the broker has recorded, of all instances or of one, in the order of their ids,
 or show one with its latest tasks. Service keys are bindings without an app. No password is read or printed.
 
-` + cli.JSONHelp + ` A binding has instance_id, id, plan, plan_id, state, role, tls
+` + cli.JSONHelp + `
+A binding has instance_id, id, plan, plan_id, state, role, tls
 (required or optional), account (its name on the server), app_guid, space_guid (of the app, if the platform said),
 server (a shared one's), operation (the kind of the one in progress, if any), created_at and expires_at (if it ends by
 itself); a single one also has latest_tasks.`,

@@ -27,7 +27,8 @@ bindings and its latest tasks.
 The names of an instance, its organization and its space are those that the platform sent at its creation. A list can be
 long: rows may be from different moments, nothing is blocked meanwhile, and lists of any length need little memory.
 
-` + cli.JSONHelp + ` An instance has id, name, plan, plan_id, state, kind (shared
+` + cli.JSONHelp + `
+An instance has id, name, plan, plan_id, state, kind (shared
 or dedicated), server, database, organization_guid, organization_name, space_guid, space_name, binding_count, operation
 (the kind of the one in progress, if any), created_at and updated_at; a single one also has bindings,
 latest_tasks, at most ` + strconv.Itoa(latest) + `, and once its data is measured storage_bytes, storage_measured_at

@@ -26,7 +26,8 @@ func quotasCommand() *cobra.Command {
 there may be (the keys limits in the catalog). "all" stands for all plans or organizations; JSON lacks the field then.
 "mysql-broker instances" shows how much data each instance has.
 
-` + cli.JSONHelp + ` One has plan, plan_id, organization_guid, organization_name,
+` + cli.JSONHelp + `
+One has plan, plan_id, organization_guid, organization_name,
 instances and limit.`,
 		Example: `  mysql-broker quotas
   mysql-broker quotas --json | jq '.[] | select(.limit and .instances >= .limit)'`,

@@ -23,7 +23,8 @@ catalog), those first that are dropped first. A developer takes one back with:
 
   cf create-service OFFERING PLAN NAME -c '{"undelete":"INSTANCE"}'
 
-` + cli.JSONHelp + ` One has id, instance_id, name, plan, plan_id, kind (shared or dedicated),
+` + cli.JSONHelp + `
+One has id, instance_id, name, plan, plan_id, kind (shared or dedicated),
 server, database, organization_guid, space_guid, bytes (as last measured, if it was), deleted_at, until, and adopted_by
 while an instance is being created from it.`,
 		Example: `  mysql-broker retained

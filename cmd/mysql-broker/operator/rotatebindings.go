@@ -35,7 +35,8 @@ once, until they are bound again or their platform has fetched the new credentia
 one task for each binding, and the command waits for the tasks. It skips bindings of instances that an operation is
 changing; then the exit status is 1, and you can run it again.
 
-` + cli.JSONHelp + ` A row has what "mysql-broker bindings" has and, with --apply,
+` + cli.JSONHelp + `
+A row has what "mysql-broker bindings" has and, with --apply,
 result: changed, with what is left to do, or why not.`,
 		Example: `  mysql-broker rotate-bindings --space 3f5f5a0e-8d7e-4f6d-9a3c-0d5c7e1b2a94
   mysql-broker rotate-bindings --instance 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10 --apply

@@ -42,7 +42,8 @@ environment has their launchers, upgrade is the version to which "mysql-broker u
 says why a server does not run: volume-full or, with a launcher for Kubernetes, also node-lost, evicted, out-of-memory,
 crashing, not-ready, no-image, no-node or no-pod.
 
-` + cli.JSONHelp + ` A shared server has server, kind, state, reason (why it
+` + cli.JSONHelp + `
+A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated

@@ -32,7 +32,8 @@ A task is "in progress", "succeeded" or "failed". While it is in progress, a bro
 attempt. In the phase "cleanup" its changes are undone, before the task fails. Its description is the text for users,
 its last error the text for operators.
 
-` + cli.JSONHelp + ` A task has task, instance_id, binding_id, kind, plan,
+` + cli.JSONHelp + `
+A task has task, instance_id, binding_id, kind, plan,
 plan_id, state, phase, step (the last completed one), attempts (that failed in the current step), worker (whether a
 broker runs it), retry_at (if it waits), description, last_error, created_at and finished_at.`,
 		Example: `  mysql-broker tasks --state in-progress

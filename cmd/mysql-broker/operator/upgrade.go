@@ -44,7 +44,8 @@ Running brokers do the work, as for "cf upgrade-service": see docs/upgrade.md. I
 through Cloud Controller, so that it knows their version. That needs CLOUD_CONTROLLER_CLIENT, a client of UAA with the
 authority cloud_controller.admin. Run this where a broker with the launcher runs, because that knows the versions.
 
-` + cli.JSONHelp + ` A row has instance_id, name, plan, server, from, to, result (absent without
+` + cli.JSONHelp + `
+A row has instance_id, name, plan, server, from, to, result (absent without
 --all: upgraded, failed, skipped, unfinished or "not begun"), reason and seconds.`,
 		Example: `  mysql-broker upgrade
   mysql-broker upgrade --all --canaries 2 --max-in-flight 4

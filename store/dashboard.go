@@ -36,65 +36,52 @@ func (s Sessions) Delete(ctx context.Context, id []byte) error {
 
 // Activity is the present state of an instance, its latest operation and its bindings.
 type Activity struct {
-	InstanceID string
-	State      string // of the instance, "" if there is none of this id
-	PlanID     string
-	Latest     TaskSummary // of the operations on the instance itself since it was created; ID 0 without one
-	Bindings   int64
-	Bound      time.Time // when the newest binding was recorded, zero without one
-	Ready      int64     // bindings in state Ready
+	State    string // of the instance, "" if there is none of this id
+	PlanID   string
+	Bindings int64
+	Bound    time.Time // when the newest binding was recorded, zero without one
+	Ready    int64     // bindings in state Ready
+	Latest   Operation // on the instance itself since it was created; ID 0 without one
 }
 
-// Activities reads the activity of instances, in the order of ids, by one statement that reads few rows of each.
-func (s Reports) Activities(ctx context.Context, ids []string) ([]Activity, error) {
-	return allRows(ctx, s.pool, scanActivity, `SELECT asked.id, coalesce(i.state, ''), coalesce(i.plan_id, ''),
-			bound.*, coalesce(t.id, 0), coalesce(t.instance_id, ''), coalesce(t.binding_id, ''), coalesce(t.kind, ''),
-			coalesce(t.plan_id, ''), coalesce(t.state, ''), coalesce(t.description, ''), coalesce(t.last_error, ''),
-			coalesce(t.attempt, 0), coalesce(t.created_at, 'epoch'), t.finished_at
-		FROM unnest($1::text[]) WITH ORDINALITY AS asked (id, place)
-		LEFT JOIN instance i ON i.id = asked.id
-		CROSS JOIN LATERAL (SELECT count(*), coalesce(max(created_at), 'epoch'), count(*) FILTER (WHERE state = 'ready')
-			FROM binding WHERE instance_id = asked.id) AS bound
-		LEFT JOIN LATERAL (SELECT * FROM task WHERE instance_id = asked.id AND binding_id = ''
-			ORDER BY id DESC LIMIT 1) AS t ON i.id IS NULL OR t.created_at >= i.created_at
-		ORDER BY asked.place`, ids)
-}
-
-func scanActivity(row pgx.CollectableRow) (a Activity, err error) {
-	t := &a.Latest
-	err = row.Scan(&a.InstanceID, &a.State, &a.PlanID, &a.Bindings, &a.Bound, &a.Ready, &t.ID, &t.InstanceID, &t.BindingID,
-		&t.Kind, &t.PlanID, &t.State, &t.Description, &t.LastError, &t.Attempt, &t.CreatedAt, &t.FinishedAt)
-	return a, err
-}
-
-// TaskSummary is what the dashboard shows of a task.
-type TaskSummary struct {
+// Operation is what a page of the dashboard shows of a task.
+type Operation struct {
 	ID          int64
-	InstanceID  string
 	BindingID   string // "" for the instance's own operations
 	Kind        string
-	PlanID      string
 	State       string
 	Description string // for users
-	LastError   string // for operators
-	Attempt     int    // of the present step, counted from 0
 	CreatedAt   time.Time
 	FinishedAt  *time.Time // nil while it is in progress
 }
 
-const summaryColumns = `id, instance_id, binding_id, kind, plan_id, state, description, last_error, attempt, created_at,
-	finished_at`
-
-var scanSummary = pgx.RowToStructByPos[TaskSummary]
+// Activity reads the activity of an instance, by one statement that reads few rows.
+func (s Reports) Activity(ctx context.Context, instanceID string) (Activity, error) {
+	scan := func(row pgx.CollectableRow) (a Activity, err error) {
+		t := &a.Latest
+		err = row.Scan(&a.State, &a.PlanID, &a.Bindings, &a.Bound, &a.Ready, &t.ID, &t.Kind, &t.State, &t.Description,
+			&t.CreatedAt, &t.FinishedAt)
+		return a, err
+	}
+	return oneRow(ctx, s.pool, scan, `SELECT coalesce(i.state, ''), coalesce(i.plan_id, ''), bound.*, coalesce(t.id, 0),
+			coalesce(t.kind, ''), coalesce(t.state, ''), coalesce(t.description, ''), coalesce(t.created_at, 'epoch'),
+			t.finished_at
+		FROM (SELECT count(*), coalesce(max(created_at), 'epoch'), count(*) FILTER (WHERE state = 'ready')
+			FROM binding WHERE instance_id = $1) AS bound
+		LEFT JOIN instance i ON i.id = $1
+		LEFT JOIN LATERAL (SELECT * FROM task WHERE instance_id = $1 AND binding_id = ''
+			ORDER BY id DESC LIMIT 1) AS t ON i.id IS NULL OR t.created_at >= i.created_at`, instanceID)
+}
 
 // RecentTasks lists the latest operations on an instance and its bindings, the newest first, since a time: ids of
 // instances can be reused, and tasks from before its creation belong to an earlier instance.
-func (s Reports) RecentTasks(ctx context.Context, instanceID string, since time.Time,
-	limit int) ([]TaskSummary, error) {
+func (s Reports) RecentTasks(ctx context.Context, instanceID string, since time.Time, limit int) ([]Operation, error) {
 	// MATERIALIZED keeps PostgreSQL from walking the whole table backwards to find the few tasks of a quiet instance.
-	return allRows(ctx, s.pool, scanSummary, `WITH own AS MATERIALIZED (SELECT id FROM task WHERE instance_id = $1)
-		SELECT `+summaryColumns+` FROM task WHERE id IN (SELECT id FROM own ORDER BY id DESC LIMIT $3) AND created_at >= $2
-		ORDER BY id DESC`, instanceID, since, limit)
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[Operation], `WITH own AS MATERIALIZED (
+			SELECT id FROM task WHERE instance_id = $1)
+		SELECT id, binding_id, kind, state, description, created_at, finished_at FROM task
+		WHERE id IN (SELECT id FROM own ORDER BY id DESC LIMIT $3) AND created_at >= $2 ORDER BY id DESC`,
+		instanceID, since, limit)
 }
 
 // Bindings lists the bindings of an instance in the order of their creation.

@@ -88,7 +88,7 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) er
 	defer poll.Stop()
 	end := time.NewTimer(streamTime)
 	defer end.Stop()
-	page := openPage{id: id, read: d.Store.Reports.Activities, status: periodic.Status{
+	page := openPage{id: id, read: d.Store.Reports.Activity, status: periodic.Status{
 		What: "dashboard: updating an open page", Log: d.Logger.With("instance_id", id)}}
 	for {
 		if a, isNews := page.news(r.Context()); isNews {
@@ -146,7 +146,7 @@ func (s *streams) end(person string) {
 // openPage is the page of an instance that is kept up to date.
 type openPage struct {
 	id     string
-	read   func(ctx context.Context, ids []string) ([]store.Activity, error)
+	read   func(ctx context.Context, id string) (store.Activity, error)
 	status periodic.Status
 	shown  *store.Activity // nil at first
 }
@@ -154,13 +154,13 @@ type openPage struct {
 // news reads the activity of the instance, and reports whether it differs from what the page shows. While PostgreSQL
 // is down, there is no news.
 func (p *openPage) news(ctx context.Context) (now store.Activity, isNews bool) {
-	all, err := p.read(ctx, []string{p.id})
+	now, err := p.read(ctx, p.id)
 	p.status.Report(ctx, err)
-	if err != nil || p.shown != nil && same(*p.shown, all[0]) {
+	if err != nil || p.shown != nil && same(*p.shown, now) {
 		return now, false
 	}
-	p.shown = &all[0]
-	return all[0], true
+	p.shown = &now
+	return now, true
 }
 
 func same(a, b store.Activity) bool {

@@ -20,12 +20,13 @@ func TestOpenPageHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	var now string // "" while the store is away
 	page := openPage{id: "a", status: periodic.Status{Log: slog.New(slog.DiscardHandler)},
-		read: func(_ context.Context, ids []string) ([]store.Activity, error) {
+		read: func(_ context.Context, id string) (store.Activity, error) {
+			assert.Equal(t, "a", id)
 			if now == "" {
-				return nil, errors.New("away")
+				return store.Activity{}, errors.New("away")
 			}
-			return []store.Activity{{InstanceID: ids[0], State: store.Creating, Latest: store.TaskSummary{ID: 1,
-				State: store.InProgress, Description: now}}}, nil
+			return store.Activity{State: store.Creating, Latest: store.Operation{ID: 1, State: store.InProgress,
+				Description: now}}, nil
 		}}
 	for n, step := range []struct {
 		now    string
@@ -33,8 +34,7 @@ func TestOpenPageHearsOfChanges(t *testing.T) {
 	}{{"", false}, {"one", true}, {"one", false}, {"two", true}, {"", false}, {"two", false}, {"three", true}} {
 		now = step.now
 		a, isNews := page.news(t.Context())
-		assert.False(t, isNews != step.isNews || isNews && (a.Latest.Description != now || a.InstanceID != "a"),
-			"step %d: %t, %+v", n+1, isNews, a)
+		assert.False(t, isNews != step.isNews || isNews && a.Latest.Description != now, "step %d: %t, %+v", n+1, isNews, a)
 	}
 }
 

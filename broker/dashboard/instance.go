@@ -43,7 +43,7 @@ type instancePage struct {
 	Storage  storage
 	Server   serverPart
 	Bindings []bindingRow
-	Recent   []store.TaskSummary
+	Recent   []store.Operation
 	Backups  []store.Backup // the latest first
 	Copies   []copyRow      // being created from it, in its space
 	Periods  []store.Window // it can be restored to any time within them; the latest first
@@ -151,7 +151,7 @@ func (d *Dashboard) instance(w http.ResponseWriter, r *http.Request) {
 func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Access) (*instancePage, error) {
 	ctx := r.Context()
 	// Read this first, so that events report changes that happen meanwhile.
-	activities, err := d.Store.Reports.Activities(ctx, []string{id})
+	activity, err := d.Store.Reports.Activity(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -160,11 +160,11 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 		return nil, err
 	}
 	p := &instancePage{ID: id, State: states[i.State], Plan: d.Plans.Get(i.PlanID), Created: i.CreatedAt,
-		Updated: i.UpdatedAt, Operation: newOperation(activities[0]), Structure: structureStamp(activities[0]),
+		Updated: i.UpdatedAt, Operation: newOperation(activity), Structure: structureStamp(activity),
 		Events: InstancePath(id) + "/events", Manage: access == signin.Manage, Database: i.Database}
 	p.Name, p.Organization, p.Space = names(i.Context)
 	p.Version, p.Upgrade = versions(p.Plan, i.ServerFlavour, i.ServerVersion)
-	if p.Operation.InProgress && activities[0].Latest.Kind == store.Deprovision {
+	if p.Operation.InProgress && activity.Latest.Kind == store.Deprovision {
 		p.State = state{"Being deleted", "busy"}
 	}
 	if !p.Manage {

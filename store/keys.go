@@ -181,22 +181,6 @@ func (s Keys) checkPasswords(ctx context.Context) error {
 	return nil
 }
 
-// OldPasswords counts the stored passwords that are not encrypted with the keyset's primary key. What binds the
-// database to its keyset counts as one.
-func (s Keys) OldPasswords(ctx context.Context) (all int64, err error) {
-	own := sealedColumn{column: "value",
-		table: "(SELECT decode(value, 'base64') AS value FROM secret WHERE name = '" + keysetName + "') own"}
-	for _, c := range append([]sealedColumn{own}, sealedColumns...) {
-		n, err := oneRow(ctx, s.pool, pgx.RowTo[int64],
-			fmt.Sprintf("SELECT count(*) FROM %s WHERE %s <> $1", c.table, c.mark()), keyMark(s.keys.primary))
-		if err != nil {
-			return all, fmt.Errorf("count the stored passwords of old keys: %w", err)
-		}
-		all += n
-	}
-	return all, nil
-}
-
 // mark is the SQL for the prefix of a ciphertext, as in the index: see keyMark.
 func (c sealedColumn) mark() string { return fmt.Sprintf("substr(%s, 1, %d)", c.column, keyIDBytes) }
 

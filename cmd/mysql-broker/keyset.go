@@ -46,20 +46,20 @@ To replace its key, begin each step only when every broker runs with the result 
 
 // dropOldCommand makes sure that the old keys are not needed any more.
 func dropOldCommand() *cobra.Command {
-	command := changeKeysetCommand("drop-old", "without the keys that only read",
-		store.DropOldKeys)
+	command := changeKeysetCommand("drop-old", "without the keys that only read", store.DropOldKeys)
 	command.Long = command.Short + `.
 
 Give it the environment of the brokers: it refuses to drop a key with which a password in PostgreSQL, a recorded
 backup or a log archive is encrypted, and names those that are recorded and not in the object store.`
 	force := command.Flags().Bool("force", false, "check nothing: what is encrypted with an old key is lost")
 	command.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if *force {
+		dropped, err := store.DropOldKeys(cli.Getenv(cmd)("ENCRYPTION_KEYSET"))
+		if *force || err != nil { // which RunE returns
 			return nil
 		}
 		cfg, err := cli.FromEnvironment(cmd, config.StoredWithBackups.Read)
 		if err == nil {
-			err = app.CheckKeys(cmd.Context(), cfg)
+			err = app.CheckKeys(cmd.Context(), cfg, dropped)
 		}
 		if err != nil {
 			return fmt.Errorf("%w\nThe old keys may be needed. To drop them nevertheless, add --force", err)

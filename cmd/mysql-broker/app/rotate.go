@@ -36,20 +36,19 @@ func RotateKeys(ctx context.Context, cfg config.Config) (passwords, backups int,
 	return passwords, backups, err
 }
 
-// CheckKeys returns an error if anything that PostgreSQL knows could not be read any more without the old keys.
-func CheckKeys(ctx context.Context, cfg config.Config) error {
+// CheckKeys returns an error if anything that PostgreSQL knows could not be read any more with a keyset that lacks the
+// old keys.
+func CheckKeys(ctx context.Context, cfg config.Config, without string) error {
+	vault, err := openVault(cfg)
+	if err != nil {
+		return err
+	}
+	if cfg.Keys, err = store.ParseKeyset(without); err != nil {
+		return err
+	}
 	return withStore(ctx, cfg, func(s *store.Store) error {
-		stored, err := s.Keys.OldPasswords(ctx)
-		if err != nil {
-			return err
-		}
-		if stored > 0 {
-			return fmt.Errorf("secrets in PostgreSQL that are encrypted with an old key: %d; run `mysql-broker rotate-keys`",
-				stored)
-		}
-		vault, err := openVault(cfg)
-		if err != nil {
-			return err
+		if err := s.Keys.Check(ctx); err != nil {
+			return fmt.Errorf("without the old keys, %v", err) // the keyset itself is right
 		}
 		return checkKeysOfBackups(ctx, s, vault)
 	})

@@ -65,7 +65,7 @@ func TestRotateKeyset(t *testing.T) {
 			"drop-old printed %q", out.Stderr)
 	}
 	env["ENCRYPTION_KEYSET"] = promoted
-	dropOld(1, "secrets in PostgreSQL that are encrypted with an old key: ")
+	dropOld(1, "without the old keys, the keyset lacks the key ")
 	// While the bucket lacks the backup, its key stays the old one.
 	require.NoError(t, os.Rename(manifest, manifest+".away"))
 	// The CA's key, the admin password, and two bindings.

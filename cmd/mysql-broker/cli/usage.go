@@ -23,6 +23,18 @@ func UsageError(command *cobra.Command, err error) error {
 	return err
 }
 
+func Exactly(n int) cobra.PositionalArgs { return Between(n, n) }
+
+// Between refuses too many and too few arguments, and empty ones, which a script passes if a variable is not set.
+func Between(min, max int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < min || len(args) > max || slices.Contains(args, "") {
+			return fmt.Errorf("use it as: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
 // FlagError returns an error that says what a flag's value must be, instead of the message of the library that read it.
 func FlagError(_ *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)

@@ -4,13 +4,14 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"mysql-broker/cmd/mysql-broker/cli"
 )
 
 const long = "Talks to a service broker as Cloud Foundry would, and remembers the names of service instances and keys."
@@ -88,7 +89,7 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 		Short:       short,
 		Example:     "  " + example,
 		Annotations: help,
-		Args:        exactly(args),
+		Args:        cli.Exactly(args),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true // later errors are not about usage
 			s, err := o.session(cmd)
@@ -99,15 +100,5 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 			defer stop()
 			return run(s, ctx, args)
 		},
-	}
-}
-
-// exactly requires a number of arguments, none of them empty.
-func exactly(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, got []string) error {
-		if len(got) != n || slices.Contains(got, "") {
-			return fmt.Errorf("use it as: %s", cmd.UseLine())
-		}
-		return nil
 	}
 }

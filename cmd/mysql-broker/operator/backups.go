@@ -137,7 +137,7 @@ func backUpNowCommand() *cobra.Command {
 		Long: `Back up an instance. A running broker does that, as a task whose name is printed. Applications are not
 affected; meanwhile, the instance cannot be updated.`,
 		Example: `  mysql-broker backups now 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
-		Args:    exactly(1),
+		Args:    cli.Exactly(1),
 		RunE: begins(withBackups, "%s backs it up; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
 				id, err := c.names.instance(ctx, args[0])
@@ -201,7 +201,7 @@ dedicated server too, which may get another port. If it fails or is cancelled, i
 can run the command again.`,
 		Example: `  mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups restore --lost b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
-		Args: exactly(2),
+		Args: cli.Exactly(2),
 		RunE: begins(withBackups, "%s restores it; `mysql-broker tasks %[1]s` shows its progress.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
 				id, err := c.names.instance(ctx, args[1])
@@ -230,7 +230,7 @@ func importBackupsCommand() *cobra.Command {
 restored from an older backup, or lost. It needs the keyset with which they were written, and only reads the object
 store. Backups that cannot be read are named on standard error; then the exit status is 1.`,
 		Example: `  mysql-broker backups import`,
-		Args:    exactly(0),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withBackups(cmd, func(ctx context.Context, c *console) error {
 				return c.importBackups(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -28,7 +28,7 @@ To take a server out of service, drain it, move or delete its instances, and rem
   mysql-broker instances --server mysql-server-1
   mysql-broker drain --evacuate mysql-server-1
   mysql-broker drain --undo mysql-server-1`,
-		Args: exactly(1),
+		Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
 				if err := c.names.checkServer(ctx, args[0]); err != nil {

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 )
 
 // flag is the value of a flag. It is unset by default.
@@ -93,18 +91,4 @@ func parseMoment(text string) (time.Time, error) {
 	}
 	return time.Time{}, errors.New("must be an age such as 90m or 3d, or a time such as 2026-01-31 or " +
 		"2026-01-31T12:00:00Z")
-}
-
-func atMost(n int) cobra.PositionalArgs { return arguments(0, n) }
-
-func exactly(n int) cobra.PositionalArgs { return arguments(n, n) }
-
-// arguments refuses too many and too few arguments, and empty ones, which a script passes if a variable is not set.
-func arguments(min, max int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < min || len(args) > max || slices.Contains(args, "") {
-			return fmt.Errorf("use it as: %s", cmd.UseLine())
-		}
-		return nil
-	}
 }

@@ -26,7 +26,7 @@ type list[R row] struct {
 // command completes a command with the flags that all lists have, and with what it does.
 func (l *list[R]) command(command *cobra.Command) *cobra.Command {
 	l.addFlags(command)
-	command.Args = atMost(len(l.arguments))
+	command.Args = cli.Between(0, len(l.arguments))
 	command.RunE = l.run
 	return cli.Describe(command, cli.RecordedExit, cli.RecordedEnvironment)
 }

@@ -23,7 +23,7 @@ func moveCommand() *cobra.Command {
 running broker does that, as a task whose name is printed. Apps cannot write for some seconds at the end, and then read
 the data at the old address until their bindings are renewed; see docs/moving.md.`,
 		Example: `  mysql-broker move 2f1e0d3c-5b4a-4c3d-8e7f-9a0b1c2d3e4f mysql-server-2`,
-		Args:    exactly(2),
+		Args:    cli.Exactly(2),
 		RunE: begins(withConsole, "%s moves it.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
 				if err := c.names.checkServer(ctx, args[1]); err != nil {

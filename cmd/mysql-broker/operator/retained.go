@@ -69,7 +69,7 @@ func purgeCommand() *cobra.Command {
 		Long: `Drop the data of a deleted service instance now, instead of at the end of its days. A running broker does that,
 as a task whose name is printed. Nobody can take the data back any more.`,
 		Example: `  mysql-broker retained purge r_4k7qv2m6x3b5n7d9f2h4`,
-		Args:    exactly(1),
+		Args:    cli.Exactly(1),
 		RunE: begins(withConsole, "%s drops what is due, or the task that follows it.",
 			func(ctx context.Context, c *console, args []string) (t store.Task, err error) {
 				id, err := c.names.retained(ctx, args[0])

@@ -81,7 +81,7 @@ know about the result. It has to request them again.`,
 		Example: `  mysql-broker tasks retry task_4711
   mysql-broker tasks --state failed --kind deprovision --json | jq -r '.[].task' |
     xargs -n 1 mysql-broker tasks retry`,
-		Args: exactly(1),
+		Args: cli.Exactly(1),
 		RunE: onTask(provisioner.RetryTask, func(asked, now store.Task) string {
 			switch {
 			case now.ID != asked.ID:
@@ -108,7 +108,7 @@ stops by itself, and the cleanup begins within 10 seconds. The instance or bindi
 
 A deletion cannot be undone, and so cannot be cancelled.`,
 		Example: `  mysql-broker tasks cancel task_4711`,
-		Args:    exactly(1),
+		Args:    cli.Exactly(1),
 		RunE: onTask(provisioner.CancelTask, func(_, t store.Task) string {
 			return fmt.Sprintf("%s is being undone, and will fail; `mysql-broker tasks %[1]s` shows its progress.",
 				task.Token(t.ID))

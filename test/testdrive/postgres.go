@@ -2,7 +2,9 @@ package testdrive
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -31,13 +33,16 @@ type Postgres struct {
 }
 
 // StartPostgres starts a cluster, which is removed when the test ends.
-func StartPostgres(t testing.TB) *Postgres { return startPostgres(t, pgcluster.Config{}) }
+func StartPostgres(t testing.TB) *Postgres { return startPostgres(t, "") }
 
-func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
+// startPostgres starts a primary or, if primary is the URL of one, its standby.
+func startPostgres(t testing.TB, primary string) *Postgres {
 	servers.Needed(t)
 	admit.Enter(t, admit.Postgres)
-	cfg.Dir, cfg.Port, cfg.Durable = launcherDir(t), FreePort(t), true
-	p := &Postgres{cfg: cfg}
+	p := &Postgres{cfg: pgcluster.Config{Dir: launcherDir(t), Port: FreePort(t), Durable: true}}
+	if primary != "" {
+		copyPrimary(t, p.cfg.Dir, primary)
+	}
 	p.Start(t)
 	p.URL = p.cluster.URL()
 	t.Cleanup(func() {
@@ -47,6 +52,24 @@ func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
 		assert.NoError(t, p.cluster.Stop(ctx), "stop PostgreSQL")
 	})
 	return p
+}
+
+// copyPrimary makes a primary's copy of a cluster's directory, which starts as its standby.
+func copyPrimary(t testing.TB, dir, primary string) {
+	data := filepath.Join(dir, "data")
+	runPostgres(t, primary, "pg_basebackup", "--pgdata="+data, "--write-recovery-conf", "--checkpoint=fast")
+	u, err := url.Parse(primary)
+	require.NoError(t, err)
+	password, _ := u.User.Password()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte(password), 0o600))
+	if os.Geteuid() != 0 {
+		return
+	}
+	as, err := pgcluster.Nobody()
+	require.NoError(t, err)
+	require.NoError(t, filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, int(as.Uid), int(as.Gid)))
+	}))
 }
 
 // Start starts the cluster again after Kill.
@@ -101,7 +124,7 @@ type PostgresPair struct {
 // StartPostgresPair starts a primary whose commits wait for the standby if synchronous is true.
 func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
 	p := &PostgresPair{Primary: StartPostgres(t)}
-	p.Standby = startPostgres(t, pgcluster.Config{Primary: p.Primary.URL})
+	p.Standby = startPostgres(t, p.Primary.URL)
 	// By default, a standby that lags behind cancels any query that its replay conflicts with (40001). Here replay waits.
 	p.Standby.Exec(t, "ALTER SYSTEM SET max_standby_streaming_delay = -1")
 	p.Standby.Exec(t, "ALTER SYSTEM SET max_standby_archive_delay = -1")

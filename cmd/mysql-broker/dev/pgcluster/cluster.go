@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/url"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -21,12 +20,10 @@ const startTimeout = 5 * time.Minute
 
 // Config has the location and settings of a cluster.
 type Config struct {
-	Dir     string              // created if it does not exist; the server's user must be able to enter it
-	Port    int                 // TCP port; 0 picks a free one, another at each start
-	User    *syscall.Credential // the server's user; nil: the caller, or nobody if the caller is root
-	Durable bool                // false is for tests: faster, but a power failure may lose everything
-	Primary string              // URL of the server whose standby a new cluster becomes; "": it becomes a primary
-	Logger  *slog.Logger        // nil logs nothing
+	Dir     string       // created if it does not exist; the user nobody must be able to enter it if the caller is root
+	Port    int          // TCP port; 0 picks a free one, another at each start
+	Durable bool         // false is for tests: faster, but a power failure may lose everything
+	Logger  *slog.Logger // nil logs nothing
 }
 
 // Cluster is a started PostgreSQL server.
@@ -44,7 +41,7 @@ type Cluster struct {
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	h, err := openHome(cfg.Dir, cfg.User)
+	h, err := openHome(cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL cluster in %s: %w", cfg.Dir, err)
 	}
@@ -52,18 +49,18 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	if err := c.start(ctx, cfg.Primary, cfg.Durable); err != nil {
+	if err := c.start(ctx, cfg.Durable); err != nil {
 		h.close()
 		return nil, fmt.Errorf("PostgreSQL cluster in %s: %w", cfg.Dir, err)
 	}
 	return c, nil
 }
 
-func (c *Cluster) start(ctx context.Context, primary string, durable bool) (err error) {
-	if c.password, err = c.home.password(primary); err != nil {
+func (c *Cluster) start(ctx context.Context, durable bool) (err error) {
+	if c.password, err = c.home.password(); err != nil {
 		return err
 	}
-	if err := c.home.initialise(ctx, primary, durable); err != nil {
+	if err := c.home.initialise(ctx, durable); err != nil {
 		return err
 	}
 	if c.port == 0 {

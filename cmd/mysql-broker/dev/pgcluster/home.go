@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -28,7 +27,7 @@ type home struct {
 	lock *os.File
 }
 
-func openHome(dir string, as *syscall.Credential) (*home, error) {
+func openHome(dir string) (*home, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -37,7 +36,8 @@ func openHome(dir string, as *syscall.Credential) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	if as == nil && os.Geteuid() == 0 {
+	var as *syscall.Credential
+	if os.Geteuid() == 0 {
 		if as, err = Nobody(); err != nil {
 			return nil, err
 		}
@@ -63,20 +63,13 @@ func (h *home) dataDir() string { return filepath.Join(h.dir, "data") }
 
 func (h *home) passwordFile() string { return filepath.Join(h.dir, "password") }
 
-// password returns the superuser's password, and creates it if there is none. A standby has the primary's.
-func (h *home) password(primary string) (string, error) {
+// password returns the superuser's password, and creates it if there is none.
+func (h *home) password() (string, error) {
 	data, err := os.ReadFile(h.passwordFile())
 	if !errors.Is(err, fs.ErrNotExist) {
 		return string(data), err
 	}
 	password := rand.Text()
-	if primary != "" {
-		u, err := parse(primary)
-		if err != nil {
-			return "", err
-		}
-		password, _ = u.User.Password()
-	}
 	unfinished := h.passwordFile() + ".new"
 	if err := os.WriteFile(unfinished, []byte(password), 0o600); err != nil {
 		return "", err
@@ -88,7 +81,7 @@ func (h *home) password(primary string) (string, error) {
 }
 
 // initialise creates the data directory if there is none. A crash leaves data.new, never an incomplete data directory.
-func (h *home) initialise(ctx context.Context, primary string, durable bool) error {
+func (h *home) initialise(ctx context.Context, durable bool) error {
 	if _, err := os.Stat(h.dataDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -102,48 +95,18 @@ func (h *home) initialise(ctx context.Context, primary string, durable bool) err
 	if err := h.giveToUser(unfinished); err != nil {
 		return err
 	}
-	args := []string{"--pgdata=" + unfinished}
-	method := "scram-sha-256"
-	if !durable {
-		args = append(args, "--no-sync")
-		method = "md5" // each connection of SCRAM costs its client milliseconds, and tests make thousands
+	args := []string{"--pgdata=" + unfinished, "--username=" + superuser, "--pwfile=" + h.passwordFile(),
+		"--encoding=UTF8", "--locale=C"}
+	if durable {
+		args = append(args, "--auth=scram-sha-256")
+	} else { // each connection of SCRAM costs its client milliseconds, and tests make thousands
+		args = append(args, "--auth=md5", "--no-sync")
 	}
-	cmd := h.command(ctx, "initdb", append(args, "--username="+superuser, "--pwfile="+h.passwordFile(),
-		"--auth="+method, "--encoding=UTF8", "--locale=C")...)
-	if primary != "" {
-		var err error
-		if cmd, err = h.copyOf(ctx, primary, args...); err != nil {
-			return err
-		}
-	}
+	cmd := h.command(ctx, "initdb", args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, out)
 	}
 	return os.Rename(unfinished, h.dataDir())
-}
-
-// copyOf returns the command that copies a primary, so that the copy becomes its standby. Arguments must not contain
-// the password, which every user could read then.
-func (h *home) copyOf(ctx context.Context, primary string, args ...string) (*exec.Cmd, error) {
-	u, err := parse(primary)
-	if err != nil {
-		return nil, err
-	}
-	password, _ := u.User.Password()
-	u.User = url.User(u.User.Username())
-	cmd := h.command(ctx, "pg_basebackup",
-		append(args, "--dbname="+u.String(), "--write-recovery-conf", "--checkpoint=fast")...)
-	cmd.Env = append(cmd.Env, "PGPASSWORD="+password)
-	return cmd, nil
-}
-
-// parse does not quote the URL in its error, because it contains a password.
-func parse(primary string) (*url.URL, error) {
-	u, err := url.Parse(primary)
-	if err != nil {
-		return nil, errors.New("the primary's URL is malformed")
-	}
-	return u, nil
 }
 
 // command returns a command that runs one of PostgreSQL's programs as the server's user. It has its own session, so
